@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_BANNED_H
+#define IOTRACE_CORE_BANNED_H
+
+/*
+ * Included before every C file of ours: functions that cannot be used safely
+ * do not compile.  Numbers are parsed by core/parse.h, text is made by
+ * snprintf().  The C library's headers come first, so that their own
+ * declarations are not hit.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#pragma GCC poison strcpy strcat strncpy strncat stpcpy sprintf vsprintf gets
+#pragma GCC poison atoi atol atoll atof strtok
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_CGROUPS_H
+#define IOTRACE_CORE_CGROUPS_H
+
+#include <stdint.h>
+
+struct cgroups; /* kernfs ids of control groups -> paths */
+
+/* @root NULL: the mounted hierarchies as /proc/self/mounts names them (cgroup2 first, then the v1
+ * hierarchy with the blkio controller).  Else that directory alone (tests).
+ * Returns 0 or -ENOMEM; a machine without cgroups gives an empty table. */
+int cgroups_open(const char *root, struct cgroups **out);
+void cgroups_free(struct cgroups *c);
+
+/*
+ * The path of cgroup @id below its hierarchy's mount point ("/" is the root,
+ * "/system.slice/x.service"); @id is the kernfs node's id, which is the directory's inode
+ * number.  An unknown id makes the table walk again (at most once a second);
+ * what stays unknown (removed meanwhile) is "cgroup:ID".  0 is "-" (no cgroup).  Never NULL; lives
+ * until cgroups_free().
+ */
+const char *cgroups_path(struct cgroups *c, uint64_t id);
+
+#endif

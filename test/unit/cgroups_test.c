@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <ftw.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/cgroups.h"
+
+static char root[] = "/tmp/iotrace-cgroups-XXXXXX";
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static int remove_root(void **state)
+{
+	(void)state;
+	nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return 0;
+}
+
+static void in_root(char path[PATH_MAX], const char *name)
+{
+	assert_true(snprintf(path, PATH_MAX, "%s%s", root, name) < PATH_MAX);
+}
+
+static uint64_t id_of(const char *name)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	in_root(path, name);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_ino;
+}
+
+static uint64_t add_group(const char *name)
+{
+	char path[PATH_MAX];
+
+	in_root(path, name);
+	assert_int_equal(mkdir(path, 0755), 0);
+	return id_of(name);
+}
+
+static void add_file(const char *name)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	in_root(path, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fclose(file);
+}
+
+static int make_root(void **state)
+{
+	(void)state;
+	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
+	if (!mkdtemp(root))
+		return -1;
+	add_file("/cgroup.procs");
+	add_group("/system.slice");
+	add_file("/system.slice/io.stat");
+	add_group("/system.slice/x.service");
+	add_file("/system.slice/x.service/io.stat");
+	add_group("/user.slice");
+	return 0;
+}
+
+static struct cgroups *opened(const char *path)
+{
+	struct cgroups *c = NULL;
+
+	assert_int_equal(cgroups_open(path, &c), 0);
+	assert_non_null(c);
+	return c;
+}
+
+static void test_paths(void **state)
+{
+	struct cgroups *c = opened(root);
+	char slashes[PATH_MAX];
+
+	(void)state;
+	assert_string_equal(cgroups_path(c, id_of("")), "/");
+	assert_string_equal(cgroups_path(c, id_of("/system.slice")), "/system.slice");
+	assert_string_equal(cgroups_path(c, id_of("/system.slice/x.service")),
+			    "/system.slice/x.service");
+	assert_string_equal(cgroups_path(c, 0), "-");
+	cgroups_free(c);
+
+	in_root(slashes, "//");
+	c = opened(slashes);
+	assert_string_equal(cgroups_path(c, id_of("")), "/");
+	assert_string_equal(cgroups_path(c, id_of("/user.slice")), "/user.slice");
+	cgroups_free(c);
+}
+
+/* Files have ids too in kernfs, and are no groups. */
+static void test_files_are_no_groups(void **state)
+{
+	struct cgroups *c = opened(root);
+	uint64_t id = id_of("/system.slice/io.stat");
+	char want[64];
+
+	(void)state;
+	snprintf(want, sizeof(want), "cgroup:%" PRIu64, id);
+	assert_string_equal(cgroups_path(c, id), want);
+	cgroups_free(c);
+}
+
+static void test_unknown(void **state)
+{
+	struct cgroups *c = opened(root);
+	const char *first = cgroups_path(c, UINT64_MAX);
+
+	(void)state;
+	assert_string_equal(first, "cgroup:18446744073709551615");
+	assert_ptr_equal(cgroups_path(c, UINT64_MAX), first);
+	for (uint64_t id = 1ull << 60; id < (1ull << 60) + 1000; id++)
+		assert_non_null(strstr(cgroups_path(c, id), "cgroup:11529215046068"));
+	assert_string_equal(first, "cgroup:18446744073709551615");
+	cgroups_free(c);
+}
+
+static void test_new_group_is_found(void **state)
+{
+	struct cgroups *c = opened(root);
+	const char *early, *late;
+	uint64_t one, two;
+
+	(void)state;
+	one = add_group("/one");
+	assert_string_equal(cgroups_path(c, one), "/one");
+	two = add_group("/user.slice/two"); /* within the second: no walk */
+	early = cgroups_path(c, two);
+	assert_non_null(strstr(early, "cgroup:"));
+	usleep(1100000);
+	late = cgroups_path(c, two);
+	assert_string_equal(late, "/user.slice/two");
+	assert_non_null(strstr(early, "cgroup:")); /* what was handed out lives */
+	assert_ptr_equal(cgroups_path(c, two), late);
+	cgroups_free(c);
+}
+
+static void test_removed_group_keeps_its_path(void **state)
+{
+	struct cgroups *c = opened(root);
+	uint64_t id = id_of("/system.slice/x.service");
+	char path[PATH_MAX];
+
+	(void)state;
+	in_root(path, "/system.slice/x.service/io.stat");
+	assert_int_equal(unlink(path), 0);
+	in_root(path, "/system.slice/x.service");
+	assert_int_equal(rmdir(path), 0);
+	cgroups_path(c, UINT64_MAX); /* a walk without it */
+	assert_string_equal(cgroups_path(c, id), "/system.slice/x.service");
+	cgroups_free(c);
+}
+
+static void test_no_hierarchy(void **state)
+{
+	struct cgroups *c = opened("/nonexistent/cgroup");
+
+	(void)state;
+	assert_string_equal(cgroups_path(c, 1), "cgroup:1");
+	assert_string_equal(cgroups_path(c, 0), "-");
+	cgroups_free(c);
+	c = opened("");
+	assert_string_equal(cgroups_path(c, 1), "cgroup:1");
+	cgroups_free(c);
+	cgroups_free(NULL);
+}
+
+/* Whatever is mounted here; each hierarchy's root is "/". */
+static void test_real(void **state)
+{
+	static const char *const tops[] = { "/sys/fs/cgroup/unified", "/sys/fs/cgroup" };
+	struct cgroups *c = opened(NULL);
+	char procs[PATH_MAX];
+	struct stat st;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		snprintf(procs, sizeof(procs), "%s/cgroup.procs", tops[i]);
+		if (access(procs, F_OK) || stat(tops[i], &st))
+			continue;
+		assert_string_equal(cgroups_path(c, st.st_ino), "/");
+	}
+	cgroups_free(c);
+}
+
+#define in_fresh_root(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		in_fresh_root(test_paths),
+		in_fresh_root(test_files_are_no_groups),
+		in_fresh_root(test_unknown),
+		in_fresh_root(test_new_group_is_found),
+		in_fresh_root(test_removed_group_keeps_its_path),
+		cmocka_unit_test(test_no_hierarchy),
+		cmocka_unit_test(test_real),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

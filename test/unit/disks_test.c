@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/disks.h"
+
+#define STATS " 10 0 80 5 1 0 8 1 0 6 6 0 0 0 0 0 0\n"
+
+#define SDA	 DISK_DEV(8, 0)
+#define SDA1	 DISK_DEV(8, 1)
+#define NVME	 DISK_DEV(259, 0)
+#define NVMEP1	 DISK_DEV(259, 1)
+#define NVMEPATH DISK_DEV(259, 1048575)
+#define DM0	 DISK_DEV(253, 0)
+#define CCISS	 DISK_DEV(104, 0)
+#define CCISSP1	 DISK_DEV(104, 1)
+
+static const char here[] =
+    "   7       0 loop0" STATS "   8       0 sda" STATS "   8       1 sda1" STATS
+    " 104       0 cciss/c0d0" STATS " 104       1 cciss/c0d0p1" STATS " 259       0 nvme0n1" STATS
+    " 259       1 nvme0n1p1" STATS " 253       0 dm-0" STATS " 259 1048575 nvme0c0n1" STATS;
+
+static char root[] = "/tmp/iotrace-disks-XXXXXX";
+static char proc[64], sys[64], dev[64];
+static const struct disk_roots roots = { proc, sys, dev };
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static int remove_root(void **state)
+{
+	(void)state;
+	nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return 0;
+}
+
+/* ROOT/@name, with the folders that it lies in made. */
+static void in_root(char path[PATH_MAX], const char *name)
+{
+	assert_true(snprintf(path, PATH_MAX, "%s/%s", root, name) < PATH_MAX);
+	for (char *p = path + sizeof(root); (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		assert_true(!mkdir(path, 0755) || errno == EEXIST);
+		*p = '/';
+	}
+}
+
+static void put(const char *name, const char *text)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	in_root(path, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void put_link(const char *name, const char *target)
+{
+	char path[PATH_MAX];
+
+	in_root(path, name);
+	assert_int_equal(symlink(target, path), 0);
+}
+
+/* A device as sysfs has it: its folder below devices/, and the link in class/block. */
+static void put_sysfs(const char *folder, const char *size, bool partition)
+{
+	char name[256], target[256];
+
+	snprintf(name, sizeof(name), "sys/devices/%s/size", folder);
+	put(name, size);
+	if (partition) {
+		snprintf(name, sizeof(name), "sys/devices/%s/partition", folder);
+		put(name, "1\n");
+	}
+	snprintf(name, sizeof(name), "sys/class/block/%s", strrchr(folder, '/') + 1);
+	snprintf(target, sizeof(target), "../../devices/%s", folder);
+	put_link(name, target);
+}
+
+static int make_root(void **state)
+{
+	(void)state;
+	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
+	if (!mkdtemp(root))
+		return -1;
+	snprintf(proc, sizeof(proc), "%s/proc", root);
+	snprintf(sys, sizeof(sys), "%s/sys", root);
+	snprintf(dev, sizeof(dev), "%s/dev", root);
+	put("proc/diskstats", here);
+	put_sysfs("virtual/block/loop0", "0\n", false);
+	put_sysfs("pci0/ata1/block/sda", "1000\n", false);
+	put("sys/devices/pci0/ata1/block/sda/device/model", "x\n");
+	put_sysfs("pci0/ata1/block/sda/sda1", "900\n", true);
+	put_sysfs("pci0/cciss0/block/cciss!c0d0", "1000\n", false);
+	put_sysfs("pci0/cciss0/block/cciss!c0d0/cciss!c0d0p1", "900\n", true);
+	put_sysfs("virtual/nvme-subsystem/nvme-subsys0/nvme0n1", "1000\n", false);
+	put("sys/devices/virtual/nvme-subsystem/nvme-subsys0/nvme0n1/device/model", "x\n");
+	put_sysfs("virtual/nvme-subsystem/nvme-subsys0/nvme0n1/nvme0n1p1", "900\n", true);
+	put_sysfs("virtual/block/dm-0", "900\n", false);
+	put("sys/devices/virtual/block/dm-0/dm/name", "vg-root\n");
+	/* the hidden path of a multipath disk: no dev file, no node, no class link here */
+	put("sys/block/nvme0c0n1/hidden", "1\n");
+	put("sys/block/nvme0c0n1/size", "1000\n");
+	put("dev/sda", "");
+	put("dev/sda1", "");
+	put("dev/dm-0", "");
+	put_link("dev/disk/by-id/ata-x", "../../sda");
+	put_link("dev/disk/by-id/ata-x-part1", "../../sda1");
+	put_link("dev/disk/by-label/twice", "../by-id/ata-x-part1");
+	put_link("dev/disk/by-id/nvme-dangling-part1", "../../nvme0n1p1");
+	put_link("dev/disk/by-id/gone", "../../sdz");
+	put_link("dev/mapper/vg-root", "../dm-0");
+	put_link("dev/vg/root", "../dm-0");
+	put("dev/README", "no disk\n");
+	return 0;
+}
+
+static struct disks *opened(const struct disk_roots *r)
+{
+	struct disks *d = NULL;
+	struct error err = { 0 };
+
+	if (disks_open(r, &d, &err))
+		fail_msg("disks_open: %s", err.what);
+	assert_non_null(d);
+	return d;
+}
+
+static void finds(struct disks *d, const char *arg, const char *name, uint32_t number,
+		  uint32_t whole)
+{
+	struct disk_ref ref;
+	struct error err = { 0 };
+
+	memset(&ref, 0xff, sizeof(ref));
+	if (disks_find(d, arg, &ref, &err))
+		fail_msg("disks_find('%s'): %s", arg, err.what);
+	assert_string_equal(ref.name, name);
+	assert_int_equal(ref.dev, number);
+	assert_int_equal(ref.whole, whole);
+	assert_int_equal(ref.partition, number != whole);
+}
+
+static void refuses(struct disks *d, const char *arg, int rc, const char *what, const char *hint)
+{
+	struct disk_ref ref, before;
+	struct error err = { 0 };
+
+	memset(&ref, 0x5a, sizeof(ref));
+	memset(&before, 0x5a, sizeof(before));
+	assert_int_equal(disks_find(d, arg, &ref, &err), rc);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_string_equal(err.what, what);
+	if (hint)
+		assert_string_equal(err.hint, hint);
+	assert_memory_equal(&ref, &before, sizeof(ref));
+	assert_int_equal(disks_find(d, arg, &ref, NULL), rc);
+}
+
+static const char list[] =
+    "disks here: sda nvme0n1 cciss/c0d0 dm-0 nvme0c0n1 loop0"; /* real, virtual, empty */
+
+static void test_dev_macros(void **state)
+{
+	(void)state;
+	assert_int_equal(DISK_DEV(259, 1048575), (259u << 20) | 1048575u);
+	assert_int_equal(DISK_MAJOR(DISK_DEV(4095, 7)), 4095);
+	assert_int_equal(DISK_MINOR(DISK_DEV(4095, 1048575)), 1048575);
+}
+
+static void test_names(void **state)
+{
+	struct disks *d = opened(&roots);
+	const char *sda = disks_name(d, SDA);
+
+	(void)state;
+	assert_string_equal(sda, "sda");
+	assert_ptr_equal(disks_name(d, SDA), sda);
+	assert_string_equal(disks_name(d, SDA1), "sda1");
+	assert_string_equal(disks_name(d, CCISSP1), "cciss/c0d0p1");
+	assert_string_equal(disks_name(d, NVMEPATH), "nvme0c0n1");
+	assert_string_equal(disks_name(d, DM0), "dm-0");
+	assert_string_equal(disks_name(d, DISK_DEV(8, 77)), "8:77");
+	assert_string_equal(disks_name(d, DISK_DEV(4095, 1048575)), "4095:1048575");
+	assert_string_equal(disks_name(d, 0), "0:0");
+	assert_string_equal(sda, "sda");
+	disks_free(d);
+	disks_free(NULL);
+}
+
+static void test_find_by_name(void **state)
+{
+	struct disks *d = opened(&roots);
+
+	(void)state;
+	finds(d, "sda", "sda", SDA, SDA);
+	finds(d, "sda1", "sda1", SDA1, SDA);
+	finds(d, "/dev/sda", "sda", SDA, SDA);
+	finds(d, "/dev/sda1", "sda1", SDA1, SDA);
+	finds(d, "nvme0n1p1", "nvme0n1p1", NVMEP1, NVME);
+	finds(d, "/dev/nvme0n1p1", "nvme0n1p1", NVMEP1, NVME); /* without a node */
+	finds(d, "nvme0c0n1", "nvme0c0n1", NVMEPATH, NVMEPATH);
+	finds(d, "/dev/nvme0c0n1", "nvme0c0n1", NVMEPATH, NVMEPATH);
+	finds(d, "cciss/c0d0", "cciss/c0d0", CCISS, CCISS);
+	finds(d, "/dev/cciss/c0d0p1", "cciss/c0d0p1", CCISSP1, CCISS);
+	finds(d, "dm-0", "dm-0", DM0, DM0);
+	finds(d, "vg-root", "dm-0", DM0, DM0);
+	finds(d, "loop0", "loop0", DISK_DEV(7, 0), DISK_DEV(7, 0));
+	disks_free(d);
+}
+
+static void test_find_by_number(void **state)
+{
+	struct disks *d = opened(&roots);
+
+	(void)state;
+	finds(d, "8:0", "sda", SDA, SDA);
+	finds(d, "8:1", "sda1", SDA1, SDA);
+	finds(d, "259:1048575", "nvme0c0n1", NVMEPATH, NVMEPATH);
+	finds(d, "104:1", "cciss/c0d0p1", CCISSP1, CCISS);
+	refuses(d, "8:2", -ENODEV, "no such disk '8:2'", list);
+	/* numbers that would reach another disk if cut to 12 or 20 bits, or to 32 or 64 */
+	refuses(d, "4104:0", -ENODEV, "no such disk '4104:0'", list);
+	refuses(d, "8:1048576", -ENODEV, "no such disk '8:1048576'", list);
+	refuses(d, "8:4294967296", -ENODEV, "no such disk '8:4294967296'", list);
+	refuses(d, "8:18446744073709551616", -ENODEV, "no such disk '8:18446744073709551616'",
+		list);
+	refuses(d, "18446744073709551624:0", -ENODEV, "no such disk '18446744073709551624:0'",
+		list);
+	refuses(d, "0:0", -ENODEV, "no such disk '0:0'", list);
+	disks_free(d);
+}
+
+static void test_find_by_path(void **state)
+{
+	struct disks *d = opened(&roots);
+	char path[PATH_MAX];
+
+	(void)state;
+	finds(d, "/dev/disk/by-id/ata-x", "sda", SDA, SDA);
+	finds(d, "/dev/disk/by-id/ata-x-part1", "sda1", SDA1, SDA);
+	finds(d, "/dev/disk/by-label/twice", "sda1", SDA1, SDA);
+	finds(d, "/dev/disk/by-id/nvme-dangling-part1", "nvme0n1p1", NVMEP1, NVME);
+	finds(d, "/dev/mapper/vg-root", "dm-0", DM0, DM0);
+	finds(d, "/dev/vg/root", "dm-0", DM0, DM0);
+	snprintf(path, sizeof(path), "%s/disk/by-id/ata-x-part1", dev);
+	finds(d, path, "sda1", SDA1, SDA);
+	refuses(d, "/dev/disk/by-id/gone", -ENODEV, "no such disk '/dev/disk/by-id/gone'", list);
+	refuses(d, "/dev/sda/x", -ENODEV, "no such disk '/dev/sda/x': Not a directory", NULL);
+	refuses(d, "/dev/README", -ENOTBLK, "'/dev/README' is no block device", NULL);
+	refuses(d, "/dev/disk", -ENOTBLK, "'/dev/disk' is no block device", NULL);
+	refuses(d, "/dev/", -ENOTBLK, "'/dev/' is no block device", NULL);
+	disks_free(d);
+}
+
+static void test_mapper_node_missing(void **state)
+{
+	struct disks *d = opened(&roots);
+	char path[PATH_MAX];
+
+	(void)state;
+	in_root(path, "dev/mapper/vg-root");
+	assert_int_equal(unlink(path), 0);
+	finds(d, "/dev/mapper/vg-root", "dm-0", DM0, DM0);
+	disks_free(d);
+}
+
+static void test_refuses(void **state)
+{
+	struct disks *d = opened(&roots);
+	char path[2 * PATH_MAX];
+
+	(void)state;
+	refuses(d, "nvme9n9", -ENODEV, "no such disk 'nvme9n9'", list);
+	refuses(d, "/dev/nvme9n9", -ENODEV, "no such disk '/dev/nvme9n9'", list);
+	refuses(d, "sd", -ENODEV, "no such disk 'sd'", list);
+	refuses(d, "sda ", -ENODEV, "no such disk 'sda '", list);
+	refuses(d, "README", -ENODEV, "no such disk 'README'", list);
+	refuses(d, "s\033[2Jx\n", -ENODEV, "no such disk 's?[2Jx?'", list);
+	refuses(d, "", -EINVAL, "invalid disk '': the name is empty", list);
+	refuses(d, "8:", -EINVAL, "invalid disk '8:': neither a name nor MAJ:MIN", list);
+	refuses(d, ":0", -EINVAL, "invalid disk ':0': neither a name nor MAJ:MIN", list);
+	refuses(d, "8:0x", -EINVAL, "invalid disk '8:0x': neither a name nor MAJ:MIN", list);
+	refuses(d, "8:-1", -EINVAL, "invalid disk '8:-1': neither a name nor MAJ:MIN", list);
+	refuses(d, " 8:0", -EINVAL, "invalid disk ' 8:0': neither a name nor MAJ:MIN", list);
+	refuses(d, "0:0:0:0", -EINVAL, "invalid disk '0:0:0:0': neither a name nor MAJ:MIN", list);
+	memset(path, 'a', sizeof(path) - 1);
+	memcpy(path, "/dev/", 5);
+	path[sizeof(path) - 1] = '\0';
+	assert_int_equal(disks_find(d, path, &(struct disk_ref){ 0 }, NULL), -ENODEV);
+	disks_free(d);
+}
+
+static void test_hint_is_cut(void **state)
+{
+	char text[100 * 80] = "";
+	size_t len = 0;
+	struct disk_ref ref;
+	struct error err;
+	struct disks *d;
+
+	(void)state;
+	for (int i = 0; i < 100; i++)
+		len +=
+		    (size_t)snprintf(text + len, sizeof(text) - len, "8 %d disk%02d" STATS, i, i);
+	put("proc/diskstats", text);
+	d = opened(&roots);
+	assert_int_equal(disks_find(d, "x", &ref, &err), -ENODEV);
+	assert_non_null(strstr(err.hint, "disks here: disk00 disk01 "));
+	assert_non_null(strstr(err.hint, " disk11 and 88 more (see '"));
+	assert_null(strstr(err.hint, "disk12"));
+	disks_free(d);
+}
+
+static void test_hot_plug(void **state)
+{
+	struct disks *d = opened(&roots);
+	const char *early, *late;
+
+	(void)state;
+	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "8:16");
+	put("proc/diskstats", " 8 16 sdb" STATS " 8 32 sdc" STATS);
+	/* looked for within this second already */
+	early = disks_name(d, DISK_DEV(8, 16));
+	assert_string_equal(early, "8:16");
+	/* not looked for before, and that look learns all that is there */
+	assert_string_equal(disks_name(d, DISK_DEV(8, 32)), "sdc");
+	late = disks_name(d, DISK_DEV(8, 16));
+	assert_string_equal(late, "sdb");
+	assert_string_equal(early, "8:16");
+	/* what went away keeps its name, since rows of it may still come, but is not found */
+	assert_string_equal(disks_name(d, SDA), "sda");
+	refuses(d, "sda", -ENODEV, "no such disk 'sda'", NULL);
+	refuses(d, "8:0", -ENODEV, "no such disk '8:0'", NULL);
+	disks_free(d);
+}
+
+static void test_looks_again_after_a_second(void **state)
+{
+	struct disks *d = opened(&roots);
+
+	(void)state;
+	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "8:16");
+	put("proc/diskstats", " 8 16 sdb" STATS);
+	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "8:16");
+	usleep(1100000);
+	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "sdb");
+	disks_free(d);
+}
+
+static void test_number_is_reused(void **state)
+{
+	struct disks *d = opened(&roots);
+	const char *old = disks_name(d, SDA);
+
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		put("proc/diskstats", i % 2 ? " 8 0 sda" STATS : " 8 0 sdx" STATS);
+		put("sys/block/sdx/size", "1\n");
+		finds(d, i % 2 ? "sda" : "sdx", i % 2 ? "sda" : "sdx", SDA, SDA);
+		assert_string_equal(disks_name(d, SDA), i % 2 ? "sda" : "sdx");
+		assert_string_equal(old, "sda");
+	}
+	/* the same disk under another number */
+	put("proc/diskstats", " 8 48 sda" STATS);
+	finds(d, "sda", "sda", DISK_DEV(8, 48), DISK_DEV(8, 48));
+	assert_string_equal(disks_name(d, DISK_DEV(8, 48)), "sda");
+	disks_free(d);
+}
+
+static void test_empty(void **state)
+{
+	struct disks *d;
+	struct error err;
+
+	(void)state;
+	put("proc/diskstats", "");
+	d = opened(&roots);
+	assert_string_equal(disks_name(d, SDA), "8:0");
+	assert_int_equal(disks_find(d, "sda", &(struct disk_ref){ 0 }, &err), -ENODEV);
+	assert_non_null(strstr(err.hint, "there are no disks in '"));
+	disks_free(d);
+}
+
+static void test_malformed_lines(void **state)
+{
+	struct disks *d;
+
+	(void)state;
+	put("proc/diskstats",
+	    "\n   \n8\n8 2\nx 3 bad\n8 y bad\n-8 4 bad\n8 -4 bad\n8x 4 bad\n0 0 nvme0c1n1" STATS
+	    "0 0 nvme0c2n1" STATS "4096 5 bad" STATS "8 1048576 bad" STATS
+	    "99999999999999999999 6 bad" STATS
+	    "8 7 a-name-that-is-longer-than-any-that-the-kernel-can-give-to-its-disks" STATS
+	    "8 8 good" STATS "8 9 again" STATS "8 9 again" STATS "8 10 last");
+	d = opened(&roots);
+	for (uint32_t i = 0; i < 8; i++)
+		assert_int_equal(strncmp(disks_name(d, DISK_DEV(8, i)), "8:", 2), 0);
+	assert_string_equal(disks_name(d, 0), "0:0");
+	assert_string_equal(disks_name(d, DISK_DEV(8, 8)), "good");
+	assert_string_equal(disks_name(d, DISK_DEV(8, 9)), "again");
+	assert_string_equal(disks_name(d, DISK_DEV(8, 10)), "last");
+	refuses(d, "bad", -ENODEV, "no such disk 'bad'", NULL);
+	disks_free(d);
+}
+
+static void test_no_diskstats(void **state)
+{
+	struct disks *d = opened(&roots), *untouched = (struct disks *)&here;
+	struct disks *out = untouched;
+	struct error err = { 0 };
+	char path[PATH_MAX];
+
+	(void)state;
+	in_root(path, "proc/diskstats");
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(disks_open(&roots, &out, &err), -ENOENT);
+	assert_ptr_equal(out, untouched);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	assert_non_null(strstr(err.what, "/proc/diskstats': No such file or directory"));
+	assert_true(err.hint[0]);
+	/* a table that is open already goes on with what it knows */
+	assert_string_equal(disks_name(d, SDA), "sda");
+	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "8:16");
+	assert_int_equal(disks_find(d, "sda", &(struct disk_ref){ 0 }, &err), -ENOENT);
+	disks_free(d);
+
+	assert_int_equal(mkdir(path, 0755), 0);
+	assert_int_equal(disks_open(&roots, &out, &err), -EISDIR);
+	assert_int_equal(err.status, STATUS_FAILED);
+	assert_int_equal(disks_open(&roots, &out, NULL), -EISDIR);
+}
+
+/* Without sysfs a partition cannot be told from a disk: said, not guessed. */
+static void test_no_sysfs(void **state)
+{
+	const struct disk_roots bare = { proc, "/nonexistent", dev };
+	struct disks *d = opened(&bare);
+	struct error err = { 0 };
+
+	(void)state;
+	assert_string_equal(disks_name(d, SDA1), "sda1");
+	assert_int_equal(disks_find(d, "sda1", &(struct disk_ref){ 0 }, &err), -ENODEV);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	assert_string_equal(err.what,
+			    "cannot tell which disk 'sda1' lies on: No such file or directory");
+	assert_int_equal(disks_find(d, "x", &(struct disk_ref){ 0 }, &err), -ENODEV);
+	assert_int_equal(err.status, STATUS_USAGE);
+	disks_free(d);
+}
+
+static void test_partition_of_unlisted_disk(void **state)
+{
+	struct disks *d;
+	struct error err = { 0 };
+
+	(void)state;
+	put("proc/diskstats", "8 1 sda1" STATS);
+	d = opened(&roots);
+	assert_int_equal(disks_find(d, "sda1", &(struct disk_ref){ 0 }, &err), -ENODEV);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	disks_free(d);
+}
+
+/* On this machine: every line of diskstats by name, by path and by number. */
+static void test_real_round_trip(void **state)
+{
+	FILE *file = fopen("/proc/diskstats", "re");
+	struct disks *d;
+	char line[512], name[64], arg[128];
+	unsigned int maj, min, count = 0;
+
+	(void)state;
+	if (!file)
+		skip();
+	d = opened(NULL);
+	while (fgets(line, sizeof(line), file)) {
+		struct disk_ref ref, again;
+		uint32_t number;
+
+		if (sscanf(line, "%u %u %63s", &maj, &min, name) != 3 || !maj)
+			continue;
+		number = DISK_DEV(maj, min);
+		assert_string_equal(disks_name(d, number), name);
+		assert_int_equal(disks_find(d, name, &ref, NULL), 0);
+		assert_int_equal(ref.dev, number);
+		assert_string_equal(ref.name, name);
+		snprintf(arg, sizeof(arg), "%u:%u", maj, min);
+		finds(d, arg, name, number, ref.whole);
+		snprintf(arg, sizeof(arg), "/dev/%s", name);
+		finds(d, arg, name, number, ref.whole);
+		if (ref.partition) {
+			assert_int_equal(disks_find(d, disks_name(d, ref.whole), &again, NULL), 0);
+			assert_false(again.partition);
+			assert_int_equal(again.dev, ref.whole);
+		}
+		count++;
+	}
+	print_message("%u devices\n", count);
+	fclose(file);
+	disks_free(d);
+}
+
+static void test_real_other_files(void **state)
+{
+	struct disks *d;
+
+	(void)state;
+	if (access("/proc/diskstats", R_OK))
+		skip();
+	d = opened(NULL);
+	refuses(d, "/dev/null", -ENOTBLK, "'/dev/null' is no block device", NULL);
+	refuses(d, "/etc/passwd", -ENOTBLK, "'/etc/passwd' is no block device", NULL);
+	refuses(d, "/", -ENOTBLK, "'/' is no block device", NULL);
+	refuses(d, "/nonexistent/x", -ENODEV, "no such disk '/nonexistent/x'", NULL);
+	refuses(d, "nvme9n9", -ENODEV, "no such disk 'nvme9n9'", NULL);
+	disks_free(d);
+}
+
+/* A symlink from anywhere to a real node, and a node of another name. */
+static void test_real_links(void **state)
+{
+	struct disks *d;
+	FILE *file = fopen("/proc/diskstats", "re");
+	char name[64], node[128], path[PATH_MAX];
+	unsigned int maj, min;
+	struct disk_ref ref;
+	struct stat st;
+
+	(void)state;
+	if (!file || fscanf(file, "%u %u %63s", &maj, &min, name) != 3)
+		skip();
+	fclose(file);
+	snprintf(node, sizeof(node), "/dev/%s", name);
+	if (stat(node, &st) || !S_ISBLK(st.st_mode))
+		skip();
+	d = opened(NULL);
+	put_link("any/where", node);
+	in_root(path, "any/where");
+	assert_int_equal(disks_find(d, path, &ref, NULL), 0);
+	assert_string_equal(ref.name, name);
+	in_root(path, "any/node");
+	if (!mknod(path, S_IFBLK | 0600, st.st_rdev)) {
+		assert_int_equal(disks_find(d, path, &ref, NULL), 0);
+		assert_string_equal(ref.name, name);
+	}
+	disks_free(d);
+}
+
+#define in_fresh_root(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_dev_macros),
+		in_fresh_root(test_names),
+		in_fresh_root(test_find_by_name),
+		in_fresh_root(test_find_by_number),
+		in_fresh_root(test_find_by_path),
+		in_fresh_root(test_mapper_node_missing),
+		in_fresh_root(test_refuses),
+		in_fresh_root(test_hint_is_cut),
+		in_fresh_root(test_hot_plug),
+		in_fresh_root(test_looks_again_after_a_second),
+		in_fresh_root(test_number_is_reused),
+		in_fresh_root(test_empty),
+		in_fresh_root(test_malformed_lines),
+		in_fresh_root(test_no_diskstats),
+		in_fresh_root(test_no_sysfs),
+		in_fresh_root(test_partition_of_unlisted_disk),
+		cmocka_unit_test(test_real_round_trip),
+		cmocka_unit_test(test_real_other_files),
+		in_fresh_root(test_real_links),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <inttypes.h>
+#include <locale.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "core/parse.h"
+
+#define UNTOUCHED 0x5a5a5a5a5a5a5a5aull
+
+static const char *const no_numbers[] = {
+	"",
+	"5x",
+	"-1",
+	"+1",
+	" 1",
+	"1 ",
+	"0x10",
+	"1e3",
+	"1,5",
+	"x",
+	"1\n",
+	"1.2.3",
+	"-",
+	"--1",
+	"\t1",
+	"inf",
+	"nan",
+	"\xd9\xa1",
+	"99999999999999999999999x",
+};
+
+static void test_u64_good(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t min, max, value;
+	} good[] = {
+		{ "0", 0, 10, 0 },
+		{ "1", 1, 1, 1 },
+		{ "007", 0, 10, 7 },
+		{ "4095", 0, 4095, 4095 },
+		{ "18446744073709551615", 0, UINT64_MAX, UINT64_MAX },
+		{ "00000000000000000000000000000000000000042", 0, UINT64_MAX, 42 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		uint64_t value = UNTOUCHED;
+
+		assert_int_equal(
+		    parse_u64("COUNT", good[i].text, good[i].min, good[i].max, &value, NULL), 0);
+		assert_true(value == good[i].value);
+	}
+}
+
+static void refused_u64(const char *text, uint64_t min, uint64_t max, int rc)
+{
+	struct error err = { 0 };
+	uint64_t value = UNTOUCHED;
+
+	assert_int_equal(parse_u64("COUNT", text, min, max, &value, &err), rc);
+	assert_true(value == UNTOUCHED);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_non_null(strstr(err.what, "invalid COUNT '"));
+	assert_true(err.hint[0]);
+	assert_int_equal(parse_u64("COUNT", text, min, max, &value, NULL), rc);
+	assert_true(value == UNTOUCHED);
+}
+
+static void test_u64_bad(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(no_numbers) / sizeof(*no_numbers); i++)
+		refused_u64(no_numbers[i], 0, UINT64_MAX, -EINVAL);
+	refused_u64("1.5", 0, UINT64_MAX, -EINVAL);
+	refused_u64(".", 0, UINT64_MAX, -EINVAL);
+	refused_u64("0", 1, 10, -ERANGE);
+	refused_u64("11", 1, 10, -ERANGE);
+	refused_u64("18446744073709551616", 0, UINT64_MAX, -ERANGE);
+	refused_u64("18446744073709551617", 0, 10, -ERANGE);
+	refused_u64("99999999999999999999999999999999", 0, UINT64_MAX, -ERANGE);
+}
+
+static void test_u64_messages(void **state)
+{
+	struct error err;
+	uint64_t value;
+
+	(void)state;
+	parse_u64("COUNT", "5x", 1, UINT64_MAX, &value, &err);
+	assert_string_equal(err.what, "invalid COUNT '5x': not a whole number");
+	assert_string_equal(err.hint, "give a whole number, 1 or more");
+	parse_u64("ROWS", "0", 1, 500, &value, &err);
+	assert_string_equal(err.what, "invalid ROWS '0': less than 1");
+	assert_string_equal(err.hint, "give a whole number from 1 to 500");
+	parse_u64("ROWS", "501", 1, 500, &value, &err);
+	assert_string_equal(err.what, "invalid ROWS '501': more than 500");
+}
+
+static void test_seconds_good(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} good[] = {
+		{ "1", 1000000000ull },
+		{ "0.25", 250000000ull },
+		{ ".5", 500000000ull },
+		{ "01.50", 1500000000ull },
+		{ "0.000000001", 1 },
+		{ "3.000000000", 3000000000ull },
+		{ "86400", 86400000000000ull },
+		{ "123456789.987654321", 123456789987654321ull },
+		{ "315360000", 315360000000000000ull },
+		{ "315360000.000000000", 315360000000000000ull },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		uint64_t ns = UNTOUCHED;
+
+		assert_int_equal(parse_seconds("INTERVAL", good[i].text, &ns, NULL), 0);
+		assert_true(ns == good[i].ns);
+	}
+}
+
+static void refused_seconds(const char *text, int rc)
+{
+	struct error err = { 0 };
+	uint64_t ns = UNTOUCHED;
+
+	assert_int_equal(parse_seconds("INTERVAL", text, &ns, &err), rc);
+	assert_true(ns == UNTOUCHED);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_string_equal(err.hint, "give seconds such as 1 or 0.5");
+	assert_int_equal(parse_seconds("INTERVAL", text, &ns, NULL), rc);
+	assert_true(ns == UNTOUCHED);
+}
+
+static void test_seconds_bad(void **state)
+{
+	static const char *const bad[] = { ".",	   "1.",   "..",	   "1..2",
+					   ".x",   "1.x",  "1.5x",	   "-.5",
+					   "1. 5", "1.-5", "0.0000000001", "1.0000000000" };
+	static const char *const out_of_range[] = {
+		"0",
+		"0.0",
+		".0",
+		"0.000000000",
+		"000",
+		"315360001",
+		"315360000.000000001",
+		"18446744074",
+		"18446744073709551616",
+		"18446744073709551617.5",
+		"99999999999999999999999999999999999999999",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(no_numbers) / sizeof(*no_numbers); i++)
+		refused_seconds(no_numbers[i], -EINVAL);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+		refused_seconds(bad[i], -EINVAL);
+	for (size_t i = 0; i < sizeof(out_of_range) / sizeof(*out_of_range); i++)
+		refused_seconds(out_of_range[i], -ERANGE);
+}
+
+static void test_seconds_messages(void **state)
+{
+	static const struct {
+		const char *text, *what;
+	} cases[] = {
+		{ "5x", "invalid INTERVAL '5x': not a number of seconds" },
+		{ "", "invalid INTERVAL '': not a number of seconds" },
+		{ "0", "invalid INTERVAL '0': must be more than 0" },
+		{ "1.0123456789", "invalid INTERVAL '1.0123456789': more than 9 decimals" },
+		{ "999999999", "invalid INTERVAL '999999999': more than 10 years" },
+	};
+	struct error err;
+	uint64_t ns;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		parse_seconds("INTERVAL", cases[i].text, &ns, &err);
+		assert_string_equal(err.what, cases[i].what);
+	}
+}
+
+/* What the user gave cannot drive the terminal or fill the screen. */
+static void test_text_is_shown_safely(void **state)
+{
+	char text[500], what[200];
+	struct error err;
+	uint64_t ns;
+
+	(void)state;
+	parse_seconds("INTERVAL", "5\n\033[2J\x7f", &ns, &err);
+	assert_string_equal(err.what, "invalid INTERVAL '5??[2J?': not a number of seconds");
+	parse_seconds("INTERVAL", "B\xc3\xbcro\xe2\x82\xac", &ns, &err);
+	assert_string_equal(err.what, "invalid INTERVAL 'B?ro?': not a number of seconds");
+
+	memset(text, 'a', sizeof(text) - 1);
+	text[64] = '\0';
+	parse_seconds("INTERVAL", text, &ns, &err);
+	snprintf(what, sizeof(what), "invalid INTERVAL '%.64s': not a number of seconds", text);
+	assert_string_equal(err.what, what);
+	text[64] = 'a';
+	text[sizeof(text) - 1] = '\0';
+	parse_seconds("INTERVAL", text, &ns, &err);
+	snprintf(what, sizeof(what), "invalid INTERVAL '%.61s...': not a number of seconds", text);
+	assert_string_equal(err.what, what);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_u64_good),
+		cmocka_unit_test(test_u64_bad),
+		cmocka_unit_test(test_u64_messages),
+		cmocka_unit_test(test_seconds_good),
+		cmocka_unit_test(test_seconds_bad),
+		cmocka_unit_test(test_seconds_messages),
+		cmocka_unit_test(test_text_is_shown_safely),
+	};
+
+	setlocale(LC_ALL, ""); /* a locale with a decimal comma must change nothing */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
