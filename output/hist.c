@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "output/hist.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+
+#include "output/sink.h"
+
+#define FINE_PER_POWER (1u << HIST_FINE_BITS)
+#define BAR_WIDTH      40u
+/* bcc widens the picture once a bound no longer fits 32 bits. */
+#define FIRST_LONG_SLOT 32u
+
+/* Position of the highest bit; @value is not 0. */
+static unsigned int msb(uint64_t value)
+{
+	return 63u - (unsigned int)__builtin_clzll(value);
+}
+
+unsigned int hist_fine_slot(uint64_t value)
+{
+	unsigned int power, part, slot;
+
+	if (value < FINE_PER_POWER)
+		return (unsigned int)value;
+
+	power = msb(value);
+	part = (unsigned int)(value >> (power - HIST_FINE_BITS)) & (FINE_PER_POWER - 1);
+	slot = (power - HIST_FINE_BITS + 1) * FINE_PER_POWER + part;
+	return slot < HIST_FINE_SLOTS ? slot : HIST_FINE_SLOTS - 1;
+}
+
+unsigned int hist_log2_slot(uint64_t value)
+{
+	return value ? msb(value) : 0;
+}
+
+void hist_fine_bounds(unsigned int slot, uint64_t *lo, uint64_t *hi)
+{
+	unsigned int shift;
+
+	if (slot >= HIST_FINE_SLOTS)
+		slot = HIST_FINE_SLOTS - 1;
+	if (slot < FINE_PER_POWER) {
+		*lo = slot;
+		*hi = slot;
+		return;
+	}
+
+	shift = slot / FINE_PER_POWER - 1;
+	*lo = (uint64_t)(FINE_PER_POWER + slot % FINE_PER_POWER) << shift;
+	*hi = *lo + ((1ull << shift) - 1);
+	if (slot == HIST_FINE_SLOTS - 1)
+		*hi = UINT64_MAX;
+}
+
+void hist_log2_bounds(unsigned int slot, uint64_t *lo, uint64_t *hi)
+{
+	if (slot >= HIST_LOG2_SLOTS)
+		slot = HIST_LOG2_SLOTS - 1;
+	*lo = slot ? 1ull << slot : 0;
+	*hi = (1ull << slot << 1) - 1;
+}
+
+void hist_add(struct hist *h, uint64_t ns, uint64_t unit_ns)
+{
+	h->count++;
+	h->total += ns;
+	if (ns > h->max)
+		h->max = ns;
+	h->fine[hist_fine_slot(ns)]++;
+	h->log2[hist_log2_slot(ns / unit_ns)]++;
+}
+
+void hist_log2_from_fine(struct hist *h)
+{
+	unsigned int slot;
+	uint64_t lo, hi;
+
+	memset(h->log2, 0, sizeof(h->log2));
+	for (slot = 0; slot < HIST_FINE_SLOTS; slot++) {
+		hist_fine_bounds(slot, &lo, &hi);
+		h->log2[hist_log2_slot(lo)] += h->fine[slot];
+	}
+}
+
+static uint64_t sum(const uint64_t *slots, unsigned int n)
+{
+	uint64_t total = 0;
+	unsigned int i;
+
+	for (i = 0; i < n; i++)
+		total += slots[i];
+	return total;
+}
+
+/* What stands for the values of a slot.  Only the middle is never further than half a slot,
+ * 1/16, from each of them, wherever in the slot they lie. */
+static uint64_t slot_value(const struct hist *h, unsigned int slot, bool last)
+{
+	uint64_t lo, hi;
+
+	hist_fine_bounds(slot, &lo, &hi);
+	if (h->max < lo)
+		return h->max;
+	if (h->max <= hi) {
+		if (last)
+			return h->max;
+		hi = h->max;
+	}
+	return lo + (hi - lo) / 2;
+}
+
+uint64_t hist_percentile(const struct hist *h, unsigned int permille)
+{
+	/* The slots' own sum: a snapshot taken while programs count may differ from count. */
+	uint64_t total = sum(h->fine, HIST_FINE_SLOTS), rank, below = 0;
+	unsigned int slot;
+
+	if (!total)
+		return 0;
+	if (permille > 1000)
+		permille = 1000;
+
+	/* ceil(total * permille / 1000), without overflow */
+	rank = total / 1000 * permille + (total % 1000 * permille + 999) / 1000;
+	if (!rank)
+		rank = 1;
+
+	for (slot = 0; slot < HIST_FINE_SLOTS - 1; slot++) {
+		below += h->fine[slot];
+		if (below >= rank)
+			break;
+	}
+	return slot_value(h, slot, rank == total);
+}
+
+uint64_t hist_slots_total(const struct hist *h)
+{
+	return sum(h->log2, HIST_LOG2_SLOTS);
+}
+
+/* Slots up to the last that is not empty. */
+static unsigned int slots_in_use(const struct hist *h)
+{
+	unsigned int n = HIST_LOG2_SLOTS;
+
+	while (n && !h->log2[n - 1])
+		n--;
+	return n;
+}
+
+static uint64_t largest(const struct hist *h)
+{
+	uint64_t max = 0;
+	unsigned int i;
+
+	for (i = 0; i < HIST_LOG2_SLOTS; i++) {
+		if (h->log2[i] > max)
+			max = h->log2[i];
+	}
+	return max;
+}
+
+static unsigned int bar_length(uint64_t value, uint64_t max)
+{
+	if (max > UINT64_MAX / BAR_WIDTH) {
+		value /= BAR_WIDTH;
+		max /= BAR_WIDTH;
+	}
+	return (unsigned int)(value * BAR_WIDTH / max);
+}
+
+int hist_print(const struct hist *h, const char *unit, FILE *stream)
+{
+	static const char stars[] = "****************************************";
+	struct sink sink = { .stream = stream };
+	unsigned int i, n = slots_in_use(h);
+	uint64_t lo, hi, max = largest(h);
+	bool wide = n > FIRST_LONG_SLOT;
+	int bound = wide ? 20 : 10;
+
+	if (!n)
+		return 0;
+
+	sink_printf(&sink, "%*s%-*s : count     distribution\n", wide ? 15 : 5, "", wide ? 29 : 19,
+		    unit);
+	for (i = 0; i < n; i++) {
+		hist_log2_bounds(i, &lo, &hi);
+		sink_printf(&sink, "%*" PRIu64 " -> %-*" PRIu64 " : %-8" PRIu64 " |%-*.*s|\n",
+			    bound, lo, bound, hi, h->log2[i], (int)BAR_WIDTH,
+			    (int)bar_length(h->log2[i], max), stars);
+	}
+	return sink_result(&sink);
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "output/render_internal.h"
+
+#include <inttypes.h>
+
+bool column_in_text(const struct column *column)
+{
+	return column->heading && column->type != COLUMN_HIST;
+}
+
+bool column_in_json(const struct column *column)
+{
+	return column->key;
+}
+
+bool column_in_csv(const struct column *column)
+{
+	return column->key && column->type != COLUMN_HIST;
+}
+
+static const void *cell_at(const struct column *column, const void *row)
+{
+	return (const char *)row + column->offset;
+}
+
+uint64_t column_integer(const struct column *column, const void *row)
+{
+	const void *at = cell_at(column, row);
+
+	switch (column->type) {
+	case COLUMN_U64:
+		return *(const uint64_t *)at;
+	case COLUMN_U32:
+		return *(const uint32_t *)at;
+	case COLUMN_BOOL:
+		return *(const bool *)at;
+	case COLUMN_STR:
+	case COLUMN_HIST:
+		break;
+	}
+	return 0;
+}
+
+const char *column_string(const struct column *column, const void *row)
+{
+	return *(const char *const *)cell_at(column, row);
+}
+
+const struct hist *column_hist(const struct column *column, const void *row)
+{
+	return *(const struct hist *const *)cell_at(column, row);
+}
+
+const void *schema_row(const struct schema *schema, const void *rows, size_t i)
+{
+	return (const char *)rows + i * schema->row_size;
+}
+
+int render_meta(enum format format, FILE *stream, const struct meta *meta,
+		const struct schema *schema)
+{
+	struct sink sink = { .stream = stream };
+
+	switch (format) {
+	case FORMAT_TEXT:
+		break;
+	case FORMAT_JSON:
+		json_meta(&sink, meta, schema);
+		break;
+	case FORMAT_CSV:
+		csv_heading(&sink, schema);
+		break;
+	}
+	return sink_flush(&sink);
+}
+
+int render_interval(enum format format, FILE *stream, const struct interval *interval,
+		    const struct schema *schema, const void *rows, size_t n)
+{
+	struct sink sink = { .stream = stream };
+
+	switch (format) {
+	case FORMAT_TEXT:
+		text_heading(&sink, schema);
+		text_rows(&sink, schema, rows, n);
+		break;
+	case FORMAT_JSON:
+		json_interval(&sink, interval, schema, rows, n);
+		break;
+	case FORMAT_CSV:
+		csv_rows(&sink, schema, rows, n);
+		break;
+	}
+	return sink_flush(&sink);
+}
+
+int render_losses(FILE *stream, const struct interval *interval)
+{
+	struct sink sink = { .stream = stream };
+	size_t i;
+
+	for (i = 0; i < interval->n_losses; i++) {
+		if (interval->losses[i].count)
+			sink_printf(&sink, "iotrace: lost: %" PRIu64 " %s\n",
+				    interval->losses[i].count, interval->losses[i].text);
+	}
+	return sink_flush(&sink);
+}
+
+int render_table_heading(FILE *stream, const struct schema *schema)
+{
+	struct sink sink = { .stream = stream };
+
+	text_heading(&sink, schema);
+	return sink_result(&sink);
+}
+
+int render_table_rows(FILE *stream, const struct schema *schema, const void *rows, size_t n)
+{
+	struct sink sink = { .stream = stream };
+
+	text_rows(&sink, schema, rows, n);
+	return sink_result(&sink);
+}

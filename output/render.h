@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_RENDER_H
+#define IOTRACE_OUTPUT_RENDER_H
+
+#include <stdint.h>
+#include <stdio.h>
+
+#include "output/schema.h"
+
+enum format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
+
+/* A hook that was considered for an event. */
+struct meta_hook {
+	const char *event;  /* what it is for: "submit", "issue", "complete" */
+	const char *kind;   /* "tp_btf", "raw_tp", "fentry", "kprobe", ... */
+	const char *target; /* tracepoint or function */
+	const char *reason; /* why it was passed over; NULL: it is in use */
+};
+
+struct meta {
+	const char *version;
+	const char *kernel; /* release as uname has it */
+	const char *subcommand;
+	const struct meta_hook *hooks;
+	size_t n_hooks;
+};
+
+struct loss {
+	const char *key; /* JSON: "no_start" */
+	const char
+	    *text;	/* footer, with the number before it: "completions without a start (...)" */
+	uint64_t count; /* in this interval */
+};
+
+struct interval {
+	uint64_t start_ns, end_ns; /* since the epoch */
+	const struct loss *losses;
+	size_t n_losses;
+};
+
+/* Everything returns 0 or -errno of the stream (-EPIPE when the reader went away). */
+
+/* JSON: the meta line.  CSV: the header line.  Text: nothing. */
+int render_meta(enum format format, FILE *stream, const struct meta *meta,
+		const struct schema *schema);
+
+/*
+ * JSON: one line, {"type":"interval","start":S.NNNNNNNNN,"end":...,"rows":[...],"losses":{...}}
+ * (losses that are 0 are absent).  CSV: one line a row. Text: the heading and the rows.  Flushes
+ * the stream. Losses are not printed here for text and CSV: see render_losses().
+ */
+int render_interval(enum format format, FILE *stream, const struct interval *interval,
+		    const struct schema *schema, const void *rows, size_t n);
+
+/* The footer: one line per loss that is not 0, on @stream (standard error), "iotrace: lost: N
+ * TEXT".  Returns 0 or -errno. */
+int render_losses(FILE *stream, const struct interval *interval);
+
+/* Text table pieces for subcommands that need them apart. */
+int render_table_heading(FILE *stream, const struct schema *schema);
+int render_table_rows(FILE *stream, const struct schema *schema, const void *rows, size_t n);
+
+/* A string with every byte that is not printable as \xNN, a backslash as \\ ; bytes >= 0x80 that
+ * form valid UTF-8 stay, but for the control characters U+0080 to U+009F.  All formats show strings
+ * so, and escape by themselves: none is escaped before.  @buf gets at most @size bytes with the
+ * NUL, never half an escape.  Returns buf. */
+char *render_escape(const char *text, char *buf, size_t size);
+
+/* Flushes @stream; -EPIPE etc. when that fails or failed before. */
+int render_flush(FILE *stream);
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_RENDER_INTERNAL_H
+#define IOTRACE_OUTPUT_RENDER_INTERNAL_H
+
+#include "output/render.h"
+#include "output/sink.h"
+
+/* Private to output/: what the renderers of the formats share. */
+
+/* One escaped character: a printable one, a UTF-8 sequence, "\\\\" or "\\xNN". */
+#define ESCAPE_UNIT_SIZE 5
+
+/* Escapes the first character of @text, which is not at its end: fills @unit (with a NUL) and
+ * returns how many bytes of @text that was. */
+size_t escape_next(const char *text, char unit[ESCAPE_UNIT_SIZE]);
+
+/* Columns in the text table or with a key (JSON) or with a key and a single value (CSV). */
+bool column_in_text(const struct column *column);
+bool column_in_json(const struct column *column);
+bool column_in_csv(const struct column *column);
+
+/* The value of a cell; by the column's type one of them is the right one to ask. */
+uint64_t column_integer(const struct column *column, const void *row);	      /* U64, U32, BOOL */
+const char *column_string(const struct column *column, const void *row);      /* STR */
+const struct hist *column_hist(const struct column *column, const void *row); /* HIST */
+
+const void *schema_row(const struct schema *schema, const void *rows, size_t i);
+
+void json_meta(struct sink *sink, const struct meta *meta, const struct schema *schema);
+void json_interval(struct sink *sink, const struct interval *interval, const struct schema *schema,
+		   const void *rows, size_t n);
+void csv_heading(struct sink *sink, const struct schema *schema);
+void csv_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n);
+void text_heading(struct sink *sink, const struct schema *schema);
+void text_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n);
+
+#endif

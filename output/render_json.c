@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "output/render_internal.h"
+
+#include <inttypes.h>
+
+#include "output/hist.h"
+
+#define NS_PER_SEC UINT64_C(1000000000)
+
+/* What escape_next() leaves is printable or UTF-8: only the quote and the backslash, which it
+ * makes itself, mean something to JSON. */
+static void json_string(struct sink *sink, const char *text)
+{
+	char unit[ESCAPE_UNIT_SIZE];
+	const char *c;
+
+	sink_puts(sink, "\"");
+	while (*text) {
+		text += escape_next(text, unit);
+		for (c = unit; *c; c++) {
+			if (*c == '"' || *c == '\\')
+				sink_puts(sink, "\\");
+			sink_write(sink, c, 1);
+		}
+	}
+	sink_puts(sink, "\"");
+}
+
+/* ,"key": with the comma unless it is the first member of its object. */
+static void json_key(struct sink *sink, const char *key, bool first)
+{
+	if (!first)
+		sink_puts(sink, ",");
+	json_string(sink, key);
+	sink_puts(sink, ":");
+}
+
+static void json_member(struct sink *sink, const char *key, const char *value, bool first)
+{
+	json_key(sink, key, first);
+	json_string(sink, value);
+}
+
+/* From integers: a double has not the digits for nanoseconds since the epoch. */
+static void json_time(struct sink *sink, const char *key, uint64_t ns)
+{
+	json_key(sink, key, false);
+	sink_printf(sink, "%" PRIu64 ".%09" PRIu64, ns / NS_PER_SEC, ns % NS_PER_SEC);
+}
+
+static void json_hooks(struct sink *sink, const char *key, const struct meta *meta, bool in_use)
+{
+	const struct meta_hook *hook;
+	bool first = true;
+	size_t i;
+
+	json_key(sink, key, false);
+	sink_puts(sink, "[");
+	for (i = 0; i < meta->n_hooks; i++) {
+		hook = &meta->hooks[i];
+		if (in_use != !hook->reason)
+			continue;
+		sink_puts(sink, first ? "{" : ",{");
+		first = false;
+		json_member(sink, "event", hook->event, true);
+		json_member(sink, "kind", hook->kind, false);
+		json_member(sink, "target", hook->target, false);
+		if (hook->reason)
+			json_member(sink, "reason", hook->reason, false);
+		sink_puts(sink, "}");
+	}
+	sink_puts(sink, "]");
+}
+
+static const char *role_name(enum column_role role)
+{
+	switch (role) {
+	case ROLE_LABEL:
+		return "label";
+	case ROLE_COUNTER:
+		return "counter";
+	case ROLE_GAUGE:
+		return "gauge";
+	case ROLE_HISTOGRAM:
+		return "histogram";
+	case ROLE_STACK:
+		return "stack";
+	}
+	return "";
+}
+
+static void json_columns(struct sink *sink, const struct schema *schema)
+{
+	const struct column *column;
+	bool first = true;
+	size_t i;
+
+	json_key(sink, "columns", false);
+	sink_puts(sink, "[");
+	for (i = 0; i < schema->n; i++) {
+		column = &schema->columns[i];
+		if (!column_in_json(column))
+			continue;
+		sink_puts(sink, first ? "{" : ",{");
+		first = false;
+		json_member(sink, "key", column->key, true);
+		json_member(sink, "unit", column->unit, false);
+		json_member(sink, "role", role_name(column->role), false);
+		json_member(sink, "meaning", column->meaning, false);
+		sink_puts(sink, "}");
+	}
+	sink_puts(sink, "]");
+}
+
+void json_meta(struct sink *sink, const struct meta *meta, const struct schema *schema)
+{
+	sink_puts(sink, "{");
+	json_member(sink, "type", "meta", true);
+	json_member(sink, "version", meta->version, false);
+	json_member(sink, "kernel", meta->kernel, false);
+	json_member(sink, "subcommand", meta->subcommand, false);
+	json_hooks(sink, "hooks", meta, true);
+	json_hooks(sink, "passed_over", meta, false);
+	json_columns(sink, schema);
+	sink_puts(sink, "}\n");
+}
+
+static void json_slots(struct sink *sink, const struct hist *h)
+{
+	const char *comma = "";
+	uint64_t lo, hi;
+	unsigned int i;
+
+	sink_puts(sink, "[");
+	for (i = 0; h && i < HIST_LOG2_SLOTS; i++) {
+		if (!h->log2[i])
+			continue;
+		hist_log2_bounds(i, &lo, &hi);
+		sink_printf(sink, "%s{\"lo\":%" PRIu64 ",\"hi\":%" PRIu64 ",\"count\":%" PRIu64 "}",
+			    comma, lo, hi, h->log2[i]);
+		comma = ",";
+	}
+	sink_puts(sink, "]");
+}
+
+static void json_value(struct sink *sink, const struct column *column, const void *row)
+{
+	switch (column->type) {
+	case COLUMN_U64:
+	case COLUMN_U32:
+		sink_printf(sink, "%" PRIu64, column_integer(column, row));
+		break;
+	case COLUMN_BOOL:
+		sink_puts(sink, column_integer(column, row) ? "true" : "false");
+		break;
+	case COLUMN_STR:
+		json_string(sink, column_string(column, row));
+		break;
+	case COLUMN_HIST:
+		json_slots(sink, column_hist(column, row));
+		break;
+	}
+}
+
+static void json_row(struct sink *sink, const struct schema *schema, const void *row)
+{
+	bool first = true;
+	size_t i;
+
+	sink_puts(sink, "{");
+	for (i = 0; i < schema->n; i++) {
+		if (!column_in_json(&schema->columns[i]))
+			continue;
+		json_key(sink, schema->columns[i].key, first);
+		json_value(sink, &schema->columns[i], row);
+		first = false;
+	}
+	sink_puts(sink, "}");
+}
+
+static void json_losses(struct sink *sink, const struct interval *interval)
+{
+	const struct loss *loss;
+	bool first = true;
+	size_t i;
+
+	json_key(sink, "losses", false);
+	sink_puts(sink, "{");
+	for (i = 0; i < interval->n_losses; i++) {
+		loss = &interval->losses[i];
+		if (!loss->count)
+			continue;
+		json_key(sink, loss->key, first);
+		sink_printf(sink, "%" PRIu64, loss->count);
+		first = false;
+	}
+	sink_puts(sink, "}");
+}
+
+void json_interval(struct sink *sink, const struct interval *interval, const struct schema *schema,
+		   const void *rows, size_t n)
+{
+	size_t i;
+
+	sink_puts(sink, "{");
+	json_member(sink, "type", "interval", true);
+	json_time(sink, "start", interval->start_ns);
+	json_time(sink, "end", interval->end_ns);
+	json_key(sink, "rows", false);
+	sink_puts(sink, "[");
+	for (i = 0; i < n; i++) {
+		if (i)
+			sink_puts(sink, ",");
+		json_row(sink, schema, schema_row(schema, rows, i));
+	}
+	sink_puts(sink, "]");
+	json_losses(sink, interval);
+	sink_puts(sink, "}\n");
+}

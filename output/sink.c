@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "output/sink.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdbool.h>
+
+#include "output/render.h"
+
+static void note_failure(struct sink *sink)
+{
+	sink->error = errno ? errno : EIO;
+}
+
+void sink_write(struct sink *sink, const char *data, size_t len)
+{
+	if (sink->error)
+		return;
+	errno = 0;
+	if (fwrite(data, 1, len, sink->stream) != len)
+		note_failure(sink);
+}
+
+void sink_puts(struct sink *sink, const char *text)
+{
+	sink_write(sink, text, strlen(text));
+}
+
+void sink_fill(struct sink *sink, char c, size_t times)
+{
+	while (times--)
+		sink_write(sink, &c, 1);
+}
+
+void sink_printf(struct sink *sink, const char *fmt, ...)
+{
+	va_list args;
+
+	if (sink->error)
+		return;
+	errno = 0;
+	va_start(args, fmt);
+	if (vfprintf(sink->stream, fmt, args) < 0)
+		note_failure(sink);
+	va_end(args);
+}
+
+/*
+ * Why an earlier write of someone else failed: its errno is long gone, but a pipe or a socket
+ * that nobody reads says so still.
+ */
+static int old_failure(FILE *stream)
+{
+	struct pollfd pfd = { .fd = fileno(stream), .events = POLLOUT };
+
+	if (pfd.fd >= 0 && poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLERR | POLLHUP)))
+		return -EPIPE;
+	return -EIO;
+}
+
+int render_flush(FILE *stream)
+{
+	bool failed = ferror(stream);
+
+	errno = 0;
+	if (fflush(stream))
+		return errno ? -errno : -EIO;
+	return failed ? old_failure(stream) : 0;
+}
+
+int sink_result(const struct sink *sink)
+{
+	if (sink->error)
+		return -sink->error;
+	return ferror(sink->stream) ? old_failure(sink->stream) : 0;
+}
+
+int sink_flush(struct sink *sink)
+{
+	return sink->error ? -sink->error : render_flush(sink->stream);
+}

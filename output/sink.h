@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_SINK_H
+#define IOTRACE_OUTPUT_SINK_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+/*
+ * Private to output/: a stream together with the first error met on it.  stdio keeps only the
+ * fact that a write failed, and drops what it had buffered; the cause (has the reader gone, is
+ * the disk full?) has to be taken when it happens.  After an error nothing more is written.
+ */
+struct sink {
+	FILE *stream;
+	int error; /* errno of the first failed write, 0: none */
+};
+
+void sink_write(struct sink *sink, const char *data, size_t len);
+void sink_puts(struct sink *sink, const char *text);
+void sink_fill(struct sink *sink, char c, size_t times);
+void sink_printf(struct sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* 0 or -errno of what was written so far, which may still be buffered. */
+int sink_result(const struct sink *sink);
+/* The same after flushing. */
+int sink_flush(struct sink *sink);
+
+#endif
