@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/args.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/parse.h"
+#include "core/text.h"
+
+enum {
+	KEY_JSON = 0x1000,
+	KEY_CSV,
+	KEY_EBPF,
+	KEY_HOOK,
+	KEY_LIST_HOOKS,
+	KEY_MAP_SIZE,
+	KEY_ALL,
+};
+
+#define GROUP_COMMON 10
+
+static const struct argp_option common_options[] = {
+	{ "json", KEY_JSON, NULL, 0, "JSON lines instead of text", GROUP_COMMON },
+	{ "csv", KEY_CSV, NULL, 0, "CSV instead of text", GROUP_COMMON },
+	{ "all", KEY_ALL, NULL, 0, "with -- COMMAND: the I/O of all processes, not only of COMMAND",
+	  GROUP_COMMON },
+	{ "verbose", 'v', NULL, 0, "say which hook serves which event, and why not a better one",
+	  GROUP_COMMON },
+	{ "ebpf", KEY_EBPF, NULL, 0, "print the source of the BPF programs and exit",
+	  GROUP_COMMON },
+	{ "help", 'h', NULL, 0, "this help", GROUP_COMMON },
+	{ "hook", KEY_HOOK, "EVENT=KIND:TARGET", OPTION_HIDDEN, NULL, GROUP_COMMON },
+	{ "list-hooks", KEY_LIST_HOOKS, NULL, OPTION_HIDDEN, NULL, GROUP_COMMON },
+	{ "map-size", KEY_MAP_SIZE, "MAP=N", OPTION_HIDDEN, NULL, GROUP_COMMON },
+	{ 0 },
+};
+
+struct input {
+	const struct args_spec *spec;
+	struct args *args;
+	struct error *err;
+	int positional;
+	bool failed;	/* err is filled */
+	int error;	/* and this is its code */
+	const char *at; /* the argument that argp itself stumbled over */
+};
+
+static int add_hook(struct args *args, const char *text, struct error *err)
+{
+	for (int i = 0; i < ARGS_HOOKS; i++) {
+		if (args->hooks[i])
+			continue;
+		args->hooks[i] = text;
+		return 0;
+	}
+	return error_set(err, STATUS_USAGE, -E2BIG, "too many --hook");
+}
+
+static int set_map_size(struct args *args, const char *text, struct error *err)
+{
+	const char *eq = strchr(text, '=');
+	uint32_t *which = NULL;
+	uint64_t n;
+	int r;
+
+	if (strncmp(text, "rows=", 5) == 0)
+		which = &args->map_rows;
+	else if (strncmp(text, "requests=", 9) == 0)
+		which = &args->map_requests;
+	if (!which || !eq)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "invalid --map-size '%s': rows=N or requests=N",
+				 text_shown(text).text);
+	r = parse_u64("--map-size", eq + 1, 1, 1 << 24, &n, err);
+	if (!r)
+		*which = (uint32_t)n;
+	return r;
+}
+
+static int take_positional(struct input *in, const char *text)
+{
+	switch (in->positional++) {
+	case 0:
+		return parse_seconds("INTERVAL", text, &in->args->interval_ns, in->err);
+	case 1:
+		return parse_u64("COUNT", text, 1, UINT64_MAX, &in->args->count, in->err);
+	}
+	error_set(in->err, STATUS_USAGE, -E2BIG, "too many arguments: '%s'", text_shown(text).text);
+	error_hint(in->err, "at most INTERVAL and COUNT; a command to run goes after --");
+	return -E2BIG;
+}
+
+static int set_format(struct input *in, enum format format)
+{
+	if (in->args->format != FORMAT_TEXT && in->args->format != format)
+		return error_set(in->err, STATUS_USAGE, -EINVAL,
+				 "--json and --csv exclude each other");
+	in->args->format = format;
+	return 0;
+}
+
+static int take_common(struct input *in, int key, char *arg)
+{
+	struct args *args = in->args;
+
+	switch (key) {
+	case KEY_JSON:
+		return set_format(in, FORMAT_JSON);
+	case KEY_CSV:
+		return set_format(in, FORMAT_CSV);
+	case 'v':
+		args->verbose = true;
+		return 0;
+	case KEY_EBPF:
+		args->show_source = true;
+		return 0;
+	case 'h':
+		args->help = true;
+		return 0;
+	case KEY_HOOK:
+		return add_hook(args, arg, in->err);
+	case KEY_LIST_HOOKS:
+		args->list_hooks = true;
+		return 0;
+	case KEY_MAP_SIZE:
+		return set_map_size(args, arg, in->err);
+	case KEY_ALL:
+		args->all = true;
+		return 0;
+	case ARGP_KEY_ARG:
+		return take_positional(in, arg);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* argp wants positive errno values and ARGP_ERR_UNKNOWN. */
+static error_t parsed(struct input *in, int r)
+{
+	if (r >= 0)
+		return r;
+	in->failed = true;
+	in->error = r;
+	return EINVAL; /* not the code itself: ARGP_ERR_UNKNOWN is E2BIG */
+}
+
+static error_t parse_common(int key, char *arg, struct argp_state *state)
+{
+	struct input *in = state->input;
+
+	return parsed(in, take_common(in, key, arg));
+}
+
+/* The subcommand's own options come first, then the common ones. */
+static error_t parse_own(int key, char *arg, struct argp_state *state)
+{
+	struct input *in = state->input;
+
+	if (key == ARGP_KEY_INIT) {
+		state->child_inputs[0] = in;
+		return 0;
+	}
+	if (key == 'e' && in->spec->short_ebpf) {
+		in->args->show_source = true;
+		return 0;
+	}
+	if (key == ARGP_KEY_ERROR && !in->failed && state->next > 0)
+		in->at = state->argv[state->next - 1];
+	if (key == ARGP_KEY_ARG)
+		return ARGP_ERR_UNKNOWN;
+	return parsed(in, in->spec->parse(key, arg, in->spec->own, in->err));
+}
+
+/* What argp and getopt found wrong themselves: an unknown option or one
+ * without its value. */
+static int option_error(const char *name, const char *at, struct error *err)
+{
+	error_set(err, STATUS_USAGE, -EINVAL,
+		  "unknown option, or an option without its value: '%s'",
+		  text_shown(at ? at : "").text);
+	error_hint(err, "see `%s --help`", name);
+	return -EINVAL;
+}
+
+/* Cuts "-- COMMAND ARG..." off. */
+static int split_command(int argc, char **argv, struct args *args, struct error *err)
+{
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--") != 0)
+			continue;
+		if (i + 1 == argc)
+			return error_set(err, STATUS_USAGE, -EINVAL, "no COMMAND after --");
+		args->command = argv + i + 1;
+		return i;
+	}
+	return argc;
+}
+
+static void print_help(const struct argp *argp, char *name)
+{
+	argp_help(argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, name);
+}
+
+int args_parse(const struct args_spec *spec, int argc, char **argv, struct args *args,
+	       struct error *err)
+{
+	struct argp common = { .options = common_options, .parser = parse_common };
+	struct argp_child children[] = { { &common, 0, NULL, 0 }, { 0 } };
+	struct argp argp = { .options = spec->options,
+			     .parser = parse_own,
+			     .args_doc = "[INTERVAL [COUNT]] [-- COMMAND [ARG...]]",
+			     .doc = spec->doc,
+			     .children = children };
+	struct input in = { .spec = spec, .args = args, .err = err };
+	int r;
+
+	argc = split_command(argc, argv, args, err);
+	if (argc < 0)
+		return argc;
+	r = argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &in);
+	if (args->help && !in.failed) {
+		print_help(&argp, argv[0]);
+		return 0;
+	}
+	if (r)
+		return in.failed ? in.error : option_error(argv[0], in.at, err);
+	if (args->all && !args->command)
+		return error_set(err, STATUS_USAGE, -EINVAL, "--all goes with -- COMMAND");
+	return 0;
+}
+
+int args_process(const char *text, uint32_t *pid, struct error *err)
+{
+	char path[64], line[128];
+	unsigned int tgid = 0;
+	uint64_t n;
+	FILE *file;
+	int r = parse_u64("-p", text, 1, INT32_MAX, &n, err);
+
+	if (r)
+		return r;
+	snprintf(path, sizeof(path), "/proc/%u/status", (unsigned int)n);
+	file = fopen(path, "re");
+	if (!file)
+		return error_set(err, STATUS_USAGE, -ESRCH, "no such process: %u", (unsigned int)n);
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "Tgid: %u", &tgid) == 1)
+			break;
+	fclose(file);
+	if (tgid && tgid != n)
+		return error_set(err, STATUS_USAGE, -ESRCH,
+				 "%u is a thread of process %u: give -p %u", (unsigned int)n, tgid,
+				 tgid);
+	*pid = (uint32_t)n;
+	return 0;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_ARGS_H
+#define IOTRACE_CMD_ARGS_H
+
+#include <argp.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/error.h"
+#include "output/render.h"
+
+#define ARGS_HOOKS 8
+
+/* What every subcommand understands. */
+struct args {
+	enum format format;
+	bool verbose;
+	bool show_source; /* --ebpf */
+	bool list_hooks;  /* hidden */
+	bool help;
+	const char *hooks[ARGS_HOOKS + 1]; /* hidden: --hook EVENT=KIND:TARGET */
+	uint32_t map_rows;		   /* hidden: --map-size rows=N, 0: the probe's own size */
+	uint32_t map_requests;		   /* hidden: --map-size requests=N */
+	uint64_t interval_ns;		   /* 0: one output, at the end */
+	uint64_t count;			   /* outputs; 0: until stopped */
+	bool all;			   /* --all: with COMMAND, the others' I/O too */
+	char **command;			   /* after "--", ends with NULL; NULL: none */
+};
+
+/* A subcommand's own part. */
+struct args_spec {
+	const struct argp_option *options; /* ends with { 0 } */
+	/* Takes option @key; ARGP_ERR_UNKNOWN when it is not its own, else 0 or
+	 * an errno with @err filled. */
+	error_t (*parse)(int key, char *arg, void *own, struct error *err);
+	void *own;
+	const char *doc;
+	bool short_ebpf; /* -e is --ebpf */
+			 /* The first positional arguments are INTERVAL and COUNT. */
+};
+
+/*
+ * Parses @argv.  *args holds the defaults before (interval, count).  Returns 0, or -errno
+ * with @err filled (STATUS_USAGE).  With --help it prints it and sets args->help.
+ */
+int args_parse(const struct args_spec *spec, int argc, char **argv, struct args *args,
+	       struct error *err);
+
+/* A process (thread group) that is there: *pid.  -errno with @err. */
+int args_process(const char *text, uint32_t *pid, struct error *err);
+
+#endif

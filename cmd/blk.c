@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/blk.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/report.h"
+#include "core/parse.h"
+
+#define ALTS(a) (a), sizeof(a) / sizeof((a)[0])
+
+/*
+ * The attach table.  docs/KERNEL-NOTES.md has the reasons: block_io_start is the
+ * one place that has the request in its submitter's context, from 6.5 on; before, the
+ * bio is followed (block_getrq), and where a front merge changes a request's
+ * first bio (block_bio_frontmerge).  5.10 still hands the queue to some.
+ */
+static const struct hook_alt submit_alts[] = {
+	{ HOOK_TP_BTF, "block_io_start", 1, { "io_start_btf" }, SUBMIT_RQ },
+	{ HOOK_RAW_TP, "block_io_start", 1, { "io_start_raw" }, SUBMIT_RQ },
+	{ HOOK_TP_BTF, "block_getrq", 1, { "getrq_btf", "frontm_btf" }, SUBMIT_BIO },
+	{ HOOK_RAW_TP, "block_getrq", 1, { "getrq_raw", "frontm_raw" }, SUBMIT_BIO },
+	{ HOOK_RAW_TP, "block_getrq", 3, { "getrq_raw_q", "frontm_raw_q" }, SUBMIT_BIO },
+	{ HOOK_KPROBE, "blk_account_io_start", 0, { "io_start_kp" }, SUBMIT_RQ },
+};
+
+static const struct hook_alt issue_alts[] = {
+	{ HOOK_TP_BTF, "block_rq_issue", 1, { "issue_btf" }, 0 },
+	{ HOOK_RAW_TP, "block_rq_issue", 1, { "issue_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_rq_issue", 2, { "issue_raw_q" }, 0 },
+};
+
+static const struct hook_alt requeue_alts[] = {
+	{ HOOK_RAW_TP, "block_rq_requeue", 1, { "requeue_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_rq_requeue", 2, { "requeue_raw_q" }, 0 },
+};
+
+static const struct hook_alt complete_alts[] = {
+	{ HOOK_TP_BTF, "block_rq_complete", 3, { "complete_btf" }, 0 },
+	{ HOOK_RAW_TP, "block_rq_complete", 3, { "complete_raw" }, 0 },
+};
+
+static const struct hook_alt bio_alts[] = {
+	{ HOOK_TP_BTF, "block_bio_queue", 1, { "bio_queue_btf", "bio_end_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 1, { "bio_queue_raw", "bio_end_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 2, { "bio_queue_raw_q", "bio_end_raw" }, 0 },
+};
+
+static const struct hook_alt rename_alts[] = {
+	{ HOOK_RAW_TP, "task_rename", 2, { "rename_raw" }, 0 },
+};
+
+static const struct hook_alt track_alts[] = {
+	{ HOOK_RAW_TP, "sched_process_fork", 2, { "fork_raw", "free_raw" }, 0 },
+};
+
+size_t blk_events(unsigned int wants, struct hook_event *events)
+{
+	size_t n = 0;
+
+	if (wants & WANT_TRACK)
+		events[n++] = (struct hook_event){ "track", ALTS(track_alts), false };
+	if (wants & WANT_NAMES)
+		events[n++] = (struct hook_event){ "rename", ALTS(rename_alts), true };
+	if (wants & WANT_SUBMIT)
+		events[n++] = (struct hook_event){ "submit", ALTS(submit_alts), false };
+	if (wants & WANT_BIO)
+		events[n++] = (struct hook_event){ "bio", ALTS(bio_alts), false };
+	if (wants & WANT_ISSUE) {
+		events[n++] = (struct hook_event){ "issue", ALTS(issue_alts), false };
+		events[n++] = (struct hook_event){ "requeue", ALTS(requeue_alts), false };
+	}
+	events[n++] = (struct hook_event){ "complete", ALTS(complete_alts), false };
+	return n;
+}
+
+int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error *err)
+{
+	int r = 0;
+
+	if (f->disk_arg)
+		r = disks_find(disks, f->disk_arg, &f->disk, err);
+	if (!r && f->pid_arg)
+		r = args_process(f->pid_arg, &f->pid, err);
+	return r;
+}
+
+static bool iostats_off(const char *path, uint32_t whole)
+{
+	unsigned int major, minor;
+	char dev_path[512], text[32] = "";
+	FILE *file;
+
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	if (!fgets(text, sizeof(text), file))
+		text[0] = 0;
+	fclose(file);
+	if (text[0] != '0')
+		return false;
+	if (!whole)
+		return true;
+	snprintf(dev_path, sizeof(dev_path), "%.*sdev",
+		 (int)(strlen(path) - strlen("queue/iostats")), path);
+	file = fopen(dev_path, "re");
+	if (!file)
+		return false;
+	if (fscanf(file, "%u:%u", &major, &minor) != 2)
+		major = minor = 0;
+	fclose(file);
+	return DISK_DEV(major, minor) == whole;
+}
+
+bool blk_iostats_off(uint32_t whole)
+{
+	glob_t found = { 0 };
+	bool off = false;
+
+	if (glob("/sys/block/*/queue/iostats", 0, NULL, &found) == 0)
+		for (size_t i = 0; !off && i < found.gl_pathc; i++)
+			off = iostats_off(found.gl_pathv[i], whole);
+	globfree(&found);
+	return off;
+}
+
+int blk_track(int tracked_fd, const struct run *run, struct error *err)
+{
+	uint32_t pid = (uint32_t)run->child.pid;
+	uint8_t one = 1;
+
+	if (!pid || bpf_map_update_elem(tracked_fd, &pid, &one, BPF_ANY) == 0)
+		return 0;
+	return error_set(err, STATUS_FAILED, -errno, "cannot follow the command: %s",
+			 strerror(errno));
+}
+
+int blk_name_lookup(void *ctx, uint32_t pid, char comm[16])
+{
+	struct blk_name name;
+
+	if (bpf_map_lookup_elem(*(const int *)ctx, &pid, &name))
+		return -errno;
+	memcpy(comm, name.comm, sizeof(name.comm));
+	comm[sizeof(name.comm) - 1] = 0;
+	return 0;
+}
+
+/* ---- completions that no program saw ---- */
+
+const char *const blk_helpers[] = { "rq_busy", NULL };
+
+struct suspect {
+	uint64_t rq, issue_ns;
+};
+
+/* Is the request at address @rq in flight?  True when it cannot be told. */
+static bool rq_busy(int prog_fd, uint64_t rq)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &rq, .ctx_size_in = sizeof(rq));
+
+	return bpf_prog_test_run_opts(prog_fd, &opts) || opts.retval;
+}
+
+/* Requests that were issued and are idle: at most @max. */
+static size_t find_suspects(int inflight_fd, int busy_fd, struct suspect *out, size_t max)
+{
+	struct blk_inflight entry;
+	uint64_t key, *at = NULL;
+	size_t n = 0;
+
+	while (n < max && bpf_map_get_next_key(inflight_fd, at, &key) == 0) {
+		at = &key;
+		if (bpf_map_lookup_elem(inflight_fd, &key, &entry) || !entry.issue_ns)
+			continue;
+		if (!rq_busy(busy_fd, key))
+			out[n++] = (struct suspect){ key, entry.issue_ns };
+	}
+	return n;
+}
+
+size_t blk_sweep(struct hooks *hooks, int inflight_fd, int busy_fd,
+		 void (*unseen)(void *ctx, const struct blk_inflight *entry), void *ctx)
+{
+	struct suspect suspects[1024];
+	struct blk_inflight entry;
+	size_t n, found = 0;
+
+	/*
+	 * A completion's program runs before its request becomes idle, so one that is idle was not
+	 * seen.  Looked at while the programs run, and believed when the
+	 * entry is still the same after they have stopped: it was not used again.
+	 */
+	n = find_suspects(inflight_fd, busy_fd, suspects, sizeof(suspects) / sizeof(suspects[0]));
+	hooks_detach(hooks);
+	for (size_t i = 0; i < n; i++) {
+		if (bpf_map_lookup_elem(inflight_fd, &suspects[i].rq, &entry) ||
+		    entry.issue_ns != suspects[i].issue_ns)
+			continue;
+		found++;
+		if (unseen)
+			unseen(ctx, &entry);
+	}
+	return found;
+}
+
+/* ---- losses ---- */
+
+static const struct {
+	const char *key, *text;
+} loss_names[BLK_LOSS_ROWS] = {
+	[LOSS_NO_START] = { "no_start",
+			    "completions without a start (in flight when tracing began, or missed)" },
+	[LOSS_REQUESTS_FULL] = { "requests_full", "requests that could not be followed: map full" },
+	[LOSS_ROWS_FULL] = { "rows_full", "I/Os not shown: no room for another row" },
+	[LOSS_ROWS_BYTES] = { "rows_full_bytes",
+			      "bytes of I/O not shown: no room for another row" },
+	[LOSS_CLOCK] = { "clock", "completions before their start: the clock went backwards" },
+	[LOSS_BIOS] = { "bios", "requests of too many bios to follow each" },
+	[LOSS_TRACKED_FULL] = { "tracked_full", "descendants of COMMAND not followed: map full" },
+	[LOSS_NO_END] = { "no_end", "completions that no program saw: their time is not known" },
+	[BLK_LOSSES] = { "missed", "events missed: the program was running on that CPU already" },
+};
+
+void blk_losses(struct blk_loss_state *state, const __u64 *now, const struct hooks *hooks,
+		size_t no_end)
+{
+	for (size_t i = 0; i < BLK_LOSS_ROWS; i++) {
+		uint64_t value = i == BLK_LOSSES ? hooks_missed(hooks)
+						 : __atomic_load_n(&now[i], __ATOMIC_RELAXED);
+
+		state->rows[i].key = loss_names[i].key;
+		state->rows[i].text = loss_names[i].text;
+		state->rows[i].count = value - state->before[i];
+		state->before[i] = value;
+	}
+	state->rows[LOSS_NO_END].count += no_end;
+}
+
+/* ---- operations ---- */
+
+static const struct {
+	const char *name;
+	char letter;
+} op_names[BLK_OPS] = {
+	[BLK_READ] = { "read", 'R' },
+	[BLK_WRITE] = { "write", 'W' },
+	[BLK_DISCARD] = { "discard", 'D' },
+	[BLK_FLUSH] = { "flush", 'F' },
+	[BLK_SYNC] = { "sync", 'S' },
+	[BLK_WRITE_ZEROES] = { "write_zeroes", 'Z' },
+	[BLK_SECURE_ERASE] = { "secure_erase", 'E' },
+	[BLK_ZONE_APPEND] = { "zone_append", 'A' },
+	[BLK_ZONE_MGMT] = { "zone_mgmt", 'M' },
+	[BLK_WRITE_SAME] = { "write_same", 'X' },
+	[BLK_PASSTHROUGH] = { "passthrough", 'P' },
+};
+
+const char *blk_op_name(unsigned int op)
+{
+	return op < BLK_OPS ? op_names[op].name : "unknown";
+}
+
+char blk_op_letter(unsigned int op)
+{
+	return op < BLK_OPS ? op_names[op].letter : '?';
+}
+
+/* ---- hooks ---- */
+
+void blk_list_hooks(const struct hooks *hooks)
+{
+	size_t n;
+	const struct hook_choice *choice = hooks_choices(hooks, &n);
+
+	for (size_t i = 0; i < n; i++)
+		printf("%s %s %s %s\n", choice[i].event, choice[i].kind, choice[i].target,
+		       choice[i].usable ? "usable" : choice[i].reason);
+}
+
+size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max)
+{
+	size_t n, used = 0;
+	const struct hook_choice *choice = hooks_choices(hooks, &n);
+	const char *settled = NULL; /* the event whose choice has been met: the rest is worse */
+
+	for (size_t i = 0; i < n && used < max; i++) {
+		if (settled == choice[i].event || (!choice[i].chosen && !choice[i].reason[0]))
+			continue;
+		if (choice[i].chosen)
+			settled = choice[i].event;
+		out[used++] = (struct meta_hook){
+			.event = choice[i].event,
+			.kind = choice[i].kind,
+			.target = choice[i].target,
+			.reason = choice[i].chosen ? NULL : choice[i].reason,
+		};
+	}
+	return used;
+}
+
+void blk_explain_hooks(const struct hooks *hooks)
+{
+	struct meta_hook hook[BLK_META_HOOKS];
+	size_t n = blk_meta_hooks(hooks, hook, BLK_META_HOOKS);
+	char line[320];
+
+	for (size_t i = 0; i < n; i++) {
+		if (hook[i].reason)
+			snprintf(line, sizeof(line), "%s: not %s:%s: %s", hook[i].event,
+				 hook[i].kind, hook[i].target, hook[i].reason);
+		else
+			snprintf(line, sizeof(line), "%s: %s:%s", hook[i].event, hook[i].kind,
+				 hook[i].target);
+		report_verbose(line);
+	}
+}

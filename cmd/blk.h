@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_BLK_H
+#define IOTRACE_CMD_BLK_H
+
+/* What the subcommands that follow block requests share: their attach table,
+ * their filters, the losses. */
+
+#include "cmd/args.h"
+#include "cmd/run.h"
+#include "core/disks.h"
+#include "core/hooks.h"
+#include "core/preflight.h"
+#include "output/render.h"
+#include "probes/blk.h"
+
+/* Filters as the user gave them, and what they resolve to. */
+struct blk_filters {
+	const char *disk_arg; /* -d */
+	const char *pid_arg;  /* -p */
+	uint32_t pid;	      /* 0: all */
+	struct disk_ref disk; /* dev 0: all */
+};
+
+/* -p and -d: resolves what was given.  -errno with @err. */
+int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error *err);
+
+/* Which events a subcommand wants, for blk_events(). */
+enum blk_wants {
+	WANT_SUBMIT = 1,
+	WANT_ISSUE = 2,
+	WANT_BIO = 4,
+	WANT_NAMES = 8,
+	WANT_TRACK = 16,
+};
+
+#define BLK_EVENTS_MAX 7
+
+/* Fills @events (room for BLK_EVENTS_MAX) with the attach table for @wants; returns how many. */
+size_t blk_events(unsigned int wants, struct hook_event *events);
+
+/* True when some disk (or, if not 0, the disk @whole) has I/O statistics
+ * switched off: its requests carry no start time. */
+bool blk_iostats_off(uint32_t whole);
+
+/* Sets the options that probes/blk.bpf.h declares, in a skeleton that is open. */
+#define BLK_SET_OPTIONS(skel, args, filters, hooks)                                                \
+	do {                                                                                       \
+		(skel)->rodata->filter_mode = (args)->command && !(args)->all ? FILTER_TRACKED     \
+					      : (filters)->pid		      ? FILTER_PID         \
+									      : FILTER_NONE;                      \
+		(skel)->rodata->filter_pid = (filters)->pid;                                       \
+		(skel)->rodata->filter_dev = (filters)->disk.dev;                                  \
+		(skel)->rodata->filter_part = (filters)->disk.partition;                           \
+		(skel)->rodata->submit_mode = (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE);   \
+	} while (0)
+
+/* Marks COMMAND as tracked in the map @tracked_fd.  -errno with @err. */
+int blk_track(int tracked_fd, const struct run *run, struct error *err);
+
+/* A lookup for core/names.h in the map whose descriptor *ctx is. */
+int blk_name_lookup(void *ctx, uint32_t pid, char comm[16]);
+
+/* ---- completions that no program saw ---- */
+
+/* Programs to load beside those that are attached. */
+extern const char *const blk_helpers[];
+
+/*
+ * At the end of a run: detaches @hooks, and finds the requests in @inflight_fd
+ * that were issued and are idle all the same.  Each is handed to @unseen (may be NULL); returns how
+ * many there were.  @busy_fd is the program rq_busy.  A kernel that cannot run it on demand finds
+ * none.
+ */
+size_t blk_sweep(struct hooks *hooks, int inflight_fd, int busy_fd,
+		 void (*unseen)(void *ctx, const struct blk_inflight *entry), void *ctx);
+
+/* ---- losses ---- */
+
+#define BLK_LOSS_ROWS (BLK_LOSSES + 1) /* and the events that were missed */
+
+struct blk_loss_state {
+	uint64_t before[BLK_LOSS_ROWS];
+	struct loss rows[BLK_LOSS_ROWS];
+};
+
+/* What was lost since the last call: @now is the probe's own counters, @no_end
+ * what blk_sweep() found. */
+void blk_losses(struct blk_loss_state *state, const __u64 *now, const struct hooks *hooks,
+		size_t no_end);
+
+/* ---- names of operations ---- */
+
+const char *blk_op_name(unsigned int op); /* "read", for JSON */
+char blk_op_letter(unsigned int op);	  /* 'R', for text */
+
+/* ---- things every such subcommand does with its hooks ---- */
+
+/* --list-hooks: "EVENT KIND TARGET usable" or the reason. */
+void blk_list_hooks(const struct hooks *hooks);
+
+/* -v: the choice for each event and why not a better one. */
+void blk_explain_hooks(const struct hooks *hooks);
+
+#define BLK_META_HOOKS 32
+
+/* The same for the metadata: at most @max entries; returns how many. */
+size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max);
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_REPORT_H
+#define IOTRACE_CMD_REPORT_H
+
+#include "core/error.h"
+
+/* The only place that prints errors: one line on standard error, "iotrace:
+ * WHAT (HINT)".  Returns the exit status of @err. */
+int report_error(const struct error *err);
+
+/* Prints nothing for a reader that went away (-EPIPE), else the error of
+ * standard output @code.  Returns the exit status. */
+int report_output(int code);
+
+/* Flushes standard output and reports what went wrong with it. */
+int report_stdout(void);
+
+/* A line of -v. */
+void report_verbose(const char *line);
+
+#endif

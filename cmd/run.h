@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_RUN_H
+#define IOTRACE_CMD_RUN_H
+
+#include "cmd/args.h"
+#include "core/child.h"
+
+/*
+ * The one run loop: signals, the timer, COMMAND, outputs.
+ *
+ *   run_begin()   before anything is attached: signals are held back, COMMAND
+ *                 is forked and waits
+ *   run_loop()    when everything is attached: lets COMMAND go, then one
+ *                 output per interval and one for the last, partial interval
+ *   run_end()     always
+ */
+struct run {
+	const struct args *args;
+	struct child child;
+	int signal_fd;
+	int timer_fd;
+	int status;		     /* of COMMAND */
+	unsigned char old_mask[128]; /* sigset_t */
+};
+
+/* One output: drains what came since the last one and renders it; @last: there
+ * will be no other.  0, or -errno of standard output, or -errno with @err filled. */
+struct run_emit {
+	int (*emit)(void *ctx, bool last, struct error *err);
+	void *ctx;
+};
+
+int run_begin(struct run *run, const struct args *args, struct error *err);
+
+/* Returns the exit status; errors are reported. */
+int run_loop(struct run *run, const struct run_emit *emit);
+
+void run_end(struct run *run);
+
+#endif

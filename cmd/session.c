@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cmd/report.h"
+#include "core/clock.h"
+
+/* What may be wrong with the arguments comes first, then what may be wrong
+ * with the machine: a wrong disk is a wrong disk for everybody. */
+static int check(struct session *s, const struct args *args, struct blk_filters *filters,
+		 struct error *err)
+{
+	struct preflight preflight;
+	int r = disks_open(NULL, &s->disks, err);
+
+	if (!r)
+		r = blk_resolve_filters(filters, s->disks, err);
+	if (r)
+		return r;
+	preflight_read(NULL, &preflight);
+	r = preflight_bpf(&preflight, err);
+	if (r)
+		return r;
+	hooks_log(args->verbose ? report_verbose : NULL);
+	return hooks_choose(s->events, s->n_events, args->hooks, &s->hooks, err);
+}
+
+int session_begin(struct session *s, const struct args *args, struct blk_filters *filters,
+		  unsigned int wants, int *status)
+{
+	struct error err;
+	int r;
+
+	memset(s, 0, sizeof(*s));
+	s->n_events = blk_events(wants, s->events);
+	r = check(s, args, filters, &err);
+	if (r && s->hooks && args->verbose)
+		blk_explain_hooks(s->hooks);
+	if (s->hooks && args->list_hooks) {
+		blk_list_hooks(s->hooks);
+		*status = report_stdout();
+		return -ECANCELED;
+	}
+	if (r)
+		*status = report_error(&err);
+	return r;
+}
+
+void session_end(struct session *s)
+{
+	hooks_free(s->hooks);
+	disks_free(s->disks);
+	memset(s, 0, sizeof(*s));
+}
+
+int session_meta(const struct session *s, const struct args *args, const char *subcommand,
+		 const struct schema *schema)
+{
+	struct meta_hook meta_hooks[BLK_META_HOOKS];
+	struct utsname uts;
+	struct meta meta = {
+		.version = IOTRACE_VERSION,
+		.kernel = uts.release,
+		.subcommand = subcommand,
+		.hooks = meta_hooks,
+	};
+
+	uname(&uts);
+	meta.n_hooks = blk_meta_hooks(s->hooks, meta_hooks, BLK_META_HOOKS);
+	return render_meta(args->format, stdout, &meta, schema);
+}
+
+int session_source(const char *text)
+{
+	fputs(text, stdout);
+	return report_stdout();
+}
+
+char *session_seconds(uint64_t ns, char *buf, size_t size)
+{
+	int len = snprintf(buf, size, "%llu.%09llu", (unsigned long long)(ns / NS_PER_SEC),
+			   (unsigned long long)(ns % NS_PER_SEC));
+
+	while (len > 0 && buf[len - 1] == '0')
+		buf[--len] = 0;
+	if (len > 0 && buf[len - 1] == '.')
+		buf[--len] = 0;
+	return buf;
+}

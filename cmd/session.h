@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_SESSION_H
+#define IOTRACE_CMD_SESSION_H
+
+#include "cmd/blk.h"
+
+/* The steps that every tracing subcommand takes before its own: checks of the
+ * machine, the disks, the filters, the choice of hooks. */
+struct session {
+	struct disks *disks;
+	struct hooks *hooks;
+	struct hook_event events[BLK_EVENTS_MAX];
+	size_t n_events;
+};
+
+/*
+ * Returns 0 when tracing can go on.  Else the subcommand ends with *status:
+ * an error that has been reported, or --list-hooks done.  session_end() in any case.
+ */
+int session_begin(struct session *s, const struct args *args, struct blk_filters *filters,
+		  unsigned int wants, int *status);
+void session_end(struct session *s);
+
+/* The first line of JSON or CSV.  0 or -errno of standard output. */
+int session_meta(const struct session *s, const struct args *args, const char *subcommand,
+		 const struct schema *schema);
+
+/* --ebpf: prints @text; returns the exit status. */
+int session_source(const char *text);
+
+/* "1", "0.2": seconds of @ns as people write them. */
+char *session_seconds(uint64_t ns, char *buf, size_t size);
+
+#endif

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/top/options.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "core/clock.h"
+#include "core/parse.h"
+#include "core/text.h"
+
+#define DEFAULT_ROWS 20
+
+enum { KEY_BIO = 0x2000, KEY_CGROUP_OWNER };
+
+static const struct argp_option options[] = {
+	{ "noclear", 'C', NULL, 0, "don't clear the screen", 1 },
+	{ "maxrows", 'r', "ROWS", 0, "at most ROWS rows each time (text: 20)", 1 },
+	{ "pid", 'p', "PID", 0, "only I/O that process PID submitted", 1 },
+	{ "disk", 'd', "DISK", 0, "only this disk or partition: name, path or MAJ:MIN", 1 },
+	{ "sort", 's', "io|bytes|time", 0, "sort by this, largest first (bytes)", 1 },
+	{ "bio", KEY_BIO, NULL, 0, "bio-based devices too (dm, md, zram, multipath)", 1 },
+	{ "cgroup-owner", KEY_CGROUP_OWNER, NULL, 0,
+	  "name the cgroup that the I/O is charged to: for write-back, who dirtied the pages", 1 },
+	{ NULL, 'e', NULL, 0, "same as --ebpf", 1 },
+	{ 0 },
+};
+
+static int parse_sort(const char *arg, enum top_sort *sort, struct error *err)
+{
+	if (strcmp(arg, "bytes") == 0)
+		*sort = SORT_BYTES;
+	else if (strcmp(arg, "io") == 0)
+		*sort = SORT_IO;
+	else if (strcmp(arg, "time") == 0)
+		*sort = SORT_TIME;
+	else
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "invalid sort key '%s': io, bytes or time", text_shown(arg).text);
+	return 0;
+}
+
+static error_t parse(int key, char *arg, void *own, struct error *err)
+{
+	struct top_options *o = own;
+
+	switch (key) {
+	case 'C':
+		o->no_clear = true;
+		return 0;
+	case 'r':
+		return parse_u64("-r", arg, 1, UINT32_MAX, &o->max_rows, err);
+	case 'p':
+		o->filters.pid_arg = arg;
+		return 0;
+	case 'd':
+		o->filters.disk_arg = arg;
+		return 0;
+	case 's':
+		return parse_sort(arg, &o->sort, err);
+	case KEY_BIO:
+		o->bio = true;
+		return 0;
+	case KEY_CGROUP_OWNER:
+		o->cgroup_owner = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int top_options(int argc, char **argv, struct top_options *o, struct error *err)
+{
+	const struct args_spec spec = {
+		.options = options,
+		.parse = parse,
+		.own = o,
+		.doc = "Block I/O by process, refreshed every INTERVAL seconds (1), COUNT times.\v"
+		       "D: R read, W write, D discard, F flush command, S empty request that waits "
+		       "for one (fsync), Z write zeroes, E secure erase, A zone append, M zone "
+		       "management, P passthrough. A COMM that ends in -wb is write-back by a "
+		       "kernel thread.",
+		.short_ebpf = true,
+	};
+	int r;
+
+	memset(o, 0, sizeof(*o));
+	o->args.interval_ns = NS_PER_SEC;
+	r = args_parse(&spec, argc, argv, &o->args, err);
+	if (r)
+		return r;
+	if (o->filters.pid_arg && o->args.command && !o->args.all)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-p and -- COMMAND exclude each other (or give --all)");
+	if (!o->max_rows && o->args.format == FORMAT_TEXT)
+		o->max_rows = DEFAULT_ROWS;
+	return 0;
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/top/rows.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- columns ---- */
+
+static void cell_comm(const void *row, char *buf, size_t size)
+{
+	const struct top_row *r = row;
+
+	snprintf(buf, size, "%s%s", r->comm, r->writeback ? "-wb" : "");
+}
+
+static void cell_letter(const void *row, char *buf, size_t size)
+{
+	snprintf(buf, size, "%c", ((const struct top_row *)row)->letter);
+}
+
+static void cell_kbytes(const void *row, char *buf, size_t size)
+{
+	snprintf(buf, size, "%llu",
+		 (unsigned long long)((const struct top_row *)row)->bytes / 1024);
+}
+
+static void cell_average(const void *row, char *buf, size_t size)
+{
+	const struct top_row *r = row;
+
+	snprintf(buf, size, "%.2f", r->io ? (double)r->time_ns / 1e6 / (double)r->io : 0.0);
+}
+
+#define AT(member) offsetof(struct top_row, member)
+
+static const struct column columns[] = {
+	{ "pid", "PID", COLUMN_U32, ROLE_LABEL, "",
+	  "process (thread group) that submitted the I/O; 0 where nobody saw it", AT(pid), 6, true,
+	  NULL },
+	{ "comm", "COMM", COLUMN_STR, ROLE_LABEL, "", "its name; kept when it has exited", AT(comm),
+	  16, true, cell_comm },
+	{ "op", "D", COLUMN_STR, ROLE_LABEL, "",
+	  "operation: read, write, discard, flush (a command to the device), sync (an empty request "
+	  "that waits for one) and others",
+	  AT(op), 1, true, cell_letter },
+	{ "major", "MAJ", COLUMN_U32, ROLE_LABEL, "", "major number of the disk", AT(major), 3,
+	  true, NULL },
+	{ "minor", "MIN", COLUMN_U32, ROLE_LABEL, "", "minor number of the disk", AT(minor), 3,
+	  true, NULL },
+	{ "disk", "DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats", AT(disk),
+	  8, true, NULL },
+	{ "io", "I/O", COLUMN_U64, ROLE_COUNTER, "requests", "requests completed in the interval",
+	  AT(io), 5, false, NULL },
+	{ "bytes", "Kbytes", COLUMN_U64, ROLE_COUNTER, "bytes", "bytes they moved", AT(bytes), 7,
+	  false, cell_kbytes },
+	{ "time_ns", "AVGms", COLUMN_U64, ROLE_COUNTER, "ns",
+	  "time from issue to the device until completion, added up; text shows the average",
+	  AT(time_ns), 6, false, cell_average },
+	{ "writeback", NULL, COLUMN_BOOL, ROLE_LABEL, "",
+	  "written back by a kernel thread, on behalf of whoever dirtied the pages", AT(writeback),
+	  0, false, NULL },
+	{ "cgroup", "CGROUP", COLUMN_STR, ROLE_LABEL, "",
+	  "control group that the I/O is charged to", AT(cgroup), 6, true, NULL },
+};
+
+#define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
+
+const struct schema *top_schema(bool cgroup)
+{
+	static const struct schema with = { columns, N_COLUMNS, sizeof(struct top_row) };
+	static const struct schema without = { columns, N_COLUMNS - 1, sizeof(struct top_row) };
+
+	return cgroup ? &with : &without;
+}
+
+/* ---- rows ---- */
+
+static struct top_row *new_row(struct top_rows *rows)
+{
+	if (rows->n == rows->room) {
+		size_t room = rows->room ? rows->room * 2 : 64;
+		struct top_row *grown = realloc(rows->rows, room * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		rows->rows = grown;
+		rows->room = room;
+	}
+	return &rows->rows[rows->n++];
+}
+
+static void label(struct top_row *row, const struct top_key *k, const struct top_tables *tables)
+{
+	row->pid = k->pid;
+	row->comm = k->known ? names_of(tables->names, k->pid) : "[unknown]";
+	row->op = blk_op_name(k->op);
+	row->letter = blk_op_letter(k->op);
+	row->major = DISK_MAJOR(k->dev);
+	row->minor = DISK_MINOR(k->dev);
+	row->disk = k->dev ? disks_name(tables->disks, k->dev) : "-";
+	row->writeback = k->writeback;
+	row->cgroup = tables->cgroups ? cgroups_path(tables->cgroups, k->cgroup) : "";
+}
+
+/* The row of @key, made when it is not there.  (There are few that are asked
+ * for twice: only what blk_sweep() found.) */
+static struct top_row *row_of(struct top_rows *rows, const struct top_key *key)
+{
+	struct top_row *row;
+
+	for (size_t i = 0; i < rows->n_swept; i++)
+		if (memcmp(&rows->rows[i].key, key, sizeof(*key)) == 0)
+			return &rows->rows[i];
+	row = new_row(rows);
+	if (!row)
+		return NULL;
+	memset(row, 0, sizeof(*row));
+	row->key = *key;
+	label(row, key, rows->tables);
+	return row;
+}
+
+int top_rows_add(void *ctx, const void *key, const void *values, int n_cpus)
+{
+	const struct top_value *value = values;
+	struct top_row *row = row_of(ctx, key);
+
+	if (!row)
+		return -ENOMEM;
+	for (int cpu = 0; cpu < n_cpus; cpu++) {
+		row->io += value[cpu].io;
+		row->bytes += value[cpu].bytes;
+		row->time_ns += value[cpu].time_ns;
+	}
+	return 0;
+}
+
+static uint64_t sort_value(const struct top_row *row, enum top_sort sort)
+{
+	switch (sort) {
+	case SORT_IO:
+		return row->io;
+	case SORT_TIME:
+		return row->time_ns;
+	case SORT_BYTES:
+		break;
+	}
+	return row->bytes;
+}
+
+/* Largest first; what is equal by I/Os, then in an order that does not change
+ * from one refresh to the next. */
+static int compare_rows(const void *a, const void *b, void *sort)
+{
+	const struct top_row *x = a, *y = b;
+	uint64_t p = sort_value(x, *(enum top_sort *)sort),
+		 q = sort_value(y, *(enum top_sort *)sort);
+
+	if (p != q)
+		return p > q ? -1 : 1;
+	if (x->io != y->io)
+		return x->io > y->io ? -1 : 1;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	if (x->letter != y->letter)
+		return x->letter < y->letter ? -1 : 1;
+	return strcmp(x->disk, y->disk);
+}
+
+void top_rows_sort(struct top_rows *rows, enum top_sort sort)
+{
+	if (rows->n)
+		qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_rows, &sort);
+}
+
+void top_rows_free(struct top_rows *rows)
+{
+	free(rows->rows);
+	memset(rows, 0, sizeof(*rows));
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_TOP_ROWS_H
+#define IOTRACE_CMD_TOP_ROWS_H
+
+#include "cmd/top/options.h"
+#include "core/cgroups.h"
+#include "core/names.h"
+#include "output/schema.h"
+#include "probes/top.h"
+
+/* A row of the output. Strings belong to the tables they come from. */
+struct top_row {
+	struct top_key key;
+	uint32_t pid, major, minor;
+	const char *comm, *op, *disk, *cgroup;
+	char letter;
+	bool writeback;
+	uint64_t io, bytes, time_ns;
+};
+
+/* What rows are made with. */
+struct top_tables {
+	struct disks *disks;
+	struct names *names;
+	struct cgroups *cgroups; /* NULL: not asked for */
+};
+
+struct top_rows {
+	struct top_row *rows;
+	size_t n, room;
+	size_t n_swept; /* the first rows came from blk_sweep(): later ones may add to them */
+	const struct top_tables *tables;
+};
+
+/* One drained entry: @values are the @n_cpus counters.  0 or -ENOMEM.  (The
+ * form that flip_drain_percpu_hash() wants; @ctx is a struct top_rows.) */
+int top_rows_add(void *ctx, const void *key, const void *values, int n_cpus);
+
+void top_rows_sort(struct top_rows *rows, enum top_sort sort);
+void top_rows_free(struct top_rows *rows);
+
+/* With or without the column of the cgroup. */
+const struct schema *top_schema(bool cgroup);
+
+#endif

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "cmd/blk.h"
+#include "cmd/command.h"
+#include "cmd/report.h"
+#include "cmd/run.h"
+#include "cmd/session.h"
+#include "cmd/top/options.h"
+#include "cmd/top/rows.h"
+#include "core/clock.h"
+#include "core/cpus.h"
+#include "core/flip.h"
+#include "probes/top.skel.h"
+
+extern const char top_source[];
+
+struct top {
+	struct top_options o;
+	struct session session;
+	struct top_bpf *skel;
+	struct flip *flip;
+	struct top_tables tables;
+	struct top_rows rows;
+	struct blk_loss_state losses;
+	int names_fd;
+	uint64_t since_ns;
+	bool clears; /* the screen, at each refresh */
+};
+
+/* ---- the BPF object ---- */
+
+static int set_map_sizes(struct top *t)
+{
+	int r = bpf_map__set_max_entries(t->skel->maps.cpus, cpus_possible());
+
+	if (!r && t->o.args.map_rows) {
+		r = bpf_map__set_max_entries(t->skel->maps.rows0, t->o.args.map_rows);
+		if (!r)
+			r = bpf_map__set_max_entries(t->skel->maps.rows1, t->o.args.map_rows);
+	}
+	if (!r && t->o.args.map_requests) {
+		r = bpf_map__set_max_entries(t->skel->maps.inflight, t->o.args.map_requests);
+		if (!r)
+			r = bpf_map__set_max_entries(t->skel->maps.bios, t->o.args.map_requests);
+	}
+	return r;
+}
+
+/* Maps that no program of this run uses stay small. */
+static int shrink_unused(struct top *t)
+{
+	int r = 0;
+
+	if (!t->o.bio)
+		r = bpf_map__set_max_entries(t->skel->maps.bios, 1);
+	if (!r && t->skel->rodata->submit_mode != SUBMIT_BIO)
+		r = bpf_map__set_max_entries(t->skel->maps.bio_owners, 1);
+	if (!r && t->skel->rodata->filter_mode != FILTER_TRACKED)
+		r = bpf_map__set_max_entries(t->skel->maps.tracked, 1);
+	return r;
+}
+
+static int open_object(void *ctx, struct bpf_object **obj, struct error *err)
+{
+	struct top *t = ctx;
+	int r;
+
+	t->skel = top_bpf__open();
+	if (!t->skel)
+		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
+				 strerror(errno));
+	BLK_SET_OPTIONS(t->skel, &t->o.args, &t->o.filters, t->session.hooks);
+	t->skel->rodata->want_cgroup = t->o.cgroup_owner;
+	t->skel->rodata->bio_mode = t->o.bio;
+	r = set_map_sizes(t);
+	if (!r)
+		r = shrink_unused(t);
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "cannot size the BPF maps: %s",
+				 strerror(-r));
+	*obj = t->skel->obj;
+	return 0;
+}
+
+static int load_object(void *ctx)
+{
+	return top_bpf__load(((struct top *)ctx)->skel);
+}
+
+static void close_object(void *ctx)
+{
+	struct top *t = ctx;
+
+	top_bpf__destroy(t->skel);
+	t->skel = NULL;
+}
+
+/* ---- output ---- */
+
+static int print_screen_top(struct top *t)
+{
+	char clock[16], load[128] = "\n";
+	time_t now = time(NULL);
+	struct tm tm;
+	FILE *file = fopen("/proc/loadavg", "re");
+
+	if (file) {
+		if (!fgets(load, sizeof(load), file))
+			load[0] = 0;
+		fclose(file);
+	}
+	load[strcspn(load, "\n")] = 0;
+	localtime_r(&now, &tm);
+	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	if (fputs(t->clears ? "\033[H\033[2J\033[3J" : "\n", stdout) < 0)
+		return -errno;
+	return fprintf(stdout, "%s loadavg: %s\n\n", clock, load) < 0 ? -errno : 0;
+}
+
+static int render(struct top *t, const struct interval *interval)
+{
+	const struct schema *schema = top_schema(t->o.cgroup_owner);
+	size_t n = t->rows.n;
+	int r = 0;
+
+	top_rows_sort(&t->rows, t->o.sort);
+	if (t->o.max_rows && n > t->o.max_rows)
+		n = t->o.max_rows;
+	if (t->o.args.format == FORMAT_TEXT)
+		r = print_screen_top(t);
+	if (!r)
+		r = render_interval(t->o.args.format, stdout, interval, schema, t->rows.rows, n);
+	if (!r && t->o.args.format != FORMAT_JSON)
+		r = render_losses(stderr, interval);
+	return r;
+}
+
+/* A completion that no program saw, found at the end. */
+static void add_unseen(void *ctx, const struct blk_inflight *entry)
+{
+	struct top *t = ctx;
+	const struct top_value value = { .io = 1, .bytes = entry->bytes };
+	const struct top_key key = {
+		.cgroup = entry->cgroup,
+		.pid = entry->pid,
+		.dev = entry->dev,
+		.op = entry->op,
+		.writeback = entry->writeback,
+		.known = entry->known,
+	};
+
+	if (t->skel->rodata->filter_mode == FILTER_NONE || entry->known)
+		top_rows_add(&t->rows, &key, &value, 1);
+	t->rows.n_swept = t->rows.n;
+}
+
+static int emit(void *ctx, bool last, struct error *err)
+{
+	struct top *t = ctx;
+	struct interval interval = { .start_ns = t->since_ns };
+	size_t unseen = 0;
+	int quiet, r;
+
+	t->rows.n = t->rows.n_swept = 0;
+	if (last)
+		unseen = blk_sweep(t->session.hooks, bpf_map__fd(t->skel->maps.inflight),
+				   bpf_program__fd(t->skel->progs.rq_busy), add_unseen, t);
+	quiet = flip_turn(t->flip, &interval.end_ns);
+	r = quiet < 0 ? quiet : 0;
+	if (!r)
+		r = flip_drain_percpu_hash(
+		    bpf_map__fd(quiet ? t->skel->maps.rows1 : t->skel->maps.rows0),
+		    sizeof(struct top_key), sizeof(struct top_value), top_rows_add, &t->rows);
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s",
+				 strerror(-r));
+	t->since_ns = interval.end_ns;
+	blk_losses(&t->losses, t->skel->bss->losses, t->session.hooks, unseen);
+	interval.losses = t->losses.rows;
+	interval.n_losses = BLK_LOSS_ROWS;
+	r = render(t, &interval);
+	names_forget(t->tables.names);
+	return r;
+}
+
+static int print_start(struct top *t)
+{
+	char secs[32];
+
+	if (t->o.args.format != FORMAT_TEXT)
+		return session_meta(&t->session, &t->o.args, "top", top_schema(t->o.cgroup_owner));
+	session_seconds(t->o.args.interval_ns, secs, sizeof(secs));
+	if (printf("Tracing... Output every %s secs. Hit Ctrl-C to end\n", secs) < 0)
+		return -errno;
+	return render_flush(stdout);
+}
+
+/* ---- the run ---- */
+
+static unsigned int wants(const struct top_options *o)
+{
+	unsigned int w = WANT_SUBMIT | WANT_ISSUE | WANT_NAMES;
+
+	if (o->bio)
+		w |= WANT_BIO;
+	if (o->args.command && !o->args.all)
+		w |= WANT_TRACK;
+	return w;
+}
+
+static int prepare(struct top *t, struct run *run, struct error *err)
+{
+	const struct hook_object object = { t, blk_helpers, open_object, load_object,
+					    close_object };
+	int r;
+
+	r = names_open(blk_name_lookup, &t->names_fd, &t->tables.names);
+	if (!r && t->o.cgroup_owner)
+		r = cgroups_open(NULL, &t->tables.cgroups);
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "out of memory");
+	t->tables.disks = t->session.disks;
+	t->rows.tables = &t->tables;
+	r = hooks_attach(t->session.hooks, &object, err);
+	if (r)
+		return r;
+	t->names_fd = bpf_map__fd(t->skel->maps.names);
+	r = flip_open(&t->skel->bss->epoch, &t->flip, err);
+	if (!r)
+		r = blk_track(bpf_map__fd(t->skel->maps.tracked), run, err);
+	t->since_ns = clock_epoch_ns();
+	return r;
+}
+
+static int trace(struct top *t, struct run *run)
+{
+	const struct run_emit output = { emit, t };
+	struct error err;
+	int r, status;
+
+	if (prepare(t, run, &err))
+		return report_error(&err);
+	if (t->o.args.verbose)
+		blk_explain_hooks(t->session.hooks);
+	t->clears = !t->o.no_clear && isatty(STDOUT_FILENO);
+	r = print_start(t);
+	if (r)
+		return report_output(r);
+	status = run_loop(run, &output);
+	if (t->o.args.format == FORMAT_TEXT)
+		fputs("Detaching...\n", stdout);
+	r = render_flush(stdout);
+	return r && !status ? report_output(r) : status;
+}
+
+static void cleanup(struct top *t)
+{
+	flip_close(t->flip);
+	session_end(&t->session);
+	top_bpf__destroy(t->skel);
+	top_rows_free(&t->rows);
+	names_free(t->tables.names);
+	cgroups_free(t->tables.cgroups);
+}
+
+static int run_top(int argc, char **argv)
+{
+	struct top t = { 0 };
+	struct run run;
+	struct error err;
+	int status;
+
+	if (top_options(argc, argv, &t.o, &err))
+		return report_error(&err);
+	if (t.o.args.help)
+		return report_stdout();
+	if (t.o.args.show_source)
+		return session_source(top_source);
+	if (session_begin(&t.session, &t.o.args, &t.o.filters, wants(&t.o), &status)) {
+		session_end(&t.session);
+		return status;
+	}
+	if (run_begin(&run, &t.o.args, &err))
+		status = report_error(&err);
+	else
+		status = trace(&t, &run);
+	cleanup(&t);
+	run_end(&run);
+	return status;
+}
+
+const struct command command_top = { run_top };

@@ -1,0 +1,532 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/hooks.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/btf.h>
+#include <bpf/libbpf.h>
+
+#define MAX_LINKS 32
+
+struct hooks {
+	const struct hook_event *events;
+	size_t n_events;
+	struct hook_choice *choices; /* all alternatives, event by event */
+	size_t n_choices;
+	bool *pinned; /* per event: forced, no falling back */
+	struct bpf_link *links[MAX_LINKS];
+	int prog_fds[MAX_LINKS];
+	size_t n_links;
+	uint64_t missed_before; /* by programs that are detached */
+};
+
+static const char *const kind_names[] = {
+	[HOOK_TP_BTF] = "tp_btf", [HOOK_RAW_TP] = "raw_tp", [HOOK_FENTRY] = "fentry",
+	[HOOK_FEXIT] = "fexit",	  [HOOK_KPROBE] = "kprobe", [HOOK_KRETPROBE] = "kretprobe",
+};
+
+/* ---- libbpf's log ---- */
+
+static void (*log_line)(const char *line);
+static char failed_prog[64]; /* the program that libbpf last could not load */
+
+/*
+ * libbpf does not say in its API which program of an object was refused, but in
+ * its log: "prog 'NAME': BPF program load failed: ..." (1.x), "prog 'NAME': failed to load: -22".
+ */
+static void note_failed_prog(const char *text)
+{
+	const char *name, *end;
+
+	if (strncmp(text, "libbpf: prog '", 14) != 0 || !strstr(text, "load"))
+		return;
+	name = text + 14;
+	end = strchr(name, '\'');
+	if (end && (size_t)(end - name) < sizeof(failed_prog))
+		snprintf(failed_prog, sizeof(failed_prog), "%.*s", (int)(end - name), name);
+}
+
+__attribute__((format(printf, 2, 0))) static int on_libbpf_log(enum libbpf_print_level level,
+							       const char *fmt, va_list args)
+{
+	char text[512];
+
+	if (level == LIBBPF_DEBUG)
+		return 0;
+	vsnprintf(text, sizeof(text), fmt, args);
+	text[strcspn(text, "\n")] = 0;
+	note_failed_prog(text);
+	if (log_line && *text)
+		log_line(text);
+	return 0;
+}
+
+void hooks_log(void (*verbose)(const char *line))
+{
+	log_line = verbose;
+	libbpf_set_print(on_libbpf_log);
+}
+
+const char *hook_kind_name(enum hook_kind kind)
+{
+	return kind_names[kind];
+}
+
+/* ---- what the kernel has ---- */
+
+static bool is_tracepoint(enum hook_kind kind)
+{
+	return kind == HOOK_TP_BTF || kind == HOOK_RAW_TP;
+}
+
+/*
+ * Number of arguments of tracepoint @name, without the data pointer that every
+ * probe gets first; -ENOENT when BTF does not know it.
+ */
+static int tracepoint_args(const struct btf *btf, const char *name)
+{
+	const struct btf_type *type;
+	char symbol[128];
+	int id;
+
+	snprintf(symbol, sizeof(symbol), "btf_trace_%s", name);
+	id = btf__find_by_name_kind(btf, symbol, BTF_KIND_TYPEDEF);
+	if (id < 0)
+		return -ENOENT;
+	type = btf__type_by_id(btf, btf__type_by_id(btf, id)->type); /* typedef -> pointer */
+	type = btf__type_by_id(btf, type->type);		     /* -> function prototype */
+	return btf_vlen(type) - 1;
+}
+
+/* Are kprobes there at all?  The perf PMU is the way libbpf attaches them. */
+static bool have_kprobes(void)
+{
+	return access("/sys/bus/event_source/devices/kprobe/type", R_OK) == 0;
+}
+
+/* A kernel may refuse the program type as a whole (a vendor's policy, found as
+ * EPERM): tried once with a program that does nothing. */
+static int fentry_allowed(const struct btf *btf)
+{
+	static int result = 1;
+	struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY);
+	int fd, id;
+
+	if (result != 1)
+		return result;
+	id = btf__find_by_name_kind(btf, "blk_mq_start_request", BTF_KIND_FUNC);
+	if (id < 0)
+		id = btf__find_by_name_kind(btf, "vfs_read", BTF_KIND_FUNC);
+	if (id < 0)
+		return result = -ENOENT;
+	opts.attach_btf_id = id;
+	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_probe", "GPL", insns, 2, &opts);
+	if (fd < 0)
+		return result = -errno;
+	close(fd);
+	return result = 0;
+}
+
+__attribute__((format(printf, 2, 3))) static void pass_over(struct hook_choice *choice,
+							    const char *fmt, ...)
+{
+	va_list args;
+
+	choice->usable = false;
+	choice->chosen = false;
+	va_start(args, fmt);
+	vsnprintf(choice->reason, sizeof(choice->reason), fmt, args);
+	va_end(args);
+}
+
+static void judge_tracepoint(const struct btf *btf, const struct hook_alt *alt,
+			     struct hook_choice *choice)
+{
+	int nargs = tracepoint_args(btf, alt->target);
+
+	if (nargs < 0)
+		pass_over(choice, "this kernel has no such tracepoint");
+	else if (alt->nargs && nargs != alt->nargs)
+		pass_over(choice, "has %d arguments on this kernel, not %d", nargs, alt->nargs);
+}
+
+static void judge_function(const struct btf *btf, const struct hook_alt *alt,
+			   struct hook_choice *choice)
+{
+	int r;
+
+	if (alt->kind == HOOK_KPROBE || alt->kind == HOOK_KRETPROBE) {
+		if (!have_kprobes())
+			pass_over(choice, "this kernel has no kprobes");
+		else if (btf__find_by_name_kind(btf, alt->target, BTF_KIND_FUNC) < 0)
+			pass_over(choice, "this kernel has no such function");
+		return;
+	}
+	if (btf__find_by_name_kind(btf, alt->target, BTF_KIND_FUNC) < 0) {
+		pass_over(choice, "no such function in this kernel's BTF");
+		return;
+	}
+	r = fentry_allowed(btf);
+	if (r)
+		pass_over(choice, "this kernel refuses such programs: %s", strerror(-r));
+}
+
+static void judge(const struct btf *btf, const struct hook_alt *alt, struct hook_choice *choice)
+{
+	choice->usable = true;
+	if (is_tracepoint(alt->kind))
+		judge_tracepoint(btf, alt, choice);
+	else
+		judge_function(btf, alt, choice);
+}
+
+/* ---- choosing ---- */
+
+/* The choices of event @e start here. */
+static struct hook_choice *choices_of(const struct hooks *h, size_t e)
+{
+	struct hook_choice *choice = h->choices;
+
+	for (size_t i = 0; i < e; i++)
+		choice += h->events[i].n;
+	return choice;
+}
+
+static int choose_first(const struct hook_event *event, struct hook_choice *choice,
+			struct error *err)
+{
+	for (size_t i = 0; i < event->n; i++) {
+		if (!choice[i].usable)
+			continue;
+		choice[i].chosen = true;
+		return 0;
+	}
+	if (event->optional)
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+		  "no way to see the event '%s' on this kernel: %s:%s: %s", event->name,
+		  choice[0].kind, choice[0].target, choice[0].reason);
+	error_hint(err, "run with -v to see every way that was tried");
+	return -ENOTSUP;
+}
+
+/* Applies "EVENT=KIND:TARGET": that alternative or none. */
+static int apply_forced(struct hooks *h, const char *forced, struct error *err)
+{
+	char spec[160];
+
+	for (size_t e = 0; e < h->n_events; e++) {
+		struct hook_choice *choice = choices_of(h, e);
+		size_t len = strlen(h->events[e].name);
+		bool found = false;
+
+		if (strncmp(forced, h->events[e].name, len) != 0 || forced[len] != '=')
+			continue;
+		for (size_t i = 0; i < h->events[e].n; i++) {
+			snprintf(spec, sizeof(spec), "%s:%s", choice[i].kind, choice[i].target);
+			if (strcmp(spec, forced + len + 1) == 0)
+				found = true;
+			else if (choice[i].usable)
+				pass_over(&choice[i], "another one is forced");
+		}
+		h->pinned[e] = true;
+		if (found)
+			return 0;
+		break;
+	}
+	error_set(err, STATUS_USAGE, -EINVAL, "no such hook '%.100s'", forced);
+	error_hint(err, "--list-hooks names those of this subcommand");
+	return -EINVAL;
+}
+
+static int alloc_choices(struct hooks *h)
+{
+	struct hook_choice *choice;
+
+	for (size_t e = 0; e < h->n_events; e++)
+		h->n_choices += h->events[e].n;
+	h->choices = calloc(h->n_choices, sizeof(*h->choices));
+	h->pinned = calloc(h->n_events, sizeof(*h->pinned));
+	if (!h->choices || !h->pinned)
+		return -ENOMEM;
+	choice = h->choices;
+	for (size_t e = 0; e < h->n_events; e++)
+		for (size_t i = 0; i < h->events[e].n; i++, choice++) {
+			choice->event = h->events[e].name;
+			choice->kind = kind_names[h->events[e].alts[i].kind];
+			choice->target = h->events[e].alts[i].target;
+		}
+	return 0;
+}
+
+static int judge_all(struct hooks *h, struct error *err)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+
+	if (!btf)
+		return error_set(
+		    err, STATUS_UNSUPPORTED, -errno,
+		    "cannot read the kernel's type information (/sys/kernel/btf/vmlinux): %s",
+		    strerror(errno));
+	for (size_t e = 0; e < h->n_events; e++)
+		for (size_t i = 0; i < h->events[e].n; i++)
+			judge(btf, &h->events[e].alts[i], &choices_of(h, e)[i]);
+	btf__free(btf);
+	return 0;
+}
+
+int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
+		 struct hooks **out, struct error *err)
+{
+	struct hooks *h;
+	int r;
+
+	if (!n)
+		return error_set(err, STATUS_FAILED, -EINVAL, "no events to hook");
+	h = calloc(1, sizeof(*h));
+	if (!h)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	h->events = events;
+	h->n_events = n;
+	r = alloc_choices(h);
+	if (r) {
+		error_set(err, STATUS_FAILED, r, "out of memory");
+		goto fail;
+	}
+	r = judge_all(h, err);
+	for (size_t i = 0; !r && forced && forced[i]; i++)
+		r = apply_forced(h, forced[i], err);
+	for (size_t e = 0; !r && e < n; e++)
+		r = choose_first(&events[e], choices_of(h, e), err);
+	/* A caller that wants to list the choices gets them with the error. */
+	if (r && r != -ENOTSUP)
+		goto fail;
+	*out = h;
+	return r;
+fail:
+	hooks_free(h);
+	return r;
+}
+
+static const struct hook_alt *chosen_alt(const struct hooks *h, size_t e)
+{
+	const struct hook_choice *choice = choices_of(h, e);
+
+	for (size_t i = 0; i < h->events[e].n; i++)
+		if (choice[i].chosen)
+			return &h->events[e].alts[i];
+	return NULL;
+}
+
+int hooks_tag(const struct hooks *h, const char *event, int none)
+{
+	for (size_t e = 0; e < h->n_events; e++) {
+		const struct hook_alt *alt = chosen_alt(h, e);
+
+		if (strcmp(h->events[e].name, event) == 0 && alt)
+			return alt->tag;
+	}
+	return none;
+}
+
+/* ---- loading and attaching ---- */
+
+/* The event that uses program @prog now, or -ENOENT. */
+static ssize_t event_of_prog(const struct hooks *h, const char *prog)
+{
+	for (size_t e = 0; e < h->n_events; e++) {
+		const struct hook_alt *alt = chosen_alt(h, e);
+
+		for (int i = 0; alt && i < HOOK_PROGS && alt->progs[i]; i++)
+			if (strcmp(alt->progs[i], prog) == 0)
+				return (ssize_t)e;
+	}
+	return -ENOENT;
+}
+
+/* Alternative of event @e failed with @code: the next one, or an error. */
+static int fall_back(struct hooks *h, size_t e, const char *doing, int code, struct error *err)
+{
+	struct hook_choice *choice = choices_of(h, e);
+
+	for (size_t i = 0; i < h->events[e].n; i++)
+		if (choice[i].chosen)
+			pass_over(&choice[i], "%s: %s", doing, strerror(-code));
+	return choose_first(&h->events[e], choice, err);
+}
+
+static bool is_helper(const char *const *helpers, const char *prog)
+{
+	for (size_t i = 0; helpers && helpers[i]; i++)
+		if (strcmp(helpers[i], prog) == 0)
+			return true;
+	return false;
+}
+
+static void select_programs(const struct hooks *h, const char *const *helpers,
+			    struct bpf_object *obj)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program (prog, obj) {
+		const char *name = bpf_program__name(prog);
+
+		bpf_program__set_autoload(prog,
+					  event_of_prog(h, name) >= 0 || is_helper(helpers, name));
+	}
+}
+
+static int attach_program(struct hooks *h, struct bpf_object *obj, const char *name)
+{
+	struct bpf_program *prog = bpf_object__find_program_by_name(obj, name);
+	struct bpf_link *link;
+
+	if (!prog || h->n_links == MAX_LINKS)
+		return -EINVAL;
+	link = bpf_program__attach(prog);
+	if (!link)
+		return -errno;
+	h->prog_fds[h->n_links] = bpf_program__fd(prog);
+	h->links[h->n_links++] = link;
+	return 0;
+}
+
+/* Misses of the programs that are attached now. */
+static uint64_t count_missed(const struct hooks *h)
+{
+	uint64_t missed = 0;
+
+	for (size_t i = 0; i < h->n_links; i++) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+
+		if (bpf_obj_get_info_by_fd(h->prog_fds[i], &info, &len) == 0)
+			missed += info.recursion_misses;
+	}
+	return missed;
+}
+
+void hooks_detach(struct hooks *h)
+{
+	h->missed_before += count_missed(h);
+	for (size_t i = 0; i < h->n_links; i++)
+		bpf_link__destroy(h->links[i]);
+	h->n_links = 0;
+}
+
+/*
+ * Attaches everything that was chosen, the last event of the table first: the table
+ * stands in the order in which a request meets its events, and whoever sees a
+ * request's start shall see its end.  *failed is the event that could not.
+ */
+static int attach_all(struct hooks *h, struct bpf_object *obj, size_t *failed)
+{
+	for (size_t e = h->n_events; e-- > 0;) {
+		const struct hook_alt *alt = chosen_alt(h, e);
+
+		for (int i = 0; alt && i < HOOK_PROGS && alt->progs[i]; i++) {
+			int r = attach_program(h, obj, alt->progs[i]);
+
+			if (r) {
+				*failed = e;
+				return r;
+			}
+		}
+	}
+	return 0;
+}
+
+static int load_error(int r, struct error *err)
+{
+	if (r == -EPERM || r == -EACCES) {
+		error_set(err, STATUS_UNSUPPORTED, r, "the kernel refuses BPF programs: %s",
+			  strerror(-r));
+		error_hint(err, "run as root, or with CAP_BPF and CAP_PERFMON");
+		return r;
+	}
+	error_set(err, STATUS_UNSUPPORTED, r, "this kernel does not take the BPF programs: %s",
+		  strerror(-r));
+	error_hint(err, "run with -v for the details, and please report them");
+	return r;
+}
+
+/* One try.  *failed is the event whose alternative did not work, or -1. */
+static int try_attach(struct hooks *h, const struct hook_object *object, ssize_t *failed,
+		      const char **doing, struct error *err)
+{
+	struct bpf_object *obj;
+	size_t event = 0;
+	int r;
+
+	*failed = -1;
+	r = object->open(object->ctx, &obj, err);
+	if (r)
+		return r;
+	select_programs(h, object->helpers, obj);
+	failed_prog[0] = 0;
+	r = object->load(object->ctx);
+	if (r) {
+		*failed = event_of_prog(h, failed_prog);
+		*doing = "loading it failed";
+		return load_error(r, err);
+	}
+	r = attach_all(h, obj, &event);
+	if (r) {
+		*failed = (ssize_t)event;
+		*doing = "attaching it failed";
+		return error_set(err, STATUS_UNSUPPORTED, r, "cannot attach to the event '%s': %s",
+				 h->events[event].name, strerror(-r));
+	}
+	return 0;
+}
+
+int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err)
+{
+	const char *doing = "";
+	ssize_t failed;
+	int r;
+
+	for (;;) {
+		r = try_attach(h, object, &failed, &doing, err);
+		if (!r)
+			return 0;
+		hooks_detach(h);
+		object->close(object->ctx);
+		/* Every round takes one alternative away, so this ends. */
+		if (failed < 0 || fall_back(h, (size_t)failed, doing, r, NULL))
+			return r;
+		if (h->events[failed].optional && !chosen_alt(h, (size_t)failed))
+			continue;
+	}
+}
+
+const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n)
+{
+	*n = h->n_choices;
+	return h->choices;
+}
+
+uint64_t hooks_missed(const struct hooks *h)
+{
+	return h->missed_before + count_missed(h);
+}
+
+void hooks_free(struct hooks *h)
+{
+	if (!h)
+		return;
+	hooks_detach(h);
+	free(h->choices);
+	free(h->pinned);
+	free(h);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_HOOKS_H
+#define IOTRACE_CORE_HOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/error.h"
+
+/*
+ * Attaching is a table: per event the alternatives in order of preference.  The
+ * engine takes the first that this kernel can do, as found out by asking its
+ * BTF and, in the end, by trying; kernel versions are never looked at.
+ */
+
+struct bpf_object;
+
+enum hook_kind { HOOK_TP_BTF, HOOK_RAW_TP, HOOK_FENTRY, HOOK_FEXIT, HOOK_KPROBE, HOOK_KRETPROBE };
+
+#define HOOK_PROGS 3 /* programs that belong to one alternative */
+
+struct hook_alt {
+	enum hook_kind kind;
+	const char *target; /* tracepoint or function */
+	int nargs;	    /* a tracepoint's arguments on the kernels this is for; 0: any */
+	const char *progs[HOOK_PROGS]; /* the first is attached to target, the others where their
+					* own section says; NULL ends */
+	int tag;		       /* for the subcommand: see hooks_tag() */
+};
+
+struct hook_event {
+	const char *name;	     /* "submit", "issue", "complete" */
+	const struct hook_alt *alts; /* in order of preference */
+	size_t n;
+	bool optional; /* the subcommand can do without */
+};
+
+/* One alternative and what became of it. */
+struct hook_choice {
+	const char *event;
+	const char *kind;
+	const char *target;
+	char reason[160]; /* why it was passed over; empty: in use or not needed */
+	bool chosen;
+	bool usable;
+};
+
+/* The object that holds the programs: how to open it (with options set, no
+ * program selected), load it, and close it.  The engine may open it more than once, when an
+ * alternative turns out not to load. */
+struct hook_object {
+	void *ctx;
+	const char *const *helpers; /* programs to load but not to attach; NULL ends; may be NULL */
+	/* Called after the choice for each event is known. 0 or -errno. */
+	int (*open)(void *ctx, struct bpf_object **obj, struct error *err);
+	int (*load)(void *ctx);
+	void (*close)(void *ctx);
+};
+
+struct hooks;
+
+/*
+ * Finds out which alternatives of the @n @events could be used and chooses.
+ * @forced is a NULL-terminated array of "EVENT=KIND:TARGET" (tests) or NULL.
+ * An event that is not optional and has no usable alternative is -ENOTSUP with STATUS_UNSUPPORTED.
+ * @events must outlive *out, which is given to hooks_free().
+ */
+int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
+		 struct hooks **out, struct error *err);
+
+/* The tag of the alternative chosen for @event, or @none when there is none. */
+int hooks_tag(const struct hooks *h, const char *event, int none);
+
+/* Opens, loads and attaches; falls back to the next alternative of an event
+ * whose program this kernel refuses.  -errno with @err filled. */
+int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
+
+/* All alternatives of all events, in the order of the table.  The array belongs to @h. */
+const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
+
+/* Detaches everything; what was lost until then stays known. */
+void hooks_detach(struct hooks *h);
+
+/* Events that the kernel did not hand to the programs because one of them was
+ * running on that CPU already (since attaching). */
+uint64_t hooks_missed(const struct hooks *h);
+
+/* Detaches and frees.  The object is closed by the caller. NULL is fine. */
+void hooks_free(struct hooks *h);
+
+const char *hook_kind_name(enum hook_kind kind);
+
+/* Turns libbpf's own messages on (to @verbose, each one line without the newline) or, with NULL,
+ * off. */
+void hooks_log(void (*verbose)(const char *line));
+
+#endif

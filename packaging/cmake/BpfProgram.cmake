@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# bpf_program(NAME): probes/NAME.bpf.c -> generated/probes/NAME.skel.h, and the
+# source text of the program and of every header in probes/ embedded for --ebpf.
+find_program(CLANG NAMES clang clang-19 clang-16 clang-15 clang-14 REQUIRED)
+find_program(BPFTOOL NAMES bpftool PATHS /usr/sbin /sbin REQUIRED)
+find_program(LLVM_STRIP NAMES llvm-strip llvm-strip-19 llvm-strip-16 llvm-strip-15 llvm-strip-14 REQUIRED)
+
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
+  set(BPF_ARCH x86)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  set(BPF_ARCH arm64)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "s390x")
+  set(BPF_ARCH s390)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "ppc64")
+  set(BPF_ARCH powerpc)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "riscv64")
+  set(BPF_ARCH riscv)
+else()
+  message(FATAL_ERROR "no BPF architecture known for ${CMAKE_SYSTEM_PROCESSOR}")
+endif()
+
+# The kernel's user-space headers (asm/types.h) in a multi-arch layout: clang
+# with -target bpf does not look there by itself.
+execute_process(COMMAND ${CMAKE_C_COMPILER} -print-multiarch
+                OUTPUT_VARIABLE BPF_MULTIARCH OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+set(BPF_SYSTEM_INCLUDES "")
+if(BPF_MULTIARCH AND EXISTS /usr/include/${BPF_MULTIARCH})
+  set(BPF_SYSTEM_INCLUDES -idirafter /usr/include/${BPF_MULTIARCH})
+endif()
+
+function(bpf_program name)
+  set(source ${CMAKE_SOURCE_DIR}/probes/${name}.bpf.c)
+  set(dir ${CMAKE_BINARY_DIR}/generated/probes)
+  set(object ${dir}/${name}.bpf.o)
+  set(skeleton ${dir}/${name}.skel.h)
+  file(MAKE_DIRECTORY ${dir})
+  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/probes/*.h)
+
+  set(werror "")
+  if(IOTRACE_WERROR)
+    set(werror -Werror)
+  endif()
+
+  # -mcpu=v2: no atomics that return a value and no 32-bit jumps, which 5.10
+  # would refuse or which buy nothing here.
+  add_custom_command(
+    OUTPUT ${skeleton}
+    COMMAND ${CLANG} -target bpf -mcpu=v2 -g -O2 -Wall -Wextra ${werror} -Wno-unused-parameter
+            -Wno-missing-declarations -D__TARGET_ARCH_${BPF_ARCH} -I${CMAKE_SOURCE_DIR}
+            ${BPF_SYSTEM_INCLUDES} -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -c ${source} -o ${object}
+    COMMAND ${LLVM_STRIP} -g ${object}
+    COMMAND ${BPFTOOL} gen skeleton ${object} name ${name}_bpf > ${skeleton}.tmp
+    COMMAND ${CMAKE_COMMAND} -E rename ${skeleton}.tmp ${skeleton}
+    DEPENDS ${source} ${headers}
+    COMMENT "BPF program ${name}"
+    VERBATIM)
+
+  # The source as one text: the headers it includes first.
+  set(text ${dir}/${name}.source.txt)
+  add_custom_command(
+    OUTPUT ${text}
+    COMMAND ${CMAKE_COMMAND} -DOUT=${text} -DSOURCE=${source}
+            -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/packaging/cmake/JoinSource.cmake
+    DEPENDS ${source} ${headers} ${CMAKE_SOURCE_DIR}/packaging/cmake/JoinSource.cmake
+    VERBATIM)
+  set(assembly ${dir}/${name}.source.S)
+  file(WRITE ${assembly} "\
+.section .rodata
+.global ${name}_source
+${name}_source:
+.incbin \"${text}\"
+.byte 0
+.section .note.GNU-stack,\"\",%progbits
+")
+  set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS ${text})
+  set_property(GLOBAL APPEND PROPERTY IOTRACE_BPF_OUTPUTS ${skeleton} ${text})
+  set_property(GLOBAL APPEND PROPERTY IOTRACE_BPF_SOURCES ${assembly})
+endfunction()

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Joins SOURCE and the headers of probes/ that it includes (each once, before
+# its user) into OUT: what `iotrace SUBCOMMAND --ebpf` prints.
+set(done "")
+set(text "")
+function(join file)
+  list(FIND done ${file} seen)
+  if(NOT seen EQUAL -1)
+    return()
+  endif()
+  list(APPEND done ${file})
+  file(READ ${ROOT}/${file} content)
+  string(REGEX MATCHALL "#include \"probes/[^\"]+\"" includes "${content}")
+  foreach(include ${includes})
+    string(REGEX REPLACE "#include \"(.*)\"" "\\1" header "${include}")
+    join(${header})
+  endforeach()
+  file(APPEND ${OUT} "/* ==== ${file} ==== */\n${content}\n")
+  set(done "${done}" PARENT_SCOPE)
+endfunction()
+file(WRITE ${OUT} "")
+file(RELATIVE_PATH first ${ROOT} ${SOURCE})
+join(${first})

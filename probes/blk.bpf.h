@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_BLK_BPF_H
+#define IOTRACE_PROBES_BLK_BPF_H
+
+/*
+ * What every program that follows block requests does: classify a request,
+ * find its disk, remember who submitted it and when the device got it.
+ * @direct: see KREAD() in probes/kernel.h.
+ */
+
+#include "probes/kernel.h"
+#include "probes/blk.h"
+
+/* Options, fixed before loading: the verifier removes what they switch off. */
+const volatile __u32 filter_mode = FILTER_NONE;
+const volatile __u32 filter_pid = 0;
+const volatile __u32 filter_dev = 0;	 /* 0: all */
+const volatile bool filter_part = false; /* filter_dev is a partition */
+const volatile __u32 submit_mode = SUBMIT_NONE;
+const volatile bool want_cgroup = false;
+const volatile bool own_start = false; /* queues without I/O statistics have no start_time_ns */
+
+/* Which of the two buffers is written; core/flip.h turns it. */
+__u32 epoch = 0;
+
+__u64 losses[BLK_LOSSES] = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, u64);
+	__type(value, struct blk_inflight);
+} inflight SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct blk_inflight);
+} bio_owners SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, struct blk_name);
+} names SEC(".maps");
+
+/* COMMAND and its descendants, by process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u32);
+	__type(value, u8);
+} tracked SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs, set before loading */
+	__type(key, u32);
+	__type(value, struct blk_cpu);
+} cpus SEC(".maps");
+
+static __always_inline void count_loss(enum blk_loss loss, u64 n)
+{
+	__sync_fetch_and_add(&losses[loss], n);
+}
+
+/* ---- requests ---- */
+
+static __always_inline u32 flush_seq_flag(void)
+{
+	if (bpf_core_enum_value_exists(enum rqf_flags, __RQF_FLUSH_SEQ))
+		return 1U << bpf_core_enum_value(enum rqf_flags, __RQF_FLUSH_SEQ);
+	return 1U << 4;
+}
+
+static __always_inline u32 zone_append_code(void)
+{
+	if (bpf_core_enum_value_exists(enum req_op, REQ_OP_ZONE_APPEND))
+		return bpf_core_enum_value(enum req_op, REQ_OP_ZONE_APPEND);
+	if (bpf_core_enum_value_exists(enum req_opf___pre_6_0, REQ_OP_ZONE_APPEND___pre_6_0))
+		return bpf_core_enum_value(enum req_opf___pre_6_0, REQ_OP_ZONE_APPEND___pre_6_0);
+	return 256;
+}
+
+/* The operation by the kernel's code: 0, 1, 2, 3, 5, 9 and those from 32 on
+ * never moved. */
+static __always_inline u8 op_of_code(u32 code)
+{
+	if (code < 2)
+		return code;
+	if (code == 2)
+		return BLK_FLUSH;
+	if (code == 3)
+		return BLK_DISCARD;
+	if (code == 5)
+		return BLK_SECURE_ERASE;
+	if (code == 9)
+		return BLK_WRITE_ZEROES;
+	if (code >= 32)
+		return BLK_PASSTHROUGH;
+	if (code == zone_append_code())
+		return BLK_ZONE_APPEND;
+	if (code == 7 &&
+	    bpf_core_enum_value_exists(enum req_opf___pre_6_0, REQ_OP_WRITE_SAME___pre_6_0))
+		return BLK_WRITE_SAME;
+	return BLK_ZONE_MGMT;
+}
+
+static __always_inline struct gendisk *rq_disk(struct request *rq, const bool direct)
+{
+	struct request___pre_5_17 *old = (void *)rq;
+	struct request_queue *q;
+
+	if (bpf_core_field_exists(old->rq_disk))
+		return KREAD(direct, old, rq_disk);
+	q = KREAD(direct, rq, q);
+	return KREAD(direct, q, disk);
+}
+
+static __always_inline u32 disk_dev(struct gendisk *disk, const bool direct)
+{
+	if (!disk)
+		return 0;
+	return (u32)KREAD(direct, disk, major) << 20 | (u32)KREAD(direct, disk, first_minor);
+}
+
+/* The partition that a request is accounted to; the whole disk's number where
+ * it is none. 0: not known. */
+static __always_inline u32 rq_part_dev(struct request *rq, const bool direct)
+{
+	struct request___pre_5_11 *old = (void *)rq;
+	struct hd_struct *hd;
+	struct block_device *part;
+
+	if (bpf_core_type_exists(struct hd_struct)) {
+		hd = KREAD(direct, old, part);
+		return hd ? KREAD(direct, hd, __dev.devt) : 0;
+	}
+	part = KREAD(direct, rq, part);
+	return part ? KREAD(direct, part, bd_dev) : 0;
+}
+
+/* The device that a request counts for, 0 when -d asks for another. */
+static __always_inline u32 rq_wanted_dev(struct request *rq, const bool direct)
+{
+	u32 dev;
+
+	if (filter_dev && filter_part)
+		return rq_part_dev(rq, direct) == filter_dev ? filter_dev : 0;
+	dev = disk_dev(rq_disk(rq, direct), direct);
+	if (filter_dev && dev != filter_dev)
+		return 0;
+	return dev;
+}
+
+/* ---- submitters ---- */
+
+static __always_inline bool pid_wanted(u32 pid)
+{
+	if (filter_mode == FILTER_PID)
+		return pid == filter_pid;
+	if (filter_mode == FILTER_TRACKED)
+		return bpf_map_lookup_elem(&tracked, &pid) != NULL;
+	return true;
+}
+
+/* Is the current kernel thread a worker that writes back dirty pages?  Its
+ * description says so ("flush-MAJ:MIN", set by wb_workfn). */
+static __always_inline bool is_flusher(struct task_struct *task)
+{
+	struct kthread *kthread;
+	struct worker *worker;
+	char desc[8] = {};
+
+	if (!(BPF_CORE_READ(task, flags) & PF_WQ_WORKER))
+		return false;
+	if (bpf_core_field_exists(task->worker_private))
+		kthread = BPF_CORE_READ(task, worker_private);
+	else
+		kthread = BPF_CORE_READ(task, set_child_tid);
+	worker = BPF_CORE_READ(kthread, data);
+	if (!worker)
+		return false;
+	bpf_core_read(desc, 6, &worker->desc);
+	return desc[0] == 'f' && desc[1] == 'l' && desc[2] == 'u' && desc[3] == 's' &&
+	       desc[4] == 'h' && desc[5] == '-';
+}
+
+/* Stores the name of process @pid unless it stands there already. */
+static __always_inline void remember_name(struct task_struct *task, u32 pid)
+{
+	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+	struct blk_name name = {}, *known;
+
+	name.start_time = BPF_CORE_READ(leader, start_time);
+	known = bpf_map_lookup_elem(&names, &pid);
+	if (known && known->start_time == name.start_time)
+		return;
+	bpf_core_read(name.comm, sizeof(name.comm), &leader->comm);
+	bpf_map_update_elem(&names, &pid, &name, BPF_ANY);
+}
+
+/* Who is submitting: the process, its name stored, and whether this is
+ * write-back.  False when the filter does not want it. */
+static __always_inline bool read_submitter(struct blk_inflight *who, u8 op)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u32 pid = bpf_get_current_pid_tgid() >> 32;
+	struct task_struct *task;
+	struct blk_cpu *last;
+
+	if (!pid_wanted(pid))
+		return false;
+	who->pid = pid;
+	who->known = 1;
+	last = bpf_map_lookup_elem(&cpus, &cpu);
+	if (!last)
+		return true;
+	if (last->pid != pid || !pid) {
+		task = (void *)bpf_get_current_task();
+		remember_name(task, pid);
+		last->kthread = BPF_CORE_READ(task, flags) & PF_KTHREAD;
+		last->pid = pid;
+	}
+	if (last->kthread && op == BLK_WRITE)
+		who->writeback = is_flusher((void *)bpf_get_current_task());
+	return true;
+}
+
+static __always_inline u64 bio_cgroup(struct bio *bio)
+{
+	if (!want_cgroup || !bio || !bpf_core_field_exists(bio->bi_blkg))
+		return 0;
+	return BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id);
+}
+
+static __always_inline void save_inflight(u64 key, const struct blk_inflight *value)
+{
+	if (bpf_map_update_elem(&inflight, &key, value, BPF_ANY))
+		count_loss(LOSS_REQUESTS_FULL, 1);
+}
+
+/*
+ * A request is used again though nobody saw the end of its last use.  That
+ * happens: the kernel does not run a program that is running on that CPU
+ * already, and there is a vendor's kernel that runs none while pid 1 is
+ * current (docs/KERNEL-NOTES.md).  What was issued has been completed, so it is
+ * counted now; only its time is not known.  The program that includes this
+ * says how to count.
+ */
+static __always_inline void on_unseen(struct blk_inflight *entry);
+
+static __always_inline void settle(struct blk_inflight *entry)
+{
+	if (!entry->issue_ns)
+		return;
+	if (filter_mode == FILTER_NONE || entry->known) {
+		count_loss(LOSS_NO_END, 1);
+		on_unseen(entry);
+	}
+	entry->issue_ns = 0;
+	entry->known = 0;
+}
+
+/* A request was made of its first bio, in the context of who submitted it. */
+static __always_inline void on_submit_rq(struct request *rq, const bool direct)
+{
+	u64 key = (u64)rq;
+	struct blk_inflight who = {}, *entry = bpf_map_lookup_elem(&inflight, &key);
+	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+
+	if (entry)
+		settle(entry);
+	if (!read_submitter(&who, op)) {
+		if (entry)
+			entry->known = 0; /* the request was somebody else's before */
+		return;
+	}
+	if (own_start)
+		who.submit_ns = bpf_ktime_get_ns();
+	if (want_cgroup)
+		who.cgroup = bio_cgroup(KREAD(direct, rq, bio));
+	if (!entry) {
+		save_inflight(key, &who);
+		return;
+	}
+	entry->pid = who.pid;
+	entry->writeback = who.writeback;
+	entry->known = 1;
+	if (own_start)
+		entry->submit_ns = who.submit_ns;
+	if (want_cgroup)
+		entry->cgroup = who.cgroup;
+}
+
+/* The same where no hook has the request in its submitter's context: the bio
+ * that the next request will be made of, or that goes to its front. */
+static __always_inline void on_submit_bio(struct bio *bio, const bool direct)
+{
+	struct blk_inflight who = {};
+	u64 key = (u64)bio;
+
+	if (!read_submitter(&who, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
+		bpf_map_delete_elem(&bio_owners, &key);
+		return;
+	}
+	who.cgroup = bio_cgroup(bio);
+	if (own_start)
+		who.submit_ns = bpf_ktime_get_ns();
+	bpf_map_update_elem(&bio_owners, &key, &who, BPF_ANY);
+}
+
+static __always_inline struct blk_inflight *bio_owner(struct request *rq, const bool direct)
+{
+	u64 key;
+
+	if (submit_mode != SUBMIT_BIO)
+		return NULL;
+	key = (u64)KREAD(direct, rq, bio);
+	return key ? bpf_map_lookup_elem(&bio_owners, &key) : NULL;
+}
+
+/*
+ * A flush command is made by the flush machinery (block/blk-flush.c) for the
+ * requests that wait for it: it belongs to who submitted the first of them.
+ */
+static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq, const bool direct)
+{
+	struct request___pre_6_6 *old = NULL;
+	struct blk_flush_queue *fq;
+	struct blk_inflight *entry;
+	struct list_head *node;
+	struct request *first;
+	u64 running, key;
+
+	if (!bpf_core_field_exists(flush_rq->mq_hctx->fq->flush_queue))
+		return NULL;
+	fq = BPF_CORE_READ(flush_rq, mq_hctx, fq);
+	if (!fq)
+		return NULL;
+	running = BPF_CORE_READ_BITFIELD_PROBED(fq, flush_running_idx);
+	if (running)
+		node = BPF_CORE_READ(fq, flush_queue[1].next);
+	else
+		node = BPF_CORE_READ(fq, flush_queue[0].next);
+	if (bpf_core_field_exists(old->flush.list))
+		first = (void *)node - bpf_core_field_offset(struct request___pre_6_6, flush.list);
+	else
+		first = (void *)node - bpf_core_field_offset(struct request, queuelist);
+	key = (u64)first;
+	entry = bpf_map_lookup_elem(&inflight, &key);
+	return entry ? entry : bio_owner(first, false);
+}
+
+/* Notes that the device has request @rq now. */
+static __always_inline void mark_issued(struct blk_inflight *entry, struct request *rq, u32 dev,
+					const bool direct)
+{
+	entry->dev = dev;
+	entry->op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+	entry->bytes = KREAD(direct, rq, __data_len);
+	entry->issue_ns = bpf_ktime_get_ns();
+}
+
+/* The submitter of a request that has no entry from its start. */
+static __always_inline struct blk_inflight *late_owner(struct request *rq, bool flush,
+						       const bool direct)
+{
+	struct blk_inflight *owner;
+
+	if (submit_mode == SUBMIT_NONE)
+		return NULL;
+	owner = flush ? flush_owner(rq, direct) : bio_owner(rq, direct);
+	return owner && owner->known ? owner : NULL;
+}
+
+/* The device gets the request (again, after a requeue). */
+static __always_inline void on_issue(struct request *rq, const bool direct)
+{
+	u64 key = (u64)rq;
+	struct blk_inflight made = {}, *owner, *entry = bpf_map_lookup_elem(&inflight, &key);
+	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
+	u32 dev = rq_wanted_dev(rq, direct);
+
+	if (entry)
+		settle(entry);
+	if (filter_dev && !dev)
+		return;
+	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
+		mark_issued(entry, rq, dev, direct);
+		return;
+	}
+	owner = late_owner(rq, flush, direct);
+	if (filter_mode != FILTER_NONE && !owner)
+		return;
+	if (owner) {
+		made.pid = owner->pid;
+		made.cgroup = owner->cgroup;
+		made.writeback = owner->writeback;
+		made.submit_ns = owner->submit_ns;
+		made.known = 1;
+	}
+	mark_issued(&made, rq, dev, direct);
+	if (entry)
+		*entry = made;
+	else
+		save_inflight(key, &made);
+}
+
+/* The device did not take it, or gave it back: it will be issued again. */
+static __always_inline void on_requeue(struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+
+	if (entry)
+		entry->issue_ns = 0;
+}
+
+/* ---- completion ---- */
+
+/* What one completion event says about a request. */
+struct blk_done {
+	u32 bytes; /* moved by this step */
+	u8 op;
+	bool final; /* the request is through: count it */
+	bool none;  /* says nothing: to be ignored */
+};
+
+/*
+ * block_rq_complete fires for every part that a driver completes, and twice
+ * for requests that went through a flush sequence: once for their data with
+ * RQF_FLUSH_SEQ set, once with no bytes when the sequence is over.  Request-
+ * based dm also reports an original twice; the second time nothing of it is
+ * left.
+ */
+static __always_inline struct blk_done classify(struct request *rq, u32 bytes, const bool direct)
+{
+	struct blk_done done = { .bytes = bytes };
+	u32 code = KREAD(direct, rq, cmd_flags) & 0xff;
+	bool sequence = KREAD(direct, rq, rq_flags) & flush_seq_flag();
+
+	done.op = op_of_code(code);
+	if (done.op == BLK_FLUSH) {
+		done.final = true;
+		return done;
+	}
+	if (sequence)
+		return done;
+	done.final = bytes >= KREAD(direct, rq, __data_len);
+	if (bytes || done.op == BLK_PASSTHROUGH)
+		return done;
+	if (!KREAD(direct, rq, bio))
+		done.none = true;
+	else if (done.op == BLK_WRITE && !KREAD(direct, rq, nr_phys_segments))
+		done.op = BLK_SYNC;
+	return done;
+}
+
+/* The entry of a request that completes; in the mode that follows bios also
+ * that of one that never was issued (it only waited for a flush). */
+static __always_inline struct blk_inflight *followed(struct request *rq, const bool direct)
+{
+	u64 key = (u64)rq;
+	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+
+	if (submit_mode == SUBMIT_BIO && (!entry || !(entry->known || entry->issue_ns)))
+		return bio_owner(rq, direct);
+	return entry;
+}
+
+/*
+ * Bytes that this step of a completion accounts for.  The last step takes what
+ * steps that no program saw have left.
+ */
+static __always_inline u32 step_bytes(struct blk_inflight *entry, const struct blk_done *done)
+{
+	u32 left;
+
+	if (!entry || !entry->issue_ns)
+		return done->bytes;
+	left = entry->bytes;
+	if (done->final)
+		return left > done->bytes ? left : done->bytes;
+	entry->bytes = left > done->bytes ? left - done->bytes : 0;
+	return done->bytes;
+}
+
+static __always_inline void end_use(struct blk_inflight *entry)
+{
+	entry->known = 0;
+	entry->issue_ns = 0;
+}
+
+/*
+ * The time of a request that is through, from issue (or, with @queued, from
+ * when it was made) until now.  False, and the loss counted, when it cannot be
+ * known.  An empty request that waits for a flush command is never issued
+ * itself: its time counts from when it was made.
+ */
+static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
+				       bool queued, u64 *ns, const bool direct)
+{
+	u64 start, now;
+
+	if (queued || op == BLK_SYNC) {
+		start = KREAD(direct, rq, start_time_ns);
+		if (!start && entry)
+			start = entry->submit_ns;
+	} else {
+		start = entry ? entry->issue_ns : 0;
+	}
+	if (!start) {
+		count_loss(LOSS_NO_START, 1);
+		return false;
+	}
+	now = bpf_ktime_get_ns();
+	if (now < start) {
+		count_loss(LOSS_CLOCK, 1);
+		return false;
+	}
+	*ns = now - start;
+	return true;
+}
+
+/* ---- descendants of COMMAND ---- */
+
+static __always_inline void on_fork(struct task_struct *parent, struct task_struct *child,
+				    const bool direct)
+{
+	u32 ppid = KREAD(direct, parent, tgid), pid = KREAD(direct, child, tgid);
+	u8 one = 1;
+
+	if (ppid == pid || !bpf_map_lookup_elem(&tracked, &ppid))
+		return;
+	if (bpf_map_update_elem(&tracked, &pid, &one, BPF_ANY))
+		count_loss(LOSS_TRACKED_FULL, 1);
+}
+
+/* A process is gone, with all that it submitted while it exited: its number
+ * may be reused. */
+static __always_inline void on_free(struct task_struct *task, const bool direct)
+{
+	u32 pid = KREAD(direct, task, tgid);
+
+	if ((u32)KREAD(direct, task, pid) == pid)
+		bpf_map_delete_elem(&tracked, &pid);
+}
+
+/* The first thread of a process gets another name (exec, prctl): the process
+ * has it from now on.  The tracepoint comes before the change. */
+static __always_inline void on_rename(struct task_struct *task, const char *comm, const bool direct)
+{
+	u32 pid = KREAD(direct, task, tgid);
+	struct blk_name *known;
+
+	if ((u32)KREAD(direct, task, pid) != pid)
+		return;
+	known = bpf_map_lookup_elem(&names, &pid);
+	if (known)
+		bpf_probe_read_kernel_str(known->comm, sizeof(known->comm), comm);
+}
+
+#endif

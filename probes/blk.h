@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_BLK_H
+#define IOTRACE_PROBES_BLK_H
+
+/* What the block probes and user space share. */
+
+#ifndef __bpf__
+#include <linux/types.h>
+#endif
+
+/*
+ * Operations.  The kernel's own codes differ between kernels (the zone
+ * operations were renumbered inside stable series), so the probes translate.
+ */
+enum blk_op {
+	BLK_READ,
+	BLK_WRITE,
+	BLK_DISCARD,
+	BLK_FLUSH, /* a flush command that the device gets */
+	BLK_SYNC,  /* an empty request that waits for such a command */
+	BLK_WRITE_ZEROES,
+	BLK_SECURE_ERASE,
+	BLK_ZONE_APPEND,
+	BLK_ZONE_MGMT,
+	BLK_WRITE_SAME,
+	BLK_PASSTHROUGH, /* commands that user space or the driver composed itself */
+	BLK_OPS,
+};
+
+/* Whose I/O is followed. */
+enum blk_filter {
+	FILTER_NONE,
+	FILTER_PID,	/* filter_pid */
+	FILTER_TRACKED, /* processes in the map `tracked`, which grows at fork */
+};
+
+/* How the submitter of a request becomes known. */
+enum blk_submit {
+	SUBMIT_NONE, /* nobody asks */
+	SUBMIT_RQ,   /* at the accounting of the request's start */
+	SUBMIT_BIO,  /* at the bio that the request is made of */
+};
+
+/* Things that went wrong in the kernel; each only grows. */
+enum blk_loss {
+	LOSS_NO_START,	    /* a completion whose start was not seen */
+	LOSS_REQUESTS_FULL, /* no room to follow a request */
+	LOSS_ROWS_FULL,	    /* no room for a row: I/O not counted */
+	LOSS_ROWS_BYTES,    /* and its bytes */
+	LOSS_CLOCK,	    /* a completion before its start */
+	LOSS_BIOS,	    /* bios beyond what a program may walk */
+	LOSS_TRACKED_FULL,  /* no room for a descendant of COMMAND */
+	LOSS_NO_END,	    /* a completion that no program saw: found out later */
+	BLK_LOSSES,
+};
+
+/*
+ * A request in flight, found by the address of its struct request; in top
+ * --bio also a bio, by its own.  A request's entry is made once and stays:
+ * blk-mq's requests are a fixed set.
+ */
+struct blk_inflight {
+	__u64 issue_ns;	 /* 0: the device has not got it, or it is through */
+	__u64 submit_ns; /* when it was made, where that is asked for */
+	__u64 cgroup;
+	__u32 pid;
+	__u32 bytes; /* still to be completed */
+	__u32 dev;   /* what it counts for */
+	__u8 op;
+	__u8 known; /* a submitter was seen and passed the filter */
+	__u8 writeback;
+	__u8 pad;
+};
+
+/* The name of a process. */
+struct blk_name {
+	__u64 start_time; /* tells a reused pid */
+	char comm[16];
+};
+
+/* What the submit programs remember per CPU, so that a run of requests by one
+ * process looks its name up once. */
+struct blk_cpu {
+	__u32 pid;
+	__u32 kthread;
+	__u64 pad[7];
+};
+
+_Static_assert(sizeof(struct blk_inflight) == 40, "shared with BPF");
+_Static_assert(sizeof(struct blk_name) == 24, "shared with BPF");
+_Static_assert(sizeof(struct blk_cpu) == 64, "one cache line");
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_KERNEL_H
+#define IOTRACE_PROBES_KERNEL_H
+
+/*
+ * The kernel types and fields that the probes use, and no others.  Offsets are
+ * relocated at load time (CO-RE), so only names and types matter here.  A type
+ * that ends in ___pre_X or ___since_X is the shape of the same kernel type
+ * before or since a change; the comment names it.
+ */
+
+#include <stdbool.h>
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <linux/ptrace.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+typedef __u8 u8;
+typedef __u16 u16;
+typedef __u32 u32;
+typedef __u64 u64;
+typedef __s64 s64;
+
+#define NULL ((void *)0)
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct list_head {
+	struct list_head *next;
+};
+
+/* block */
+
+struct bio;
+
+struct block_device_operations {
+	void *submit_bio; /* set for bio-based drivers (dm, md, zram); 5.9, c62b37d96b6e */
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+	struct block_device_operations *fops;
+};
+
+struct block_device {
+	u32 bd_dev;
+	struct gendisk *bd_disk;
+};
+
+struct request_queue {
+	struct gendisk *disk; /* 5.15, d152c682f03c */
+};
+
+struct blk_flush_queue {
+	unsigned int flush_pending_idx : 1;
+	unsigned int flush_running_idx : 1;
+	struct list_head flush_queue[2];
+};
+
+struct blk_mq_hw_ctx {
+	struct blk_flush_queue *fq;
+};
+
+enum mq_rq_state {
+	MQ_RQ_IDLE = 0,
+};
+
+struct request {
+	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
+	u32 cmd_flags;
+	u32 rq_flags;
+	unsigned int __data_len;
+	struct bio *bio;
+	struct block_device *part; /* block_device since 5.11 */
+	u64 start_time_ns;
+	unsigned short nr_phys_segments;
+	enum mq_rq_state state;
+	struct list_head queuelist;
+};
+
+/* Until 5.16 the disk hung on the request (f3fa33acca9f removed it in 5.17). */
+struct request___pre_5_17 {
+	struct gendisk *rq_disk;
+};
+
+/* Until 5.11 a partition was a hd_struct. */
+struct device {
+	u32 devt;
+};
+
+struct hd_struct {
+	struct device __dev;
+};
+
+struct request___pre_5_11 {
+	struct hd_struct *part;
+};
+
+/* Requests in a flush sequence were chained by flush.list until 6.6;
+ * by queuelist since. */
+struct request___pre_6_6 {
+	struct {
+		struct list_head list;
+	} flush;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+struct blkcg {
+	struct cgroup_subsys_state css;
+};
+
+struct blkcg_gq {
+	struct blkcg *blkcg;
+};
+
+struct bvec_iter {
+	unsigned int bi_size;
+};
+
+struct bio {
+	struct bio *bi_next;
+	struct block_device *bi_bdev; /* 5.12, 309dca309fc3 */
+	u32 bi_opf;
+	struct bvec_iter bi_iter;
+	struct blkcg_gq *bi_blkg;
+};
+
+struct bio___pre_5_12 {
+	struct gendisk *bi_disk;
+	u8 bi_partno;
+};
+
+/* Operation codes whose numbers differ between kernels; 5.10 named the enum
+ * req_opf (ff07a02e9e8e renamed it in 6.0), and REQ_OP_ZONE_APPEND moved
+ * inside stable series. */
+enum req_op {
+	REQ_OP_ZONE_APPEND = 7,
+};
+
+enum req_opf___pre_6_0 {
+	REQ_OP_ZONE_APPEND___pre_6_0 = 13,
+	REQ_OP_WRITE_SAME___pre_6_0 = 7, /* gone in 5.18, 73bd66d9c834 */
+};
+
+/* The bits of rq_flags are an enum in kernels after 6.12; before, RQF_FLUSH_SEQ
+ * was the macro 1 << 4. */
+enum rqf_flags {
+	__RQF_FLUSH_SEQ = 1,
+};
+
+/* tasks */
+
+struct task_struct {
+	unsigned int flags;
+	int pid;
+	int tgid;
+	u64 start_time;
+	char comm[16];
+	struct task_struct *group_leader;
+	void *set_child_tid;
+	void *worker_private; /* struct kthread * since 5.17, e32cf5dfbe22 */
+};
+
+struct kthread {
+	void *data; /* for a worker of a workqueue: struct worker * */
+};
+
+struct worker {
+	char desc[24]; /* "flush-8:0" while it writes back */
+};
+
+#pragma clang attribute pop
+
+#define PF_WQ_WORKER 0x00000020
+#define PF_KTHREAD   0x00200000
+
+/*
+ * The same code serves programs whose arguments the verifier knows by type
+ * (tp_btf, fentry: fields are plain loads, some 10 ns cheaper each) and those
+ * that only have addresses (raw_tp, kprobe).  @direct is a constant in every
+ * entry point, so one of the two branches is never compiled.
+ */
+#define KREAD(direct, ptr, field)                                                                  \
+	({                                                                                         \
+		typeof((ptr)->field) __val;                                                        \
+		if (direct)                                                                        \
+			__val = (ptr)->field;                                                      \
+		else                                                                               \
+			bpf_core_read(&__val, sizeof(__val), &(ptr)->field);                       \
+		__val;                                                                             \
+	})
+
+#endif

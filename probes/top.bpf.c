@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * iotrace top: block I/O by process, operation and disk.  Requests are
+ * followed from who submitted them (submit) over the moment that the device
+ * got them (issue) to their completion; only completions are counted.  With
+ * --bio the bios of bio-based devices (dm, md, zram, multipath) are followed
+ * too, from where they are queued to where they end.
+ */
+#include "probes/blk.bpf.h"
+#include "probes/top.h"
+
+const volatile bool bio_mode = false;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, 8192);
+	__type(key, struct top_key);
+	__type(value, struct top_value);
+} rows0 SEC(".maps"), rows1 SEC(".maps");
+
+/* Bios of bio-based devices, from queue to end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 32768);
+	__type(key, u64);
+	__type(value, struct blk_inflight);
+} bios SEC(".maps");
+
+static __always_inline struct top_value *row_of(void *rows, const struct top_key *key)
+{
+	struct top_value *row = bpf_map_lookup_elem(rows, key), zero = {};
+
+	if (row)
+		return row;
+	bpf_map_update_elem(rows, key, &zero, BPF_NOEXIST);
+	return bpf_map_lookup_elem(rows, key);
+}
+
+static __always_inline void add(const struct top_key *key, u64 io, u64 bytes, u64 ns)
+{
+	struct top_value *row = (epoch & 1) ? row_of(&rows1, key) : row_of(&rows0, key);
+
+	if (!row) {
+		count_loss(LOSS_ROWS_FULL, io);
+		count_loss(LOSS_ROWS_BYTES, bytes);
+		return;
+	}
+	/* Atomic, though the row is this CPU's own: an interrupt may complete
+	 * a request in between. */
+	if (io)
+		__sync_fetch_and_add(&row->io, io);
+	if (bytes)
+		__sync_fetch_and_add(&row->bytes, bytes);
+	if (ns)
+		__sync_fetch_and_add(&row->time_ns, ns);
+}
+
+static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)
+{
+	key->pid = entry->pid;
+	key->writeback = entry->writeback;
+	key->cgroup = entry->cgroup;
+	key->known = 1;
+}
+
+static __always_inline void on_unseen(struct blk_inflight *entry)
+{
+	struct top_key key = { .dev = entry->dev, .op = entry->op };
+
+	if (entry->known)
+		key_of(entry, &key);
+	add(&key, 1, entry->bytes, 0);
+}
+
+/* ---- bio-based devices ---- */
+
+static __always_inline struct gendisk *bio_disk(struct bio *bio, const bool direct)
+{
+	struct bio___pre_5_12 *old = (void *)bio;
+	struct block_device *bdev;
+
+	if (bpf_core_field_exists(old->bi_disk))
+		return KREAD(direct, old, bi_disk);
+	bdev = KREAD(direct, bio, bi_bdev);
+	return bdev ? KREAD(direct, bdev, bd_disk) : NULL;
+}
+
+static __always_inline u32 bio_wanted_dev(struct bio *bio, struct gendisk *disk, const bool direct)
+{
+	struct bio___pre_5_12 *old = (void *)bio;
+	u32 whole = disk_dev(disk, direct), part;
+	struct block_device *bdev;
+
+	if (!filter_dev)
+		return whole;
+	if (!filter_part)
+		return whole == filter_dev ? whole : 0;
+	if (bpf_core_field_exists(old->bi_disk)) {
+		part = whole + KREAD(direct, old, bi_partno);
+	} else {
+		bdev = KREAD(direct, bio, bi_bdev);
+		part = KREAD(direct, bdev, bd_dev);
+	}
+	return part == filter_dev ? part : 0;
+}
+
+static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
+{
+	struct gendisk *disk = bio_disk(bio, direct);
+	struct block_device_operations *fops;
+	struct blk_inflight made = {}, *last;
+	u64 key = (u64)bio;
+	u32 opf;
+
+	if (!disk)
+		return;
+	fops = KREAD(direct, disk, fops);
+	if (!KREAD(direct, fops, submit_bio))
+		return; /* request-based: its requests are counted */
+	made.dev = bio_wanted_dev(bio, disk, direct);
+	if (!made.dev)
+		return;
+	opf = KREAD(direct, bio, bi_opf);
+	made.bytes = KREAD(direct, bio, bi_iter.bi_size);
+	made.op = op_of_code(opf & 0xff);
+	if (made.op == BLK_WRITE && !made.bytes)
+		made.op = BLK_SYNC;
+	if (!read_submitter(&made, made.op))
+		return;
+	made.cgroup = bio_cgroup(bio);
+	made.submit_ns = bpf_ktime_get_ns();
+	made.known = 1;
+	last = bpf_map_lookup_elem(&bios, &key);
+	if (last) {
+		/* Its end was not seen, as in settle(). */
+		count_loss(LOSS_NO_END, 1);
+		on_unseen(last);
+	}
+	if (bpf_map_update_elem(&bios, &key, &made, BPF_ANY))
+		count_loss(LOSS_REQUESTS_FULL, 1);
+}
+
+/* A global function, so that the verifier looks at it once and not at every
+ * round of the loop that calls it. */
+__attribute__((noinline)) int on_bio_end(u64 bio)
+{
+	struct blk_inflight *entry = bpf_map_lookup_elem(&bios, &bio);
+	struct top_key key = {};
+	u64 bytes, start;
+
+	if (!entry)
+		return 0;
+	key_of(entry, &key);
+	key.dev = entry->dev;
+	key.op = entry->op;
+	bytes = entry->bytes;
+	start = entry->submit_ns;
+	/* Deleted first: whoever deletes it counts it. */
+	if (!bpf_map_delete_elem(&bios, &bio))
+		add(&key, 1, bytes, bpf_ktime_get_ns() - start);
+	return 0;
+}
+
+/*
+ * A driver may pass the very same bio on to a request-based disk (NVMe
+ * multipath, md linear and raid0).  Its end is then the end of the request
+ * that took it, and block_bio_complete stays silent.
+ */
+static __always_inline void end_bios_of(struct request *rq, u32 bytes)
+{
+	struct bio *bio = BPF_CORE_READ(rq, bio);
+	u32 size;
+	int i;
+
+	for (i = 0; i < 256; i++) {
+		if (!bio)
+			return;
+		size = BPF_CORE_READ(bio, bi_iter.bi_size);
+		if (size > bytes)
+			return;
+		on_bio_end((u64)bio);
+		bytes -= size;
+		bio = BPF_CORE_READ(bio, bi_next);
+	}
+	if (bio && bytes)
+		count_loss(LOSS_BIOS, 1);
+}
+
+/* ---- requests ---- */
+
+static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
+{
+	struct blk_done done = classify(rq, bytes, direct);
+	struct blk_inflight *entry;
+	struct top_key key = {};
+	u64 ns = 0;
+
+	if (bio_mode)
+		end_bios_of(rq, bytes);
+	if (done.none)
+		return;
+	entry = followed(rq, direct);
+	if (filter_mode != FILTER_NONE && !(entry && entry->known))
+		return;
+	key.dev = entry && entry->issue_ns ? entry->dev : rq_wanted_dev(rq, direct);
+	if (filter_dev && !key.dev)
+		return;
+	key.op = done.op;
+	if (entry && entry->known)
+		key_of(entry, &key);
+	bytes = step_bytes(entry, &done);
+	if (done.final) {
+		if (!rq_latency(rq, entry, done.op, false, &ns, direct))
+			ns = 0;
+		if (entry)
+			end_use(entry);
+	}
+	add(&key, done.final, bytes, ns);
+}
+
+#include "probes/blk_entry.bpf.h"
+
+SEC("tp_btf/block_bio_queue")
+int BPF_PROG(bio_queue_btf, struct bio *bio)
+{
+	on_bio_queue(bio, true);
+	return 0;
+}
+
+/* block_bio_queue(bio) since 5.11; (queue, bio) before. */
+SEC("raw_tp/block_bio_queue")
+int bio_queue_raw(u64 *ctx)
+{
+	on_bio_queue((void *)ctx[0], false);
+	return 0;
+}
+
+SEC("raw_tp/block_bio_queue")
+int bio_queue_raw_q(u64 *ctx)
+{
+	on_bio_queue((void *)ctx[1], false);
+	return 0;
+}
+
+SEC("raw_tp/block_bio_complete")
+int bio_end_raw(u64 *ctx)
+{
+	on_bio_end(ctx[1]);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";
