@@ -3,3 +3,4 @@
 # The sources of NAME are cmd/NAME/*.c; its `const struct command command_NAME`
 # is declared by cmd/command.h.  Adding a line is all that main.c needs.
 iotrace_command(top       "top"           "block I/O by process")
+iotrace_command(breakdown "breakdown_blk" "latency of each layer of the I/O stack")

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/breakdown/blk_layer.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "core/cpus.h"
+#include "probes/breakdown_blk.h"
+#include "probes/breakdown_blk.skel.h"
+
+_Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS && HIST_LOG2_SLOTS == PROBE_LOG2_SLOTS,
+	       "the probes and output/ count in the same slots");
+
+unsigned int blk_layer_wants(const struct breakdown_options *o, bool own_start)
+{
+	bool track = o->args.command && !o->args.all;
+	unsigned int wants = 0;
+
+	if (!o->queued)
+		wants |= WANT_ISSUE;
+	if (o->filters.pid_arg || track || own_start)
+		wants |= WANT_SUBMIT;
+	/* A flush command's submitter is found where it is issued. */
+	if (wants & WANT_SUBMIT)
+		wants |= WANT_ISSUE;
+	if (track)
+		wants |= WANT_TRACK;
+	return wants;
+}
+
+static int size_maps(struct blk_layer *layer)
+{
+	struct breakdown_blk_bpf *skel = layer->skel;
+	uint32_t requests = layer->o->args.map_requests;
+	int r;
+
+	layer->n_cpus = cpus_possible();
+	r = bpf_map__set_max_entries(skel->maps.hists, layer->n_cpus * 2 * BLK_OPS);
+	if (!r)
+		r = bpf_map__set_max_entries(skel->maps.cpus, layer->n_cpus);
+	/* Maps that no program of this run uses stay small. */
+	if (!r && skel->rodata->submit_mode != SUBMIT_BIO)
+		r = bpf_map__set_max_entries(skel->maps.bio_owners, 1);
+	if (!r && skel->rodata->submit_mode == SUBMIT_NONE)
+		r = bpf_map__set_max_entries(skel->maps.names, 1);
+	if (!r && skel->rodata->filter_mode != FILTER_TRACKED)
+		r = bpf_map__set_max_entries(skel->maps.tracked, 1);
+	if (!r && skel->rodata->queued && skel->rodata->submit_mode == SUBMIT_NONE)
+		requests = 1;
+	if (!r && requests)
+		r = bpf_map__set_max_entries(skel->maps.inflight, requests);
+	return r;
+}
+
+static int open_object(void *ctx, struct bpf_object **obj, struct error *err)
+{
+	struct blk_layer *layer = ctx;
+	int r;
+
+	layer->skel = breakdown_blk_bpf__open();
+	if (!layer->skel)
+		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
+				 strerror(errno));
+	BLK_SET_OPTIONS(layer->skel, &layer->o->args, &layer->o->filters, layer->hooks);
+	layer->skel->rodata->queued = layer->o->queued;
+	layer->skel->rodata->own_start = layer->own_start;
+	layer->skel->rodata->unit_ns = layer->o->unit->ns;
+	r = size_maps(layer);
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "cannot size the BPF maps: %s",
+				 strerror(-r));
+	*obj = layer->skel->obj;
+	return 0;
+}
+
+static int load_object(void *ctx)
+{
+	return breakdown_blk_bpf__load(((struct blk_layer *)ctx)->skel);
+}
+
+static void close_object(void *ctx)
+{
+	struct blk_layer *layer = ctx;
+
+	breakdown_blk_bpf__destroy(layer->skel);
+	layer->skel = NULL;
+}
+
+struct hook_object blk_layer_object(struct blk_layer *layer)
+{
+	return (struct hook_object){ layer, blk_helpers, open_object, load_object, close_object };
+}
+
+int blk_layer_start(struct blk_layer *layer, const struct run *run, struct error *err)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *mapped;
+	int r;
+
+	layer->mapped_size = layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist);
+	layer->mapped_size = (layer->mapped_size + page - 1) / page * page;
+	mapped = mmap(NULL, layer->mapped_size, PROT_READ | PROT_WRITE, MAP_SHARED,
+		      bpf_map__fd(layer->skel->maps.hists), 0);
+	if (mapped == MAP_FAILED)
+		return error_set(err, STATUS_FAILED, -errno, "cannot map the histograms: %s",
+				 strerror(errno));
+	layer->mapped = mapped;
+	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
+	if (!r)
+		r = blk_track(bpf_map__fd(layer->skel->maps.tracked), run, err);
+	return r;
+}
+
+/* Adds @from to @to and empties it: nobody writes to this buffer now. */
+static void take(struct hist *to, struct probe_hist *from, bool unit_slots)
+{
+	for (size_t i = 0; i < HIST_FINE_SLOTS; i++) {
+		to->fine[i] += from->fine[i];
+		to->count += from->fine[i];
+	}
+	for (size_t i = 0; unit_slots && i < HIST_LOG2_SLOTS; i++)
+		to->log2[i] += from->log2[i];
+	to->total += from->total_ns;
+	if (from->max_ns > to->max)
+		to->max = from->max_ns;
+	memset(from, 0, sizeof(*from));
+}
+
+/* Text in micro- or milliseconds has slots of its own; everything else shows
+ * nanoseconds. */
+static bool wants_unit_slots(const struct breakdown_options *o)
+{
+	return o->unit->ns != 1 && o->args.format == FORMAT_TEXT;
+}
+
+size_t blk_layer_stop(struct blk_layer *layer, struct hooks *hooks)
+{
+	return blk_sweep(hooks, bpf_map__fd(layer->skel->maps.inflight),
+			 bpf_program__fd(layer->skel->progs.rq_busy), NULL, NULL);
+}
+
+int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err)
+{
+	bool unit_slots = wants_unit_slots(layer->o);
+	int quiet = flip_turn(layer->flip, end_ns);
+
+	if (quiet < 0)
+		return error_set(err, STATUS_FAILED, quiet, "cannot turn the BPF maps: %s",
+				 strerror(-quiet));
+	memset(layer->hists, 0, sizeof(layer->hists));
+	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
+		for (uint32_t op = 0; op < BLK_OPS; op++)
+			take(&layer->hists[op],
+			     &layer->mapped[HIST_INDEX(cpu, (uint32_t)quiet, op)], unit_slots);
+	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
+		hist_log2_from_fine(&layer->hists[op]);
+	return 0;
+}
+
+const __u64 *blk_layer_losses(const struct blk_layer *layer)
+{
+	return layer->skel->bss->losses;
+}
+
+void blk_layer_end(struct blk_layer *layer)
+{
+	flip_close(layer->flip);
+	if (layer->mapped)
+		munmap(layer->mapped, layer->mapped_size);
+	breakdown_blk_bpf__destroy(layer->skel);
+}

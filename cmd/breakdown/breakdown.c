@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "cmd/breakdown/blk_layer.h"
+#include "cmd/breakdown/options.h"
+#include "cmd/breakdown/rows.h"
+#include "cmd/command.h"
+#include "cmd/report.h"
+#include "cmd/run.h"
+#include "cmd/session.h"
+#include "core/clock.h"
+
+extern const char breakdown_blk_source[];
+
+struct breakdown {
+	struct breakdown_options o;
+	struct session session;
+	struct blk_layer blk;
+	struct blk_loss_state losses;
+	uint64_t since_ns;
+};
+
+/* ---- output ---- */
+
+static int print_time_of_day(void)
+{
+	char text[16];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	return printf("\n%s\n", text) < 0 ? -errno : 0;
+}
+
+static int render(struct breakdown *b, const struct interval *interval,
+		  const struct breakdown_row *rows, size_t n)
+{
+	int r;
+
+	if (b->o.args.format != FORMAT_TEXT) {
+		r = render_interval(b->o.args.format, stdout, interval, &breakdown_schema, rows, n);
+	} else {
+		r = print_time_of_day();
+		if (!r)
+			r = breakdown_print(rows, n, b->o.unit, stdout);
+		if (!r)
+			r = render_flush(stdout);
+	}
+	if (!r && b->o.args.format != FORMAT_JSON)
+		r = render_losses(stderr, interval);
+	return r;
+}
+
+static int emit(void *ctx, bool last, struct error *err)
+{
+	struct breakdown *b = ctx;
+	struct interval interval = { .start_ns = b->since_ns };
+	struct breakdown_row rows[BLK_OPS];
+	size_t n = 0, unseen = 0;
+	int r;
+
+	if (last)
+		unseen = blk_layer_stop(&b->blk, b->session.hooks);
+	r = blk_layer_drain(&b->blk, &interval.end_ns, err);
+	if (r)
+		return r;
+	b->since_ns = interval.end_ns;
+	for (unsigned int op = 0; op < BLK_OPS; op++)
+		if (b->blk.hists[op].count)
+			breakdown_row_fill(&rows[n++], "blk", blk_op_name(op), &b->blk.hists[op]);
+	blk_losses(&b->losses, blk_layer_losses(&b->blk), b->session.hooks, unseen);
+	interval.losses = b->losses.rows;
+	interval.n_losses = BLK_LOSS_ROWS;
+	return render(b, &interval, rows, n);
+}
+
+static int print_start(struct breakdown *b)
+{
+	if (b->o.args.format != FORMAT_TEXT)
+		return session_meta(&b->session, &b->o.args, "breakdown", &breakdown_schema);
+	if (puts("Breaking Down Linux IO Stack's operation latency... Hit Ctrl-C to end.") < 0)
+		return -errno;
+	return render_flush(stdout);
+}
+
+/* ---- the run ---- */
+
+static int trace(struct breakdown *b, struct run *run)
+{
+	const struct run_emit output = { emit, b };
+	struct hook_object object = blk_layer_object(&b->blk);
+	struct error err;
+	int r;
+
+	b->blk.hooks = b->session.hooks;
+	if (hooks_attach(b->session.hooks, &object, &err) || blk_layer_start(&b->blk, run, &err))
+		return report_error(&err);
+	b->since_ns = clock_epoch_ns();
+	if (b->o.args.verbose)
+		blk_explain_hooks(b->session.hooks);
+	r = print_start(b);
+	if (r)
+		return report_output(r);
+	return run_loop(run, &output);
+}
+
+static int run_breakdown(int argc, char **argv)
+{
+	struct breakdown b = { 0 };
+	struct run run;
+	struct error err;
+	int status;
+
+	if (breakdown_options(argc, argv, &b.o, &err))
+		return report_error(&err);
+	if (b.o.args.help)
+		return report_stdout();
+	if (b.o.args.show_source)
+		return session_source(breakdown_blk_source);
+	b.blk.o = &b.o;
+	b.blk.own_start = b.o.queued && blk_iostats_off(0);
+	if (session_begin(&b.session, &b.o.args, &b.o.filters,
+			  blk_layer_wants(&b.o, b.blk.own_start), &status)) {
+		session_end(&b.session);
+		return status;
+	}
+	if (run_begin(&run, &b.o.args, &err))
+		status = report_error(&err);
+	else
+		status = trace(&b, &run);
+	session_end(&b.session);
+	blk_layer_end(&b.blk);
+	run_end(&run);
+	return status;
+}
+
+const struct command command_breakdown = { run_breakdown };

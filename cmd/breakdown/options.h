@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_BREAKDOWN_OPTIONS_H
+#define IOTRACE_CMD_BREAKDOWN_OPTIONS_H
+
+#include "cmd/blk.h"
+
+/* The unit of the text; what is counted is nanoseconds. */
+struct breakdown_unit {
+	const char *name; /* "nsecs" */
+	uint64_t ns;	  /* in one of it */
+};
+
+struct breakdown_options {
+	struct args args;
+	struct blk_filters filters;
+	const char *layer; /* -T; NULL: all of them */
+	bool queued;	   /* -Q */
+	const struct breakdown_unit *unit;
+};
+
+/* Parses @argv; a layer that this version or this kernel has not is
+ * STATUS_UNSUPPORTED.  -errno with @err filled. */
+int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct error *err);
+
+#endif

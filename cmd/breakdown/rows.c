@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/breakdown/rows.h"
+
+#include <errno.h>
+
+#define AT(member) offsetof(struct breakdown_row, member)
+#define NS_COLUMN(key, role, meaning)                                                              \
+	{                                                                                          \
+#key, NULL, COLUMN_U64, role, "ns", meaning, AT(key), 0, false, NULL               \
+	}
+
+static const struct column columns[] = {
+	{ "layer", NULL, COLUMN_STR, ROLE_LABEL, "", "layer of the I/O stack", AT(layer), 0, true,
+	  NULL },
+	{ "op", NULL, COLUMN_STR, ROLE_LABEL, "",
+	  "operation: read, write, discard, flush (a command to "
+	  "the device), sync (an empty request that waits for one) and others",
+	  AT(op), 0, true, NULL },
+	{ "count", NULL, COLUMN_U64, ROLE_COUNTER, "operations",
+	  "operations that ended in the interval", AT(count), 0, false, NULL },
+	NS_COLUMN(total_ns, ROLE_COUNTER, "their time, added up"),
+	NS_COLUMN(p50_ns, ROLE_GAUGE, "half of them took no longer"),
+	NS_COLUMN(p90_ns, ROLE_GAUGE, "90 % of them took no longer"),
+	NS_COLUMN(p99_ns, ROLE_GAUGE, "99 % of them took no longer"),
+	NS_COLUMN(p999_ns, ROLE_GAUGE, "99.9 % of them took no longer"),
+	NS_COLUMN(max_ns, ROLE_GAUGE, "the longest"),
+	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",
+	  AT(slots), 0, false, NULL },
+};
+
+const struct schema breakdown_schema = { columns, sizeof(columns) / sizeof(columns[0]),
+					 sizeof(struct breakdown_row) };
+
+void breakdown_row_fill(struct breakdown_row *row, const char *layer, const char *op,
+			const struct hist *hist)
+{
+	*row = (struct breakdown_row){
+		.layer = layer,
+		.op = op,
+		.count = hist->count,
+		.total_ns = hist->total,
+		.p50_ns = hist_percentile(hist, 500),
+		.p90_ns = hist_percentile(hist, 900),
+		.p99_ns = hist_percentile(hist, 990),
+		.p999_ns = hist_percentile(hist, 999),
+		.max_ns = hist->max,
+		.slots = hist,
+	};
+}
+
+/* A time in @unit: whole nanoseconds, else three decimals. */
+static const char *in_unit(uint64_t ns, const struct breakdown_unit *unit, char *buf, size_t size)
+{
+	if (unit->ns == 1)
+		snprintf(buf, size, "%llu", (unsigned long long)ns);
+	else
+		snprintf(buf, size, "%.3f", (double)ns / (double)unit->ns);
+	return buf;
+}
+
+static int print_summary(const struct breakdown_row *row, const struct breakdown_unit *unit,
+			 FILE *stream)
+{
+	const struct {
+		const char *label;
+		uint64_t ns;
+	} figures[] = {
+		{ "average", row->count ? row->total_ns / row->count : 0 },
+		{ "p50", row->p50_ns },
+		{ "p90", row->p90_ns },
+		{ "p99", row->p99_ns },
+		{ "p99.9", row->p999_ns },
+		{ "max", row->max_ns },
+	};
+	char buf[48];
+	int r;
+
+	r = fprintf(stream, "%s_%s total %s = %s, count = %llu", row->layer, row->op, unit->name,
+		    in_unit(row->total_ns, unit, buf, sizeof(buf)), (unsigned long long)row->count);
+	for (size_t i = 0; r >= 0 && i < sizeof(figures) / sizeof(figures[0]); i++)
+		r = fprintf(stream, ", %s = %s", figures[i].label,
+			    in_unit(figures[i].ns, unit, buf, sizeof(buf)));
+	if (r >= 0)
+		r = fputc('\n', stream);
+	return r < 0 ? -errno : 0;
+}
+
+int breakdown_print(const struct breakdown_row *rows, size_t n, const struct breakdown_unit *unit,
+		    FILE *stream)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < n; i++) {
+		if (fprintf(stream, "operation = %s_%s\n", rows[i].layer, rows[i].op) < 0)
+			return -errno;
+		r = hist_print(rows[i].slots, unit->name, stream);
+		if (!r && fputc('\n', stream) < 0)
+			r = -errno;
+	}
+	for (size_t i = 0; !r && i < n; i++)
+		r = print_summary(&rows[i], unit, stream);
+	return r;
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * iotrace breakdown -T blk: one latency histogram per operation.  Without -Q
+ * the time is from issue to completion; with -Q from when the request was made,
+ * which the kernel itself notes (start_time_ns), so that no start program runs.
+ */
+#include "probes/blk.bpf.h"
+#include "probes/breakdown_blk.h"
+
+const volatile bool queued = false;
+const volatile __u64 unit_ns = 1; /* the unit that is shown */
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 2 * BLK_OPS); /* times the possible CPUs, set before loading */
+	__type(key, u32);
+	__type(value, struct probe_hist);
+} hists SEC(".maps");
+
+static __always_inline void hist_add(u8 op, u64 ns)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	u32 index = HIST_INDEX(cpu, epoch, op);
+	struct probe_hist *hist = bpf_map_lookup_elem(&hists, &index);
+	u32 slot;
+
+	if (!hist)
+		return;
+	slot = probe_fine_slot(ns);
+	if (slot < PROBE_FINE_SLOTS)
+		__sync_fetch_and_add(&hist->fine[slot], 1);
+	__sync_fetch_and_add(&hist->total_ns, ns);
+	if (unit_ns != 1)
+		__sync_fetch_and_add(&hist->log2[probe_log2(ns / unit_ns) & 63], 1);
+	if (ns > hist->max_ns)
+		hist->max_ns = ns;
+}
+
+/* Counted as a loss by the caller: there is no time to put into a slot. */
+static __always_inline void on_unseen(struct blk_inflight *entry)
+{
+}
+
+static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
+{
+	struct blk_done done = classify(rq, bytes, direct);
+	const bool follow = !queued || own_start || submit_mode != SUBMIT_NONE;
+	struct blk_inflight *entry = NULL;
+	u64 ns;
+
+	if (!done.final || done.none)
+		return;
+	if (follow)
+		entry = followed(rq, direct);
+	if (filter_mode != FILTER_NONE && !(entry && entry->known))
+		return;
+	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, direct))
+		return;
+	if (rq_latency(rq, entry, done.op, queued, &ns, direct))
+		hist_add(done.op, ns);
+	if (entry)
+		end_use(entry);
+}
+
+#include "probes/blk_entry.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
