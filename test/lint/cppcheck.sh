@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-or-later
+# cppcheck.sh ROOT: cppcheck of the C files of user space.
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+cd "$1"
+cppcheck=$(tool cppcheck 2.10) || exit
+
+mapfile -d '' -t files < <(tree_files | grep -zE '^(core|output|cmd|test)/.*\.c$' |
+	grep -zvE '\.bpf\.c$')
+need_files ${#files[@]}
+"$cppcheck" --quiet --error-exitcode=1 --std=c11 --language=c -j2 -I. -D_GNU_SOURCE -D__linux__ \
+	--enable=warning,portability,performance --inline-suppr \
+	--include=test/lint/cppcheck.h "${files[@]}"
+echo "${#files[@]} files"

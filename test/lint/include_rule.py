@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The include rule: which folder may include what (docs/ARCHITECTURE.md has the table).
+
+    include_rule.py [ROOT]     checks the tree, then that planted violations would be found
+
+Exit status 0, or 1 with one line "FILE:LINE: INCLUDE: why not" for each violation.
+"""
+import os
+import re
+import sys
+import tempfile
+
+LAYERS = ("probes", "core", "output", "cmd")
+
+# Headers of core/ that know nothing but the C library; output/ may use them.
+LEAVES = ("core/error.h", "core/clock.h", "core/text.h")
+
+LIBC = set("""
+    aio alloca argp argz arpa/inet assert byteswap complex cpio ctype dirent dlfcn elf endian err
+    errno error execinfo fcntl features fenv float fmtmsg fnmatch fstab fts ftw getopt glob grp
+    iconv ifaddrs inttypes langinfo libgen limits link locale malloc math mntent monetary mqueue
+    net/if netdb nl_types nss obstack paths poll printf pthread pty pwd regex resolv sched search
+    semaphore setjmp shadow signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio
+    stdio_ext stdlib stdnoreturn string strings sysexits syslog tar termios tgmath threads time
+    uchar ucontext unistd utime utmp utmpx values wchar wctype wordexp""".split())
+
+INCLUDE = re.compile(r"^[ \t]*#[ \t]*(?:include|include_next|import)\b[ \t]*(.*?)[ \t]*$", re.M)
+COMMENT = re.compile(r"""/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')""", re.S)
+
+
+def is_libc(name):
+    """Is <name> the C library's?"""
+    stem = name[:-2] if name.endswith(".h") else ""
+    return stem in LIBC or (stem.startswith("sys/") and "/" not in stem[4:])
+
+
+def is_uapi(name):
+    return name.startswith(("linux/", "asm/"))
+
+
+def is_elf(name):
+    """libelf and libdw"""
+    return name in ("libelf.h", "gelf.h", "dwarf.h") or name.startswith("elfutils/")
+
+
+def check_probes(_, quoted, name):
+    if quoted:
+        return None if name.startswith("probes/") else "probes/ includes nothing but probes/"
+    if name.startswith(("linux/", "bpf/")) or name == "stdbool.h":
+        return None
+    return "probes/ includes only <linux/...>, <bpf/...> and <stdbool.h>"
+
+
+def check_core(path, quoted, name):
+    if path in LEAVES:
+        allowed = name in LEAVES if quoted else is_libc(name)
+        return None if allowed else "output/ uses this header: it includes only the C library"
+    if quoted:
+        return None if name.startswith("core/") else "core/ includes nothing but core/"
+    if is_libc(name) or is_uapi(name) or is_elf(name) or name.startswith("bpf/"):
+        return None
+    return "core/ includes only the C library, libbpf, libelf and libdw"
+
+
+def check_output(_, quoted, name):
+    if quoted:
+        if name.startswith("output/") or name in LEAVES:
+            return None
+        return "output/ includes nothing but output/ and " + ", ".join(LEAVES)
+    return None if is_libc(name) else "output/ includes only the C library"
+
+
+def subcommand(path):
+    """The subcommand whose folder `path` is in: cmd/top/rows.c -> top; None for what is shared."""
+    parts = path.split("/")
+    return parts[1] if parts[0] == "cmd" and len(parts) > 2 else None
+
+
+def check_cmd(path, quoted, name):
+    if not quoted:
+        return None
+    theirs = subcommand(name)
+    if path == "cmd/main.c" and name.startswith("probes/"):
+        return "main.c knows no subcommand, nor its probes"
+    if theirs is None or theirs == subcommand(path):
+        return None
+    if subcommand(path) is None:
+        return "what the subcommands share knows none of them"
+    return "no subcommand includes another: what both need belongs in cmd/"
+
+
+CHECKS = {"probes": check_probes, "core": check_core, "output": check_output, "cmd": check_cmd}
+GENERATED = ("commands.inc",)  # in cmd/
+
+
+def check_include(path, argument):
+    """Why the file `path` may not `#include argument`; None if it may."""
+    match = re.fullmatch(r'"([^"]+)"|<([^>]+)>', argument)
+    if not match:
+        return "not a plain file name"
+    quoted = match.group(1) is not None
+    name = match.group(1) or match.group(2)
+    layer = path.split("/")[0]
+    parts = name.split("/")
+    if ".." in parts or "." in parts or "" in parts:
+        return "not a path from the top folder"
+    if quoted:
+        if layer == "cmd" and name in GENERATED:
+            return None
+        if parts[0] not in LAYERS or len(parts) < 2:
+            return "not a path from the top folder"
+    elif parts[0] in LAYERS:
+        return "a header of ours is included with quotes"
+    return CHECKS[layer](path, quoted, name)
+
+
+def includes(text):
+    """Yields (line number, argument) of each #include; comments do not count."""
+    def blank(match):
+        return match.group(1) or re.sub(r"[^\n]", " ", match.group(0))
+
+    text = COMMENT.sub(blank, text.replace("\\\n", "  "))
+    for match in INCLUDE.finditer(text):
+        yield text.count("\n", 0, match.start()) + 1, match.group(1)
+
+
+def sources(root):
+    """The paths, from root, of the C files and headers of all layers."""
+    for layer in LAYERS:
+        found = 0
+        for folder, _, names in os.walk(os.path.join(root, layer)):
+            for name in sorted(names):
+                if name.endswith((".c", ".h", ".inc")):
+                    found += 1
+                    yield os.path.relpath(os.path.join(folder, name), root)
+        if not found:
+            raise SystemExit(f"{root}/{layer}: no source is there")
+
+
+def check_tree(root):
+    violations = []
+    for path in sources(root):
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            for line, argument in includes(file.read()):
+                why = check_include(path, argument)
+                if why:
+                    violations.append((path, line, argument, why))
+    return violations
+
+
+# Each is planted into a copy of the tree: a file, and a line that must be found, or must not.
+FORBIDDEN = (
+    ("probes/planted.bpf.c", '#include "core/error.h"'),
+    ("probes/planted.h", '#include "cmd/args.h"'),
+    ("probes/planted.h", "#include <stdint.h>"),
+    ("probes/planted.h", '#include "vmlinux.h"'),
+    ("core/planted.c", '#include "probes/top.h"'),
+    ("core/planted.c", '#include "output/render.h"'),
+    ("core/planted.c", '# include\t"cmd/args.h" /* why not */'),
+    ("core/planted.c", "#include <ncurses.h>"),
+    ("core/planted.c", '#include "../probes/top.h"'),
+    ("core/planted.c", '#include "core/../probes/top.h"'),
+    ("core/planted.c", "#include <probes/top.h>"),
+    ("core/planted.c", "#include HEADER"),
+    ("core/planted.c", '#include "commands.inc"'),
+    ("core/planted.c", '#include "error.h"'),
+    ("core/planted.c", '#include \\\n"cmd/args.h"'),
+    ("core/error.h", "#include <bpf/libbpf.h>"),
+    ("core/clock.h", '#include "core/hooks.h"'),
+    ("output/planted.c", '#include "core/hooks.h"'),
+    ("output/planted.c", '#include "probes/hist.h"'),
+    ("output/planted.h", "#include <bpf/bpf.h>"),
+    ("output/planted.h", "#include <linux/types.h>"),
+    ("output/planted.h", '#include "cmd/report.h"'),
+    ("output/deep/planted.h", "#include <libelf.h>"),
+    ("cmd/top/planted.c", '#include "cmd/breakdown/options.h"'),
+    ("cmd/breakdown/planted.h", '#include "cmd/top/rows.h"'),
+    ("cmd/planted.c", '#include "cmd/top/rows.h"'),
+    ("cmd/main.c", '#include "cmd/top/options.h"'),
+    ("cmd/main.c", '#include "probes/top.skel.h"'),
+    ("cmd/top/planted.c", '#include "rows.h"'),
+)
+ALLOWED = (
+    ("probes/planted.bpf.c", '#include "probes/planted.h"'),
+    ("probes/planted.bpf.c", "#include <bpf/bpf_helpers.h>"),
+    ("probes/planted.bpf.c", '/* #include "core/error.h" */'),
+    ("probes/planted.bpf.c", '// #include "core/error.h"'),
+    ("core/planted.c", "#include <bpf/btf.h>"),
+    ("core/planted.c", "#include <sys/sysmacros.h>"),
+    ("core/planted.c", "#include <elfutils/libdwfl.h>"),
+    ("core/planted.c", "#include <linux/capability.h>"),
+    ("output/planted.c", '#include "core/error.h"'),
+    ("output/planted.c", "#include <inttypes.h>"),
+    ("cmd/top/planted.c", '#include "cmd/top/rows.h"'),
+    ("cmd/top/planted.c", '#include "cmd/args.h"'),
+    ("cmd/top/planted.c", '#include "probes/top.skel.h"'),
+    ("cmd/planted.c", '#include "commands.inc"'),
+)
+
+
+def plant(root, path, text):
+    os.makedirs(os.path.dirname(os.path.join(root, path)), exist_ok=True)
+    with open(os.path.join(root, path), "a", encoding="utf-8") as file:
+        file.write(text + "\n")
+
+
+def copy_includes(root, copy):
+    """Copies the sources, or rather their #include lines: that is all that is looked at."""
+    for path in sources(root):
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            for _, argument in includes(file.read()):
+                plant(copy, path, f"#include {argument}")
+        plant(copy, path, "")
+
+
+def self_test(root):
+    """Lines that say what the check missed, or took for a violation."""
+    wrong = []
+    for planted, must_find in [(p, True) for p in FORBIDDEN] + [(p, False) for p in ALLOWED]:
+        with tempfile.TemporaryDirectory() as copy:
+            copy_includes(root, copy)
+            before = len(check_tree(copy))
+            plant(copy, *planted)
+            found = len(check_tree(copy)) - before
+        if found != must_find:
+            what = "not found" if must_find else "taken for a violation"
+            wrong.append(f"self-test: {planted[0]}: {planted[1]}: {what}")
+    return wrong
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../..")
+    violations = check_tree(root)
+    for path, line, argument, why in violations:
+        print(f"{path}:{line}: #include {argument}: {why}")
+    wrong = self_test(root)
+    print("\n".join(wrong), end="\n" if wrong else "")
+    if not violations and not wrong:
+        print(f"{len(list(sources(root)))} files, {len(FORBIDDEN)} planted violations found")
+    return 1 if violations or wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
