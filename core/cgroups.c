@@ -129,7 +129,8 @@ static bool is_blkio(const struct mntent *mount)
 	return !strcmp(mount->mnt_type, "cgroup") && hasmntopt(mount, "blkio");
 }
 
-static int walk_mounts(struct cgroups *c, bool (*wanted)(const struct mntent *))
+/* Walks every mount that @wanted takes; *found says whether there was one. */
+static int walk_mounts(struct cgroups *c, bool (*wanted)(const struct mntent *), bool *found)
 {
 	/* A longer line (overlayfs) is cut by getmntent_r(), and is not ours. */
 	char line[2 * PATH_MAX];
@@ -140,8 +141,10 @@ static int walk_mounts(struct cgroups *c, bool (*wanted)(const struct mntent *))
 	if (!mounts)
 		return errno == ENOMEM ? -ENOMEM : 0;
 	while (!rc && getmntent_r(mounts, &mount, line, sizeof(line))) {
-		if (wanted(&mount))
-			rc = walk_tree(c, mount.mnt_dir);
+		if (!wanted(&mount))
+			continue;
+		*found = true;
+		rc = walk_tree(c, mount.mnt_dir);
 	}
 	endmntent(mounts);
 	return rc;
@@ -149,12 +152,15 @@ static int walk_mounts(struct cgroups *c, bool (*wanted)(const struct mntent *))
 
 static int walk(struct cgroups *c)
 {
+	bool found = false;
 	int rc;
 
 	if (c->root)
 		return walk_tree(c, c->root);
-	rc = walk_mounts(c, is_cgroup2);
-	return rc ? rc : walk_mounts(c, is_blkio);
+	/* Ids are unique in one hierarchy only.  Block I/O is charged in the v1
+	 * hierarchy of blkio where there is one, else in cgroup2. */
+	rc = walk_mounts(c, is_blkio, &found);
+	return rc || found ? rc : walk_mounts(c, is_cgroup2, &found);
 }
 
 int cgroups_open(const char *root, struct cgroups **out)

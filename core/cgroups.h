@@ -6,8 +6,8 @@
 
 struct cgroups; /* kernfs ids of control groups -> paths */
 
-/* @root NULL: the mounted hierarchies as /proc/self/mounts names them (cgroup2 first, then the v1
- * hierarchy with the blkio controller).  Else that directory alone (tests).
+/* @root NULL: the mounted hierarchy that block I/O is charged in (v1 with the
+ * blkio controller where there is one, else cgroup2).  Else that directory alone (tests).
  * Returns 0 or -ENOMEM; a machine without cgroups gives an empty table. */
 int cgroups_open(const char *root, struct cgroups **out);
 void cgroups_free(struct cgroups *c);
