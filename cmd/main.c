@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Dispatch to the subcommands of cmd/commands.cmake. */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/command.h"
 #include "cmd/report.h"
@@ -42,10 +44,22 @@ static int unknown(const char *arg)
 	return report_error(&err);
 }
 
+/*
+ * A standard stream that was closed (`iotrace top >&-`) must not become the
+ * number of some map or socket of ours: it is opened so that using it fails.
+ */
+static void hold_standard_streams(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0)
+			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
 	char name[64];
 
+	hold_standard_streams();
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;

@@ -101,7 +101,10 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 	int asked = 0, r = 0;
 
 	while (!r && !last) {
-		last = wait_event(run, &asked) != WAKE_TIMER || ++done == run->args->count;
+		enum wake wake = wait_event(run, &asked);
+
+		run->stopped = wake == WAKE_STOP;
+		last = wake != WAKE_TIMER || ++done == run->args->count;
 		r = emit->emit(emit->ctx, last, err);
 	}
 	return r;
@@ -113,7 +116,7 @@ static void await_command(struct run *run)
 	struct pollfd fd = { run->signal_fd, POLLIN, 0 };
 	struct signalfd_siginfo info;
 
-	while (run->child.pid && !child_ended(&run->child, &run->status)) {
+	while (!run->stopped && run->child.pid && !child_ended(&run->child, &run->status)) {
 		poll(&fd, 1, 1000);
 		while (read(run->signal_fd, &info, sizeof(info)) == sizeof(info))
 			if (info.ssi_signo != SIGCHLD)
@@ -146,7 +149,8 @@ int run_loop(struct run *run, const struct run_emit *emit)
 
 void run_end(struct run *run)
 {
-	child_discard(&run->child);
+	if (run->child.release_fd >= 0)
+		child_discard(&run->child);
 	if (run->signal_fd >= 0)
 		close(run->signal_fd);
 	if (run->timer_fd >= 0)

@@ -20,6 +20,7 @@ struct run {
 	int signal_fd;
 	int timer_fd;
 	int status;		     /* of COMMAND */
+	bool stopped;		     /* by a signal: COMMAND is not waited for */
 	unsigned char old_mask[128]; /* sigset_t */
 };
 
