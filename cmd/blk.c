@@ -89,43 +89,65 @@ int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error
 	return r;
 }
 
-static bool iostats_off(const char *path, uint32_t whole)
+/* Does the folder @path, up to its last @tail characters, belong to disk @whole? */
+static bool is_disk(const char *path, size_t tail, uint32_t whole)
 {
-	unsigned int major, minor;
-	char dev_path[512], text[32] = "";
+	unsigned int major = 0, minor = 0;
+	char dev_path[512];
 	FILE *file;
+	bool read;
 
-	file = fopen(path, "re");
-	if (!file)
-		return false;
-	if (!fgets(text, sizeof(text), file))
-		text[0] = 0;
-	fclose(file);
-	if (text[0] != '0')
-		return false;
-	if (!whole)
-		return true;
-	snprintf(dev_path, sizeof(dev_path), "%.*sdev",
-		 (int)(strlen(path) - strlen("queue/iostats")), path);
+	snprintf(dev_path, sizeof(dev_path), "%.*sdev", (int)(strlen(path) - tail), path);
 	file = fopen(dev_path, "re");
 	if (!file)
 		return false;
-	if (fscanf(file, "%u:%u", &major, &minor) != 2)
-		major = minor = 0;
+	read = fscanf(file, "%u:%u", &major, &minor) == 2;
 	fclose(file);
-	return DISK_DEV(major, minor) == whole;
+	return read && DISK_DEV(major, minor) == whole;
+}
+
+/* Adds up the numbers in the file @name of each disk in /sys/block (or of
+ * @whole alone); *zero, if given, says whether one of the files holds just 0. */
+static uint64_t sum_of_disks(const char *name, uint32_t whole, bool *zero)
+{
+	unsigned long long a, b;
+	char pattern[64];
+	glob_t found = { 0 };
+	uint64_t sum = 0;
+
+	snprintf(pattern, sizeof(pattern), "/sys/block/*/%s", name);
+	if (glob(pattern, 0, NULL, &found))
+		found.gl_pathc = 0;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		FILE *file;
+		int n;
+
+		if (whole && !is_disk(found.gl_pathv[i], strlen(name), whole))
+			continue;
+		file = fopen(found.gl_pathv[i], "re");
+		if (!file)
+			continue;
+		n = fscanf(file, "%llu %llu", &a, &b);
+		fclose(file);
+		sum += (n > 0 ? a : 0) + (n > 1 ? b : 0);
+		if (zero && n == 1 && a == 0)
+			*zero = true;
+	}
+	globfree(&found);
+	return sum;
 }
 
 bool blk_iostats_off(uint32_t whole)
 {
-	glob_t found = { 0 };
 	bool off = false;
 
-	if (glob("/sys/block/*/queue/iostats", 0, NULL, &found) == 0)
-		for (size_t i = 0; !off && i < found.gl_pathc; i++)
-			off = iostats_off(found.gl_pathv[i], whole);
-	globfree(&found);
+	sum_of_disks("queue/iostats", whole, &off);
 	return off;
+}
+
+uint64_t blk_requests_in_flight(uint32_t whole)
+{
+	return sum_of_disks("inflight", whole, NULL);
 }
 
 int blk_track(int tracked_fd, const struct run *run, struct error *err)

@@ -42,6 +42,9 @@ size_t blk_events(unsigned int wants, struct hook_event *events);
  * switched off: its requests carry no start time. */
 bool blk_iostats_off(uint32_t whole);
 
+/* Requests in flight now on all disks, or on the disk @whole if not 0. */
+uint64_t blk_requests_in_flight(uint32_t whole);
+
 /* Sets the options that probes/blk.bpf.h declares, in a skeleton that is open. */
 #define BLK_SET_OPTIONS(skel, args, filters, hooks)                                                \
 	do {                                                                                       \

@@ -20,6 +20,10 @@ const volatile __u32 submit_mode = SUBMIT_NONE;
 const volatile bool want_cgroup = false;
 const volatile bool own_start = false; /* queues without I/O statistics have no start_time_ns */
 
+/* Requests are not followed one by one; that as many end as begin is checked
+ * by counting both. */
+const volatile bool balance = false;
+
 /* Which of the two buffers is written; core/flip.h turns it. */
 __u32 epoch = 0;
 
@@ -64,6 +68,13 @@ struct {
 static __always_inline void count_loss(enum blk_loss loss, u64 n)
 {
 	__sync_fetch_and_add(&losses[loss], n);
+}
+
+static __always_inline struct blk_cpu *this_cpu(void)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&cpus, &cpu);
 }
 
 /* ---- requests ---- */
@@ -206,7 +217,6 @@ static __always_inline void remember_name(struct task_struct *task, u32 pid)
  * write-back.  False when the filter does not want it. */
 static __always_inline bool read_submitter(struct blk_inflight *who, u8 op)
 {
-	u32 cpu = bpf_get_smp_processor_id();
 	u32 pid = bpf_get_current_pid_tgid() >> 32;
 	struct task_struct *task;
 	struct blk_cpu *last;
@@ -215,7 +225,7 @@ static __always_inline bool read_submitter(struct blk_inflight *who, u8 op)
 		return false;
 	who->pid = pid;
 	who->known = 1;
-	last = bpf_map_lookup_elem(&cpus, &cpu);
+	last = this_cpu();
 	if (!last)
 		return true;
 	if (last->pid != pid || !pid) {
@@ -354,6 +364,30 @@ static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq
 	return entry ? entry : bio_owner(first, false);
 }
 
+static __always_inline void count_issued(struct request *rq, const bool direct)
+{
+	struct blk_cpu *cpu = this_cpu();
+
+	if (cpu && (!filter_dev || rq_wanted_dev(rq, direct)))
+		__sync_fetch_and_add(&cpu->issued, 1);
+}
+
+static __always_inline void count_requeued(struct request *rq)
+{
+	struct blk_cpu *cpu = this_cpu();
+
+	if (cpu && (!filter_dev || rq_wanted_dev(rq, false)))
+		__sync_fetch_and_add(&cpu->requeued, 1);
+}
+
+static __always_inline void count_completed(void)
+{
+	struct blk_cpu *cpu = this_cpu();
+
+	if (cpu)
+		__sync_fetch_and_add(&cpu->completed, 1);
+}
+
 /* Notes that the device has request @rq now. */
 static __always_inline void mark_issued(struct blk_inflight *entry, struct request *rq, u32 dev,
 					const bool direct)
@@ -377,7 +411,7 @@ static __always_inline struct blk_inflight *late_owner(struct request *rq, bool 
 }
 
 /* The device gets the request (again, after a requeue). */
-static __always_inline void on_issue(struct request *rq, const bool direct)
+static __always_inline void follow_issue(struct request *rq, const bool direct)
 {
 	u64 key = (u64)rq;
 	struct blk_inflight made = {}, *owner, *entry = bpf_map_lookup_elem(&inflight, &key);
@@ -409,12 +443,25 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 		save_inflight(key, &made);
 }
 
+static __always_inline void on_issue(struct request *rq, const bool direct)
+{
+	if (balance)
+		count_issued(rq, direct);
+	else
+		follow_issue(rq, direct);
+}
+
 /* The device did not take it, or gave it back: it will be issued again. */
 static __always_inline void on_requeue(struct request *rq)
 {
 	u64 key = (u64)rq;
-	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+	struct blk_inflight *entry;
 
+	if (balance) {
+		count_requeued(rq);
+		return;
+	}
+	entry = bpf_map_lookup_elem(&inflight, &key);
 	if (entry)
 		entry->issue_ns = 0;
 }

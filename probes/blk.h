@@ -78,12 +78,15 @@ struct blk_name {
 	char comm[16];
 };
 
-/* What the submit programs remember per CPU, so that a run of requests by one
- * process looks its name up once. */
+/* What is kept per CPU: who submitted last there, so that a run of requests by
+ * one process looks its name up once, and the balance of requests. */
 struct blk_cpu {
 	__u32 pid;
 	__u32 kthread;
-	__u64 pad[7];
+	__u64 issued;	 /* `balance` only: requests that devices got, */
+	__u64 requeued;	 /* gave back, */
+	__u64 completed; /* and completed */
+	__u64 pad[4];
 };
 
 _Static_assert(sizeof(struct blk_inflight) == 40, "shared with BPF");

@@ -2,7 +2,8 @@
 /*
  * iotrace breakdown -T blk: one latency histogram per operation.  Without -Q
  * the time is from issue to completion; with -Q from when the request was made,
- * which the kernel itself notes (start_time_ns), so that no start program runs.
+ * which the kernel itself notes (start_time_ns), so that no request need be
+ * followed; that none is lost is seen from the balance of starts and ends.
  */
 #include "probes/blk.bpf.h"
 #include "probes/breakdown_blk.h"
@@ -45,18 +46,19 @@ static __always_inline void on_unseen(struct blk_inflight *entry)
 static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
-	const bool follow = !queued || own_start || submit_mode != SUBMIT_NONE;
 	struct blk_inflight *entry = NULL;
 	u64 ns;
 
 	if (!done.final || done.none)
 		return;
-	if (follow)
+	if (!balance)
 		entry = followed(rq, direct);
 	if (filter_mode != FILTER_NONE && !(entry && entry->known))
 		return;
 	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, direct))
 		return;
+	if (balance && done.op != BLK_SYNC)
+		count_completed();
 	if (rq_latency(rq, entry, done.op, queued, &ns, direct))
 		hist_add(done.op, ns);
 	if (entry)

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include "core/cpus.h"
@@ -18,15 +19,12 @@ _Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS && HIST_LOG2_SLOTS == PROBE_L
 unsigned int blk_layer_wants(const struct breakdown_options *o, bool own_start)
 {
 	bool track = o->args.command && !o->args.all;
-	unsigned int wants = 0;
+	/* Always issue: without -Q for the time, with -p for a flush command's
+	 * submitter, else for the balance. */
+	unsigned int wants = WANT_ISSUE;
 
-	if (!o->queued)
-		wants |= WANT_ISSUE;
 	if (o->filters.pid_arg || track || own_start)
 		wants |= WANT_SUBMIT;
-	/* A flush command's submitter is found where it is issued. */
-	if (wants & WANT_SUBMIT)
-		wants |= WANT_ISSUE;
 	if (track)
 		wants |= WANT_TRACK;
 	return wants;
@@ -49,11 +47,17 @@ static int size_maps(struct blk_layer *layer)
 		r = bpf_map__set_max_entries(skel->maps.names, 1);
 	if (!r && skel->rodata->filter_mode != FILTER_TRACKED)
 		r = bpf_map__set_max_entries(skel->maps.tracked, 1);
-	if (!r && skel->rodata->queued && skel->rodata->submit_mode == SUBMIT_NONE)
+	if (!r && skel->rodata->balance)
 		requests = 1;
 	if (!r && requests)
 		r = bpf_map__set_max_entries(skel->maps.inflight, requests);
 	return r;
+}
+
+/* With -Q and no filter by process the kernel's own start times are enough. */
+static bool follows_nothing(const struct breakdown_options *o, uint32_t submit_mode)
+{
+	return o->queued && submit_mode == SUBMIT_NONE;
 }
 
 static int open_object(void *ctx, struct bpf_object **obj, struct error *err)
@@ -68,6 +72,7 @@ static int open_object(void *ctx, struct bpf_object **obj, struct error *err)
 	BLK_SET_OPTIONS(layer->skel, &layer->o->args, &layer->o->filters, layer->hooks);
 	layer->skel->rodata->queued = layer->o->queued;
 	layer->skel->rodata->own_start = layer->own_start;
+	layer->skel->rodata->balance = follows_nothing(layer->o, layer->skel->rodata->submit_mode);
 	layer->skel->rodata->unit_ns = layer->o->unit->ns;
 	r = size_maps(layer);
 	if (r)
@@ -137,10 +142,32 @@ static bool wants_unit_slots(const struct breakdown_options *o)
 	return o->unit->ns != 1 && o->args.format == FORMAT_TEXT;
 }
 
+/* Issued, less what was given back or completed. */
+static int64_t outstanding(const struct blk_layer *layer)
+{
+	int fd = bpf_map__fd(layer->skel->maps.cpus);
+	struct blk_cpu cpu;
+	int64_t n = 0;
+
+	for (uint32_t i = 0; i < layer->n_cpus; i++)
+		if (bpf_map_lookup_elem(fd, &i, &cpu) == 0)
+			n += (int64_t)(cpu.issued - cpu.requeued - cpu.completed);
+	return n;
+}
+
 size_t blk_layer_stop(struct blk_layer *layer, struct hooks *hooks)
 {
-	return blk_sweep(hooks, bpf_map__fd(layer->skel->maps.inflight),
-			 bpf_program__fd(layer->skel->progs.rq_busy), NULL, NULL);
+	uint64_t before, after;
+	int64_t missing;
+
+	if (!layer->skel->rodata->balance)
+		return blk_sweep(hooks, bpf_map__fd(layer->skel->maps.inflight),
+				 bpf_program__fd(layer->skel->progs.rq_busy), NULL, NULL);
+	before = blk_requests_in_flight(layer->o->filters.disk.whole);
+	hooks_detach(hooks);
+	after = blk_requests_in_flight(layer->o->filters.disk.whole);
+	missing = outstanding(layer) - (int64_t)(before > after ? before : after);
+	return missing > 0 ? (size_t)missing : 0;
 }
 
 int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err)
