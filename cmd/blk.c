@@ -7,6 +7,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/report.h"
 #include "core/parse.h"
@@ -89,16 +90,21 @@ int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error
 	return r;
 }
 
-/* Does the folder @path, up to its last @tail characters, belong to disk @whole? */
-static bool is_disk(const char *path, size_t tail, uint32_t whole)
+/* Is @path (".../DISK/") a disk that is driven by requests, and, if @whole is not 0, that one? */
+static bool is_wanted_disk(const char *path, uint32_t whole)
 {
 	unsigned int major = 0, minor = 0;
-	char dev_path[512];
+	char file_path[512];
 	FILE *file;
 	bool read;
 
-	snprintf(dev_path, sizeof(dev_path), "%.*sdev", (int)(strlen(path) - tail), path);
-	file = fopen(dev_path, "re");
+	snprintf(file_path, sizeof(file_path), "%smq", path); /* bio-based disks have none */
+	if (access(file_path, F_OK))
+		return false;
+	if (!whole)
+		return true;
+	snprintf(file_path, sizeof(file_path), "%sdev", path);
+	file = fopen(file_path, "re");
 	if (!file)
 		return false;
 	read = fscanf(file, "%u:%u", &major, &minor) == 2;
@@ -106,48 +112,62 @@ static bool is_disk(const char *path, size_t tail, uint32_t whole)
 	return read && DISK_DEV(major, minor) == whole;
 }
 
-/* Adds up the numbers in the file @name of each disk in /sys/block (or of
- * @whole alone); *zero, if given, says whether one of the files holds just 0. */
-static uint64_t sum_of_disks(const char *name, uint32_t whole, bool *zero)
+/* Reads up to two numbers from the file @name of each disk that is driven by requests (or of
+ * @whole alone) and hands them to @each. */
+static void for_each_disk(const char *name, uint32_t whole,
+			  void (*each)(void *ctx, unsigned long long a, unsigned long long b),
+			  void *ctx)
 {
-	unsigned long long a, b;
-	char pattern[64];
 	glob_t found = { 0 };
-	uint64_t sum = 0;
+	char path[512];
 
-	snprintf(pattern, sizeof(pattern), "/sys/block/*/%s", name);
-	if (glob(pattern, 0, NULL, &found))
+	if (glob("/sys/block/*/", 0, NULL, &found))
 		found.gl_pathc = 0;
 	for (size_t i = 0; i < found.gl_pathc; i++) {
+		unsigned long long a = 0, b = 0;
 		FILE *file;
 		int n;
 
-		if (whole && !is_disk(found.gl_pathv[i], strlen(name), whole))
+		if (!is_wanted_disk(found.gl_pathv[i], whole))
 			continue;
-		file = fopen(found.gl_pathv[i], "re");
+		snprintf(path, sizeof(path), "%s%s", found.gl_pathv[i], name);
+		file = fopen(path, "re");
 		if (!file)
 			continue;
 		n = fscanf(file, "%llu %llu", &a, &b);
 		fclose(file);
-		sum += (n > 0 ? a : 0) + (n > 1 ? b : 0);
-		if (zero && n == 1 && a == 0)
-			*zero = true;
+		if (n > 0)
+			each(ctx, a, b);
 	}
 	globfree(&found);
-	return sum;
+}
+
+static void note_off(void *off, unsigned long long iostats, unsigned long long unused)
+{
+	(void)unused;
+	if (!iostats)
+		*(bool *)off = true;
+}
+
+static void add_up(void *sum, unsigned long long reads, unsigned long long writes)
+{
+	*(uint64_t *)sum += reads + writes;
 }
 
 bool blk_iostats_off(uint32_t whole)
 {
 	bool off = false;
 
-	sum_of_disks("queue/iostats", whole, &off);
+	for_each_disk("queue/iostats", whole, note_off, &off);
 	return off;
 }
 
 uint64_t blk_requests_in_flight(uint32_t whole)
 {
-	return sum_of_disks("inflight", whole, NULL);
+	uint64_t sum = 0;
+
+	for_each_disk("inflight", whole, add_up, &sum);
+	return sum;
 }
 
 int blk_track(int tracked_fd, const struct run *run, struct error *err)
