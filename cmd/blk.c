@@ -90,6 +90,20 @@ int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error
 	return r;
 }
 
+/* The number that the file @path holds; 0 when there is none. */
+static unsigned int read_number(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	unsigned int n;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%u", &n) != 1)
+		n = 0;
+	fclose(file);
+	return n;
+}
+
 /* Is @path (".../DISK/") a disk that is driven by requests, and, if @whole is not 0, that one? */
 static bool is_wanted_disk(const char *path, uint32_t whole)
 {
@@ -152,6 +166,24 @@ static void note_off(void *off, unsigned long long iostats, unsigned long long u
 static void add_up(void *sum, unsigned long long reads, unsigned long long writes)
 {
 	*(uint64_t *)sum += reads + writes;
+}
+
+#define ROOM_FOR_NEW_DISKS 4096
+#define MOST_REQUESTS	   (1 << 20)
+
+uint32_t blk_requests_possible(void)
+{
+	glob_t found = { 0 };
+	uint64_t sum = ROOM_FOR_NEW_DISKS;
+
+	/* A scheduler has requests of its own, at most twice as many as the
+	 * hardware queue has tags (5.10 to 7.2: blk_mq_init_sched()). */
+	if (glob("/sys/block/*/mq/*/nr_tags", 0, NULL, &found))
+		found.gl_pathc = 0;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		sum += 2 * read_number(found.gl_pathv[i]);
+	globfree(&found);
+	return sum < MOST_REQUESTS ? (uint32_t)sum : MOST_REQUESTS;
 }
 
 bool blk_iostats_off(uint32_t whole)

@@ -42,6 +42,10 @@ size_t blk_events(unsigned int wants, struct hook_event *events);
  * switched off: its requests carry no start time. */
 bool blk_iostats_off(uint32_t whole);
 
+/* How many requests the disks of this machine have in all, with some room for
+ * disks that come later: the size of the map of those in flight. */
+uint32_t blk_requests_possible(void);
+
 /* Requests in flight now on all disks, or on the disk @whole if not 0. */
 uint64_t blk_requests_in_flight(uint32_t whole);
 

@@ -123,15 +123,10 @@ static int batch_take(int fd, struct batch *b, const uint32_t *in, uint32_t *nex
 	}
 }
 
-int flip_drain_percpu_hash(int fd, uint32_t key_size, uint32_t value_size,
-			   int (*each)(void *ctx, const void *key, const void *values, int n_cpus),
-			   void *ctx)
+int flip_drain_hash(int fd, uint32_t key_size, uint32_t value_size,
+		    int (*each)(void *ctx, const void *key, const void *value), void *ctx)
 {
-	int n_cpus = libbpf_num_possible_cpus();
-	struct batch b = {
-		.key_size = key_size,
-		.value_size = (value_size + 7u) / 8 * 8 * (size_t)n_cpus,
-	};
+	struct batch b = { .key_size = key_size, .value_size = value_size };
 	uint32_t position = 0, next = 0;
 	bool first = true, end = false;
 	int r = batch_grow(&b, 256);
@@ -139,13 +134,11 @@ int flip_drain_percpu_hash(int fd, uint32_t key_size, uint32_t value_size,
 	while (!r && !end) {
 		int n = batch_take(fd, &b, first ? NULL : &position, &next, &end);
 
-		if (n < 0) {
+		if (n < 0)
 			r = n;
-			break;
-		}
 		for (int i = 0; !r && i < n; i++)
-			r = each(ctx, (char *)b.keys + i * b.key_size,
-				 (char *)b.values + i * b.value_size, n_cpus);
+			r = each(ctx, (char *)b.keys + (size_t)i * key_size,
+				 (char *)b.values + (size_t)i * value_size);
 		position = next;
 		first = false;
 	}

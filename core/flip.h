@@ -23,12 +23,10 @@ void flip_close(struct flip *f);
 int flip_turn(struct flip *f, uint64_t *end_ns);
 
 /*
- * Takes every entry out of the quiet per-CPU hash map @fd and hands it to @each
- * with the values of all possible CPUs (@n_cpus of them, each rounded up to 8 bytes).  Returns 0 or
- * -errno; a non-zero return of @each ends it and is returned.
+ * Takes every entry out of the quiet hash map @fd and hands it to @each; a non-zero return of @each
+ * ends it and is returned.  0 or -errno.
  */
-int flip_drain_percpu_hash(int fd, uint32_t key_size, uint32_t value_size,
-			   int (*each)(void *ctx, const void *key, const void *values, int n_cpus),
-			   void *ctx);
+int flip_drain_hash(int fd, uint32_t key_size, uint32_t value_size,
+		    int (*each)(void *ctx, const void *key, const void *value), void *ctx);
 
 #endif

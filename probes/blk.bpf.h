@@ -95,37 +95,38 @@ static __always_inline u32 zone_append_code(void)
 	return 256;
 }
 
-/* The operation by the kernel's code: 0, 1, 2, 3, 5, 9 and those from 32 on
- * never moved. */
+/* The operation by the kernel's code.  These codes never moved; the rest are
+ * zone management, but for zone append and what 5.10 still has as 7.  A table, and
+ * not a chain of ifs: for the verifier each if is a path of its own through
+ * all that follows. */
+const volatile __u8 op_table[64] = {
+	[0] = BLK_READ,
+	[1] = BLK_WRITE,
+	[2] = BLK_FLUSH,
+	[3] = BLK_DISCARD,
+	[4] = BLK_ZONE_MGMT,
+	[5] = BLK_SECURE_ERASE,
+	[6] = BLK_ZONE_MGMT,
+	[7] = BLK_WRITE_SAME,
+	[8] = BLK_ZONE_MGMT,
+	[9] = BLK_WRITE_ZEROES,
+	[10 ... 31] = BLK_ZONE_MGMT,
+	[32 ... 63] = BLK_PASSTHROUGH,
+};
+
 static __always_inline u8 op_of_code(u32 code)
 {
-	if (code < 2)
-		return code;
-	if (code == 2)
-		return BLK_FLUSH;
-	if (code == 3)
-		return BLK_DISCARD;
-	if (code == 5)
-		return BLK_SECURE_ERASE;
-	if (code == 9)
-		return BLK_WRITE_ZEROES;
-	if (code >= 32)
-		return BLK_PASSTHROUGH;
 	if (code == zone_append_code())
 		return BLK_ZONE_APPEND;
-	if (code == 7 &&
-	    bpf_core_enum_value_exists(enum req_opf___pre_6_0, REQ_OP_WRITE_SAME___pre_6_0))
-		return BLK_WRITE_SAME;
-	return BLK_ZONE_MGMT;
+	return op_table[code & 63];
 }
 
 static __always_inline struct gendisk *rq_disk(struct request *rq, const bool direct)
 {
-	struct request___pre_5_17 *old = (void *)rq;
 	struct request_queue *q;
 
-	if (bpf_core_field_exists(old->rq_disk))
-		return KREAD(direct, old, rq_disk);
+	if (bpf_core_field_exists(rq->rq_disk))
+		return KREAD(direct, rq, rq_disk);
 	q = KREAD(direct, rq, q);
 	return KREAD(direct, q, disk);
 }
@@ -138,19 +139,19 @@ static __always_inline u32 disk_dev(struct gendisk *disk, const bool direct)
 }
 
 /* The partition that a request is accounted to; the whole disk's number where
- * it is none. 0: not known. */
-static __always_inline u32 rq_part_dev(struct request *rq, const bool direct)
+ * it is none.  0: not known. */
+static __always_inline u32 rq_part_dev(struct request *rq)
 {
-	struct request___pre_5_11 *old = (void *)rq;
+	struct block_device *part = NULL;
 	struct hd_struct *hd;
-	struct block_device *part;
 
-	if (bpf_core_type_exists(struct hd_struct)) {
-		hd = KREAD(direct, old, part);
-		return hd ? KREAD(direct, hd, __dev.devt) : 0;
-	}
-	part = KREAD(direct, rq, part);
-	return part ? KREAD(direct, part, bd_dev) : 0;
+	bpf_core_read(&part, sizeof(part), &rq->part);
+	if (!part)
+		return 0;
+	if (bpf_core_field_exists(part->bd_start_sect))
+		return BPF_CORE_READ(part, bd_dev);
+	hd = (void *)part;
+	return BPF_CORE_READ(hd, __dev.devt);
 }
 
 /* The device that a request counts for, 0 when -d asks for another. */
@@ -159,7 +160,7 @@ static __always_inline u32 rq_wanted_dev(struct request *rq, const bool direct)
 	u32 dev;
 
 	if (filter_dev && filter_part)
-		return rq_part_dev(rq, direct) == filter_dev ? filter_dev : 0;
+		return rq_part_dev(rq) == filter_dev ? filter_dev : 0;
 	dev = disk_dev(rq_disk(rq, direct), direct);
 	if (filter_dev && dev != filter_dev)
 		return 0;
@@ -291,7 +292,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	if (own_start)
 		who.submit_ns = bpf_ktime_get_ns();
 	if (want_cgroup)
-		who.cgroup = bio_cgroup(KREAD(direct, rq, bio));
+		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
 	if (!entry) {
 		save_inflight(key, &who);
 		return;
@@ -322,13 +323,13 @@ static __always_inline void on_submit_bio(struct bio *bio, const bool direct)
 	bpf_map_update_elem(&bio_owners, &key, &who, BPF_ANY);
 }
 
-static __always_inline struct blk_inflight *bio_owner(struct request *rq, const bool direct)
+static __always_inline struct blk_inflight *bio_owner(struct request *rq)
 {
 	u64 key;
 
 	if (submit_mode != SUBMIT_BIO)
 		return NULL;
-	key = (u64)KREAD(direct, rq, bio);
+	key = (u64)BPF_CORE_READ(rq, bio);
 	return key ? bpf_map_lookup_elem(&bio_owners, &key) : NULL;
 }
 
@@ -336,9 +337,8 @@ static __always_inline struct blk_inflight *bio_owner(struct request *rq, const 
  * A flush command is made by the flush machinery (block/blk-flush.c) for the
  * requests that wait for it: it belongs to who submitted the first of them.
  */
-static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq, const bool direct)
+static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq)
 {
-	struct request___pre_6_6 *old = NULL;
 	struct blk_flush_queue *fq;
 	struct blk_inflight *entry;
 	struct list_head *node;
@@ -355,13 +355,13 @@ static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq
 		node = BPF_CORE_READ(fq, flush_queue[1].next);
 	else
 		node = BPF_CORE_READ(fq, flush_queue[0].next);
-	if (bpf_core_field_exists(old->flush.list))
-		first = (void *)node - bpf_core_field_offset(struct request___pre_6_6, flush.list);
+	if (bpf_core_field_exists(flush_rq->flush.list))
+		first = (void *)node - bpf_core_field_offset(struct request, flush.list);
 	else
 		first = (void *)node - bpf_core_field_offset(struct request, queuelist);
 	key = (u64)first;
 	entry = bpf_map_lookup_elem(&inflight, &key);
-	return entry ? entry : bio_owner(first, false);
+	return entry ? entry : bio_owner(first);
 }
 
 static __always_inline void count_issued(struct request *rq, const bool direct)
@@ -399,24 +399,28 @@ static __always_inline void mark_issued(struct blk_inflight *entry, struct reque
 }
 
 /* The submitter of a request that has no entry from its start. */
-static __always_inline struct blk_inflight *late_owner(struct request *rq, bool flush,
-						       const bool direct)
+static __always_inline struct blk_inflight *late_owner(struct request *rq, bool flush)
 {
 	struct blk_inflight *owner;
 
 	if (submit_mode == SUBMIT_NONE)
 		return NULL;
-	owner = flush ? flush_owner(rq, direct) : bio_owner(rq, direct);
+	owner = flush ? flush_owner(rq) : bio_owner(rq);
 	return owner && owner->known ? owner : NULL;
 }
 
 /* The device gets the request (again, after a requeue). */
 static __always_inline void follow_issue(struct request *rq, const bool direct)
 {
+	/*
+	 * First of all, before any branch: for each pointer that is read from the request, the
+	 * verifier searches the kernel's types by name (btf_nested_type_is_trusted, 6.2), some
+	 * milliseconds on each path that leads there.
+	 */
+	u32 dev = rq_wanted_dev(rq, direct);
 	u64 key = (u64)rq;
 	struct blk_inflight made = {}, *owner, *entry = bpf_map_lookup_elem(&inflight, &key);
 	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
-	u32 dev = rq_wanted_dev(rq, direct);
 
 	if (entry)
 		settle(entry);
@@ -426,7 +430,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		mark_issued(entry, rq, dev, direct);
 		return;
 	}
-	owner = late_owner(rq, flush, direct);
+	owner = late_owner(rq, flush);
 	if (filter_mode != FILTER_NONE && !owner)
 		return;
 	if (owner) {
@@ -499,7 +503,7 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 	done.final = bytes >= KREAD(direct, rq, __data_len);
 	if (bytes || done.op == BLK_PASSTHROUGH)
 		return done;
-	if (!KREAD(direct, rq, bio))
+	if (!BPF_CORE_READ(rq, bio))
 		done.none = true;
 	else if (done.op == BLK_WRITE && !KREAD(direct, rq, nr_phys_segments))
 		done.op = BLK_SYNC;
@@ -508,13 +512,13 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 
 /* The entry of a request that completes; in the mode that follows bios also
  * that of one that never was issued (it only waited for a flush). */
-static __always_inline struct blk_inflight *followed(struct request *rq, const bool direct)
+static __always_inline struct blk_inflight *followed(struct request *rq)
 {
 	u64 key = (u64)rq;
 	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
 
 	if (submit_mode == SUBMIT_BIO && (!entry || !(entry->known || entry->issue_ns)))
-		return bio_owner(rq, direct);
+		return bio_owner(rq);
 	return entry;
 }
 

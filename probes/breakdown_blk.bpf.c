@@ -52,10 +52,10 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (!done.final || done.none)
 		return;
 	if (!balance)
-		entry = followed(rq, direct);
+		entry = followed(rq);
 	if (filter_mode != FILTER_NONE && !(entry && entry->known))
 		return;
-	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, direct))
+	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, false))
 		return;
 	if (balance && done.op != BLK_SYNC)
 		count_completed();

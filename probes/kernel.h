@@ -48,6 +48,7 @@ struct gendisk {
 struct block_device {
 	u32 bd_dev;
 	struct gendisk *bd_disk;
+	u64 bd_start_sect; /* since 5.11: it is what a partition is, hd_struct before */
 };
 
 struct request_queue {
@@ -68,6 +69,11 @@ enum mq_rq_state {
 	MQ_RQ_IDLE = 0,
 };
 
+/*
+ * One type for all kernels: a field that a kernel has not got is only touched
+ * after bpf_core_field_exists().  (Another type per shape, name___old, would
+ * cost libbpf one more search through the kernel's 150,000 types at each start.)
+ */
 struct request {
 	struct request_queue *q;
 	struct blk_mq_hw_ctx *mq_hctx;
@@ -75,37 +81,24 @@ struct request {
 	u32 rq_flags;
 	unsigned int __data_len;
 	struct bio *bio;
-	struct block_device *part; /* block_device since 5.11 */
+	void *part; /* struct block_device * since 5.11, struct hd_struct * before */
 	u64 start_time_ns;
 	unsigned short nr_phys_segments;
 	enum mq_rq_state state;
-	struct list_head queuelist;
+	struct list_head queuelist; /* chains a flush sequence since 6.6 */
+	struct {
+		struct list_head list; /* and this before */
+	} flush;
+	struct gendisk *rq_disk; /* until 5.16 (removed in 5.17, f3fa33acca9f) */
 };
 
-/* Until 5.16 the disk hung on the request (f3fa33acca9f removed it in 5.17). */
-struct request___pre_5_17 {
-	struct gendisk *rq_disk;
-};
-
-/* Until 5.11 a partition was a hd_struct. */
+/* A partition until 5.10. */
 struct device {
 	u32 devt;
 };
 
 struct hd_struct {
 	struct device __dev;
-};
-
-struct request___pre_5_11 {
-	struct hd_struct *part;
-};
-
-/* Requests in a flush sequence were chained by flush.list until 6.6;
- * by queuelist since. */
-struct request___pre_6_6 {
-	struct {
-		struct list_head list;
-	} flush;
 };
 
 struct kernfs_node {
@@ -134,15 +127,12 @@ struct bvec_iter {
 
 struct bio {
 	struct bio *bi_next;
-	struct block_device *bi_bdev; /* 5.12, 309dca309fc3 */
+	struct block_device *bi_bdev; /* since 5.12, 309dca309fc3 */
+	struct gendisk *bi_disk;      /* before */
+	u8 bi_partno;		      /* before */
 	u32 bi_opf;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
-};
-
-struct bio___pre_5_12 {
-	struct gendisk *bi_disk;
-	u8 bi_partno;
 };
 
 /* Operation codes whose numbers differ between kernels; 5.10 named the enum
@@ -154,7 +144,6 @@ enum req_op {
 
 enum req_opf___pre_6_0 {
 	REQ_OP_ZONE_APPEND___pre_6_0 = 13,
-	REQ_OP_WRITE_SAME___pre_6_0 = 7, /* gone in 5.18, 73bd66d9c834 */
 };
 
 /* The bits of rq_flags are an enum in kernels after 6.12; before, RQF_FLUSH_SEQ

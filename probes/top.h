@@ -4,6 +4,7 @@
 
 #include "probes/blk.h"
 
+/* 16 bits of CPU number are enough: the kernel's own limit is 8192. */
 struct top_key {
 	__u64 cgroup; /* 0 unless asked for */
 	__u32 pid;
@@ -11,7 +12,8 @@ struct top_key {
 	__u8 op; /* enum blk_op */
 	__u8 writeback;
 	__u8 known; /* 0: nobody saw who submitted it */
-	__u8 pad[5];
+	__u8 pad[3];
+	__u16 cpu; /* whose row it is */
 };
 
 struct top_value {

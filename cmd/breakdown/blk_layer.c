@@ -30,27 +30,29 @@ unsigned int blk_layer_wants(const struct breakdown_options *o, bool own_start)
 	return wants;
 }
 
+/* Maps are as large as this machine needs, those that no program of this run
+ * uses as small as they can be. */
 static int size_maps(struct blk_layer *layer)
 {
+	const struct args *args = &layer->o->args;
+	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible();
 	struct breakdown_blk_bpf *skel = layer->skel;
-	uint32_t requests = layer->o->args.map_requests;
-	int r;
+	const struct {
+		struct bpf_map *map;
+		uint32_t entries; /* 0: as it is */
+	} sizes[] = {
+		{ skel->maps.hists, layer->n_cpus * 2 * BLK_OPS },
+		{ skel->maps.cpus, layer->n_cpus },
+		{ skel->maps.inflight, skel->rodata->balance ? 1 : requests },
+		{ skel->maps.names, skel->rodata->submit_mode == SUBMIT_NONE ? 1 : 0 },
+		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
+		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
+	};
+	int r = 0;
 
-	layer->n_cpus = cpus_possible();
-	r = bpf_map__set_max_entries(skel->maps.hists, layer->n_cpus * 2 * BLK_OPS);
-	if (!r)
-		r = bpf_map__set_max_entries(skel->maps.cpus, layer->n_cpus);
-	/* Maps that no program of this run uses stay small. */
-	if (!r && skel->rodata->submit_mode != SUBMIT_BIO)
-		r = bpf_map__set_max_entries(skel->maps.bio_owners, 1);
-	if (!r && skel->rodata->submit_mode == SUBMIT_NONE)
-		r = bpf_map__set_max_entries(skel->maps.names, 1);
-	if (!r && skel->rodata->filter_mode != FILTER_TRACKED)
-		r = bpf_map__set_max_entries(skel->maps.tracked, 1);
-	if (!r && skel->rodata->balance)
-		requests = 1;
-	if (!r && requests)
-		r = bpf_map__set_max_entries(skel->maps.inflight, requests);
+	for (size_t i = 0; !r && i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (sizes[i].entries)
+			r = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
 	return r;
 }
 
@@ -74,6 +76,7 @@ static int open_object(void *ctx, struct bpf_object **obj, struct error *err)
 	layer->skel->rodata->own_start = layer->own_start;
 	layer->skel->rodata->balance = follows_nothing(layer->o, layer->skel->rodata->submit_mode);
 	layer->skel->rodata->unit_ns = layer->o->unit->ns;
+	layer->n_cpus = cpus_possible();
 	r = size_maps(layer);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot size the BPF maps: %s",

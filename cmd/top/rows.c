@@ -91,8 +91,51 @@ static struct top_row *new_row(struct top_rows *rows)
 	return &rows->rows[rows->n++];
 }
 
-static void label(struct top_row *row, const struct top_key *k, const struct top_tables *tables)
+int top_rows_add(void *ctx, const void *key, const void *value)
 {
+	struct top_row *row = new_row(ctx);
+	const struct top_value *v = value;
+
+	if (!row)
+		return -ENOMEM;
+	memset(row, 0, sizeof(*row));
+	row->key = *(const struct top_key *)key;
+	row->key.cpu = 0;
+	row->io = v->io;
+	row->bytes = v->bytes;
+	row->time_ns = v->time_ns;
+	return 0;
+}
+
+static int compare_keys(const void *a, const void *b)
+{
+	return memcmp(&((const struct top_row *)a)->key, &((const struct top_row *)b)->key,
+		      sizeof(struct top_key));
+}
+
+static void join(struct top_rows *rows)
+{
+	size_t used = 0;
+
+	qsort(rows->rows, rows->n, sizeof(*rows->rows), compare_keys);
+	for (size_t i = 1; i < rows->n; i++) {
+		struct top_row *to = &rows->rows[used], *from = &rows->rows[i];
+
+		if (compare_keys(to, from) != 0) {
+			rows->rows[++used] = *from;
+			continue;
+		}
+		to->io += from->io;
+		to->bytes += from->bytes;
+		to->time_ns += from->time_ns;
+	}
+	rows->n = used + 1;
+}
+
+static void label(struct top_row *row, const struct top_tables *tables)
+{
+	const struct top_key *k = &row->key;
+
 	row->pid = k->pid;
 	row->comm = k->known ? names_of(tables->names, k->pid) : "[unknown]";
 	row->op = blk_op_name(k->op);
@@ -102,39 +145,6 @@ static void label(struct top_row *row, const struct top_key *k, const struct top
 	row->disk = k->dev ? disks_name(tables->disks, k->dev) : "-";
 	row->writeback = k->writeback;
 	row->cgroup = tables->cgroups ? cgroups_path(tables->cgroups, k->cgroup) : "";
-}
-
-/* The row of @key, made when it is not there.  (There are few that are asked
- * for twice: only what blk_sweep() found.) */
-static struct top_row *row_of(struct top_rows *rows, const struct top_key *key)
-{
-	struct top_row *row;
-
-	for (size_t i = 0; i < rows->n_swept; i++)
-		if (memcmp(&rows->rows[i].key, key, sizeof(*key)) == 0)
-			return &rows->rows[i];
-	row = new_row(rows);
-	if (!row)
-		return NULL;
-	memset(row, 0, sizeof(*row));
-	row->key = *key;
-	label(row, key, rows->tables);
-	return row;
-}
-
-int top_rows_add(void *ctx, const void *key, const void *values, int n_cpus)
-{
-	const struct top_value *value = values;
-	struct top_row *row = row_of(ctx, key);
-
-	if (!row)
-		return -ENOMEM;
-	for (int cpu = 0; cpu < n_cpus; cpu++) {
-		row->io += value[cpu].io;
-		row->bytes += value[cpu].bytes;
-		row->time_ns += value[cpu].time_ns;
-	}
-	return 0;
 }
 
 static uint64_t sort_value(const struct top_row *row, enum top_sort sort)
@@ -169,10 +179,14 @@ static int compare_rows(const void *a, const void *b, void *sort)
 	return strcmp(x->disk, y->disk);
 }
 
-void top_rows_sort(struct top_rows *rows, enum top_sort sort)
+void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort)
 {
-	if (rows->n)
-		qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_rows, &sort);
+	if (!rows->n)
+		return;
+	join(rows);
+	for (size_t i = 0; i < rows->n; i++)
+		label(&rows->rows[i], tables);
+	qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_rows, &sort);
 }
 
 void top_rows_free(struct top_rows *rows)

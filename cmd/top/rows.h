@@ -28,15 +28,14 @@ struct top_tables {
 struct top_rows {
 	struct top_row *rows;
 	size_t n, room;
-	size_t n_swept; /* the first rows came from blk_sweep(): later ones may add to them */
-	const struct top_tables *tables;
 };
 
-/* One drained entry: @values are the @n_cpus counters.  0 or -ENOMEM.  (The
- * form that flip_drain_percpu_hash() wants; @ctx is a struct top_rows.) */
-int top_rows_add(void *ctx, const void *key, const void *values, int n_cpus);
+/* Adds the counters of @key, a struct top_key.  0 or -ENOMEM.  (The form that flip_drain_hash()
+ * wants; @ctx is a struct top_rows.) */
+int top_rows_add(void *ctx, const void *key, const void *value);
 
-void top_rows_sort(struct top_rows *rows, enum top_sort sort);
+/* Joins the CPUs' parts of each row, names the rows, and sorts them. */
+void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort);
 void top_rows_free(struct top_rows *rows);
 
 /* With or without the column of the cgroup. */

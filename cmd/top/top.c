@@ -37,34 +37,30 @@ struct top {
 
 /* ---- the BPF object ---- */
 
-static int set_map_sizes(struct top *t)
+/* Maps are as large as this machine needs, those that no program of this run
+ * uses as small as they can be. */
+static int size_maps(struct top *t)
 {
-	int r = bpf_map__set_max_entries(t->skel->maps.cpus, cpus_possible());
-
-	if (!r && t->o.args.map_rows) {
-		r = bpf_map__set_max_entries(t->skel->maps.rows0, t->o.args.map_rows);
-		if (!r)
-			r = bpf_map__set_max_entries(t->skel->maps.rows1, t->o.args.map_rows);
-	}
-	if (!r && t->o.args.map_requests) {
-		r = bpf_map__set_max_entries(t->skel->maps.inflight, t->o.args.map_requests);
-		if (!r)
-			r = bpf_map__set_max_entries(t->skel->maps.bios, t->o.args.map_requests);
-	}
-	return r;
-}
-
-/* Maps that no program of this run uses stay small. */
-static int shrink_unused(struct top *t)
-{
+	const struct args *args = &t->o.args;
+	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible();
+	struct top_bpf *skel = t->skel;
+	const struct {
+		struct bpf_map *map;
+		uint32_t entries; /* 0: as it is */
+	} sizes[] = {
+		{ skel->maps.cpus, cpus_possible() },
+		{ skel->maps.rows0, args->map_rows },
+		{ skel->maps.rows1, args->map_rows },
+		{ skel->maps.inflight, requests },
+		{ skel->maps.bios, t->o.bio ? args->map_requests : 1 },
+		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
+		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
+	};
 	int r = 0;
 
-	if (!t->o.bio)
-		r = bpf_map__set_max_entries(t->skel->maps.bios, 1);
-	if (!r && t->skel->rodata->submit_mode != SUBMIT_BIO)
-		r = bpf_map__set_max_entries(t->skel->maps.bio_owners, 1);
-	if (!r && t->skel->rodata->filter_mode != FILTER_TRACKED)
-		r = bpf_map__set_max_entries(t->skel->maps.tracked, 1);
+	for (size_t i = 0; !r && i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (sizes[i].entries)
+			r = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
 	return r;
 }
 
@@ -80,9 +76,7 @@ static int open_object(void *ctx, struct bpf_object **obj, struct error *err)
 	BLK_SET_OPTIONS(t->skel, &t->o.args, &t->o.filters, t->session.hooks);
 	t->skel->rodata->want_cgroup = t->o.cgroup_owner;
 	t->skel->rodata->bio_mode = t->o.bio;
-	r = set_map_sizes(t);
-	if (!r)
-		r = shrink_unused(t);
+	r = size_maps(t);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot size the BPF maps: %s",
 				 strerror(-r));
@@ -128,10 +122,11 @@ static int print_screen_top(struct top *t)
 static int render(struct top *t, const struct interval *interval)
 {
 	const struct schema *schema = top_schema(t->o.cgroup_owner);
-	size_t n = t->rows.n;
+	size_t n;
 	int r = 0;
 
-	top_rows_sort(&t->rows, t->o.sort);
+	top_rows_finish(&t->rows, &t->tables, t->o.sort);
+	n = t->rows.n;
 	if (t->o.max_rows && n > t->o.max_rows)
 		n = t->o.max_rows;
 	if (t->o.args.format == FORMAT_TEXT)
@@ -158,8 +153,7 @@ static void add_unseen(void *ctx, const struct blk_inflight *entry)
 	};
 
 	if (t->skel->rodata->filter_mode == FILTER_NONE || entry->known)
-		top_rows_add(&t->rows, &key, &value, 1);
-	t->rows.n_swept = t->rows.n;
+		top_rows_add(&t->rows, &key, &value);
 }
 
 static int emit(void *ctx, bool last, struct error *err)
@@ -169,16 +163,16 @@ static int emit(void *ctx, bool last, struct error *err)
 	size_t unseen = 0;
 	int quiet, r;
 
-	t->rows.n = t->rows.n_swept = 0;
+	t->rows.n = 0;
 	if (last)
 		unseen = blk_sweep(t->session.hooks, bpf_map__fd(t->skel->maps.inflight),
 				   bpf_program__fd(t->skel->progs.rq_busy), add_unseen, t);
 	quiet = flip_turn(t->flip, &interval.end_ns);
 	r = quiet < 0 ? quiet : 0;
 	if (!r)
-		r = flip_drain_percpu_hash(
-		    bpf_map__fd(quiet ? t->skel->maps.rows1 : t->skel->maps.rows0),
-		    sizeof(struct top_key), sizeof(struct top_value), top_rows_add, &t->rows);
+		r = flip_drain_hash(bpf_map__fd(quiet ? t->skel->maps.rows1 : t->skel->maps.rows0),
+				    sizeof(struct top_key), sizeof(struct top_value), top_rows_add,
+				    &t->rows);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s",
 				 strerror(-r));
@@ -228,7 +222,6 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	t->tables.disks = t->session.disks;
-	t->rows.tables = &t->tables;
 	r = hooks_attach(t->session.hooks, &object, err);
 	if (r)
 		return r;
