@@ -76,7 +76,8 @@ int session_meta(const struct session *s, const struct args *args, const char *s
 
 int session_source(const char *text)
 {
-	fputs(text, stdout);
+	if (fputs(text, stdout) < 0)
+		return report_output(-errno);
 	return report_stdout();
 }
 

@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
+
+#include "core/kernel_types.h"
 
 #define MAX_LINKS 32
 
@@ -19,7 +20,7 @@ struct hooks {
 	size_t n_events;
 	struct hook_choice *choices; /* all alternatives, event by event */
 	size_t n_choices;
-	bool *pinned; /* per event: forced, no falling back */
+	struct kernel_types *types;
 	struct bpf_link *links[MAX_LINKS];
 	int prog_fds[MAX_LINKS];
 	size_t n_links;
@@ -85,25 +86,6 @@ static bool is_tracepoint(enum hook_kind kind)
 	return kind == HOOK_TP_BTF || kind == HOOK_RAW_TP;
 }
 
-/*
- * Number of arguments of tracepoint @name, without the data pointer that every
- * probe gets first; -ENOENT when BTF does not know it.
- */
-static int tracepoint_args(const struct btf *btf, const char *name)
-{
-	const struct btf_type *type;
-	char symbol[128];
-	int id;
-
-	snprintf(symbol, sizeof(symbol), "btf_trace_%s", name);
-	id = btf__find_by_name_kind(btf, symbol, BTF_KIND_TYPEDEF);
-	if (id < 0)
-		return -ENOENT;
-	type = btf__type_by_id(btf, btf__type_by_id(btf, id)->type); /* typedef -> pointer */
-	type = btf__type_by_id(btf, type->type);		     /* -> function prototype */
-	return btf_vlen(type) - 1;
-}
-
 /* Are kprobes there at all?  The perf PMU is the way libbpf attaches them. */
 static bool have_kprobes(void)
 {
@@ -112,7 +94,7 @@ static bool have_kprobes(void)
 
 /* A kernel may refuse the program type as a whole (a vendor's policy, found as
  * EPERM): tried once with a program that does nothing. */
-static int fentry_allowed(const struct btf *btf)
+static int fentry_allowed(const struct kernel_types *types)
 {
 	static int result = 1;
 	struct bpf_insn insns[] = {
@@ -124,12 +106,10 @@ static int fentry_allowed(const struct btf *btf)
 
 	if (result != 1)
 		return result;
-	id = btf__find_by_name_kind(btf, "blk_mq_start_request", BTF_KIND_FUNC);
-	if (id < 0)
-		id = btf__find_by_name_kind(btf, "vfs_read", BTF_KIND_FUNC);
+	id = kernel_types_function(types, "vfs_read");
 	if (id < 0)
 		return result = -ENOENT;
-	opts.attach_btf_id = id;
+	opts.attach_btf_id = (uint32_t)id;
 	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_probe", "GPL", insns, 2, &opts);
 	if (fd < 0)
 		return result = -errno;
@@ -149,10 +129,10 @@ __attribute__((format(printf, 2, 3))) static void pass_over(struct hook_choice *
 	va_end(args);
 }
 
-static void judge_tracepoint(const struct btf *btf, const struct hook_alt *alt,
+static void judge_tracepoint(const struct kernel_types *types, const struct hook_alt *alt,
 			     struct hook_choice *choice)
 {
-	int nargs = tracepoint_args(btf, alt->target);
+	int nargs = kernel_types_tracepoint_args(types, alt->target);
 
 	if (nargs < 0)
 		pass_over(choice, "this kernel has no such tracepoint");
@@ -160,7 +140,7 @@ static void judge_tracepoint(const struct btf *btf, const struct hook_alt *alt,
 		pass_over(choice, "has %d arguments on this kernel, not %d", nargs, alt->nargs);
 }
 
-static void judge_function(const struct btf *btf, const struct hook_alt *alt,
+static void judge_function(const struct kernel_types *types, const struct hook_alt *alt,
 			   struct hook_choice *choice)
 {
 	int r;
@@ -168,29 +148,32 @@ static void judge_function(const struct btf *btf, const struct hook_alt *alt,
 	if (alt->kind == HOOK_KPROBE || alt->kind == HOOK_KRETPROBE) {
 		if (!have_kprobes())
 			pass_over(choice, "this kernel has no kprobes");
-		else if (btf__find_by_name_kind(btf, alt->target, BTF_KIND_FUNC) < 0)
+		else if (kernel_types_function(types, alt->target) < 0)
 			pass_over(choice, "this kernel has no such function");
 		return;
 	}
-	if (btf__find_by_name_kind(btf, alt->target, BTF_KIND_FUNC) < 0) {
+	if (kernel_types_function(types, alt->target) < 0) {
 		pass_over(choice, "no such function in this kernel's BTF");
 		return;
 	}
-	r = fentry_allowed(btf);
+	r = fentry_allowed(types);
 	if (r)
 		pass_over(choice, "this kernel refuses such programs: %s", strerror(-r));
 }
 
-static void judge(const struct btf *btf, const struct hook_alt *alt, struct hook_choice *choice)
+static void judge(const struct kernel_types *types, const struct hook_alt *alt,
+		  struct hook_choice *choice)
 {
 	choice->usable = true;
 	if (is_tracepoint(alt->kind))
-		judge_tracepoint(btf, alt, choice);
+		judge_tracepoint(types, alt, choice);
 	else
-		judge_function(btf, alt, choice);
+		judge_function(types, alt, choice);
 }
 
 /* ---- choosing ---- */
+
+static const char not_forced[] = "another one is forced";
 
 /* The choices of event @e start here. */
 static struct hook_choice *choices_of(const struct hooks *h, size_t e)
@@ -205,17 +188,21 @@ static struct hook_choice *choices_of(const struct hooks *h, size_t e)
 static int choose_first(const struct hook_event *event, struct hook_choice *choice,
 			struct error *err)
 {
+	size_t best = 0; /* the one whose reason is worth telling */
+
 	for (size_t i = 0; i < event->n; i++) {
 		if (!choice[i].usable)
 			continue;
 		choice[i].chosen = true;
 		return 0;
 	}
+	while (best + 1 < event->n && strcmp(choice[best].reason, not_forced) == 0)
+		best++;
 	if (event->optional)
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 		  "no way to see the event '%s' on this kernel: %s:%s: %s", event->name,
-		  choice[0].kind, choice[0].target, choice[0].reason);
+		  choice[best].kind, choice[best].target, choice[best].reason);
 	error_hint(err, "run with -v to see every way that was tried");
 	return -ENOTSUP;
 }
@@ -236,10 +223,9 @@ static int apply_forced(struct hooks *h, const char *forced, struct error *err)
 			snprintf(spec, sizeof(spec), "%s:%s", choice[i].kind, choice[i].target);
 			if (strcmp(spec, forced + len + 1) == 0)
 				found = true;
-			else if (choice[i].usable)
-				pass_over(&choice[i], "another one is forced");
+			else
+				pass_over(&choice[i], "%s", not_forced);
 		}
-		h->pinned[e] = true;
 		if (found)
 			return 0;
 		break;
@@ -256,8 +242,7 @@ static int alloc_choices(struct hooks *h)
 	for (size_t e = 0; e < h->n_events; e++)
 		h->n_choices += h->events[e].n;
 	h->choices = calloc(h->n_choices, sizeof(*h->choices));
-	h->pinned = calloc(h->n_events, sizeof(*h->pinned));
-	if (!h->choices || !h->pinned)
+	if (!h->choices)
 		return -ENOMEM;
 	choice = h->choices;
 	for (size_t e = 0; e < h->n_events; e++)
@@ -269,20 +254,11 @@ static int alloc_choices(struct hooks *h)
 	return 0;
 }
 
-static int judge_all(struct hooks *h, struct error *err)
+static void judge_all(struct hooks *h)
 {
-	struct btf *btf = btf__load_vmlinux_btf();
-
-	if (!btf)
-		return error_set(
-		    err, STATUS_UNSUPPORTED, -errno,
-		    "cannot read the kernel's type information (/sys/kernel/btf/vmlinux): %s",
-		    strerror(errno));
 	for (size_t e = 0; e < h->n_events; e++)
 		for (size_t i = 0; i < h->events[e].n; i++)
-			judge(btf, &h->events[e].alts[i], &choices_of(h, e)[i]);
-	btf__free(btf);
-	return 0;
+			judge(h->types, &h->events[e].alts[i], &choices_of(h, e)[i]);
 }
 
 int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
@@ -303,7 +279,9 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 		error_set(err, STATUS_FAILED, r, "out of memory");
 		goto fail;
 	}
-	r = judge_all(h, err);
+	r = kernel_types_open(NULL, &h->types, err);
+	if (!r)
+		judge_all(h);
 	for (size_t i = 0; !r && forced && forced[i]; i++)
 		r = apply_forced(h, forced[i], err);
 	for (size_t e = 0; !r && e < n; e++)
@@ -461,15 +439,15 @@ static int load_error(int r, struct error *err)
 }
 
 /* One try.  *failed is the event whose alternative did not work, or -1. */
-static int try_attach(struct hooks *h, const struct hook_object *object, ssize_t *failed,
-		      const char **doing, struct error *err)
+static int try_attach(struct hooks *h, const struct hook_object *object, const char *btf_path,
+		      ssize_t *failed, const char **doing, struct error *err)
 {
 	struct bpf_object *obj;
 	size_t event = 0;
 	int r;
 
 	*failed = -1;
-	r = object->open(object->ctx, &obj, err);
+	r = object->open(object->ctx, btf_path, &obj, err);
 	if (r)
 		return r;
 	select_programs(h, object->helpers, obj);
@@ -490,14 +468,15 @@ static int try_attach(struct hooks *h, const struct hook_object *object, ssize_t
 	return 0;
 }
 
-int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err)
+static int attach_with_types(struct hooks *h, const struct hook_object *object,
+			     const char *btf_path, struct error *err)
 {
 	const char *doing = "";
 	ssize_t failed;
 	int r;
 
 	for (;;) {
-		r = try_attach(h, object, &failed, &doing, err);
+		r = try_attach(h, object, btf_path, &failed, &doing, err);
 		if (!r)
 			return 0;
 		hooks_detach(h);
@@ -505,9 +484,23 @@ int hooks_attach(struct hooks *h, const struct hook_object *object, struct error
 		/* Every round takes one alternative away, so this ends. */
 		if (failed < 0 || fall_back(h, (size_t)failed, doing, r, NULL))
 			return r;
-		if (h->events[failed].optional && !chosen_alt(h, (size_t)failed))
-			continue;
 	}
+}
+
+int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err)
+{
+	char path[64];
+	int fd, r;
+
+	fd = kernel_types_cut(h->types, object->elf, object->elf_size);
+	/* Read by now, and in the way of libbpf's own copy of all of it. */
+	kernel_types_free(h->types);
+	h->types = NULL;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = attach_with_types(h, object, fd >= 0 ? path : NULL, err);
+	if (fd >= 0)
+		close(fd);
+	return r;
 }
 
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n)
@@ -526,7 +519,7 @@ void hooks_free(struct hooks *h)
 	if (!h)
 		return;
 	hooks_detach(h);
+	kernel_types_free(h->types);
 	free(h->choices);
-	free(h->pinned);
 	free(h);
 }

@@ -52,8 +52,11 @@ struct hook_choice {
 struct hook_object {
 	void *ctx;
 	const char *const *helpers; /* programs to load but not to attach; NULL ends; may be NULL */
-	/* Called after the choice for each event is known. 0 or -errno. */
-	int (*open)(void *ctx, struct bpf_object **obj, struct error *err);
+	const void *elf; /* the object's bytes, to find the kernel types that it asks for */
+	size_t elf_size;
+	/* Called after the choice for each event is known.  @btf_path is for libbpf's option
+	 * btf_custom_path, and may be NULL.  0 or -errno. */
+	int (*open)(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err);
 	int (*load)(void *ctx);
 	void (*close)(void *ctx);
 };

@@ -62,12 +62,13 @@ static bool follows_nothing(const struct breakdown_options *o, uint32_t submit_m
 	return o->queued && submit_mode == SUBMIT_NONE;
 }
 
-static int open_object(void *ctx, struct bpf_object **obj, struct error *err)
+static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
 {
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
 	struct blk_layer *layer = ctx;
 	int r;
 
-	layer->skel = breakdown_blk_bpf__open();
+	layer->skel = breakdown_blk_bpf__open_opts(&opts);
 	if (!layer->skel)
 		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
 				 strerror(errno));
@@ -100,7 +101,16 @@ static void close_object(void *ctx)
 
 struct hook_object blk_layer_object(struct blk_layer *layer)
 {
-	return (struct hook_object){ layer, blk_helpers, open_object, load_object, close_object };
+	struct hook_object object = {
+		.ctx = layer,
+		.helpers = blk_helpers,
+		.open = open_object,
+		.load = load_object,
+		.close = close_object,
+	};
+
+	object.elf = breakdown_blk_bpf__elf_bytes(&object.elf_size);
+	return object;
 }
 
 int blk_layer_start(struct blk_layer *layer, const struct run *run, struct error *err)

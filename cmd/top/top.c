@@ -64,12 +64,13 @@ static int size_maps(struct top *t)
 	return r;
 }
 
-static int open_object(void *ctx, struct bpf_object **obj, struct error *err)
+static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
 {
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
 	struct top *t = ctx;
 	int r;
 
-	t->skel = top_bpf__open();
+	t->skel = top_bpf__open_opts(&opts);
 	if (!t->skel)
 		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
 				 strerror(errno));
@@ -212,8 +213,13 @@ static unsigned int wants(const struct top_options *o)
 
 static int prepare(struct top *t, struct run *run, struct error *err)
 {
-	const struct hook_object object = { t, blk_helpers, open_object, load_object,
-					    close_object };
+	struct hook_object object = {
+		.ctx = t,
+		.helpers = blk_helpers,
+		.open = open_object,
+		.load = load_object,
+		.close = close_object,
+	};
 	int r;
 
 	r = names_open(blk_name_lookup, &t->names_fd, &t->tables.names);
@@ -222,6 +228,7 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	t->tables.disks = t->session.disks;
+	object.elf = top_bpf__elf_bytes(&object.elf_size);
 	r = hooks_attach(t->session.hooks, &object, err);
 	if (r)
 		return r;
