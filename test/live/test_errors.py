@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What goes wrong is said in one clear line, with the right exit status; nothing is left behind."""
+import ctypes
+import errno
+import glob
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, main,
+                    run_load, run_loads, wait_until)
+
+KIB4 = 4096
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+
+
+class TestUsage(LiveTest):
+    def check(self, status, *args, words=()):
+        with self.subTest(args=args):
+            self.assert_one_line(iotrace(*args, timeout=10), status, *words)
+
+    def test_intervals_and_counts(self):
+        for subcommand in (["top"], ["breakdown", "-T", "blk"]):
+            for bad in ("5x", "0", "0.0", "", " ", "abc", "1e400", "99999999999999999999",
+                        "nan", "inf", "0x10", "1,5"):
+                self.check(2, *subcommand, bad, words=[bad] if bad.strip() else [])
+            for bad in ("5x", "0", "1.5", "", "99999999999999999999", "nan"):
+                self.check(2, *subcommand, "1", bad, words=[bad])
+            self.check(2, *subcommand, "-1")
+            self.check(2, *subcommand, "1", "-1")
+            self.check(2, *subcommand, "1", "1", "1")
+
+    def test_processes(self):
+        for subcommand in (["top"], ["breakdown", "-T", "blk"]):
+            for bad in ("0", "x", "5x", "-5", "", "99999999999", "4294967297"):
+                self.check(2, *subcommand, "-p", bad, "1", "1")
+            gone = subprocess.Popen(["true"])
+            gone.wait()
+            self.check(2, *subcommand, "-p", str(gone.pid), "1", "1", words=[str(gone.pid)])
+
+    def test_rows_and_sort(self):
+        for bad in ("0", "x", "5x", "-5", "1.5", "99999999999999999999"):
+            self.check(2, "top", "-r", bad, "1", "1")
+        self.check(2, "top", "-s", "colour", "1", "1", words=["colour"])
+
+    def test_disks(self):
+        for subcommand in (["top"], ["breakdown", "-T", "blk"]):
+            for bad in ("no-such-disk", "/dev/no-such-disk", "/dev/null", "/etc/passwd", "999:999",
+                        "7:x", ""):
+                self.check(2, *subcommand, "-d", bad, "1", "1", words=[bad])
+
+    def test_layers(self):
+        self.check(2, "breakdown", "-T", "nonsense", words=["nonsense"])
+        self.check(2, "breakdown", "-T", "", "1", "1")
+        for layer in ("vfs", "syscall", "ext4"):
+            self.check(3, "breakdown", "-T", layer, "1", "1", words=[layer])
+        self.check(3, "breakdown", "1", "1")
+
+    def test_options(self):
+        for subcommand in ("top", "breakdown"):
+            self.check(2, subcommand, "--no-such-option", words=["no-such-option"])
+            self.check(2, subcommand, "-Z")
+            self.check(2, subcommand, "-p")
+            self.check(2, subcommand, "--json", "--csv", "1", "1")
+        self.check(2, "breakdown", "-T", "blk", "-m", "-u", "1", "1")
+        self.check(2, "no-such-subcommand", words=["no-such-subcommand"])
+        self.check(2, "--no-such-option", words=["no-such-option"])
+
+    def test_hooks(self):
+        for bad in ("", "nonsense", "nonsense=tp_btf:block_rq_issue", "issue=", "issue=tp_btf",
+                    "issue=nonsense:block_rq_issue"):
+            self.check(2, "top", "--hook", bad, "1", "1")
+
+    def test_bare(self):
+        result = iotrace()
+        self.assertEqual(result.status, 2)
+        self.assertRegex(result.out + result.err, r"(?i)usage: iotrace")
+
+    def test_help_and_version(self):
+        for args in (["--help"], ["--version"], ["top", "--help"], ["breakdown", "--help"]):
+            with self.subTest(args=args):
+                result = iotrace(*args)
+                self.assert_ended_well(result)
+                self.assertTrue(result.out)
+        self.assertRegex(iotrace("--version").out, r"^iotrace \d+\.\d+")
+        self.assertRegex(iotrace("top", "--help").out, r"(?m)^ +-d,? ")
+
+
+class TestPrivilege(LiveTest):
+    def setUp(self):
+        if not shutil.which("setpriv"):
+            self.skipTest("no setpriv")
+        # Where nobody can execute it, wherever the build tree is.
+        directory = tempfile.mkdtemp(prefix="iotrace-test-")
+        self.addCleanup(shutil.rmtree, directory)
+        os.chmod(directory, 0o755)
+        self.binary = shutil.copy(IOTRACE, directory)
+        os.chmod(self.binary, 0o755)
+
+    def as_nobody(self, *args):
+        done = subprocess.run([*NOBODY, self.binary, *args], check=False, capture_output=True,
+                              text=True, timeout=10, cwd="/")
+        return done
+
+    def test_refused(self):
+        for args in (["top", "1", "1"], ["breakdown", "-T", "blk", "1", "1"],
+                     ["top", "--", "true"], ["top", "--bio", "--json", "1", "1"]):
+            with self.subTest(args=args):
+                done = self.as_nobody(*args)
+                self.assertEqual(done.returncode, 3, done)
+                self.assertRegex(done.stderr, r"\Aiotrace[^\n]+\n\Z")
+                self.assertRegex(done.stderr, r"(?i)root|privilege|permission|CAP_")
+                self.assertEqual(done.stdout, "")
+
+    def test_wrong_usage_comes_first(self):
+        self.assertEqual(self.as_nobody("top", "5x").returncode, 2)
+
+    def test_no_privilege_needed(self):
+        for args in (["--help"], ["top", "--help"], ["--version"], ["top", "-e"],
+                     ["top", "--ebpf"], ["breakdown", "--ebpf"]):
+            with self.subTest(args=args):
+                done = self.as_nobody(*args)
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertTrue(done.stdout)
+        self.assertIn("SEC(", self.as_nobody("top", "-e").stdout)
+
+
+class TestOutput(LiveTest):
+    def test_reader_that_leaves(self):
+        """iotrace top | head -1"""
+        for args in (["top", "0.1"], ["top", "--json", "0.1"], ["breakdown", "-T", "blk", "0.1"]):
+            with self.subTest(args=args), LoopDisk(16 * MIB) as disk:
+                load = Load("read", 100000, KIB4, disk.path, options=["-r", "-s", 500])
+                process = subprocess.Popen([IOTRACE, *args, "-d", disk.name],
+                                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                           stderr=subprocess.PIPE)
+                try:
+                    self.assertTrue(process.stdout.readline())
+                    load.go()
+                    process.stdout.close()
+                    status = process.wait(10)
+                    err = process.stderr.read()
+                finally:
+                    process.kill()
+                    process.stderr.close()
+                    load.kill()
+                self.assertEqual((status, err), (0, b""))
+
+    def test_reader_that_left_idle(self):
+        """No I/O, so nothing to say: it must end all the same."""
+        process = subprocess.Popen([IOTRACE, "top", "-d", self.idle_disk(), "30"],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.kill)
+        self.assertTrue(process.stdout.readline())
+        process.stdout.close()
+        process.send_signal(signal.SIGINT)
+        self.assertEqual((process.wait(10), process.stderr.read()), (0, b""))
+
+    def idle_disk(self):
+        return self.enterContext(LoopDisk(16 * MIB)).name
+
+    def test_closed(self):
+        """>&-"""
+        for args in (["top", "0.1", "3"], ["top", "--json", "0.1", "3"], ["--help"],
+                     ["breakdown", "-T", "blk", "0.1", "3"], ["top", "-e"]):
+            with self.subTest(args=args):
+                result = iotrace(*args, prefix=["sh", "-c", 'exec "$0" "$@" >&-'], timeout=10)
+                self.assert_one_line(result, 1, "output")
+
+    def test_full(self):
+        for args in (["top", "0.1", "3"], ["top", "--json", "0.1", "3"],
+                     ["top", "--csv", "0.1", "3"], ["breakdown", "-T", "blk", "0.1", "3"],
+                     ["--help"], ["--version"], ["top", "-e"]):
+            with self.subTest(args=args), open("/dev/full", "wb") as full:
+                result = iotrace(*args, stdout=full, timeout=10)
+                self.assert_one_line(result, 1, "no space left")
+
+    def test_flushed_after_each_interval(self):
+        """Into a pipe: a row is there as soon as its interval is over, and not only at the end."""
+        with LoopDisk(16 * MIB) as disk, \
+                Tracer("top", "--json", "-d", disk.name, "0.2") as tracer:
+            run_load("read", 10, KIB4, disk.path, name="early")
+            lines = tracer.lines()
+            self.assertTrue(wait_until(lambda: tracer.lines() >= lines + 2, 2))
+            self.assert_ended_well(tracer.stop())
+
+
+class TestEnds(LiveTest):
+    def test_count(self):
+        for args in (["top"], ["breakdown", "-T", "blk"]):
+            with self.subTest(args=args):
+                start = time.monotonic()
+                result = iotrace(*args, "--json", "0.3", "4")
+                took = time.monotonic() - start
+                self.assert_ended_well(result)
+                self.assertEqual(len(result.intervals), 4)
+                self.assertGreater(took, 1.2)
+                self.assertLess(took, 3)
+
+    def test_last_partial_interval(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            for fmt in ("--json", "--csv"):
+                with self.subTest(signal=number.name, format=fmt), LoopDisk(16 * MIB) as disk, \
+                        Tracer("top", fmt, "-d", disk.name, "3600") as tracer:
+                    run_load("read", 77, KIB4, disk.path, name="partial")
+                    result = tracer.stop(number)
+                    self.assert_ended_well(result)
+                    rows = result.rows if fmt == "--json" else result.csv
+                    self.assertEqual(add_up(rows, "comm", "io"), {"partial": 77})
+
+    def test_last_partial_interval_of_breakdown(self):
+        with LoopDisk(16 * MIB) as disk, \
+                Tracer("breakdown", "-T", "blk", "-d", disk.name) as tracer:
+            run_load("read", 77, KIB4, disk.path)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual([sum(s.values()) for s in result.histograms().values()], [77])
+
+
+class TestSurroundings(LiveTest):
+    def in_namespace(self, commands, *args):
+        """Runs iotrace in a mount namespace of its own, after the shell commands."""
+        if not shutil.which("unshare"):
+            self.skipTest("no unshare")
+        return iotrace(*args, prefix=["unshare", "-m", "--propagation", "private", "sh", "-ec",
+                                      f'{commands}; exec "$0" "$@"'])
+
+    def test_tracefs_not_mounted(self):
+        """tp_btf and raw_tp need no tracefs: it works all the same."""
+        gone = ("awk '$3 == \"tracefs\" || $3 == \"debugfs\" {print $2}' /proc/mounts | sort -r | "
+                "xargs -r -n1 umount -l; ! grep -Eq '^[^ ]+ [^ ]+ (tracefs|debugfs) ' /proc/mounts")
+        with LoopDisk(16 * MIB) as disk:
+            for args in (["top", "--json"], ["breakdown", "-T", "blk", "--json"]):
+                with self.subTest(args=args):
+                    load = Load("read", 100000, KIB4, disk.path, name="no-tracefs",
+                                options=["-s", 1000]).go()
+                    result = self.in_namespace(gone, *args, "-d", disk.name, "0.5", "1")
+                    load.kill()
+                    self.assert_ended_well(result)
+                    self.assertTrue(result.rows)
+
+    def test_no_btf(self):
+        for args in (["top"], ["breakdown", "-T", "blk"]):
+            with self.subTest(args=args):
+                result = self.in_namespace("mount --bind /dev/null /sys/kernel/btf/vmlinux",
+                                           *args, "0.1", "1")
+                self.assert_one_line(result, 3, "btf")
+
+
+class TestLosses(LiveTest):
+    """A map that is full: what was not counted is counted."""
+
+    def crowd(self, disk):
+        return [Load("read", 300, KIB4, disk.path, name=f"many-{i}", options=["-r", "-q", 8])
+                for i in range(12)]
+
+    def run_crowd(self, *args):
+        with LoopDisk(64 * MIB) as disk, Delta(disk.name) as delta, \
+                Tracer(*args, "-d", disk.name) as tracer:
+            run_loads(*self.crowd(disk))
+            result = tracer.stop()
+            delta.stop()
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(delta["reads"], 12 * 300)
+        return result
+
+    def test_rows(self):
+        result = self.run_crowd("top", "--json", "--map-size", "rows=4", "0.2")
+        self.assertEqual(result.err, "", "in JSON the losses are in the intervals")
+        losses = result.losses
+        shown = sum(row["io"] for row in result.rows)
+        self.assertGreater(shown, 0)
+        self.assertGreater(losses["rows_full"], 0)
+        self.assertEqual(shown + losses["rows_full"], 12 * 300)
+        self.assertEqual(sum(row["bytes"] for row in result.rows) + losses["rows_full_bytes"],
+                         12 * 300 * KIB4)
+
+    def test_requests(self):
+        """Without room to follow a request it is still counted, under nobody's name."""
+        result = self.run_crowd("top", "--json", "--map-size", "requests=4", "0.2")
+        self.assertGreater(result.losses["requests_full"], 0)
+        self.assertEqual(sum(row["io"] for row in result.rows), 12 * 300)
+        nobody = sum(row["io"] for row in result.rows if row["pid"] == 0)
+        self.assertGreater(nobody, 0)
+        self.assertGreaterEqual(result.losses["no_start"], nobody)
+
+    def test_requests_of_breakdown(self):
+        """Without room to follow a request its latency is not known: count + lost is all."""
+        result = self.run_crowd("breakdown", "-T", "blk", "--json", "--map-size", "requests=4",
+                                "0.2")
+        losses = result.losses
+        self.assertGreater(losses["requests_full"], 0)
+        self.assertGreater(losses["no_start"], 0)
+        counted = sum(row["count"] for row in result.rows)
+        self.assertEqual(counted + losses["no_start"] + losses.get("no_end", 0), 12 * 300)
+
+    def test_text(self):
+        result = self.run_crowd("top", "--map-size", "rows=2", "60")
+        lines = [re.fullmatch(r"iotrace: lost: (\d+) (.+)", line)
+                 for line in result.err.splitlines()]
+        self.assertTrue(lines and all(lines), result.err)
+        lost = sum(int(line[1]) for line in lines if "I/Os not shown" in line[2])
+        self.assertGreater(lost, 0)
+        self.assertEqual(sum(row["io"] for row in result.top_text()) + lost, 12 * 300, result.err)
+
+    def test_bad_sizes(self):
+        for bad in ("", "rows", "rows=", "rows=0", "rows=x", "nonsense=5", "rows=-1"):
+            with self.subTest(size=bad):
+                self.assert_one_line(iotrace("top", "--map-size", bad, "0.1", "1"), 2)
+
+
+class TestKilled(LiveTest):
+    """SIGKILL leaves nothing in the kernel."""
+
+    SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "s390x": 351, "ppc64le": 361}
+    GET_FD_BY_ID = {"prog": 13, "map": 14, "link": 30}
+
+    def exists(self, kind, number):
+        libc = ctypes.CDLL(None, use_errno=True)
+        attr = ctypes.create_string_buffer(number.to_bytes(4, "little") + bytes(124))
+        fd = libc.syscall(self.SYS_BPF[os.uname().machine], self.GET_FD_BY_ID[kind], attr, 128)
+        if fd >= 0:
+            os.close(fd)
+            return True
+        self.assertEqual(ctypes.get_errno(), errno.ENOENT)
+        return False
+
+    @staticmethod
+    def owned(pid):
+        """{(kind, id)} of the BPF objects that a process holds."""
+        found = set()
+        for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
+            try:
+                with open(path, encoding="ascii") as file:
+                    text = file.read()
+            except OSError:
+                continue
+            for kind, number in re.findall(r"(?m)^(prog|map|link)_id:\s*(\d+)$", text):
+                found.add((kind, int(number)))
+        return found
+
+    def test_nothing_stays(self):
+        if os.uname().machine not in self.SYS_BPF:
+            self.skipTest("number of bpf(2) not known")
+        for args in (["top"], ["top", "--bio"], ["breakdown", "-T", "blk", "-Q"]):
+            with self.subTest(args=args), LoopDisk(16 * MIB) as disk:
+                load = Load("read", 1000000, KIB4, disk.path, options=["-r", "-q", 8]).go()
+                tracer = Tracer(*args, "--json", "0.1")
+                objects = self.owned(tracer.pid)
+                for kind in ("prog", "map"):
+                    self.assertTrue([n for k, n in objects if k == kind], f"it has no {kind}")
+                self.assertTrue(all(self.exists(*o) for o in objects))
+                tracer.process.kill()
+                tracer.wait()
+                load.kill()
+                self.assertTrue(wait_until(lambda: not any(self.exists(*o) for o in objects), 10),
+                                [o for o in objects if self.exists(*o)])
+
+
+class TestVerbose(LiveTest):
+    def test_quiet_unless_asked(self):
+        # On an idle disk: elsewhere something may have been in flight before, which is a loss.
+        with LoopDisk(16 * MIB) as disk:
+            plain = iotrace("top", "-d", disk.name, "0.1", "1")
+            self.assert_ended_well(plain)
+            verbose = iotrace("top", "-v", "-d", disk.name, "0.1", "1")
+        self.assertEqual(verbose.status, 0)
+        self.assertIn("block_rq_complete", verbose.err)
+
+    def test_metadata_names_the_hooks(self):
+        result = iotrace("top", "--json", "0.1", "1")
+        self.assertEqual(result.objects[0]["type"], "meta")
+        self.assertIn("block_rq_complete", "".join(result.hooks().values()))
+        self.assertEqual(result.meta["kernel"], os.uname().release)
+        self.assertEqual(result.meta["subcommand"], "top")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,649 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A known workload, and exactly its numbers: every I/O once, with its bytes, by its process.
+
+The workload says what it did (load.c), and /proc/diskstats what the kernel
+counted. The three must be equal.
+"""
+import os
+import re
+import signal
+import tempfile
+import time
+
+from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, Zram, add_up,
+                    by_fields, disk_of, iotrace, list_hooks, main, mounted, read_text, run_load,
+                    run_loads, settled, slow_disk)
+
+KIB4 = 4096
+
+
+def crowd(disk, scale=1.0):
+    """Five processes, 200,000 reads and 50,000 writes if scale is 1: threads, depth, one by one."""
+    def n(count):
+        return int(count * scale)
+    return [
+        Load("read", n(90000), KIB4, disk, name="rd-deep", options=["-r", "-q", 32]),
+        Load("read", n(70000), KIB4, disk, name="rd-threads", options=["-r", "-t", 4, "-q", 8]),
+        Load("read", n(40000), KIB4, disk, name="rd-one", options=["-r"]),
+        Load("write", n(30000), KIB4, disk, name="wr-deep", options=["-r", "-q", 16]),
+        Load("write", n(20000), KIB4, disk, name="wr-threads", options=["-r", "-t", 2]),
+    ]
+
+
+def expected(loads):
+    """{(pid, comm, op): (io, bytes)} of what these did."""
+    return {(load.pid, load.name, op): load.did(op)
+            for load in loads for op in ("read", "write") if load.did(op)[0]}
+
+
+def by_process(rows):
+    return add_up(rows, ("pid", "comm", "op"), ("io", "bytes"))
+
+
+def slots_total(row):
+    return sum(slot["count"] for slot in row["slots"])
+
+
+def unseen_in_text(result):
+    """How many I/Os are without a time, from standard error."""
+    return sum(int(n) for n in re.findall(rf"(\d+) {LiveTest.UNSEEN}", result.err))
+
+
+class TestTop(LiveTest):
+    def check_crowd(self, scale, *args):
+        with LoopDisk() as disk:
+            loads = crowd(disk.path, scale)
+            with Delta(disk.name) as delta, \
+                    Tracer("top", "--json", "-d", disk.name, *args, "0.2") as tracer:
+                run_loads(*loads)
+                result = tracer.stop()
+            self.assert_ended_well(result)
+            self.assertEqual(by_process(result.rows), expected(loads))
+            self.assert_agrees(result.rows, delta)
+            self.assert_no_loss(result, of=delta["reads"] + delta["writes"])
+            self.assertEqual({row["disk"] for row in result.rows}, {disk.name})
+            self.assertEqual({f'{row["major"]}:{row["minor"]}' for row in result.rows},
+                             {disk.number})
+            return result
+
+    def test_json_full_speed(self):
+        result = self.check_crowd(1.0)
+        self.assertGreater(len(result.intervals), 5, "an interval of 0.2 s was asked for")
+        for before, after in zip(result.intervals, result.intervals[1:]):
+            self.assertLess(before["start"], before["end"])
+            self.assertAlmostEqual(before["end"], after["start"], delta=0.05)
+
+    def test_every_hook_alternative(self):
+        hooks = list_hooks("top")
+        usable = [h for h in hooks if h[3] is None]
+        self.assertTrue(usable, "no hook is usable")
+        for event, kind, target, _ in usable:
+            with self.subTest(event=event, kind=kind, target=target):
+                result = self.check_crowd(0.05, "--hook", f"{event}={kind}:{target}")
+                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+
+    def test_hook_that_cannot_be_had(self):
+        hooks = list_hooks("top")
+        usable = {hook[:3] for hook in hooks if hook[3] is None}
+        for event, kind, target, _ in hooks:
+            # One that differs in its arguments only is forced together with its twin.
+            if (event, kind, target) in usable:
+                continue
+            with self.subTest(event=event, kind=kind, target=target):
+                result = iotrace("top", "--hook", f"{event}={kind}:{target}", "0.1", "1")
+                self.assert_one_line(result, 3, target)
+
+    def test_text(self):
+        with LoopDisk() as disk:
+            loads = crowd(disk.path, 0.02)
+            with Tracer("top", "-d", disk.name, "0.3") as tracer:
+                run_loads(*loads)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        letters = {"read": "R", "write": "W"}
+        want = {(pid, comm, letters[op]): (io, size / 1024)
+                for (pid, comm, op), (io, size) in expected(loads).items()}
+        rows = result.top_text()
+        self.assertEqual(add_up(rows, ("pid", "comm", "d"), ("io", "kbytes")), want)
+        self.assertEqual({row["disk"] for row in rows}, {disk.name})
+        lines = result.out.splitlines()
+        self.assertRegex(lines[0], r"^Tracing\.\.\. Output every 0\.3 secs\. Hit Ctrl-C to end$")
+        self.assertRegex(result.out, r"(?m)^\d\d:\d\d:\d\d loadavg: "
+                         r"[\d.]+ [\d.]+ [\d.]+ \d+/\d+ \d+$")
+        self.assertRegex(result.out, r"(?m)^PID +COMM +D +MAJ +MIN +DISK +I/O +Kbytes +AVGms$")
+        self.assertEqual(lines[-1], "Detaching...")
+        self.assertNotIn("\033", result.out, "the screen is cleared though this is no terminal")
+
+    def test_csv(self):
+        with LoopDisk() as disk:
+            loads = crowd(disk.path, 0.02)
+            with Tracer("top", "--csv", "-d", disk.name, "0.3") as tracer:
+                run_loads(*loads)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(by_process(result.csv), expected(loads))
+        self.assertIn("pid,comm,op,major,minor,disk,io,bytes,time_ns", result.out.splitlines()[0])
+
+    def test_most_first(self):
+        """-s and -r, in one long interval: the order, and what is cut."""
+        for key, first in (("io", "many"), ("bytes", "big")):
+            with self.subTest(sort=key), LoopDisk(64 * MIB) as disk, \
+                    Tracer("top", "-d", disk.name, "-s", key, "-r", "1", "30") as tracer:
+                run_loads(Load("read", 500, 4096, disk.path, name="many", options=["-r"]),
+                          Load("read", 10, MIB, disk.path, name="big", options=["-r"]))
+                result = tracer.stop()
+                self.assert_ended_well(result)
+                self.assertEqual([row["comm"] for row in result.top_text()], [first])
+
+
+class TestBreakdown(LiveTest):
+    def check_crowd(self, scale, *args):
+        with LoopDisk() as disk:
+            loads = crowd(disk.path, scale)
+            with Delta(disk.name) as delta, \
+                    Tracer("breakdown", "-T", "blk", "--json", "-d", disk.name, *args,
+                           "0.2") as tracer:
+                run_loads(*loads)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        want = {op: sum(load.did(op)[0] for load in loads) for op in ("read", "write")}
+        self.assertEqual(want, {"read": delta["reads"], "write": delta["writes"]})
+        self.assert_counts(result, want)
+        for row in result.rows:
+            self.assertEqual(row["layer"], "blk")
+            self.assertEqual(slots_total(row), row["count"])
+            if row["count"]:
+                self.check_row(row)
+        return result
+
+    def check_row(self, row):
+        """Every number of a row lies where the others allow it."""
+        slots = [s for s in row["slots"] if s["count"]]
+        self.assertLessEqual(row["p50_ns"], row["p90_ns"])
+        self.assertLessEqual(row["p90_ns"], row["p99_ns"])
+        self.assertLessEqual(row["p99_ns"], row["p999_ns"])
+        self.assertLessEqual(row["p999_ns"], max(row["max_ns"], slots[-1]["hi"]))
+        self.assertGreaterEqual(row["total_ns"], sum(s["lo"] * s["count"] for s in slots))
+        self.assertLessEqual(row["total_ns"], sum((s["hi"] + 1) * s["count"] for s in slots))
+
+    def test_json_full_speed(self):
+        self.check_crowd(1.0)
+
+    def test_json_full_speed_with_queue(self):
+        self.check_crowd(1.0, "-Q")
+
+    def test_every_hook_alternative(self):
+        usable = [h for h in list_hooks("breakdown", "-T", "blk") if h[3] is None]
+        self.assertTrue(usable, "no hook is usable")
+        for event, kind, target, _ in usable:
+            with self.subTest(event=event, kind=kind, target=target):
+                result = self.check_crowd(0.05, "--hook", f"{event}={kind}:{target}")
+                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+        self.check_hooks_with_a_filter()
+
+    def check_hooks_with_a_filter(self):
+        """-p makes more events necessary: the same with it, for each way to see them."""
+        for args in ([], ["-Q"]):
+            usable = list_hooks("breakdown", "-T", "blk", "-p", os.getpid(), *args)
+            for event, kind, target, reason in usable:
+                if reason is None:
+                    with self.subTest(event=event, kind=kind, target=target, args=args):
+                        self.check_filter("--hook", f"{event}={kind}:{target}", *args)
+
+    def test_text(self):
+        with LoopDisk() as disk:
+            loads = crowd(disk.path, 0.02)
+            with Tracer("breakdown", "-T", "blk", "-d", disk.name, "-u", "0.3") as tracer:
+                run_loads(*loads)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(result.out.splitlines()[0], "Breaking Down Linux IO Stack's operation "
+                         "latency... Hit Ctrl-C to end.")
+        counts = {op: sum(slots.values()) for op, slots in result.histograms().items()}
+        counts = {op: count for op, count in counts.items() if count}
+        self.assertEqual(len(counts), 2, f"{counts}")
+        for op, count in counts.items():
+            done = sum(load.did("read" if "read" in op else "write")[0] for load in loads)
+            self.assertLessEqual(count, done, op)
+            self.assertGreaterEqual(count, done - unseen_in_text(result), op)
+        self.assertRegex(result.out, r"(?m)^ +usecs +: count +distribution$")
+
+    def test_flush_and_discard(self):
+        with LoopDisk(64 * MIB) as disk, Delta(disk.name) as delta, \
+                Tracer("breakdown", "-T", "blk", "--json", "-d", disk.name) as tracer:
+            run_load("fsync", 30, 0, disk.path, "discard", 40, 65536, disk.path,
+                     "write", 50, KIB4, disk.path, options=["-r"])
+            result = tracer.stop()
+            delta.stop()
+        self.assert_ended_well(result)
+        self.assert_counts(result, {"flush": 30, "sync": 30, "discard": 40, "write": 50})
+        self.assertEqual((delta["flushes"], delta["discards"]), (30, 40))
+
+    def check_filter(self, *args):
+        with LoopDisk() as disk:
+            mine = Load("read", 10000, KIB4, disk.path, name="mine",
+                        options=["-r", "-q", 8, "-t", 2])
+            other = Load("write", 10000, KIB4, disk.path, name="other", options=["-r", "-q", 8])
+            with Tracer("breakdown", "-T", "blk", "--json", "-p", mine.pid, *args,
+                        "0.2") as tracer:
+                run_loads(mine, other)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_counts(result, {"read": 10000})
+
+    def test_process(self):
+        """-p: one of two that do I/O at the same time on the same disk."""
+        for args in ([], ["-Q"]):
+            with self.subTest(args=args):
+                self.check_filter(*args)
+
+
+class TestMixed(LiveTest):
+    """Everything that makes an I/O not a plain request; /proc/diskstats is the truth."""
+
+    def trace(self, disk_name, work, *args):
+        with Delta(disk_name) as delta, \
+                Tracer("top", "--json", "-d", disk_name, *args, "0.2") as tracer:
+            work()
+            settled(disk_name)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        self.assert_agrees(result.rows, delta)
+        return result, delta
+
+    def test_everything_at_once(self):
+        """-e: who writes past the page cache makes others' fdatasync and discards fail at times."""
+        def work():
+            run_loads(
+                Load("read", 5000, KIB4, disk.path, "bufwrite", 4000, KIB4, disk.path,
+                     options=["-e", "-r", "-q", 8], name="mix-a"),
+                Load("bufwrite", 4000, KIB4, disk.path, "discard", 50, 65536, disk.path,
+                     options=["-e"], name="mix-b"),
+                Load("dsync-write", 300, KIB4, disk.path, "fsync", 100, 0, disk.path,
+                     options=["-e", "-t", 2], name="mix-c"),
+                Load("write", 40, 4 * MIB, disk.path, "zeroout", 20, 65536, disk.path,
+                     options=["-e", "-r"], name="mix-d"))
+        with LoopDisk() as disk:
+            _, delta = self.trace(disk.name, work)
+        for field in ("reads", "writes", "writes_merged", "discards", "flushes"):
+            self.assertGreater(delta[field], 0, f"the workload has no {field}")
+
+    def test_fsync_of_the_device(self):
+        def work():
+            run_load("fsync", 70, 0, disk.path, name="syncer")
+        with LoopDisk(64 * MIB, write_cache="write back") as disk:
+            result, delta = self.trace(disk.name, work)
+            self.assertEqual((delta["writes"], delta["flushes"]), (70, 70))
+            counts = add_up(result.rows, "op", ("io", "bytes"))
+            self.assertEqual(counts, {"sync": (70, 0), "flush": (70, 0)})
+            disk.queue("write_cache", "write through")  # now an fsync has nothing to do
+            result, delta = self.trace(disk.name, work)
+            self.assertEqual((delta["writes"], delta["flushes"]), (0, 0))
+            self.assertEqual(result.rows, [])
+
+    def test_discards(self):
+        with LoopDisk(64 * MIB) as disk:
+            result, _ = self.trace(disk.name, lambda: run_load(
+                "discard", 60, 65536, disk.path, name="trimmer", options=["-r"]))
+        self.assertEqual(add_up(result.rows, ("comm", "op"), ("io", "bytes")),
+                         {("trimmer", "discard"): (60, 60 * 65536)})
+
+    def test_merges(self):
+        """Buffered pages written out together: fewer requests than pages, all the bytes."""
+        with LoopDisk() as disk:
+            result, delta = self.trace(disk.name, lambda: run_load(
+                "bufwrite-range", 8000, KIB4, disk.path, name="buffered"))
+        self.assertGreater(delta["writes_merged"], 1000)
+        self.assertLess(delta["writes"], 2000)
+        self.assertEqual(sum(row["bytes"] for row in result.rows), 8000 * KIB4)
+        self.assertEqual({row["comm"] for row in result.rows}, {"buffered"})
+
+    def test_merges_in_the_scheduler(self):
+        """Sequential direct writes that wait in the scheduler and are merged there."""
+        with slow_disk(writes=20) as (disk, group):
+            disk.one_at_a_time()
+            result, delta = self.trace(disk.name, lambda: run_load(
+                "write", 200, KIB4, disk.path, name="sequential", options=["-q", 64],
+                group=group))
+        self.assertGreater(delta["writes_merged"], 100, "nothing was merged")
+        self.assertEqual(delta["writes"] + delta["writes_merged"], 200)
+        self.assertEqual(add_up(result.rows, ("comm", "op"), ("io", "bytes")),
+                         {("sequential", "write"): (delta["writes"], 200 * KIB4)})
+
+    def test_splits(self):
+        """I/Os larger than the device takes at once: more requests, the same bytes."""
+        with LoopDisk() as disk:
+            disk.queue("max_sectors_kb", 128)
+            result, delta = self.trace(disk.name, lambda: run_load(
+                "write", 20, MIB, disk.path, name="large", options=["-r"]))
+        self.assertGreaterEqual(delta["writes"], 8 * 20)
+        self.assertEqual(add_up(result.rows, "comm", ("io", "bytes")),
+                         {"large": (delta["writes"], 20 * MIB)})
+
+    def test_requeue_after_a_part(self):
+        """A file that became shorter: the loop driver completes a part and requeues the rest."""
+        with LoopDisk(16 * MIB, directory="/var/tmp", direct_io=True) as disk:
+            if read_text(f"/sys/block/{disk.name}/loop/dio").strip() != "1":
+                self.skipTest("no direct I/O on /var/tmp")
+            os.truncate(disk.file, 32 * 1024 + 3 * 65536)
+            result, delta = self.trace(disk.name, lambda: run_load(
+                "read", 5, 65536, disk.path, name="beyond", options=["-e"]))
+        self.assertEqual((delta["reads"], delta["sectors_read"]), (5, 5 * 128))
+        self.assertEqual(add_up(result.rows, ("comm", "op"), ("io", "bytes")),
+                         {("beyond", "read"): (5, 5 * 65536)})
+
+    def test_ext4(self):
+        """A file system: journal, barriers, metadata, writeback, by kernel threads as well."""
+        with LoopDisk() as disk, mounted(disk.path) as directory:
+            path = os.path.join(directory, "file")
+            with open(path, "wb") as file:
+                file.truncate(32 * MIB)
+
+            def work():
+                run_loads(
+                    Load("syncwrite", 60, KIB4, path, "fsync", 20, 0, path, name="syncer"),
+                    Load("bufwrite", 3000, KIB4, path, "read", 2000, KIB4, path, name="mixed",
+                         options=["-r"]))
+                os.sync()
+            _, delta = self.trace(disk.name, work)
+        self.assertGreater(delta["flushes"], 20)
+        self.assertGreater(delta["writes"], 60)
+
+    def test_partitions(self):
+        """-d of a partition is that partition; the whole disk has them all."""
+        with LoopDisk(128 * MIB, partitions=((2048, 81920), (90112, 81920))) as disk:
+            first, second = disk.partitions
+
+            def work():
+                run_loads(
+                    Load("read", 3000, KIB4, f"/dev/{first}", name="part-1",
+                         options=["-r", "-q", 4]),
+                    Load("write", 2000, KIB4, f"/dev/{second}", name="part-2",
+                         options=["-r", "-q", 4]),
+                    Load("read", 1000, KIB4, disk.path, name="whole", options=["-r"]))
+            with Tracer("top", "--json", "-d", disk.name, "0.2") as whole, \
+                    Tracer("top", "--json", "-d", f"/dev/{second}", "0.2") as other:
+                with Delta(disk.name) as delta, Delta(second) as second_delta:
+                    result, first_delta = self.trace(first, work)
+                whole, other = whole.stop(), other.stop()
+            self.assertEqual(by_fields(result.rows)["reads"], 3000)
+            self.assertEqual(by_fields(result.rows)["writes"], 0)
+            self.assertEqual({row["comm"] for row in result.rows}, {"part-1"})
+            self.assertEqual({row["disk"] for row in result.rows}, {first})
+            self.assertEqual(first_delta["reads"], 3000)
+            self.assert_ended_well(other)
+            self.assert_agrees(other.rows, second_delta)
+            self.assertEqual(add_up(other.rows, "comm", "io"), {"part-2": 2000})
+            self.assert_ended_well(whole)
+            self.assert_agrees(whole.rows, delta)
+            self.assertEqual(add_up(whole.rows, "comm", "io"),
+                             {"part-1": 3000, "part-2": 2000, "whole": 1000})
+
+
+class TestDisks(LiveTest):
+    def test_one_of_two(self):
+        """-d, by every way to name a disk, against I/O on another one."""
+        with LoopDisk(64 * MIB) as disk, LoopDisk(64 * MIB) as other:
+            link = tempfile.mktemp(prefix="iotrace-test-")
+            os.symlink(disk.path, link)
+            self.addCleanup(os.unlink, link)
+            for name in (disk.name, disk.path, disk.number, link):
+                with self.subTest(disk=name), \
+                        Tracer("top", "--json", "-d", name, "0.2") as tracer:
+                    run_loads(Load("read", 1000, KIB4, disk.path, name="here", options=["-r"]),
+                              Load("read", 1000, KIB4, other.path, name="there", options=["-r"]))
+                    result = tracer.stop()
+                    self.assert_ended_well(result)
+                    self.assertEqual(add_up(result.rows, ("comm", "disk"), "io"),
+                                     {("here", disk.name): 1000})
+
+    def test_without_a_filter_all(self):
+        with LoopDisk(64 * MIB) as disk, LoopDisk(64 * MIB) as other, \
+                Tracer("top", "--json", "0.2") as tracer:
+            run_loads(Load("read", 1000, KIB4, disk.path, name="here", options=["-r"]),
+                      Load("read", 1000, KIB4, other.path, name="there", options=["-r"]))
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        found = add_up(result.rows, ("comm", "disk"), "io")
+        self.assertEqual(found.get(("here", disk.name)), 1000)
+        self.assertEqual(found.get(("there", other.name)), 1000)
+
+    def test_disk_that_appears_later(self):
+        with Tracer("top", "--json", "0.2") as tracer, NewLoopDisk(16 * MIB) as disk:
+            run_load("read", 500, KIB4, disk.path, name="newcomer", options=["-r"])
+            result = tracer.stop()
+            number = disk.number
+        self.assert_ended_well(result)
+        mine = [row for row in result.rows if row["comm"] == "newcomer"]
+        self.assertEqual(add_up(mine, "disk", "io"), {disk.name: 500})
+        self.assertEqual({f'{row["major"]}:{row["minor"]}' for row in mine}, {number})
+
+    def test_real_disk(self):
+        """The machine's own disk, with other I/O on it: this process's reads, exactly."""
+        with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="iotrace-test-") as file:
+            disk = disk_of(file.name)
+            if not disk:
+                self.skipTest("/var/tmp is on no block device")
+            for _ in range(32):
+                file.write(b"\xa5" * MIB)
+            file.flush()
+            os.fsync(file.fileno())
+            load = Load("read", 3000, KIB4, file.name, name="real-disk",
+                        options=["-r", "-q", 8])
+            with Tracer("top", "--json", "-d", disk, "0.2") as tracer, Delta(disk) as delta:
+                run_loads(load)
+                result = tracer.stop()
+            self.assert_ended_well(result)
+            mine = [row for row in result.rows if row["pid"] == load.pid]
+            self.assertEqual(add_up(mine, ("comm", "op", "disk"), ("io", "bytes")),
+                             {("real-disk", "read", disk): (3000, 3000 * KIB4)})
+            self.assertGreaterEqual(delta["reads"], 3000)
+
+
+class TestProcesses(LiveTest):
+    def test_filter(self):
+        """-p: that process with all its threads; another on the same disk does not count."""
+        with LoopDisk() as disk:
+            mine = Load("read", 30000, KIB4, disk.path, name="mine",
+                        options=["-r", "-t", 3, "-q", 4])
+            other = Load("read", 30000, KIB4, disk.path, name="other", options=["-r", "-q", 12])
+            with Tracer("top", "--json", "-p", mine.pid, "0.2") as tracer:
+                run_loads(mine, other)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        self.assertEqual(by_process(result.rows), expected([mine]))
+
+    def test_threads_under_their_process(self):
+        with LoopDisk(64 * MIB) as disk, \
+                Tracer("top", "--json", "-d", disk.name, "0.2") as tracer:
+            load = run_load("read", 4000, KIB4, disk.path, name="boss", options=["-r", "-t", 8])
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(by_process(result.rows),
+                         {(load.pid, "boss", "read"): (4000, 4000 * KIB4)})
+
+    def test_exited_process_keeps_its_name(self):
+        """Long gone, its parent too, when the one interval is printed."""
+        with LoopDisk(64 * MIB) as disk, \
+                Tracer("top", "--json", "-d", disk.name, "60") as tracer:
+            load = run_load("read", 300, KIB4, disk.path, name="short-lived", options=["-r"])
+            self.assertFalse(os.path.exists(f"/proc/{load.pid}"))
+            time.sleep(0.3)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(by_process(result.rows),
+                         {(load.pid, "short-lived", "read"): (300, 300 * KIB4)})
+
+    def test_name_is_escaped(self):
+        with LoopDisk(64 * MIB) as disk, \
+                Tracer("top", "-d", disk.name, "60") as tracer:
+            run_load("read", 30, KIB4, disk.path, name="a\033[2Jb\nc", options=["-r"])
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertNotIn("\033", result.out)
+        rows = result.top_text()
+        self.assertEqual(sum(row["io"] for row in rows), 30)
+        self.assertRegex(rows[0]["comm"], r"^a\\\S+\[2Jb\\\S+c$")
+
+
+class TestWriteback(LiveTest):
+    def dirty_and_sync(self, *args):
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as directory:
+            path = os.path.join(directory, "file")
+            with open(path, "wb") as file:
+                file.truncate(16 * MIB)
+            os.sync()
+            with Delta(disk.name) as delta, Tracer("top", "-d", disk.name, *args, "0.2") as tracer:
+                run_load("bufwrite-dirty", 4096, KIB4, path, name="dirtier")
+                os.sync()
+                settled(disk.name)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        return result, delta
+
+    def test_marked(self):
+        """What a kernel thread writes back is marked as such, all of it, and nothing else."""
+        result, delta = self.dirty_and_sync("--json", "--cgroup-owner")
+        self.assert_agrees(result.rows, delta)
+        marked = [row for row in result.rows if row["writeback"]]
+        self.assertGreaterEqual(sum(row["bytes"] for row in marked), 16 * MIB)
+        self.assertTrue(all(row["op"] == "write" for row in marked))
+        self.assertTrue(all(row["comm"].startswith("kworker") for row in marked), marked)
+        self.assertFalse([row for row in result.rows
+                          if row["comm"].startswith("jbd2") and row["writeback"]])
+        self.assertTrue(all(row["cgroup"].startswith("/") for row in marked), marked)
+
+    def test_text(self):
+        result, _ = self.dirty_and_sync()
+        marked = [row for row in result.top_text() if row["comm"].endswith("-wb")]
+        self.assertGreaterEqual(sum(row["kbytes"] for row in marked), 16 * 1024)
+
+
+class TestBio(LiveTest):
+    def test_zram(self):
+        """A disk that has no requests at all."""
+        with Zram() as disk:
+            loads = [Load("write", 3000, KIB4, disk.path, name="bio-wr", options=["-r"]),
+                     Load("read", 5000, KIB4, disk.path, name="bio-rd", options=["-r", "-t", 2]),
+                     Load("write", 20, MIB, disk.path, name="bio-large", options=["-r"])]
+            with Delta(disk.name) as delta, \
+                    Tracer("top", "--bio", "--json", "-d", disk.name, "0.2") as tracer:
+                run_loads(*loads)
+                result = tracer.stop()
+            self.assert_ended_well(result)
+            self.assert_no_loss(result)
+            self.assertEqual(by_process(result.rows), expected(loads))
+            self.assert_agrees(result.rows, delta)
+
+    def test_zram_is_invisible_without(self):
+        with Zram() as zram, LoopDisk(16 * MIB) as loop, \
+                Tracer("top", "--json", "0.2") as tracer:
+            run_load("write", 100, KIB4, zram.path, "write", 50, KIB4, loop.path, name="bio-wr")
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        mine = [row for row in result.rows if row["comm"] == "bio-wr"]
+        self.assertEqual(add_up(mine, "disk", "io"), {loop.name: 50})
+
+    def test_other_disks_too(self):
+        with LoopDisk(64 * MIB) as disk, \
+                Tracer("top", "--bio", "--json", "-d", disk.name, "0.2") as tracer:
+            load = run_load("read", 2000, KIB4, disk.path, name="bio-loop",
+                            options=["-r", "-q", 8])
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(by_process(result.rows),
+                         {(load.pid, "bio-loop", "read"): (2000, 2000 * KIB4)})
+
+
+class TestCommand(LiveTest):
+    """iotrace ... -- COMMAND"""
+
+    def setUp(self):
+        self.report = tempfile.mktemp(prefix="iotrace-test-")
+        self.addCleanup(lambda: os.path.exists(self.report) and os.unlink(self.report))
+        self.disk = self.enterContext(LoopDisk())
+
+    def run_command(self, iotrace_args, load_args, jobs):
+        load = os.environ["LOAD"]
+        return iotrace(*iotrace_args, "--", load, "-R", self.report, "-r", *load_args, *jobs)
+
+    def test_descendants_and_nobody_else(self):
+        other = Load("read", 400000, KIB4, self.disk.path, name="stranger",
+                     options=["-r", "-q", 8]).go()
+        result = self.run_command(["top", "--json", "-d", self.disk.name, "0.2"],
+                                  ["-n", "family", "-f"],
+                                  ["read", 6000, KIB4, self.disk.path,
+                                   "write", 3000, KIB4, self.disk.path])
+        self.assertIsNone(other.process.poll(), "the stranger should still be running")
+        other.kill()
+        self.assert_ended_well(result)
+        self.assertEqual(add_up(result.rows, ("comm", "op"), ("io", "bytes")),
+                         {("family-c", "read"): (3000, 3000 * KIB4),
+                          ("family-g", "read"): (3000, 3000 * KIB4),
+                          ("family-c", "write"): (1500, 1500 * KIB4),
+                          ("family-g", "write"): (1500, 1500 * KIB4)})
+
+    def test_all(self):
+        other = Load("read", 400000, KIB4, self.disk.path, name="stranger",
+                     options=["-r", "-q", 8]).go()
+        result = self.run_command(["top", "--json", "--all", "-d", self.disk.name, "0.2"],
+                                  ["-n", "me"], ["read", 3000, KIB4, self.disk.path])
+        other.kill()
+        self.assert_ended_well(result)
+        found = add_up(result.rows, "comm", "io")
+        self.assertEqual(found.get("me"), 3000)
+        self.assertGreater(found.get("stranger", 0), 0)
+
+    def test_breakdown(self):
+        other = Load("read", 400000, KIB4, self.disk.path, name="stranger",
+                     options=["-r", "-q", 8]).go()
+        for args in ([], ["-Q"]):
+            with self.subTest(args=args):
+                # -d: the command's own program may have to be read from another disk.
+                result = self.run_command(["breakdown", "-T", "blk", "--json", "-d",
+                                           self.disk.name, *args], ["-f"],
+                                          ["write", 2000, KIB4, self.disk.path])
+                self.assert_ended_well(result)
+                self.assert_counts(result, {"write": 2000})
+        other.kill()
+
+    def test_first_io_counts(self):
+        """Nothing is lost between the start of the command and the start of tracing."""
+        for _ in range(5):
+            result = self.run_command(["top", "--json", "-d", self.disk.name], ["-n", "one"],
+                                      ["read", 1, KIB4, self.disk.path])
+            self.assert_ended_well(result)
+            self.assertEqual(add_up(result.rows, "comm", "io"), {"one": 1})
+
+    def test_exit_status(self):
+        for load_args, status in (([], 0), (["-x", 7], 7), (["-x", 3], 3),
+                                  (["-X", 15], 128 + 15), (["-X", 9], 128 + 9)):
+            with self.subTest(load=load_args):
+                result = self.run_command(["top", "--json", "-d", self.disk.name], load_args,
+                                          ["read", 10, KIB4, self.disk.path])
+                self.assert_ended_well(result, status)
+                self.assertEqual(sum(row["io"] for row in result.rows), 10)
+
+    def test_interrupt(self):
+        """SIGINT to iotrace: the rows so far are printed, the status is that of the command."""
+        with Tracer("top", "--json", "-d", self.disk.name, "60", "--", os.environ["LOAD"], "-R",
+                    self.report, "-n", "slow", "-s", "1000", "read", "100000", KIB4,
+                    self.disk.path) as tracer:
+            time.sleep(0.5)
+            result = tracer.stop(signal.SIGINT)
+        self.assertEqual(result.err, "")
+        self.assertEqual(result.status, 128 + signal.SIGINT)
+        self.assertGreater(add_up(result.rows, "comm", "io").get("slow", 0), 50)
+
+    def test_command_that_is_not_there(self):
+        """127, as from a shell."""
+        result = iotrace("top", "--", "/nowhere/no-such-program")
+        self.assert_one_line(result, 127, "/nowhere/no-such-program")
+
+
+if __name__ == "__main__":
+    main()
