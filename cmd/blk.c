@@ -287,8 +287,7 @@ size_t blk_sweep(struct hooks *hooks, int inflight_fd, int busy_fd,
 static const struct {
 	const char *key, *text;
 } loss_names[BLK_LOSS_ROWS] = {
-	[LOSS_NO_START] = { "no_start",
-			    "completions without a start (in flight when tracing began, or missed)" },
+	[LOSS_NO_START] = { "no_start", "completions whose start was not seen" },
 	[LOSS_REQUESTS_FULL] = { "requests_full", "requests that could not be followed: map full" },
 	[LOSS_ROWS_FULL] = { "rows_full", "I/Os not shown: no room for another row" },
 	[LOSS_ROWS_BYTES] = { "rows_full_bytes",

@@ -29,6 +29,9 @@ __u32 epoch = 0;
 
 __u64 losses[BLK_LOSSES] = {};
 
+/* When everything was attached; 0: not yet. */
+__u64 begin_ns = 0;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
@@ -545,6 +548,15 @@ static __always_inline void end_use(struct blk_inflight *entry)
 	entry->issue_ns = 0;
 }
 
+/* A request that was made before tracing began: that its start was not seen is
+ * no loss. */
+static __always_inline bool began_earlier(struct request *rq, const bool direct)
+{
+	u64 start = KREAD(direct, rq, start_time_ns);
+
+	return !begin_ns || (start && start < begin_ns);
+}
+
 /*
  * The time of a request that is through, from issue (or, with @queued, from
  * when it was made) until now.  False, and the loss counted, when it cannot be
@@ -564,7 +576,8 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 		start = entry ? entry->issue_ns : 0;
 	}
 	if (!start) {
-		count_loss(LOSS_NO_START, 1);
+		if (!began_earlier(rq, direct))
+			count_loss(LOSS_NO_START, 1);
 		return false;
 	}
 	now = bpf_ktime_get_ns();

@@ -9,6 +9,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "core/clock.h"
 #include "core/cpus.h"
 #include "probes/breakdown_blk.h"
 #include "probes/breakdown_blk.skel.h"
@@ -130,6 +131,7 @@ int blk_layer_start(struct blk_layer *layer, const struct run *run, struct error
 	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
 	if (!r)
 		r = blk_track(bpf_map__fd(layer->skel->maps.tracked), run, err);
+	layer->skel->bss->begin_ns = clock_mono_ns();
 	return r;
 }
 

@@ -236,6 +236,7 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 	r = flip_open(&t->skel->bss->epoch, &t->flip, err);
 	if (!r)
 		r = blk_track(bpf_map__fd(t->skel->maps.tracked), run, err);
+	t->skel->bss->begin_ns = clock_mono_ns();
 	t->since_ns = clock_epoch_ns();
 	return r;
 }
