@@ -525,6 +525,15 @@ static __always_inline struct blk_inflight *followed(struct request *rq)
 	return entry;
 }
 
+/* A request that was made before tracing began is not ours: that its start was
+ * not seen is no loss. */
+static __always_inline bool began_earlier(struct request *rq, const bool direct)
+{
+	u64 start = KREAD(direct, rq, start_time_ns);
+
+	return !begin_ns || (start && start < begin_ns);
+}
+
 /*
  * Bytes that this step of a completion accounts for.  The last step takes what
  * steps that no program saw have left.
@@ -546,15 +555,6 @@ static __always_inline void end_use(struct blk_inflight *entry)
 {
 	entry->known = 0;
 	entry->issue_ns = 0;
-}
-
-/* A request that was made before tracing began: that its start was not seen is
- * no loss. */
-static __always_inline bool began_earlier(struct request *rq, const bool direct)
-{
-	u64 start = KREAD(direct, rq, start_time_ns);
-
-	return !begin_ns || (start && start < begin_ns);
 }
 
 /*

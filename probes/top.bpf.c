@@ -205,8 +205,15 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (done.none)
 		return;
 	entry = followed(rq);
-	if (filter_mode != FILTER_NONE && !(entry && entry->known))
-		return;
+	if (!(entry && entry->known)) {
+		if (filter_mode != FILTER_NONE)
+			return;
+		if (began_earlier(rq, direct)) {
+			if (entry && done.final)
+				end_use(entry);
+			return;
+		}
+	}
 	key.dev = entry && entry->issue_ns ? entry->dev : rq_wanted_dev(rq, false);
 	if (filter_dev && !key.dev)
 		return;
