@@ -417,7 +417,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 {
 	/*
 	 * First of all, before any branch: for each pointer that is read from the request, the
-	 * verifier searches the kernel's types by name (btf_nested_type_is_trusted, 6.2), some
+	 * verifier searches the kernel's types by name (btf_nested_type_is_trusted, 6.3), some
 	 * milliseconds on each path that leads there.
 	 */
 	u32 dev = rq_wanted_dev(rq, direct);
