@@ -108,7 +108,7 @@ static int check_header(struct kernel_types *k)
 {
 	const struct btf_header *h = k->bytes;
 
-	if (h->magic != BTF_MAGIC || h->hdr_len > k->size ||
+	if (!h || h->magic != BTF_MAGIC || h->hdr_len > k->size ||
 	    (uint64_t)h->hdr_len + h->type_off + h->type_len > k->size ||
 	    (uint64_t)h->hdr_len + h->str_off + h->str_len > k->size || !h->str_len)
 		return -EINVAL;

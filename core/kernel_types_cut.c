@@ -88,8 +88,10 @@ static int collect_names(struct cut *c, const struct btf *local)
 			if (add_name(&c->members, btf__name_by_offset(local, m->name_off)))
 				return -ENOMEM;
 	}
-	qsort(c->types.list, c->types.n, sizeof(*c->types.list), compare_names);
-	qsort(c->members.list, c->members.n, sizeof(*c->members.list), compare_names);
+	if (c->types.n)
+		qsort(c->types.list, c->types.n, sizeof(*c->types.list), compare_names);
+	if (c->members.n)
+		qsort(c->members.list, c->members.n, sizeof(*c->members.list), compare_names);
 	return 0;
 }
 
