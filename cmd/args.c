@@ -151,6 +151,42 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 	return parsed(in, take_common(in, key, arg));
 }
 
+static const struct argp_option *short_option(const struct argp_option *options, int key)
+{
+	for (; options->name || options->key; options++)
+		if (options->key == key)
+			return options;
+	return NULL;
+}
+
+/* May getopt have stumbled over @text? Not when it is letters that it knows. */
+static bool may_be_wrong(const struct args_spec *spec, const char *text)
+{
+	const struct argp_option *option;
+
+	if (text[0] != '-' || text[1] == '-')
+		return text[0] == '-';
+	for (const char *p = text + 1; *p; p++) {
+		option = short_option(spec->options, *p);
+		if (!option)
+			option = short_option(common_options, *p);
+		if (!option)
+			return true;
+		if (option->arg)
+			return !p[1]; /* the rest is its value */
+	}
+	return false;
+}
+
+/* The argument that argp itself found wrong.  getopt stands behind it, but on it when there are
+ * letters left ("-5x"). */
+static const char *stumbled_over(const struct args_spec *spec, const struct argp_state *state)
+{
+	if (state->next > 1 && may_be_wrong(spec, state->argv[state->next - 1]))
+		return state->argv[state->next - 1];
+	return state->next < state->argc ? state->argv[state->next] : "";
+}
+
 /* The subcommand's own options come first, then the common ones. */
 static error_t parse_own(int key, char *arg, struct argp_state *state)
 {
@@ -164,8 +200,8 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 		in->args->show_source = true;
 		return 0;
 	}
-	if (key == ARGP_KEY_ERROR && !in->failed && state->next > 0)
-		in->at = state->argv[state->next - 1];
+	if (key == ARGP_KEY_ERROR && !in->failed)
+		in->at = stumbled_over(in->spec, state);
 	if (key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
 	return parsed(in, in->spec->parse(key, arg, in->spec->own, in->err));

@@ -24,6 +24,7 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	run->args = args;
 	run->child.release_fd = run->child.exec_fd = run->timer_fd = -1;
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
 	sigemptyset(&mask);
 	sigaddset(&mask, SIGINT);
 	sigaddset(&mask, SIGTERM);
@@ -66,7 +67,7 @@ static bool stops(struct run *run, const struct signalfd_siginfo *info, int *ask
 {
 	if (!run->child.pid || ++*asked > 1)
 		return true;
-	if (info->ssi_signo != SIGINT || info->ssi_pid)
+	if (info->ssi_signo != SIGINT || info->ssi_code != SI_KERNEL)
 		kill(run->child.pid, (int)info->ssi_signo);
 	return false;
 }
@@ -127,7 +128,7 @@ static void await_command(struct run *run)
 int run_loop(struct run *run, const struct run_emit *emit)
 {
 	struct error err = { .status = STATUS_OK };
-	int r = start_timer(run);
+	int r = start_timer(run), failed;
 
 	if (r) {
 		error_set(&err, STATUS_FAILED, r, "cannot set a timer: %s", strerror(-r));
@@ -141,10 +142,9 @@ int run_loop(struct run *run, const struct run_emit *emit)
 	r = produce(run, emit, &err);
 	if (r && err.status != STATUS_OK)
 		return report_error(&err);
-	if (r)
-		run->status = report_output(r);
+	failed = r ? report_output(r) : STATUS_OK;
 	await_command(run);
-	return run->status;
+	return failed ? failed : run->status;
 }
 
 void run_end(struct run *run)

@@ -10,18 +10,22 @@
 
 uint32_t cpus_parse_list(const char *text)
 {
-	unsigned long last = 0;
+	unsigned long cpu, most = 0;
 	char *end;
 
-	if (!isdigit((unsigned char)text[0]))
-		return 0;
-	while (isdigit((unsigned char)*text)) {
-		last = strtoul(text, &end, 10);
-		if (last >= MOST_CPUS)
+	for (;; text = end + 1) {
+		if (!isdigit((unsigned char)*text))
 			return 0;
-		text = *end == '-' || *end == ',' ? end + 1 : end;
+		cpu = strtoul(text, &end, 10);
+		if (cpu >= MOST_CPUS)
+			return 0;
+		if (cpu > most)
+			most = cpu;
+		if (!*end || *end == '\n')
+			return (uint32_t)most + 1;
+		if (*end != '-' && *end != ',')
+			return 0;
 	}
-	return *text == '\n' || !*text ? (uint32_t)last + 1 : 0;
 }
 
 uint32_t cpus_possible(void)

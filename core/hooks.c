@@ -56,15 +56,18 @@ static void note_failed_prog(const char *text)
 __attribute__((format(printf, 2, 0))) static int on_libbpf_log(enum libbpf_print_level level,
 							       const char *fmt, va_list args)
 {
-	char text[512];
+	char *text, *line, *rest;
 
-	if (level == LIBBPF_DEBUG)
+	/* The verifier's log comes as one message of many lines. */
+	if (level == LIBBPF_DEBUG || vasprintf(&text, fmt, args) < 0)
 		return 0;
-	vsnprintf(text, sizeof(text), fmt, args);
-	text[strcspn(text, "\n")] = 0;
-	note_failed_prog(text);
-	if (log_line && *text)
-		log_line(text);
+	rest = text;
+	while ((line = strsep(&rest, "\n"))) {
+		note_failed_prog(line);
+		if (log_line && *line)
+			log_line(line);
+	}
+	free(text);
 	return 0;
 }
 

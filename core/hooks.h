@@ -66,7 +66,8 @@ struct hooks;
 /*
  * Finds out which alternatives of the @n @events could be used and chooses.
  * @forced is a NULL-terminated array of "EVENT=KIND:TARGET" (tests) or NULL.
- * An event that is not optional and has no usable alternative is -ENOTSUP with STATUS_UNSUPPORTED.
+ * An event that is not optional and has no usable alternative is -ENOTSUP with STATUS_UNSUPPORTED;
+ * *out is set then too, to be listed and freed.
  * @events must outlive *out, which is given to hooks_free().
  */
 int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
@@ -75,8 +76,10 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 /* The tag of the alternative chosen for @event, or @none when there is none. */
 int hooks_tag(const struct hooks *h, const char *event, int none);
 
-/* Opens, loads and attaches; falls back to the next alternative of an event
- * whose program this kernel refuses.  -errno with @err filled. */
+/* Opens, loads and attaches, once for each *h; close() is called after each try that failed, also
+ * after an open() that did.  hooks_log() must have been called before: the program that a kernel
+ * refuses is known from libbpf's log only.  Falls back to the next alternative of an event whose
+ * program this kernel refuses.  -errno with @err filled. */
 int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
 
 /* All alternatives of all events, in the order of the table.  The array belongs to @h. */

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What every subcommand's command line has in common, with a subcommand that is made up. */
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/args.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+#define SEC	 1000000000ull
+
+struct own {
+	const char *file;
+	bool flag;
+};
+
+static const struct argp_option own_options[] = {
+	{ "file", 'f', "FILE", 0, "a file", 1 },
+	{ "flag", 'F', NULL, 0, "a flag", 1 },
+	{ "bad", 'b', NULL, 0, "an option that fails", 1 },
+	{ 0 },
+};
+
+static error_t own_parse(int key, char *arg, void *own, struct error *err)
+{
+	struct own *o = own;
+
+	switch (key) {
+	case 'f':
+		o->file = arg;
+		return 0;
+	case 'F':
+		o->flag = true;
+		return 0;
+	case 'b':
+		/* E2BIG is ARGP_ERR_UNKNOWN: it must come through all the same */
+		return error_set(err, STATUS_USAGE, -E2BIG, "it is bad");
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+/* The words of @line, with the name of the program before them; "''" is an empty one. */
+struct line {
+	char name[32];
+	char text[512];
+	char *argv[40];
+	int argc;
+};
+
+static void split(struct line *line, const char *text)
+{
+	char *p = line->text;
+
+	assert_true(snprintf(line->text, sizeof(line->text), "%s", text) < (int)sizeof(line->text));
+	snprintf(line->name, sizeof(line->name), "iotrace made-up");
+	line->argv[0] = line->name;
+	line->argc = 1;
+	while (*p) {
+		assert_true(line->argc < (int)N(line->argv) - 1);
+		line->argv[line->argc++] = p;
+		p += strcspn(p, " ");
+		if (*p)
+			*p++ = '\0';
+	}
+	for (int i = 1; i < line->argc; i++)
+		if (strcmp(line->argv[i], "''") == 0)
+			line->argv[i] += 2;
+	line->argv[line->argc] = NULL;
+}
+
+static int parse(struct line *line, struct args *args, struct own *own, bool short_ebpf,
+		 struct error *err)
+{
+	const struct args_spec spec = { own_options, own_parse, own, "doc", short_ebpf };
+
+	memset(err, 0x5a, sizeof(*err));
+	*own = (struct own){ 0 };
+	*args = (struct args){ .interval_ns = 7 * SEC };
+	return args_parse(&spec, line->argc, line->argv, args, err);
+}
+
+static struct args good(struct line *line, const char *text, struct own *own)
+{
+	struct error err;
+	struct args args;
+
+	split(line, text);
+	if (parse(line, &args, own, false, &err))
+		fail_msg("'%s': %s", text, err.what);
+	return args;
+}
+
+static void is_one_line(const struct error *err)
+{
+	assert_true(err->what[0]);
+	assert_int_equal(strcspn(err->what, "\n"), strlen(err->what));
+	assert_int_equal(strcspn(err->hint, "\n"), strlen(err->hint));
+}
+
+static void bad(const char *text, int code, const char *what)
+{
+	struct line line;
+	struct error err;
+	struct args args;
+	struct own own;
+	int r;
+
+	split(&line, text);
+	r = parse(&line, &args, &own, false, &err);
+	if (r != code)
+		fail_msg("'%s' gives %d, not %d", text, r, code);
+	assert_int_equal(err.status, STATUS_USAGE);
+	is_one_line(&err);
+	assert_string_equal(err.what, what);
+	/* and for one who does not want to know */
+	split(&line, text);
+	assert_int_equal(args_parse(&(struct args_spec){ own_options, own_parse, &own, "", false },
+				    line.argc, line.argv, &args, NULL),
+			 code);
+}
+
+static void test_defaults(void **state)
+{
+	struct line line;
+	struct own own;
+	struct args args = good(&line, "", &own);
+
+	(void)state;
+	assert_int_equal(args.format, FORMAT_TEXT);
+	assert_false(args.verbose);
+	assert_false(args.show_source);
+	assert_false(args.list_hooks);
+	assert_false(args.help);
+	assert_false(args.all);
+	assert_null(args.hooks[0]);
+	assert_int_equal(args.map_rows, 0);
+	assert_int_equal(args.map_requests, 0);
+	assert_int_equal(args.interval_ns, 7 * SEC); /* the caller's */
+	assert_int_equal(args.count, 0);
+	assert_null(args.command);
+}
+
+static void test_interval_and_count(void **state)
+{
+	static const struct {
+		const char *text;
+		uint64_t interval_ns, count;
+	} cases[] = {
+		{ "1", SEC, 0 },
+		{ "3", 3 * SEC, 0 },
+		{ "0.25", SEC / 4, 0 },
+		{ ".5", SEC / 2, 0 },
+		{ "1.000000001", SEC + 1, 0 },
+		{ "0.000000001", 1, 0 },
+		{ "007", 7 * SEC, 0 },
+		{ "315360000", 315360000 * SEC, 0 },
+		{ "1 1", SEC, 1 },
+		{ "2 010", 2 * SEC, 10 },
+		{ "0.1 18446744073709551615", SEC / 10, UINT64_MAX },
+		{ "--json 2 5 -v", 2 * SEC, 5 },
+		{ "2 --json 5", 2 * SEC, 5 },
+		{ "-f 9 2 5", 2 * SEC, 5 },
+		{ "2 5 -f9", 2 * SEC, 5 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++) {
+		struct line line;
+		struct own own;
+		struct args args = good(&line, cases[i].text, &own);
+
+		assert_int_equal(args.interval_ns, cases[i].interval_ns);
+		assert_int_equal(args.count, cases[i].count);
+	}
+}
+
+static void test_bad_numbers(void **state)
+{
+	static const struct {
+		const char *text;
+		int code;
+		const char *what;
+	} cases[] = {
+		{ "0", -ERANGE, "invalid INTERVAL '0': must be more than 0" },
+		{ "0.0", -ERANGE, "invalid INTERVAL '0.0': must be more than 0" },
+		{ "5x", -EINVAL, "invalid INTERVAL '5x': not a number of seconds" },
+		{ "x", -EINVAL, "invalid INTERVAL 'x': not a number of seconds" },
+		{ "1e3", -EINVAL, "invalid INTERVAL '1e3': not a number of seconds" },
+		{ "0x10", -EINVAL, "invalid INTERVAL '0x10': not a number of seconds" },
+		{ "1,5", -EINVAL, "invalid INTERVAL '1,5': not a number of seconds" },
+		{ "1.", -EINVAL, "invalid INTERVAL '1.': not a number of seconds" },
+		{ "+1", -EINVAL, "invalid INTERVAL '+1': not a number of seconds" },
+		{ "''", -EINVAL, "invalid INTERVAL '': not a number of seconds" },
+		{ "inf", -EINVAL, "invalid INTERVAL 'inf': not a number of seconds" },
+		{ "-", -EINVAL, "invalid INTERVAL '-': not a number of seconds" },
+		{ "1.0000000001", -EINVAL,
+		  "invalid INTERVAL '1.0000000001': more than 9 decimals" },
+		{ "315360001", -ERANGE, "invalid INTERVAL '315360001': more than 10 years" },
+		{ "18446744073709551617", -ERANGE,
+		  "invalid INTERVAL '18446744073709551617': more than 10 years" },
+		{ "1 0", -ERANGE, "invalid COUNT '0': less than 1" },
+		{ "1 5x", -EINVAL, "invalid COUNT '5x': not a whole number" },
+		{ "1 1.5", -EINVAL, "invalid COUNT '1.5': not a whole number" },
+		{ "1 ''", -EINVAL, "invalid COUNT '': not a whole number" },
+		{ "1 18446744073709551616", -ERANGE,
+		  "invalid COUNT '18446744073709551616': more than 18446744073709551615" },
+		{ "1\n2", -EINVAL, "invalid INTERVAL '1?2': not a number of seconds" },
+		/* the first that is wrong is told */
+		{ "5x 0", -EINVAL, "invalid INTERVAL '5x': not a number of seconds" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++)
+		bad(cases[i].text, cases[i].code, cases[i].what);
+}
+
+static void test_too_many(void **state)
+{
+	(void)state;
+	bad("1 2 3", -E2BIG, "too many arguments: '3'");
+	bad("1 2 sleep 10", -E2BIG, "too many arguments: 'sleep'");
+	bad("--json 1 2 '' -v", -E2BIG, "too many arguments: ''");
+}
+
+#define UNKNOWN "unknown option, or an option without its value: "
+
+static void test_unknown_options(void **state)
+{
+	static const struct {
+		const char *text, *named;
+	} cases[] = {
+		{ "-x", "'-x'" },
+		{ "-1", "'-1'" },
+		{ "-0", "'-0'" },
+		{ "-10", "'-10'" },
+		{ "-5x", "'-5x'" },
+		{ "-xv", "'-xv'" },
+		{ "-v -5x", "'-5x'" },
+		{ "-fa -5x", "'-5x'" },
+		{ "-f a -5x", "'-5x'" },
+		{ "-5x -v", "'-5x'" },
+		{ "1 2 -5x", "'-5x'" },
+		{ "-vf", "'-vf'" },
+		{ "--no-such-option", "'--no-such-option'" },
+		{ "--no-such-option=5", "'--no-such-option=5'" },
+		{ "1 -1", "'-1'" },
+		{ "1 2 --no-such-option", "'--no-such-option'" },
+		{ "--json -x 1", "'-x'" },
+		{ "-?", "'-?'" },
+		{ "-V", "'-V'" },
+		{ "--usage", "'--usage'" },
+		{ "--version", "'--version'" },
+		/* is short for two of them */
+		{ "--f", "'--f'" },
+		/* takes no value */
+		{ "--json=1", "'--json=1'" },
+		{ "--flag=", "'--flag='" },
+		/* wants a value */
+		{ "-f", "'-f'" },
+		{ "--file", "'--file'" },
+		{ "1 2 --file", "'--file'" },
+		{ "--hook", "'--hook'" },
+		{ "--map-size", "'--map-size'" },
+		{ "-f -- true", "'-f'" },
+		/* of another subcommand */
+		{ "-e", "'-e'" },
+	};
+	char what[256];
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++) {
+		snprintf(what, sizeof(what), UNKNOWN "%s", cases[i].named);
+		bad(cases[i].text, -EINVAL, what);
+	}
+}
+
+static void test_unknown_option_hint(void **state)
+{
+	struct line line;
+	struct error err;
+	struct args args;
+	struct own own;
+
+	(void)state;
+	split(&line, "-x");
+	assert_int_equal(parse(&line, &args, &own, false, &err), -EINVAL);
+	assert_string_equal(err.hint, "see `iotrace made-up --help`");
+}
+
+static void test_format(void **state)
+{
+	struct line line;
+	struct own own;
+
+	(void)state;
+	assert_int_equal(good(&line, "--json", &own).format, FORMAT_JSON);
+	assert_int_equal(good(&line, "--csv", &own).format, FORMAT_CSV);
+	assert_int_equal(good(&line, "--json --json", &own).format, FORMAT_JSON);
+	assert_int_equal(good(&line, "--csv 1 2 --csv", &own).format, FORMAT_CSV);
+	assert_int_equal(good(&line, "--js", &own).format, FORMAT_JSON);
+	bad("--json --csv", -EINVAL, "--json and --csv exclude each other");
+	bad("--csv 1 --json 2", -EINVAL, "--json and --csv exclude each other");
+}
+
+static void test_switches(void **state)
+{
+	struct line line;
+	struct error err;
+	struct args args;
+	struct own own;
+
+	(void)state;
+	assert_true(good(&line, "-v", &own).verbose);
+	assert_true(good(&line, "--verbose", &own).verbose);
+	assert_true(good(&line, "--ebpf", &own).show_source);
+	assert_true(good(&line, "--list-hooks", &own).list_hooks);
+	assert_false(good(&line, "--json", &own).verbose);
+	/* -e where the subcommand wants it */
+	split(&line, "-ve");
+	assert_int_equal(parse(&line, &args, &own, true, &err), -EINVAL); /* it declares no -e */
+	args = good(&line, "-F", &own);
+	assert_true(own.flag);
+	args = good(&line, "-vFfx 3", &own);
+	assert_true(own.flag);
+	assert_true(args.verbose);
+	assert_string_equal(own.file, "x");
+	assert_int_equal(args.interval_ns, 3 * SEC);
+	args = good(&line, "--file=--json", &own);
+	assert_string_equal(own.file, "--json");
+	assert_int_equal(args.format, FORMAT_TEXT);
+	good(&line, "--file -x", &own);
+	assert_string_equal(own.file, "-x");
+	good(&line, "-f a -f b", &own);
+	assert_string_equal(own.file, "b");
+}
+
+/* The code is the subcommand's own, whatever argp makes of its errno. */
+static void test_own_error(void **state)
+{
+	(void)state;
+	bad("-b", -E2BIG, "it is bad");
+	bad("--bad 1 2", -E2BIG, "it is bad");
+	bad("-b --help", -E2BIG, "it is bad");
+}
+
+static void test_hooks(void **state)
+{
+	struct line line;
+	struct own own;
+	struct args args;
+
+	(void)state;
+	args = good(&line, "--hook a=b:c --hook=d=e:f", &own);
+	assert_string_equal(args.hooks[0], "a=b:c");
+	assert_string_equal(args.hooks[1], "d=e:f");
+	assert_null(args.hooks[2]);
+	args = good(
+	    &line, "--hook 1 --hook 2 --hook 3 --hook 4 --hook 5 --hook 6 --hook 7 --hook 8", &own);
+	assert_string_equal(args.hooks[7], "8");
+	assert_null(args.hooks[8]);
+	bad("--hook 1 --hook 2 --hook 3 --hook 4 --hook 5 --hook 6 --hook 7 --hook 8 --hook 9",
+	    -E2BIG, "too many --hook");
+}
+
+static void test_map_size(void **state)
+{
+	struct line line;
+	struct own own;
+	struct args args;
+
+	(void)state;
+	args = good(&line, "--map-size rows=1 --map-size requests=16777216", &own);
+	assert_int_equal(args.map_rows, 1);
+	assert_int_equal(args.map_requests, 16777216);
+	bad("--map-size rows=0", -ERANGE, "invalid --map-size '0': less than 1");
+	bad("--map-size rows=16777217", -ERANGE,
+	    "invalid --map-size '16777217': more than 16777216");
+	bad("--map-size rows=5x", -EINVAL, "invalid --map-size '5x': not a whole number");
+	bad("--map-size rows=", -EINVAL, "invalid --map-size '': not a whole number");
+	bad("--map-size rows", -EINVAL, "invalid --map-size 'rows': rows=N or requests=N");
+	bad("--map-size cols=1", -EINVAL, "invalid --map-size 'cols=1': rows=N or requests=N");
+	bad("--map-size 5", -EINVAL, "invalid --map-size '5': rows=N or requests=N");
+}
+
+static void test_command(void **state)
+{
+	struct line line;
+	struct own own;
+	struct args args;
+
+	(void)state;
+	args = good(&line, "-- true", &own);
+	assert_ptr_equal(args.command, line.argv + 2);
+	assert_string_equal(args.command[0], "true");
+	assert_null(args.command[1]);
+	/* its options are its own, also those that we know, and a second -- */
+	args = good(&line, "2 3 --csv -- cmd -x --json -v 9 -- --help -f", &own);
+	assert_int_equal(args.format, FORMAT_CSV);
+	assert_false(args.verbose);
+	assert_false(args.help);
+	assert_int_equal(args.interval_ns, 2 * SEC);
+	assert_int_equal(args.count, 3);
+	assert_string_equal(args.command[0], "cmd");
+	assert_string_equal(args.command[1], "-x");
+	assert_string_equal(args.command[2], "--json");
+	assert_string_equal(args.command[3], "-v");
+	assert_string_equal(args.command[4], "9");
+	assert_string_equal(args.command[5], "--");
+	assert_string_equal(args.command[6], "--help");
+	assert_string_equal(args.command[7], "-f");
+	assert_null(args.command[8]);
+	bad("--", -EINVAL, "no COMMAND after --");
+	bad("1 2 --", -EINVAL, "no COMMAND after --");
+	bad("--json --", -EINVAL, "no COMMAND after --");
+}
+
+static void test_all(void **state)
+{
+	struct line line;
+	struct own own;
+
+	(void)state;
+	assert_true(good(&line, "--all -- true", &own).all);
+	assert_false(good(&line, "-- true --all", &own).all);
+	bad("--all", -EINVAL, "--all goes with -- COMMAND");
+	bad("1 --all 2", -EINVAL, "--all goes with -- COMMAND");
+}
+
+/* What goes to standard output while @text is parsed. */
+static const char *help_of(const char *text, struct args *args)
+{
+	static char out[8192];
+	FILE *file = tmpfile();
+	int old = dup(STDOUT_FILENO), r;
+	struct line line;
+	struct error err;
+	struct own own;
+	size_t len;
+
+	assert_non_null(file);
+	split(&line, text);
+	fflush(stdout);
+	assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
+	r = parse(&line, args, &own, false, &err);
+	fflush(stdout);
+	assert_true(dup2(old, STDOUT_FILENO) >= 0);
+	close(old);
+	assert_int_equal(r, 0);
+	rewind(file);
+	len = fread(out, 1, sizeof(out) - 1, file);
+	out[len] = '\0';
+	fclose(file);
+	return out;
+}
+
+static void test_help(void **state)
+{
+	static const char *const lines[] = { "--help", "-h", "1 2 --json --help",
+					     "--help -- true" };
+	struct args args;
+
+	(void)state;
+	for (size_t i = 0; i < N(lines); i++) {
+		const char *out = help_of(lines[i], &args);
+
+		assert_true(args.help);
+		assert_non_null(strstr(out, "iotrace made-up"));
+		assert_non_null(strstr(out, "[INTERVAL [COUNT]] [-- COMMAND [ARG...]]"));
+		assert_non_null(strstr(out, "--json"));
+		assert_non_null(strstr(out, "--file=FILE"));
+		assert_non_null(strstr(out, "--verbose"));
+		assert_non_null(strstr(out, "--help"));
+		assert_null(strstr(out, "--hook")); /* hidden */
+		assert_null(strstr(out, "--map-size"));
+		assert_null(strstr(out, "--list-hooks"));
+	}
+}
+
+static void test_help_is_not_for_errors(void **state)
+{
+	(void)state;
+	bad("--help 5x", -EINVAL, "invalid INTERVAL '5x': not a number of seconds");
+	bad("5x --help", -EINVAL, "invalid INTERVAL '5x': not a number of seconds");
+}
+
+/* Nothing that argp or getopt keeps shows in the next one. */
+static void test_many_times(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 200; i++) {
+		struct line line;
+		struct own own;
+		struct args args = good(&line, "1 -F 2 --json -- true -x", &own);
+
+		assert_true(own.flag);
+		assert_int_equal(args.count, 2);
+		assert_string_equal(args.command[1], "-x");
+		bad("-vx", -EINVAL, UNKNOWN "'-vx'");
+		bad("1 2 3", -E2BIG, "too many arguments: '3'");
+		args = good(&line, "", &own);
+		assert_false(own.flag);
+		assert_int_equal(args.count, 0);
+	}
+}
+
+/* ---- processes ---- */
+
+static void test_process(void **state)
+{
+	uint32_t pid = 0;
+	char text[32];
+
+	(void)state;
+	snprintf(text, sizeof(text), "%d", (int)getpid());
+	assert_int_equal(args_process(text, &pid, NULL), 0);
+	assert_int_equal(pid, getpid());
+	snprintf(text, sizeof(text), "%d", (int)getppid());
+	assert_int_equal(args_process(text, &pid, NULL), 0);
+	assert_int_equal(pid, getppid());
+}
+
+static void no_process(const char *text, int code, const char *what)
+{
+	uint32_t pid = 4711;
+	struct error err;
+
+	memset(&err, 0x5a, sizeof(err));
+	assert_int_equal(args_process(text, &pid, &err), code);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_string_equal(err.what, what);
+	is_one_line(&err);
+	assert_int_equal(pid, 4711);
+}
+
+static void test_bad_process(void **state)
+{
+	(void)state;
+	no_process("0", -ERANGE, "invalid -p '0': less than 1");
+	no_process("-1", -EINVAL, "invalid -p '-1': not a whole number");
+	no_process("x", -EINVAL, "invalid -p 'x': not a whole number");
+	no_process("1x", -EINVAL, "invalid -p '1x': not a whole number");
+	no_process("", -EINVAL, "invalid -p '': not a whole number");
+	no_process("2147483648", -ERANGE, "invalid -p '2147483648': more than 2147483647");
+	no_process("4294967297", -ERANGE, "invalid -p '4294967297': more than 2147483647");
+	no_process("2147483647", -ESRCH, "no such process: 2147483647");
+}
+
+static void test_gone_process(void **state)
+{
+	char text[32], what[64];
+	pid_t pid = fork();
+
+	(void)state;
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	snprintf(text, sizeof(text), "%d", (int)pid);
+	snprintf(what, sizeof(what), "no such process: %d", (int)pid);
+	no_process(text, -ESRCH, what);
+}
+
+static void *tell_and_wait(void *ctx)
+{
+	int *pipes = ctx;
+	long tid = syscall(SYS_gettid);
+	char byte;
+
+	if (write(pipes[1], &tid, sizeof(tid)) == sizeof(tid))
+		(void)!read(pipes[2], &byte, 1);
+	return NULL;
+}
+
+/* /proc has a thread, too, when it is asked for: its number is no process. */
+static void test_thread(void **state)
+{
+	char text[32], what[128];
+	pthread_t thread;
+	int pipes[4];
+	long tid;
+
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	assert_int_equal(pipe(pipes + 2), 0);
+	assert_int_equal(pthread_create(&thread, NULL, tell_and_wait, pipes), 0);
+	assert_int_equal(read(pipes[0], &tid, sizeof(tid)), sizeof(tid));
+	snprintf(text, sizeof(text), "%ld", tid);
+	snprintf(what, sizeof(what), "%ld is a thread of process %d: give -p %d", tid,
+		 (int)getpid(), (int)getpid());
+	no_process(text, -ESRCH, what);
+	close(pipes[3]);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	for (int i = 0; i < 3; i++)
+		close(pipes[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_interval_and_count),
+		cmocka_unit_test(test_bad_numbers),
+		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_unknown_options),
+		cmocka_unit_test(test_unknown_option_hint),
+		cmocka_unit_test(test_format),
+		cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_own_error),
+		cmocka_unit_test(test_hooks),
+		cmocka_unit_test(test_map_size),
+		cmocka_unit_test(test_command),
+		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_help_is_not_for_errors),
+		cmocka_unit_test(test_many_times),
+		cmocka_unit_test(test_process),
+		cmocka_unit_test(test_bad_process),
+		cmocka_unit_test(test_gone_process),
+		cmocka_unit_test(test_thread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,908 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What cmd/blk.h shares, and the rows that `top` and `breakdown` make of what was counted. */
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/blk.h"
+#include "cmd/breakdown/rows.h"
+#include "cmd/top/rows.h"
+#include "output/render.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- operations ---- */
+
+static void test_op_names(void **state)
+{
+	(void)state;
+	assert_string_equal(blk_op_name(BLK_READ), "read");
+	assert_string_equal(blk_op_name(BLK_WRITE), "write");
+	assert_string_equal(blk_op_name(BLK_DISCARD), "discard");
+	assert_string_equal(blk_op_name(BLK_FLUSH), "flush");
+	assert_int_equal(blk_op_letter(BLK_READ), 'R');
+	assert_int_equal(blk_op_letter(BLK_WRITE), 'W');
+	assert_int_equal(blk_op_letter(BLK_DISCARD), 'D');
+	assert_int_equal(blk_op_letter(BLK_FLUSH), 'F');
+	for (unsigned int i = 0; i < BLK_OPS; i++) {
+		assert_non_null(blk_op_name(i));
+		assert_true(blk_op_letter(i) >= 'A' && blk_op_letter(i) <= 'Z');
+		assert_int_equal(strspn(blk_op_name(i), "abcdefghijklmnopqrstuvwxyz_"),
+				 strlen(blk_op_name(i)));
+		for (unsigned int k = 0; k < i; k++) {
+			assert_string_not_equal(blk_op_name(i), blk_op_name(k));
+			assert_int_not_equal(blk_op_letter(i), blk_op_letter(k));
+		}
+	}
+	/* of a probe that is newer than we are */
+	assert_string_equal(blk_op_name(BLK_OPS), "unknown");
+	assert_string_equal(blk_op_name(255), "unknown");
+	assert_int_equal(blk_op_letter(BLK_OPS), '?');
+}
+
+/* ---- the attach table ---- */
+
+static bool has_event(const struct hook_event *events, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(events[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+static void test_events(void **state)
+{
+	struct hook_event events[BLK_EVENTS_MAX];
+	const unsigned int all = WANT_SUBMIT | WANT_ISSUE | WANT_BIO | WANT_NAMES | WANT_TRACK;
+
+	(void)state;
+	for (unsigned int wants = 0; wants <= all; wants++) {
+		size_t n = blk_events(wants, events);
+
+		assert_true(n <= BLK_EVENTS_MAX);
+		assert_true(has_event(events, n, "complete"));
+		assert_int_equal(has_event(events, n, "submit"), !!(wants & WANT_SUBMIT));
+		assert_int_equal(has_event(events, n, "issue"), !!(wants & WANT_ISSUE));
+		assert_int_equal(has_event(events, n, "requeue"), !!(wants & WANT_ISSUE));
+		assert_int_equal(has_event(events, n, "bio"), !!(wants & WANT_BIO));
+		assert_int_equal(has_event(events, n, "rename"), !!(wants & WANT_NAMES));
+		assert_int_equal(has_event(events, n, "track"), !!(wants & WANT_TRACK));
+		/* attached from the last on: who sees a start shall see its end */
+		assert_string_equal(events[n - 1].name, "complete");
+		for (size_t i = 0; i < n; i++) {
+			assert_true(events[i].n > 0);
+			assert_int_equal(events[i].optional, strcmp(events[i].name, "rename") == 0);
+		}
+	}
+	assert_int_equal(blk_events(all, events), BLK_EVENTS_MAX);
+}
+
+/* All that can be said of them fits the metadata, and bpftool shows their names whole. */
+static void test_events_fit(void **state)
+{
+	struct hook_event events[BLK_EVENTS_MAX];
+	size_t n = blk_events(UINT_MAX, events), alts = 0;
+
+	(void)state;
+	for (size_t e = 0; e < n; e++) {
+		alts += events[e].n;
+		for (size_t i = 0; i < events[e].n; i++) {
+			const struct hook_alt *alt = &events[e].alts[i];
+
+			assert_non_null(alt->target);
+			assert_non_null(alt->progs[0]);
+			for (int p = 0; p < HOOK_PROGS && alt->progs[p]; p++)
+				assert_in_range(strlen(alt->progs[p]), 1, 15);
+		}
+	}
+	assert_true(alts <= BLK_META_HOOKS);
+}
+
+static const struct hook_alt alts[] = {
+	{ HOOK_TP_BTF, "no_such_tracepoint", 0, { "a" }, 1 },
+	{ HOOK_RAW_TP, "task_rename", 7, { "b" }, 2 },
+	{ HOOK_RAW_TP, "task_rename", 2, { "c" }, 3 },
+	{ HOOK_TP_BTF, "no_such_either", 0, { "d" }, 4 },
+	{ HOOK_RAW_TP, "sched_process_fork", 0, { "e" }, 5 },
+};
+
+static const struct hook_event events_of_three[] = {
+	{ "submit", alts, N(alts), false },
+	{ "issue", &alts[4], 1, false },
+	{ "rename", alts, 2, true },
+};
+
+static struct hooks *three(void)
+{
+	struct hooks *h = NULL;
+
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		skip();
+	assert_int_equal(hooks_choose(events_of_three, N(events_of_three), NULL, &h, NULL), 0);
+	return h;
+}
+
+static void meta_is(const struct meta_hook *hook, const char *event, const char *kind,
+		    const char *target, const char *reason)
+{
+	assert_string_equal(hook->event, event);
+	assert_string_equal(hook->kind, kind);
+	assert_string_equal(hook->target, target);
+	if (reason)
+		assert_string_equal(hook->reason, reason);
+	else
+		assert_null(hook->reason);
+}
+
+/* Those that were passed over and then the one in use; the rest is nobody's concern. */
+static void test_meta_hooks(void **state)
+{
+	struct meta_hook hook[BLK_META_HOOKS];
+	struct hooks *h = three();
+
+	(void)state;
+	assert_int_equal(blk_meta_hooks(h, hook, BLK_META_HOOKS), 6);
+	meta_is(&hook[0], "submit", "tp_btf", "no_such_tracepoint",
+		"this kernel has no such tracepoint");
+	meta_is(&hook[1], "submit", "raw_tp", "task_rename",
+		"has 2 arguments on this kernel, not 7");
+	meta_is(&hook[2], "submit", "raw_tp", "task_rename", NULL);
+	meta_is(&hook[3], "issue", "raw_tp", "sched_process_fork", NULL);
+	meta_is(&hook[4], "rename", "tp_btf", "no_such_tracepoint",
+		"this kernel has no such tracepoint");
+	meta_is(&hook[5], "rename", "raw_tp", "task_rename",
+		"has 2 arguments on this kernel, not 7");
+	assert_int_equal(blk_meta_hooks(h, hook, 3), 3);
+	assert_int_equal(blk_meta_hooks(h, hook, 0), 0);
+	hooks_free(h);
+}
+
+/* What @print writes to @fd. */
+static const char *printed(int fd, void (*print)(const struct hooks *h), const struct hooks *h)
+{
+	static char text[2048];
+	FILE *file = tmpfile();
+	int old = dup(fd);
+	size_t len;
+
+	assert_non_null(file);
+	assert_true(old >= 0);
+	fflush(NULL);
+	assert_true(dup2(fileno(file), fd) >= 0);
+	print(h);
+	fflush(NULL);
+	assert_true(dup2(old, fd) >= 0);
+	close(old);
+	rewind(file);
+	len = fread(text, 1, sizeof(text) - 1, file);
+	text[len] = '\0';
+	fclose(file);
+	return text;
+}
+
+static void test_explain_hooks(void **state)
+{
+	struct hooks *h = three();
+
+	(void)state;
+	assert_string_equal(
+	    printed(STDERR_FILENO, blk_explain_hooks, h),
+	    "iotrace: submit: not tp_btf:no_such_tracepoint: this kernel has no such tracepoint\n"
+	    "iotrace: submit: not raw_tp:task_rename: has 2 arguments on this kernel, not 7\n"
+	    "iotrace: submit: raw_tp:task_rename\n"
+	    "iotrace: issue: raw_tp:sched_process_fork\n"
+	    "iotrace: rename: not tp_btf:no_such_tracepoint: this kernel has no such tracepoint\n"
+	    "iotrace: rename: not raw_tp:task_rename: has 2 arguments on this kernel, not 7\n");
+	hooks_free(h);
+}
+
+static void test_list_hooks(void **state)
+{
+	struct hooks *h = three();
+
+	(void)state;
+	assert_string_equal(printed(STDOUT_FILENO, blk_list_hooks, h),
+			    "submit tp_btf no_such_tracepoint this kernel has no such tracepoint\n"
+			    "submit raw_tp task_rename has 2 arguments on this kernel, not 7\n"
+			    "submit raw_tp task_rename usable\n"
+			    "submit tp_btf no_such_either this kernel has no such tracepoint\n"
+			    "submit raw_tp sched_process_fork usable\n"
+			    "issue raw_tp sched_process_fork usable\n"
+			    "rename tp_btf no_such_tracepoint this kernel has no such tracepoint\n"
+			    "rename raw_tp task_rename has 2 arguments on this kernel, not 7\n");
+	hooks_free(h);
+}
+
+/* ---- losses ---- */
+
+static const struct loss *loss_named(const struct blk_loss_state *state, const char *key)
+{
+	for (size_t i = 0; i < BLK_LOSS_ROWS; i++)
+		if (strcmp(state->rows[i].key, key) == 0)
+			return &state->rows[i];
+	fail_msg("no loss '%s'", key);
+	return NULL;
+}
+
+static void test_losses(void **state)
+{
+	struct blk_loss_state losses = { 0 };
+	struct hooks *h = three();
+	__u64 now[BLK_LOSSES] = { 0 };
+
+	(void)state;
+	blk_losses(&losses, now, h, 0);
+	for (size_t i = 0; i < BLK_LOSS_ROWS; i++) {
+		assert_int_equal(losses.rows[i].count, 0);
+		assert_true(losses.rows[i].key[0]);
+		assert_true(losses.rows[i].text[0]);
+		for (size_t k = 0; k < i; k++) {
+			assert_string_not_equal(losses.rows[i].key, losses.rows[k].key);
+			assert_string_not_equal(losses.rows[i].text, losses.rows[k].text);
+		}
+	}
+	/* the probe's counters only grow; what is shown is what came since */
+	now[LOSS_NO_START] = 5;
+	now[LOSS_ROWS_BYTES] = 1ull << 40;
+	now[LOSS_NO_END] = 2;
+	blk_losses(&losses, now, h, 0);
+	assert_int_equal(loss_named(&losses, "no_start")->count, 5);
+	assert_int_equal(loss_named(&losses, "rows_full_bytes")->count, 1ull << 40);
+	assert_int_equal(loss_named(&losses, "no_end")->count, 2);
+	assert_int_equal(loss_named(&losses, "requests_full")->count, 0);
+	assert_int_equal(loss_named(&losses, "missed")->count, 0);
+	blk_losses(&losses, now, h, 0);
+	for (size_t i = 0; i < BLK_LOSS_ROWS; i++)
+		assert_int_equal(losses.rows[i].count, 0);
+	/* what the sweep found comes on top, and is no counter of the probe */
+	now[LOSS_NO_START] = 6;
+	now[LOSS_NO_END] = 5;
+	blk_losses(&losses, now, h, 4);
+	assert_int_equal(loss_named(&losses, "no_start")->count, 1);
+	assert_int_equal(loss_named(&losses, "no_end")->count, 3 + 4);
+	blk_losses(&losses, now, h, 0);
+	assert_int_equal(loss_named(&losses, "no_end")->count, 0);
+	hooks_free(h);
+}
+
+static void test_losses_shown(void **state)
+{
+	struct blk_loss_state losses = { 0 };
+	__u64 now[BLK_LOSSES] = { 0 };
+	struct hooks *h = three();
+	struct interval interval = { .losses = losses.rows, .n_losses = BLK_LOSS_ROWS };
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	(void)state;
+	assert_non_null(stream);
+	blk_losses(&losses, now, h, 0);
+	assert_int_equal(render_losses(stream, &interval), 0);
+	assert_int_equal(fflush(stream), 0);
+	assert_string_equal(text, ""); /* what is 0 is not mentioned */
+	now[LOSS_ROWS_FULL] = 3;
+	blk_losses(&losses, now, h, 0);
+	assert_int_equal(render_losses(stream, &interval), 0);
+	assert_int_equal(fclose(stream), 0);
+	assert_string_equal(text, "iotrace: lost: 3 I/Os not shown: no room for another row\n");
+	free(text);
+	hooks_free(h);
+}
+
+/* ---- rows of top ---- */
+
+static char root[] = "/tmp/iotrace-blk-XXXXXX";
+static struct top_tables tables;
+
+static int lookup(void *ctx, uint32_t pid, char comm[NAME_SIZE])
+{
+	(void)ctx;
+	if (pid < 100 || pid >= 200)
+		return -ENOENT;
+	snprintf(comm, NAME_SIZE, "proc%u", pid);
+	return 0;
+}
+
+static int make_tables(void **state)
+{
+	struct disk_roots roots = { root, root, root };
+	char path[PATH_MAX];
+	FILE *file;
+
+	(void)state;
+	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
+	if (!mkdtemp(root))
+		return -1;
+	snprintf(path, sizeof(path), "%s/diskstats", root);
+	file = fopen(path, "w");
+	if (!file)
+		return -1;
+	fputs(" 8 0 sda 0 0 0\n 8 16 sdb 0 0 0\n 8 32 early 0 0 0\n 259 0 nvme0n1 0 0 0\n", file);
+	fclose(file);
+	tables = (struct top_tables){ 0 };
+	return disks_open(&roots, &tables.disks, NULL) || names_open(lookup, NULL, &tables.names);
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static int free_tables(void **state)
+{
+	(void)state;
+	disks_free(tables.disks);
+	names_free(tables.names);
+	cgroups_free(tables.cgroups);
+	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+#define SDA  DISK_DEV(8, 0)
+#define SDB  DISK_DEV(8, 16)
+#define NVME DISK_DEV(259, 0)
+#define LATE DISK_DEV(8, 32) /* by number; by name it is the first */
+
+static void add(struct top_rows *rows, struct top_key key, struct top_value value)
+{
+	assert_int_equal(top_rows_add(rows, &key, &value), 0);
+}
+
+static void row_is(const struct top_rows *rows, size_t i, uint32_t pid, uint64_t io, uint64_t bytes,
+		   uint64_t time_ns)
+{
+	assert_true(i < rows->n);
+	assert_int_equal(rows->rows[i].pid, pid);
+	assert_int_equal(rows->rows[i].io, io);
+	assert_int_equal(rows->rows[i].bytes, bytes);
+	assert_int_equal(rows->rows[i].time_ns, time_ns);
+}
+
+static void test_row_labels(void **state)
+{
+	struct top_rows rows = { 0 };
+	const struct top_row *row;
+
+	(void)state;
+	add(&rows, (struct top_key){ .pid = 100, .dev = SDB, .op = BLK_WRITE, .known = 1 },
+	    (struct top_value){ 2, 8192, 3000000 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 1);
+	row = rows.rows;
+	row_is(&rows, 0, 100, 2, 8192, 3000000);
+	assert_string_equal(row->comm, "proc100");
+	assert_string_equal(row->op, "write");
+	assert_int_equal(row->letter, 'W');
+	assert_int_equal(row->major, 8);
+	assert_int_equal(row->minor, 16);
+	assert_string_equal(row->disk, "sdb");
+	assert_false(row->writeback);
+	assert_string_equal(row->cgroup, "");
+	top_rows_free(&rows);
+}
+
+/* Nobody saw who submitted it; a disk that is not there; a request without one. */
+static void test_unknown_rows(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add(&rows, (struct top_key){ .pid = 0, .dev = NVME, .op = BLK_READ },
+	    (struct top_value){ .bytes = 3 });
+	add(&rows, (struct top_key){ .pid = 0, .dev = DISK_DEV(252, 7), .op = 200, .known = 1 },
+	    (struct top_value){ .bytes = 2 });
+	add(&rows, (struct top_key){ .pid = 0x70000000, .op = BLK_PASSTHROUGH, .known = 1 },
+	    (struct top_value){ .bytes = 1 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 3);
+	assert_string_equal(rows.rows[0].comm, "[unknown]");
+	assert_string_equal(rows.rows[0].disk, "nvme0n1");
+	assert_string_equal(rows.rows[1].comm, "?");
+	assert_string_equal(rows.rows[1].op, "unknown");
+	assert_int_equal(rows.rows[1].letter, '?');
+	assert_string_equal(rows.rows[1].disk, "252:7");
+	assert_int_equal(rows.rows[1].major, 252);
+	assert_int_equal(rows.rows[1].minor, 7);
+	assert_string_equal(rows.rows[2].comm, "?");
+	assert_string_equal(rows.rows[2].disk, "-");
+	top_rows_free(&rows);
+}
+
+/* Each CPU counts in a row of its own: together they are one. */
+static void test_cpus_are_joined(void **state)
+{
+	struct top_rows rows = { 0 };
+	const struct top_key key = { .pid = 100, .dev = SDA, .known = 1 };
+
+	(void)state;
+	for (uint16_t cpu = 0; cpu < 300; cpu++) {
+		struct top_key a = key, b = key;
+
+		a.cpu = b.cpu = cpu;
+		b.pid = 101;
+		add(&rows, a, (struct top_value){ 1, 512, cpu });
+		add(&rows, b, (struct top_value){ 2, UINT32_MAX, 1 });
+	}
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 2);
+	row_is(&rows, 0, 101, 600, 300ull * UINT32_MAX, 300);
+	row_is(&rows, 1, 100, 300, 300 * 512, 299 * 300 / 2);
+	top_rows_free(&rows);
+}
+
+/* Whatever differs in the key but the CPU is a row of its own. */
+static void test_keys_apart(void **state)
+{
+	static const struct top_key keys[] = {
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
+		{ .pid = 101, .dev = SDA, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDB, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_WRITE, .known = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1, .writeback = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1, .cgroup = 5 },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ },
+	};
+	struct top_rows rows = { 0 };
+	uint64_t io = 0;
+
+	(void)state;
+	for (uint64_t round = 0; round < 2; round++)
+		for (size_t i = 0; i < N(keys); i++)
+			add(&rows, keys[i], (struct top_value){ 1ull << i, 1, 1 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, N(keys));
+	for (size_t i = 0; i < rows.n; i++) {
+		assert_int_equal(rows.rows[i].bytes, 2);
+		io += rows.rows[i].io;
+	}
+	assert_int_equal(io, 2 * ((1 << N(keys)) - 1));
+	top_rows_free(&rows);
+}
+
+static void test_no_rows(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 0);
+	top_rows_free(&rows);
+	top_rows_free(&rows);
+}
+
+static void test_sort_orders(void **state)
+{
+	static const struct {
+		enum top_sort sort;
+		uint32_t pids[4];
+	} orders[] = {
+		{ SORT_BYTES, { 102, 100, 103, 101 } },
+		{ SORT_IO, { 101, 103, 100, 102 } },
+		{ SORT_TIME, { 103, 102, 101, 100 } },
+	};
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < N(orders); i++) {
+		rows.n = 0;
+		add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
+		    (struct top_value){ 20, 3000, 1 });
+		add(&rows, (struct top_key){ .pid = 101, .dev = SDA, .known = 1 },
+		    (struct top_value){ 40, 1000, 2 });
+		add(&rows, (struct top_key){ .pid = 102, .dev = SDA, .known = 1 },
+		    (struct top_value){ 10, 1ull << 33, 3 });
+		add(&rows, (struct top_key){ .pid = 103, .dev = SDA, .known = 1 },
+		    (struct top_value){ 30, 2000, 1ull << 34 });
+		top_rows_finish(&rows, &tables, orders[i].sort);
+		assert_int_equal(rows.n, 4);
+		for (size_t k = 0; k < 4; k++)
+			assert_int_equal(rows.rows[k].pid, orders[i].pids[k]);
+	}
+	top_rows_free(&rows);
+}
+
+/* What is equal: by I/Os, process, operation, disk. */
+static void test_sort_ties(void **state)
+{
+	static const struct top_key keys[] = {
+		{ .pid = 100, .dev = LATE, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDB, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_WRITE, .known = 1 },
+		{ .pid = 101, .dev = SDA, .op = BLK_READ, .known = 1 },
+	};
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	/* in any order that they are drained in */
+	for (size_t first = 0; first < N(keys); first++) {
+		rows.n = 0;
+		for (size_t i = 0; i < N(keys); i++)
+			add(&rows, keys[(first + i) % N(keys)], (struct top_value){ 1, 512, 1 });
+		add(&rows, (struct top_key){ .pid = 199, .dev = SDA, .known = 1 },
+		    (struct top_value){ 2, 512, 1 });
+		top_rows_finish(&rows, &tables, SORT_BYTES);
+		assert_int_equal(rows.n, N(keys) + 1);
+		assert_int_equal(rows.rows[0].pid, 199);
+		for (size_t i = 0; i < N(keys); i++)
+			assert_memory_equal(&rows.rows[i + 1].key, &keys[i], sizeof(keys[i]));
+	}
+	top_rows_free(&rows);
+}
+
+/* Rows that look the same but for what is not shown do not change places. */
+static void test_sort_is_stable(void **state)
+{
+	struct top_rows rows = { 0 };
+	uint64_t before[50];
+
+	(void)state;
+	for (int round = 0; round < 10; round++) {
+		rows.n = 0;
+		for (uint64_t i = 0; i < 50; i++)
+			add(&rows,
+			    (struct top_key){ .pid = 100,
+					      .dev = SDA,
+					      .known = 1,
+					      .cgroup = 1 + (i * 7 + (uint64_t)round * 11) % 50 },
+			    (struct top_value){ 1, 512, 1 });
+		top_rows_finish(&rows, &tables, SORT_BYTES);
+		assert_int_equal(rows.n, 50);
+		for (size_t i = 0; i < 50; i++) {
+			if (round)
+				assert_int_equal(rows.rows[i].key.cgroup, before[i]);
+			before[i] = rows.rows[i].key.cgroup;
+		}
+	}
+	top_rows_free(&rows);
+}
+
+static char *rendered(enum format format, const struct schema *schema, const void *rows, size_t n)
+{
+	struct interval interval = { .start_ns = 1000000000, .end_ns = 2500000000 };
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	assert_non_null(stream);
+	assert_int_equal(render_interval(format, stream, &interval, schema, rows, n), 0);
+	assert_int_equal(fclose(stream), 0);
+	return text;
+}
+
+static void shown_as(struct top_rows *rows, enum format format, const char *expected)
+{
+	char *text;
+
+	top_rows_finish(rows, &tables, SORT_BYTES);
+	text = rendered(format, top_schema(tables.cgroups != NULL), rows->rows, rows->n);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void add_five(struct top_rows *rows)
+{
+	rows->n = 0;
+	add(rows, (struct top_key){ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
+	    (struct top_value){ 1000, 4096000, 1234567890 });
+	add(rows,
+	    (struct top_key){
+		.pid = 101, .dev = NVME, .op = BLK_WRITE, .known = 1, .writeback = 1 },
+	    (struct top_value){ 3, 1024 * 1024 + 1023, 100000 });
+	add(rows, (struct top_key){ .pid = 102, .dev = SDB, .op = BLK_DISCARD, .known = 1 },
+	    (struct top_value){ 1, 1023, 5000 });
+	/* bytes of a request whose end is not there yet: no average */
+	add(rows, (struct top_key){ .pid = 103, .dev = SDB, .op = BLK_READ, .known = 1 },
+	    (struct top_value){ 0, 512, 0 });
+	add(rows, (struct top_key){ .dev = SDB, .op = BLK_FLUSH },
+	    (struct top_value){ 1, 0, 4999 });
+}
+
+static void test_rows_as_text(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add_five(&rows);
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n"
+		 "100    proc100          R 8   0   sda       1000    4000   1.23\n"
+		 "101    proc101-wb       W 259 0   nvme0n1      3    1024   0.03\n"
+		 "102    proc102          D 8   16  sdb          1       0   0.01\n"
+		 "103    proc103          R 8   16  sdb          0       0   0.00\n"
+		 "0      [unknown]        F 8   16  sdb          1       0   0.00\n");
+	top_rows_free(&rows);
+}
+
+/* Numbers that outgrow their column are not cut. */
+static void test_large_rows_as_text(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add(&rows, (struct top_key){ .pid = 4194303, .dev = DISK_DEV(4095, 1048575), .known = 1 },
+	    (struct top_value){ 1, UINT64_MAX, UINT64_MAX });
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n"
+		 "4194303 ?                R 4095 1048575 4095:1048575     1 18014398509481983 "
+		 "18446744073709.55\n");
+	top_rows_free(&rows);
+}
+
+static void test_rows_as_csv(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add_five(&rows);
+	/* raw: the mark of write-back is a column, bytes are bytes, times are added up */
+	shown_as(&rows, FORMAT_CSV,
+		 "100,proc100,read,8,0,sda,1000,4096000,1234567890,false\n"
+		 "101,proc101,write,259,0,nvme0n1,3,1049599,100000,true\n"
+		 "102,proc102,discard,8,16,sdb,1,1023,5000,false\n"
+		 "103,proc103,read,8,16,sdb,0,512,0,false\n"
+		 "0,[unknown],flush,8,16,sdb,1,0,4999,false\n");
+	top_rows_free(&rows);
+}
+
+static void test_rows_with_cgroup(void **state)
+{
+	struct top_rows rows = { 0 };
+	char path[PATH_MAX];
+	struct stat st;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/system.slice", root);
+	assert_int_equal(mkdir(path, 0755), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(cgroups_open(root, &tables.cgroups), 0);
+	add(&rows,
+	    (struct top_key){ .pid = 100,
+			      .dev = SDA,
+			      .op = BLK_WRITE,
+			      .known = 1,
+			      .writeback = 1,
+			      .cgroup = st.st_ino },
+	    (struct top_value){ 1, 2048, 0 });
+	add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
+	    (struct top_value){ 1, 1024, 0 });
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms CGROUP\n"
+		 "100    proc100-wb       W 8   0   sda          1       2   0.00 /system.slice\n"
+		 "100    proc100          R 8   0   sda          1       1   0.00 -\n");
+	top_rows_free(&rows);
+}
+
+/* ---- rows of breakdown ---- */
+
+static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 1000 },
+				   msecs = { "msecs", 1000000 };
+
+/* 990 times 1000 ns, 9 times 10000, once a million. */
+static void fill(struct hist *h, uint64_t unit_ns)
+{
+	memset(h, 0, sizeof(*h));
+	for (int i = 0; i < 990; i++)
+		hist_add(h, 1000, unit_ns);
+	for (int i = 0; i < 9; i++)
+		hist_add(h, 10000, unit_ns);
+	hist_add(h, 1000000, unit_ns);
+}
+
+static void test_breakdown_figures(void **state)
+{
+	static struct hist h;
+	struct breakdown_row row;
+
+	(void)state;
+	fill(&h, 1);
+	memset(&row, 0x5a, sizeof(row));
+	breakdown_row_fill(&row, "blk", "read", &h);
+	assert_string_equal(row.layer, "blk");
+	assert_string_equal(row.op, "read");
+	assert_ptr_equal(row.slots, &h);
+	assert_int_equal(row.count, 1000);
+	assert_int_equal(row.total_ns, 990 * 1000 + 9 * 10000 + 1000000);
+	assert_int_equal(row.max_ns, 1000000);
+	/* right to 1/16 */
+	assert_in_range(row.p50_ns, 938, 1062);
+	assert_in_range(row.p90_ns, 938, 1062);
+	assert_in_range(row.p99_ns, 938, 1062);
+	assert_in_range(row.p999_ns, 9375, 10625);
+}
+
+static void test_breakdown_empty(void **state)
+{
+	static const struct hist h;
+	struct breakdown_row row;
+
+	(void)state;
+	breakdown_row_fill(&row, "blk", "flush", &h);
+	assert_int_equal(row.count, 0);
+	assert_int_equal(row.total_ns, 0);
+	assert_int_equal(row.p50_ns, 0);
+	assert_int_equal(row.p999_ns, 0);
+	assert_int_equal(row.max_ns, 0);
+}
+
+static void test_breakdown_one(void **state)
+{
+	static struct hist h;
+	struct breakdown_row row;
+
+	(void)state;
+	hist_add(&h, 123456, 1);
+	breakdown_row_fill(&row, "blk", "read", &h);
+	assert_int_equal(row.count, 1);
+	assert_int_equal(row.total_ns, 123456);
+	assert_int_equal(row.p50_ns, 123456);
+	assert_int_equal(row.p999_ns, 123456);
+	assert_int_equal(row.max_ns, 123456);
+}
+
+static void prints(const struct breakdown_row *rows, size_t n, const struct breakdown_unit *unit,
+		   const char *expected)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	assert_non_null(stream);
+	assert_int_equal(breakdown_print(rows, n, unit, stream), 0);
+	assert_int_equal(fclose(stream), 0);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void test_breakdown_nsecs(void **state)
+{
+	static struct hist reads, writes;
+	struct breakdown_row rows[2];
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		hist_add(&reads, 5, 1);
+	hist_add(&reads, 9, 1);
+	hist_add(&writes, 1, 1);
+	breakdown_row_fill(&rows[0], "blk", "read", &reads);
+	breakdown_row_fill(&rows[1], "blk", "write", &writes);
+	prints(rows, 2, &nsecs,
+	       "operation = blk_read\n"
+	       "     nsecs               : count     distribution\n"
+	       "         0 -> 1          : 0        |                                        |\n"
+	       "         2 -> 3          : 0        |                                        |\n"
+	       "         4 -> 7          : 4        |****************************************|\n"
+	       "         8 -> 15         : 1        |**********                              |\n"
+	       "\n"
+	       "operation = blk_write\n"
+	       "     nsecs               : count     distribution\n"
+	       "         0 -> 1          : 1        |****************************************|\n"
+	       "\n"
+	       "blk_read total nsecs = 29, count = 5, average = 5, p50 = 5, p90 = 9, p99 = 9, "
+	       "p99.9 = 9, max = 9\n"
+	       "blk_write total nsecs = 1, count = 1, average = 1, p50 = 1, p90 = 1, p99 = 1, "
+	       "p99.9 = 1, max = 1\n");
+	prints(rows, 0, &nsecs, "");
+}
+
+static void test_breakdown_usecs(void **state)
+{
+	static struct hist h;
+	struct breakdown_row row;
+
+	(void)state;
+	hist_add(&h, 999, 1000);
+	hist_add(&h, 5001, 1000);
+	breakdown_row_fill(&row, "blk", "discard", &h);
+	row.p50_ns = 1000; /* the percentiles are the histogram's, and tested there */
+	prints(&row, 1, &usecs,
+	       "operation = blk_discard\n"
+	       "     usecs               : count     distribution\n"
+	       "         0 -> 1          : 1        |****************************************|\n"
+	       "         2 -> 3          : 0        |                                        |\n"
+	       "         4 -> 7          : 1        |****************************************|\n"
+	       "\n"
+	       "blk_discard total usecs = 6.000, count = 2, average = 3.000, p50 = 1.000, "
+	       "p90 = 5.001, p99 = 5.001, p99.9 = 5.001, max = 5.001\n");
+}
+
+static void test_breakdown_msecs(void **state)
+{
+	static struct hist h;
+	struct breakdown_row row;
+
+	(void)state;
+	hist_add(&h, 2500000, 1000000);
+	breakdown_row_fill(&row, "blk", "flush", &h);
+	prints(&row, 1, &msecs,
+	       "operation = blk_flush\n"
+	       "     msecs               : count     distribution\n"
+	       "         0 -> 1          : 0        |                                        |\n"
+	       "         2 -> 3          : 1        |****************************************|\n"
+	       "\n"
+	       "blk_flush total msecs = 2.500, count = 1, average = 2.500, p50 = 2.500, "
+	       "p90 = 2.500, p99 = 2.500, p99.9 = 2.500, max = 2.500\n");
+}
+
+static void test_breakdown_full_disk(void **state)
+{
+	static struct hist h;
+	struct breakdown_row row;
+	FILE *stream = fopen("/dev/full", "w");
+
+	(void)state;
+	if (!stream)
+		skip();
+	setvbuf(stream, NULL, _IONBF, 0);
+	hist_add(&h, 1, 1);
+	breakdown_row_fill(&row, "blk", "flush", &h);
+	assert_int_equal(breakdown_print(&row, 1, &nsecs, stream), -ENOSPC);
+	fclose(stream);
+}
+
+static void test_breakdown_json(void **state)
+{
+	static struct hist h;
+	struct breakdown_row row;
+	char *text;
+
+	(void)state;
+	hist_add(&h, 5, 1);
+	breakdown_row_fill(&row, "blk", "sync", &h);
+	text = rendered(FORMAT_JSON, &breakdown_schema, &row, 1);
+	assert_string_equal(
+	    text, "{\"type\":\"interval\",\"start\":1.000000000,\"end\":2.500000000,\"rows\":["
+		  "{\"layer\":\"blk\",\"op\":\"sync\",\"count\":1,\"total_ns\":5,\"p50_ns\":5,"
+		  "\"p90_ns\":5,\"p99_ns\":5,\"p999_ns\":5,\"max_ns\":5,"
+		  "\"slots\":[{\"lo\":4,\"hi\":7,\"count\":1}]}],\"losses\":{}}\n");
+	free(text);
+}
+
+#define with_tables(test) cmocka_unit_test_setup_teardown(test, make_tables, free_tables)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_op_names),
+		cmocka_unit_test(test_events),
+		cmocka_unit_test(test_events_fit),
+		cmocka_unit_test(test_meta_hooks),
+		cmocka_unit_test(test_explain_hooks),
+		cmocka_unit_test(test_list_hooks),
+		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_losses_shown),
+		with_tables(test_row_labels),
+		with_tables(test_unknown_rows),
+		with_tables(test_cpus_are_joined),
+		with_tables(test_keys_apart),
+		with_tables(test_no_rows),
+		with_tables(test_sort_orders),
+		with_tables(test_sort_ties),
+		with_tables(test_sort_is_stable),
+		with_tables(test_rows_as_text),
+		with_tables(test_large_rows_as_text),
+		with_tables(test_rows_as_csv),
+		with_tables(test_rows_with_cgroup),
+		cmocka_unit_test(test_breakdown_figures),
+		cmocka_unit_test(test_breakdown_empty),
+		cmocka_unit_test(test_breakdown_one),
+		cmocka_unit_test(test_breakdown_nsecs),
+		cmocka_unit_test(test_breakdown_usecs),
+		cmocka_unit_test(test_breakdown_msecs),
+		cmocka_unit_test(test_breakdown_full_disk),
+		cmocka_unit_test(test_breakdown_json),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/preflight.h"
+
+static char root[] = "/tmp/iotrace-preflight-XXXXXX";
+
+static int make_root(void **state)
+{
+	(void)state;
+	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static int remove_root(void **state)
+{
+	(void)state;
+	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void put(const char *name, const char *text)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	assert_true(snprintf(path, sizeof(path), "%s/%s", root, name) < PATH_MAX);
+	for (char *p = path + sizeof(root); (p = strchr(p, '/')); p++) {
+		*p = '\0';
+		assert_true(!mkdir(path, 0755) || errno == EEXIST);
+		*p = '/';
+	}
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_true(fputs(text, file) >= 0);
+	assert_int_equal(fclose(file), 0);
+}
+
+/* A machine that has all: what is missing is then taken away by the tests. */
+static void put_all(void)
+{
+	put("proc/self/status", "Name:\tx\nCapPrm:\t0000000000000000\nCapEff:\t000001ffffffffff\n");
+	put("sys/kernel/btf/vmlinux", "btf");
+	put("sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
+	put("sys/kernel/tracing/events/enable", "0\n");
+	put("sys/kernel/debug/bdi/x", "");
+	put("sys/bus/event_source/devices/kprobe/type", "6\n");
+}
+
+static void without(const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	assert_int_equal(remove(path), 0);
+}
+
+static struct preflight read_root(void)
+{
+	struct preflight p;
+
+	memset(&p, 0xff, sizeof(p));
+	preflight_read(root, &p);
+	return p;
+}
+
+static void refused(int code, const char *what, const char *hint)
+{
+	struct preflight p = read_root();
+	struct error err;
+
+	memset(&err, 0x5a, sizeof(err));
+	assert_int_equal(preflight_bpf(&p, &err), code);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	assert_string_equal(err.what, what);
+	assert_string_equal(err.hint, hint);
+	assert_int_equal(preflight_bpf(&p, NULL), code);
+}
+
+static const char not_permitted[] = "not permitted to trace the kernel";
+static const char capabilities[] = "run as root, or with the capabilities CAP_BPF and CAP_PERFMON";
+
+static void test_all_there(void **state)
+{
+	struct error err, before;
+	struct preflight p;
+
+	(void)state;
+	put_all();
+	p = read_root();
+	assert_true(p.btf);
+	assert_true(p.can_load);
+	assert_false(p.confidential);
+	assert_true(p.tracefs);
+	assert_true(p.debugfs);
+	assert_true(p.kprobes);
+	memset(&err, 0x5a, sizeof(err));
+	before = err;
+	assert_int_equal(preflight_bpf(&p, &err), 0);
+	assert_int_equal(preflight_tracefs(&p, &err), 0);
+	assert_memory_equal(&err, &before, sizeof(err));
+}
+
+static void test_nothing_there(void **state)
+{
+	struct preflight p = read_root();
+
+	(void)state;
+	assert_false(p.btf);
+	assert_false(p.can_load);
+	assert_false(p.confidential);
+	assert_false(p.tracefs);
+	assert_false(p.debugfs);
+	assert_false(p.kprobes);
+	refused(-EPERM, not_permitted, capabilities);
+}
+
+static void test_capabilities(void **state)
+{
+	static const struct {
+		const char *status;
+		bool can_load;
+	} cases[] = {
+		{ "CapEff:\t0000000000000000\n", false },
+		{ "CapEff:\t000001ffffffffff\n", true },
+		{ "CapEff:\t0000000000200000\n", true },  /* CAP_SYS_ADMIN alone */
+		{ "CapEff:\t000000c000000000\n", true },  /* CAP_BPF and CAP_PERFMON */
+		{ "CapEff:\t0000008000000000\n", false }, /* CAP_BPF alone */
+		{ "CapEff:\t0000004000000000\n", false }, /* CAP_PERFMON alone */
+		{ "CapEff:\t000001ffffdfffff\n", true },  /* all but CAP_SYS_ADMIN */
+		{ "CapEff:\t0000013fffdfffff\n", false }, /* and but those two */
+		/* only the effective ones count */
+		{ "CapInh:\t000001ffffffffff\nCapPrm:\t000001ffffffffff\n"
+		  "CapEff:\t0000000000000000\nCapBnd:\t000001ffffffffff\n",
+		  false },
+		{ "CapPrm:\t0000000000000000\nCapEff:\t000000c000000000\n"
+		  "CapBnd:\t0000000000000000\n",
+		  true },
+		{ "Name:\tCapEff: 1ffffffffff\n", false },
+		{ "CapEff:\tzzz\n", false },
+		{ "", false },
+	};
+
+	(void)state;
+	put_all();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		put("proc/self/status", cases[i].status);
+		assert_int_equal(read_root().can_load, cases[i].can_load);
+		if (!cases[i].can_load)
+			refused(-EPERM, not_permitted, capabilities);
+	}
+	without("proc/self/status");
+	refused(-EPERM, not_permitted, capabilities);
+}
+
+static void test_lockdown(void **state)
+{
+	static const struct {
+		const char *text;
+		bool confidential;
+	} cases[] = {
+		{ "[none] integrity confidentiality\n", false },
+		{ "none [integrity] confidentiality\n", false },
+		{ "none integrity [confidentiality]\n", true },
+		{ "none integrity [confidentiality]", true },
+		{ "", false },
+	};
+
+	(void)state;
+	put_all();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		put("sys/kernel/security/lockdown", cases[i].text);
+		assert_int_equal(read_root().confidential, cases[i].confidential);
+		if (cases[i].confidential)
+			refused(
+			    -EPERM,
+			    "kernel lockdown is 'confidentiality': BPF may not read kernel memory",
+			    "boot with lockdown=integrity or lockdown=none");
+	}
+	without("sys/kernel/security/lockdown"); /* a kernel without it */
+	assert_false(read_root().confidential);
+}
+
+static const char no_btf[] = "this kernel has no type information (/sys/kernel/btf/vmlinux)";
+
+static void test_btf(void **state)
+{
+	(void)state;
+	put_all();
+	without("sys/kernel/btf/vmlinux");
+	refused(-ENOENT, no_btf, "use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
+}
+
+/* What the user can mend first is said first. */
+static void test_order(void **state)
+{
+	(void)state;
+	put_all();
+	put("proc/self/status", "CapEff:\t0\n");
+	put("sys/kernel/security/lockdown", "none integrity [confidentiality]\n");
+	without("sys/kernel/btf/vmlinux");
+	refused(-EPERM, not_permitted, capabilities);
+	put("proc/self/status", "CapEff:\t200000\n");
+	refused(-EPERM, "kernel lockdown is 'confidentiality': BPF may not read kernel memory",
+		"boot with lockdown=integrity or lockdown=none");
+	put("sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
+	refused(-ENOENT, no_btf, "use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
+}
+
+static void test_tracefs(void **state)
+{
+	struct preflight p;
+	struct error err;
+
+	(void)state;
+	put_all();
+	without("sys/kernel/tracing/events/enable");
+	assert_true(read_root().tracefs);
+	without("sys/kernel/tracing/events"); /* the mount point alone is no tracefs */
+	p = read_root();
+	assert_false(p.tracefs);
+	memset(&err, 0x5a, sizeof(err));
+	assert_int_equal(preflight_tracefs(&p, &err), -ENOENT);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	assert_string_equal(err.what, "tracefs is not mounted");
+	assert_string_equal(err.hint, "mount -t tracefs tracefs /sys/kernel/tracing");
+	assert_int_equal(preflight_tracefs(&p, NULL), -ENOENT);
+	assert_int_equal(preflight_bpf(&p, NULL), 0);	      /* which does not need it */
+	put("sys/kernel/debug/tracing/events/enable", "0\n"); /* where it was before */
+	assert_true(read_root().tracefs);
+}
+
+static void test_debugfs_and_kprobes(void **state)
+{
+	struct preflight p;
+
+	(void)state;
+	put_all();
+	without("sys/kernel/debug/bdi/x");
+	without("sys/kernel/debug/bdi");
+	without("sys/bus/event_source/devices/kprobe/type");
+	p = read_root();
+	assert_false(p.debugfs);
+	assert_false(p.kprobes);
+	assert_int_equal(preflight_bpf(&p, NULL), 0);
+}
+
+/* The real machine, as far as it can be told by other means. */
+static void test_real(void **state)
+{
+	struct preflight p;
+
+	(void)state;
+	preflight_read(NULL, &p);
+	assert_int_equal(p.btf, access("/sys/kernel/btf/vmlinux", R_OK) == 0);
+}
+
+#define in_fresh_root(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		in_fresh_root(test_all_there),	  in_fresh_root(test_nothing_there),
+		in_fresh_root(test_capabilities), in_fresh_root(test_lockdown),
+		in_fresh_root(test_btf),	  in_fresh_root(test_order),
+		in_fresh_root(test_tracefs),	  in_fresh_root(test_debugfs_and_kprobes),
+		cmocka_unit_test(test_real),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
