@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <bpf/btf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/kernel_types.h"
+#include "core/kernel_types_internal.h"
+#include "probes/breakdown_blk.skel.h"
+#include "probes/top.skel.h"
+
+/* libbpf's own reading of the same file is the witness. */
+static struct kernel_types *types;
+static struct btf *witness;
+
+static int setup(void **state)
+{
+	struct error err;
+
+	(void)state;
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		return 0;
+	witness = btf__load_vmlinux_btf();
+	return witness && !kernel_types_open(NULL, &types, &err) ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	kernel_types_free(types);
+	btf__free(witness);
+	return 0;
+}
+
+static void need_btf(void)
+{
+	if (!types)
+		skip();
+}
+
+static void test_same_types(void **state)
+{
+	(void)state;
+	need_btf();
+	assert_int_equal(types->n, btf__type_cnt(witness));
+	for (uint32_t id = 1; id < types->n; id++) {
+		const struct btf_type *t = btf__type_by_id(witness, id);
+
+		assert_memory_equal(kernel_type(types, id), t, sizeof(*t));
+		assert_string_equal(kernel_string(types, t->name_off),
+				    btf__name_by_offset(witness, t->name_off));
+	}
+	assert_null(kernel_type(types, 0));
+	assert_null(kernel_type(types, types->n));
+}
+
+static void test_every_tracepoint(void **state)
+{
+	size_t seen = 0;
+
+	(void)state;
+	need_btf();
+	for (uint32_t id = 1; id < btf__type_cnt(witness); id++) {
+		const struct btf_type *t = btf__type_by_id(witness, id);
+		const char *name = btf__name_by_offset(witness, t->name_off);
+
+		if (!btf_is_typedef(t) || strncmp(name, "btf_trace_", 10) != 0)
+			continue;
+		t = btf__type_by_id(witness, btf__type_by_id(witness, t->type)->type);
+		assert_int_equal(kernel_types_tracepoint_args(types, name + 10), btf_vlen(t) - 1);
+		seen++;
+	}
+	assert_true(seen > 100);
+	assert_int_equal(kernel_types_tracepoint_args(types, "no_such_tracepoint"), -ENOENT);
+	assert_int_equal(kernel_types_tracepoint_args(types, ""), -ENOENT);
+}
+
+static void test_functions(void **state)
+{
+	(void)state;
+	need_btf();
+	assert_int_equal(kernel_types_function(types, "vfs_read"),
+			 btf__find_by_name_kind(witness, "vfs_read", BTF_KIND_FUNC));
+	assert_int_equal(kernel_types_function(types, "no_such_function"), -ENOENT);
+}
+
+/* Offset in bits of member @name of the struct, anonymous ones looked into;
+ * -1 when there is none. */
+static long member_offset(const struct btf *btf, uint32_t id, const char *name)
+{
+	const struct btf_type *t = btf__type_by_id(btf, id);
+	const struct btf_member *m;
+
+	while (btf_is_mod(t) || btf_is_typedef(t))
+		t = btf__type_by_id(btf, t->type);
+	if (!btf_is_composite(t))
+		return -1;
+	m = btf_members(t);
+	for (int i = 0; i < btf_vlen(t); i++, m++) {
+		const char *own = btf__name_by_offset(btf, m->name_off);
+		long inner = *own ? -1 : member_offset(btf, m->type, name);
+
+		if (strcmp(own, name) == 0)
+			return btf_member_bit_offset(t, (uint32_t)i);
+		if (inner >= 0)
+			return btf_member_bit_offset(t, (uint32_t)i) + inner;
+	}
+	return -1;
+}
+
+/* Every kernel struct that the program names has the same members at the same
+ * places in the cut as in the whole. */
+static size_t compare_cut(const struct btf *cut, const struct btf *local)
+{
+	size_t compared = 0;
+
+	for (uint32_t id = 1; id < btf__type_cnt(local); id++) {
+		const struct btf_type *t = btf__type_by_id(local, id);
+		const char *name = btf__name_by_offset(local, t->name_off);
+		const struct btf_member *m;
+		int in_cut, in_whole;
+
+		if (!btf_is_struct(t) || !*name)
+			continue;
+		in_whole = btf__find_by_name_kind(witness, name, BTF_KIND_STRUCT);
+		in_cut = btf__find_by_name_kind(cut, name, BTF_KIND_STRUCT);
+		assert_int_equal(in_whole < 0, in_cut < 0);
+		if (in_whole < 0)
+			continue; /* our own, or another kernel's */
+		assert_int_equal(btf__resolve_size(cut, (uint32_t)in_cut),
+				 btf__resolve_size(witness, (uint32_t)in_whole));
+		m = btf_members(t);
+		for (int i = 0; i < btf_vlen(t); i++, m++) {
+			const char *member = btf__name_by_offset(local, m->name_off);
+
+			assert_int_equal(member_offset(cut, (uint32_t)in_cut, member),
+					 member_offset(witness, (uint32_t)in_whole, member));
+			compared++;
+		}
+	}
+	return compared;
+}
+
+static void check_cut(const void *elf, size_t size, struct bpf_object *obj)
+{
+	int fd = kernel_types_cut(types, elf, size);
+	struct btf *cut;
+	char path[64];
+
+	assert_true(fd >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	cut = btf__parse(path, NULL);
+	assert_non_null(cut);
+	assert_true(btf__type_cnt(cut) < 2000);
+	assert_true(compare_cut(cut, bpf_object__btf(obj)) > 20);
+	btf__free(cut);
+	close(fd);
+}
+
+static void test_cut(void **state)
+{
+	struct top_bpf *top = top_bpf__open();
+	struct breakdown_blk_bpf *breakdown = breakdown_blk_bpf__open();
+	const void *elf;
+	size_t size;
+
+	(void)state;
+	need_btf();
+	assert_non_null(top);
+	assert_non_null(breakdown);
+	elf = top_bpf__elf_bytes(&size);
+	check_cut(elf, size, top->obj);
+	elf = breakdown_blk_bpf__elf_bytes(&size);
+	check_cut(elf, size, breakdown->obj);
+	top_bpf__destroy(top);
+	breakdown_blk_bpf__destroy(breakdown);
+}
+
+static void test_cut_of_no_object(void **state)
+{
+	(void)state;
+	need_btf();
+	assert_int_equal(kernel_types_cut(types, "not an ELF object", 17), -EINVAL);
+}
+
+/* ---- damaged files ---- */
+
+static int open_bytes(const void *bytes, size_t size, struct error *err)
+{
+	char path[] = "/tmp/kernel-types-XXXXXX";
+	struct kernel_types *k = NULL;
+	int fd = mkstemp(path), r;
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+	close(fd);
+	r = kernel_types_open(path, &k, err);
+	unlink(path);
+	if (!r)
+		kernel_types_free(k);
+	return r;
+}
+
+static void test_damaged(void **state)
+{
+	struct {
+		struct btf_header header;
+		struct btf_type type;
+		char strings[8];
+	} good = {
+		.header = { .magic = BTF_MAGIC,
+			    .version = 1,
+			    .hdr_len = sizeof(struct btf_header),
+			    .type_len = sizeof(struct btf_type),
+			    .str_off = sizeof(struct btf_type),
+			    .str_len = 8 },
+		.type = { .info = BTF_KIND_PTR << 24 },
+	}, bad;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(open_bytes(&good, sizeof(good), &err), 0);
+	assert_int_equal(open_bytes(&good, 10, &err), -EINVAL);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	bad = good;
+	bad.header.magic = 0;
+	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
+	bad = good;
+	bad.header.type_len = 0xffffffff;
+	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
+	bad = good;
+	bad.header.str_len = 9;
+	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
+	bad = good;
+	bad.type.info = 31U << 24; /* a kind that there is not */
+	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
+	bad = good;
+	bad.type.info = BTF_KIND_STRUCT << 24 | 5; /* members behind the end */
+	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
+	bad = good;
+	bad.strings[7] = 'x'; /* a string without an end */
+	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
+}
+
+static void test_missing(void **state)
+{
+	struct kernel_types *k = NULL;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(kernel_types_open("/no/such/file", &k, &err), -ENOENT);
+	assert_null(k);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	assert_non_null(strstr(err.what, "/no/such/file"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_same_types),	 cmocka_unit_test(test_every_tracepoint),
+		cmocka_unit_test(test_functions),	 cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_cut_of_no_object), cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_missing),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
