@@ -5,7 +5,7 @@ import statistics
 BASE = "biolatency"
 FEW_RUNS = 1000     # an average of fewer says little
 
-# What issue 2 asks for: (tool, measure, at most so much of BASE's).
+# What is required: (tool, measure, at most so much of BASE's).
 LIMITS = (
     ("breakdown -T blk", "cost", 0.6),
     ("breakdown -T blk -Q", "cost", 0.35),
