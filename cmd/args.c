@@ -207,13 +207,54 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 	return parsed(in, in->spec->parse(key, arg, in->spec->own, in->err));
 }
 
-/* What argp and getopt found wrong themselves: an unknown option or one
- * without its value. */
-static int option_error(const char *name, const char *at, struct error *err)
+static const struct argp_option *long_option(const struct argp_option *options, const char *name,
+					     size_t len)
 {
-	error_set(err, STATUS_USAGE, -EINVAL,
-		  "unknown option, or an option without its value: '%s'",
-		  text_shown(at ? at : "").text);
+	for (; options->name || options->key; options++)
+		if (options->name && strlen(options->name) == len &&
+		    strncmp(options->name, name, len) == 0)
+			return options;
+	return NULL;
+}
+
+/* The option that the word @at is about, or NULL. */
+static const struct argp_option *option_of(const struct args_spec *spec, const char *at)
+{
+	const struct argp_option *option;
+	size_t len;
+
+	if (at[0] == '-' && at[1] == '-') {
+		len = strcspn(at + 2, "=");
+		option = long_option(spec->options, at + 2, len);
+		return option ? option : long_option(common_options, at + 2, len);
+	}
+	for (const char *p = at + 1; at[0] == '-' && *p; p++) {
+		option = short_option(spec->options, *p);
+		if (!option)
+			option = short_option(common_options, *p);
+		if (!option)
+			return NULL; /* this letter is the unknown one */
+		if (option->arg)
+			return p[1] ? NULL : option;
+	}
+	return NULL;
+}
+
+/* What argp and getopt found wrong themselves: an unknown option, one without
+ * its value, or one with a value that it does not take. */
+static int option_error(const struct args_spec *spec, const char *name, const char *at,
+			struct error *err)
+{
+	const struct argp_option *option = option_of(spec, at);
+	struct shown shown = text_shown(at);
+
+	if (option && option->arg && !strchr(at, '='))
+		error_set(err, STATUS_USAGE, -EINVAL, "option '%s' needs a value: %s", shown.text,
+			  option->arg);
+	else if (option && !option->arg && strchr(at, '='))
+		error_set(err, STATUS_USAGE, -EINVAL, "option '%s' takes no value", shown.text);
+	else
+		error_set(err, STATUS_USAGE, -EINVAL, "unknown option '%s'", shown.text);
 	error_hint(err, "see `%s --help`", name);
 	return -EINVAL;
 }
@@ -259,7 +300,7 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 		return 0;
 	}
 	if (r)
-		return in.failed ? in.error : option_error(argv[0], in.at, err);
+		return in.failed ? in.error : option_error(spec, argv[0], in.at ? in.at : "", err);
 	if (args->all && !args->command)
 		return error_set(err, STATUS_USAGE, -EINVAL, "--all goes with -- COMMAND");
 	return 0;

@@ -27,7 +27,7 @@ struct args {
 	char **command;			   /* after "--", ends with NULL; NULL: none */
 };
 
-/* A subcommand's own part. */
+/* A subcommand's own part.  Its positional arguments are INTERVAL and COUNT. */
 struct args_spec {
 	const struct argp_option *options; /* ends with { 0 } */
 	/* Takes option @key; ARGP_ERR_UNKNOWN when it is not its own, else 0 or

@@ -7,6 +7,7 @@
 #include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/report.h"
@@ -90,6 +91,44 @@ int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error
 	return r;
 }
 
+int blk_filter_option(int key, const char *arg, struct blk_filters *f)
+{
+	switch (key) {
+	case 'p':
+		f->pid_arg = arg;
+		return 0;
+	case 'd':
+		f->disk_arg = arg;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int blk_check_options(const struct blk_filters *f, const struct args *args, struct error *err)
+{
+	if (!f->pid_arg || !args->command || args->all)
+		return 0;
+	error_set(err, STATUS_USAGE, -EINVAL, "-p and -- COMMAND exclude each other");
+	error_hint(err, "give --all to see only process PID while COMMAND runs");
+	return -EINVAL;
+}
+
+#define FIRST_PID_NAMESPACE 0xEFFFFFFC /* PROC_PID_INIT_INO, in all kernels */
+
+int blk_check_processes(const struct blk_filters *f, const struct args *args, struct error *err)
+{
+	struct stat st;
+
+	if (!f->pid_arg && !(args->command && !args->all))
+		return 0;
+	if (stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PID_NAMESPACE)
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+		  "cannot tell processes apart from inside a pid namespace");
+	error_hint(err, "in a container: run it on the host instead");
+	return -ENOTSUP;
+}
+
 /* The number that the file @path holds; 0 when there is none. */
 static unsigned int read_number(const char *path)
 {
@@ -156,6 +195,19 @@ static void for_each_disk(const char *name, uint32_t whole,
 	globfree(&found);
 }
 
+bool blk_disk_has_requests(const struct blk_filters *f)
+{
+	glob_t found = { 0 };
+	bool has = !f->disk.dev;
+
+	if (glob("/sys/block/*/", 0, NULL, &found))
+		found.gl_pathc = 0;
+	for (size_t i = 0; !has && i < found.gl_pathc; i++)
+		has = is_wanted_disk(found.gl_pathv[i], f->disk.whole);
+	globfree(&found);
+	return has;
+}
+
 static void note_off(void *off, unsigned long long iostats, unsigned long long unused)
 {
 	(void)unused;
@@ -169,19 +221,35 @@ static void add_up(void *sum, unsigned long long reads, unsigned long long write
 }
 
 #define ROOM_FOR_NEW_DISKS 4096
-#define MOST_REQUESTS	   (1 << 20)
+#define MOST_REQUESTS	   (1 << 19) /* 60 MB of kernel memory */
 
-uint32_t blk_requests_possible(void)
+static uint64_t tags_of(const char *disk)
+{
+	glob_t found = { 0 };
+	char pattern[512];
+	uint64_t sum = 0;
+
+	snprintf(pattern, sizeof(pattern), "%smq/*/nr_tags", disk);
+	if (glob(pattern, 0, NULL, &found))
+		found.gl_pathc = 0;
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		sum += read_number(found.gl_pathv[i]);
+	globfree(&found);
+	return sum;
+}
+
+uint32_t blk_requests_possible(uint32_t whole)
 {
 	glob_t found = { 0 };
 	uint64_t sum = ROOM_FOR_NEW_DISKS;
 
+	if (glob("/sys/block/*/", 0, NULL, &found))
+		found.gl_pathc = 0;
 	/* A scheduler has requests of its own, at most twice as many as the
 	 * hardware queue has tags (5.10 to 7.2: blk_mq_init_sched()). */
-	if (glob("/sys/block/*/mq/*/nr_tags", 0, NULL, &found))
-		found.gl_pathc = 0;
 	for (size_t i = 0; i < found.gl_pathc; i++)
-		sum += 2 * read_number(found.gl_pathv[i]);
+		if (is_wanted_disk(found.gl_pathv[i], whole))
+			sum += 2 * tags_of(found.gl_pathv[i]);
 	globfree(&found);
 	return sum < MOST_REQUESTS ? (uint32_t)sum : MOST_REQUESTS;
 }
@@ -200,6 +268,17 @@ uint64_t blk_requests_in_flight(uint32_t whole)
 
 	for_each_disk("inflight", whole, add_up, &sum);
 	return sum;
+}
+
+#define OLD_FLUSH_SEQ_BIT 4 /* up to 6.11, where it is a macro */
+
+struct blk_flags blk_flags(const struct hooks *hooks)
+{
+	int flush_seq = hooks_enumerator(hooks, "__RQF_FLUSH_SEQ", OLD_FLUSH_SEQ_BIT);
+	int io_stat = hooks_enumerator(hooks, "__RQF_IO_STAT", -1);
+
+	return (struct blk_flags){ .flush_seq = 1U << flush_seq,
+				   .io_stat = io_stat < 0 ? 0 : 1U << io_stat };
 }
 
 int blk_track(int tracked_fd, const struct run *run, struct error *err)

@@ -24,6 +24,24 @@ struct blk_filters {
 /* -p and -d: resolves what was given.  -errno with @err. */
 int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error *err);
 
+/* Options -p and -d, the same for all: ARGP_ERR_UNKNOWN when @key is neither. */
+int blk_filter_option(int key, const char *arg, struct blk_filters *f);
+#define BLK_FILTER_OPTIONS                                                                         \
+	{ "pid", 'p', "PID", 0, "only I/O that process PID submitted", 1 },                        \
+	{                                                                                          \
+		"disk", 'd', "DISK", 0, "only this disk or partition: name, path or MAJ:MIN", 1    \
+	}
+
+/* After all options: may these be given together? */
+int blk_check_options(const struct blk_filters *f, const struct args *args, struct error *err);
+
+/* Processes are told apart by their numbers in the first pid namespace; filters by
+ * process cannot work in another.  -ENOTSUP with @err (STATUS_UNSUPPORTED). */
+int blk_check_processes(const struct blk_filters *f, const struct args *args, struct error *err);
+
+/* Is the disk that -d gave driven by requests?  Bio-based disks (dm, md, zram) are not. */
+bool blk_disk_has_requests(const struct blk_filters *f);
+
 /* Which events a subcommand wants, for blk_events(). */
 enum blk_wants {
 	WANT_SUBMIT = 1,
@@ -42,15 +60,23 @@ size_t blk_events(unsigned int wants, struct hook_event *events);
  * switched off: its requests carry no start time. */
 bool blk_iostats_off(uint32_t whole);
 
-/* How many requests the disks of this machine have in all, with some room for
- * disks that come later: the size of the map of those in flight. */
-uint32_t blk_requests_possible(void);
+/* How many requests the disks of this machine (or the disk @whole, if not 0) have in all, with some
+ * room for disks that come later: the size of the map of those in flight. */
+uint32_t blk_requests_possible(uint32_t whole);
 
 /* Requests in flight now on all disks, or on the disk @whole if not 0. */
 uint64_t blk_requests_in_flight(uint32_t whole);
 
+/* Bits of a request's flags on this kernel, as masks. */
+struct blk_flags {
+	uint32_t flush_seq, io_stat;
+};
+
+/* Asks @hooks, before they are attached. */
+struct blk_flags blk_flags(const struct hooks *hooks);
+
 /* Sets the options that probes/blk.bpf.h declares, in a skeleton that is open. */
-#define BLK_SET_OPTIONS(skel, args, filters, hooks)                                                \
+#define BLK_SET_OPTIONS(skel, args, filters, hooks, flags)                                         \
 	do {                                                                                       \
 		(skel)->rodata->filter_mode = (args)->command && !(args)->all ? FILTER_TRACKED     \
 					      : (filters)->pid		      ? FILTER_PID         \
@@ -59,6 +85,8 @@ uint64_t blk_requests_in_flight(uint32_t whole);
 		(skel)->rodata->filter_dev = (filters)->disk.dev;                                  \
 		(skel)->rodata->filter_part = (filters)->disk.partition;                           \
 		(skel)->rodata->submit_mode = (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE);   \
+		(skel)->rodata->flush_seq_mask = (flags)->flush_seq;                               \
+		(skel)->rodata->io_stat_mask = (flags)->io_stat;                                   \
 	} while (0)
 
 /* Marks COMMAND as tracked in the map @tracked_fd.  -errno with @err. */

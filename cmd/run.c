@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/timerfd.h>
@@ -15,9 +16,59 @@
 
 _Static_assert(sizeof(sigset_t) <= sizeof(((struct run *)0)->old_mask), "room for a signal mask");
 
+/* ---- signals ---- */
+
+/*
+ * Signals are held back and read between outputs.  While an output is written they are let in:
+ * a write that blocks for good, because nobody reads, must not keep SIGTERM away.
+ */
+static volatile sig_atomic_t came;	    /* number of the signal that came meanwhile */
+static volatile sig_atomic_t from_terminal; /* sent by the kernel: a key */
+
+static void on_signal(int signo, siginfo_t *info, void *context)
+{
+	(void)context;
+	if (signo != SIGALRM) {
+		came = signo;
+		from_terminal = info->si_code == SI_KERNEL;
+	}
+	/* stdio tries again after a write that was cut short: wake it until it gives up. */
+	alarm(1);
+}
+
+/* Of the signals that end a run those that we were not told to ignore (nohup,
+ * a background job of a script). */
+static void watch_signals(sigset_t *watched)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction old;
+
+	sigemptyset(watched);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		if (sigaction(signals[i], NULL, &old) || old.sa_handler == SIG_IGN)
+			continue;
+		sigaddset(watched, signals[i]);
+	}
+}
+
+/* After COMMAND was forked: a signal that it holds back until its exec must not run our handler. */
+static void handle_signals(const sigset_t *watched)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+
+	came = 0;
+	/* The alarm ends a blocked write; the signal itself leaves it a second. */
+	sigaction(SIGALRM, &action, NULL);
+	action.sa_flags |= SA_RESTART;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		if (sigismember(watched, signals[i]) == 1)
+			sigaction(signals[i], &action, NULL);
+}
+
 int run_begin(struct run *run, const struct args *args, struct error *err)
 {
-	sigset_t mask;
+	sigset_t watched, mask, old_mask;
 	int r;
 
 	memset(run, 0, sizeof(*run));
@@ -25,22 +76,58 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	run->child.release_fd = run->child.exec_fd = run->timer_fd = -1;
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
-	sigemptyset(&mask);
-	sigaddset(&mask, SIGINT);
-	sigaddset(&mask, SIGTERM);
-	sigaddset(&mask, SIGHUP);
+	watch_signals(&watched);
+	mask = watched;
 	sigaddset(&mask, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &mask, (sigset_t *)run->old_mask);
+	sigprocmask(SIG_BLOCK, &mask, &old_mask);
+	memcpy(run->old_mask, &old_mask, sizeof(old_mask));
 	run->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (run->signal_fd < 0)
 		return error_set(err, STATUS_FAILED, -errno, "signalfd: %s", strerror(errno));
-	if (args->command) {
-		r = child_start(args->command, run->old_mask, &run->child, err);
-		if (r)
-			return r;
-	}
-	return 0;
+	r = args->command ? child_start(args->command, &old_mask, &run->child, err) : 0;
+	handle_signals(&watched);
+	sigaddset(&watched,
+		  SIGALRM); /* let in with the others: it may be held back by who started us */
+	memcpy(run->watched, &watched, sizeof(watched));
+	return r;
 }
+
+/*
+ * Does this signal end the trace?  With a COMMAND, the end is COMMAND's: a key was sent to both of
+ * us, and COMMAND knows what it means; what was sent to us alone is passed on, the first time.
+ */
+static bool stops(struct run *run, int signo, bool key)
+{
+	if (!run->child.pid)
+		return true;
+	if (key)
+		return false;
+	if (run->asked++ == 0) {
+		kill(run->child.pid, signo);
+		return false;
+	}
+	fprintf(stderr, "iotrace: the command (process %d) goes on\n", (int)run->child.pid);
+	run->status = 128 + signo;
+	return true;
+}
+
+/* Handles what came: true when the trace is to end. */
+static bool take_signals(struct run *run)
+{
+	struct signalfd_siginfo info;
+	bool stop = false;
+
+	if (came) {
+		stop = stops(run, came, from_terminal);
+		came = 0;
+	}
+	while (!stop && read(run->signal_fd, &info, sizeof(info)) == sizeof(info))
+		if (info.ssi_signo != SIGCHLD)
+			stop = stops(run, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
+	return stop;
+}
+
+/* ---- outputs ---- */
 
 static int start_timer(struct run *run)
 {
@@ -57,41 +144,59 @@ static int start_timer(struct run *run)
 	return timerfd_settime(run->timer_fd, 0, &spec, NULL) ? -errno : 0;
 }
 
-enum wake { WAKE_TIMER, WAKE_STOP, WAKE_CHILD };
+enum wake { WAKE_OUTPUT, WAKE_COLLECT, WAKE_STOP, WAKE_CHILD };
 
-/*
- * A signal to end.  With a COMMAND, the end is COMMAND's: what was sent to us alone is passed on
- * (a terminal sends SIGINT to both); the second one ends the trace anyhow.
- */
-static bool stops(struct run *run, const struct signalfd_siginfo *info, int *asked)
-{
-	if (!run->child.pid || ++*asked > 1)
-		return true;
-	if (info->ssi_signo != SIGINT || info->ssi_code != SI_KERNEL)
-		kill(run->child.pid, (int)info->ssi_signo);
-	return false;
-}
-
-static enum wake wait_event(struct run *run, int *asked)
+static enum wake wait_event(struct run *run, bool collects)
 {
 	struct pollfd fds[] = { { run->signal_fd, POLLIN, 0 }, { run->timer_fd, POLLIN, 0 } };
-	struct signalfd_siginfo info;
 	uint64_t ticks;
 
 	for (;;) {
-		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+		int n;
+
+		if (take_signals(run))
 			return WAKE_STOP;
-		while (read(run->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-			if (info.ssi_signo == SIGCHLD) {
-				if (child_ended(&run->child, &run->status))
-					return WAKE_CHILD;
-			} else if (stops(run, &info, asked)) {
-				return WAKE_STOP;
-			}
-		}
+		if (child_ended(&run->child, &run->status))
+			return WAKE_CHILD;
 		if (read(run->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
-			return WAKE_TIMER;
+			return WAKE_OUTPUT;
+		n = poll(fds, 2, collects ? 1000 : -1);
+		if (n == 0)
+			return WAKE_COLLECT;
+		if (n < 0 && errno != EINTR)
+			return WAKE_STOP;
 	}
+}
+
+int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx)
+{
+	sigset_t watched, before;
+	int r;
+
+	memcpy(&watched, run->watched, sizeof(watched));
+	sigprocmask(SIG_UNBLOCK, &watched, &before);
+	r = output(ctx);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	alarm(0); /* not before: one more signal would set it again */
+	if (r != -EINTR || !came)
+		return r;
+	/* What is still buffered would block again when the program ends. */
+	__fpurge(stdout);
+	run->stuck = true;
+	return 0;
+}
+
+struct one_output {
+	const struct run_emit *emit;
+	bool last;
+	struct error *err;
+};
+
+static int emit_one(void *ctx)
+{
+	struct one_output *one = ctx;
+
+	return one->emit->emit(one->emit->ctx, one->last, one->err);
 }
 
 /* All outputs.  0 or -errno as of run_emit. */
@@ -99,14 +204,18 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 {
 	uint64_t done = 0;
 	bool last = false;
-	int asked = 0, r = 0;
+	int r = 0;
 
-	while (!r && !last) {
-		enum wake wake = wait_event(run, &asked);
+	while (!r && !last && !run->stuck) {
+		enum wake wake = wait_event(run, emit->collect != NULL);
 
+		if (wake == WAKE_COLLECT) {
+			r = emit->collect ? emit->collect(emit->ctx, err) : 0;
+			continue;
+		}
 		run->stopped = wake == WAKE_STOP;
-		last = wake != WAKE_TIMER || ++done == run->args->count;
-		r = emit->emit(emit->ctx, last, err);
+		last = wake != WAKE_OUTPUT || ++done == run->args->count;
+		r = run_guarded(run, emit_one, &(struct one_output){ emit, last, err });
 	}
 	return r;
 }
@@ -115,13 +224,13 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 static void await_command(struct run *run)
 {
 	struct pollfd fd = { run->signal_fd, POLLIN, 0 };
-	struct signalfd_siginfo info;
 
-	while (!run->stopped && run->child.pid && !child_ended(&run->child, &run->status)) {
+	for (;;) {
+		/* one that was let in during the last output is not in the descriptor */
+		run->stopped = run->stopped || take_signals(run);
+		if (run->stopped || !run->child.pid || child_ended(&run->child, &run->status))
+			return;
 		poll(&fd, 1, 1000);
-		while (read(run->signal_fd, &info, sizeof(info)) == sizeof(info))
-			if (info.ssi_signo != SIGCHLD)
-				return;
 	}
 }
 

@@ -19,8 +19,11 @@ struct run {
 	struct child child;
 	int signal_fd;
 	int timer_fd;
-	int status;		     /* of COMMAND */
-	bool stopped;		     /* by a signal: COMMAND is not waited for */
+	int status;		    /* of COMMAND */
+	int asked;		    /* signals to end that were passed on to COMMAND */
+	bool stopped;		    /* by a signal: COMMAND is not waited for */
+	bool stuck;		    /* a signal came while nobody read our output: it is given up */
+	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
 	unsigned char old_mask[128]; /* sigset_t */
 };
 
@@ -28,10 +31,20 @@ struct run {
  * will be no other.  0, or -errno of standard output, or -errno with @err filled. */
 struct run_emit {
 	int (*emit)(void *ctx, bool last, struct error *err);
+	/* Called every second between outputs, where they are further apart: empties
+	 * what would fill up in the kernel.  May be NULL.  As emit(). */
+	int (*collect)(void *ctx, struct error *err);
 	void *ctx;
 };
 
 int run_begin(struct run *run, const struct args *args, struct error *err);
+
+/*
+ * Calls @output, which writes to standard output, with signals let in: a write that blocks
+ * because nobody reads ends a second after one came.  Then 0, and run->stuck is set: whatever
+ * is left to be written is to be dropped.  Else what @output returned.
+ */
+int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx);
 
 /* Returns the exit status; errors are reported. */
 int run_loop(struct run *run, const struct run_emit *emit);

@@ -11,16 +11,28 @@
 
 /* What may be wrong with the arguments comes first, then what may be wrong
  * with the machine: a wrong disk is a wrong disk for everybody. */
-static int check(struct session *s, const struct args *args, struct blk_filters *filters,
-		 struct error *err)
+int session_begin(struct session *s, const struct args *args, struct blk_filters *filters,
+		  int *status)
+{
+	struct error err;
+	int r;
+
+	memset(s, 0, sizeof(*s));
+	r = disks_open(NULL, &s->disks, &err);
+	if (!r)
+		r = blk_resolve_filters(filters, s->disks, &err);
+	if (!r)
+		r = blk_check_processes(filters, args, &err);
+	if (r)
+		*status = report_error(&err);
+	return r;
+}
+
+static int choose(struct session *s, const struct args *args, struct error *err)
 {
 	struct preflight preflight;
-	int r = disks_open(NULL, &s->disks, err);
+	int r;
 
-	if (!r)
-		r = blk_resolve_filters(filters, s->disks, err);
-	if (r)
-		return r;
 	preflight_read(NULL, &preflight);
 	r = preflight_bpf(&preflight, err);
 	if (r)
@@ -29,15 +41,13 @@ static int check(struct session *s, const struct args *args, struct blk_filters 
 	return hooks_choose(s->events, s->n_events, args->hooks, &s->hooks, err);
 }
 
-int session_begin(struct session *s, const struct args *args, struct blk_filters *filters,
-		  unsigned int wants, int *status)
+int session_choose(struct session *s, const struct args *args, unsigned int wants, int *status)
 {
 	struct error err;
 	int r;
 
-	memset(s, 0, sizeof(*s));
 	s->n_events = blk_events(wants, s->events);
-	r = check(s, args, filters, &err);
+	r = choose(s, args, &err);
 	if (r && s->hooks && args->verbose)
 		blk_explain_hooks(s->hooks);
 	if (s->hooks && args->list_hooks) {
@@ -47,6 +57,8 @@ int session_begin(struct session *s, const struct args *args, struct blk_filters
 	}
 	if (r)
 		*status = report_error(&err);
+	else
+		s->flags = blk_flags(s->hooks);
 	return r;
 }
 

@@ -9,16 +9,23 @@
 struct session {
 	struct disks *disks;
 	struct hooks *hooks;
+	struct blk_flags flags;
 	struct hook_event events[BLK_EVENTS_MAX];
 	size_t n_events;
 };
 
 /*
- * Returns 0 when tracing can go on.  Else the subcommand ends with *status:
- * an error that has been reported, or --list-hooks done.  session_end() in any case.
+ * Two steps, so that the second can depend on what the first found out; each
+ * returns 0 when tracing can go on.  Else the subcommand ends with *status: an
+ * error that has been reported, or --list-hooks done.  session_end() in any case.
  */
+
+/* Resolves the filters. */
 int session_begin(struct session *s, const struct args *args, struct blk_filters *filters,
-		  unsigned int wants, int *status);
+		  int *status);
+
+/* Checks the machine and chooses hooks for @wants (enum blk_wants). */
+int session_choose(struct session *s, const struct args *args, unsigned int wants, int *status);
 void session_end(struct session *s);
 
 /* The first line of JSON or CSV.  0 or -errno of standard output. */

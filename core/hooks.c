@@ -77,11 +77,6 @@ void hooks_log(void (*verbose)(const char *line))
 	libbpf_set_print(on_libbpf_log);
 }
 
-const char *hook_kind_name(enum hook_kind kind)
-{
-	return kind_names[kind];
-}
-
 /* ---- what the kernel has ---- */
 
 static bool is_tracepoint(enum hook_kind kind)
@@ -320,6 +315,11 @@ int hooks_tag(const struct hooks *h, const char *event, int none)
 	return none;
 }
 
+int hooks_enumerator(const struct hooks *h, const char *name, int none)
+{
+	return kernel_types_enumerator(h->types, name, none);
+}
+
 /* ---- loading and attaching ---- */
 
 /* The event that uses program @prog now, or -ENOENT. */
@@ -429,7 +429,8 @@ static int attach_all(struct hooks *h, struct bpf_object *obj, size_t *failed)
 
 static int load_error(int r, struct error *err)
 {
-	if (r == -EPERM || r == -EACCES) {
+	/* The verifier says EACCES too, of one program. */
+	if (r == -EPERM || (r == -EACCES && !failed_prog[0])) {
 		error_set(err, STATUS_UNSUPPORTED, r, "the kernel refuses BPF programs: %s",
 			  strerror(-r));
 		error_hint(err, "run as root, or with CAP_BPF and CAP_PERFMON");

@@ -76,6 +76,9 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 /* The tag of the alternative chosen for @event, or @none when there is none. */
 int hooks_tag(const struct hooks *h, const char *event, int none);
 
+/* The value of an enumerator of the kernel, or @none; before hooks_attach(). */
+int hooks_enumerator(const struct hooks *h, const char *name, int none);
+
 /* Opens, loads and attaches, once for each *h; close() is called after each try that failed, also
  * after an open() that did.  hooks_log() must have been called before: the program that a kernel
  * refuses is known from libbpf's log only.  Falls back to the next alternative of an event whose
@@ -94,8 +97,6 @@ uint64_t hooks_missed(const struct hooks *h);
 
 /* Detaches and frees.  The object is closed by the caller. NULL is fine. */
 void hooks_free(struct hooks *h);
-
-const char *hook_kind_name(enum hook_kind kind);
 
 /* Turns libbpf's own messages on (to @verbose, each one line without the newline) or, with NULL,
  * off. */

@@ -221,3 +221,18 @@ int kernel_types_function(const struct kernel_types *k, const char *name)
 	}
 	return -ENOENT;
 }
+
+int kernel_types_enumerator(const struct kernel_types *k, const char *name, int none)
+{
+	for (uint32_t id = 1; id < k->n; id++) {
+		const struct btf_type *t = kernel_type(k, id);
+		const struct btf_enum *e = (const void *)(t + 1);
+
+		if (BTF_INFO_KIND(t->info) != BTF_KIND_ENUM)
+			continue;
+		for (uint32_t i = 0; i < BTF_INFO_VLEN(t->info); i++)
+			if (strcmp(kernel_string(k, e[i].name_off), name) == 0)
+				return e[i].val;
+	}
+	return none;
+}

@@ -28,6 +28,10 @@ int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
 /* The type id of function @name, -ENOENT. */
 int kernel_types_function(const struct kernel_types *k, const char *name);
 
+/* The value of the enumerator @name of whatever enum has it, also of one without
+ * a name; @none when there is none.  (32-bit enums.) */
+int kernel_types_enumerator(const struct kernel_types *k, const char *name, int none);
+
 /*
  * Makes a BTF of its own that holds just what the BPF object in @elf (@size
  * bytes) relocates against: the types that it names, with the members that it

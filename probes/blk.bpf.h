@@ -20,6 +20,11 @@ const volatile __u32 submit_mode = SUBMIT_NONE;
 const volatile bool want_cgroup = false;
 const volatile bool own_start = false; /* queues without I/O statistics have no start_time_ns */
 
+/* Bits of rq_flags.  Macros up to 6.11, then enumerators of an enum without a
+ * name (6.12) or with one: user space looks them up by name. */
+const volatile __u32 flush_seq_mask = 1 << 4; /* RQF_FLUSH_SEQ */
+const volatile __u32 io_stat_mask = 0;	      /* RQF_IO_STAT; 0: not needed, see rq_made_ns() */
+
 /* Requests are not followed one by one; that as many end as begin is checked
  * by counting both. */
 const volatile bool balance = false;
@@ -82,13 +87,6 @@ static __always_inline struct blk_cpu *this_cpu(void)
 
 /* ---- requests ---- */
 
-static __always_inline u32 flush_seq_flag(void)
-{
-	if (bpf_core_enum_value_exists(enum rqf_flags, __RQF_FLUSH_SEQ))
-		return 1U << bpf_core_enum_value(enum rqf_flags, __RQF_FLUSH_SEQ);
-	return 1U << 4;
-}
-
 static __always_inline u32 zone_append_code(void)
 {
 	if (bpf_core_enum_value_exists(enum req_op, REQ_OP_ZONE_APPEND))
@@ -141,13 +139,17 @@ static __always_inline u32 disk_dev(struct gendisk *disk, const bool direct)
 	return (u32)KREAD(direct, disk, major) << 20 | (u32)KREAD(direct, disk, first_minor);
 }
 
-/* The partition that a request is accounted to; the whole disk's number where
- * it is none.  0: not known. */
+/* The partition that a request was made for; the whole disk's number where it
+ * is none.  0: not known.  rq->part says it only of requests that are accounted
+ * (queue/iostats); the bio says it always. */
 static __always_inline u32 rq_part_dev(struct request *rq)
 {
 	struct block_device *part = NULL;
+	struct bio *bio = BPF_CORE_READ(rq, bio);
 	struct hd_struct *hd;
 
+	if (bio && bpf_core_field_exists(bio->bi_bdev))
+		return BPF_CORE_READ(bio, bi_bdev, bd_dev);
 	bpf_core_read(&part, sizeof(part), &rq->part);
 	if (!part)
 		return 0;
@@ -168,6 +170,28 @@ static __always_inline u32 rq_wanted_dev(struct request *rq, const bool direct)
 	if (filter_dev && dev != filter_dev)
 		return 0;
 	return dev;
+}
+
+/*
+ * When a request was made, as the kernel notes it; 0 when it did not.  From 6.12 on it
+ * does so for requests that are accounted (RQF_IO_STAT) and for flush commands;
+ * others still have the time of the request's last use.  Before, what is not set is 0.
+ */
+static __always_inline u64 rq_made_ns(struct request *rq, const bool direct)
+{
+	if (io_stat_mask && !(KREAD(direct, rq, rq_flags) & io_stat_mask) &&
+	    (KREAD(direct, rq, cmd_flags) & 0xff) != 2)
+		return 0;
+	return KREAD(direct, rq, start_time_ns);
+}
+
+/* A request that was made before tracing began is not ours: that its start was
+ * not seen is no loss. */
+static __always_inline bool began_earlier(struct request *rq, const bool direct)
+{
+	u64 made = rq_made_ns(rq, direct);
+
+	return !begin_ns || (made && made < begin_ns);
 }
 
 /* ---- submitters ---- */
@@ -250,12 +274,6 @@ static __always_inline u64 bio_cgroup(struct bio *bio)
 	return BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id);
 }
 
-static __always_inline void save_inflight(u64 key, const struct blk_inflight *value)
-{
-	if (bpf_map_update_elem(&inflight, &key, value, BPF_ANY))
-		count_loss(LOSS_REQUESTS_FULL, 1);
-}
-
 /*
  * A request is used again though nobody saw the end of its last use.  That
  * happens: the kernel does not run a program that is running on that CPU
@@ -297,7 +315,8 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	if (want_cgroup)
 		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
 	if (!entry) {
-		save_inflight(key, &who);
+		/* Should there be no room, on_issue() counts that. */
+		bpf_map_update_elem(&inflight, &key, &who, BPF_ANY);
 		return;
 	}
 	entry->pid = who.pid;
@@ -364,14 +383,14 @@ static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq
 		first = (void *)node - bpf_core_field_offset(struct request, queuelist);
 	key = (u64)first;
 	entry = bpf_map_lookup_elem(&inflight, &key);
-	return entry ? entry : bio_owner(first);
+	return entry && entry->known ? entry : bio_owner(first);
 }
 
 static __always_inline void count_issued(struct request *rq, const bool direct)
 {
 	struct blk_cpu *cpu = this_cpu();
 
-	if (cpu && (!filter_dev || rq_wanted_dev(rq, direct)))
+	if (cpu && !began_earlier(rq, direct) && (!filter_dev || rq_wanted_dev(rq, false)))
 		__sync_fetch_and_add(&cpu->issued, 1);
 }
 
@@ -379,7 +398,7 @@ static __always_inline void count_requeued(struct request *rq)
 {
 	struct blk_cpu *cpu = this_cpu();
 
-	if (cpu && (!filter_dev || rq_wanted_dev(rq, false)))
+	if (cpu && !began_earlier(rq, false) && (!filter_dev || rq_wanted_dev(rq, false)))
 		__sync_fetch_and_add(&cpu->requeued, 1);
 }
 
@@ -446,8 +465,8 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	mark_issued(&made, rq, dev, direct);
 	if (entry)
 		*entry = made;
-	else
-		save_inflight(key, &made);
+	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
+		count_loss(LOSS_REQUESTS_FULL, 1);
 }
 
 static __always_inline void on_issue(struct request *rq, const bool direct)
@@ -494,7 +513,7 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 {
 	struct blk_done done = { .bytes = bytes };
 	u32 code = KREAD(direct, rq, cmd_flags) & 0xff;
-	bool sequence = KREAD(direct, rq, rq_flags) & flush_seq_flag();
+	bool sequence = KREAD(direct, rq, rq_flags) & flush_seq_mask;
 
 	done.op = op_of_code(code);
 	if (done.op == BLK_FLUSH) {
@@ -523,15 +542,6 @@ static __always_inline struct blk_inflight *followed(struct request *rq)
 	if (submit_mode == SUBMIT_BIO && (!entry || !(entry->known || entry->issue_ns)))
 		return bio_owner(rq);
 	return entry;
-}
-
-/* A request that was made before tracing began is not ours: that its start was
- * not seen is no loss. */
-static __always_inline bool began_earlier(struct request *rq, const bool direct)
-{
-	u64 start = KREAD(direct, rq, start_time_ns);
-
-	return !begin_ns || (start && start < begin_ns);
 }
 
 /*
@@ -569,7 +579,7 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 	u64 start, now;
 
 	if (queued || op == BLK_SYNC) {
-		start = KREAD(direct, rq, start_time_ns);
+		start = rq_made_ns(rq, direct);
 		if (!start && entry)
 			start = entry->submit_ns;
 	} else {

@@ -6,7 +6,7 @@
  * The entry points of every program that follows block requests: one per way
  * to hook an event, each a thin shell around the one body (on_submit_rq,
  * on_submit_bio, on_issue of probes/blk.bpf.h, and on_complete of the program
- * that includes this).  cmd/blk_hooks.c says which is used when.
+ * that includes this).  cmd/blk.c says which is used when.
  */
 
 SEC("tp_btf/block_io_start")

@@ -146,12 +146,6 @@ enum req_opf___pre_6_0 {
 	REQ_OP_ZONE_APPEND___pre_6_0 = 13,
 };
 
-/* The bits of rq_flags are an enum in kernels after 6.12; before, RQF_FLUSH_SEQ
- * was the macro 1 << 4. */
-enum rqf_flags {
-	__RQF_FLUSH_SEQ = 1,
-};
-
 /* tasks */
 
 struct task_struct {
@@ -174,6 +168,10 @@ struct worker {
 };
 
 #pragma clang attribute pop
+
+#ifndef barrier_var
+#define barrier_var(var) asm volatile("" : "+r"(var))
+#endif
 
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD   0x00200000

@@ -60,6 +60,8 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 		__sync_fetch_and_add(&row->bytes, bytes);
 	if (ns)
 		__sync_fetch_and_add(&row->time_ns, ns);
+	else if (io)
+		__sync_fetch_and_add(&row->untimed, io);
 }
 
 static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)

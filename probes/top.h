@@ -20,6 +20,7 @@ struct top_value {
 	__u64 io;
 	__u64 bytes;
 	__u64 time_ns;
+	__u64 untimed; /* of io: those whose time is not known */
 };
 
 _Static_assert(sizeof(struct top_key) == 24, "shared with BPF");

@@ -36,7 +36,9 @@ unsigned int blk_layer_wants(const struct breakdown_options *o, bool own_start)
 static int size_maps(struct blk_layer *layer)
 {
 	const struct args *args = &layer->o->args;
-	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible();
+	uint32_t requests = args->map_requests
+				? args->map_requests
+				: blk_requests_possible(layer->o->filters.disk.whole);
 	struct breakdown_blk_bpf *skel = layer->skel;
 	const struct {
 		struct bpf_map *map;
@@ -73,7 +75,8 @@ static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj,
 	if (!layer->skel)
 		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
 				 strerror(errno));
-	BLK_SET_OPTIONS(layer->skel, &layer->o->args, &layer->o->filters, layer->hooks);
+	BLK_SET_OPTIONS(layer->skel, &layer->o->args, &layer->o->filters, layer->hooks,
+			layer->flags);
 	layer->skel->rodata->queued = layer->o->queued;
 	layer->skel->rodata->own_start = layer->own_start;
 	layer->skel->rodata->balance = follows_nothing(layer->o, layer->skel->rodata->submit_mode);

@@ -11,6 +11,7 @@
 struct blk_layer {
 	const struct breakdown_options *o;
 	const struct hooks *hooks;
+	const struct blk_flags *flags;
 	struct breakdown_blk_bpf *skel;
 	struct flip *flip;
 	struct probe_hist *mapped; /* the map itself: per CPU, buffer and operation */

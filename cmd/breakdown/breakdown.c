@@ -49,8 +49,8 @@ static int render(struct breakdown *b, const struct interval *interval,
 		if (!r)
 			r = render_flush(stdout);
 	}
-	if (!r && b->o.args.format != FORMAT_JSON)
-		r = render_losses(stderr, interval);
+	if (b->o.args.format != FORMAT_JSON)
+		render_losses(stderr, interval);
 	return r;
 }
 
@@ -77,8 +77,10 @@ static int emit(void *ctx, bool last, struct error *err)
 	return render(b, &interval, rows, n);
 }
 
-static int print_start(struct breakdown *b)
+static int print_start(void *ctx)
 {
+	struct breakdown *b = ctx;
+
 	if (b->o.args.format != FORMAT_TEXT)
 		return session_meta(&b->session, &b->o.args, "breakdown", &breakdown_schema);
 	if (puts("Breaking Down Linux IO Stack's operation latency... Hit Ctrl-C to end.") < 0)
@@ -90,21 +92,44 @@ static int print_start(struct breakdown *b)
 
 static int trace(struct breakdown *b, struct run *run)
 {
-	const struct run_emit output = { emit, b };
+	const struct run_emit output = { emit, NULL, b };
 	struct hook_object object = blk_layer_object(&b->blk);
 	struct error err;
 	int r;
 
 	b->blk.hooks = b->session.hooks;
+	b->blk.flags = &b->session.flags;
 	if (hooks_attach(b->session.hooks, &object, &err) || blk_layer_start(&b->blk, run, &err))
 		return report_error(&err);
 	b->since_ns = clock_epoch_ns();
 	if (b->o.args.verbose)
 		blk_explain_hooks(b->session.hooks);
-	r = print_start(b);
+	r = run_guarded(run, print_start, b);
 	if (r)
 		return report_output(r);
-	return run_loop(run, &output);
+	return run->stuck ? STATUS_OK : run_loop(run, &output);
+}
+
+/* A disk that makes no requests would give an empty output. */
+static int check_disk(const struct breakdown_options *o, int *status)
+{
+	struct error err;
+
+	if (blk_disk_has_requests(&o->filters))
+		return 0;
+	error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP,
+		  "%s is driven by bios, not by requests: the layer blk cannot time it",
+		  o->filters.disk.name);
+	error_hint(&err, "give a disk below it, or see `iotrace top --bio`");
+	*status = report_error(&err);
+	return -ENOTSUP;
+}
+
+static int choose(struct breakdown *b, int *status)
+{
+	b->blk.own_start = b->o.queued && blk_iostats_off(b->o.filters.disk.whole);
+	return session_choose(&b->session, &b->o.args, blk_layer_wants(&b->o, b->blk.own_start),
+			      status);
 }
 
 static int run_breakdown(int argc, char **argv)
@@ -121,9 +146,8 @@ static int run_breakdown(int argc, char **argv)
 	if (b.o.args.show_source)
 		return session_source(breakdown_blk_source);
 	b.blk.o = &b.o;
-	b.blk.own_start = b.o.queued && blk_iostats_off(0);
-	if (session_begin(&b.session, &b.o.args, &b.o.filters,
-			  blk_layer_wants(&b.o, b.blk.own_start), &status)) {
+	if (session_begin(&b.session, &b.o.args, &b.o.filters, &status) ||
+	    check_disk(&b.o, &status) || choose(&b, &status)) {
 		session_end(&b.session);
 		return status;
 	}

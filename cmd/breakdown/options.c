@@ -12,8 +12,7 @@ static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 10
 
 static const struct argp_option options[] = {
 	{ "type", 'T', "LAYER", 0, "the layer to time: blk", 1 },
-	{ "pid", 'p', "PID", 0, "only I/O that process PID submitted", 1 },
-	{ "disk", 'd', "DISK", 0, "only this disk or partition: name, path or MAJ:MIN", 1 },
+	BLK_FILTER_OPTIONS,
 	{ "queued", 'Q', NULL, 0, "blk: with the time that requests are queued in the kernel", 1 },
 	{ "milliseconds", 'm', NULL, 0, "histograms in milliseconds", 1 },
 	{ "microseconds", 'u', NULL, 0, "histograms in microseconds", 1 },
@@ -37,12 +36,6 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	case 'T':
 		o->layer = arg;
 		return 0;
-	case 'p':
-		o->filters.pid_arg = arg;
-		return 0;
-	case 'd':
-		o->filters.disk_arg = arg;
-		return 0;
 	case 'Q':
 		o->queued = true;
 		return 0;
@@ -51,7 +44,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	case 'u':
 		return set_unit(o, &usecs, err);
 	}
-	return ARGP_ERR_UNKNOWN;
+	return blk_filter_option(key, arg, &o->filters);
 }
 
 static int check_layer(const char *layer, struct error *err)
@@ -98,8 +91,8 @@ int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r || o->args.help || o->args.show_source)
 		return r;
-	if (o->filters.pid_arg && o->args.command && !o->args.all)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-p and -- COMMAND exclude each other (or give --all)");
+	r = blk_check_options(&o->filters, &o->args, err);
+	if (r)
+		return r;
 	return check_layer(o->layer, err);
 }

@@ -15,8 +15,7 @@ enum { KEY_BIO = 0x2000, KEY_CGROUP_OWNER };
 static const struct argp_option options[] = {
 	{ "noclear", 'C', NULL, 0, "don't clear the screen", 1 },
 	{ "maxrows", 'r', "ROWS", 0, "at most ROWS rows each time (text: 20)", 1 },
-	{ "pid", 'p', "PID", 0, "only I/O that process PID submitted", 1 },
-	{ "disk", 'd', "DISK", 0, "only this disk or partition: name, path or MAJ:MIN", 1 },
+	BLK_FILTER_OPTIONS,
 	{ "sort", 's', "io|bytes|time", 0, "sort by this, largest first (bytes)", 1 },
 	{ "bio", KEY_BIO, NULL, 0, "bio-based devices too (dm, md, zram, multipath)", 1 },
 	{ "cgroup-owner", KEY_CGROUP_OWNER, NULL, 0,
@@ -49,12 +48,6 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return 0;
 	case 'r':
 		return parse_u64("-r", arg, 1, UINT32_MAX, &o->max_rows, err);
-	case 'p':
-		o->filters.pid_arg = arg;
-		return 0;
-	case 'd':
-		o->filters.disk_arg = arg;
-		return 0;
 	case 's':
 		return parse_sort(arg, &o->sort, err);
 	case KEY_BIO:
@@ -64,7 +57,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		o->cgroup_owner = true;
 		return 0;
 	}
-	return ARGP_ERR_UNKNOWN;
+	return blk_filter_option(key, arg, &o->filters);
 }
 
 int top_options(int argc, char **argv, struct top_options *o, struct error *err)
@@ -87,9 +80,9 @@ int top_options(int argc, char **argv, struct top_options *o, struct error *err)
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r)
 		return r;
-	if (o->filters.pid_arg && o->args.command && !o->args.all)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-p and -- COMMAND exclude each other (or give --all)");
+	r = blk_check_options(&o->filters, &o->args, err);
+	if (r)
+		return r;
 	if (!o->max_rows && o->args.format == FORMAT_TEXT)
 		o->max_rows = DEFAULT_ROWS;
 	return 0;

@@ -30,7 +30,11 @@ static void cell_average(const void *row, char *buf, size_t size)
 {
 	const struct top_row *r = row;
 
-	snprintf(buf, size, "%.2f", r->io ? (double)r->time_ns / 1e6 / (double)r->io : 0.0);
+	if (r->io > r->untimed)
+		snprintf(buf, size, "%.2f",
+			 (double)r->time_ns / 1e6 / (double)(r->io - r->untimed));
+	else
+		snprintf(buf, size, "-");
 }
 
 #define AT(member) offsetof(struct top_row, member)
@@ -104,6 +108,7 @@ int top_rows_add(void *ctx, const void *key, const void *value)
 	row->io = v->io;
 	row->bytes = v->bytes;
 	row->time_ns = v->time_ns;
+	row->untimed = v->untimed;
 	return 0;
 }
 
@@ -128,6 +133,7 @@ static void join(struct top_rows *rows)
 		to->io += from->io;
 		to->bytes += from->bytes;
 		to->time_ns += from->time_ns;
+		to->untimed += from->untimed;
 	}
 	rows->n = used + 1;
 }
@@ -179,13 +185,20 @@ static int compare_rows(const void *a, const void *b, void *sort)
 	return strcmp(x->disk, y->disk);
 }
 
-void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort)
+void top_rows_compact(struct top_rows *rows, const struct top_tables *tables)
 {
 	if (!rows->n)
 		return;
 	join(rows);
 	for (size_t i = 0; i < rows->n; i++)
 		label(&rows->rows[i], tables);
+}
+
+void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort)
+{
+	if (!rows->n)
+		return;
+	top_rows_compact(rows, tables);
 	qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_rows, &sort);
 }
 

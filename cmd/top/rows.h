@@ -16,6 +16,7 @@ struct top_row {
 	char letter;
 	bool writeback;
 	uint64_t io, bytes, time_ns;
+	uint64_t untimed; /* of io: those whose time is not known */
 };
 
 /* What rows are made with. */
@@ -33,6 +34,10 @@ struct top_rows {
 /* Adds the counters of @key, a struct top_key.  0 or -ENOMEM.  (The form that flip_drain_hash()
  * wants; @ctx is a struct top_rows.) */
 int top_rows_add(void *ctx, const void *key, const void *value);
+
+/* Joins what belongs to one row, and learns the names while they are there:
+ * between two outputs, now and then. */
+void top_rows_compact(struct top_rows *rows, const struct top_tables *tables);
 
 /* Joins the CPUs' parts of each row, names the rows, and sorts them. */
 void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort);

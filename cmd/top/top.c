@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,20 +37,30 @@ struct top {
 
 /* ---- the BPF object ---- */
 
+/* Rows that may come together before they are drained, each CPU its own. */
+static uint32_t rows_of_a_second(void)
+{
+	uint32_t rows = 512 * cpus_possible();
+
+	return rows < 16384 ? 16384 : rows > 131072 ? 131072 : rows;
+}
+
 /* Maps are as large as this machine needs, those that no program of this run
  * uses as small as they can be. */
 static int size_maps(struct top *t)
 {
 	const struct args *args = &t->o.args;
-	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible();
+	uint32_t requests = args->map_requests ? args->map_requests
+					       : blk_requests_possible(t->o.filters.disk.whole);
+	uint32_t rows = args->map_rows ? args->map_rows : rows_of_a_second();
 	struct top_bpf *skel = t->skel;
 	const struct {
 		struct bpf_map *map;
 		uint32_t entries; /* 0: as it is */
 	} sizes[] = {
 		{ skel->maps.cpus, cpus_possible() },
-		{ skel->maps.rows0, args->map_rows },
-		{ skel->maps.rows1, args->map_rows },
+		{ skel->maps.rows0, rows },
+		{ skel->maps.rows1, rows },
 		{ skel->maps.inflight, requests },
 		{ skel->maps.bios, t->o.bio ? args->map_requests : 1 },
 		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
@@ -74,9 +84,11 @@ static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj,
 	if (!t->skel)
 		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
 				 strerror(errno));
-	BLK_SET_OPTIONS(t->skel, &t->o.args, &t->o.filters, t->session.hooks);
+	BLK_SET_OPTIONS(t->skel, &t->o.args, &t->o.filters, t->session.hooks, &t->session.flags);
 	t->skel->rodata->want_cgroup = t->o.cgroup_owner;
 	t->skel->rodata->bio_mode = t->o.bio;
+	/* An fsync is never issued: its time is from when it was made. */
+	t->skel->rodata->own_start = blk_iostats_off(t->o.filters.disk.whole);
 	r = size_maps(t);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot size the BPF maps: %s",
@@ -100,7 +112,15 @@ static void close_object(void *ctx)
 
 /* ---- output ---- */
 
-static int print_screen_top(struct top *t)
+/* Rows of the terminal that standard output is; 0 when it has none. */
+static size_t screen_height(void)
+{
+	struct winsize size;
+
+	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? 0 : size.ws_row;
+}
+
+static int print_screen_top(void)
 {
 	char clock[16], load[128] = "\n";
 	time_t now = time(NULL);
@@ -115,27 +135,59 @@ static int print_screen_top(struct top *t)
 	load[strcspn(load, "\n")] = 0;
 	localtime_r(&now, &tm);
 	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
-	if (fputs(t->clears ? "\033[H\033[2J\033[3J" : "\n", stdout) < 0)
+	return printf("%s loadavg: %s\n\n", clock, load) < 0 ? -errno : 0;
+}
+
+/* Makes room for an output: an empty screen, or an empty line. */
+static int print_separator(struct top *t)
+{
+	if (fputs(t->clears ? "\033[H\033[2J" : "\n", stdout) < 0)
 		return -errno;
-	return fprintf(stdout, "%s loadavg: %s\n\n", clock, load) < 0 ? -errno : 0;
+	return render_flush(stdout);
+}
+
+#define LINES_AROUND 4 /* time, blank, heading, and the cursor's own */
+
+/* How many of @n rows are shown: as many as were asked for, and as fit. */
+static size_t rows_shown(const struct top *t, size_t n, size_t loss_lines)
+{
+	size_t most = t->o.max_rows ? t->o.max_rows : n;
+	size_t height = t->clears ? screen_height() : 0;
+	size_t around = LINES_AROUND + loss_lines;
+
+	if (height && most > (height > around ? height - around : 1))
+		most = height > around ? height - around : 1;
+	return n < most ? n : most;
+}
+
+static size_t count_losses(const struct interval *interval)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < interval->n_losses; i++)
+		n += interval->losses[i].count != 0;
+	return n;
 }
 
 static int render(struct top *t, const struct interval *interval)
 {
 	const struct schema *schema = top_schema(t->o.cgroup_owner);
-	size_t n;
+	bool text = t->o.args.format == FORMAT_TEXT;
 	int r = 0;
 
 	top_rows_finish(&t->rows, &t->tables, t->o.sort);
-	n = t->rows.n;
-	if (t->o.max_rows && n > t->o.max_rows)
-		n = t->o.max_rows;
-	if (t->o.args.format == FORMAT_TEXT)
-		r = print_screen_top(t);
+	if (text)
+		r = print_separator(t);
+	/* On a screen that is cleared the losses come first, where they stay in sight. */
+	if (t->clears)
+		render_losses(stderr, interval);
+	if (!r && text)
+		r = print_screen_top();
 	if (!r)
-		r = render_interval(t->o.args.format, stdout, interval, schema, t->rows.rows, n);
-	if (!r && t->o.args.format != FORMAT_JSON)
-		r = render_losses(stderr, interval);
+		r = render_interval(t->o.args.format, stdout, interval, schema, t->rows.rows,
+				    rows_shown(t, t->rows.n, count_losses(interval)));
+	if (!t->clears && t->o.args.format != FORMAT_JSON)
+		render_losses(stderr, interval);
 	return r;
 }
 
@@ -157,43 +209,70 @@ static void add_unseen(void *ctx, const struct blk_inflight *entry)
 		top_rows_add(&t->rows, &key, &value);
 }
 
-static int emit(void *ctx, bool last, struct error *err)
+/* Adds what the kernel has counted since the last time to t->rows. */
+static int drain(struct top *t, uint64_t *end_ns, struct error *err)
 {
-	struct top *t = ctx;
-	struct interval interval = { .start_ns = t->since_ns };
-	size_t unseen = 0;
-	int quiet, r;
+	int quiet = flip_turn(t->flip, end_ns), r = quiet < 0 ? quiet : 0;
 
-	t->rows.n = 0;
-	if (last)
-		unseen = blk_sweep(t->session.hooks, bpf_map__fd(t->skel->maps.inflight),
-				   bpf_program__fd(t->skel->progs.rq_busy), add_unseen, t);
-	quiet = flip_turn(t->flip, &interval.end_ns);
-	r = quiet < 0 ? quiet : 0;
 	if (!r)
 		r = flip_drain_hash(bpf_map__fd(quiet ? t->skel->maps.rows1 : t->skel->maps.rows0),
 				    sizeof(struct top_key), sizeof(struct top_value), top_rows_add,
 				    &t->rows);
 	if (r)
-		return error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s",
-				 strerror(-r));
+		error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s", strerror(-r));
+	return r;
+}
+
+/* Between two outputs: the maps shall not fill up, however long the interval. */
+static int collect(void *ctx, struct error *err)
+{
+	struct top *t = ctx;
+	int r = drain(t, NULL, err);
+
+	top_rows_compact(&t->rows, &t->tables);
+	return r;
+}
+
+static int emit(void *ctx, bool last, struct error *err)
+{
+	struct top *t = ctx;
+	struct interval interval = { .start_ns = t->since_ns };
+	size_t unseen = 0;
+	int r;
+
+	if (last)
+		unseen = blk_sweep(t->session.hooks, bpf_map__fd(t->skel->maps.inflight),
+				   bpf_program__fd(t->skel->progs.rq_busy), add_unseen, t);
+	r = drain(t, &interval.end_ns, err);
+	if (r)
+		return r;
 	t->since_ns = interval.end_ns;
 	blk_losses(&t->losses, t->skel->bss->losses, t->session.hooks, unseen);
 	interval.losses = t->losses.rows;
 	interval.n_losses = BLK_LOSS_ROWS;
 	r = render(t, &interval);
+	t->rows.n = 0;
 	names_forget(t->tables.names);
 	return r;
 }
 
-static int print_start(struct top *t)
+static int print_start(void *ctx)
 {
+	struct top *t = ctx;
 	char secs[32];
 
 	if (t->o.args.format != FORMAT_TEXT)
 		return session_meta(&t->session, &t->o.args, "top", top_schema(t->o.cgroup_owner));
 	session_seconds(t->o.args.interval_ns, secs, sizeof(secs));
 	if (printf("Tracing... Output every %s secs. Hit Ctrl-C to end\n", secs) < 0)
+		return -errno;
+	return render_flush(stdout);
+}
+
+static int print_end(void *ctx)
+{
+	(void)ctx;
+	if (fputs("Detaching...\n", stdout) < 0)
 		return -errno;
 	return render_flush(stdout);
 }
@@ -243,7 +322,7 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 
 static int trace(struct top *t, struct run *run)
 {
-	const struct run_emit output = { emit, t };
+	const struct run_emit output = { emit, collect, t };
 	struct error err;
 	int r, status;
 
@@ -251,14 +330,16 @@ static int trace(struct top *t, struct run *run)
 		return report_error(&err);
 	if (t->o.args.verbose)
 		blk_explain_hooks(t->session.hooks);
-	t->clears = !t->o.no_clear && isatty(STDOUT_FILENO);
-	r = print_start(t);
+	/* Not over what COMMAND writes. */
+	t->clears = t->o.args.format == FORMAT_TEXT && !t->o.no_clear && !t->o.args.command &&
+		    isatty(STDOUT_FILENO);
+	r = run_guarded(run, print_start, t);
 	if (r)
 		return report_output(r);
-	status = run_loop(run, &output);
-	if (t->o.args.format == FORMAT_TEXT)
-		fputs("Detaching...\n", stdout);
-	r = render_flush(stdout);
+	status = run->stuck ? STATUS_OK : run_loop(run, &output);
+	if (run->stuck || t->o.args.format != FORMAT_TEXT)
+		return status;
+	r = run_guarded(run, print_end, NULL);
 	return r && !status ? report_output(r) : status;
 }
 
@@ -270,6 +351,20 @@ static void cleanup(struct top *t)
 	top_rows_free(&t->rows);
 	names_free(t->tables.names);
 	cgroups_free(t->tables.cgroups);
+}
+
+/* A disk that makes no requests would give an empty table. */
+static int check_disk(const struct top_options *o, int *status)
+{
+	struct error err;
+
+	if (o->bio || blk_disk_has_requests(&o->filters))
+		return 0;
+	error_set(&err, STATUS_USAGE, -EINVAL, "%s is driven by bios, not by requests",
+		  o->filters.disk.name);
+	error_hint(&err, "give --bio");
+	*status = report_error(&err);
+	return -EINVAL;
 }
 
 static int run_top(int argc, char **argv)
@@ -285,7 +380,9 @@ static int run_top(int argc, char **argv)
 		return report_stdout();
 	if (t.o.args.show_source)
 		return session_source(top_source);
-	if (session_begin(&t.session, &t.o.args, &t.o.filters, wants(&t.o), &status)) {
+	if (session_begin(&t.session, &t.o.args, &t.o.filters, &status) ||
+	    check_disk(&t.o, &status) ||
+	    session_choose(&t.session, &t.o.args, wants(&t.o), &status)) {
 		session_end(&t.session);
 		return status;
 	}

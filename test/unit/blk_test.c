@@ -1,19 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* What cmd/blk.h shares, and the rows that `top` and `breakdown` make of what was counted. */
+#include <dirent.h>
 #include <errno.h>
 #include <ftw.h>
 #include <limits.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cmd/blk.h"
 #include "cmd/breakdown/rows.h"
+#include "cmd/session.h"
 #include "cmd/top/rows.h"
 #include "output/render.h"
 
@@ -298,6 +302,322 @@ static void test_losses_shown(void **state)
 	hooks_free(h);
 }
 
+/* ---- options and filters ---- */
+
+static void test_filter_option(void **state)
+{
+	struct blk_filters f = { 0 };
+
+	(void)state;
+	assert_int_equal(blk_filter_option('x', "1", &f), ARGP_ERR_UNKNOWN);
+	assert_int_equal(blk_filter_option(ARGP_KEY_ARG, "1", &f), ARGP_ERR_UNKNOWN);
+	assert_null(f.pid_arg);
+	assert_null(f.disk_arg);
+	assert_int_equal(blk_filter_option('p', "17", &f), 0);
+	assert_string_equal(f.pid_arg, "17");
+	assert_null(f.disk_arg);
+	assert_int_equal(blk_filter_option('d', "sda", &f), 0);
+	assert_string_equal(f.pid_arg, "17");
+	assert_string_equal(f.disk_arg, "sda");
+	assert_int_equal(blk_filter_option('p', "18", &f), 0); /* the last one counts */
+	assert_string_equal(f.pid_arg, "18");
+	/* not looked at yet */
+	assert_int_equal(f.pid, 0);
+	assert_int_equal(f.disk.dev, 0);
+}
+
+static void test_check_options(void **state)
+{
+	char *command[] = { (char[]){ "true" }, NULL };
+	struct error err;
+
+	(void)state;
+	for (int i = 0; i < 8; i++) {
+		const struct blk_filters f = { .pid_arg = i & 1 ? "1" : NULL };
+		const struct args args = { .command = i & 2 ? command : NULL, .all = i & 4 };
+
+		memset(&err, 0x5a, sizeof(err));
+		assert_int_equal(blk_check_options(&f, &args, &err), i == 3 ? -EINVAL : 0);
+		assert_int_equal(blk_check_options(&f, &args, NULL), i == 3 ? -EINVAL : 0);
+		if (i != 3)
+			continue;
+		assert_int_equal(err.status, STATUS_USAGE);
+		assert_string_equal(err.what, "-p and -- COMMAND exclude each other");
+		assert_string_equal(err.hint,
+				    "give --all to see only process PID while COMMAND runs");
+	}
+}
+
+static const struct blk_filters by_pid = { .pid_arg = "1" }, by_disk = { .disk_arg = "sda" };
+
+/* The statuses of blk_check_processes() for the ways to filter, as the bits of one number. */
+static int refusals(struct error *err)
+{
+	char *command[] = { (char[]){ "true" }, NULL };
+	const struct args none = { 0 }, all = { .command = command, .all = true },
+			  only = { .command = command };
+	int refused = 0;
+
+	refused |= blk_check_processes(&by_disk, &none, err) ? 1 : 0;
+	refused |= blk_check_processes(&by_disk, &all, err) ? 2 : 0;
+	refused |= blk_check_processes(&by_disk, &only, err) == -ENOTSUP ? 4 : 0;
+	refused |= blk_check_processes(&by_pid, &none, err) == -ENOTSUP ? 8 : 0;
+	refused |= blk_check_processes(&by_pid, &all, err) == -ENOTSUP ? 16 : 0;
+	return refused;
+}
+
+static bool in_first_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) || st.st_ino == 0xEFFFFFFC;
+}
+
+static void test_check_processes(void **state)
+{
+	(void)state;
+	assert_int_equal(refusals(NULL), in_first_namespace() ? 0 : 4 | 8 | 16);
+}
+
+#define NO_NAMESPACE 100
+
+/* Everything but a number would be lost on the way out of it. */
+static int refusals_inside(void)
+{
+	struct error err;
+	int refused;
+
+	memset(&err, 0, sizeof(err));
+	refused = refusals(&err);
+	if (err.status != STATUS_UNSUPPORTED || !strstr(err.what, "pid namespace") ||
+	    strchr(err.what, '\n') || !err.hint[0] || strchr(err.hint, '\n'))
+		return 101;
+	return refused;
+}
+
+/* Numbers of processes mean something else there. */
+static void test_check_processes_in_namespace(void **state)
+{
+	int status;
+	pid_t pid;
+
+	(void)state;
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		pid_t inner;
+
+		if (unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID))
+			_exit(NO_NAMESPACE);
+		inner = fork();
+		if (inner == 0)
+			_exit(refusals_inside());
+		if (inner < 0 || waitpid(inner, &status, 0) != inner || !WIFEXITED(status))
+			_exit(NO_NAMESPACE);
+		_exit(WEXITSTATUS(status));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == NO_NAMESPACE)
+		skip();
+	assert_int_equal(WEXITSTATUS(status), 4 | 8 | 16);
+}
+
+/* ---- the disks of this machine ---- */
+
+struct machine_disk {
+	char name[64];
+	uint32_t dev;
+	bool has_requests;
+	uint64_t tags;
+};
+
+static uint64_t number_in(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	unsigned long long n = 0;
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu", &n) != 1)
+		n = 0;
+	fclose(file);
+	return n;
+}
+
+/* Without glob(): another way to the same. */
+static uint64_t tags_below(const char *mq)
+{
+	struct dirent *entry;
+	DIR *dir = opendir(mq);
+	char path[PATH_MAX];
+	uint64_t sum = 0;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		assert_true(snprintf(path, sizeof(path), "%s/%s/nr_tags", mq, entry->d_name) <
+			    (int)sizeof(path));
+		sum += number_in(path);
+	}
+	closedir(dir);
+	return sum;
+}
+
+static size_t machine_disks(struct machine_disk *disks, size_t max)
+{
+	DIR *dir = opendir("/sys/block");
+	struct dirent *entry;
+	char path[PATH_MAX];
+	size_t n = 0;
+
+	if (!dir)
+		return 0;
+	while ((entry = readdir(dir)) && n < max) {
+		unsigned int major, minor;
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/sys/block/%s/dev", entry->d_name);
+		file = entry->d_name[0] == '.' ? NULL : fopen(path, "r");
+		if (!file)
+			continue;
+		memset(&disks[n], 0, sizeof(disks[n]));
+		if (fscanf(file, "%u:%u", &major, &minor) == 2) {
+			snprintf(disks[n].name, sizeof(disks[n].name), "%.63s", entry->d_name);
+			disks[n].dev = DISK_DEV(major, minor);
+			snprintf(path, sizeof(path), "/sys/block/%s/mq", entry->d_name);
+			disks[n].has_requests = access(path, F_OK) == 0;
+			disks[n].tags = disks[n].has_requests ? tags_below(path) : 0;
+			n++;
+		}
+		fclose(file);
+	}
+	closedir(dir);
+	return n;
+}
+
+static void test_disk_has_requests(void **state)
+{
+	static struct machine_disk disks[256];
+	size_t n = machine_disks(disks, N(disks));
+	struct blk_filters f = { 0 };
+
+	(void)state;
+	assert_true(blk_disk_has_requests(&f)); /* no -d: all disks */
+	for (size_t i = 0; i < n; i++) {
+		f.disk.dev = f.disk.whole = disks[i].dev;
+		if (blk_disk_has_requests(&f) != disks[i].has_requests)
+			fail_msg("%s", disks[i].name);
+		if (strncmp(disks[i].name, "zram", 4) == 0 || strncmp(disks[i].name, "md", 2) == 0)
+			assert_false(blk_disk_has_requests(&f));
+		if (strncmp(disks[i].name, "sd", 2) == 0 || strncmp(disks[i].name, "loop", 4) == 0)
+			assert_true(blk_disk_has_requests(&f));
+		/* a partition's requests are its disk's */
+		f.disk.dev = DISK_DEV(4095, 1);
+		f.disk.partition = true;
+		assert_int_equal(blk_disk_has_requests(&f), disks[i].has_requests);
+		f.disk.partition = false;
+	}
+	f.disk.dev = f.disk.whole = DISK_DEV(4095, 1048575);
+	assert_false(blk_disk_has_requests(&f));
+}
+
+static void test_requests_possible(void **state)
+{
+	static struct machine_disk disks[256];
+	size_t n = machine_disks(disks, N(disks));
+	const uint64_t room = 4096, most = 1 << 19;
+	uint64_t sum = room;
+
+	(void)state;
+	for (size_t i = 0; i < n; i++) {
+		uint64_t own = room + 2 * disks[i].tags;
+
+		assert_int_equal(blk_requests_possible(disks[i].dev), own < most ? own : most);
+		sum += 2 * disks[i].tags;
+	}
+	if (n < N(disks))
+		assert_int_equal(blk_requests_possible(0), sum < most ? sum : most);
+	/* one that is not there */
+	assert_int_equal(blk_requests_possible(DISK_DEV(4095, 1048575)), room);
+}
+
+/* ---- a session ---- */
+
+/* What goes wrong with the filters; returns the status. */
+static int begins(struct blk_filters *f, const struct args *args, char *text, size_t size)
+{
+	int old = dup(STDERR_FILENO), status = 77, r;
+	FILE *file = tmpfile();
+	struct session s;
+	size_t len;
+
+	assert_non_null(file);
+	assert_true(old >= 0);
+	fflush(stderr);
+	assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
+	memset(&s, 0x5a, sizeof(s));
+	r = session_begin(&s, args, f, &status);
+	fflush(stderr);
+	assert_true(dup2(old, STDERR_FILENO) >= 0);
+	close(old);
+	rewind(file);
+	len = fread(text, 1, size - 1, file);
+	text[len] = '\0';
+	fclose(file);
+	assert_null(s.hooks); /* not chosen yet */
+	assert_int_equal(s.n_events, 0);
+	if (!r) {
+		assert_non_null(s.disks);
+		assert_int_equal(status, 77);
+		status = 0;
+	}
+	session_end(&s);
+	assert_null(s.disks);
+	session_end(&s);
+	return status;
+}
+
+static void test_session_begin(void **state)
+{
+	static struct machine_disk disks[256];
+	struct blk_filters f = { 0 };
+	const struct args args = { 0 };
+	char text[2048];
+
+	(void)state;
+	if (access("/proc/diskstats", R_OK))
+		skip();
+	assert_int_equal(begins(&f, &args, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	f.disk_arg = "no-such-disk";
+	assert_int_equal(begins(&f, &args, text, sizeof(text)), STATUS_USAGE);
+	assert_int_equal(strncmp(text, "iotrace: ", 9), 0);
+	assert_non_null(strstr(text, "no-such-disk"));
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	f.disk_arg = NULL;
+	f.pid_arg = "2147483647";
+	assert_int_equal(begins(&f, &args, text, sizeof(text)), STATUS_USAGE);
+	assert_string_equal(text, "iotrace: no such process: 2147483647\n");
+	/* what can be told of the arguments comes before the machine */
+	f.pid_arg = "1";
+	assert_int_equal(begins(&f, &args, text, sizeof(text)),
+			 in_first_namespace() ? 0 : STATUS_UNSUPPORTED);
+	if (in_first_namespace()) {
+		assert_string_equal(text, "");
+		assert_int_equal(f.pid, 1);
+	}
+	if (machine_disks(disks, N(disks)) == 0)
+		skip();
+	f = (struct blk_filters){ .disk_arg = disks[0].name };
+	if (begins(&f, &args, text, sizeof(text)) == 0) {
+		assert_int_equal(f.disk.dev, disks[0].dev);
+		assert_int_equal(f.disk.whole, disks[0].dev);
+	}
+}
+
 /* ---- rows of top ---- */
 
 static char root[] = "/tmp/iotrace-blk-XXXXXX";
@@ -376,7 +696,7 @@ static void test_row_labels(void **state)
 
 	(void)state;
 	add(&rows, (struct top_key){ .pid = 100, .dev = SDB, .op = BLK_WRITE, .known = 1 },
-	    (struct top_value){ 2, 8192, 3000000 });
+	    (struct top_value){ 2, 8192, 3000000, 0 });
 	top_rows_finish(&rows, &tables, SORT_BYTES);
 	assert_int_equal(rows.n, 1);
 	row = rows.rows;
@@ -431,8 +751,8 @@ static void test_cpus_are_joined(void **state)
 
 		a.cpu = b.cpu = cpu;
 		b.pid = 101;
-		add(&rows, a, (struct top_value){ 1, 512, cpu });
-		add(&rows, b, (struct top_value){ 2, UINT32_MAX, 1 });
+		add(&rows, a, (struct top_value){ 1, 512, cpu, 0 });
+		add(&rows, b, (struct top_value){ 2, UINT32_MAX, 1, 0 });
 	}
 	top_rows_finish(&rows, &tables, SORT_BYTES);
 	assert_int_equal(rows.n, 2);
@@ -459,7 +779,7 @@ static void test_keys_apart(void **state)
 	(void)state;
 	for (uint64_t round = 0; round < 2; round++)
 		for (size_t i = 0; i < N(keys); i++)
-			add(&rows, keys[i], (struct top_value){ 1ull << i, 1, 1 });
+			add(&rows, keys[i], (struct top_value){ 1ull << i, 1, 1, 0 });
 	top_rows_finish(&rows, &tables, SORT_BYTES);
 	assert_int_equal(rows.n, N(keys));
 	for (size_t i = 0; i < rows.n; i++) {
@@ -468,6 +788,81 @@ static void test_keys_apart(void **state)
 	}
 	assert_int_equal(io, 2 * ((1 << N(keys)) - 1));
 	top_rows_free(&rows);
+}
+
+/* Now and then between two outputs: it joins, and takes nothing away. */
+static void test_compact(void **state)
+{
+	const struct top_key small = { .pid = 100, .dev = SDA, .known = 1 };
+	const struct top_key large = { .pid = 199, .dev = SDB, .known = 1 };
+	struct top_rows rows = { 0 };
+	struct top_value sum[2] = { 0 };
+
+	(void)state;
+	top_rows_compact(&rows, &tables);
+	assert_int_equal(rows.n, 0);
+	for (uint64_t round = 1; round <= 10; round++) {
+		for (uint16_t cpu = 0; cpu < 100; cpu++) {
+			struct top_key a = small, b = large;
+
+			a.cpu = b.cpu = cpu;
+			add(&rows, b, (struct top_value){ 2, 1ull << 32, round, 1 });
+			add(&rows, a, (struct top_value){ 1, 512, cpu, 0 });
+		}
+		top_rows_compact(&rows, &tables);
+		assert_int_equal(rows.n, 2);
+		for (size_t i = 0; i < 2; i++) {
+			const struct top_row *row = &rows.rows[i];
+
+			assert_int_equal(row->key.cpu, 0);
+			sum[0].io += row->pid == 100 ? row->io : 0;
+			sum[1].io += row->pid == 199 ? row->io : 0;
+			assert_string_equal(row->comm, row->pid == 100 ? "proc100" : "proc199");
+			assert_string_equal(row->disk, row->pid == 100 ? "sda" : "sdb");
+		}
+	}
+	/* 100 + 200 + ... + 1000, and twice that */
+	assert_int_equal(sum[0].io, 5500);
+	assert_int_equal(sum[1].io, 11000);
+	/* what came after the last one is not forgotten */
+	add(&rows, small, (struct top_value){ 7, 1, 1, 7 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 2);
+	row_is(&rows, 0, 199, 2000, 1000ull << 32, 5500);
+	assert_int_equal(rows.rows[0].untimed, 1000);
+	row_is(&rows, 1, 100, 1007, 1000 * 512 + 1, 10 * 99 * 100 / 2 + 1);
+	assert_int_equal(rows.rows[1].untimed, 7);
+	top_rows_free(&rows);
+}
+
+static bool forgotten;
+
+static int lookup_once(void *ctx, uint32_t pid, char comm[NAME_SIZE])
+{
+	return forgotten ? -ENOENT : lookup(ctx, pid, comm);
+}
+
+/* The process has gone when the output is made: its name was learned before. */
+static void test_compact_learns_names(void **state)
+{
+	struct top_tables own = tables;
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	forgotten = false;
+	assert_int_equal(names_open(lookup_once, NULL, &own.names), 0);
+	add(&rows, (struct top_key){ .pid = 0x7fffff00, .dev = SDA, .known = 1 },
+	    (struct top_value){ 1, 1, 1, 0 });
+	add(&rows, (struct top_key){ .pid = 150, .dev = SDA, .known = 1 },
+	    (struct top_value){ 1, 2, 1, 0 });
+	top_rows_compact(&rows, &own);
+	forgotten = true;
+	top_rows_finish(&rows, &own, SORT_BYTES);
+	assert_int_equal(rows.n, 2);
+	assert_string_equal(rows.rows[0].comm, "proc150");
+	assert_string_equal(rows.rows[1].comm, "?");
+	top_rows_free(&rows);
+	names_free(own.names);
 }
 
 static void test_no_rows(void **state)
@@ -497,13 +892,13 @@ static void test_sort_orders(void **state)
 	for (size_t i = 0; i < N(orders); i++) {
 		rows.n = 0;
 		add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
-		    (struct top_value){ 20, 3000, 1 });
+		    (struct top_value){ 20, 3000, 1, 0 });
 		add(&rows, (struct top_key){ .pid = 101, .dev = SDA, .known = 1 },
-		    (struct top_value){ 40, 1000, 2 });
+		    (struct top_value){ 40, 1000, 2, 0 });
 		add(&rows, (struct top_key){ .pid = 102, .dev = SDA, .known = 1 },
-		    (struct top_value){ 10, 1ull << 33, 3 });
+		    (struct top_value){ 10, 1ull << 33, 3, 0 });
 		add(&rows, (struct top_key){ .pid = 103, .dev = SDA, .known = 1 },
-		    (struct top_value){ 30, 2000, 1ull << 34 });
+		    (struct top_value){ 30, 2000, 1ull << 34, 0 });
 		top_rows_finish(&rows, &tables, orders[i].sort);
 		assert_int_equal(rows.n, 4);
 		for (size_t k = 0; k < 4; k++)
@@ -529,9 +924,9 @@ static void test_sort_ties(void **state)
 	for (size_t first = 0; first < N(keys); first++) {
 		rows.n = 0;
 		for (size_t i = 0; i < N(keys); i++)
-			add(&rows, keys[(first + i) % N(keys)], (struct top_value){ 1, 512, 1 });
+			add(&rows, keys[(first + i) % N(keys)], (struct top_value){ 1, 512, 1, 0 });
 		add(&rows, (struct top_key){ .pid = 199, .dev = SDA, .known = 1 },
-		    (struct top_value){ 2, 512, 1 });
+		    (struct top_value){ 2, 512, 1, 0 });
 		top_rows_finish(&rows, &tables, SORT_BYTES);
 		assert_int_equal(rows.n, N(keys) + 1);
 		assert_int_equal(rows.rows[0].pid, 199);
@@ -556,7 +951,7 @@ static void test_sort_is_stable(void **state)
 					      .dev = SDA,
 					      .known = 1,
 					      .cgroup = 1 + (i * 7 + (uint64_t)round * 11) % 50 },
-			    (struct top_value){ 1, 512, 1 });
+			    (struct top_value){ 1, 512, 1, 0 });
 		top_rows_finish(&rows, &tables, SORT_BYTES);
 		assert_int_equal(rows.n, 50);
 		for (size_t i = 0; i < 50; i++) {
@@ -595,18 +990,18 @@ static void add_five(struct top_rows *rows)
 {
 	rows->n = 0;
 	add(rows, (struct top_key){ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
-	    (struct top_value){ 1000, 4096000, 1234567890 });
+	    (struct top_value){ 1000, 4096000, 1234567890, 0 });
 	add(rows,
 	    (struct top_key){
 		.pid = 101, .dev = NVME, .op = BLK_WRITE, .known = 1, .writeback = 1 },
-	    (struct top_value){ 3, 1024 * 1024 + 1023, 100000 });
+	    (struct top_value){ 3, 1024 * 1024 + 1023, 100000, 0 });
 	add(rows, (struct top_key){ .pid = 102, .dev = SDB, .op = BLK_DISCARD, .known = 1 },
-	    (struct top_value){ 1, 1023, 5000 });
+	    (struct top_value){ 1, 1023, 5000, 0 });
 	/* bytes of a request whose end is not there yet: no average */
 	add(rows, (struct top_key){ .pid = 103, .dev = SDB, .op = BLK_READ, .known = 1 },
-	    (struct top_value){ 0, 512, 0 });
+	    (struct top_value){ 0, 512, 0, 0 });
 	add(rows, (struct top_key){ .dev = SDB, .op = BLK_FLUSH },
-	    (struct top_value){ 1, 0, 4999 });
+	    (struct top_value){ 1, 0, 4999, 0 });
 }
 
 static void test_rows_as_text(void **state)
@@ -620,7 +1015,7 @@ static void test_rows_as_text(void **state)
 		 "100    proc100          R 8   0   sda       1000    4000   1.23\n"
 		 "101    proc101-wb       W 259 0   nvme0n1      3    1024   0.03\n"
 		 "102    proc102          D 8   16  sdb          1       0   0.01\n"
-		 "103    proc103          R 8   16  sdb          0       0   0.00\n"
+		 "103    proc103          R 8   16  sdb          0       0      -\n"
 		 "0      [unknown]        F 8   16  sdb          1       0   0.00\n");
 	top_rows_free(&rows);
 }
@@ -632,7 +1027,7 @@ static void test_large_rows_as_text(void **state)
 
 	(void)state;
 	add(&rows, (struct top_key){ .pid = 4194303, .dev = DISK_DEV(4095, 1048575), .known = 1 },
-	    (struct top_value){ 1, UINT64_MAX, UINT64_MAX });
+	    (struct top_value){ 1, UINT64_MAX, UINT64_MAX, 0 });
 	shown_as(&rows, FORMAT_TEXT,
 		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n"
 		 "4194303 ?                R 4095 1048575 4095:1048575     1 18014398509481983 "
@@ -656,6 +1051,61 @@ static void test_rows_as_csv(void **state)
 	top_rows_free(&rows);
 }
 
+/* The average is that of the I/Os whose time is known. */
+static void test_untimed(void **state)
+{
+	static const struct {
+		uint64_t io, time_ns, untimed;
+		const char *average;
+	} cases[] = {
+		{ 10, 30000000, 0, "3.00" },
+		{ 10, 30000000, 4, "5.00" },
+		{ 10, 30000000, 9, "30.00" },
+		{ 10, 0, 10, "-" },
+		{ 1, 0, 1, "-" },
+		{ 0, 0, 0, "-" },
+		{ 10, 0, 0, "0.00" }, /* known, and next to nothing */
+		{ 10, 0, 11, "-" },   /* cannot be: the counters are read one by one */
+		{ 0, 0, 1, "-" },
+		{ UINT64_MAX, 1000000, UINT64_MAX - 1, "1.00" },
+	};
+	const struct schema *schema = top_schema(false);
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++) {
+		struct top_rows rows = { 0 };
+		char expected[64], *text;
+		size_t len;
+
+		add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
+		    (struct top_value){ cases[i].io, 1, cases[i].time_ns, cases[i].untimed });
+		top_rows_finish(&rows, &tables, SORT_BYTES);
+		text = rendered(FORMAT_TEXT, schema, rows.rows, rows.n);
+		len = (size_t)snprintf(expected, sizeof(expected), "%7s\n", cases[i].average);
+		assert_true(strlen(text) > len);
+		assert_string_equal(text + strlen(text) - len, expected);
+		free(text);
+		top_rows_free(&rows);
+	}
+}
+
+/* Those of all CPUs together; machine-readable output has the sum of times alone. */
+static void test_untimed_is_joined(void **state)
+{
+	struct top_rows rows = { 0 };
+	struct top_key key = { .pid = 100, .dev = SDA, .known = 1 };
+
+	(void)state;
+	for (key.cpu = 0; key.cpu < 4; key.cpu++)
+		add(&rows, key, (struct top_value){ 5, 1024, 6000000, 2 });
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n"
+		 "100    proc100          R 8   0   sda         20       4   2.00\n");
+	assert_int_equal(rows.rows[0].untimed, 8);
+	shown_as(&rows, FORMAT_CSV, "100,proc100,read,8,0,sda,20,4096,24000000,false\n");
+	top_rows_free(&rows);
+}
+
 static void test_rows_with_cgroup(void **state)
 {
 	struct top_rows rows = { 0 };
@@ -674,12 +1124,12 @@ static void test_rows_with_cgroup(void **state)
 			      .known = 1,
 			      .writeback = 1,
 			      .cgroup = st.st_ino },
-	    (struct top_value){ 1, 2048, 0 });
+	    (struct top_value){ 1, 2048, 0, 1 });
 	add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
-	    (struct top_value){ 1, 1024, 0 });
+	    (struct top_value){ 1, 1024, 0, 0 });
 	shown_as(&rows, FORMAT_TEXT,
 		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms CGROUP\n"
-		 "100    proc100-wb       W 8   0   sda          1       2   0.00 /system.slice\n"
+		 "100    proc100-wb       W 8   0   sda          1       2      - /system.slice\n"
 		 "100    proc100          R 8   0   sda          1       1   0.00 -\n");
 	top_rows_free(&rows);
 }
@@ -882,10 +1332,19 @@ int main(void)
 		cmocka_unit_test(test_list_hooks),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_losses_shown),
+		cmocka_unit_test(test_filter_option),
+		cmocka_unit_test(test_check_options),
+		cmocka_unit_test(test_check_processes),
+		cmocka_unit_test(test_check_processes_in_namespace),
+		cmocka_unit_test(test_disk_has_requests),
+		cmocka_unit_test(test_requests_possible),
+		cmocka_unit_test(test_session_begin),
 		with_tables(test_row_labels),
 		with_tables(test_unknown_rows),
 		with_tables(test_cpus_are_joined),
 		with_tables(test_keys_apart),
+		with_tables(test_compact),
+		with_tables(test_compact_learns_names),
 		with_tables(test_no_rows),
 		with_tables(test_sort_orders),
 		with_tables(test_sort_ties),
@@ -893,6 +1352,8 @@ int main(void)
 		with_tables(test_rows_as_text),
 		with_tables(test_large_rows_as_text),
 		with_tables(test_rows_as_csv),
+		with_tables(test_untimed),
+		with_tables(test_untimed_is_joined),
 		with_tables(test_rows_with_cgroup),
 		cmocka_unit_test(test_breakdown_figures),
 		cmocka_unit_test(test_breakdown_empty),

@@ -14,7 +14,6 @@
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 #define SEC	 1000000000ull
-#define UNKNOWN	 "unknown option, or an option without its value: "
 
 /* The words of @text, with the name of the program before them; "''" is an empty one. */
 struct line {
@@ -109,29 +108,29 @@ static void test_bad_for_both(void **state)
 	} cases[] = {
 		{ "-T blk 5x", -EINVAL, "invalid INTERVAL '5x': not a number of seconds" },
 		{ "-T blk 0", -ERANGE, "invalid INTERVAL '0': must be more than 0" },
-		{ "-T blk -1", -EINVAL, UNKNOWN "'-1'" },
+		{ "-T blk -1", -EINVAL, "unknown option '-1'" },
 		{ "-T blk 99999999999999999999", -ERANGE,
 		  "invalid INTERVAL '99999999999999999999': more than 10 years" },
 		{ "-T blk 1 0", -ERANGE, "invalid COUNT '0': less than 1" },
 		{ "-T blk 1 2.5", -EINVAL, "invalid COUNT '2.5': not a whole number" },
-		{ "-T blk 1 -2", -EINVAL, UNKNOWN "'-2'" },
+		{ "-T blk 1 -2", -EINVAL, "unknown option '-2'" },
 		{ "-T blk 1 18446744073709551616", -ERANGE,
 		  "invalid COUNT '18446744073709551616': more than 18446744073709551615" },
 		{ "-T blk 1 2 3", -E2BIG, "too many arguments: '3'" },
-		{ "-T blk --no-such-option", -EINVAL, UNKNOWN "'--no-such-option'" },
-		{ "-T blk -x", -EINVAL, UNKNOWN "'-x'" },
-		{ "-T blk -p", -EINVAL, UNKNOWN "'-p'" },
-		{ "-T blk --pid", -EINVAL, UNKNOWN "'--pid'" },
-		{ "-T blk -d", -EINVAL, UNKNOWN "'-d'" },
-		{ "-T blk --disk", -EINVAL, UNKNOWN "'--disk'" },
-		{ "-T blk -d -- true", -EINVAL, UNKNOWN "'-d'" },
+		{ "-T blk --no-such-option", -EINVAL, "unknown option '--no-such-option'" },
+		{ "-T blk -x", -EINVAL, "unknown option '-x'" },
+		{ "-T blk -p", -EINVAL, "option '-p' needs a value: PID" },
+		{ "-T blk --pid", -EINVAL, "option '--pid' needs a value: PID" },
+		{ "-T blk -d", -EINVAL, "option '-d' needs a value: DISK" },
+		{ "-T blk --disk", -EINVAL, "option '--disk' needs a value: DISK" },
+		{ "-T blk -d -- true", -EINVAL, "option '-d' needs a value: DISK" },
 		{ "-T blk --json --csv", -EINVAL, "--json and --csv exclude each other" },
 		{ "-T blk --csv --json", -EINVAL, "--json and --csv exclude each other" },
 		{ "-T blk --", -EINVAL, "no COMMAND after --" },
 		{ "-T blk 1 5 --", -EINVAL, "no COMMAND after --" },
 		{ "-T blk --all", -EINVAL, "--all goes with -- COMMAND" },
-		{ "-T blk -p 1 -- true", -EINVAL,
-		  "-p and -- COMMAND exclude each other (or give --all)" },
+		{ "-T blk -p 1 -- true", -EINVAL, "-p and -- COMMAND exclude each other" },
+		{ "-T blk --json=foo", -EINVAL, "option '--json=foo' takes no value" },
 	};
 
 	(void)state;
@@ -140,6 +139,28 @@ static void test_bad_for_both(void **state)
 		refuses('t', cases[i].text + strlen("-T blk "), STATUS_USAGE, cases[i].code,
 			cases[i].what, NULL);
 	}
+}
+
+static void test_hints(void **state)
+{
+	static const char all[] = "give --all to see only process PID while COMMAND runs";
+
+	(void)state;
+	refuses('t', "-1", STATUS_USAGE, -EINVAL, "unknown option '-1'",
+		"see `iotrace top --help`");
+	refuses('t', "-r", STATUS_USAGE, -EINVAL, "option '-r' needs a value: ROWS",
+		"see `iotrace top --help`");
+	refuses('t', "--json=foo", STATUS_USAGE, -EINVAL, "option '--json=foo' takes no value",
+		"see `iotrace top --help`");
+	refuses('b', "-T blk -Q --queued=1", STATUS_USAGE, -EINVAL,
+		"option '--queued=1' takes no value", "see `iotrace breakdown --help`");
+	refuses('t', "-p 1 -- true", STATUS_USAGE, -EINVAL, "-p and -- COMMAND exclude each other",
+		all);
+	refuses('b', "-T blk -p 1 1 -- true", STATUS_USAGE, -EINVAL,
+		"-p and -- COMMAND exclude each other", all);
+	/* before the layer */
+	refuses('b', "-T vfs -p 1 -- true", STATUS_USAGE, -EINVAL,
+		"-p and -- COMMAND exclude each other", all);
 }
 
 /* ---- top ---- */
@@ -215,8 +236,8 @@ static void test_top_rows(void **state)
 	refuses('t', "-r -1", STATUS_USAGE, -EINVAL, "invalid -r '-1': not a whole number", NULL);
 	refuses('t', "-r 5x", STATUS_USAGE, -EINVAL, "invalid -r '5x': not a whole number", NULL);
 	refuses('t', "-r ''", STATUS_USAGE, -EINVAL, "invalid -r '': not a whole number", NULL);
-	refuses('t', "-r", STATUS_USAGE, -EINVAL, UNKNOWN "'-r'", NULL);
-	refuses('t', "--maxrows", STATUS_USAGE, -EINVAL, UNKNOWN "'--maxrows'",
+	refuses('t', "-r", STATUS_USAGE, -EINVAL, "option '-r' needs a value: ROWS", NULL);
+	refuses('t', "--maxrows", STATUS_USAGE, -EINVAL, "option '--maxrows' needs a value: ROWS",
 		"see `iotrace top --help`");
 }
 
@@ -239,7 +260,7 @@ static void test_top_sort(void **state)
 		NULL);
 	refuses('t', "-s a\nb\x1b", STATUS_USAGE, -EINVAL,
 		"invalid sort key 'a?b?': io, bytes or time", NULL);
-	refuses('t', "-s", STATUS_USAGE, -EINVAL, UNKNOWN "'-s'", NULL);
+	refuses('t', "-s", STATUS_USAGE, -EINVAL, "option '-s' needs a value: io|bytes|time", NULL);
 }
 
 static void test_top_source(void **state)
@@ -367,8 +388,9 @@ static void test_breakdown_layers(void **state)
 		refuses('b', text, STATUS_USAGE, -EINVAL, what, layers);
 	}
 	refuses('b', "-T blk\n", STATUS_USAGE, -EINVAL, "unknown layer 'blk?'", layers);
-	refuses('b', "-T", STATUS_USAGE, -EINVAL, UNKNOWN "'-T'", "see `iotrace breakdown --help`");
-	refuses('b', "--type", STATUS_USAGE, -EINVAL, UNKNOWN "'--type'", NULL);
+	refuses('b', "-T", STATUS_USAGE, -EINVAL, "option '-T' needs a value: LAYER",
+		"see `iotrace breakdown --help`");
+	refuses('b', "--type", STATUS_USAGE, -EINVAL, "option '--type' needs a value: LAYER", NULL);
 }
 
 static void test_breakdown_without_layer(void **state)
@@ -394,10 +416,10 @@ static void test_breakdown_source(void **state)
 	(void)state;
 	assert_true(breakdown_of(&line, "--ebpf").args.show_source);
 	assert_true(breakdown_of(&line, "--ebpf -T blk").args.show_source);
-	refuses('b', "-e", STATUS_USAGE, -EINVAL, UNKNOWN "'-e'", NULL);
-	refuses('b', "-C -T blk", STATUS_USAGE, -EINVAL, UNKNOWN "'-C'", NULL);
-	refuses('t', "-T blk", STATUS_USAGE, -EINVAL, UNKNOWN "'-T'", NULL);
-	refuses('t', "-Q", STATUS_USAGE, -EINVAL, UNKNOWN "'-Q'", NULL);
+	refuses('b', "-e", STATUS_USAGE, -EINVAL, "unknown option '-e'", NULL);
+	refuses('b', "-C -T blk", STATUS_USAGE, -EINVAL, "unknown option '-C'", NULL);
+	refuses('t', "-T blk", STATUS_USAGE, -EINVAL, "unknown option '-T'", NULL);
+	refuses('t', "-Q", STATUS_USAGE, -EINVAL, "unknown option '-Q'", NULL);
 }
 
 static void test_breakdown_command(void **state)
@@ -453,6 +475,8 @@ static void test_help(void **state)
 	assert_true(is_declared(help, "iotrace top"));
 	assert_true(is_declared(help, "iotrace breakdown"));
 	assert_true(is_declared(help, "--maxrows=ROWS"));
+	assert_true(is_declared(help, "--pid=PID"));
+	assert_true(is_declared(help, "--disk=DISK"));
 	assert_true(is_declared(help, "--cgroup-owner"));
 	assert_true(is_declared(help, "--type=LAYER"));
 	assert_true(is_declared(help, "--microseconds"));
@@ -479,6 +503,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bad_for_both),
+		cmocka_unit_test(test_hints),
 		cmocka_unit_test(test_top_defaults),
 		cmocka_unit_test(test_top_options),
 		cmocka_unit_test(test_top_rows),

@@ -8,14 +8,20 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cmd/run.h"
+#include "output/render.h"
 
-#define MS 1000000ull
+#define MS	 1000000ull
+#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 /* What the made-up outputs saw, and what they do. */
 struct outputs {
@@ -26,7 +32,21 @@ struct outputs {
 	unsigned int fail_at;
 	int fail_with;
 	const char *fail_text; /* NULL: an error of standard output */
+	bool as_key;	       /* the signal comes from the terminal */
+	unsigned int collected, collected_late;
+	unsigned int collect_fail_at;
 };
+
+/* As the terminal sends it: to ourselves, anything may be sent. */
+static void send_key(int signo)
+{
+	siginfo_t info = { 0 };
+
+	info.si_signo = signo;
+	info.si_code = SI_KERNEL;
+	if (syscall(SYS_rt_sigqueueinfo, getpid(), signo, &info))
+		abort();
+}
 
 static int emit(void *ctx, bool last, struct error *err)
 {
@@ -35,9 +55,25 @@ static int emit(void *ctx, bool last, struct error *err)
 	if (o->n == sizeof(o->last) / sizeof(o->last[0]))
 		return error_set(err, STATUS_FAILED, -E2BIG, "it does not end");
 	o->last[o->n++] = last;
-	if (o->n == o->signal_at)
+	if (o->n == o->signal_at && o->as_key)
+		send_key(o->signal);
+	else if (o->n == o->signal_at)
 		kill(getpid(), o->signal);
 	if (o->n != o->fail_at)
+		return 0;
+	if (o->fail_text)
+		return error_set(err, STATUS_UNSUPPORTED, o->fail_with, "%s", o->fail_text);
+	return o->fail_with;
+}
+
+static int collect(void *ctx, struct error *err)
+{
+	struct outputs *o = ctx;
+
+	o->collected++;
+	if (o->n && o->last[o->n - 1])
+		o->collected_late++;
+	if (o->collected != o->collect_fail_at)
 		return 0;
 	if (o->fail_text)
 		return error_set(err, STATUS_UNSUPPORTED, o->fail_with, "%s", o->fail_text);
@@ -52,11 +88,15 @@ static void outputs_are(const struct outputs *o, unsigned int n)
 		assert_int_equal(o->last[i], i + 1 == n);
 }
 
+static const int ends_a_run[] = { SIGINT, SIGTERM, SIGHUP };
+
 static sigset_t mask_before;
 
 static int set_up(void **state)
 {
 	(void)state;
+	for (size_t i = 0; i < N(ends_a_run); i++)
+		signal(ends_a_run[i], SIG_DFL);
 	return sigprocmask(SIG_SETMASK, NULL, &mask_before);
 }
 
@@ -70,7 +110,11 @@ static int tear_down(void **state)
 	if (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
 	    sigismember(&pending, SIGHUP))
 		return -1;
+	alarm(0);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
+	for (size_t i = 0; i < N(ends_a_run); i++)
+		signal(ends_a_run[i], SIG_DFL);
 	return sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
@@ -107,7 +151,7 @@ static const char *caught(struct stderr_text *t)
 /* Runs it all; returns the exit status. What goes to standard error is @expected. */
 static int runs(const struct args *args, struct outputs *o, const char *expected)
 {
-	const struct run_emit output = { emit, o };
+	const struct run_emit output = { emit, collect, o };
 	struct stderr_text text;
 	struct error err;
 	struct run run;
@@ -120,6 +164,9 @@ static int runs(const struct args *args, struct outputs *o, const char *expected
 	status = run_loop(&run, &output);
 	run_end(&run);
 	assert_string_equal(caught(&text), expected);
+	assert_int_equal(alarm(0), 0); /* none is left to come */
+	assert_false(run.stuck);
+	assert_int_equal(o->collected_late, 0);
 	/* the next one of this test starts as the first did */
 	assert_int_equal(sigprocmask(SIG_SETMASK, &mask_before, NULL), 0);
 	return status;
@@ -152,16 +199,100 @@ static void test_count(void **state)
 /* The interval that is under way is not lost. */
 static void test_signal_gives_a_last_output(void **state)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
 	const struct args args = { .interval_ns = 10 * MS };
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		struct outputs o = { .signal_at = 2, .signal = signals[i] };
+	for (size_t i = 0; i < 2 * N(ends_a_run); i++) {
+		struct outputs o = { .signal_at = 2, .signal = ends_a_run[i / 2], .as_key = i % 2 };
 
 		assert_int_equal(runs(&args, &o, ""), 0);
 		outputs_are(&o, 3);
 	}
+}
+
+/* Started by nohup, or in the background of a script: then they are not for us. */
+static void test_ignored_signals(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS, .count = 3 };
+
+	(void)state;
+	for (size_t i = 0; i < 2 * N(ends_a_run); i++) {
+		int signo = ends_a_run[i / 2];
+		struct outputs o = { .signal_at = 1, .signal = signo, .as_key = i % 2 };
+		struct sigaction now;
+
+		signal(signo, SIG_IGN);
+		assert_int_equal(runs(&args, &o, ""), 0);
+		outputs_are(&o, 3);
+		assert_int_equal(sigaction(signo, NULL, &now), 0);
+		assert_ptr_equal(now.sa_handler, SIG_IGN);
+		signal(signo, SIG_DFL);
+	}
+	/* the others are */
+	for (size_t i = 0; i < N(ends_a_run); i++) {
+		struct outputs o = { .signal_at = 1, .signal = ends_a_run[i] };
+
+		for (size_t k = 0; k < N(ends_a_run); k++)
+			signal(ends_a_run[k], k == i ? SIG_DFL : SIG_IGN);
+		assert_int_equal(runs(&args, &o, ""), 0);
+		outputs_are(&o, 2);
+	}
+}
+
+/* ---- between outputs ---- */
+
+static void test_collect(void **state)
+{
+	const struct args args = { .interval_ns = 2400 * MS, .count = 1 };
+	struct outputs o = { 0 };
+
+	(void)state;
+	assert_int_equal(runs(&args, &o, ""), 0);
+	outputs_are(&o, 1);
+	assert_in_range(o.collected, 1, 2);
+	/* without INTERVAL: as long as COMMAND runs */
+	o = (struct outputs){ 0 };
+	assert_int_equal(runs_shell((struct args){ 0 }, &o, "sleep 2.4; exit 4", ""), 4);
+	outputs_are(&o, 1);
+	assert_in_range(o.collected, 1, 2);
+}
+
+/* An output does it, too. */
+static void test_no_collect(void **state)
+{
+	const struct args args = { .interval_ns = 100 * MS, .count = 12 };
+	struct outputs o = { 0 };
+
+	(void)state;
+	assert_int_equal(runs(&args, &o, ""), 0);
+	outputs_are(&o, 12);
+	assert_int_equal(o.collected, 0);
+}
+
+static void test_nothing_to_collect(void **state)
+{
+	const struct args args = { .interval_ns = 1300 * MS, .count = 1 };
+	struct outputs o = { 0 };
+	const struct run_emit output = { emit, NULL, &o };
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	assert_int_equal(run_loop(&run, &output), 0);
+	run_end(&run);
+	outputs_are(&o, 1);
+	assert_int_equal(o.collected, 0);
+}
+
+static void test_collect_fails(void **state)
+{
+	const struct args args = { .interval_ns = 60 * 1000 * MS };
+	struct outputs o = { .collect_fail_at = 1, .fail_with = -EIO, .fail_text = "it is broken" };
+
+	(void)state;
+	assert_int_equal(runs(&args, &o, "iotrace: it is broken\n"), STATUS_UNSUPPORTED);
+	assert_int_equal(o.n, 0);
+	assert_int_equal(o.collected, 1);
 }
 
 static void test_signal_before_count(void **state)
@@ -179,7 +310,7 @@ static void test_signal_before_the_loop(void **state)
 {
 	const struct args args = { .interval_ns = 1000 * 1000 * MS, .count = 5 };
 	struct outputs o = { 0 };
-	const struct run_emit output = { emit, &o };
+	const struct run_emit output = { emit, NULL, &o };
 	struct run run;
 
 	(void)state;
@@ -195,7 +326,7 @@ static void test_no_interval(void **state)
 {
 	const struct args args = { .interval_ns = 0 };
 	struct outputs o = { 0 };
-	const struct run_emit output = { emit, &o };
+	const struct run_emit output = { emit, NULL, &o };
 	pid_t parent = getpid(), pid;
 	struct run run;
 
@@ -218,7 +349,7 @@ static void test_other_child(void **state)
 {
 	const struct args args = { .interval_ns = 10 * MS, .count = 3 };
 	struct outputs o = { 0 };
-	const struct run_emit output = { emit, &o };
+	const struct run_emit output = { emit, NULL, &o };
 	struct run run;
 	pid_t pid;
 
@@ -411,7 +542,7 @@ static void test_command_is_held(void **state)
 	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, script, NULL };
 	const struct args args = { .command = argv };
 	struct outputs o = { 0 };
-	const struct run_emit output = { emit, &o };
+	const struct run_emit output = { emit, NULL, &o };
 	struct run run;
 	int ends[2];
 
@@ -485,47 +616,366 @@ static void test_signal_is_passed_on(void **state)
 	}
 }
 
-/* A command that does not care is left behind by the second one. */
-static void test_second_signal_ends(void **state)
+/* The terminal sends it to COMMAND, too, which knows what it means. */
+static void test_key_is_for_command(void **state)
 {
-	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" },
-			 (char[]){ "trap '' INT TERM; exec sleep 60" }, NULL };
-	const struct args args = { .interval_ns = 10 * MS, .command = argv };
-	struct outputs o = { 0 };
-	const struct run_emit output = { emit, &o };
-	pid_t parent = getpid(), pid, command;
+	(void)state;
+	for (unsigned int at = 1; at <= 2; at++) {
+		struct outputs o = { .signal_at = at, .signal = SIGINT, .as_key = true };
+
+		assert_int_equal(runs_shell((struct args){ .interval_ns = 20 * MS }, &o,
+					    "sleep 0.2; exit 6", ""),
+				 6);
+		assert_true(o.n > at);
+		outputs_are(&o, o.n);
+	}
+}
+
+static void test_keys_between_outputs(void **state)
+{
+	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "sleep 0.2; exit 6" },
+			 NULL };
+	const struct args args = { .interval_ns = 20 * MS, .count = 2, .command = argv };
+	struct outputs o = { .signal_at = 2, .signal = SIGINT, .as_key = true };
+	const struct run_emit output = { emit, NULL, &o };
 	struct run run;
 
 	(void)state;
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
-	command = run.child.pid;
-	/* passed on right away, before the trap is set, it would end the command */
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		char path[64], comm[32] = "";
-		FILE *file;
-
-		snprintf(path, sizeof(path), "/proc/%d/comm", (int)command);
-		while (strcmp(comm, "sleep\n") != 0) {
-			file = fopen(path, "r");
-			if (!file || !fgets(comm, sizeof(comm), file))
-				_exit(1);
-			fclose(file);
-			poll(NULL, 0, 1);
-		}
-		kill(parent, SIGTERM);
-		poll(NULL, 0, 50); /* two of one kind would be one */
-		kill(parent, SIGTERM);
-		_exit(0);
-	}
-	assert_int_equal(run_loop(&run, &output), 0);
+	send_key(SIGINT);
+	assert_int_equal(run_loop(&run, &output), 6);
 	run_end(&run);
+	assert_int_equal(run.asked, 0);
+	assert_false(run.stopped);
+	outputs_are(&o, 2);
+}
+
+/* What we ignore, COMMAND ignores. */
+static void test_ignored_signal_with_command(void **state)
+{
+	struct outputs o = { .signal_at = 1, .signal = SIGHUP };
+
+	(void)state;
+	signal(SIGHUP, SIG_IGN);
+	assert_int_equal(runs_shell((struct args){ .interval_ns = 20 * MS }, &o,
+				    "kill -HUP $$; sleep 0.1; exit 3", ""),
+			 3);
 	assert_true(o.n >= 1);
 	outputs_are(&o, o.n);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* What we are told is not left on for COMMAND. */
+static void test_command_gets_plain_signals(void **state)
+{
+	static const char *const names[] = { "INT", "TERM", "HUP", "ALRM", "PIPE" };
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP, SIGALRM, SIGPIPE };
+
+	(void)state;
+	for (size_t i = 0; i < N(names); i++) {
+		struct outputs o = { 0 };
+		char script[64];
+
+		snprintf(script, sizeof(script), "kill -%s $$; exit 3", names[i]);
+		assert_int_equal(runs_shell((struct args){ 0 }, &o, script, ""), 128 + numbers[i]);
+	}
+}
+
+/* Starts a process that sends @signals (ends with 0) to us, when @command has become sleep(1). */
+static pid_t sends(pid_t command, int first_ms, const int *signals)
+{
+	pid_t parent = getpid(), pid = fork();
+	char path[64], comm[32] = "";
+	FILE *file;
+
+	assert_true(pid >= 0);
+	if (pid)
+		return pid;
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)command);
+	while (strcmp(comm, "sleep\n") != 0) {
+		file = fopen(path, "r");
+		if (!file || !fgets(comm, sizeof(comm), file))
+			_exit(1);
+		fclose(file);
+		poll(NULL, 0, 1);
+	}
+	poll(NULL, 0, first_ms);
+	for (; *signals; signals++) {
+		kill(parent, *signals);
+		poll(NULL, 0, 100); /* two of one kind would be one */
+	}
+	_exit(0);
+}
+
+/* A command that does not care is left behind by the second one. */
+static void left_behind(uint64_t count, int first_ms, int first, int second)
+{
+	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" },
+			 (char[]){ "trap '' INT TERM HUP; exec sleep 60" }, NULL };
+	const struct args args = { .interval_ns = count ? 10 * MS : 200 * MS,
+				   .count = count,
+				   .command = argv };
+	const int signals[] = { first, second, 0 };
+	struct outputs o = { 0 };
+	const struct run_emit output = { emit, NULL, &o };
+	struct stderr_text text;
+	char expected[96];
+	struct run run;
+	pid_t pid, command;
+	int status;
+
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	command = run.child.pid;
+	/* passed on right away, before the trap is set, it would end the command */
+	pid = sends(command, first_ms, signals);
+	catch_stderr(&text);
+	status = run_loop(&run, &output);
+	run_end(&run);
+	snprintf(expected, sizeof(expected), "iotrace: the command (process %d) goes on\n",
+		 (int)command);
+	assert_string_equal(caught(&text), expected);
+	assert_int_equal(status, 128 + second);
+	assert_true(run.stopped);
+	assert_false(run.stuck);
+	assert_int_equal(run.asked, 2);
+	assert_true(o.n >= 1);
+	outputs_are(&o, count ? (unsigned int)count : o.n);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 	assert_int_equal(kill(command, SIGKILL), 0); /* it is there still */
 	assert_int_equal(waitpid(command, NULL, 0), command);
+	assert_int_equal(sigprocmask(SIG_SETMASK, &mask_before, NULL), 0);
+}
+
+static void test_second_signal_ends(void **state)
+{
+	(void)state;
+	left_behind(0, 0, SIGTERM, SIGTERM);
+}
+
+/* All outputs are through, and only COMMAND is waited for. */
+static void test_second_signal_ends_waiting(void **state)
+{
+	(void)state;
+	left_behind(1, 100, SIGTERM, SIGHUP);
+	left_behind(2, 100, SIGHUP, SIGINT);
+}
+
+static void test_signal_is_passed_on_waiting(void **state)
+{
+	static const int term[] = { SIGTERM, 0 };
+	char *argv[] = { (char[]){ "sleep" }, (char[]){ "60" }, NULL };
+	const struct args args = { .interval_ns = 10 * MS, .count = 1, .command = argv };
+	struct outputs o = { 0 };
+	const struct run_emit output = { emit, NULL, &o };
+	struct run run;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	pid = sends(run.child.pid, 100, term);
+	assert_int_equal(run_loop(&run, &output), 128 + SIGTERM);
+	run_end(&run);
+	assert_int_equal(run.asked, 1);
+	assert_false(run.stopped);
+	outputs_are(&o, 1);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+/* ---- nobody reads ---- */
+
+#define BLOCKED_BYTES (1 << 20) /* more than any pipe takes by itself */
+
+/* What the loop in a process of its own found; its standard output is a pipe. */
+struct found {
+	int status, asked;
+	bool stuck, stopped;
+	unsigned int n, alarm_left;
+	bool writing; /* just about to */
+};
+
+static int emit_much(void *ctx, bool last, struct error *err)
+{
+	static char text[BLOCKED_BYTES];
+	struct found *f = ctx;
+
+	(void)last;
+	(void)err;
+	f->n++;
+	memset(text, 'x', sizeof(text));
+	__atomic_store_n(&f->writing, true, __ATOMIC_SEQ_CST);
+	if (fwrite(text, 1, sizeof(text), stdout) != sizeof(text) || fputs("end\n", stdout) < 0)
+		return -errno;
+	return render_flush(stdout);
+}
+
+static void __attribute__((noreturn)) loop_into(const struct args *args, int out, struct found *f)
+{
+	const struct run_emit output = { emit_much, NULL, f };
+	struct run run;
+
+	if (dup2(out, STDOUT_FILENO) < 0 || run_begin(&run, args, NULL))
+		_exit(1);
+	f->status = run_loop(&run, &output);
+	f->alarm_left = alarm(0);
+	f->stuck = run.stuck;
+	f->stopped = run.stopped;
+	f->asked = run.asked;
+	run_end(&run);
+	exit(0); /* flushes: what is stuck must not be there any more */
+}
+
+static struct found *shared(void)
+{
+	struct found *f =
+	    mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	assert_ptr_not_equal(f, MAP_FAILED);
+	return f;
+}
+
+static void fill_pipe(int fd)
+{
+	char page[4096] = { 0 };
+	int flags = fcntl(fd, F_GETFL);
+
+	assert_int_equal(fcntl(fd, F_SETFL, flags | O_NONBLOCK), 0);
+	while (write(fd, page, sizeof(page)) > 0)
+		;
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(fcntl(fd, F_SETFL, flags), 0);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+/* It is in a write that does not end. */
+static void wait_blocked(const struct found *f, pid_t pid)
+{
+	char path[64], line[64] = "";
+	FILE *file;
+
+	while (!__atomic_load_n(&f->writing, __ATOMIC_SEQ_CST))
+		poll(NULL, 0, 5);
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	for (;;) {
+		const char *after;
+
+		file = fopen(path, "r");
+		assert_non_null(file);
+		assert_non_null(fgets(line, sizeof(line), file));
+		fclose(file);
+		after = strrchr(line, ')');
+		assert_non_null(after);
+		if (after[2] == 'S')
+			break;
+		poll(NULL, 0, 5);
+	}
+	poll(NULL, 0, 50);
+	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
+}
+
+/* With nobody reading, @signo ends it, within about a second. */
+static struct found gets_stuck(const struct args *args, bool full, int signo)
+{
+	struct found *f = shared(), found;
+	uint64_t sent;
+	int ends[2], status;
+	pid_t pid;
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	if (full)
+		fill_pipe(ends[1]);
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		loop_into(args, ends[1], f);
+	close(ends[1]);
+	wait_blocked(f, pid);
+	sent = now_ms();
+	assert_int_equal(kill(pid, signo), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_in_range(now_ms() - sent, 0, 5000); /* not for good; idle, 0 or 1 s */
+	assert_int_equal(status, 0);
+	close(ends[0]);
+	found = *f;
+	munmap(f, sizeof(*f));
+	assert_true(found.stuck);
+	assert_int_equal(found.n, 1); /* no other is tried */
+	assert_int_equal(found.alarm_left, 0);
+	return found;
+}
+
+static void test_stuck(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS };
+
+	(void)state;
+	for (size_t i = 0; i < N(ends_a_run); i++) {
+		/* nothing could be written, or a part of it: that write is tried again */
+		assert_int_equal(gets_stuck(&args, true, ends_a_run[i]).status, 0);
+		assert_int_equal(gets_stuck(&args, false, ends_a_run[i]).status, 0);
+	}
+}
+
+/* The signal is COMMAND's all the same, and its status ours. */
+static void test_stuck_with_command(void **state)
+{
+	char *argv[] = { (char[]){ "sleep" }, (char[]){ "60" }, NULL };
+	const struct args args = { .interval_ns = 10 * MS, .command = argv };
+	struct found found;
+
+	(void)state;
+	for (int full = 0; full < 2; full++) {
+		found = gets_stuck(&args, full, SIGTERM);
+		assert_int_equal(found.status, 128 + SIGTERM);
+		assert_int_equal(found.asked, 1);
+		assert_false(found.stopped);
+	}
+}
+
+/* A reader that takes its time is no reason to give up. */
+static void test_slow_reader(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS, .count = 1 };
+	struct found *f = shared();
+	char page[4096], tail[4] = { 0 };
+	size_t sum = 0;
+	int ends[2], status;
+	ssize_t n;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		loop_into(&args, ends[1], f);
+	close(ends[1]);
+	wait_blocked(f, pid);
+	poll(NULL, 0, 1200);
+	while ((n = read(ends[0], page, sizeof(page))) > 0) {
+		sum += (size_t)n;
+		for (ssize_t i = 0; i < n; i++) {
+			memmove(tail, tail + 1, sizeof(tail) - 1);
+			tail[sizeof(tail) - 1] = page[i];
+		}
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(sum, BLOCKED_BYTES + 4);
+	assert_memory_equal(tail, "end\n", sizeof(tail));
+	assert_false(f->stuck);
+	assert_int_equal(f->status, 0);
+	assert_int_equal(f->n, 1);
+	close(ends[0]);
+	munmap(f, sizeof(*f));
 }
 
 static void test_closed_pipe_with_command(void **state)
@@ -538,6 +988,17 @@ static void test_closed_pipe_with_command(void **state)
 	assert_int_equal(o.n, 1);
 }
 
+/* The loop uses alarm() itself; nothing can hold SIGKILL back. */
+static void kill_what_hangs(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
+	const struct itimerspec spec = { .it_value = { 100, 0 } };
+	timer_t timer;
+
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) == 0)
+		timer_settime(timer, 0, &spec, NULL);
+}
+
 #define in_loop(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -545,6 +1006,11 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		in_loop(test_count),
 		in_loop(test_signal_gives_a_last_output),
+		in_loop(test_ignored_signals),
+		in_loop(test_collect),
+		in_loop(test_no_collect),
+		in_loop(test_nothing_to_collect),
+		in_loop(test_collect_fails),
 		in_loop(test_signal_before_count),
 		in_loop(test_signal_before_the_loop),
 		in_loop(test_no_interval),
@@ -565,10 +1031,19 @@ int main(void)
 		in_loop(test_command_is_discarded),
 		in_loop(test_command_cannot_run),
 		in_loop(test_signal_is_passed_on),
+		in_loop(test_key_is_for_command),
+		in_loop(test_keys_between_outputs),
+		in_loop(test_ignored_signal_with_command),
+		in_loop(test_command_gets_plain_signals),
 		in_loop(test_second_signal_ends),
+		in_loop(test_second_signal_ends_waiting),
+		in_loop(test_signal_is_passed_on_waiting),
+		in_loop(test_stuck),
+		in_loop(test_stuck_with_command),
+		in_loop(test_slow_reader),
 		in_loop(test_closed_pipe_with_command),
 	};
 
-	alarm(60); /* whatever hangs */
+	kill_what_hangs();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
