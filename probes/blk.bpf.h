@@ -194,6 +194,19 @@ static __always_inline bool began_earlier(struct request *rq, const bool direct)
 	return !begin_ns || (made && made < begin_ns);
 }
 
+/*
+ * Of a request whose start was not seen: was it made before tracing began?  On a
+ * queue whose statistics are off the kernel does not say; then it was, unless a start can have gone
+ * by for want of room.
+ */
+static __always_inline bool unseen_began_earlier(struct request *rq, u8 op, const bool direct)
+{
+	if (began_earlier(rq, direct))
+		return true;
+	return own_start && op != BLK_PASSTHROUGH && !rq_made_ns(rq, direct) &&
+	       !losses[LOSS_REQUESTS_FULL];
+}
+
 /* ---- submitters ---- */
 
 static __always_inline bool pid_wanted(u32 pid)
@@ -586,7 +599,7 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 		start = entry ? entry->issue_ns : 0;
 	}
 	if (!start) {
-		if (!began_earlier(rq, direct))
+		if (!unseen_began_earlier(rq, op, direct))
 			count_loss(LOSS_NO_START, 1);
 		return false;
 	}

@@ -210,7 +210,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (!(entry && entry->known)) {
 		if (filter_mode != FILTER_NONE)
 			return;
-		if (began_earlier(rq, direct)) {
+		if (unseen_began_earlier(rq, done.op, direct)) {
 			if (entry && done.final)
 				end_use(entry);
 			return;

@@ -127,7 +127,8 @@ static int check_disk(const struct breakdown_options *o, int *status)
 
 static int choose(struct breakdown *b, int *status)
 {
-	b->blk.own_start = b->o.queued && blk_iostats_off(b->o.filters.disk.whole);
+	/* With -Q for all, without for what is never issued (an fsync). */
+	b->blk.own_start = blk_iostats_off(b->o.filters.disk.whole);
 	return session_choose(&b->session, &b->o.args, blk_layer_wants(&b->o, b->blk.own_start),
 			      status);
 }

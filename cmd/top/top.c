@@ -138,10 +138,11 @@ static int print_screen_top(void)
 	return printf("%s loadavg: %s\n\n", clock, load) < 0 ? -errno : 0;
 }
 
-/* Makes room for an output: an empty screen, or an empty line. */
+/* Makes room for an output: an empty screen, on which a line that is too long is cut and
+ * not wrapped (DECAWM off), or an empty line. */
 static int print_separator(struct top *t)
 {
-	if (fputs(t->clears ? "\033[H\033[2J" : "\n", stdout) < 0)
+	if (fputs(t->clears ? "\033[H\033[2J\033[?7l" : "\n", stdout) < 0)
 		return -errno;
 	return render_flush(stdout);
 }
@@ -186,6 +187,8 @@ static int render(struct top *t, const struct interval *interval)
 	if (!r)
 		r = render_interval(t->o.args.format, stdout, interval, schema, t->rows.rows,
 				    rows_shown(t, t->rows.n, count_losses(interval)));
+	if (t->clears && (fputs("\033[?7h", stdout) < 0 || render_flush(stdout)))
+		r = r ? r : -EIO;
 	if (!t->clears && t->o.args.format != FORMAT_JSON)
 		render_losses(stderr, interval);
 	return r;

@@ -8,7 +8,10 @@ cleanup(), and is taken down however the test ends, SIGTERM included.
 import atexit
 import contextlib
 import csv
+import ctypes
+import errno
 import fcntl
+import glob
 import io
 import json
 import os
@@ -535,16 +538,17 @@ class Result:
         return rows
 
     def top_text(self):
-        """The rows of top's text, as dicts; Kbytes and AVGms as printed."""
+        """The rows of top's text, as dicts; Kbytes and AVGms as printed (None: no time is known)."""
         pattern = re.compile(
             r"^(?P<pid>\d+) +(?P<comm>\S.*?) +(?P<d>[A-Z]) +(?P<major>\d+) +(?P<minor>\d+) +"
-            r"(?P<disk>\S+) +(?P<io>\d+) +(?P<kbytes>[\d.]+) +(?P<avgms>[\d.]+) *$", re.M)
+            r"(?P<disk>\S+) +(?P<io>\d+) +(?P<kbytes>[\d.]+) +(?P<avgms>[\d.]+|-) *$", re.M)
         rows = []
         for match in pattern.finditer(self.out):
             row = match.groupdict()
             for key in ("pid", "major", "minor", "io"):
                 row[key] = int(row[key])
-            row["kbytes"], row["avgms"] = float(row["kbytes"]), float(row["avgms"])
+            row["kbytes"] = float(row["kbytes"])
+            row["avgms"] = None if row["avgms"] == "-" else float(row["avgms"])
             rows.append(row)
         return rows
 
@@ -661,6 +665,39 @@ def list_hooks(*subcommand):
     return hooks
 
 
+# -- What is in the kernel -------------------------------------------------
+
+_SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "s390x": 351, "ppc64le": 361}
+_GET_FD_BY_ID = {"prog": 13, "map": 14, "link": 30}
+
+
+def bpf_objects(pid):
+    """{(kind, id)} of the BPF objects that a process holds."""
+    if os.uname().machine not in _SYS_BPF:
+        raise unittest.SkipTest("number of bpf(2) not known")
+    found = set()
+    for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
+        try:
+            text = read_text(path)
+        except OSError:
+            continue
+        for kind, number in re.findall(r"(?m)^(prog|map|link)_id:\s*(\d+)$", text):
+            found.add((kind, int(number)))
+    return found
+
+
+def bpf_object_exists(kind, number):
+    libc = ctypes.CDLL(None, use_errno=True)
+    attr = ctypes.create_string_buffer(number.to_bytes(4, "little") + bytes(124))
+    fd = libc.syscall(_SYS_BPF[os.uname().machine], _GET_FD_BY_ID[kind], attr, 128)
+    if fd >= 0:
+        os.close(fd)
+        return True
+    if ctypes.get_errno() != errno.ENOENT:
+        raise OSError(ctypes.get_errno(), f"bpf(2): {kind} {number}")
+    return False
+
+
 # -- Adding up -------------------------------------------------------------
 
 def add_up(rows, keys, fields):
@@ -717,6 +754,12 @@ class LiveTest(unittest.TestCase):
         self.assertRegex(result.err, r"\Aiotrace[^\n]+\n\Z", "not one line of error")
         for word in words:
             self.assertIn(word.lower(), result.err.lower())
+
+    def assert_gone(self, objects):
+        """Of the bpf_objects() of a process that ended, none is in the kernel any more."""
+        def left():
+            return [o for o in objects if bpf_object_exists(*o)]
+        self.assertTrue(wait_until(lambda: not left(), 10), left())
 
     def assert_agrees(self, rows, delta):
         """top's rows and /proc/diskstats, field by field."""

@@ -81,6 +81,7 @@ struct options {
 	bool wait;
 	bool keep;
 	bool fork;
+	unsigned int children;
 	bool tolerant;
 	uint64_t pause_us;
 	int status;
@@ -474,10 +475,24 @@ static void run_in_descendants(const struct options *options)
 	wait_for(child);
 }
 
+/* The I/O in equal parts, each in a child of its own, which ends before the next one starts. */
+static void run_in_children(const struct options *options)
+{
+	for (unsigned int i = 0; i < options->children; i++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			run_jobs(options, options->name, i, options->children);
+			_exit(0);
+		}
+		wait_for(child);
+	}
+}
+
 static void usage(FILE *out)
 {
 	fputs(
-	    "Usage: load [-n NAME] [-t THREADS] [-q DEPTH] [-r] [-w] [-k] [-f] [-e] [-s USECS]\n"
+	    "Usage: load [-n NAME] [-t THREADS] [-q DEPTH] [-r] [-w] [-k] [-f | -F N] [-e] [-s USECS]\n"
 	    "            [-x STATUS] [-X SIGNAL] [-R FILE] OP COUNT SIZE PATH [OP COUNT SIZE PATH ...]\n"
 	    "  -n  name of the process (comm)\n"
 	    "  -t  the I/O is done by that many threads, which have names of their own\n"
@@ -486,6 +501,7 @@ static void usage(FILE *out)
 	    "  -w  wait for a line on standard input before the first I/O\n"
 	    "  -k  when done, stay until standard input is closed\n"
 	    "  -f  half of the I/O in a child, the other half in a grandchild\n"
+	    "  -F  the I/O in equal parts in N children, one after the other\n"
 	    "  -e  go on after an I/O that failed or was short, and count it\n"
 	    "  -s  pause after each I/O (neither -e nor -s goes with -q)\n"
 	    "  -x  end with that status; -X  end by that signal\n"
@@ -540,7 +556,7 @@ static void parse(struct options *options, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+n:t:q:rwkfes:x:X:R:h")) != -1) {
+	while ((c = getopt(argc, argv, "+n:t:q:rwkfF:es:x:X:R:h")) != -1) {
 		switch (c) {
 		case 'n':
 			snprintf(options->name, sizeof(options->name), "%s", optarg);
@@ -562,6 +578,9 @@ static void parse(struct options *options, int argc, char **argv)
 			break;
 		case 'f':
 			options->fork = true;
+			break;
+		case 'F':
+			options->children = (unsigned int)number(optarg, 1000000);
 			break;
 		case 'e':
 			options->tolerant = true;
@@ -611,6 +630,8 @@ int main(int argc, char **argv)
 	}
 	if (options.fork)
 		run_in_descendants(&options);
+	else if (options.children)
+		run_in_children(&options);
 	else
 		run_jobs(&options, options.name, 0, 1);
 	if (options.keep) {

@@ -1,9 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """What goes wrong is said in one clear line, with the right exit status; nothing is left behind."""
-import ctypes
-import errno
-import glob
 import os
 import re
 import shutil
@@ -12,8 +9,9 @@ import subprocess
 import tempfile
 import time
 
-from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, main,
-                    run_load, run_loads, wait_until)
+from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Tracer, Zram, add_up,
+                    bpf_object_exists, bpf_objects, iotrace, main, run_load, run_loads,
+                    wait_until)
 
 KIB4 = 4096
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -254,6 +252,54 @@ class TestSurroundings(LiveTest):
                 self.assert_one_line(result, 3, "btf")
 
 
+    def test_pid_namespace(self):
+        """Processes have other numbers there: what needs them is refused, the rest works."""
+        inside = ["unshare", "-pf", "--mount-proc"]
+        if subprocess.run([*inside, "true"], check=False).returncode:
+            self.skipTest("no pid namespaces")
+        for command in (["top"], ["breakdown", "-T", "blk"]):
+            for args in (["-p", "1", "0.2", "1"], ["--", "true"]):
+                with self.subTest(command=command, args=args):
+                    result = iotrace(*command, *args, prefix=inside)
+                    self.assert_one_line(result, 3, "namespace")
+                    self.assertEqual(result.out, "")
+        with LoopDisk(16 * MIB) as disk:
+            load = Load("read", 100000, KIB4, disk.path, name="outside", options=["-s", 500]).go()
+            plain = iotrace("top", "-C", "-d", disk.name, "0.2", "1", prefix=inside)
+            load.kill()
+        self.assert_ended_well(plain)
+        self.assertEqual({row["comm"] for row in plain.top_text()}, {"outside"})
+
+
+class TestDiskWithoutRequests(LiveTest):
+    """-d names a bio-based disk: said at once, instead of an empty output for ever."""
+
+    def test_top(self):
+        with Zram() as disk:
+            for name in (disk.name, disk.path, disk.number):
+                with self.subTest(disk=name):
+                    result = iotrace("top", "-d", name, "0.1", "1", timeout=10)
+                    self.assert_one_line(result, 2, disk.name, "--bio")
+                    self.assertEqual(result.out, "")
+
+    def test_breakdown(self):
+        with Zram() as disk:
+            for args in ([], ["-Q"]):
+                with self.subTest(args=args):
+                    result = iotrace("breakdown", "-T", "blk", *args, "-d", disk.name, "0.1", "1",
+                                     timeout=10)
+                    self.assert_one_line(result, 3, disk.name)
+                    self.assertEqual(result.out, "")
+
+    def test_with_bio(self):
+        with Zram() as disk, \
+                Tracer("top", "--bio", "--json", "-d", disk.name, "60") as tracer:
+            run_load("write", 40, KIB4, disk.path, name="by-bio", options=["-r"])
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(add_up(result.rows, ("comm", "disk"), "io"), {("by-bio", "zram0"): 40})
+
+
 class TestLosses(LiveTest):
     """A map that is full: what was not counted is counted."""
 
@@ -319,49 +365,19 @@ class TestLosses(LiveTest):
 class TestKilled(LiveTest):
     """SIGKILL leaves nothing in the kernel."""
 
-    SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "s390x": 351, "ppc64le": 361}
-    GET_FD_BY_ID = {"prog": 13, "map": 14, "link": 30}
-
-    def exists(self, kind, number):
-        libc = ctypes.CDLL(None, use_errno=True)
-        attr = ctypes.create_string_buffer(number.to_bytes(4, "little") + bytes(124))
-        fd = libc.syscall(self.SYS_BPF[os.uname().machine], self.GET_FD_BY_ID[kind], attr, 128)
-        if fd >= 0:
-            os.close(fd)
-            return True
-        self.assertEqual(ctypes.get_errno(), errno.ENOENT)
-        return False
-
-    @staticmethod
-    def owned(pid):
-        """{(kind, id)} of the BPF objects that a process holds."""
-        found = set()
-        for path in glob.glob(f"/proc/{pid}/fdinfo/*"):
-            try:
-                with open(path, encoding="ascii") as file:
-                    text = file.read()
-            except OSError:
-                continue
-            for kind, number in re.findall(r"(?m)^(prog|map|link)_id:\s*(\d+)$", text):
-                found.add((kind, int(number)))
-        return found
-
     def test_nothing_stays(self):
-        if os.uname().machine not in self.SYS_BPF:
-            self.skipTest("number of bpf(2) not known")
         for args in (["top"], ["top", "--bio"], ["breakdown", "-T", "blk", "-Q"]):
             with self.subTest(args=args), LoopDisk(16 * MIB) as disk:
                 load = Load("read", 1000000, KIB4, disk.path, options=["-r", "-q", 8]).go()
                 tracer = Tracer(*args, "--json", "0.1")
-                objects = self.owned(tracer.pid)
+                objects = bpf_objects(tracer.pid)
                 for kind in ("prog", "map"):
                     self.assertTrue([n for k, n in objects if k == kind], f"it has no {kind}")
-                self.assertTrue(all(self.exists(*o) for o in objects))
+                self.assertTrue(all(bpf_object_exists(*o) for o in objects))
                 tracer.process.kill()
                 tracer.wait()
                 load.kill()
-                self.assertTrue(wait_until(lambda: not any(self.exists(*o) for o in objects), 10),
-                                [o for o in objects if self.exists(*o)])
+                self.assert_gone(objects)
 
 
 class TestVerbose(LiveTest):

@@ -383,6 +383,144 @@ class TestMixed(LiveTest):
                              {"part-1": 3000, "part-2": 2000, "whole": 1000})
 
 
+class TestIostatsOff(LiveTest):
+    """queue/iostats is 0: the kernel notes neither when a request was made nor its partition.
+
+    Since 6.13 a request even keeps the time of its last use. So the disk is busy
+    with iostats on, then it rests, and then it is off: who takes the old time
+    for the new one sees at least the rest.
+    """
+
+    READS = 2000
+    REST = 0.5
+    TOO_LONG_NS = 100 * 1000 * 1000
+
+    def used_disk(self, **options):
+        disk = self.enterContext(LoopDisk(64 * MIB, **options))
+        disk.queue("iostats", 1)
+        self.addCleanup(lambda: disk.queue("iostats", 1))  # before the disk's own: it keeps it
+        run_load("read", 4000, KIB4, disk.path, "fsync", 20, 0, disk.path,
+                 options=["-r", "-t", 4, "-q", 32])
+        time.sleep(self.REST)
+        disk.queue("iostats", 0)
+        return disk
+
+    def check_row(self, result, count):
+        self.assert_ended_well(result)
+        self.assert_counts(result, {"read": count})
+        self.assertEqual({k: n for k, n in result.losses.items() if k != "no_end"}, {})
+        row = next(row for row in result.rows if row["op"] == "read")
+        self.assertGreater(row["p50_ns"], 0)
+        self.assertLess(row["p50_ns"], self.TOO_LONG_NS)
+        self.assertLess(row["total_ns"] / row["count"], self.TOO_LONG_NS)
+
+    def test_queue_time(self):
+        disk = self.used_disk()
+        with Tracer("breakdown", "-T", "blk", "--json", "-Q", "-d", disk.name, "60") as tracer:
+            run_load("read", self.READS, KIB4, disk.path, options=["-r", "-q", 8])
+            self.check_row(tracer.stop(), self.READS)
+
+    def test_queue_time_of_a_process(self):
+        disk = self.used_disk()
+        mine = Load("read", self.READS, KIB4, disk.path, name="mine", options=["-r", "-q", 8])
+        other = Load("read", self.READS, KIB4, disk.path, name="other", options=["-r", "-q", 8])
+        with Tracer("breakdown", "-T", "blk", "--json", "-Q", "-p", mine.pid, "60") as tracer:
+            run_loads(mine, other)
+            self.check_row(tracer.stop(), self.READS)
+
+    def test_fsync(self):
+        """An fsync's own request is never issued: its time is from when it was made."""
+        disk = self.used_disk()
+        with Tracer("top", "--json", "-d", disk.name, "60") as tracer:
+            run_load("fsync", 30, 0, disk.path, name="syncer")
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        self.assertEqual(add_up(result.rows, ("comm", "op"), "io"),
+                         {("syncer", "sync"): 30, ("syncer", "flush"): 30})
+        for row in result.rows:
+            self.assertGreater(row["time_ns"], 0, row)
+            self.assertLess(row["time_ns"] / row["io"], self.TOO_LONG_NS, row)
+
+    def test_fsync_in_breakdown(self):
+        disk = self.used_disk()
+        for args in ([], ["-Q"]):
+            with self.subTest(args=args), \
+                    Tracer("breakdown", "-T", "blk", "--json", "-d", disk.name, *args,
+                           "60") as tracer:
+                run_load("fsync", 30, 0, disk.path, name="syncer")
+                result = tracer.stop()
+                self.assert_ended_well(result)
+                self.assertNotIn("no_start", result.losses)
+                self.assert_counts(result, {"sync": 30, "flush": 30})
+                for row in result.rows:
+                    if row["count"]:
+                        self.assertLess(row["p50_ns"], self.TOO_LONG_NS, row)
+
+    def test_partition(self):
+        mib = MIB // 512
+        disk = self.used_disk(partitions=[(2048, 16 * mib), (2048 + 20 * mib, 16 * mib)])
+        first, second = disk.partitions
+        blk = ["breakdown", "-T", "blk", "--json", "-d", second]
+        with Tracer("top", "--json", "-d", second, "60") as top, \
+                Tracer(*blk, "60") as plain, Tracer(*blk, "-Q", "60") as queue:
+            run_loads(Load("read", 500, KIB4, f"/dev/{first}", name="there", options=["-r"]),
+                      Load("read", self.READS, KIB4, f"/dev/{second}", name="here",
+                           options=["-r", "-q", 4]),
+                      Load("read", 300, KIB4, disk.path, name="whole", options=["-r"]))
+            top, plain, queue = top.stop(), plain.stop(), queue.stop()
+        self.assert_ended_well(top)
+        self.assert_no_loss(top)
+        self.assertEqual(add_up(top.rows, ("comm", "op", "disk"), ("io", "bytes")),
+                         {("here", "read", second): (self.READS, self.READS * KIB4)})
+        self.check_row(plain, self.READS)
+        self.check_row(queue, self.READS)
+
+
+class TestBusyDisk(LiveTest):
+    """The disk is busy when tracing begins: what is in flight then is nobody's, and no loss."""
+
+    def check(self, disk, iostats):
+        disk.queue("iostats", iostats)
+        self.addCleanup(lambda: os.path.exists(f"/sys/block/{disk.name}")
+                        and disk.queue("iostats", 1))
+        load = Load("read", 100000000, KIB4, disk.path, name="busy",
+                    options=["-r", "-t", 4, "-q", 32]).go()
+        top = ["top", "--json", "-d", disk.name, "0.5", "2"]
+        blk = ["breakdown", "-T", "blk", "--json", "-d", disk.name]
+        for args in (top, top, [*blk, "0.3", "2"], [*blk, "-Q", "0.3", "2"]):
+            with self.subTest(args=args, iostats=iostats):
+                result = iotrace(*args)
+                self.assert_ended_well(result)
+                self.assertGreater(sum(row["io" if args is top else "count"]
+                                       for row in result.rows), 100)
+                self.assertNotIn("no_start", result.losses)
+                if args is top:
+                    self.assertEqual({row["comm"] for row in result.rows}, {"busy"})
+        load.kill()
+
+    def test_accounted(self):
+        with LoopDisk() as disk:
+            self.check(disk, 1)
+
+    def test_not_accounted(self):
+        with LoopDisk() as disk:
+            self.check(disk, 0)
+
+    def test_long_in_flight(self):
+        """Many are in flight, and for long: their ends come one by one while it traces."""
+        with slow_disk(reads=20) as (disk, group):
+            load = Load("read", 100000, KIB4, disk.path, name="busy", options=["-r", "-q", 24],
+                        group=group).go()
+            time.sleep(0.3)
+            result = iotrace("top", "--json", "-d", disk.name, "1", "2")
+            load.kill()
+        self.assert_ended_well(result)
+        self.assertGreater(sum(row["io"] for row in result.rows), 5)
+        self.assertNotIn("no_start", result.losses)
+        self.assertEqual({row["comm"] for row in result.rows}, {"busy"})
+
+
 class TestDisks(LiveTest):
     def test_one_of_two(self):
         """-d, by every way to name a disk, against I/O on another one."""
@@ -477,6 +615,22 @@ class TestProcesses(LiveTest):
         self.assert_ended_well(result)
         self.assertEqual(by_process(result.rows),
                          {(load.pid, "short-lived", "read"): (300, 300 * KIB4)})
+
+    def test_more_than_the_map_holds(self):
+        """In one long interval more processes than there are rows in the kernel, all gone."""
+        count = 17500
+        with LoopDisk() as disk, Tracer("top", "--json", "-d", disk.name, "60") as tracer:
+            load = run_load("read", count, KIB4, disk.path, name="mayfly",
+                            options=["-r", "-F", count])
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result, of=count)
+        self.assertEqual(len(result.intervals), 1)
+        self.assertEqual(load.did("read"), (count, count * KIB4))
+        self.assertEqual(add_up(result.rows, ("comm", "op"), ("io", "bytes")),
+                         {("mayfly", "read"): (count, count * KIB4)})
+        self.assertEqual({row["pid"]: row["io"] for row in result.rows},
+                         {report["pid"]: 1 for report in load.reports})
 
     def test_name_is_escaped(self):
         with LoopDisk(64 * MIB) as disk, \
