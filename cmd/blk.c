@@ -274,11 +274,12 @@ uint64_t blk_requests_in_flight(uint32_t whole)
 
 struct blk_flags blk_flags(const struct hooks *hooks)
 {
-	int flush_seq = hooks_enumerator(hooks, "__RQF_FLUSH_SEQ", OLD_FLUSH_SEQ_BIT);
-	int io_stat = hooks_enumerator(hooks, "__RQF_IO_STAT", -1);
+	static const char *const names[] = { "__RQF_FLUSH_SEQ", "__RQF_IO_STAT" };
+	int bits[] = { OLD_FLUSH_SEQ_BIT, -1 };
 
-	return (struct blk_flags){ .flush_seq = 1U << flush_seq,
-				   .io_stat = io_stat < 0 ? 0 : 1U << io_stat };
+	hooks_enumerators(hooks, names, bits, 2);
+	return (struct blk_flags){ .flush_seq = 1U << bits[0],
+				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1] };
 }
 
 int blk_track(int tracked_fd, const struct run *run, struct error *err)

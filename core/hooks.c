@@ -315,9 +315,9 @@ int hooks_tag(const struct hooks *h, const char *event, int none)
 	return none;
 }
 
-int hooks_enumerator(const struct hooks *h, const char *name, int none)
+void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n)
 {
-	return kernel_types_enumerator(h->types, name, none);
+	kernel_types_enumerators(h->types, names, values, n);
 }
 
 /* ---- loading and attaching ---- */

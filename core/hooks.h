@@ -76,8 +76,8 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 /* The tag of the alternative chosen for @event, or @none when there is none. */
 int hooks_tag(const struct hooks *h, const char *event, int none);
 
-/* The value of an enumerator of the kernel, or @none; before hooks_attach(). */
-int hooks_enumerator(const struct hooks *h, const char *name, int none);
+/* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
+void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n);
 
 /* Opens, loads and attaches, once for each *h; close() is called after each try that failed, also
  * after an open() that did.  hooks_log() must have been called before: the program that a kernel

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/btf.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -222,17 +223,28 @@ int kernel_types_function(const struct kernel_types *k, const char *name)
 	return -ENOENT;
 }
 
-int kernel_types_enumerator(const struct kernel_types *k, const char *name, int none)
+/* Are the names of this enum like @name?  Those of one enum begin alike, so the
+ * first tells, without looking at the strings of all. */
+static bool begins_alike(const struct kernel_types *k, const struct btf_enum *first,
+			 const char *name)
 {
-	for (uint32_t id = 1; id < k->n; id++) {
+	return strncmp(kernel_string(k, first->name_off), name, 3) == 0;
+}
+
+void kernel_types_enumerators(const struct kernel_types *k, const char *const *names, int *values,
+			      size_t n)
+{
+	for (uint32_t id = 1; n && id < k->n; id++) {
 		const struct btf_type *t = kernel_type(k, id);
 		const struct btf_enum *e = (const void *)(t + 1);
+		uint32_t vlen = BTF_INFO_VLEN(t->info);
 
-		if (BTF_INFO_KIND(t->info) != BTF_KIND_ENUM)
+		if (BTF_INFO_KIND(t->info) != BTF_KIND_ENUM || !vlen ||
+		    !begins_alike(k, e, names[0]))
 			continue;
-		for (uint32_t i = 0; i < BTF_INFO_VLEN(t->info); i++)
-			if (strcmp(kernel_string(k, e[i].name_off), name) == 0)
-				return e[i].val;
+		for (uint32_t i = 0; i < vlen; i++)
+			for (size_t j = 0; j < n; j++)
+				if (strcmp(kernel_string(k, e[i].name_off), names[j]) == 0)
+					values[j] = e[i].val;
 	}
-	return none;
 }

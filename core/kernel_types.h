@@ -28,9 +28,13 @@ int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
 /* The type id of function @name, -ENOENT. */
 int kernel_types_function(const struct kernel_types *k, const char *name);
 
-/* The value of the enumerator @name of whatever enum has it, also of one without
- * a name; @none when there is none.  (32-bit enums.) */
-int kernel_types_enumerator(const struct kernel_types *k, const char *name, int none);
+/*
+ * Sets values[i] to the value of the enumerator names[i], of whatever enum has it, also one without
+ * a name; values of names that the kernel has not stay as they are.  (32-bit enums; one
+ * walk over all types for all names, which must begin with the same three letters.)
+ */
+void kernel_types_enumerators(const struct kernel_types *k, const char *const *names, int *values,
+			      size_t n);
 
 /*
  * Makes a BTF of its own that holds just what the BPF object in @elf (@size

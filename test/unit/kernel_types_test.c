@@ -93,6 +93,20 @@ static void test_functions(void **state)
 	assert_int_equal(kernel_types_function(types, "no_such_function"), -ENOENT);
 }
 
+static void test_enumerators(void **state)
+{
+	static const char *const names[] = { "BPF_MAP_TYPE_HASH", "BPF_PROG_TYPE_KPROBE",
+					     "BPF_NO_SUCH_THING" };
+	int values[] = { -1, -1, 77 };
+
+	(void)state;
+	need_btf();
+	kernel_types_enumerators(types, names, values, 3);
+	assert_int_equal(values[0], BPF_MAP_TYPE_HASH);
+	assert_int_equal(values[1], BPF_PROG_TYPE_KPROBE);
+	assert_int_equal(values[2], 77);
+}
+
 /* Offset in bits of member @name of the struct, anonymous ones looked into;
  * -1 when there is none. */
 static long member_offset(const struct btf *btf, uint32_t id, const char *name)
@@ -266,10 +280,10 @@ static void test_missing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_types),	 cmocka_unit_test(test_every_tracepoint),
-		cmocka_unit_test(test_functions),	 cmocka_unit_test(test_cut),
-		cmocka_unit_test(test_cut_of_no_object), cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_same_types), cmocka_unit_test(test_every_tracepoint),
+		cmocka_unit_test(test_functions),  cmocka_unit_test(test_enumerators),
+		cmocka_unit_test(test_cut),	   cmocka_unit_test(test_cut_of_no_object),
+		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_missing),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
