@@ -49,7 +49,7 @@ static int render(struct breakdown *b, const struct interval *interval,
 		if (!r)
 			r = render_flush(stdout);
 	}
-	if (b->o.args.format != FORMAT_JSON)
+	if (!r && b->o.args.format != FORMAT_JSON)
 		render_losses(stderr, interval);
 	return r;
 }

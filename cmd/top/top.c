@@ -189,7 +189,7 @@ static int render(struct top *t, const struct interval *interval)
 				    rows_shown(t, t->rows.n, count_losses(interval)));
 	if (t->clears && (fputs("\033[?7h", stdout) < 0 || render_flush(stdout)))
 		r = r ? r : -EIO;
-	if (!t->clears && t->o.args.format != FORMAT_JSON)
+	if (!r && !t->clears && t->o.args.format != FORMAT_JSON)
 		render_losses(stderr, interval);
 	return r;
 }

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Tracer, Zram, add_up,
+from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Result, Tracer, Zram, add_up,
                     bpf_object_exists, bpf_objects, iotrace, main, run_load, run_loads,
                     wait_until)
 
@@ -147,7 +147,7 @@ class TestOutput(LiveTest):
                     process.kill()
                     process.stderr.close()
                     load.kill()
-                self.assertEqual((status, err), (0, b""))
+                self.assert_ended_well(Result(status, "", err.decode()))
 
     def test_reader_that_left_idle(self):
         """No I/O, so nothing to say: it must end all the same."""
