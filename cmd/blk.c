@@ -282,6 +282,16 @@ struct blk_flags blk_flags(const struct hooks *hooks)
 				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1] };
 }
 
+int blk_size_maps(const struct blk_map_size *sizes, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < n; i++)
+		if (sizes[i].entries)
+			r = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
+	return r;
+}
+
 int blk_track(int tracked_fd, const struct run *run, struct error *err)
 {
 	uint32_t pid = (uint32_t)run->child.pid;

@@ -9,11 +9,9 @@
 #include <search.h>
 #include <stdbool.h>
 #include <sys/stat.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/text.h"
-
-#define NSEC 1000000000ull
 
 struct cgroup {
 	uint64_t id;
@@ -27,14 +25,6 @@ struct cgroups {
 	uint64_t walked;       /* when an unknown id last made us walk; 0: never */
 	struct text_set paths; /* all that was ever handed out */
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * NSEC + (uint64_t)ts.tv_nsec;
-}
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -205,8 +195,8 @@ const char *cgroups_path(struct cgroups *c, uint64_t id)
 		return "-";
 	if (group && group->known)
 		return group->path;
-	now = now_ns();
-	if (!c->walked || now - c->walked >= NSEC) {
+	now = clock_mono_ns();
+	if (!c->walked || now - c->walked >= NS_PER_SEC) {
 		c->walked = now;
 		walk(c); /* without memory some stay unknown */
 		group = find(c, id);

@@ -3,12 +3,11 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <time.h>
 
+#include "core/clock.h"
 #include "core/disks_table.h"
 #include "core/parse.h"
 
-#define NSEC	  1000000000ull
 #define MAX_MAJOR 0xfffu
 #define MAX_MINOR 0xfffffu
 
@@ -17,14 +16,6 @@ struct disk_list {
 	struct disk *list;
 	size_t count, room;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-	return (uint64_t)ts.tv_sec * NSEC + (uint64_t)ts.tv_nsec;
-}
 
 static int compare_devs(const void *a, const void *b)
 {
@@ -246,8 +237,8 @@ const char *disks_name(struct disks *d, uint32_t dev)
 
 	if (disk && disk->known)
 		return disk->name;
-	now = now_ns();
-	if (DISK_MAJOR(dev) && (!disk || now - disk->looked >= NSEC)) {
+	now = clock_mono_ns();
+	if (DISK_MAJOR(dev) && (!disk || now - disk->looked >= NS_PER_SEC)) {
 		disks_read(d, NULL); /* if it cannot be read, unknown it stays */
 		disk = disks_by_dev(d, dev);
 		if (disk)

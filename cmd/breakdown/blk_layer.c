@@ -40,10 +40,7 @@ static int size_maps(struct blk_layer *layer)
 				? args->map_requests
 				: blk_requests_possible(layer->o->filters.disk.whole);
 	struct breakdown_blk_bpf *skel = layer->skel;
-	const struct {
-		struct bpf_map *map;
-		uint32_t entries; /* 0: as it is */
-	} sizes[] = {
+	const struct blk_map_size sizes[] = {
 		{ skel->maps.hists, layer->n_cpus * 2 * BLK_OPS },
 		{ skel->maps.cpus, layer->n_cpus },
 		{ skel->maps.inflight, skel->rodata->balance ? 1 : requests },
@@ -51,12 +48,8 @@ static int size_maps(struct blk_layer *layer)
 		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
 		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
 	};
-	int r = 0;
 
-	for (size_t i = 0; !r && i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (sizes[i].entries)
-			r = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
-	return r;
+	return blk_size_maps(sizes, sizeof(sizes) / sizeof(sizes[0]));
 }
 
 /* With -Q and no filter by process the kernel's own start times are enough. */

@@ -54,10 +54,7 @@ static int size_maps(struct top *t)
 					       : blk_requests_possible(t->o.filters.disk.whole);
 	uint32_t rows = args->map_rows ? args->map_rows : rows_of_a_second();
 	struct top_bpf *skel = t->skel;
-	const struct {
-		struct bpf_map *map;
-		uint32_t entries; /* 0: as it is */
-	} sizes[] = {
+	const struct blk_map_size sizes[] = {
 		{ skel->maps.cpus, cpus_possible() },
 		{ skel->maps.rows0, rows },
 		{ skel->maps.rows1, rows },
@@ -66,12 +63,8 @@ static int size_maps(struct top *t)
 		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
 		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
 	};
-	int r = 0;
 
-	for (size_t i = 0; !r && i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (sizes[i].entries)
-			r = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
-	return r;
+	return blk_size_maps(sizes, sizeof(sizes) / sizeof(sizes[0]));
 }
 
 static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
