@@ -389,13 +389,15 @@ static const struct {
 	[BLK_LOSSES] = { "missed", "events missed: the program was running on that CPU already" },
 };
 
-void blk_losses(struct blk_loss_state *state, const __u64 *now, const struct hooks *hooks,
-		size_t no_end)
+void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,
+		const __u64 *stood_in, size_t no_end)
 {
 	for (size_t i = 0; i < BLK_LOSS_ROWS; i++) {
-		uint64_t value = i == BLK_LOSSES ? hooks_missed(hooks)
+		uint64_t value = i == BLK_LOSSES ? hooks_missed(hooks, (const uint64_t *)stood_in)
 						 : __atomic_load_n(&now[i], __ATOMIC_RELAXED);
 
+		if (value < state->before[i]) /* missed events: an understudy took one late */
+			value = state->before[i];
 		state->rows[i].key = loss_names[i].key;
 		state->rows[i].text = loss_names[i].text;
 		state->rows[i].count = value - state->before[i];

@@ -89,6 +89,8 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 		(skel)->rodata->submit_mode = (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE);   \
 		(skel)->rodata->flush_seq_mask = (flags)->flush_seq;                               \
 		(skel)->rodata->io_stat_mask = (flags)->io_stat;                                   \
+		(skel)->rodata->understudied = hooks_understudied(hooks);                          \
+		bpf_map__set_autocreate((skel)->maps.claims, hooks_understudied(hooks));           \
 	} while (0)
 
 /* How many entries a map gets; 0: as many as it declares. */
@@ -125,14 +127,14 @@ size_t blk_sweep(struct hooks *hooks, int inflight_fd, int busy_fd,
 #define BLK_LOSS_ROWS (BLK_LOSSES + 1) /* and the events that were missed */
 
 struct blk_loss_state {
-	uint64_t before[BLK_LOSS_ROWS];
+	uint64_t before[BLK_LOSS_ROWS]; /* what has been told */
 	struct loss rows[BLK_LOSS_ROWS];
 };
 
-/* What was lost since the last call: @now is the probe's own counters, @no_end
- * what blk_sweep() found. */
-void blk_losses(struct blk_loss_state *state, const __u64 *now, const struct hooks *hooks,
-		size_t no_end);
+/* What was lost since the last call: @now is the probe's own counters, @stood_in the events that
+ * understudies took, @no_end what blk_sweep() found. */
+void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,
+		const __u64 *stood_in, size_t no_end);
 
 /* ---- names of operations ---- */
 

@@ -51,6 +51,7 @@ int session_choose(struct session *s, const struct args *args, unsigned int want
 	if (r && s->hooks && args->verbose)
 		blk_explain_hooks(s->hooks);
 	if (s->hooks && args->list_hooks) {
+		hooks_try(s->hooks);
 		blk_list_hooks(s->hooks);
 		*status = report_stdout();
 		return -ECANCELED;

@@ -2,10 +2,12 @@
 #include "core/hooks.h"
 
 #include <errno.h>
+#include <linux/perf_event.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -13,7 +15,7 @@
 
 #include "core/kernel_types.h"
 
-#define MAX_LINKS 32
+#define MAX_LINKS 64
 
 struct hooks {
 	const struct hook_event *events;
@@ -22,14 +24,17 @@ struct hooks {
 	size_t n_choices;
 	struct kernel_types *types;
 	struct bpf_link *links[MAX_LINKS];
-	int prog_fds[MAX_LINKS];
+	int prog_fds[MAX_LINKS]; /* -1: an understudy's */
 	size_t n_links;
+	bool understudied;
 	uint64_t missed_before; /* by programs that are detached */
+	uint64_t missed_last;	/* what hooks_missed() found last */
 };
 
 static const char *const kind_names[] = {
-	[HOOK_TP_BTF] = "tp_btf", [HOOK_RAW_TP] = "raw_tp", [HOOK_FENTRY] = "fentry",
-	[HOOK_FEXIT] = "fexit",	  [HOOK_KPROBE] = "kprobe", [HOOK_KRETPROBE] = "kretprobe",
+	[HOOK_TP_BTF] = "tp_btf",	[HOOK_RAW_TP] = "raw_tp", [HOOK_TP] = "tp",
+	[HOOK_FENTRY] = "fentry",	[HOOK_FEXIT] = "fexit",	  [HOOK_KPROBE] = "kprobe",
+	[HOOK_KRETPROBE] = "kretprobe",
 };
 
 /* ---- libbpf's log ---- */
@@ -79,15 +84,51 @@ void hooks_log(void (*verbose)(const char *line))
 
 /* ---- what the kernel has ---- */
 
-static bool is_tracepoint(enum hook_kind kind)
+static bool is_kprobe(enum hook_kind kind)
 {
-	return kind == HOOK_TP_BTF || kind == HOOK_RAW_TP;
+	return kind == HOOK_KPROBE || kind == HOOK_KRETPROBE;
 }
 
-/* Are kprobes there at all?  The perf PMU is the way libbpf attaches them. */
-static bool have_kprobes(void)
+/* The number by which perf knows kprobes (the way libbpf attaches them), -1: there are none. */
+static int kprobe_pmu(void)
 {
-	return access("/sys/bus/event_source/devices/kprobe/type", R_OK) == 0;
+	FILE *file = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
+	int type;
+
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &type) != 1)
+		type = -1;
+	fclose(file);
+	return type;
+}
+
+/* Sets a probe on function @name and takes it away again.  0 or -errno. */
+static int try_kprobe(const char *name)
+{
+	struct perf_event_attr attr = { .size = sizeof(attr), .type = (uint32_t)kprobe_pmu() };
+	int fd;
+
+	attr.kprobe_func = (uint64_t)(uintptr_t)name;
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+/* A program that does nothing, for the function with type @id.  Its descriptor or -errno. */
+static int load_fentry(int id)
+{
+	struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY,
+		    .attach_btf_id = (uint32_t)id);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_probe", "GPL", insns, 2, &opts);
+
+	return fd < 0 ? -errno : fd;
 }
 
 /* A kernel may refuse the program type as a whole (a vendor's policy, found as
@@ -95,11 +136,6 @@ static bool have_kprobes(void)
 static int fentry_allowed(const struct kernel_types *types)
 {
 	static int result = 1;
-	struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
-	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY);
 	int fd, id;
 
 	if (result != 1)
@@ -107,12 +143,29 @@ static int fentry_allowed(const struct kernel_types *types)
 	id = kernel_types_function(types, "vfs_read");
 	if (id < 0)
 		return result = -ENOENT;
-	opts.attach_btf_id = (uint32_t)id;
-	fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_probe", "GPL", insns, 2, &opts);
+	fd = load_fentry(id);
+	if (fd >= 0)
+		close(fd);
+	return result = fd < 0 ? fd : 0;
+}
+
+/* Attaches a program that does nothing to function @name of the kernel itself.  0 or -errno. */
+static int try_fentry(const struct kernel_types *types, const char *name)
+{
+	int id = kernel_types_function(types, name), fd, link;
+
+	if (id < 0)
+		return 0; /* in a module: its types' own descriptor would be needed */
+	fd = load_fentry(id);
 	if (fd < 0)
-		return result = -errno;
+		return fd;
+	link = bpf_raw_tracepoint_open(NULL, fd);
+	if (link < 0)
+		link = -errno;
+	else
+		close(link);
 	close(fd);
-	return result = 0;
+	return link < 0 ? link : 0;
 }
 
 __attribute__((format(printf, 2, 3))) static void pass_over(struct hook_choice *choice,
@@ -138,19 +191,54 @@ static void judge_tracepoint(const struct kernel_types *types, const struct hook
 		pass_over(choice, "has %d arguments on this kernel, not %d", nargs, alt->nargs);
 }
 
-static void judge_function(const struct kernel_types *types, const struct hook_alt *alt,
-			   struct hook_choice *choice)
+/* Needs tracefs, as attaching does. */
+static void judge_classic(const struct hook_alt *alt, struct hook_choice *choice)
+{
+	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+	char path[256];
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		snprintf(path, sizeof(path), "%s/events/%s/id", roots[i], alt->target);
+		if (access(path, R_OK) == 0)
+			return;
+		snprintf(path, sizeof(path), "%s/events", roots[i]);
+		if (access(path, R_OK) == 0) {
+			pass_over(choice, "this kernel has no such tracepoint");
+			return;
+		}
+	}
+	pass_over(choice, "tracefs is not mounted");
+}
+
+/* Is function @alt->target in the kernel's types, or in those of its module? */
+static bool has_function(const struct kernel_types *types, const struct hook_alt *alt)
+{
+	char path[128];
+
+	if (kernel_types_function(types, alt->target) >= 0)
+		return true;
+	if (!alt->module)
+		return false;
+	snprintf(path, sizeof(path), "/sys/kernel/btf/%s", alt->module);
+	return kernel_types_module_function(types, path, alt->target) >= 0;
+}
+
+static void judge_kprobe(const struct kernel_types *types, const struct hook_alt *alt,
+			 struct hook_choice *choice)
+{
+	if (kprobe_pmu() < 0)
+		pass_over(choice, "this kernel has no kprobes");
+	/* 5.10 has no types of modules. */
+	else if (!has_function(types, alt) && (!alt->module || try_kprobe(alt->target)))
+		pass_over(choice, "this kernel has no such function");
+}
+
+static void judge_fentry(const struct kernel_types *types, const struct hook_alt *alt,
+			 struct hook_choice *choice)
 {
 	int r;
 
-	if (alt->kind == HOOK_KPROBE || alt->kind == HOOK_KRETPROBE) {
-		if (!have_kprobes())
-			pass_over(choice, "this kernel has no kprobes");
-		else if (kernel_types_function(types, alt->target) < 0)
-			pass_over(choice, "this kernel has no such function");
-		return;
-	}
-	if (kernel_types_function(types, alt->target) < 0) {
+	if (!has_function(types, alt)) {
 		pass_over(choice, "no such function in this kernel's BTF");
 		return;
 	}
@@ -163,10 +251,23 @@ static void judge(const struct kernel_types *types, const struct hook_alt *alt,
 		  struct hook_choice *choice)
 {
 	choice->usable = true;
-	if (is_tracepoint(alt->kind))
+	switch (alt->kind) {
+	case HOOK_TP_BTF:
+	case HOOK_RAW_TP:
 		judge_tracepoint(types, alt, choice);
-	else
-		judge_function(types, alt, choice);
+		break;
+	case HOOK_TP:
+		judge_classic(alt, choice);
+		break;
+	case HOOK_FENTRY:
+	case HOOK_FEXIT:
+		judge_fentry(types, alt, choice);
+		break;
+	case HOOK_KPROBE:
+	case HOOK_KRETPROBE:
+		judge_kprobe(types, alt, choice);
+		break;
+	}
 }
 
 /* ---- choosing ---- */
@@ -259,6 +360,15 @@ static void judge_all(struct hooks *h)
 			judge(h->types, &h->events[e].alts[i], &choices_of(h, e)[i]);
 }
 
+/*
+ * "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast" (7.0) added this
+ * member: the one trace that it left in the kernel's types.
+ */
+static bool preempts_tracepoints(const struct kernel_types *types)
+{
+	return kernel_types_has_member(types, "tp_transition_snapshot", "srcu_gp");
+}
+
 int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
 		 struct hooks **out, struct error *err)
 {
@@ -278,8 +388,10 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 		goto fail;
 	}
 	r = kernel_types_open(NULL, &h->types, err);
-	if (!r)
+	if (!r) {
 		judge_all(h);
+		h->understudied = preempts_tracepoints(h->types);
+	}
 	for (size_t i = 0; !r && forced && forced[i]; i++)
 		r = apply_forced(h, forced[i], err);
 	for (size_t e = 0; !r && e < n; e++)
@@ -292,6 +404,30 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 fail:
 	hooks_free(h);
 	return r;
+}
+
+bool hooks_understudied(const struct hooks *h)
+{
+	return h->understudied;
+}
+
+void hooks_try(struct hooks *h)
+{
+	for (size_t e = 0; h->types && e < h->n_events; e++)
+		for (size_t i = 0; i < h->events[e].n; i++) {
+			const struct hook_alt *alt = &h->events[e].alts[i];
+			struct hook_choice *choice = &choices_of(h, e)[i];
+			int r = 0;
+
+			if (choice->usable && is_kprobe(alt->kind))
+				r = try_kprobe(alt->target);
+			else if (choice->usable &&
+				 (alt->kind == HOOK_FENTRY || alt->kind == HOOK_FEXIT))
+				r = try_fentry(h->types, alt->target);
+			if (r)
+				pass_over(choice, "this function cannot be probed: %s",
+					  strerror(-r));
+		}
 }
 
 static const struct hook_alt *chosen_alt(const struct hooks *h, size_t e)
@@ -322,6 +458,17 @@ void hooks_enumerators(const struct hooks *h, const char *const *names, int *val
 
 /* ---- loading and attaching ---- */
 
+#define UNDERSTUDY "_2"
+
+/* Is @prog program @name, or its understudy where there are such? */
+static bool plays(const struct hooks *h, const char *prog, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncmp(prog, name, len) == 0 &&
+	       (!prog[len] || (h->understudied && strcmp(prog + len, UNDERSTUDY) == 0));
+}
+
 /* The event that uses program @prog now, or -ENOENT. */
 static ssize_t event_of_prog(const struct hooks *h, const char *prog)
 {
@@ -329,7 +476,7 @@ static ssize_t event_of_prog(const struct hooks *h, const char *prog)
 		const struct hook_alt *alt = chosen_alt(h, e);
 
 		for (int i = 0; alt && i < HOOK_PROGS && alt->progs[i]; i++)
-			if (strcmp(alt->progs[i], prog) == 0)
+			if (plays(h, prog, alt->progs[i]))
 				return (ssize_t)e;
 	}
 	return -ENOENT;
@@ -382,6 +529,28 @@ static int attach_program(struct hooks *h, struct bpf_object *obj, const char *n
 	return 0;
 }
 
+/* The understudy of program @name, which is attached last, if it has one: it plays after it. */
+static int attach_understudy(struct hooks *h, struct bpf_object *obj, const char *name)
+{
+	size_t at = h->n_links - 1;
+	struct bpf_link *principal = h->links[at];
+	char understudy[BPF_OBJ_NAME_LEN];
+	int r;
+
+	snprintf(understudy, sizeof(understudy), "%s" UNDERSTUDY, name);
+	if (!h->understudied || !bpf_object__find_program_by_name(obj, understudy))
+		return 0;
+	r = attach_program(h, obj, understudy);
+	if (r)
+		return r;
+	/* Detached first, so that no understudy plays because its principal is gone. */
+	h->links[at] = h->links[at + 1];
+	h->links[at + 1] = principal;
+	h->prog_fds[at + 1] = h->prog_fds[at];
+	h->prog_fds[at] = -1;
+	return 0;
+}
+
 /* Misses of the programs that are attached now. */
 static uint64_t count_missed(const struct hooks *h)
 {
@@ -391,7 +560,7 @@ static uint64_t count_missed(const struct hooks *h)
 		struct bpf_prog_info info = {};
 		__u32 len = sizeof(info);
 
-		if (bpf_obj_get_info_by_fd(h->prog_fds[i], &info, &len) == 0)
+		if (h->prog_fds[i] >= 0 && bpf_obj_get_info_by_fd(h->prog_fds[i], &info, &len) == 0)
 			missed += info.recursion_misses;
 	}
 	return missed;
@@ -418,6 +587,8 @@ static int attach_all(struct hooks *h, struct bpf_object *obj, size_t *failed)
 		for (int i = 0; alt && i < HOOK_PROGS && alt->progs[i]; i++) {
 			int r = attach_program(h, obj, alt->progs[i]);
 
+			if (!r)
+				r = attach_understudy(h, obj, alt->progs[i]);
 			if (r) {
 				*failed = e;
 				return r;
@@ -513,9 +684,15 @@ const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n)
 	return h->choices;
 }
 
-uint64_t hooks_missed(const struct hooks *h)
+uint64_t hooks_missed(struct hooks *h, const uint64_t *stood_in)
 {
-	return h->missed_before + count_missed(h);
+	uint64_t missed = h->missed_before + count_missed(h), last = h->missed_last, taken;
+
+	taken = h->understudied && stood_in ? __atomic_load_n(stood_in, __ATOMIC_SEQ_CST) : 0;
+	missed = missed > taken ? missed - taken : 0;
+	h->missed_last = missed;
+	/* An understudy may be about to play: what is missing twice is missed. */
+	return !h->understudied || !h->n_links || missed < last ? missed : last;
 }
 
 void hooks_free(struct hooks *h)

@@ -16,9 +16,17 @@
 
 struct bpf_object;
 
-enum hook_kind { HOOK_TP_BTF, HOOK_RAW_TP, HOOK_FENTRY, HOOK_FEXIT, HOOK_KPROBE, HOOK_KRETPROBE };
+enum hook_kind {
+	HOOK_TP_BTF,
+	HOOK_RAW_TP,
+	HOOK_TP, /* classic: the target is "GROUP/NAME" */
+	HOOK_FENTRY,
+	HOOK_FEXIT,
+	HOOK_KPROBE,
+	HOOK_KRETPROBE,
+};
 
-#define HOOK_PROGS 3 /* programs that belong to one alternative */
+#define HOOK_PROGS 4 /* programs that belong to one alternative */
 
 struct hook_alt {
 	enum hook_kind kind;
@@ -27,6 +35,7 @@ struct hook_alt {
 	const char *progs[HOOK_PROGS]; /* the first is attached to target, the others where their
 					* own section says; NULL ends */
 	int tag;		       /* for the subcommand: see hooks_tag() */
+	const char *module; /* where a function may be if it is not in the kernel itself, or NULL */
 };
 
 struct hook_event {
@@ -76,6 +85,13 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 /* The tag of the alternative chosen for @event, or @none when there is none. */
 int hooks_tag(const struct hooks *h, const char *event, int none);
 
+/*
+ * Does this kernel preempt tracepoints, so that programs skip events all the time?  Then every
+ * program NAME whose object has a NAME_2 too is attached together with that one, its understudy
+ * (probes/understudy.bpf.h).
+ */
+bool hooks_understudied(const struct hooks *h);
+
 /* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
 void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n);
 
@@ -85,6 +101,10 @@ void hooks_enumerators(const struct hooks *h, const char *const *names, int *val
  * program this kernel refuses.  -errno with @err filled. */
 int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
 
+/* Makes each alternative's `usable` true to what the kernel really takes, by trying: a function
+ * may be in its types and still not be open to probes.  (Attaching finds that out by itself.) */
+void hooks_try(struct hooks *h);
+
 /* All alternatives of all events, in the order of the table.  The array belongs to @h. */
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 
@@ -92,8 +112,10 @@ const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 void hooks_detach(struct hooks *h);
 
 /* Events that the kernel did not hand to the programs because one of them was
- * running on that CPU already (since attaching). */
-uint64_t hooks_missed(const struct hooks *h);
+ * running on that CPU already (since attaching).  *stood_in, which programs write: how many of
+ * those understudies took; NULL when the object has none.  Where there are understudies, an event
+ * is told of by the second call after it, or by the first after detaching. */
+uint64_t hooks_missed(struct hooks *h, const uint64_t *stood_in);
 
 /* Detaches and frees.  The object is closed by the caller. NULL is fine. */
 void hooks_free(struct hooks *h);

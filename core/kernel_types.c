@@ -223,6 +223,49 @@ int kernel_types_function(const struct kernel_types *k, const char *name)
 	return -ENOENT;
 }
 
+/* The types of a module go on where the kernel's end, and so do their strings. */
+static const char *module_string(const struct kernel_types *k, const struct kernel_types *module,
+				 uint32_t offset)
+{
+	return offset < k->strings_size ? kernel_string(k, offset)
+					: kernel_string(module, offset - (uint32_t)k->strings_size);
+}
+
+int kernel_types_module_function(const struct kernel_types *k, const char *path, const char *name)
+{
+	struct kernel_types *module = NULL;
+	int r = kernel_types_open(path, &module, NULL);
+
+	if (!module)
+		return r;
+	r = -ENOENT;
+	for (uint32_t id = 1; r < 0 && id < module->n; id++) {
+		const struct btf_type *t = kernel_type(module, id);
+
+		if (BTF_INFO_KIND(t->info) == BTF_KIND_FUNC &&
+		    strcmp(module_string(k, module, t->name_off), name) == 0)
+			r = (int)(k->n - 1 + id);
+	}
+	kernel_types_free(module);
+	return r;
+}
+
+bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member)
+{
+	for (uint32_t id = 1; id < k->n; id++) {
+		const struct btf_type *t = kernel_type(k, id);
+		const struct btf_member *m = (const void *)(t + 1);
+
+		if (BTF_INFO_KIND(t->info) != BTF_KIND_STRUCT ||
+		    strcmp(kernel_string(k, t->name_off), type) != 0)
+			continue;
+		for (uint32_t i = 0; i < BTF_INFO_VLEN(t->info); i++)
+			if (strcmp(kernel_string(k, m[i].name_off), member) == 0)
+				return true;
+	}
+	return false;
+}
+
 /* Are the names of this enum like @name?  Those of one enum begin alike, so the
  * first tells, without looking at the strings of all. */
 static bool begins_alike(const struct kernel_types *k, const struct btf_enum *first,

@@ -28,6 +28,13 @@ int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
 /* The type id of function @name, -ENOENT. */
 int kernel_types_function(const struct kernel_types *k, const char *name);
 
+/* The same of a function in a module, whose types are in @path ("/sys/kernel/btf/MODULE"), or
+ * -errno: there is no such file, it cannot be read, or -ENOENT. */
+int kernel_types_module_function(const struct kernel_types *k, const char *path, const char *name);
+
+/* Has the kernel a structure @type with a member @member? */
+bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member);
+
 /*
  * Sets values[i] to the value of the enumerator names[i], of whatever enum has it, also one without
  * a name; values of names that the kernel has not stay as they are.  (32-bit enums; one

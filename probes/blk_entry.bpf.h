@@ -6,22 +6,17 @@
  * The entry points of every program that follows block requests: one per way
  * to hook an event, each a thin shell around the one body (on_submit_rq,
  * on_submit_bio, on_issue of probes/blk.bpf.h, and on_complete of the program
- * that includes this).  cmd/blk.c says which is used when.
+ * that includes this).  cmd/blk.c says which is used when.  Those that a kernel with
+ * preempted tracepoints can have come with an understudy (probes/understudy.bpf.h).
  */
 
-SEC("tp_btf/block_io_start")
-int BPF_PROG(io_start_btf, struct request *rq)
-{
-	on_submit_rq(rq, true);
-	return 0;
-}
+#include "probes/understudy.bpf.h"
 
-SEC("raw_tp/block_io_start")
-int io_start_raw(u64 *ctx)
-{
-	on_submit_rq((void *)ctx[0], false);
-	return 0;
-}
+TP_BTF_PROGS(io_start_btf, block_io_start, CLAIM_SUBMIT, rq, on_submit_rq(rq, true),
+	     struct request *rq)
+
+RAW_TP_PROGS(io_start_raw, block_io_start, CLAIM_SUBMIT, ctx[0],
+	     on_submit_rq((void *)ctx[0], false))
 
 SEC("kprobe/blk_account_io_start")
 int BPF_KPROBE(io_start_kp, struct request *rq)
@@ -31,12 +26,9 @@ int BPF_KPROBE(io_start_kp, struct request *rq)
 }
 
 /* block_getrq(bio) since 5.11; (queue, bio, rw) before. */
-SEC("raw_tp/block_getrq")
-int getrq_raw(u64 *ctx)
-{
-	on_submit_bio((void *)ctx[0], false);
-	return 0;
-}
+TP_BTF_PROGS(getrq_btf, block_getrq, CLAIM_SUBMIT, bio, on_submit_bio(bio, true), struct bio *bio)
+
+RAW_TP_PROGS(getrq_raw, block_getrq, CLAIM_SUBMIT, ctx[0], on_submit_bio((void *)ctx[0], false))
 
 SEC("raw_tp/block_getrq")
 int getrq_raw_q(u64 *ctx)
@@ -45,20 +37,12 @@ int getrq_raw_q(u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/block_getrq")
-int BPF_PROG(getrq_btf, struct bio *bio)
-{
-	on_submit_bio(bio, true);
-	return 0;
-}
-
 /* block_bio_frontmerge(bio) since 5.11; (queue, request, bio) before. */
-SEC("raw_tp/block_bio_frontmerge")
-int frontm_raw(u64 *ctx)
-{
-	on_submit_bio((void *)ctx[0], false);
-	return 0;
-}
+TP_BTF_PROGS(frontm_btf, block_bio_frontmerge, CLAIM_FRONT_MERGE, bio, on_submit_bio(bio, true),
+	     struct bio *bio)
+
+RAW_TP_PROGS(frontm_raw, block_bio_frontmerge, CLAIM_FRONT_MERGE, ctx[0],
+	     on_submit_bio((void *)ctx[0], false))
 
 SEC("raw_tp/block_bio_frontmerge")
 int frontm_raw_q(u64 *ctx)
@@ -67,27 +51,10 @@ int frontm_raw_q(u64 *ctx)
 	return 0;
 }
 
-SEC("tp_btf/block_bio_frontmerge")
-int BPF_PROG(frontm_btf, struct bio *bio)
-{
-	on_submit_bio(bio, true);
-	return 0;
-}
-
-SEC("tp_btf/block_rq_issue")
-int BPF_PROG(issue_btf, struct request *rq)
-{
-	on_issue(rq, true);
-	return 0;
-}
-
 /* block_rq_issue(rq) since 5.11 and in late 5.10.y; (queue, rq) before. */
-SEC("raw_tp/block_rq_issue")
-int issue_raw(u64 *ctx)
-{
-	on_issue((void *)ctx[0], false);
-	return 0;
-}
+TP_BTF_PROGS(issue_btf, block_rq_issue, CLAIM_ISSUE, rq, on_issue(rq, true), struct request *rq)
+
+RAW_TP_PROGS(issue_raw, block_rq_issue, CLAIM_ISSUE, ctx[0], on_issue((void *)ctx[0], false))
 
 SEC("raw_tp/block_rq_issue")
 int issue_raw_q(u64 *ctx)
@@ -97,12 +64,7 @@ int issue_raw_q(u64 *ctx)
 }
 
 /* block_rq_requeue(rq) since 5.11 and in late 5.10.y; (queue, rq) before. */
-SEC("raw_tp/block_rq_requeue")
-int requeue_raw(u64 *ctx)
-{
-	on_requeue((void *)ctx[0]);
-	return 0;
-}
+RAW_TP_PROGS(requeue_raw, block_rq_requeue, CLAIM_REQUEUE, ctx[0], on_requeue((void *)ctx[0]))
 
 SEC("raw_tp/block_rq_requeue")
 int requeue_raw_q(u64 *ctx)
@@ -123,39 +85,18 @@ int rq_busy(u64 *ctx)
 	return state != MQ_RQ_IDLE;
 }
 
-SEC("tp_btf/block_rq_complete")
-int BPF_PROG(complete_btf, struct request *rq, int error, unsigned int bytes)
-{
-	on_complete(rq, bytes, true);
-	return 0;
-}
+TP_BTF_PROGS(complete_btf, block_rq_complete, CLAIM_COMPLETE, rq, on_complete(rq, bytes, true),
+	     struct request *rq, int error, unsigned int bytes)
 
-SEC("raw_tp/block_rq_complete")
-int complete_raw(u64 *ctx)
-{
-	on_complete((void *)ctx[0], ctx[2], false);
-	return 0;
-}
+RAW_TP_PROGS(complete_raw, block_rq_complete, CLAIM_COMPLETE, ctx[0],
+	     on_complete((void *)ctx[0], ctx[2], false))
 
-SEC("raw_tp/sched_process_fork")
-int fork_raw(u64 *ctx)
-{
-	on_fork((void *)ctx[0], (void *)ctx[1], false);
-	return 0;
-}
+RAW_TP_PROGS(fork_raw, sched_process_fork, CLAIM_TASK, ctx[1],
+	     on_fork((void *)ctx[0], (void *)ctx[1], false))
 
-SEC("raw_tp/sched_process_free")
-int free_raw(u64 *ctx)
-{
-	on_free((void *)ctx[0], false);
-	return 0;
-}
+RAW_TP_PROGS(free_raw, sched_process_free, CLAIM_TASK, ctx[0], on_free((void *)ctx[0], false))
 
-SEC("raw_tp/task_rename")
-int rename_raw(u64 *ctx)
-{
-	on_rename((void *)ctx[0], (const char *)ctx[1], false);
-	return 0;
-}
+RAW_TP_PROGS(rename_raw, task_rename, CLAIM_TASK, ctx[0],
+	     on_rename((void *)ctx[0], (const char *)ctx[1], false))
 
 #endif

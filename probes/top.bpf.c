@@ -234,20 +234,11 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 
 #include "probes/blk_entry.bpf.h"
 
-SEC("tp_btf/block_bio_queue")
-int BPF_PROG(bio_queue_btf, struct bio *bio)
-{
-	on_bio_queue(bio, true);
-	return 0;
-}
-
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
-SEC("raw_tp/block_bio_queue")
-int bio_queue_raw(u64 *ctx)
-{
-	on_bio_queue((void *)ctx[0], false);
-	return 0;
-}
+TP_BTF_PROGS(bio_queue_btf, block_bio_queue, CLAIM_BIO, bio, on_bio_queue(bio, true),
+	     struct bio *bio)
+
+RAW_TP_PROGS(bio_queue_raw, block_bio_queue, CLAIM_BIO, ctx[0], on_bio_queue((void *)ctx[0], false))
 
 SEC("raw_tp/block_bio_queue")
 int bio_queue_raw_q(u64 *ctx)
@@ -256,11 +247,6 @@ int bio_queue_raw_q(u64 *ctx)
 	return 0;
 }
 
-SEC("raw_tp/block_bio_complete")
-int bio_end_raw(u64 *ctx)
-{
-	on_bio_end(ctx[1]);
-	return 0;
-}
+RAW_TP_PROGS(bio_end_raw, block_bio_complete, CLAIM_BIO_END, ctx[1], on_bio_end(ctx[1]))
 
 char LICENSE[] SEC("license") = "GPL";

@@ -199,9 +199,10 @@ int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err
 	return 0;
 }
 
-const __u64 *blk_layer_losses(const struct blk_layer *layer)
+void blk_layer_losses(const struct blk_layer *layer, struct blk_loss_state *state,
+		      struct hooks *hooks, size_t no_end)
 {
-	return layer->skel->bss->losses;
+	blk_losses(state, layer->skel->bss->losses, hooks, &layer->skel->bss->stood_in, no_end);
 }
 
 void blk_layer_end(struct blk_layer *layer)

@@ -71,7 +71,7 @@ static int emit(void *ctx, bool last, struct error *err)
 	for (unsigned int op = 0; op < BLK_OPS; op++)
 		if (b->blk.hists[op].count)
 			breakdown_row_fill(&rows[n++], "blk", blk_op_name(op), &b->blk.hists[op]);
-	blk_losses(&b->losses, blk_layer_losses(&b->blk), b->session.hooks, unseen);
+	blk_layer_losses(&b->blk, &b->losses, b->session.hooks, unseen);
 	interval.losses = b->losses.rows;
 	interval.n_losses = BLK_LOSS_ROWS;
 	return render(b, &interval, rows, n);

@@ -243,7 +243,8 @@ static int emit(void *ctx, bool last, struct error *err)
 	if (r)
 		return r;
 	t->since_ns = interval.end_ns;
-	blk_losses(&t->losses, t->skel->bss->losses, t->session.hooks, unseen);
+	blk_losses(&t->losses, t->skel->bss->losses, t->session.hooks, &t->skel->bss->stood_in,
+		   unseen);
 	interval.losses = t->losses.rows;
 	interval.n_losses = BLK_LOSS_ROWS;
 	r = render(t, &interval);

@@ -243,7 +243,7 @@ static void test_losses(void **state)
 	__u64 now[BLK_LOSSES] = { 0 };
 
 	(void)state;
-	blk_losses(&losses, now, h, 0);
+	blk_losses(&losses, now, h, NULL, 0);
 	for (size_t i = 0; i < BLK_LOSS_ROWS; i++) {
 		assert_int_equal(losses.rows[i].count, 0);
 		assert_true(losses.rows[i].key[0]);
@@ -257,22 +257,22 @@ static void test_losses(void **state)
 	now[LOSS_NO_START] = 5;
 	now[LOSS_ROWS_BYTES] = 1ull << 40;
 	now[LOSS_NO_END] = 2;
-	blk_losses(&losses, now, h, 0);
+	blk_losses(&losses, now, h, NULL, 0);
 	assert_int_equal(loss_named(&losses, "no_start")->count, 5);
 	assert_int_equal(loss_named(&losses, "rows_full_bytes")->count, 1ull << 40);
 	assert_int_equal(loss_named(&losses, "no_end")->count, 2);
 	assert_int_equal(loss_named(&losses, "requests_full")->count, 0);
 	assert_int_equal(loss_named(&losses, "missed")->count, 0);
-	blk_losses(&losses, now, h, 0);
+	blk_losses(&losses, now, h, NULL, 0);
 	for (size_t i = 0; i < BLK_LOSS_ROWS; i++)
 		assert_int_equal(losses.rows[i].count, 0);
 	/* what the sweep found comes on top, and is no counter of the probe */
 	now[LOSS_NO_START] = 6;
 	now[LOSS_NO_END] = 5;
-	blk_losses(&losses, now, h, 4);
+	blk_losses(&losses, now, h, NULL, 4);
 	assert_int_equal(loss_named(&losses, "no_start")->count, 1);
 	assert_int_equal(loss_named(&losses, "no_end")->count, 3 + 4);
-	blk_losses(&losses, now, h, 0);
+	blk_losses(&losses, now, h, NULL, 0);
 	assert_int_equal(loss_named(&losses, "no_end")->count, 0);
 	hooks_free(h);
 }
@@ -289,12 +289,12 @@ static void test_losses_shown(void **state)
 
 	(void)state;
 	assert_non_null(stream);
-	blk_losses(&losses, now, h, 0);
+	blk_losses(&losses, now, h, NULL, 0);
 	assert_int_equal(render_losses(stream, &interval), 0);
 	assert_int_equal(fflush(stream), 0);
 	assert_string_equal(text, ""); /* what is 0 is not mentioned */
 	now[LOSS_ROWS_FULL] = 3;
-	blk_losses(&losses, now, h, 0);
+	blk_losses(&losses, now, h, NULL, 0);
 	assert_int_equal(render_losses(stream, &interval), 0);
 	assert_int_equal(fclose(stream), 0);
 	assert_string_equal(text, "iotrace: lost: 3 I/Os not shown: no room for another row\n");

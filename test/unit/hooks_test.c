@@ -95,7 +95,7 @@ static void test_first_usable_wins(void **state)
 	assert_int_equal(hooks_tag(h, "submit", -5), 3);
 	assert_int_equal(hooks_tag(h, "issue", -5), -5);
 	assert_int_equal(hooks_tag(h, "", -5), -5);
-	assert_int_equal(hooks_missed(h), 0);
+	assert_int_equal(hooks_missed(h, NULL), 0);
 	hooks_free(h);
 	hooks_free(NULL);
 }
@@ -107,9 +107,13 @@ static void test_kind_names(void **state)
 		enum hook_kind kind;
 		const char *name;
 	} kinds[] = {
-		{ HOOK_TP_BTF, "tp_btf" }, { HOOK_RAW_TP, "raw_tp" },
-		{ HOOK_FENTRY, "fentry" }, { HOOK_FEXIT, "fexit" },
-		{ HOOK_KPROBE, "kprobe" }, { HOOK_KRETPROBE, "kretprobe" },
+		{ HOOK_TP_BTF, "tp_btf" },
+		{ HOOK_RAW_TP, "raw_tp" },
+		{ HOOK_TP, "tp" },
+		{ HOOK_FENTRY, "fentry" },
+		{ HOOK_FEXIT, "fexit" },
+		{ HOOK_KPROBE, "kprobe" },
+		{ HOOK_KRETPROBE, "kretprobe" },
 	};
 
 	(void)state;
@@ -198,6 +202,23 @@ static void test_functions(void **state)
 		assert_memory_equal(choice_of(h, 4)->reason,
 				    "this kernel refuses such programs: ", 35);
 	assert_int_equal(choice_of(h, 5)->usable, kprobes);
+	hooks_free(h);
+}
+
+static void test_classic(void **state)
+{
+	const struct hook_alt alts[] = { { HOOK_TP, "task/no_such", 0, { "a" }, 1 },
+					 { HOOK_TP, "task/task_rename", 0, { "b" }, 2 } };
+	const struct hook_event events[] = { { "rename", alts, N(alts), false } };
+	struct hooks *h;
+
+	(void)state;
+	need_btf();
+	if (access("/sys/kernel/tracing/events/task/task_rename/id", R_OK))
+		skip();
+	h = chosen(events, 1, NULL);
+	choice_is(h, 0, false, false, "this kernel has no such tracepoint");
+	choice_is(h, 1, true, true, "");
 	hooks_free(h);
 }
 
@@ -579,13 +600,41 @@ static void test_attach(void **state)
 	assert_true(bpf_program__fd(fake.skel->progs.rq_busy) < 0);
 	assert_true(forks_are_seen(&fake));
 	assert_int_equal(count_links(), 2);
-	assert_int_equal(hooks_missed(h), 0);
+	assert_int_equal(hooks_missed(h, NULL), 0);
 	hooks_detach(h);
 	assert_int_equal(count_links(), 0);
 	assert_false(forks_are_seen(&fake));
-	assert_int_equal(hooks_missed(h), 0);
+	assert_int_equal(hooks_missed(h, NULL), 0);
 	hooks_detach(h);
 	end(h, &fake);
+}
+
+/* What is usable by the kernel's types but cannot be probed is found out by trying; what can
+ * be stays as it is. */
+static void test_try(void **state)
+{
+	const struct hook_alt alts[] = {
+		{ HOOK_RAW_TP, RENAME, 2, { "a" }, 1 },
+		{ HOOK_KPROBE, "vfs_read", 0, { "b" }, 2 },
+		{ HOOK_KPROBE, "__blk_mq_end_request", 0, { "c" }, 3 }, /* notrace */
+		{ HOOK_FENTRY, "vfs_read", 0, { "d" }, 4 },
+		{ HOOK_FENTRY, "__blk_mq_end_request", 0, { "e" }, 5 },
+	};
+	const struct hook_event events[] = { { "x", alts, N(alts), false } };
+	struct hooks *h;
+
+	(void)state;
+	need_bpf();
+	h = chosen(events, 1, NULL);
+	bool probes = choice_of(h, 1)->usable, fentry = choice_of(h, 3)->usable;
+
+	hooks_try(h);
+	choice_is(h, 0, true, true, "");
+	assert_int_equal(choice_of(h, 1)->usable, probes);
+	assert_false(choice_of(h, 2)->usable);
+	assert_int_equal(choice_of(h, 3)->usable, fentry);
+	assert_false(choice_of(h, 4)->usable);
+	hooks_free(h);
 }
 
 static void test_helpers_are_loaded(void **state)
@@ -918,6 +967,8 @@ int main(void)
 		cmocka_unit_test(test_any_number_of_arguments),
 		cmocka_unit_test(test_several_events),
 		cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_classic),
+		cmocka_unit_test(test_try),
 		cmocka_unit_test(test_optional),
 		cmocka_unit_test(test_required),
 		cmocka_unit_test(test_no_events),

@@ -277,12 +277,52 @@ static void test_missing(void **state)
 	assert_non_null(strstr(err.what, "/no/such/file"));
 }
 
+static void test_members(void **state)
+{
+	(void)state;
+	need_btf();
+	assert_true(kernel_types_has_member(types, "request", "__data_len"));
+	assert_false(kernel_types_has_member(types, "request", "no_such_member"));
+	assert_false(kernel_types_has_member(types, "bio", "__data_len"));
+	assert_false(kernel_types_has_member(types, "no_such_type", "__data_len"));
+}
+
+/* A module's types stand in a file of their own, and take names from the kernel's. */
+static void test_module(void **state)
+{
+	char path[] = "/tmp/iotrace-module-XXXXXX";
+	struct btf *module;
+	const void *bytes;
+	uint32_t size;
+	int fd, proto, known, own;
+
+	(void)state;
+	need_btf();
+	module = btf__new_empty_split(witness);
+	proto = btf__add_func_proto(module, 0);
+	known = btf__add_func(module, "vfs_read", BTF_FUNC_STATIC, proto);
+	own = btf__add_func(module, "module_function", BTF_FUNC_STATIC, proto);
+	assert_true(own > known && known > proto && proto > 0);
+	bytes = btf__raw_data(module, &size);
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, size), size);
+	close(fd);
+	assert_int_equal(kernel_types_module_function(types, path, "vfs_read"), known);
+	assert_int_equal(kernel_types_module_function(types, path, "module_function"), own);
+	assert_int_equal(kernel_types_module_function(types, path, "vfs_write"), -ENOENT);
+	assert_int_equal(kernel_types_module_function(types, "/no/such/file", "x"), -ENOENT);
+	unlink(path);
+	btf__free(module);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_same_types), cmocka_unit_test(test_every_tracepoint),
 		cmocka_unit_test(test_functions),  cmocka_unit_test(test_enumerators),
 		cmocka_unit_test(test_cut),	   cmocka_unit_test(test_cut_of_no_object),
+		cmocka_unit_test(test_members),	   cmocka_unit_test(test_module),
 		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_missing),
 	};
 
