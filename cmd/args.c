@@ -14,6 +14,7 @@ enum {
 	KEY_EBPF,
 	KEY_HOOK,
 	KEY_LIST_HOOKS,
+	KEY_KERNEL,
 	KEY_MAP_SIZE,
 	KEY_ALL,
 };
@@ -32,6 +33,7 @@ static const struct argp_option common_options[] = {
 	{ "help", 'h', NULL, 0, "this help", GROUP_COMMON },
 	{ "hook", KEY_HOOK, "EVENT=KIND:TARGET", OPTION_HIDDEN, NULL, GROUP_COMMON },
 	{ "list-hooks", KEY_LIST_HOOKS, NULL, OPTION_HIDDEN, NULL, GROUP_COMMON },
+	{ "kernel", KEY_KERNEL, "DIR", OPTION_HIDDEN, NULL, GROUP_COMMON },
 	{ "map-size", KEY_MAP_SIZE, "MAP=N", OPTION_HIDDEN, NULL, GROUP_COMMON },
 	{ 0 },
 };
@@ -122,6 +124,9 @@ static int take_common(struct input *in, int key, char *arg)
 		return add_hook(args, arg, in->err);
 	case KEY_LIST_HOOKS:
 		args->list_hooks = true;
+		return 0;
+	case KEY_KERNEL:
+		args->kernel = arg;
 		return 0;
 	case KEY_MAP_SIZE:
 		return set_map_size(args, arg, in->err);
@@ -303,6 +308,8 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 		return in.failed ? in.error : option_error(spec, argv[0], in.at ? in.at : "", err);
 	if (args->all && !args->command)
 		return error_set(err, STATUS_USAGE, -EINVAL, "--all goes with -- COMMAND");
+	if (args->kernel && !args->list_hooks)
+		return error_set(err, STATUS_USAGE, -EINVAL, "--kernel goes with --list-hooks");
 	return 0;
 }
 

@@ -447,6 +447,33 @@ void blk_list_hooks(const struct hooks *hooks)
 		       choice[i].usable ? "usable" : choice[i].reason);
 }
 
+static const char *verdict(const struct hook_choice *choice)
+{
+	if (choice->chosen)
+		return "taken";
+	return choice->usable ? "usable" : choice->untold ? "untold" : "no";
+}
+
+void blk_table_hooks(const struct hooks *hooks)
+{
+	size_t n;
+	const struct hook_choice *choice = hooks_choices(hooks, &n);
+
+	for (size_t i = 0; i < n; i++) {
+		const char *const *progs = choice[i].alt->progs;
+
+		printf("%s\t%s\t%s\t%s\t%s\t", choice[i].event,
+		       choice[i].optional ? "optional" : "required", choice[i].kind,
+		       choice[i].target, verdict(&choice[i]));
+		for (int p = 0; p < HOOK_PROGS && progs[p]; p++) {
+			printf("%s%s", p ? "," : "", progs[p]);
+			if (hooks_understudied(hooks))
+				printf(",%s_2", progs[p]);
+		}
+		printf("\t%s\n", choice[i].reason);
+	}
+}
+
 size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max)
 {
 	size_t n, used = 0;

@@ -146,6 +146,14 @@ char blk_op_letter(unsigned int op);	  /* 'R', for text */
 /* --list-hooks: "EVENT KIND TARGET usable" or the reason. */
 void blk_list_hooks(const struct hooks *hooks);
 
+/*
+ * --list-hooks --kernel: a line per alternative, its fields separated by tabs: event, "required" or
+ * "optional", kind, target, "taken", "usable", "untold" or "no", its programs (separated by
+ * commas; where there are understudies, theirs too, whether the object has them or not), the
+ * reason.  test/offline reads it.
+ */
+void blk_table_hooks(const struct hooks *hooks);
+
 /* -v: the choice for each event and why not a better one. */
 void blk_explain_hooks(const struct hooks *hooks);
 

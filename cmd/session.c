@@ -8,6 +8,7 @@
 
 #include "cmd/report.h"
 #include "core/clock.h"
+#include "core/hook_kernel.h"
 
 /* What may be wrong with the arguments comes first, then what may be wrong
  * with the machine: a wrong disk is a wrong disk for everybody. */
@@ -21,7 +22,7 @@ int session_begin(struct session *s, const struct args *args, struct blk_filters
 	r = disks_open(NULL, &s->disks, &err);
 	if (!r)
 		r = blk_resolve_filters(filters, s->disks, &err);
-	if (!r)
+	if (!r && !args->kernel)
 		r = blk_check_processes(filters, args, &err);
 	if (r)
 		*status = report_error(&err);
@@ -33,6 +34,12 @@ static int choose(struct session *s, const struct args *args, struct error *err)
 	struct preflight preflight;
 	int r;
 
+	if (args->kernel) {
+		r = hook_kernel_open(args->kernel, &s->kernel, err);
+		return r ? r
+			 : hooks_foresee(s->events, s->n_events, s->kernel, args->hooks, &s->hooks,
+					 err);
+	}
 	preflight_read(NULL, &preflight);
 	r = preflight_bpf(&preflight, err);
 	if (r)
@@ -51,8 +58,12 @@ int session_choose(struct session *s, const struct args *args, unsigned int want
 	if (r && s->hooks && args->verbose)
 		blk_explain_hooks(s->hooks);
 	if (s->hooks && args->list_hooks) {
-		hooks_try(s->hooks);
-		blk_list_hooks(s->hooks);
+		if (args->kernel) {
+			blk_table_hooks(s->hooks);
+		} else {
+			hooks_try(s->hooks);
+			blk_list_hooks(s->hooks);
+		}
 		*status = report_stdout();
 		return -ECANCELED;
 	}
@@ -66,6 +77,7 @@ int session_choose(struct session *s, const struct args *args, unsigned int want
 void session_end(struct session *s)
 {
 	hooks_free(s->hooks);
+	hook_kernel_free(s->kernel);
 	disks_free(s->disks);
 	memset(s, 0, sizeof(*s));
 }

@@ -9,6 +9,7 @@
 struct session {
 	struct disks *disks;
 	struct hooks *hooks;
+	struct hook_kernel *kernel; /* --kernel */
 	struct blk_flags flags;
 	struct hook_event events[BLK_EVENTS_MAX];
 	size_t n_events;

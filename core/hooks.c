@@ -13,6 +13,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "core/hook_kernel.h"
 #include "core/kernel_types.h"
 
 #define MAX_LINKS 64
@@ -22,6 +23,7 @@ struct hooks {
 	size_t n_events;
 	struct hook_choice *choices; /* all alternatives, event by event */
 	size_t n_choices;
+	const struct hook_kernel *described; /* instead of the running one; NULL */
 	struct kernel_types *types;
 	struct bpf_link *links[MAX_LINKS];
 	int prog_fds[MAX_LINKS]; /* -1: an understudy's */
@@ -133,14 +135,16 @@ static int load_fentry(int id)
 
 /* A kernel may refuse the program type as a whole (a vendor's policy, found as
  * EPERM): tried once with a program that does nothing. */
-static int fentry_allowed(const struct kernel_types *types)
+static int fentry_allowed(const struct hooks *h)
 {
 	static int result = 1;
 	int fd, id;
 
+	if (h->described)
+		return hook_kernel_lacks(h->described, "fentry") ? -EPERM : 0;
 	if (result != 1)
 		return result;
-	id = kernel_types_function(types, "vfs_read");
+	id = kernel_types_function(h->types, "vfs_read");
 	if (id < 0)
 		return result = -ENOENT;
 	fd = load_fentry(id);
@@ -191,6 +195,20 @@ static void judge_tracepoint(const struct kernel_types *types, const struct hook
 		pass_over(choice, "has %d arguments on this kernel, not %d", nargs, alt->nargs);
 }
 
+/* By its types a described kernel tells: not of events of system calls, which share one type. */
+static void foresee_classic(const struct hook_kernel *kernel, const struct hook_alt *alt,
+			    struct hook_choice *choice)
+{
+	const char *slash = strchr(alt->target, '/');
+	int r = hook_kernel_tracepoint(kernel, slash ? slash + 1 : alt->target);
+
+	choice->untold = r == -ENODATA || (r && strncmp(alt->target, "syscalls/", 9) == 0);
+	if (choice->untold)
+		pass_over(choice, "the kernel's types do not tell");
+	else if (r)
+		pass_over(choice, "this kernel has no such tracepoint");
+}
+
 /* Needs tracefs, as attaching does. */
 static void judge_classic(const struct hook_alt *alt, struct hook_choice *choice)
 {
@@ -211,61 +229,82 @@ static void judge_classic(const struct hook_alt *alt, struct hook_choice *choice
 }
 
 /* Is function @alt->target in the kernel's types, or in those of its module? */
-static bool has_function(const struct kernel_types *types, const struct hook_alt *alt)
+static bool has_function(const struct hooks *h, const struct hook_alt *alt)
 {
 	char path[128];
 
-	if (kernel_types_function(types, alt->target) >= 0)
+	if (kernel_types_function(h->types, alt->target) >= 0)
 		return true;
 	if (!alt->module)
 		return false;
+	if (h->described)
+		return hook_kernel_function(h->described, alt->target, alt->module) == 0;
 	snprintf(path, sizeof(path), "/sys/kernel/btf/%s", alt->module);
-	return kernel_types_module_function(types, path, alt->target) >= 0;
+	return kernel_types_module_function(h->types, path, alt->target) >= 0;
 }
 
-static void judge_kprobe(const struct kernel_types *types, const struct hook_alt *alt,
-			 struct hook_choice *choice)
+/* A function of a module whose types are not there (5.10 has none of any): 0 or -errno, and
+ * -ENODATA when it cannot be tried. */
+static int try_module_function(const struct hooks *h, const struct hook_alt *alt)
 {
-	if (kprobe_pmu() < 0)
-		pass_over(choice, "this kernel has no kprobes");
-	/* 5.10 has no types of modules. */
-	else if (!has_function(types, alt) && (!alt->module || try_kprobe(alt->target)))
-		pass_over(choice, "this kernel has no such function");
+	return h->described ? hook_kernel_function(h->described, alt->target, alt->module)
+			    : try_kprobe(alt->target);
 }
 
-static void judge_fentry(const struct kernel_types *types, const struct hook_alt *alt,
+static void judge_kprobe(const struct hooks *h, const struct hook_alt *alt,
 			 struct hook_choice *choice)
 {
 	int r;
 
-	if (!has_function(types, alt)) {
+	if (h->described ? hook_kernel_lacks(h->described, "kprobe") : kprobe_pmu() < 0) {
+		pass_over(choice, "this kernel has no kprobes");
+		return;
+	}
+	if (has_function(h, alt))
+		return;
+	r = alt->module ? try_module_function(h, alt) : -ENOENT;
+	choice->untold = r == -ENODATA;
+	if (choice->untold)
+		pass_over(choice, "not in vmlinux, and of modules nothing is known");
+	else if (r)
+		pass_over(choice, "this kernel has no such function");
+}
+
+static void judge_fentry(const struct hooks *h, const struct hook_alt *alt,
+			 struct hook_choice *choice)
+{
+	int r;
+
+	if (!has_function(h, alt)) {
 		pass_over(choice, "no such function in this kernel's BTF");
 		return;
 	}
-	r = fentry_allowed(types);
+	r = fentry_allowed(h);
 	if (r)
 		pass_over(choice, "this kernel refuses such programs: %s", strerror(-r));
 }
 
-static void judge(const struct kernel_types *types, const struct hook_alt *alt,
-		  struct hook_choice *choice)
+static void judge(const struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
 {
 	choice->usable = true;
 	switch (alt->kind) {
 	case HOOK_TP_BTF:
 	case HOOK_RAW_TP:
-		judge_tracepoint(types, alt, choice);
+		judge_tracepoint(h->types, alt, choice);
 		break;
 	case HOOK_TP:
-		judge_classic(alt, choice);
+		if (h->described)
+			foresee_classic(h->described, alt, choice);
+		else
+			judge_classic(alt, choice);
 		break;
 	case HOOK_FENTRY:
 	case HOOK_FEXIT:
-		judge_fentry(types, alt, choice);
+		judge_fentry(h, alt, choice);
 		break;
 	case HOOK_KPROBE:
 	case HOOK_KRETPROBE:
-		judge_kprobe(types, alt, choice);
+		judge_kprobe(h, alt, choice);
 		break;
 	}
 }
@@ -304,6 +343,20 @@ static int choose_first(const struct hook_event *event, struct hook_choice *choi
 		  choice[best].kind, choice[best].target, choice[best].reason);
 	error_hint(err, "run with -v to see every way that was tried");
 	return -ENOTSUP;
+}
+
+/* For all events, also those behind one that has no way: the error is the first one's. */
+static int choose_each(struct hooks *h, struct error *err)
+{
+	int r = 0;
+
+	for (size_t e = 0; e < h->n_events; e++) {
+		int one = choose_first(&h->events[e], choices_of(h, e), r ? NULL : err);
+
+		if (!r)
+			r = one;
+	}
+	return r;
 }
 
 /* Applies "EVENT=KIND:TARGET": that alternative or none. */
@@ -349,6 +402,8 @@ static int alloc_choices(struct hooks *h)
 			choice->event = h->events[e].name;
 			choice->kind = kind_names[h->events[e].alts[i].kind];
 			choice->target = h->events[e].alts[i].target;
+			choice->alt = &h->events[e].alts[i];
+			choice->optional = h->events[e].optional;
 		}
 	return 0;
 }
@@ -357,7 +412,7 @@ static void judge_all(struct hooks *h)
 {
 	for (size_t e = 0; e < h->n_events; e++)
 		for (size_t i = 0; i < h->events[e].n; i++)
-			judge(h->types, &h->events[e].alts[i], &choices_of(h, e)[i]);
+			judge(h, &h->events[e].alts[i], &choices_of(h, e)[i]);
 }
 
 /*
@@ -369,8 +424,8 @@ static bool preempts_tracepoints(const struct kernel_types *types)
 	return kernel_types_has_member(types, "tp_transition_snapshot", "srcu_gp");
 }
 
-int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
-		 struct hooks **out, struct error *err)
+int hooks_foresee(const struct hook_event *events, size_t n, const struct hook_kernel *kernel,
+		  const char *const *forced, struct hooks **out, struct error *err)
 {
 	struct hooks *h;
 	int r;
@@ -387,15 +442,16 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 		error_set(err, STATUS_FAILED, r, "out of memory");
 		goto fail;
 	}
-	r = kernel_types_open(NULL, &h->types, err);
+	h->described = kernel;
+	r = kernel_types_open(kernel ? hook_kernel_path(kernel) : NULL, &h->types, err);
 	if (!r) {
 		judge_all(h);
 		h->understudied = preempts_tracepoints(h->types);
 	}
 	for (size_t i = 0; !r && forced && forced[i]; i++)
 		r = apply_forced(h, forced[i], err);
-	for (size_t e = 0; !r && e < n; e++)
-		r = choose_first(&events[e], choices_of(h, e), err);
+	if (!r)
+		r = choose_each(h, err);
 	/* A caller that wants to list the choices gets them with the error. */
 	if (r && r != -ENOTSUP)
 		goto fail;
@@ -404,6 +460,12 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 fail:
 	hooks_free(h);
 	return r;
+}
+
+int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
+		 struct hooks **out, struct error *err)
+{
+	return hooks_foresee(events, n, NULL, forced, out, err);
 }
 
 bool hooks_understudied(const struct hooks *h)

@@ -15,6 +15,7 @@
  */
 
 struct bpf_object;
+struct hook_kernel;
 
 enum hook_kind {
 	HOOK_TP_BTF,
@@ -53,6 +54,10 @@ struct hook_choice {
 	char reason[160]; /* why it was passed over; empty: in use or not needed */
 	bool chosen;
 	bool usable;
+	bool untold; /* of a described kernel: not usable as far as its types tell, and they do not
+			tell all */
+	const struct hook_alt *alt;
+	bool optional; /* the event */
 };
 
 /* The object that holds the programs: how to open it (with options set, no
@@ -81,6 +86,11 @@ struct hooks;
  */
 int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
 		 struct hooks **out, struct error *err);
+
+/* The same about @kernel, which is described and not running (core/hook_kernel.h) and must outlive
+ * *out.  What comes of it is to be listed; it cannot be attached. */
+int hooks_foresee(const struct hook_event *events, size_t n, const struct hook_kernel *kernel,
+		  const char *const *forced, struct hooks **out, struct error *err);
 
 /* The tag of the alternative chosen for @event, or @none when there is none. */
 int hooks_tag(const struct hooks *h, const char *event, int none);

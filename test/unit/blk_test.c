@@ -208,6 +208,28 @@ static void test_explain_hooks(void **state)
 	hooks_free(h);
 }
 
+static void test_table_hooks(void **state)
+{
+	struct hooks *h = three();
+
+	(void)state;
+	assert_string_equal(printed(STDOUT_FILENO, blk_table_hooks, h),
+			    "submit\trequired\ttp_btf\tno_such_tracepoint\tno\ta\t"
+			    "this kernel has no such tracepoint\n"
+			    "submit\trequired\traw_tp\ttask_rename\tno\tb\t"
+			    "has 2 arguments on this kernel, not 7\n"
+			    "submit\trequired\traw_tp\ttask_rename\ttaken\tc\t\n"
+			    "submit\trequired\ttp_btf\tno_such_either\tno\td\t"
+			    "this kernel has no such tracepoint\n"
+			    "submit\trequired\traw_tp\tsched_process_fork\tusable\te\t\n"
+			    "issue\trequired\traw_tp\tsched_process_fork\ttaken\te\t\n"
+			    "rename\toptional\ttp_btf\tno_such_tracepoint\tno\ta\t"
+			    "this kernel has no such tracepoint\n"
+			    "rename\toptional\traw_tp\ttask_rename\tno\tb\t"
+			    "has 2 arguments on this kernel, not 7\n");
+	hooks_free(h);
+}
+
 static void test_list_hooks(void **state)
 {
 	struct hooks *h = three();
@@ -1330,6 +1352,7 @@ int main(void)
 		cmocka_unit_test(test_meta_hooks),
 		cmocka_unit_test(test_explain_hooks),
 		cmocka_unit_test(test_list_hooks),
+		cmocka_unit_test(test_table_hooks),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_losses_shown),
 		cmocka_unit_test(test_filter_option),

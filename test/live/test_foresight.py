@@ -1,0 +1,64 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What iotrace foresees from a kernel's types alone is what it finds on that kernel running."""
+import os
+import shlex
+import tempfile
+import unittest
+
+from iotest import iotrace, list_hooks, main
+
+RUNS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../offline/runs.txt")
+
+
+def runs():
+    with open(RUNS, encoding="utf-8") as file:
+        return [shlex.split(line) for line in file if line.strip() and not line.startswith("#")]
+
+
+def with_options(words, *options):
+    at = words.index("--") if "--" in words else len(words)
+    return [*words[:at], *options, *words[at:]]
+
+
+class TestForesight(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not os.access("/sys/kernel/btf/vmlinux", os.R_OK):
+            raise unittest.SkipTest("this kernel has no BTF")
+        holder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(holder.cleanup)
+        cls.folder = holder.name
+        for name in os.listdir("/sys/kernel/btf"):
+            os.symlink("/sys/kernel/btf/" + name,
+                       os.path.join(cls.folder, name if name == "vmlinux" else name + ".btf"))
+
+    def describe(self, found):
+        """What types do not tell: which kinds of hook this kernel has not got at all."""
+        lacks = {kind.replace("ret", "") for _, kind, _, reason in found
+                 if reason == "this kernel has no kprobes"}
+        lacks |= {"fentry" for _, _, _, reason in found
+                  if reason and reason.startswith("this kernel refuses such programs")}
+        with open(os.path.join(self.folder, "lacks"), "w", encoding="utf-8") as file:
+            file.write("\n".join(lacks))
+
+    def test_choices(self):
+        for words in runs():
+            with self.subTest(run=words):
+                found = list_hooks(*with_options(words, "--list-hooks"))
+                self.describe(found)
+                done = iotrace(*with_options(words, "--list-hooks", "--kernel", self.folder))
+                self.assertEqual(done.status, 0, done)
+                foreseen = [line.split("\t") for line in done.out.splitlines()]
+                self.assertEqual([fields[:1] + fields[2:4] for fields in foreseen],
+                                 [list(hook[:3]) for hook in found])
+                first = {}
+                for event, kind, target, reason in found:
+                    if reason is None:
+                        first.setdefault(event, f"{kind}:{target}")
+                self.assertEqual({fields[0]: f"{fields[2]}:{fields[3]}" for fields in foreseen
+                                  if fields[4] == "taken"}, first)
+
+
+if __name__ == "__main__":
+    main()

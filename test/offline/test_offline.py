@@ -1,0 +1,463 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Tests of iotrace-offline on kernels that are made up here: what it must find, and must not.
+
+The programs are those of sample.bpf.c; a kernel is a folder with BTF that class Types writes.
+"""
+import contextlib
+import io
+import os
+import struct
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import offline
+
+IOTRACE = os.environ["IOTRACE"]
+OFFLINE = os.environ["OFFLINE"]
+RELOCATIONS = os.environ["RELOCATIONS"]
+SAMPLE = os.environ["SAMPLE"]
+
+INT, PTR, STRUCT, ENUM, TYPEDEF, FUNC, FUNC_PROTO = 1, 2, 4, 6, 8, 12, 13
+
+
+class Types:
+    """BTF (Documentation/bpf/btf.rst), on top of that of vmlinux if `base` is given."""
+
+    def __init__(self, base=None):
+        self.types = []
+        self.strings = b"" if base else b"\0"
+        self.first_id = base.next_id if base else 1
+        self.first_string = len(base.strings) if base else 0
+        self.int = self.add("int", INT, 0, 4, struct.pack("<I", 1 << 24 | 32))
+        self.pointer = self.add("", PTR, 0, 0)
+
+    @property
+    def next_id(self):
+        return self.first_id + len(self.types)
+
+    def string(self, text):
+        if not text:
+            return 0
+        at = self.first_string + len(self.strings)
+        self.strings += text.encode() + b"\0"
+        return at
+
+    def add(self, name, kind, n, size_or_type, rest=b""):
+        self.types.append(struct.pack("<III", self.string(name), kind << 24 | n, size_or_type)
+                          + rest)
+        return self.next_id - 1
+
+    def struct(self, name, members, holes=0):
+        """Members are "int" or "pointer" by name, one every 8 bytes, after some holes."""
+        rest = b"".join(struct.pack("<III", self.string(member), getattr(self, kind),
+                                    (holes + i) * 64)
+                        for i, (member, kind) in enumerate(members.items()))
+        self.add(name, STRUCT, len(members), (holes + len(members)) * 8, rest)
+
+    def enum(self, name, values):
+        self.add(name, ENUM, len(values), 4,
+                 b"".join(struct.pack("<Ii", self.string(key), n) for key, n in values.items()))
+
+    def proto(self, n):
+        return self.add("", FUNC_PROTO, n, 0, struct.pack("<II", 0, self.pointer) * n)
+
+    def tracepoint(self, name, args):
+        proto = self.proto(args + 1)
+        self.add("btf_trace_" + name, TYPEDEF, 0, self.add("", PTR, 0, proto))
+
+    def function(self, name):
+        self.add(name, FUNC, 1, self.proto(1))
+
+    def write(self, path):
+        types = b"".join(self.types)
+        with open(path, "wb") as file:
+            file.write(struct.pack("<HBBIIIII", 0xEB9F, 1, 0, 24, 0, len(types), len(types),
+                                   len(self.strings)) + types + self.strings)
+
+
+def new_kernel():
+    types = Types()
+    types.struct("sample", {"flags": "int", "disk": "pointer", "old_disk": "pointer"})
+    types.struct("twice", {"field": "int"})
+    types.struct("in_module", {"field": "int"})
+    types.enum("op", {"OP_OLD": 1, "OP_NEW": 7})
+    types.tracepoint("sample_start", 1)
+    types.function("sample_function")
+    return types
+
+
+def old_kernel():
+    """No sample.disk, no OP_NEW, two shapes of struct twice; and a module's type is not there."""
+    types = Types()
+    types.struct("sample", {"flags": "int", "old_disk": "pointer"})
+    types.struct("twice", {"field": "int"})
+    types.struct("twice", {"field": "int"}, holes=3)
+    types.enum("op", {"OP_OLD": 1})
+    types.tracepoint("sample_start", 1)
+    return types
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        holder = tempfile.TemporaryDirectory()
+        self.addCleanup(holder.cleanup)
+        self.top = holder.name
+
+    def kernel(self, name, vmlinux, modules=None, lacks=None):
+        folder = os.path.join(self.top, name)
+        os.makedirs(folder)
+        vmlinux.write(os.path.join(folder, "vmlinux"))
+        for module, types in (modules or {}).items():
+            types.write(os.path.join(folder, module + ".btf"))
+        if lacks:
+            self.file(os.path.join(folder, "lacks"), lacks)
+        return folder
+
+    def file(self, name, text):
+        path = os.path.join(self.top, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(textwrap.dedent(text))
+        return path
+
+
+class TestRelocations(Case):
+    """Which relocations are guarded: iotrace-relocations."""
+
+    def fates(self, folder):
+        """{program: {(fate, what)}}, and that each program is there."""
+        done = subprocess.run([RELOCATIONS, folder, SAMPLE], capture_output=True, text=True,
+                              check=True)
+        found = {}
+        for line in done.stdout.splitlines():
+            fate, obj, program, what, *_ = line.split("\t")
+            self.assertEqual(obj, os.path.basename(SAMPLE))
+            if fate == "program":
+                found[program] = set()
+            else:
+                found[program].add((fate, what))
+        return found
+
+    def test_all_there(self):
+        fates = self.fates(self.kernel("new", new_kernel()))
+        self.assertEqual(len(fates), 19)
+        self.assertEqual({name for name, fate in fates.items() if fate}, set())
+
+    def test_missing(self):
+        disk, new = "sample.disk", "enum op::OP_NEW"
+        expected = {
+            "plain": None,
+            "plain_2": ("unguarded", disk),
+            "guarded": ("guarded", disk),
+            "unguarded": ("unguarded", disk),
+            "by_option": ("unguarded", disk),
+            "by_both": ("guarded", disk),
+            "inverted": ("unguarded", disk),
+            "call_guarded": None,  # the function that has it is never entered
+            "call_bare": ("unguarded", disk),
+            "loop_guarded": None,
+            "loop_bare": ("unguarded", disk),
+            "enum_guarded": ("guarded", new),
+            "enum_bare": ("unguarded", new),
+            "kept_far": ("guarded", disk),
+            "kept_near": ("unguarded", disk),  # it cannot be told
+            "smashed": ("unguarded", disk),
+            "ambiguous": ("failed", "twice.field"),
+            "by_module": ("unguarded", "in_module.field"),
+            "helper": None,
+        }
+        self.assertEqual(self.fates(self.kernel("old", old_kernel())),
+                         {name: {fate} if fate else set() for name, fate in expected.items()})
+
+    def test_in_module(self):
+        vmlinux = old_kernel()
+        one, other = Types(vmlinux), Types(vmlinux)
+        one.struct("in_module", {"field": "int"}, holes=2)
+        other.struct("something", {"field": "int"})
+        folder = self.kernel("modules", vmlinux, {"a": other, "b": one})
+        # It resolves; iotrace's own cut of the types knows vmlinux only, and that is said.
+        self.assertEqual(self.fates(folder)["by_module"], {("cut", "in_module.field")})
+
+    def test_vmlinux_before_modules(self):
+        vmlinux = new_kernel()
+        module = Types(vmlinux)
+        module.struct("in_module", {"field": "int"}, holes=2)
+        self.assertEqual(self.fates(self.kernel("both", vmlinux, {"m": module}))["by_module"],
+                         set())
+
+    def test_modules_disagree(self):
+        vmlinux = old_kernel()
+        modules = {"a": Types(vmlinux), "b": Types(vmlinux)}
+        for holes, types in enumerate(modules.values()):
+            types.struct("in_module", {"field": "int"}, holes=holes)
+        fates = self.fates(self.kernel("two", vmlinux, modules))["by_module"]
+        self.assertIn(("failed", "in_module.field"), fates)
+
+    def test_damaged(self):
+        folder = self.kernel("damaged", new_kernel())
+        os.truncate(os.path.join(folder, "vmlinux"), 100)
+        done = subprocess.run([RELOCATIONS, folder, SAMPLE], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("damaged/vmlinux", done.stderr)
+
+
+# What a subcommand that attaches some of sample.bpf.c's programs would say.
+TAKEN = "start\trequired\traw_tp\tsample_start\ttaken\tguarded\t\n"
+UNUSED = [name for name in """plain unguarded by_option by_both inverted call_guarded call_bare
+    loop_guarded loop_bare enum_guarded enum_bare kept_far kept_near smashed ambiguous
+    by_module""".split()]
+
+
+class TestTable(Case):
+    """What iotrace-offline makes of it, with an iotrace that says what the test wants."""
+
+    def offline(self, kernels, table, known="", runs="sample\n", args=()):
+        """Each kernel is (folder, what its subcommand says); UNUSED is known unless it is used."""
+        for folder, text in zip(kernels, table):
+            self.file(os.path.join(folder, "table"), text)
+        used = {name for text in table for line in text.splitlines()
+                for program in line.split("\t")[5].split(",") for name in
+                (program, program + "_2")}
+        fake = self.file("iotrace", """\
+            #!/bin/sh
+            while [ "$1" != --kernel ]; do shift; done
+            cat "$2/table"
+            """)
+        os.chmod(fake, 0o755)
+        unused = "".join(f"* sample {name} unused not wanted\n"
+                         for name in UNUSED if name not in used)
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = offline.main(
+                ["--iotrace", fake, "--relocations", RELOCATIONS, "--object", "sample=" + SAMPLE,
+                 "--known", self.file("known", textwrap.dedent(known) + unused),
+                 "--runs", self.file("runs", runs), *args, *kernels])
+        return subprocess.CompletedProcess([], status, out.getvalue(), err.getvalue())
+
+    def check(self, done, status, *errors):
+        lines = done.stderr.splitlines()
+        self.assertEqual((done.returncode, len(lines)), (status, len(errors)), done)
+        for line, start in zip(lines, errors):
+            self.assertTrue(line.startswith(start), f"{line!r} is not {start!r}...")
+
+    def test_well(self):
+        kernels = [self.kernel("old", old_kernel()), self.kernel("new", new_kernel())]
+        done = self.offline(kernels, [TAKEN, TAKEN])
+        self.check(done, 0)
+        self.assertEqual([line.split() for line in done.stdout.splitlines()],
+                         [["old", "new"],
+                          ["sample/start", "raw_tp:sample_start", "raw_tp:sample_start"]])
+        done = self.offline(kernels, [TAKEN, TAKEN], args=["-v"])
+        self.assertIn("\n    old does without sample.disk\n", done.stdout)
+        done = self.offline(kernels, [TAKEN, TAKEN], args=["--tsv"])
+        self.assertEqual(done.stdout.splitlines()[1:],
+                         ["old\tsample\tstart\traw_tp:sample_start\tsample.disk",
+                          "new\tsample\tstart\traw_tp:sample_start\t"])
+
+    def test_unguarded(self):
+        table = TAKEN.replace("guarded", "unguarded,plain")
+        table += "other\toptional\traw_tp\tsample_start\ttaken\tguarded\t\n"
+        kernels = [self.kernel("old", old_kernel()), self.kernel("new", new_kernel())]
+        self.check(self.offline(kernels, [table, table]), 1,
+                   "old: sample: unguarded: there is no sample.disk, and it may be reached")
+
+    def test_not_taken(self):
+        """What is wrong with a program that the kernel does not take does no harm."""
+        table = "start\trequired\traw_tp\tsample_start\tno\tunguarded\tis not wanted\n" + TAKEN
+        self.check(self.offline([self.kernel("old", old_kernel())], [table]), 0)
+
+    def test_libbpf_refuses(self):
+        table = TAKEN.replace("guarded", "guarded,ambiguous")
+        self.check(self.offline([self.kernel("old", old_kernel())], [table]), 1,
+                   "old: sample: ambiguous: libbpf refuses twice.field: field offset ambiguity")
+
+    NONE = ("start\trequired\traw_tp\tsample_start\tno\tguarded\tthere is none\n"
+            "start\trequired\traw_tp\tsample_start\tno\tplain\tand this neither\n")
+
+    def test_no_alternative(self):
+        folder = self.kernel("old", old_kernel())
+        done = self.offline([folder], [self.NONE])
+        self.check(done, 1, "old: sample: start: no alternative works: raw_tp:sample_start: "
+                   "there is none; raw_tp:sample_start: and this neither")
+        self.assertEqual(done.stdout.splitlines()[1].split(), ["sample/start", "-"])
+        optional = self.NONE.replace("required", "optional")
+        self.check(self.offline([folder], [optional]), 1, "old: sample: start: no alternative")
+
+    def test_known_absence(self):
+        kernels = [self.kernel("old", old_kernel()), self.kernel("new", new_kernel())]
+        known = "old sample start absent it came with the new one\n"
+        self.check(self.offline(kernels, [self.NONE, TAKEN + self.NONE], known), 0)
+        self.check(self.offline(kernels, [self.NONE, self.NONE], known), 1,
+                   "new: sample: start: no alternative works")
+        self.check(self.offline(kernels[:1], [self.NONE], known), 0)
+        self.check(self.offline(kernels[:1], [self.NONE], known.replace("old", "new")), 1,
+                   "old: sample: start: no alternative works")
+        self.check(self.offline(kernels[:1], [self.NONE], known.replace("old", "*")), 0)
+
+    def test_stale(self):
+        kernels = [self.kernel("old", old_kernel())]
+        for known in ("old sample start absent it was\n", "* sample start untold it was\n",
+                      "old * start refused:kprobe:sample_function it was\n",
+                      "* sample guarded unused it was\n"):
+            self.check(self.offline(kernels, [TAKEN], known), 1,
+                       f"{known.split()[0]}: {self.top}/known:1: says nothing new any more: ")
+        # of a kernel that is not looked at nothing is said
+        self.check(self.offline(kernels, [TAKEN], "other sample start absent it is\n"), 0)
+
+    def test_untold(self):
+        table = ("start\trequired\tkprobe\tsample_function\tuntold\tby_module\tin a module?\n"
+                 "start\trequired\traw_tp\tsample_start\tno\tguarded\tnot there\n")
+        folder = self.kernel("old", old_kernel())
+        done = self.offline([folder], [table])
+        self.check(done, 1, "old: sample: start: the types do not tell whether an alternative")
+        self.assertEqual(done.stdout.splitlines()[1].split(),
+                         ["sample/start", "?kprobe:sample_function*"])
+        self.check(self.offline([folder], [table], "old sample start untold no BTF of it\n"), 0)
+        self.check(self.offline([folder], [table], "old sample start absent no, untold\n"), 1,
+                   "old: sample: start: the types do not tell",
+                   f"old: {self.top}/known:1: says nothing new any more: ")
+        done = self.offline([folder], [table + TAKEN])
+        self.check(done, 0)
+        self.assertIn("?kprobe:sample_function* else raw_tp:sample_start\n", done.stdout)
+
+    def test_refused(self):
+        table = ("start\trequired\tkprobe\tsample_function\ttaken\tby_module\t\n"
+                 "start\trequired\traw_tp\tsample_start\tusable\tguarded\t\n")
+        folder = self.kernel("new", new_kernel())
+        done = self.offline([folder], [table])
+        self.check(done, 0)
+        self.assertIn("kprobe:sample_function*\n", done.stdout)
+        done = self.offline([folder], [table],
+                            "new * start refused:kprobe:sample_function notrace\n")
+        self.check(done, 0)
+        self.assertEqual(done.stdout.splitlines()[1].split(),
+                         ["sample/start", "raw_tp:sample_start"])
+
+    def test_hook_of_second_program(self):
+        """The engine looks at the first program's hook only; the others' must be there too."""
+        table = TAKEN.replace("guarded", "guarded,by_module")
+        types = old_kernel()
+        types.struct("in_module", {"field": "int"})
+        folder = self.kernel("old", types, {"m": Types(types)})
+        self.check(self.offline([folder], [table]), 1,
+                   "old: sample: start: by_module: there is no kprobe/sample_function")
+
+    def test_understudy(self):
+        """Where the table names understudies, those that there are are checked like the others."""
+        table = TAKEN.replace("guarded", "guarded,guarded_2,plain,plain_2")
+        done = self.offline([self.kernel("old", old_kernel())], [table])
+        self.check(done, 1, "old: sample: plain_2: there is no sample.disk, and it may be reached")
+        self.assertIn(" raw_tp:sample_start+\n", done.stdout)
+        done = self.offline([self.kernel("older", old_kernel())], [TAKEN + TAKEN.replace(
+            "start\trequired", "other\trequired").replace("guarded", "plain")])
+        self.check(done, 0)
+        self.assertNotIn("+", done.stdout)
+
+    def test_section_differs(self):
+        table = TAKEN.replace("sample_start", "sample_end")
+        self.check(self.offline([self.kernel("old", old_kernel())], [table]), 1,
+                   "*: sample: start: raw_tp:sample_end is served by guarded, whose section is "
+                   "raw_tp/sample_start")
+
+    def test_forgotten_program(self):
+        done = self.offline([self.kernel("new", new_kernel())],
+                            [TAKEN.replace("guarded", "plain")])
+        self.check(done, 1, "*: sample: guarded: raw_tp/sample_start: no line of")
+
+    def test_forgotten_subcommand(self):
+        done = self.offline([self.kernel("new", new_kernel())], [TAKEN],
+                            args=["--object", "other=" + SAMPLE])
+        self.check(done, 1, "*: other: no line of")
+
+    def test_usage(self):
+        kernel = self.kernel("new", new_kernel())
+        for known in ("new sample start absent\n", "new sample start gone away\n"):
+            self.check(self.offline([kernel], [TAKEN], known), 2, "iotrace-offline: ")
+        self.check(self.offline([kernel], [TAKEN], runs="nonesuch\n"), 2, "iotrace-offline: ")
+        os.unlink(os.path.join(kernel, "vmlinux"))
+        self.check(self.offline([kernel], [TAKEN]), 2, "iotrace-offline: ")
+
+
+class TestEngine(Case):
+    """What the built iotrace says about kernels that are not running."""
+
+    def list_hooks(self, folder, *args, status=0):
+        done = subprocess.run([IOTRACE, "top", "--list-hooks", "--kernel", folder, *args],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, status, done)
+        return [line.split("\t") for line in done.stdout.splitlines()]
+
+    def verdicts(self, folder, event):
+        return [(kind, target, verdict) for name, _, kind, target, verdict, _, _
+                in self.list_hooks(folder) if name == event]
+
+    def test_tracepoints(self):
+        types = Types()
+        types.tracepoint("block_rq_issue", 2)
+        types.tracepoint("block_rq_complete", 3)
+        folder = self.kernel("some", types)
+        self.assertEqual(self.verdicts(folder, "issue"),
+                         [("tp_btf", "block_rq_issue", "no"), ("raw_tp", "block_rq_issue", "no"),
+                          ("raw_tp", "block_rq_issue", "taken")])
+        self.assertEqual(self.verdicts(folder, "complete"),
+                         [("tp_btf", "block_rq_complete", "taken"),
+                          ("raw_tp", "block_rq_complete", "usable")])
+        self.assertEqual({verdict for _, _, verdict in self.verdicts(folder, "requeue")}, {"no"})
+
+    def kprobe(self, *args, **options):
+        found = self.verdicts(self.kernel(*args, **options), "submit")
+        return [verdict for kind, target, verdict in found
+                if (kind, target) == ("kprobe", "blk_account_io_start")]
+
+    def test_functions(self):
+        types = Types()
+        self.assertEqual(self.kprobe("without", types), ["no"])
+        types.function("blk_account_io_start")
+        self.assertEqual(self.kprobe("with", types), ["taken"])
+        self.assertEqual(self.kprobe("lacking", types, lacks="fentry\nkprobe\n"), ["no"])
+
+    def test_understudies(self):
+        """Understudies are programs of the alternative where tracepoints are preempted."""
+        types = Types()
+        types.tracepoint("block_rq_complete", 3)
+        programs = []
+        for name in ("old", "new"):
+            folder = self.kernel(name, types)
+            programs += [fields[5] for fields in self.list_hooks(folder) if fields[4] == "taken"]
+            types.struct("tp_transition_snapshot", {"srcu_gp": "int"})
+        self.assertEqual(programs, ["complete_btf", "complete_btf,complete_btf_2"])
+
+    def test_usage(self):
+        folder = self.kernel("bad", Types(), lacks="everything\n")
+        self.list_hooks(folder, status=2)
+        self.list_hooks("/nonexistent", status=2)
+        done = subprocess.run([IOTRACE, "top", "--kernel", folder], capture_output=True,
+                              check=False)
+        self.assertEqual(done.returncode, 2)
+
+
+class TestThisKernel(Case):
+    """The real attach tables and objects, on the kernel that runs."""
+
+    def test_all(self):
+        if not os.access("/sys/kernel/btf/vmlinux", os.R_OK):
+            self.skipTest("this kernel has no BTF")
+        folder = os.path.join(self.top, "this")
+        os.makedirs(folder)
+        for name in os.listdir("/sys/kernel/btf"):
+            os.symlink("/sys/kernel/btf/" + name,
+                       os.path.join(folder, name if name == "vmlinux" else name + ".btf"))
+        done = subprocess.run([OFFLINE, "--tsv", folder], capture_output=True, text=True,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        events = {tuple(line.split("\t")[1:3]) for line in done.stdout.splitlines()[1:]}
+        self.assertLessEqual({("top", event) for event in
+                              "track rename submit bio issue requeue complete".split()}, events)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2 if "-v" in sys.argv else 1)

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <bpf/btf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/hook_kernel.h"
+#include "core/hooks.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A kernel that libbpf writes into a folder: vmlinux and a module on top of it. */
+static char dir[] = "/tmp/hook_kernel_test.XXXXXX";
+static struct btf *vmlinux, *module;
+
+static int add_proto(struct btf *btf, int params)
+{
+	int pointer = btf__add_ptr(btf, 0), id = btf__add_func_proto(btf, 0);
+
+	for (int i = 0; i < params; i++)
+		assert_int_equal(btf__add_func_param(btf, "", pointer), 0);
+	return id;
+}
+
+static void add_tracepoint(struct btf *btf, const char *name, int args)
+{
+	char typedef_name[64];
+	int proto = add_proto(btf, args + 1);
+
+	snprintf(typedef_name, sizeof(typedef_name), "btf_trace_%s", name);
+	assert_true(btf__add_typedef(btf, typedef_name, btf__add_ptr(btf, proto)) > 0);
+}
+
+static void add_function(struct btf *btf, const char *name)
+{
+	int proto = add_proto(btf, 1);
+
+	assert_true(btf__add_func(btf, name, BTF_FUNC_GLOBAL, proto) > 0);
+}
+
+static const char *path_of(const char *name)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	return path;
+}
+
+static void write_file(const char *name, const void *bytes, size_t size)
+{
+	FILE *file = fopen(path_of(name), "we");
+
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, size, file), size);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void write_btf(const char *name, const struct btf *btf)
+{
+	uint32_t size;
+	const void *bytes = btf__raw_data(btf, &size);
+
+	assert_non_null(bytes);
+	write_file(name, bytes, size);
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s", "/tmp/hook_kernel_test.XXXXXX");
+	assert_non_null(mkdtemp(dir));
+	vmlinux = btf__new_empty();
+	add_tracepoint(vmlinux, "first", 2);
+	add_function(vmlinux, "here");
+	write_btf("vmlinux", vmlinux);
+	module = btf__new_empty_split(vmlinux);
+	add_tracepoint(module, "second", 1);
+	add_function(module, "there");
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	static const char *const names[] = { "vmlinux", "m.btf", "a.btf", "lacks" };
+
+	(void)state;
+	for (size_t i = 0; i < N(names); i++)
+		unlink(path_of(names[i]));
+	btf__free(module);
+	btf__free(vmlinux);
+	return rmdir(dir);
+}
+
+static struct hook_kernel *opened(void)
+{
+	struct hook_kernel *k = NULL;
+	struct error err;
+
+	assert_int_equal(hook_kernel_open(dir, &k, &err), 0);
+	return k;
+}
+
+static void test_vmlinux_alone(void **state)
+{
+	struct hook_kernel *k = opened();
+	const char *name = NULL;
+
+	(void)state;
+	assert_int_equal(hook_kernel_tracepoint(k, "first"), 0);
+	assert_int_equal(hook_kernel_tracepoint(k, "second"), -ENODATA);
+	assert_int_equal(hook_kernel_function(k, "here", NULL), 0);
+	assert_int_equal(hook_kernel_function(k, "there", NULL), -ENODATA); /* in some module? */
+	assert_false(hook_kernel_lacks(k, "kprobe"));
+	assert_non_null(hook_kernel_btf(k, 0, &name));
+	assert_string_equal(name, "vmlinux");
+	assert_null(hook_kernel_btf(k, 1, &name));
+	hook_kernel_free(k);
+	hook_kernel_free(NULL);
+}
+
+static void test_modules(void **state)
+{
+	struct btf *empty = btf__new_empty_split(vmlinux);
+	struct hook_kernel *k;
+	const char *name = NULL;
+
+	(void)state;
+	write_btf("m.btf", module);
+	write_btf("a.btf", empty);
+	k = opened();
+	assert_int_equal(hook_kernel_tracepoint(k, "first"), 0);
+	assert_int_equal(hook_kernel_tracepoint(k, "second"), 0);
+	assert_int_equal(hook_kernel_tracepoint(k, "third"), -ENOENT);
+	assert_int_equal(hook_kernel_function(k, "there", NULL), 0);
+	assert_int_equal(hook_kernel_function(k, "there", "m"), 0);
+	assert_int_equal(hook_kernel_function(k, "there", "a"), -ENOENT);
+	assert_int_equal(hook_kernel_function(k, "here", "a"), 0);
+	assert_int_equal(hook_kernel_function(k, "nowhere", NULL), -ENOENT);
+	assert_non_null(hook_kernel_btf(k, 2, &name));
+	assert_string_equal(name, "m");
+	assert_null(hook_kernel_btf(k, 3, NULL));
+	hook_kernel_free(k);
+	btf__free(empty);
+}
+
+static void test_lacks(void **state)
+{
+	struct hook_kernel *k;
+	struct error err;
+
+	(void)state;
+	write_file("lacks", "kprobe\nfentry\n", 14);
+	k = opened();
+	assert_true(hook_kernel_lacks(k, "kprobe"));
+	assert_true(hook_kernel_lacks(k, "fentry"));
+	assert_false(hook_kernel_lacks(k, "raw_tp"));
+	hook_kernel_free(k);
+	write_file("lacks", "kprobes\n", 8);
+	assert_int_equal(hook_kernel_open(dir, &k, &err), -EINVAL);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_non_null(strstr(err.what, "'kprobes' is not kprobe or fentry"));
+}
+
+static void test_unreadable(void **state)
+{
+	struct hook_kernel *untouched = (struct hook_kernel *)&dir, *k = untouched;
+	struct error err;
+
+	(void)state;
+	write_file("m.btf", "no BTF", 6);
+	assert_true(hook_kernel_open(dir, &k, &err) < 0);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_non_null(strstr(err.what, "/m.btf: "));
+	unlink(path_of("vmlinux"));
+	assert_int_equal(hook_kernel_open(dir, &k, &err), -ENOENT);
+	assert_non_null(strstr(err.what, "/vmlinux: "));
+	assert_ptr_equal(k, untouched);
+}
+
+/* ---- the engine's judgement of it ---- */
+
+static const struct hook_alt start_alts[] = {
+	{ HOOK_TP_BTF, "first", 1, { "a" }, 1, NULL },
+	{ HOOK_FENTRY, "there", 0, { "b" }, 2, "m" },
+	{ HOOK_KPROBE, "there", 0, { "c" }, 3, "m" },
+	{ HOOK_TP, "x/second", 0, { "c" }, 3, NULL },
+	{ HOOK_TP, "syscalls/first_x", 0, { "c" }, 3, NULL },
+	{ HOOK_KPROBE, "there", 0, { "c" }, 3, NULL }, /* says not that it may be in a module */
+	{ HOOK_RAW_TP, "first", 2, { "d" }, 4, NULL },
+	{ HOOK_FENTRY, "here", 0, { "e" }, 5, NULL },
+	{ HOOK_KPROBE, "here", 0, { "f" }, 6, NULL },
+	{ HOOK_TP, "x/first", 0, { "f" }, 6, NULL },
+};
+static const struct hook_event events[] = {
+	{ "none", start_alts, 1, false },
+	{ "start", start_alts, N(start_alts), true },
+	{ "nor", start_alts, 1, false },
+};
+
+/* "n" no, "?" untold, "u" usable, "T" taken: of the alternatives of "start". */
+static void verdicts_are(const char *expected)
+{
+	struct hook_kernel *k = opened();
+	struct hooks *h = NULL;
+	char found[N(start_alts) + 1] = "";
+	const struct hook_choice *choice;
+	struct error err;
+	size_t n;
+
+	assert_int_equal(hooks_foresee(events, N(events), k, NULL, &h, &err), -ENOTSUP);
+	/* the error is the first event's, and the events behind it are judged all the same */
+	assert_non_null(strstr(err.what, "'none'"));
+	choice = hooks_choices(h, &n);
+	assert_int_equal(n, N(start_alts) + 2);
+	for (size_t i = 0; i < N(start_alts); i++) {
+		const struct hook_choice *c = &choice[i + 1];
+
+		assert_ptr_equal(c->alt, &start_alts[i]);
+		assert_true(c->optional);
+		found[i] = c->chosen ? 'T' : c->usable ? 'u' : c->untold ? '?' : 'n';
+	}
+	assert_string_equal(found, expected);
+	assert_false(choice[0].optional);
+	hooks_free(h);
+	hook_kernel_free(k);
+}
+
+static void test_foreseen(void **state)
+{
+	(void)state;
+	verdicts_are("nn???nTuuu");
+	write_btf("m.btf", module);
+	verdicts_are("nTuu?nuuuu");
+	write_file("lacks", "fentry", 6);
+	verdicts_are("nnTu?nunuu");
+	write_file("lacks", "fentry kprobe", 13);
+	verdicts_are("nnnT?nunnu");
+	unlink(path_of("m.btf"));
+	verdicts_are("nnn??nTnnu");
+}
+
+static void test_understudied(void **state)
+{
+	struct hook_kernel *k = opened();
+	struct hooks *h = NULL;
+
+	(void)state;
+	assert_int_equal(hooks_foresee(&events[1], 1, k, NULL, &h, NULL), 0);
+	assert_false(hooks_understudied(h));
+	hooks_free(h);
+	hook_kernel_free(k);
+	assert_true(btf__add_struct(vmlinux, "tp_transition_snapshot", 8) > 0);
+	assert_int_equal(btf__add_field(vmlinux, "srcu_gp", 1, 0, 0), 0);
+	write_btf("vmlinux", vmlinux);
+	k = opened();
+	assert_int_equal(hooks_foresee(&events[1], 1, k, NULL, &h, NULL), 0);
+	assert_true(hooks_understudied(h));
+	hooks_free(h);
+	hook_kernel_free(k);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_vmlinux_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_modules, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_lacks, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_unreadable, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_foreseen, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_understudied, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
