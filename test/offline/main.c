@@ -137,6 +137,8 @@ static const char *hook_state(const struct hook_kernel *k, const char *section)
 	for (size_t i = 0; i < sizeof(tracepoints) / sizeof(tracepoints[0]); i++)
 		if (strncmp(section, tracepoints[i], strlen(tracepoints[i])) == 0)
 			r = hook_kernel_tracepoint(k, target + 1);
+	if (r < 0 && strstr(section, "/syscalls/"))
+		r = -ENODATA; /* as the engine has it: they share one type */
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		if (strncmp(section, functions[i], strlen(functions[i])) == 0)
 			r = hook_kernel_function(k, target + 1, NULL);

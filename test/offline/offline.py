@@ -200,6 +200,10 @@ class Check:
         if program.hook == "absent":
             self.error(kernel.name, subcommand, event or name,
                        f"{name}: there is no {program.section}")
+        # The engine has seen to the first program's; of the others only the kernel could tell.
+        if program.hook == "untold" and not self.is_known(kernel.name, subcommand, name, "untold"):
+            self.error(kernel.name, subcommand, event or name,
+                       f"{name}: the types do not tell whether there is {program.section}")
         for what, in relocations.of(name, "unguarded"):
             self.error(kernel.name, subcommand, name, f"there is no {what}, and it may be reached")
         for what, why in relocations.of(name, "failed"):

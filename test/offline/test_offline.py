@@ -345,6 +345,11 @@ class TestTable(Case):
         folder = self.kernel("old", types, {"m": Types(types)})
         self.check(self.offline([folder], [table]), 1,
                    "old: sample: start: by_module: there is no kprobe/sample_function")
+        # without types of modules it might be there, and that is not good enough either
+        folder = self.kernel("older", types)
+        self.check(self.offline([folder], [table]), 1,
+                   "older: sample: start: by_module: the types do not tell whether there is ")
+        self.check(self.offline([folder], [table], "older sample by_module untold tried\n"), 0)
 
     def test_understudy(self):
         """Where the table names understudies, those that there are are checked like the others."""
