@@ -114,12 +114,12 @@ int blk_name_lookup(void *ctx, uint32_t pid, char comm[16]);
 extern const char *const blk_helpers[];
 
 /*
- * At the end of a run: detaches @hooks, and finds the requests in @inflight_fd
- * that were issued and are idle all the same.  Each is handed to @unseen (may be NULL); returns how
- * many there were.  @busy_fd is the program rq_busy.  A kernel that cannot run it on demand finds
- * none.
+ * At the end of a run: sets *@stopped, which the programs look at, detaches @hooks, and finds the
+ * requests in @inflight_fd that were issued and are idle all the same.  Each is handed to @unseen
+ * (may be NULL); returns how many there were.  @busy_fd is the program rq_busy.  A kernel that
+ * cannot run it on demand finds none.
  */
-size_t blk_sweep(struct hooks *hooks, int inflight_fd, int busy_fd,
+size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_fd,
 		 void (*unseen)(void *ctx, const struct blk_inflight *entry), void *ctx);
 
 /* ---- losses ---- */

@@ -21,7 +21,8 @@ RAW_TP_PROGS(io_start_raw, block_io_start, CLAIM_SUBMIT, ctx[0],
 SEC("kprobe/blk_account_io_start")
 int BPF_KPROBE(io_start_kp, struct request *rq)
 {
-	on_submit_rq(rq, false);
+	if (!stopped)
+		on_submit_rq(rq, false);
 	return 0;
 }
 
@@ -33,7 +34,8 @@ RAW_TP_PROGS(getrq_raw, block_getrq, CLAIM_SUBMIT, ctx[0], on_submit_bio((void *
 SEC("raw_tp/block_getrq")
 int getrq_raw_q(u64 *ctx)
 {
-	on_submit_bio((void *)ctx[1], false);
+	if (!stopped)
+		on_submit_bio((void *)ctx[1], false);
 	return 0;
 }
 
@@ -47,7 +49,8 @@ RAW_TP_PROGS(frontm_raw, block_bio_frontmerge, CLAIM_FRONT_MERGE, ctx[0],
 SEC("raw_tp/block_bio_frontmerge")
 int frontm_raw_q(u64 *ctx)
 {
-	on_submit_bio((void *)ctx[2], false);
+	if (!stopped)
+		on_submit_bio((void *)ctx[2], false);
 	return 0;
 }
 
@@ -59,7 +62,8 @@ RAW_TP_PROGS(issue_raw, block_rq_issue, CLAIM_ISSUE, ctx[0], on_issue((void *)ct
 SEC("raw_tp/block_rq_issue")
 int issue_raw_q(u64 *ctx)
 {
-	on_issue((void *)ctx[1], false);
+	if (!stopped)
+		on_issue((void *)ctx[1], false);
 	return 0;
 }
 
@@ -69,7 +73,8 @@ RAW_TP_PROGS(requeue_raw, block_rq_requeue, CLAIM_REQUEUE, ctx[0], on_requeue((v
 SEC("raw_tp/block_rq_requeue")
 int requeue_raw_q(u64 *ctx)
 {
-	on_requeue((void *)ctx[1]);
+	if (!stopped)
+		on_requeue((void *)ctx[1]);
 	return 0;
 }
 

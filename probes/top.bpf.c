@@ -243,7 +243,8 @@ RAW_TP_PROGS(bio_queue_raw, block_bio_queue, CLAIM_BIO, ctx[0], on_bio_queue((vo
 SEC("raw_tp/block_bio_queue")
 int bio_queue_raw_q(u64 *ctx)
 {
-	on_bio_queue((void *)ctx[1], false);
+	if (!stopped)
+		on_bio_queue((void *)ctx[1], false);
 	return 0;
 }
 

@@ -36,6 +36,13 @@ struct task_claims {
 
 const volatile bool understudied = false;
 
+/*
+ * Set by user space when the last output is due: from then on no program of any event does
+ * anything.  Detaching takes its time, one event after the other, and whoever saw a request's issue
+ * but not its end would tell of a loss that is none.
+ */
+__u32 stopped = 0;
+
 /* Events that an understudy took. */
 __u64 stood_in = 0;
 
@@ -47,11 +54,14 @@ struct {
 	__type(value, struct task_claims);
 } claims SEC(".maps");
 
-/* At the start of a principal: may it play?  If not, its understudy will. */
+/* At the start of a principal, and of a program without an understudy: may it play?  If not, the
+ * understudy will. */
 static __always_inline bool principal(enum claim what, u64 object)
 {
 	struct task_claims *mine;
 
+	if (stopped)
+		return false;
 	if (!understudied)
 		return true;
 	mine = bpf_task_storage_get(&claims, bpf_get_current_task_btf(), NULL,
@@ -70,6 +80,8 @@ static __always_inline bool understudy(enum claim what, u64 object)
 {
 	struct task_claims *mine;
 
+	if (stopped)
+		return false;
 	mine = bpf_task_storage_get(&claims, bpf_get_current_task_btf(), NULL, 0);
 	for (int i = 0; mine && i < 2; i++)
 		if (mine->object[what][i] == object) {

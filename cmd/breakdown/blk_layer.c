@@ -166,19 +166,38 @@ static int64_t outstanding(const struct blk_layer *layer)
 	return n;
 }
 
+/* Of the three numbers none is read at the same moment as another, so while there is I/O the
+ * difference is a little too high now and then: the lowest of some is believed. */
+#define BALANCE_READINGS 5
+
+static size_t unbalanced(const struct blk_layer *layer)
+{
+	int64_t least = INT64_MAX;
+
+	for (int i = 0; i < BALANCE_READINGS; i++) {
+		uint64_t before = blk_requests_in_flight(layer->o->filters.disk.whole);
+		int64_t n = outstanding(layer);
+		uint64_t after = blk_requests_in_flight(layer->o->filters.disk.whole);
+
+		n -= (int64_t)(before > after ? before : after);
+		if (n < least)
+			least = n;
+	}
+	return least > 0 ? (size_t)least : 0;
+}
+
 size_t blk_layer_stop(struct blk_layer *layer, struct hooks *hooks)
 {
-	uint64_t before, after;
-	int64_t missing;
+	size_t n;
 
 	if (!layer->skel->rodata->balance)
-		return blk_sweep(hooks, bpf_map__fd(layer->skel->maps.inflight),
+		return blk_sweep(hooks, &layer->skel->bss->stopped,
+				 bpf_map__fd(layer->skel->maps.inflight),
 				 bpf_program__fd(layer->skel->progs.rq_busy), NULL, NULL);
-	before = blk_requests_in_flight(layer->o->filters.disk.whole);
+	n = unbalanced(layer);
+	__atomic_store_n(&layer->skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
 	hooks_detach(hooks);
-	after = blk_requests_in_flight(layer->o->filters.disk.whole);
-	missing = outstanding(layer) - (int64_t)(before > after ? before : after);
-	return missing > 0 ? (size_t)missing : 0;
+	return n;
 }
 
 int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err)

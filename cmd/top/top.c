@@ -237,7 +237,8 @@ static int emit(void *ctx, bool last, struct error *err)
 	int r;
 
 	if (last)
-		unseen = blk_sweep(t->session.hooks, bpf_map__fd(t->skel->maps.inflight),
+		unseen = blk_sweep(t->session.hooks, &t->skel->bss->stopped,
+				   bpf_map__fd(t->skel->maps.inflight),
 				   bpf_program__fd(t->skel->progs.rq_busy), add_unseen, t);
 	r = drain(t, &interval.end_ns, err);
 	if (r)

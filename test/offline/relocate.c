@@ -14,9 +14,9 @@
  * How libbpf resolves a CO-RE relocation is not in its API: it does so while it loads an object
  * into the running kernel, and with another kernel's types (btf_custom_path) it knows
  * no modules.  But the functions that do it are in its static library, under names that are hidden
- * only from who links the shared one; bpftool calls them so.  They have been the same from 0.7
- * to 1.6.  The other way was to write the matching of types once more: then two
- * programs could have two opinions, and the one that counts is libbpf's.
+ * only from who links the shared one; bpftool calls them so.  These are 1.1's.  The other way was
+ * to write the matching of types once more: then two programs could have two opinions, and the one
+ * that counts is libbpf's.
  */
 struct bpf_core_cand {
 	const struct btf *btf;
