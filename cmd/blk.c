@@ -468,8 +468,8 @@ void blk_table_hooks(const struct hooks *hooks)
 		       choice[i].target, verdict(&choice[i]));
 		for (int p = 0; p < HOOK_PROGS && progs[p]; p++) {
 			printf("%s%s", p ? "," : "", progs[p]);
-			if (hooks_understudied(hooks))
-				printf(",%s_2", progs[p]);
+			for (size_t u = 0; hooks_understudy(hooks, u); u++)
+				printf(",%s%s", progs[p], hooks_understudy(hooks, u));
 		}
 		printf("\t%s\n", choice[i].reason);
 	}

@@ -473,6 +473,13 @@ bool hooks_understudied(const struct hooks *h)
 	return h->understudied;
 }
 
+const char *hooks_understudy(const struct hooks *h, size_t i)
+{
+	static const char *const in_order[] = { "_2", "_3" };
+
+	return h->understudied && i < sizeof(in_order) / sizeof(in_order[0]) ? in_order[i] : NULL;
+}
+
 void hooks_try(struct hooks *h)
 {
 	for (size_t e = 0; h->types && e < h->n_events; e++)
@@ -520,15 +527,17 @@ void hooks_enumerators(const struct hooks *h, const char *const *names, int *val
 
 /* ---- loading and attaching ---- */
 
-#define UNDERSTUDY "_2"
-
-/* Is @prog program @name, or its understudy where there are such? */
+/* Is @prog program @name, or one of its understudies where there are such? */
 static bool plays(const struct hooks *h, const char *prog, const char *name)
 {
 	size_t len = strlen(name);
 
-	return strncmp(prog, name, len) == 0 &&
-	       (!prog[len] || (h->understudied && strcmp(prog + len, UNDERSTUDY) == 0));
+	if (strncmp(prog, name, len) != 0)
+		return false;
+	for (size_t i = 0; hooks_understudy(h, i); i++)
+		if (strcmp(prog + len, hooks_understudy(h, i)) == 0)
+			return true;
+	return !prog[len];
 }
 
 /* The event that uses program @prog now, or -ENOENT. */
@@ -591,25 +600,27 @@ static int attach_program(struct hooks *h, struct bpf_object *obj, const char *n
 	return 0;
 }
 
-/* The understudy of program @name, which is attached last, if it has one: it plays after it. */
-static int attach_understudy(struct hooks *h, struct bpf_object *obj, const char *name)
+/* The understudies of program @name, which is attached last, if it has any: they play after it. */
+static int attach_understudies(struct hooks *h, struct bpf_object *obj, const char *name)
 {
 	size_t at = h->n_links - 1;
 	struct bpf_link *principal = h->links[at];
 	char understudy[BPF_OBJ_NAME_LEN];
 	int r;
 
-	snprintf(understudy, sizeof(understudy), "%s" UNDERSTUDY, name);
-	if (!h->understudied || !bpf_object__find_program_by_name(obj, understudy))
-		return 0;
-	r = attach_program(h, obj, understudy);
-	if (r)
-		return r;
-	/* Detached first, so that no understudy plays because its principal is gone. */
-	h->links[at] = h->links[at + 1];
-	h->links[at + 1] = principal;
-	h->prog_fds[at + 1] = h->prog_fds[at];
-	h->prog_fds[at] = -1;
+	for (size_t i = 0; hooks_understudy(h, i); i++) {
+		snprintf(understudy, sizeof(understudy), "%s%s", name, hooks_understudy(h, i));
+		if (!bpf_object__find_program_by_name(obj, understudy))
+			return 0;
+		r = attach_program(h, obj, understudy);
+		if (r)
+			return r;
+		/* Detached before it, so that none plays because its principal is gone. */
+		h->links[at] = h->links[at + 1];
+		h->links[at + 1] = principal;
+		h->prog_fds[at + 1] = h->prog_fds[at];
+		h->prog_fds[at++] = -1;
+	}
 	return 0;
 }
 
@@ -650,7 +661,7 @@ static int attach_all(struct hooks *h, struct bpf_object *obj, size_t *failed)
 			int r = attach_program(h, obj, alt->progs[i]);
 
 			if (!r)
-				r = attach_understudy(h, obj, alt->progs[i]);
+				r = attach_understudies(h, obj, alt->progs[i]);
 			if (r) {
 				*failed = e;
 				return r;

@@ -97,10 +97,13 @@ int hooks_tag(const struct hooks *h, const char *event, int none);
 
 /*
  * Does this kernel preempt tracepoints, so that programs skip events all the time?  Then every
- * program NAME whose object has a NAME_2 too is attached together with that one, its understudy
- * (probes/understudy.bpf.h).
+ * program NAME whose object has a NAME_2 and a NAME_3 too is attached together with those, its
+ * understudies (probes/understudy.bpf.h).
  */
 bool hooks_understudied(const struct hooks *h);
+
+/* What is added to NAME for its understudies on this kernel, @i from 0; NULL behind the last. */
+const char *hooks_understudy(const struct hooks *h, size_t i);
 
 /* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
 void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n);

@@ -232,7 +232,7 @@ class Check:
                 continue
             if "/" not in program.section:
                 self.check_program(kernel, subcommand, None, name, relocations)
-            elif not self.is_known(kernel.name, subcommand, re.sub("_2$", "", name), "unused"):
+            elif not self.is_known(kernel.name, subcommand, re.sub("_[23]$", "", name), "unused"):
                 self.error("*", subcommand, name,
                            f"{program.section}: no line of {self.options.runs} attaches it")
 
@@ -246,11 +246,11 @@ class Check:
         for words in self.runs[subcommand]:
             for event, alternatives in self.list_hooks(kernel, words).items():
                 for name in (name for alt in alternatives for name in alt.programs):
-                    mentioned.update((name, name + "_2"))
+                    mentioned.update((name, name + "_2", name + "_3"))
                 self.check_table(subcommand, alternatives, relocations)
                 taken = self.check_event(kernel, subcommand, alternatives, relocations)
                 for name in taken.programs if taken else ():
-                    if name.endswith("_2") and name not in relocations.programs:
+                    if name.endswith(("_2", "_3")) and name not in relocations.programs:
                         continue  # it has no understudy
                     self.check_program(kernel, subcommand, event, name, relocations)
         self.check_rest(kernel, subcommand, mentioned, relocations)
@@ -307,7 +307,7 @@ def short(what):
 
 def is_understudy(name, relocations):
     """See probes/understudy.bpf.h."""
-    return name.endswith("_2") and name in relocations.programs
+    return name.endswith(("_2", "_3")) and name in relocations.programs
 
 
 def kernel_of(text):
