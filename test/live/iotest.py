@@ -2,6 +2,9 @@
 """What the live tests share: devices, workloads, the tracer, a second witness.
 
 IOTRACE names the binary under test, LOAD the workload generator (load.c).
+On a slow machine IOTRACE_TEST_SLOW is a factor for every time-out, and
+IOTRACE_TEST_SCALE one for the largest workloads. IOTRACE_TEST_STRICT is set
+where no completion may go unseen (UNSEEN below). SCRATCH_SERIAL: scratch_disk().
 Everything that is set up here is a context manager, or is registered with
 cleanup(), and is taken down however the test ends, SIGTERM included.
 """
@@ -27,6 +30,9 @@ import unittest
 
 IOTRACE = os.environ.get("IOTRACE", "")
 LOAD = os.environ.get("LOAD", "")
+SLOW = float(os.environ.get("IOTRACE_TEST_SLOW") or 1)
+SCALE = float(os.environ.get("IOTRACE_TEST_SCALE") or 1)
+STRICT = bool(os.environ.get("IOTRACE_TEST_STRICT"))
 SKIP = 77
 MIB = 1 << 20
 
@@ -79,9 +85,14 @@ def cleanup(function, *args):
     _cleanups.callback(function, *args)
 
 
+def patience(seconds):
+    """So long may it take that takes seconds at most on a machine that is not emulated."""
+    return seconds * SLOW
+
+
 def wait_until(condition, timeout=10.0, pause=0.01):
-    """True as soon as condition() is; False when the time is up."""
-    end = time.monotonic() + timeout
+    """True as soon as condition() is; False when the time (see patience()) is up."""
+    end = time.monotonic() + patience(timeout)
     while not condition():
         if time.monotonic() > end:
             return False
@@ -252,6 +263,7 @@ class LoopDisk(Disk):
         # A loop device keeps its attributes from one use to the next.
         self.queue("scheduler", self.scheduler)
         self.queue("write_cache", self.write_cache or "write back")
+        self.queue("nomerges", 0)  # before 6.11 a loop device had no merges by itself
         for i, (start, length) in enumerate(self.wanted_partitions, 1):
             run("addpart", self.path, i, start, length)
             name = f"{self.name}p{i}"
@@ -322,6 +334,33 @@ class Zram(Disk):
     def close(self):
         if int(read_text(f"/sys/block/{self.name}/disksize")):
             write_text(f"/sys/block/{self.name}/reset", "1")
+
+
+class ScratchDisk(Disk):
+    """A disk of the machine's that the tests may overwrite."""
+
+    def __init__(self, name):
+        self.name, self.path = name, f"/dev/{name}"
+
+
+def _serial(name):
+    for path in ("serial", "device/serial", "device/vpd_pg80"):
+        with contextlib.suppress(OSError), open(f"/sys/block/{name}/{path}", "rb") as file:
+            text = re.search(rb"[!-~]+", file.read())  # the SCSI page has a header before it
+            return text[0].decode() if text else ""
+    return ""
+
+
+def scratch_disk(kind, index=0):
+    """One of the disks named KIND... (vd, sd, nvme) whose serial begins with SCRATCH_SERIAL."""
+    wanted = os.environ.get("SCRATCH_SERIAL")
+    if not wanted:
+        raise unittest.SkipTest("SCRATCH_SERIAL names no disks that may be overwritten")
+    found = sorted(name for name in os.listdir("/sys/block")
+                   if name.startswith(kind) and _serial(name).startswith(wanted))
+    if len(found) <= index:
+        raise unittest.SkipTest(f"no scratch disk {kind}" + (f", number {index}" if index else ""))
+    return ScratchDisk(found[index])
 
 
 class Throttle:
@@ -461,7 +500,7 @@ class Load:
         return self
 
     def wait(self, status=0):
-        out, _ = self.process.communicate(timeout=120)
+        out, _ = self.process.communicate(timeout=patience(120))
         self.reports += [json.loads(line) for line in out.splitlines()]
         if self.process.returncode != status:
             raise AssertionError(f"load {self.name} ended with {self.process.returncode}")
@@ -612,7 +651,8 @@ class Tracer:
         def there():
             return self._read["out"].count(b"\n") >= n
         with self._lines:
-            self._lines.wait_for(lambda: there() or self.process.poll() is not None, timeout)
+            self._lines.wait_for(lambda: there() or self.process.poll() is not None,
+                                 patience(timeout))
             return there()
 
     def lines(self):
@@ -629,9 +669,9 @@ class Tracer:
         return self.wait(timeout)
 
     def wait(self, timeout=30):
-        self.process.wait(timeout)
+        self.process.wait(patience(timeout))
         for thread in self._threads:
-            thread.join(timeout)
+            thread.join(patience(timeout))
         return self._result()
 
     def kill(self):
@@ -648,7 +688,7 @@ def iotrace(*args, prefix=(), timeout=30, **options):
     options.setdefault("stderr", subprocess.PIPE)
     options.setdefault("stdin", subprocess.DEVNULL)
     done = subprocess.run([str(a) for a in (*prefix, IOTRACE, *args)], check=False,
-                          timeout=timeout, **options)
+                          timeout=patience(timeout), **options)
     return Result(done.returncode, (done.stdout or b"").decode("utf-8", "backslashreplace"),
                   (done.stderr or b"").decode("utf-8", "backslashreplace"))
 
@@ -715,13 +755,14 @@ class LiveTest(unittest.TestCase):
     """Assertions that the live tests share."""
 
     maxDiff = None
+    KERNEL = tuple(int(n) for n in os.uname().release.split("-")[0].split("+")[0].split(".")[:2])
 
     # There are kernels that now and then run no program for a completion
     # (docs/KERNEL-NOTES.md). iotrace finds that out and counts the I/O; that
     # its time is not known is reported as a loss. Mostly there are none, now
     # and then a burst of a thousand.
     UNSEEN = "completions that no program saw"
-    MOST_UNSEEN = 0.25
+    MOST_UNSEEN = 0 if STRICT else 0.25
 
     def assert_ended_well(self, result, status=0):
         self.assertEqual(result.status, status, f"{result}")
@@ -734,14 +775,15 @@ class LiveTest(unittest.TestCase):
         losses = dict(result.losses)
         unseen = losses.pop("no_end", 0)
         self.assertEqual(losses, {})
-        if of:
-            self.assertLessEqual(unseen, self.MOST_UNSEEN * of)
+        if of or STRICT:
+            self.assertLessEqual(unseen, self.MOST_UNSEEN * (of or 0))
 
     def assert_counts(self, result, want):
         """breakdown's counts per operation, less those whose end no program saw."""
         counts = {op: n for op, n in add_up(result.rows, "op", "count").items() if n}
         unseen = result.losses.get("no_end", 0)
-        self.assertLessEqual(unseen, max(64, self.MOST_UNSEEN * sum(want.values())))
+        self.assertLessEqual(unseen, 0 if STRICT else
+                             max(64, self.MOST_UNSEEN * sum(want.values())))
         self.assertEqual(sum(counts.values()) + unseen, sum(want.values()), (counts, want))
         if not unseen:
             self.assertEqual(counts, want)
@@ -778,7 +820,10 @@ def mounted(disk_path):
     stack = contextlib.ExitStack()
     stack.callback(os.rmdir, directory)
     try:
-        run("mount", disk_path, directory)
+        # Else a kernel thread reads the bitmaps some seconds later, perhaps while a tracer starts.
+        if subprocess.run(["mount", "-o", "no_prefetch_block_bitmaps", disk_path, directory],
+                          check=False, stderr=subprocess.DEVNULL).returncode:
+            run("mount", disk_path, directory)  # before 5.13, which does not do it
         stack.callback(run, "umount", directory)
         cleanup(stack.close)
         yield directory

@@ -11,7 +11,7 @@ import time
 
 from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Result, Tracer, Zram, add_up,
                     bpf_object_exists, bpf_objects, iotrace, main, run_load, run_loads,
-                    wait_until)
+                    patience, wait_until)
 
 KIB4 = 4096
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -102,7 +102,7 @@ class TestPrivilege(LiveTest):
 
     def as_nobody(self, *args):
         done = subprocess.run([*NOBODY, self.binary, *args], check=False, capture_output=True,
-                              text=True, timeout=10, cwd="/")
+                              text=True, timeout=patience(10), cwd="/")
         return done
 
     def test_refused(self):
@@ -141,7 +141,7 @@ class TestOutput(LiveTest):
                     self.assertTrue(process.stdout.readline())
                     load.go()
                     process.stdout.close()
-                    status = process.wait(10)
+                    status = process.wait(patience(10))
                     err = process.stderr.read()
                 finally:
                     process.kill()
@@ -159,7 +159,7 @@ class TestOutput(LiveTest):
         self.assertTrue(process.stdout.readline())
         process.stdout.close()
         process.send_signal(signal.SIGINT)
-        self.assertEqual((process.wait(10), process.stderr.read()), (0, b""))
+        self.assertEqual((process.wait(patience(10)), process.stderr.read()), (0, b""))
 
     def idle_disk(self):
         return self.enterContext(LoopDisk(16 * MIB)).name
@@ -200,7 +200,7 @@ class TestEnds(LiveTest):
                 self.assert_ended_well(result)
                 self.assertEqual(len(result.intervals), 4)
                 self.assertGreater(took, 1.2)
-                self.assertLess(took, 3)
+                self.assertLess(took, 1.2 + patience(1.8))
 
     def test_last_partial_interval(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -334,8 +334,9 @@ class TestLosses(LiveTest):
         self.assertGreater(result.losses["requests_full"], 0)
         self.assertEqual(sum(row["io"] for row in result.rows), 12 * 300)
         nobody = sum(row["io"] for row in result.rows if row["pid"] == 0)
-        self.assertGreater(nobody, 0)
-        self.assertGreaterEqual(result.losses["no_start"], nobody)
+        if os.cpu_count() > 1:  # a single CPU issues a request before its submitter is off it
+            self.assertGreater(nobody, 0)
+        self.assertGreaterEqual(result.losses.get("no_start", 0), nobody)
 
     def test_requests_of_breakdown(self):
         """Without room to follow a request its latency is not known: count + lost is all."""

@@ -11,7 +11,7 @@ import signal
 import tempfile
 import time
 
-from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, Zram, add_up,
+from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, Zram, add_up,
                     by_fields, disk_of, iotrace, list_hooks, main, mounted, read_text, run_load,
                     run_loads, settled, slow_disk)
 
@@ -19,7 +19,11 @@ KIB4 = 4096
 
 
 def crowd(disk, scale=1.0):
-    """Five processes, 200,000 reads and 50,000 writes if scale is 1: threads, depth, one by one."""
+    """Five processes, 200,000 reads and 50,000 writes if scale is 1: threads, depth, one by one.
+
+    On a slow machine the large ones are smaller (SCALE).
+    """
+    scale = max(scale * SCALE, min(scale, 0.02))
     def n(count):
         return int(count * scale)
     return [
@@ -369,14 +373,18 @@ class TestMixed(LiveTest):
                 with Delta(disk.name) as delta, Delta(second) as second_delta:
                     result, first_delta = self.trace(first, work)
                 whole, other = whole.stop(), other.stop()
-            self.assertEqual(by_fields(result.rows)["reads"], 3000)
+            # Before 5.12 what was sent to the whole disk and lies in a partition is that
+            # partition's too, for the kernel (trace() compared with it) as for iotrace.
+            extra = [{"whole": d["reads"] - n} if d["reads"] > n else {}
+                     for d, n in ((first_delta, 3000), (second_delta, 0))]
+            if self.KERNEL >= (5, 12):
+                self.assertEqual(extra, [{}, {}])
             self.assertEqual(by_fields(result.rows)["writes"], 0)
-            self.assertEqual({row["comm"] for row in result.rows}, {"part-1"})
+            self.assertEqual(add_up(result.rows, "comm", "io"), {"part-1": 3000, **extra[0]})
             self.assertEqual({row["disk"] for row in result.rows}, {first})
-            self.assertEqual(first_delta["reads"], 3000)
             self.assert_ended_well(other)
             self.assert_agrees(other.rows, second_delta)
-            self.assertEqual(add_up(other.rows, "comm", "io"), {"part-2": 2000})
+            self.assertEqual(add_up(other.rows, "comm", "io"), {"part-2": 2000, **extra[1]})
             self.assert_ended_well(whole)
             self.assert_agrees(whole.rows, delta)
             self.assertEqual(add_up(whole.rows, "comm", "io"),
@@ -618,8 +626,10 @@ class TestProcesses(LiveTest):
 
     def test_more_than_the_map_holds(self):
         """In one long interval more processes than there are rows in the kernel, all gone."""
-        count = 17500
-        with LoopDisk() as disk, Tracer("top", "--json", "-d", disk.name, "60") as tracer:
+        rows = int(16384 * SCALE)  # 16384 is what iotrace takes by itself
+        count = rows * 107 // 100
+        with LoopDisk() as disk, Tracer("top", "--json", "-d", disk.name, "--map-size",
+                                        f"rows={rows}", "3600") as tracer:
             load = run_load("read", count, KIB4, disk.path, name="mayfly",
                             options=["-r", "-F", count])
             result = tracer.stop()
