@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Inside a guest: the tests of OUT/job.json, one after another; OUT/results.jsonl says how they went.
+
+A line of JSON each, written at once, as the guest may die at any moment:
+  {"kernel": `uname -r`, "built": `uname -v`}
+  {"file": FILE, "start": TEST}
+  {"file": FILE, "test": TEST, "outcome": "passed"|"failed"|"skipped", "seconds": N, "text": why}
+  {"hooks": COMMAND, "list": [[event, kind, target, state]], "chosen": {event: hook}, "error": why}
+  {"dmesg": [line]}       what the kernel complained of
+  {"done": true}
+"""
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+
+OUT = "/out"
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMPLAINT = re.compile(
+    r"BUG:|Oops|general protection fault|WARNING: |RIP: 0010|INFO: task .* blocked|"
+    r"rcu: INFO: .*stall|soft lockup|hard LOCKUP|Kernel panic|unregister_netdevice: waiting")
+GRACE = 30  # for a test that was interrupted to take down what it set up
+
+
+class Results:
+    """The file that the host reads."""
+
+    def __init__(self, path):
+        self._file = open(path, "w", buffering=1, encoding="utf-8")
+
+    def tell(self, **what):
+        self._file.write(json.dumps(what) + "\n")
+
+
+class File:
+    """The tests of one file, run in a process that is started again after one that hung."""
+
+    def __init__(self, path, tests, job, results):
+        self.name = os.path.basename(path)[:-3]
+        self._path, self._left = path, list(tests)
+        self._timeout, self._results = job["test_timeout"], results
+        self._current = None
+        self._since = 0.0
+
+    def run(self):
+        while self._left:
+            before = len(self._left)
+            why = self._run_once()
+            if why and self._left:
+                # Nothing started: what comes before the first test is to blame, that is, its class.
+                self._ended(self._current or self._left[0], "failed", why)
+            if len(self._left) == before:
+                self._ended(self._left[0], "failed", "the test program did not run it")
+        self._clean_up()
+
+    def _run_once(self):
+        """None, or why it did not come to its end."""
+        reader, writer = os.pipe()
+        env = dict(os.environ, RESULTS_FD=str(writer))
+        with open(f"{OUT}/{self.name}.log", "a", encoding="utf-8") as log, \
+                open("/dev/null", "rb") as nothing, \
+                subprocess.Popen([sys.executable, "-B", f"{HERE}/run_file.py", self._path,
+                                  *self._left], env=env, pass_fds=[writer], stdin=nothing,
+                                 stdout=log, stderr=log, start_new_session=True) as process:
+            os.close(writer)
+            self._current, self._since = None, time.monotonic()
+            why = self._follow(reader)
+            if why:
+                self._stacks(process.pid, log)
+                self._kill(process)
+            status = process.wait()
+        os.close(reader)
+        return why or (f"the test program ended with status {status}" if status not in (0, 1)
+                       else None)
+
+    def _follow(self, reader):
+        """Reads what the program tells until it ends; why, if it had to be given up."""
+        data = b""
+        while True:
+            left = self._since + self._timeout - time.monotonic()
+            if left <= 0 or not select.select([reader], [], [], left)[0]:
+                return f"no end after {self._timeout} s"
+            got = os.read(reader, 65536)
+            if not got:
+                return None
+            *lines, data = (data + got).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line))
+
+    def _take(self, said):
+        if "start" in said:
+            self._current, self._since = said["start"], time.monotonic()
+            self._results.tell(file=self.name, start=said["start"])
+        elif said.get("file") == "skipped":
+            for test in list(self._left):
+                self._ended(test, "skipped", said["text"])
+        elif "end" in said:
+            self._current, self._since = None, time.monotonic()
+            for test in [t for t in self._left
+                         if t == said["end"] or t.startswith(said["end"] + ".")]:
+                self._ended(test, said["outcome"], said["text"], said["seconds"])
+
+    def _ended(self, test, outcome, text, seconds=0.0):
+        self._left.remove(test)
+        self._results.tell(file=self.name, test=test, outcome=outcome, text=text,
+                           seconds=seconds or round(time.monotonic() - self._since, 2))
+
+    @staticmethod
+    def _stacks(pid, log):
+        """Where a program that hangs is, and its children."""
+        for other in subprocess.run(["ps", "-o", "pid=", "-s", str(pid)], capture_output=True,
+                                    text=True, check=False).stdout.split():
+            for name in ("cmdline", "wchan", "stack"):
+                try:
+                    with open(f"/proc/{other}/{name}", encoding="utf-8", errors="replace") as file:
+                        log.write(f"{other} {name}: {file.read()}\n".replace("\0", " "))
+                except OSError:
+                    pass
+
+    @staticmethod
+    def _kill(process):
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            pass
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    @staticmethod
+    def _clean_up():
+        """What a file that was killed left must not disturb the next one."""
+        subprocess.run(["losetup", "-D"], check=False)
+
+
+def list_hooks(command, iotrace):
+    """Every alternative, and those chosen, of `iotrace COMMAND`."""
+    def run(*more):
+        return subprocess.run([iotrace, *command.split(), *more], capture_output=True, text=True,
+                              check=False, stdin=subprocess.DEVNULL, timeout=120)
+
+    listed = run("--list-hooks")
+    if listed.returncode:
+        return {"list": [], "chosen": {}, "error": listed.stderr.strip()}
+    hooks = [line.split(None, 3) for line in listed.stdout.splitlines()]
+    traced = run("--json", "0.1", "1")
+    if traced.returncode:
+        return {"list": hooks, "chosen": {}, "error": traced.stderr.strip()}
+    meta = json.loads(traced.stdout.splitlines()[0])
+    chosen = {}
+    for hook in meta["hooks"]:
+        if hook.get("used", True):
+            chosen.setdefault(hook["event"], []).append(f'{hook["kind"]}:{hook["target"]}')
+    return {"list": hooks, "chosen": {event: " ".join(dict.fromkeys(found))
+                                      for event, found in chosen.items()}, "error": None}
+
+
+def complaints():
+    lines = subprocess.run(["dmesg"], capture_output=True, text=True, errors="replace",
+                           check=False).stdout.splitlines()
+    return [line for line in lines if COMPLAINT.search(line)]
+
+
+def main():
+    with open(f"{OUT}/job.json", encoding="utf-8") as file:
+        job = json.load(file)
+    results = Results(f"{OUT}/results.jsonl")
+    results.tell(kernel=os.uname().release, built=os.uname().version)
+    os.environ.update(job["environment"])
+    for command in job["hooks"]:
+        try:
+            results.tell(hooks=command, **list_hooks(command, os.environ["IOTRACE"]))
+        except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
+            results.tell(hooks=command, list=[], chosen={}, error=f"{error}")
+    for file in job["files"]:
+        File(file["path"], file["tests"], job, results).run()
+    results.tell(dmesg=complaints())
+    results.tell(done=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What became of each kernel's run, and the table of them all."""
+import json
+import os
+import time
+
+OUTCOMES = ("passed", "failed", "skipped", "known")
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def known_failures():
+    """{(kernel, "FILE:CLASS.TEST"): why} of known.txt."""
+    found = {}
+    with open(f"{HERE}/known.txt", encoding="utf-8") as file:
+        for line in file:
+            words = line.split("#")[0].split(None, 2)
+            if words:
+                found[words[0], words[1]] = words[2].strip()
+    return found
+
+
+class Result:
+    """A kernel's run: its tests, its hooks, and what went wrong besides the tests."""
+
+    def __init__(self, name, record, wanted):
+        self.name, self.version = name, record["version"]
+        self.release = self.built = None
+        self.wanted = {file: list(tests) for file, tests in wanted.items()}
+        self.tests = {}     # file -> {test: (outcome, seconds, text)}
+        self.hooks = {}     # command -> {"list", "chosen", "error"}
+        self.problems = []
+        self.seconds = 0.0
+        self.done = False
+        self._running = None
+        self._known = known_failures()
+
+    def problem(self, text):
+        self.problems.append(text)
+
+    def take(self, said):
+        """A line of results.jsonl; what is worth telling of it, or None."""
+        if "test" in said:
+            self._running = None
+            self._judge(said)
+            self.tests.setdefault(said["file"], {})[said["test"]] = (
+                said["outcome"], said["seconds"], said["text"])
+            text = f': {said["text"]}' if said["outcome"] in ("skipped", "known") else \
+                f'\n{said["text"]}' if said["outcome"] == "failed" else ""
+            return (f'{said["file"]} {said["test"]} {said["outcome"]} '
+                    f'({said["seconds"]:.0f} s){text}')
+        if "start" in said:
+            self._running = f'{said["file"]} {said["start"]}'
+        elif "kernel" in said:
+            self.release, self.built = said["kernel"], said["built"]
+            return f"booted, {self.release}"
+        elif "hooks" in said:
+            self.hooks[said["hooks"]] = {k: said[k] for k in ("list", "chosen", "error")}
+        elif "dmesg" in said:
+            for line in said["dmesg"]:
+                self.problem(f"the kernel complained: {line}")
+        elif "done" in said:
+            self.done = True
+        return None
+
+    def _judge(self, said):
+        """A failure that is known is none; one that is known and does not happen is one."""
+        why = self._known.get((self.name, f'{said["file"].removeprefix("test_")}:{said["test"]}'))
+        if why and said["outcome"] == "failed":
+            said.update(outcome="known", text=why)
+        elif why and said["outcome"] == "passed":
+            said.update(outcome="failed", text=f"passed, but known.txt says: {why}")
+
+    def ended(self, status, timeout, out):
+        """After the guest: status is QEMU's, None for a time-out."""
+        if not self.release:
+            self.problem(f"did not boot to its tests; see {out}/serial.log")
+        elif not self.done:
+            where = f", in {self._running}" if self._running else ""
+            self.problem((f"was not through after {timeout} s{where}" if status is None else
+                          f"ended before its tests did{where}") + f"; see {out}")
+        elif status:
+            self.problem(f"QEMU ended with status {status}; see {out}/qemu.log")
+        for file, tests in self.wanted.items():
+            ran = self.tests.get(file, {})
+            missing = [test for test in tests if test not in ran]
+            if missing and self.done:
+                self.problem(f"{file}: {len(missing)} tests have no result")
+            if ran and all(outcome == "skipped" for outcome, _, _ in ran.values()):
+                self.problem(f"{file}: all of it was skipped")
+        for command, hooks in self.hooks.items():
+            if hooks["error"]:
+                self.problem(f'iotrace {command}: {hooks["error"]}')
+        if not self.tests:
+            self.problem("no test ran")
+
+    def count(self, file, outcome):
+        return sum(o == outcome for o, _, _ in self.tests.get(file, {}).values())
+
+    def failed(self):
+        return bool(self.problems) or any(self.count(file, "failed") for file in self.tests)
+
+    def data(self):
+        return {key: value for key, value in vars(self).items() if not key.startswith("_")}
+
+
+def load(path, name):
+    """A Result that data() wrote; one that says so where there is none."""
+    result = Result(name, {"version": "-"}, {})
+    try:
+        with open(path, encoding="utf-8") as file:
+            vars(result).update(json.load(file))
+    except (OSError, ValueError) as error:
+        result.problem(f"no result: {getattr(error, 'strerror', None) or error}")
+    return result
+
+
+def _columns(rows):
+    """The rows as text, each column as wide as its widest cell."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+                     for row in rows)
+
+
+def _files(results):
+    return list(dict.fromkeys(file for result in results for file in
+                              [*result.wanted, *result.tests]))
+
+
+def _cell(result, file):
+    if file not in result.wanted and file not in result.tests:
+        return "-"
+    passed, failed, skipped, known = (result.count(file, outcome) for outcome in OUTCOMES)
+    missing = len([t for t in result.wanted.get(file, []) if t not in result.tests.get(file, {})])
+    parts = [f"{passed} passed"]
+    parts += [f"{failed} FAILED"] if failed else []
+    parts += [f"{skipped} skipped"] if skipped else []
+    parts += [f"{known} known to fail"] if known else []
+    parts += [f"{missing} NOT RUN"] if missing else []
+    return ", ".join(parts)
+
+
+def tests_rows(results):
+    files = _files(results)
+    rows = [["kernel", "package", *[f.removeprefix("test_") for f in files], "time", ""]]
+    for result in results:
+        rows.append([result.name, result.version, *[_cell(result, file) for file in files],
+                     f"{result.seconds / 60:.1f} min", "FAILED" if result.failed() else "ok"])
+    return rows
+
+
+def _reasons(results, wanted):
+    """{reason: {test: [kernel]}} of the tests with that outcome."""
+    found = {}
+    for result in results:
+        for file, tests in result.tests.items():
+            for test, (outcome, _, text) in tests.items():
+                if outcome == wanted:
+                    found.setdefault(text, {}).setdefault(
+                        f'{file.removeprefix("test_")}:{test}', []).append(result.name)
+    return found
+
+
+def reason_lines(results, wanted):
+    lines = []
+    everywhere = [result.name for result in results]
+    for reason, tests in sorted(_reasons(results, wanted).items()):
+        by_kernels = {}
+        for test, kernels in tests.items():
+            by_kernels.setdefault(tuple(kernels), []).append(test)
+        for kernels, names in by_kernels.items():
+            where = "every kernel" if list(kernels) == everywhere else ", ".join(kernels)
+            lines.append(f"{reason} ({where}): {', '.join(names)}")
+    return lines
+
+
+def hook_rows(results):
+    """A row per command and event, a column per kernel."""
+    rows = [["iotrace", "event", *[result.name for result in results]]]
+    for command in dict.fromkeys(c for result in results for c in result.hooks):
+        events = dict.fromkeys(e for result in results
+                               for e in result.hooks.get(command, {}).get("chosen", {}))
+        for event in events:
+            rows.append([command, event, *[result.hooks.get(command, {}).get("chosen", {})
+                                           .get(event, "-") for result in results]])
+    return rows
+
+
+def _gist(text):
+    """The line of a traceback that says what is wrong."""
+    lines = [line for line in text.splitlines() if line.strip()] or ["no reason given"]
+    for line in lines:
+        if line[0] not in " +-?" and "Error" in line.split(":")[0]:
+            return line
+    return lines[-1]
+
+
+def failure_lines(results):
+    lines = []
+    for result in results:
+        for problem in result.problems:
+            lines.append(f"{result.name}: {problem}")
+        for file, tests in result.tests.items():
+            for test, (outcome, _, text) in tests.items():
+                if outcome == "failed":
+                    lines.append(f'{result.name}: {file.removeprefix("test_")}:{test}: '
+                                 f"{_gist(text)[:200]}")
+    return lines
+
+
+def _section(title, lines):
+    return f"\n{title}\n" + "".join(f"  {line}\n" for line in lines) if lines else ""
+
+
+def table(results):
+    """All of it, for a terminal."""
+    text = "\n" + _columns(tests_rows(results)) + "\n"
+    hooks = hook_rows(results)
+    if len(hooks) > 1:
+        text += "\nWhich hook each kernel gave:\n" + _columns(hooks) + "\n"
+    text += _section("Skipped, and why:", reason_lines(results, "skipped"))
+    text += _section("Known to fail, and why:", reason_lines(results, "known"))
+    text += _section("Failed:", failure_lines(results))
+    return text
+
+
+def _markdown(rows):
+    head, *body = [[cell.replace("|", "\\|") for cell in row] for row in rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in
+                     [head, ["---"] * len(head), *body]) + "\n"
+
+
+def document(results):
+    """docs/KERNELS.md"""
+    kernels = [["kernel", "Debian package", "`uname -r`"]]
+    kernels += [[r.name, r.version, f"{r.release}"] for r in results]
+    text = ("# Kernels\n\nWritten by `test/vm/run --all --docs` on "
+            f"{time.strftime('%Y-%m-%d')}; not to be edited. docs/LAB.md tells what it is.\n\n"
+            "## What was run\n\n" + _markdown(kernels) + "\n## Tests\n\n" +
+            _markdown([row[:1] + row[2:-2] + row[-1:] for row in tests_rows(results)]) +
+            "\n## The hook that each kernel gave\n\n" + _markdown(hook_rows(results)))
+    for title, lines in (("Skipped, and why", reason_lines(results, "skipped")),
+                         ("Known to fail, and why", reason_lines(results, "known")),
+                         ("Failed", failure_lines(results))):
+        if lines:
+            text += f"\n## {title}\n\n" + "".join(f"- {line}\n" for line in lines)
+    return text
