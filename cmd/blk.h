@@ -86,6 +86,8 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 		(skel)->rodata->filter_pid = (filters)->pid;                                       \
 		(skel)->rodata->filter_dev = (filters)->disk.dev;                                  \
 		(skel)->rodata->filter_part = (filters)->disk.partition;                           \
+		(skel)->rodata->part_start = (filters)->disk.start;                                \
+		(skel)->rodata->part_sectors = (filters)->disk.sectors;                            \
 		(skel)->rodata->submit_mode = (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE);   \
 		(skel)->rodata->flush_seq_mask = (flags)->flush_seq;                               \
 		(skel)->rodata->io_stat_mask = (flags)->io_stat;                                   \

@@ -30,7 +30,8 @@ struct disk_ref {
 	uint32_t dev;	/* the device itself */
 	uint32_t whole; /* the whole disk it lies on; == dev when it is no partition */
 	bool partition;
-	char name[64]; /* as in /proc/diskstats */
+	uint64_t start, sectors; /* of a partition: where it lies on the disk, in 512 bytes */
+	char name[64];		 /* as in /proc/diskstats */
 };
 
 /* Reads the present devices.  *out is the caller's, to be given to

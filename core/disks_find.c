@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/disks_table.h"
+#include "core/parse.h"
 
 #define HINTED_DISKS   12
 #define ATTRIBUTE_SIZE 256
@@ -310,6 +311,18 @@ static const struct disk *parent(const struct disks *d, char *folder)
 	return disks_by_name(d, slash + 1);
 }
 
+/* The number in the file @name of @folder; 0 when there is none. */
+static uint64_t number_in(const char *folder, const char *name)
+{
+	char text[ATTRIBUTE_SIZE];
+	uint64_t n = 0;
+
+	if (read_attribute(text, "%s/%s", folder, name) ||
+	    parse_u64(name, text, 0, UINT64_MAX, &n, NULL))
+		return 0;
+	return n;
+}
+
 static int describe(const struct disks *d, const struct disk *disk, struct disk_ref *ref,
 		    struct error *err)
 {
@@ -317,6 +330,8 @@ static int describe(const struct disks *d, const struct disk *disk, struct disk_
 	char folder[PATH_MAX];
 	int rc = sysfs_folder(d, disk, folder);
 	bool partition = !rc && has_file(folder, "partition");
+	uint64_t start = partition ? number_in(folder, "start") : 0;
+	uint64_t sectors = partition ? number_in(folder, "size") : 0;
 
 	if (partition)
 		whole = parent(d, folder);
@@ -330,6 +345,8 @@ static int describe(const struct disks *d, const struct disk *disk, struct disk_
 	ref->dev = disk->dev;
 	ref->whole = whole->dev;
 	ref->partition = partition;
+	ref->start = start;
+	ref->sectors = sectors;
 	snprintf(ref->name, sizeof(ref->name), "%s", disk->name);
 	return 0;
 }

@@ -16,6 +16,8 @@ const volatile __u32 filter_mode = FILTER_NONE;
 const volatile __u32 filter_pid = 0;
 const volatile __u32 filter_dev = 0;	 /* 0: all */
 const volatile bool filter_part = false; /* filter_dev is a partition */
+const volatile __u64 part_start = 0;	 /* and lies here on its disk, in sectors */
+const volatile __u64 part_sectors = 0;
 const volatile __u32 submit_mode = SUBMIT_NONE;
 const volatile bool want_cgroup = false;
 const volatile bool own_start = false; /* queues without I/O statistics have no start_time_ns */
@@ -139,6 +141,21 @@ static __always_inline u32 disk_dev(struct gendisk *disk, const bool direct)
 	return (u32)KREAD(direct, disk, major) << 20 | (u32)KREAD(direct, disk, first_minor);
 }
 
+/*
+ * Up to 5.11 a bio has forgotten its partition by the time that it is in a request, and the request
+ * knows it only while it is accounted.  Where it lies on the disk tells, and is what 5.10 itself
+ * goes by.
+ */
+static __always_inline u32 part_by_sector(struct request *rq)
+{
+	u64 sector;
+
+	if (!bpf_core_field_exists(((struct bio *)0)->bi_disk) || !part_sectors)
+		return 0;
+	sector = BPF_CORE_READ(rq, __sector);
+	return sector - part_start < part_sectors ? filter_dev : 0;
+}
+
 /* The partition that a request was made for; the whole disk's number where it
  * is none.  0: not known.  rq->part says it only of requests that are accounted
  * (queue/iostats); the bio says it always. */
@@ -152,7 +169,7 @@ static __always_inline u32 rq_part_dev(struct request *rq)
 		return BPF_CORE_READ(bio, bi_bdev, bd_dev);
 	bpf_core_read(&part, sizeof(part), &rq->part);
 	if (!part)
-		return 0;
+		return part_by_sector(rq);
 	if (bpf_core_field_exists(part->bd_start_sect))
 		return BPF_CORE_READ(part, bd_dev);
 	hd = (void *)part;

@@ -80,6 +80,7 @@ struct request {
 	u32 cmd_flags;
 	u32 rq_flags;
 	unsigned int __data_len;
+	u64 __sector;
 	struct bio *bio;
 	void *part; /* struct block_device * since 5.11, struct hd_struct * before */
 	u64 start_time_ns;

@@ -89,6 +89,8 @@ static void put_sysfs(const char *folder, const char *size, bool partition)
 	if (partition) {
 		snprintf(name, sizeof(name), "sys/devices/%s/partition", folder);
 		put(name, "1\n");
+		snprintf(name, sizeof(name), "sys/devices/%s/start", folder);
+		put(name, "2048\n");
 	}
 	snprintf(name, sizeof(name), "sys/class/block/%s", strrchr(folder, '/') + 1);
 	snprintf(target, sizeof(target), "../../devices/%s", folder);
@@ -157,6 +159,8 @@ static void finds(struct disks *d, const char *arg, const char *name, uint32_t n
 	assert_int_equal(ref.dev, number);
 	assert_int_equal(ref.whole, whole);
 	assert_int_equal(ref.partition, number != whole);
+	assert_int_equal(ref.start, number != whole ? 2048 : 0);
+	assert_int_equal(ref.sectors != 0, number != whole);
 }
 
 static void refuses(struct disks *d, const char *arg, int rc, const char *what, const char *hint)
