@@ -70,9 +70,11 @@ static int set_map_size(struct args *args, const char *text, struct error *err)
 		which = &args->map_rows;
 	else if (strncmp(text, "requests=", 9) == 0)
 		which = &args->map_requests;
+	else if (strncmp(text, "entries=", 8) == 0)
+		which = &args->list_entries;
 	if (!which || !eq)
 		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "invalid --map-size '%s': rows=N or requests=N",
+				 "invalid --map-size '%s': rows=N, requests=N or entries=N",
 				 text_shown(text).text);
 	r = parse_u64("--map-size", eq + 1, 1, 1 << 24, &n, err);
 	if (!r)

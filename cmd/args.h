@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "output/render.h"
 
-#define ARGS_HOOKS 8
+#define ARGS_HOOKS 16
 
 /* What every subcommand understands. */
 struct args {
@@ -22,6 +22,7 @@ struct args {
 	const char *hooks[ARGS_HOOKS + 1]; /* hidden: --hook EVENT=KIND:TARGET */
 	uint32_t map_rows;		   /* hidden: --map-size rows=N, 0: the probe's own size */
 	uint32_t map_requests;		   /* hidden: --map-size requests=N */
+	uint32_t list_entries;		   /* hidden: --map-size entries=N, of one list */
 	uint64_t interval_ns;		   /* 0: one output, at the end */
 	uint64_t count;			   /* outputs; 0: until stopped */
 	bool all;			   /* --all: with COMMAND, the others' I/O too */

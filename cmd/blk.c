@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/report.h"
+#include "cmd/choices.h"
 #include "core/parse.h"
 
 #define ALTS(a) (a), sizeof(a) / sizeof((a)[0])
@@ -282,16 +282,6 @@ struct blk_flags blk_flags(const struct hooks *hooks)
 				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1] };
 }
 
-int blk_size_maps(const struct blk_map_size *sizes, size_t n)
-{
-	int r = 0;
-
-	for (size_t i = 0; !r && i < n; i++)
-		if (sizes[i].entries)
-			r = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
-	return r;
-}
-
 int blk_track(int tracked_fd, const struct run *run, struct error *err)
 {
 	uint32_t pid = (uint32_t)run->child.pid;
@@ -441,11 +431,9 @@ char blk_op_letter(unsigned int op)
 void blk_list_hooks(const struct hooks *hooks)
 {
 	size_t n;
-	const struct hook_choice *choice = hooks_choices(hooks, &n);
+	const struct hook_choice *choices = hooks_choices(hooks, &n);
 
-	for (size_t i = 0; i < n; i++)
-		printf("%s %s %s %s\n", choice[i].event, choice[i].kind, choice[i].target,
-		       choice[i].usable ? "usable" : choice[i].reason);
+	choices_list(choices, n);
 }
 
 static const char *verdict(const struct hook_choice *choice)
@@ -477,38 +465,16 @@ void blk_table_hooks(const struct hooks *hooks)
 
 size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max)
 {
-	size_t n, used = 0;
-	const struct hook_choice *choice = hooks_choices(hooks, &n);
-	const char *settled = NULL; /* the event whose choice has been met: the rest is worse */
+	size_t n;
+	const struct hook_choice *choices = hooks_choices(hooks, &n);
 
-	for (size_t i = 0; i < n && used < max; i++) {
-		if (settled == choice[i].event || (!choice[i].chosen && !choice[i].reason[0]))
-			continue;
-		if (choice[i].chosen)
-			settled = choice[i].event;
-		out[used++] = (struct meta_hook){
-			.event = choice[i].event,
-			.kind = choice[i].kind,
-			.target = choice[i].target,
-			.reason = choice[i].chosen ? NULL : choice[i].reason,
-		};
-	}
-	return used;
+	return choices_meta(choices, n, out, max);
 }
 
 void blk_explain_hooks(const struct hooks *hooks)
 {
-	struct meta_hook hook[BLK_META_HOOKS];
-	size_t n = blk_meta_hooks(hooks, hook, BLK_META_HOOKS);
-	char line[320];
+	size_t n;
+	const struct hook_choice *choices = hooks_choices(hooks, &n);
 
-	for (size_t i = 0; i < n; i++) {
-		if (hook[i].reason)
-			snprintf(line, sizeof(line), "%s: not %s:%s: %s", hook[i].event,
-				 hook[i].kind, hook[i].target, hook[i].reason);
-		else
-			snprintf(line, sizeof(line), "%s: %s:%s", hook[i].event, hook[i].kind,
-				 hook[i].target);
-		report_verbose(line);
-	}
+	choices_explain(choices, n);
 }

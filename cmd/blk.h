@@ -42,8 +42,6 @@ int blk_check_processes(const struct blk_filters *f, const struct args *args, st
 /* Is the disk that -d gave driven by requests?  Bio-based disks (dm, md, zram) are not. */
 bool blk_disk_has_requests(const struct blk_filters *f);
 
-struct bpf_map;
-
 /* Which events a subcommand wants, for blk_events(). */
 enum blk_wants {
 	WANT_SUBMIT = 1,
@@ -94,15 +92,6 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 		(skel)->rodata->understudied = hooks_understudied(hooks);                          \
 		bpf_map__set_autocreate((skel)->maps.claims, hooks_understudied(hooks));           \
 	} while (0)
-
-/* How many entries a map gets; 0: as many as it declares. */
-struct blk_map_size {
-	struct bpf_map *map;
-	uint32_t entries;
-};
-
-/* Before loading.  0 or -errno. */
-int blk_size_maps(const struct blk_map_size *sizes, size_t n);
 
 /* Marks COMMAND as tracked in the map @tracked_fd.  -errno with @err. */
 int blk_track(int tracked_fd, const struct run *run, struct error *err);

@@ -9,6 +9,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "cmd/maps.h"
 #include "core/clock.h"
 #include "core/cpus.h"
 #include "probes/breakdown_blk.h"
@@ -40,7 +41,7 @@ static int size_maps(struct blk_layer *layer)
 				? args->map_requests
 				: blk_requests_possible(layer->o->filters.disk.whole);
 	struct breakdown_blk_bpf *skel = layer->skel;
-	const struct blk_map_size sizes[] = {
+	const struct map_size sizes[] = {
 		{ skel->maps.hists, layer->n_cpus * 2 * BLK_OPS },
 		{ skel->maps.cpus, layer->n_cpus },
 		{ skel->maps.inflight, skel->rodata->balance ? 1 : requests },
@@ -49,7 +50,7 @@ static int size_maps(struct blk_layer *layer)
 		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
 	};
 
-	return blk_size_maps(sizes, sizeof(sizes) / sizeof(sizes[0]));
+	return maps_resize(sizes, sizeof(sizes) / sizeof(sizes[0]));
 }
 
 /* With -Q and no filter by process the kernel's own start times are enough. */

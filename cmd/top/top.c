@@ -10,6 +10,7 @@
 
 #include "cmd/blk.h"
 #include "cmd/command.h"
+#include "cmd/maps.h"
 #include "cmd/report.h"
 #include "cmd/run.h"
 #include "cmd/session.h"
@@ -54,7 +55,7 @@ static int size_maps(struct top *t)
 					       : blk_requests_possible(t->o.filters.disk.whole);
 	uint32_t rows = args->map_rows ? args->map_rows : rows_of_a_second();
 	struct top_bpf *skel = t->skel;
-	const struct blk_map_size sizes[] = {
+	const struct map_size sizes[] = {
 		{ skel->maps.cpus, cpus_possible() },
 		{ skel->maps.rows0, rows },
 		{ skel->maps.rows1, rows },
@@ -64,7 +65,7 @@ static int size_maps(struct top *t)
 		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
 	};
 
-	return blk_size_maps(sizes, sizeof(sizes) / sizeof(sizes[0]));
+	return maps_resize(sizes, sizeof(sizes) / sizeof(sizes[0]));
 }
 
 static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)

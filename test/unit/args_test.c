@@ -363,11 +363,16 @@ static void test_hooks(void **state)
 	assert_string_equal(args.hooks[0], "a=b:c");
 	assert_string_equal(args.hooks[1], "d=e:f");
 	assert_null(args.hooks[2]);
-	args = good(
-	    &line, "--hook 1 --hook 2 --hook 3 --hook 4 --hook 5 --hook 6 --hook 7 --hook 8", &own);
-	assert_string_equal(args.hooks[7], "8");
-	assert_null(args.hooks[8]);
-	bad("--hook 1 --hook 2 --hook 3 --hook 4 --hook 5 --hook 6 --hook 7 --hook 8 --hook 9",
+	args =
+	    good(&line,
+		 "--hook 1 --hook 2 --hook 3 --hook 4 --hook 5 --hook 6 --hook 7 --hook 8 "
+		 "--hook 9 --hook 10 --hook 11 --hook 12 --hook 13 --hook 14 --hook 15 --hook 16",
+		 &own);
+	assert_string_equal(args.hooks[15], "16");
+	assert_null(args.hooks[16]);
+	bad("--hook 1 --hook 2 --hook 3 --hook 4 --hook 5 --hook 6 --hook 7 --hook 8 "
+	    "--hook 9 --hook 10 --hook 11 --hook 12 --hook 13 --hook 14 --hook 15 --hook 16 "
+	    "--hook 17",
 	    -E2BIG, "too many --hook");
 }
 
@@ -386,9 +391,11 @@ static void test_map_size(void **state)
 	    "invalid --map-size '16777217': more than 16777216");
 	bad("--map-size rows=5x", -EINVAL, "invalid --map-size '5x': not a whole number");
 	bad("--map-size rows=", -EINVAL, "invalid --map-size '': not a whole number");
-	bad("--map-size rows", -EINVAL, "invalid --map-size 'rows': rows=N or requests=N");
-	bad("--map-size cols=1", -EINVAL, "invalid --map-size 'cols=1': rows=N or requests=N");
-	bad("--map-size 5", -EINVAL, "invalid --map-size '5': rows=N or requests=N");
+	bad("--map-size rows", -EINVAL,
+	    "invalid --map-size 'rows': rows=N, requests=N or entries=N");
+	bad("--map-size cols=1", -EINVAL,
+	    "invalid --map-size 'cols=1': rows=N, requests=N or entries=N");
+	bad("--map-size 5", -EINVAL, "invalid --map-size '5': rows=N, requests=N or entries=N");
 }
 
 static void test_command(void **state)

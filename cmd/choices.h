@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_CHOICES_H
+#define IOTRACE_CMD_CHOICES_H
+
+#include "core/hooks.h"
+#include "output/render.h"
+
+/* How the choice of hooks is told: --list-hooks, the metadata, -v.  The alternatives of an event
+ * follow each other, best first. */
+
+#define CHOICES_MAX 64
+
+void choices_list(const struct hook_choice *choices, size_t n);
+
+/* Those in use, and those passed over for them.  Returns how many, at most @max. */
+size_t choices_meta(const struct hook_choice *choices, size_t n, struct meta_hook *out, size_t max);
+void choices_explain(const struct hook_choice *choices, size_t n);
+
+#endif
