@@ -29,47 +29,54 @@ int session_begin(struct session *s, const struct args *args, struct blk_filters
 	return r;
 }
 
-static int choose(struct session *s, const struct args *args, struct error *err)
+static int choose(const struct hook_event *events, size_t n, const struct args *args,
+		  struct hooks **hooks, struct hook_kernel **kernel, struct error *err)
 {
 	struct preflight preflight;
 	int r;
 
 	if (args->kernel) {
-		r = hook_kernel_open(args->kernel, &s->kernel, err);
-		return r ? r
-			 : hooks_foresee(s->events, s->n_events, s->kernel, args->hooks, &s->hooks,
-					 err);
+		r = hook_kernel_open(args->kernel, kernel, err);
+		return r ? r : hooks_foresee(events, n, *kernel, args->hooks, hooks, err);
 	}
 	preflight_read(NULL, &preflight);
 	r = preflight_bpf(&preflight, err);
 	if (r)
 		return r;
 	hooks_log(args->verbose ? report_verbose : NULL);
-	return hooks_choose(s->events, s->n_events, args->hooks, &s->hooks, err);
+	return hooks_choose(events, n, args->hooks, hooks, err);
 }
 
-int session_choose(struct session *s, const struct args *args, unsigned int wants, int *status)
+int session_choose_hooks(const struct hook_event *events, size_t n, const struct args *args,
+			 struct hooks **hooks, struct hook_kernel **kernel, int *status)
 {
 	struct error err;
-	int r;
+	int r = choose(events, n, args, hooks, kernel, &err);
 
-	s->n_events = blk_events(wants, s->events);
-	r = choose(s, args, &err);
-	if (r && s->hooks && args->verbose)
-		blk_explain_hooks(s->hooks);
-	if (s->hooks && args->list_hooks) {
+	if (r && *hooks && args->verbose)
+		blk_explain_hooks(*hooks);
+	if (*hooks && args->list_hooks) {
 		if (args->kernel) {
-			blk_table_hooks(s->hooks);
+			blk_table_hooks(*hooks);
 		} else {
-			hooks_try(s->hooks);
-			blk_list_hooks(s->hooks);
+			hooks_try(*hooks);
+			blk_list_hooks(*hooks);
 		}
 		*status = report_stdout();
 		return -ECANCELED;
 	}
 	if (r)
 		*status = report_error(&err);
-	else
+	return r;
+}
+
+int session_choose(struct session *s, const struct args *args, unsigned int wants, int *status)
+{
+	int r;
+
+	s->n_events = blk_events(wants, s->events);
+	r = session_choose_hooks(s->events, s->n_events, args, &s->hooks, &s->kernel, status);
+	if (!r)
 		s->flags = blk_flags(s->hooks);
 	return r;
 }
@@ -82,8 +89,8 @@ void session_end(struct session *s)
 	memset(s, 0, sizeof(*s));
 }
 
-int session_meta(const struct session *s, const struct args *args, const char *subcommand,
-		 const struct schema *schema)
+int session_render_meta(const struct hooks *hooks, const struct args *args, const char *subcommand,
+			const struct schema *schema, const char *const *notes, size_t n_notes)
 {
 	struct meta_hook meta_hooks[BLK_META_HOOKS];
 	struct utsname uts;
@@ -92,11 +99,19 @@ int session_meta(const struct session *s, const struct args *args, const char *s
 		.kernel = uts.release,
 		.subcommand = subcommand,
 		.hooks = meta_hooks,
+		.notes = notes,
+		.n_notes = n_notes,
 	};
 
 	uname(&uts);
-	meta.n_hooks = blk_meta_hooks(s->hooks, meta_hooks, BLK_META_HOOKS);
+	meta.n_hooks = blk_meta_hooks(hooks, meta_hooks, BLK_META_HOOKS);
 	return render_meta(args->format, stdout, &meta, schema);
+}
+
+int session_meta(const struct session *s, const struct args *args, const char *subcommand,
+		 const struct schema *schema)
+{
+	return session_render_meta(s->hooks, args, subcommand, schema, NULL, 0);
 }
 
 int session_source(const char *text)

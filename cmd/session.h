@@ -29,9 +29,18 @@ int session_begin(struct session *s, const struct args *args, struct blk_filters
 int session_choose(struct session *s, const struct args *args, unsigned int wants, int *status);
 void session_end(struct session *s);
 
+/* The same for a subcommand with an attach table of its own.  *hooks, and *kernel with --kernel,
+ * are set whenever there is anything to free: the caller does, hooks first, in any case. */
+int session_choose_hooks(const struct hook_event *events, size_t n, const struct args *args,
+			 struct hooks **hooks, struct hook_kernel **kernel, int *status);
+
 /* The first line of JSON or CSV.  0 or -errno of standard output. */
 int session_meta(const struct session *s, const struct args *args, const char *subcommand,
 		 const struct schema *schema);
+
+/* The same with @notes on what this run cannot see (may be NULL). */
+int session_render_meta(const struct hooks *hooks, const struct args *args, const char *subcommand,
+			const struct schema *schema, const char *const *notes, size_t n_notes);
 
 /* --ebpf: prints @text; returns the exit status. */
 int session_source(const char *text);

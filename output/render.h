@@ -23,6 +23,8 @@ struct meta {
 	const char *subcommand;
 	const struct meta_hook *hooks;
 	size_t n_hooks;
+	const char *const *notes; /* on what this run cannot see, one sentence each; may be NULL */
+	size_t n_notes;
 };
 
 struct loss {

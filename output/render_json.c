@@ -72,6 +72,18 @@ static void json_hooks(struct sink *sink, const char *key, const struct meta *me
 	sink_puts(sink, "]");
 }
 
+static void json_notes(struct sink *sink, const struct meta *meta)
+{
+	if (!meta->n_notes)
+		return;
+	json_key(sink, "notes", false);
+	for (size_t i = 0; i < meta->n_notes; i++) {
+		sink_puts(sink, i ? "," : "[");
+		json_string(sink, meta->notes[i]);
+	}
+	sink_puts(sink, "]");
+}
+
 static const char *role_name(enum column_role role)
 {
 	switch (role) {
@@ -121,6 +133,7 @@ void json_meta(struct sink *sink, const struct meta *meta, const struct schema *
 	json_member(sink, "subcommand", meta->subcommand, false);
 	json_hooks(sink, "hooks", meta, true);
 	json_hooks(sink, "passed_over", meta, false);
+	json_notes(sink, meta);
 	json_columns(sink, schema);
 	sink_puts(sink, "}\n");
 }
