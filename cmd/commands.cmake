@@ -2,5 +2,6 @@
 # The subcommands, one line each: name, BPF programs, one-line summary.
 # The sources of NAME are cmd/NAME/*.c; its `const struct command command_NAME`
 # is declared by cmd/command.h.  Adding a line is all that main.c needs.
+iotrace_command(virtio    "virtio"        "what goes through each virtqueue")
 iotrace_command(top       "top"           "block I/O by process")
 iotrace_command(breakdown "breakdown_blk" "latency of each layer of the I/O stack")

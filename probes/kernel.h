@@ -21,6 +21,7 @@ typedef __u8 u8;
 typedef __u16 u16;
 typedef __u32 u32;
 typedef __u64 u64;
+typedef __s32 s32;
 typedef __s64 s64;
 
 #define NULL ((void *)0)
@@ -93,10 +94,21 @@ struct request {
 	struct gendisk *rq_disk; /* until 5.16 (removed in 5.17, f3fa33acca9f) */
 };
 
-/* A partition until 5.10. */
-struct device {
-	u32 devt;
+struct device_driver {
+	const char *name;
 };
+
+struct kobject {
+	const char *name;
+};
+
+struct device {
+	struct kobject kobj;
+	u32 devt;
+	struct device_driver *driver;
+};
+
+/* A partition until 5.10. */
 
 struct hd_struct {
 	struct device __dev;
@@ -104,6 +116,7 @@ struct hd_struct {
 
 struct kernfs_node {
 	u64 id;
+	void *priv; /* of a folder: its struct kobject */
 };
 
 struct cgroup {
@@ -149,8 +162,25 @@ enum req_opf___pre_6_0 {
 
 /* tasks */
 
+struct inode {
+	void *i_private;
+};
+
+struct file {
+	struct inode *f_inode;
+};
+
+struct fdtable {
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
 	unsigned int flags;
+	struct files_struct *files;
 	int pid;
 	int tgid;
 	u64 start_time;
@@ -166,6 +196,93 @@ struct kthread {
 
 struct worker {
 	char desc[24]; /* "flush-8:0" while it writes back */
+};
+
+/* virtio */
+
+struct scatterlist {
+	unsigned long page_link; /* bit 0: leads to another array, bit 1: the last entry */
+	unsigned int length;
+};
+
+struct virtio_device_id {
+	u32 device;
+};
+
+struct virtio_device {
+	int index;
+	struct device dev;
+	struct virtio_device_id id;
+	struct list_head vqs;
+};
+
+struct virtqueue {
+	struct list_head list;
+	const char *name;
+	struct virtio_device *vdev;
+	unsigned int index;
+};
+
+struct vring_desc {
+	u64 addr;
+	u32 len;
+	u16 flags;
+	u16 next;
+};
+
+struct vring_used_elem {
+	u32 id;
+	u32 len;
+};
+
+struct vring_used {
+	u16 flags;
+	u16 idx;
+	struct vring_used_elem ring[];
+};
+
+struct vring {
+	unsigned int num;
+	struct vring_desc *desc;
+	struct vring_used *used;
+};
+
+/* 7.2 has one more member. */
+struct vring_desc_state_split {
+	void *data;
+	struct vring_desc *indir_desc;
+};
+
+struct vring_virtqueue_split {
+	struct vring vring;
+	struct vring_desc_state_split *desc_state;
+};
+
+enum vq_layout {
+	VQ_LAYOUT_SPLIT = 0,
+};
+
+struct vring_virtqueue {
+	struct virtqueue vq;
+	bool packed_ring;      /* until 6.19 */
+	enum vq_layout layout; /* since 7.0 */
+	u16 last_used_idx;
+	struct vring_virtqueue_split split;
+};
+
+struct virtio_pci_device {
+	struct virtio_device vdev;
+};
+
+struct virtio_mmio_device {
+	struct virtio_device vdev;
+};
+
+/* interrupts */
+
+struct irqaction {
+	void *handler;
+	void *dev_id;
 };
 
 #pragma clang attribute pop

@@ -58,8 +58,9 @@ class Known:
         self.where = where
         self.text = " ".join(fields[:4])
         self.kernel, self.subcommand, self.name, self.what, self.reason = fields
-        if self.what not in ("absent", "untold", "unused") and self.what.count(":") < 2:
-            raise Usage(f"{where}: '{self.what}' is not absent, untold, unused or "
+        if self.what not in ("absent", "untold", "optional", "unused", "cut") and \
+                self.what.count(":") < 2:
+            raise Usage(f"{where}: '{self.what}' is not absent, untold, optional, unused, cut or "
                         "refused:KIND:TARGET")
         self.used = False
 
@@ -184,6 +185,9 @@ class Check:
         if cell not in cells:
             cells.append(cell)
         what = None if taken else "untold" if untold else "absent"
+        if alternatives[0].optional and \
+                self.is_known(kernel.name, subcommand, event, "optional"):
+            what = None
         if what and not self.is_known(kernel.name, subcommand, event, what):
             why = "; ".join(f"{alt.name}: {alt.reason}" for alt in alternatives)
             text = "the types do not tell whether an alternative works" if untold \
@@ -240,6 +244,8 @@ class Check:
         objects = self.options.objects[subcommand]
         relocations = Relocations(output_of([self.options.relocations, kernel.dir, *objects]))
         for name, what in relocations.all_of("cut"):
+            if self.is_known(kernel.name, subcommand, name, "cut"):
+                continue
             self.error(kernel.name, subcommand, name,
                        f"{what} resolves otherwise from core/kernel_types_cut.c's types")
         mentioned = set()

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_VIRTIO_ATTACH_H
+#define IOTRACE_CMD_VIRTIO_ATTACH_H
+
+#include <stdio.h>
+
+#include "cmd/virtio/options.h"
+#include "core/hooks.h"
+#include "probes/virtio.h"
+
+/* Which way the traffic is seen. */
+enum virtio_way {
+	WAY_CALLS, /* the functions by which drivers use their queues */
+	WAY_IRQ,   /* interrupts, and the used rings */
+};
+
+#define VIRTIO_EVENTS_MAX 12
+
+/* Fills @events (room for VIRTIO_EVENTS_MAX) with the attach table; @follow: also what gives
+ * buffers back.  Returns how many. */
+size_t virtio_events(enum virtio_way way, bool follow, struct hook_event *events);
+
+/* Is one of the ways into a queue hooked? */
+bool virtio_sees_adds(const struct hooks *hooks);
+
+/* Are both functions that give buffers back? */
+bool virtio_sees_gets(const struct hooks *hooks);
+
+/*
+ * Looks up what WAY_IRQ needs.  -errno with @err (STATUS_UNSUPPORTED) when this kernel does not
+ * show it, or when none of the wanted devices can be seen so: @root as in virtio_check().
+ */
+int virtio_irq_check(const struct virtio_options *o, const char *root,
+		     uint64_t handlers[VIRTIO_HANDLERS], struct error *err);
+
+/* -D: one line per program in use, "PROGRAM KIND:TARGET". 0 or -errno of @stream. */
+int virtio_list_programs(const struct hooks *hooks, const struct hook_event *events, size_t n,
+			 FILE *stream);
+
+#endif

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/virtio/options.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/parse.h"
+#include "core/text.h"
+#include "probes/virtio.h"
+
+static const struct argp_option options[] = {
+	{ "timestamp", 'T', NULL, 0, "the time of day above each output", 1 },
+	{ "debug", 'D', NULL, 0,
+	  "show the BPF programs, what each is attached to, and their source", 1 },
+	{ "driver", 'd', "DRIVER", 0, "only devices of this driver, such as virtio_blk", 1 },
+	{ "devname", 'n', "DEVICE", 0, "only this device, such as virtio0", 1 },
+	{ "vqname", 'q', "VQ", 0, "only queues of this name, such as req.0", 1 },
+	{ "extended", 'x', NULL, 0, "bytes that the device wrote, and the time from add to get",
+	  1 },
+	{ "latency", 'L', NULL, 0, "a histogram of that time for each virtqueue", 1 },
+	{ 0 },
+};
+
+/* A name that the kernel may have: not empty, and short enough to be compared. */
+static int take_name(const char *option, const char *arg, const char **name, struct error *err)
+{
+	if (!*arg || strlen(arg) >= VIRTIO_NAME_SIZE || strchr(arg, '/'))
+		return error_set(err, STATUS_USAGE, -EINVAL, "invalid name '%s' after %s",
+				 text_shown(arg).text, option);
+	*name = arg;
+	return 0;
+}
+
+static int take_device(const char *arg, struct virtio_options *o, struct error *err)
+{
+	uint64_t n = 0;
+
+	if (strncmp(arg, "virtio", 6) != 0 || parse_u64("-n", arg + 6, 0, INT32_MAX, &n, NULL)) {
+		error_set(err, STATUS_USAGE, -EINVAL, "invalid device '%s' after -n",
+			  text_shown(arg).text);
+		error_hint(err, "devices are called virtio0, virtio1, ...: see "
+				"/sys/bus/virtio/devices");
+		return -EINVAL;
+	}
+	o->device = arg;
+	o->device_index = (uint32_t)n;
+	return 0;
+}
+
+static error_t parse(int key, char *arg, void *own, struct error *err)
+{
+	struct virtio_options *o = own;
+
+	switch (key) {
+	case 'T':
+		o->timestamp = true;
+		return 0;
+	case 'D':
+		o->debug = true;
+		return 0;
+	case 'x':
+		o->extended = true;
+		return 0;
+	case 'L':
+		o->latency = true;
+		return 0;
+	case 'd':
+		return take_name("-d", arg, &o->driver, err);
+	case 'n':
+		return take_device(arg, o, err);
+	case 'q':
+		return take_name("-q", arg, &o->vq, err);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int virtio_options(int argc, char **argv, struct virtio_options *o, struct error *err)
+{
+	const struct args_spec spec = {
+		.options = options,
+		.parse = parse,
+		.own = o,
+		.doc =
+		    "What goes through each virtqueue, every INTERVAL seconds (3), COUNT times.\v"
+		    "In is what the device writes, Out what it reads. SGs are the scatter-gather "
+		    "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "
+		    "runs as long as COMMAND does; a queue is everybody's, so that all of its "
+		    "traffic is counted.",
+	};
+	int r;
+
+	memset(o, 0, sizeof(*o));
+	o->args.interval_ns = 3 * NS_PER_SEC;
+	r = args_parse(&spec, argc, argv, &o->args, err);
+	if (r)
+		return r;
+	if (o->debug && o->args.format != FORMAT_TEXT) {
+		error_set(err, STATUS_USAGE, -EINVAL, "-D goes with text only");
+		error_hint(err, "--ebpf prints the source, the metadata of --json has the hooks");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static bool is_there(const char *root, const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/sys/bus/virtio%s%s", root ? root : "", folder, name);
+	return access(path, F_OK) == 0;
+}
+
+int virtio_check(const struct virtio_options *o, const char *root, struct error *err)
+{
+	if (!is_there(root, "", "")) {
+		error_set(err, STATUS_UNSUPPORTED, -ENODEV, "this machine has no virtio");
+		error_hint(err, "there is no /sys/bus/virtio: its modules are not loaded, or this "
+				"is no guest with virtio devices");
+		return -ENODEV;
+	}
+	if (o->device && !is_there(root, "/devices/", o->device)) {
+		error_set(err, STATUS_USAGE, -ENODEV, "no such virtio device: %s", o->device);
+		error_hint(err, "see /sys/bus/virtio/devices");
+		return -ENODEV;
+	}
+	if (o->driver && !is_there(root, "/drivers/", o->driver)) {
+		error_set(err, STATUS_USAGE, -ENODEV, "no such virtio driver: %s",
+			  text_shown(o->driver).text);
+		error_hint(err, "see /sys/bus/virtio/drivers");
+		return -ENODEV;
+	}
+	return 0;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_VIRTIO_OPTIONS_H
+#define IOTRACE_CMD_VIRTIO_OPTIONS_H
+
+#include "cmd/args.h"
+
+struct virtio_options {
+	struct args args;
+	bool timestamp;			  /* -T */
+	bool debug;			  /* -D */
+	bool extended;			  /* -x */
+	bool latency;			  /* -L */
+	const char *driver, *device, *vq; /* filters; NULL: all */
+	uint32_t device_index;		  /* of @device */
+};
+
+/* Parses @argv.  -errno with @err filled. */
+int virtio_options(int argc, char **argv, struct virtio_options *o, struct error *err);
+
+/*
+ * Is there what the filters name?  @root replaces "/" in tests; NULL is "/".  -ENODEV with @err:
+ * STATUS_USAGE for a device or driver that is not there, STATUS_UNSUPPORTED where there is no
+ * virtio at all.
+ */
+int virtio_check(const struct virtio_options *o, const char *root, struct error *err);
+
+#endif

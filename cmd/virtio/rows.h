@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_VIRTIO_ROWS_H
+#define IOTRACE_CMD_VIRTIO_ROWS_H
+
+#include "cmd/virtio/options.h"
+#include "core/text.h"
+#include "output/hist.h"
+#include "output/schema.h"
+#include "probes/virtio.h"
+
+/* A virtqueue in one interval. */
+struct virtio_row {
+	struct virtio_id id;
+	const char *driver, *device, *vq;
+	uint64_t in_sgs, out_sgs, in_bytes, out_bytes;
+	uint64_t buffers, used_bytes, timed, time_ns;
+	struct hist *latency; /* with -L, NULL when no time is known; the row's own */
+};
+
+struct virtio_rows {
+	struct virtio_row *rows;
+	size_t n, room;
+	struct text_set strings; /* names, kept for the whole run */
+};
+
+/* Adds the counters of @key, a struct virtio_key.  0 or -ENOMEM.  (The form that
+ * flip_drain_hash() wants; @ctx is a struct virtio_rows.) */
+int virtio_rows_add(void *ctx, const void *key, const void *value);
+
+/* The same for the latencies, a struct virtio_lat. */
+int virtio_rows_add_latency(void *ctx, const void *key, const void *value);
+
+/*
+ * Joins the CPUs' parts, drops queues of which nothing is shown, names the rows and sorts them: by
+ * device, virtio2 before virtio10, then by queue.  @lookup asks for the names of a queue: 0 or
+ * -errno.  0 or -ENOMEM.
+ */
+int virtio_rows_finish(struct virtio_rows *rows, bool extended,
+		       int (*lookup)(void *ctx, const struct virtio_id *id,
+				     struct virtio_names *names),
+		       void *ctx);
+
+/* Ready for the next interval. */
+void virtio_rows_clear(struct virtio_rows *rows);
+void virtio_rows_free(struct virtio_rows *rows);
+
+#define VIRTIO_COLUMNS 13
+
+/* The columns that @o asks for: *schema, with room for its columns in @columns. */
+void virtio_schema(const struct virtio_options *o, struct column columns[VIRTIO_COLUMNS],
+		   struct schema *schema);
+
+#endif

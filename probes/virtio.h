@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_VIRTIO_H
+#define IOTRACE_PROBES_VIRTIO_H
+
+#include <linux/types.h>
+
+#define VIRTIO_NAME_SIZE 64
+
+/* A virtqueue, as people tell them apart: queue @vq of device virtio@device. */
+struct virtio_id {
+	__u32 device;
+	__u32 vq;
+	__u32 type; /* of the device: 1 net, 2 block, ... */
+};
+
+struct virtio_names {
+	char driver[VIRTIO_NAME_SIZE];
+	char vq[VIRTIO_NAME_SIZE];
+};
+
+/* A row: each CPU has its own. */
+struct virtio_key {
+	struct virtio_id id;
+	__u32 cpu;
+};
+
+struct virtio_value {
+	__u64 in_sgs, out_sgs;
+	__u64 in_bytes, out_bytes;
+	/* what came back */
+	__u64 buffers;
+	__u64 used_bytes;
+	__u64 timed; /* of buffers: those whose time is known */
+	__u64 time_ns;
+};
+
+/* Latencies of a row. */
+struct virtio_lat {
+	__u64 max_ns;
+	__u64 log2[64]; /* slot i: 2^i .. 2^(i+1)-1 ns; 0 and 1 in slot 0 */
+};
+
+/* What is known of the struct virtqueue at an address. */
+struct virtio_queue {
+	__u64 vdev; /* these two are of the queue that lived there when it was learnt */
+	__u64 name;
+	__u64 born_ns; /* when that was */
+	__u64 taken;   /* token of the buffer that virtqueue_get_buf_ctx() gave back last; with
+			* interrupts: 1 once `seen` is set */
+	struct virtio_id id;
+	__u16 seen;  /* up to here the used ring was read */
+	__u8 wanted; /* by the filters */
+	__u8 pad;
+};
+
+/* A buffer that the device has. */
+struct virtio_buffer {
+	__u64 vq;
+	__u64 token;
+};
+
+struct virtio_inflight {
+	__u64 added_ns;
+	__u64 born_ns; /* of its queue */
+};
+
+enum virtio_loss {
+	VIRTIO_LOSS_ROWS_FULL,
+	VIRTIO_LOSS_ROWS_BYTES,
+	VIRTIO_LOSS_QUEUES_FULL,
+	VIRTIO_LOSS_LISTS,
+	VIRTIO_LOSS_CALLS,
+	VIRTIO_LOSS_BUFFERS_FULL,
+	VIRTIO_LOSS_NO_END,
+	VIRTIO_LOSS_CLOCK,
+	VIRTIO_LOSS_REAPED,
+	VIRTIO_LOSS_PACKED,
+	VIRTIO_LOSS_RING,
+	VIRTIO_LOSSES,
+};
+
+/* Handlers of interrupts, by address. */
+enum virtio_handler {
+	HANDLER_QUEUE,	     /* vring_interrupt: one queue */
+	HANDLER_PCI_QUEUES,  /* vp_vring_interrupt: all queues of a PCI device */
+	HANDLER_PCI_SHARED,  /* vp_interrupt: the same, and the configuration (INTx) */
+	HANDLER_MMIO_SHARED, /* vm_interrupt: the same of a platform device */
+	VIRTIO_HANDLERS,
+};
+
+_Static_assert(sizeof(struct virtio_key) == 16, "shared with BPF");
+_Static_assert(sizeof(struct virtio_queue) == 48, "shared with BPF");
+
+#endif

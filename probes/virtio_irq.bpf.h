@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_VIRTIO_IRQ_BPF_H
+#define IOTRACE_PROBES_VIRTIO_IRQ_BPF_H
+
+/*
+ * For kernels of which no function can be hooked: the tracepoint of an interrupt's beginning.
+ * When a queue interrupts, what the device has used is in the used ring, and the driver has not
+ * taken it out yet: the descriptors are still there.  What the driver takes out without an
+ * interrupt (it polls, or the kernel ran no program) is found by the ring's index having gone on;
+ * of those only the number is known.
+ */
+
+/* Addresses of the handlers; 0: this kernel has no such. */
+const volatile __u64 handlers[VIRTIO_HANDLERS] = {};
+
+#define DESC_NEXT     1
+#define DESC_WRITE    2
+#define DESC_INDIRECT 4
+
+#define MOST_QUEUES	 1024
+#define MOST_DESCRIPTORS 32768 /* of a ring, or of one buffer */
+
+struct chain {
+	u64 table;
+	struct sums sums;
+	u16 at;
+	bool ended;
+};
+
+/* One descriptor of a chain. */
+static long next_desc(u32 round, void *data)
+{
+	struct chain *c = data;
+	struct vring_desc *desc =
+	    (void *)(c->table + c->at * bpf_core_type_size(struct vring_desc));
+	u16 flags = BPF_CORE_READ(desc, flags);
+	u64 len = BPF_CORE_READ(desc, len), write;
+
+	/* Without a branch: the verifier would follow each through all rounds. */
+	write = (flags / DESC_WRITE) & 1;
+	c->sums.in_sgs += write;
+	c->sums.in_bytes += len * write;
+	c->sums.out_sgs += 1 - write;
+	c->sums.out_bytes += len * (1 - write);
+	c->at = BPF_CORE_READ(desc, next);
+	c->ended = !(flags & DESC_NEXT);
+	return c->ended;
+}
+
+struct used_ring {
+	u64 vvq;
+	struct virtio_queue *q;
+	u32 num;
+	u16 from;
+};
+
+static __always_inline void *state_data(u64 state)
+{
+	return BPF_CORE_READ((struct vring_desc_state_split *)state, data);
+}
+
+/* Adds up the descriptors of buffer @id; false when they cannot be read. */
+static __always_inline bool walk_buffer(struct vring_virtqueue *vvq, u32 id, u64 state,
+					struct chain *c)
+{
+	struct vring_desc *head = BPF_CORE_READ(vvq, split.vring.desc);
+
+	c->table = (u64)head;
+	c->at = id;
+	head = (void *)((u64)head + id * bpf_core_type_size(struct vring_desc));
+	if (BPF_CORE_READ(head, flags) & DESC_INDIRECT) {
+		c->table = (u64)BPF_CORE_READ((struct vring_desc_state_split *)state, indir_desc);
+		c->at = 0;
+		if (!c->table)
+			return false;
+	}
+	bpf_loop(MOST_DESCRIPTORS, next_desc, c, 0);
+	return c->ended;
+}
+
+static __always_inline void count_used(struct virtio_queue *q, const struct sums *s, u32 used)
+{
+	struct virtio_key key = key_of(q);
+	struct virtio_value *row = row_of(&key);
+
+	if (!row) {
+		count_loss(VIRTIO_LOSS_ROWS_FULL, 1);
+		count_loss(VIRTIO_LOSS_ROWS_BYTES, s->in_bytes + s->out_bytes);
+		return;
+	}
+	add_sums(row, s);
+	__sync_fetch_and_add(&row->buffers, 1);
+	__sync_fetch_and_add(&row->used_bytes, used);
+}
+
+/* One entry of the used ring. */
+static long next_used(u32 round, void *data)
+{
+	struct used_ring *r = data;
+	struct vring_virtqueue *vvq = (void *)r->vvq;
+	struct vring_used *used = BPF_CORE_READ(vvq, split.vring.used);
+	u32 slot = (r->from + round) & (r->num - 1);
+	struct vring_used_elem *elem = (void *)&used->ring[slot];
+	u32 id = BPF_CORE_READ(elem, id), len = BPF_CORE_READ(elem, len);
+	u64 state = (u64)BPF_CORE_READ(vvq, split.desc_state);
+	struct chain c = {};
+	bool whole_chain;
+
+	if (id >= r->num) {
+		count_loss(VIRTIO_LOSS_RING, 1);
+		return 0;
+	}
+	state += id * bpf_core_type_size(struct vring_desc_state_split);
+	if (!state_data(state)) {
+		count_loss(VIRTIO_LOSS_REAPED, 1);
+		return 0;
+	}
+	whole_chain = walk_buffer(vvq, id, state, &c);
+	/* Another CPU may have taken it out meanwhile. */
+	if (!state_data(state))
+		count_loss(VIRTIO_LOSS_REAPED, 1);
+	else if (!whole_chain)
+		count_loss(VIRTIO_LOSS_RING, 1);
+	else
+		count_used(r->q, &c.sums, len);
+	return 0;
+}
+
+/* Only plain split rings say in the used ring what was used, buffer by buffer. */
+static __always_inline bool readable(struct vring_virtqueue *vvq)
+{
+	if (bpf_core_field_exists(vvq->layout))
+		return BPF_CORE_READ(vvq, layout) == VQ_LAYOUT_SPLIT;
+	return !BPF_CORE_READ(vvq, packed_ring);
+}
+
+/*
+ * From where on the used ring is new: from where it was read to, unless the driver is further.
+ * *reaped is how many it took out unseen.
+ */
+static __always_inline u16 new_from(const struct virtio_queue *q, u16 taken_out, u16 used,
+				    u16 *reaped)
+{
+	u16 ahead = q->seen - taken_out;
+
+	*reaped = 0;
+	if (ahead <= (u16)(used - taken_out))
+		return q->seen;
+	*reaped = taken_out - q->seen;
+	return taken_out;
+}
+
+/* What the queue has used since the last time. */
+static __always_inline void read_used(struct virtio_queue *q, u64 vq, bool count)
+{
+	struct used_ring r = { .q = q };
+	struct vring_virtqueue *vvq;
+	struct vring_used *used_ring;
+	u16 taken_out, used, reaped;
+
+	if (!bpf_core_type_exists(struct vring_virtqueue))
+		return; /* user space finds that out: irq_rest() */
+	vvq = (void *)(vq - bpf_core_field_offset(struct vring_virtqueue, vq));
+	r.vvq = (u64)vvq;
+	if (!readable(vvq)) {
+		if (count)
+			count_loss(VIRTIO_LOSS_PACKED, 1);
+		return;
+	}
+	used_ring = BPF_CORE_READ(vvq, split.vring.used);
+	taken_out = BPF_CORE_READ(vvq, last_used_idx);
+	used = BPF_CORE_READ(used_ring, idx);
+	r.num = BPF_CORE_READ(vvq, split.vring.num);
+	if (!q->taken) { /* seen for the first time */
+		q->seen = taken_out;
+		q->taken = 1;
+	}
+	r.from = new_from(q, taken_out, used, &reaped);
+	if (reaped)
+		count_loss(VIRTIO_LOSS_REAPED, reaped);
+	q->seen = r.from;
+	if (!count || (u16)(used - r.from) > r.num)
+		return;
+	q->seen = used;
+	bpf_loop((u16)(used - r.from), next_used, &r, 0);
+}
+
+static __always_inline void on_queue_irq(u64 vq, bool count)
+{
+	struct virtio_queue *q = queue_of(vq);
+
+	if (q)
+		read_used(q, vq, count);
+}
+
+struct device_queues {
+	u64 head, at;
+	bool count;
+};
+
+static long next_queue(u32 round, void *data)
+{
+	struct device_queues *d = data;
+	struct list_head *node = (void *)d->at;
+	u64 vq = (u64)node - bpf_core_field_offset(struct virtqueue, list);
+
+	if (!node || (u64)node == d->head)
+		return 1;
+	on_queue_irq(vq, d->count);
+	d->at = (u64)BPF_CORE_READ(node, next);
+	return 0;
+}
+
+static __always_inline void each_queue(struct virtio_device *vdev, bool count)
+{
+	struct device_queues d = { .count = count };
+
+	d.head = (u64)vdev + bpf_core_field_offset(struct virtio_device, vqs);
+	d.at = (u64)BPF_CORE_READ(vdev, vqs.next);
+	bpf_loop(MOST_QUEUES, next_queue, &d, 0);
+}
+
+static __always_inline void on_own_irq(u64 vq)
+{
+	struct virtqueue *at = (void *)vq;
+
+	/* The other queues of a device that shows up: from now on it is known
+	 * how far their drivers are. */
+	if (!bpf_map_lookup_elem(&queues, &vq))
+		each_queue(BPF_CORE_READ(at, vdev), false);
+	on_queue_irq(vq, true);
+}
+
+SEC("raw_tp/irq_handler_entry")
+int irq_raw(u64 *ctx)
+{
+	struct irqaction *action = (void *)ctx[1];
+	u64 handler = (u64)BPF_CORE_READ(action, handler), of;
+
+	if (!handler || !begin_ns)
+		return 0;
+	of = (u64)BPF_CORE_READ(action, dev_id);
+	if (handler == handlers[HANDLER_QUEUE]) {
+		on_own_irq(of);
+		return 0;
+	}
+	if (bpf_core_type_exists(struct virtio_pci_device) &&
+	    (handler == handlers[HANDLER_PCI_QUEUES] || handler == handlers[HANDLER_PCI_SHARED]))
+		of += bpf_core_field_offset(struct virtio_pci_device, vdev);
+	else if (bpf_core_type_exists(struct virtio_mmio_device) &&
+		 handler == handlers[HANDLER_MMIO_SHARED])
+		of += bpf_core_field_offset(struct virtio_mmio_device, vdev);
+	else
+		return 0;
+	each_queue((void *)of, true);
+	return 0;
+}
+
+/*
+ * Run on demand for the queue at an address, when nothing is counted any more: what was
+ * taken out since its last interrupt.  1 when this kernel does not say what a queue looks like.
+ */
+SEC("raw_tp")
+int irq_rest(u64 *ctx)
+{
+	u64 vq = ctx[0];
+
+	if (bpf_map_lookup_elem(&queues, &vq))
+		on_queue_irq(vq, false);
+	return !bpf_core_type_exists(struct vring_virtqueue);
+}
+
+/*
+ * Run on demand, by user space, which has the folder of a virtio device in sysfs open as the
+ * descriptor at ctx[0]: from now on it is known how far the drivers of its queues are, also of
+ * those that never interrupt.
+ */
+SEC("raw_tp")
+int irq_device(u64 *ctx)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct file **files = BPF_CORE_READ(task, files, fdt, fd), *file = NULL;
+	struct kernfs_node *node;
+	u64 kobj, device;
+
+	bpf_probe_read_kernel(&file, sizeof(file), files + ctx[0]);
+	node = BPF_CORE_READ(file, f_inode, i_private);
+	kobj = (u64)BPF_CORE_READ(node, priv);
+	if (!kobj)
+		return 0;
+	device = kobj - bpf_core_field_offset(struct device, kobj);
+	each_queue((void *)(device - bpf_core_field_offset(struct virtio_device, dev)), false);
+	return 0;
+}
+
+#endif

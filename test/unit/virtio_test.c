@@ -1,0 +1,422 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* `virtio`: its command line, its rows, and what they look like in every format (golden/virtio*:
+ * run with GOLDEN_UPDATE=1 to write them anew). */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/virtio/attach.h"
+#include "cmd/virtio/options.h"
+#include "cmd/virtio/print.h"
+#include "core/kallsyms.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- options ---- */
+
+struct line {
+	char text[256];
+	char *argv[20];
+	int argc;
+};
+
+static int parse(struct line *line, const char *text, struct virtio_options *o, struct error *err)
+{
+	static char name[] = "iotrace virtio";
+	char *p = line->text;
+
+	snprintf(line->text, sizeof(line->text), "%s", text);
+	line->argv[0] = name;
+	line->argc = 1;
+	while (*p) {
+		line->argv[line->argc++] = p;
+		p += strcspn(p, " ");
+		if (*p)
+			*p++ = 0;
+	}
+	line->argv[line->argc] = NULL;
+	memset(o, 0x5a, sizeof(*o));
+	memset(err, 0x5a, sizeof(*err));
+	return virtio_options(line->argc, line->argv, o, err);
+}
+
+static void test_defaults(void **state)
+{
+	struct virtio_options o;
+	struct error err;
+	struct line line;
+
+	(void)state;
+	assert_int_equal(parse(&line, "", &o, &err), 0);
+	assert_int_equal(o.args.interval_ns, 3000000000ull);
+	assert_int_equal(o.args.count, 0);
+	assert_false(o.timestamp || o.debug || o.extended || o.latency);
+	assert_null(o.driver);
+	assert_null(o.device);
+	assert_null(o.vq);
+}
+
+static void test_all_options(void **state)
+{
+	struct virtio_options o;
+	struct error err;
+	struct line line;
+
+	(void)state;
+	assert_int_equal(
+	    parse(&line, "-T -D -x -L -d virtio_net -n virtio12 -q input.0 0.5 7", &o, &err), 0);
+	assert_true(o.timestamp && o.debug && o.extended && o.latency);
+	assert_string_equal(o.driver, "virtio_net");
+	assert_string_equal(o.device, "virtio12");
+	assert_int_equal(o.device_index, 12);
+	assert_string_equal(o.vq, "input.0");
+	assert_int_equal(o.args.interval_ns, 500000000);
+	assert_int_equal(o.args.count, 7);
+	assert_int_equal(parse(&line,
+			       "--timestamp --debug --extended --latency --driver a "
+			       "--devname virtio0 --vqname b",
+			       &o, &err),
+			 0);
+	assert_true(o.timestamp && o.debug && o.extended && o.latency);
+	assert_int_equal(o.device_index, 0);
+}
+
+static void test_bad_options(void **state)
+{
+	static const char *const bad[] = {
+		"-n vda",
+		"-n virtio",
+		"-n virtio-1",
+		"-n virtio1x",
+		"-n virtio99999999999",
+		"-d a/b",
+		"-q a/b",
+		"0",
+		"-1",
+		"5x",
+		"1 0",
+		"1 2 3",
+		"-D --json",
+		"-D --csv",
+		"--json --csv",
+		"-z",
+		/* 64 letters: one more than can be compared */
+		"-q aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+	};
+	struct virtio_options o;
+	struct error err;
+	struct line line;
+
+	(void)state;
+	for (size_t i = 0; i < N(bad); i++) {
+		if (!parse(&line, bad[i], &o, &err))
+			fail_msg("'%s' is taken", bad[i]);
+		assert_int_equal(err.status, STATUS_USAGE);
+	}
+}
+
+static void make(const char *root, const char *path)
+{
+	char full[512];
+
+	snprintf(full, sizeof(full), "%s%s", root, path);
+	assert_int_equal(mkdir(full, 0755), 0);
+}
+
+static void write_features(const char *root, const char *device, bool packed)
+{
+	char full[512];
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s/sys/bus/virtio/devices/%s/features", root, device);
+	file = fopen(full, "w");
+	assert_non_null(file);
+	for (int bit = 0; bit < 64; bit++)
+		fputc(bit == 32 || (bit == 34 && packed) ? '1' : '0', file);
+	fputc('\n', file);
+	fclose(file);
+}
+
+static void test_check(void **state)
+{
+	char root[] = "/tmp/virtio-test-XXXXXX", command[64];
+	struct virtio_options o = { 0 };
+	uint64_t handlers[VIRTIO_HANDLERS];
+	struct error err;
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	make(root, "/sys");
+	make(root, "/sys/bus");
+	make(root, "/sys/bus/virtio");
+	assert_int_equal(virtio_check(&o, root, &err), 0);
+	o.device = "virtio2";
+	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
+	assert_int_equal(err.status, STATUS_USAGE);
+	make(root, "/sys/bus/virtio/devices");
+	make(root, "/sys/bus/virtio/devices/virtio2");
+	make(root, "/sys/bus/virtio/devices/virtio3");
+	assert_int_equal(virtio_check(&o, root, &err), 0);
+	o.driver = "virtio_blk";
+	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
+	assert_string_equal(err.what, "no such virtio driver: virtio_blk");
+	make(root, "/sys/bus/virtio/drivers");
+	make(root, "/sys/bus/virtio/drivers/virtio_blk");
+	assert_int_equal(virtio_check(&o, root, &err), 0);
+
+	/* interrupts tell nothing of packed rings, nor when a buffer was added */
+	write_features(root, "virtio2", true);
+	write_features(root, "virtio3", false);
+	if (virtio_irq_check(&(struct virtio_options){ 0 }, root, handlers, &err) != -ENOENT) {
+		assert_int_equal(virtio_irq_check(&o, root, handlers, &err), -ENOTSUP);
+		assert_int_equal(err.status, STATUS_UNSUPPORTED);
+		assert_non_null(strstr(err.what, "packed"));
+		o.device = NULL;
+		assert_int_equal(virtio_irq_check(&o, root, handlers, &err), 0);
+	}
+	o.latency = true;
+	assert_int_equal(virtio_irq_check(&o, root, handlers, &err), -ENOTSUP);
+	assert_non_null(strstr(err.what, "latency"));
+	snprintf(command, sizeof(command), "rm -r %s", root);
+	assert_int_equal(system(command), 0);
+}
+
+/* ---- rows ---- */
+
+static int names(void *ctx, const struct virtio_id *id, struct virtio_names *n)
+{
+	(void)ctx;
+	memset(n, 0, sizeof(*n));
+	switch (id->type) {
+	case 1:
+		snprintf(n->driver, sizeof(n->driver), "%s", "virtio_net");
+		snprintf(n->vq, sizeof(n->vq), "%s", id->vq ? "output.0" : "input.0");
+		return 0;
+	case 2:
+		snprintf(n->driver, sizeof(n->driver), "%s", "virtio_blk");
+		snprintf(n->vq, sizeof(n->vq), "%s", "req.0");
+		return 0;
+	case 19: /* not printable, and wider than its column */
+		snprintf(n->driver, sizeof(n->driver), "%s", "vmw_vsock_virtio_transport");
+		snprintf(n->vq, sizeof(n->vq), "%s", "r\033x");
+		return 0;
+	}
+	return -ENOENT;
+}
+
+static void add(struct virtio_rows *rows, struct virtio_id id, uint32_t cpu,
+		struct virtio_value value)
+{
+	const struct virtio_key key = { id, cpu };
+
+	assert_int_equal(virtio_rows_add(rows, &key, &value), 0);
+}
+
+static void add_latency(struct virtio_rows *rows, struct virtio_id id, uint32_t cpu,
+			unsigned int slot, uint64_t count)
+{
+	const struct virtio_key key = { id, cpu };
+	struct virtio_lat lat = { .max_ns = 1ull << slot };
+
+	lat.log2[slot] = count;
+	assert_int_equal(virtio_rows_add_latency(rows, &key, &lat), 0);
+}
+
+static const struct virtio_id net_in = { 10, 0, 1 }, net_out = { 10, 1, 1 }, disk = { 2, 0, 2 },
+			      vsock = { 3, 0, 19 }, unknown = { 11, 4, 77 };
+
+/* What some CPUs counted, in no order. */
+static void fill(struct virtio_rows *rows, bool latencies)
+{
+	add(rows, net_out, 0, (struct virtio_value){ .out_sgs = 5, .out_bytes = 5060 });
+	add(rows, disk, 1,
+	    (struct virtio_value){ 300, 600, 300, 18446744073709551000ull, 300, 300, 300,
+				   3000000 });
+	add(rows, unknown, 0, (struct virtio_value){ .in_sgs = 1, .in_bytes = 64 });
+	add(rows, net_in, 1,
+	    (struct virtio_value){ .buffers = 7, .used_bytes = 700, .timed = 3, .time_ns = 4500 });
+	add(rows, vsock, 0, (struct virtio_value){ .in_sgs = 1, .in_bytes = 4096 });
+	add(rows, disk, 0, (struct virtio_value){ 100, 200, 100, 600, 100, 100, 100, 1000000 });
+	if (!latencies)
+		return;
+	add_latency(rows, disk, 1, 13, 300);
+	add_latency(rows, disk, 0, 13, 60);
+	add_latency(rows, disk, 0, 14, 40);
+	add_latency(rows, net_in, 1, 10, 3);
+}
+
+static void test_join_and_sort(void **state)
+{
+	struct virtio_rows rows = { 0 };
+
+	(void)state;
+	fill(&rows, false);
+	assert_int_equal(virtio_rows_finish(&rows, false, names, NULL), 0);
+	/* what came back only is a row of -x */
+	assert_int_equal(rows.n, 4);
+	assert_string_equal(rows.rows[0].device, "virtio2");
+	assert_int_equal(rows.rows[0].in_sgs, 400);
+	assert_int_equal(rows.rows[0].out_sgs, 800);
+	assert_true(rows.rows[0].out_bytes == 18446744073709551600ull);
+	assert_int_equal(rows.rows[0].time_ns, 4000000);
+	assert_string_equal(rows.rows[1].device, "virtio3");
+	assert_string_equal(rows.rows[2].device, "virtio10");
+	assert_string_equal(rows.rows[2].vq, "output.0");
+	assert_string_equal(rows.rows[3].driver, "?");
+	virtio_rows_clear(&rows);
+	assert_int_equal(virtio_rows_finish(&rows, false, names, NULL), 0);
+	assert_int_equal(rows.n, 0);
+	fill(&rows, true);
+	assert_int_equal(virtio_rows_finish(&rows, true, names, NULL), 0);
+	assert_int_equal(rows.n, 5);
+	assert_int_equal(rows.rows[0].latency->count, 400);
+	assert_int_equal(rows.rows[0].latency->log2[13], 360);
+	assert_int_equal(rows.rows[0].latency->max, 1 << 14);
+	assert_string_equal(rows.rows[2].vq, "input.0");
+	assert_null(rows.rows[1].latency);
+	virtio_rows_free(&rows);
+}
+
+/* ---- golden outputs ---- */
+
+static void check_golden(const char *name, const char *got, size_t size)
+{
+	char path[512], *want;
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "%s/golden/%s", TEST_SOURCE_DIR, name);
+	if (getenv("GOLDEN_UPDATE")) {
+		file = fopen(path, "w");
+		assert_non_null(file);
+		assert_int_equal(fwrite(got, 1, size, file), size);
+		assert_int_equal(fclose(file), 0);
+	}
+	file = fopen(path, "r");
+	assert_non_null(file);
+	want = calloc(1, size + 65536);
+	assert_non_null(want);
+	n = fread(want, 1, size + 65535, file);
+	fclose(file);
+	want[n] = 0;
+	assert_string_equal(got, want);
+	assert_int_equal(n, size);
+	free(want);
+}
+
+static void golden(const char *name, enum format format, bool extended, bool latency)
+{
+	static const struct loss losses[] = { { "reaped", "buffers", 3 }, { "clock", "no", 0 } };
+	static const struct meta_hook hook = { "irq", "raw_tp", "irq_handler_entry", NULL };
+	static const char *const notes[] = { "what cannot be \"seen\"" };
+	const struct meta meta = { "0.1.0", "6.1.0", "virtio", &hook, 1, notes, 1 };
+	const struct interval interval = { 1700000000000000001ull, 1700000003000000000ull, losses,
+					   N(losses) };
+	struct virtio_options o = { .extended = extended,
+				    .latency = latency,
+				    .timestamp = latency };
+	struct column columns[VIRTIO_COLUMNS];
+	struct virtio_rows rows = { 0 };
+	struct schema schema;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	assert_non_null(stream);
+	o.args.format = format;
+	fill(&rows, latency);
+	assert_int_equal(virtio_rows_finish(&rows, extended || latency, names, NULL), 0);
+	virtio_schema(&o, columns, &schema);
+	assert_int_equal(render_meta(format, stream, &meta, &schema), 0);
+	assert_int_equal(virtio_print(&o, &schema, &rows, &interval, 1700000003, stream), 0);
+	fclose(stream);
+	check_golden(name, text, size);
+	free(text);
+	virtio_rows_free(&rows);
+}
+
+static void test_golden(void **state)
+{
+	static const char *const extensions[] = { "text", "json", "csv" };
+	static const char *const variants[] = { "", "-x", "-L", "-xL" };
+	char name[64];
+
+	(void)state;
+	setenv("TZ", "UTC", 1);
+	tzset();
+	for (size_t v = 0; v < N(variants); v++)
+		for (size_t f = 0; f < N(extensions); f++) {
+			snprintf(name, sizeof(name), "virtio%s.%s", variants[v], extensions[f]);
+			golden(name, (enum format)f, v & 1, v & 2);
+		}
+}
+
+/* ---- names of kernel functions ---- */
+
+static void test_kallsyms(void **state)
+{
+	static const char *const wanted[] = { "vring_interrupt", "vm_interrupt", "vp_interrupt" };
+	char path[] = "/tmp/kallsyms-test-XXXXXX";
+	uint64_t values[3] = { 1, 1, 1 };
+	FILE *file = fdopen(mkstemp(path), "w");
+
+	(void)state;
+	assert_non_null(file);
+	fputs("ffffffff81ce6440 T __pfx_vring_interrupt\n"
+	      "ffffffff81ce6450 T vring_interrupt\n"
+	      "ffffffff81ce6460 T vring_interrupt\n"
+	      "ffffffffc00ce300 t vm_interrupt\t[virtio_mmio]\n"
+	      "0000000000000000 t vp_interrupt\n"
+	      "not a line\n",
+	      file);
+	fclose(file);
+	assert_int_equal(kallsyms_find(path, wanted, values, 3), 2);
+	assert_true(values[0] == 0xffffffff81ce6450);
+	assert_true(values[1] == 0xffffffffc00ce300);
+	assert_true(values[2] == 0);
+	unlink(path);
+	assert_int_equal(kallsyms_find(path, wanted, values, 3), -ENOENT);
+}
+
+/* ---- the attach table ---- */
+
+static void test_events(void **state)
+{
+	struct hook_event events[VIRTIO_EVENTS_MAX];
+	size_t n = virtio_events(WAY_CALLS, false, events);
+
+	(void)state;
+	assert_int_equal(n, 7);
+	for (size_t i = 0; i < n; i++) {
+		/* one that a kernel has not is no reason to stop */
+		assert_true(events[i].optional);
+		assert_int_equal(events[i].n, 2);
+		assert_int_equal(events[i].alts[0].kind, HOOK_FEXIT);
+		assert_int_equal(events[i].alts[1].kind, HOOK_KPROBE);
+		assert_string_equal(events[i].alts[0].target, events[i].alts[1].target);
+	}
+	assert_int_equal(virtio_events(WAY_CALLS, true, events), 11);
+	assert_int_equal(virtio_events(WAY_IRQ, true, events), 1);
+	assert_string_equal(events[0].name, "irq");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_defaults),      cmocka_unit_test(test_all_options),
+		cmocka_unit_test(test_bad_options),   cmocka_unit_test(test_check),
+		cmocka_unit_test(test_join_and_sort), cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_kallsyms),      cmocka_unit_test(test_events),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
