@@ -1,0 +1,764 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Known traffic through virtqueues, and exactly its lists and bytes, by every way to see it.
+
+Devices of a virtual machine made for tests are used as they are (disks whose serial number says
+that they are scratch, a network without a neighbour that speaks by itself, a console that nobody
+reads). On another machine only its own disk and network are used, through files and packets, and
+/proc/diskstats is the second witness.
+"""
+import contextlib
+import fcntl
+import functools
+import glob
+import mmap
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import termios
+import threading
+import time
+import tty
+import unittest
+
+from iotest import (LiveTest, Result, Tracer, add_up, iotrace, list_hooks, main,
+                    read_text, settled, wait_until)
+
+BUS = "/sys/bus/virtio/devices"
+HEADER = 16  # of a virtio-blk request
+PACKED, VERSION_1 = 34, 32  # feature bits
+
+
+# -- Devices ---------------------------------------------------------------
+
+def device_of(path):
+    """virtio3, if the sysfs path lies below a virtio device; else None."""
+    found = re.findall(r"/(virtio\d+)(?=/|$)", os.path.realpath(path))
+    return found[-1] if found else None
+
+
+def driver_of(device):
+    return os.path.basename(os.path.realpath(f"{BUS}/{device}/driver"))
+
+
+def devices(driver):
+    return sorted(d for d in os.listdir(BUS) if driver_of(d) == driver) if os.path.isdir(BUS) else []
+
+
+def has_feature(device, bit):
+    return read_text(f"{BUS}/{device}/features")[bit] == "1"
+
+
+def is_packed(device):
+    return has_feature(device, PACKED)
+
+
+def virtio_disks():
+    """[(disk, device)]"""
+    found = [(os.path.basename(p), device_of(p)) for p in sorted(glob.glob("/sys/block/vd*"))]
+    return [(disk, device) for disk, device in found if device]
+
+
+def scratch_disks():
+    """[(disk, device)]: the virtio disks that may be written to."""
+    found = []
+    for disk, device in virtio_disks():
+        with contextlib.suppress(OSError):
+            if re.fullmatch(r"scratch-\d+|vd\d", read_text(f"/sys/block/{disk}/serial").strip()):
+                found.append((disk, device))
+    return found
+
+
+def scratch_disk():
+    if not scratch_disks():
+        raise unittest.SkipTest("no virtio disk for scratch")
+    return scratch_disks()[0]
+
+
+def network():
+    """(interface, device) of a virtio network that is nobody's: it has no address."""
+    for path in sorted(glob.glob("/sys/class/net/*")):
+        name, device = os.path.basename(path), device_of(path)
+        if device and not socket_address(name):
+            return name, device
+    raise unittest.SkipTest("no virtio network that is not in use")
+
+
+def socket_address(interface):
+    """The IPv4 address of an interface, or None."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            request = struct.pack("256s", interface.encode())
+            return socket.inet_ntoa(fcntl.ioctl(sock, 0x8915, request)[20:24])  # SIOCGIFADDR
+        except OSError:
+            return None
+
+
+def set_interface(interface, up):
+    flags = struct.unpack("16sh", fcntl.ioctl(_control(), 0x8913,  # SIOCGIFFLAGS
+                                              struct.pack("16sh", interface.encode(), 0)))[1]
+    flags = flags | 1 if up else flags & ~1  # IFF_UP
+    fcntl.ioctl(_control(), 0x8914, struct.pack("16sh", interface.encode(), flags))
+
+
+_sockets = []
+
+
+def _control():
+    if not _sockets:
+        _sockets.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+    return _sockets[0]
+
+
+# -- Ways ------------------------------------------------------------------
+
+IRQ = ["--hook", "irq=raw_tp:irq_handler_entry"]
+NOTE = "iotrace: note: "
+
+
+def sees_calls(hooks):
+    return any(event.startswith("add_") and reason is None for event, _, _, reason in hooks)
+
+
+@functools.lru_cache(None)
+def hooks_of(*options):
+    """list_hooks(), once: every hook is tried for it."""
+    return list_hooks("virtio", *options)
+
+
+@functools.lru_cache(None)
+def ways():
+    """{name: options}: every way to see the traffic that this kernel has, each forced."""
+    hooks = hooks_of("-x")
+    found = {}
+    for name, kinds in (("fexit", ("fexit", "fentry")), ("kprobe", ("kprobe",))):
+        forced = [f"{event}={kind}:{target}" for event, kind, target, reason in hooks
+                  if reason is None and kind in kinds]
+        if any(hook.startswith("add_") for hook in forced):
+            found[name] = [part for hook in forced for part in ("--hook", hook)]
+    if iotrace("virtio", *IRQ, "0.1", "1").status == 0:
+        found["irq"] = IRQ
+    return found
+
+
+class VirtioTest(LiveTest):
+    def setUp(self):
+        if not os.path.isdir(BUS) or not os.listdir(BUS):
+            self.skipTest("no virtio devices")
+
+    def for_each_way(self, device, check):
+        """check(way, options) for every way that can see the device's traffic."""
+        tried = 0
+        for way, options in ways().items():
+            if way == "irq" and is_packed(device):
+                continue  # TestPacked
+            tried += 1
+            with self.subTest(way=way):
+                check(way, options)
+        self.assertTrue(tried or is_packed(device), "no way to see virtio's traffic")
+
+    def assert_ended_well(self, result, status=0):
+        err = "".join(line for line in result.err.splitlines(True) if not line.startswith(NOTE))
+        super().assert_ended_well(Result(result.status, result.out, err), status)
+
+    def traced(self, work, device, *options):
+        """Runs work() under `iotrace virtio -x -n device`; the sums of the device's rows."""
+        with Tracer("virtio", "--json", "-x", "-n", device, *options, "0.2") as tracer:
+            work()
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        for row in result.rows:
+            self.assertEqual((row["device"], row["driver"]), (device, driver_of(device)))
+        return result
+
+    def assert_sums(self, rows, **want):
+        got = {key: sum(row[key] for row in rows) for key in want}
+        self.assertEqual(got, want)
+
+
+# -- Disks -----------------------------------------------------------------
+
+def buffer_of(size):
+    """Memory whose pages do not lie next to each other, if the kernel can help it."""
+    memory = mmap.mmap(-1, size)
+    with contextlib.suppress(AttributeError, OSError):
+        memory.madvise(mmap.MADV_NOHUGEPAGE)
+    pages = list(range(0, size, mmap.PAGESIZE))
+    random.Random(size).shuffle(pages)  # pages are given as they are touched
+    for at in pages:
+        memory[at] = at // mmap.PAGESIZE & 255
+    return memory
+
+
+def direct_io(path, op, count, size, threads=1, keep=False):
+    """count direct I/Os of size bytes, spread so that none is merged."""
+    flags = (os.O_RDONLY if op == "read" else os.O_RDWR) | os.O_DIRECT
+    fd = os.open(path, flags)
+
+    def part(first):
+        memory = buffer_of(size)
+        for i in range(first, count, threads):
+            at = i * 2 * size
+            done = os.preadv(fd, [memory], at) if op == "read" or keep else size
+            if op == "write":
+                done = os.pwritev(fd, [memory], at)
+            assert done == size, (op, done)
+    try:
+        workers = [threading.Thread(target=part, args=(n,)) for n in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    finally:
+        os.close(fd)
+
+
+class TestDisk(VirtioTest):
+    """N direct I/Os of B bytes: N x B bytes, a header of 16 bytes out and a status byte in each."""
+
+    def check(self, count, size, options, irq, exact_lists=True):
+        """That many writes, and as many reads."""
+        disk, device = scratch_disk()
+
+        def work():
+            for op in ("write", "read"):
+                direct_io(f"/dev/{disk}", op, count, size)
+        result = self.traced(work, device, *options)
+        self.assert_no_loss(result)
+        size *= count
+        self.assert_sums(result.rows, in_bytes=size + 2 * count, used_bytes=size + 2 * count,
+                         out_bytes=size + 2 * HEADER * count, buffers=2 * count,
+                         timed=0 if irq else 2 * count)
+        if exact_lists:
+            self.assert_sums(result.rows, out_sgs=3 * count, in_sgs=3 * count)
+        self.assertTrue(all(row["vq"].startswith("req") for row in result.rows))
+
+    def test_small(self):
+        """One segment each, so that lists and descriptors are as many."""
+        _, device = scratch_disk()
+        self.for_each_way(device, lambda way, options:
+                          self.check(400, 4096, options, way == "irq"))
+
+    def test_long_lists(self):
+        """Half a MiB in pages: lists of some 100 entries, chained (a request has room for two)."""
+        _, device = scratch_disk()
+        self.for_each_way(device, lambda way, options:
+                          self.check(40, 512 << 10, options, way == "irq", way != "irq"))
+
+    def test_too_long_lists(self):
+        """A list longer than what is walked is a loss, and never silently fewer bytes."""
+        if not sees_calls(hooks_of("-x")):
+            self.skipTest("descriptors have no such limit")
+        disk, device = scratch_disk()
+        result = self.traced(lambda: direct_io(f"/dev/{disk}", "write", 20, 512 << 10), device,
+                             "--map-size", "entries=10")
+        self.assertEqual(result.losses, {"lists": 20})
+        self.assert_sums(result.rows, out_sgs=40, in_sgs=20, in_bytes=20)
+        self.assertLess(sum(row["out_bytes"] for row in result.rows), 20 * (512 << 10))
+
+    def test_many_at_a_time(self):
+        """24 threads on a ring of some hundred: what finds no room is not counted twice."""
+        _, device = scratch_disk()
+
+        def check(way, options):
+            disk, _ = scratch_disk()
+            result = self.traced(
+                lambda: direct_io(f"/dev/{disk}", "write", 480, 65536, 24), device, *options)
+            reaped = result.losses.get("reaped", 0)
+            if way == "irq" and reaped:  # said, and never more than that
+                buffers = sum(row["buffers"] for row in result.rows)
+                self.assertEqual(buffers + reaped, 480)
+                self.assert_sums(result.rows, out_bytes=buffers * (65536 + HEADER))
+                return
+            self.assert_no_loss(result)
+            self.assert_sums(result.rows, out_bytes=480 * (65536 + HEADER), in_bytes=480,
+                             buffers=480)
+        self.for_each_way(device, check)
+
+    def test_default(self):
+        """Without any option, in text."""
+        disk, device = scratch_disk()
+        with Tracer("virtio", "100") as tracer:
+            direct_io(f"/dev/{disk}", "write", 100, 4096)
+            result = tracer.stop()
+        lines = result.out.splitlines()
+        self.assertEqual(lines[0], "Tracing virtio devices statistics ... Hit Ctrl-C to end.")
+        self.assertEqual(lines[1], "--------")
+        self.assertEqual(lines[2], "        Driver   Device    VQ Name  In SGs Out SGs"
+                         "          In BW         Out BW")
+        rows = [line.split() for line in lines[3:]]
+        sums = [sum(int(row[i]) for row in rows if row[1] == device) for i in range(3, 7)]
+        if not is_packed(device) or sees_calls(hooks_of("-x")):
+            self.assertEqual(sums, [100, 200, 100, 100 * (4096 + HEADER)])
+
+    def test_latency(self):
+        """-L: every buffer is in one slot, and the text draws them."""
+        if not sees_calls(hooks_of("-x")):
+            self.skipTest("this kernel does not let anybody see buffers being added")
+        disk, device = scratch_disk()
+        result = self.traced(lambda: direct_io(f"/dev/{disk}", "read", 300, 4096), device, "-L")
+        self.assertEqual(sum(s["count"] for row in result.rows for s in row["slots"]), 300)
+        for row in result.rows:
+            low = sum(s["lo"] * s["count"] for s in row["slots"])
+            high = sum((s["hi"] + 1) * s["count"] for s in row["slots"])
+            self.assertLessEqual(low, row["time_ns"])
+            self.assertLessEqual(row["time_ns"], high)
+        with Tracer("virtio", "-L", "-n", device, "100") as tracer:
+            direct_io(f"/dev/{disk}", "read", 50, 4096)
+            text = tracer.stop()
+        self.assert_ended_well(text)
+        self.assertEqual(sum(text_slots(text)), 50)
+
+    def test_filters(self):
+        disk, device = scratch_disk()
+        queues = len(os.listdir(f"/sys/block/{disk}/mq"))
+
+        def work():
+            direct_io(f"/dev/{disk}", "read", 60, 4096)
+        for options, count in ((["-d", "virtio_blk", "-q", "req.0"], None), (["-q", "req"], 0)):
+            if is_packed(device) and not sees_calls(hooks_of("-x")):
+                continue
+            with self.subTest(options=options):
+                result = self.traced(work, device, *options)
+                got = sum(row["in_sgs"] for row in result.rows) // 2
+                if count is None:
+                    self.assertEqual({row["vq"] for row in result.rows} - {"req.0"}, set())
+                    count = 60 if queues == 1 else got
+                self.assertEqual(got, count)
+
+
+def text_slots(result):
+    return [int(n) for n in re.findall(r"(?m)^\s*\d+ -> \d+\s*: (\d+)\s*\|", result.out)]
+
+
+# -- Interrupts, on any machine --------------------------------------------
+
+def exchange_with_gateway():
+    """Some packets out, and some in if there is somebody: the gateway's discard port."""
+    gateway = next((line.split()[2] for line in read_text("/proc/net/route").splitlines()[1:]
+                    if line.split()[1] == "00000000"), None)
+    if gateway is None:
+        raise unittest.SkipTest("no route to anywhere")
+    address = socket.inet_ntoa(struct.pack("<I", int(gateway, 16)))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        for size in range(100, 1100, 50):
+            with contextlib.suppress(OSError):
+                sock.sendto(b"\0" * size, (address, 9))
+            time.sleep(0.002)
+
+
+class TestOwnDevices(VirtioTest):
+    """The interrupt way on devices that are in use: the kernel's own counters are the witness."""
+
+    def mine(self):
+        """(disk, device, folder): a virtio disk with a mounted file system on it."""
+        for disk, device in virtio_disks():
+            for line in read_text("/proc/mounts").splitlines():
+                source, where, kind, options = line.split()[:4]
+                if (re.fullmatch(rf"/dev/{disk}(p?\d+)?", source) and "rw" in options.split(",")
+                        and kind in ("ext4", "xfs", "btrfs") and not is_packed(device)):
+                    return disk, device, where if where != "/" else "/var/tmp"
+        self.skipTest("no virtio disk with a file system")
+
+    def attempt(self, disk, device, path):
+        """One run: what is counted more or less than diskstats says; None if something is lost."""
+        with Tracer("virtio", "--json", "-x", "-n", device, *IRQ, "0.2") as tracer:
+            before = settled(disk)
+            direct_io(path, "write", 100, 65536)
+            direct_io(path, "read", 200, 4096)
+            after = settled(disk)
+            result = tracer.stop()
+        self.assert_ended_well(Result(result.status, result.out,
+                                      "" if result.losses else result.err))
+        if result.losses:
+            return None
+        did = {key: after[key] - before[key] for key in ("sectors_read", "sectors_written")}
+        rows = add_up(result.rows, "device", ("in_bytes", "out_bytes", "used_bytes", "buffers"))
+        in_bytes, out_bytes, used, buffers = rows[device]
+        self.assertGreaterEqual(buffers, 300)
+        discards = after["discards"] - before["discards"]
+        return (in_bytes - 512 * did["sectors_read"] - buffers,
+                used - in_bytes,
+                out_bytes - 512 * did["sectors_written"] - HEADER * (buffers + discards))
+
+    def test_bytes(self):
+        disk, device, folder = self.mine()
+        if "irq" not in ways():
+            self.skipTest("interrupts do not tell it on this kernel")
+        path = f"{folder}/iotrace-test-{os.getpid()}"
+        with open(path, "wb") as file:
+            self.addCleanup(os.unlink, path)
+            file.write(b"\xa5" * (13 << 20))
+            os.fsync(file.fileno())
+        # Others use the disk, too: what they do right at the start or the end is in one of the
+        # two counts only. And interrupts that come while pid 1 runs are not seen on some kernels.
+        seen = []
+        for _ in range(12):
+            seen.append(self.attempt(disk, device, path))
+            if seen[-1] == (0, 0, 0):
+                return
+            time.sleep(0.3)
+        self.fail(f"not once equal to /proc/diskstats: {seen}")
+
+    def network_attempt(self, interface, device, queue):
+        """One run: what the queue counted more or less than the interface; None: something lost."""
+        def read(name):
+            return int(read_text(f"/sys/class/net/{interface}/statistics/{name}"))
+        way = "rx" if queue.startswith("input") else "tx"
+        with Tracer("virtio", "--json", "-x", "-n", device, "-q", queue, *IRQ, "0.2") as tracer:
+            before = [read(f"{way}_{what}") for what in ("packets", "bytes")]
+            exchange_with_gateway()
+            time.sleep(0.3)
+            packets, size = (read(f"{way}_{what}") - old
+                             for what, old in zip(("packets", "bytes"), before))
+            result = tracer.stop()
+        lost = result.losses.get("reaped", 0)
+        self.assertEqual({key: n for key, n in result.losses.items() if key != "reaped"}, {})
+        key = "used_bytes" if way == "rx" else "out_bytes"
+        rows = add_up(result.rows, "vq", (key, "buffers"))
+        got, buffers = rows.get(queue, (0, 0))
+        if lost:  # all are counted, not all are measured
+            return (buffers + lost - packets, got <= size + 12 * packets)
+        return (buffers - packets, got == size + 12 * packets)
+
+    def test_network(self):
+        """The machine's own network, if it has one: the interface's counters are the witness."""
+        if "irq" not in ways():
+            self.skipTest("interrupts do not tell it on this kernel")
+        for path in sorted(glob.glob("/sys/class/net/*")):
+            interface, device = os.path.basename(path), device_of(path)
+            if device and socket_address(interface) and not is_packed(device):
+                break
+        else:
+            self.skipTest("no virtio network in use")
+        for queue in ("output.0", "input.0"):
+            with self.subTest(queue=queue):
+                seen = []
+                for _ in range(12):
+                    seen.append(self.network_attempt(interface, device, queue))
+                    if seen[-1] == (0, True):
+                        break
+                else:
+                    self.fail(f"not once equal to the interface's counters: {seen}")
+
+    def test_what_it_cannot(self):
+        if sees_calls(hooks_of("-x")):
+            self.skipTest("this kernel's functions can be hooked")
+        result = iotrace("virtio", "-L", "0.1", "1")
+        self.assert_one_line(result, 3, "latency")
+        result = iotrace("virtio", "0.1", "1")
+        self.assertIn(NOTE, result.err)
+        result = iotrace("virtio", "--json", "0.1", "1")
+        self.assertTrue(result.meta["notes"])
+        self.assertEqual(result.err, "")
+        self.assertEqual(result.hooks(), {"irq": "raw_tp:irq_handler_entry"})
+
+
+class TestPacked(VirtioTest):
+    """A ring that interrupts do not describe: refused, or said."""
+
+    def test_said(self):
+        disk, device = scratch_disk()
+        if not is_packed(device):
+            self.skipTest("the rings are not packed")
+        result = iotrace("virtio", "-n", device, *IRQ, "0.1", "1")
+        self.assert_one_line(result, 3)
+        if any(not is_packed(d) for d in os.listdir(BUS)):
+            with Tracer("virtio", "--json", *IRQ, "100") as tracer:
+                direct_io(f"/dev/{disk}", "read", 20, 4096)
+                result = tracer.stop()
+            self.assertGreater(result.losses["packed"], 0)
+
+
+# -- Network ---------------------------------------------------------------
+
+ARP, TEST = 0x0806, 0x88B5  # the second: for local experiments
+
+
+class TestNetwork(VirtioTest):
+    NET_HEADER = 12  # virtio_net_hdr_mrg_rxbuf
+
+    def setUp(self):
+        super().setUp()
+        self.interface, self.device = network()
+        with contextlib.suppress(OSError):
+            with open(f"/proc/sys/net/ipv6/conf/{self.interface}/disable_ipv6", "w",
+                      encoding="ascii") as file:
+                file.write("1")
+        set_interface(self.interface, True)
+        self.addCleanup(set_interface, self.interface, False)
+        wait_until(lambda: read_text(f"/sys/class/net/{self.interface}/operstate").strip() == "up")
+        time.sleep(0.3)
+        self.mac = bytes.fromhex(
+            read_text(f"/sys/class/net/{self.interface}/address").strip().replace(":", ""))
+
+    def statistics(self, name):
+        return int(read_text(f"/sys/class/net/{self.interface}/statistics/{name}"))
+
+    def test_sent(self):
+        """N packets of B bytes: one list each, a header in front of each."""
+        size, count = 1000, 500
+        frame = (b"\xff" * 6 + self.mac + struct.pack("!H", TEST)).ljust(size, b"\x5a")
+
+        def send():
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+                sock.bind((self.interface, TEST))
+                before = self.statistics("tx_packets")
+                for _ in range(count):
+                    sock.send(frame)
+                self.assertTrue(wait_until(
+                    lambda: self.statistics("tx_packets") - before >= count))
+
+        def check(way, options):
+            result = self.traced(send, self.device, "-q", "output.0", *options)
+            if way == "irq":  # transmitted packets are taken out without interrupts
+                buffers = sum(row["buffers"] for row in result.rows)
+                self.assertLessEqual(buffers, count)
+                self.assertGreaterEqual(buffers + result.losses.get("reaped", 0), count - 300)
+                self.assert_sums(result.rows, out_bytes=buffers * (size + self.NET_HEADER))
+                return
+            self.assert_no_loss(result)
+            self.assert_sums(result.rows, out_sgs=count, in_sgs=0, in_bytes=0,
+                             out_bytes=count * (size + self.NET_HEADER))
+        self.for_each_way(self.device, check)
+
+    def test_received(self):
+        """Answers to ARP: the device wrote what was received, and a header in front of each."""
+        request = (b"\xff" * 6 + self.mac + struct.pack("!HHHBBH", ARP, 1, 0x0800, 6, 4, 1) +
+                   self.mac + socket.inet_aton("10.0.2.15") + bytes(6) +
+                   socket.inet_aton("10.0.2.2"))
+        count = 100
+        got = []
+
+        def ask():
+            got.clear()
+            with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as sock:
+                sock.bind((self.interface, ARP))
+                sock.settimeout(2)
+                for _ in range(count):
+                    sock.send(request)
+                    got.append(len(sock.recv(2000)))
+
+        def check(way, options):
+            try:
+                result = self.traced(ask, self.device, "-q", "input.0", *options)
+            except socket.timeout:
+                self.skipTest("nobody answers ARP there")
+            if way == "irq" and result.losses:
+                return  # said
+            self.assert_no_loss(result)
+            self.assertEqual(len(got), count)
+            self.assert_sums(result.rows, buffers=count, out_sgs=0, out_bytes=0,
+                             used_bytes=sum(got) + count * self.NET_HEADER)
+        self.for_each_way(self.device, check)
+
+
+# -- 9p, console, rng ------------------------------------------------------
+
+class TestNinep(VirtioTest):
+    def mount_of(self):
+        """(folder, device) of a 9p file system that may be written to."""
+        for line in read_text("/proc/mounts").splitlines():
+            source, where, kind, options = line.split()[:4]
+            if kind != "9p" or "rw" not in options.split(",") or "cache=" in options:
+                continue
+            for device in devices("9pnet_virtio"):
+                if read_text(f"{BUS}/{device}/mount_tag").rstrip("\0\n") == source:
+                    return where, device
+        self.skipTest("no 9p that is uncached and may be written to")
+
+    def read_once(self, path, size, device, options):
+        """What opening, reading and closing the file took."""
+        def work():
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                self.assertEqual(len(os.pread(fd, size, 0)), size)
+            finally:
+                os.close(fd)
+        result = self.traced(work, device, *options)
+        self.assert_no_loss(result)
+        return add_up(result.rows, "device", ("used_bytes", "buffers", "out_bytes"))[device]
+
+    def test_read(self):
+        """Two files that differ in their size only: so do the bytes that the device wrote."""
+        folder, device = self.mount_of()
+        paths = {}
+        for size in (10000, 70000):
+            paths[size] = f"{folder}/iotrace-test-{os.getpid()}-{size}"
+            with open(paths[size], "wb") as file:
+                self.addCleanup(os.unlink, paths[size])
+                file.write(b"9" * size)
+            with open(paths[size], "rb") as file:  # by now its attributes are known
+                file.read(1)
+
+        def check(_way, options):
+            small = self.read_once(paths[10000], 10000, device, options)
+            large = self.read_once(paths[70000], 70000, device, options)
+            # 7.2 reads in pieces: each further one is a Tread of 23 bytes, and an Rread's 11 in
+            # front of the data.
+            pieces = large[1] - small[1]
+            self.assertEqual(large[0] - small[0], 60000 + 11 * pieces)
+            self.assertEqual(large[2] - small[2], 23 * pieces)
+        self.for_each_way(device, check)
+
+
+class TestConsole(VirtioTest):
+    def test_written(self):
+        """Bytes written to a console: as many bytes out."""
+        found = devices("virtio_console")
+        if not found or not os.path.exists("/dev/hvc0"):
+            self.skipTest("no virtio console")
+        device = found[0]
+        fd = os.open("/dev/hvc0", os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+        self.addCleanup(os.close, fd)
+        tty.setraw(fd, termios.TCSANOW)
+        os.set_blocking(fd, True)
+        text = b"x" * 1000
+
+        def check(way, options):
+            def work():
+                for _ in range(5):
+                    self.assertEqual(os.write(fd, text), len(text))
+                termios.tcdrain(fd)
+                time.sleep(0.5)
+            result = self.traced(work, device, *options)
+            rows = [row for row in result.rows if row["out_bytes"]]
+            if way == "irq":  # the driver waits for its output by polling: not one is measured
+                self.assertEqual(rows, [])
+                self.assertGreaterEqual(result.losses["reaped"], 5)
+                return
+            self.assert_no_loss(result)
+            self.assert_sums(rows, out_bytes=5 * len(text))
+        self.for_each_way(device, check)
+
+
+class TestRandom(VirtioTest):
+    def test_read(self):
+        """What /dev/hwrng gave came through the queue, and all that was asked for was used."""
+        found = devices("virtio_rng")
+        current = "/sys/class/misc/hw_random/rng_current"
+        if not found or not os.path.exists(current) or "virtio" not in read_text(current):
+            self.skipTest("no virtio rng")
+        size, got = 512, []
+
+        def check(way, options):
+            def work():
+                end = time.monotonic() + 20
+                fd = os.open("/dev/hwrng", os.O_RDONLY | os.O_NONBLOCK)
+                got.clear()
+                while sum(got) < size and time.monotonic() < end:
+                    with contextlib.suppress(BlockingIOError):
+                        got.append(len(os.read(fd, size)))
+                    time.sleep(0.01)
+                os.close(fd)
+            result = self.traced(work, found[0], *options)
+            if way == "irq" and result.losses:
+                return
+            self.assert_no_loss(result)
+            used, buffers = add_up(result.rows, "device", ("used_bytes", "buffers"))[found[0]]
+            # Some was there before, at most a buffer.
+            self.assertGreaterEqual(used, sum(got) - 128)
+            self.assertGreater(used, 0)
+            self.assertEqual({row["vq"] for row in result.rows}, {"input"})
+            if way != "irq":
+                lists = sum(row["in_sgs"] for row in result.rows)
+                self.assertLessEqual(abs(lists - buffers), 1)
+        self.for_each_way(found[0], check)
+
+
+# -- Devices that go -------------------------------------------------------
+
+class TestUnbind(VirtioTest):
+    def test_forgotten(self):
+        """A device that is taken away keeps its buffers: they do not stay in the map, nor are they
+        mistaken for those of its successor."""
+        if not sees_calls(hooks_of("-x")):
+            self.skipTest("this kernel does not let anybody see buffers being added")
+        interface, device = network()
+        driver = f"/sys/bus/virtio/drivers/{driver_of(device)}"
+        with Tracer("virtio", "--json", "-x", "-n", device, "0.2") as tracer:
+            for _ in range(3):
+                for what in ("unbind", "bind"):
+                    with open(f"{driver}/{what}", "w", encoding="ascii") as file:
+                        file.write(device)
+                wait_until(lambda: network()[0])
+                set_interface(network()[0], True)  # posts its receive buffers
+                time.sleep(0.3)
+                set_interface(network()[0], False)
+            time.sleep(0.5)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        posted = sum(row["in_sgs"] for row in result.rows if row["vq"] == "input.0")
+        self.assertGreater(posted, 3 * 100)
+        self.assertTrue(interface)
+
+
+# -- Options and errors ----------------------------------------------------
+
+class TestOptions(VirtioTest):
+    def test_debug(self):
+        result = iotrace("virtio", "-D", "0.1", "1")
+        self.assertEqual(result.status, 0, result)
+        lines = result.out.splitlines()
+        self.assertRegex(lines[0], r"^\w+ +(raw_tp|fexit|kprobe):\w+$")
+        self.assertIn("learn_queue", result.out)
+        self.assertIn("Tracing virtio devices statistics", result.out)
+
+    def test_time_of_day(self):
+        result = iotrace("virtio", "-T", "0.1", "2")
+        self.assertEqual(len(re.findall(r"(?m)^\d\d:\d\d:\d\d$", result.out)), 2)
+
+    def test_csv(self):
+        result = iotrace("virtio", "--csv", "0.1", "1")
+        self.assertEqual(result.out.splitlines()[0],
+                         "driver,device,vq,in_sgs,out_sgs,in_bytes,out_bytes")
+
+    def test_count_is_outputs(self):
+        result = iotrace("virtio", "0.2", "3")
+        self.assertEqual(result.out.count("--------\n"), 3)
+
+    def test_wrong_usage(self):
+        for args, word in ((["-n", "virtio999"], "virtio999"), (["-n", "vda"], "vda"),
+                           (["-d", "virtio_nosuch"], "virtio_nosuch"), (["-q", ""], "-q"),
+                           (["-D", "--json"], "-D"), (["0"], "0"), (["1", "0"], "0")):
+            with self.subTest(args=args):
+                self.assert_one_line(iotrace("virtio", *args), 2, word)
+
+    def test_source_needs_nothing(self):
+        result = iotrace("virtio", "--ebpf")
+        self.assertEqual(result.status, 0)
+        self.assertIn("virtqueue_add_inbuf_ctx", result.out)
+
+    def test_command(self):
+        result = iotrace("virtio", "100", "--", "true")
+        self.assertEqual(result.status, 0)
+        self.assertEqual(result.out.count("--------\n"), 1)
+        result = iotrace("virtio", "100", "--", "sh", "-c", "exit 7")
+        self.assertEqual(result.status, 7)
+
+    def test_signal(self):
+        with Tracer("virtio", "100") as tracer:
+            result = tracer.stop(signal.SIGTERM)
+        self.assertEqual(result.status, 0)
+        self.assertEqual(result.out.count("--------\n"), 1)
+
+    def test_map_full(self):
+        """A row that has no room is a loss with its bytes, and not silence."""
+        disk, device = scratch_disk()
+        if is_packed(device) and not sees_calls(hooks_of("-x")):
+            self.skipTest("nothing is seen")
+        options = ["-n", device, "--map-size", "rows=1"]
+        with Tracer("virtio", "--json", *options, "100") as tracer:
+            direct_io(f"/dev/{disk}", "read", 800, 4096, threads=8)  # on all CPUs
+            result = tracer.stop()
+        seen = sum(row["in_bytes"] + row["out_bytes"] for row in result.rows)
+        self.assertEqual(seen + result.losses.get("rows_full_bytes", 0), 800 * (4096 + HEADER + 1))
+        self.assertEqual(len(result.rows), 1)
+
+
+if __name__ == "__main__":
+    main()
