@@ -81,7 +81,7 @@ int render_interval(enum format format, FILE *stream, const struct interval *int
 
 	switch (format) {
 	case FORMAT_TEXT:
-		text_heading(&sink, schema);
+		text_heading(&sink, schema, rows, n);
 		text_rows(&sink, schema, rows, n);
 		break;
 	case FORMAT_JSON:
@@ -111,7 +111,7 @@ int render_table_heading(FILE *stream, const struct schema *schema)
 {
 	struct sink sink = { .stream = stream };
 
-	text_heading(&sink, schema);
+	text_heading(&sink, schema, NULL, 0);
 	return sink_result(&sink);
 }
 

@@ -31,7 +31,8 @@ void json_interval(struct sink *sink, const struct interval *interval, const str
 		   const void *rows, size_t n);
 void csv_heading(struct sink *sink, const struct schema *schema);
 void csv_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n);
-void text_heading(struct sink *sink, const struct schema *schema);
+/* @rows: those that will stand below it. */
+void text_heading(struct sink *sink, const struct schema *schema, const void *rows, size_t n);
 void text_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n);
 
 #endif

@@ -6,10 +6,18 @@
 /* Enough for what a column makes of its value; plain strings have no such bound. */
 #define CELL_SIZE 1024
 
+#define MAX_COLUMNS 64
+
+struct table {
+	const struct schema *schema;
+	size_t widths[MAX_COLUMNS];
+};
+
 /* A line of the table.  Blanks are held back until something follows them, so that no line
  * ends in blanks. */
 struct line {
 	struct sink *sink;
+	const struct table *table;
 	size_t blanks;
 	bool first;
 };
@@ -39,7 +47,7 @@ static void put_escaped(struct sink *sink, const char *text)
 
 static void put_cell(struct line *line, const struct column *column, const char *text)
 {
-	size_t width = column->width > 0 ? (size_t)column->width : 0;
+	size_t width = line->table->widths[column - line->table->schema->columns];
 	size_t shown = shown_width(text);
 	size_t pad = shown < width ? width - shown : 0;
 
@@ -86,13 +94,14 @@ static void put_value(struct line *line, const struct column *column, const void
 }
 
 /* One line: the headings, or the values of @row if there is one. */
-static void text_line(struct sink *sink, const struct schema *schema, const void *row)
+static void text_line(struct sink *sink, const struct table *table, const void *row)
 {
-	struct line line = { .sink = sink, .first = true };
+	struct line line = { .sink = sink, .table = table, .first = true };
+	const struct schema *schema = table->schema;
 	const struct column *column;
 	size_t i;
 
-	for (i = 0; i < schema->n; i++) {
+	for (i = 0; i < schema->n && i < MAX_COLUMNS; i++) {
 		column = &schema->columns[i];
 		if (!column_in_text(column))
 			continue;
@@ -104,15 +113,44 @@ static void text_line(struct sink *sink, const struct schema *schema, const void
 	sink_puts(sink, "\n");
 }
 
-void text_heading(struct sink *sink, const struct schema *schema)
+/* Columns of names are as wide as the longest needs, so that none is cut and all stand below each
+ * other.  The others have the width that is declared. */
+static size_t column_width(const struct schema *schema, const struct column *column,
+			   const void *rows, size_t n)
 {
-	text_line(sink, schema, NULL);
+	size_t width = column->width > 0 ? (size_t)column->width : 0;
+
+	if (!width || column->cell || column->type != COLUMN_STR)
+		return width;
+	for (size_t i = 0; i < n; i++) {
+		size_t shown = shown_width(column_string(column, schema_row(schema, rows, i)));
+
+		if (shown > width)
+			width = shown;
+	}
+	return width;
+}
+
+static struct table table_of(const struct schema *schema, const void *rows, size_t n)
+{
+	struct table table = { .schema = schema };
+
+	for (size_t i = 0; i < schema->n && i < MAX_COLUMNS; i++)
+		table.widths[i] = column_width(schema, &schema->columns[i], rows, n);
+	return table;
+}
+
+void text_heading(struct sink *sink, const struct schema *schema, const void *rows, size_t n)
+{
+	const struct table table = table_of(schema, rows, n);
+
+	text_line(sink, &table, NULL);
 }
 
 void text_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n)
 {
-	size_t i;
+	const struct table table = table_of(schema, rows, n);
 
-	for (i = 0; i < n; i++)
-		text_line(sink, schema, schema_row(schema, rows, i));
+	for (size_t i = 0; i < n; i++)
+		text_line(sink, &table, schema_row(schema, rows, i));
 }

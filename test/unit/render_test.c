@@ -221,8 +221,8 @@ static void text_table(void **state)
 	(void)state;
 	assert_int_equal(render_meta(FORMAT_TEXT, f, &meta, &schema), 0);
 	assert_int_equal(render_interval(FORMAT_TEXT, f, &interval, &schema, rows, 2), 0);
-	assert_wrote(&c, "PID    COMM     D CACHED  Kbytes\n"
-			 "4242   fio      R    yes    1024\n"
+	assert_wrote(&c, "PID    COMM                D CACHED  Kbytes\n"
+			 "4242   fio                 R    yes    1024\n"
 			 "7      a \"q\", \\\\x\\x0a\\xff\xc3\xb6 W     no 18014398509481983\n");
 }
 
@@ -238,7 +238,8 @@ static void text_pieces(void **state)
 			 "PID    COMM     D CACHED  Kbytes\n");
 }
 
-/* Widths count characters, not bytes; nothing is cut; no line ends in blanks. */
+/* Widths count characters, not bytes; a column of names is as wide as its longest, nothing is
+ * cut; no line ends in blanks. */
 static void text_widths(void **state)
 {
 	static const struct schema names = { columns + 1, 1, sizeof(struct row) };
@@ -260,7 +261,8 @@ static void text_widths(void **state)
 
 	right[0].left = false;
 	assert_int_equal(render_table_rows(capture(&c), &aligned, some, 3), 0);
-	assert_wrote(&c, "       \xc3\xb6 1\nlonger than eight 123456789\n         2\n");
+	assert_wrote(
+	    &c, "                \xc3\xb6 1\nlonger than eight 123456789\n                  2\n");
 }
 
 /* Longer than any buffer of the renderer. */
