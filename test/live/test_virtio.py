@@ -626,9 +626,10 @@ class TestConsole(VirtioTest):
                 time.sleep(0.5)
             result = self.traced(work, device, *options)
             rows = [row for row in result.rows if row["out_bytes"]]
-            if way == "irq":  # the driver waits for its output by polling: not one is measured
-                self.assertEqual(rows, [])
-                self.assertGreaterEqual(result.losses["reaped"], 5)
+            if way == "irq":  # the driver waits for its output by polling: few are measured
+                seen = sum(row["buffers"] for row in rows)
+                self.assertEqual(sum(row["out_bytes"] for row in rows), seen * len(text))
+                self.assertGreaterEqual(seen + result.losses["reaped"], 5)
                 return
             self.assert_no_loss(result)
             self.assert_sums(rows, out_bytes=5 * len(text))
