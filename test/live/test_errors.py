@@ -317,6 +317,22 @@ class TestLosses(LiveTest):
         self.assertEqual(delta["reads"], 12 * 300)
         return result
 
+    def run_unfollowed(self, counted, *args):
+        """A crowd's result that accounts for all its I/Os, by counted(result).
+
+        A kernel that now and then runs no program for a completion
+        (docs/KERNEL-NOTES.md) lets nobody know of it when the request was not
+        followed either: then once more.
+        """
+        for _ in range(1 if os.environ.get("IOTRACE_TEST_STRICT") else 5):
+            result = self.run_crowd(*args, "--json", "--map-size", "requests=4", "0.2")
+            if counted(result) == 12 * 300:
+                break
+            self.assertLess(counted(result), 12 * 300)
+        self.assertEqual(counted(result), 12 * 300)
+        self.assertGreater(result.losses["requests_full"], 0)
+        return result
+
     def test_rows(self):
         result = self.run_crowd("top", "--json", "--map-size", "rows=4", "0.2")
         self.assertEqual(result.err, "", "in JSON the losses are in the intervals")
@@ -330,9 +346,7 @@ class TestLosses(LiveTest):
 
     def test_requests(self):
         """Without room to follow a request it is still counted, under nobody's name."""
-        result = self.run_crowd("top", "--json", "--map-size", "requests=4", "0.2")
-        self.assertGreater(result.losses["requests_full"], 0)
-        self.assertEqual(sum(row["io"] for row in result.rows), 12 * 300)
+        result = self.run_unfollowed(lambda r: sum(row["io"] for row in r.rows), "top")
         nobody = sum(row["io"] for row in result.rows if row["pid"] == 0)
         if os.cpu_count() > 1:  # a single CPU issues a request before its submitter is off it
             self.assertGreater(nobody, 0)
@@ -340,13 +354,10 @@ class TestLosses(LiveTest):
 
     def test_requests_of_breakdown(self):
         """Without room to follow a request its latency is not known: count + lost is all."""
-        result = self.run_crowd("breakdown", "-T", "blk", "--json", "--map-size", "requests=4",
-                                "0.2")
-        losses = result.losses
-        self.assertGreater(losses["requests_full"], 0)
-        self.assertGreater(losses["no_start"], 0)
-        counted = sum(row["count"] for row in result.rows)
-        self.assertEqual(counted + losses["no_start"] + losses.get("no_end", 0), 12 * 300)
+        result = self.run_unfollowed(
+            lambda r: sum(row["count"] for row in r.rows) + r.losses.get("no_start", 0) +
+            r.losses.get("no_end", 0), "breakdown", "-T", "blk")
+        self.assertGreater(result.losses["no_start"], 0)
 
     def test_text(self):
         result = self.run_crowd("top", "--map-size", "rows=2", "60")
