@@ -56,8 +56,13 @@ class TestForesight(unittest.TestCase):
                 for event, kind, target, reason in found:
                     if reason is None:
                         first.setdefault(event, f"{kind}:{target}")
+                # Of a module without types (5.10) nothing can be foreseen.
+                untold = {(fields[0], f"{fields[2]}:{fields[3]}") for fields in foreseen
+                          if fields[4] == "untold"}
                 self.assertEqual({fields[0]: f"{fields[2]}:{fields[3]}" for fields in foreseen
-                                  if fields[4] == "taken"}, first)
+                                  if fields[4] == "taken"},
+                                 {event: hook for event, hook in first.items()
+                                  if (event, hook) not in untold})
 
 
 if __name__ == "__main__":
