@@ -2,6 +2,7 @@
 """What became of each kernel's run, and the table of them all."""
 import json
 import os
+import re
 import time
 
 OUTCOMES = ("passed", "failed", "skipped", "known")
@@ -233,14 +234,15 @@ def document(results):
     """docs/KERNELS.md"""
     kernels = [["kernel", "Debian package", "`uname -r`"]]
     kernels += [[r.name, r.version, f"{r.release}"] for r in results]
-    text = ("# Kernels\n\nWritten by `test/vm/run --all --docs` on "
+    text = ("# Kernels\n\nWritten by `test/vm/run --docs` on "
             f"{time.strftime('%Y-%m-%d')}; not to be edited. docs/LAB.md tells what it is.\n\n"
             "## What was run\n\n" + _markdown(kernels) + "\n## Tests\n\n" +
             _markdown([row[:1] + row[2:-2] + row[-1:] for row in tests_rows(results)]) +
             "\n## The hook that each kernel gave\n\n" + _markdown(hook_rows(results)))
     for title, lines in (("Skipped, and why", reason_lines(results, "skipped")),
                          ("Known to fail, and why", reason_lines(results, "known")),
-                         ("Failed", failure_lines(results))):
+                         ("Failed", [re.sub(r"; see \S+$", "", line)
+                                     for line in failure_lines(results)])):
         if lines:
             text += f"\n## {title}\n\n" + "".join(f"- {line}\n" for line in lines)
     return text
