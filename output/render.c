@@ -5,7 +5,7 @@
 
 bool column_in_text(const struct column *column)
 {
-	return column->heading && column->type != COLUMN_HIST;
+	return column->heading && column->type != COLUMN_HIST && column->type != COLUMN_FRAMES;
 }
 
 bool column_in_json(const struct column *column)
@@ -36,6 +36,7 @@ uint64_t column_integer(const struct column *column, const void *row)
 		return *(const bool *)at;
 	case COLUMN_STR:
 	case COLUMN_HIST:
+	case COLUMN_FRAMES:
 		break;
 	}
 	return 0;
@@ -49,6 +50,11 @@ const char *column_string(const struct column *column, const void *row)
 const struct hist *column_hist(const struct column *column, const void *row)
 {
 	return *(const struct hist *const *)cell_at(column, row);
+}
+
+struct frames column_frames(const struct column *column, const void *row)
+{
+	return *(const struct frames *)cell_at(column, row);
 }
 
 const void *schema_row(const struct schema *schema, const void *rows, size_t i)

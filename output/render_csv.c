@@ -4,19 +4,42 @@
 #include <inttypes.h>
 
 /* RFC 4180, but lines end as Unix tools have it.  An escaped string holds no line end any more. */
+static void csv_text(struct sink *sink, const char *text, bool in_list)
+{
+	char unit[ESCAPE_UNIT_SIZE];
+
+	while (*text) {
+		text += escape_next(text, unit);
+		if (in_list && unit[0] == ';')
+			sink_puts(sink, "\\x3b");
+		else
+			sink_puts(sink, unit[0] == '"' ? "\"\"" : unit);
+	}
+}
+
 static void csv_string(struct sink *sink, const char *text)
 {
 	bool quoted = strpbrk(text, ",\"");
-	char unit[ESCAPE_UNIT_SIZE];
 
 	if (quoted)
 		sink_puts(sink, "\"");
-	while (*text) {
-		text += escape_next(text, unit);
-		sink_puts(sink, unit[0] == '"' ? "\"\"" : unit);
-	}
+	csv_text(sink, text, false);
 	if (quoted)
 		sink_puts(sink, "\"");
+}
+
+/* Always quoted: whether it must be is only known at its end. */
+static void csv_frames(struct sink *sink, struct frames frames)
+{
+	const char *name, *separator = "";
+
+	sink_puts(sink, "\"");
+	while ((name = frames_next(&frames))) {
+		sink_puts(sink, separator);
+		csv_text(sink, name, true);
+		separator = ";";
+	}
+	sink_puts(sink, "\"");
 }
 
 static void csv_value(struct sink *sink, const struct column *column, const void *row)
@@ -31,6 +54,9 @@ static void csv_value(struct sink *sink, const struct column *column, const void
 		break;
 	case COLUMN_STR:
 		csv_string(sink, column_string(column, row));
+		break;
+	case COLUMN_FRAMES:
+		csv_frames(sink, column_frames(column, row));
 		break;
 	case COLUMN_HIST: /* a table has no place for it: column_in_csv() */
 		break;

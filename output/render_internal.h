@@ -2,6 +2,7 @@
 #ifndef IOTRACE_OUTPUT_RENDER_INTERNAL_H
 #define IOTRACE_OUTPUT_RENDER_INTERNAL_H
 
+#include "output/frames.h"
 #include "output/render.h"
 #include "output/sink.h"
 
@@ -23,6 +24,7 @@ bool column_in_csv(const struct column *column);
 uint64_t column_integer(const struct column *column, const void *row);	      /* U64, U32, BOOL */
 const char *column_string(const struct column *column, const void *row);      /* STR */
 const struct hist *column_hist(const struct column *column, const void *row); /* HIST */
+struct frames column_frames(const struct column *column, const void *row);    /* FRAMES */
 
 const void *schema_row(const struct schema *schema, const void *rows, size_t i);
 

@@ -156,6 +156,19 @@ static void json_slots(struct sink *sink, const struct hist *h)
 	sink_puts(sink, "]");
 }
 
+static void json_frames(struct sink *sink, struct frames frames)
+{
+	const char *name, *comma = "";
+
+	sink_puts(sink, "[");
+	while ((name = frames_next(&frames))) {
+		sink_puts(sink, comma);
+		json_string(sink, name);
+		comma = ",";
+	}
+	sink_puts(sink, "]");
+}
+
 static void json_value(struct sink *sink, const struct column *column, const void *row)
 {
 	switch (column->type) {
@@ -171,6 +184,9 @@ static void json_value(struct sink *sink, const struct column *column, const voi
 		break;
 	case COLUMN_HIST:
 		json_slots(sink, column_hist(column, row));
+		break;
+	case COLUMN_FRAMES:
+		json_frames(sink, column_frames(column, row));
 		break;
 	}
 }

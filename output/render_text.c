@@ -88,7 +88,8 @@ static void put_value(struct line *line, const struct column *column, const void
 	case COLUMN_STR:
 		put_cell(line, column, column_string(column, row));
 		break;
-	case COLUMN_HIST: /* drawn by hist_print(), below the table: column_in_text() */
+	case COLUMN_FRAMES:
+	case COLUMN_HIST: /* drawn by hist_print(), stacks_text(): column_in_text() */
 		break;
 	}
 }

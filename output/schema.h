@@ -10,11 +10,12 @@
  * table of the manual page come from the declaration.
  */
 enum column_type {
-	COLUMN_U64,  /* uint64_t */
-	COLUMN_U32,  /* uint32_t */
-	COLUMN_BOOL, /* bool */
-	COLUMN_STR,  /* const char *, never NULL */
-	COLUMN_HIST, /* const struct hist *: the slots; not in text tables, not in CSV */
+	COLUMN_U64,    /* uint64_t */
+	COLUMN_U32,    /* uint32_t */
+	COLUMN_BOOL,   /* bool */
+	COLUMN_STR,    /* const char *, never NULL */
+	COLUMN_HIST,   /* const struct hist *: the slots; not in text tables, not in CSV */
+	COLUMN_FRAMES, /* struct frames: a list in JSON, joined by ';' in CSV; not in text tables */
 };
 
 enum column_role {

@@ -14,7 +14,7 @@ import tempfile
 LAYERS = ("probes", "core", "output", "cmd")
 
 # Headers of core/ that know nothing but the C library; output/ may use them.
-LEAVES = ("core/error.h", "core/clock.h", "core/text.h")
+LEAVES = ("core/error.h", "core/clock.h", "core/intern.h", "core/text.h")
 
 LIBC = set("""
     aio alloca argp argz arpa/inet assert byteswap complex cpio ctype dirent dlfcn elf endian err
@@ -40,8 +40,9 @@ def is_uapi(name):
 
 
 def is_elf(name):
-    """libelf and libdw"""
-    return name in ("libelf.h", "gelf.h", "dwarf.h") or name.startswith("elfutils/")
+    """libelf and libdw, and what goes with them: checksums, demangled names"""
+    return (name in ("libelf.h", "gelf.h", "dwarf.h", "zlib.h", "libiberty/demangle.h")
+            or name.startswith("elfutils/"))
 
 
 def check_probes(_, quoted, name):

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "output/stacks.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+
+#include "core/intern.h"
+#include "output/flame_script.h"
+#include "output/render_internal.h"
+
+#define LEFT	     10.0
+#define WIDTH	     1180.0 /* flame_script.h has the same */
+#define FRAME_HEIGHT 17
+#define TOP	     60
+#define BOTTOM	     40
+#define CHAR_WIDTH   6.7
+#define MOST_FRAMES  512
+
+enum kind { KIND_ALL, KIND_DISK, KIND_PROCESS, KIND_USER, KIND_KERNEL };
+
+/* A node of the merged tree: what all stacks that came this way have in common. */
+struct node_key {
+	uint32_t parent; /* number */
+	uint32_t kind;
+	uint32_t pid;
+	uint32_t pad;
+	const char *name;
+};
+
+struct tree {
+	struct intern nodes; /* struct node_key; node 0 is above all */
+	uint64_t *bytes;     /* by node: of all that came this way */
+	uint32_t room;
+	uint32_t *sorted; /* all nodes: those with one parent together, by name */
+	uint32_t *first;  /* by node: where its children begin in sorted; [n] ends */
+	uint64_t least;	  /* bytes: narrower ones are left out */
+	unsigned int depth;
+};
+
+static const struct node_key *key_of(const struct tree *t, uint32_t node)
+{
+	return intern_key(&t->nodes, node);
+}
+
+/* ---- making the tree ---- */
+
+/* The child of @parent, with @bytes more; INTERN_NONE. */
+static uint32_t add_node(struct tree *t, const struct node_key *key, uint64_t bytes)
+{
+	int is_new;
+	uint32_t node = intern_bytes(&t->nodes, key, sizeof(*key), &is_new);
+
+	if (node == INTERN_NONE)
+		return node;
+	if (node >= t->room) {
+		uint32_t room = t->room + t->room / 2 + 256;
+		uint64_t *grown = realloc(t->bytes, room * sizeof(*grown));
+
+		if (!grown)
+			return INTERN_NONE;
+		t->bytes = grown;
+		t->room = room;
+	}
+	if (is_new)
+		t->bytes[node] = 0;
+	t->bytes[node] += bytes;
+	return node;
+}
+
+static uint32_t add_frames(struct tree *t, uint32_t parent, struct frames frames, enum kind kind,
+			   uint64_t bytes)
+{
+	const char *names[MOST_FRAMES], *name;
+	size_t n = 0;
+
+	while (n < MOST_FRAMES && (name = frames_next(&frames)))
+		names[n++] = name;
+	while (n-- > 0 && parent != INTERN_NONE)
+		parent = add_node(t, &(struct node_key){ parent, kind, 0, 0, names[n] }, bytes);
+	return parent;
+}
+
+static int add_row(struct tree *t, const struct stack_row *row)
+{
+	uint64_t bytes = row->read_bytes + row->write_bytes;
+	struct node_key disk = { 0, KIND_DISK, 0, 0, row->disk };
+	struct node_key process = { 0, KIND_PROCESS, row->pid, 0, row->comm };
+	uint32_t node;
+
+	t->bytes[0] += bytes;
+	node = add_node(t, &disk, bytes);
+	process.parent = node;
+	if (node != INTERN_NONE)
+		node = add_node(t, &process, bytes);
+	if (node != INTERN_NONE)
+		node = add_frames(t, node, row->user, KIND_USER, bytes);
+	if (node != INTERN_NONE)
+		node = add_frames(t, node, row->kernel, KIND_KERNEL, bytes);
+	return node == INTERN_NONE ? -ENOMEM : 0;
+}
+
+static int by_parent(const void *a, const void *b, void *tree)
+{
+	const struct node_key *x = key_of(tree, *(const uint32_t *)a);
+	const struct node_key *y = key_of(tree, *(const uint32_t *)b);
+	int r;
+
+	if (x->parent != y->parent)
+		return x->parent < y->parent ? -1 : 1;
+	r = strcmp(x->name, y->name);
+	if (r)
+		return r;
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return x->pid < y->pid ? -1 : x->pid > y->pid;
+}
+
+static int sort_nodes(struct tree *t)
+{
+	uint32_t n = t->nodes.n, at = 1;
+
+	t->sorted = calloc(n, sizeof(*t->sorted));
+	t->first = calloc((size_t)n + 1, sizeof(*t->first));
+	if (!t->sorted || !t->first)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++)
+		t->sorted[i] = i;
+	/* Node 0 stays in front: it is no child of its own. */
+	qsort_r(t->sorted + 1, n - 1, sizeof(*t->sorted), by_parent, t);
+	for (uint32_t parent = 0; parent < n; parent++) {
+		t->first[parent] = at;
+		while (at < n && key_of(t, t->sorted[at])->parent == parent)
+			at++;
+	}
+	t->first[n] = at;
+	return 0;
+}
+
+static int make_tree(struct tree *t, const struct stack_row *rows, size_t n)
+{
+	const struct node_key all = { 0, KIND_ALL, 0, 0, "all" };
+	int r = add_node(t, &all, 0) == INTERN_NONE ? -ENOMEM : 0;
+
+	for (size_t i = 0; !r && i < n; i++)
+		r = add_row(t, &rows[i]);
+	if (!r)
+		r = sort_nodes(t);
+	if (!r)
+		t->least = (uint64_t)((double)t->bytes[0] * STACKS_SVG_LEAST);
+	return r;
+}
+
+static void free_tree(struct tree *t)
+{
+	intern_free(&t->nodes);
+	free(t->bytes);
+	free(t->sorted);
+	free(t->first);
+}
+
+/* How many frames stand upon each other; a path has at most a disk, a process and two stacks. */
+static unsigned int depth_of(const struct tree *t, uint32_t node)
+{
+	unsigned int deepest = 0;
+
+	for (uint32_t i = t->first[node]; i < t->first[node + 1]; i++) {
+		unsigned int depth;
+
+		if (t->bytes[t->sorted[i]] < t->least)
+			continue;
+		depth = depth_of(t, t->sorted[i]);
+		if (depth > deepest)
+			deepest = depth;
+	}
+	return deepest + 1;
+}
+
+/* ---- drawing ---- */
+
+static const char *xml_unit(const char *unit)
+{
+	static const struct {
+		char c;
+		const char *entity;
+	} entities[] = {
+		{ '&', "&amp;" },  { '<', "&lt;" },   { '>', "&gt;" },
+		{ '"', "&quot;" }, { '\'', "&#39;" },
+	};
+
+	for (size_t i = 0; i < sizeof(entities) / sizeof(entities[0]); i++)
+		if (unit[0] == entities[i].c)
+			return entities[i].entity;
+	/* U+FFFE and U+FFFF are no characters in XML. */
+	if (memcmp(unit, "\xef\xbf\xbe", 3) == 0 || memcmp(unit, "\xef\xbf\xbf", 3) == 0)
+		return "?";
+	return unit;
+}
+
+/* At most @most characters of @name; returns how many. */
+static size_t put_xml(struct sink *sink, const char *name, size_t most)
+{
+	char unit[ESCAPE_UNIT_SIZE];
+	size_t n = 0;
+
+	for (; *name && n < most; n += (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1) {
+		name += escape_next(name, unit);
+		sink_puts(sink, xml_unit(unit));
+	}
+	return n;
+}
+
+static size_t shown_length(const char *name)
+{
+	char unit[ESCAPE_UNIT_SIZE];
+	size_t n = 0;
+
+	for (; *name; n += (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1)
+		name += escape_next(name, unit);
+	return n;
+}
+
+/* The same name has the same shade everywhere; the kind gives the colour. */
+static void put_colour(struct sink *sink, const struct node_key *key)
+{
+	static const struct {
+		unsigned int hue, saturation, light;
+	} base[] = {
+		[KIND_ALL] = { 0, 0, 80 },	  [KIND_DISK] = { 205, 55, 66 },
+		[KIND_PROCESS] = { 265, 40, 72 }, [KIND_USER] = { 95, 45, 60 },
+		[KIND_KERNEL] = { 25, 85, 62 },
+	};
+	unsigned int hash = 5381;
+
+	for (const char *c = key->name; *c; c++)
+		hash = hash * 33 + (unsigned char)*c;
+	sink_printf(sink, "hsl(%u,%u%%,%u%%)", base[key->kind].hue + hash % 20,
+		    base[key->kind].saturation, base[key->kind].light + hash / 20 % 12);
+}
+
+static void put_label(struct sink *sink, const struct node_key *key, double x, double y,
+		      double width)
+{
+	size_t most = width > 6 ? (size_t)((width - 6) / CHAR_WIDTH) : 0;
+	const char *name = key->name;
+	char process[64];
+
+	if (most < 3)
+		return;
+	if (key->pid) {
+		snprintf(process, sizeof(process), "%.32s [%" PRIu32 "]", name, key->pid);
+		name = process;
+	}
+	sink_printf(sink, "<text x=\"%.2f\" y=\"%.0f\">", x + 3, y + 12);
+	if (shown_length(name) <= most) {
+		put_xml(sink, name, most);
+	} else {
+		put_xml(sink, name, most - 2);
+		sink_puts(sink, "..");
+	}
+	sink_puts(sink, "</text>");
+}
+
+static void put_node(struct sink *sink, const struct tree *t, uint32_t node, uint64_t from,
+		     unsigned int level)
+{
+	const struct node_key *key = key_of(t, node);
+	double all = (double)(t->bytes[0] ? t->bytes[0] : 1), bytes = (double)t->bytes[node];
+	double x = LEFT + WIDTH * (double)from / all;
+	double width = node ? WIDTH * bytes / all : WIDTH;
+	double y = TOP + (double)(t->depth - 1 - level) * FRAME_HEIGHT;
+
+	sink_puts(sink, "<g class=\"f\"><title>");
+	put_xml(sink, key->name, SIZE_MAX);
+	if (key->pid)
+		sink_printf(sink, " [%" PRIu32 "]", key->pid);
+	sink_printf(sink, " (%" PRIu64 " bytes, %.2f %%)</title>", t->bytes[node],
+		    100 * bytes / all);
+	sink_printf(sink, "<rect x=\"%.3f\" y=\"%.0f\" width=\"%.3f\" height=\"%d\" fill=\"", x, y,
+		    width, FRAME_HEIGHT - 1);
+	put_colour(sink, key);
+	sink_puts(sink, "\"/>");
+	put_label(sink, key, x, y, width);
+	sink_puts(sink, "</g>\n");
+}
+
+static void put_tree(struct sink *sink, const struct tree *t, uint32_t node, uint64_t from,
+		     unsigned int level)
+{
+	put_node(sink, t, node, from, level);
+	for (uint32_t i = t->first[node]; i < t->first[node + 1]; i++) {
+		uint32_t child = t->sorted[i];
+
+		if (t->bytes[child] >= t->least)
+			put_tree(sink, t, child, from, level + 1);
+		from += t->bytes[child];
+	}
+}
+
+static void put_head(struct sink *sink, const struct tree *t, const char *title)
+{
+	unsigned int height = TOP + t->depth * FRAME_HEIGHT + BOTTOM;
+
+	sink_printf(sink,
+		    "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		    "<svg xmlns=\"http://www.w3.org/2000/svg\" version=\"1.1\" width=\"1200\" "
+		    "height=\"%u\" viewBox=\"0 0 1200 %u\">\n",
+		    height, height);
+	sink_puts(sink, "<style>\n"
+			"text { font: 11px monospace; fill: #111 }\n"
+			".f { cursor: pointer }\n"
+			".f text { pointer-events: none }\n"
+			".f:hover rect { stroke: #111; stroke-width: 1 }\n"
+			".hit { fill: #e800e8 }\n"
+			"#head { font-size: 16px; text-anchor: middle }\n"
+			"#reset, #search { cursor: pointer; text-decoration: underline }\n"
+			"#search, #matched { text-anchor: end }\n"
+			"</style>\n"
+			"<rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n"
+			"<text id=\"head\" x=\"600\" y=\"26\">");
+	put_xml(sink, title, SIZE_MAX);
+	sink_puts(sink, "</text>\n<text id=\"reset\" x=\"10\" y=\"46\" style=\"display:none\">"
+			"Reset zoom</text>\n<text id=\"search\" x=\"1190\" y=\"46\" "
+			"style=\"display:none\">Search</text>\n");
+	sink_printf(sink,
+		    "<text id=\"details\" x=\"10\" y=\"%u\"> </text>\n"
+		    "<text id=\"matched\" x=\"1190\" y=\"%u\"> </text>\n",
+		    height - 14, height - 14);
+}
+
+int stacks_svg(FILE *stream, const char *title, const struct stack_row *rows, size_t n)
+{
+	struct sink sink = { .stream = stream };
+	struct tree t = { .bytes = NULL };
+	int r = make_tree(&t, rows, n);
+
+	if (!r) {
+		t.depth = depth_of(&t, 0);
+		put_head(&sink, &t, title);
+		put_tree(&sink, &t, 0, 0, 0);
+		sink_puts(&sink, "<script><![CDATA[\n");
+		sink_puts(&sink, flame_script);
+		sink_puts(&sink, "]]></script>\n</svg>\n");
+		r = sink_flush(&sink);
+	}
+	free_tree(&t);
+	return r;
+}

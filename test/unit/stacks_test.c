@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The forms of stacks: text, folded lines, flame graph, JSON, CSV. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "output/render.h"
+#include "output/stacks.h"
+
+/* A stack as a list of names, leaf first, that ends with NULL. */
+static const char *next_name(const void *owner, uint32_t *at)
+{
+	const char *name = ((const char *const *)owner)[*at];
+
+	if (name)
+		++*at;
+	return name;
+}
+
+static struct frames list(const char *const *names)
+{
+	return (struct frames){ next_name, names, 0 };
+}
+
+static const char *const kernel[] = { "submit_bio", "vfs_write", "entry", NULL };
+static const char *const user[] = { "put<a; b>", "main\n", NULL };
+static const char *const odd[] = { "<&\"'>", "\xef\xbf\xbe", "x\x01y", NULL };
+
+static void rows_of(struct stack_row rows[3])
+{
+	rows[0] = (struct stack_row){ .disk = "sda", .comm = "cat", .read_bytes = 4096 };
+	rows[1] = (struct stack_row){
+		.disk = "sda", .comm = "a;b", .pid = 12, .user = list(odd), .read_bytes = 1000
+	};
+	rows[2] = (struct stack_row){ .disk = "dm-0",
+				      .comm = "dd",
+				      .pid = 7,
+				      .kernel = list(kernel),
+				      .user = list(user),
+				      .read_bytes = 1,
+				      .write_bytes = 8192 };
+}
+
+/* What @print writes of the three rows; to be freed. */
+static char *printed(int (*print)(FILE *, const struct stack_row *, size_t))
+{
+	struct stack_row rows[3];
+	char *text = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	rows_of(rows);
+	assert_int_equal(print(stream, rows, 3), 0);
+	fclose(stream);
+	return text;
+}
+
+static void test_text(void **state)
+{
+	char *text = printed(stacks_text);
+
+	(void)state;
+	assert_string_equal(text, "\ndisk sda\n"
+				  "        cat\n"
+				  "        R: 4096, W: 0\n"
+				  "\ndisk sda\n"
+				  "    <&\"'>\n"
+				  "    \xef\xbf\xbe\n"
+				  "    x\\x01y\n"
+				  "        a;b [12]\n"
+				  "        R: 1000, W: 0\n"
+				  "\ndisk dm-0\n"
+				  "    submit_bio\n"
+				  "    vfs_write\n"
+				  "    entry\n"
+				  "    put<a; b>\n"
+				  "    main\\x0a\n"
+				  "        dd [7]\n"
+				  "        R: 1, W: 8192\n");
+	free(text);
+}
+
+static void test_folded(void **state)
+{
+	char *text = printed(stacks_folded);
+
+	(void)state;
+	assert_string_equal(
+	    text, "sda;cat 4096\n"
+		  "sda;a\\x3bb [12];x\\x01y;\xef\xbf\xbe;<&\"'> 1000\n"
+		  "dm-0;dd [7];main\\x0a;put<a\\x3b b>;entry_[k];vfs_write_[k];submit_bio_[k] "
+		  "8193\n");
+	free(text);
+}
+
+static int svg(FILE *stream, const struct stack_row *rows, size_t n)
+{
+	return stacks_svg(stream, "a <title>", rows, n);
+}
+
+static void assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no '%s' in\n%s", part, text);
+}
+
+static void test_svg(void **state)
+{
+	char *text = printed(svg);
+
+	(void)state;
+	assert_has(text, "<title>all (13289 bytes, 100.00 %)</title>");
+	assert_has(text, "<title>sda (5096 bytes, 38.35 %)</title>");
+	assert_has(text, "<title>cat (4096 bytes, ");
+	assert_has(text, "<title>a;b [12] (1000 bytes, ");
+	assert_has(text, "<title>&lt;&amp;&quot;&#39;&gt; (1000 bytes, ");
+	assert_has(text, "<title>? (1000 bytes, ");
+	assert_has(text, "<title>submit_bio (8193 bytes, ");
+	assert_has(text, ">a &lt;title&gt;</text>");
+	/* nothing from elsewhere: the name space is a name, no address */
+	assert_null(strstr(text, "href"));
+	assert_null(strstr(text, "src="));
+	assert_null(strstr(text, "url("));
+	assert_null(strstr(text, "@import"));
+	free(text);
+}
+
+/* 100,000 stacks that differ at the leaf: what they share is drawn, they are too narrow. */
+static const char *next_many(const void *owner, uint32_t *at)
+{
+	static const char *const shared[] = { "b", "a", NULL };
+	uint32_t level = *at >> 24;
+
+	*at += 1 << 24;
+	return level ? shared[level - 1] : owner;
+}
+
+static void test_svg_of_many(void **state)
+{
+	enum { N = 100000 };
+	struct stack_row *rows = calloc(N + 1, sizeof(*rows));
+	char *names = calloc(N, 16), *text = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	(void)state;
+	for (size_t i = 0; i < N; i++) {
+		snprintf(names + i * 16, 16, "leaf%zu", i);
+		rows[i] = (struct stack_row){ .disk = "sda",
+					      .comm = "many",
+					      .kernel = { next_many, names + i * 16, 0 },
+					      .read_bytes = 4096 };
+	}
+	rows[N] = (struct stack_row){ .disk = "sda", .comm = "one", .read_bytes = N * 4096ULL };
+	assert_int_equal(stacks_svg(stream, "many", rows, N + 1), 0);
+	fclose(stream);
+	assert_has(text, "<title>b (409600000 bytes, 50.00 %)</title>");
+	assert_has(text, "<title>one (409600000 bytes, 50.00 %)</title>");
+	assert_null(strstr(text, "leaf1"));
+	assert_true(size < 20000);
+	free(text);
+	free(names);
+	free(rows);
+}
+
+static const struct column columns[] = {
+	{ .key = "disk",
+	  .type = COLUMN_STR,
+	  .unit = "",
+	  .meaning = "disk",
+	  .offset = offsetof(struct stack_row, disk) },
+	{ .key = "user",
+	  .type = COLUMN_FRAMES,
+	  .role = ROLE_STACK,
+	  .unit = "",
+	  .meaning = "frames",
+	  .offset = offsetof(struct stack_row, user) },
+};
+static const struct schema schema = { columns, 2, sizeof(struct stack_row) };
+
+static char *rendered(enum format format)
+{
+	struct interval interval = { 0, 0, NULL, 0 };
+	struct stack_row rows[3];
+	char *text = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	rows_of(rows);
+	assert_int_equal(render_interval(format, stream, &interval, &schema, rows, 3), 0);
+	fclose(stream);
+	return text;
+}
+
+static void test_json(void **state)
+{
+	char *text = rendered(FORMAT_JSON);
+
+	(void)state;
+	assert_has(text, "{\"disk\":\"sda\",\"user\":[]}");
+	assert_has(text, "\"user\":[\"<&\\\"'>\",\"\xef\xbf\xbe\",\"x\\\\x01y\"]");
+	assert_has(text, "{\"disk\":\"dm-0\",\"user\":[\"put<a; b>\",\"main\\\\x0a\"]}");
+	free(text);
+}
+
+static void test_csv(void **state)
+{
+	char *text = rendered(FORMAT_CSV);
+
+	(void)state;
+	assert_string_equal(text, "sda,\"\"\n"
+				  "sda,\"<&\"\"'>;\xef\xbf\xbe;x\\x01y\"\n"
+				  "dm-0,\"put<a\\x3b b>;main\\x0a\"\n");
+	free(text);
+}
+
+static void test_reader_gone(void **state)
+{
+	struct stack_row rows[3];
+	FILE *full = fopen("/dev/full", "w");
+
+	(void)state;
+	if (!full)
+		skip();
+	rows_of(rows);
+	assert_int_not_equal(stacks_folded(full, rows, 3), 0);
+	fclose(full);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_text),	    cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_svg),	    cmocka_unit_test(test_svg_of_many),
+		cmocka_unit_test(test_json),	    cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_reader_gone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
