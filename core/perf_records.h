@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_PERF_RECORDS_H
+#define IOTRACE_CORE_PERF_RECORDS_H
+
+#include <stdint.h>
+
+#include "core/elf_symbols.h"
+
+/*
+ * What the kernel tells of processes without being asked for each: executable
+ * mappings, exec, fork and exit, of all processes, in buffers of their own for each CPU.  (Software
+ * event "dummy" of perf_event_open(2); no sample is ever taken.)
+ */
+struct perf_records;
+
+enum perf_record_kind { PERF_MAPPED, PERF_EXEC, PERF_FORK, PERF_EXIT };
+
+struct perf_record {
+	enum perf_record_kind kind;
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
+	uint32_t pid;
+	uint32_t parent; /* PERF_FORK */
+	/* PERF_MAPPED */
+	uint64_t start, length, offset;
+	struct build_id id; /* 5.12, where the file has one */
+	uint32_t dev;	    /* else these */
+	uint64_t inode;
+	char *path;
+};
+
+/* 0 or -errno of perf_event_open(). */
+int perf_records_open(struct perf_records **out);
+void perf_records_close(struct perf_records *p);
+
+/* Hands what has come since the last call to @each, oldest first; the record is valid during the
+ * call only.  0 or -ENOMEM (what did not fit is lost). */
+int perf_records_read(struct perf_records *p,
+		      void (*each)(void *ctx, const struct perf_record *record), void *ctx);
+
+/* How many had no room in the kernel's buffers so far. */
+uint64_t perf_records_lost(const struct perf_records *p);
+
+#endif

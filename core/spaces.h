@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SPACES_H
+#define IOTRACE_CORE_SPACES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/elf_symbols.h"
+#include "core/error.h"
+
+/*
+ * Address spaces: which file is mapped where in which process, also of
+ * processes that have ended by now.  Processes that are met for the first time are looked up in
+ * /proc; what comes later the kernel tells by perf's records of
+ * exec, fork, exit and of mappings that can be executed (a software event, 5.10 and before).
+ */
+struct spaces;
+
+/* A file that code was mapped from. */
+struct module {
+	const char *path; /* as the process had it; "[vdso]", "[anon]" for what is no file */
+	struct build_id id;
+	uint64_t inode; /* 0: not known; with @dev, dev_t of the kernel */
+	uint32_t dev;
+	bool is_file;
+};
+
+struct mapping {
+	uint64_t start, end; /* addresses */
+	uint64_t offset;     /* of start, in the file */
+	uint64_t since_ns;   /* CLOCK_MONOTONIC; 0: always */
+	const struct module *module;
+};
+
+/* *told says whether the kernel tells of mappings; where it does not (-errno in *why), processes
+ * that end before they were met stay unknown.  0 or -ENOMEM. */
+int spaces_open(struct spaces **out, int *why);
+void spaces_free(struct spaces *s);
+
+/* Takes in what the kernel has told since the last call.  @until_ns: processes that ended before
+ * may be forgotten, and of others what was unmapped before. */
+void spaces_update(struct spaces *s, uint64_t until_ns);
+
+/* What was mapped at @address of process @pid at @at_ns (CLOCK_MONOTONIC); false: nobody knows.
+ * Modules live until spaces_free(). */
+bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
+		 struct mapping *out);
+
+/*
+ * Opens the file of @m: by the mapping itself while the process @pid lives, so that it is the very
+ * file wherever it is; else by its path in the root of the process, or one that was seen.
+ * A descriptor for the caller to close, or -errno.  *root gets the root in which path and debug
+ * files are to be found ("" for our own), which is good until the next call.
+ */
+int spaces_open_file(struct spaces *s, uint32_t pid, const struct mapping *m, const char **root);
+
+/* Records that the kernel could not hand over because the buffer was full. */
+uint64_t spaces_lost(const struct spaces *s);
+
+#endif

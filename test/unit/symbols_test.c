@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* From addresses to names: the kernel's, those of files, of code made at run time; and what is
+ * mapped where. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/elf_symbols.h"
+#include "core/intern.h"
+#include "core/kallsyms.h"
+#include "core/perf_map.h"
+#include "core/spaces.h"
+
+/* ---- the kernel ---- */
+
+static char *file_of(const char *text)
+{
+	static char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/tmp/iotrace-test-XXXXXX");
+	fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	return path;
+}
+
+static struct kallsyms *kallsyms_of(const char *text)
+{
+	struct kallsyms *k = NULL;
+	char *path = file_of(text);
+
+	assert_int_equal(kallsyms_open(path, &k, NULL), 0);
+	unlink(path);
+	return k;
+}
+
+static void test_kallsyms(void **state)
+{
+	struct kallsyms *k = kallsyms_of("ffffffff81000000 T _stext\n"
+					 "ffffffff81000000 T first\n"
+					 "ffffffff81000200 t ext4_write\t[ext4]\n"
+					 "ffffffff81000100 t second.isra.0\n"
+					 "ffffffff81000180 d data\n"
+					 "ffffffff81001000 T _etext\n"
+					 "ffffffffc0000000 t bpf_prog_0123_x\t[bpf]\n"
+					 "not a line\n");
+	uint64_t offset = 99;
+
+	(void)state;
+	assert_false(kallsyms_hidden(k));
+	assert_string_equal(kallsyms_name(k, 0xffffffff81000000, &offset), "_stext");
+	assert_int_equal(offset, 0);
+	assert_string_equal(kallsyms_name(k, 0xffffffff810001ff, &offset), "second.isra.0");
+	assert_int_equal(offset, 0xff);
+	assert_string_equal(kallsyms_name(k, 0xffffffff81000fff, NULL), "ext4_write");
+	assert_null(kallsyms_name(k, 0xffffffff81001000, NULL));
+	assert_null(kallsyms_name(k, 0xffffffff80ffffff, NULL));
+	assert_string_equal(kallsyms_name(k, 0xffffffffc0000010, NULL), "bpf_prog_0123_x");
+	assert_null(kallsyms_name(k, 0xffffffffc8000010, NULL));
+	kallsyms_free(k);
+}
+
+static void test_kallsyms_hidden(void **state)
+{
+	struct kallsyms *k = kallsyms_of("0000000000000000 T _stext\n0000000000000000 t x\n");
+	struct error err;
+
+	(void)state;
+	assert_true(kallsyms_hidden(k));
+	assert_null(kallsyms_name(k, 0xffffffff81000000, NULL));
+	kallsyms_free(k);
+	assert_int_equal(kallsyms_open("/nowhere", &k, &err), -ENOENT);
+	assert_non_null(strstr(err.what, "/nowhere"));
+	kallsyms_free(NULL);
+}
+
+/* ---- names ---- */
+
+static void assert_demangled(const char *symbol, const char *want)
+{
+	char *name = elf_demangle(symbol);
+
+	assert_string_equal(name, want);
+	free(name);
+}
+
+static void test_demangle(void **state)
+{
+	(void)state;
+	assert_demangled("main", "main");
+	assert_demangled("memcpy@@GLIBC_2.14", "memcpy");
+	assert_demangled("_ZNSt6vectorIiSaIiEE9push_backERKi",
+			 "std::vector<int, std::allocator<int> >::push_back");
+	assert_demangled("_ZN4demo6Writer5writeEPvm", "demo::Writer::write");
+	/* Rust's old scheme, with the hash left away, and its new one */
+	assert_demangled("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE",
+			 "core::fmt::Formatter::pad");
+	assert_demangled("_RNvCsbmNqQUJIY6D_4core3foo", "core::foo");
+	assert_demangled("_Znotmangled", "_Znotmangled");
+	assert_demangled("@odd", "@odd");
+}
+
+/* ---- files ---- */
+
+__attribute__((noinline)) static int known_function(int n)
+{
+	return n * 3 + 1;
+}
+
+/* Where in its file the code at @address lies, by /proc/self/maps. */
+static uint64_t offset_of(const void *address, char path[256])
+{
+	unsigned long long start, end, offset, at = (unsigned long long)(uintptr_t)address;
+	char line[512];
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	while (fgets(line, sizeof(line), maps)) {
+		if (sscanf(line, "%llx-%llx %*s %llx %*s %*s %255s", &start, &end, &offset, path) ==
+			4 &&
+		    at >= start && at < end) {
+			fclose(maps);
+			return at - start + offset;
+		}
+	}
+	fclose(maps);
+	return 0;
+}
+
+static void test_own_symbols(void **state)
+{
+	const char *const roots[] = { "" };
+	const struct elf_debug_dirs dirs = { roots, 1 };
+	char path[256];
+	struct elf_place places[] = {
+		{ .offset = offset_of((const char *)(uintptr_t)test_own_symbols + 1, path) },
+		{ .offset = 1ULL << 40, .tag = 1 },
+		{ .offset = offset_of((const char *)(uintptr_t)known_function, path), .tag = 2 },
+	};
+	int fd = open("/proc/self/exe", O_RDONLY);
+
+	(void)state;
+	assert_int_equal(known_function(1), 4);
+	assert_int_equal(elf_symbols(fd, path, &dirs, places, 3), 0);
+	for (int i = 0; i < 3; i++) {
+		if (places[i].tag == 1) {
+			assert_null(places[i].name);
+			assert_true(places[i].address == UINT64_MAX);
+		} else {
+			assert_string_equal(places[i].name,
+					    places[i].tag ? "known_function" : "test_own_symbols");
+		}
+		free(places[i].name);
+	}
+	close(fd);
+}
+
+static void test_no_elf(void **state)
+{
+	const struct elf_debug_dirs dirs = { NULL, 0 };
+	struct elf_place place = { .offset = 1 };
+	struct build_id id = { .size = 9 };
+	char *path = file_of("neither ELF nor anything else");
+	int fd = open(path, O_RDONLY);
+
+	(void)state;
+	unlink(path);
+	assert_int_equal(elf_symbols(fd, path, &dirs, &place, 1), -ENOEXEC);
+	elf_build_id(fd, &id);
+	assert_int_equal(id.size, 0);
+	close(fd);
+}
+
+static void test_perf_map(void **state)
+{
+	char *path = file_of("1000 10 first\n"
+			     "1010 20 a name; with blanks\n"
+			     "1000 8 again\n"
+			     "rubbish\n"
+			     "0x3000 10 prefixed\n");
+	FILE *file = fopen(path, "r");
+	static const struct {
+		uint64_t address;
+		const char *name;
+	} want[] = {
+		{ 0xfff, NULL },     { 0x1000, "again" },
+		{ 0x1008, "first" }, { 0x102f, "a name; with blanks" },
+		{ 0x1030, NULL },    { 0x300f, "prefixed" },
+	};
+	enum { N = sizeof(want) / sizeof(want[0]) };
+	struct perf_map_place places[N] = { { 0 } };
+
+	(void)state;
+	unlink(path);
+	for (size_t i = 0; i < N; i++)
+		places[i].address = want[i].address;
+	perf_map_read(file, places, N);
+	for (size_t i = 0; i < N; i++) {
+		if (want[i].name)
+			assert_string_equal(places[i].name, want[i].name);
+		else
+			assert_null(places[i].name);
+		free(places[i].name);
+		places[i].name = NULL;
+	}
+	fclose(file);
+	perf_map_names(0x70000000, places, N);
+	assert_null(places[0].name);
+}
+
+/* ---- address spaces ---- */
+
+static void test_own_space(void **state)
+{
+	uint64_t address = (uint64_t)(uintptr_t)known_function;
+	struct spaces *s = NULL;
+	struct mapping m;
+	const char *root;
+	char path[256];
+	int why, fd;
+
+	(void)state;
+	assert_int_equal(spaces_open(&s, &why), 0);
+	spaces_update(s, 0);
+	assert_true(spaces_find(s, (uint32_t)getpid(), address, clock_mono_ns(), &m));
+	assert_true(m.module->is_file);
+	assert_true(address - m.start + m.offset ==
+		    offset_of((const char *)(uintptr_t)known_function, path));
+	assert_string_equal(m.module->path, path);
+	fd = spaces_open_file(s, (uint32_t)getpid(), &m, &root);
+	assert_true(fd >= 0);
+	assert_string_equal(root, "");
+	close(fd);
+	assert_false(spaces_find(s, (uint32_t)getpid(), 16, clock_mono_ns(), &m));
+	assert_false(spaces_find(s, 0x70000000, address, clock_mono_ns(), &m));
+	spaces_free(s);
+	spaces_free(NULL);
+}
+
+/* What a process had mapped is known after its end, and what it was before its exec. */
+static void test_space_of_the_dead(void **state)
+{
+	uint64_t address = (uint64_t)(uintptr_t)known_function, before, after;
+	struct spaces *s = NULL;
+	struct mapping m;
+	pid_t pid;
+	int why;
+
+	(void)state;
+	assert_int_equal(spaces_open(&s, &why), 0);
+	if (why) {
+		spaces_free(s);
+		skip();
+	}
+	spaces_update(s, 0);
+	pid = fork();
+	if (pid == 0) {
+		usleep(20000);
+		execl("/bin/true", "true", NULL);
+		_exit(1);
+	}
+	usleep(10000);
+	before = clock_mono_ns();
+	waitpid(pid, NULL, 0);
+	after = clock_mono_ns();
+	spaces_update(s, 0);
+	assert_true(spaces_find(s, (uint32_t)pid, address, before, &m));
+	assert_true(m.module->is_file);
+	/* not of the other program */
+	assert_false(spaces_find(s, (uint32_t)pid, address, after, &m));
+	/* forgotten when it is said to be old */
+	spaces_update(s, clock_mono_ns());
+	assert_false(spaces_find(s, (uint32_t)pid, address, before, &m));
+	assert_int_equal(spaces_lost(s), 0);
+	spaces_free(s);
+}
+
+/* ---- numbered keys ---- */
+
+static void test_intern(void **state)
+{
+	struct intern set = { 0 };
+	char text[16];
+	int is_new;
+
+	(void)state;
+	assert_int_equal(intern_find(&set, "x", 2), INTERN_NONE);
+	for (uint32_t i = 0; i < 10000; i++) {
+		snprintf(text, sizeof(text), "%u", i);
+		assert_int_equal(intern_text(&set, text), i);
+	}
+	for (uint32_t i = 0; i < 10000; i++) {
+		snprintf(text, sizeof(text), "%u", i);
+		assert_int_equal(intern_bytes(&set, text, strlen(text) + 1, &is_new), i);
+		assert_false(is_new);
+		assert_string_equal(intern_key(&set, i), text);
+	}
+	assert_int_equal(intern_find(&set, "10000", 6), INTERN_NONE);
+	assert_true(intern_memory(&set) > 10000 * 5);
+	intern_free(&set);
+	assert_int_equal(intern_memory(&set), 0);
+}
+
+static void test_intern_records(void **state)
+{
+	const uint64_t one[] = { 7, 1, 2, 3 }, two[] = { 8, 4 }, again[] = { 7, 9 };
+	struct intern set = { 0 };
+
+	(void)state;
+	assert_int_equal(intern_keyed(&set, one, sizeof(one), 8), 0);
+	assert_int_equal(intern_keyed(&set, two, sizeof(two), 8), 1);
+	assert_int_equal(intern_keyed(&set, again, sizeof(again), 8), 0);
+	assert_int_equal(intern_find(&set, two, 8), 1);
+	assert_memory_equal(intern_key(&set, 0), one, sizeof(one));
+	intern_free(&set);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kallsyms),  cmocka_unit_test(test_kallsyms_hidden),
+		cmocka_unit_test(test_demangle),  cmocka_unit_test(test_own_symbols),
+		cmocka_unit_test(test_no_elf),	  cmocka_unit_test(test_perf_map),
+		cmocka_unit_test(test_own_space), cmocka_unit_test(test_space_of_the_dead),
+		cmocka_unit_test(test_intern),	  cmocka_unit_test(test_intern_records),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
