@@ -72,10 +72,13 @@ static int set_map_size(struct args *args, const char *text, struct error *err)
 		which = &args->map_requests;
 	else if (strncmp(text, "entries=", 8) == 0)
 		which = &args->list_entries;
+	else if (strncmp(text, "stacks=", 7) == 0)
+		which = &args->map_stacks;
 	if (!which || !eq)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "invalid --map-size '%s': rows=N, requests=N or entries=N",
-				 text_shown(text).text);
+		return error_set(
+		    err, STATUS_USAGE, -EINVAL,
+		    "invalid --map-size '%s': rows=N, requests=N, entries=N or stacks=N",
+		    text_shown(text).text);
 	r = parse_u64("--map-size", eq + 1, 1, 1 << 24, &n, err);
 	if (!r)
 		*which = (uint32_t)n;
@@ -84,6 +87,12 @@ static int set_map_size(struct args *args, const char *text, struct error *err)
 
 static int take_positional(struct input *in, const char *text)
 {
+	if (in->spec->no_interval) {
+		error_set(in->err, STATUS_USAGE, -E2BIG, "too many arguments: '%s'",
+			  text_shown(text).text);
+		error_hint(in->err, "a command to run goes after --");
+		return -E2BIG;
+	}
 	switch (in->positional++) {
 	case 0:
 		return parse_seconds("INTERVAL", text, &in->args->interval_ns, in->err);
@@ -292,7 +301,9 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 	struct argp_child children[] = { { &common, 0, NULL, 0 }, { 0 } };
 	struct argp argp = { .options = spec->options,
 			     .parser = parse_own,
-			     .args_doc = "[INTERVAL [COUNT]] [-- COMMAND [ARG...]]",
+			     .args_doc = spec->no_interval
+					     ? "[-- COMMAND [ARG...]]"
+					     : "[INTERVAL [COUNT]] [-- COMMAND [ARG...]]",
 			     .doc = spec->doc,
 			     .children = children };
 	struct input in = { .spec = spec, .args = args, .err = err };

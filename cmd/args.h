@@ -23,13 +23,14 @@ struct args {
 	uint32_t map_rows;		   /* hidden: --map-size rows=N, 0: the probe's own size */
 	uint32_t map_requests;		   /* hidden: --map-size requests=N */
 	uint32_t list_entries;		   /* hidden: --map-size entries=N, of one list */
+	uint32_t map_stacks;		   /* hidden: --map-size stacks=N */
 	uint64_t interval_ns;		   /* 0: one output, at the end */
 	uint64_t count;			   /* outputs; 0: until stopped */
 	bool all;			   /* --all: with COMMAND, the others' I/O too */
 	char **command;			   /* after "--", ends with NULL; NULL: none */
 };
 
-/* A subcommand's own part.  Its positional arguments are INTERVAL and COUNT. */
+/* A subcommand's own part.  Its positional arguments are INTERVAL and COUNT, or none. */
 struct args_spec {
 	const struct argp_option *options; /* ends with { 0 } */
 	/* Takes option @key; ARGP_ERR_UNKNOWN when it is not its own, else 0 or
@@ -37,8 +38,8 @@ struct args_spec {
 	error_t (*parse)(int key, char *arg, void *own, struct error *err);
 	void *own;
 	const char *doc;
-	bool short_ebpf; /* -e is --ebpf */
-			 /* The first positional arguments are INTERVAL and COUNT. */
+	bool short_ebpf;  /* -e is --ebpf */
+	bool no_interval; /* there are no INTERVAL and COUNT */
 };
 
 /*

@@ -52,6 +52,18 @@ static const struct hook_alt bio_alts[] = {
 	{ HOOK_RAW_TP, "block_bio_queue", 2, { "bio_queue_raw_q", "bio_end_raw" }, 0 },
 };
 
+/* iotrace stack: bios as they are submitted, and those that go on to another disk themselves. */
+static const struct hook_alt stack_alts[] = {
+	{ HOOK_TP_BTF, "block_bio_queue", 1, { "stk_queue_btf" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 1, { "stk_queue_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 2, { "stk_queue_raw_q" }, 0 },
+};
+
+static const struct hook_alt remap_alts[] = {
+	{ HOOK_RAW_TP, "block_bio_remap", 3, { "stk_remap_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_remap", 4, { "stk_remap_raw_q" }, 0 },
+};
+
 static const struct hook_alt rename_alts[] = {
 	{ HOOK_RAW_TP, "task_rename", 2, { "rename_raw" }, 0 },
 };
@@ -68,6 +80,11 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 		events[n++] = (struct hook_event){ "track", ALTS(track_alts), false };
 	if (wants & WANT_NAMES)
 		events[n++] = (struct hook_event){ "rename", ALTS(rename_alts), true };
+	if (wants & WANT_STACK) {
+		events[n++] = (struct hook_event){ "bio", ALTS(stack_alts), false };
+		events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
+		return n;
+	}
 	if (wants & WANT_SUBMIT)
 		events[n++] = (struct hook_event){ "submit", ALTS(submit_alts), false };
 	if (wants & WANT_BIO)

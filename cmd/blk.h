@@ -49,6 +49,7 @@ enum blk_wants {
 	WANT_BIO = 4,
 	WANT_NAMES = 8,
 	WANT_TRACK = 16,
+	WANT_STACK = 32, /* bios alone, as iotrace stack counts them: no requests, no completions */
 };
 
 #define BLK_EVENTS_MAX 7

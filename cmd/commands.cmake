@@ -5,3 +5,4 @@
 iotrace_command(virtio    "virtio"        "what goes through each virtqueue")
 iotrace_command(top       "top"           "block I/O by process")
 iotrace_command(breakdown "breakdown_blk" "latency of each layer of the I/O stack")
+iotrace_command(stack     "stack"         "bytes by device, process and stack")

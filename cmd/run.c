@@ -73,6 +73,7 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 
 	memset(run, 0, sizeof(*run));
 	run->args = args;
+	run->collect_ms = 1000;
 	run->child.release_fd = run->child.exec_fd = run->timer_fd = -1;
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
@@ -160,7 +161,7 @@ static enum wake wait_event(struct run *run, bool collects)
 			return WAKE_CHILD;
 		if (read(run->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			return WAKE_OUTPUT;
-		n = poll(fds, 2, collects ? 1000 : -1);
+		n = poll(fds, 2, collects ? (int)run->collect_ms : -1);
 		if (n == 0)
 			return WAKE_COLLECT;
 		if (n < 0 && errno != EINTR)

@@ -22,6 +22,7 @@ struct run {
 	int status;		    /* of COMMAND */
 	int asked;		    /* signals to end that were passed on to COMMAND */
 	bool stopped;		    /* by a signal: COMMAND is not waited for */
+	unsigned int collect_ms;    /* between two collects, a second; may be set at any time */
 	bool stuck;		    /* a signal came while nobody read our output: it is given up */
 	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
 	unsigned char old_mask[128]; /* sigset_t */

@@ -96,12 +96,6 @@ TP_BTF_PROGS(complete_btf, block_rq_complete, CLAIM_COMPLETE, rq, on_complete(rq
 RAW_TP_PROGS(complete_raw, block_rq_complete, CLAIM_COMPLETE, ctx[0],
 	     on_complete((void *)ctx[0], ctx[2], false))
 
-RAW_TP_PROGS(fork_raw, sched_process_fork, CLAIM_TASK, ctx[1],
-	     on_fork((void *)ctx[0], (void *)ctx[1], false))
-
-RAW_TP_PROGS(free_raw, sched_process_free, CLAIM_TASK, ctx[0], on_free((void *)ctx[0], false))
-
-RAW_TP_PROGS(rename_raw, task_rename, CLAIM_TASK, ctx[0],
-	     on_rename((void *)ctx[0], (const char *)ctx[1], false))
+#include "probes/process_entry.bpf.h"
 
 #endif

@@ -136,6 +136,7 @@ struct blkcg_gq {
 };
 
 struct bvec_iter {
+	u64 bi_sector;
 	unsigned int bi_size;
 };
 
@@ -145,6 +146,7 @@ struct bio {
 	struct gendisk *bi_disk;      /* before */
 	u8 bi_partno;		      /* before */
 	u32 bi_opf;
+	unsigned short bi_flags;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 };

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/libbpf.h>
+
+#include "cmd/report.h"
+#include "cmd/stack/stack.h"
+#include "core/clock.h"
+#include "probes/stack.skel.h"
+
+/* How often the kernel is asked for what it has counted: rarely, but its maps shall not fill up,
+ * and user space is best named while it is there. */
+#define PERIOD_MS      1000
+#define PERIOD_USER_MS 200
+#define PERIOD_LEAST   20
+
+/* ---- names ---- */
+
+static int open_kallsyms(struct stack *s, struct error *err)
+{
+	int r = kallsyms_open(NULL, &s->naming.kallsyms, err);
+
+	if (r || !kallsyms_hidden(s->naming.kallsyms))
+		return r;
+	error_set(err, STATUS_OK, 0, "the kernel hides its addresses: its frames have no names");
+	error_hint(err, "as root: sysctl kernel.kptr_restrict=1, or run with CAP_SYSLOG");
+	report_error(err);
+	return 0;
+}
+
+static int open_spaces(struct stack *s, struct error *err)
+{
+	int why = 0;
+
+	if (spaces_open(&s->naming.spaces, &why))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	if (why && s->o.args.verbose) {
+		char line[160];
+
+		snprintf(line, sizeof(line),
+			 "mappings: no perf records (%s): processes that end soon have no names",
+			 strerror(-why));
+		report_verbose(line);
+	}
+	return 0;
+}
+
+int stack_open_naming(struct stack *s, struct error *err)
+{
+	int r = 0;
+
+	s->naming.table = &s->table;
+	s->run->collect_ms = s->o.user ? PERIOD_USER_MS : PERIOD_MS;
+	if (s->o.kernel)
+		r = open_kallsyms(s, err);
+	if (!r && s->o.user)
+		r = open_spaces(s, err);
+	return r;
+}
+
+/* ---- one round ---- */
+
+static int take_row(void *ctx, const void *key, const void *value)
+{
+	struct stack *s = ctx;
+
+	if (s->n_rows == s->rows_room) {
+		size_t room = s->rows_room ? 2 * s->rows_room : 256;
+		struct stack_row_in *grown = realloc(s->rows, room * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		s->rows = grown;
+		s->rows_room = room;
+	}
+	memcpy(&s->rows[s->n_rows].key, key, sizeof(struct stack_key));
+	memcpy(&s->rows[s->n_rows].value, value, sizeof(struct stack_value));
+	s->n_rows++;
+	return 0;
+}
+
+static int add_row(struct stack *s, const struct stack_row_in *row)
+{
+	const struct stack_key *from = &row->key;
+	const char *comm = names_of(s->names, from->pid);
+	struct table_key key = {
+		.dev = from->dev,
+		.pid = s->o.per_pid ? from->pid : 0,
+		.comm = table_name(&s->table, comm),
+		.kernel = naming_kernel(&s->naming, &from->kernel),
+		.user = naming_user(&s->naming, from->pid, &from->user, row->value.first_ns),
+	};
+	uint64_t bytes[2] = { row->value.bytes[0], row->value.bytes[1] };
+
+	if (key.comm == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE)
+		return -ENOMEM;
+	s->bytes += bytes[0] + bytes[1];
+	return table_add(&s->table, &key, bytes);
+}
+
+/* What had no room for a row of its own: it stands against "[lost stack]". */
+static int take_lost(void *ctx, const void *key, const void *value)
+{
+	const struct stack_lost_key *lost = key;
+	const struct stack_value *from = value;
+	struct stack *s = ctx;
+	bool any = lost->pid == STACK_ANY_PID;
+	const char *comm = any ? TABLE_LOST_PROCESS : names_of(s->names, lost->pid);
+	uint32_t stack = table_node(&s->table, 0, table_name(&s->table, TABLE_LOST_STACK));
+	struct table_key made = {
+		.dev = lost->dev,
+		.pid = s->o.per_pid && !any ? lost->pid : 0,
+		.comm = table_name(&s->table, comm),
+		.kernel = s->o.kernel ? stack : 0,
+		.user = s->o.user ? stack : 0,
+	};
+	uint64_t bytes[2] = { from->bytes[0], from->bytes[1] };
+
+	if (made.comm == INTERN_NONE || stack == INTERN_NONE)
+		return -ENOMEM;
+	s->bytes += bytes[0] + bytes[1];
+	return table_add(&s->table, &made, bytes);
+}
+
+/* Empties the maps of the quiet buffer. */
+static int drain(struct stack *s, int quiet)
+{
+	struct stack_bpf *skel = s->skel;
+	int r = 0;
+
+	s->n_rows = 0;
+	if (s->o.kernel || s->o.user)
+		r = flip_drain_hash(bpf_map__fd(quiet ? skel->maps.stacks1 : skel->maps.stacks0),
+				    sizeof(struct stack_id), sizeof(struct stack_frames),
+				    naming_take, &s->naming);
+	if (!r)
+		r = flip_drain_hash(bpf_map__fd(quiet ? skel->maps.rows1 : skel->maps.rows0),
+				    sizeof(struct stack_key), sizeof(struct stack_value), take_row,
+				    s);
+	if (!r)
+		r = flip_drain_hash(bpf_map__fd(quiet ? skel->maps.lost1 : skel->maps.lost0),
+				    sizeof(struct stack_lost_key), sizeof(struct stack_value),
+				    take_lost, s);
+	return r;
+}
+
+static int name_users(struct stack *s)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < s->n_rows; i++)
+		r = naming_ask(&s->naming, s->rows[i].key.pid, &s->rows[i].key.user,
+			       s->rows[i].value.first_ns);
+	return r ? r : naming_resolve(&s->naming);
+}
+
+/* Sooner when a map was half full, later when it was nearly empty. */
+static void adapt_period(struct stack *s, int quiet)
+{
+	struct stack_bpf *skel = s->skel;
+	unsigned int longest = s->o.user ? PERIOD_USER_MS : PERIOD_MS, *period;
+	uint32_t rows = bpf_map__max_entries(skel->maps.rows0);
+	uint32_t stacks = bpf_map__max_entries(skel->maps.stacks0);
+	uint32_t rows_made = skel->bss->rows_made[quiet];
+	uint32_t stacks_made = skel->bss->stacks_made[quiet];
+
+	period = &s->run->collect_ms;
+	if (rows_made > rows / 2 || stacks_made > stacks / 2)
+		*period = *period / 2 > PERIOD_LEAST ? *period / 2 : PERIOD_LEAST;
+	else if (rows_made < rows / 8 && stacks_made < stacks / 8 && *period < longest)
+		*period = *period * 2 < longest ? *period * 2 : longest;
+	skel->bss->rows_made[quiet] = 0;
+	skel->bss->stacks_made[quiet] = 0;
+}
+
+static int take_round(struct stack *s)
+{
+	uint64_t before_ns = s->turned_ns, now_ns = clock_mono_ns();
+	int quiet = flip_turn(s->flip, &s->end_epoch_ns), r;
+
+	if (quiet < 0)
+		return quiet;
+	/* When it began: while it waits, rows are made in the other buffer already. */
+	s->turned_ns = now_ns;
+	/* After the turn, so that the kernel has told of all that the rows are about; what ended
+	 * before the turn before this one is in none of them. */
+	if (s->naming.spaces)
+		spaces_update(s->naming.spaces, before_ns);
+	r = drain(s, quiet);
+	if (!r && s->o.user)
+		r = name_users(s);
+	for (size_t i = 0; !r && i < s->n_rows; i++)
+		r = add_row(s, &s->rows[i]);
+	if (!r)
+		r = table_fit(&s->table);
+	adapt_period(s, quiet);
+	naming_round(&s->naming);
+	names_forget(s->names);
+	return r;
+}
+
+int stack_collect(struct stack *s, struct error *err)
+{
+	int r = take_round(s);
+
+	if (r)
+		error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s", strerror(-r));
+	return r;
+}

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/stack/frames.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/elf_symbols.h"
+#include "core/perf_map.h"
+
+/* What was named is remembered, up to this many. */
+#define MOST_KNOWN 65536
+
+enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME };
+
+struct known_key {
+	uint64_t a, b; /* a stack's name; or a module and the place in it */
+	uint32_t pid;  /* of a user stack, and of a frame that is in no file */
+	uint32_t kind;
+};
+
+/* A frame that is to be named: of a known_key, and where to look. */
+struct pending_key {
+	struct known_key key;
+	struct mapping mapping;
+	uint64_t address;
+	uint32_t pid;
+	uint32_t pad;
+};
+
+/* ---- what is known ---- */
+
+static bool known(const struct naming *n, const struct known_key *key, uint32_t *id)
+{
+	uint32_t number = intern_find(&n->known, key, sizeof(*key));
+
+	if (number == INTERN_NONE)
+		return false;
+	*id = n->known_ids[number];
+	return true;
+}
+
+static int learn(struct naming *n, const struct known_key *key, uint32_t id)
+{
+	uint32_t number = intern_bytes(&n->known, key, sizeof(*key), NULL);
+
+	if (number == INTERN_NONE || id == INTERN_NONE)
+		return -ENOMEM;
+	if (number >= n->known_room) {
+		uint32_t room = n->known_room + n->known_room / 2 + 256;
+		uint32_t *grown = realloc(n->known_ids, room * sizeof(*grown));
+
+		if (!grown)
+			return -ENOMEM;
+		n->known_ids = grown;
+		n->known_room = room;
+	}
+	n->known_ids[number] = id;
+	return 0;
+}
+
+static void forget_known(struct naming *n)
+{
+	intern_free(&n->known);
+	free(n->known_ids);
+	n->known_ids = NULL;
+	n->known_room = 0;
+}
+
+void naming_round(struct naming *n)
+{
+	intern_free(&n->stacks);
+	intern_free(&n->pending);
+	if (n->rebuilt != n->table->rebuilt || n->known.n > MOST_KNOWN)
+		forget_known(n);
+	n->rebuilt = n->table->rebuilt;
+}
+
+void naming_free(struct naming *n)
+{
+	intern_free(&n->stacks);
+	intern_free(&n->pending);
+	forget_known(n);
+	kallsyms_free(n->kallsyms);
+	spaces_free(n->spaces);
+}
+
+/* ---- stacks of this round ---- */
+
+struct raw_stack {
+	struct stack_id id;
+	uint64_t ip[STACK_DEPTH + 1]; /* 0 ends */
+};
+
+static size_t depth_of(const uint64_t *ip)
+{
+	size_t depth = 0;
+
+	while (depth < STACK_DEPTH && ip[depth])
+		depth++;
+	return depth;
+}
+
+int naming_take(void *ctx, const void *key, const void *value)
+{
+	const struct stack_frames *frames = value;
+	struct naming *n = ctx;
+	struct raw_stack raw = { .id = *(const struct stack_id *)key };
+	size_t depth = depth_of((const uint64_t *)frames->ip);
+
+	memcpy(raw.ip, frames->ip, depth * sizeof(raw.ip[0]));
+	if (intern_keyed(&n->stacks, &raw, sizeof(raw.id) + (depth + 1) * sizeof(raw.ip[0]),
+			 sizeof(raw.id)) == INTERN_NONE)
+		return -ENOMEM;
+	return 0;
+}
+
+/* Its frames, 0 at the end; NULL: the kernel had no room for them. */
+static const uint64_t *raw_stack(const struct naming *n, const struct stack_id *id)
+{
+	uint32_t number = intern_find(&n->stacks, id, sizeof(*id));
+	const char *raw;
+
+	if (number == INTERN_NONE)
+		return NULL;
+	raw = intern_key(&n->stacks, number);
+	return (const uint64_t *)(raw + sizeof(struct stack_id));
+}
+
+static uint32_t lost_stack(struct naming *n)
+{
+	return table_node(n->table, 0, table_name(n->table, TABLE_LOST_STACK));
+}
+
+/* A frame but the leaf's is where a call returns to, which may be behind its function. */
+static uint64_t place_of(const uint64_t *ip, size_t i)
+{
+	return i ? ip[i] - 1 : ip[i];
+}
+
+/* Above the root of a stack of which not all is known. */
+static uint32_t root_node(struct naming *n, const char *why)
+{
+	return why ? table_node(n->table, 0, table_name(n->table, why)) : 0;
+}
+
+/* Deeper than the kernel walks? */
+static const char *too_deep(size_t depth)
+{
+	return depth < STACK_DEPTH ? NULL : "[cut off]";
+}
+
+/* ---- the kernel's ---- */
+
+static const char *kernel_name(const struct naming *n, uint64_t address, char *buf, size_t size)
+{
+	const char *name = n->kallsyms ? kallsyms_name(n->kallsyms, address, NULL) : NULL;
+
+	if (name)
+		return name;
+	snprintf(buf, size, "[kernel]+0x%llx", (unsigned long long)address);
+	return buf;
+}
+
+/* The way from the tracepoint to our own program, which lies above what submitted the bio. */
+static bool is_tracing(const char *name)
+{
+	static const char *const beginnings[] = { "bpf_prog_",	    "bpf_trace_run",
+						  "__bpf_trace_",   "__traceiter_",
+						  "__bpf_prog_",    "bpf_trampoline_",
+						  "trace_call_bpf", "__do_trace_" };
+
+	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+		if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
+			return true;
+	return false;
+}
+
+#define MOST_TRACING 8
+
+static size_t tracing_frames(const struct naming *n, const uint64_t *ip, size_t depth)
+{
+	size_t frames = 0;
+	char buf[64];
+
+	for (size_t i = 0; i < depth && i < MOST_TRACING; i++)
+		if (is_tracing(kernel_name(n, ip[i], buf, sizeof(buf))))
+			frames = i + 1;
+	return frames;
+}
+
+static uint32_t name_kernel(struct naming *n, const uint64_t *ip)
+{
+	size_t depth = depth_of(ip), first = tracing_frames(n, ip, depth);
+	uint32_t node = root_node(n, too_deep(depth));
+	char buf[64];
+
+	for (size_t i = depth; i-- > first;) {
+		const char *name = kernel_name(n, place_of(ip, i), buf, sizeof(buf));
+
+		node = table_node(n->table, node, table_name(n->table, name));
+	}
+	return node;
+}
+
+uint32_t naming_kernel(struct naming *n, const struct stack_id *id)
+{
+	struct known_key key = { id->hash[0], id->hash[1], 0, KNOWN_KERNEL };
+	const uint64_t *ip;
+	uint32_t node;
+
+	if (id->hash[0] == STACK_NONE)
+		return 0;
+	if (known(n, &key, &node))
+		return node;
+	ip = raw_stack(n, id);
+	if (!ip)
+		return lost_stack(n);
+	node = name_kernel(n, ip);
+	return learn(n, &key, node) ? INTERN_NONE : node;
+}
+
+/* ---- user space's ---- */
+
+/* Where frame @address lies; false: nobody knows. */
+static bool locate(struct naming *n, uint32_t pid, uint64_t address, uint64_t at_ns,
+		   struct pending_key *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->pid = pid;
+	out->address = address;
+	out->key.kind = KNOWN_FRAME;
+	if (!spaces_find(n->spaces, pid, address, at_ns, &out->mapping)) {
+		out->key.b = address;
+		return false;
+	}
+	out->key.a = (uint64_t)(uintptr_t)out->mapping.module;
+	out->key.b = address - out->mapping.start + out->mapping.offset;
+	/* Code that no file holds is each process's own. */
+	if (!out->mapping.module->is_file) {
+		out->key.pid = pid;
+		out->key.b = address;
+	}
+	return true;
+}
+
+/*
+ * How many frames are code.  The kernel follows frame pointers; in a function that was compiled
+ * without, it finds whatever lies on the stack, and what follows is no path any more.
+ */
+static size_t depth_of_code(struct naming *n, uint32_t pid, const uint64_t *ip, uint64_t at_ns)
+{
+	size_t depth = depth_of(ip);
+	struct mapping mapping;
+
+	if (!depth || !spaces_find(n->spaces, pid, ip[0], at_ns, &mapping))
+		return depth;
+	for (size_t i = 1; i < depth; i++)
+		if (!spaces_find(n->spaces, pid, place_of(ip, i), at_ns, &mapping))
+			return i;
+	return depth;
+}
+
+int naming_ask(struct naming *n, uint32_t pid, const struct stack_id *user, uint64_t at_ns)
+{
+	struct known_key stack = { user->hash[0], user->hash[1], pid, KNOWN_USER };
+	const uint64_t *ip = raw_stack(n, user);
+	struct pending_key frame;
+	size_t depth;
+	uint32_t id;
+
+	if (!ip || known(n, &stack, &id))
+		return 0;
+	depth = depth_of_code(n, pid, ip, at_ns);
+	for (size_t i = 0; i < depth; i++) {
+		if (!locate(n, pid, place_of(ip, i), at_ns, &frame) || known(n, &frame.key, &id))
+			continue;
+		if (intern_keyed(&n->pending, &frame, sizeof(frame), sizeof(frame.key)) ==
+		    INTERN_NONE)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static int learn_frame(struct naming *n, const struct pending_key *frame, const char *name,
+		       uint64_t offset)
+{
+	char buf[512];
+
+	if (!name) {
+		snprintf(buf, sizeof(buf), "%s+0x%llx", base_name(frame->mapping.module->path),
+			 (unsigned long long)offset);
+		name = buf;
+	}
+	return learn(n, &frame->key, table_name(n->table, name));
+}
+
+/* Code that a process made at run time, @count frames of it, by address: what it has written down
+ * of it; else the place in the mapping. */
+static int name_in_memory(struct naming *n, const struct pending_key *const *frames, size_t count)
+{
+	struct perf_map_place *places = calloc(count, sizeof(*places));
+	int r = 0;
+
+	if (!places)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		places[i].address = frames[i]->address;
+	perf_map_names(frames[0]->pid, places, count);
+	for (size_t i = 0; i < count; i++) {
+		if (!r)
+			r = learn_frame(n, frames[i], places[i].name,
+					frames[i]->address - frames[i]->mapping.start);
+		free(places[i].name);
+	}
+	free(places);
+	return r;
+}
+
+/* Names @count frames of one file. */
+static int name_in_file(struct naming *n, const struct pending_key *const *frames, size_t count)
+{
+	const struct pending_key *first = frames[0];
+	struct elf_place *places = calloc(count, sizeof(*places));
+	const char *roots[2] = { "", "" };
+	struct elf_debug_dirs dirs = { roots, 1 };
+	int fd, r = 0, named = -ENOENT;
+
+	if (!places)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++)
+		places[i] = (struct elf_place){ .offset = frames[i]->key.b, .tag = i };
+	fd = spaces_open_file(n->spaces, first->pid, &first->mapping, &roots[0]);
+	if (fd >= 0) {
+		dirs.n = roots[0][0] ? 2 : 1;
+		named = elf_symbols(fd, first->mapping.module->path, &dirs, places, count);
+		close(fd);
+	}
+	for (size_t i = 0; i < count; i++) {
+		const struct pending_key *frame = frames[places[i].tag];
+		bool mapped = !named && places[i].address != UINT64_MAX;
+
+		if (!r)
+			r = learn_frame(n, frame, places[i].name,
+					mapped ? places[i].address : frame->key.b);
+		free(places[i].name);
+	}
+	free(places);
+	return r;
+}
+
+static int by_module(const void *a, const void *b)
+{
+	const struct pending_key *x = *(const struct pending_key *const *)a;
+	const struct pending_key *y = *(const struct pending_key *const *)b;
+
+	if (x->key.a != y->key.a)
+		return x->key.a < y->key.a ? -1 : 1;
+	if (x->key.pid != y->key.pid)
+		return x->key.pid < y->key.pid ? -1 : 1;
+	return x->key.b < y->key.b ? -1 : x->key.b > y->key.b;
+}
+
+static int name_sorted(struct naming *n, const struct pending_key *const *frames, size_t count)
+{
+	size_t end;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < count; i = end) {
+		for (end = i + 1; end < count; end++)
+			if (frames[end]->key.a != frames[i]->key.a ||
+			    frames[end]->key.pid != frames[i]->key.pid)
+				break;
+		r = frames[i]->mapping.module->is_file ? name_in_file(n, frames + i, end - i)
+						       : name_in_memory(n, frames + i, end - i);
+	}
+	return r;
+}
+
+int naming_resolve(struct naming *n)
+{
+	const struct pending_key **frames = calloc(n->pending.n + 1, sizeof(const void *));
+	int r;
+
+	if (!frames)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n->pending.n; i++)
+		frames[i] = intern_key(&n->pending, i);
+	qsort(frames, n->pending.n, sizeof(const void *), by_module);
+	r = name_sorted(n, frames, n->pending.n);
+	free(frames);
+	return r;
+}
+
+static uint32_t user_name(struct naming *n, uint32_t pid, uint64_t address, uint64_t at_ns)
+{
+	struct pending_key frame;
+	char buf[64];
+	uint32_t id;
+
+	if (locate(n, pid, address, at_ns, &frame) && known(n, &frame.key, &id))
+		return id;
+	snprintf(buf, sizeof(buf), "[not mapped]+0x%llx", (unsigned long long)address);
+	return table_name(n->table, buf);
+}
+
+uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, uint64_t at_ns)
+{
+	struct known_key key = { id->hash[0], id->hash[1], pid, KNOWN_USER };
+	const uint64_t *ip;
+	size_t depth;
+	uint32_t node;
+
+	if (id->hash[0] == STACK_NONE)
+		return 0;
+	if (known(n, &key, &node))
+		return node;
+	ip = raw_stack(n, id);
+	if (!ip)
+		return lost_stack(n);
+	depth = depth_of_code(n, pid, ip, at_ns);
+	node = root_node(n, depth < depth_of(ip) ? "[no frame pointer]" : too_deep(depth));
+	for (size_t i = depth; i-- > 0;)
+		node = table_node(n->table, node, user_name(n, pid, place_of(ip, i), at_ns));
+	return learn(n, &key, node) ? INTERN_NONE : node;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_STACK_FRAMES_H
+#define IOTRACE_CMD_STACK_FRAMES_H
+
+#include "cmd/stack/table.h"
+#include "core/kallsyms.h"
+#include "core/spaces.h"
+#include "probes/stack.h"
+
+/*
+ * From addresses to names, as soon as they come: a process may end, a file may be replaced.
+ */
+struct naming {
+	struct table *table;
+	struct kallsyms *kallsyms; /* NULL: no kernel stacks, or they cannot be named */
+	struct spaces *spaces;	   /* NULL: no user stacks */
+	struct intern stacks;	   /* of this round: what the kernel took down, struct raw_stack */
+	struct intern pending;	   /* frames of this round that are to be named */
+	struct intern known;	   /* struct known_key: stacks and frames that have been named */
+	uint32_t *known_ids;	   /* their nodes and names */
+	uint32_t known_room;
+	unsigned int rebuilt; /* of the table, when known was right */
+};
+
+/* A stack of the round that begins now: @key a struct stack_id, @value a struct stack_frames.
+ * (The form that flip_drain_hash() wants; @ctx is a struct naming.) */
+int naming_take(void *ctx, const void *key, const void *value);
+
+/* User stacks are named in two steps, so that each file is read once for all of a round: ask for
+ * all of them, resolve, then take their nodes.  @at_ns: when the stack was in use. */
+int naming_ask(struct naming *n, uint32_t pid, const struct stack_id *user, uint64_t at_ns);
+int naming_resolve(struct naming *n);
+
+/* The node of the leaf; 0: no frames; INTERN_NONE: out of memory. */
+uint32_t naming_kernel(struct naming *n, const struct stack_id *id);
+uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, uint64_t at_ns);
+
+/* The end of a round. */
+void naming_round(struct naming *n);
+void naming_free(struct naming *n);
+
+#endif

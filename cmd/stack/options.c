@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/stack/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/parse.h"
+#include "core/text.h"
+
+enum { KEY_IODIR = 0x2000, KEY_SVG };
+
+static const struct argp_option options[] = {
+	{ "duration", 'D', "SECS", 0, "for so many seconds, not until stopped", 1 },
+	{ "kernel-stack", 'K', NULL, 0, "by kernel stack", 1 },
+	{ "user-stack", 'U', NULL, 0, "by user stack", 1 },
+	{ "perpid", 'P', NULL, 0, "each process by itself, not by name", 1 },
+	{ "folded", 'f', NULL, 0, "one line a stack, for flame graphs", 1 },
+	{ "iodir", KEY_IODIR, "r|w|rw", 0, "reads, writes or both (rw); also -io", 1 },
+	BLK_FILTER_OPTIONS,
+	{ "svg", KEY_SVG, "FILE", 0, "write a flame graph to FILE as well", 1 },
+	{ 0 },
+};
+
+static int parse_direction(const char *arg, struct stack_options *o, struct error *err)
+{
+	bool r = strcmp(arg, "r") == 0, w = strcmp(arg, "w") == 0;
+
+	if (!r && !w && strcmp(arg, "rw") != 0)
+		return error_set(err, STATUS_USAGE, -EINVAL, "invalid direction '%s': r, w or rw",
+				 text_shown(arg).text);
+	o->reads = !w;
+	o->writes = !r;
+	return 0;
+}
+
+static error_t parse(int key, char *arg, void *own, struct error *err)
+{
+	struct stack_options *o = own;
+
+	switch (key) {
+	case 'D':
+		return parse_seconds("-D", arg, &o->args.interval_ns, err);
+	case 'K':
+		o->kernel = true;
+		return 0;
+	case 'U':
+		o->user = true;
+		return 0;
+	case 'P':
+		o->per_pid = true;
+		return 0;
+	case 'f':
+		o->folded = true;
+		return 0;
+	case KEY_IODIR:
+		return parse_direction(arg, o, err);
+	case KEY_SVG:
+		o->svg = arg;
+		return 0;
+	}
+	return blk_filter_option(key, arg, &o->filters);
+}
+
+/* "-io" and "-io=w" are long options with one dash, as the script had them: getopt would read
+ * -i -o.  Not behind "--", where COMMAND's own begin. */
+static void name_iodir(int argc, char **argv)
+{
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		static char with_value[16];
+
+		if (strcmp(argv[i], "-io") == 0) {
+			static char plain[] = "--iodir";
+
+			argv[i] = plain;
+		} else if (strncmp(argv[i], "-io=", 4) == 0) {
+			/* What is too long to be a direction is not one when cut either. */
+			snprintf(with_value, sizeof(with_value), "--iodir=%s", argv[i] + 4);
+			argv[i] = with_value;
+		}
+	}
+}
+
+static int check(struct stack_options *o, struct error *err)
+{
+	if (o->folded && o->args.format != FORMAT_TEXT)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-f and --json or --csv exclude each other");
+	if (o->svg && !o->svg[0])
+		return error_set(err, STATUS_USAGE, -EINVAL, "--svg needs a file name");
+	return blk_check_options(&o->filters, &o->args, err);
+}
+
+int stack_options(int argc, char **argv, struct stack_options *o, struct error *err)
+{
+	const struct args_spec spec = {
+		.options = options,
+		.parse = parse,
+		.own = o,
+		.doc =
+		    "Bytes by disk, process and stack, counted where I/O is submitted: through md "
+		    "and dm, and on what lies below them.\vWithout -K and -U: by disk and "
+		    "process. Output comes at the end, fewest bytes first.",
+		.no_interval = true,
+	};
+	int r;
+
+	memset(o, 0, sizeof(*o));
+	o->reads = o->writes = true;
+	name_iodir(argc, argv);
+	r = args_parse(&spec, argc, argv, &o->args, err);
+	if (r)
+		return r;
+	o->args.count = o->args.interval_ns ? 1 : 0;
+	return check(o, err);
+}

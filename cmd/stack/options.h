@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_STACK_OPTIONS_H
+#define IOTRACE_CMD_STACK_OPTIONS_H
+
+#include "cmd/blk.h"
+
+struct stack_options {
+	struct args args; /* interval_ns: -D */
+	struct blk_filters filters;
+	bool kernel, user, per_pid, folded;
+	bool reads, writes;
+	const char *svg; /* NULL: none */
+};
+
+/* Parses @argv; -io is taken as --iodir.  -errno with @err filled. */
+int stack_options(int argc, char **argv, struct stack_options *o, struct error *err);
+
+#endif

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_STACK_SCHEMA_H
+#define IOTRACE_CMD_STACK_SCHEMA_H
+
+#include "output/schema.h"
+
+/* The columns of a struct stack_row. */
+const struct schema *stack_schema(void);
+
+#endif

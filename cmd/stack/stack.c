@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/libbpf.h>
+
+#include "cmd/command.h"
+#include "cmd/report.h"
+#include "cmd/stack/stack.h"
+#include "core/clock.h"
+#include "probes/stack.skel.h"
+
+extern const char stack_source[];
+
+/* What all that has been counted may take: with the maps, the kernel's symbols and the rest,
+ * iotrace stays below 64 MB. */
+#define TABLE_LIMIT (16U << 20)
+
+/* ---- losses ---- */
+
+static const struct {
+	const char *key, *text;
+} loss_names[STACK_LOSS_ROWS_ALL] = {
+	[STACK_LOSS_FRAMES] = { "stacks_lost", "stacks whose frames had no room" },
+	[STACK_LOSS_ROWS] = { "rows_full",
+			      "I/Os without a row of their own: under " TABLE_LOST_STACK },
+	[STACK_LOSS_PROCESSES] = { "processes_full",
+				   "of these without their process: under " TABLE_LOST_PROCESS },
+	[STACK_LOSS_BIOS] = { "lost_ios", "I/Os that are in no row" },
+	[STACK_LOSS_BYTES] = { "lost_bytes", "bytes that are in no row" },
+	[STACK_LOSS_FOLDED] = { "folded",
+				"rows that gave up their stack to save memory: the smallest" },
+	[STACK_LOSS_RECORDS] = { "mappings_lost", "records of processes and mappings" },
+};
+
+/* All losses of the run: there is one output. */
+static size_t read_losses(struct stack *s)
+{
+	size_t n = BLK_LOSS_ROWS;
+
+	blk_losses(&s->blk_losses, s->skel->bss->losses, s->session.hooks, &s->skel->bss->stood_in,
+		   0);
+	memcpy(s->losses, s->blk_losses.rows, sizeof(s->blk_losses.rows));
+	for (int i = 0; i < STACK_LOSS_ROWS_ALL; i++, n++) {
+		uint64_t count = 0;
+
+		if (i < STACK_LOSSES)
+			count = s->skel->bss->stack_losses[i];
+		else if (i == STACK_LOSS_FOLDED)
+			count = s->table.folded;
+		else if (s->naming.spaces)
+			count = spaces_lost(s->naming.spaces);
+		s->losses[n] = (struct loss){ loss_names[i].key, loss_names[i].text, count };
+	}
+	return n;
+}
+
+/* ---- the run ---- */
+
+static int collect(void *ctx, struct error *err)
+{
+	struct stack *s = ctx;
+	int r = stack_collect(s, err);
+
+	stack_show_progress(s);
+	return r;
+}
+
+static int emit(void *ctx, bool last, struct error *err)
+{
+	struct stack *s = ctx;
+	int r;
+
+	if (last) {
+		__atomic_store_n(&s->skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
+		hooks_detach(s->session.hooks);
+	}
+	r = stack_collect(s, err);
+	if (!r)
+		r = stack_write_svg(s, err);
+	if (r)
+		return r;
+	return stack_show(s, s->losses, read_losses(s));
+}
+
+static unsigned int wants(const struct stack_options *o)
+{
+	return WANT_STACK | WANT_NAMES | (o->args.command && !o->args.all ? WANT_TRACK : 0);
+}
+
+static int prepare(struct stack *s, struct run *run, struct error *err)
+{
+	int r = names_open(blk_name_lookup, &s->names_fd, &s->names);
+
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "out of memory");
+	s->run = run;
+	s->table.limit = TABLE_LIMIT;
+	r = stack_open_svg(s, err);
+	if (!r)
+		r = stack_open_naming(s, err);
+	if (!r)
+		r = stack_attach(s, err);
+	if (r)
+		return r;
+	s->names_fd = bpf_map__fd(s->skel->maps.names);
+	r = blk_track(bpf_map__fd(s->skel->maps.tracked), run, err);
+	s->begin_ns = s->turned_ns = clock_mono_ns();
+	s->begin_epoch_ns = clock_epoch_ns();
+	return r;
+}
+
+static int trace(struct stack *s, struct run *run)
+{
+	const struct run_emit output = { emit, collect, s };
+	struct error err;
+	int r;
+
+	if (prepare(s, run, &err))
+		return report_error(&err);
+	if (s->o.args.verbose)
+		blk_explain_hooks(s->session.hooks);
+	r = run_guarded(run, stack_show_start, s);
+	if (r)
+		return report_output(r);
+	return run->stuck ? STATUS_OK : run_loop(run, &output);
+}
+
+static void cleanup(struct stack *s)
+{
+	stack_wipe_progress(s);
+	flip_close(s->flip);
+	session_end(&s->session);
+	stack_close(s);
+	naming_free(&s->naming);
+	table_free(&s->table);
+	names_free(s->names);
+	free(s->rows);
+	if (s->svg)
+		fclose(s->svg);
+}
+
+static int run_stack(int argc, char **argv)
+{
+	struct stack s = { 0 };
+	struct run run;
+	struct error err;
+	int status;
+
+	if (stack_options(argc, argv, &s.o, &err))
+		return report_error(&err);
+	if (s.o.args.help)
+		return report_stdout();
+	if (s.o.args.show_source)
+		return session_source(stack_source);
+	if (session_begin(&s.session, &s.o.args, &s.o.filters, &status) ||
+	    session_choose(&s.session, &s.o.args, wants(&s.o), &status)) {
+		session_end(&s.session);
+		return status;
+	}
+	if (run_begin(&run, &s.o.args, &err))
+		status = report_error(&err);
+	else
+		status = trace(&s, &run);
+	cleanup(&s);
+	run_end(&run);
+	return status;
+}
+
+const struct command command_stack = { run_stack };

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_STACK_STACK_H
+#define IOTRACE_CMD_STACK_STACK_H
+
+/* One run of iotrace stack, shared by its parts: the BPF object (object.c), what is taken out of
+ * it (collect.c), and what is shown (show.c). */
+
+#include "cmd/run.h"
+#include "cmd/session.h"
+#include "cmd/stack/frames.h"
+#include "cmd/stack/options.h"
+#include "cmd/stack/table.h"
+#include "core/flip.h"
+#include "core/names.h"
+#include "output/stacks.h"
+
+/* Losses of its own, beside those that all block subcommands have. */
+enum { STACK_LOSS_FOLDED = STACK_LOSSES, STACK_LOSS_RECORDS, STACK_LOSS_ROWS_ALL };
+
+struct stack_row_in {
+	struct stack_key key;
+	struct stack_value value;
+};
+
+struct stack {
+	struct stack_options o;
+	struct session session;
+	struct stack_bpf *skel;
+	struct flip *flip;
+	struct names *names;
+	struct table table;
+	struct naming naming;
+	struct run *run;
+	struct stack_row_in *rows; /* of one round */
+	size_t n_rows, rows_room;
+	FILE *svg;
+	int names_fd;
+	uint32_t trace_completion;    /* BIO_TRACE_COMPLETION as a mask */
+	uint64_t begin_ns, turned_ns; /* CLOCK_MONOTONIC */
+	uint64_t begin_epoch_ns, end_epoch_ns;
+	uint64_t bytes;	      /* so far */
+	uint64_t progress_ns; /* when progress was shown last; 0: never */
+	struct blk_loss_state blk_losses;
+	struct loss losses[BLK_LOSS_ROWS + STACK_LOSS_ROWS_ALL];
+};
+
+/* object.c: loads and attaches.  -errno with @err. */
+int stack_attach(struct stack *s, struct error *err);
+void stack_close(struct stack *s);
+
+/* collect.c: adds what the kernel has counted since the last call to the table.  -errno with
+ * @err. */
+int stack_collect(struct stack *s, struct error *err);
+
+/* Opens what names are looked up in. */
+int stack_open_naming(struct stack *s, struct error *err);
+
+/* show.c: all return 0 or -errno of standard output. */
+int stack_show_start(void *s);
+int stack_show(struct stack *s, const struct loss *losses, size_t n);
+
+/* Progress, on standard error if that is a terminal; and wiped off again. */
+void stack_show_progress(struct stack *s);
+void stack_wipe_progress(struct stack *s);
+
+/* The flame graph.  -errno with @err. */
+int stack_open_svg(struct stack *s, struct error *err);
+int stack_write_svg(struct stack *s, struct error *err);
+
+#endif

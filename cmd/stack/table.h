@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_STACK_TABLE_H
+#define IOTRACE_CMD_STACK_TABLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/intern.h"
+#include "output/frames.h"
+
+/*
+ * What has been counted so far, in memory that does not grow beyond a limit: names, stacks as
+ * paths in a tree that share what they have in common from the root on, and rows.
+ */
+
+/* One frame and those that called it.  Node 0 is above all roots. */
+struct table_node {
+	uint32_t caller; /* node */
+	uint32_t name;
+};
+
+/* What a row is about. */
+struct table_key {
+	uint32_t dev, pid, comm;
+	uint32_t kernel, user; /* nodes of the leaves */
+};
+
+struct table_row {
+	uint64_t bytes[2]; /* read, written */
+};
+
+struct table {
+	struct intern names;
+	struct intern nodes; /* struct table_node; node i has number i - 1 */
+	struct intern keys;  /* struct table_key */
+	struct table_row *rows;
+	uint32_t rows_room;
+	size_t limit;	      /* bytes of memory */
+	unsigned int rebuilt; /* changes when numbers of names and nodes become void */
+	uint64_t folded;      /* rows whose stack or process was given up for want of memory */
+};
+
+/* The numbers of a name and of a node; 0 and -ENOMEM are told apart by INTERN_NONE. */
+uint32_t table_name(struct table *t, const char *name);
+uint32_t table_node(struct table *t, uint32_t caller, uint32_t name);
+
+/* Adds bytes to a row.  0 or -ENOMEM. */
+int table_add(struct table *t, const struct table_key *key, const uint64_t bytes[2]);
+
+/* The name of the stack that stands for those that were given up. */
+#define TABLE_LOST_STACK   "[lost stack]"
+#define TABLE_LOST_PROCESS "[other processes]"
+
+/* To be called now and then: when the table has outgrown its limit, the smallest rows give up
+ * their stack, and then their process.  No byte is lost.  0 or -ENOMEM. */
+int table_fit(struct table *t);
+
+const struct table_key *table_key(const struct table *t, uint32_t row);
+const char *table_text(const struct table *t, uint32_t name);
+
+/* The frames from @node on; @t must not change while they are in use. */
+struct frames table_frames(const struct table *t, uint32_t node);
+
+size_t table_memory(const struct table *t);
+void table_free(struct table *t);
+
+#endif

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * iotrace stack: bytes by device, process and stack, counted where a bio is
+ * submitted.  docs/COUNTING.md says which bio reaches which device how often.
+ */
+#include "probes/blk.bpf.h"
+#include "probes/stack.h"
+
+const volatile bool want_kernel = false, want_user = false;
+const volatile bool want_read = true, want_write = true;
+const volatile __u64 seed[4] = { 1, 2, 3, 5 };	/* odd multipliers last */
+const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
+const volatile __u32 filter_whole = 0;
+
+__u64 stack_losses[STACK_LOSSES] = {};
+
+/* How full the buffer in use has become: entries made since it was turned. */
+__u32 rows_made[2] = {}, stacks_made[2] = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct stack_key);
+	__type(value, struct stack_value);
+} rows0 SEC(".maps"), rows1 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct stack_id);
+	__type(value, struct stack_frames);
+} stacks0 SEC(".maps"), stacks1 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, struct stack_lost_key);
+	__type(value, struct stack_value);
+} lost0 SEC(".maps"), lost1 SEC(".maps");
+
+/* Where a stack is taken down before it has a name: one for each program that can be running on a
+ * CPU at once (7.x preempts them), [0] of the kernel, [1] of user space. */
+enum {
+	SCRATCH_QUEUE,
+	SCRATCH_QUEUE_2,
+	SCRATCH_QUEUE_3,
+	SCRATCH_REMAP,
+	SCRATCH_REMAP_2,
+	SCRATCH_REMAP_3,
+	SCRATCHES,
+};
+
+struct stack_scratch {
+	struct stack_frames frames[2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SCRATCHES);
+	__type(key, u32);
+	__type(value, struct stack_scratch);
+} scratch SEC(".maps");
+
+/* Needed by blk.bpf.h, for requests: none is followed here. */
+static __always_inline void on_unseen(struct blk_inflight *entry)
+{
+}
+
+static __always_inline void count(enum stack_loss loss, u64 n)
+{
+	__sync_fetch_and_add(&stack_losses[loss], n);
+}
+
+/* ---- stacks ---- */
+
+/*
+ * Most stacks are not deep, and the kernel fills what they leave of the room that it is given with
+ * zeroes: so it gets little at first, and all when that was not enough.
+ */
+#define FIRST_DEPTH 40
+
+static __always_inline long take_frames(void *ctx, struct stack_frames *to, u64 flags)
+{
+	long size = bpf_get_stack(ctx, to->ip, FIRST_DEPTH * sizeof(u64), flags);
+
+	if (size < (long)(FIRST_DEPTH * sizeof(u64)))
+		return size;
+	return bpf_get_stack(ctx, to->ip, sizeof(to->ip), flags);
+}
+
+/*
+ * Takes a stack down and names it.  Two products whose factors differ and that
+ * each frame goes into: what is equal in one is not in the other.
+ */
+static __always_inline void take_stack(void *ctx, struct stack_frames *to, u64 flags,
+				       struct stack_id *id)
+{
+	long size = take_frames(ctx, to, flags);
+	u64 a = seed[0], b = seed[1], ip;
+	u32 i, n;
+
+	if (size < (long)sizeof(u64))
+		return;
+	n = (u32)size / sizeof(u64);
+	for (i = 0; i < STACK_DEPTH; i++) {
+		if (i >= n)
+			break;
+		ip = to->ip[i];
+		a = (a ^ ip) * seed[2];
+		a ^= a >> 32;
+		b = (b + ip) * seed[3];
+		b ^= b >> 29;
+	}
+	id->hash[0] = a | 2; /* neither STACK_NONE nor STACK_LOST */
+	id->hash[1] = b;
+}
+
+/* Puts the frames where user space finds them; the name says so when there is no room. */
+static __always_inline void keep_frames(void *stacks, const struct stack_frames *frames,
+					struct stack_id *id, u32 buffer)
+{
+	if (id->hash[0] == STACK_NONE || bpf_map_lookup_elem(stacks, id))
+		return;
+	if (!bpf_map_update_elem(stacks, id, frames, BPF_NOEXIST)) {
+		__sync_fetch_and_add(&stacks_made[buffer], 1);
+		return;
+	}
+	if (bpf_map_lookup_elem(stacks, id))
+		return; /* another CPU was faster */
+	count(STACK_LOSS_FRAMES, 1);
+	id->hash[0] = STACK_LOST;
+	id->hash[1] = 0;
+}
+
+/* ---- rows ---- */
+
+static __always_inline struct stack_value *value_of(void *map, const void *key)
+{
+	struct stack_value *value = bpf_map_lookup_elem(map, key), made = {};
+
+	if (value)
+		return value;
+	made.first_ns = bpf_ktime_get_ns();
+	bpf_map_update_elem(map, key, &made, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, key);
+}
+
+/* No room for a row: the bytes count for their process, or at least for their device. */
+static __always_inline struct stack_value *lost_row(void *lost, u32 dev, u32 pid)
+{
+	struct stack_lost_key key = { .dev = dev, .pid = pid };
+	struct stack_value *value;
+
+	count(STACK_LOSS_ROWS, 1);
+	value = value_of(lost, &key);
+	if (value)
+		return value;
+	count(STACK_LOSS_PROCESSES, 1);
+	key.pid = STACK_ANY_PID;
+	return value_of(lost, &key);
+}
+
+/* A row for a stack that has none in this buffer: its frames first. */
+static __always_inline struct stack_value *
+new_row(void *rows, void *stacks, struct stack_scratch *at, struct stack_key *key, u32 buffer)
+{
+	if (want_kernel)
+		keep_frames(stacks, &at->frames[0], &key->kernel, buffer);
+	if (want_user)
+		keep_frames(stacks, &at->frames[1], &key->user, buffer);
+	__sync_fetch_and_add(&rows_made[buffer], 1);
+	return value_of(rows, key);
+}
+
+static __always_inline void add(struct stack_scratch *at, struct stack_key *key, bool write,
+				u64 bytes)
+{
+	u32 buffer = epoch & 1;
+	struct stack_value *value;
+
+	value = buffer ? bpf_map_lookup_elem(&rows1, key) : bpf_map_lookup_elem(&rows0, key);
+	if (!value)
+		value = buffer ? new_row(&rows1, &stacks1, at, key, 1)
+			       : new_row(&rows0, &stacks0, at, key, 0);
+	if (!value)
+		value = buffer ? lost_row(&lost1, key->dev, key->pid)
+			       : lost_row(&lost0, key->dev, key->pid);
+	if (!value) {
+		count(STACK_LOSS_BIOS, 1);
+		count(STACK_LOSS_BYTES, bytes);
+		return;
+	}
+	if (write)
+		__sync_fetch_and_add(&value->bytes[1], bytes);
+	else
+		__sync_fetch_and_add(&value->bytes[0], bytes);
+}
+
+/* ---- bios ---- */
+
+static __always_inline struct gendisk *disk_of(struct bio *bio, const bool direct)
+{
+	struct block_device *bdev;
+
+	if (bpf_core_field_exists(bio->bi_disk))
+		return KREAD(direct, bio, bi_disk);
+	bdev = KREAD(direct, bio, bi_bdev);
+	return bdev ? KREAD(direct, bdev, bd_disk) : NULL;
+}
+
+/* Is the bio for the partition that -d names?  Up to 5.11 it has been turned into one for the
+ * whole disk by now, and its place says it. */
+static __always_inline bool in_partition(struct bio *bio, u32 whole, const bool direct)
+{
+	struct block_device *bdev;
+	u64 sector;
+
+	if (!bpf_core_field_exists(bio->bi_disk)) {
+		bdev = KREAD(direct, bio, bi_bdev);
+		return bdev && KREAD(direct, bdev, bd_dev) == filter_dev;
+	}
+	sector = KREAD(direct, bio, bi_iter.bi_sector);
+	return whole == filter_whole && sector >= part_start && sector - part_start < part_sectors;
+}
+
+static __always_inline u32 wanted_dev(struct bio *bio, const bool direct)
+{
+	u32 whole = disk_dev(disk_of(bio, direct), direct);
+
+	if (!filter_dev)
+		return whole;
+	if (filter_part)
+		return in_partition(bio, whole, direct) ? filter_dev : 0;
+	return whole == filter_dev ? whole : 0;
+}
+
+/* Whoever runs, and the name of the process.  False when the filter does not want it. */
+static __always_inline bool wanted_process(u32 *pid)
+{
+	struct blk_cpu *last;
+
+	*pid = bpf_get_current_pid_tgid() >> 32;
+	if (!pid_wanted(*pid))
+		return false;
+	last = this_cpu();
+	if (last && (last->pid != *pid || !*pid)) {
+		remember_name((void *)bpf_get_current_task(), *pid);
+		last->pid = *pid;
+	}
+	return true;
+}
+
+#define OP_DISCARD	3 /* never moved */
+#define BLOCK_EXT_MAJOR 259
+
+static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, const bool direct)
+{
+	u32 dev = wanted_dev(bio, direct);
+	u64 bytes = KREAD(direct, bio, bi_iter.bi_size);
+	u32 op = KREAD(direct, bio, bi_opf) & 0xff;
+	/* What diskstats has as sectors written; a flush without data has 0 bytes. */
+	bool write = op & 1;
+	struct stack_key key = {};
+	struct stack_scratch *at;
+
+	if (!dev || !bytes || op == OP_DISCARD || !(write ? want_write : want_read))
+		return;
+	if (!wanted_process(&key.pid))
+		return;
+	at = bpf_map_lookup_elem(&scratch, &program);
+	if (!at)
+		return;
+	if (want_kernel)
+		take_stack(ctx, &at->frames[0], 0, &key.kernel);
+	if (want_user)
+		take_stack(ctx, &at->frames[1], BPF_F_USER_STACK, &key.user);
+	key.dev = dev;
+	key.cpu = bpf_get_smp_processor_id();
+	add(at, &key, write, bytes);
+}
+
+/*
+ * The bio itself goes on to another device (md's raid0 and linear, NVMe
+ * multipath): block_bio_queue is silent about one that it has been told of
+ * before.  The kernel reports so the step from a partition to its disk too, with
+ * the partition as where it comes from, and bi_bdev or bi_partno still say it.
+ */
+static __always_inline bool from_partition(struct bio *bio, u32 from)
+{
+	u32 partno, whole;
+
+	if (!bpf_core_field_exists(bio->bi_disk))
+		return BPF_CORE_READ(bio, bi_bdev, bd_dev) == from;
+	partno = BPF_CORE_READ(bio, bi_partno);
+	whole = disk_dev(BPF_CORE_READ(bio, bi_disk), false);
+	/* The extended numbers are in no order; no md device has one. */
+	return partno && (from == whole + partno || from >> 20 == BLOCK_EXT_MAJOR);
+}
+
+static __always_inline void on_remap(void *ctx, struct bio *bio, u32 from, u32 program)
+{
+	if (!(BPF_CORE_READ(bio, bi_flags) & trace_completion_mask) || from_partition(bio, from))
+		return;
+	on_bio(ctx, bio, program, false);
+}
+
+/* ---- entry points; cmd/blk.c says which is used when ---- */
+
+#include "probes/process_entry.bpf.h"
+
+/* Program and understudies, as in probes/understudy.bpf.h, each with a place of its own to take a
+ * stack down: the one before it may have been preempted in the middle of that. */
+TP_BTF_PROG(stk_queue_btf, block_bio_queue, principal, CLAIM_BIO, bio,
+	    on_bio(ctx, bio, SCRATCH_QUEUE, true), struct bio *bio)
+TP_BTF_PROG(stk_queue_btf_2, block_bio_queue, understudy, CLAIM_BIO, bio,
+	    on_bio(ctx, bio, SCRATCH_QUEUE_2, true), struct bio *bio)
+TP_BTF_PROG(stk_queue_btf_3, block_bio_queue, last_understudy, CLAIM_BIO, bio,
+	    on_bio(ctx, bio, SCRATCH_QUEUE_3, true), struct bio *bio)
+
+/* block_bio_queue(bio) since 5.11; (queue, bio) before. */
+RAW_TP_PROG(stk_queue_raw, block_bio_queue, principal, CLAIM_BIO, ctx[0],
+	    on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE, false))
+RAW_TP_PROG(stk_queue_raw_2, block_bio_queue, understudy, CLAIM_BIO, ctx[0],
+	    on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE_2, false))
+RAW_TP_PROG(stk_queue_raw_3, block_bio_queue, last_understudy, CLAIM_BIO, ctx[0],
+	    on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE_3, false))
+
+SEC("raw_tp/block_bio_queue")
+int stk_queue_raw_q(u64 *ctx)
+{
+	if (!stopped)
+		on_bio(ctx, (void *)ctx[1], SCRATCH_QUEUE, false);
+	return 0;
+}
+
+/* block_bio_remap(bio, from device, from sector) since 5.11; (queue, ...) before. */
+RAW_TP_PROG(stk_remap_raw, block_bio_remap, principal, CLAIM_REMAP, ctx[0],
+	    on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP))
+RAW_TP_PROG(stk_remap_raw_2, block_bio_remap, understudy, CLAIM_REMAP, ctx[0],
+	    on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP_2))
+RAW_TP_PROG(stk_remap_raw_3, block_bio_remap, last_understudy, CLAIM_REMAP, ctx[0],
+	    on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP_3))
+
+SEC("raw_tp/block_bio_remap")
+int stk_remap_raw_q(u64 *ctx)
+{
+	if (!stopped)
+		on_remap(ctx, (void *)ctx[1], ctx[2], SCRATCH_REMAP);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_STACK_H
+#define IOTRACE_PROBES_STACK_H
+
+/* What the probe of iotrace stack and user space share. */
+
+#ifndef __bpf__
+#include <linux/types.h>
+#endif
+
+/* As deep as the kernel walks unless kernel.perf_event_max_stack says more. */
+#define STACK_DEPTH 127
+
+/* The name of a stack in the maps: two independent hashes of all its frames, begun with numbers
+ * that user space drew by lot.  Two stacks with one name are as good as impossible: 2^-128. */
+struct stack_id {
+	__u64 hash[2];
+};
+
+#define STACK_NONE 0 /* hash[0]: not asked for, or there is none */
+#define STACK_LOST 1 /* hash[0]: there was no room for its frames */
+
+struct stack_key {
+	struct stack_id kernel, user;
+	__u32 dev;
+	__u32 pid;
+	__u32 cpu;
+	__u32 pad;
+};
+
+struct stack_value {
+	__u64 bytes[2]; /* read, written */
+	__u64 first_ns; /* when the row was made: what was mapped where then */
+};
+
+/* When there is no room for a row: by device and process alone. */
+struct stack_lost_key {
+	__u32 dev;
+	__u32 pid; /* STACK_ANY_PID: no room for a process either */
+};
+
+#define STACK_ANY_PID 0xffffffffu
+
+/* Leaf first; a 0 ends them. */
+struct stack_frames {
+	__u64 ip[STACK_DEPTH];
+};
+
+enum stack_loss {
+	STACK_LOSS_FRAMES,    /* stacks whose frames had no room */
+	STACK_LOSS_ROWS,      /* bios that went to a lost row */
+	STACK_LOSS_PROCESSES, /* bios that went to a device's lost row */
+	STACK_LOSS_BIOS,      /* bios that went nowhere */
+	STACK_LOSS_BYTES,     /* and their bytes */
+	STACK_LOSSES,
+};
+
+_Static_assert(sizeof(struct stack_key) == 48, "shared with BPF");
+_Static_assert(sizeof(struct stack_value) == 24, "shared with BPF");
+_Static_assert(sizeof(struct stack_frames) == 1016, "shared with BPF");
+
+#endif

@@ -1,0 +1,706 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iotrace stack: bytes that add up to /proc/diskstats, and names for the frames of who sent them."""
+import contextlib
+import glob
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import iotest
+from iotest import MIB, Delta, LoopDisk, Tracer, iotrace, list_hooks, mounted, run
+
+# Frame pointers all the way, and no call that is the last thing a function does.
+CFLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
+          "-mno-omit-leaf-frame-pointer")
+
+# The C library has no frame pointers, so the caller of pwrite() is not seen, but all above it.
+PROGRAM_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline))
+int NOINLINE stk_write(int fd, void *buf) { return pwrite(fd, buf, 65536, 0) != 65536; }
+int NOINLINE stk_inner(int fd, void *buf) { int r = stk_write(fd, buf); return r + 1; }
+static int NOINLINE stk_hidden(int fd, void *buf) { int r = stk_inner(fd, buf); return r + 1; }
+int NOINLINE stk_outer(int fd, void *buf) { int r = stk_hidden(fd, buf); return r - 2; }
+int main(int argc, char **argv)
+{
+	int fd = open(argv[1], O_RDWR | O_DIRECT), r;
+	void *buf = aligned_alloc(65536, 65536);
+
+	r = fd < 0 || stk_outer(fd, buf);
+	usleep(argc > 2 ? atoi(argv[2]) * 1000 : 0);
+	return r;
+}
+"""
+
+PROGRAM_CPP = r"""
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline))
+namespace demo {
+struct Writer {
+	int fd;
+	template <int Size> NOINLINE int write_once(void *buf) { return pwrite(fd, buf, Size, 0) != Size; }
+	template <int Size> NOINLINE int write_all(void *buf) { int r = write_once<Size>(buf); return r + 1; }
+};
+NOINLINE int run(Writer &writer, void *buf) { int r = writer.write_all<65536>(buf); return r - 1; }
+}
+int main(int, char **argv)
+{
+	demo::Writer writer = { open(argv[1], O_RDWR | O_DIRECT) };
+	return demo::run(writer, aligned_alloc(65536, 65536));
+}
+"""
+
+# A library whose function calls back.
+LIBRARY_C = r"""
+int lib_call(int (*back)(void *), void *arg);
+__attribute__((noinline)) int lib_call(int (*back)(void *), void *arg) { int r = back(arg); return r + 1; }
+"""
+LIBRARY_USER_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int lib_call(int (*back)(void *), void *arg);
+static int fd;
+__attribute__((noinline)) static int put(void *buf) { int r = pwrite(fd, buf, 65536, 0); return r + 1; }
+__attribute__((noinline)) static int back(void *buf) { int r = put(buf); return r + 1; }
+int main(int argc, char **argv)
+{
+	fd = open(argv[1], O_RDWR | O_DIRECT);
+	puts("there");
+	fflush(stdout);
+	getchar();
+	int r = lib_call(back, aligned_alloc(65536, 65536));
+	usleep(argc > 2 ? 500000 : 0);
+	return r == 0;
+}
+"""
+
+# Code made at run time: push rbp; mov rbp,rsp; call rdi; pop rbp; ret.
+JIT_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int fd;
+static void *buf;
+__attribute__((noinline)) static int put(void) { int r = pwrite(fd, buf, 65536, 0); return r + 1; }
+__attribute__((noinline)) static int back(void) { int r = put(); return r + 1; }
+int main(int argc, char **argv)
+{
+	static const unsigned char code[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
+	char *page = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char path[64];
+	memcpy(page + 64, code, sizeof(code));
+	memcpy(page + 128, code, sizeof(code));
+	if (argc > 2) {
+		snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+		FILE *map = fopen(path, "w");
+		fprintf(map, "%lx 8 jit;compiled function\n", (unsigned long)page + 64);
+		fclose(map);
+	}
+	fd = open(argv[1], O_RDWR | O_DIRECT);
+	buf = aligned_alloc(65536, 65536);
+	((int (*)(int (*)(void)))(page + 64))(back);
+	((int (*)(int (*)(void)))(page + 128))(back);
+	return 0;
+}
+"""
+
+# Every process and nearly every write by a path of its own.
+PATHS_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline))
+static int fd;
+static void *buf;
+static unsigned long way;
+int NOINLINE turn(int depth);
+int NOINLINE left(int depth) { int r = turn(depth); return r + 1; }
+int NOINLINE right(int depth) { int r = turn(depth); return r - 1; }
+int NOINLINE put(void) { return pwrite(fd, buf, 4096, (off_t)(way % 8192) * 8192) != 4096; }
+int NOINLINE turn(int depth)
+{
+	int r = depth == 0 ? put() : way >> depth & 1 ? left(depth - 1) : right(depth - 1);
+	return r + 1;
+}
+int main(int argc, char **argv)
+{
+	unsigned long n = strtoul(argv[2], 0, 10), from = strtoul(argv[3], 0, 10);
+	fd = open(argv[1], O_RDWR | O_DIRECT);
+	buf = aligned_alloc(4096, 4096);
+	for (way = from; way < from + n; way++)
+		turn(18);
+	return argc > 4;
+}
+"""
+
+
+def run_load(*jobs, **options):
+    """iotest.run_load() with each job as "OP:COUNT:SIZE:PATH"."""
+    return iotest.run_load(*[word for job in jobs for word in job.split(":", 3)], **options)
+
+
+def sums(rows, disk, **where):
+    """(bytes read, bytes written) of a disk."""
+    mine = [r for r in rows if r["disk"] == disk and all(r[k] == v for k, v in where.items())]
+    return sum(r["read_bytes"] for r in mine), sum(r["write_bytes"] for r in mine)
+
+
+def counted(delta):
+    return delta["sectors_read"] * 512, delta["sectors_written"] * 512
+
+
+class Compiled:
+    """Programs built in a folder of their own, which goes with them."""
+
+    def __enter__(self):
+        # Not in /dev/shm: a separate file system with files that a build id is looked up in.
+        self.folder = tempfile.mkdtemp(prefix="iotrace-test-", dir="/var/tmp")
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def build(self, name, source, *flags, compiler="gcc"):
+        if not shutil.which(compiler):
+            raise unittest.SkipTest(f"no {compiler}")
+        path = os.path.join(self.folder, name)
+        text = path + (".cc" if compiler == "g++" else ".c")
+        iotest.write_text(text, source)
+        run(compiler, *[f for f in CFLAGS if f[:2] != "-m" or os.uname().machine == "x86_64"],
+            "-o", path, text, *flags)
+        os.unlink(text)
+        return path
+
+
+class StackTest(iotest.LiveTest):
+    def assert_exact(self, result, *deltas):
+        self.assertEqual(result.status, 0, f"{result}")
+        self.assertEqual(result.losses, {})
+        for delta in deltas:
+            self.assertEqual(sums(result.rows, delta.name), counted(delta), delta.name)
+
+    def trace(self, *args, disk, load, deltas=()):
+        deltas = [Delta(name) for name in deltas or (disk.name,)]
+        with Tracer("stack", "--json", *args) as tracer:
+            for delta in deltas:
+                delta.__enter__()
+            done = load()
+            for delta in deltas:
+                delta.stop()
+            result = tracer.stop()
+        self.assert_exact(result, *deltas)
+        return result, deltas, done
+
+    def assert_frames(self, frames, *names):
+        """All of these, in this order; others may lie between."""
+        rest = iter(frames)
+        for name in names:
+            self.assertTrue(any(frame == name for frame in rest), f"{name} in {frames}")
+
+
+class TestBytes(StackTest):
+    def test_reads_and_writes(self):
+        with LoopDisk() as disk:
+            for args in ((), ("-K",), ("-U",), ("-K", "-U", "-P"), ("-P",)):
+                with self.subTest(args=args):
+                    result, (delta,), load = self.trace(
+                        *args, disk=disk, load=lambda: run_load(
+                            f"read:3000:4096:{disk.path}", f"write:500:65536:{disk.path}",
+                            name="stkload", options=("-r",)))
+                    self.assertEqual(counted(delta), (3000 * 4096, 500 * 65536))
+                    self.assertEqual(sums(result.rows, disk.name, comm="stkload"),
+                                     (load.did("read")[1], load.did("write")[1]))
+                    for row in result.rows:
+                        self.assertEqual(bool(row["pid"]), "-P" in args)
+                        self.assertEqual("-K" in args, bool(row["kernel"]))
+
+    def test_each_way_to_see_the_event(self):
+        with LoopDisk() as disk:
+            for event, kind, target, why in list_hooks("stack"):
+                if why or event not in ("bio", "remap"):
+                    continue
+                with self.subTest(hook=f"{kind}:{target}"):
+                    self.trace("--hook", f"{event}={kind}:{target}", "-K", disk=disk,
+                               load=lambda: run_load(f"write:200:8192:{disk.path}"))
+
+    def test_direction(self):
+        with LoopDisk() as disk:
+            for args, reads in ((("-io", "w"), 0), (("-io=w",), 0), (("--iodir", "w"), 0),
+                                (("--iodir=w",), 0), (("-io", "r"), 1), (("-io", "rw"), 2)):
+                with self.subTest(args=args), Tracer("stack", "--json", *args) as tracer:
+                    run_load(f"read:10:4096:{disk.path}", f"write:20:4096:{disk.path}")
+                    want = (40960 if reads else 0, 81920 if reads != 1 else 0)
+                    self.assertEqual(sums(tracer.stop().rows, disk.name), want)
+
+    def test_as_the_script_was_called(self):
+        with LoopDisk() as disk, Tracer("stack", "-P", "-io", "w", "-D", "86400") as tracer:
+            load = run_load(f"write:7:4096:{disk.path}", name="stkday")
+            result = tracer.stop()
+        self.assertEqual(result.out.splitlines()[0],
+                         "Tracing io (bytes) to block devices for 86400 secs.")
+        self.assertIn(f"disk {disk.name}\n        stkday [{load.pid}]\n        R: 0, W: 28672\n",
+                      result.out)
+        self.assert_ended_well(result)
+
+    def test_duration(self):
+        start = time.monotonic()
+        result = iotrace("stack", "-D", "0.3")
+        self.assertEqual(result.status, 0)
+        self.assertGreaterEqual(time.monotonic() - start, 0.3)
+        self.assertEqual(result.out.splitlines()[0],
+                         "Tracing io (bytes) to block devices for 0.3 secs.")
+
+    def test_split(self):
+        """One bio of many requests is its bytes, once."""
+        with LoopDisk() as disk:
+            disk.queue("max_sectors_kb", 64)
+            _, (delta,), _ = self.trace("-K", disk=disk, load=lambda: run_load(
+                f"write:20:{MIB}:{disk.path}", f"read:20:{MIB}:{disk.path}"))
+            self.assertGreaterEqual(delta["writes"], 20 * MIB // 65536)
+
+    def test_flush_discard_zeroes(self):
+        with LoopDisk() as disk:
+            result, (delta,), _ = self.trace("-K", disk=disk, load=lambda: run_load(
+                f"fsync:5:4096:{disk.path}", f"discard:4:1048576:{disk.path}",
+                f"zeroout:3:1048576:{disk.path}", f"syncwrite:4:4096:{disk.path}"))
+            self.assertEqual(delta["discards"], 4)
+            # A loop device may refuse to write zeroes; the kernel then writes them.
+            self.assertIn(sums(result.rows, disk.name)[1] - 4 * 4096,
+                          [n * MIB for n in (3, 4, 5, 6)])
+
+    def test_partition(self):
+        with LoopDisk(partitions=((2048, 65536), (67584, 65536))) as disk:
+            first, second = disk.partitions
+            with Delta(first) as delta, Tracer("stack", "--json", "-K", "-d", first) as tracer:
+                run_load(f"write:10:4096:/dev/{first}")
+                run_load(f"write:30:4096:/dev/{second}")
+                delta.stop()
+                result = tracer.stop()
+            self.assertEqual({row["disk"] for row in result.rows}, {first})
+            self.assert_exact(result, delta)
+            self.assertEqual(counted(delta)[1], 40960)
+
+    def test_file_system(self):
+        """ext4: data, metadata, journal, whoever writes them."""
+        with LoopDisk() as disk, mounted(disk.path) as folder:
+            def load():
+                for i in range(20):
+                    with open(f"{folder}/{i}", "wb") as file:
+                        file.write(os.urandom(100_000 * (i + 1)))
+                os.sync()
+                iotest.write_text("/proc/sys/vm/drop_caches", "3")
+                for i in range(20):
+                    with open(f"{folder}/{i}", "rb") as file:
+                        file.read()
+                os.sync()
+            result, _, _ = self.trace("-K", "-U", disk=disk, load=load)
+        frames = [frame for row in result.rows for frame in row["kernel"]]
+        self.assertTrue(any(frame.startswith("ext4_") for frame in frames))
+
+    def test_loop_on_loop(self):
+        """The lower disk's bytes come from the kernel's worker, by the same count."""
+        with LoopDisk(64 * MIB) as lower, \
+                LoopDisk(backing=lower.path, direct_io=True) as upper:
+            self.trace("-K", disk=upper, deltas=(upper.name, lower.name), load=lambda: run_load(
+                f"write:100:65536:{upper.path}", f"read:100:65536:{upper.path}"))
+
+    def test_zram(self):
+        with iotest.Zram() as disk:
+            self.trace("-K", disk=disk, load=lambda: run_load(
+                f"write:50:65536:{disk.path}", f"read:50:65536:{disk.path}"))
+
+    def test_full_maps(self):
+        """No byte is lost: what has no room is under [lost stack]."""
+        with LoopDisk() as disk, Compiled() as made:
+            paths = made.build("stkpaths", PATHS_C)
+            with Delta(disk.name) as delta, \
+                    Tracer("stack", "--json", "-U", "-K", "--map-size", "rows=8", "--map-size",
+                           "stacks=4") as tracer:
+                run(paths, disk.path, 20000, 0)
+                delta.stop()
+                result = tracer.stop()
+        self.assertEqual(counted(delta), (0, 20000 * 4096))
+        self.assertEqual(sums(result.rows, disk.name), counted(delta))
+        self.assertGreater(result.losses.get("rows_full", 0) + result.losses.get("stacks_lost", 0),
+                           0)
+        lost = [row for row in result.rows if "[lost stack]" in row["user"]]
+        self.assertTrue(lost, result)
+
+    def test_command(self):
+        with LoopDisk() as disk:
+            result = iotrace("stack", "--json", "--", "dd", "if=/dev/zero", f"of={disk.path}",
+                             "bs=64k", "count=3", "oflag=direct")
+        self.assertEqual(sums(result.rows, disk.name, comm="dd"), (0, 3 * 65536))
+        self.assertEqual({row["comm"] for row in result.rows if row["disk"] == disk.name}, {"dd"})
+
+
+@unittest.skipUnless(shutil.which("mdadm"), "no mdadm")
+class TestMd(StackTest):
+    def md(self, level, n, *args):
+        stack = contextlib.ExitStack()
+        subprocess.run(["modprobe", f"raid{level}" if level != "5" else "raid456"], check=False,
+                       stderr=subprocess.DEVNULL)
+        disks = [stack.enter_context(LoopDisk(64 * MIB)) for _ in range(n)]
+        name = f"md{90 + int(level)}"
+        done = subprocess.run(["mdadm", "--create", f"/dev/{name}", "--run", f"--level={level}",
+                               f"--raid-devices={n}", "--metadata=1.2", "--assume-clean", *args,
+                               *[d.path for d in disks]], check=False, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True)
+        if done.returncode:
+            stack.close()
+            raise unittest.SkipTest(f"no raid{level}: {done.stderr.strip()[-120:]}")
+        stack.callback(run, "mdadm", "--stop", f"/dev/{name}", check=False)
+        disk = iotest.Disk()
+        disk.name, disk.path = name, f"/dev/{name}"
+        return stack, disk, disks
+
+    def check(self, level, n):
+        stack, disk, disks = self.md(level, n)
+        with stack:
+            iotest.wait_until(lambda: os.path.exists(disk.path))
+            names = (disk.name, *[d.name for d in disks])
+            self.trace("-K", disk=disk, deltas=names, load=lambda: run_load(
+                f"write:40:{256 << 10}:{disk.path}", f"read:40:{256 << 10}:{disk.path}",
+                f"write:100:4096:{disk.path}", f"fsync:1:4096:{disk.path}"))
+
+    def test_raid0(self):
+        self.check("0", 2)
+
+    def test_raid1(self):
+        self.check("1", 2)
+
+    def test_raid5(self):
+        self.check("5", 3)
+
+
+@unittest.skipUnless(shutil.which("dmsetup"), "no dmsetup")
+class TestDm(StackTest):
+    def test_linear(self):
+        subprocess.run(["modprobe", "dm-mod"], check=False, stderr=subprocess.DEVNULL)
+        with LoopDisk(64 * MIB) as lower:
+            table = f"0 65536 linear {lower.path} 0\n65536 65536 linear {lower.path} 65536\n"
+            env = dict(os.environ, DM_DISABLE_UDEV="1")
+            done = subprocess.run(["dmsetup", "create", "iotracetest"], input=table, text=True,
+                                  env=env, check=False, capture_output=True)
+            if done.returncode:
+                self.skipTest(f"no dm: {done.stderr.strip()[-120:]}")
+            try:
+                disk = iotest.Disk()
+                disk.path = "/dev/mapper/iotracetest"
+                disk.name = os.path.basename(os.path.realpath(disk.path))
+                if not disk.name.startswith("dm-"):
+                    number = os.minor(os.stat(disk.path).st_rdev)
+                    disk.name = f"dm-{number}"
+                self.trace("-K", disk=disk, deltas=(disk.name, lower.name), load=lambda: run_load(
+                    f"write:50:{MIB}:{disk.path}", f"read:50:{MIB}:{disk.path}",
+                    f"write:100:4096:{disk.path}"))
+            finally:
+                subprocess.run(["dmsetup", "remove", "--retry", "iotracetest"], env=env,
+                               check=False)
+
+
+class TestNames(StackTest):
+    """User frames, by what is known to have been called."""
+
+    WANT = ("stk_inner", "stk_hidden", "stk_outer", "main")
+
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = contextlib.ExitStack()
+        cls.disk = cls.stack.enter_context(LoopDisk())
+        cls.made = cls.stack.enter_context(Compiled())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.stack.close()
+
+    def frames(self, *command, comm, **options):
+        """The user frames of the one 64 KiB write of a program that has ended."""
+        with Tracer("stack", "--json", "-U") as tracer:
+            subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL,
+                           **options)
+            result = tracer.stop()
+        rows = [row for row in result.rows
+                if row["disk"] == self.disk.name and row["comm"] == comm[:15]]
+        self.assertEqual([row["write_bytes"] for row in rows], [65536], result)
+        return rows[0]["user"]
+
+    def test_program_that_is_gone(self):
+        path = self.made.build("stkplain", PROGRAM_C)
+        self.assert_frames(self.frames(path, self.disk.path, comm="stkplain"), *self.WANT)
+
+    def test_not_position_independent(self):
+        path = self.made.build("stknopie", PROGRAM_C, "-no-pie", "-static")
+        self.assert_frames(self.frames(path, self.disk.path, comm="stknopie"), *self.WANT)
+
+    def test_cpp(self):
+        path = self.made.build("stkcpp", PROGRAM_CPP, compiler="g++")
+        self.assert_frames(self.frames(path, self.disk.path, comm="stkcpp"),
+                           "demo::Writer::write_all<65536>", "demo::run", "main")
+
+    def test_no_symbols(self):
+        """Never a bare [unknown]: the place in the file."""
+        path = self.made.build("stkbare", PROGRAM_C)
+        want = {}
+        for line in run("nm", "-S", path).splitlines():
+            fields = line.split()
+            if len(fields) == 4:
+                want[fields[3]] = (int(fields[0], 16), int(fields[1], 16))
+        run("strip", "-s", path)
+        frames = self.frames(path, self.disk.path, comm="stkbare")
+        offsets = [int(m.group(1), 16) for m in
+                   (re.fullmatch(r"stkbare\+0x([0-9a-f]+)", f) for f in frames) if m]
+        for name in self.WANT:
+            start, size = want[name]
+            self.assertTrue(any(start < o < start + size for o in offsets), (name, frames))
+
+    def split_debug(self, name):
+        path = self.made.build(name, PROGRAM_C, "-Wl,--build-id=sha1")
+        debug = f"{path}.debug"
+        run("objcopy", "--only-keep-debug", path, debug)
+        run("strip", "-s", path)
+        return path, debug
+
+    def test_debug_file_by_build_id(self):
+        path, debug = self.split_debug("stkbuildid")
+        notes = run("readelf", "-n", path)
+        build_id = re.search(r"Build ID: ([0-9a-f]+)", notes).group(1)
+        folder = f"/usr/lib/debug/.build-id/{build_id[:2]}"
+        there = [f for f in ("/usr/lib/debug", "/usr/lib/debug/.build-id", folder)
+                 if os.path.isdir(f)]
+        os.makedirs(folder, exist_ok=True)
+        target = f"{folder}/{build_id[2:]}.debug"
+        shutil.move(debug, target)
+        try:
+            frames = self.frames(path, self.disk.path, comm="stkbuildid")
+        finally:
+            os.unlink(target)
+            for made in (folder, "/usr/lib/debug/.build-id", "/usr/lib/debug"):
+                if made not in there:
+                    os.rmdir(made)
+        self.assert_frames(frames, *self.WANT)
+
+    def test_debug_file_by_link(self):
+        path, debug = self.split_debug("stklink")
+        run("objcopy", f"--add-gnu-debuglink={debug}", path)
+        os.mkdir(f"{self.made.folder}/.debug")
+        shutil.move(debug, f"{self.made.folder}/.debug/stklink.debug")
+        self.assert_frames(self.frames(path, self.disk.path, comm="stklink"), *self.WANT)
+
+    @unittest.skipUnless(shutil.which("xz"), "no xz")
+    def test_minimal_debug_info(self):
+        path, debug = self.split_debug("stkmini")
+        # As Fedora does: the symbols alone, compressed, in a section of the program.
+        mini = f"{self.made.folder}/mini"
+        run("objcopy", "--remove-section=.debug*", "--remove-section=.comment", debug, mini)
+        run("xz", mini)
+        run("objcopy", "--add-section", f".gnu_debugdata={mini}.xz", path)
+        os.unlink(debug)
+        self.assert_frames(self.frames(path, self.disk.path, comm="stkmini"), *self.WANT)
+
+    def test_other_mount_namespace(self):
+        path = self.made.build("stkspace", PROGRAM_C)
+        hidden = f"{self.made.folder}/hidden"
+        os.mkdir(hidden)
+        script = (f"mount -t tmpfs none {hidden} && cp {path} {hidden}/stkhidden && "
+                  f"{hidden}/stkhidden {self.disk.path} 600")
+        self.assert_frames(self.frames("unshare", "-m", "sh", "-c", script, comm="stkhidden"),
+                           *self.WANT)
+
+    def test_chroot(self):
+        path = self.made.build("stkroot", PROGRAM_C, "-static")
+        root = f"{self.made.folder}/root"
+        os.mkdir(root)
+        shutil.copy(path, f"{root}/stkinroot")
+        number = os.stat(self.disk.path).st_rdev
+        os.mknod(f"{root}/disk", 0o600 | 0o060000, number)
+        # The root is known from a first process, so that one that ends at once is named too.
+        for _ in range(2):
+            frames = self.frames("sh", "-c", f"chroot {root} /stkinroot /disk 600",
+                                 comm="stkinroot")
+            self.assert_frames(frames, *self.WANT)
+
+    def test_program_that_was_removed(self):
+        path = self.made.build("stkgone", PROGRAM_C)
+        script = f"{path} {self.disk.path} 600 & sleep 0.05; rm {path}; wait"
+        self.assert_frames(self.frames("sh", "-c", script, comm="stkgone"), *self.WANT)
+
+    def test_library_that_was_replaced(self):
+        library = self.made.build("libstk.so", LIBRARY_C, "-shared", "-fPIC")
+        path = self.made.build("stklib", LIBRARY_USER_C, f"-L{self.made.folder}", "-lstk",
+                               f"-Wl,-rpath,{self.made.folder}")
+        with subprocess.Popen([path, self.disk.path, "wait"], stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            os.unlink(library)
+            iotest.write_text(library, "no library any more")
+            with Tracer("stack", "--json", "-U") as tracer:
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                process.wait()
+                result = tracer.stop()
+        rows = [row for row in result.rows if row["comm"] == "stklib"]
+        self.assertEqual(len(rows), 1, result)
+        self.assert_frames(rows[0]["user"], "back", "lib_call", "main")
+
+    @unittest.skipUnless(os.uname().machine == "x86_64", "machine code of x86-64")
+    def test_code_made_at_run_time(self):
+        path = self.made.build("stkjit", JIT_C)
+        with Tracer("stack", "--json", "-U") as tracer, \
+                subprocess.Popen([path, self.disk.path, "map"]) as process:
+            self.assertEqual(process.wait(), 0)
+            result = tracer.stop()
+        os.unlink(f"/tmp/perf-{process.pid}.map")
+        rows = [row["user"] for row in result.rows if row["comm"] == "stkjit"]
+        self.assertEqual(len(rows), 2, result)
+        named = [frames for frames in rows if "jit;compiled function" in frames]
+        self.assertEqual(len(named), 1, rows)
+        self.assert_frames(named[0], "back", "jit;compiled function", "main")
+        other = next(frames for frames in rows if frames is not named[0])
+        self.assert_frames(other, "back", "[anon]+0x85", "main")
+
+
+class TestForms(StackTest):
+    FOLDED = re.compile(r"^[^;\n]+(;[^;\n]+)+ \d+$")
+
+    def both(self, *args):
+        """The output of one known run, whose writes make up all that the disk saw."""
+        with LoopDisk() as disk:
+            return disk.name, iotrace("stack", *args, "-d", disk.path, "--", iotest.LOAD, "-n",
+                                      "stk;form", "write", "10", "4096", disk.path,
+                                      "read", "5", "4096", disk.path)
+
+    def test_folded(self):
+        name, result = self.both("-f", "-K", "-P")
+        lines = result.out.splitlines()
+        lines = [line for line in lines if not line.startswith("{")]
+        self.assertTrue(lines)
+        for line in lines:
+            self.assertRegex(line, self.FOLDED)
+            frames = line.rsplit(" ", 1)[0].split(";")
+            self.assertEqual(frames[0], name)
+            self.assertRegex(frames[1], r"^stk\\x3bform \[\d+\]$")
+            self.assertTrue(all(frame.endswith("_[k]") for frame in frames[2:]), frames)
+            self.assertRegex(frames[-1], r"^submit_bio")
+        self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in lines), 15 * 4096)
+
+    def test_csv(self):
+        _, result = self.both("--csv", "-K")
+        text = "\n".join(line for line in result.out.splitlines() if not line.startswith("{"))
+        rows = iotest.Result(0, text, "").csv
+        self.assertEqual(list(rows[0]),
+                         ["disk", "comm", "pid", "kernel", "user", "read_bytes", "write_bytes"])
+        self.assertEqual(sum(row["write_bytes"] for row in rows), 40960)
+        self.assertEqual(sum(row["read_bytes"] for row in rows), 20480)
+        self.assertIn(";", rows[0]["kernel"])
+
+    def test_text(self):
+        name, result = self.both("-K", "-P")
+        blocks = result.out.split("\n\n")[1:]
+        self.assertEqual(len(blocks), 2)
+        for block in blocks:
+            lines = block.strip("\n").splitlines()
+            self.assertEqual(lines[0], f"disk {name}")
+            self.assertRegex(lines[1], r"^    submit_bio")
+            self.assertRegex(lines[-2], r"^        stk;form \[\d+\]$")
+            self.assertRegex(lines[-1], r"^        R: \d+, W: \d+$")
+        self.assertTrue(blocks[0].rstrip().endswith("R: 20480, W: 0"), blocks)
+        self.assertTrue(blocks[1].rstrip().endswith("R: 0, W: 40960"), blocks)
+
+    def test_svg(self):
+        import xml.etree.ElementTree as tree
+        with tempfile.NamedTemporaryFile(suffix=".svg") as file:
+            name, result = self.both("-K", "--svg", file.name)
+            self.assertEqual(result.status, 0, result)
+            root = tree.parse(file.name).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        titles = [g.find(f"{space}title").text for g in root.iter(f"{space}g")]
+        self.assertIn("all (61440 bytes, 100.00 %)", titles)
+        self.assertIn(f"{name} (61440 bytes, 100.00 %)", titles)
+        self.assertIn("stk;form (61440 bytes, 100.00 %)", titles)
+
+    def test_svg_cannot_be_written(self):
+        result = iotrace("stack", "-D", "1", "--svg", "/nowhere/x.svg")
+        self.assert_one_line(result, 1, "/nowhere/x.svg", "no such file")
+
+    def test_hidden_addresses(self):
+        setting = "/proc/sys/kernel/kptr_restrict"
+        before = iotest.read_text(setting).strip()
+        try:
+            iotest.write_text(setting, "2")
+            if int(iotest.read_text("/proc/kallsyms").split()[0], 16):
+                self.skipTest("addresses are shown all the same")
+            with LoopDisk() as disk, Tracer("stack", "-K", "--json") as tracer:
+                run_load(f"write:2:4096:{disk.path}")
+                result = tracer.stop()
+        finally:
+            iotest.write_text(setting, before)
+        self.assertIn("kptr_restrict", result.err)
+        rows = [row for row in result.rows if row["disk"] == disk.name]
+        self.assertEqual(sums(rows, disk.name), (0, 8192))
+        for frame in rows[0]["kernel"]:
+            self.assertRegex(frame, r"^\[kernel\]\+0x[0-9a-f]+$")
+
+    def test_wrong_usage(self):
+        for args, words in ((("-io", "x"), ("'x'", "r, w or rw")), (("5",), ("too many",)),
+                            (("-D", "0"), ("-D",)), (("-D", "5x"), ("5x",)),
+                            (("-f", "--json"), ("exclude",)), (("-io",), ("iodir", "value")),
+                            (("-d", "nosuchdisk"), ("nosuchdisk",))):
+            with self.subTest(args=args):
+                self.assert_one_line(iotrace("stack", *args), 2, *words)
+
+
+class TestLong(StackTest):
+    PROCESSES = 60
+    WRITES = 4000
+    peak = 0
+
+    def watch(self, pid):
+        """The most memory that the process had, in kB, until it ends."""
+        with contextlib.suppress(OSError, AttributeError):
+            while True:
+                status = iotest.read_text(f"/proc/{pid}/status")
+                self.peak = int(re.search(r"VmHWM:\s+(\d+) kB", status).group(1))
+                time.sleep(0.005)
+
+    def test_memory(self):
+        """A run with more stacks and processes than fit: the memory stays, the bytes are exact."""
+        with LoopDisk(512 * MIB) as disk, Compiled() as made:
+            paths = made.build("stkpaths", PATHS_C)
+            with Delta(disk.name) as delta, Tracer("stack", "--json", "-K", "-U", "-P") as tracer:
+                for i in range(self.PROCESSES):
+                    run(paths, disk.path, self.WRITES, i * self.WRITES)
+                delta.stop()
+                # Until its end: the output needs memory too.
+                watch = threading.Thread(target=self.watch, args=(tracer.pid,))
+                watch.start()
+                result = tracer.stop(timeout=120)
+                watch.join()
+        peak = self.peak
+        print(f"peak {peak} kB, {len(result.rows)} rows, losses {result.losses}")
+        self.assertEqual(counted(delta)[1], self.PROCESSES * self.WRITES * 4096)
+        self.assertEqual(sums(result.rows, disk.name), counted(delta))
+        self.assertLess(peak, 64 << 10)
+
+
+if __name__ == "__main__":
+    iotest.main()

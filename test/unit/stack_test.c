@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cmd/stack: options, and the table whose memory is bounded. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cmd/stack/options.h"
+#include "cmd/stack/schema.h"
+#include "cmd/stack/table.h"
+#include "core/clock.h"
+
+/* ---- options ---- */
+
+static int parse(const char *line, struct stack_options *o, struct error *err)
+{
+	static char text[256];
+	static char *argv[16];
+	char *rest = text;
+	int argc = 0;
+
+	memset(argv, 0, sizeof(argv));
+
+	snprintf(text, sizeof(text), "%s", line);
+	for (char *word; argc < 15 && (word = strsep(&rest, " "));)
+		argv[argc++] = word;
+	return stack_options(argc, argv, o, err);
+}
+
+static void test_direction(void **state)
+{
+	static const struct {
+		const char *line;
+		bool reads, writes;
+	} want[] = {
+		{ "stack", true, true },
+		{ "stack -io w", false, true },
+		{ "stack -io=w", false, true },
+		{ "stack --iodir w", false, true },
+		{ "stack --iodir=w", false, true },
+		{ "stack -P -io r", true, false },
+		{ "stack -io rw -K", true, true },
+		{ "stack -io=r -io=w", false, true },
+		{ "stack --io w", false, true },
+	};
+	struct stack_options o;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		assert_int_equal(parse(want[i].line, &o, NULL), 0);
+		assert_int_equal(o.reads, want[i].reads);
+		assert_int_equal(o.writes, want[i].writes);
+	}
+}
+
+static void test_options(void **state)
+{
+	struct stack_options o;
+
+	(void)state;
+	assert_int_equal(parse("stack -P -io w -D 86400", &o, NULL), 0);
+	assert_true(o.per_pid && !o.kernel && !o.user && !o.folded && !o.svg);
+	assert_true(o.args.interval_ns == 86400 * NS_PER_SEC);
+	assert_int_equal(o.args.count, 1);
+	assert_int_equal(parse("stack -KUf --svg x.svg -d sda -- prog -io x", &o, NULL), 0);
+	assert_true(o.kernel && o.user && o.folded);
+	assert_string_equal(o.svg, "x.svg");
+	assert_true(o.args.interval_ns == 0 && o.args.count == 0);
+	/* COMMAND's own are left alone */
+	assert_string_equal(o.args.command[1], "-io");
+	assert_int_equal(
+	    parse("stack --kernel-stack --user-stack --perpid --folded --duration=2", &o, NULL), 0);
+	assert_true(o.kernel && o.user && o.per_pid && o.folded);
+}
+
+static void test_wrong_options(void **state)
+{
+	static const struct {
+		const char *line, *what;
+	} want[] = {
+		{ "stack -io x", "invalid direction 'x': r, w or rw" },
+		{ "stack -io=writes-and-more", "invalid direction 'writes-" },
+		{ "stack 5", "too many arguments: '5'" },
+		{ "stack -D 0", "-D" },
+		{ "stack -io", "option '--iodir' needs a value" },
+		{ "stack -f --json", "exclude each other" },
+		{ "stack --svg=", "--svg needs a file name" },
+	};
+	struct stack_options o;
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		assert_true(parse(want[i].line, &o, &err) < 0);
+		assert_int_equal(err.status, STATUS_USAGE);
+		if (!strstr(err.what, want[i].what))
+			fail_msg("%s: %s", want[i].line, err.what);
+	}
+}
+
+static void test_schema(void **state)
+{
+	static const char *const keys[] = { "disk", "comm",	  "pid",	"kernel",
+					    "user", "read_bytes", "write_bytes" };
+
+	(void)state;
+	assert_int_equal(stack_schema()->n, 7);
+	for (size_t i = 0; i < 7; i++)
+		assert_string_equal(stack_schema()->columns[i].key, keys[i]);
+}
+
+/* ---- the table ---- */
+
+static uint32_t stack_of(struct table *t, unsigned int n)
+{
+	uint32_t node = table_node(t, 0, table_name(t, "main"));
+	char name[64];
+
+	for (int level = 0; level < 10; level++) {
+		snprintf(name, sizeof(name), "function%u_%d", n, level);
+		node = table_node(t, node, table_name(t, name));
+	}
+	return node;
+}
+
+static void test_table(void **state)
+{
+	struct table t = { .limit = 1 << 20 };
+	struct table_key key = { .dev = 8, .comm = table_name(&t, "dd") };
+	uint64_t bytes[2] = { 1, 2 };
+	struct frames frames;
+
+	(void)state;
+	key.kernel = stack_of(&t, 1);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(table_add(&t, &key, bytes), 0);
+	key.user = stack_of(&t, 1);
+	assert_int_equal(key.user, key.kernel);
+	assert_int_equal(table_add(&t, &key, bytes), 0);
+	assert_int_equal(t.keys.n, 2);
+	assert_true(t.rows[0].bytes[0] == 3 && t.rows[0].bytes[1] == 6);
+	assert_string_equal(table_text(&t, table_key(&t, 0)->comm), "dd");
+	frames = table_frames(&t, key.kernel);
+	assert_string_equal(frames_next(&frames), "function1_9");
+	for (int i = 0; i < 9; i++)
+		frames_next(&frames);
+	assert_string_equal(frames_next(&frames), "main");
+	assert_null(frames_next(&frames));
+	frames = table_frames(&t, 0);
+	assert_null(frames_next(&frames));
+	table_free(&t);
+}
+
+/* However much comes, the limit holds, no byte is lost, and the largest rows stay whole. */
+static void test_table_is_bounded(void **state)
+{
+	struct table t = { .limit = 1 << 20 };
+	uint64_t sum[2] = { 0, 0 }, want[2] = { 0, 0 };
+	bool largest = false, lost = false;
+
+	(void)state;
+	for (unsigned int i = 0; i < 20000; i++) {
+		uint64_t bytes[2] = { i == 5 ? 1 << 30 : i, 1 };
+		char comm[16];
+		struct table_key key = { .dev = 8, .pid = i + 1 };
+
+		snprintf(comm, sizeof(comm), "proc%u", i);
+		key.comm = table_name(&t, comm);
+		key.kernel = stack_of(&t, i);
+		assert_int_equal(table_add(&t, &key, bytes), 0);
+		want[0] += bytes[0];
+		want[1] += bytes[1];
+		assert_int_equal(table_fit(&t), 0);
+		assert_true(table_memory(&t) <= t.limit);
+	}
+	for (uint32_t i = 0; i < t.keys.n; i++) {
+		const struct table_key *key = table_key(&t, i);
+		struct frames frames = table_frames(&t, key->kernel);
+		const char *leaf = frames_next(&frames), *comm = table_text(&t, key->comm);
+
+		sum[0] += t.rows[i].bytes[0];
+		sum[1] += t.rows[i].bytes[1];
+		if (key->pid == 6)
+			largest = strcmp(leaf, "function5_9") == 0 && strcmp(comm, "proc5") == 0;
+		if (strcmp(leaf, TABLE_LOST_STACK) == 0 && strcmp(comm, TABLE_LOST_PROCESS) == 0)
+			lost = key->pid == 0;
+	}
+	assert_true(sum[0] == want[0] && sum[1] == want[1]);
+	assert_true(largest && lost);
+	assert_true(t.folded > 0 && t.rebuilt > 0);
+	table_free(&t);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_direction),     cmocka_unit_test(test_options),
+		cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_schema),
+		cmocka_unit_test(test_table),	      cmocka_unit_test(test_table_is_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
