@@ -226,16 +226,17 @@ class TestBreakdown(LiveTest):
         self.assertEqual((delta["flushes"], delta["discards"]), (30, 40))
 
     def check_filter(self, *args):
+        count = int(10000 * max(SCALE, 0.1))
         with LoopDisk() as disk:
-            mine = Load("read", 10000, KIB4, disk.path, name="mine",
+            mine = Load("read", count, KIB4, disk.path, name="mine",
                         options=["-r", "-q", 8, "-t", 2])
-            other = Load("write", 10000, KIB4, disk.path, name="other", options=["-r", "-q", 8])
+            other = Load("write", count, KIB4, disk.path, name="other", options=["-r", "-q", 8])
             with Tracer("breakdown", "-T", "blk", "--json", "-p", mine.pid, *args,
                         "0.2") as tracer:
                 run_loads(mine, other)
                 result = tracer.stop()
         self.assert_ended_well(result)
-        self.assert_counts(result, {"read": 10000})
+        self.assert_counts(result, {"read": count})
 
     def test_process(self):
         """-p: one of two that do I/O at the same time on the same disk."""
