@@ -803,6 +803,10 @@ class LiveTest(unittest.TestCase):
         self.assertTrue(result.intervals, "not one interval was printed")
         losses = dict(result.losses)
         unseen = losses.pop("no_end", 0)
+        if self.PREEMPTED:
+            # Of whatever disk, and events that change nothing are among them: what the test
+            # compares decides; where one mattered, run() makes the test again.
+            losses.pop("missed", None)
         self.assertEqual(losses, {})
         if of or STRICT:
             self.assertLessEqual(unseen, self.MOST_UNSEEN * (of or 0))
