@@ -686,6 +686,16 @@ static int load_error(int r, struct error *err)
 	return r;
 }
 
+static int attach_error(const struct hooks *h, size_t e, int r, struct error *err)
+{
+	const struct hook_alt *alt = chosen_alt(h, e);
+
+	if (!alt)
+		return r;
+	return error_set(err, STATUS_UNSUPPORTED, r, "cannot attach to the event '%s' by %s:%s: %s",
+			 h->events[e].name, kind_names[alt->kind], alt->target, strerror(-r));
+}
+
 /* One try.  *failed is the event whose alternative did not work, or -1. */
 static int try_attach(struct hooks *h, const struct hook_object *object, const char *btf_path,
 		      ssize_t *failed, const char **doing, struct error *err)
@@ -710,8 +720,7 @@ static int try_attach(struct hooks *h, const struct hook_object *object, const c
 	if (r) {
 		*failed = (ssize_t)event;
 		*doing = "attaching it failed";
-		return error_set(err, STATUS_UNSUPPORTED, r, "cannot attach to the event '%s': %s",
-				 h->events[event].name, strerror(-r));
+		return attach_error(h, event, r, err);
 	}
 	return 0;
 }

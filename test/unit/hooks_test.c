@@ -741,7 +741,8 @@ static void test_nothing_left(void **state)
 	r = hooks_attach(h, &object, &err);
 	assert_true(r < 0);
 	assert_int_equal(err.status, STATUS_UNSUPPORTED);
-	snprintf(what, sizeof(what), "cannot attach to the event 'track': %s", strerror(-r));
+	snprintf(what, sizeof(what), "cannot attach to the event 'track' by raw_tp:task_rename: %s",
+		 strerror(-r));
 	assert_string_equal(err.what, what);
 	assert_int_equal(fake.opened, 1);
 	assert_int_equal(fake.closed, 1);
