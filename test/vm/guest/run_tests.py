@@ -139,8 +139,8 @@ class File:
         subprocess.run(["losetup", "-D"], check=False)
 
 
-def list_hooks(command, iotrace):
-    """Every alternative, and those chosen, of `iotrace COMMAND`."""
+def list_hooks(command, limit, iotrace):
+    """Every alternative, and those chosen, of `iotrace COMMAND`, which LIMIT makes end soon."""
     def run(*more):
         return subprocess.run([iotrace, *command.split(), *more], capture_output=True, text=True,
                               check=False, stdin=subprocess.DEVNULL, timeout=120)
@@ -149,7 +149,7 @@ def list_hooks(command, iotrace):
     if listed.returncode:
         return {"list": [], "chosen": {}, "error": listed.stderr.strip()}
     hooks = [line.split(None, 3) for line in listed.stdout.splitlines()]
-    traced = run("--json", "0.1", "1")
+    traced = run("--json", *limit.split())
     if traced.returncode:
         return {"list": hooks, "chosen": {}, "error": traced.stderr.strip()}
     meta = json.loads(traced.stdout.splitlines()[0])
@@ -173,9 +173,11 @@ def main():
     results = Results(f"{OUT}/results.jsonl")
     results.tell(kernel=os.uname().release, built=os.uname().version)
     os.environ.update(job["environment"])
-    for command in job["hooks"]:
+    for line in job["hooks"]:
+        command, _, limit = line.partition(" : ")
         try:
-            results.tell(hooks=command, **list_hooks(command, os.environ["IOTRACE"]))
+            results.tell(hooks=command, **list_hooks(command, limit or "0.1 1",
+                                                     os.environ["IOTRACE"]))
         except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
             results.tell(hooks=command, list=[], chosen={}, error=f"{error}")
     for file in job["files"]:
