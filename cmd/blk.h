@@ -91,7 +91,8 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 		(skel)->rodata->flush_seq_mask = (flags)->flush_seq;                               \
 		(skel)->rodata->io_stat_mask = (flags)->io_stat;                                   \
 		(skel)->rodata->understudied = hooks_understudied(hooks);                          \
-		bpf_map__set_autocreate((skel)->maps.claims, hooks_understudied(hooks));           \
+		if (!hooks_understudied(hooks))                                                    \
+			bpf_map__set_max_entries((skel)->maps.claims, 1);                          \
 	} while (0)
 
 /* Marks COMMAND as tracked in the map @tracked_fd.  -errno with @err. */

@@ -8,18 +8,18 @@
  * makes all others on its CPU go without.  There each program has two understudies, NAME_2 and
  * NAME_3, attached after it to the same event; one plays when those before it were skipped.
  *
- * They learn that from the task: who plays leaves the event's object there (a claim), and the last
- * one takes it away.  An interrupt's events come and go between; for one that hits the same event
- * there are two places.  A last one that is skipped itself leaves a claim behind, which may hide a
- * later event.  How many events nobody saw is known all the same: as many as principals were
- * skipped (the kernel counts that), less those that understudies took.
+ * They learn that from a claim: who plays leaves the event's mark in a place that belongs to this
+ * context, and to no other.  It is told by the address of the arguments: all programs of an event
+ * get them from the same place on the stack of the task or the interrupt, one after the other.
+ * How many events nobody saw is known, too: as many as principals were skipped (the kernel counts
+ * that), less those that understudies took.
  */
 
 #include "probes/kernel.h"
 
-/* Events of which one task can be in the middle at the same time. */
+/* The events, for their marks. */
 enum claim {
-	CLAIM_SUBMIT,
+	CLAIM_SUBMIT = 1,
 	CLAIM_FRONT_MERGE,
 	CLAIM_BIO,
 	CLAIM_REMAP,
@@ -28,12 +28,15 @@ enum claim {
 	CLAIM_COMPLETE,
 	CLAIM_BIO_END,
 	CLAIM_TASK, /* fork, free, rename */
-	CLAIMS,
 };
 
-struct task_claims {
-	u64 object[CLAIMS][2];
-};
+/*
+ * A claim is left in so many places at once, each told by another part of a hash: that of two
+ * contexts that are in the middle of an event at the same time, on two CPUs say, one loses its
+ * claim to the other takes that they meet in all.
+ */
+#define CLAIM_PLACES 3
+#define CLAIM_BITS   15
 
 const volatile bool understudied = false;
 
@@ -47,68 +50,103 @@ __u32 stopped = 0;
 /* Events that an understudy took. */
 __u64 stood_in = 0;
 
-/* Made only where there are understudies: 5.10 has no such map. */
+/* As many as that where there are understudies, else 1. */
 struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_claims);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CLAIM_PLACES << CLAIM_BITS);
+	__type(key, u32);
+	__type(value, u64);
 } claims SEC(".maps");
 
-static __always_inline bool claim(enum claim what, u64 object)
+/* The hash of the context whose arguments are at @ctx. */
+static __always_inline u64 claim_hash(const void *ctx)
 {
-	struct task_claims *mine;
+	/* The verifier takes an address for a number only as a difference. */
+	u64 at = (u64)ctx - (u64)&stopped;
 
-	mine = bpf_task_storage_get(&claims, bpf_get_current_task_btf(), NULL,
-				    BPF_LOCAL_STORAGE_GET_F_CREATE);
-	if (!mine)
-		return false;
-	if (!mine->object[what][0])
-		mine->object[what][0] = object;
-	else
-		mine->object[what][1] = object;
-	return true;
+	barrier_var(at);
+	return at * 0x9e3779b97f4a7c15ull;
 }
 
-/* Is there a claim to this event?  Takes it away where that is asked for. */
-static __always_inline bool claimed(enum claim what, u64 object, const bool take)
+/* What stands for event @what of @object, in that context; even, as the next number has a meaning,
+ * too. */
+static __always_inline u64 claim_mark(u64 hash, enum claim what, u64 object)
 {
-	struct task_claims *mine;
-
-	mine = bpf_task_storage_get(&claims, bpf_get_current_task_btf(), NULL, 0);
-	for (int i = 0; mine && i < 2; i++)
-		if (mine->object[what][i] == object) {
-			if (take)
-				mine->object[what][i] = 0;
-			return true;
-		}
-	return false;
+	return (hash ^ object ^ (u64)what << 56) & ~1ull;
 }
 
-/* At the start of a program that others understudy, and of one without: may it play?  If not, an
- * understudy will. */
-static __always_inline bool principal(enum claim what, u64 object)
+static __always_inline u64 *claim_place(u64 hash, u32 i)
 {
+	u32 part = hash >> (64 - (i + 1) * CLAIM_BITS);
+	u32 index = (part & ((1 << CLAIM_BITS) - 1)) | i << CLAIM_BITS;
+
+	return bpf_map_lookup_elem(&claims, &index);
+}
+
+/* At the start of a program that others understudy, and of one without: may it play? */
+static __always_inline bool principal(const void *ctx, enum claim what, u64 object)
+{
+	u64 hash, *place;
+
 	if (stopped)
 		return false;
-	return !understudied || claim(what, object);
-}
-
-/* At the start of an understudy, and of the last one: were those before it skipped? */
-static __always_inline bool understudy(enum claim what, u64 object)
-{
-	if (stopped || claimed(what, object, false) || !claim(what, object))
-		return false;
-	__sync_fetch_and_add(&stood_in, 1);
+	if (!understudied)
+		return true;
+	hash = claim_hash(ctx);
+	for (u32 i = 0; i < CLAIM_PLACES; i++) {
+		place = claim_place(hash, i);
+		if (place)
+			*place = claim_mark(hash, what, object);
+	}
 	return true;
 }
 
-static __always_inline bool last_understudy(enum claim what, u64 object)
+/*
+ * At the start of the first understudy: was the principal skipped?  Either way it leaves another
+ * mark than the principal, so that one that stays, because the last understudy was skipped, is not
+ * taken for the principal's when the same request comes by here again.
+ */
+static __always_inline bool understudy(const void *ctx, enum claim what, u64 object)
 {
-	if (stopped || claimed(what, object, true))
+	u64 hash, mark, *place;
+	bool claimed = false;
+
+	if (stopped || !understudied)
 		return false;
-	__sync_fetch_and_add(&stood_in, 1);
-	return true;
+	hash = claim_hash(ctx);
+	mark = claim_mark(hash, what, object);
+	for (u32 i = 0; i < CLAIM_PLACES; i++) {
+		place = claim_place(hash, i);
+		if (place) {
+			claimed |= *place == mark;
+			*place = mark + 1;
+		}
+	}
+	if (!claimed)
+		__sync_fetch_and_add(&stood_in, 1);
+	return !claimed;
+}
+
+/* At the start of the last one: were both before it skipped? */
+static __always_inline bool last_understudy(const void *ctx, enum claim what, u64 object)
+{
+	u64 hash, mark, *place;
+	bool claimed = false;
+
+	if (stopped || !understudied)
+		return false;
+	hash = claim_hash(ctx);
+	mark = claim_mark(hash, what, object);
+	for (u32 i = 0; i < CLAIM_PLACES; i++) {
+		place = claim_place(hash, i);
+		if (place && (*place & ~1ull) == mark) {
+			claimed = true;
+			*place = 0;
+		}
+	}
+	if (!claimed)
+		__sync_fetch_and_add(&stood_in, 1);
+	return !claimed;
 }
 
 /* One program of a raw tracepoint: @may decides whether it plays. */
@@ -116,7 +154,7 @@ static __always_inline bool last_understudy(enum claim what, u64 object)
 	SEC("raw_tp/" #tracepoint)                                                                 \
 	int name(u64 *ctx)                                                                         \
 	{                                                                                          \
-		if (may(what, object))                                                             \
+		if (may(ctx, what, object))                                                        \
 			play;                                                                      \
 		return 0;                                                                          \
 	}
@@ -134,7 +172,7 @@ static __always_inline bool last_understudy(enum claim what, u64 object)
 	SEC("tp_btf/" #tracepoint)                                                                 \
 	int BPF_PROG(name, __VA_ARGS__)                                                            \
 	{                                                                                          \
-		if (may(what, (u64)(object)))                                                      \
+		if (may(ctx, what, (u64)(object)))                                                 \
 			play;                                                                      \
 		return 0;                                                                          \
 	}
