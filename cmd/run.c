@@ -99,6 +99,10 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
  */
 static bool stops(struct run *run, int signo, bool key)
 {
+	if (signo == SIGHUP && run->hangup) {
+		run->hung_up = true;
+		return false;
+	}
 	if (!run->child.pid)
 		return true;
 	if (key)
@@ -145,11 +149,23 @@ static int start_timer(struct run *run)
 	return timerfd_settime(run->timer_fd, 0, &spec, NULL) ? -errno : 0;
 }
 
-enum wake { WAKE_OUTPUT, WAKE_COLLECT, WAKE_STOP, WAKE_CHILD };
-
-static enum wake wait_event(struct run *run, bool collects)
+void run_set_interval(struct run *run, uint64_t first_ns, uint64_t ns)
 {
-	struct pollfd fds[] = { { run->signal_fd, POLLIN, 0 }, { run->timer_fd, POLLIN, 0 } };
+	const struct itimerspec spec = {
+		.it_interval = { (time_t)(ns / NS_PER_SEC), (long)(ns % NS_PER_SEC) },
+		.it_value = { (time_t)(first_ns / NS_PER_SEC), (long)(first_ns % NS_PER_SEC) },
+	};
+
+	timerfd_settime(run->timer_fd, 0, &spec, NULL);
+}
+
+enum wake { WAKE_OUTPUT, WAKE_COLLECT, WAKE_INPUT, WAKE_HANGUP, WAKE_STOP, WAKE_CHILD };
+
+static enum wake wait_event(struct run *run, const struct run_emit *emit)
+{
+	struct pollfd fds[] = { { run->signal_fd, POLLIN, 0 },
+				{ run->timer_fd, POLLIN, 0 },
+				{ run->input ? STDIN_FILENO : -1, POLLIN, 0 } };
 	uint64_t ticks;
 
 	for (;;) {
@@ -159,13 +175,18 @@ static enum wake wait_event(struct run *run, bool collects)
 			return WAKE_STOP;
 		if (child_ended(&run->child, &run->status))
 			return WAKE_CHILD;
+		if (run->hung_up)
+			return WAKE_HANGUP;
 		if (read(run->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			return WAKE_OUTPUT;
-		n = poll(fds, 2, collects ? (int)run->collect_ms : -1);
+		n = poll(fds, 3, emit->collect ? (int)run->collect_ms : -1);
 		if (n == 0)
 			return WAKE_COLLECT;
 		if (n < 0 && errno != EINTR)
 			return WAKE_STOP;
+		/* A signal that is let in: the terminal has another size. */
+		if (run->input && (n < 0 || fds[2].revents))
+			return WAKE_INPUT;
 	}
 }
 
@@ -200,6 +221,25 @@ static int emit_one(void *ctx)
 	return one->emit->emit(one->emit->ctx, one->last, one->err);
 }
 
+/* Whether there is an output now: RUN_GO_ON, RUN_OUTPUT, RUN_STOP (the last one), or -errno. */
+static int handle(struct run *run, const struct run_emit *emit, enum wake wake, struct error *err)
+{
+	switch (wake) {
+	case WAKE_COLLECT:
+		return emit->collect ? emit->collect(emit->ctx, err) : 0;
+	case WAKE_INPUT:
+		return run->input(emit->ctx, err);
+	case WAKE_HANGUP:
+		run->hung_up = false;
+		return run->hangup(emit->ctx, err);
+	case WAKE_OUTPUT:
+	case WAKE_STOP:
+	case WAKE_CHILD:
+		break;
+	}
+	return RUN_OUTPUT;
+}
+
 /* All outputs.  0 or -errno as of run_emit. */
 static int produce(struct run *run, const struct run_emit *emit, struct error *err)
 {
@@ -207,15 +247,15 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 	bool last = false;
 	int r = 0;
 
-	while (!r && !last && !run->stuck) {
-		enum wake wake = wait_event(run, emit->collect != NULL);
+	while (r >= 0 && !last && !run->stuck) {
+		enum wake wake = wait_event(run, emit);
 
-		if (wake == WAKE_COLLECT) {
-			r = emit->collect ? emit->collect(emit->ctx, err) : 0;
+		r = handle(run, emit, wake, err);
+		if (r < 0 || r == RUN_GO_ON)
 			continue;
-		}
 		run->stopped = wake == WAKE_STOP;
-		last = wake != WAKE_OUTPUT || ++done == run->args->count;
+		last = r == RUN_STOP || wake == WAKE_STOP || wake == WAKE_CHILD ||
+		       (wake == WAKE_OUTPUT && ++done == run->args->count);
 		r = run_guarded(run, emit_one, &(struct one_output){ emit, last, err });
 	}
 	return r;

@@ -5,6 +5,9 @@
 #include "cmd/args.h"
 #include "core/child.h"
 
+/* What input() and hangup() want: nothing, an output now (which counts as none), the last one. */
+enum { RUN_GO_ON, RUN_OUTPUT, RUN_STOP };
+
 /*
  * The one run loop: signals, the timer, COMMAND, outputs.
  *
@@ -21,11 +24,21 @@ struct run {
 	int timer_fd;
 	int status;		    /* of COMMAND */
 	int asked;		    /* signals to end that were passed on to COMMAND */
+	bool hung_up;		    /* SIGHUP came, and is not to end the run: hangup() */
 	bool stopped;		    /* by a signal: COMMAND is not waited for */
 	unsigned int collect_ms;    /* between two collects, a second; may be set at any time */
 	bool stuck;		    /* a signal came while nobody read our output: it is given up */
 	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
 	unsigned char old_mask[128]; /* sigset_t */
+	/*
+	 * Set by a subcommand between run_begin() and run_loop(); NULL where it has none.  Called
+	 * with the context of run_emit; what is to follow, or as its emit().
+	 */
+	/* For a full-screen view: there is something to read on standard input, or the terminal has
+	 * changed its size. */
+	int (*input)(void *ctx, struct error *err);
+	/* What SIGHUP means if it is not the end. */
+	int (*hangup)(void *ctx, struct error *err);
 };
 
 /* One output: drains what came since the last one and renders it; @last: there
@@ -46,6 +59,9 @@ int run_begin(struct run *run, const struct args *args, struct error *err);
  * is left to be written is to be dropped.  Else what @output returned.
  */
 int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx);
+
+/* From now on an output every @ns, the first after @first_ns; within run_loop(). */
+void run_set_interval(struct run *run, uint64_t first_ns, uint64_t ns);
 
 /* Returns the exit status; errors are reported. */
 int run_loop(struct run *run, const struct run_emit *emit);
