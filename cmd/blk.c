@@ -453,31 +453,12 @@ void blk_list_hooks(const struct hooks *hooks)
 	choices_list(choices, n);
 }
 
-static const char *verdict(const struct hook_choice *choice)
-{
-	if (choice->chosen)
-		return "taken";
-	return choice->usable ? "usable" : choice->untold ? "untold" : "no";
-}
-
 void blk_table_hooks(const struct hooks *hooks)
 {
 	size_t n;
-	const struct hook_choice *choice = hooks_choices(hooks, &n);
+	const struct hook_choice *choices = hooks_choices(hooks, &n);
 
-	for (size_t i = 0; i < n; i++) {
-		const char *const *progs = choice[i].alt->progs;
-
-		printf("%s\t%s\t%s\t%s\t%s\t", choice[i].event,
-		       choice[i].optional ? "optional" : "required", choice[i].kind,
-		       choice[i].target, verdict(&choice[i]));
-		for (int p = 0; p < HOOK_PROGS && progs[p]; p++) {
-			printf("%s%s", p ? "," : "", progs[p]);
-			for (size_t u = 0; hooks_understudy(hooks, u); u++)
-				printf(",%s%s", progs[p], hooks_understudy(hooks, u));
-		}
-		printf("\t%s\n", choice[i].reason);
-	}
+	choices_table(choices, n, hooks);
 }
 
 size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max)

@@ -12,6 +12,35 @@ void choices_list(const struct hook_choice *choice, size_t n)
 		       choice[i].usable ? "usable" : choice[i].reason);
 }
 
+static const char *verdict(const struct hook_choice *choice)
+{
+	if (choice->chosen)
+		return "taken";
+	return choice->usable ? "usable" : choice->untold ? "untold" : "no";
+}
+
+static void print_programs(const struct hook_choice *choice, const struct hooks *hooks)
+{
+	const char *const *progs = choice->alt->progs;
+
+	for (int p = 0; p < HOOK_PROGS && progs[p]; p++) {
+		printf("%s%s", p ? "," : "", progs[p]);
+		for (size_t u = 0; hooks && hooks_understudy(hooks, u); u++)
+			printf(",%s%s", progs[p], hooks_understudy(hooks, u));
+	}
+}
+
+void choices_table(const struct hook_choice *choice, size_t n, const struct hooks *hooks)
+{
+	for (size_t i = 0; i < n; i++) {
+		printf("%s\t%s\t%s\t%s\t%s\t", choice[i].event,
+		       choice[i].optional ? "optional" : "required", choice[i].kind,
+		       choice[i].target, verdict(&choice[i]));
+		print_programs(&choice[i], hooks);
+		printf("\t%s\n", choice[i].reason);
+	}
+}
+
 size_t choices_meta(const struct hook_choice *choice, size_t n, struct meta_hook *out, size_t max)
 {
 	const char *settled = NULL; /* the event whose choice has been met: the rest is worse */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_COUNTERS_H
+#define IOTRACE_CMD_KVM_COUNTERS_H
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/args.h"
+#include "cmd/kvm/events.h"
+#include "cmd/kvm/reasons.h"
+#include "core/hooks.h"
+#include "output/render.h"
+
+/* The tracepoints: one program counts, per event and per reason. */
+struct counters;
+
+struct counters_wants {
+	const struct args *args;
+	const regex_t *only; /* attach to these events alone; NULL: to all */
+	bool unnamed;	     /* @only may mean reasons without a name */
+	uint32_t tgid;	     /* count this process alone; 0: all */
+	bool by_guest;	     /* keep counts of each process, for counters_read() of one of them */
+	bool latency;
+};
+
+/* Finds this kernel's events and adds them to @events, which must outlive *out; chooses how to
+ * see them.  With -ENOTSUP *out is set, to be listed.  -errno with @err filled. */
+int counters_open(const struct counters_wants *wants, struct kvm_events *events,
+		  struct counters **out, struct error *err);
+void counters_close(struct counters *c);
+
+#define COUNTERS_CHOICES 8
+
+/* All alternatives, as of hooks_choices(). */
+const struct hook_choice *counters_choices(const struct counters *c, size_t *n);
+
+/* Before counters_attach(): count process @tgid alone. */
+void counters_only(struct counters *c, uint32_t tgid);
+
+/* Loads and attaches.  An event that cannot be attached is told to @skipped (its name, -errno) and
+ * left out; -errno with @err when none can be. */
+int counters_attach(struct counters *c, void (*skipped)(const char *name, int code),
+		    struct error *err);
+
+/* Before the last read.  Detaches where that makes a difference to it and is quick: a classic
+ * tracepoint takes the kernel some 40 ms each, after which nobody shall have to wait for what has
+ * been counted.  NULL is fine. */
+void counters_stop(struct counters *c);
+
+/* Sets the totals of the events: of process @tgid (with by_guest), or of all (0).  New reasons are
+ * added to the events.  -errno with @err. */
+int counters_read(struct counters *c, uint32_t tgid, struct error *err);
+
+/* With by_guest: hands every count of every process to @each; a non-zero return ends it. */
+int counters_each_guest(struct counters *c,
+			int (*each)(void *ctx, uint32_t tgid, int event, uint64_t total), void *ctx,
+			struct error *err);
+
+/* Whatever was counted so far is left out from now on.  -errno with @err. */
+int counters_reset(struct counters *c, struct error *err);
+
+#define COUNTERS_LOSSES 7
+
+/* What was lost since the last call; @last: after counters_stop(). */
+const struct loss *counters_losses(struct counters *c, bool last);
+
+/* With latency: all rows, which grow while they are looked at (latency_read()); and the names. */
+struct kvm_latency_row;
+const struct kvm_latency_row *counters_latencies(const struct counters *c, size_t *n);
+const struct reasons *counters_reasons(const struct counters *c);
+int counters_exit_event(const struct counters *c);
+
+#endif

@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/kvm/debugfs.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct machine {
+	char *name; /* "PID-FD" */
+	uint32_t pid;
+	ino_t inode; /* another one: another machine by the same name */
+	bool seen;   /* in this look */
+	bool gone;
+	int64_t *base, *last; /* field by field */
+};
+
+struct debugfs {
+	char path[PATH_MAX];
+	bool past;
+	bool first; /* no look yet: what is there began before us */
+	struct kvm_events *events;
+	char **fields;
+	int *field_event;
+	size_t n_fields;
+	struct machine *machines;
+	size_t n_machines;
+};
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+}
+
+/* ---- files ---- */
+
+/* The one number in a file; -EINVAL for what holds something else (a histogram). */
+static int read_number(int dir, const char *name, int64_t *value)
+{
+	char text[64], *end;
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0)
+		return -errno;
+	len = read(fd, text, sizeof(text) - 1);
+	if (len < 0) {
+		len = -errno;
+		close(fd);
+		return (int)len;
+	}
+	close(fd);
+	text[len] = 0;
+	errno = 0;
+	*value = strtoll(text, &end, 10);
+	while (isspace((unsigned char)*end))
+		end++;
+	return errno || end == text || *end ? -EINVAL : 0;
+}
+
+static int refused(int code, struct error *err)
+{
+	error_set(err, STATUS_UNSUPPORTED, code, "cannot read KVM's counters in debugfs: %s",
+		  strerror(-code));
+	error_hint(err, "a kernel that is locked down refuses them: leave -d out and use the "
+			"tracepoints");
+	return code;
+}
+
+static int open_top(struct debugfs *d, const char *root, DIR **out, struct error *err)
+{
+	char mount[PATH_MAX];
+	int code;
+
+	snprintf(d->path, sizeof(d->path), "%s/sys/kernel/debug/kvm", root ? root : "");
+	*out = opendir(d->path);
+	if (*out)
+		return 0;
+	code = -errno;
+	snprintf(mount, sizeof(mount), "%s/sys/kernel/debug/bdi", root ? root : "");
+	if (code == -EACCES || code == -EPERM) {
+		error_set(err, STATUS_UNSUPPORTED, code, "may not read debugfs: %s",
+			  strerror(-code));
+		error_hint(err, "run as root");
+	} else if (access(mount, F_OK)) {
+		error_set(err, STATUS_UNSUPPORTED, code, "debugfs is not mounted");
+		error_hint(err, "mount -t debugfs debugfs /sys/kernel/debug");
+	} else {
+		error_set(err, STATUS_UNSUPPORTED, code, "kvm is not loaded");
+		error_hint(err, "modprobe kvm_intel or kvm_amd");
+	}
+	return code;
+}
+
+/* A counter is a file that holds one number. */
+static int add_field(struct debugfs *d, const char *name)
+{
+	char **fields = reallocarray(d->fields, d->n_fields + 1, sizeof(*fields));
+	int *event;
+
+	if (!fields)
+		return -ENOMEM;
+	d->fields = fields;
+	event = reallocarray(d->field_event, d->n_fields + 1, sizeof(*event));
+	if (!event)
+		return -ENOMEM;
+	d->field_event = event;
+	event[d->n_fields] = events_add(d->events, name, -1, true);
+	fields[d->n_fields] = strdup(name);
+	if (event[d->n_fields] < 0 || !fields[d->n_fields])
+		return -ENOMEM;
+	d->n_fields++;
+	return 0;
+}
+
+static int find_fields(struct debugfs *d, DIR *top, struct error *err)
+{
+	int r, refusal = -ENOENT;
+	struct dirent *entry;
+	int64_t value;
+
+	while ((entry = readdir(top))) {
+		if (entry->d_type != DT_REG)
+			continue;
+		r = read_number(dirfd(top), entry->d_name, &value);
+		if (r == -EPERM || r == -EACCES) {
+			/* The kernel refuses all of them or none. */
+			refusal = r;
+			break;
+		}
+		if (r)
+			continue;
+		if (add_field(d, entry->d_name))
+			return no_memory(err);
+	}
+	return d->n_fields ? 0 : refused(refusal, err);
+}
+
+int debugfs_open(const char *root, bool past, struct kvm_events *events, struct debugfs **out,
+		 struct error *err)
+{
+	struct debugfs *d = calloc(1, sizeof(*d));
+	DIR *top = NULL;
+	int r;
+
+	if (!d)
+		return no_memory(err);
+	d->past = past;
+	d->first = true;
+	d->events = events;
+	r = open_top(d, root, &top, err);
+	if (!r)
+		r = find_fields(d, top, err);
+	if (top)
+		closedir(top);
+	if (!r)
+		r = debugfs_read(d, 0, err);
+	if (r) {
+		debugfs_close(d);
+		return r;
+	}
+	*out = d;
+	return 0;
+}
+
+void debugfs_close(struct debugfs *d)
+{
+	if (!d)
+		return;
+	for (size_t i = 0; i < d->n_fields; i++)
+		free(d->fields[i]);
+	free(d->fields);
+	free(d->field_event);
+	for (size_t i = 0; i < d->n_machines; i++) {
+		free(d->machines[i].name);
+		free(d->machines[i].base);
+		free(d->machines[i].last);
+	}
+	free(d->machines);
+	free(d);
+}
+
+/* ---- machines ---- */
+
+/* "1234-12": the process, 0 when it is not such a name. */
+static uint32_t pid_of(const char *name)
+{
+	unsigned int pid, fd;
+	int end = 0;
+
+	if (sscanf(name, "%u-%u%n", &pid, &fd, &end) != 2 || name[end])
+		return 0;
+	return pid;
+}
+
+static struct machine *add_machine(struct debugfs *d, const char *name, uint32_t pid)
+{
+	struct machine *more = reallocarray(d->machines, d->n_machines + 1, sizeof(*more)), *m;
+
+	if (!more)
+		return NULL;
+	d->machines = more;
+	m = &more[d->n_machines];
+	*m = (struct machine){ .name = strdup(name), .pid = pid };
+	m->base = calloc(d->n_fields, sizeof(*m->base));
+	m->last = calloc(d->n_fields, sizeof(*m->last));
+	d->n_machines++; /* freed with the others if something is missing */
+	return m->name && m->base && m->last ? m : NULL;
+}
+
+/* The machine of that name which has not ended; a name may come again. */
+static struct machine *find_machine(struct debugfs *d, const char *name, ino_t inode)
+{
+	for (size_t i = 0; i < d->n_machines; i++)
+		if (!d->machines[i].gone && d->machines[i].inode == inode &&
+		    strcmp(d->machines[i].name, name) == 0)
+			return &d->machines[i];
+	return NULL;
+}
+
+static void read_machine(struct debugfs *d, int dir, struct machine *m, bool fresh)
+{
+	int64_t value;
+
+	for (size_t i = 0; i < d->n_fields; i++) {
+		if (read_number(dir, d->fields[i], &value))
+			continue;
+		m->last[i] = value;
+		if (fresh && d->first && !d->past)
+			m->base[i] = value;
+	}
+}
+
+static int look_into(struct debugfs *d, int dir, const char *name, uint32_t pid)
+{
+	struct machine *m;
+	struct stat st;
+	bool fresh;
+
+	if (fstat(dir, &st))
+		return 0; /* it has just ended */
+	m = find_machine(d, name, st.st_ino);
+	fresh = !m;
+	if (!m)
+		m = add_machine(d, name, pid);
+	if (!m)
+		return -ENOMEM;
+	m->inode = st.st_ino;
+	m->seen = true;
+	read_machine(d, dir, m, fresh);
+	return 0;
+}
+
+static int look_at(struct debugfs *d, int top, const char *name)
+{
+	uint32_t pid = pid_of(name);
+	int dir, r;
+
+	if (!pid)
+		return 0;
+	dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return 0; /* it has just ended */
+	r = look_into(d, dir, name, pid);
+	close(dir);
+	return r;
+}
+
+static void add_up(struct debugfs *d, uint32_t pid)
+{
+	for (size_t f = 0; f < d->n_fields; f++) {
+		int64_t sum = 0;
+
+		for (size_t i = 0; i < d->n_machines; i++)
+			if (!pid || d->machines[i].pid == pid)
+				sum += d->machines[i].last[f] - d->machines[i].base[f];
+		d->events->v[d->field_event[f]].total = sum > 0 ? (uint64_t)sum : 0;
+	}
+}
+
+int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err)
+{
+	DIR *top = opendir(d->path);
+	struct dirent *entry;
+	int r = 0;
+
+	if (!top && errno != ENOENT) /* that is: the module was taken away */
+		return refused(-errno, err);
+	for (size_t i = 0; i < d->n_machines; i++)
+		d->machines[i].seen = false;
+	while (!r && top && (entry = readdir(top)))
+		if (entry->d_type == DT_DIR)
+			r = look_at(d, dirfd(top), entry->d_name);
+	if (top)
+		closedir(top);
+	if (r)
+		return no_memory(err);
+	for (size_t i = 0; i < d->n_machines; i++)
+		d->machines[i].gone = !d->machines[i].seen;
+	d->first = false;
+	add_up(d, pid);
+	return 0;
+}
+
+void debugfs_reset(struct debugfs *d)
+{
+	for (size_t i = 0; i < d->n_machines; i++)
+		memcpy(d->machines[i].base, d->machines[i].last,
+		       d->n_fields * sizeof(*d->machines[i].base));
+}
+
+int debugfs_each_guest(struct debugfs *d,
+		       int (*each)(void *ctx, uint32_t pid, int event, uint64_t total), void *ctx)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < d->n_machines; i++)
+		for (size_t f = 0; !r && f < d->n_fields; f++) {
+			int64_t n = d->machines[i].last[f] - d->machines[i].base[f];
+
+			r = each(ctx, d->machines[i].pid, d->field_event[f],
+				 n > 0 ? (uint64_t)n : 0);
+		}
+	return r;
+}

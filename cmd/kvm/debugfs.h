@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_DEBUGFS_H
+#define IOTRACE_CMD_KVM_DEBUGFS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cmd/kvm/events.h"
+#include "core/error.h"
+
+/*
+ * KVM's own counters: sys/kernel/debug/kvm/PID-FD/NAME, one folder per machine.  A machine that
+ * begins while we look counts from 0, one that ends keeps what it was last seen with.  (The files
+ * above the folders are sums over the machines that there are now, and sink when one ends.)
+ */
+struct debugfs;
+
+/* Adds the counters to @events, which must outlive *out.  @root replaces "/" in tests.  With @past
+ * what machines have counted before is included.  -ENOENT, -EPERM and so on with @err
+ * (STATUS_UNSUPPORTED). */
+int debugfs_open(const char *root, bool past, struct kvm_events *events, struct debugfs **out,
+		 struct error *err);
+void debugfs_close(struct debugfs *d);
+
+/* Looks at all machines anew and sets the totals of the events: of process @pid, or of all (0).
+ * -errno with @err. */
+int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err);
+
+/* Whatever was counted up to the last debugfs_read() is left out from now on. */
+void debugfs_reset(struct debugfs *d);
+
+/* The counts of every machine that was met, as of the last debugfs_read(). */
+int debugfs_each_guest(struct debugfs *d,
+		       int (*each)(void *ctx, uint32_t pid, int event, uint64_t total), void *ctx);
+
+#endif

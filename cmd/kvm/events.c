@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/kvm/events.h"
+
+#include <errno.h>
+
+int events_find(const struct kvm_events *e, const char *name)
+{
+	for (size_t i = 0; i < e->n; i++)
+		if (strcmp(e->v[i].name, name) == 0)
+			return (int)i;
+	return -ENOENT;
+}
+
+int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
+{
+	int found = events_find(e, name);
+	struct kvm_event *more;
+
+	if (found >= 0) {
+		e->v[found].listed = e->v[found].listed || listed;
+		return found;
+	}
+	more = reallocarray(e->v, e->n + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	e->v = more;
+	more[e->n] = (struct kvm_event){ strdup(name), parent, listed, false, 0, 0 };
+	if (!more[e->n].name)
+		return -ENOMEM;
+	return (int)e->n++;
+}
+
+int events_add_child(struct kvm_events *e, int parent, const char *reason, bool listed)
+{
+	char name[192];
+
+	snprintf(name, sizeof(name), "%s(%s)", e->v[parent].name, reason);
+	return events_add(e, name, parent, listed);
+}
+
+void events_clear(struct kvm_events *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		e->v[i].total = e->v[i].before = 0;
+}
+
+void events_settle(struct kvm_events *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		e->v[i].before = e->v[i].total;
+}
+
+void events_free(struct kvm_events *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		free(e->v[i].name);
+	free(e->v);
+	*e = (struct kvm_events){ 0 };
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_EVENTS_H
+#define IOTRACE_CMD_KVM_EVENTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What is counted, by name, whatever the source.  Names never leave the table. */
+struct kvm_event {
+	char *name;	 /* "kvm_exit", "kvm_exit(HLT)" */
+	int parent;	 /* -1: it has none */
+	bool listed;	 /* shown though it is 0 */
+	bool off;	 /* not counted: not asked for, or could not be */
+	uint64_t total;	 /* since the start */
+	uint64_t before; /* at the last output */
+};
+
+struct kvm_events {
+	struct kvm_event *v;
+	size_t n;
+};
+
+/* The event called @name, made if it is not there: its index or -ENOMEM. */
+int events_add(struct kvm_events *e, const char *name, int parent, bool listed);
+
+/* The same for child @reason of @parent: "PARENT(REASON)". */
+int events_add_child(struct kvm_events *e, int parent, const char *reason, bool listed);
+
+/* The index of @name, or -ENOENT. */
+int events_find(const struct kvm_events *e, const char *name);
+
+/* All totals become 0 (and before, which is what they grow from). */
+void events_clear(struct kvm_events *e);
+
+/* The totals are those that the next interval grows from. */
+void events_settle(struct kvm_events *e);
+
+void events_free(struct kvm_events *e);
+
+#endif

@@ -1,0 +1,610 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cmd/blk.h"
+#include "cmd/choices.h"
+#include "cmd/command.h"
+#include "cmd/kvm/counters.h"
+#include "cmd/kvm/debugfs.h"
+#include "cmd/kvm/foresee.h"
+#include "cmd/kvm/log.h"
+#include "cmd/kvm/options.h"
+#include "cmd/kvm/rows.h"
+#include "cmd/kvm/screen.h"
+#include "cmd/report.h"
+#include "cmd/run.h"
+#include "cmd/session.h"
+#include "core/clock.h"
+#include "core/preflight.h"
+
+extern const char kvm_source[];
+
+struct kvm {
+	struct kvm_options o;
+	struct kvm_events events;
+	struct counters *counters; /* NULL: not asked for */
+	struct debugfs *debugfs;   /* NULL: not asked for, or refused */
+	struct latency *latency;   /* NULL: not asked for */
+	struct kvm_rows rows;
+	struct kvm_log log;
+	struct view view;
+	struct screen *screen;
+	struct run run;
+	uint64_t since_ns, drawn_ns;
+	const char *no_terminal; /* why there is no full-screen view, though it was asked for */
+};
+
+static const regex_t *filter_of(const struct kvm *k)
+{
+	return k->o.filtered ? &k->o.filter : NULL;
+}
+
+/* ---- reading ---- */
+
+/* Totals of process @pid (0: of all, or of the one that the programs count alone). */
+static int read_all(struct kvm *k, uint32_t pid, struct error *err)
+{
+	const struct kvm_latency_row *latencies;
+	struct error refusal;
+	size_t n;
+	int r = 0;
+
+	if (k->counters)
+		r = counters_read(k->counters, pid, err);
+	if (!r && k->latency) {
+		latencies = counters_latencies(k->counters, &n);
+		r = latency_read(k->latency, latencies, n, err);
+		if (!r && kvm_rows_learn(&k->rows, k->latency))
+			r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	}
+	if (r || !k->debugfs)
+		return r;
+	r = debugfs_read(k->debugfs, k->screen ? pid : k->o.pid, &refusal);
+	if (!r)
+		return 0;
+	if (!k->counters) {
+		*err = refusal;
+		return r;
+	}
+	report_error(&refusal);
+	debugfs_close(k->debugfs);
+	k->debugfs = NULL;
+	return 0;
+}
+
+static void take_losses(struct kvm *k, bool last, struct interval *interval)
+{
+	if (!k->counters)
+		return;
+	interval->losses = counters_losses(k->counters, last);
+	interval->n_losses = COUNTERS_LOSSES;
+}
+
+/* ---- text, JSON, CSV ---- */
+
+static int print_histograms(const struct kvm_rows *rows)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < rows->n; i++) {
+		const struct kvm_row *row = &rows->rows[i];
+
+		if (!row->count)
+			continue;
+		if (printf("\n%s pid %u%s%s%s%s\n", row->event, row->pid, *row->guest ? " " : "",
+			   row->guest, *row->vcpu ? " vcpu " : "", row->vcpu) < 0)
+			return -errno;
+		r = hist_print(row->slots, "nsecs", stdout);
+	}
+	return r;
+}
+
+/* -x as text: a table, and a picture of each of its rows. */
+static int print_latency(struct kvm *k)
+{
+	const struct schema *schema = kvm_latency_schema(k->o.pid != 0);
+	int r;
+
+	kvm_rows_clear(&k->rows);
+	r = kvm_rows_of_latency(&k->rows, &k->events, counters_exit_event(k->counters), k->latency,
+				counters_reasons(k->counters), filter_of(k), k->o.pid);
+	if (!r && fputs("\n", stdout) < 0)
+		r = -errno;
+	if (!r)
+		r = render_table_heading(stdout, schema);
+	if (!r)
+		r = render_table_rows(stdout, schema, k->rows.rows, k->rows.n);
+	if (!r)
+		r = print_histograms(&k->rows);
+	return r;
+}
+
+static int make_rows(struct kvm *k)
+{
+	int without = k->latency ? counters_exit_event(k->counters) : -1, r;
+
+	kvm_rows_clear(&k->rows);
+	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), without);
+	if (!r && k->latency)
+		r = kvm_rows_of_latency(&k->rows, &k->events, without, k->latency,
+					counters_reasons(k->counters), filter_of(k), k->o.pid);
+	return r;
+}
+
+static const struct schema *schema_of(const struct kvm *k)
+{
+	return kvm_schema(k->o.latency, k->o.pid != 0);
+}
+
+static int print_once(struct kvm *k)
+{
+	int r;
+
+	kvm_rows_clear(&k->rows);
+	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), -1);
+	if (!r)
+		r = render_table_rows(stdout, kvm_schema(false, false), k->rows.rows, k->rows.n);
+	return r;
+}
+
+static int print_text(struct kvm *k, uint64_t now_ns, bool last)
+{
+	int r;
+
+	if (k->o.mode == KVM_ONCE)
+		r = print_once(k);
+	else
+		r = kvm_log_line(&k->log, &k->events, filter_of(k), now_ns);
+	/* A log's lines are not to be interrupted: the times are those of the whole run. */
+	if (!r && k->latency && !k->o.wide && !k->o.log_path && last)
+		r = print_latency(k);
+	return r ? r : render_flush(stdout);
+}
+
+/* An error of standard output is the run loop's to tell, one of the file is not. */
+static int file_error(const struct kvm *k, int r, struct error *err)
+{
+	if (!r || !k->o.log_path)
+		return r;
+	return error_set(err, STATUS_FAILED, r, "cannot write to %s: %s", k->o.log_path,
+			 strerror(-r));
+}
+
+static int render(struct kvm *k, const struct interval *interval, bool last, struct error *err)
+{
+	int r;
+
+	if (k->o.args.format == FORMAT_TEXT) {
+		r = print_text(k, interval->end_ns, last);
+	} else {
+		r = make_rows(k);
+		if (!r)
+			r = render_interval(k->o.args.format, k->log.stream, interval, schema_of(k),
+					    k->rows.rows, k->rows.n);
+	}
+	if (!r && k->o.args.format != FORMAT_JSON)
+		render_losses(stderr, interval);
+	return file_error(k, r, err);
+}
+
+static int emit(void *ctx, bool last, struct error *err)
+{
+	struct kvm *k = ctx;
+	struct interval interval = { .start_ns = k->since_ns };
+	int r;
+
+	if (last)
+		counters_stop(k->counters);
+	interval.end_ns = clock_epoch_ns();
+	r = read_all(k, 0, err);
+	if (r)
+		return r;
+	k->since_ns = interval.end_ns;
+	take_losses(k, last, &interval);
+	r = render(k, &interval, last, err);
+	events_settle(&k->events);
+	/* The log as text shows them once, at the end. */
+	if (k->latency && k->o.args.format != FORMAT_TEXT)
+		latency_settle(k->latency);
+	return r;
+}
+
+static int print_meta(struct kvm *k)
+{
+	struct meta_hook hooks[COUNTERS_CHOICES];
+	const struct hook_choice *choices;
+	struct utsname uts;
+	struct meta meta = {
+		.version = IOTRACE_VERSION,
+		.kernel = uts.release,
+		.subcommand = "kvm",
+		.hooks = hooks,
+	};
+	size_t n;
+
+	uname(&uts);
+	if (k->counters) {
+		choices = counters_choices(k->counters, &n);
+		meta.n_hooks = choices_meta(choices, n, hooks, COUNTERS_CHOICES);
+	}
+	/* CSV that is appended to has its heading already. */
+	if (k->o.args.format == FORMAT_CSV && k->log.begun)
+		return 0;
+	return render_meta(k->o.args.format, k->log.stream, &meta, schema_of(k));
+}
+
+static int print_start(void *ctx)
+{
+	struct kvm *k = ctx;
+
+	if (k->o.args.format != FORMAT_TEXT)
+		return print_meta(k);
+	return k->o.mode == KVM_LOG ? kvm_log_heading(&k->log, &k->events, filter_of(k)) : 0;
+}
+
+static int hangup(void *ctx, struct error *err)
+{
+	struct kvm *k = ctx;
+	int r = kvm_log_reopen(&k->log, err);
+
+	if (r)
+		return r;
+	r = print_start(k);
+	return r ? file_error(k, r, err) : RUN_GO_ON;
+}
+
+/* ---- full screen ---- */
+
+static int add_guest(void *ctx, uint32_t pid, int event, uint64_t total)
+{
+	return view_add_guest(ctx, pid, event, total);
+}
+
+static int read_guests(struct kvm *k, struct error *err)
+{
+	int r = 0;
+
+	view_begin_guests(&k->view);
+	if (k->counters)
+		r = counters_each_guest(k->counters, add_guest, &k->view, err);
+	if (!r && k->debugfs)
+		r = debugfs_each_guest(k->debugfs, add_guest, &k->view);
+	return r;
+}
+
+/* The times of the exits by reason, of the guest that is shown. */
+static int read_latencies(struct kvm *k)
+{
+	struct view *v = &k->view;
+	char name[REASON_NAME_SIZE];
+	int event, r;
+
+	free(v->latencies);
+	free(v->latency_names);
+	v->latency_names = NULL;
+	r = latency_sums(k->latency, v->pid, true, false, &v->latencies, &v->n_latencies);
+	if (!r)
+		v->latency_names = calloc(v->n_latencies + 1, sizeof(*v->latency_names));
+	if (!v->latency_names)
+		return -ENOMEM;
+	for (size_t i = 0; i < v->n_latencies; i++) {
+		reason_name(counters_reasons(k->counters), REASON_EXIT, v->latencies[i].class,
+			    v->latencies[i].reason, name);
+		event = events_add_child(&k->events, counters_exit_event(k->counters), name, false);
+		if (event < 0)
+			return event;
+		v->latency_names[i] = k->events.v[event].name;
+	}
+	return 0;
+}
+
+static void note_losses(struct kvm *k, bool last)
+{
+	struct interval interval = { 0 };
+	size_t len;
+
+	take_losses(k, last, &interval);
+	for (size_t i = 0; i < interval.n_losses; i++) {
+		const struct loss *loss = &interval.losses[i];
+
+		if (!loss->count)
+			continue;
+		k->view.lost += loss->count;
+		len = strlen(k->view.lost_by);
+		if (!strstr(k->view.lost_by, loss->key))
+			snprintf(k->view.lost_by + len, sizeof(k->view.lost_by) - len, "%s%s",
+				 len ? ", " : "", loss->key);
+	}
+}
+
+static int refill(struct kvm *k, struct error *err)
+{
+	int r = read_all(k, k->view.pid, err);
+
+	if (!r)
+		r = read_guests(k, err);
+	if (!r && k->latency && read_latencies(k))
+		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	return r;
+}
+
+/* What the keys have asked for since the last time. */
+static int obey(struct kvm *k, struct error *err)
+{
+	struct view *v = &k->view;
+	int r = 0;
+
+	if (v->reset) {
+		r = k->counters ? counters_reset(k->counters, err) : 0;
+		if (k->debugfs)
+			debugfs_reset(k->debugfs);
+		if (k->latency)
+			latency_clear(k->latency);
+	}
+	/* Another guest, other totals: they are no growth. */
+	if (!r && (v->reset || v->renew)) {
+		r = refill(k, err);
+		view_settle(v);
+	}
+	v->reset = v->renew = false;
+	return r;
+}
+
+static int draw(void *ctx, bool last, struct error *err)
+{
+	struct kvm *k = ctx;
+	uint64_t now = clock_mono_ns();
+	int r;
+
+	if (last) {
+		screen_close(k->screen);
+		k->screen = NULL;
+		counters_stop(k->counters);
+		note_losses(k, last);
+		return 0;
+	}
+	r = obey(k, err);
+	if (!r)
+		r = refill(k, err);
+	note_losses(k, last);
+	k->view.elapsed_ns = now - k->drawn_ns;
+	k->drawn_ns = now;
+	k->view.ready = true;
+	if (!r && view_lines(&k->view))
+		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	if (r)
+		return r;
+	screen_draw(k->screen);
+	view_settle(&k->view);
+	return 0;
+}
+
+static int input(void *ctx, struct error *err)
+{
+	struct kvm *k = ctx;
+	int r = screen_input(k->screen);
+
+	(void)err;
+	if (k->view.delay_changed)
+		run_set_interval(&k->run, k->view.delay_ns, k->view.delay_ns);
+	k->view.delay_changed = false;
+	return r;
+}
+
+#define FIRST_REFRESH (NS_PER_SEC / 4)
+
+static int show(struct kvm *k)
+{
+	const struct run_emit output = { draw, NULL, k };
+	struct error err;
+	int status;
+
+	if (view_open(&k->view, &k->events, &k->o) || screen_open(&k->view, &k->screen, &err))
+		return report_error(&err);
+	k->run.input = input;
+	k->drawn_ns = clock_mono_ns();
+	screen_draw(k->screen);
+	status = run_loop(&k->run, &output);
+	screen_close(k->screen);
+	k->screen = NULL;
+	if (k->view.lost)
+		fprintf(stderr, "iotrace: lost: %llu (%s)\n", (unsigned long long)k->view.lost,
+			k->view.lost_by);
+	return status;
+}
+
+/* ---- the run ---- */
+
+/* "a|b" may mean a reason that has no name: its number then stands in the expression. */
+static bool may_be_unnamed(const struct kvm_options *o)
+{
+	return o->filtered && strstr(o->fields, "0x");
+}
+
+static int open_counters(struct kvm *k, struct error *err)
+{
+	bool screen = k->o.mode == KVM_SCREEN;
+	const struct counters_wants wants = {
+		.args = &k->o.args,
+		/* On the screen the filters change. */
+		.only = screen ? NULL : filter_of(k),
+		.unnamed = may_be_unnamed(&k->o),
+		.tgid = screen ? 0 : k->o.pid,
+		.by_guest = screen,
+		.latency = k->o.latency,
+	};
+	struct preflight preflight;
+	int r;
+
+	preflight_read(NULL, &preflight);
+	r = preflight_bpf(&preflight, err);
+	if (!r)
+		r = counters_open(&wants, &k->events, &k->counters, err);
+	if (!r && k->o.latency && latency_open(&k->latency))
+		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	return r;
+}
+
+/* With the tracepoints too, debugfs is let go where it is refused. */
+static int open_debugfs(struct kvm *k, struct error *err)
+{
+	int r = debugfs_open(NULL, k->o.past, &k->events, &k->debugfs, err);
+
+	if (!r || !k->counters)
+		return r;
+	report_error(err);
+	return 0;
+}
+
+/* Sources, until there is something to list or to trace.  True: go on; else the end, *status. */
+static bool open_sources(struct kvm *k, int *status)
+{
+	const struct hook_choice *choices;
+	struct error err;
+	size_t n;
+	int r = 0;
+
+	hooks_log(k->o.args.verbose ? report_verbose : NULL);
+	if (k->o.tracepoints)
+		r = open_counters(k, &err);
+	choices = k->counters ? counters_choices(k->counters, &n) : NULL;
+	if (choices && k->o.args.list_hooks) {
+		choices_list(choices, n);
+		*status = report_stdout();
+		return false;
+	}
+	if (!r && k->o.debugfs)
+		r = open_debugfs(k, &err);
+	if (choices && k->o.args.verbose)
+		choices_explain(choices, n);
+	if (r)
+		*status = report_error(&err);
+	return !r;
+}
+
+/* -f help */
+static int list_events(const struct kvm *k)
+{
+	for (size_t i = 0; i < k->events.n; i++)
+		if (k->events.v[i].parent < 0)
+			printf("%s\n", k->events.v[i].name);
+	return report_stdout();
+}
+
+static void skipped(const char *name, int code)
+{
+	fprintf(stderr, "iotrace: %s is not counted: %s\n", name, strerror(-code));
+}
+
+static int trace(struct kvm *k)
+{
+	const struct run_emit output = { emit, NULL, k };
+	struct error err;
+	int r = 0;
+
+	if (k->counters && k->o.args.command && !k->o.args.all)
+		counters_only(k->counters, (uint32_t)k->run.child.pid);
+	if (k->counters)
+		r = counters_attach(k->counters, skipped, &err);
+	/* It may be gone by the time of the first output. */
+	if (!r && k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
+		r = error_set(&err, STATUS_FAILED, -ENOMEM, "out of memory");
+	k->since_ns = clock_epoch_ns();
+	if (!r)
+		r = kvm_log_open(&k->log, &err);
+	if (r)
+		return report_error(&err);
+	if (k->o.mode == KVM_SCREEN)
+		return show(k);
+	if (k->no_terminal)
+		fprintf(stderr, "iotrace: standard %s is no terminal: logging, as with -l\n",
+			k->no_terminal);
+	k->run.hangup = k->o.log_path ? hangup : NULL;
+	r = run_guarded(&k->run, print_start, k);
+	if (r && file_error(k, r, &err) == r && k->o.log_path)
+		return report_error(&err);
+	if (r)
+		return report_output(r);
+	return k->run.stuck ? STATUS_OK : run_loop(&k->run, &output);
+}
+
+/* The full-screen view needs a terminal on both sides. */
+static void check_terminal(struct kvm *k)
+{
+	if (k->o.mode != KVM_SCREEN || (isatty(STDOUT_FILENO) && isatty(STDIN_FILENO)))
+		return;
+	k->no_terminal = isatty(STDOUT_FILENO) ? "input" : "output";
+	k->o.mode = KVM_LOG;
+	if (!k->o.own_delay)
+		k->o.args.interval_ns = NS_PER_SEC;
+}
+
+static int check_process(struct kvm_options *o, struct error *err)
+{
+	const struct blk_filters filters = { .pid_arg = o->pid_arg ? o->pid_arg : o->guest_arg };
+	int r = blk_check_processes(&filters, &o->args, err);
+
+	return r ? r : kvm_options_process(o, err);
+}
+
+static void cleanup(struct kvm *k)
+{
+	screen_close(k->screen);
+	view_close(&k->view);
+	counters_close(k->counters);
+	debugfs_close(k->debugfs);
+	latency_close(k->latency);
+	kvm_log_close(&k->log);
+	kvm_rows_free(&k->rows);
+	events_free(&k->events);
+	kvm_options_free(&k->o);
+}
+
+static int run_checked(struct kvm *k)
+{
+	struct error err;
+	int status;
+
+	if (k->o.args.kernel)
+		return kvm_foresee(k->o.args.kernel, k->o.latency, &err) ? report_error(&err)
+									 : report_stdout();
+	if (check_process(&k->o, &err))
+		return report_error(&err);
+	check_terminal(k);
+	if (!open_sources(k, &status))
+		return status;
+	if (k->o.fields_help)
+		return list_events(k);
+	k->log.path = k->o.log_path;
+	k->log.csv = k->o.wide;
+	k->log.skip_zero = k->o.skip_zero;
+	if (run_begin(&k->run, &k->o.args, &err))
+		status = report_error(&err);
+	else
+		status = trace(k);
+	run_end(&k->run);
+	return status;
+}
+
+static int run_kvm(int argc, char **argv)
+{
+	struct kvm k = { 0 };
+	struct error err;
+	int status;
+
+	if (kvm_options(argc, argv, &k.o, &err))
+		status = report_error(&err);
+	else if (k.o.args.help)
+		status = report_stdout();
+	else if (k.o.args.show_source)
+		status = session_source(kvm_source);
+	else
+		status = run_checked(&k);
+	cleanup(&k);
+	return status;
+}
+
+const struct command command_kvm = { run_kvm };

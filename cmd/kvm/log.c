@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/kvm/log.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "cmd/kvm/rows.h"
+#include "core/clock.h"
+#include "output/render.h"
+
+#define HEADING_EVERY 20
+#define LEAST_WIDTH   9
+
+/* ---- the file ---- */
+
+int kvm_log_open(struct kvm_log *log, struct error *err)
+{
+	struct stat st;
+	int code;
+
+	log->stream = stdout;
+	log->begun = false;
+	if (!log->path)
+		return 0;
+	log->stream = fopen(log->path, "ae");
+	if (!log->stream) {
+		code = -errno;
+		return error_set(err, STATUS_FAILED, code, "cannot open %s: %s", log->path,
+				 strerror(-code));
+	}
+	log->begun = fstat(fileno(log->stream), &st) == 0 && st.st_size > 0;
+	return 0;
+}
+
+void kvm_log_close(struct kvm_log *log)
+{
+	if (log->path && log->stream)
+		fclose(log->stream);
+	log->stream = NULL;
+	free(log->columns);
+	log->columns = NULL;
+}
+
+int kvm_log_reopen(struct kvm_log *log, struct error *err)
+{
+	if (!log->path)
+		return 0;
+	fclose(log->stream);
+	log->left = 0;
+	return kvm_log_open(log, err);
+}
+
+/* ---- columns ---- */
+
+/* Stands for the children of event i that have no column of their own. */
+#define OTHERS_OF(i) (-1 - (int)(i))
+
+static int add_column(struct kvm_log *log, int what)
+{
+	int *more = reallocarray(log->columns, log->n + 1, sizeof(*more));
+
+	if (!more)
+		return -ENOMEM;
+	log->columns = more;
+	more[log->n++] = what;
+	return 0;
+}
+
+static const char *column_name(const struct kvm_events *e, int what, char buf[192])
+{
+	if (what >= 0)
+		return e->v[what].name;
+	snprintf(buf, 192, "%s(other)", e->v[OTHERS_OF(what)].name);
+	return buf;
+}
+
+static int compare_names(const void *a, const void *b, void *events)
+{
+	char left[192], right[192];
+
+	return strcmp(column_name(events, *(const int *)a, left),
+		      column_name(events, *(const int *)b, right));
+}
+
+static bool has_children(const struct kvm_events *e, size_t i)
+{
+	for (size_t k = 0; k < e->n; k++)
+		if (e->v[k].parent == (int)i)
+			return true;
+	return false;
+}
+
+static int make_columns(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter)
+{
+	char name[192];
+	int r = 0;
+
+	log->n = 0;
+	for (size_t i = 0; !r && i < e->n; i++) {
+		if (kvm_shown(e, i, filter))
+			r = add_column(log, (int)i);
+		if (r || !log->csv || e->v[i].off || !has_children(e, i))
+			continue;
+		column_name(e, OTHERS_OF(i), name);
+		if (!filter || regexec(filter, name, 0, NULL, 0) == 0)
+			r = add_column(log, OTHERS_OF(i));
+	}
+	if (log->n)
+		qsort_r(log->columns, log->n, sizeof(*log->columns), compare_names, (void *)e);
+	return r;
+}
+
+/* Has something to be shown turned up that has no column? */
+static bool columns_changed(const struct kvm_log *log, const struct kvm_events *e,
+			    const regex_t *filter)
+{
+	size_t shown = 0;
+
+	for (size_t i = 0; i < e->n; i++)
+		shown += kvm_shown(e, i, filter);
+	return shown != log->n;
+}
+
+static bool has_column(const struct kvm_log *log, int what)
+{
+	for (size_t i = 0; i < log->n; i++)
+		if (log->columns[i] == what)
+			return true;
+	return false;
+}
+
+static uint64_t delta_of(const struct kvm_event *event)
+{
+	return event->total > event->before ? event->total - event->before : 0;
+}
+
+static uint64_t column_value(const struct kvm_log *log, const struct kvm_events *e, int what)
+{
+	uint64_t sum = 0;
+
+	if (what >= 0)
+		return delta_of(&e->v[what]);
+	for (size_t i = 0; i < e->n; i++)
+		if (e->v[i].parent == OTHERS_OF(what) && !has_column(log, (int)i))
+			sum += delta_of(&e->v[i]);
+	return sum;
+}
+
+/* ---- lines ---- */
+
+/* Is a line due, whatever the columns? */
+static bool all_zero(const struct kvm_log *log, const struct kvm_events *e)
+{
+	for (size_t i = 0; i < log->n; i++)
+		if (column_value(log, e, log->columns[i]))
+			return false;
+	return true;
+}
+
+static void print_heading(const struct kvm_log *log, const struct kvm_events *e)
+{
+	char name[192];
+
+	/* Of as many words as the lines below. */
+	fputs(log->csv ? "timestamp" : "date       time    ", log->stream);
+	for (size_t i = 0; i < log->n; i++)
+		if (log->csv)
+			fprintf(log->stream, ",%s", column_name(e, log->columns[i], name));
+		else
+			fprintf(log->stream, " %*s", LEAST_WIDTH,
+				column_name(e, log->columns[i], name));
+	fputc('\n', log->stream);
+}
+
+static void print_numbers(const struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns)
+{
+	time_t now = (time_t)(now_ns / NS_PER_SEC);
+	char text[32], name[192];
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
+	fputs(text, log->stream);
+	for (size_t i = 0; i < log->n; i++) {
+		unsigned long long value = column_value(log, e, log->columns[i]);
+		int width = (int)strlen(column_name(e, log->columns[i], name));
+
+		if (log->csv)
+			fprintf(log->stream, ",%llu", value);
+		else
+			fprintf(log->stream, " %*llu", width > LEAST_WIDTH ? width : LEAST_WIDTH,
+				value);
+	}
+	fputc('\n', log->stream);
+}
+
+/* Makes the columns where there are none yet, or in text not enough. */
+static int need_columns(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter)
+{
+	if (log->columns && (log->csv || !columns_changed(log, e, filter)))
+		return 0;
+	log->left = 0;
+	return make_columns(log, e, filter);
+}
+
+/* Prints the heading if it is due. */
+static void head(struct kvm_log *log, const struct kvm_events *e)
+{
+	if (log->csv ? log->begun : log->left > 0)
+		return;
+	print_heading(log, e);
+	log->begun = true;
+	log->left = HEADING_EVERY;
+}
+
+int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter)
+{
+	if (need_columns(log, e, filter))
+		return -ENOMEM;
+	head(log, e);
+	return render_flush(log->stream);
+}
+
+int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter,
+		 uint64_t now_ns)
+{
+	if (need_columns(log, e, filter))
+		return -ENOMEM;
+	if (log->skip_zero && all_zero(log, e))
+		return 0;
+	head(log, e);
+	if (log->left)
+		log->left--;
+	print_numbers(log, e, now_ns);
+	return render_flush(log->stream);
+}

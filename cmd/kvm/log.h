@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_LOG_H
+#define IOTRACE_CMD_KVM_LOG_H
+
+#include <regex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cmd/kvm/events.h"
+#include "core/error.h"
+
+/* -l, -L: a line per output, a column per event; as text or as CSV. */
+struct kvm_log {
+	const char *path; /* NULL: standard output */
+	bool csv;
+	bool skip_zero;
+	FILE *stream; /* standard output or the file */
+	int *columns; /* events */
+	size_t n;
+	unsigned int left; /* lines before the next heading */
+	bool begun;	   /* CSV: has its heading */
+};
+
+/* Opens the file, at its end.  -errno with @err (STATUS_FAILED). */
+int kvm_log_open(struct kvm_log *log, struct error *err);
+
+/* Closes and opens it anew: whoever rotates logs has moved it away. */
+int kvm_log_reopen(struct kvm_log *log, struct error *err);
+void kvm_log_close(struct kvm_log *log);
+
+/* The heading alone, before anything is counted; as of kvm_log_line(). */
+int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter);
+
+/*
+ * The line of this interval, at @now_ns since the epoch, with its heading where one is due: in text
+ * before the first, every 20, and when there is another column; in CSV before the first, unless
+ * the file holds something already.  CSV's columns stay: a reason that turns up later is added to
+ * PARENT(other).  0 or -errno of the stream.
+ */
+int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter,
+		 uint64_t now_ns);
+
+#endif

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/kvm/options.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/guests.h"
+#include "core/parse.h"
+#include "core/text.h"
+
+#define SCREEN_DELAY (3 * NS_PER_SEC)
+
+enum { KEY_BATCH = 0x2000 };
+
+static const struct argp_option options[] = {
+	{ "once", '1', NULL, 0, "one line per event after one second", 1 },
+	{ "batch", KEY_BATCH, NULL, 0, "same as --once", 1 },
+	{ "log", 'l', NULL, 0, "one line per second, as vmstat does", 1 },
+	{ "log-to-file", 'L', "FILE", 0, "log to FILE, at its end; SIGHUP opens it anew", 1 },
+	{ NULL, 'c', NULL, 0, "with -l or -L: CSV, one line each time, one column per event", 1 },
+	{ "skip-zero-records", 'z', NULL, 0, "with -l or -L: no line when nothing happened", 1 },
+	{ "set-delay", 's', "SECS", 0,
+	  "seconds from one output to the next: as INTERVAL (full "
+	  "screen: 3, else 1)",
+	  1 },
+	{ "tracepoints", 't', NULL, 0, "count tracepoints (default)", 1 },
+	{ "debugfs", 'd', NULL, 0, "show KVM's own counters; with -t both", 1 },
+	{ "debugfs-include-past", 'i', NULL, 0, "with -d: what was counted before, too", 1 },
+	{ "fields", 'f', "REGEX", 0,
+	  "events whose name matches from its beginning; \"help\" lists all", 1 },
+	{ "pid", 'p', "PID", 0, "only process PID", 1 },
+	{ "guest", 'g', "GUEST", 0, "only the guest of that name (QEMU's -name)", 1 },
+	{ "latency", 'x', NULL, 0,
+	  "time from exit to the next entry, per reason and guest; with -p or -g per vCPU", 1 },
+	{ 0 },
+};
+
+/* What may be given once and takes a text. */
+static int take_text(const char **to, const char *arg)
+{
+	*to = arg;
+	return 0;
+}
+
+static error_t parse(int key, char *arg, void *own, struct error *err)
+{
+	struct kvm_options *o = own;
+
+	switch (key) {
+	case '1':
+	case KEY_BATCH:
+		if (o->mode == KVM_LOG)
+			return error_set(err, STATUS_USAGE, -EINVAL,
+					 "-1 and -l exclude each other");
+		o->mode = KVM_ONCE;
+		return 0;
+	case 'L':
+		if (!*arg)
+			return error_set(err, STATUS_USAGE, -EINVAL, "-L needs a file's name");
+		o->log_path = arg;
+		/* fall through */
+	case 'l':
+		if (o->mode == KVM_ONCE)
+			return error_set(err, STATUS_USAGE, -EINVAL,
+					 "-1 and -l exclude each other");
+		o->mode = KVM_LOG;
+		return 0;
+	case 'c':
+		o->wide = true;
+		return 0;
+	case 'z':
+		o->skip_zero = true;
+		return 0;
+	case 's':
+		return parse_seconds("-s", arg, &o->args.interval_ns, err);
+	case 't':
+		o->tracepoints = true;
+		return 0;
+	case 'd':
+		o->debugfs = true;
+		return 0;
+	case 'i':
+		o->past = true;
+		return 0;
+	case 'x':
+		o->latency = true;
+		return 0;
+	case 'f':
+		return take_text(&o->fields, arg);
+	case 'p':
+		return take_text(&o->pid_arg, arg);
+	case 'g':
+		return take_text(&o->guest_arg, arg);
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
+int kvm_regex(const char *pattern, regex_t *out, struct error *err)
+{
+	char text[1024], reason[128];
+	int r;
+
+	/* Without the parentheses "a|b" would hold the b anywhere. */
+	if (snprintf(text, sizeof(text), "^(%s)", pattern) >= (int)sizeof(text))
+		return error_set(err, STATUS_USAGE, -EINVAL, "regular expression too long");
+	/* By itself first: "a)(b" is none, though "^(a)(b)" is. */
+	r = regcomp(out, pattern, REG_EXTENDED | REG_NOSUB);
+	if (!r) {
+		regfree(out);
+		r = regcomp(out, *pattern ? text : "", REG_EXTENDED | REG_NOSUB);
+	}
+	if (!r)
+		return 0;
+	regerror(r, out, reason, sizeof(reason));
+	return error_set(err, STATUS_USAGE, -EINVAL, "invalid regular expression '%s': %s",
+			 text_shown(pattern).text, reason);
+}
+
+static int check_log_options(const struct kvm_options *o, struct error *err)
+{
+	if (o->mode == KVM_LOG)
+		return 0;
+	if (o->wide)
+		return error_set(err, STATUS_USAGE, -EINVAL, "-c goes with -l or -L");
+	if (o->skip_zero)
+		return error_set(err, STATUS_USAGE, -EINVAL, "-z goes with -l or -L");
+	return 0;
+}
+
+static int check(const struct kvm_options *o, struct error *err)
+{
+	if (o->wide && o->args.format != FORMAT_TEXT)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-c, --csv and --json exclude each other");
+	if (o->past && !o->debugfs)
+		return error_set(err, STATUS_USAGE, -EINVAL, "-i goes with -d");
+	if (o->latency && o->debugfs && !o->tracepoints) {
+		error_set(err, STATUS_USAGE, -EINVAL, "-x needs the tracepoints");
+		error_hint(err, "give -t too");
+		return -EINVAL;
+	}
+	if (o->pid_arg && o->guest_arg)
+		return error_set(err, STATUS_USAGE, -EINVAL, "-p and -g exclude each other");
+	if (o->args.command && (o->pid_arg || o->guest_arg) && !o->args.all) {
+		error_set(err, STATUS_USAGE, -EINVAL, "-p and -g exclude -- COMMAND");
+		error_hint(err, "give --all to see only that guest while COMMAND runs");
+		return -EINVAL;
+	}
+	return check_log_options(o, err);
+}
+
+/* What was not said. */
+static void set_defaults(struct kvm_options *o)
+{
+	if (!o->tracepoints && !o->debugfs)
+		o->tracepoints = true;
+	/* A command has the terminal; JSON and CSV are no screens. */
+	if (o->mode == KVM_SCREEN && o->args.command)
+		o->mode = KVM_ONCE;
+	if (o->mode == KVM_SCREEN && o->args.format != FORMAT_TEXT)
+		o->mode = KVM_LOG;
+	o->own_delay = o->args.interval_ns != 0;
+	if (!o->own_delay && !(o->mode == KVM_ONCE && o->args.command))
+		o->args.interval_ns = o->mode == KVM_SCREEN ? SCREEN_DELAY : NS_PER_SEC;
+	if (o->mode == KVM_ONCE)
+		o->args.count = 1;
+}
+
+int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err)
+{
+	const struct args_spec spec = {
+		.options = options,
+		.parse = parse,
+		.own = o,
+		.doc =
+		    "Events of KVM and reasons of its exits: a full-screen view (h shows its keys), "
+		    "or with -1 or -l text.\v"
+		    "Events are all tracepoints of this kernel's group kvm, with "
+		    "kvm_exit(REASON) and kvm_userspace_exit(REASON). A guest is the process that "
+		    "runs it. With -- COMMAND only COMMAND's own process is counted, until it "
+		    "ends, unless --all is given.",
+	};
+	int r;
+
+	memset(o, 0, sizeof(*o));
+	r = args_parse(&spec, argc, argv, &o->args, err);
+	if (r || o->args.help || o->args.show_source)
+		return r;
+	r = check(o, err);
+	o->fields_help = o->fields && strcmp(o->fields, "help") == 0;
+	if (!r && o->fields && !o->fields_help) {
+		r = kvm_regex(o->fields, &o->filter, err);
+		o->filtered = !r;
+	}
+	set_defaults(o);
+	return r;
+}
+
+void kvm_options_free(struct kvm_options *o)
+{
+	if (o->filtered)
+		regfree(&o->filter);
+	o->filtered = false;
+}
+
+int kvm_options_process(struct kvm_options *o, struct error *err)
+{
+	if (o->pid_arg)
+		return args_process(o->pid_arg, &o->pid, err);
+	if (o->guest_arg)
+		return guests_find(NULL, o->guest_arg, &o->pid, err);
+	return 0;
+}

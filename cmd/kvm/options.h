@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_OPTIONS_H
+#define IOTRACE_CMD_KVM_OPTIONS_H
+
+#include <regex.h>
+
+#include "cmd/args.h"
+
+enum kvm_mode { KVM_SCREEN, KVM_ONCE, KVM_LOG };
+
+struct kvm_options {
+	struct args args;
+	enum kvm_mode mode;
+	bool tracepoints, debugfs; /* at least one */
+	bool past;		   /* -i */
+	bool wide;		   /* -c: a line per output, a column per event */
+	bool skip_zero;		   /* -z */
+	bool latency;		   /* -x */
+	bool own_delay;		   /* -s or INTERVAL was given */
+	const char *log_path;	   /* -L */
+	const char *fields;	   /* -f as given */
+	bool fields_help;	   /* -f help: list the events */
+	regex_t filter;
+	bool filtered; /* filter is compiled */
+	const char *pid_arg, *guest_arg;
+	uint32_t pid; /* of -p or -g; 0: all */
+};
+
+/* Parses @argv.  -errno with @err filled.  kvm_options_free() in any case. */
+int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err);
+void kvm_options_free(struct kvm_options *o);
+
+/* Finds the process of -p or -g.  -errno with @err. */
+int kvm_options_process(struct kvm_options *o, struct error *err);
+
+/* Compiles @pattern, which matches an event's name from its beginning.  -EINVAL with @err
+ * (STATUS_USAGE); then *out is not to be freed. */
+int kvm_regex(const char *pattern, regex_t *out, struct error *err);
+
+#endif

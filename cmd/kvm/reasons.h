@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_REASONS_H
+#define IOTRACE_CMD_KVM_REASONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * Why a guest was left: what the numbers of kvm_exit and kvm_userspace_exit are called.  The names
+ * are those that the kernel itself prints (the tracepoints' `format` text), blanks replaced by
+ * '_'; what it does not say is named by tables of ours.
+ */
+
+enum reason_event { REASON_EXIT, REASON_UEXIT, REASON_EVENTS };
+
+/* What kvm_exit's class says (probes/kvm.h): "isa" on x86, "ret" on arm64. */
+enum { CLASS_VMX = 1, CLASS_SVM = 2, CLASS_ARM_TRAP = 2 };
+
+/* Whose reasons are listed though they have not been seen: this machine's. */
+enum reason_cpu { CPU_UNKNOWN, CPU_VMX, CPU_SVM, CPU_ARM64 };
+
+#define REASON_NAME_SIZE 64
+
+/* One number that has a name.  Several may have the same. */
+struct reason {
+	enum reason_event event;
+	uint32_t class, reason;
+	char name[REASON_NAME_SIZE];
+	bool listed; /* can be met on this CPU */
+};
+
+/* Offsets in the records; 0: no such field. */
+struct reason_fields {
+	uint32_t exit_reason, exit_class, exit_vcpu;
+	uint32_t uexit_reason, uexit_errno;
+};
+
+struct reasons;
+
+/* @exit_format and @uexit_format: the texts, NULL where they cannot be read.  0 or -ENOMEM. */
+int reasons_open(const char *exit_format, const char *uexit_format, enum reason_cpu cpu,
+		 struct reasons **out);
+void reasons_free(struct reasons *r);
+
+struct reason_fields reasons_fields(const struct reasons *r);
+
+/* All that have a name.  The array belongs to @r. */
+const struct reason *reasons_list(const struct reasons *r, size_t *n);
+
+/* The name of any number: "HLT", or "0x8f" where there is none.  Returns @name. */
+char *reason_name(const struct reasons *r, enum reason_event event, uint32_t class, uint32_t reason,
+		  char name[REASON_NAME_SIZE]);
+
+/* Which of them this machine has, by the text of /proc/cpuinfo and of uname. */
+enum reason_cpu reasons_cpu(const char *cpuinfo_path, const char *machine);
+
+#endif

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/kvm/rows.h"
+
+#include <errno.h>
+
+/* ---- columns ---- */
+
+#define AT(member) offsetof(struct kvm_row, member)
+#define N(a)	   (sizeof(a) / sizeof((a)[0]))
+
+#define EVENT_COLUMNS                                                                               \
+	{ "event",                                                                                  \
+	  "",                                                                                       \
+	  COLUMN_STR,                                                                               \
+	  ROLE_LABEL,                                                                               \
+	  "",                                                                                       \
+	  "tracepoint, with the reason in parentheses for the exits of that reason, or counter of " \
+	  "KVM",                                                                                    \
+	  AT(event),                                                                                \
+	  42,                                                                                       \
+	  true,                                                                                     \
+	  NULL },                                                                                   \
+	    { "total",		 "",	    COLUMN_U64, ROLE_GAUGE, "events",                       \
+	      "since the start", AT(total), 9,		false,	    NULL },                         \
+	{                                                                                           \
+		"delta", "", COLUMN_U64, ROLE_COUNTER, "events", "in the interval", AT(delta), 9,   \
+		    false, NULL                                                                     \
+	}
+
+#define VCPU_COLUMN                                                                                \
+	{                                                                                          \
+		"vcpu", "VCPU", COLUMN_STR, ROLE_LABEL, "", "number of the vCPU", AT(vcpu), 4,     \
+		    false, NULL                                                                    \
+	}
+
+#define GUEST_COLUMNS                                                                              \
+	{ "pid",   "PID", COLUMN_U32, ROLE_LABEL, "", "process that runs the guest; 0: of all",    \
+	  AT(pid), 7,	  false,      NULL },                                                      \
+	{                                                                                          \
+		"guest", "GUEST", COLUMN_STR, ROLE_LABEL, "", "its name (QEMU's -name)",           \
+		    AT(guest), 16, true, NULL                                                      \
+	}
+
+#define TIME_COLUMNS                                                                               \
+	{ "count",	"COUNT", COLUMN_U64,                                                       \
+	  ROLE_COUNTER, "exits", "exits that an entry has followed in the interval",               \
+	  AT(count),	9,	 false,                                                            \
+	  NULL },                                                                                  \
+	    { "total_ns",   "TOTAL us", COLUMN_U64,                                                \
+	      ROLE_COUNTER, "ns",	"their times from exit to entry, added up",                \
+	      AT(total_ns), 12,		false,                                                     \
+	      cell_total },                                                                        \
+	    { "avg_ns",	       "AVG us",   COLUMN_U64, ROLE_GAUGE, "ns",                           \
+	      "their average", AT(avg_ns), 10,	       false,	   cell_average },                 \
+	    { "p99_ns",	  "P99 us", COLUMN_U64, ROLE_GAUGE, "ns", "99 % of them took no longer",   \
+	      AT(p99_ns), 10,	    false,	cell_p99 },                                        \
+	    { "max_ns",	  "MAX us", COLUMN_U64, ROLE_GAUGE, "ns", "none of them took longer",      \
+	      AT(max_ns), 10,	    false,	cell_max },                                        \
+	{                                                                                          \
+		"slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",   \
+		    AT(slots), 0, false, NULL                                                      \
+	}
+
+#define REASON_COLUMN                                                                              \
+	{                                                                                          \
+		NULL, "EXIT REASON", COLUMN_STR, ROLE_LABEL, "", "", AT(event), 32, true, NULL     \
+	}
+
+static void in_us(uint64_t ns, char *buf, size_t size)
+{
+	snprintf(buf, size, "%llu.%02llu", (unsigned long long)(ns / 1000),
+		 (unsigned long long)(ns % 1000 / 10));
+}
+
+static void cell_total(const void *row, char *buf, size_t size)
+{
+	in_us(((const struct kvm_row *)row)->total_ns, buf, size);
+}
+
+static void cell_average(const void *row, char *buf, size_t size)
+{
+	in_us(((const struct kvm_row *)row)->avg_ns, buf, size);
+}
+
+static void cell_p99(const void *row, char *buf, size_t size)
+{
+	in_us(((const struct kvm_row *)row)->p99_ns, buf, size);
+}
+
+static void cell_max(const void *row, char *buf, size_t size)
+{
+	in_us(((const struct kvm_row *)row)->max_ns, buf, size);
+}
+
+static const struct column plain[] = { EVENT_COLUMNS };
+static const struct column times[] = { EVENT_COLUMNS, GUEST_COLUMNS, TIME_COLUMNS };
+static const struct column vcpu_times[] = { EVENT_COLUMNS, GUEST_COLUMNS, VCPU_COLUMN,
+					    TIME_COLUMNS };
+static const struct column table[] = { GUEST_COLUMNS, REASON_COLUMN, TIME_COLUMNS };
+static const struct column vcpu_table[] = { GUEST_COLUMNS, VCPU_COLUMN, REASON_COLUMN,
+					    TIME_COLUMNS };
+
+#define SCHEMA(columns)                                                                            \
+	{                                                                                          \
+		(columns), N(columns), sizeof(struct kvm_row)                                      \
+	}
+
+const struct schema *kvm_schema(bool latency, bool by_vcpu)
+{
+	static const struct schema schemas[] = { SCHEMA(plain), SCHEMA(times), SCHEMA(vcpu_times) };
+
+	return &schemas[latency ? 1 + by_vcpu : 0];
+}
+
+const struct schema *kvm_latency_schema(bool by_vcpu)
+{
+	static const struct schema schemas[] = { SCHEMA(table), SCHEMA(vcpu_table) };
+
+	return &schemas[by_vcpu];
+}
+
+/* ---- rows ---- */
+
+static struct kvm_row *add_row(struct kvm_rows *rows)
+{
+	struct kvm_row *more = reallocarray(rows->rows, rows->n + 1, sizeof(*more));
+
+	if (!more)
+		return NULL;
+	rows->rows = more;
+	more[rows->n] = (struct kvm_row){ .guest = "", .vcpu = "" };
+	return &more[rows->n++];
+}
+
+bool kvm_shown(const struct kvm_events *e, size_t i, const regex_t *filter)
+{
+	const struct kvm_event *event = &e->v[i];
+
+	if (event->off || (event->parent >= 0 && e->v[event->parent].off))
+		return false;
+	if (!event->listed && !event->total)
+		return false;
+	return !filter || regexec(filter, event->name, 0, NULL, 0) == 0;
+}
+
+static int by_event(const void *a, const void *b)
+{
+	return strcmp(((const struct kvm_row *)a)->event, ((const struct kvm_row *)b)->event);
+}
+
+int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, const regex_t *filter,
+		       int without)
+{
+	struct kvm_row *row;
+
+	for (size_t i = 0; i < e->n; i++) {
+		const struct kvm_event *event = &e->v[i];
+
+		if (!kvm_shown(e, i, filter) || (event->parent == without && without >= 0))
+			continue;
+		row = add_row(rows);
+		if (!row)
+			return -ENOMEM;
+		row->event = event->name;
+		row->total = event->total;
+		row->delta = event->total > event->before ? event->total - event->before : 0;
+	}
+	if (rows->n)
+		qsort(rows->rows, rows->n, sizeof(*rows->rows), by_event);
+	return 0;
+}
+
+static struct guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
+{
+	for (size_t i = 0; i < rows->n_guests; i++)
+		if (rows->guests[i].pid == pid)
+			return &rows->guests[i];
+	return NULL;
+}
+
+int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
+{
+	struct guest *g = known_guest(rows, pid);
+
+	if (!g) {
+		g = reallocarray(rows->guests, rows->n_guests + 1, sizeof(*g));
+		if (!g)
+			return -ENOMEM;
+		rows->guests = g;
+		g += rows->n_guests++;
+		*g = (struct guest){ .pid = pid };
+	}
+	if (g->name[0])
+		return 0;
+	if (name)
+		snprintf(g->name, sizeof(g->name), "%s", name);
+	else
+		guest_name(NULL, pid, g->name);
+	return 0;
+}
+
+int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l)
+{
+	uint32_t pid;
+	int r = 0;
+
+	for (size_t i = 0; !r && (pid = latency_process(l, i)); i++)
+		r = kvm_rows_name_guest(rows, pid, NULL);
+	return r;
+}
+
+static int fill(struct kvm_rows *rows, struct kvm_row *row, const struct latency_sum *sum)
+{
+	const struct guest *g = known_guest(rows, sum->pid);
+	char vcpu[16] = "";
+
+	if (sum->vcpu != KVM_NONE)
+		snprintf(vcpu, sizeof(vcpu), "%u", sum->vcpu);
+	row->pid = sum->pid;
+	row->guest = text_keep(&rows->texts, g ? g->name : "");
+	row->vcpu = text_keep(&rows->texts, vcpu);
+	row->total = sum->total_exits;
+	row->delta = sum->exits;
+	row->count = sum->hist.count;
+	row->total_ns = sum->hist.total;
+	row->avg_ns = sum->hist.count ? sum->hist.total / sum->hist.count : 0;
+	row->p99_ns = hist_percentile(&sum->hist, 990);
+	row->max_ns = sum->hist.max;
+	row->slots = &sum->hist;
+	return row->event && row->guest && row->vcpu ? 0 : -ENOMEM;
+}
+
+int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int exit_event,
+			const struct latency *l, const struct reasons *names, const regex_t *filter,
+			uint32_t pid)
+{
+	char reason[REASON_NAME_SIZE], text[192];
+	struct kvm_row *row;
+	size_t n;
+	int r = latency_sums(l, pid, false, pid != 0, &rows->sums, &n);
+
+	for (size_t i = 0; !r && i < n; i++) {
+		reason_name(names, REASON_EXIT, rows->sums[i].class, rows->sums[i].reason, reason);
+		snprintf(text, sizeof(text), "%s(%s)", e->v[exit_event].name, reason);
+		if (filter && regexec(filter, text, 0, NULL, 0))
+			continue;
+		row = add_row(rows);
+		if (!row)
+			return -ENOMEM;
+		row->event = text_keep(&rows->texts, text);
+		r = fill(rows, row, &rows->sums[i]);
+	}
+	return r;
+}
+
+void kvm_rows_clear(struct kvm_rows *rows)
+{
+	rows->n = 0;
+	free(rows->sums);
+	rows->sums = NULL;
+	text_set_free(&rows->texts);
+	rows->texts = (struct text_set){ 0 };
+}
+
+void kvm_rows_free(struct kvm_rows *rows)
+{
+	kvm_rows_clear(rows);
+	free(rows->rows);
+	free(rows->guests);
+	rows->rows = NULL;
+	rows->guests = NULL;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_ROWS_H
+#define IOTRACE_CMD_KVM_ROWS_H
+
+#include <regex.h>
+
+#include "cmd/kvm/events.h"
+#include "cmd/kvm/latency.h"
+#include "cmd/kvm/reasons.h"
+#include "core/guests.h"
+#include "core/text.h"
+#include "output/schema.h"
+
+struct kvm_row {
+	const char *event;
+	uint64_t total, delta;
+	/* With -x, of kvm_exit's children: */
+	uint32_t pid;
+	const char *guest, *vcpu;
+	uint64_t count, total_ns, avg_ns, p99_ns, max_ns;
+	const struct hist *slots; /* NULL: none */
+};
+
+struct kvm_rows {
+	struct kvm_row *rows;
+	size_t n;
+	struct latency_sum *sums; /* what slots point to */
+	struct text_set texts;
+	struct guest *guests; /* names once known: they outlive their processes */
+	size_t n_guests;
+};
+
+/* Process @pid is called @name (NULL: as guest_name() says).  0 or -ENOMEM. */
+int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name);
+
+/* Learns the names of all processes in @l: to be called while they run.  0 or -ENOMEM. */
+int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l);
+
+/* Event, total, delta; with @latency also the times, with @by_vcpu also the vCPU. */
+const struct schema *kvm_schema(bool latency, bool by_vcpu);
+
+/* The same of -x's table: no totals, microseconds. */
+const struct schema *kvm_latency_schema(bool by_vcpu);
+
+/* Is event @i to be shown? */
+bool kvm_shown(const struct kvm_events *e, size_t i, const regex_t *filter);
+
+/* All events that are to be shown, by name. With @without >= 0 not the children of that one.
+ * 0 or -ENOMEM. */
+int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, const regex_t *filter,
+		       int without);
+
+/* One row per sum of @l, behind those that there are; as of latency_sums(). */
+int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int exit_event,
+			const struct latency *l, const struct reasons *names, const regex_t *filter,
+			uint32_t pid);
+
+/* Makes them empty; the names stay. */
+void kvm_rows_clear(struct kvm_rows *rows);
+void kvm_rows_free(struct kvm_rows *rows);
+
+#endif

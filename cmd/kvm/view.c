@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/kvm/view.h"
+
+#include <errno.h>
+
+#include "cmd/kvm/rows.h"
+#include "core/clock.h"
+
+/* ---- what is asked for ---- */
+
+int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o)
+{
+	memset(v, 0, sizeof(*v));
+	v->events = events;
+	v->delay_ns = o->args.interval_ns;
+	view_set_process(v, o->pid);
+	v->renew = false;
+	return o->fields ? view_set_filter(v, o->fields, NULL) : 0;
+}
+
+static void clear_filter(struct view *v)
+{
+	if (v->pattern[0])
+		regfree(&v->filter);
+	v->pattern[0] = 0;
+}
+
+void view_close(struct view *v)
+{
+	clear_filter(v);
+	free(v->guests);
+	free(v->lines);
+	free(v->latencies);
+	free(v->latency_names);
+}
+
+int view_set_filter(struct view *v, const char *pattern, struct error *err)
+{
+	regex_t filter;
+	int r = 0;
+
+	if (*pattern)
+		r = kvm_regex(pattern, &filter, err);
+	if (!r && strlen(pattern) >= sizeof(v->pattern)) {
+		regfree(&filter);
+		r = error_set(err, STATUS_USAGE, -EINVAL, "regular expression too long");
+	}
+	if (r)
+		return r;
+	clear_filter(v);
+	snprintf(v->pattern, sizeof(v->pattern), "%s", pattern);
+	if (*pattern)
+		v->filter = filter;
+	/* Who asks for some by name sees those. */
+	v->children = *pattern;
+	return 0;
+}
+
+void view_set_process(struct view *v, uint32_t pid)
+{
+	v->pid = pid;
+	v->guest[0] = 0;
+	if (pid)
+		guest_name(NULL, pid, v->guest);
+	v->renew = true;
+}
+
+/* ---- guests ---- */
+
+void view_begin_guests(struct view *v)
+{
+	for (size_t i = 0; i < v->n_guests; i++)
+		v->guests[i].total = 0;
+}
+
+static void name_guest(struct view_guest *g)
+{
+	char path[64], comm[32] = "?", name[GUEST_NAME_SIZE];
+	FILE *file;
+
+	if (*guest_name(NULL, g->pid, name)) {
+		snprintf(g->name, sizeof(g->name), "%s [%u]", name, g->pid);
+		return;
+	}
+	snprintf(path, sizeof(path), "/proc/%u/comm", g->pid);
+	file = fopen(path, "re");
+	if (file) {
+		if (fgets(comm, sizeof(comm), file))
+			comm[strcspn(comm, "\n")] = 0;
+		fclose(file);
+	}
+	snprintf(g->name, sizeof(g->name), "%s [%u]", comm, g->pid);
+}
+
+static struct view_guest *guest_of(struct view *v, uint32_t pid)
+{
+	struct view_guest *more;
+
+	for (size_t i = 0; i < v->n_guests; i++)
+		if (v->guests[i].pid == pid)
+			return &v->guests[i];
+	more = reallocarray(v->guests, v->n_guests + 1, sizeof(*more));
+	if (!more)
+		return NULL;
+	v->guests = more;
+	more[v->n_guests] = (struct view_guest){ .pid = pid };
+	name_guest(&more[v->n_guests]);
+	return &more[v->n_guests++];
+}
+
+int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total)
+{
+	const struct kvm_event *e = &v->events->v[event];
+	struct view_guest *g;
+
+	if (e->parent >= 0 || e->off || (v->pid && pid != v->pid))
+		return 0;
+	if (v->pattern[0] && regexec(&v->filter, e->name, 0, NULL, 0))
+		return 0;
+	g = guest_of(v, pid);
+	if (!g)
+		return -ENOMEM;
+	g->total += total;
+	return 0;
+}
+
+void view_settle(struct view *v)
+{
+	events_settle(v->events);
+	for (size_t i = 0; i < v->n_guests; i++)
+		v->guests[i].before = v->guests[i].total;
+}
+
+/* ---- lines ---- */
+
+uint64_t view_rate(const struct view *v, uint64_t delta)
+{
+	return v->elapsed_ns
+		   ? (uint64_t)((double)delta * (double)NS_PER_SEC / (double)v->elapsed_ns + 0.5)
+		   : 0;
+}
+
+static uint64_t grown(uint64_t total, uint64_t before)
+{
+	return total > before ? total - before : 0;
+}
+
+static const struct latency_sum *latency_of(const struct view *v, const char *name)
+{
+	for (size_t i = 0; i < v->n_latencies; i++)
+		if (strcmp(v->latency_names[i], name) == 0)
+			return &v->latencies[i];
+	return NULL;
+}
+
+static struct view_line *add_line(struct view *v)
+{
+	struct view_line *more = reallocarray(v->lines, v->n_lines + 1, sizeof(*more));
+
+	if (!more)
+		return NULL;
+	v->lines = more;
+	return &more[v->n_lines++];
+}
+
+static int add_event(struct view *v, size_t i)
+{
+	const struct kvm_event *e = &v->events->v[i];
+	struct view_line *line = add_line(v);
+
+	if (!line)
+		return -ENOMEM;
+	*line = (struct view_line){
+		.name = e->name,
+		.child = e->parent >= 0,
+		.total = e->total,
+		.delta = grown(e->total, e->before),
+		.latency = latency_of(v, e->name),
+	};
+	return 0;
+}
+
+static bool shown(const struct view *v, size_t i)
+{
+	return v->events->v[i].total && kvm_shown(v->events, i, v->pattern[0] ? &v->filter : NULL);
+}
+
+static int before_by(const struct view *v, const struct view_line *a, const struct view_line *b)
+{
+	uint64_t left = v->by_total ? a->total : a->delta,
+		 right = v->by_total ? b->total : b->delta;
+
+	if (left == right) {
+		left = a->total;
+		right = b->total;
+	}
+	if (left != right)
+		return left > right ? -1 : 1;
+	return strcmp(a->name, b->name);
+}
+
+static int compare(const void *a, const void *b, void *view)
+{
+	return before_by(view, a, b);
+}
+
+static void sort(struct view *v, size_t from)
+{
+	if (v->n_lines > from)
+		qsort_r(v->lines + from, v->n_lines - from, sizeof(*v->lines), compare, v);
+}
+
+/* The children of the line's event, in order, behind the lines that there are. */
+static int add_children(struct view *v, const char *parent)
+{
+	size_t from = v->n_lines;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < v->events->n; i++) {
+		const struct kvm_event *e = &v->events->v[i];
+
+		if (e->parent >= 0 && strcmp(v->events->v[e->parent].name, parent) == 0 &&
+		    shown(v, i))
+			r = add_event(v, i);
+	}
+	sort(v, from);
+	return r;
+}
+
+/* Stands for itself: an event, or a child whose parent is not among the lines. */
+static bool on_its_own(const struct view *v, size_t i)
+{
+	int parent = v->events->v[i].parent;
+
+	return parent < 0 || (v->children && !shown(v, (size_t)parent));
+}
+
+static int event_lines(struct view *v)
+{
+	struct view_line *tops;
+	size_t n;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < v->events->n; i++)
+		if (on_its_own(v, i) && shown(v, i))
+			r = add_event(v, i);
+	sort(v, 0);
+	for (size_t i = 0; i < v->n_lines; i++) {
+		v->total += v->lines[i].total;
+		v->delta += v->lines[i].delta;
+	}
+	if (r || !v->children)
+		return r;
+	/* Anew, each with its children below. */
+	tops = v->lines;
+	n = v->n_lines;
+	v->lines = NULL;
+	v->n_lines = 0;
+	for (size_t i = 0; !r && i < n; i++) {
+		struct view_line *line = add_line(v);
+
+		r = line ? 0 : -ENOMEM;
+		if (line)
+			*line = tops[i];
+		if (!r && !tops[i].child)
+			r = add_children(v, tops[i].name);
+	}
+	free(tops);
+	return r;
+}
+
+static int guest_lines(struct view *v)
+{
+	for (size_t i = 0; i < v->n_guests; i++) {
+		const struct view_guest *g = &v->guests[i];
+		struct view_line *line;
+
+		if (!g->total)
+			continue;
+		line = add_line(v);
+		if (!line)
+			return -ENOMEM;
+		*line = (struct view_line){ .name = g->name,
+					    .total = g->total,
+					    .delta = grown(g->total, g->before) };
+		v->total += line->total;
+		v->delta += line->delta;
+	}
+	sort(v, 0);
+	return 0;
+}
+
+int view_lines(struct view *v)
+{
+	v->n_lines = 0;
+	v->total = v->delta = 0;
+	return v->by_guest ? guest_lines(v) : event_lines(v);
+}

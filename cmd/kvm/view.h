@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_VIEW_H
+#define IOTRACE_CMD_KVM_VIEW_H
+
+#include "cmd/kvm/events.h"
+#include "cmd/kvm/latency.h"
+#include "cmd/kvm/options.h"
+#include "core/guests.h"
+
+/* What the full-screen view shows, apart from how it is drawn. */
+
+/* A guest, for the key b. */
+struct view_guest {
+	uint32_t pid;
+	char name[GUEST_NAME_SIZE + 16];
+	uint64_t total, before;
+};
+
+struct view_line {
+	const char *name;
+	bool child;
+	uint64_t total, delta;
+	const struct latency_sum *latency; /* NULL: none */
+};
+
+struct view {
+	struct kvm_events *events;
+	/* What the keys set. */
+	uint32_t pid; /* 0: all */
+	char guest[GUEST_NAME_SIZE];
+	char pattern[256]; /* empty: no filter */
+	regex_t filter;	   /* valid if pattern is not empty */
+	bool children, by_total, by_guest;
+	uint64_t delay_ns;
+	/* What the keys ask for. */
+	bool reset, renew, delay_changed;
+	/* What was counted. */
+	bool ready;	     /* there was an output */
+	uint64_t elapsed_ns; /* since the one before */
+	struct view_guest *guests;
+	size_t n_guests;
+	struct latency_sum *latencies; /* by reason; NULL: not measured */
+	size_t n_latencies;
+	const char **latency_names; /* the events that they are of */
+	uint64_t lost;		    /* since the start */
+	char lost_by[160];	    /* names of the losses */
+	/* view_lines(): */
+	struct view_line *lines;
+	size_t n_lines;
+	uint64_t total, delta; /* of all lines, each event once */
+};
+
+/* The view as the options want it; delay and filters included.  0 or -ENOMEM. */
+int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o);
+void view_close(struct view *v);
+
+/* Show events that match @pattern (empty: all).  -EINVAL with @err; then nothing changes. */
+int view_set_filter(struct view *v, const char *pattern, struct error *err);
+
+/* Show process @pid (0: all). */
+void view_set_process(struct view *v, uint32_t pid);
+
+/* Makes v->lines of what was counted.  0 or -ENOMEM. */
+int view_lines(struct view *v);
+
+/* Adds @total of @event to guest @pid; to be called for all after view_begin_guests(). */
+void view_begin_guests(struct view *v);
+int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total);
+
+/* What was counted is what the next interval grows from. */
+void view_settle(struct view *v);
+
+/* Events per second of a line that counted @delta. */
+uint64_t view_rate(const struct view *v, uint64_t delta);
+
+#endif

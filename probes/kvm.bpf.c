@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * iotrace kvm: counts the events of the tracepoint group kvm, and the exits by their reasons.
+ *
+ * The counters are one array, mapped into user space, in which every CPU has a row of its own and
+ * every event and every reason that has a name has a slot.  Reading them is no system call on a
+ * map: those keep classic tracepoint programs of the same CPU from running (bpf_prog_active), even
+ * while the caller is preempted, and what is lost so is not counted by all kernels.
+ */
+#include "probes/kernel.h"
+
+#include "probes/kvm.h"
+
+const volatile __u32 n_slots = 1;     /* a CPU's row in counts */
+const volatile __u32 filter_tgid = 0; /* 0: all */
+const volatile bool by_guest = false; /* count in keyed for each process, too */
+const volatile bool latency = false;
+const volatile __u32 exit_event = KVM_NONE; /* number of kvm_exit */
+const volatile __u32 uexit_event = KVM_NONE;
+const volatile bool reasons_only = false; /* another program counts the event itself */
+/* Where the fields are in the records: from the `format` files. */
+const volatile __u32 exit_reason_off = 0;
+const volatile __u32 exit_class_off = 0; /* 0: there is none */
+const volatile __u32 exit_vcpu_off = 0;	 /* 0: there is none */
+const volatile __u32 entry_vcpu_off = 0; /* 0: there is none */
+const volatile __u32 uexit_reason_off = 0;
+const volatile __u32 uexit_errno_off = 0;
+
+__u64 losses[KVM_LOSSES];
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* CPUs x n_slots */
+	__type(key, __u32);
+	__type(value, __u64);
+} counts SEC(".maps");
+
+/* Slots of the reasons that have a name; filled before anything is attached. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct kvm_key);
+	__type(value, __u32);
+} reasons SEC(".maps");
+
+/*
+ * Reasons without a name, and with by_guest everything per process: which row of key_rows a key
+ * has. The rows are mapped into user space, too; free_keys holds the numbers of those that nobody
+ * has.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct kvm_key);
+	__type(value, __u32);
+} keyed SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, __u32);
+} free_keys SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct kvm_key_row);
+} key_rows SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32); /* thread */
+	__type(value, struct kvm_pending);
+} pending SEC(".maps");
+
+/* The same as the three above, for the times. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct kvm_latency_key);
+	__type(value, __u32);
+} latencies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, __u32);
+} free_latencies SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct kvm_latency_row);
+} latency_rows SEC(".maps");
+
+static __always_inline void lose(enum kvm_loss which)
+{
+	__sync_fetch_and_add(&losses[which], 1);
+}
+
+/* ---- counting ---- */
+
+/* Atomic, though the row is the CPU's own: an interrupt may bring another event. */
+static __always_inline void add_slot(__u32 slot)
+{
+	__u32 at = bpf_get_smp_processor_id() * n_slots + slot;
+	__u64 *n = bpf_map_lookup_elem(&counts, &at);
+
+	if (n)
+		__sync_fetch_and_add(n, 1);
+}
+
+/*
+ * The row of @key: found in @rows by @index, or made from a free one.  NULL when there is none. The
+ * key is in its row before anybody can find it.
+ */
+#define ROW_OF(index, free, rows, key_ptr)                                                         \
+	({                                                                                         \
+		__u32 *__at = bpf_map_lookup_elem(&index, key_ptr), __slot = 0;                    \
+		bool __have = true;                                                                \
+		typeof(rows.value) __row = NULL;                                                   \
+		if (__at) {                                                                        \
+			__slot = *__at;                                                            \
+		} else if (bpf_map_pop_elem(&free, &__slot)) {                                     \
+			__have = false;                                                            \
+		} else {                                                                           \
+			__row = bpf_map_lookup_elem(&rows, &__slot);                               \
+			if (__row)                                                                 \
+				__row->key = *(key_ptr);                                           \
+			if (bpf_map_update_elem(&index, key_ptr, &__slot, BPF_NOEXIST)) {          \
+				/* EEXIST: another CPU was faster. */                              \
+				bpf_map_push_elem(&free, &__slot, 0);                              \
+				__at = bpf_map_lookup_elem(&index, key_ptr);                       \
+				__have = __at;                                                     \
+				if (__at)                                                          \
+					__slot = *__at;                                            \
+			}                                                                          \
+		}                                                                                  \
+		__row = __have ? bpf_map_lookup_elem(&rows, &__slot) : NULL;                       \
+		__row;                                                                             \
+	})
+
+static __always_inline void add_keyed(const struct kvm_key *key)
+{
+	struct kvm_key_row *row = ROW_OF(keyed, free_keys, key_rows, key);
+
+	if (row)
+		__sync_fetch_and_add(&row->count, 1);
+	else
+		lose(KVM_LOSS_KEYS_FULL);
+}
+
+/* The process that is to be counted now; 0: none. */
+static __always_inline __u32 counted_tgid(void)
+{
+	__u32 tgid;
+
+	if (!filter_tgid && !by_guest && !latency)
+		return 1;
+	tgid = bpf_get_current_pid_tgid() >> 32;
+	if (filter_tgid && tgid != filter_tgid)
+		return 0;
+	/* The idle task, process 0, is nobody's guest: it goes with all. */
+	return tgid ? tgid : 1;
+}
+
+static __always_inline void count_event(__u32 event, __u32 tgid)
+{
+	struct kvm_key key = { event, KVM_NONE, KVM_NONE, tgid };
+
+	add_slot(event);
+	if (by_guest)
+		add_keyed(&key);
+}
+
+static __always_inline void count_reason(__u32 event, __u32 class, __u32 reason, __u32 tgid)
+{
+	struct kvm_key key = { event, class, reason, 0 };
+	__u32 *slot = bpf_map_lookup_elem(&reasons, &key);
+
+	if (slot)
+		add_slot(*slot);
+	else
+		add_keyed(&key);
+	if (by_guest) {
+		key.tgid = tgid;
+		add_keyed(&key);
+	}
+}
+
+static __always_inline void on_event(__u32 event)
+{
+	__u32 tgid = counted_tgid();
+
+	if (tgid)
+		count_event(event, tgid);
+}
+
+/* ---- exits ---- */
+
+static __always_inline __u32 field(void *record, __u32 offset)
+{
+	__u32 value = 0;
+
+	if (offset)
+		bpf_probe_read_kernel(&value, sizeof(value), record + offset);
+	return value;
+}
+
+static __always_inline struct kvm_latency *latency_of(const struct kvm_latency_key *key)
+{
+	struct kvm_latency_row *row = ROW_OF(latencies, free_latencies, latency_rows, key);
+
+	if (row)
+		return &row->latency;
+	lose(KVM_LOSS_LATENCY_FULL);
+	return NULL;
+}
+
+static __always_inline void note_exit(__u32 class, __u32 reason, __u32 vcpu, __u32 tgid)
+{
+	struct kvm_pending begun = { bpf_ktime_get_ns(), class, reason, tgid, vcpu };
+	__u32 tid = bpf_get_current_pid_tgid();
+	struct kvm_latency_key key = { class, reason, tgid, vcpu };
+	struct kvm_pending *p = bpf_map_lookup_elem(&pending, &tid);
+	struct kvm_latency *l;
+
+	l = latency_of(&key);
+	if (l)
+		l->exits++;
+	if (p) {
+		/* A thread that ended may have left its number to another process' one. */
+		if (p->ns && p->tgid == tgid && p->vcpu == vcpu)
+			lose(KVM_LOSS_NO_ENTRY);
+		*p = begun;
+	} else if (bpf_map_update_elem(&pending, &tid, &begun, BPF_ANY)) {
+		lose(KVM_LOSS_PENDING_FULL);
+	}
+}
+
+static __always_inline void on_exit(void *record)
+{
+	__u32 tgid = counted_tgid(), class, reason;
+
+	if (!tgid)
+		return;
+	reason = field(record, exit_reason_off);
+	class = field(record, exit_class_off);
+	if (!reasons_only)
+		count_event(exit_event, tgid);
+	count_reason(exit_event, class, reason, tgid);
+	if (latency)
+		note_exit(class, reason, field(record, exit_vcpu_off), tgid);
+}
+
+static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
+{
+	__u64 now = bpf_ktime_get_ns(), ns;
+	__u32 tid = bpf_get_current_pid_tgid(), slot;
+	__u32 tgid = counted_tgid();
+	struct kvm_pending *p = bpf_map_lookup_elem(&pending, &tid);
+	struct kvm_latency_key key = {};
+	struct kvm_latency *l;
+
+	if (!p || !p->ns || p->tgid != tgid)
+		return;
+	ns = p->ns;
+	p->ns = 0;
+	/* One thread may drive several vCPUs in turn. */
+	if (vcpu_known && p->vcpu != vcpu)
+		return;
+	if (ns > now) {
+		lose(KVM_LOSS_CLOCK);
+		return;
+	}
+	ns = now - ns;
+	key.class = p->class;
+	key.reason = p->reason;
+	key.tgid = tgid;
+	key.vcpu = p->vcpu;
+	l = latency_of(&key);
+	if (!l)
+		return;
+	slot = probe_fine_slot(ns);
+	barrier_var(slot);
+	if (slot >= PROBE_FINE_SLOTS)
+		return;
+	l->fine[slot]++;
+	l->total_ns += ns;
+	if (ns > l->max_ns)
+		l->max_ns = ns;
+}
+
+static __always_inline void on_uexit(__u32 reason, __s32 error)
+{
+	__u32 tgid = counted_tgid(), class = KVM_UEXIT_OK;
+
+	if (!tgid)
+		return;
+	if (error < 0)
+		class = error == -4 ? KVM_UEXIT_EINTR : KVM_UEXIT_ERRNO;
+	count_event(uexit_event, tgid);
+	count_reason(uexit_event, class, reason, tgid);
+}
+
+/*
+ * ---- entry points ----
+ *
+ * Classic tracepoint programs return 1: 0 would hide the event from every perf user.
+ */
+
+/* One program for all events: the cookie of the attachment is the event's number and 1. */
+SEC("tp")
+int count_tp(void *ctx)
+{
+	on_event(bpf_get_attach_cookie(ctx) - 1);
+	return 1;
+}
+
+SEC("raw_tp")
+int count_raw(void *ctx)
+{
+	on_event(bpf_get_attach_cookie(ctx) - 1);
+	return 0;
+}
+
+/* Where attachments have no cookies it is loaded once for each event, with the event's number in
+ * place of this one: core/tracepoints.h. */
+SEC("raw_tp")
+int count_each(void *ctx)
+{
+	__u64 event;
+
+	asm volatile("%0 = 0x107ace0c00c1e ll" : "=r"(event));
+	on_event(event);
+	return 0;
+}
+
+SEC("tp")
+int exit_tp(void *ctx)
+{
+	on_exit(ctx);
+	return 1;
+}
+
+SEC("tp")
+int entry_tp(void *ctx)
+{
+	on_entry(entry_vcpu_off && exit_vcpu_off, field(ctx, entry_vcpu_off));
+	return 1;
+}
+
+SEC("raw_tp")
+int entry_raw(void *ctx)
+{
+	on_entry(false, 0);
+	return 0;
+}
+
+SEC("tp")
+int uexit_tp(void *ctx)
+{
+	on_uexit(field(ctx, uexit_reason_off), field(ctx, uexit_errno_off));
+	return 1;
+}
+
+/* (reason, errno) in all kernels so far */
+SEC("raw_tp")
+int uexit_raw(__u64 *ctx)
+{
+	on_uexit(ctx[0], ctx[1]);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

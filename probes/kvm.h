@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_KVM_H
+#define IOTRACE_PROBES_KVM_H
+
+#include <linux/types.h>
+
+#include "probes/hist.h"
+
+#define KVM_NONE 0xffffffffU /* class and reason of the event itself */
+
+/*
+ * What is counted: an event of the group kvm by its number, and its children by reason.  class says
+ * which table the reason belongs to: the field "isa" of kvm_exit on x86 (1 VMX, 2 SVM), "ret" on
+ * arm64, and for kvm_userspace_exit enum kvm_uexit_class.
+ */
+struct kvm_key {
+	__u32 event;
+	__u32 class;
+	__u32 reason;
+	__u32 tgid; /* 0: all processes together */
+};
+
+enum kvm_uexit_class {
+	KVM_UEXIT_OK,	 /* the reason says why */
+	KVM_UEXIT_EINTR, /* KVM_RUN ended with that errno; so the reason may be an old one */
+	KVM_UEXIT_ERRNO, /* or with another one */
+};
+
+#define KVM_UEXIT_INTR 10 /* KVM_EXIT_INTR */
+
+/* The exit that a thread has taken and not yet come back from. */
+struct kvm_pending {
+	__u64 ns; /* 0: none */
+	__u32 class;
+	__u32 reason;
+	__u32 tgid;
+	__u32 vcpu;
+};
+
+struct kvm_latency_key {
+	__u32 class;
+	__u32 reason;
+	__u32 tgid;
+	__u32 vcpu;
+};
+
+/* What is not counted in a slot of its own.  Rows are never given back; one that holds no count is
+ * free. */
+struct kvm_key_row {
+	struct kvm_key key;
+	__u64 count;
+};
+
+/* From exit to entry.  Only the vCPU's own thread adds to it. */
+struct kvm_latency {
+	__u64 exits; /* also those that no entry has followed */
+	__u64 total_ns;
+	__u64 max_ns;
+	__u64 fine[PROBE_FINE_SLOTS];
+};
+
+struct kvm_latency_row {
+	struct kvm_latency_key key;
+	struct kvm_latency latency;
+};
+
+enum kvm_loss {
+	KVM_LOSS_KEYS_FULL,    /* counted for no guest or under no reason: no room */
+	KVM_LOSS_LATENCY_FULL, /* exits without a time: no room for another vCPU and reason */
+	KVM_LOSS_PENDING_FULL, /* exits without a time: no room for another thread */
+	KVM_LOSS_NO_ENTRY,     /* exits whose entry was not seen */
+	KVM_LOSS_CLOCK,
+	KVM_LOSSES,
+};
+
+_Static_assert(sizeof(struct kvm_key) == 16, "shared with BPF");
+_Static_assert(sizeof(struct kvm_pending) == 24, "shared with BPF");
+_Static_assert(sizeof(struct kvm_latency_key) == 16, "shared with BPF");
+
+#endif

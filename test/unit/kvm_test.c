@@ -1,0 +1,779 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* iotrace kvm without a kernel: names of reasons, guests, debugfs, log, rows, the view. */
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/kvm/debugfs.h"
+#include "cmd/kvm/log.h"
+#include "cmd/kvm/reasons.h"
+#include "cmd/kvm/rows.h"
+#include "cmd/kvm/view.h"
+#include "core/guests.h"
+#include "core/tracefs.h"
+#include "output/render.h"
+
+/* ---- a root of our own ---- */
+
+static char root[] = "/tmp/iotrace-kvm-XXXXXX";
+
+static int make_root(void **state)
+{
+	(void)state;
+	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
+	return mkdtemp(root) ? 0 : -1;
+}
+
+static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
+{
+	(void)st;
+	(void)flag;
+	(void)ftw;
+	return remove(path);
+}
+
+static int remove_root(void **state)
+{
+	(void)state;
+	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static void path_of(const char *name, char path[PATH_MAX])
+{
+	assert_true(snprintf(path, PATH_MAX, "%s/%s", root, name) < PATH_MAX);
+	for (char *p = path + sizeof(root); (p = strchr(p, '/')); p++) {
+		*p = 0;
+		assert_true(!mkdir(path, 0755) || errno == EEXIST);
+		*p = '/';
+	}
+}
+
+static void put_bytes(const char *name, const char *bytes, size_t len)
+{
+	char path[PATH_MAX];
+	FILE *file;
+
+	path_of(name, path);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, len, file), len);
+	assert_int_equal(fclose(file), 0);
+}
+
+static void put(const char *name, const char *text)
+{
+	put_bytes(name, text, strlen(text));
+}
+
+static void put_link(const char *name, const char *target)
+{
+	char path[PATH_MAX];
+
+	path_of(name, path);
+	assert_int_equal(symlink(target, path), 0);
+}
+
+static void take_away(const char *name)
+{
+	char path[PATH_MAX];
+
+	path_of(name, path);
+	assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+}
+
+static char *read_data(const char *name)
+{
+	char path[512], *text = NULL;
+	size_t size = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/../data/kvm/%s.format", TEST_SOURCE_DIR, name);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	assert_true(getdelim(&text, &size, 0, file) > 0);
+	fclose(file);
+	return text;
+}
+
+/* ---- names of reasons ---- */
+
+static struct reasons *open_reasons(const char *kernel, enum reason_cpu cpu)
+{
+	struct reasons *r;
+	char name[64], *exits, *uexits;
+
+	snprintf(name, sizeof(name), "%s-kvm_exit", kernel);
+	exits = read_data(name);
+	snprintf(name, sizeof(name), "%s-kvm_userspace_exit", kernel);
+	uexits = strcmp(kernel, "arm64") ? read_data(name) : NULL;
+	assert_int_equal(reasons_open(exits, uexits, cpu, &r), 0);
+	free(exits);
+	free(uexits);
+	return r;
+}
+
+static void named(const struct reasons *r, enum reason_event event, uint32_t class, uint32_t reason,
+		  const char *want)
+{
+	char name[REASON_NAME_SIZE];
+
+	assert_string_equal(reason_name(r, event, class, reason, name), want);
+}
+
+static void test_kernel_names(void **state)
+{
+	static const char *const kernels[] = { "5.10", "6.1", "6.12", "6.18", "7.2" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		struct reasons *r = open_reasons(kernels[i], CPU_SVM);
+
+		named(r, REASON_EXIT, CLASS_VMX, 12, "HLT");
+		named(r, REASON_EXIT, CLASS_VMX, 0x80000000U | 33, "INVALID_STATE|FAILED_VMENTRY");
+		named(r, REASON_EXIT, CLASS_VMX, 0x10000 | 12, "HLT|0x10000");
+		named(r, REASON_EXIT, CLASS_VMX, 999, "0x3e7");
+		named(r, REASON_EXIT, CLASS_SVM, 0x7b, "io");
+		named(r, REASON_EXIT, CLASS_SVM, 0x40 + 14, "PF_excp");
+		named(r, REASON_EXIT, CLASS_SVM, UINT32_MAX, "invalid_guest_state");
+		named(r, REASON_EXIT, CLASS_SVM, 0x1234, "0x1234");
+		named(r, REASON_UEXIT, KVM_UEXIT_OK, 2, "IO");
+		named(r, REASON_UEXIT, KVM_UEXIT_OK, 5, "HLT");
+		named(r, REASON_UEXIT, KVM_UEXIT_EINTR, 10, "INTR");
+		named(r, REASON_UEXIT, KVM_UEXIT_EINTR, 2, "restart");
+		named(r, REASON_UEXIT, KVM_UEXIT_ERRNO, 2, "error");
+		/* not in the kernel's table */
+		named(r, REASON_UEXIT, KVM_UEXIT_OK, 39, "MEMORY_FAULT");
+		named(r, REASON_UEXIT, KVM_UEXIT_OK, 777, "0x309");
+		assert_int_equal(reasons_fields(r).exit_reason, 8);
+		assert_int_equal(reasons_fields(r).exit_class, 24);
+		assert_int_equal(reasons_fields(r).exit_vcpu, 56);
+		assert_int_equal(reasons_fields(r).uexit_reason, 8);
+		assert_int_equal(reasons_fields(r).uexit_errno, 12);
+		reasons_free(r);
+	}
+}
+
+static void test_arm_names(void **state)
+{
+	struct reasons *r = open_reasons("arm64", CPU_ARM64);
+
+	(void)state;
+	named(r, REASON_EXIT, CLASS_ARM_TRAP, 0x24, "DABT_LOW");
+	named(r, REASON_EXIT, CLASS_ARM_TRAP, 0x18, "SYS64");
+	named(r, REASON_EXIT, 0, 0, "IRQ");
+	named(r, REASON_EXIT, 3, 0, "IL");
+	/* the kernel's text leaves it out, our table does not */
+	named(r, REASON_EXIT, CLASS_ARM_TRAP, 0x19, "SVE");
+	assert_int_equal(reasons_fields(r).exit_reason, 12);
+	assert_int_equal(reasons_fields(r).exit_class, 8);
+	reasons_free(r);
+}
+
+/* Without any text of the kernel. */
+static void test_own_names(void **state)
+{
+	struct reasons *r;
+
+	(void)state;
+	assert_int_equal(reasons_open(NULL, NULL, CPU_VMX, &r), 0);
+	named(r, REASON_EXIT, CLASS_VMX, 12, "HLT");
+	named(r, REASON_EXIT, CLASS_VMX, 0x80000000U | 33, "INVALID_STATE|FAILED_VMENTRY");
+	named(r, REASON_EXIT, CLASS_SVM, 0x78, "hlt");
+	named(r, REASON_UEXIT, KVM_UEXIT_OK, 2, "IO");
+	assert_int_equal(reasons_fields(r).exit_reason, 0);
+	reasons_free(r);
+	assert_int_equal(reasons_open(NULL, NULL, CPU_ARM64, &r), 0);
+	named(r, REASON_EXIT, CLASS_ARM_TRAP, 0x16, "HVC64");
+	named(r, REASON_EXIT, 0, 0, "IRQ");
+	reasons_free(r);
+}
+
+/* What ours say is what kernels say. */
+static void test_tables_agree(void **state)
+{
+	static const char *const kernels[] = { "5.10", "6.1", "6.12", "6.18", "7.2" };
+	char ours_name[REASON_NAME_SIZE];
+	struct reasons *ours;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(reasons_open(NULL, NULL, CPU_VMX, &ours), 0);
+	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
+		struct reasons *r = open_reasons(kernels[i], CPU_VMX);
+		const struct reason *list = reasons_list(r, &n);
+
+		assert_true(n > 150);
+		for (size_t k = 0; k < n; k++) {
+			reason_name(ours, list[k].event, list[k].class, list[k].reason, ours_name);
+			if (strncmp(ours_name, "0x", 2) == 0)
+				fail_msg("%s: %s (%#x) is not in our table", kernels[i],
+					 list[k].name, list[k].reason);
+		}
+		reasons_free(r);
+	}
+	reasons_free(ours);
+}
+
+static void test_listed(void **state)
+{
+	struct reasons *r = open_reasons("6.12", CPU_SVM);
+	size_t n;
+	const struct reason *list = reasons_list(r, &n);
+
+	(void)state;
+	for (size_t i = 0; i < n; i++)
+		if (list[i].event == REASON_EXIT)
+			assert_int_equal(list[i].listed, list[i].class == CLASS_SVM);
+	reasons_free(r);
+}
+
+static void test_cpu(void **state)
+{
+	char path[PATH_MAX];
+
+	(void)state;
+	path_of("cpuinfo", path);
+	put("cpuinfo", "processor : 0\nflags : fpu vme svm nx\nflags : vmx\n");
+	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_SVM);
+	put("cpuinfo", "flags\t\t: fpu vmx\n");
+	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_VMX);
+	put("cpuinfo", "flags : fpu vmxx\n");
+	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_UNKNOWN);
+	assert_int_equal(reasons_cpu(path, "aarch64"), CPU_ARM64);
+	assert_int_equal(reasons_cpu("/no/such/file", "x86_64"), CPU_UNKNOWN);
+}
+
+/* ---- tracefs ---- */
+
+static void test_tracefs(void **state)
+{
+	struct error err;
+	char **names, *text;
+	size_t n;
+
+	(void)state;
+	assert_int_equal(tracefs_events(root, "kvm", &names, &n, &err), -ENOENT);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	assert_non_null(strstr(err.what, "not mounted"));
+	put("sys/kernel/tracing/events/sched/enable", "0\n");
+	assert_int_equal(tracefs_events(root, "kvm", &names, &n, &err), -ENOENT);
+	assert_non_null(strstr(err.what, "no tracepoints 'kvm'"));
+	put("sys/kernel/tracing/events/kvm/enable", "0\n");
+	put("sys/kernel/tracing/events/kvm/kvm_exit/id", "103\n");
+	put("sys/kernel/tracing/events/kvm/kvm_exit/format", "name: kvm_exit\n");
+	put("sys/kernel/tracing/events/kvm/kvm_ack_irq/id", "x\n");
+	assert_int_equal(tracefs_events(root, "kvm", &names, &n, &err), 0);
+	assert_int_equal(n, 2);
+	assert_string_equal(names[0], "kvm_ack_irq");
+	assert_string_equal(names[1], "kvm_exit");
+	tracefs_free_names(names, n);
+	assert_int_equal(tracefs_id(root, "kvm", "kvm_exit"), 103);
+	assert_int_equal(tracefs_id(root, "kvm", "kvm_ack_irq"), -EINVAL);
+	assert_int_equal(tracefs_id(root, "kvm", "none"), -ENOENT);
+	text = tracefs_format(root, "kvm", "kvm_exit");
+	assert_string_equal(text, "name: kvm_exit\n");
+	free(text);
+	assert_null(tracefs_format(root, "kvm", "none"));
+}
+
+/* ---- guests ---- */
+
+#define PUT_CMDLINE(pid, words) put_bytes("proc/" pid "/cmdline", words, sizeof(words))
+
+static void name_is(uint32_t pid, const char *want)
+{
+	char name[GUEST_NAME_SIZE];
+
+	assert_string_equal(guest_name(root, pid, name), want);
+}
+
+static void test_guest_names(void **state)
+{
+	(void)state;
+	PUT_CMDLINE("1", "qemu\0-name\0plain\0-m\0001");
+	PUT_CMDLINE("2", "qemu\0-name\0guest=vm2,debug-threads=on");
+	PUT_CMDLINE("3", "qemu\0-name\0debug-threads=on,guest=a,,b");
+	PUT_CMDLINE("4", "qemu\0-name\0x,process=p");
+	PUT_CMDLINE("5", "firecracker\0--id\0f");
+	PUT_CMDLINE("6", "qemu\0-name");
+	name_is(1, "plain");
+	name_is(2, "vm2");
+	name_is(3, "a,b");
+	name_is(4, "x");
+	name_is(5, "");
+	name_is(6, "");
+	name_is(7, "");
+}
+
+static void test_guests(void **state)
+{
+	struct error err;
+	struct guest *guests;
+	uint32_t pid;
+	size_t n;
+
+	(void)state;
+	PUT_CMDLINE("20", "qemu\0-name\0one");
+	put_link("proc/20/fd/3", "anon_inode:kvm-vm");
+	PUT_CMDLINE("9", "vmm");
+	put_link("proc/9/fd/0", "/dev/null");
+	put_link("proc/9/fd/7", "anon_inode:kvm-vm");
+	/* looks for files of that name: no guest */
+	PUT_CMDLINE("30", "find\0-name\0one");
+	put_link("proc/30/fd/3", "/dev/null");
+	PUT_CMDLINE("41", "qemu\0-name\0twin");
+	put_link("proc/41/fd/3", "anon_inode:kvm-vm");
+	PUT_CMDLINE("42", "qemu\0-name\0twin");
+	put_link("proc/42/fd/3", "anon_inode:kvm-vm");
+	assert_int_equal(guests_list(root, &guests, &n), 0);
+	assert_int_equal(n, 4);
+	assert_int_equal(guests[0].pid, 9);
+	assert_string_equal(guests[0].name, "");
+	assert_int_equal(guests[1].pid, 20);
+	assert_string_equal(guests[1].name, "one");
+	free(guests);
+	assert_int_equal(guests_find(root, "one", &pid, &err), 0);
+	assert_int_equal(pid, 20);
+	assert_int_equal(guests_find(root, "none", &pid, &err), -ESRCH);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_int_equal(guests_find(root, "twin", &pid, &err), -ESRCH);
+	assert_non_null(strstr(err.what, "2 guests"));
+	assert_int_equal(guests_find(root, "on", &pid, &err), -ESRCH);
+}
+
+/* ---- debugfs ---- */
+
+#define DEBUGFS "sys/kernel/debug/kvm/"
+
+static uint64_t total(const struct kvm_events *e, const char *name)
+{
+	int i = events_find(e, name);
+
+	assert_true(i >= 0);
+	return e->v[i].total;
+}
+
+static void test_debugfs(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct debugfs *d;
+	struct error err;
+
+	(void)state;
+	put(DEBUGFS "exits", "100\n");
+	put(DEBUGFS "io_exits", "10\n");
+	put(DEBUGFS "halt_wait_hist", "0 1 2 3\n");
+	put(DEBUGFS "123-11/exits", "100\n");
+	put(DEBUGFS "123-11/io_exits", "10\n");
+	assert_int_equal(debugfs_open(root, false, &e, &d, &err), 0);
+	assert_int_equal(e.n, 2); /* a histogram is no counter */
+	assert_int_equal(total(&e, "exits"), 0);
+	/* it counts on; another one begins, whose process number holds the first one's */
+	put(DEBUGFS "123-11/exits", "150\n");
+	put(DEBUGFS "4123-9/exits", "7\n");
+	put(DEBUGFS "4123-9/io_exits", "3\n");
+	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(total(&e, "exits"), 57);
+	assert_int_equal(total(&e, "io_exits"), 3);
+	assert_int_equal(debugfs_read(d, 123, &err), 0);
+	assert_int_equal(total(&e, "exits"), 50);
+	assert_int_equal(debugfs_read(d, 23, &err), 0);
+	assert_int_equal(total(&e, "exits"), 0);
+	/* the first one ends: what it did stays */
+	take_away(DEBUGFS "123-11");
+	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(total(&e, "exits"), 57);
+	/* and another of the same name begins, at 0 */
+	put(DEBUGFS "123-11/exits", "1\n");
+	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(total(&e, "exits"), 58);
+	debugfs_reset(d);
+	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(total(&e, "exits"), 0);
+	debugfs_close(d);
+	events_free(&e);
+}
+
+static void test_debugfs_past(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct debugfs *d;
+	struct error err;
+
+	(void)state;
+	put(DEBUGFS "exits", "100\n");
+	put(DEBUGFS "123-11/exits", "100\n");
+	assert_int_equal(debugfs_open(root, true, &e, &d, &err), 0);
+	assert_int_equal(total(&e, "exits"), 100);
+	debugfs_close(d);
+	events_free(&e);
+}
+
+/* Nothing there at the start is no reason to show nothing for ever. */
+static void test_debugfs_empty(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct debugfs *d;
+	struct error err;
+
+	(void)state;
+	put(DEBUGFS "exits", "0\n");
+	assert_int_equal(debugfs_open(root, false, &e, &d, &err), 0);
+	put(DEBUGFS "5-3/exits", "9\n");
+	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(total(&e, "exits"), 9);
+	debugfs_close(d);
+	events_free(&e);
+}
+
+static void test_debugfs_missing(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct debugfs *d;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(debugfs_open(root, false, &e, &d, &err), -ENOENT);
+	assert_non_null(strstr(err.what, "not mounted"));
+	put("sys/kernel/debug/bdi/x", "");
+	assert_int_equal(debugfs_open(root, false, &e, &d, &err), -ENOENT);
+	assert_non_null(strstr(err.what, "kvm is not loaded"));
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+}
+
+/* ---- log, rows, view ---- */
+
+/* kvm_exit with two reasons, kvm_pio, one that is left out. */
+static void make_events(struct kvm_events *e)
+{
+	int parent = events_add(e, "kvm_exit", -1, true);
+
+	assert_int_equal(parent, 0);
+	events_add(e, "kvm_pio", -1, true);
+	events_add_child(e, parent, "HLT", true);
+	events_add_child(e, parent, "IO_INSTRUCTION", true);
+	events_add(e, "kvm_msr", -1, true);
+	e->v[4].off = true;
+	e->v[0].total = 30;
+	e->v[1].total = 40;
+	e->v[2].total = 10;
+	e->v[3].total = 20;
+	e->v[0].before = 5;
+	e->v[3].before = 5;
+}
+
+static char *log_text(struct kvm_log *log, const struct kvm_events *e, const char *filter,
+		      int lines)
+{
+	char *text = NULL;
+	size_t size;
+	regex_t regex;
+
+	log->stream = open_memstream(&text, &size);
+	if (filter)
+		assert_int_equal(kvm_regex(filter, &regex, NULL), 0);
+	while (lines--)
+		assert_int_equal(kvm_log_line(log, e, filter ? &regex : NULL, 0), 0);
+	fclose(log->stream);
+	log->stream = NULL;
+	if (filter)
+		regfree(&regex);
+	return text;
+}
+
+static void test_log_text(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct kvm_log log = { 0 };
+	char *text;
+
+	(void)state;
+	make_events(&e);
+	text = log_text(&log, &e, NULL, 1);
+	assert_string_equal(
+	    text,
+	    "date       time      kvm_exit kvm_exit(HLT) kvm_exit(IO_INSTRUCTION)   kvm_pio\n"
+	    "1970-01-01 00:00:00        25            10                       15        40\n");
+	free(text);
+	kvm_log_close(&log);
+	events_free(&e);
+}
+
+/* A reason without a name turns up. */
+static void add_unknown(struct kvm_events *e)
+{
+	int i = events_add_child(e, 0, "0x99", false);
+
+	assert_true(i > 0);
+	e->v[i].total = 3;
+}
+
+static unsigned int count(const char *text, const char *what)
+{
+	unsigned int n = 0;
+
+	for (; (text = strstr(text, what)); text++)
+		n++;
+	return n;
+}
+
+/* The heading every 20 lines, and when there is another column. */
+static void test_log_headings(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct kvm_log log = { 0 };
+	char *text;
+
+	(void)state;
+	make_events(&e);
+	text = log_text(&log, &e, NULL, 41);
+	assert_int_equal(count(text, "date"), 3);
+	free(text);
+	add_unknown(&e);
+	text = log_text(&log, &e, NULL, 1);
+	assert_int_equal(count(text, "date"), 1);
+	assert_int_equal(count(text, "kvm_exit(0x99)"), 1);
+	free(text);
+	kvm_log_close(&log);
+	events_free(&e);
+}
+
+/* -c: columns that stay; what turns up later is in (other). */
+static void test_log_csv(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct kvm_log log = { .csv = true };
+	char *text;
+
+	(void)state;
+	make_events(&e);
+	text = log_text(&log, &e, NULL, 1);
+	assert_string_equal(text, "timestamp,kvm_exit,kvm_exit(HLT),kvm_exit(IO_INSTRUCTION),"
+				  "kvm_exit(other),kvm_pio\n1970-01-01 00:00:00,25,10,15,0,40\n");
+	free(text);
+	add_unknown(&e);
+	text = log_text(&log, &e, NULL, 1);
+	assert_string_equal(text, "1970-01-01 00:00:00,25,10,15,3,40\n");
+	free(text);
+	kvm_log_close(&log);
+	events_free(&e);
+}
+
+static void test_log_zero(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct kvm_log log = { .csv = true, .skip_zero = true };
+	char *text;
+
+	(void)state;
+	make_events(&e);
+	events_settle(&e);
+	text = log_text(&log, &e, NULL, 5);
+	assert_string_equal(text, "");
+	free(text);
+	kvm_log_close(&log);
+	events_free(&e);
+}
+
+static char *render(enum format format, const struct kvm_rows *rows, const struct schema *schema)
+{
+	const struct interval interval = { .start_ns = 1000000000, .end_ns = 2500000000 };
+	char *text = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	if (format == FORMAT_TEXT)
+		render_table_rows(stream, schema, rows->rows, rows->n);
+	else
+		render_interval(format, stream, &interval, schema, rows->rows, rows->n);
+	fclose(stream);
+	return text;
+}
+
+static void rendered(enum format format, const struct kvm_rows *rows, const char *want)
+{
+	char *text = render(format, rows, kvm_schema(false, false));
+
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static void test_rows(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct kvm_rows rows = { 0 };
+	regex_t regex;
+
+	(void)state;
+	make_events(&e);
+	assert_int_equal(kvm_rows_of_events(&rows, &e, NULL, -1), 0);
+	/* name left 42, numbers right 10 */
+	rendered(FORMAT_TEXT, &rows,
+		 "kvm_exit                                          30        25\n"
+		 "kvm_exit(HLT)                                     10        10\n"
+		 "kvm_exit(IO_INSTRUCTION)                          20        15\n"
+		 "kvm_pio                                           40        40\n");
+	rendered(FORMAT_CSV, &rows,
+		 "kvm_exit,30,25\nkvm_exit(HLT),10,10\nkvm_exit(IO_INSTRUCTION),20,15\n"
+		 "kvm_pio,40,40\n");
+	rendered(FORMAT_JSON, &rows,
+		 "{\"type\":\"interval\",\"start\":1.000000000,\"end\":2.500000000,\"rows\":["
+		 "{\"event\":\"kvm_exit\",\"total\":30,\"delta\":25},"
+		 "{\"event\":\"kvm_exit(HLT)\",\"total\":10,\"delta\":10},"
+		 "{\"event\":\"kvm_exit(IO_INSTRUCTION)\",\"total\":20,\"delta\":15},"
+		 "{\"event\":\"kvm_pio\",\"total\":40,\"delta\":40}],\"losses\":{}}\n");
+	kvm_rows_clear(&rows);
+	assert_int_equal(kvm_regex("xit|kvm_p", &regex, NULL), 0);
+	assert_int_equal(kvm_rows_of_events(&rows, &e, &regex, -1), 0);
+	assert_int_equal(rows.n, 1); /* from its beginning, each alternative */
+	regfree(&regex);
+	kvm_rows_free(&rows);
+	events_free(&e);
+}
+
+static void test_regex(void **state)
+{
+	static const char *const bad[] = { "(", "[", "a)(b", "*{", "a{2,1}" };
+	struct error err;
+	regex_t regex;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		assert_int_equal(kvm_regex(bad[i], &regex, &err), -EINVAL);
+		assert_int_equal(err.status, STATUS_USAGE);
+	}
+	assert_int_equal(kvm_regex("", &regex, &err), 0);
+	assert_int_equal(regexec(&regex, "anything", 0, NULL, 0), 0);
+	regfree(&regex);
+}
+
+static void open_view(struct view *v, struct kvm_events *e)
+{
+	static const struct kvm_options o = { .args.interval_ns = 1000000000 };
+
+	make_events(e);
+	assert_int_equal(view_open(v, e, &o), 0);
+	v->elapsed_ns = 2000000000;
+}
+
+/* @want: the names, a blank behind each. */
+static void lines_are(struct view *v, const char *want)
+{
+	char text[1024] = "";
+	size_t len = 0;
+
+	assert_int_equal(view_lines(v), 0);
+	for (size_t i = 0; i < v->n_lines; i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, "%s ", v->lines[i].name);
+	assert_string_equal(text, want);
+}
+
+static void test_view(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct view v;
+
+	(void)state;
+	open_view(&v, &e);
+	lines_are(&v, "kvm_pio kvm_exit ");
+	/* the children count once, with their parents */
+	assert_int_equal(v.total, 70);
+	assert_int_equal(v.delta, 65);
+	assert_int_equal(view_rate(&v, 25), 13);
+	v.children = true;
+	lines_are(&v, "kvm_pio kvm_exit kvm_exit(IO_INSTRUCTION) kvm_exit(HLT) ");
+	assert_int_equal(v.total, 70);
+	/* order by total */
+	e.v[1].before = 39;
+	lines_are(&v, "kvm_exit kvm_exit(IO_INSTRUCTION) kvm_exit(HLT) kvm_pio ");
+	v.by_total = true;
+	lines_are(&v, "kvm_pio kvm_exit kvm_exit(IO_INSTRUCTION) kvm_exit(HLT) ");
+	view_close(&v);
+	events_free(&e);
+}
+
+static void test_view_filter(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct error err;
+	struct view v;
+
+	(void)state;
+	open_view(&v, &e);
+	assert_int_equal(view_set_filter(&v, "kvm_exit", &err), 0);
+	lines_are(&v, "kvm_exit kvm_exit(IO_INSTRUCTION) kvm_exit(HLT) ");
+	/* the child alone */
+	assert_int_equal(view_set_filter(&v, "kvm_exit\\(H", &err), 0);
+	lines_are(&v, "kvm_exit(HLT) ");
+	assert_int_equal(v.total, 10);
+	assert_int_equal(view_set_filter(&v, "(", &err), -EINVAL);
+	lines_are(&v, "kvm_exit(HLT) ");
+	assert_int_equal(view_set_filter(&v, "", &err), 0);
+	lines_are(&v, "kvm_pio kvm_exit ");
+	view_close(&v);
+	events_free(&e);
+}
+
+static void test_view_guests(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct view v;
+
+	(void)state;
+	open_view(&v, &e);
+	v.by_guest = true;
+	view_begin_guests(&v);
+	assert_int_equal(view_add_guest(&v, 0x7ffffff0, 0, 30), 0);
+	assert_int_equal(view_add_guest(&v, 0x7ffffff0, 2, 10), 0); /* a child: counted already */
+	assert_int_equal(view_add_guest(&v, 0x7ffffff0, 1, 5), 0);
+	assert_int_equal(view_add_guest(&v, 0x7ffffff1, 1, 35), 0);
+	lines_are(&v, "? [2147483632] ? [2147483633] ");
+	assert_int_equal(v.lines[0].total, 35);
+	assert_int_equal(v.lines[1].total, 35);
+	assert_int_equal(v.total, 70);
+	view_close(&v);
+	events_free(&e);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kernel_names),
+		cmocka_unit_test(test_arm_names),
+		cmocka_unit_test(test_own_names),
+		cmocka_unit_test(test_tables_agree),
+		cmocka_unit_test(test_listed),
+		cmocka_unit_test_setup_teardown(test_cpu, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_tracefs, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_guest_names, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_guests, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_debugfs, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_debugfs_past, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_debugfs_empty, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_debugfs_missing, make_root, remove_root),
+		cmocka_unit_test(test_log_text),
+		cmocka_unit_test(test_log_headings),
+		cmocka_unit_test(test_log_csv),
+		cmocka_unit_test(test_log_zero),
+		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_regex),
+		cmocka_unit_test(test_view),
+		cmocka_unit_test(test_view_filter),
+		cmocka_unit_test(test_view_guests),
+	};
+
+	setenv("TZ", "UTC", 1);
+	tzset();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
