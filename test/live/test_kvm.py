@@ -1,0 +1,852 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iotrace kvm: a guest whose exits are known, the full-screen view, and what goes wrong."""
+import contextlib
+import csv
+import io
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+from iotest import (IOTRACE, LiveTest, Tracer, cleanup, iotrace, list_hooks, main, read_text, skip,
+                    wait_until)
+
+GUEST = os.environ.get("GUEST", "")
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+EVENTS = "kvm_exit|kvm_userspace_exit|kvm_pio"
+TRACEFS = "/sys/kernel/tracing/events"
+
+
+def have_kvm():
+    for module in ("kvm_intel", "kvm_amd"):
+        if not os.path.exists("/dev/kvm") and shutil.which("modprobe"):
+            subprocess.run(["modprobe", "-q", module], check=False)
+    return os.path.exists("/dev/kvm") and os.path.isdir(f"{TRACEFS}/kvm")
+
+
+class Guest:
+    """A guest that waits for go(), and with keep stays until quit()."""
+
+    def __init__(self, exits, name=None, vcpus=1, cpu=None, keep=False):
+        argv = [GUEST, "-w", "-v", vcpus]
+        argv += ["-k"] if keep else []
+        argv += ["-c", cpu] if cpu is not None else []
+        argv += ["-name", name] if name else []
+        self.exits, self.vcpus = exits, vcpus
+        self.process = subprocess.Popen([str(a) for a in (*argv, exits)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.pid = self.process.pid
+        self.report = None
+        cleanup(self.kill)
+        if self.process.stdout.readline() != "ready\n":
+            raise AssertionError("the guest does not start")
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            with contextlib.suppress(OSError):
+                pipe.close()
+
+    def go(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self
+
+    def done(self):
+        """Waits for the report: all its exits have happened."""
+        self.report = json.loads(self.process.stdout.readline())
+        if self.report["io"] != self.exits * self.vcpus or self.report["hlt"] != self.vcpus:
+            raise AssertionError(f"the guest did not do what it should: {self.report}")
+        return self
+
+    def quit(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+
+    def run(self):
+        self.go().done().quit()
+        return self
+
+
+def log_sums(text):
+    """The log as text: event -> sum; and the headings that there were."""
+    sums, names, headings = {}, [], []
+    for line in text.splitlines():
+        words = line.split()
+        if words[:2] == ["date", "time"]:
+            names = words[2:]
+            headings.append(names)
+            continue
+        if len(words) != len(names) + 2:
+            raise AssertionError(f"a line of {len(words)} words under {len(names) + 2}")
+        for name, value in zip(names, words[2:]):
+            sums[name] = sums.get(name, 0) + int(value)
+    return sums, headings
+
+
+def once_rows(text):
+    """-1: event -> (total, delta)"""
+    rows = {}
+    for line in text.splitlines():
+        match = re.fullmatch(r"(\S+) +(\d+) +(\d+)", line)
+        if match:
+            rows[match[1]] = int(match[2]), int(match[3])
+    return rows
+
+
+def json_sums(result):
+    sums = {}
+    for row in result.rows:
+        sums[row["event"]] = sums.get(row["event"], 0) + row["delta"]
+    return sums
+
+
+class KvmTest(LiveTest):
+    def assert_exits(self, sums, exits, halts=1):
+        """What N port writes and a halt are, by event."""
+        self.assertEqual(sums["kvm_pio"], exits)
+        self.assertEqual(sums["kvm_userspace_exit(IO)"], exits)
+        self.assertEqual(sums["kvm_userspace_exit(HLT)"], halts)
+        self.assertEqual(sums["kvm_userspace_exit"],
+                         sum(n for name, n in sums.items() if name.startswith("kvm_userspace_exit(")))
+        # There are machines on which a guest is left without this event.
+        if sums["kvm_exit"]:
+            io_exits = sums.get("kvm_exit(io)", 0) + sums.get("kvm_exit(IO_INSTRUCTION)", 0)
+            self.assertEqual(io_exits, exits)
+            self.assertEqual(sums["kvm_exit"],
+                             sum(n for name, n in sums.items() if name.startswith("kvm_exit(")))
+
+
+class TestExact(KvmTest):
+    def test_log(self):
+        with Tracer("kvm", "-l", "-f", EVENTS, "-s", "0.2", timeout=120) as tracer:
+            guest = Guest(60000).run()
+            result = tracer.stop(timeout=120)
+        self.assert_ended_well(result)
+        sums, headings = log_sums(result.out)
+        self.assert_exits(sums, guest.exits)
+        self.assertGreaterEqual(len(headings), 1)
+        self.assertEqual(headings[0], sorted(headings[0]))
+
+    def test_all_events(self):
+        with Tracer("kvm", "-l", timeout=120) as tracer:
+            guest = Guest(5000).run()
+            result = tracer.stop(timeout=120)
+        self.assert_ended_well(result)
+        sums, headings = log_sums(result.out)
+        self.assert_exits(sums, guest.exits)
+        tracepoints = sorted(name for name in os.listdir(f"{TRACEFS}/kvm")
+                             if os.path.isdir(f"{TRACEFS}/kvm/{name}"))
+        self.assertEqual([name for name in headings[0] if "(" not in name], tracepoints)
+
+    def test_once(self):
+        for exits in (1, 20000):
+            result = iotrace("kvm", "-1", "--json", "-f", EVENTS, "--", GUEST, "-q", exits, timeout=120)
+            self.assertEqual(result.status, 0, result)
+            self.assertEqual(len(result.intervals), 1)
+            self.assert_no_loss(result)
+            self.assert_exits(json_sums(result), exits)
+            for row in result.rows:
+                self.assertEqual(row["total"], row["delta"])
+
+    def test_once_text(self):
+        result = iotrace("kvm", "-1", "-f", EVENTS, "--", GUEST, "-q", 777, timeout=120)
+        self.assertEqual((result.status, result.err), (0, ""))
+        rows = once_rows(result.out)
+        self.assert_exits({name: delta for name, (_, delta) in rows.items()}, 777)
+        names = [line.split()[0] for line in result.out.splitlines() if not line.startswith("{")]
+        self.assertEqual(names, sorted(names))
+        self.assertIn("kvm_pio" + " " * 35 + "       777       777\n", result.out)
+
+    def test_json_intervals(self):
+        with Tracer("kvm", "--json", "-f", EVENTS, "0.1", timeout=120) as tracer:
+            guest = Guest(20000).run()
+            result = tracer.stop(timeout=120)
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        self.assertGreater(len(result.intervals), 1)
+        self.assert_exits(json_sums(result), guest.exits)
+        # total is what delta adds up to
+        last = {row["event"]: row["total"] for row in result.intervals[-1]["rows"]}
+        self.assertEqual(last, json_sums(result))
+        self.assertEqual([c["key"] for c in result.meta["columns"]], ["event", "total", "delta"])
+        self.assertIn("count", result.hooks())
+
+    def test_csv(self):
+        with Tracer("kvm", "--csv", "-f", EVENTS, "0.2", timeout=120) as tracer:
+            guest = Guest(3000).run()
+            result = tracer.stop(timeout=120)
+        self.assert_ended_well(result)
+        self.assertTrue(result.out.startswith("event,total,delta\n"))
+        sums = {}
+        for row in result.csv:
+            sums[row["event"]] = sums.get(row["event"], 0) + row["delta"]
+        self.assert_exits(sums, guest.exits)
+
+    def wide_sums(self, text):
+        rows = list(csv.DictReader(io.StringIO(text)))
+        self.assertTrue(rows)
+        sums = {}
+        for row in rows:
+            self.assertRegex(row.pop("timestamp"), r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+            for name, value in row.items():
+                sums[name] = sums.get(name, 0) + int(value)
+        return sums
+
+    def test_wide_csv(self):
+        with Tracer("kvm", "-l", "-c", "-z", "-f", EVENTS, "-s", "0.2", timeout=120) as tracer:
+            guest = Guest(3000).run()
+            result = tracer.stop(timeout=120)
+        self.assert_ended_well(result)
+        sums = self.wide_sums(result.out)
+        self.assert_exits(sums, guest.exits)
+        self.assertIn("kvm_exit(other)", sums)
+
+    def test_every_way(self):
+        """Each way to see the events that this kernel has."""
+        ways = [(kind, target) for event, kind, target, why in list_hooks("kvm")
+                if event == "count" and why is None]
+        self.assertTrue(ways)
+        for kind, target in ways:
+            with self.subTest(kind=kind):
+                result = iotrace("kvm", "-1", "--json", "-f", EVENTS, "--hook",
+                                 f"count={kind}:{target}", "--", GUEST, "-q", 10000, timeout=120)
+                self.assertEqual(result.status, 0, result)
+                self.assertEqual(result.hooks()["count"], f"{kind}:{target}")
+                self.assert_no_loss(result)
+                self.assert_exits(json_sums(result), 10000)
+
+    def test_several_on_one_cpu(self):
+        """They preempt each other, inside of the tracepoints too where a kernel allows that."""
+        with Tracer("kvm", "--json", "-f", EVENTS, timeout=120) as tracer:
+            guests = [Guest(5000, cpu=0) for _ in range(3)]
+            for guest in guests:
+                guest.go()
+            for guest in guests:
+                guest.done().quit()
+            result = tracer.stop(timeout=120)
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        self.assert_exits(json_sums(result), 15000, 3)
+
+    def test_unknown_reason_filter(self):
+        result = iotrace("kvm", "-1", "-f", r"kvm_userspace_exit\(HLT", "--", GUEST, "-q", 10,
+                         timeout=120)
+        self.assertEqual(once_rows(result.out), {"kvm_userspace_exit(HLT)": (1, 1)})
+
+    def test_attaches_to_what_is_asked_for(self):
+        with Tracer("kvm", "-l", "-f", "kvm_pio", timeout=120) as tracer:
+            few = len(os.listdir(f"/proc/{tracer.pid}/fd"))
+            result = tracer.stop(timeout=120)
+        self.assertEqual(result.status, 0)
+        self.assertLess(few, 40)
+
+
+class TestGuests(KvmTest):
+    def two_guests(self, *filters):
+        """iotrace with each filter, while two guests run at once: their sums."""
+        guests = [Guest(4000, "alpha", keep=True), Guest(3000, "beta", keep=True)]
+        values = {"-p": [g.pid for g in guests], "-g": ["alpha", "beta"]}
+        tracers = [Tracer("kvm", "--json", "-f", EVENTS, f, values[f][i], timeout=120)
+                   for f in filters for i in range(2)]
+        for guest in guests:
+            guest.go()
+        for guest in guests:
+            guest.done().quit()
+        results = [t.stop(timeout=120) for t in tracers]
+        for i, result in enumerate(results):
+            self.assert_ended_well(result)
+            self.assert_no_loss(result)
+            self.assert_exits(json_sums(result), guests[i % 2].exits)
+
+    def test_by_process(self):
+        self.two_guests("-p")
+
+    def test_by_name(self):
+        self.two_guests("-g")
+
+    def test_wrong_names(self):
+        guests = [Guest(1, "twin"), Guest(1, "twin")]
+        self.assert_one_line(iotrace("kvm", "-1", "-g", "twin"), 2, "2 guests", "twin")
+        self.assert_one_line(iotrace("kvm", "-1", "-g", "no such"), 2, "no such")
+        # a process that is no guest
+        other = subprocess.Popen(["sleep", "30", "-name", "impostor"], stderr=subprocess.DEVNULL)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        self.assert_one_line(iotrace("kvm", "-1", "-g", "impostor"), 2, "impostor")
+        for guest in guests:
+            guest.run()
+
+
+class TestLatency(KvmTest):
+    def setUp(self):
+        result = iotrace("kvm", "-1", "--json", "-f", "kvm_exit", "--", GUEST, "-q", 1, timeout=120)
+        if not json_sums(result)["kvm_exit"]:
+            self.skipTest("kvm_exit does not fire on this machine")
+
+    def exits(self, result):
+        return [row for row in result.rows if row["event"].startswith("kvm_exit(")]
+
+    def test_by_reason(self):
+        result = iotrace("kvm", "-1", "-x", "--json", "-f", "kvm_exit", "--", GUEST, "-q", 2000,
+                         timeout=120)
+        self.assert_no_loss(result)
+        rows = {row["event"]: row for row in self.exits(result)}
+        name = next(n for n in rows if n in ("kvm_exit(io)", "kvm_exit(IO_INSTRUCTION)"))
+        row = rows[name]
+        self.assertEqual((row["delta"], row["count"]), (2000, 2000))
+        self.assertEqual(sum(slot["count"] for slot in row["slots"]), 2000)
+        self.assertEqual(row["avg_ns"], row["total_ns"] // 2000)
+        self.assertLessEqual(row["p99_ns"], row["max_ns"])
+        self.assertLessEqual(row["max_ns"], row["total_ns"])
+        parent = next(r for r in result.rows if r["event"] == "kvm_exit")
+        self.assertEqual(parent["delta"], sum(r["delta"] for r in rows.values()))
+        # the last one is not followed by an entry
+        halts = rows.get("kvm_exit(hlt)") or rows["kvm_exit(HLT)"]
+        self.assertEqual((halts["delta"], halts["count"]), (1, 0))
+
+    def test_by_vcpu(self):
+        guest = Guest(1500, "many", vcpus=2)
+        with Tracer("kvm", "-x", "--json", "-f", "kvm_exit", "-g", "many", timeout=120) as tracer:
+            guest.run()
+            result = tracer.stop(timeout=120)
+        counts = {}
+        for row in self.exits(result):
+            if row["event"] in ("kvm_exit(io)", "kvm_exit(IO_INSTRUCTION)"):
+                self.assertEqual((row["pid"], row["guest"]), (guest.pid, "many"))
+                counts[row["vcpu"]] = counts.get(row["vcpu"], 0) + row["count"]
+        self.assertEqual(counts, {"0": 1500, "1": 1500})
+
+    def test_text(self):
+        result = iotrace("kvm", "-1", "-x", "-f", "kvm_exit", "--", GUEST, "-q", 100, timeout=120)
+        self.assertRegex(result.out, r"EXIT REASON +COUNT +TOTAL us +AVG us +P99 us")
+        self.assertRegex(result.out, r"(?m)^ *\d+ .*kvm_exit\((io|IO_INSTRUCTION)\) +100 ")
+        self.assertIn("distribution", result.out)
+
+
+class TestFile(KvmTest):
+    def setUp(self):
+        directory = tempfile.TemporaryDirectory(prefix="iotrace-test-")
+        self.addCleanup(directory.cleanup)
+        self.path = os.path.join(directory.name, "log")
+
+    def start(self, *args):
+        before = self.size()
+        process = subprocess.Popen([IOTRACE, "kvm", "-L", self.path, "-f", EVENTS, "-s", "0.2",
+                                    *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True)
+        cleanup(process.kill)
+        self.assertTrue(wait_until(lambda: self.size() > before, 60))
+        return process
+
+    def size(self):
+        return os.path.getsize(self.path) if os.path.exists(self.path) else 0
+
+    def stop(self, process):
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        self.assertEqual((process.returncode, out, err), (0, "", ""))
+
+    def test_reopened(self):
+        process = self.start()
+        Guest(2000).run()
+        time.sleep(0.5)
+        os.rename(self.path, self.path + ".1")
+        process.send_signal(signal.SIGHUP)
+        self.assertTrue(wait_until(lambda: os.path.exists(self.path), 10))
+        Guest(1000).run()
+        self.stop(process)
+        old, _ = log_sums(read_text(self.path + ".1"))
+        new, _ = log_sums(read_text(self.path))
+        self.assertEqual((old["kvm_pio"], new["kvm_pio"]), (2000, 1000))
+
+    def test_appended(self):
+        for _ in range(2):
+            process = self.start("-c")
+            lines = read_text(self.path).count("\n")
+            Guest(500).run()
+            wait_until(lambda n=lines: read_text(self.path).count("\n") > n + 2, 10)
+            self.stop(process)
+        rows = list(csv.DictReader(io.StringIO(read_text(self.path))))
+        self.assertEqual(sum(int(row["kvm_pio"]) for row in rows), 1000)
+        self.assertEqual(read_text(self.path).count("timestamp"), 1)
+
+    def test_cannot_be_opened(self):
+        result = iotrace("kvm", "-L", "/no/such/folder/log", timeout=60)
+        self.assert_one_line(result, 1, "/no/such/folder/log")
+
+    def test_full(self):
+        result = iotrace("kvm", "-L", "/dev/full", "-f", "kvm_pio", timeout=60)
+        self.assert_one_line(result, 1, "/dev/full")
+
+
+class TestDebugfs(KvmTest):
+    def setUp(self):
+        self.refused = False
+        try:
+            read_text("/sys/kernel/debug/kvm/exits")
+        except PermissionError:
+            self.refused = True
+        except OSError as error:
+            self.skipTest(f"debugfs: {error}")
+
+    def test_refused(self):
+        if not self.refused:
+            self.skipTest("this kernel is not locked down")
+        self.assert_one_line(iotrace("kvm", "-1", "-d"), 3, "debugfs", "locked down")
+        # said once, and the tracepoints go on
+        result = iotrace("kvm", "-1", "-d", "-t", "-f", EVENTS, "--", GUEST, "-q", 100, timeout=120)
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(result.err.count("debugfs"), 1)
+        self.assertEqual(once_rows(result.out)["kvm_pio"], (100, 100))
+
+    def test_counts(self):
+        if self.refused:
+            self.skipTest("this kernel is locked down")
+        # Started with no guest at all; guests come and go.
+        with Tracer("kvm", "-d", "--json", "0.2", timeout=60) as tracer:
+            guests = [Guest(3000, keep=True), Guest(2000, keep=True)]
+            for guest in guests:
+                guest.go().done()
+            time.sleep(1)
+            guests[0].quit()
+            time.sleep(1)
+            guests[1].quit()
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(json_sums(result)["io_exits"], 5000)
+        last = {row["event"]: row["total"] for row in result.intervals[-1]["rows"]}
+        self.assertEqual(last["io_exits"], 5000)
+
+    def test_one_process(self):
+        if self.refused:
+            self.skipTest("this kernel is locked down")
+        guests = [Guest(3000, keep=True), Guest(2000, keep=True)]
+        with Tracer("kvm", "-d", "--json", "-p", guests[1].pid, "0.2", timeout=60) as tracer:
+            for guest in guests:
+                guest.go().done()
+            time.sleep(1)
+            result = tracer.stop()
+        for guest in guests:
+            guest.quit()
+        self.assertEqual(json_sums(result)["io_exits"], 2000)
+
+
+class TestErrors(KvmTest):
+    def test_usage(self):
+        for args, words in (
+                (["-f", "("], ["("]), (["-f", "a)(b"], ["a)(b"]), (["-f", "["], ["["]),
+                (["-c"], ["-c"]), (["-z"], ["-z"]), (["-1", "-z"], ["-z"]), (["-1", "-l"], []),
+                (["-l", "-1"], []), (["-L", ""], ["-L"]), (["-i"], ["-i"]),
+                (["-d", "-x"], ["-x"]), (["-l", "-c", "--json"], ["-c"]),
+                (["-p", "x"], ["x"]), (["-p", "0"], []), (["-p", "1", "-g", "a"], ["-g"]),
+                (["-s", "0"], ["0"]), (["-s", "5x"], ["5x"]), (["-s", "-1"], []),
+                (["5x"], ["5x"]), (["1", "0"], ["0"]), (["1", "1", "1"], []),
+                (["--no-such-option"], ["no-such-option"]), (["-y"], ["-y"]),
+                (["-f"], []), (["--hook", "count=tp:nothing"], ["count"]),
+                (["--hook", "issue=tp_btf:block_rq_issue"], ["issue"])):
+            with self.subTest(args=args):
+                self.assert_one_line(iotrace("kvm", *args, timeout=30), 2, *words)
+        gone = subprocess.Popen(["true"])
+        gone.wait()
+        self.assert_one_line(iotrace("kvm", "-1", "-p", gone.pid), 2, str(gone.pid))
+
+    def test_no_permission(self):
+        if not shutil.which("setpriv"):
+            self.skipTest("no setpriv")
+        directory = tempfile.mkdtemp(prefix="iotrace-test-")
+        self.addCleanup(shutil.rmtree, directory)
+        os.chmod(directory, 0o755)
+        binary = shutil.copy(IOTRACE, directory)
+        os.chmod(binary, 0o755)
+        for args in (["-1"], ["-l"], ["-1", "-d"]):
+            with self.subTest(args=args):
+                done = subprocess.run([*NOBODY, binary, "kvm", *args], check=False, timeout=30,
+                                      capture_output=True, text=True, cwd="/")
+                self.assertEqual(done.returncode, 3, done)
+                self.assertRegex(done.stderr, r"\Aiotrace[^\n]+\n\Z")
+                self.assertEqual(done.stdout, "")
+        for args in (["--help"], ["--ebpf"]):
+            done = subprocess.run([*NOBODY, binary, "kvm", *args], check=False, timeout=30,
+                                  capture_output=True, text=True, cwd="/")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def without(self, *mounts, args=("kvm", "-1")):
+        script = "".join(f"umount -R {m} || exit 77; " for m in mounts) + 'exec "$0" "$@"'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, IOTRACE, *args], check=False,
+                              timeout=30, capture_output=True, text=True)
+        if done.returncode == 77:
+            self.skipTest(done.stderr)
+        return done
+
+    def test_not_mounted(self):
+        mounts = ["/sys/kernel/debug"] if os.path.ismount("/sys/kernel/debug") else []
+        done = self.without("/sys/kernel/tracing", *mounts)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertRegex(done.stderr, r"\Aiotrace: tracefs is not mounted \([^\n]*mount[^\n]*\)\n\Z")
+        if mounts:
+            done = self.without(*mounts, args=("kvm", "-1", "-d"))
+            self.assertEqual(done.returncode, 3, done)
+            self.assertRegex(done.stderr, r"\Aiotrace: debugfs is not mounted[^\n]*\n\Z")
+
+    def test_not_loaded(self):
+        """As good as not loaded: the folder of its tracepoints is hidden."""
+        directory = tempfile.mkdtemp(prefix="iotrace-test-")
+        self.addCleanup(shutil.rmtree, directory)
+        os.makedirs(f"{directory}/sched/sched_switch")
+        done = subprocess.run(["unshare", "-m", "sh", "-c",
+                               f'mount --bind {directory} {TRACEFS} || exit 77; exec "$0" "$@"',
+                               IOTRACE, "kvm", "-1"], check=False, timeout=30,
+                              capture_output=True, text=True)
+        if done.returncode == 77:
+            self.skipTest(done.stderr)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertRegex(done.stderr, r"\Aiotrace: kvm is not loaded \(modprobe [^\n]*\)\n\Z")
+
+    def test_no_terminal(self):
+        with Tracer("kvm", "-f", "kvm_pio", timeout=60) as tracer:
+            result = tracer.stop(timeout=60)
+        self.assertEqual(result.status, 0)
+        self.assertRegex(result.err, r"\Aiotrace: standard \w+ is no terminal: [^\n]*-l\n\Z")
+        self.assertIn("kvm_pio", result.out)
+
+    def test_event_list(self):
+        result = iotrace("kvm", "-f", "help", timeout=60)
+        self.assert_ended_well(result)
+        self.assertEqual(result.out.splitlines(),
+                         sorted(name for name in os.listdir(f"{TRACEFS}/kvm")
+                                if os.path.isdir(f"{TRACEFS}/kvm/{name}")))
+
+    def test_descriptors(self):
+        """One for each event, whatever the number of CPUs and of reasons."""
+        with Tracer("kvm", "-l", "-x", timeout=120) as tracer:
+            fds = len(os.listdir(f"/proc/{tracer.pid}/fd"))
+            tracer.stop(timeout=120)
+        events = len(os.listdir(f"{TRACEFS}/kvm"))
+        self.assertLess(fds, events + 30)
+        self.assertLess(fds, 150)
+
+
+class Screen:
+    """iotrace kvm in a terminal of its own."""
+
+    made = 0
+
+    def __init__(self, *args, columns=100, rows=30, term="xterm", environment=()):
+        Screen.made += 1
+        self.socket = f"iotrace-test-{os.getpid()}-{Screen.made}"
+        command = " ".join(["env", f"TERM={term}", *environment, IOTRACE, "kvm", *map(str, args)])
+        self.directory = tempfile.mkdtemp(prefix="iotrace-test-")
+        self.status_path = os.path.join(self.directory, "status")
+        cleanup(self.close)
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows,
+                  f"{command} 2>{self.directory}/err; echo $? >{self.status_path}; cat")
+        self.pane_pid = self.tmux("list-panes", "-F", "#{pane_pid}").strip()
+
+    def tmux(self, *args):
+        environment = dict(os.environ, LC_ALL="C.UTF-8")
+        environment.pop("TMUX", None)
+        return subprocess.run(["tmux", "-L", self.socket, *map(str, args)], check=True,
+                              capture_output=True, text=True, env=environment).stdout
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self.tmux("kill-server")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def keys(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def text(self):
+        return self.tmux("capture-pane", "-p")
+
+    def wait(self, pattern, timeout=30):
+        """Waits until the screen has the pattern; the screen."""
+        if not wait_until(lambda: re.search(pattern, self.text()), timeout, 0.1):
+            raise AssertionError(f"no {pattern!r} on\n{self.text()}")
+        return self.text()
+
+    def wait_gone(self, pattern, timeout=30):
+        if not wait_until(lambda: not re.search(pattern, self.text()), timeout, 0.1):
+            raise AssertionError(f"still {pattern!r} on\n{self.text()}")
+        return self.text()
+
+    def alternate(self):
+        return self.tmux("list-panes", "-F", "#{alternate_on}").strip() == "1"
+
+    def ended(self):
+        """Its exit status."""
+        if not wait_until(lambda: os.path.exists(self.status_path) and
+                          read_text(self.status_path), 60):
+            raise AssertionError(f"does not end\n{self.text()}")
+        return int(read_text(self.status_path))
+
+    def errors(self):
+        return read_text(f"{self.directory}/err")
+
+    def iotrace_pid(self):
+        children = read_text(f"/proc/{self.pane_pid}/task/{self.pane_pid}/children").split()
+        return int(children[0])
+
+
+def screen_rows(text):
+    """event -> (total, percent, rate)"""
+    rows = {}
+    for line in text.splitlines():
+        match = re.match(r"^ +(\S.*?) +(\d+)(?: +(\d+\.\d))?(?: +(\d+))?(?: +[\d.]+ +[\d.]+)?$", line)
+        if match:
+            rows[match[1]] = int(match[2]), float(match[3] or 0), int(match[4] or 0)
+    return rows
+
+
+class TestScreen(KvmTest):
+    def setUp(self):
+        if not shutil.which("tmux"):
+            self.skipTest("no tmux")
+
+    def screen(self, *args, **options):
+        screen = Screen(*args, **options)
+        self.addCleanup(screen.close)
+        screen.wait("kvm statistics|Event|too small")
+        return screen
+
+    def counted(self, exits, *args, **options):
+        """A screen on which a guest's exits stand."""
+        screen = self.screen("-s", "0.3", *args, **options)
+        screen.wait("No matching events|Total  ", 60)
+        guest = Guest(exits, "alpha", keep=True).go().done()
+        screen.wait(rf"kvm_pio +{exits} ")
+        return screen, guest
+
+    def test_total(self):
+        screen, guest = self.counted(60000)
+        rows = screen_rows(screen.text())
+        self.assertEqual(rows["kvm_pio"][0], 60000)
+        self.assertEqual(rows["kvm_userspace_exit"][0], 60001)
+        self.assertEqual(rows["Total"][0], sum(n for name, (n, *_) in rows.items()
+                                               if name != "Total"))
+        del rows["Total"]
+        self.assertAlmostEqual(sum(p for _, p, _ in rows.values()), 100, delta=2)
+        self.assertNotIn("(", "".join(rows))
+        guest.quit()
+        self.assertTrue(screen.alternate())
+        screen.keys("q")
+        self.assertEqual(screen.ended(), 0)
+        self.assertFalse(screen.alternate())
+        self.assertEqual(screen.errors(), "")
+
+    def test_children(self):
+        screen, guest = self.counted(500)
+        screen.keys("x")
+        text = screen.wait(r"kvm_userspace_exit\(IO\) +500 ")
+        names = [line.split()[0] for line in text.splitlines()[3:] if line.strip()]
+        at = names.index("kvm_userspace_exit")
+        self.assertEqual(names[at + 1:at + 3], ["kvm_userspace_exit(IO)",
+                                                "kvm_userspace_exit(HLT)"])
+        screen.keys("x")
+        screen.wait_gone(r"kvm_userspace_exit\(")
+        guest.quit()
+
+    def test_filter(self):
+        screen, guest = self.counted(500)
+        screen.keys("f")
+        screen.wait("Regular expression")
+        screen.keys("(", "Enter")
+        screen.wait("invalid regular expression")
+        screen.keys("kvm_userspace", "Enter")
+        text = screen.wait(r"regex filter: kvm_userspace")
+        text = screen.wait_gone("kvm_pio")
+        self.assertIn("kvm_userspace_exit(IO)", text)
+        # escape leaves it as it is
+        screen.keys("f")
+        screen.wait("Regular expression")
+        screen.keys("zzz", "Escape")
+        screen.wait("regex filter: kvm_userspace")
+        screen.keys("f", "Enter")
+        screen.wait("kvm_pio")
+        screen.keys("f", "kvm_pio", "Enter")
+        screen.wait_gone("kvm_fpu|kvm_userspace")
+        screen.keys("c")
+        screen.wait("kvm_userspace_exit")
+        self.assertNotIn("regex", screen.text())
+        guest.quit()
+
+    def test_process_and_guest(self):
+        screen, guest = self.counted(500)
+        other = Guest(300, "beta", keep=True).go().done()
+        screen.wait(r"kvm_pio +800 ")
+        screen.keys("p")
+        text = screen.wait("Pid .*all")
+        self.assertRegex(text, rf"{guest.pid} +alpha")
+        self.assertRegex(text, rf"{other.pid} +beta")
+        screen.keys("99999999", "Enter")
+        screen.wait("no such process")
+        screen.keys(str(other.pid), "Enter")
+        text = screen.wait(rf"pid {other.pid} \(beta\)")
+        text = screen.wait(r"kvm_pio +300 ")
+        screen.keys("g")
+        screen.wait("Guest .*all")
+        screen.keys("gamma", "Enter")
+        screen.wait("no guest is called 'gamma'")
+        screen.keys("alphx", "BSpace", "a", "Enter")
+        screen.wait(rf"pid {guest.pid} \(alpha\)")
+        screen.wait(r"kvm_pio +500 ")
+        screen.keys("c")
+        screen.wait(r"kvm_pio +800 ")
+        self.assertIn("summary", screen.text())
+        screen.keys("p", str(other.pid), "Enter")
+        screen.wait(r"kvm_pio +300 ")
+        screen.keys("p", "Enter")
+        screen.wait(r"kvm_pio +800 ")
+        guest.quit()
+        other.quit()
+
+    def test_by_guest(self):
+        screen, guest = self.counted(500, "-f", "'kvm_pio|kvm_userspace_exit'")
+        other = Guest(300, "beta", keep=True).go().done()
+        screen.wait(r"kvm_pio +800 ")
+        screen.keys("b")
+        rows = screen_rows(screen.wait(r"alpha \[\d+\] +\d+"))
+        self.assertEqual((rows[f"alpha [{guest.pid}]"][0], rows[f"beta [{other.pid}]"][0]),
+                         (1001, 601))
+        screen.keys("b")
+        screen.wait(r"kvm_pio +800 ")
+        guest.quit()
+        other.quit()
+
+    def test_order_and_reset(self):
+        screen, guest = self.counted(500)
+        screen.keys("o")
+        totals = [n for name, (n, *_) in screen_rows(screen.wait("Total")).items()
+                  if name != "Total"]
+        self.assertEqual(totals, sorted(totals, reverse=True))
+        screen.keys("o", "r")
+        screen.wait_gone("kvm_pio")
+        other = Guest(200, keep=True).go().done()
+        screen.wait(r"kvm_pio +200 ")
+        # of the guests, too
+        screen.keys("p", str(other.pid), "Enter")
+        screen.wait(r"kvm_pio +200 ")
+        screen.keys("p", str(guest.pid), "Enter")
+        screen.wait_gone("kvm_pio")
+        guest.quit()
+        other.quit()
+
+    def test_order_by_rate(self):
+        """What happens now stands above what happened more often before."""
+        screen, guest = self.counted(500, "-s", "1")
+        process = subprocess.Popen([GUEST, "-w", "-k", "0"], stdin=subprocess.PIPE,
+                                   stdout=subprocess.DEVNULL)
+        process.stdin.write(b"\n")
+        process.stdin.flush()
+        rate = r"(?m)^ (\S+) +\d+ +[\d.]+ +\d+$"
+        text = screen.wait(rate)
+        first = screen_rows(text)
+        name = next(iter(first))
+        self.assertGreater(first[name][2], 0)
+        process.stdin.close()
+        process.wait()
+        guest.quit()
+
+    def test_delay(self):
+        screen = self.screen("-s", "60")
+        screen.keys("s")
+        screen.wait("Seconds")
+        screen.keys("0.01", "Enter")
+        screen.wait("0.1 seconds")
+        screen.keys("x", "Enter")
+        screen.wait("invalid")
+        screen.keys("0.2", "Enter")
+        screen.wait("Event")
+        guest = Guest(100, keep=True).go().done()
+        screen.wait(r"kvm_pio +100 ", 10)
+        guest.quit()
+
+    def test_other_keys_refresh(self):
+        screen = self.screen("-s", "60")
+        guest = Guest(100, keep=True).go().done()
+        screen.keys("Space")
+        screen.wait(r"kvm_pio +100 ", 20)
+        guest.quit()
+
+    def test_help(self):
+        screen = self.screen("-s", "0.3")
+        screen.keys("h")
+        text = screen.wait("Keys")
+        self.assertEqual(re.findall(r"(?m)^ {3}(\w)  ", text), list("bcfghopqrsx"))
+        screen.keys("q")  # any key goes back: this one does not quit
+        screen.wait("kvm statistics")
+        screen.keys("q")
+        self.assertEqual(screen.ended(), 0)
+
+    def test_sizes(self):
+        screen, guest = self.counted(500)
+        screen.tmux("resize-window", "-x", 50, "-y", 6)
+        screen.wait("terminal too small: 50x6")
+        screen.tmux("resize-window", "-x", 60, "-y", 8)
+        text = screen.wait(r"kvm_")
+        self.assertNotIn("too small", text)
+        self.assertIn("Total", text.splitlines()[-2] + text.splitlines()[-1])
+        for columns, rows in ((200, 60), (1, 1), (300, 8), (60, 100), (80, 24)):
+            screen.tmux("resize-window", "-x", columns, "-y", rows)
+            time.sleep(0.2)
+        screen.wait(r"kvm_pio +500 ")
+        guest.quit()
+        screen.keys("q")
+        self.assertEqual(screen.ended(), 0)
+
+    def test_signals(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            with self.subTest(signal=number):
+                screen = self.screen("-f", "kvm_pio")
+                os.kill(screen.iotrace_pid(), number)
+                self.assertEqual(screen.ended(), 0)
+                self.assertFalse(screen.alternate())
+                screen.close()
+
+    def test_ctrl_c(self):
+        screen = self.screen()
+        screen.keys("C-c")
+        self.assertEqual(screen.ended(), 0)
+        self.assertFalse(screen.alternate())
+
+    def test_terminal_goes_away(self):
+        screen = self.screen()
+        pid = screen.iotrace_pid()
+        screen.close()
+        self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 60))
+
+    def test_no_description(self):
+        """A terminal that nobody has described, and a machine without any description."""
+        screen = self.screen(term="no-such-terminal")
+        screen.keys("q")
+        self.assertEqual(screen.ended(), 0)
+
+    def test_count(self):
+        screen = Screen("0.2", "3")
+        self.addCleanup(screen.close)
+        self.assertEqual(screen.ended(), 0)
+
+
+def setUpModule():
+    if not GUEST or not os.access(GUEST, os.X_OK):
+        skip(f"GUEST names no program: {GUEST!r}")
+    if not have_kvm():
+        skip("no kvm on this machine")
+
+
+if __name__ == "__main__":
+    main()
