@@ -58,14 +58,19 @@ struct {
 	__type(value, u64);
 } claims SEC(".maps");
 
+/* A number that stands for an address: the verifier takes the difference of two for one. */
+static __always_inline u64 number_of(const void *address)
+{
+	u64 number = (u64)address - (u64)&stopped;
+
+	barrier_var(number);
+	return number;
+}
+
 /* The hash of the context whose arguments are at @ctx. */
 static __always_inline u64 claim_hash(const void *ctx)
 {
-	/* The verifier takes an address for a number only as a difference. */
-	u64 at = (u64)ctx - (u64)&stopped;
-
-	barrier_var(at);
-	return at * 0x9e3779b97f4a7c15ull;
+	return number_of(ctx) * 0x9e3779b97f4a7c15ull;
 }
 
 /* What stands for event @what of @object, in that context; even, as the next number has a meaning,
@@ -172,7 +177,7 @@ static __always_inline bool last_understudy(const void *ctx, enum claim what, u6
 	SEC("tp_btf/" #tracepoint)                                                                 \
 	int BPF_PROG(name, __VA_ARGS__)                                                            \
 	{                                                                                          \
-		if (may(ctx, what, (u64)(object)))                                                 \
+		if (may(ctx, what, number_of(object)))                                             \
 			play;                                                                      \
 		return 0;                                                                          \
 	}
