@@ -491,6 +491,9 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		made.writeback = owner->writeback;
 		made.submit_ns = owner->submit_ns;
 		made.known = 1;
+		/* Spent: should the bio's next submission not be seen, it is nobody's. */
+		if (!flush)
+			owner->known = 0;
 	}
 	mark_issued(&made, rq, dev, direct);
 	if (entry)
