@@ -13,20 +13,13 @@ import subprocess
 import tempfile
 import time
 
-from iotest import (IOTRACE, LiveTest, Tracer, cleanup, iotrace, list_hooks, main, read_text, skip,
-                    wait_until)
+from iotest import (IOTRACE, LiveTest, Tracer, cleanup, have_kvm, iotrace, list_hooks, main,
+                    read_text, skip, wait_until)
 
 GUEST = os.environ.get("GUEST", "")
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
 EVENTS = "kvm_exit|kvm_userspace_exit|kvm_pio"
 TRACEFS = "/sys/kernel/tracing/events"
-
-
-def have_kvm():
-    for module in ("kvm_intel", "kvm_amd"):
-        if not os.path.exists("/dev/kvm") and shutil.which("modprobe"):
-            subprocess.run(["modprobe", "-q", module], check=False)
-    return os.path.exists("/dev/kvm") and os.path.isdir(f"{TRACEFS}/kvm")
 
 
 class Guest:
