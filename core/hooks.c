@@ -13,10 +13,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "core/fentry.h"
 #include "core/hook_kernel.h"
 #include "core/kernel_types.h"
+#include "core/kretprobe.h"
 
-#define MAX_LINKS 64
+#define MAX_LINKS 256
 
 struct hooks {
 	const struct hook_event *events;
@@ -26,7 +28,7 @@ struct hooks {
 	const struct hook_kernel *described; /* instead of the running one; NULL */
 	struct kernel_types *types;
 	struct bpf_link *links[MAX_LINKS];
-	int prog_fds[MAX_LINKS]; /* -1: an understudy's */
+	int prog_fds[MAX_LINKS]; /* -1: its misses are not counted */
 	size_t n_links;
 	bool understudied;
 	uint64_t missed_before; /* by programs that are detached */
@@ -592,7 +594,9 @@ static int attach_program(struct hooks *h, struct bpf_object *obj, const char *n
 
 	if (!prog || h->n_links == MAX_LINKS)
 		return -EINVAL;
-	link = bpf_program__attach(prog);
+	if (strncmp(bpf_program__section_name(prog), "kretprobe/", 10) != 0 ||
+	    kretprobe_attach(prog, &link))
+		link = bpf_program__attach(prog);
 	if (!link)
 		return -errno;
 	h->prog_fds[h->n_links] = bpf_program__fd(prog);
@@ -601,7 +605,8 @@ static int attach_program(struct hooks *h, struct bpf_object *obj, const char *n
 }
 
 /* The understudies of program @name, which is attached last, if it has any: they play after it. */
-static int attach_understudies(struct hooks *h, struct bpf_object *obj, const char *name)
+static int attach_understudies(struct hooks *h, struct bpf_object *obj, const char *name,
+			       bool copies)
 {
 	size_t at = h->n_links - 1;
 	struct bpf_link *principal = h->links[at];
@@ -618,7 +623,7 @@ static int attach_understudies(struct hooks *h, struct bpf_object *obj, const ch
 		/* Detached before it, so that none plays because its principal is gone. */
 		h->links[at] = h->links[at + 1];
 		h->links[at + 1] = principal;
-		h->prog_fds[at + 1] = h->prog_fds[at];
+		h->prog_fds[at + 1] = copies ? -1 : h->prog_fds[at];
 		h->prog_fds[at++] = -1;
 	}
 	return 0;
@@ -645,6 +650,7 @@ void hooks_detach(struct hooks *h)
 	for (size_t i = 0; i < h->n_links; i++)
 		bpf_link__destroy(h->links[i]);
 	h->n_links = 0;
+	kretprobe_clean();
 }
 
 /*
@@ -661,7 +667,7 @@ static int attach_all(struct hooks *h, struct bpf_object *obj, size_t *failed)
 			int r = attach_program(h, obj, alt->progs[i]);
 
 			if (!r)
-				r = attach_understudies(h, obj, alt->progs[i]);
+				r = attach_understudies(h, obj, alt->progs[i], alt->copies);
 			if (r) {
 				*failed = e;
 				return r;
@@ -744,17 +750,47 @@ static int attach_with_types(struct hooks *h, const struct hook_object *object,
 	}
 }
 
+/* Is there a program at a function among those that may be attached? */
+static bool uses_fentry(const struct hooks *h)
+{
+	for (size_t e = 0; e < h->n_events; e++)
+		for (size_t i = 0; i < h->events[e].n; i++) {
+			enum hook_kind kind = h->events[e].alts[i].kind;
+
+			if ((kind == HOOK_FENTRY || kind == HOOK_FEXIT) &&
+			    choices_of(h, e)[i].usable)
+				return true;
+		}
+	return false;
+}
+
+static const char *module_of_prog(void *ctx, const struct bpf_program *prog)
+{
+	ssize_t e = event_of_prog(ctx, bpf_program__name(prog));
+	const struct hook_alt *alt = e < 0 ? NULL : chosen_alt(ctx, (size_t)e);
+
+	return alt ? alt->module : NULL;
+}
+
 int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err)
 {
 	char path[64];
 	int fd, r;
 
 	fd = kernel_types_cut(h->types, object->elf, object->elf_size);
-	/* Read by now, and in the way of libbpf's own copy of all of it. */
-	kernel_types_free(h->types);
-	h->types = NULL;
+	/* Read by now, and in the way of libbpf's own copy of all of it; unless functions are still
+	 * to be found. */
+	if (!uses_fentry(h)) {
+		kernel_types_free(h->types);
+		h->types = NULL;
+	} else {
+		fentry_begin(h->types, module_of_prog, h);
+	}
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	r = attach_with_types(h, object, fd >= 0 ? path : NULL, err);
+	fentry_end();
+	kernel_types_free(h->types);
+	h->types = NULL;
 	if (fd >= 0)
 		close(fd);
 	return r;

@@ -37,6 +37,9 @@ struct hook_alt {
 					* own section says; NULL ends */
 	int tag;		       /* for the subcommand: see hooks_tag() */
 	const char *module; /* where a function may be if it is not in the kernel itself, or NULL */
+	/* Its understudies are copies that do what the principal does, unless that is done: what
+	 * one of them misses is not lost, and not counted. */
+	bool copies;
 };
 
 struct hook_event {

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_KRETPROBE_H
+#define IOTRACE_CORE_KRETPROBE_H
+
+struct bpf_link;
+struct bpf_program;
+
+/*
+ * A probe at the return of a function, with room for thousands of calls at the same time.  The way
+ * that libbpf takes has room for twice as many as there are CPUs, and at least ten (5.10 without
+ * preemption: for as many as there are CPUs); ends of further calls are not seen, and functions
+ * that wait for a disk are often under way that many times.
+ *
+ * It needs a definition in tracefs, in a group of this process's own.  -errno: there is no
+ * tracefs, or what the kernel said.
+ */
+int kretprobe_attach(const struct bpf_program *prog, struct bpf_link **out);
+
+/* Takes the definitions away, after all links of this process were destroyed; and those that
+ * processes which were killed have left. */
+void kretprobe_clean(void);
+
+#endif
