@@ -287,6 +287,29 @@ uint64_t blk_requests_in_flight(uint32_t whole)
 	return sum;
 }
 
+void blk_each_part(const struct disk_ref *disk, void (*each)(void *ctx, uint32_t dev), void *ctx)
+{
+	glob_t found = { 0 };
+	char pattern[128];
+
+	each(ctx, disk->dev);
+	snprintf(pattern, sizeof(pattern), "/sys/dev/block/%u:%u/*/dev", DISK_MAJOR(disk->dev),
+		 DISK_MINOR(disk->dev));
+	if (disk->partition || glob(pattern, 0, NULL, &found))
+		found.gl_pathc = 0;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		FILE *file = fopen(found.gl_pathv[i], "re");
+		unsigned int major, minor;
+
+		if (!file)
+			continue;
+		if (fscanf(file, "%u:%u", &major, &minor) == 2)
+			each(ctx, DISK_DEV(major, minor));
+		fclose(file);
+	}
+	globfree(&found);
+}
+
 #define OLD_FLUSH_SEQ_BIT 4 /* up to 6.11, where it is a macro */
 
 struct blk_flags blk_flags(const struct hooks *hooks)

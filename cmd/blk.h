@@ -68,6 +68,10 @@ uint32_t blk_requests_possible(uint32_t whole);
 /* Requests in flight now on all disks, or on the disk @whole if not 0. */
 uint64_t blk_requests_in_flight(uint32_t whole);
 
+/* Calls @each with the number of disk @disk and of each of its partitions (a partition has none).
+ */
+void blk_each_part(const struct disk_ref *disk, void (*each)(void *ctx, uint32_t dev), void *ctx);
+
 /* Bits of a request's flags on this kernel, as masks. */
 struct blk_flags {
 	uint32_t flush_seq, io_stat;
@@ -150,7 +154,7 @@ void blk_table_hooks(const struct hooks *hooks);
 /* -v: the choice for each event and why not a better one. */
 void blk_explain_hooks(const struct hooks *hooks);
 
-#define BLK_META_HOOKS 32
+#define BLK_META_HOOKS 160
 
 /* The same for the metadata: at most @max entries; returns how many. */
 size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max);

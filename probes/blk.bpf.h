@@ -11,6 +11,18 @@
 #include "probes/kernel.h"
 #include "probes/blk.h"
 
+/*
+ * A program that wants to know more of what becomes of a request than its completion defines these
+ * before it includes this: what happens in its submitter's context, when the device gets it, gives
+ * it back, and when it turns out that its end was not seen.  @entry is what is kept of the request.
+ */
+#ifndef BLK_ON_SUBMITTED
+#define BLK_ON_SUBMITTED(entry, front_merge)
+#define BLK_ON_ISSUED(entry)
+#define BLK_ON_REQUEUED(entry)
+#define BLK_ON_SETTLED(entry)
+#endif
+
 /* Options, fixed before loading: the verifier removes what they switch off. */
 const volatile __u32 filter_mode = FILTER_NONE;
 const volatile __u32 filter_pid = 0;
@@ -322,6 +334,7 @@ static __always_inline void settle(struct blk_inflight *entry)
 		count_loss(LOSS_NO_END, 1);
 		on_unseen(entry);
 	}
+	BLK_ON_SETTLED(entry);
 	entry->issue_ns = 0;
 	entry->known = 0;
 }
@@ -344,6 +357,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		who.submit_ns = bpf_ktime_get_ns();
 	if (want_cgroup)
 		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
+	BLK_ON_SUBMITTED(&who, false);
 	if (!entry) {
 		/* Should there be no room, on_issue() counts that. */
 		bpf_map_update_elem(&inflight, &key, &who, BPF_ANY);
@@ -351,6 +365,8 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	}
 	entry->pid = who.pid;
 	entry->writeback = who.writeback;
+	entry->stage = who.stage;
+	entry->call = who.call;
 	entry->known = 1;
 	if (own_start)
 		entry->submit_ns = who.submit_ns;
@@ -360,7 +376,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 
 /* The same where no hook has the request in its submitter's context: the bio
  * that the next request will be made of, or that goes to its front. */
-static __always_inline void on_submit_bio(struct bio *bio, const bool direct)
+static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, const bool direct)
 {
 	struct blk_inflight who = {};
 	u64 key = (u64)bio;
@@ -372,6 +388,7 @@ static __always_inline void on_submit_bio(struct bio *bio, const bool direct)
 	who.cgroup = bio_cgroup(bio);
 	if (own_start)
 		who.submit_ns = bpf_ktime_get_ns();
+	BLK_ON_SUBMITTED(&who, front_merge);
 	bpf_map_update_elem(&bio_owners, &key, &who, BPF_ANY);
 }
 
@@ -480,6 +497,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		return;
 	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
 		mark_issued(entry, rq, dev, direct);
+		BLK_ON_ISSUED(entry);
 		return;
 	}
 	owner = late_owner(rq, flush);
@@ -490,12 +508,15 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		made.cgroup = owner->cgroup;
 		made.writeback = owner->writeback;
 		made.submit_ns = owner->submit_ns;
+		made.call = owner->call;
+		made.stage = flush ? 0 : owner->stage;
 		made.known = 1;
 		/* Spent: should the bio's next submission not be seen, it is nobody's. */
 		if (!flush)
 			owner->known = 0;
 	}
 	mark_issued(&made, rq, dev, direct);
+	BLK_ON_ISSUED(&made);
 	if (entry)
 		*entry = made;
 	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
@@ -521,8 +542,10 @@ static __always_inline void on_requeue(struct request *rq)
 		return;
 	}
 	entry = bpf_map_lookup_elem(&inflight, &key);
-	if (entry)
+	if (entry) {
+		BLK_ON_REQUEUED(entry);
 		entry->issue_ns = 0;
+	}
 }
 
 /* ---- completion ---- */

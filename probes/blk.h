@@ -63,13 +63,14 @@ struct blk_inflight {
 	__u64 issue_ns;	 /* 0: the device has not got it, or it is through */
 	__u64 submit_ns; /* when it was made, where that is asked for */
 	__u64 cgroup;
+	__u64 call; /* breakdown of all layers: the call that waits for it, thread and number */
 	__u32 pid;
 	__u32 bytes; /* still to be completed */
 	__u32 dev;   /* what it counts for */
 	__u8 op;
 	__u8 known; /* a submitter was seen and passed the filter */
 	__u8 writeback;
-	__u8 pad;
+	__u8 stage; /* breakdown of all layers: what the call counts it as (enum call_stage) */
 };
 
 /* The name of a process. */
@@ -89,7 +90,7 @@ struct blk_cpu {
 	__u64 pad[4];
 };
 
-_Static_assert(sizeof(struct blk_inflight) == 40, "shared with BPF");
+_Static_assert(sizeof(struct blk_inflight) == 48, "shared with BPF");
 _Static_assert(sizeof(struct blk_name) == 24, "shared with BPF");
 _Static_assert(sizeof(struct blk_cpu) == 64, "one cache line");
 

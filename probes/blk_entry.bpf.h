@@ -27,30 +27,32 @@ int BPF_KPROBE(io_start_kp, struct request *rq)
 }
 
 /* block_getrq(bio) since 5.11; (queue, bio, rw) before. */
-TP_BTF_PROGS(getrq_btf, block_getrq, CLAIM_SUBMIT, bio, on_submit_bio(bio, true), struct bio *bio)
+TP_BTF_PROGS(getrq_btf, block_getrq, CLAIM_SUBMIT, bio, on_submit_bio(bio, false, true),
+	     struct bio *bio)
 
-RAW_TP_PROGS(getrq_raw, block_getrq, CLAIM_SUBMIT, ctx[0], on_submit_bio((void *)ctx[0], false))
+RAW_TP_PROGS(getrq_raw, block_getrq, CLAIM_SUBMIT, ctx[0],
+	     on_submit_bio((void *)ctx[0], false, false))
 
 SEC("raw_tp/block_getrq")
 int getrq_raw_q(u64 *ctx)
 {
 	if (!stopped)
-		on_submit_bio((void *)ctx[1], false);
+		on_submit_bio((void *)ctx[1], false, false);
 	return 0;
 }
 
 /* block_bio_frontmerge(bio) since 5.11; (queue, request, bio) before. */
-TP_BTF_PROGS(frontm_btf, block_bio_frontmerge, CLAIM_FRONT_MERGE, bio, on_submit_bio(bio, true),
-	     struct bio *bio)
+TP_BTF_PROGS(frontm_btf, block_bio_frontmerge, CLAIM_FRONT_MERGE, bio,
+	     on_submit_bio(bio, true, true), struct bio *bio)
 
 RAW_TP_PROGS(frontm_raw, block_bio_frontmerge, CLAIM_FRONT_MERGE, ctx[0],
-	     on_submit_bio((void *)ctx[0], false))
+	     on_submit_bio((void *)ctx[0], true, false))
 
 SEC("raw_tp/block_bio_frontmerge")
 int frontm_raw_q(u64 *ctx)
 {
 	if (!stopped)
-		on_submit_bio((void *)ctx[2], false);
+		on_submit_bio((void *)ctx[2], true, false);
 	return 0;
 }
 

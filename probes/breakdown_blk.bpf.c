@@ -7,6 +7,7 @@
  */
 #include "probes/blk.bpf.h"
 #include "probes/breakdown_blk.h"
+#include "probes/hist.bpf.h"
 
 const volatile bool queued = false;
 const volatile __u64 unit_ns = 1; /* the unit that is shown */
@@ -24,24 +25,9 @@ static __always_inline void hist_add(u8 op, u64 ns)
 	u32 cpu = bpf_get_smp_processor_id();
 	u32 index = HIST_INDEX(cpu, epoch, op);
 	struct probe_hist *hist = bpf_map_lookup_elem(&hists, &index);
-	u64 slot, log2;
 
-	if (!hist)
-		return;
-	/* The verifier of 5.10 and 6.1 knows a bound only of the register that was
-	 * compared; left alone, clang compares one copy and uses another. */
-	slot = probe_fine_slot(ns);
-	barrier_var(slot);
-	if (slot < PROBE_FINE_SLOTS)
-		__sync_fetch_and_add(&hist->fine[slot], 1);
-	__sync_fetch_and_add(&hist->total_ns, ns);
-	if (unit_ns != 1) {
-		log2 = probe_log2(ns / unit_ns);
-		barrier_var(log2);
-		__sync_fetch_and_add(&hist->log2[log2 & 63], 1);
-	}
-	if (ns > hist->max_ns)
-		hist->max_ns = ns;
+	if (hist)
+		probe_hist_add(hist, ns, unit_ns);
 }
 
 /* Counted as a loss by the caller: there is no time to put into a slot. */

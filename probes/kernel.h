@@ -162,9 +162,17 @@ enum req_opf___pre_6_0 {
 	REQ_OP_ZONE_APPEND___pre_6_0 = 13,
 };
 
-/* tasks */
+/* files */
+
+struct super_block {
+	u32 s_dev;
+	struct block_device *s_bdev;
+};
 
 struct inode {
+	u16 i_mode;
+	u32 i_rdev;
+	struct super_block *i_sb;
 	void *i_private;
 };
 
@@ -172,7 +180,21 @@ struct file {
 	struct inode *f_inode;
 };
 
+struct kiocb {
+	struct file *ki_filp;
+};
+
+struct dentry {
+	struct inode *d_inode;
+	struct super_block *d_sb;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
 struct fdtable {
+	unsigned int max_fds;
 	struct file **fd;
 };
 
@@ -180,7 +202,17 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+/* tasks */
+
+struct thread_info {
+	unsigned long flags;
+	u32 status; /* x86: TS_COMPAT */
+};
+
 struct task_struct {
+	struct thread_info thread_info;
+	unsigned int __state; /* 5.14, 2f064a59a11f */
+	long state;	      /* before */
 	unsigned int flags;
 	struct files_struct *files;
 	int pid;
@@ -292,6 +324,12 @@ struct irqaction {
 #ifndef barrier_var
 #define barrier_var(var) asm volatile("" : "+r"(var))
 #endif
+
+#define S_IFMT	0170000
+#define S_IFBLK 0060000
+#define S_IFREG 0100000
+
+#define TASK_SLEEPS 0x3 /* TASK_INTERRUPTIBLE, TASK_UNINTERRUPTIBLE */
 
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD   0x00200000

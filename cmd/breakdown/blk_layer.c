@@ -9,14 +9,12 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "cmd/breakdown/hists.h"
 #include "cmd/maps.h"
 #include "core/clock.h"
 #include "core/cpus.h"
 #include "probes/breakdown_blk.h"
 #include "probes/breakdown_blk.skel.h"
-
-_Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS && HIST_LOG2_SLOTS == PROBE_LOG2_SLOTS,
-	       "the probes and output/ count in the same slots");
 
 unsigned int blk_layer_wants(const struct breakdown_options *o, bool own_start)
 {
@@ -132,28 +130,6 @@ int blk_layer_start(struct blk_layer *layer, const struct run *run, struct error
 	return r;
 }
 
-/* Adds @from to @to and empties it: nobody writes to this buffer now. */
-static void take(struct hist *to, struct probe_hist *from, bool unit_slots)
-{
-	for (size_t i = 0; i < HIST_FINE_SLOTS; i++) {
-		to->fine[i] += from->fine[i];
-		to->count += from->fine[i];
-	}
-	for (size_t i = 0; unit_slots && i < HIST_LOG2_SLOTS; i++)
-		to->log2[i] += from->log2[i];
-	to->total += from->total_ns;
-	if (from->max_ns > to->max)
-		to->max = from->max_ns;
-	memset(from, 0, sizeof(*from));
-}
-
-/* Text in micro- or milliseconds has slots of its own; everything else shows
- * nanoseconds. */
-static bool wants_unit_slots(const struct breakdown_options *o)
-{
-	return o->unit->ns != 1 && o->args.format == FORMAT_TEXT;
-}
-
 /* Issued, less what was given back or completed. */
 static int64_t outstanding(const struct blk_layer *layer)
 {
@@ -203,7 +179,7 @@ size_t blk_layer_stop(struct blk_layer *layer, struct hooks *hooks)
 
 int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err)
 {
-	bool unit_slots = wants_unit_slots(layer->o);
+	bool unit_slots = hists_unit_slots(layer->o);
 	int quiet = flip_turn(layer->flip, end_ns);
 
 	if (quiet < 0)
@@ -212,8 +188,9 @@ int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err
 	memset(layer->hists, 0, sizeof(layer->hists));
 	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
 		for (uint32_t op = 0; op < BLK_OPS; op++)
-			take(&layer->hists[op],
-			     &layer->mapped[HIST_INDEX(cpu, (uint32_t)quiet, op)], unit_slots);
+			hists_take(&layer->hists[op],
+				   &layer->mapped[HIST_INDEX(cpu, (uint32_t)quiet, op)],
+				   unit_slots);
 	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
 		hist_log2_from_fine(&layer->hists[op]);
 	return 0;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
+#include <string.h>
 
 #include "cmd/breakdown/blk_layer.h"
+#include "cmd/breakdown/calls.h"
 #include "cmd/breakdown/options.h"
 #include "cmd/breakdown/rows.h"
 #include "cmd/command.h"
@@ -24,17 +25,6 @@ struct breakdown {
 
 /* ---- output ---- */
 
-static int print_time_of_day(void)
-{
-	char text[16];
-	time_t now = time(NULL);
-	struct tm tm;
-
-	localtime_r(&now, &tm);
-	strftime(text, sizeof(text), "%H:%M:%S", &tm);
-	return printf("\n%s\n", text) < 0 ? -errno : 0;
-}
-
 static int render(struct breakdown *b, const struct interval *interval,
 		  const struct breakdown_row *rows, size_t n)
 {
@@ -43,7 +33,7 @@ static int render(struct breakdown *b, const struct interval *interval,
 	if (b->o.args.format != FORMAT_TEXT) {
 		r = render_interval(b->o.args.format, stdout, interval, &breakdown_schema, rows, n);
 	} else {
-		r = print_time_of_day();
+		r = breakdown_print_time(stdout);
 		if (!r)
 			r = breakdown_print(rows, n, b->o.unit, stdout);
 		if (!r)
@@ -83,7 +73,7 @@ static int print_start(void *ctx)
 
 	if (b->o.args.format != FORMAT_TEXT)
 		return session_meta(&b->session, &b->o.args, "breakdown", &breakdown_schema);
-	if (puts("Breaking Down Linux IO Stack's operation latency... Hit Ctrl-C to end.") < 0)
+	if (puts(breakdown_first_line) < 0)
 		return -errno;
 	return render_flush(stdout);
 }
@@ -110,19 +100,14 @@ static int trace(struct breakdown *b, struct run *run)
 	return run->stuck ? STATUS_OK : run_loop(run, &output);
 }
 
-/* A disk that makes no requests would give an empty output. */
 static int check_disk(const struct breakdown_options *o, int *status)
 {
 	struct error err;
+	int r = breakdown_check_disk(o, &err);
 
-	if (blk_disk_has_requests(&o->filters))
-		return 0;
-	error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP,
-		  "%s is driven by bios, not by requests: the layer blk cannot time it",
-		  o->filters.disk.name);
-	error_hint(&err, "give a disk below it, or see `iotrace top --bio`");
-	*status = report_error(&err);
-	return -ENOTSUP;
+	if (r)
+		*status = report_error(&err);
+	return r;
 }
 
 static int choose(struct breakdown *b, int *status)
@@ -133,33 +118,42 @@ static int choose(struct breakdown *b, int *status)
 			      status);
 }
 
-static int run_breakdown(int argc, char **argv)
+static int run_blk(struct breakdown *b)
 {
-	struct breakdown b = { 0 };
 	struct run run;
 	struct error err;
 	int status;
+
+	b->blk.o = &b->o;
+	if (session_begin(&b->session, &b->o.args, &b->o.filters, &status) ||
+	    check_disk(&b->o, &status) || choose(b, &status)) {
+		session_end(&b->session);
+		return status;
+	}
+	if (run_begin(&run, &b->o.args, &err))
+		status = report_error(&err);
+	else
+		status = trace(b, &run);
+	session_end(&b->session);
+	blk_layer_end(&b->blk);
+	run_end(&run);
+	return status;
+}
+
+static int run_breakdown(int argc, char **argv)
+{
+	struct breakdown b = { 0 };
+	struct error err;
+	bool blk;
 
 	if (breakdown_options(argc, argv, &b.o, &err))
 		return report_error(&err);
 	if (b.o.args.help)
 		return report_stdout();
+	blk = b.o.layer && strcmp(b.o.layer, "blk") == 0;
 	if (b.o.args.show_source)
-		return session_source(breakdown_blk_source);
-	b.blk.o = &b.o;
-	if (session_begin(&b.session, &b.o.args, &b.o.filters, &status) ||
-	    check_disk(&b.o, &status) || choose(&b, &status)) {
-		session_end(&b.session);
-		return status;
-	}
-	if (run_begin(&run, &b.o.args, &err))
-		status = report_error(&err);
-	else
-		status = trace(&b, &run);
-	session_end(&b.session);
-	blk_layer_end(&b.blk);
-	run_end(&run);
-	return status;
+		return blk ? session_source(breakdown_blk_source) : calls_source();
+	return blk ? run_blk(&b) : calls_run(&b.o);
 }
 
 const struct command command_breakdown = { run_breakdown };

@@ -4,18 +4,25 @@
 #include <errno.h>
 #include <string.h>
 
+#include "cmd/breakdown/layers.h"
 #include "core/parse.h"
 #include "core/text.h"
 
 static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 1000 },
 				   msecs = { "msecs", 1000000 };
 
+enum { KEY_HIST = 0x2000 };
+
 static const struct argp_option options[] = {
-	{ "type", 'T', "LAYER", 0, "the layer to time: blk", 1 },
+	{ "type", 'T', "LAYER", 0,
+	  "only this layer: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (all of these file "
+	  "systems that are there) or blk; without it a table of all of them",
+	  1 },
 	BLK_FILTER_OPTIONS,
 	{ "queued", 'Q', NULL, 0, "blk: with the time that requests are queued in the kernel", 1 },
-	{ "milliseconds", 'm', NULL, 0, "histograms in milliseconds", 1 },
-	{ "microseconds", 'u', NULL, 0, "histograms in microseconds", 1 },
+	{ "hist", KEY_HIST, NULL, 0, "without -T: the histograms after the table", 1 },
+	{ "milliseconds", 'm', NULL, 0, "times in milliseconds", 1 },
+	{ "microseconds", 'u', NULL, 0, "times in microseconds", 1 },
 	{ 0 },
 };
 
@@ -43,34 +50,35 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return set_unit(o, &msecs, err);
 	case 'u':
 		return set_unit(o, &usecs, err);
+	case KEY_HIST:
+		o->hist = true;
+		return 0;
 	}
 	return blk_filter_option(key, arg, &o->filters);
 }
 
-static int check_layer(const char *layer, struct error *err)
+static int check_layer(const struct breakdown_options *o, struct error *err)
 {
-	static const char *const planned[] = { "syscall", "vfs",  "ext4", "xfs", "btrfs",
-					       "nfs",	  "fuse", "9p",	  "fs" };
+	const char *layer = o->layer;
 
-	if (layer && strcmp(layer, "blk") == 0)
-		return 0;
-	if (!layer) {
-		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "all layers at once: this version of iotrace can only time one, blk");
-		error_hint(err, "give -T blk");
-		return -ENOTSUP;
+	if (layer && !layer_is_known(layer)) {
+		error_set(err, STATUS_USAGE, -EINVAL, "unknown layer '%s'", text_shown(layer).text);
+		error_hint(err, "layers: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk");
+		return -EINVAL;
 	}
-	for (size_t i = 0; i < sizeof(planned) / sizeof(planned[0]); i++) {
-		if (strcmp(layer, planned[i]) != 0)
-			continue;
-		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "this version of iotrace cannot time the layer '%s' yet", layer);
-		error_hint(err, "-T blk works");
-		return -ENOTSUP;
+	if (o->queued && !(layer && strcmp(layer, "blk") == 0)) {
+		error_set(err, STATUS_USAGE, -EINVAL, "-Q goes with -T blk");
+		error_hint(err, "without -T the queue has a row of its own");
+		return -EINVAL;
 	}
-	error_set(err, STATUS_USAGE, -EINVAL, "unknown layer '%s'", text_shown(layer).text);
-	error_hint(err, "layers: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk");
-	return -EINVAL;
+	if (o->hist && layer)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "--hist is for all layers; with -T there always are histograms");
+	if (o->filters.disk_arg && layer && (strcmp(layer, "nfs") == 0 || strcmp(layer, "9p") == 0))
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-d has no meaning for the layer '%s': no disk lies below it",
+				 layer);
+	return 0;
 }
 
 int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct error *err)
@@ -79,10 +87,12 @@ int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct
 		.options = options,
 		.parse = parse,
 		.own = o,
-		.doc = "Latency histograms of the I/O stack, one per operation, every INTERVAL "
-		       "seconds, COUNT times; without INTERVAL once, at the end.\v"
-		       "-T blk is the time from issue to the device until completion, with -Q from "
-		       "when the request was made.",
+		.doc =
+		    "Where the latency of reads, writes and syncs comes from: a table of the layers "
+		    "of the I/O stack, or with -T the histograms of one layer, one per operation. "
+		    "Every INTERVAL seconds, COUNT times; without INTERVAL once, at the end.\v"
+		    "SELF is the time that callers spent in a layer and in none below it. -T blk is the time from issue to the device until completion, with -Q from "
+		    "when the request was made.",
 	};
 	int r;
 
@@ -94,5 +104,16 @@ int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct
 	r = blk_check_options(&o->filters, &o->args, err);
 	if (r)
 		return r;
-	return check_layer(o->layer, err);
+	return check_layer(o, err);
+}
+
+int breakdown_check_disk(const struct breakdown_options *o, struct error *err)
+{
+	if (blk_disk_has_requests(&o->filters))
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+		  "%s is driven by bios, not by requests: the layer blk cannot time it",
+		  o->filters.disk.name);
+	error_hint(err, "give a disk below it, or see `iotrace top --bio`");
+	return -ENOTSUP;
 }

@@ -15,11 +15,14 @@ struct breakdown_options {
 	struct blk_filters filters;
 	const char *layer; /* -T; NULL: all of them */
 	bool queued;	   /* -Q */
+	bool hist;	   /* --hist */
 	const struct breakdown_unit *unit;
 };
 
-/* Parses @argv; a layer that this version or this kernel has not is
- * STATUS_UNSUPPORTED.  -errno with @err filled. */
+/* Parses @argv.  -errno with @err filled. */
 int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct error *err);
+
+/* A disk that makes no requests would give an empty block layer: -ENOTSUP with @err. */
+int breakdown_check_disk(const struct breakdown_options *o, struct error *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include "cmd/breakdown/rows.h"
 
 #include <errno.h>
+#include <time.h>
 
 #define AT(member) offsetof(struct breakdown_row, member)
 #define NS_COLUMN(key, role, meaning)                                                              \
@@ -46,6 +47,20 @@ void breakdown_row_fill(struct breakdown_row *row, const char *layer, const char
 		.max_ns = hist->max,
 		.slots = hist,
 	};
+}
+
+const char breakdown_first_line[] =
+    "Breaking Down Linux IO Stack's operation latency... Hit Ctrl-C to end.";
+
+int breakdown_print_time(FILE *stream)
+{
+	char text[16];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	localtime_r(&now, &tm);
+	strftime(text, sizeof(text), "%H:%M:%S", &tm);
+	return fprintf(stream, "\n%s\n", text) < 0 ? -errno : 0;
 }
 
 /* A time in @unit: whole nanoseconds, else three decimals. */

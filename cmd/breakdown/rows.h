@@ -22,6 +22,11 @@ void breakdown_row_fill(struct breakdown_row *row, const char *layer, const char
 
 extern const struct schema breakdown_schema;
 
+extern const char breakdown_first_line[];
+
+/* Text: the time of day, before each output.  0 or -errno. */
+int breakdown_print_time(FILE *stream);
+
 /* Text: the histograms, then one line per operation.  0 or -errno. */
 int breakdown_print(const struct breakdown_row *rows, size_t n, const struct breakdown_unit *unit,
 		    FILE *stream);

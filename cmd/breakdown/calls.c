@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/breakdown/calls.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/breakdown/calls_layer.h"
+#include "cmd/breakdown/rows.h"
+#include "cmd/breakdown/table.h"
+#include "cmd/report.h"
+#include "cmd/run.h"
+#include "cmd/session.h"
+#include "core/clock.h"
+
+extern const char breakdown_calls_source[];
+
+/* A file system that came into use while we run. */
+struct late {
+	struct calls_late object;
+	struct hooks *hooks;
+	struct hook_event events[CALL_OPS * 2];
+};
+
+struct calls {
+	struct breakdown_options *o;
+	struct session session;
+	struct calls_layer layer;
+	struct hook_event events[CALLS_EVENTS_MAX];
+	uint64_t since_ns;
+	unsigned int tried; /* bits of the layers that are hooked, or cannot be */
+	struct late late[LAYERS];
+	size_t n_late;
+};
+
+/* ---- file systems that come later ---- */
+
+static int attach_late(struct calls *c, unsigned int layer, struct error *err)
+{
+	struct late *late = &c->late[c->n_late];
+	struct hook_object object;
+	char why[256];
+	size_t n;
+	int r;
+
+	n = layers_events(LAYER_BIT(layer), c->layer.combined, late->events);
+	r = hooks_choose(late->events, n, NULL, &late->hooks, err);
+	if (r)
+		return r;
+	late->object = (struct calls_late){ .layer = &c->layer, .hooks = late->hooks };
+	object = calls_layer_late(&late->object);
+	c->n_late++;
+	r = hooks_attach(late->hooks, &object, err);
+	if (!r && !layers_hooked(late->hooks, LAYER_BIT(layer), why, sizeof(why)))
+		r = error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "%s", why);
+	return r;
+}
+
+/* A file system that was mounted, or whose module was loaded, since the last look. */
+static void hook_newcomers(struct calls *c)
+{
+	unsigned int newcomers;
+	struct error err;
+
+	if (!(c->layer.layers & ~c->tried))
+		return;
+	newcomers = layers_in_use() & c->layer.layers & ~c->tried;
+	for (unsigned int i = LAYER_EXT4; i < LAYER_QUEUE; i++) {
+		if (!(newcomers & LAYER_BIT(i)))
+			continue;
+		c->tried |= LAYER_BIT(i);
+		if (attach_late(c, i, &err))
+			fprintf(stderr, "iotrace: the file system %s cannot be timed: %s\n",
+				layer_name(i), err.what);
+		else if (c->o->args.verbose)
+			blk_explain_hooks(c->late[c->n_late - 1].hooks);
+	}
+}
+
+static void drop_late(struct calls *c)
+{
+	for (size_t i = 0; i < c->n_late; i++) {
+		hooks_free(c->late[i].hooks);
+		calls_layer_drop(&c->late[i].object);
+	}
+}
+
+/* ---- output ---- */
+
+static const struct schema *schema_of(const struct calls *c)
+{
+	return c->layer.combined ? &table_schema : &breakdown_schema;
+}
+
+/* The rows of one layer each: those that had operations.  @rows has room for all of @layer. */
+static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row *rows)
+{
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < LAYER_QUEUE; i++) {
+		if (!(layer->layers & LAYER_BIT(i)))
+			continue;
+		for (unsigned int op = 0; op < layer_ops(i); op++) {
+			const struct calls_row *from = calls_layer_op(layer, i, op);
+
+			if (from->count)
+				breakdown_row_fill(&rows[n++], layer_name(i), layer_op_name(i, op),
+						   &from->hist);
+		}
+	}
+	return n;
+}
+
+static int print_text(struct calls *c, const void *rows, size_t n)
+{
+	int r = breakdown_print_time(stdout);
+
+	if (!r && c->layer.combined)
+		r = table_print(rows, n, c->o, stdout);
+	else if (!r)
+		r = breakdown_print(rows, n, c->o->unit, stdout);
+	return r ? r : render_flush(stdout);
+}
+
+static int render(struct calls *c, const struct interval *interval, const void *rows, size_t n)
+{
+	int r;
+
+	if (c->o->args.format == FORMAT_TEXT)
+		r = print_text(c, rows, n);
+	else
+		r = render_interval(c->o->args.format, stdout, interval, schema_of(c), rows, n);
+	if (!r && c->o->args.format != FORMAT_JSON)
+		render_losses(stderr, interval);
+	return r;
+}
+
+static int emit(void *ctx, bool last, struct error *err)
+{
+	struct calls *c = ctx;
+	struct interval interval = { .start_ns = c->since_ns };
+	struct table_row table[TABLE_ROWS_MAX];
+	struct breakdown_row rows[SYSCALLS + LAYERS * CALL_OPS];
+	size_t n, unseen = 0;
+	int r;
+
+	if (last) {
+		calls_layer_stopping(&c->layer);
+		for (size_t i = 0; i < c->n_late; i++)
+			hooks_detach(c->late[i].hooks);
+		unseen = calls_layer_stop(&c->layer, c->session.hooks);
+	} else {
+		hook_newcomers(c);
+	}
+	r = calls_layer_drain(&c->layer, &interval.end_ns, err);
+	if (r)
+		return r;
+	c->since_ns = interval.end_ns;
+	calls_layer_losses(&c->layer, c->session.hooks, unseen);
+	interval.losses = c->layer.losses;
+	interval.n_losses = CALLS_LOSS_ROWS;
+	if (c->layer.combined) {
+		n = table_fill(&c->layer, table);
+		return render(c, &interval, table, n);
+	}
+	n = fill_layers(&c->layer, rows);
+	return render(c, &interval, rows, n);
+}
+
+static int print_start(void *ctx)
+{
+	struct calls *c = ctx;
+
+	if (c->o->args.format != FORMAT_TEXT)
+		return session_meta(&c->session, &c->o->args, "breakdown", schema_of(c));
+	if (puts(breakdown_first_line) < 0)
+		return -errno;
+	return render_flush(stdout);
+}
+
+/* ---- the run ---- */
+
+/* Names of the layers whose bits are set, with commas. */
+static char *layer_list(unsigned int layers, char *buf, size_t size)
+{
+	size_t len = 0;
+
+	buf[0] = 0;
+	for (unsigned int i = 0; i < LAYERS && len < size; i++)
+		if (layers & LAYER_BIT(i))
+			len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? ", " : "",
+						layer_name(i));
+	return buf;
+}
+
+/*
+ * Layers that this kernel cannot time: an error where one was asked for, else said.  Asked before
+ * and after attaching, which finds out more.
+ */
+static int check_layers(struct calls *c, bool say, struct error *err)
+{
+	unsigned int wanted = c->layer.hooking, hooked, missing;
+	char why[256], names[128];
+
+	hooked = layers_hooked(c->session.hooks, wanted, why, sizeof(why));
+	missing = wanted & ~hooked;
+	if (!missing)
+		return 0;
+	layer_list(missing, names, sizeof(names));
+	if (!hooked) {
+		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+			  "this kernel has no hook for the layer %s: %s", names, why);
+		error_hint(err, "-T syscall and -T blk need none; -v tells more");
+		return -ENOTSUP;
+	}
+	if (say)
+		fprintf(stderr,
+			"iotrace: no hook on this kernel for: %s (%s); their time counts as that "
+			"of the layer above\n",
+			names, why);
+	return 0;
+}
+
+static int collect(void *ctx, struct error *err)
+{
+	(void)err;
+	hook_newcomers(ctx);
+	return 0;
+}
+
+static int trace(struct calls *c, struct run *run)
+{
+	const struct run_emit output = { emit, collect, c };
+	struct hook_object object = calls_layer_object(&c->layer);
+	struct error err;
+	int r;
+
+	c->layer.hooks = c->session.hooks;
+	c->layer.flags = &c->session.flags;
+	if (hooks_attach(c->session.hooks, &object, &err) ||
+	    calls_layer_start(&c->layer, run, &err) || check_layers(c, true, &err))
+		return report_error(&err);
+	c->since_ns = clock_epoch_ns();
+	if (c->o->args.verbose)
+		blk_explain_hooks(c->session.hooks);
+	r = run_guarded(run, print_start, c);
+	if (r)
+		return report_output(r);
+	return run->stuck ? STATUS_OK : run_loop(run, &output);
+}
+
+static int prepare(struct calls *c, int *status)
+{
+	struct layers_wanted wanted;
+	struct error err;
+	size_t n;
+
+	if (session_begin(&c->session, &c->o->args, &c->o->filters, status))
+		return -ECANCELED;
+	if ((!c->o->layer && breakdown_check_disk(c->o, &err)) ||
+	    layers_select(c->o->layer, &wanted, &err) ||
+	    calls_layer_init(&c->layer, c->o, wanted, &err)) {
+		*status = report_error(&err);
+		return -ECANCELED;
+	}
+	c->tried = wanted.now;
+	n = calls_layer_events(&c->layer, c->events);
+	if (session_choose_hooks(c->events, n, &c->o->args, &c->session.hooks, &c->session.kernel,
+				 status))
+		return -ECANCELED;
+	c->session.flags = blk_flags(c->session.hooks);
+	if (!check_layers(c, false, &err))
+		return 0;
+	if (c->o->args.verbose)
+		blk_explain_hooks(c->session.hooks);
+	*status = report_error(&err);
+	return -ECANCELED;
+}
+
+int calls_run(struct breakdown_options *o)
+{
+	struct calls *c = calloc(1, sizeof(*c));
+	struct error err;
+	struct run run;
+	int status;
+
+	if (!c) {
+		error_set(&err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return report_error(&err);
+	}
+	c->o = o;
+	if (prepare(c, &status)) {
+		session_end(&c->session);
+		calls_layer_end(&c->layer);
+		free(c);
+		return status;
+	}
+	if (run_begin(&run, &o->args, &err))
+		status = report_error(&err);
+	else
+		status = trace(c, &run);
+	drop_late(c);
+	session_end(&c->session);
+	calls_layer_end(&c->layer);
+	run_end(&run);
+	free(c);
+	return status;
+}
+
+int calls_source(void)
+{
+	return session_source(breakdown_calls_source);
+}

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/breakdown/hists.h"
+
+#include <string.h>
+
+_Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS && HIST_LOG2_SLOTS == PROBE_LOG2_SLOTS,
+	       "the probes and output/ count in the same slots");
+
+void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots)
+{
+	for (size_t i = 0; i < HIST_FINE_SLOTS; i++) {
+		to->fine[i] += from->fine[i];
+		to->count += from->fine[i];
+	}
+	for (size_t i = 0; unit_slots && i < HIST_LOG2_SLOTS; i++)
+		to->log2[i] += from->log2[i];
+	to->total += from->total_ns;
+	if (from->max_ns > to->max)
+		to->max = from->max_ns;
+	memset(from, 0, sizeof(*from));
+}
+
+bool hists_unit_slots(const struct breakdown_options *o)
+{
+	return o->unit->ns != 1 && o->args.format == FORMAT_TEXT;
+}

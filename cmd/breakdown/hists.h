@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_BREAKDOWN_HISTS_H
+#define IOTRACE_CMD_BREAKDOWN_HISTS_H
+
+#include "cmd/breakdown/options.h"
+#include "output/hist.h"
+#include "probes/hist.h"
+
+/* Adds @from to @to and empties it: nobody may be writing to it.  @unit_slots: log2[] too. */
+void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots);
+
+/* Text in micro- or milliseconds has slots of its own; everything else shows
+ * nanoseconds. */
+bool hists_unit_slots(const struct breakdown_options *o);
+
+#endif

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/breakdown/layers.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+static const char *const layer_names[LAYERS] = {
+	[LAYER_SYSCALL] = "syscall", [LAYER_VFS] = "vfs",     [LAYER_EXT4] = "ext4",
+	[LAYER_XFS] = "xfs",	     [LAYER_BTRFS] = "btrfs", [LAYER_NFS] = "nfs",
+	[LAYER_FUSE] = "fuse",	     [LAYER_9P] = "9p",	      [LAYER_QUEUE] = "queue",
+	[LAYER_DEVICE] = "device",
+};
+
+static const char *const op_names[CALL_OPS] = {
+	[CALL_READ] = "read",
+	[CALL_WRITE] = "write",
+	[CALL_OPEN] = "open",
+	[CALL_FSYNC] = "fsync",
+};
+
+/* The numbers are those of the architecture that iotrace is built for; newer ones may lack some. */
+static const struct {
+	const char *name;
+	int number; /* -1: this architecture has no such call */
+} syscalls[SYSCALLS] = {
+	[SYSCALL_READ] = { "read", SYS_read },
+	[SYSCALL_PREAD64] = { "pread64", SYS_pread64 },
+	[SYSCALL_READV] = { "readv", SYS_readv },
+	[SYSCALL_PREADV] = { "preadv", SYS_preadv },
+	[SYSCALL_PREADV2] = { "preadv2", SYS_preadv2 },
+	[SYSCALL_WRITE] = { "write", SYS_write },
+	[SYSCALL_PWRITE64] = { "pwrite64", SYS_pwrite64 },
+	[SYSCALL_WRITEV] = { "writev", SYS_writev },
+	[SYSCALL_PWRITEV] = { "pwritev", SYS_pwritev },
+	[SYSCALL_PWRITEV2] = { "pwritev2", SYS_pwritev2 },
+	[SYSCALL_FSYNC] = { "fsync", SYS_fsync },
+	[SYSCALL_FDATASYNC] = { "fdatasync", SYS_fdatasync },
+	[SYSCALL_SYNC] = { "sync", SYS_sync },
+	[SYSCALL_SYNCFS] = { "syncfs", SYS_syncfs },
+#ifdef SYS_sync_file_range
+	[SYSCALL_SYNC_FILE_RANGE] = { "sync_file_range", SYS_sync_file_range },
+#else
+	/* powerpc: another order of arguments, and the descriptor comes first too */
+	[SYSCALL_SYNC_FILE_RANGE] = { "sync_file_range", SYS_sync_file_range2 },
+#endif
+	[SYSCALL_MSYNC] = { "msync", SYS_msync },
+#ifdef SYS_open
+	[SYSCALL_OPEN] = { "open", SYS_open },
+#else
+	[SYSCALL_OPEN] = { "open", -1 },
+#endif
+	[SYSCALL_OPENAT] = { "openat", SYS_openat },
+	[SYSCALL_OPENAT2] = { "openat2", SYS_openat2 },
+};
+
+const char *layer_name(unsigned int layer)
+{
+	return layer < LAYERS ? layer_names[layer] : "unknown";
+}
+
+unsigned int layer_ops(unsigned int layer)
+{
+	return layer == LAYER_SYSCALL ? SYSCALLS : CALL_OPS;
+}
+
+const char *layer_op_name(unsigned int layer, unsigned int op)
+{
+	if (op >= layer_ops(layer))
+		return "unknown";
+	return layer == LAYER_SYSCALL ? syscalls[op].name : op_names[op];
+}
+
+void layers_syscalls(unsigned char ops[SYSCALL_NUMBERS])
+{
+	for (unsigned int i = 0; i < SYSCALLS; i++)
+		if (syscalls[i].number >= 0 && syscalls[i].number < SYSCALL_NUMBERS)
+			ops[syscalls[i].number] = (unsigned char)(i + 1);
+}
+
+/* ---- which there are ---- */
+
+static int layer_by_name(const char *name)
+{
+	for (unsigned int i = 0; i < LAYER_QUEUE; i++)
+		if (strcmp(name, layer_names[i]) == 0)
+			return (int)i;
+	return -1;
+}
+
+bool layer_is_known(const char *name)
+{
+	return layer_by_name(name) >= 0 || strcmp(name, "fs") == 0 || strcmp(name, "blk") == 0;
+}
+
+unsigned int layers_file_systems(const char *path)
+{
+	FILE *file = fopen(path ? path : "/proc/filesystems", "re");
+	unsigned int found = 0;
+	char line[128], name[64];
+
+	if (!file)
+		return 0;
+	while (fgets(line, sizeof(line), file)) {
+		int layer;
+
+		if (sscanf(line, "nodev %63s", name) != 1 && sscanf(line, "%63s", name) != 1)
+			continue;
+		layer = layer_by_name(name);
+		if (layer >= LAYER_EXT4)
+			found |= LAYER_BIT(layer);
+	}
+	fclose(file);
+	return found;
+}
+
+/* Has @dir an entry beside those named in @others (NULL ends)? */
+static bool has_entries(const char *dir, const char *const *others)
+{
+	DIR *d = opendir(dir);
+	struct dirent *entry;
+	bool found = false;
+
+	if (!d)
+		return false;
+	while (!found && (entry = readdir(d))) {
+		found = entry->d_name[0] != '.';
+		for (size_t i = 0; found && others[i]; i++)
+			found = strcmp(entry->d_name, others[i]) != 0;
+	}
+	closedir(d);
+	return found;
+}
+
+/* The layer of a file system as mountinfo names its type, -1: none of ours. */
+static int layer_of_mount(const char *type)
+{
+	if (strcmp(type, "nfs4") == 0)
+		return LAYER_NFS;
+	if (strncmp(type, "fuse", 4) == 0 || strcmp(type, "virtiofs") == 0)
+		return strcmp(type, "fusectl") == 0 ? -1 : LAYER_FUSE;
+	return layer_by_name(type);
+}
+
+static unsigned int mounted_file_systems(const char *path)
+{
+	FILE *file = fopen(path, "re");
+	unsigned int found = 0;
+	char *line = NULL, *type, name[64];
+	size_t size = 0;
+
+	if (!file)
+		return 0;
+	while (getline(&line, &size, file) > 0) {
+		int layer = -1;
+
+		type = strstr(line, " - ");
+		if (type && sscanf(type, " - %63s", name) == 1)
+			layer = layer_of_mount(name);
+		if (layer >= LAYER_EXT4)
+			found |= LAYER_BIT(layer);
+	}
+	free(line);
+	fclose(file);
+	return found;
+}
+
+unsigned int layers_in_use(void)
+{
+	static const char *const not_mounts[] = { "features", "stats", "debug", NULL };
+	static const struct {
+		const char *dir; /* one entry per mounted file system, whatever mount namespace */
+		unsigned int layer;
+	} dirs[] = {
+		{ "/sys/fs/ext4", LAYER_EXT4 },
+		{ "/sys/fs/xfs", LAYER_XFS },
+		{ "/sys/fs/btrfs", LAYER_BTRFS },
+		{ "/sys/fs/fuse/connections", LAYER_FUSE },
+	};
+	unsigned int found;
+
+	found = mounted_file_systems("/proc/self/mountinfo");
+	found |= mounted_file_systems("/proc/1/mountinfo");
+	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
+		if (has_entries(dirs[i].dir, not_mounts))
+			found |= LAYER_BIT(dirs[i].layer);
+	return found & LAYERS_FS & layers_file_systems(NULL);
+}
+
+int layers_select(const char *name, struct layers_wanted *wanted, struct error *err)
+{
+	const unsigned int above = LAYER_BIT(LAYER_SYSCALL) | LAYER_BIT(LAYER_VFS);
+	unsigned int there = layers_file_systems(NULL), used = layers_in_use();
+	int layer = name ? layer_by_name(name) : -1;
+
+	if (!name)
+		*wanted = (struct layers_wanted){ above | LAYERS_FS, above | used };
+	else if (strcmp(name, "fs") == 0)
+		*wanted = (struct layers_wanted){ LAYERS_FS, used ? used : there };
+	else
+		*wanted = (struct layers_wanted){ LAYER_BIT(layer), LAYER_BIT(layer) };
+	if (layer >= LAYER_EXT4 && !(there & wanted->now)) {
+		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+			  "this kernel has no file system '%s', or its module is not loaded", name);
+		error_hint(err, "mount one, or try `modprobe %s`; -T fs takes those that are there",
+			   name);
+		return -ENOTSUP;
+	}
+	if (!wanted->now)
+		return error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+				 "none of the file systems that -T fs knows is there");
+	return 0;
+}
+
+/* ---- functions ---- */
+
+#define FUNCTION(name, function, module, layer, op, which)                                         \
+	static const struct hook_alt name##_alts[] = {                                             \
+		{ HOOK_FENTRY, #function, 0, { #name "_x", #name "_e" }, 0, module, true },        \
+		{ HOOK_KPROBE, #function, 0, { #name "_kx", #name "_ke" }, 0, module, false },     \
+	};
+#include "probes/call_functions.h"
+
+static const struct function {
+	const char *name;
+	const struct hook_alt *alts;
+	unsigned int layer, op, which;
+} functions[] = {
+#define FUNCTION(name, function, module, layer, op, which)                                         \
+	{ #function, name##_alts, layer, op, which },
+#include "probes/call_functions.h"
+};
+
+#define N_FUNCTIONS (sizeof(functions) / sizeof(functions[0]))
+
+_Static_assert(N_FUNCTIONS <= LAYER_EVENTS_MAX, "room for all");
+
+/*
+ * The table has no rows for open(), and what vfs is entered by from within the kernel (overlayfs
+ * on its lower file system) counts for the call that stands above.
+ */
+static bool is_for_table(const struct function *f)
+{
+	if (f->op == CALL_OPEN)
+		return false;
+	return f->layer != LAYER_VFS || f->op == CALL_FSYNC || f->which < 2;
+}
+
+size_t layers_events(unsigned int layers, bool table, struct hook_event *events)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < N_FUNCTIONS; i++) {
+		const struct function *f = &functions[i];
+
+		if ((layers & LAYER_BIT(f->layer)) && (!table || is_for_table(f)))
+			events[n++] = (struct hook_event){ f->name, f->alts, 2, true };
+	}
+	return n;
+}
+
+static unsigned int layer_of_event(const char *event)
+{
+	for (size_t i = 0; i < N_FUNCTIONS; i++)
+		if (strcmp(functions[i].name, event) == 0)
+			return functions[i].layer;
+	return strcmp(event, "syscall") == 0 ? LAYER_SYSCALL : LAYERS;
+}
+
+unsigned int layers_hooked(const struct hooks *hooks, unsigned int layers, char *why, size_t size)
+{
+	unsigned int hooked = 0;
+	size_t n;
+	const struct hook_choice *choice = hooks_choices(hooks, &n);
+
+	for (size_t i = 0; i < n; i++)
+		if (choice[i].chosen)
+			hooked |= LAYER_BIT(layer_of_event(choice[i].event));
+	if (size)
+		why[0] = 0;
+	for (size_t i = 0; size && i < n; i++) {
+		unsigned int bit = LAYER_BIT(layer_of_event(choice[i].event));
+
+		if ((layers & bit) && !(hooked & bit)) {
+			snprintf(why, size, "%s:%s: %s", choice[i].kind, choice[i].target,
+				 choice[i].reason);
+			break;
+		}
+	}
+	return hooked & layers;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_BREAKDOWN_LAYERS_H
+#define IOTRACE_CMD_BREAKDOWN_LAYERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/error.h"
+#include "core/hooks.h"
+#include "probes/breakdown_calls.h"
+
+/* The layers of the I/O stack above the block layer: their names, which of them this machine has,
+ * and the functions that are hooked for them. */
+
+const char *layer_name(unsigned int layer);			/* "syscall", "ext4", "queue" */
+const char *layer_op_name(unsigned int layer, unsigned int op); /* "pread64", "read", "fsync" */
+unsigned int layer_ops(unsigned int layer);			/* how many it has */
+
+/* Is @name one that -T takes ("fs" and "blk" too)? */
+bool layer_is_known(const char *name);
+
+#define LAYER_BIT(layer) (1U << (layer))
+#define LAYERS_FS	 (LAYER_BIT(LAYER_QUEUE) - LAYER_BIT(LAYER_EXT4)) /* all file systems */
+
+/* The file systems that this kernel has now, as bits: those of modules only once they are loaded.
+ * @path: NULL, or what to read instead of /proc/filesystems. */
+unsigned int layers_file_systems(const char *path);
+
+/* Those of them that are in use: mounted somewhere, as far as can be seen from here. */
+unsigned int layers_in_use(void);
+
+/* What is timed: @all, which there are rows for, and @now, which are hooked at once; file
+ * systems that come into use later are hooked then. */
+struct layers_wanted {
+	unsigned int all, now; /* bits */
+};
+
+/* What -T @name means (NULL: all layers).  -ENOTSUP with @err (STATUS_UNSUPPORTED) when that
+ * file system is not there. */
+int layers_select(const char *name, struct layers_wanted *wanted, struct error *err);
+
+#define LAYER_EVENTS_MAX 48
+
+/* Fills @events (room for LAYER_EVENTS_MAX) with the functions of @layers; returns how many.
+ * @table: only those that the table of all layers needs. */
+size_t layers_events(unsigned int layers, bool table, struct hook_event *events);
+
+/* Which of @layers have at least one hook in use, as bits; @why is why the first of the others has
+ * none ("" if that is not known; @size 0: not asked for). */
+unsigned int layers_hooked(const struct hooks *hooks, unsigned int layers, char *why, size_t size);
+
+/* The probe's table of system call numbers. */
+void layers_syscalls(unsigned char ops[SYSCALL_NUMBERS]);
+
+#endif

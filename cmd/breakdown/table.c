@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/breakdown/table.h"
+
+#include <errno.h>
+
+#include "output/render.h"
+
+/* ---- rows ---- */
+
+static const char *const class_names[CLASSES] = { "read", "write", "sync" };
+static const char *const way_names[WAYS] = { "cached", "disk", "async" };
+
+static void fill_row(struct table_row *row, const struct calls_row *from)
+{
+	row->count = from->count;
+	row->total_ns = from->hist.total;
+	row->avg_ns = from->count ? from->hist.total / from->count : 0;
+	row->p50_ns = hist_percentile(&from->hist, 500);
+	row->p90_ns = hist_percentile(&from->hist, 900);
+	row->p99_ns = hist_percentile(&from->hist, 990);
+	row->p999_ns = hist_percentile(&from->hist, 999);
+	row->max_ns = from->hist.max;
+	row->self_ns = from->self_ns;
+	row->slots = &from->hist;
+}
+
+static uint32_t parts_per_million(uint64_t part, uint64_t whole)
+{
+	return whole ? (uint32_t)((double)part / (double)whole * 1e6 + 0.5) : 0;
+}
+
+/* The rows of one class and way.  All the time of its system calls is somebody's, so that the
+ * sum of SELF is the time of the system calls that ended. */
+static size_t fill_way(const struct calls_layer *layer, unsigned int class, unsigned int way,
+		       struct table_row *rows)
+{
+	uint64_t whole = 0;
+	size_t n = 0;
+
+	for (unsigned int i = 0; i < LAYERS; i++) {
+		bool block = i == LAYER_QUEUE || i == LAYER_DEVICE;
+		const struct calls_row *from = calls_layer_place(layer, class, way, i);
+
+		if (!block && !(layer->layers & LAYER_BIT(i)))
+			continue;
+		if (!from->count && !from->self_ns)
+			continue;
+		rows[n].op = class_names[class];
+		rows[n].layer = layer_name(i);
+		rows[n].io = class == CLASS_SYNC && way == WAY_DISK ? "all" : way_names[way];
+		rows[n].unit = layer->o->unit->ns == 1 ? NULL : layer->o->unit;
+		rows[n].has_self = way != WAY_ASYNC;
+		fill_row(&rows[n], from);
+		whole += from->self_ns;
+		n++;
+	}
+	for (size_t i = 0; i < n; i++)
+		rows[i].self_ppm = parts_per_million(rows[i].self_ns, whole);
+	return n;
+}
+
+size_t table_fill(const struct calls_layer *layer, struct table_row *rows)
+{
+	size_t n = 0;
+
+	for (unsigned int class = 0; class < CLASSES; class ++)
+		for (unsigned int way = 0; way < WAYS; way++)
+			n += fill_way(layer, class, way, rows + n);
+	return n;
+}
+
+/* ---- columns ---- */
+
+/* A time as people read it: three figures or more, and the unit. */
+static void shown_time(uint64_t ns, const struct breakdown_unit *unit, char *buf, size_t size)
+{
+	static const struct {
+		const char *name;
+		double ns;
+	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	size_t i = 0;
+
+	if (unit) {
+		snprintf(buf, size, "%.3f", (double)ns / (double)unit->ns);
+		return;
+	}
+	while (i < 3 && (double)ns >= units[i + 1].ns)
+		i++;
+	if (i == 0)
+		snprintf(buf, size, "%lluns", (unsigned long long)ns);
+	else
+		snprintf(buf, size, "%.*f%s", (double)ns < 10 * units[i].ns ? 2 : 1,
+			 (double)ns / units[i].ns, units[i].name);
+}
+
+#define TIME_CELL(member)                                                                          \
+	static void member##_cell(const void *row, char *buf, size_t size)                         \
+	{                                                                                          \
+		const struct table_row *r = row;                                                   \
+                                                                                                   \
+		if (r->count)                                                                      \
+			shown_time(r->member, r->unit, buf, size);                                 \
+		else                                                                               \
+			snprintf(buf, size, "-");                                                  \
+	}
+
+TIME_CELL(avg_ns)
+TIME_CELL(p50_ns)
+TIME_CELL(p99_ns)
+TIME_CELL(max_ns)
+
+static void self_ns_cell(const void *row, char *buf, size_t size)
+{
+	const struct table_row *r = row;
+
+	if (r->has_self)
+		shown_time(r->self_ns, r->unit, buf, size);
+	else
+		snprintf(buf, size, "-");
+}
+
+static void share_cell(const void *row, char *buf, size_t size)
+{
+	const struct table_row *r = row;
+
+	if (r->has_self)
+		snprintf(buf, size, "%.1f%%", (double)r->self_ppm / 1e4);
+	else
+		snprintf(buf, size, "-");
+}
+
+#define AT(member) offsetof(struct table_row, member)
+#define LABEL(key, heading, width, meaning)                                                        \
+	{                                                                                          \
+#key, heading, COLUMN_STR, ROLE_LABEL, "", meaning, AT(key), width, true, NULL     \
+	}
+#define TIME(key, heading, role, width, cell, meaning)                                             \
+	{                                                                                          \
+#key, heading, COLUMN_U64, role, "ns", meaning, AT(key), width, false, cell        \
+	}
+
+static const struct column columns[] = {
+	LABEL(op, "OP", 5, "what the system call was for: read, write or sync"),
+	LABEL(layer, "LAYER", 7,
+	      "layer of the I/O stack: syscall, vfs, a file system, queue (requests wait to be "
+	      "issued) or device"),
+	LABEL(io, "I/O", 6,
+	      "disk: calls with requests of their own; cached: calls without; all: syncs, with or "
+	      "without; async: no read, write or sync call waits for it"),
+	{ "count", "COUNT", COLUMN_U64, ROLE_COUNTER, "operations",
+	  "calls or, for queue and device, requests that ended in the interval", AT(count), 9,
+	  false, NULL },
+	TIME(total_ns, NULL, ROLE_COUNTER, 0, NULL, "their time, added up"),
+	TIME(avg_ns, "AVG", ROLE_GAUGE, 9, avg_ns_cell, "their average time"),
+	TIME(p50_ns, "P50", ROLE_GAUGE, 9, p50_ns_cell, "half of them took no longer"),
+	TIME(p90_ns, NULL, ROLE_GAUGE, 0, NULL, "90 % of them took no longer"),
+	TIME(p99_ns, "P99", ROLE_GAUGE, 9, p99_ns_cell, "99 % of them took no longer"),
+	TIME(p999_ns, NULL, ROLE_GAUGE, 0, NULL, "99.9 % of them took no longer"),
+	TIME(max_ns, "MAX", ROLE_GAUGE, 9, max_ns_cell, "the longest"),
+	TIME(self_ns, "SELF", ROLE_COUNTER, 9, self_ns_cell,
+	     "time that the calls spent in this layer and in none below it"),
+	{ "self_ppm", "SELF%", COLUMN_U32, ROLE_GAUGE, "ppm",
+	  "that time's share of the system calls' time, in millionths", AT(self_ppm), 6, false,
+	  share_cell },
+	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",
+	  AT(slots), 0, false, NULL },
+};
+
+const struct schema table_schema = { columns, sizeof(columns) / sizeof(columns[0]),
+				     sizeof(struct table_row) };
+
+/* ---- text ---- */
+
+static int print_histograms(const struct table_row *rows, size_t n,
+			    const struct breakdown_unit *unit, FILE *stream)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < n; i++) {
+		if (!rows[i].count)
+			continue;
+		if (fprintf(stream, "\noperation = %s_%s_%s\n", rows[i].layer, rows[i].op,
+			    rows[i].io) < 0)
+			return -errno;
+		r = hist_print(rows[i].slots, unit->name, stream);
+	}
+	return r;
+}
+
+int table_print(const struct table_row *rows, size_t n, const struct breakdown_options *o,
+		FILE *stream)
+{
+	int r = render_table_heading(stream, &table_schema);
+
+	for (size_t i = 0; !r && i < n; i++) {
+		/* A line between the operations. */
+		if (i && rows[i].op != rows[i - 1].op && fputc('\n', stream) < 0)
+			return -errno;
+		r = render_table_rows(stream, &table_schema, &rows[i], 1);
+	}
+	if (!r && o->hist)
+		r = print_histograms(rows, n, o->unit, stream);
+	return r;
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_BREAKDOWN_CALLS_H
+#define IOTRACE_PROBES_BREAKDOWN_CALLS_H
+
+/* What the probes of `breakdown` for calls (system calls, vfs, file systems) and user space share.
+ */
+
+#include "probes/blk.h"
+#include "probes/hist.h"
+
+/* Layers of the I/O stack, from above. */
+enum call_layer {
+	LAYER_SYSCALL,
+	LAYER_VFS,
+	LAYER_EXT4, /* the file systems begin here */
+	LAYER_XFS,
+	LAYER_BTRFS,
+	LAYER_NFS,
+	LAYER_FUSE,
+	LAYER_9P,
+	LAYER_QUEUE, /* a request waits in the kernel: until it is issued */
+	LAYER_DEVICE,
+	LAYERS,
+};
+
+/* Operations of vfs and of file systems. */
+enum call_op {
+	CALL_READ,
+	CALL_WRITE,
+	CALL_OPEN,
+	CALL_FSYNC,
+	CALL_OPS,
+};
+
+/* System calls. */
+enum call_syscall {
+	SYSCALL_READ,
+	SYSCALL_PREAD64,
+	SYSCALL_READV,
+	SYSCALL_PREADV,
+	SYSCALL_PREADV2,
+	SYSCALL_WRITE,
+	SYSCALL_PWRITE64,
+	SYSCALL_WRITEV,
+	SYSCALL_PWRITEV,
+	SYSCALL_PWRITEV2,
+	SYSCALL_FSYNC,
+	SYSCALL_FDATASYNC,
+	SYSCALL_SYNC,
+	SYSCALL_SYNCFS,
+	SYSCALL_SYNC_FILE_RANGE,
+	SYSCALL_MSYNC,
+	SYSCALL_OPEN,
+	SYSCALL_OPENAT,
+	SYSCALL_OPENAT2,
+	SYSCALLS,
+};
+
+#define SYSCALL_NUMBERS 512 /* a power of two; numbers above are none of ours */
+
+/* All layers at once: what the caller wanted, ... */
+enum call_class {
+	CLASS_READ,
+	CLASS_WRITE,
+	CLASS_SYNC,
+	CLASSES,
+};
+
+/* ... and how it went. */
+enum call_way {
+	WAY_CACHED, /* without a request of its own */
+	WAY_DISK,   /* with one; every sync */
+	WAY_ASYNC,  /* no call that waits for it */
+	WAYS,
+};
+
+/*
+ * A function that is a call of some layer: its layer, its operation there, and which of
+ * several functions of the same layer and operation it is.
+ */
+#define CALL_ID(layer, op, which) ((__u32)(layer) | (__u32)(op) << 8 | (__u32)(which) << 16)
+#define CALL_ID_LAYER(id)	  ((id)&0xff)
+#define CALL_ID_OP(id)		  ((id) >> 8 & 0xff)
+
+/* All file systems are one level. */
+enum call_level {
+	LEVEL_SYSCALL,
+	LEVEL_VFS,
+	LEVEL_FS,
+	CALL_LEVELS,
+};
+
+/* A call that is under way. */
+struct call_frame {
+	__u64 start_ns;
+	__u64 sp; /* where on the kernel's stack: calls from within it lie below */
+	__u32 id;
+	__u32 outermost; /* of its layer */
+};
+
+#define CALL_DEPTH 8 /* a power of two */
+
+/* What a call's requests count as for it. */
+enum call_stage {
+	STAGE_NONE, /* nothing */
+	STAGE_QUEUED,
+	STAGE_DEVICE,
+};
+
+/*
+ * The requests of one call: how many there are, and for how long there was at least one.
+ * Others (the interrupt that completes one) write to it while the call runs, without a lock:
+ * each adds the time since the last of them.
+ */
+struct call_io {
+	__u64 since_ns; /* added up to here */
+	__u64 queue_ns;
+	__u64 device_ns;
+	__u64 queued;	 /* requests that wait to be issued, */
+	__u64 in_device; /* that the device has, */
+	__u64 stacked;	 /* bios that a driver without requests (dm, md) has */
+	__u32 any;	 /* there was one */
+	__u32 requests;	 /* there was a request, not only bios */
+};
+
+#define CALL_IOS                                                                                   \
+	4 /* a power of two: one call after the other, so that a late writer hurts none            \
+	   */
+
+struct call_thread {
+	__u64 task; /* tells a reused thread id */
+	__u64 sp;   /* a pointer, which only memory makes a number */
+	__u32 depth;
+	__u32 over;    /* calls beyond CALL_DEPTH */
+	__u32 number;  /* of the system call, for its requests */
+	__u8 open;     /* it is a system call that waits: its number is valid */
+	__u8 class;    /* enum call_class */
+	__u16 fs;      /* layer of the file system met last */
+	__u32 levels;  /* bits of enum call_level that are open */
+	__u32 pending; /* the same: ended, but not counted yet, took_ns[] */
+	struct call_frame frames[CALL_DEPTH];
+	__u64 charged_ns; /* all time up to here is somebody's */
+	__u64 queue_ns;	  /* of call_io: already charged */
+	__u64 device_ns;
+	__u64 queue_self_ns;
+	__u64 device_self_ns;
+	__u64 self_ns[CALL_LEVELS];
+	__u64 took_ns[CALL_LEVELS]; /* of the outermost call, */
+	struct call_io io[CALL_IOS];
+};
+
+/* One row: a histogram, and how long callers were in that layer and in none below. */
+struct call_hist {
+	__u64 count;
+	__u64 self_ns;
+	struct probe_hist hist;
+};
+
+/* A bio that a driver without requests has. */
+struct call_bio {
+	__u64 call;
+	__u64 start_ns;
+};
+
+/* Things that went wrong in the kernel; each only grows. */
+enum call_loss {
+	CALL_LOSS_THREADS, /* no room for a thread: its call not counted */
+	CALL_LOSS_NO_END,  /* a call whose end no program saw */
+	CALL_LOSS_DEEP,	   /* a call within too many others */
+	CALL_LOSSES,
+};
+
+/* Rows are kept per buffer (core/flip.h) and for some CPUs together; a power of two. */
+#define CALL_SHARDS_MAX 32
+
+_Static_assert(sizeof(struct call_frame) == 24, "shared with BPF");
+_Static_assert(sizeof(struct call_io) == 56, "shared with BPF");
+
+#endif

@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_CALLS_BPF_H
+#define IOTRACE_PROBES_CALLS_BPF_H
+
+/*
+ * Calls of threads, one within the other: a stack per thread, so that a sync within a write, a
+ * read within a read, and ends that no program saw are told apart.
+ *
+ * With one layer, each call's time goes to the row of its operation.  With all of them, each
+ * nanosecond of a system call goes to just one layer: while one of its requests is in the device
+ * to that, else while one waits to be issued to the queue, else to the layer that runs.
+ *
+ * Kernels from 7.0 on preempt programs, and skip those that run on that CPU already
+ * (probes/understudy.bpf.h).  There each program has a copy, and what both do is done once: the
+ * second sees that the call stands on the stack, or is gone from it.  So the order in which the
+ * kernel runs them does not matter: it is another for functions than for tracepoints.  An end that
+ * both missed is known when the thread's stack shows it (CALL_LOSS_NO_END).
+ */
+
+#include "probes/kernel.h"
+#include "probes/breakdown_calls.h"
+#include "probes/hist.bpf.h"
+
+const volatile bool combined = false; /* all layers at once */
+const volatile bool time_syscalls = false;
+const volatile bool time_vfs = false;
+const volatile bool check_files = false; /* only calls on the disks in `devs` */
+const volatile __u64 unit_ns = 1;
+const volatile __u32 n_rows = 0;   /* per shard and buffer */
+const volatile __u32 n_places = 0; /* combined: rows per class and way */
+const volatile __u32 shard_mask = 0;
+const volatile __u16 layer_row[LAYERS] = {}; /* the layer's first row; combined: its place */
+const volatile __u8 syscall_ops[SYSCALL_NUMBERS] = {}; /* enum call_syscall + 1; 0: none of ours */
+
+__u64 call_losses[CALL_LOSSES] = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, u32);
+	__type(value, struct call_thread);
+} threads SEC(".maps");
+
+/* What a new entry of `threads` begins with: too large for the stack of a program. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct call_thread);
+} new_thread SEC(".maps");
+
+/* -d: device numbers of the disk and its partitions. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, u32);
+	__type(value, u8);
+} devs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading */
+	__type(key, u32);
+	__type(value, struct call_hist);
+} rows SEC(".maps");
+
+static __always_inline void count_call_loss(enum call_loss loss, u64 n)
+{
+	__sync_fetch_and_add(&call_losses[loss], n);
+}
+
+/* ---- rows ---- */
+
+static __always_inline struct call_hist *row_at(u32 row)
+{
+	u32 shard = bpf_get_smp_processor_id() & shard_mask;
+	u32 index = (shard << 1 | (epoch & 1)) * n_rows + row;
+
+	return bpf_map_lookup_elem(&rows, &index);
+}
+
+static __always_inline void row_add(u32 row, u64 ns, u64 self_ns)
+{
+	struct call_hist *h = row_at(row);
+
+	if (!h)
+		return;
+	__sync_fetch_and_add(&h->count, 1);
+	/* Adding a constant 0 becomes another kind of atomic, which 5.10 refuses. */
+	if (combined && self_ns)
+		__sync_fetch_and_add(&h->self_ns, self_ns);
+	probe_hist_add(&h->hist, ns, unit_ns);
+}
+
+static __always_inline u32 table_row(u32 class, u32 way, u32 layer)
+{
+	return (class * WAYS + way) * n_places + (layer < LAYERS ? layer_row[layer] : 0);
+}
+
+static __always_inline void row_add_self(u32 row, u64 self_ns)
+{
+	struct call_hist *h = row_at(row);
+
+	if (h && self_ns)
+		__sync_fetch_and_add(&h->self_ns, self_ns);
+}
+
+/* ---- files ---- */
+
+static __always_inline u32 inode_dev(struct inode *inode)
+{
+	struct super_block *sb;
+	struct block_device *bdev;
+
+	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
+		return BPF_CORE_READ(inode, i_rdev);
+	sb = BPF_CORE_READ(inode, i_sb);
+	bdev = BPF_CORE_READ(sb, s_bdev);
+	return bdev ? BPF_CORE_READ(bdev, bd_dev) : BPF_CORE_READ(sb, s_dev);
+}
+
+/* With all layers only what can be on a disk counts: regular files and block devices, not a
+ * pipe that somebody waits for. */
+static __always_inline bool inode_wanted(struct inode *inode)
+{
+	u32 dev, mode;
+
+	if (combined) {
+		mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+		if (mode != S_IFREG && mode != S_IFBLK)
+			return false;
+	}
+	if (!check_files)
+		return true;
+	dev = inode_dev(inode);
+	return bpf_map_lookup_elem(&devs, &dev) != NULL;
+}
+
+static __always_inline struct file *file_of_fd(u64 fd)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files, *file = NULL;
+
+	if ((u32)fd >= BPF_CORE_READ(table, max_fds))
+		return NULL;
+	files = BPF_CORE_READ(table, fd);
+	bpf_probe_read_kernel(&file, sizeof(file), files + (u32)fd);
+	return file;
+}
+
+/* The inode that call @id of a function whose first argument is @arg is about. */
+static __always_inline struct inode *inode_of_call(u32 id, u64 arg)
+{
+	bool open = CALL_ID_OP(id) == CALL_OPEN;
+	struct file *file = (void *)arg;
+
+	if (CALL_ID_LAYER(id) == LAYER_VFS) {
+		if (open)
+			return BPF_CORE_READ((struct path *)arg, dentry, d_inode);
+	} else if (open) {
+		return (void *)arg;
+	} else if (CALL_ID_OP(id) != CALL_FSYNC) {
+		file = BPF_CORE_READ((struct kiocb *)arg, ki_filp);
+	}
+	return BPF_CORE_READ(file, f_inode);
+}
+
+/* ---- requests of a call ---- */
+
+/* Adds the time since the last event to whoever had the requests. */
+static __always_inline void io_charge(struct call_io *io, u64 now)
+{
+	u64 since = io->since_ns;
+
+	if (now <= since)
+		return;
+	io->since_ns = now;
+	if ((s64)io->in_device > 0)
+		__sync_fetch_and_add(&io->device_ns, now - since);
+	else if ((s64)io->queued > 0)
+		__sync_fetch_and_add(&io->queue_ns, now - since);
+	else if ((s64)io->stacked > 0)
+		__sync_fetch_and_add(&io->device_ns, now - since);
+}
+
+static __always_inline struct call_io *io_of(struct call_thread *t)
+{
+	u32 i = t->number & (CALL_IOS - 1);
+
+	barrier_var(i);
+	return &t->io[i & (CALL_IOS - 1)];
+}
+
+/* ---- the time line of a system call ---- */
+
+static __always_inline u32 level_of(u32 id)
+{
+	u32 layer = CALL_ID_LAYER(id);
+
+	return layer < LAYER_EXT4 ? layer : LEVEL_FS;
+}
+
+/* Charges all time since the last event of the thread's own, which ran in call @id. */
+static __always_inline void charge(struct call_thread *t, u32 id, u64 now)
+{
+	struct call_io *io = io_of(t);
+	u64 took = now - t->charged_ns, device, queue;
+	u32 level = level_of(id);
+
+	io_charge(io, now);
+	device = io->device_ns - t->device_ns;
+	queue = io->queue_ns - t->queue_ns;
+	t->device_ns += device;
+	t->queue_ns += queue;
+	/* Two CPUs may have added the same time at once: never more than there was. */
+	if (device > took)
+		device = took;
+	if (queue > took - device)
+		queue = took - device;
+	t->device_self_ns += device;
+	t->queue_self_ns += queue;
+	barrier_var(level);
+	if (level < CALL_LEVELS)
+		t->self_ns[level] += took - device - queue;
+	t->charged_ns = now;
+}
+
+static __always_inline u32 way_of(struct call_thread *t)
+{
+	return t->class == CLASS_SYNC || io_of(t)->any ? WAY_DISK : WAY_CACHED;
+}
+
+/* Counts the call of @level that is over. */
+static __always_inline void count_pending(struct call_thread *t, u32 level, u32 layer)
+{
+	if (t->pending & 1U << level)
+		row_add(table_row(t->class, way_of(t), layer), t->took_ns[level],
+			t->self_ns[level]);
+	else if (t->self_ns[level])
+		row_add_self(table_row(t->class, way_of(t), layer), t->self_ns[level]);
+	t->pending &= ~(1U << level);
+	t->self_ns[level] = 0;
+}
+
+static __always_inline u8 class_of_syscall(u32 op)
+{
+	return op < SYSCALL_WRITE ? CLASS_READ : op < SYSCALL_FSYNC ? CLASS_WRITE : CLASS_SYNC;
+}
+
+static __always_inline u32 class_of_op(u32 op)
+{
+	return op == CALL_READ ? CLASS_READ : op == CALL_WRITE ? CLASS_WRITE : CLASS_SYNC;
+}
+
+static __always_inline void begin_syscall(struct call_thread *t, u32 id, u64 now)
+{
+	struct call_io *io;
+
+	t->open = 0;
+	t->number++;
+	io = io_of(t);
+	__builtin_memset(io, 0, sizeof(*io));
+	io->since_ns = now;
+	t->class = class_of_syscall(CALL_ID_OP(id));
+	t->fs = 0;
+	t->pending = 0;
+	t->charged_ns = now;
+	t->queue_ns = t->device_ns = t->queue_self_ns = t->device_self_ns = 0;
+	t->self_ns[LEVEL_SYSCALL] = t->self_ns[LEVEL_VFS] = t->self_ns[LEVEL_FS] = 0;
+	t->open = 1;
+}
+
+static __always_inline void end_syscall(struct call_thread *t)
+{
+	count_pending(t, LEVEL_SYSCALL, LAYER_SYSCALL);
+	count_pending(t, LEVEL_VFS, LAYER_VFS);
+	if (t->fs)
+		count_pending(t, LEVEL_FS, t->fs);
+	row_add_self(table_row(t->class, WAY_DISK, LAYER_QUEUE), t->queue_self_ns);
+	row_add_self(table_row(t->class, WAY_DISK, LAYER_DEVICE), t->device_self_ns);
+	t->open = 0;
+}
+
+/* ---- threads ---- */
+
+static __always_inline struct call_thread *this_thread(bool make)
+{
+	u32 tid = bpf_get_current_pid_tgid(), zero = 0;
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid), *empty;
+	u64 task = bpf_get_current_task();
+
+	if (!t) {
+		if (!make)
+			return NULL;
+		empty = bpf_map_lookup_elem(&new_thread, &zero);
+		if (!empty)
+			return NULL;
+		bpf_map_update_elem(&threads, &tid, empty, BPF_NOEXIST);
+		t = bpf_map_lookup_elem(&threads, &tid);
+		if (!t) {
+			count_call_loss(CALL_LOSS_THREADS, 1);
+			return NULL;
+		}
+	}
+	if (t->task != task) { /* new, or the end of the last with this number was not seen */
+		t->depth = t->over = t->levels = t->open = 0;
+		t->task = task;
+	}
+	return t;
+}
+
+/* The thread of @call while that is under way. */
+static __always_inline struct call_thread *thread_of_call(u64 call)
+{
+	u32 tid = call >> 32;
+	struct call_thread *t;
+
+	if (!call)
+		return NULL;
+	t = bpf_map_lookup_elem(&threads, &tid);
+	return t && t->open && t->number == (u32)call ? t : NULL;
+}
+
+/* ---- the stack ---- */
+
+static __always_inline struct call_frame *frame_at(struct call_thread *t, u32 i)
+{
+	barrier_var(i);
+	return &t->frames[i & (CALL_DEPTH - 1)];
+}
+
+/* Calls that stand on the stack at or below where another one begins are over. */
+static __always_inline void drop_stale(struct call_thread *t, u64 sp)
+{
+	u32 dropped = 0;
+
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		struct call_frame *top;
+
+		if (!t->depth)
+			break;
+		top = frame_at(t, t->depth - 1);
+		if (top->sp > sp)
+			break;
+		if (top->outermost)
+			t->levels &= ~(1U << level_of(top->id));
+		t->depth--;
+		dropped++;
+	}
+	if (!t->depth)
+		t->over = 0;
+	if (dropped) {
+		count_call_loss(CALL_LOSS_NO_END, dropped);
+		if (!t->depth)
+			t->open = 0;
+	}
+}
+
+/* vfs_fsync() is vfs_fsync_range() with other arguments, and calls it or holds a copy of it. */
+static __always_inline bool is_twin(struct call_thread *t, u32 id)
+{
+	return id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1) && t->depth &&
+	       frame_at(t, t->depth - 1)->id == CALL_ID(LAYER_VFS, CALL_FSYNC, 0);
+}
+
+/*
+ * fsync() may hold copies of both (6.1), which no probe sees.  So the system call itself stands for
+ * the call of vfs until one of them is seen.
+ */
+#define STAND_IN CALL_ID(LAYER_VFS, CALL_FSYNC, 2)
+
+/* Call @id, which lies at @sp, is what the stand-in on top stood for. */
+static __always_inline bool takes_over(struct call_thread *t, u32 id, u64 sp)
+{
+	struct call_frame *top;
+	u64 now;
+
+	if (CALL_ID_LAYER(id) != LAYER_VFS || CALL_ID_OP(id) != CALL_FSYNC || !t->depth)
+		return false;
+	top = frame_at(t, t->depth - 1);
+	if (top->id != STAND_IN)
+		return false;
+	now = bpf_ktime_get_ns();
+	if (combined && t->open)
+		charge(t, CALL_ID(LAYER_SYSCALL, 0, 0), now);
+	top->start_ns = now;
+	top->sp = sp;
+	top->id = id;
+	return true;
+}
+
+static __always_inline bool is_on_top(struct call_thread *t, u32 id, u64 sp)
+{
+	struct call_frame *top;
+
+	if (!t->depth)
+		return false;
+	top = frame_at(t, t->depth - 1);
+	return top->id == id && top->sp == sp;
+}
+
+/* All layers: what an outermost call of its level means for the time line. */
+static __always_inline void enter_level(struct call_thread *t, u32 id)
+{
+	u32 layer = CALL_ID_LAYER(id), level = level_of(id);
+
+	if (level == LEVEL_VFS && t->pending & 1U << LEVEL_VFS)
+		count_pending(t, LEVEL_VFS, LAYER_VFS);
+	if (level == LEVEL_FS) {
+		if (t->pending & 1U << LEVEL_FS)
+			count_pending(t, LEVEL_FS, t->fs);
+		t->fs = layer;
+	}
+}
+
+static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now)
+{
+	u32 level = 1U << level_of(id);
+	struct call_frame *frame;
+
+	if (t->depth >= CALL_DEPTH) {
+		count_call_loss(CALL_LOSS_DEEP, 1);
+		t->over++;
+		return;
+	}
+	frame = frame_at(t, t->depth);
+	frame->start_ns = now;
+	frame->sp = sp;
+	frame->id = id;
+	frame->outermost = !(t->levels & level);
+	t->levels |= level;
+	t->depth++;
+	if (combined && frame->outermost && t->open)
+		enter_level(t, id);
+}
+
+/*
+ * Call @id begins; @pointer: where on the kernel's stack, @arg: the function's first argument.
+ */
+static __noinline int call_enter(u32 id, u64 pointer, u64 arg)
+{
+	bool syscall = CALL_ID_LAYER(id) == LAYER_SYSCALL;
+	struct call_thread *t;
+	u64 sp, now;
+
+	if (stopped || !pid_wanted(bpf_get_current_pid_tgid() >> 32))
+		return 0;
+	t = this_thread(true);
+	if (!t)
+		return 0;
+	t->sp = pointer;
+	barrier();
+	sp = t->sp;
+	if (understudied && is_on_top(t, id, sp))
+		return 0; /* the other copy was here */
+	drop_stale(t, sp);
+	if (is_twin(t, id))
+		return 0;
+	if (takes_over(t, id, sp))
+		return 0;
+	if (!syscall && (check_files || (combined && !t->open)) &&
+	    !inode_wanted(inode_of_call(id, arg)))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (combined) {
+		if (syscall)
+			begin_syscall(t, id, now);
+		else if (t->open && t->depth)
+			charge(t, frame_at(t, t->depth - 1)->id, now);
+	}
+	push(t, id, sp, now);
+	return 0;
+}
+
+/* A function's end is seen where its beginning was; a kretprobe's a word above. */
+#define SP_NEAR 256
+
+static __always_inline bool is_frame(struct call_frame *frame, u32 id, u64 sp)
+{
+	return frame->id == id && frame->sp - sp + SP_NEAR <= 2 * SP_NEAR;
+}
+
+/* How many calls are left on the stack when call @id is over, or -1: it is not there. */
+static __always_inline int find_frame(struct call_thread *t, u32 id, u64 sp)
+{
+	u32 at = t->depth;
+
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		if (!at)
+			break;
+		at--;
+		if (is_frame(frame_at(t, at), id, sp))
+			return (int)at;
+	}
+	return -1;
+}
+
+/* Takes all calls from place @at on off the stack. */
+static __always_inline void pop_to(struct call_thread *t, u32 at)
+{
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		struct call_frame *top;
+
+		if (t->depth <= at)
+			break;
+		top = frame_at(t, t->depth - 1);
+		if (top->outermost)
+			t->levels &= ~(1U << level_of(top->id));
+		t->depth--;
+		if (i)
+			count_call_loss(CALL_LOSS_NO_END, 1);
+	}
+	if (!t->depth)
+		t->over = 0;
+}
+
+static __always_inline void count_call(struct call_thread *t, struct call_frame *frame, u64 ns)
+{
+	u32 id = frame->id, layer = CALL_ID_LAYER(id), level = level_of(id);
+
+	if (!combined) {
+		row_add((layer < LAYERS ? layer_row[layer] : 0) + CALL_ID_OP(id), ns, 0);
+		return;
+	}
+	if (!frame->outermost)
+		return;
+	if (!t->open) {
+		row_add(table_row(class_of_op(CALL_ID_OP(id)), WAY_ASYNC, layer), ns, 0);
+		return;
+	}
+	barrier_var(level);
+	if (level >= CALL_LEVELS)
+		return;
+	t->took_ns[level] = ns;
+	t->pending |= 1U << level;
+}
+
+static __noinline int call_exit(u32 id, u64 pointer)
+{
+	struct call_thread *t = this_thread(false);
+	struct call_frame *frame;
+	u64 sp, now;
+	int at;
+
+	if (stopped || !t || !t->depth)
+		return 0;
+	if (t->over) {
+		t->over--;
+		return 0;
+	}
+	t->sp = pointer;
+	barrier();
+	sp = t->sp;
+	at = find_frame(t, id, sp);
+	if (at < 0) /* it began before tracing did, or the other copy was here */
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (combined && t->open)
+		charge(t, frame_at(t, t->depth - 1)->id, now);
+	frame = frame_at(t, at);
+	count_call(t, frame, now - frame->start_ns);
+	pop_to(t, at);
+	if (combined && CALL_ID_LAYER(id) == LAYER_SYSCALL)
+		end_syscall(t);
+	return 0;
+}
+
+static __always_inline void on_thread_exit(void)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+
+	bpf_map_delete_elem(&threads, &tid);
+}
+
+#endif
