@@ -55,9 +55,11 @@ class TestUsage(LiveTest):
     def test_layers(self):
         self.check(2, "breakdown", "-T", "nonsense", words=["nonsense"])
         self.check(2, "breakdown", "-T", "", "1", "1")
-        for layer in ("vfs", "syscall", "ext4"):
-            self.check(3, "breakdown", "-T", layer, "1", "1", words=[layer])
-        self.check(3, "breakdown", "1", "1")
+        self.check(2, "breakdown", "-T", "vfs", "-Q", words=["-Q"])
+        self.check(2, "breakdown", "-Q", words=["-T blk"])
+        self.check(2, "breakdown", "-T", "syscall", "--hist", words=["--hist"])
+        for layer in ("nfs", "9p"):
+            self.check(2, "breakdown", "-T", layer, "-d", "loop0", words=[layer, "-d"])
 
     def test_options(self):
         for subcommand in ("top", "breakdown"):

@@ -365,20 +365,19 @@ static void test_breakdown_units(void **state)
 
 static void test_breakdown_layers(void **state)
 {
-	static const char *const planned[] = { "syscall", "vfs",  "ext4", "xfs", "btrfs",
-					       "nfs",	  "fuse", "9p",	  "fs" };
+	static const char *const known[] = { "syscall", "vfs",	"ext4", "xfs", "btrfs",
+					     "nfs",	"fuse", "9p",	"fs",  "blk" };
 	static const char *const unknown[] = { "''",   "BLK", "bl",  "blkx", "scsi",
 					       "nvme", "-m",  "all", "1" };
 	static const char layers[] =
 	    "layers: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs, blk";
 	char text[64], what[128];
+	struct line line;
 
 	(void)state;
-	for (size_t i = 0; i < N(planned); i++) {
-		snprintf(text, sizeof(text), "-T %s", planned[i]);
-		snprintf(what, sizeof(what),
-			 "this version of iotrace cannot time the layer '%s' yet", planned[i]);
-		refuses('b', text, STATUS_UNSUPPORTED, -ENOTSUP, what, "-T blk works");
+	for (size_t i = 0; i < N(known); i++) {
+		snprintf(text, sizeof(text), "-T %s", known[i]);
+		assert_string_equal(breakdown_of(&line, text).layer, known[i]);
 	}
 	for (size_t i = 0; i < N(unknown); i++) {
 		const char *word = strcmp(unknown[i], "''") ? unknown[i] : "";
@@ -395,17 +394,39 @@ static void test_breakdown_layers(void **state)
 
 static void test_breakdown_without_layer(void **state)
 {
-	static const char *const lines[] = { "", "1 2", "-Q -m", "--json", "-- true" };
+	static const char *const lines[] = { "", "1 2", "-m", "--json", "-- true", "-p 1 -d x" };
+	struct line line;
 
 	(void)state;
 	for (size_t i = 0; i < N(lines); i++)
-		refuses('b', lines[i], STATUS_UNSUPPORTED, -ENOTSUP,
-			"all layers at once: this version of iotrace can only time one, blk",
-			"give -T blk");
+		assert_null(breakdown_of(&line, lines[i]).layer);
+	assert_false(breakdown_of(&line, "").hist);
+	assert_true(breakdown_of(&line, "--hist 1").hist);
 	/* what is wrong with the line itself comes first */
 	refuses('b', "5x", STATUS_USAGE, -EINVAL, "invalid INTERVAL '5x': not a number of seconds",
 		NULL);
 	refuses('b', "-T vfs 1 2 3", STATUS_USAGE, -E2BIG, "too many arguments: '3'", NULL);
+}
+
+/* Options where they have no meaning. */
+static void test_breakdown_pairs(void **state)
+{
+	static const char *const without_disk[] = { "nfs", "9p" };
+	char text[64], what[128];
+
+	(void)state;
+	refuses('b', "-Q", STATUS_USAGE, -EINVAL, "-Q goes with -T blk",
+		"without -T the queue has a row of its own");
+	refuses('b', "-T vfs -Q", STATUS_USAGE, -EINVAL, "-Q goes with -T blk", NULL);
+	refuses('b', "-T ext4 --hist", STATUS_USAGE, -EINVAL,
+		"--hist is for all layers; with -T there always are histograms", NULL);
+	for (size_t i = 0; i < N(without_disk); i++) {
+		snprintf(text, sizeof(text), "-d sda -T %s", without_disk[i]);
+		snprintf(what, sizeof(what),
+			 "-d has no meaning for the layer '%s': no disk lies below it",
+			 without_disk[i]);
+		refuses('b', text, STATUS_USAGE, -EINVAL, what, NULL);
+	}
 }
 
 /* The source can be read without a layer; -e is top's alone. */
@@ -516,6 +537,7 @@ int main(void)
 		cmocka_unit_test(test_breakdown_units),
 		cmocka_unit_test(test_breakdown_layers),
 		cmocka_unit_test(test_breakdown_without_layer),
+		cmocka_unit_test(test_breakdown_pairs),
 		cmocka_unit_test(test_breakdown_source),
 		cmocka_unit_test(test_breakdown_command),
 		cmocka_unit_test(test_help),

@@ -1,0 +1,568 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""breakdown above the block layer: every call once, in its layer, and every nanosecond in one row.
+
+Where the kernel has no hook for functions, what is about them is skipped: the system calls and
+the table (without the rows of vfs and file systems) remain.
+"""
+import contextlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+from iotest import (LOAD, MIB, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, list_hooks, main,
+                    mounted, read_text, run, run_load, slow_disk, wait_until)
+
+KIB4 = 4096
+MS = 1000000
+FILE_SYSTEMS = {"ext4": "lazy_itable_init=0,lazy_journal_init=0,nodiscard", "xfs": None,
+                "btrfs": None}
+
+
+def function_hooks():
+    """Which kinds of hooks for functions this kernel has."""
+    return {kind for event, kind, _, why in list_hooks("breakdown", "-T", "vfs")
+            if event == "vfs_read" and why is None}
+
+
+FUNCTIONS = function_hooks()
+
+
+@contextlib.contextmanager
+def on_file_system(disk, kind):
+    """A file system of that kind, made on the disk and mounted: yields the directory."""
+    if kind == "ext4":
+        with mounted(disk.path) as directory:
+            yield directory
+        return
+    if not shutil.which(f"mkfs.{kind}"):
+        raise unittest.SkipTest(f"no mkfs.{kind}")
+    run(f"mkfs.{kind}", "-q", "-f", disk.path)
+    directory = tempfile.mkdtemp(prefix="iotrace-test-")
+    try:
+        if subprocess.run(["mount", "-t", kind, disk.path, directory], check=False,
+                          stderr=subprocess.DEVNULL).returncode:
+            raise unittest.SkipTest(f"this kernel has no {kind}")
+        try:
+            yield directory
+        finally:
+            run("umount", directory)
+    finally:
+        os.rmdir(directory)
+
+
+def make_file(directory, size=8 * MIB):
+    path = f"{directory}/file"
+    with open(path, "wb") as file:
+        file.write(b"\xa5" * size)
+        os.fsync(file.fileno())
+    run("sync")
+    return path
+
+
+def size_of(kind):
+    return (512 if kind == "xfs" else 256) * MIB
+
+
+class Calls(LiveTest):
+    """What the tests of calls share."""
+
+    def assert_calls_whole(self, result):
+        """Nothing was lost but, on some kernels, completions that no program saw."""
+        self.assertEqual(result.status, 0, f"{result}")
+        losses = dict(result.losses)
+        losses.pop("no_end", None)
+        self.assertEqual(losses, {}, f"{result}")
+
+    @staticmethod
+    def counts(result):
+        return add_up(result.rows, ("layer", "op"), "count")
+
+    def trace(self, layer, *jobs, args=(), **options):
+        """One load under -T LAYER; (layer, op) -> count, of the load's process alone."""
+        load = Load(*jobs, **options)
+        with Tracer("breakdown", "-T", layer, "--json", "-p", load.pid, *args) as tracer:
+            load.go().wait()
+            result = tracer.stop()
+        self.assert_calls_whole(result)
+        return self.counts(result)
+
+
+class TestSystemCalls(Calls):
+    def test_exact(self):
+        """The read that waits for the go was under way before: it is no one's."""
+        with LoopDisk(64 * MIB) as disk:
+            counts = self.trace("syscall", "read", 3000, KIB4, disk.path, "write", 700, KIB4,
+                                disk.path, "fsync", 90, 0, disk.path, "syncwrite", 40, KIB4,
+                                disk.path, "bufwrite", 30, KIB4, disk.path)
+        self.assertEqual({op: n for (_, op), n in counts.items()
+                          if op in ("read", "pread64", "pwrite64", "fsync", "fdatasync")},
+                         {"pread64": 3000, "pwrite64": 770, "fsync": 90, "fdatasync": 41})
+        self.assertEqual(counts["syscall", "write"], 1, "the report")
+        self.assertEqual({layer for layer, _ in counts}, {"syscall"})
+
+    def test_threads(self):
+        with LoopDisk(64 * MIB) as disk:
+            counts = self.trace("syscall", "read", 8000, KIB4, disk.path,
+                                options=["-t", 8, "-r"])
+        self.assertEqual(counts["syscall", "pread64"], 8000)
+
+    def test_every_name(self):
+        """Each call by its own name."""
+        script = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+fd = os.open("{path}", os.O_RDWR)
+b = bytearray(512)
+class Vector(ctypes.Structure):
+    _fields_ = [("base", ctypes.c_void_p), ("length", ctypes.c_size_t)]
+room = ctypes.create_string_buffer(512)
+vector = Vector(ctypes.addressof(room), 512)
+for i in range(11): os.readv(fd, [b])
+for i in range(12): libc.preadv(fd, ctypes.byref(vector), 1, ctypes.c_long(0))
+for i in range(13): os.writev(fd, [b])
+for i in range(14): libc.pwritev(fd, ctypes.byref(vector), 1, ctypes.c_long(0))
+for i in range(15): libc.preadv2(fd, ctypes.byref(vector), 1, ctypes.c_long(0), os.RWF_HIPRI)
+for i in range(16): libc.pwritev2(fd, ctypes.byref(vector), 1, ctypes.c_long(0), os.RWF_DSYNC)
+for i in range(17): os.pwrite(fd, b, 0)
+for i in range(18): os.fsync(fd)
+for i in range(19): os.fdatasync(fd)
+os.sync()
+"""
+        with tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
+            file.write(b"\0" * MIB)
+            file.flush()
+            result = iotrace("breakdown", "-T", "syscall", "--json", "--", sys.executable, "-c",
+                             script.replace("{path}", file.name))
+        self.assert_calls_whole(result)
+        counts = {op: n for (_, op), n in self.counts(result).items()}
+        want = {"readv": 11, "preadv": 12, "writev": 13, "pwritev": 14, "preadv2": 15,
+                "pwritev2": 16, "pwrite64": 17, "fsync": 18, "fdatasync": 19, "sync": 1}
+        self.assertEqual({op: counts.get(op) for op in want}, want)
+
+    def test_killed_within_a_call(self):
+        """Their threads are gone in the middle; numbers are used again, nobody is mistaken."""
+        with LoopDisk(64 * MIB) as disk:
+            with Tracer("breakdown", "-T", "syscall", "--json") as tracer:
+                victims = [subprocess.Popen(["cat"], stdin=subprocess.PIPE) for _ in range(40)]
+                time.sleep(0.3)
+                for victim in victims:
+                    victim.kill()
+                    victim.wait()
+                    victim.stdin.close()
+                run_load("read", 500, KIB4, disk.path, options=["-F", 100])
+                result = tracer.stop()
+        self.assert_calls_whole(result)
+        self.assertGreaterEqual(self.counts(result)["syscall", "pread64"], 500)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "x86-64 only")
+    def test_other_word_size(self):
+        """Number 17 is pread64 here, and something else for 32-bit code."""
+        script = """
+import ctypes, mmap
+code = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+code.write(bytes.fromhex("53b811000000cd805bc3"))
+f = ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(code)))
+for i in range(1000): f()
+"""
+        if subprocess.run([sys.executable, "-c", script], check=False,
+                          stderr=subprocess.DEVNULL).returncode:
+            self.skipTest("this kernel runs no 32-bit system calls")
+        counts = []
+        for body in (script, script.replace("range(1000)", "range(1)")):
+            result = iotrace("breakdown", "-T", "syscall", "--json", "--", sys.executable, "-c",
+                             body)
+            self.assert_calls_whole(result)
+            counts.append(self.counts(result).get(("syscall", "pread64"), 0))
+        self.assertLess(abs(counts[0] - counts[1]), 100)
+
+    def test_intervals_lose_nothing(self):
+        with LoopDisk(64 * MIB) as disk:
+            load = Load("read", 60000, KIB4, disk.path, options=["-t", 4, "-r"])
+            with Tracer("breakdown", "-T", "syscall", "--json", "-p", load.pid,
+                        "0.2") as tracer:
+                load.go().wait()
+                result = tracer.stop()
+        self.assert_calls_whole(result)
+        self.assertEqual(self.counts(result)["syscall", "pread64"], 60000)
+        for row in result.rows:
+            self.assertEqual(sum(slot["count"] for slot in row["slots"]), row["count"])
+
+    def test_room_for_threads(self):
+        """Threads that there is no room for are a loss, not silence."""
+        with LoopDisk(64 * MIB) as disk:
+            load = Load("read", 800, KIB4, disk.path, options=["-t", 16, "-r"])
+            with Tracer("breakdown", "-T", "syscall", "--json", "-p", load.pid, "--map-size",
+                        "rows=4") as tracer:
+                load.go().wait()
+                result = tracer.stop()
+        counted = self.counts(result).get(("syscall", "pread64"), 0)
+        self.assertGreater(result.losses.get("threads_full", 0), 0)
+        self.assertLess(counted, 800)
+
+    def test_text_and_csv(self):
+        with LoopDisk(64 * MIB) as disk:
+            load = [LOAD, "-R", "/dev/null", "read", "100", "4096", disk.path]
+            text = iotrace("breakdown", "-T", "syscall", "-u", "--", *load)
+            table = iotrace("breakdown", "-T", "syscall", "--csv", "--", *load)
+        # The C library reads the head of another library with it, twice.
+        self.assertIn(sum(text.histograms()["syscall_pread64"].values()), (100, 102))
+        self.assertIn("syscall_pread64 total usecs", text.out)
+        rows = [row for row in table.csv if row["op"] == "pread64"]
+        self.assertIn(rows[0]["count"], (100, 102))
+
+
+class Table(Calls):
+    """Runs of all layers at once."""
+
+    @staticmethod
+    def table(result):
+        """(op, layer, io) -> (count, total_ns, self_ns)"""
+        return add_up(result.rows, ("op", "layer", "io"), ("count", "total_ns", "self_ns"))
+
+    def watch(self, disk, *jobs, args=(), **options):
+        """One load on all layers; only what is on the disk."""
+        with Tracer("breakdown", "--json", "-d", disk.name, *args) as tracer:
+            load = run_load(*jobs, **options)
+            result = tracer.stop()
+        self.assert_calls_whole(result)
+        return load, result, self.table(result)
+
+    def assert_self_adds_up(self, table, op, tolerance=0.0001):
+        """All the time of the system calls is somebody's."""
+        whole = sum(total for (o, layer, _), (_, total, _) in table.items()
+                    if (o, layer) == (op, "syscall"))
+        parts = sum(own for (o, _, io), (_, _, own) in table.items() if o == op and io != "async")
+        self.assertGreater(whole, 0)
+        self.assertAlmostEqual(parts, whole, delta=tolerance * whole)
+
+
+class TestTable(Table):
+    def test_known_delay(self):
+        """The device's share is the delay, and the sum is the workload's own clock."""
+        for _ in range(3):
+            with slow_disk(reads=10) as (disk, group):
+                load, result, table = self.watch(disk, "read", 12, KIB4, disk.path,
+                                                 options=["-r"], group=group)
+            if not result.losses:
+                break
+        truth = load.reports[0]["ops"][0]
+        for layer in ("syscall", "queue", "device"):
+            self.assertEqual(table["read", layer, "disk"][0], 12, table)
+        self.assert_self_adds_up(table, "read")
+        device = table["read", "device", "disk"]
+        self.assertLess(device[2], truth["total_ns"])
+        self.assertGreater(device[2], 0.98 * truth["total_ns"])
+        # One at a time: the union of the requests is their sum.
+        self.assertAlmostEqual(device[2], device[1], delta=0.01 * device[1])
+        self.assertAlmostEqual(table["read", "syscall", "disk"][1], truth["total_ns"],
+                               delta=0.02 * truth["total_ns"])
+
+    def test_slow_queue(self):
+        """Four threads at a device that takes one request at a time: the others' wait is the
+        queue's."""
+        for _ in range(3):
+            with slow_disk(reads=10) as (disk, group):
+                disk.one_at_a_time()
+                _, result, table = self.watch(disk, "read", 16, KIB4, disk.path,
+                                              options=["-r", "-t", 4], group=group)
+            if not result.losses:
+                break
+        self.assertEqual(table["read", "syscall", "disk"][0], 16)
+        self.assert_self_adds_up(table, "read")
+        self.assertGreater(table["read", "queue", "disk"][2],
+                           1.5 * table["read", "device", "disk"][2])
+
+    def test_union(self):
+        """A call of many requests at once is charged for the time, not for each of them."""
+        with LoopDisk(64 * MIB) as disk:
+            disk.queue("max_sectors_kb", 64)
+            _, result, table = self.watch(disk, "read", 40, MIB, disk.path)
+        unseen = result.losses.get("no_end", 0)
+        self.assertEqual(table["read", "syscall", "disk"][0], 40)
+        self.assertEqual(table["read", "device", "disk"][0] + unseen, 40 * 16)
+        self.assert_self_adds_up(table, "read")
+        self.assertLess(table["read", "device", "disk"][2],
+                        table["read", "device", "disk"][1])
+        self.assertLessEqual(table["read", "device", "disk"][2],
+                             table["read", "syscall", "disk"][1])
+
+    def test_fsync_of_a_disk(self):
+        """An fsync is an empty request and a flush command."""
+        with LoopDisk(64 * MIB) as disk:
+            _, result, table = self.watch(disk, "fsync", 300, 0, disk.path)
+        unseen = result.losses.get("no_end", 0)
+        self.assertEqual(table["sync", "syscall", "all"][0], 300)
+        self.assertGreaterEqual(table["sync", "device", "all"][0] + unseen, 300)
+        self.assert_self_adds_up(table, "sync")
+
+    def test_asynchronous(self):
+        """libaio: no read call waits for it."""
+        with LoopDisk(64 * MIB) as disk:
+            _, result, table = self.watch(disk, "read", 4000, KIB4, disk.path,
+                                          options=["-r", "-q", 16])
+        unseen = result.losses.get("no_end", 0)
+        self.assertEqual(table["read", "device", "async"][0] + unseen, 4000)
+        self.assertEqual(table["read", "device", "async"][2], 0)
+        self.assertNotIn(("read", "syscall", "disk"), table)
+
+    def test_cached_or_not(self):
+        """Reads of a page each, without read-ahead: from the disk, then from memory."""
+        script = """
+import os
+fd = os.open("{path}", os.O_RDONLY)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+for turn in range(3):
+    for i in range(200): os.pread(fd, 4096, i * 16384)
+"""
+        with LoopDisk(256 * MIB) as disk, on_file_system(disk, "ext4") as directory:
+            path = make_file(directory)
+            with Tracer("breakdown", "--json", "-d", disk.name) as tracer:
+                subprocess.run([sys.executable, "-c", script.format(path=path)], check=True)
+                result = tracer.stop()
+        self.assert_calls_whole(result)
+        table = self.table(result)
+        self.assertEqual(table["read", "syscall", "disk"][0], 200)
+        self.assertEqual(table["read", "syscall", "cached"][0], 400)
+        if FUNCTIONS:
+            for layer in ("vfs", "ext4"):
+                self.assertEqual(table["read", layer, "disk"][0], 200)
+                self.assertEqual(table["read", layer, "cached"][0], 400)
+        self.assertNotIn(("read", "device", "cached"), table)
+        self.assert_self_adds_up(table, "read")
+
+    def test_write_back(self):
+        """Pages that were left dirty are written by others."""
+        with LoopDisk(256 * MIB) as disk, on_file_system(disk, "ext4") as directory:
+            path = make_file(directory)
+            with Tracer("breakdown", "--json", "-d", disk.name) as tracer:
+                run_load("bufwrite-dirty", 256, KIB4, path, options=["-r"])
+                run("sync", "-f", path)
+                time.sleep(0.5)
+                result = tracer.stop()
+        table = self.table(result)
+        self.assertEqual(table["write", "syscall", "cached"][0], 256)
+        self.assertEqual(table["sync", "syscall", "all"][0], 1)
+        written = [n for (op, layer, _), (n, _, _) in table.items() if layer == "device"]
+        self.assertGreater(sum(written), 0)
+        self.assert_self_adds_up(table, "write")
+
+    def test_pipes_are_no_disk(self):
+        """Somebody who waits for a pipe is not waiting for a disk."""
+        result = iotrace("breakdown", "--json", "--", "sh", "-c", "sleep 1.5 | cat")
+        self.assert_calls_whole(result)
+        longest = [row["max_ns"] for row in result.rows if row["layer"] == "syscall"]
+        self.assertLess(max(longest, default=0), 1000 * MS)
+
+    def test_text(self):
+        with LoopDisk(64 * MIB) as disk:
+            load = [LOAD, "-R", "/dev/null", "read", "100", "4096", disk.path]
+            plain = iotrace("breakdown", "-d", disk.name, "--", *load)
+            hists = iotrace("breakdown", "--hist", "-d", disk.name, "--", *load)
+            table = iotrace("breakdown", "--csv", "-d", disk.name, "--", *load)
+        self.assertRegex(plain.out, r"(?m)^OP +LAYER +I/O +COUNT +AVG +P50 +P99 +MAX +SELF +SELF%$")
+        self.assertRegex(plain.out, r"(?m)^read +syscall +disk +100 ")
+        self.assertEqual(plain.histograms(), {})
+        self.assertEqual(sum(hists.histograms()["syscall_read_disk"].values()), 100)
+        row = next(r for r in table.csv if (r["op"], r["layer"]) == ("read", "syscall"))
+        self.assertEqual((row["io"], row["count"]), ("disk", 100))
+
+    def test_what_cannot_be_seen_is_said(self):
+        if FUNCTIONS:
+            self.skipTest("this kernel has hooks for functions")
+        result = iotrace("breakdown", "0.2", "1")
+        self.assertEqual(result.status, 0)
+        self.assertIn("no hook on this kernel for: vfs", result.err)
+        for layer in ("vfs", "fs"):
+            result = iotrace("breakdown", "-T", layer, "1", "1")
+            self.assert_one_line(result, 3, "no hook for the layer")
+
+
+@unittest.skipUnless(FUNCTIONS, "this kernel has no hooks for functions")
+class TestFunctions(Calls):
+    """vfs and file systems."""
+
+    WORK = ("write", 60, KIB4, "bufwrite", 40, KIB4, "read", 50, KIB4, "fsync", 30, 0)
+
+    @classmethod
+    def jobs(cls, path, work=WORK):
+        return [word for i in range(0, len(work), 3) for word in (*work[i:i + 3], path)]
+
+    def check(self, kind, args=(), layer=None):
+        with LoopDisk(size_of(kind), directory="/dev/shm") as disk, \
+                on_file_system(disk, kind) as directory:
+            path = make_file(directory)
+            counts = self.trace(layer or kind, *self.jobs(path), args=args)
+        self.assertEqual({op: n for (where, op), n in counts.items() if where == kind},
+                         {"read": 50, "write": 100, "open": 4, "fsync": 31})
+        return counts
+
+    def test_ext4(self):
+        self.check("ext4")
+
+    def test_xfs(self):
+        self.check("xfs")
+
+    def test_btrfs(self):
+        self.check("btrfs")
+
+    def test_fs(self):
+        """Those that are there; one that comes later is found, too."""
+        counts = self.check("ext4", layer="fs")
+        self.assertIn(("ext4", "read"), counts)
+
+    def test_kprobes(self):
+        """Where there is no fentry: the same counts."""
+        names = ("file_read_iter", "file_write_iter", "file_open", "sync_file")
+        hooks = [f"--hook=ext4_{name}=kprobe:ext4_{name}" for name in names]
+        self.check("ext4", args=hooks)
+
+    def test_vfs(self):
+        with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
+            path = make_file(directory)
+            counts = self.trace("vfs", *self.jobs(path), args=["-d", disk.name])
+        self.assertEqual({op: n for (_, op), n in counts.items()},
+                         {"read": 50, "write": 100, "open": 4, "fsync": 31})
+
+    def test_sync_within_a_write(self):
+        """The write that a nested sync makes others forget."""
+        with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
+            path = make_file(directory)
+            counts = self.trace("ext4", "dsync-write", 40, KIB4, path)
+            self.assertEqual((counts["ext4", "write"], counts["ext4", "fsync"]), (40, 40))
+            counts = self.trace("vfs", "dsync-write", 40, KIB4, path, args=["-d", disk.name])
+            self.assertEqual((counts["vfs", "write"], counts["vfs", "fsync"]), (40, 40))
+
+    def test_many_threads(self):
+        """More of them in a call at once than a kretprobe has room for by itself."""
+        with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
+            path = make_file(directory)
+            for hook in ([], ["--hook=ext4_sync_file=kprobe:ext4_sync_file"]):
+                counts = self.trace("ext4", "read", 800, KIB4, path, "fsync", 320, 0, path,
+                                    args=hook, options=["-t", 32, "-r"])
+                self.assertEqual((counts["ext4", "read"], counts["ext4", "fsync"]), (800, 320))
+
+    def test_mounted_later(self):
+        with LoopDisk(size_of("ext4")) as first, on_file_system(first, "ext4"), \
+                LoopDisk(size_of("xfs")) as disk:
+            if not shutil.which("mkfs.xfs") or "/sys/fs/xfs" in read_text("/proc/mounts"):
+                self.skipTest("no mkfs.xfs")
+            if any(name not in ("stats", "debug") for name in
+                   (os.listdir("/sys/fs/xfs") if os.path.isdir("/sys/fs/xfs") else ())):
+                self.skipTest("some xfs is mounted already")
+            with Tracer("breakdown", "-T", "fs", "-v", "--json") as tracer, \
+                    on_file_system(disk, "xfs") as directory:
+                path = make_file(directory)
+                hooked = wait_until(lambda: b"xfs_file_fsync" in tracer._read["err"], 60, 0.1)
+                self.assertTrue(hooked, "xfs is not hooked within a minute")
+                time.sleep(1)
+                run_load(*self.jobs(path))
+                result = tracer.stop()
+        counts = self.counts(result)
+        self.assertGreaterEqual(counts["xfs", "read"], 50)
+        self.assertEqual(counts["xfs", "fsync"], 31)
+
+    def test_not_there(self):
+        missing = [kind for kind in ("nfs", "xfs", "btrfs", "fuse", "9p")
+                   if kind not in read_text("/proc/filesystems").split()]
+        if not missing:
+            self.skipTest("all are there")
+        self.assert_one_line(iotrace("breakdown", "-T", missing[0], "1", "1"), 3, missing[0],
+                             "no file system")
+
+
+@unittest.skipUnless(FUNCTIONS, "this kernel has no hooks for functions")
+class TestTableOfFunctions(Table):
+    def test_rows(self):
+        """The same number in every layer; a sync within a write is the write's."""
+        with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
+            path = make_file(directory)
+            _, result, table = self.watch(
+                disk, "read", 100, KIB4, path, "dsync-write", 40, KIB4, path, "bufwrite", 60,
+                KIB4, path, "fsync", 20, 0, path, "syncwrite", 15, KIB4, path,
+                options=["-r"])
+        for layer in ("syscall", "vfs", "ext4"):
+            self.assertEqual(table["read", layer, "disk"][0], 100)
+            self.assertEqual(table["write", layer, "disk"][0], 40)
+            self.assertEqual(table["write", layer, "cached"][0], 75)
+            self.assertEqual(table["sync", layer, "all"][0], 36)
+        self.assertEqual(table["read", "device", "disk"][0] + result.losses.get("no_end", 0), 100)
+        for op in ("read", "write", "sync"):
+            self.assert_self_adds_up(table, op)
+
+    def test_slow_file_system(self):
+        """Waiting for ext4's journal, which another thread writes, is the file system's time."""
+        with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
+            path = make_file(directory)
+            script = ("import os\nfd = os.open('%s', os.O_RDWR)\n"
+                      "for i in range(60):\n os.ftruncate(fd, 8388608 + i)\n os.fsync(fd)\n")
+            with Tracer("breakdown", "--json", "-d", disk.name) as tracer:
+                subprocess.run([sys.executable, "-c", script % path], check=True)
+                result = tracer.stop()
+        table = self.table(result)
+        self.assertEqual(table["sync", "ext4", "all"][0], 60)
+        self.assert_self_adds_up(table, "sync")
+        self.assertGreater(table["sync", "ext4", "all"][2],
+                           3 * table["sync", "vfs", "all"][2])
+
+    def test_overlay(self):
+        """A read within a read counts once in each layer."""
+        with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
+            for name in ("lower", "upper", "work", "all"):
+                os.mkdir(f"{directory}/{name}")
+            make_file(f"{directory}/lower")
+            options = ",".join(f"{n}dir={directory}/{n}" for n in ("lower", "upper", "work"))
+            if subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options,
+                               f"{directory}/all"], check=False,
+                              stderr=subprocess.DEVNULL).returncode:
+                self.skipTest("no overlayfs")
+            try:
+                load = Load("read", 80, KIB4, f"{directory}/all/file", options=["-r"])
+                with Tracer("breakdown", "--json", "-p", load.pid) as tracer:
+                    load.go().wait()
+                    result = tracer.stop()
+            finally:
+                run("umount", f"{directory}/all")
+        self.assert_calls_whole(result)
+        table = self.table(result)
+        for layer in ("syscall", "vfs", "ext4"):
+            self.assertEqual(table["read", layer, "disk"][0], 80)
+        self.assert_self_adds_up(table, "read")
+
+    def test_dm_delay(self):
+        """A device with a known delay, whose requests another thread makes."""
+        subprocess.run(["modprobe", "dm-delay"], check=False, stderr=subprocess.DEVNULL)
+        if not shutil.which("dmsetup"):
+            self.skipTest("no dmsetup")
+        name = f"iotrace-test-{os.getpid()}"
+        with LoopDisk(64 * MIB) as disk:
+            env = {**os.environ, "DM_DISABLE_UDEV": "1"}
+            if subprocess.run(["dmsetup", "create", name, "--table",
+                               f"0 131072 delay {disk.path} 0 40"], check=False, env=env,
+                              stderr=subprocess.DEVNULL).returncode:
+                self.skipTest("no dm-delay")
+            try:
+                load = Load("read", 15, KIB4, f"/dev/mapper/{name}", options=["-r"])
+                with Tracer("breakdown", "--json", "-p", load.pid) as tracer:
+                    load.go().wait()
+                    result = tracer.stop()
+            finally:
+                run("dmsetup", "remove", name, env=env)
+        self.assert_calls_whole(result)
+        table = self.table(result)
+        truth = load.reports[0]["ops"][0]
+        self.assertEqual(table["read", "syscall", "disk"][0], 15)
+        self.assertEqual(table["read", "device", "disk"][0], 15)
+        self.assertGreaterEqual(table["read", "device", "disk"][2], 15 * 38 * MS)
+        self.assertLess(table["read", "device", "disk"][2], truth["total_ns"])
+        self.assert_self_adds_up(table, "read")
+
+
+if __name__ == "__main__":
+    main()
