@@ -305,7 +305,14 @@ int merge_raw_q(u64 *ctx)
 
 /* Arguments differ, none is used; 6.16 added one. */
 SEC("raw_tp/sched_process_exit")
-int thread_exit_raw(u64 *ctx)
+int thread_end_raw(u64 *ctx)
+{
+	on_thread_exit();
+	return 0;
+}
+
+SEC("raw_tp/sched_process_exit")
+int thread_end_raw_2(u64 *ctx)
 {
 	on_thread_exit();
 	return 0;

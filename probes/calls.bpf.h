@@ -331,31 +331,31 @@ static __always_inline struct call_frame *frame_at(struct call_thread *t, u32 i)
 	return &t->frames[i & (CALL_DEPTH - 1)];
 }
 
+/*
+ * Takes the call on top off the stack.  @lost: its end was not seen.  Before everything was
+ * attached that may happen.
+ */
+static __always_inline void pop(struct call_thread *t, bool lost)
+{
+	struct call_frame *top = frame_at(t, t->depth - 1);
+
+	if (top->outermost)
+		t->levels &= ~(1U << level_of(top->id));
+	t->depth--;
+	if (lost && begin_ns && top->start_ns >= begin_ns)
+		count_call_loss(CALL_LOSS_NO_END, 1);
+}
+
 /* Calls that stand on the stack at or below where another one begins are over. */
 static __always_inline void drop_stale(struct call_thread *t, u64 sp)
 {
-	u32 dropped = 0;
-
 	for (int i = 0; i < CALL_DEPTH; i++) {
-		struct call_frame *top;
-
-		if (!t->depth)
+		if (!t->depth || frame_at(t, t->depth - 1)->sp > sp)
 			break;
-		top = frame_at(t, t->depth - 1);
-		if (top->sp > sp)
-			break;
-		if (top->outermost)
-			t->levels &= ~(1U << level_of(top->id));
-		t->depth--;
-		dropped++;
+		pop(t, true);
 	}
 	if (!t->depth)
-		t->over = 0;
-	if (dropped) {
-		count_call_loss(CALL_LOSS_NO_END, dropped);
-		if (!t->depth)
-			t->open = 0;
-	}
+		t->over = t->open = 0;
 }
 
 /* vfs_fsync() is vfs_fsync_range() with other arguments, and calls it or holds a copy of it. */
@@ -497,20 +497,13 @@ static __always_inline int find_frame(struct call_thread *t, u32 id, u64 sp)
 	return -1;
 }
 
-/* Takes all calls from place @at on off the stack. */
+/* Takes all calls from place @at on off the stack; those above that were not seen to end. */
 static __always_inline void pop_to(struct call_thread *t, u32 at)
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
-		struct call_frame *top;
-
 		if (t->depth <= at)
 			break;
-		top = frame_at(t, t->depth - 1);
-		if (top->outermost)
-			t->levels &= ~(1U << level_of(top->id));
-		t->depth--;
-		if (i)
-			count_call_loss(CALL_LOSS_NO_END, 1);
+		pop(t, t->depth - 1 > at);
 	}
 	if (!t->depth)
 		t->over = 0;

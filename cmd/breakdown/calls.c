@@ -32,6 +32,7 @@ struct calls {
 	unsigned int tried; /* bits of the layers that are hooked, or cannot be */
 	struct late late[LAYERS];
 	size_t n_late;
+	uint64_t late_missed; /* what has been told of their programs' misses */
 };
 
 /* ---- file systems that come later ---- */
@@ -76,6 +77,18 @@ static void hook_newcomers(struct calls *c)
 		else if (c->o->args.verbose)
 			blk_explain_hooks(c->late[c->n_late - 1].hooks);
 	}
+}
+
+/* Where programs have copies, what one of them misses is not lost. */
+static void add_late_misses(struct calls *c)
+{
+	uint64_t missed = 0;
+
+	for (size_t i = 0; i < c->n_late; i++)
+		if (!hooks_understudied(c->late[i].hooks))
+			missed += hooks_missed(c->late[i].hooks, NULL);
+	c->layer.losses[BLK_LOSSES].count += missed - c->late_missed;
+	c->late_missed = missed;
 }
 
 static void drop_late(struct calls *c)
@@ -158,6 +171,7 @@ static int emit(void *ctx, bool last, struct error *err)
 		return r;
 	c->since_ns = interval.end_ns;
 	calls_layer_losses(&c->layer, c->session.hooks, unseen);
+	add_late_misses(c);
 	interval.losses = c->layer.losses;
 	interval.n_losses = CALLS_LOSS_ROWS;
 	if (c->layer.combined) {
@@ -259,7 +273,7 @@ static int prepare(struct calls *c, int *status)
 	if (session_begin(&c->session, &c->o->args, &c->o->filters, status))
 		return -ECANCELED;
 	if ((!c->o->layer && breakdown_check_disk(c->o, &err)) ||
-	    layers_select(c->o->layer, &wanted, &err) ||
+	    layers_select(c->o->layer, c->o->args.kernel, &wanted, &err) ||
 	    calls_layer_init(&c->layer, c->o, wanted, &err)) {
 		*status = report_error(&err);
 		return -ECANCELED;

@@ -19,13 +19,12 @@
 
 #define ALTS(a) (a), sizeof(a) / sizeof((a)[0])
 
-/* Attached in this order: whoever sees a call's beginning shall see its end. */
 static const struct hook_alt syscall_alts[] = {
-	{ HOOK_RAW_TP, "sys_enter", 2, { "sys_exit_raw", "sys_enter_raw" }, 0, NULL, true },
+	{ HOOK_RAW_TP, "sys_enter", 2, { "sys_enter_raw", "sys_exit_raw" }, 0, NULL, true },
 };
 
 static const struct hook_alt thread_alts[] = {
-	{ HOOK_RAW_TP, "sched_process_exit", 0, { "thread_exit_raw" }, 0, NULL, false },
+	{ HOOK_RAW_TP, "sched_process_exit", 0, { "thread_end_raw" }, 0, NULL, true },
 };
 
 static const struct hook_alt merge_alts[] = {

@@ -190,7 +190,7 @@ unsigned int layers_in_use(void)
 	return found & LAYERS_FS & layers_file_systems(NULL);
 }
 
-int layers_select(const char *name, struct layers_wanted *wanted, struct error *err)
+int layers_select(const char *name, bool described, struct layers_wanted *wanted, struct error *err)
 {
 	const unsigned int above = LAYER_BIT(LAYER_SYSCALL) | LAYER_BIT(LAYER_VFS);
 	unsigned int there = layers_file_systems(NULL), used = layers_in_use();
@@ -202,6 +202,10 @@ int layers_select(const char *name, struct layers_wanted *wanted, struct error *
 		*wanted = (struct layers_wanted){ LAYERS_FS, used ? used : there };
 	else
 		*wanted = (struct layers_wanted){ LAYER_BIT(layer), LAYER_BIT(layer) };
+	if (described) {
+		wanted->now = wanted->all;
+		return 0;
+	}
 	if (layer >= LAYER_EXT4 && !(there & wanted->now)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel has no file system '%s', or its module is not loaded", name);
@@ -219,8 +223,8 @@ int layers_select(const char *name, struct layers_wanted *wanted, struct error *
 
 #define FUNCTION(name, function, module, layer, op, which)                                         \
 	static const struct hook_alt name##_alts[] = {                                             \
-		{ HOOK_FENTRY, #function, 0, { #name "_x", #name "_e" }, 0, module, true },        \
-		{ HOOK_KPROBE, #function, 0, { #name "_kx", #name "_ke" }, 0, module, false },     \
+		{ HOOK_FENTRY, #function, 0, { #name "_e", #name "_x" }, 0, module, true },        \
+		{ HOOK_KPROBE, #function, 0, { #name "_ke", #name "_kx" }, 0, module, false },     \
 	};
 #include "probes/call_functions.h"
 
