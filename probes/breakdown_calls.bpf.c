@@ -318,6 +318,14 @@ int thread_end_raw_2(u64 *ctx)
 	return 0;
 }
 
+/* One program; @what: what it does and returns. */
+#define CALL_PROG(section, name, function, type, what)                                             \
+	SEC(section "/" #function)                                                                 \
+	int name(type *ctx)                                                                        \
+	{                                                                                          \
+		return what;                                                                       \
+	}
+
 /* ---- system calls ---- */
 
 /* A task of another word size has other numbers for its system calls. */
@@ -360,6 +368,15 @@ static __always_inline bool syscall_wanted(u32 op, struct file *file)
 	return inode_wanted(BPF_CORE_READ(file, f_inode));
 }
 
+/* Has another copy of the program been here? */
+static __always_inline bool has_begun(u32 id, u64 regs)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	return t && t->depth && t->frames[0].id == id && t->frames[0].sp == regs;
+}
+
 static __always_inline void on_sys_enter(u64 regs, u64 number)
 {
 	struct file *file = NULL;
@@ -374,6 +391,8 @@ static __always_inline void on_sys_enter(u64 regs, u64 number)
 	op--;
 	fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
 	if ((!time_syscalls && !fsync) || !pid_wanted(bpf_get_current_pid_tgid() >> 32))
+		return;
+	if (understudied && has_begun(CALL_ID(LAYER_SYSCALL, op, 0), regs))
 		return;
 	if (combined || check_files || (fsync && time_vfs))
 		file = file_of_fd(first_syscall_arg((void *)regs));
@@ -404,33 +423,13 @@ static __always_inline void on_sys_exit(u64 regs)
 		drop_stale(t, regs); /* no call of a function outlives its system call */
 }
 
-SEC("raw_tp/sys_enter")
-int sys_enter_raw(u64 *ctx)
-{
-	on_sys_enter(ctx[0], ctx[1]);
-	return 0;
-}
+#define SYSCALL_PROGS(name, tracepoint, what)                                                      \
+	CALL_PROG("raw_tp", name, tracepoint, u64, (what, 0))                                      \
+	CALL_PROG("raw_tp", name##_2, tracepoint, u64, (what, 0))                                  \
+	CALL_PROG("raw_tp", name##_3, tracepoint, u64, (what, 0))
 
-SEC("raw_tp/sys_enter")
-int sys_enter_raw_2(u64 *ctx)
-{
-	on_sys_enter(ctx[0], ctx[1]);
-	return 0;
-}
-
-SEC("raw_tp/sys_exit")
-int sys_exit_raw(u64 *ctx)
-{
-	on_sys_exit(ctx[0]);
-	return 0;
-}
-
-SEC("raw_tp/sys_exit")
-int sys_exit_raw_2(u64 *ctx)
-{
-	on_sys_exit(ctx[0]);
-	return 0;
-}
+SYSCALL_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1]))
+SYSCALL_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0]))
 
 /* ---- functions ---- */
 
@@ -448,13 +447,6 @@ static __always_inline u64 first_arg(u64 *ctx)
  * The programs of one function: NAME_e and NAME_x at its beginning and end, their copies, and
  * NAME_ke and NAME_kx where there is no fentry.  Kprobes run with preemption off.
  */
-#define CALL_PROG(section, name, function, type, what)                                             \
-	SEC(section "/" #function)                                                                 \
-	int name(type *ctx)                                                                        \
-	{                                                                                          \
-		return what;                                                                       \
-	}
-
 #define FENTRY_BODY(id) call_enter(id, (u64)ctx, first_arg(ctx))
 #define FEXIT_BODY(id)	call_exit(id, (u64)ctx)
 #define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx))
