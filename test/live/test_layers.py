@@ -7,6 +7,7 @@ the table (without the rows of vfs and file systems) remain.
 """
 import contextlib
 import functools
+import glob
 import os
 import platform
 import shutil
@@ -417,6 +418,26 @@ class TestFunctions(Calls):
 
     def test_btrfs(self):
         self.check("btrfs")
+
+    def test_9p(self):
+        """The lab's guests have one."""
+        found = (path for line in read_text("/proc/mounts").splitlines()
+                 if line.split()[2] == "9p"
+                 for path in glob.glob(f"{line.split()[1]}/*") +
+                 glob.glob(f"{line.split()[1]}/etc/*")
+                 if os.path.isfile(path) and os.path.getsize(path) > KIB4)
+        path = next(found, None)
+        if not path:
+            self.skipTest("no file on 9p")
+        script = ("import os, sys\nsys.stdin.readline()\nfd = os.open(sys.argv[1], 0)\n"
+                  "for i in range(64): os.pread(fd, 512, i)\nos._exit(0)\n")
+        with subprocess.Popen([sys.executable, "-c", script, path], text=True,
+                              stdin=subprocess.PIPE) as process, \
+                Tracer("breakdown", "-T", "9p", "--json", "-p", process.pid) as tracer:
+            process.communicate("\n")
+            result = tracer.stop()
+        self.assert_calls_whole(result)
+        self.assertEqual(self.counts(result), {("9p", "read"): 64, ("9p", "open"): 1})
 
     def test_fs(self):
         """Those that are there; one that comes later is found, too."""
