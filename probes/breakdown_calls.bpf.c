@@ -303,21 +303,6 @@ int merge_raw_q(u64 *ctx)
 	return 0;
 }
 
-/* Arguments differ, none is used; 6.16 added one. */
-SEC("raw_tp/sched_process_exit")
-int thread_end_raw(u64 *ctx)
-{
-	on_thread_exit();
-	return 0;
-}
-
-SEC("raw_tp/sched_process_exit")
-int thread_end_raw_2(u64 *ctx)
-{
-	on_thread_exit();
-	return 0;
-}
-
 /* One program; @what: what it does and returns. */
 #define CALL_PROG(section, name, function, type, what)                                             \
 	SEC(section "/" #function)                                                                 \
@@ -325,6 +310,14 @@ int thread_end_raw_2(u64 *ctx)
 	{                                                                                          \
 		return what;                                                                       \
 	}
+
+#define RAW_PROGS(name, tracepoint, what)                                                          \
+	CALL_PROG("raw_tp", name, tracepoint, u64, (what, 0))                                      \
+	CALL_PROG("raw_tp", name##_2, tracepoint, u64, (what, 0))                                  \
+	CALL_PROG("raw_tp", name##_3, tracepoint, u64, (what, 0))
+
+/* Arguments differ, none is used; 6.16 added one. */
+RAW_PROGS(thread_end, sched_process_exit, on_thread_exit())
 
 /* ---- system calls ---- */
 
@@ -423,13 +416,8 @@ static __always_inline void on_sys_exit(u64 regs)
 		drop_stale(t, regs); /* no call of a function outlives its system call */
 }
 
-#define SYSCALL_PROGS(name, tracepoint, what)                                                      \
-	CALL_PROG("raw_tp", name, tracepoint, u64, (what, 0))                                      \
-	CALL_PROG("raw_tp", name##_2, tracepoint, u64, (what, 0))                                  \
-	CALL_PROG("raw_tp", name##_3, tracepoint, u64, (what, 0))
-
-SYSCALL_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1]))
-SYSCALL_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0]))
+RAW_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1]))
+RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0]))
 
 /* ---- functions ---- */
 
@@ -455,8 +443,10 @@ static __always_inline u64 first_arg(u64 *ctx)
 #define CALL_PROGS(name, function, id)                                                             \
 	CALL_PROG("fentry", name##_e, function, u64, FENTRY_BODY(id))                              \
 	CALL_PROG("fentry", name##_e_2, function, u64, FENTRY_BODY(id))                            \
+	CALL_PROG("fentry", name##_e_3, function, u64, FENTRY_BODY(id))                            \
 	CALL_PROG("fexit", name##_x, function, u64, FEXIT_BODY(id))                                \
 	CALL_PROG("fexit", name##_x_2, function, u64, FEXIT_BODY(id))                              \
+	CALL_PROG("fexit", name##_x_3, function, u64, FEXIT_BODY(id))                              \
 	CALL_PROG("kprobe", name##_ke, function, struct pt_regs, KPROBE_BODY(id))                  \
 	CALL_PROG("kretprobe", name##_kx, function, struct pt_regs, KRET_BODY(id))
 

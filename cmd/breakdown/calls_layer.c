@@ -24,7 +24,7 @@ static const struct hook_alt syscall_alts[] = {
 };
 
 static const struct hook_alt thread_alts[] = {
-	{ HOOK_RAW_TP, "sched_process_exit", 0, { "thread_end_raw" }, 0, NULL, true },
+	{ HOOK_RAW_TP, "sched_process_exit", 0, { "thread_end" }, 0, NULL, true },
 };
 
 static const struct hook_alt merge_alts[] = {
