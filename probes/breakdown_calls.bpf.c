@@ -383,7 +383,9 @@ static __always_inline void on_sys_enter(u64 regs, u64 number)
 		return;
 	op--;
 	fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
-	if ((!time_syscalls && !fsync) || !pid_wanted(bpf_get_current_pid_tgid() >> 32))
+	if (!time_syscalls && !fsync)
+		return;
+	if (filter_mode && !pid_wanted(bpf_get_current_pid_tgid() >> 32))
 		return;
 	if (understudied && has_begun(CALL_ID(LAYER_SYSCALL, op, 0), regs))
 		return;
@@ -406,12 +408,12 @@ static __always_inline void on_sys_exit(u64 regs)
 	if (stopped || !t || !t->depth)
 		return;
 	if (time_vfs && (t->frames[0].id == STAND_IN || t->frames[1].id == STAND_IN))
-		call_exit(STAND_IN, regs - 1);
+		end_call(t, STAND_IN, regs - 1);
 	if (!t->depth)
 		return;
 	id = t->frames[0].id;
 	if (CALL_ID_LAYER(id) == LAYER_SYSCALL)
-		call_exit(id, regs);
+		end_call(t, id, regs);
 	else
 		drop_stale(t, regs); /* no call of a function outlives its system call */
 }

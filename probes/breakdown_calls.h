@@ -151,7 +151,6 @@ struct call_thread {
 
 /* One row: a histogram, and how long callers were in that layer and in none below. */
 struct call_hist {
-	__u64 count;
 	__u64 self_ns;
 	struct probe_hist hist;
 };

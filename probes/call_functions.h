@@ -47,6 +47,9 @@ FUNCTION(fuse_s, fuse_fsync, "fuse", LAYER_FUSE, CALL_FSYNC, 0)
 
 FUNCTION(p9_r, v9fs_file_read_iter, "9p", LAYER_9P, CALL_READ, 0)
 FUNCTION(p9_w, v9fs_file_write_iter, "9p", LAYER_9P, CALL_WRITE, 0)
+/* with cache=mmap until 6.3; with cache=loose these read by generic_file_read_iter() */
+FUNCTION(p9_rm, v9fs_mmap_file_read_iter, "9p", LAYER_9P, CALL_READ, 1)
+FUNCTION(p9_wm, v9fs_mmap_file_write_iter, "9p", LAYER_9P, CALL_WRITE, 1)
 FUNCTION(p9_o, v9fs_file_open, "9p", LAYER_9P, CALL_OPEN, 0)
 FUNCTION(p9_s, v9fs_file_fsync_dotl, "9p", LAYER_9P, CALL_FSYNC, 0)
 FUNCTION(p9_so, v9fs_file_fsync, "9p", LAYER_9P, CALL_FSYNC, 1)

@@ -86,7 +86,6 @@ static __always_inline void row_add(u32 row, u64 ns, u64 self_ns)
 
 	if (!h)
 		return;
-	__sync_fetch_and_add(&h->count, 1);
 	/* Adding a constant 0 becomes another kind of atomic, which 5.10 refuses. */
 	if (combined && self_ns)
 		__sync_fetch_and_add(&h->self_ns, self_ns);
@@ -445,7 +444,7 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg)
 	struct call_thread *t;
 	u64 sp, now;
 
-	if (stopped || !pid_wanted(bpf_get_current_pid_tgid() >> 32))
+	if (stopped || (filter_mode && !pid_wanted(bpf_get_current_pid_tgid() >> 32)))
 		return 0;
 	t = this_thread(true);
 	if (!t)
@@ -530,14 +529,14 @@ static __always_inline void count_call(struct call_thread *t, struct call_frame 
 	t->pending |= 1U << level;
 }
 
-static __noinline int call_exit(u32 id, u64 pointer)
+/* Call @id of thread @t is over. */
+static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer)
 {
-	struct call_thread *t = this_thread(false);
 	struct call_frame *frame;
 	u64 sp, now;
 	int at;
 
-	if (stopped || !t || !t->depth)
+	if (!t) /* for the verifier of 5.10, which forgets what the caller asked */
 		return 0;
 	if (t->over) {
 		t->over--;
@@ -558,6 +557,15 @@ static __noinline int call_exit(u32 id, u64 pointer)
 	if (combined && CALL_ID_LAYER(id) == LAYER_SYSCALL)
 		end_syscall(t);
 	return 0;
+}
+
+static __always_inline int call_exit(u32 id, u64 pointer)
+{
+	struct call_thread *t = this_thread(false);
+
+	if (stopped || !t || !t->depth)
+		return 0;
+	return end_call(t, id, pointer);
 }
 
 static __always_inline void on_thread_exit(void)

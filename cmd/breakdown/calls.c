@@ -20,7 +20,7 @@ extern const char breakdown_calls_source[];
 struct late {
 	struct calls_late object;
 	struct hooks *hooks;
-	struct hook_event events[CALL_OPS * 2];
+	struct hook_event events[LAYER_EVENTS_MAX];
 };
 
 struct calls {
@@ -273,7 +273,7 @@ static int prepare(struct calls *c, int *status)
 	if (session_begin(&c->session, &c->o->args, &c->o->filters, status))
 		return -ECANCELED;
 	if ((!c->o->layer && breakdown_check_disk(c->o, &err)) ||
-	    layers_select(c->o->layer, c->o->args.kernel, &wanted, &err) ||
+	    layers_select(c->o->layer, c->o->args.list_hooks, &wanted, &err) ||
 	    calls_layer_init(&c->layer, c->o, wanted, &err)) {
 		*status = report_error(&err);
 		return -ECANCELED;

@@ -343,12 +343,13 @@ size_t calls_layer_stop(struct calls_layer *layer, struct hooks *hooks)
 
 static void take_row(struct calls_row *to, struct call_hist *from, bool unit_slots)
 {
-	if (!from->count && !from->self_ns)
+	/* Most are empty; calls of no time at all are in the first slot. */
+	if (!from->hist.total_ns && !from->hist.fine[0] && !from->self_ns)
 		return;
-	to->count += from->count;
 	to->self_ns += from->self_ns;
-	from->count = from->self_ns = 0;
+	from->self_ns = 0;
 	hists_take(&to->hist, &from->hist, unit_slots);
+	to->count = to->hist.count;
 }
 
 int calls_layer_drain(struct calls_layer *layer, uint64_t *end_ns, struct error *err)

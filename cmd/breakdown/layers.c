@@ -190,7 +190,7 @@ unsigned int layers_in_use(void)
 	return found & LAYERS_FS & layers_file_systems(NULL);
 }
 
-int layers_select(const char *name, bool described, struct layers_wanted *wanted, struct error *err)
+int layers_select(const char *name, bool list, struct layers_wanted *wanted, struct error *err)
 {
 	const unsigned int above = LAYER_BIT(LAYER_SYSCALL) | LAYER_BIT(LAYER_VFS);
 	unsigned int there = layers_file_systems(NULL), used = layers_in_use();
@@ -202,7 +202,7 @@ int layers_select(const char *name, bool described, struct layers_wanted *wanted
 		*wanted = (struct layers_wanted){ LAYERS_FS, used ? used : there };
 	else
 		*wanted = (struct layers_wanted){ LAYER_BIT(layer), LAYER_BIT(layer) };
-	if (described) {
+	if (list) {
 		wanted->now = wanted->all;
 		return 0;
 	}

@@ -36,9 +36,9 @@ struct layers_wanted {
 };
 
 /* What -T @name means (NULL: all layers).  -ENOTSUP with @err (STATUS_UNSUPPORTED) when that
- * file system is not there.  @described: of another kernel than this one, which may have all. */
-int layers_select(const char *name, bool described, struct layers_wanted *wanted,
-		  struct error *err);
+ * file system is not there.  @list: they are only
+ * to be listed, of whatever kernel: all of them. */
+int layers_select(const char *name, bool list, struct layers_wanted *wanted, struct error *err);
 
 #define LAYER_EVENTS_MAX 48
 

@@ -421,8 +421,10 @@ class TestFunctions(Calls):
 
     def test_9p(self):
         """The lab's guests have one."""
+        # Up to 6.3 a cache=loose one reads by the page cache's own function.
+        old = "v9fs_mmap_file_read_iter" in read_text("/proc/kallsyms")
         found = (path for line in read_text("/proc/mounts").splitlines()
-                 if line.split()[2] == "9p"
+                 if line.split()[2] == "9p" and not (old and "cache=" in line)
                  for path in glob.glob(f"{line.split()[1]}/*") +
                  glob.glob(f"{line.split()[1]}/etc/*")
                  if os.path.isfile(path) and os.path.getsize(path) > KIB4)
