@@ -111,17 +111,13 @@ struct hook_object blk_layer_object(struct blk_layer *layer)
 
 int blk_layer_start(struct blk_layer *layer, const struct run *run, struct error *err)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *mapped;
 	int r;
 
 	layer->mapped_size = layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist);
-	layer->mapped_size = (layer->mapped_size + page - 1) / page * page;
-	mapped = mmap(NULL, layer->mapped_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-		      bpf_map__fd(layer->skel->maps.hists), 0);
-	if (mapped == MAP_FAILED)
-		return error_set(err, STATUS_FAILED, -errno, "cannot map the histograms: %s",
-				 strerror(errno));
+	r = hists_map(bpf_map__fd(layer->skel->maps.hists), &layer->mapped_size, &mapped, err);
+	if (r)
+		return r;
 	layer->mapped = mapped;
 	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
 	if (!r)

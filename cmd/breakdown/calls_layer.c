@@ -181,17 +181,26 @@ static void set_options(const struct calls_layer *layer, struct breakdown_calls_
 	layers_syscalls(skel->rodata->syscall_ops);
 }
 
-static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
+static int open_skel(const struct calls_layer *layer, const char *btf_path,
+		     struct breakdown_calls_bpf **skel, struct error *err)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
-	struct calls_layer *layer = ctx;
-	int r;
 
-	layer->skel = breakdown_calls_bpf__open_opts(&opts);
-	if (!layer->skel)
+	*skel = breakdown_calls_bpf__open_opts(&opts);
+	if (!*skel)
 		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
 				 strerror(errno));
-	set_options(layer, layer->skel);
+	set_options(layer, *skel);
+	return 0;
+}
+
+static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
+{
+	struct calls_layer *layer = ctx;
+	int r = open_skel(layer, btf_path, &layer->skel, err);
+
+	if (r)
+		return r;
 	r = size_maps(layer, layer->skel);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot size the BPF maps: %s",
@@ -247,15 +256,11 @@ static int share_maps(const struct bpf_object *first, struct bpf_object *obj)
 
 static int open_late(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
 	struct calls_late *late = ctx;
-	int r;
+	int r = open_skel(late->layer, btf_path, &late->skel, err);
 
-	late->skel = breakdown_calls_bpf__open_opts(&opts);
-	if (!late->skel)
-		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
-				 strerror(errno));
-	set_options(late->layer, late->skel);
+	if (r)
+		return r;
 	r = share_maps(late->layer->skel->obj, late->skel->obj);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot share the BPF maps: %s",
@@ -305,19 +310,15 @@ static void want_dev(void *devs, uint32_t dev)
 
 int calls_layer_start(struct calls_layer *layer, const struct run *run, struct error *err)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	int devs = bpf_map__fd(layer->skel->maps.devs), r;
 	void *mapped;
 
 	if (layer->o->filters.disk.dev)
 		blk_each_part(&layer->o->filters.disk, want_dev, &devs);
 	layer->mapped_size = layer->n_shards * 2 * layer->n_rows * sizeof(struct call_hist);
-	layer->mapped_size = (layer->mapped_size + page - 1) / page * page;
-	mapped = mmap(NULL, layer->mapped_size, PROT_READ | PROT_WRITE, MAP_SHARED,
-		      bpf_map__fd(layer->skel->maps.rows), 0);
-	if (mapped == MAP_FAILED)
-		return error_set(err, STATUS_FAILED, -errno, "cannot map the histograms: %s",
-				 strerror(errno));
+	r = hists_map(bpf_map__fd(layer->skel->maps.rows), &layer->mapped_size, &mapped, err);
+	if (r)
+		return r;
 	layer->mapped = mapped;
 	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
 	if (!r)

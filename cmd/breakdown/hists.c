@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/breakdown/hists.h"
 
+#include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 _Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS && HIST_LOG2_SLOTS == PROBE_LOG2_SLOTS,
 	       "the probes and output/ count in the same slots");
+
+int hists_map(int fd, size_t *size, void **mapped, struct error *err)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+
+	*size = (*size + page - 1) / page * page;
+	*mapped = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (*mapped == MAP_FAILED)
+		return error_set(err, STATUS_FAILED, -errno, "cannot map the histograms: %s",
+				 strerror(errno));
+	return 0;
+}
 
 void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots)
 {
