@@ -206,7 +206,7 @@ class Disk:
             self.queue("scheduler", "bfq")
             self.queue("iosched/strict_guarantees", 1)
         except OSError as error:
-            raise unittest.SkipTest("no bfq scheduler") from error
+            raise unittest.SkipTest(f"no bfq scheduler: {error}") from error
 
     @property
     def number(self):

@@ -7,7 +7,6 @@ the table (without the rows of vfs and file systems) remain.
 """
 import contextlib
 import functools
-import glob
 import os
 import platform
 import shutil
@@ -18,7 +17,7 @@ import time
 import unittest
 
 import iotest
-from iotest import (LOAD, MIB, LiveTest, Load, LoopDisk, add_up, iotrace, list_hooks, main,
+from iotest import (LOAD, MIB, Delta, LiveTest, Load, LoopDisk, add_up, iotrace, list_hooks, main,
                     mounted, read_text, run, run_load, slow_disk, wait_until)
 
 # Hooking a function takes up to a second under emulation.
@@ -29,13 +28,21 @@ FILE_SYSTEMS = {"ext4": "lazy_itable_init=0,lazy_journal_init=0,nodiscard", "xfs
                 "btrfs": None}
 
 
-def function_hooks():
-    """Which kinds of hooks for functions this kernel has."""
-    return {kind for event, kind, _, why in list_hooks("breakdown", "-T", "vfs")
-            if event == "vfs_read" and why is None}
+@functools.lru_cache(None)
+def has_functions():
+    """Has this kernel any kind of hook for functions?"""
+    return any(event == "vfs_read" and why is None
+               for event, _, _, why in list_hooks("breakdown", "-T", "vfs"))
 
 
-FUNCTIONS = function_hooks()
+class NeedsFunctions:
+    """What a test of hooks for functions is, too."""
+
+    @classmethod
+    def setUpClass(cls):
+        if not has_functions():
+            raise unittest.SkipTest("this kernel has no hooks for functions")
+        super().setUpClass()
 
 
 @contextlib.contextmanager
@@ -59,6 +66,27 @@ def on_file_system(disk, kind):
             run("umount", directory)
     finally:
         os.rmdir(directory)
+
+
+@contextlib.contextmanager
+def served(kind):
+    """A file on FUSE or NFS, from a server of our own: yields its path."""
+    for module in ("nfs", "nfsv3") if kind == "nfs" else ("fuse",):
+        subprocess.run(["modprobe", module], check=False, stderr=subprocess.DEVNULL)
+    directory = tempfile.mkdtemp(prefix="iotrace-test-")
+    server = f"{os.path.dirname(os.path.abspath(__file__))}/file_server.py"
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.rmdir, directory)
+        process = stack.enter_context(subprocess.Popen(
+            [sys.executable, "-B", server, kind, directory], stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE, text=True))
+        answer = process.stdout.readline().strip()
+        if answer != "mounted":
+            raise unittest.SkipTest(answer)
+        stack.callback(process.stdin.close)
+        stack.callback(run, "umount", "-i", directory)
+        iotest.cleanup(stack.close)
+        yield f"{directory}/file"
 
 
 def make_file(directory, size=8 * MIB):
@@ -238,6 +266,15 @@ class Table(Calls):
         self.assert_calls_whole(result)
         return load, result, self.table(result)
 
+    def watch_process(self, *jobs):
+        """One load on all layers; only what its process does."""
+        load = Load(*jobs, options=["-r"])
+        with Tracer("breakdown", "--json", "-p", load.pid) as tracer:
+            load.go().wait()
+            result = tracer.stop()
+        self.assert_calls_whole(result)
+        return load, self.table(result)
+
     def assert_self_adds_up(self, table, op, tolerance=0.0001):
         """All the time of the system calls is somebody's."""
         whole = sum(total for (o, layer, _), (_, total, _) in table.items()
@@ -308,6 +345,16 @@ class TestTable(Table):
         self.assertGreaterEqual(table["sync", "device", "all"][0] + unseen, 300)
         self.assert_self_adds_up(table, "sync")
 
+    def test_flush_sequence(self):
+        """A write that is followed by a flush completes twice, and is one."""
+        with LoopDisk(64 * MIB) as disk:
+            with Delta(disk.name) as delta:
+                _, result, table = self.watch(disk, "dsync-write", 40, KIB4, disk.path)
+        unseen = result.losses.get("no_end", 0)
+        self.assertGreater(delta["flushes"], 0)
+        self.assertEqual(table["write", "syscall", "disk"][0], 40)
+        self.assertEqual(table["write", "device", "disk"][0] + unseen, 40 + delta["flushes"])
+
     def test_asynchronous(self):
         """libaio: no read call waits for it."""
         with LoopDisk(64 * MIB) as disk:
@@ -337,7 +384,7 @@ for turn in range(3):
         table = self.table(result)
         self.assertEqual(table["read", "syscall", "disk"][0], 200)
         self.assertEqual(table["read", "syscall", "cached"][0], 400)
-        if FUNCTIONS:
+        if has_functions():
             for layer in ("vfs", "ext4"):
                 self.assertEqual(table["read", layer, "disk"][0], 200)
                 self.assertEqual(table["read", layer, "cached"][0], 400)
@@ -381,7 +428,7 @@ for turn in range(3):
         self.assertEqual((row["io"], row["count"]), ("disk", 100))
 
     def test_what_cannot_be_seen_is_said(self):
-        if FUNCTIONS:
+        if has_functions():
             self.skipTest("this kernel has hooks for functions")
         result = iotrace("breakdown", "0.2", "1")
         self.assertEqual(result.status, 0)
@@ -391,8 +438,7 @@ for turn in range(3):
             self.assert_one_line(result, 3, "no hook for the layer")
 
 
-@unittest.skipUnless(FUNCTIONS, "this kernel has no hooks for functions")
-class TestFunctions(Calls):
+class TestFunctions(NeedsFunctions, Calls):
     """vfs and file systems."""
 
     WORK = ("write", 60, KIB4, "bufwrite", 40, KIB4, "read", 50, KIB4, "fsync", 30, 0)
@@ -404,8 +450,10 @@ class TestFunctions(Calls):
     def check(self, kind, args=(), layer=None):
         with LoopDisk(size_of(kind), directory="/dev/shm") as disk, \
                 on_file_system(disk, kind) as directory:
-            path = make_file(directory)
-            counts = self.trace(layer or kind, *self.jobs(path), args=args)
+            return self.check_file(make_file(directory), kind, args, layer)
+
+    def check_file(self, path, kind, args=(), layer=None):
+        counts = self.trace(layer or kind, *self.jobs(path), args=args)
         self.assertEqual({op: n for (where, op), n in counts.items() if where == kind},
                          {"read": 50, "write": 100, "open": 4, "fsync": 31})
         return counts
@@ -419,30 +467,40 @@ class TestFunctions(Calls):
     def test_btrfs(self):
         self.check("btrfs")
 
+    def test_fuse(self):
+        with served("fuse") as path:
+            self.check_file(path, "fuse")
+
+    def test_nfs(self):
+        with served("nfs") as path:
+            self.check_file(path, "nfs")
+
     def test_9p(self):
-        """The lab's guests have one."""
-        found = (path for line in read_text("/proc/mounts").splitlines()
-                 if line.split()[2] == "9p"
-                 for path in glob.glob(f"{line.split()[1]}/*") +
-                 glob.glob(f"{line.split()[1]}/etc/*")
-                 if os.path.isfile(path) and os.path.getsize(path) > KIB4)
-        path = next(found, None)
-        if not path:
-            self.skipTest("no file on 9p")
-        script = ("import os, sys\nsys.stdin.readline()\nfd = os.open(sys.argv[1], 0)\n"
-                  "for i in range(64): os.pread(fd, 512, i)\nos._exit(0)\n")
-        with subprocess.Popen([sys.executable, "-c", script, path], text=True,
-                              stdin=subprocess.PIPE) as process, \
-                Tracer("breakdown", "-T", "9p", "--json", "-p", process.pid) as tracer:
-            process.communicate("\n")
-            result = tracer.stop()
+        """The lab's guests have one that they may write to."""
+        script = """
+import os, sys
+sys.stdin.readline()
+fd = os.open(sys.argv[1], os.O_RDWR)
+for i in range(64): os.pread(fd, 512, i)
+for i in range(70): os.pwrite(fd, b"x" * 512, i)
+for i in range(8): os.fsync(fd)
+os._exit(0)
+"""
+        places = [line.split()[1] for line in read_text("/proc/mounts").splitlines()
+                  if line.split()[2] == "9p" and "rw" in line.split()[3].split(",")]
+        if not places:
+            self.skipTest("no 9p")
+        with tempfile.NamedTemporaryFile(dir=places[0]) as file:
+            file.write(bytes(KIB4))
+            file.flush()
+            with subprocess.Popen([sys.executable, "-c", script, file.name], text=True,
+                                  stdin=subprocess.PIPE) as process, \
+                    Tracer("breakdown", "-T", "9p", "--json", "-p", process.pid) as tracer:
+                process.communicate("\n")
+                result = tracer.stop()
         self.assert_calls_whole(result)
-        counts = self.counts(result)
-        self.assertEqual(counts["9p", "open"], 1)
-        if ("9p", "read") not in counts and "v9fs_mmap_file_read_iter" in read_text(
-                "/proc/kallsyms"):
-            self.skipTest("with cache=loose this kernel reads by the page cache's own function")
-        self.assertEqual(counts["9p", "read"], 64)
+        self.assertEqual(self.counts(result), {("9p", "open"): 1, ("9p", "read"): 64,
+                                               ("9p", "write"): 70, ("9p", "fsync"): 8})
 
     def test_fs(self):
         """Those that are there; one that comes later is found, too."""
@@ -509,8 +567,7 @@ class TestFunctions(Calls):
                              "no file system")
 
 
-@unittest.skipUnless(FUNCTIONS, "this kernel has no hooks for functions")
-class TestTableOfFunctions(Table):
+class TestTableOfFunctions(NeedsFunctions, Table):
     def test_rows(self):
         """The same number in every layer; a sync within a write is the write's."""
         with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
@@ -555,14 +612,9 @@ class TestTableOfFunctions(Table):
                               stderr=subprocess.DEVNULL).returncode:
                 self.skipTest("no overlayfs")
             try:
-                load = Load("read", 80, KIB4, f"{directory}/all/file", options=["-r"])
-                with Tracer("breakdown", "--json", "-p", load.pid) as tracer:
-                    load.go().wait()
-                    result = tracer.stop()
+                _, table = self.watch_process("read", 80, KIB4, f"{directory}/all/file")
             finally:
                 run("umount", f"{directory}/all")
-        self.assert_calls_whole(result)
-        table = self.table(result)
         for layer in ("syscall", "vfs", "ext4"):
             self.assertEqual(table["read", layer, "disk"][0], 80)
         self.assert_self_adds_up(table, "read")
@@ -580,14 +632,9 @@ class TestTableOfFunctions(Table):
                               stderr=subprocess.DEVNULL).returncode:
                 self.skipTest("no dm-delay")
             try:
-                load = Load("read", 15, KIB4, f"/dev/mapper/{name}", options=["-r"])
-                with Tracer("breakdown", "--json", "-p", load.pid) as tracer:
-                    load.go().wait()
-                    result = tracer.stop()
+                load, table = self.watch_process("read", 15, KIB4, f"/dev/mapper/{name}")
             finally:
                 run("dmsetup", "remove", name, env=env)
-        self.assert_calls_whole(result)
-        table = self.table(result)
         truth = load.reports[0]["ops"][0]
         self.assertEqual(table["read", "syscall", "disk"][0], 15)
         self.assertEqual(table["read", "device", "disk"][0], 15)
