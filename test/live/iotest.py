@@ -461,25 +461,14 @@ def disk_of(path):
 
 # -- Workloads -------------------------------------------------------------
 
-class Load:
-    """One `load` that waits for go(). name, options, jobs: see `load -h`.
+class Held:
+    """A program that waits for go(), a line, before it does what is asked for."""
 
-    Afterwards .reports has one entry per process that did I/O.
-    """
-
-    def __init__(self, *jobs, name="load", options=(), group=None, keep=False):
-        self.name = name
-        self._keep = keep
-        argv = [LOAD, "-n", name, "-w", *(["-k"] if keep else []), *options, *jobs]
-        if group:
-            argv = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', group.procs, *argv]
+    def __init__(self, argv):
         self.process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
         self.pid = self.process.pid
-        self.reports = []
         cleanup(self.kill)
-        # Waiting under its own name: from here on nothing but the asked-for I/O happens.
-        wait_until(lambda: read_text(f"/proc/{self.pid}/comm").strip() == name, 5, 0.002)
 
     def kill(self):
         if self.process.poll() is None:
@@ -493,6 +482,24 @@ class Load:
         self.process.stdin.write("\n")
         self.process.stdin.flush()
         return self
+
+
+class Load(Held):
+    """One `load` that waits for go(). name, options, jobs: see `load -h`.
+
+    Afterwards .reports has one entry per process that did I/O.
+    """
+
+    def __init__(self, *jobs, name="load", options=(), group=None, keep=False):
+        self.name = name
+        self._keep = keep
+        argv = [LOAD, "-n", name, "-w", *(["-k"] if keep else []), *options, *jobs]
+        if group:
+            argv = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', group.procs, *argv]
+        super().__init__(argv)
+        self.reports = []
+        # Waiting under its own name: from here on nothing but the asked-for I/O happens.
+        wait_until(lambda: read_text(f"/proc/{self.pid}/comm").strip() == name, 5, 0.002)
 
     def done(self):
         """With keep: waits for the report; the process stays until wait()."""

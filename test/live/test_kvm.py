@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 import time
 
-from iotest import (IOTRACE, LiveTest, Tracer, cleanup, have_kvm, iotrace, list_hooks, main,
-                    read_text, skip, wait_until)
+from iotest import (IOTRACE, Held, LiveTest, Tracer, cleanup, have_kvm, iotrace, list_hooks,
+                    main, read_text, skip, wait_until)
 
 GUEST = os.environ.get("GUEST", "")
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -22,7 +22,7 @@ EVENTS = "kvm_exit|kvm_userspace_exit|kvm_pio"
 TRACEFS = "/sys/kernel/tracing/events"
 
 
-class Guest:
+class Guest(Held):
     """A guest that waits for go(), and with keep stays until quit()."""
 
     def __init__(self, exits, name=None, vcpus=1, cpu=None, keep=False):
@@ -31,26 +31,10 @@ class Guest:
         argv += ["-c", cpu] if cpu is not None else []
         argv += ["-name", name] if name else []
         self.exits, self.vcpus = exits, vcpus
-        self.process = subprocess.Popen([str(a) for a in (*argv, exits)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True)
-        self.pid = self.process.pid
+        super().__init__((*argv, exits))
         self.report = None
-        cleanup(self.kill)
         if self.process.stdout.readline() != "ready\n":
             raise AssertionError("the guest does not start")
-
-    def kill(self):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            with contextlib.suppress(OSError):
-                pipe.close()
-
-    def go(self):
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
-        return self
 
     def done(self):
         """Waits for the report: all its exits have happened."""

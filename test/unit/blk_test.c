@@ -2,7 +2,6 @@
 /* What cmd/blk.h shares, and the rows that `top` and `breakdown` make of what was counted. */
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -20,6 +19,7 @@
 #include "cmd/session.h"
 #include "cmd/top/rows.h"
 #include "output/render.h"
+#include "test/unit/remove_tree.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -680,21 +680,13 @@ static int make_tables(void **state)
 	return disks_open(&roots, &tables.disks, NULL) || names_open(lookup, NULL, &tables.names);
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
 static int free_tables(void **state)
 {
 	(void)state;
 	disks_free(tables.disks);
 	names_free(tables.names);
 	cgroups_free(tables.cgroups);
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return remove_tree(root);
 }
 
 #define SDA  DISK_DEV(8, 0)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
-#include <ftw.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -13,21 +12,14 @@
 #include <cmocka.h>
 
 #include "core/cgroups.h"
+#include "test/unit/remove_tree.h"
 
 static char root[] = "/tmp/iotrace-cgroups-XXXXXX";
-
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
 
 static int remove_root(void **state)
 {
 	(void)state;
-	nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	remove_tree(root);
 	return 0;
 }
 

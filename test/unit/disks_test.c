@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/disks.h"
+#include "test/unit/remove_tree.h"
 
 #define STATS " 10 0 80 5 1 0 8 1 0 6 6 0 0 0 0 0 0\n"
 
@@ -33,18 +33,10 @@ static char root[] = "/tmp/iotrace-disks-XXXXXX";
 static char proc[64], sys[64], dev[64];
 static const struct disk_roots roots = { proc, sys, dev };
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
 static int remove_root(void **state)
 {
 	(void)state;
-	nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	remove_tree(root);
 	return 0;
 }
 

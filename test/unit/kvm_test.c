@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* iotrace kvm without a kernel: names of reasons, guests, debugfs, log, rows, the view. */
 #include <errno.h>
-#include <ftw.h>
 #include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,6 +22,7 @@
 #include "core/guests.h"
 #include "core/tracefs.h"
 #include "output/render.h"
+#include "test/unit/remove_tree.h"
 
 /* ---- a root of our own ---- */
 
@@ -35,18 +35,10 @@ static int make_root(void **state)
 	return mkdtemp(root) ? 0 : -1;
 }
 
-static int remove_one(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	(void)st;
-	(void)flag;
-	(void)ftw;
-	return remove(path);
-}
-
 static int remove_root(void **state)
 {
 	(void)state;
-	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+	return remove_tree(root);
 }
 
 static void path_of(const char *name, char path[PATH_MAX])
@@ -89,7 +81,7 @@ static void take_away(const char *name)
 	char path[PATH_MAX];
 
 	path_of(name, path);
-	assert_int_equal(nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+	assert_int_equal(remove_tree(path), 0);
 }
 
 static char *read_data(const char *name)
