@@ -32,6 +32,7 @@ class Result:
         self.problems = []
         self.seconds = 0.0
         self.done = False
+        self.hung = None    # the test that hung in the first guest, and why
         self._running = None
         self._known = known_failures()
 
@@ -49,6 +50,9 @@ class Result:
                 f'\n{said["text"]}' if said["outcome"] == "failed" else ""
             return (f'{said["file"]} {said["test"]} {said["outcome"]} '
                     f'({said["seconds"]:.0f} s){text}')
+        if "hung" in said:
+            self.hung = f'{said["file"].removeprefix("test_")}:{said["hung"]}: {said["text"]}'
+            return f"{self.hung}: another guest is booted for the rest"
         if "start" in said:
             self._running = f'{said["file"]} {said["start"]}'
         elif "kernel" in said:
@@ -70,6 +74,12 @@ class Result:
             said.update(outcome="known", text=why)
         elif why and said["outcome"] == "passed":
             said.update(outcome="failed", text=f"passed, but known.txt says: {why}")
+
+    def left(self):
+        """{file: [test]}: those without a result."""
+        left = {file: [test for test in tests if test not in self.tests.get(file, {})]
+                for file, tests in self.wanted.items()}
+        return {file: tests for file, tests in left.items() if tests}
 
     def ended(self, status, timeout, out):
         """After the guest: status is QEMU's, None for a time-out."""
@@ -208,6 +218,10 @@ def failure_lines(results):
     return lines
 
 
+def hung_lines(results):
+    return [f"{result.name}: {result.hung}" for result in results if result.hung]
+
+
 def _section(title, lines):
     return f"\n{title}\n" + "".join(f"  {line}\n" for line in lines) if lines else ""
 
@@ -220,6 +234,7 @@ def table(results):
         text += "\nWhich hook each kernel gave:\n" + _columns(hooks) + "\n"
     text += _section("Skipped, and why:", reason_lines(results, "skipped"))
     text += _section("Known to fail, and why:", reason_lines(results, "known"))
+    text += _section("Hung, and were tried again in another guest:", hung_lines(results))
     text += _section("Failed:", failure_lines(results))
     return text
 

@@ -5,6 +5,7 @@ A line of JSON each, written at once, as the guest may die at any moment:
   {"kernel": `uname -r`, "built": `uname -v`}
   {"file": FILE, "start": TEST}
   {"file": FILE, "test": TEST, "outcome": "passed"|"failed"|"skipped", "seconds": N, "text": why}
+  {"file": FILE, "hung": TEST, "text": why}     the last test: what it left is not to be trusted
   {"hooks": COMMAND, "list": [[event, kind, target, state]], "chosen": {event: hook}, "error": why}
   {"dmesg": [line]}       what the kernel complained of
   {"done": true}
@@ -36,6 +37,10 @@ class Results:
         self._file.write(json.dumps(what) + "\n")
 
 
+class Hung(Exception):
+    """A test came to no end, and this guest is to be given up for another."""
+
+
 class File:
     """The tests of one file, run in a process that is started again after one that hung."""
 
@@ -43,6 +48,7 @@ class File:
         self.name = os.path.basename(path)[:-3]
         self._path, self._left = path, list(tests)
         self._timeout, self._results = job["test_timeout"], results
+        self._give_up = job["give_up"]
         self._current = None
         self._since = 0.0
 
@@ -50,6 +56,9 @@ class File:
         while self._left:
             before = len(self._left)
             why = self._run_once()
+            if why and self._left and self._give_up and why.startswith("no end"):
+                self._results.tell(file=self.name, hung=self._current or self._left[0], text=why)
+                raise Hung
             if why and self._left:
                 # Nothing started: what comes before the first test is to blame, that is, its class.
                 self._ended(self._current or self._left[0], "failed", why)
@@ -180,8 +189,11 @@ def main():
                                                      os.environ["IOTRACE"]))
         except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
             results.tell(hooks=command, list=[], chosen={}, error=f"{error}")
-    for file in job["files"]:
-        File(file["path"], file["tests"], job, results).run()
+    try:
+        for file in job["files"]:
+            File(file["path"], file["tests"], job, results).run()
+    except Hung:
+        pass
     results.tell(dmesg=complaints())
     results.tell(done=True)
 
