@@ -15,6 +15,8 @@
 
 #include <libiberty/demangle.h>
 
+#include "core/search.h"
+
 /* libdw reads what libelf alone does not: files and sections that are compressed.  Its other half,
  * libdwfl, is left out: it looks every address up by a walk over all symbols. */
 
@@ -137,21 +139,6 @@ static bool is_better(const struct elf_place *place, const GElf_Sym *sym, int ra
 	return rank > place->rank;
 }
 
-static size_t first_at(const struct elf_place *places, size_t n, uint64_t address)
-{
-	size_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (places[mid].address < address)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 #define UNSIZED_REACH 65536 /* of hand-written assembly that says no size */
 
 static void take_symbol(const GElf_Sym *sym, const char *name, struct elf_place *places, size_t n)
@@ -159,7 +146,7 @@ static void take_symbol(const GElf_Sym *sym, const char *name, struct elf_place 
 	uint64_t reach = sym->st_size ? sym->st_size : UNSIZED_REACH;
 	int rank = rank_of(sym, name);
 
-	for (size_t i = first_at(places, n, sym->st_value); i < n; i++) {
+	for (size_t i = search_first_at(places, n, sizeof(*places), sym->st_value); i < n; i++) {
 		struct elf_place *place = &places[i];
 		char *copy;
 

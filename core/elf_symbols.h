@@ -12,10 +12,11 @@
  * 500,000 symbols are not worth an index for a few hundred frames.
  */
 struct elf_place {
+	uint64_t address; /* in the file's own numbering; UINT64_MAX: not mapped from it; it comes
+			     first, for core/search.h */
 	uint64_t offset;  /* in the file, as mappings have it */
 	char *name;	  /* NULL; then demangled and the caller's to free, if it is known */
 	size_t tag;	  /* the caller's: places change their order */
-	uint64_t address; /* in the file's own numbering; UINT64_MAX: not mapped from it */
 	/* of the search */
 	uint64_t start;
 	int rank;

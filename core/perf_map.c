@@ -7,20 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static size_t first_at(const struct perf_map_place *places, size_t n, uint64_t address)
-{
-	size_t lo = 0, hi = n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (places[mid].address < address)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
+#include "core/search.h"
 
 static void take_line(char *line, struct perf_map_place *places, size_t n)
 {
@@ -31,8 +18,8 @@ static void take_line(char *line, struct perf_map_place *places, size_t n)
 		return;
 	rest++;
 	rest[strcspn(rest, "\n")] = 0;
-	for (size_t i = first_at(places, n, start); i < n && places[i].address - start < length;
-	     i++) {
+	for (size_t i = search_first_at(places, n, sizeof(*places), start);
+	     i < n && places[i].address - start < length; i++) {
 		char *name = strdup(rest);
 
 		if (!name)

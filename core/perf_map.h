@@ -8,8 +8,8 @@
 
 /* Code of a process that is in no file. */
 struct perf_map_place {
-	uint64_t address;
-	char *name; /* NULL; then the caller's to free, if it is known */
+	uint64_t address; /* first, for core/search.h */
+	char *name;	  /* NULL; then the caller's to free, if it is known */
 };
 
 /* Names the @n places, sorted by address, as process @pid has it in /tmp/perf-PID.map (in its own
