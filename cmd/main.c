@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Dispatch to the subcommands of cmd/commands.cmake. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -60,6 +61,7 @@ int main(int argc, char **argv)
 	char name[64];
 
 	hold_standard_streams();
+	signal(SIGPIPE, SIG_IGN); /* a reader that goes away ends the run, quietly */
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;

@@ -75,7 +75,6 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	run->args = args;
 	run->collect_ms = 1000;
 	run->child.release_fd = run->child.exec_fd = run->timer_fd = -1;
-	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
 	watch_signals(&watched);
 	mask = watched;
@@ -290,9 +289,7 @@ int run_loop(struct run *run, const struct run_emit *emit)
 		return run->status;
 	}
 	r = produce(run, emit, &err);
-	if (r && err.status != STATUS_OK)
-		return report_error(&err);
-	failed = r ? report_output(r) : STATUS_OK;
+	failed = !r ? STATUS_OK : err.status != STATUS_OK ? report_error(&err) : report_output(r);
 	await_command(run);
 	return failed ? failed : run->status;
 }

@@ -332,7 +332,7 @@ static void test_killed_while_held(void **state)
 	int status = -1;
 
 	(void)state;
-	signal(SIGPIPE, SIG_IGN); /* as the run loop does */
+	signal(SIGPIPE, SIG_IGN); /* as main() does */
 	assert_int_equal(kill(c.pid, SIGKILL), 0);
 	assert_int_equal(child_release(&c, argv[0], &status, NULL), 0);
 	assert_int_equal(end_of(&c), 128 + SIGKILL);

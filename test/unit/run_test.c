@@ -95,6 +95,7 @@ static sigset_t mask_before;
 static int set_up(void **state)
 {
 	(void)state;
+	signal(SIGPIPE, SIG_IGN); /* as main() does */
 	for (size_t i = 0; i < N(ends_a_run); i++)
 		signal(ends_a_run[i], SIG_DFL);
 	return sigprocmask(SIG_SETMASK, NULL, &mask_before);
