@@ -215,6 +215,7 @@ static void foresee_classic(const struct hook_kernel *kernel, const struct hook_
 static void judge_classic(const struct hook_alt *alt, struct hook_choice *choice)
 {
 	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+	bool hidden = false;
 	char path[256];
 
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
@@ -226,8 +227,9 @@ static void judge_classic(const struct hook_alt *alt, struct hook_choice *choice
 			pass_over(choice, "this kernel has no such tracepoint");
 			return;
 		}
+		hidden = hidden || errno == EACCES;
 	}
-	pass_over(choice, "tracefs is not mounted");
+	pass_over(choice, hidden ? "may not read tracefs" : "tracefs is not mounted");
 }
 
 /* Is function @alt->target in the kernel's types, or in those of its module? */

@@ -46,17 +46,54 @@ static bool has_cap(uint64_t caps, int cap)
 }
 
 /* "none integrity [confidentiality]": the state stands in brackets. */
-static bool locked_confidential(const char *root)
+static void read_lockdown(const char *root, char *state, size_t size)
 {
 	FILE *file = open_below(root, "sys/kernel/security/lockdown");
 	char line[128] = "";
+	const char *open;
 
 	if (!file)
-		return false;
+		return;
 	if (!fgets(line, sizeof(line), file))
 		line[0] = 0;
 	fclose(file);
-	return strstr(line, "[confidentiality]") != NULL;
+	open = strchr(line, '[');
+	if (open && strchr(open, ']'))
+		snprintf(state, size, "%.*s", (int)strcspn(open + 1, "]"), open + 1);
+}
+
+/* The name of the first user namespace is the same on all kernels (PROC_USER_INIT_INO, 3.8). */
+static bool in_user_ns(const char *root)
+{
+	static const char first[] = "user:[4026531837]";
+	char full[PATH_MAX], name[64];
+	ssize_t len;
+
+	snprintf(full, sizeof(full), "%s/proc/self/ns/user", root ? root : "");
+	len = readlink(full, name, sizeof(name) - 1);
+	if (len < 0) /* a kernel without them */
+		return false;
+	name[len] = 0;
+	return strcmp(name, first) != 0;
+}
+
+/* Can @shown of a file system be read?  Else -EACCES if it may not be looked for, or -ENOENT. */
+static int find_fs(const char *root, const char *shown)
+{
+	char full[PATH_MAX];
+
+	snprintf(full, sizeof(full), "%s/%s", root ? root : "", shown);
+	if (access(full, R_OK) == 0)
+		return 0;
+	return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
+}
+
+static int find_tracefs(const char *root)
+{
+	int r = find_fs(root, "sys/kernel/tracing/events");
+	int below = r ? find_fs(root, "sys/kernel/debug/tracing/events") : 0;
+
+	return !below ? 0 : r == -EACCES ? r : below;
 }
 
 void preflight_read(const char *root, struct preflight *out)
@@ -64,43 +101,85 @@ void preflight_read(const char *root, struct preflight *out)
 	uint64_t caps = effective_caps(root);
 
 	memset(out, 0, sizeof(*out));
+	out->sysfs = readable(root, "sys/kernel");
 	out->btf = readable(root, "sys/kernel/btf/vmlinux");
+	out->in_user_ns = in_user_ns(root);
 	out->can_load =
-	    has_cap(caps, CAP_SYS_ADMIN) || (has_cap(caps, CAP_BPF) && has_cap(caps, CAP_PERFMON));
-	out->confidential = locked_confidential(root);
-	out->tracefs = readable(root, "sys/kernel/tracing/events") ||
-		       readable(root, "sys/kernel/debug/tracing/events");
-	out->debugfs = readable(root, "sys/kernel/debug/bdi");
+	    !out->in_user_ns && (has_cap(caps, CAP_SYS_ADMIN) ||
+				 (has_cap(caps, CAP_BPF) && has_cap(caps, CAP_PERFMON)));
+	read_lockdown(root, out->lockdown, sizeof(out->lockdown));
+	out->confidential = strcmp(out->lockdown, "confidentiality") == 0;
+	out->tracefs_code = find_tracefs(root);
+	out->tracefs = out->tracefs_code == 0;
+	out->debugfs_code = find_fs(root, "sys/kernel/debug/bdi");
+	out->debugfs = out->debugfs_code == 0;
 	out->kprobes = readable(root, "sys/bus/event_source/devices/kprobe/type");
+}
+
+int preflight_privileges(const struct preflight *p, struct error *err)
+{
+	if (p->can_load)
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -EPERM, "not permitted to trace the kernel%s",
+		  p->in_user_ns ? " from within a user namespace" : "");
+	error_hint(err, p->in_user_ns
+			    ? "run as root of the machine, outside of the container"
+			    : "run as root, or with the capabilities CAP_BPF and CAP_PERFMON");
+	return -EPERM;
+}
+
+int preflight_lockdown(const struct preflight *p, struct error *err)
+{
+	if (!p->confidential)
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -EPERM,
+		  "kernel lockdown is 'confidentiality': BPF may not read kernel memory");
+	error_hint(err, "boot with lockdown=integrity or lockdown=none");
+	return -EPERM;
+}
+
+int preflight_btf(const struct preflight *p, struct error *err)
+{
+	if (p->btf)
+		return 0;
+	if (!p->sysfs)
+		return preflight_no_fs("sysfs", "/sys", -ENOENT, err);
+	error_set(err, STATUS_UNSUPPORTED, -ENOENT,
+		  "this kernel has no type information (/sys/kernel/btf/vmlinux)");
+	error_hint(err, "use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
+	return -ENOENT;
 }
 
 int preflight_bpf(const struct preflight *p, struct error *err)
 {
-	if (!p->can_load) {
-		error_set(err, STATUS_UNSUPPORTED, -EPERM, "not permitted to trace the kernel");
-		error_hint(err, "run as root, or with the capabilities CAP_BPF and CAP_PERFMON");
-		return -EPERM;
-	}
-	if (p->confidential) {
-		error_set(err, STATUS_UNSUPPORTED, -EPERM,
-			  "kernel lockdown is 'confidentiality': BPF may not read kernel memory");
-		error_hint(err, "boot with lockdown=integrity or lockdown=none");
-		return -EPERM;
-	}
-	if (!p->btf) {
-		error_set(err, STATUS_UNSUPPORTED, -ENOENT,
-			  "this kernel has no type information (/sys/kernel/btf/vmlinux)");
-		error_hint(err, "use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
-		return -ENOENT;
-	}
-	return 0;
+	int r = preflight_privileges(p, err);
+
+	if (!r)
+		r = preflight_lockdown(p, err);
+	return r ? r : preflight_btf(p, err);
 }
 
 int preflight_tracefs(const struct preflight *p, struct error *err)
 {
-	if (p->tracefs)
-		return 0;
-	error_set(err, STATUS_UNSUPPORTED, -ENOENT, "tracefs is not mounted");
-	error_hint(err, "mount -t tracefs tracefs /sys/kernel/tracing");
-	return -ENOENT;
+	return p->tracefs ? 0
+			  : preflight_no_fs("tracefs", "/sys/kernel/tracing", p->tracefs_code, err);
+}
+
+int preflight_debugfs(const struct preflight *p, struct error *err)
+{
+	return p->debugfs ? 0
+			  : preflight_no_fs("debugfs", "/sys/kernel/debug", p->debugfs_code, err);
+}
+
+int preflight_no_fs(const char *fs, const char *mount_point, int code, struct error *err)
+{
+	if (code == -EACCES || code == -EPERM) {
+		error_set(err, STATUS_UNSUPPORTED, code, "may not read %s: %s", fs,
+			  strerror(-code));
+		error_hint(err, "run as root");
+	} else {
+		error_set(err, STATUS_UNSUPPORTED, code, "%s is not mounted", fs);
+		error_hint(err, "mount -t %s %s %s", fs, fs, mount_point);
+	}
+	return code;
 }

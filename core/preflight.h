@@ -10,21 +10,35 @@
 /* What this machine and this user bring along; read once, before anything is
  * loaded, so that a refusal can be told in the user's words. */
 struct preflight {
+	bool sysfs;	   /* mounted */
 	bool btf;	   /* /sys/kernel/btf/vmlinux can be read */
-	bool can_load;	   /* CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON */
+	bool in_user_ns;   /* of a container: capabilities there are none of the kernel's own */
+	bool can_load;	   /* CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON, of the kernel's own */
 	bool confidential; /* lockdown forbids reading kernel memory */
 	bool tracefs;	   /* mounted (and readable) */
 	bool debugfs;
+	int tracefs_code; /* why not: -EACCES, -ENOENT; 0 */
+	int debugfs_code;
 	bool kprobes;
+	char lockdown[16]; /* "none", "integrity", "confidentiality"; empty: the kernel has none */
 };
 
-/* @root replaces "/" in tests (proc/self/status, sys/...); NULL is "/". */
+/* @root replaces "/" in tests (proc/self/..., sys/...); NULL is "/". */
 void preflight_read(const char *root, struct preflight *out);
 
-/* Can programs be loaded?  -EPERM/-ENOENT with @err (STATUS_UNSUPPORTED). */
+/* Can programs be loaded?  -EPERM/-ENOENT with @err (STATUS_UNSUPPORTED): the first of these three
+ * that says no. */
 int preflight_bpf(const struct preflight *p, struct error *err);
+int preflight_privileges(const struct preflight *p, struct error *err);
+int preflight_lockdown(const struct preflight *p, struct error *err);
+int preflight_btf(const struct preflight *p, struct error *err);
 
-/* Does a hook that needs tracefs have it?  -ENOENT with @err. */
+/* Is there what needs them?  -EACCES/-ENOENT with @err. */
 int preflight_tracefs(const struct preflight *p, struct error *err);
+int preflight_debugfs(const struct preflight *p, struct error *err);
+
+/* The error of a file system that is not to be had: it may not be read (-EACCES, -EPERM), or else
+ * is not mounted at @mount_point.  Returns @code. */
+int preflight_no_fs(const char *fs, const char *mount_point, int code, struct error *err);
 
 #endif

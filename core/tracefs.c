@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/parse.h"
+#include "core/preflight.h"
 
 static const char *const mounts[] = { "sys/kernel/tracing", "sys/kernel/debug/tracing" };
 
@@ -39,18 +40,10 @@ static DIR *open_group(const char *root, const char *group, char *path, size_t s
 
 static int refuse(const char *group, bool mounted, int code, struct error *err)
 {
-	if (code == -EACCES || code == -EPERM) {
-		error_set(err, STATUS_UNSUPPORTED, code, "may not read tracefs: %s",
-			  strerror(-code));
-		error_hint(err, "run as root");
-	} else if (!mounted) {
-		error_set(err, STATUS_UNSUPPORTED, code, "tracefs is not mounted");
-		error_hint(err, "mount -t tracefs tracefs /sys/kernel/tracing");
-	} else {
-		error_set(err, STATUS_UNSUPPORTED, code, "this kernel has no tracepoints '%s'",
-			  group);
-	}
-	return code;
+	if (!mounted || code == -EACCES || code == -EPERM)
+		return preflight_no_fs("tracefs", "/sys/kernel/tracing", code, err);
+	return error_set(err, STATUS_UNSUPPORTED, code, "this kernel has no tracepoints '%s'",
+			 group);
 }
 
 static int by_name(const void *a, const void *b)

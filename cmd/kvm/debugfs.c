@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/preflight.h"
+
 struct machine {
 	char *name; /* "PID-FD" */
 	uint32_t pid;
@@ -81,17 +83,10 @@ static int open_top(struct debugfs *d, const char *root, DIR **out, struct error
 		return 0;
 	code = -errno;
 	snprintf(mount, sizeof(mount), "%s/sys/kernel/debug/bdi", root ? root : "");
-	if (code == -EACCES || code == -EPERM) {
-		error_set(err, STATUS_UNSUPPORTED, code, "may not read debugfs: %s",
-			  strerror(-code));
-		error_hint(err, "run as root");
-	} else if (access(mount, F_OK)) {
-		error_set(err, STATUS_UNSUPPORTED, code, "debugfs is not mounted");
-		error_hint(err, "mount -t debugfs debugfs /sys/kernel/debug");
-	} else {
-		error_set(err, STATUS_UNSUPPORTED, code, "kvm is not loaded");
-		error_hint(err, "modprobe kvm_intel or kvm_amd");
-	}
+	if (code == -EACCES || code == -EPERM || access(mount, F_OK))
+		return preflight_no_fs("debugfs", "/sys/kernel/debug", code, err);
+	error_set(err, STATUS_UNSUPPORTED, code, "kvm is not loaded");
+	error_hint(err, "modprobe kvm_intel or kvm_amd");
 	return code;
 }
 

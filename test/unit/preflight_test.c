@@ -56,6 +56,17 @@ static void put_all(void)
 	put("sys/bus/event_source/devices/kprobe/type", "6\n");
 }
 
+/* What readlink(2) says of /proc/self/ns/user. */
+static void put_user_ns(const char *name)
+{
+	char path[PATH_MAX];
+
+	put("proc/self/ns/user", "");
+	assert_true(snprintf(path, sizeof(path), "%s/proc/self/ns/user", root) < PATH_MAX);
+	assert_int_equal(remove(path), 0);
+	assert_int_equal(symlink(name, path), 0);
+}
+
 static void without(const char *name)
 {
 	char path[PATH_MAX];
@@ -162,17 +173,33 @@ static void test_capabilities(void **state)
 	refused(-EPERM, not_permitted, capabilities);
 }
 
+/* All capabilities of a container's own are none. */
+static void test_user_namespace(void **state)
+{
+	(void)state;
+	put_all();
+	put_user_ns("user:[4026531837]");
+	assert_false(read_root().in_user_ns);
+	assert_true(read_root().can_load);
+	put_user_ns("user:[4026532186]");
+	assert_true(read_root().in_user_ns);
+	refused(-EPERM, "not permitted to trace the kernel from within a user namespace",
+		"run as root of the machine, outside of the container");
+}
+
 static void test_lockdown(void **state)
 {
 	static const struct {
 		const char *text;
 		bool confidential;
+		const char *state;
 	} cases[] = {
-		{ "[none] integrity confidentiality\n", false },
-		{ "none [integrity] confidentiality\n", false },
-		{ "none integrity [confidentiality]\n", true },
-		{ "none integrity [confidentiality]", true },
-		{ "", false },
+		{ "[none] integrity confidentiality\n", false, "none" },
+		{ "none [integrity] confidentiality\n", false, "integrity" },
+		{ "none integrity [confidentiality]\n", true, "confidentiality" },
+		{ "none integrity [confidentiality]", true, "confidentiality" },
+		{ "none integrity [confidentiality", false, "" },
+		{ "", false, "" },
 	};
 
 	(void)state;
@@ -180,6 +207,7 @@ static void test_lockdown(void **state)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		put("sys/kernel/security/lockdown", cases[i].text);
 		assert_int_equal(read_root().confidential, cases[i].confidential);
+		assert_string_equal(read_root().lockdown, cases[i].state);
 		if (cases[i].confidential)
 			refused(
 			    -EPERM,
@@ -188,6 +216,7 @@ static void test_lockdown(void **state)
 	}
 	without("sys/kernel/security/lockdown"); /* a kernel without it */
 	assert_false(read_root().confidential);
+	assert_string_equal(read_root().lockdown, "");
 }
 
 static const char no_btf[] = "this kernel has no type information (/sys/kernel/btf/vmlinux)";
@@ -198,6 +227,10 @@ static void test_btf(void **state)
 	put_all();
 	without("sys/kernel/btf/vmlinux");
 	refused(-ENOENT, no_btf, "use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
+	assert_int_equal(remove_tree(root), 0); /* nothing is known of the kernel's types then */
+	assert_int_equal(mkdir(root, 0755), 0);
+	put("proc/self/status", "CapEff:\t000001ffffffffff\n");
+	refused(-ENOENT, "sysfs is not mounted", "mount -t sysfs sysfs /sys");
 }
 
 /* What the user can mend first is said first. */
@@ -239,9 +272,45 @@ static void test_tracefs(void **state)
 	assert_true(read_root().tracefs);
 }
 
+static void set_mode(const char *name, mode_t mode)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s", root, name);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+/* What is there and may not be read is not to be mounted. */
+static void test_unreadable(void **state)
+{
+	bool root_user = !geteuid();
+	struct preflight p;
+	struct error err;
+
+	(void)state;
+	put_all();
+	set_mode("sys/kernel/tracing", 0);
+	set_mode("sys/kernel/debug", 0);
+	set_mode("", 0755);
+	if (root_user)
+		assert_int_equal(setresuid(65534, 65534, 0), 0); /* root may read anything */
+	p = read_root();
+	if (root_user)
+		assert_int_equal(setresuid(0, 0, 0), 0);
+	set_mode("sys/kernel/tracing", 0755);
+	set_mode("sys/kernel/debug", 0755);
+	assert_false(p.tracefs);
+	assert_int_equal(preflight_tracefs(&p, &err), -EACCES);
+	assert_string_equal(err.what, "may not read tracefs: Permission denied");
+	assert_string_equal(err.hint, "run as root");
+	assert_int_equal(preflight_debugfs(&p, &err), -EACCES);
+	assert_string_equal(err.what, "may not read debugfs: Permission denied");
+}
+
 static void test_debugfs_and_kprobes(void **state)
 {
 	struct preflight p;
+	struct error err;
 
 	(void)state;
 	put_all();
@@ -252,6 +321,9 @@ static void test_debugfs_and_kprobes(void **state)
 	assert_false(p.debugfs);
 	assert_false(p.kprobes);
 	assert_int_equal(preflight_bpf(&p, NULL), 0);
+	assert_int_equal(preflight_debugfs(&p, &err), -ENOENT);
+	assert_string_equal(err.what, "debugfs is not mounted");
+	assert_string_equal(err.hint, "mount -t debugfs debugfs /sys/kernel/debug");
 }
 
 /* The real machine, as far as it can be told by other means. */
@@ -269,10 +341,16 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		in_fresh_root(test_all_there),	  in_fresh_root(test_nothing_there),
-		in_fresh_root(test_capabilities), in_fresh_root(test_lockdown),
-		in_fresh_root(test_btf),	  in_fresh_root(test_order),
-		in_fresh_root(test_tracefs),	  in_fresh_root(test_debugfs_and_kprobes),
+		in_fresh_root(test_all_there),
+		in_fresh_root(test_nothing_there),
+		in_fresh_root(test_capabilities),
+		in_fresh_root(test_lockdown),
+		in_fresh_root(test_user_namespace),
+		in_fresh_root(test_unreadable),
+		in_fresh_root(test_btf),
+		in_fresh_root(test_order),
+		in_fresh_root(test_tracefs),
+		in_fresh_root(test_debugfs_and_kprobes),
 		cmocka_unit_test(test_real),
 	};
 
