@@ -679,18 +679,22 @@ static int attach_all(struct hooks *h, struct bpf_object *obj, size_t *failed)
 	return 0;
 }
 
-static int load_error(int r, struct error *err)
+int hooks_load_error(int r, struct error *err)
 {
 	/* The verifier says EACCES too, of one program. */
 	if (r == -EPERM || (r == -EACCES && !failed_prog[0])) {
 		error_set(err, STATUS_UNSUPPORTED, r, "the kernel refuses BPF programs: %s",
 			  strerror(-r));
 		error_hint(err, "run as root, or with CAP_BPF and CAP_PERFMON");
-		return r;
+	} else if (r == -EMFILE || r == -ENFILE) {
+		error_set(err, STATUS_FAILED, r, "cannot load the BPF programs: %s", strerror(-r));
+		error_hint(err, r == -EMFILE ? "raise the limit: ulimit -n 1024"
+					     : "raise the sysctl fs.file-max");
+	} else {
+		error_set(err, STATUS_UNSUPPORTED, r,
+			  "this kernel does not take the BPF programs: %s", strerror(-r));
+		error_hint(err, "run with -v for the details, and please report them");
 	}
-	error_set(err, STATUS_UNSUPPORTED, r, "this kernel does not take the BPF programs: %s",
-		  strerror(-r));
-	error_hint(err, "run with -v for the details, and please report them");
 	return r;
 }
 
@@ -722,7 +726,7 @@ static int try_attach(struct hooks *h, const struct hook_object *object, const c
 	if (r) {
 		*failed = event_of_prog(h, failed_prog);
 		*doing = "loading it failed";
-		return load_error(r, err);
+		return hooks_load_error(r, err);
 	}
 	r = attach_all(h, obj, &event);
 	if (r) {

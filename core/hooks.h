@@ -117,6 +117,10 @@ void hooks_enumerators(const struct hooks *h, const char *const *names, int *val
  * program this kernel refuses.  -errno with @err filled. */
 int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
 
+/* The error of programs that could not be loaded, for who loads them by himself: fills @err and
+ * returns @r (-errno). */
+int hooks_load_error(int r, struct error *err);
+
 /* Makes each alternative's `usable` true to what the kernel really takes, by trying: a function
  * may be in its types and still not be open to probes.  (Attaching finds that out by itself.) */
 void hooks_try(struct hooks *h);

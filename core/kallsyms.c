@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* At 1 the capability is enough; at 0 anybody's is, where perf_event_paranoid is below 2. */
+const char kallsyms_hint[] =
+    "run as root or with CAP_SYSLOG; the sysctl kernel.kptr_restrict must not be 2";
+
 /* "ffffffff81ce6450 T name\t[module]": the address, the type and the name, cut off in @line.  0: no
  * such line, or the address is hidden; *type is 0 then in the first case. */
 static uint64_t split_line(char *line, char *type, const char **name)

@@ -15,6 +15,9 @@
  */
 int kallsyms_find(const char *path, const char *const *names, uint64_t *values, size_t n);
 
+/* The hint of an error because of hidden addresses. */
+extern const char kallsyms_hint[];
+
 /* The kernel's functions by address, modules and BPF programs included. */
 struct kallsyms;
 

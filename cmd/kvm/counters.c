@@ -423,13 +423,7 @@ static int load(struct counters *c, struct error *err)
 		r = fill_queue(c->skel->maps.free_latencies, c->n_latencies);
 	if (!r)
 		r = map_arrays(c);
-	if (!r)
-		return 0;
-	error_set(err, STATUS_UNSUPPORTED, r, "this kernel does not take the BPF programs: %s",
-		  strerror(-r));
-	error_hint(err, r == -EPERM ? "run as root, or with CAP_BPF and CAP_PERFMON"
-				    : "run with -v for the details, and please report them");
-	return r;
+	return r ? hooks_load_error(r, err) : 0;
 }
 
 /* ---- attach ---- */

@@ -26,7 +26,7 @@ static int open_kallsyms(struct stack *s, struct error *err)
 	if (r || !kallsyms_hidden(s->naming.kallsyms))
 		return r;
 	error_set(err, STATUS_OK, 0, "the kernel hides its addresses: its frames have no names");
-	error_hint(err, "as root: sysctl kernel.kptr_restrict=1, or run with CAP_SYSLOG");
+	error_hint(err, "%s", kallsyms_hint);
 	report_error(err);
 	return 0;
 }

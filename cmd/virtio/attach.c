@@ -158,7 +158,7 @@ int virtio_irq_check(const struct virtio_options *o, const char *root,
 	if (kallsyms_find(NULL, names, handlers, VIRTIO_HANDLERS) <= 0) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOENT,
 			  "the kernel does not show where its virtio interrupt handlers are");
-		error_hint(err, "sysctl kernel.kptr_restrict must not be 2");
+		error_hint(err, "%s", kallsyms_hint);
 		return -ENOENT;
 	}
 	count_devices(o, root, &all, &packed);
