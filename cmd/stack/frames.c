@@ -205,19 +205,29 @@ static uint32_t name_kernel(struct naming *n, const uint64_t *ip)
 	return node;
 }
 
+/* The frames of a stack that has still to be named; NULL: *node is what it is called. */
+static const uint64_t *unnamed(struct naming *n, const struct stack_id *id,
+			       const struct known_key *key, uint32_t *node)
+{
+	const uint64_t *ip;
+
+	*node = 0;
+	if (id->hash[0] == STACK_NONE || known(n, key, node))
+		return NULL;
+	ip = raw_stack(n, id);
+	if (!ip)
+		*node = lost_stack(n);
+	return ip;
+}
+
 uint32_t naming_kernel(struct naming *n, const struct stack_id *id)
 {
 	struct known_key key = { id->hash[0], id->hash[1], 0, KNOWN_KERNEL };
-	const uint64_t *ip;
 	uint32_t node;
+	const uint64_t *ip = unnamed(n, id, &key, &node);
 
-	if (id->hash[0] == STACK_NONE)
-		return 0;
-	if (known(n, &key, &node))
-		return node;
-	ip = raw_stack(n, id);
 	if (!ip)
-		return lost_stack(n);
+		return node;
 	node = name_kernel(n, ip);
 	return learn(n, &key, node) ? INTERN_NONE : node;
 }
@@ -416,17 +426,12 @@ static uint32_t user_name(struct naming *n, uint32_t pid, uint64_t address, uint
 uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, uint64_t at_ns)
 {
 	struct known_key key = { id->hash[0], id->hash[1], pid, KNOWN_USER };
-	const uint64_t *ip;
-	size_t depth;
 	uint32_t node;
+	const uint64_t *ip = unnamed(n, id, &key, &node);
+	size_t depth;
 
-	if (id->hash[0] == STACK_NONE)
-		return 0;
-	if (known(n, &key, &node))
-		return node;
-	ip = raw_stack(n, id);
 	if (!ip)
-		return lost_stack(n);
+		return node;
 	depth = depth_of_code(n, pid, ip, at_ns);
 	node = root_node(n, depth < depth_of(ip) ? "[no frame pointer]" : too_deep(depth));
 	for (size_t i = depth; i-- > 0;)

@@ -55,9 +55,10 @@ int main(int argc, char **argv)
 	struct stack_row *rows = calloc(n, sizeof(*rows));
 	struct kept *kept = calloc(n, sizeof(*kept));
 	char *last[DEPTH] = { NULL };
+	int status = 1;
 
 	if (!rows || !kept)
-		return 1;
+		goto out;
 	for (size_t i = 0; i < n; i++) {
 		uint32_t at = 0;
 
@@ -69,5 +70,9 @@ int main(int argc, char **argv)
 					      .kernel = { next_kept, &kept[i], 0 },
 					      .read_bytes = i % 100 ? 4096 : 1 << 20 };
 	}
-	return stacks_svg(stdout, "many", rows, n) ? 1 : 0;
+	status = stacks_svg(stdout, "many", rows, n) ? 1 : 0;
+out:
+	free(rows);
+	free(kept);
+	return status;
 }

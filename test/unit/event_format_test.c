@@ -26,12 +26,24 @@ static char *read_data(const char *name)
 	return text;
 }
 
+static const char *const kernels[] = { "5.10", "6.1", "6.12", "6.18", "7.2" };
+#define KERNELS (sizeof(kernels) / sizeof(kernels[0]))
+
 static void parse_data(const char *name, struct event_format *format)
 {
 	char *text = read_data(name);
 
 	assert_int_equal(event_format_parse(text, format), 0);
 	free(text);
+}
+
+/* Event @event of kernel @i. */
+static void parse_event(size_t i, const char *event, struct event_format *format)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%s-%s", kernels[i], event);
+	parse_data(name, format);
 }
 
 static void has_field(const struct event_format *format, const char *name, unsigned int offset,
@@ -46,14 +58,11 @@ static void has_field(const struct event_format *format, const char *name, unsig
 
 static void test_fields(void **state)
 {
-	static const char *const kernels[] = { "5.10", "6.1", "6.12", "6.18", "7.2" };
 	struct event_format format;
-	char name[64];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
-		snprintf(name, sizeof(name), "%s-kvm_exit", kernels[i]);
-		parse_data(name, &format);
+	for (size_t i = 0; i < KERNELS; i++) {
+		parse_event(i, "kvm_exit", &format);
 		has_field(&format, "common_pid", 4, 4);
 		has_field(&format, "exit_reason", 8, 4);
 		has_field(&format, "guest_rip", 16, 8);
@@ -61,13 +70,11 @@ static void test_fields(void **state)
 		has_field(&format, "vcpu_id", 56, 4);
 		assert_null(event_format_field(&format, "vcpu"));
 		event_format_free(&format);
-		snprintf(name, sizeof(name), "%s-kvm_userspace_exit", kernels[i]);
-		parse_data(name, &format);
+		parse_event(i, "kvm_userspace_exit", &format);
 		has_field(&format, "reason", 8, 4);
 		has_field(&format, "errno", 12, 4);
 		event_format_free(&format);
-		snprintf(name, sizeof(name), "%s-kvm_entry", kernels[i]);
-		parse_data(name, &format);
+		parse_event(i, "kvm_entry", &format);
 		has_field(&format, "vcpu_id", 8, 4);
 		event_format_free(&format);
 	}
@@ -76,14 +83,11 @@ static void test_fields(void **state)
 /* kvm_exit: VMX's table, SVM's, and VMX's flags. */
 static void test_exit_tables(void **state)
 {
-	static const char *const kernels[] = { "5.10", "6.1", "6.12", "6.18", "7.2" };
 	struct event_format format;
-	char name[64];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
-		snprintf(name, sizeof(name), "%s-kvm_exit", kernels[i]);
-		parse_data(name, &format);
+	for (size_t i = 0; i < KERNELS; i++) {
+		parse_event(i, "kvm_exit", &format);
 		assert_int_equal(format.n_tables, 3);
 		assert_string_equal(format.tables[0].field, "exit_reason");
 		assert_true(format.tables[0].conditional);
@@ -113,14 +117,11 @@ static void test_exit_tables(void **state)
 
 static void test_userspace_table(void **state)
 {
-	static const char *const kernels[] = { "5.10", "6.1", "6.12", "6.18", "7.2" };
 	struct event_format format;
-	char name[64];
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
-		snprintf(name, sizeof(name), "%s-kvm_userspace_exit", kernels[i]);
-		parse_data(name, &format);
+	for (size_t i = 0; i < KERNELS; i++) {
+		parse_event(i, "kvm_userspace_exit", &format);
 		assert_int_equal(format.n_tables, 1);
 		assert_string_equal(format.tables[0].field, "reason");
 		assert_false(format.tables[0].conditional);
