@@ -5,17 +5,18 @@
 
 bool column_in_text(const struct column *column)
 {
-	return column->heading && column->type != COLUMN_HIST && column->type != COLUMN_FRAMES;
+	return column->heading && column->role != ROLE_STATE && column->type != COLUMN_HIST &&
+	       column->type != COLUMN_FRAMES;
 }
 
 bool column_in_json(const struct column *column)
 {
-	return column->key;
+	return column->key && column->role != ROLE_STATE;
 }
 
 bool column_in_csv(const struct column *column)
 {
-	return column->key && column->type != COLUMN_HIST;
+	return column_in_json(column) && column->type != COLUMN_HIST;
 }
 
 static const void *cell_at(const struct column *column, const void *row)
@@ -100,15 +101,26 @@ int render_interval(enum format format, FILE *stream, const struct interval *int
 	return sink_flush(&sink);
 }
 
+size_t render_loss(char *out, size_t size, const struct loss *loss)
+{
+	char text[512];
+
+	return (size_t)snprintf(out, size, "iotrace: lost: %" PRIu64 " %s", loss->count,
+				render_escape(loss->text, text, sizeof(text)));
+}
+
 int render_losses(FILE *stream, const struct interval *interval)
 {
 	struct sink sink = { .stream = stream };
-	size_t i;
+	char text[600];
 
-	for (i = 0; i < interval->n_losses; i++) {
-		if (interval->losses[i].count)
-			sink_printf(&sink, "iotrace: lost: %" PRIu64 " %s\n",
-				    interval->losses[i].count, interval->losses[i].text);
+	for (size_t i = 0; i < interval->n_losses; i++) {
+		const struct loss *loss = &interval->losses[i];
+
+		if (!loss->count)
+			continue;
+		render_loss(text, sizeof(text), loss);
+		sink_printf(&sink, "%s\n", text);
 	}
 	return sink_flush(&sink);
 }

@@ -58,6 +58,9 @@ int render_interval(enum format format, FILE *stream, const struct interval *int
  * TEXT".  Returns 0 or -errno. */
 int render_losses(FILE *stream, const struct interval *interval);
 
+/* One such line without its end, in @out as snprintf() does: returns its length. */
+size_t render_loss(char *out, size_t size, const struct loss *loss);
+
 /* Text table pieces for subcommands that need them apart. */
 int render_table_heading(FILE *stream, const struct schema *schema);
 int render_table_rows(FILE *stream, const struct schema *schema, const void *rows, size_t n);

@@ -15,6 +15,9 @@
  * returns how many bytes of @text that was. */
 size_t escape_next(const char *text, char unit[ESCAPE_UNIT_SIZE]);
 
+/* Writes @text, escaped. */
+void put_escaped(struct sink *sink, const char *text);
+
 /* Columns in the text table or with a key (JSON) or with a key and a single value (CSV). */
 bool column_in_text(const struct column *column);
 bool column_in_json(const struct column *column);
@@ -26,7 +29,18 @@ const char *column_string(const struct column *column, const void *row);      /*
 const struct hist *column_hist(const struct column *column, const void *row); /* HIST */
 struct frames column_frames(const struct column *column, const void *row);    /* FRAMES */
 
+/* "label", "counter", ... */
+const char *role_name(enum column_role role);
+
 const void *schema_row(const struct schema *schema, const void *rows, size_t i);
+
+/* Pieces of JSON: a string with its quotes; a key with its colon, and the comma before it unless it
+ * is the first of its object; both; the hooks that are in use, or those that are not. */
+void json_string(struct sink *sink, const char *text);
+void json_key(struct sink *sink, const char *key, bool first);
+void json_member(struct sink *sink, const char *key, const char *value, bool first);
+void json_hooks(struct sink *sink, const char *key, const struct meta_hook *hooks, size_t n,
+		bool in_use);
 
 void json_meta(struct sink *sink, const struct meta *meta, const struct schema *schema);
 void json_interval(struct sink *sink, const struct interval *interval, const struct schema *schema,

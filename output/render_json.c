@@ -9,7 +9,7 @@
 
 /* What escape_next() leaves is printable or UTF-8: only the quote and the backslash, which it
  * makes itself, mean something to JSON. */
-static void json_string(struct sink *sink, const char *text)
+void json_string(struct sink *sink, const char *text)
 {
 	char unit[ESCAPE_UNIT_SIZE];
 	const char *c;
@@ -27,7 +27,7 @@ static void json_string(struct sink *sink, const char *text)
 }
 
 /* ,"key": with the comma unless it is the first member of its object. */
-static void json_key(struct sink *sink, const char *key, bool first)
+void json_key(struct sink *sink, const char *key, bool first)
 {
 	if (!first)
 		sink_puts(sink, ",");
@@ -35,7 +35,7 @@ static void json_key(struct sink *sink, const char *key, bool first)
 	sink_puts(sink, ":");
 }
 
-static void json_member(struct sink *sink, const char *key, const char *value, bool first)
+void json_member(struct sink *sink, const char *key, const char *value, bool first)
 {
 	json_key(sink, key, first);
 	json_string(sink, value);
@@ -48,7 +48,8 @@ static void json_time(struct sink *sink, const char *key, uint64_t ns)
 	sink_printf(sink, "%" PRIu64 ".%09" PRIu64, ns / NS_PER_SEC, ns % NS_PER_SEC);
 }
 
-static void json_hooks(struct sink *sink, const char *key, const struct meta *meta, bool in_use)
+void json_hooks(struct sink *sink, const char *key, const struct meta_hook *hooks, size_t n,
+		bool in_use)
 {
 	const struct meta_hook *hook;
 	bool first = true;
@@ -56,8 +57,8 @@ static void json_hooks(struct sink *sink, const char *key, const struct meta *me
 
 	json_key(sink, key, false);
 	sink_puts(sink, "[");
-	for (i = 0; i < meta->n_hooks; i++) {
-		hook = &meta->hooks[i];
+	for (i = 0; i < n; i++) {
+		hook = &hooks[i];
 		if (in_use != !hook->reason)
 			continue;
 		sink_puts(sink, first ? "{" : ",{");
@@ -84,7 +85,7 @@ static void json_notes(struct sink *sink, const struct meta *meta)
 	sink_puts(sink, "]");
 }
 
-static const char *role_name(enum column_role role)
+const char *role_name(enum column_role role)
 {
 	switch (role) {
 	case ROLE_LABEL:
@@ -97,6 +98,8 @@ static const char *role_name(enum column_role role)
 		return "histogram";
 	case ROLE_STACK:
 		return "stack";
+	case ROLE_STATE:
+		return "state";
 	}
 	return "";
 }
@@ -131,8 +134,8 @@ void json_meta(struct sink *sink, const struct meta *meta, const struct schema *
 	json_member(sink, "version", meta->version, false);
 	json_member(sink, "kernel", meta->kernel, false);
 	json_member(sink, "subcommand", meta->subcommand, false);
-	json_hooks(sink, "hooks", meta, true);
-	json_hooks(sink, "passed_over", meta, false);
+	json_hooks(sink, "hooks", meta->hooks, meta->n_hooks, true);
+	json_hooks(sink, "passed_over", meta->hooks, meta->n_hooks, false);
 	json_notes(sink, meta);
 	json_columns(sink, schema);
 	sink_puts(sink, "}\n");

@@ -35,7 +35,7 @@ static size_t shown_width(const char *text)
 	return width;
 }
 
-static void put_escaped(struct sink *sink, const char *text)
+void put_escaped(struct sink *sink, const char *text)
 {
 	char unit[ESCAPE_UNIT_SIZE];
 

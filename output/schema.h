@@ -24,6 +24,7 @@ enum column_role {
 	ROLE_GAUGE,   /* a value of its own (average, percentile, maximum) */
 	ROLE_HISTOGRAM,
 	ROLE_STACK,
+	ROLE_STATE, /* shown by itself in no format: what cells are made of, for recordings */
 };
 
 struct column {

@@ -7,23 +7,13 @@
 
 /* ---- text ---- */
 
-static void put_name(struct sink *sink, const char *name)
-{
-	char unit[ESCAPE_UNIT_SIZE];
-
-	while (*name) {
-		name += escape_next(name, unit);
-		sink_puts(sink, unit);
-	}
-}
-
 static void put_frames(struct sink *sink, struct frames frames)
 {
 	const char *name;
 
 	while ((name = frames_next(&frames))) {
 		sink_fill(sink, ' ', 4);
-		put_name(sink, name);
+		put_escaped(sink, name);
 		sink_puts(sink, "\n");
 	}
 }
@@ -36,12 +26,12 @@ int stacks_text(FILE *stream, const struct stack_row *rows, size_t n)
 		const struct stack_row *row = &rows[i];
 
 		sink_puts(&sink, "\ndisk ");
-		put_name(&sink, row->disk);
+		put_escaped(&sink, row->disk);
 		sink_puts(&sink, "\n");
 		put_frames(&sink, row->kernel);
 		put_frames(&sink, row->user);
 		sink_fill(&sink, ' ', 8);
-		put_name(&sink, row->comm);
+		put_escaped(&sink, row->comm);
 		if (row->pid)
 			sink_printf(&sink, " [%" PRIu32 "]", row->pid);
 		sink_puts(&sink, "\n");
