@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_RECORDING_H
+#define IOTRACE_OUTPUT_RECORDING_H
+
+#include "core/error.h"
+#include "output/render.h"
+
+/*
+ * A run as a file: its metadata, the columns of its rows, and interval by interval the rows, their
+ * times and losses (docs/RECORDING.md has the format).  What is written is all columns that have a
+ * key, those of ROLE_STATE too; what is read back renders to the same bytes in every format.
+ */
+
+#define RECORDING_TABLES   4
+#define RECORDING_SETTINGS 32
+
+/* What an interval may take in memory once it is read. */
+#define RECORDING_MEMORY_MAX (256U << 20)
+
+/* An option that shaped the run, as a number. */
+struct recording_setting {
+	const char *name;
+	uint64_t value;
+};
+
+struct recording_table {
+	const char *name;
+	const struct schema *schema;
+};
+
+struct recording_head {
+	struct meta meta;
+	const struct recording_setting *settings; /* at most RECORDING_SETTINGS */
+	size_t n_settings;
+};
+
+struct recording_rows {
+	const void *rows;
+	size_t n;
+};
+
+struct recording_interval {
+	struct interval interval;
+	int32_t utc_offset; /* of the machine's time zone then: seconds east of UTC */
+	bool last;	    /* of the run */
+	const char *text;   /* what text shows beside the rows, one line; never NULL */
+	struct recording_rows tables[RECORDING_TABLES];
+};
+
+/* ---- writing: 0, or -errno of the stream, or -ENOMEM ---- */
+
+struct recorder;
+
+/* @stream stays the caller's. */
+int recorder_open(FILE *stream, struct recorder **out);
+
+/* First and once.  @tables (at most RECORDING_TABLES; the array is not kept) must outlive the
+ * recorder with what they point to. */
+int recorder_head(struct recorder *r, const struct recording_head *head,
+		  const struct recording_table *tables, size_t n_tables);
+
+/* An interval, whole and flushed when it returns. */
+int recorder_interval(struct recorder *r, const struct recording_interval *interval);
+
+/* Last: says that the run has ended.  Flushed. */
+int recorder_end(struct recorder *r);
+
+/* NULL is fine. */
+void recorder_close(struct recorder *r);
+
+/* ---- reading: errors are -errno with @err filled, STATUS_FAILED ---- */
+
+struct player;
+
+/* Reads up to the first interval of @stream, which stays the caller's.  @name is for errors: fit
+ * to be shown, and to outlive the player. */
+int player_open(FILE *stream, const char *name, struct player **out, struct error *err);
+
+/* What the file says of the run; lives as long as the player. */
+const struct recording_head *player_head(const struct player *p);
+
+/* The value of setting @name, or @otherwise. */
+uint64_t player_setting(const struct player *p, const char *name, uint64_t otherwise);
+
+/*
+ * Once, before player_next(): the rows are to be made by @tables, which must outlive the player.
+ * Tables and columns go by their names: what the file has and @tables has not is passed over,
+ * what the file has not is 0 or empty.  A column of another type is an error.
+ */
+int player_bind(struct player *p, const struct recording_table *tables, size_t n_tables,
+		struct error *err);
+
+/*
+ * The next interval: 1; all it points to lives until the next call.  0: that was the last, the run
+ * has ended.  An error: the file is damaged or cut off; the intervals before are whole.  No
+ * interval takes more than RECORDING_MEMORY_MAX.
+ */
+int player_next(struct player *p, struct recording_interval *out, struct error *err);
+
+/* NULL is fine. */
+void player_close(struct player *p);
+
+#endif

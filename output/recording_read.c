@@ -1,0 +1,673 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "output/recording.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "core/blocks.h"
+#include "core/text.h"
+#include "output/hist.h"
+#include "output/recording_internal.h"
+#include "output/render_internal.h"
+
+/* Head and tables are small; what is larger is no such block. */
+#define HEAD_SIZE_MAX (1U << 20)
+#define COLUMNS_MAX   256
+
+/* What is left of a block.  Once something was wrong, all numbers are 0. */
+struct cursor {
+	const unsigned char *at, *end;
+	bool bad;
+};
+
+/* Memory that is freed all at once. */
+struct chunk {
+	struct chunk *next;
+	size_t size; /* for the alignment, too */
+};
+
+/* A frame and those that called it, by number from 1 on. */
+struct node {
+	const char *name;
+	uint32_t caller, depth;
+};
+
+/* A table as the file has it, and as the rows are to be made. */
+struct table {
+	const char *name;
+	struct {
+		const char *key;
+		unsigned int type;
+		const struct column *to; /* NULL: passed over */
+	} columns[COLUMNS_MAX];
+	size_t n_columns;
+	size_t index;		     /* in what player_bind() was given */
+	const struct schema *schema; /* NULL: passed over */
+	unsigned char *rows;
+	size_t n, room;
+};
+
+struct player {
+	struct blocks_in blocks;
+	struct block block;    /* the one that is read now */
+	struct text_set known; /* of the head */
+	struct chunk *kept;
+	struct recording_head head;
+	struct recording_setting settings[RECORDING_SETTINGS];
+	struct table tables[RECORDING_TABLES];
+	size_t n_tables, n_bound;
+	/* Of this interval: */
+	struct text_set texts;
+	struct chunk *chunks;
+	size_t memory;
+	bool no_room; /* out of memory, or of what may be taken */
+	/* Of this block: */
+	const char **strings;
+	struct node *nodes;
+	size_t n_strings, n_nodes;
+	char *scratch;
+	size_t scratch_room;
+};
+
+/* ---- memory ---- */
+
+static bool may_take(struct player *p, size_t size)
+{
+	if (size > RECORDING_MEMORY_MAX - p->memory) {
+		p->no_room = true;
+		return false;
+	}
+	p->memory += size;
+	return true;
+}
+
+/* @n times @size bytes, all 0, in *@list; NULL and p->no_room. */
+static void *take(struct player *p, struct chunk **list, size_t n, size_t size)
+{
+	struct chunk *chunk = NULL;
+
+	if (n <= RECORDING_MEMORY_MAX / size && may_take(p, sizeof(*chunk) + n * size))
+		chunk = calloc(1, sizeof(*chunk) + n * size);
+	if (!chunk) {
+		p->no_room = true;
+		return NULL;
+	}
+	chunk->next = *list;
+	*list = chunk;
+	return chunk + 1;
+}
+
+static void free_chunks(struct chunk **list)
+{
+	while (*list) {
+		struct chunk *next = (*list)->next;
+
+		free(*list);
+		*list = next;
+	}
+}
+
+/* ---- what blocks are made of ---- */
+
+static size_t left(const struct cursor *c)
+{
+	return (size_t)(c->end - c->at);
+}
+
+static uint64_t spoil(struct cursor *c)
+{
+	c->bad = true;
+	c->at = c->end;
+	return 0;
+}
+
+static uint64_t get_number(struct cursor *c)
+{
+	uint64_t value = 0;
+
+	for (unsigned int shift = 0; c->at < c->end && shift < 64; shift += 7) {
+		unsigned char byte = *c->at++;
+
+		/* Of the tenth byte only one bit has a place. */
+		if (shift == 63 && byte > 1)
+			break;
+		value |= (uint64_t)(byte & 0x7f) << shift;
+		if (!(byte & 0x80))
+			return value;
+	}
+	return spoil(c);
+}
+
+/* A number that is at most @max. */
+static uint64_t get_within(struct cursor *c, uint64_t max)
+{
+	uint64_t value = get_number(c);
+
+	return value <= max ? value : spoil(c);
+}
+
+/* How many of something follow that takes at least @least bytes each. */
+static size_t get_count(struct cursor *c, size_t least)
+{
+	uint64_t n = get_number(c);
+
+	return n <= left(c) / least ? n : spoil(c);
+}
+
+#define STRING_COST 128 /* what a set takes for each beside its bytes */
+
+static const char *get_text(struct player *p, struct cursor *c, struct text_set *set)
+{
+	size_t len = get_count(c, 1);
+	const char *kept;
+	char *grown;
+
+	if (c->bad || memchr(c->at, 0, len)) {
+		spoil(c);
+		return "";
+	}
+	if (len >= p->scratch_room) {
+		grown = realloc(p->scratch, 2 * len + 64);
+		if (!grown) {
+			p->no_room = true;
+			return "";
+		}
+		p->scratch = grown;
+		p->scratch_room = 2 * len + 64;
+	}
+	memcpy(p->scratch, c->at, len);
+	p->scratch[len] = 0;
+	c->at += len;
+	kept = may_take(p, len + STRING_COST) ? text_keep(set, p->scratch) : NULL;
+	p->no_room = p->no_room || !kept;
+	return kept ? kept : "";
+}
+
+static struct cursor cursor_of(const struct block *block)
+{
+	return (struct cursor){ block->data, block->data + block->size, false };
+}
+
+/* What was read of p->block: 0, or why not. */
+static int check(const struct player *p, const struct cursor *c, struct error *err)
+{
+	if (p->no_room)
+		return blocks_damaged(&p->blocks, &p->block,
+				      "takes more memory than any interval may", err);
+	if (c->bad)
+		return blocks_damaged(&p->blocks, &p->block, "says what makes no sense", err);
+	if (c->at != c->end)
+		return blocks_damaged(&p->blocks, &p->block, "says more than it should", err);
+	return 0;
+}
+
+/* ---- the head ---- */
+
+static void read_hooks(struct player *p, struct cursor *c)
+{
+	size_t n = get_count(c, 4);
+	struct meta_hook *hooks = take(p, &p->kept, n, sizeof(*hooks));
+
+	for (size_t i = 0; hooks && i < n; i++) {
+		hooks[i].event = get_text(p, c, &p->known);
+		hooks[i].kind = get_text(p, c, &p->known);
+		hooks[i].target = get_text(p, c, &p->known);
+		hooks[i].reason = get_within(c, 1) ? get_text(p, c, &p->known) : NULL;
+	}
+	p->head.meta.hooks = hooks;
+	p->head.meta.n_hooks = hooks ? n : 0;
+}
+
+static void read_notes(struct player *p, struct cursor *c)
+{
+	size_t n = get_count(c, 1);
+	const char **notes = take(p, &p->kept, n, sizeof(*notes));
+
+	for (size_t i = 0; notes && i < n; i++)
+		notes[i] = get_text(p, c, &p->known);
+	p->head.meta.notes = notes;
+	p->head.meta.n_notes = notes ? n : 0;
+}
+
+static int next_small(struct player *p, enum recording_block type, struct error *err)
+{
+	int r = blocks_next(&p->blocks, &p->block, err);
+
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return blocks_cut_off(&p->blocks, err);
+	if (p->block.type != type || p->block.size > HEAD_SIZE_MAX)
+		return blocks_damaged(&p->blocks, &p->block, "is not the one that belongs there",
+				      err);
+	return 0;
+}
+
+static int read_head(struct player *p, struct error *err)
+{
+	struct cursor c;
+	int r = next_small(p, RECORDING_HEAD, err);
+
+	if (r)
+		return r;
+	c = cursor_of(&p->block);
+	p->head.meta.version = get_text(p, &c, &p->known);
+	p->head.meta.kernel = get_text(p, &c, &p->known);
+	p->head.meta.subcommand = get_text(p, &c, &p->known);
+	read_hooks(p, &c);
+	read_notes(p, &c);
+	p->head.settings = p->settings;
+	p->head.n_settings = get_within(&c, RECORDING_SETTINGS);
+	for (size_t i = 0; i < p->head.n_settings; i++) {
+		p->settings[i].name = get_text(p, &c, &p->known);
+		p->settings[i].value = get_number(&c);
+	}
+	p->n_tables = get_within(&c, RECORDING_TABLES);
+	return check(p, &c, err);
+}
+
+static int read_table(struct player *p, struct table *t, struct error *err)
+{
+	struct cursor c;
+	int r = next_small(p, RECORDING_TABLE, err);
+
+	if (r)
+		return r;
+	c = cursor_of(&p->block);
+	t->name = get_text(p, &c, &p->known);
+	t->n_columns = get_within(&c, COLUMNS_MAX);
+	for (size_t i = 0; i < t->n_columns; i++) {
+		t->columns[i].key = get_text(p, &c, &p->known);
+		t->columns[i].type = (unsigned int)get_within(&c, RECORDED_TYPES - 1);
+		for (int k = 0; k < 3; k++)
+			get_text(p, &c, &p->known); /* role, unit, meaning */
+		if (!t->columns[i].type)
+			spoil(&c);
+	}
+	if (!t->n_columns)
+		spoil(&c);
+	return check(p, &c, err);
+}
+
+int player_open(FILE *stream, const char *name, struct player **out, struct error *err)
+{
+	struct player *p = calloc(1, sizeof(*p));
+	int r;
+
+	if (!p)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	r = blocks_open(&p->blocks, stream, name, err);
+	if (!r)
+		r = read_head(p, err);
+	for (size_t i = 0; !r && i < p->n_tables; i++)
+		r = read_table(p, &p->tables[i], err);
+	if (r)
+		player_close(p);
+	else
+		*out = p;
+	return r;
+}
+
+const struct recording_head *player_head(const struct player *p)
+{
+	return &p->head;
+}
+
+uint64_t player_setting(const struct player *p, const char *name, uint64_t otherwise)
+{
+	for (size_t i = 0; i < p->head.n_settings; i++)
+		if (strcmp(p->settings[i].name, name) == 0)
+			return p->settings[i].value;
+	return otherwise;
+}
+
+/* ---- columns ---- */
+
+static const struct column *column_named(const struct schema *schema, const char *key)
+{
+	for (size_t i = 0; i < schema->n; i++)
+		if (schema->columns[i].key && strcmp(schema->columns[i].key, key) == 0)
+			return &schema->columns[i];
+	return NULL;
+}
+
+static int bind_table(const struct player *p, struct table *t, const struct schema *schema,
+		      struct error *err)
+{
+	t->schema = schema;
+	for (size_t i = 0; i < t->n_columns; i++) {
+		const struct column *column = column_named(schema, t->columns[i].key);
+
+		t->columns[i].to = column;
+		if (!column || recorded_type(column->type) == t->columns[i].type)
+			continue;
+		return error_set(err, STATUS_FAILED, -EINVAL,
+				 "%s was written by another version of iotrace (%s): its column "
+				 "'%s' is of another type",
+				 p->blocks.name, text_shown(p->head.meta.version).text,
+				 column->key);
+	}
+	return 0;
+}
+
+int player_bind(struct player *p, const struct recording_table *tables, size_t n_tables,
+		struct error *err)
+{
+	int r = 0;
+
+	p->n_bound = n_tables;
+	for (size_t i = 0; i < p->n_tables; i++)
+		for (size_t k = 0; !r && k < n_tables; k++) {
+			if (strcmp(p->tables[i].name, tables[k].name) != 0)
+				continue;
+			p->tables[i].index = k;
+			r = bind_table(p, &p->tables[i], tables[k].schema, err);
+		}
+	return r;
+}
+
+/* ---- rows ---- */
+
+static const char *next_frame(const void *owner, uint32_t *at)
+{
+	const struct node *nodes = owner, *node;
+
+	if (!*at)
+		return NULL;
+	node = &nodes[*at - 1];
+	*at = node->caller;
+	return node->name;
+}
+
+static void read_strings(struct player *p, struct cursor *c)
+{
+	p->n_strings = get_count(c, 1);
+	p->strings = take(p, &p->chunks, p->n_strings, sizeof(*p->strings));
+	if (!p->strings)
+		p->n_strings = 0;
+	for (size_t i = 0; i < p->n_strings; i++)
+		p->strings[i] = get_text(p, c, &p->texts);
+}
+
+static const char *get_string(struct player *p, struct cursor *c)
+{
+	uint64_t number = get_number(c);
+
+	if (number < p->n_strings)
+		return p->strings[number];
+	spoil(c);
+	return "";
+}
+
+/* A node's callers have come before it: no stack goes round in a circle. */
+static void read_nodes(struct player *p, struct cursor *c)
+{
+	p->n_nodes = get_count(c, 2);
+	p->nodes = take(p, &p->chunks, p->n_nodes, sizeof(*p->nodes));
+	if (!p->nodes)
+		p->n_nodes = 0;
+	for (size_t i = 0; i < p->n_nodes; i++) {
+		uint32_t caller = (uint32_t)get_within(c, i);
+
+		p->nodes[i].caller = caller;
+		p->nodes[i].depth = caller ? p->nodes[caller - 1].depth + 1 : 1;
+		p->nodes[i].name = get_string(p, c);
+		if (p->nodes[i].depth > RECORDED_FRAMES_MAX)
+			spoil(c);
+	}
+}
+
+static void get_slots(struct cursor *c, uint64_t *slots, size_t n_slots)
+{
+	size_t n = get_count(c, 2);
+
+	for (size_t i = 0; i < n && !c->bad; i++) {
+		uint64_t slot = get_within(c, n_slots - 1);
+
+		slots[slot] = get_number(c);
+	}
+}
+
+static const struct hist *get_hist(struct player *p, struct cursor *c)
+{
+	struct hist *h;
+
+	if (!get_within(c, 1))
+		return NULL;
+	h = take(p, &p->chunks, 1, sizeof(*h));
+	if (!h) {
+		spoil(c);
+		return NULL;
+	}
+	h->count = get_number(c);
+	h->total = get_number(c);
+	h->max = get_number(c);
+	get_slots(c, h->fine, HIST_FINE_SLOTS);
+	get_slots(c, h->log2, HIST_LOG2_SLOTS);
+	return h;
+}
+
+/* Reads a value of type @type; to @at, unless that is NULL. */
+static void read_value(struct player *p, struct cursor *c, unsigned int type, void *at)
+{
+	struct frames frames = { next_frame, p->nodes, 0 };
+	const struct hist *hist;
+	const char *text;
+	uint64_t number;
+	uint32_t small;
+	bool flag;
+
+	switch (type) {
+	case RECORDED_U64:
+		number = get_number(c);
+		if (at)
+			*(uint64_t *)at = number;
+		break;
+	case RECORDED_U32:
+		small = (uint32_t)get_within(c, UINT32_MAX);
+		if (at)
+			*(uint32_t *)at = small;
+		break;
+	case RECORDED_BOOL:
+		flag = get_within(c, 1);
+		if (at)
+			*(bool *)at = flag;
+		break;
+	case RECORDED_STR:
+		text = get_string(p, c);
+		if (at)
+			*(const char **)at = text;
+		break;
+	case RECORDED_HIST:
+		hist = get_hist(p, c);
+		if (at)
+			*(const struct hist **)at = hist;
+		break;
+	case RECORDED_FRAMES:
+		frames.at = (uint32_t)get_within(c, p->n_nodes);
+		if (at)
+			*(struct frames *)at = frames;
+		break;
+	}
+}
+
+/* Room for @n rows more. */
+static bool more_rows(struct player *p, struct table *t, size_t n)
+{
+	size_t room = t->n + n;
+	unsigned char *grown;
+
+	if (room <= t->room)
+		return true;
+	if (room < t->room + t->room / 2)
+		room = t->room + t->room / 2;
+	if (room > RECORDING_MEMORY_MAX / t->schema->row_size ||
+	    !may_take(p, (room - t->room) * t->schema->row_size)) {
+		p->no_room = true;
+		return false;
+	}
+	grown = realloc(t->rows, room * t->schema->row_size);
+	if (!grown) {
+		p->no_room = true;
+		return false;
+	}
+	t->rows = grown;
+	t->room = room;
+	return true;
+}
+
+/* A row of which nothing is known. */
+static unsigned char *empty_row(struct table *t)
+{
+	const struct schema *schema = t->schema;
+	unsigned char *row = t->rows + t->n * schema->row_size;
+
+	memset(row, 0, schema->row_size);
+	for (size_t i = 0; i < schema->n; i++)
+		if (schema->columns[i].type == COLUMN_STR)
+			*(const char **)(void *)(row + schema->columns[i].offset) = "";
+	return row;
+}
+
+static int read_rows(struct player *p, struct error *err)
+{
+	struct cursor c = cursor_of(&p->block);
+	size_t index = get_number(&c), n;
+	struct table *t;
+
+	if (index >= p->n_tables)
+		return blocks_damaged(&p->blocks, &p->block, "is about no table", err);
+	t = &p->tables[index];
+	read_strings(p, &c);
+	read_nodes(p, &c);
+	/* Every column takes a byte at least. */
+	n = get_count(&c, t->n_columns);
+	if (t->schema && !more_rows(p, t, n))
+		n = 0;
+	for (size_t i = 0; i < n && !c.bad; i++) {
+		unsigned char *row = t->schema ? empty_row(t) : NULL;
+
+		for (size_t k = 0; k < t->n_columns; k++) {
+			const struct column *to = t->columns[k].to;
+
+			read_value(p, &c, t->columns[k].type, to ? row + to->offset : NULL);
+		}
+		t->n++;
+	}
+	return check(p, &c, err);
+}
+
+/* ---- intervals ---- */
+
+/* What the interval before took; memory for its rows stays. */
+static void forget_interval(struct player *p)
+{
+	free_chunks(&p->chunks);
+	text_set_free(&p->texts);
+	p->memory = 0;
+	p->no_room = false;
+	for (size_t i = 0; i < p->n_tables; i++) {
+		p->tables[i].n = 0;
+		if (p->tables[i].schema)
+			p->memory += p->tables[i].room * p->tables[i].schema->row_size;
+	}
+}
+
+static void read_losses(struct player *p, struct cursor *c, struct interval *out)
+{
+	size_t n = get_count(c, 3);
+	struct loss *losses = take(p, &p->chunks, n, sizeof(*losses));
+
+	for (size_t i = 0; losses && i < n; i++) {
+		losses[i].key = get_text(p, c, &p->texts);
+		losses[i].text = get_text(p, c, &p->texts);
+		losses[i].count = get_number(c);
+	}
+	out->losses = losses;
+	out->n_losses = losses ? n : 0;
+}
+
+#define DAY_SECS 86400
+
+static int read_interval(struct player *p, struct recording_interval *out, struct error *err)
+{
+	struct cursor c = cursor_of(&p->block);
+	uint64_t offset;
+	int r;
+
+	*out = (struct recording_interval){ 0 };
+	out->interval.start_ns = get_number(&c);
+	out->interval.end_ns = get_number(&c);
+	offset = get_within(&c, 2 * DAY_SECS + 1);
+	out->utc_offset = (int32_t)(offset / 2) * (offset & 1 ? -1 : 1);
+	out->last = get_within(&c, 1);
+	out->text = get_text(p, &c, &p->texts);
+	read_losses(p, &c, &out->interval);
+	if (get_number(&c) != p->n_tables)
+		spoil(&c);
+	for (size_t i = 0; i < p->n_tables; i++)
+		if (get_number(&c) != p->tables[i].n)
+			spoil(&c);
+	r = check(p, &c, err);
+	for (size_t i = 0; !r && i < p->n_tables; i++)
+		if (p->tables[i].schema)
+			out->tables[p->tables[i].index] =
+			    (struct recording_rows){ p->tables[i].rows, p->tables[i].n };
+	return r;
+}
+
+static int read_end(struct player *p, struct error *err)
+{
+	struct cursor c = cursor_of(&p->block);
+	int r = check(p, &c, err);
+
+	for (size_t i = 0; !r && i < p->n_tables; i++)
+		if (p->tables[i].n)
+			r = blocks_damaged(&p->blocks, &p->block, "ends the run within an interval",
+					   err);
+	if (!r)
+		r = blocks_next(&p->blocks, &p->block, err);
+	return r > 0 ? blocks_damaged(&p->blocks, &p->block, "comes after the end", err) : r;
+}
+
+int player_next(struct player *p, struct recording_interval *out, struct error *err)
+{
+	int r;
+
+	forget_interval(p);
+	for (;;) {
+		r = blocks_next(&p->blocks, &p->block, err);
+		if (r <= 0)
+			return r ? r : blocks_cut_off(&p->blocks, err);
+		switch (p->block.type) {
+		case RECORDING_ROWS:
+			r = read_rows(p, err);
+			if (r)
+				return r;
+			break;
+		case RECORDING_INTERVAL:
+			r = read_interval(p, out, err);
+			return r ? r : 1;
+		case RECORDING_END:
+			return read_end(p, err);
+		default:
+			return blocks_damaged(&p->blocks, &p->block,
+					      "is not the one that belongs there", err);
+		}
+	}
+}
+
+void player_close(struct player *p)
+{
+	if (!p)
+		return;
+	for (size_t i = 0; i < p->n_tables; i++)
+		free(p->tables[i].rows);
+	free_chunks(&p->chunks);
+	free_chunks(&p->kept);
+	text_set_free(&p->texts);
+	text_set_free(&p->known);
+	blocks_close(&p->blocks);
+	free(p->scratch);
+	free(p);
+}
