@@ -17,6 +17,8 @@ enum {
 	KEY_KERNEL,
 	KEY_MAP_SIZE,
 	KEY_ALL,
+	KEY_RECORD,
+	KEY_REPLAY,
 };
 
 #define GROUP_COMMON 10
@@ -113,6 +115,14 @@ static int set_format(struct input *in, enum format format)
 	return 0;
 }
 
+static int set_file(const char *option, const char *arg, const char **to, struct error *err)
+{
+	if (!*arg)
+		return error_set(err, STATUS_USAGE, -EINVAL, "%s needs a file name", option);
+	*to = arg;
+	return 0;
+}
+
 static int take_common(struct input *in, int key, char *arg)
 {
 	struct args *args = in->args;
@@ -144,6 +154,10 @@ static int take_common(struct input *in, int key, char *arg)
 	case KEY_ALL:
 		args->all = true;
 		return 0;
+	case KEY_RECORD:
+		return set_file("--record", arg, &args->record, in->err);
+	case KEY_REPLAY:
+		return set_file("--replay", arg, &args->replay, in->err);
 	case ARGP_KEY_ARG:
 		return take_positional(in, arg);
 	}
@@ -203,10 +217,18 @@ static const char *stumbled_over(const struct args_spec *spec, const struct argp
 	return state->next < state->argc ? state->argv[state->next] : "";
 }
 
+/* Remembers that @key, which is the subcommand's own, was given. */
+static void note_given(struct args *args, int key)
+{
+	if (args->n_given < ARGS_GIVEN && !args_given(args, key))
+		args->given[args->n_given++] = key;
+}
+
 /* The subcommand's own options come first, then the common ones. */
 static error_t parse_own(int key, char *arg, struct argp_state *state)
 {
 	struct input *in = state->input;
+	int r;
 
 	if (key == ARGP_KEY_INIT) {
 		state->child_inputs[0] = in;
@@ -220,7 +242,10 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 		in->at = stumbled_over(in->spec, state);
 	if (key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
-	return parsed(in, in->spec->parse(key, arg, in->spec->own, in->err));
+	r = in->spec->parse(key, arg, in->spec->own, in->err);
+	if (!r)
+		note_given(in->args, key);
+	return parsed(in, r);
 }
 
 static const struct argp_option *long_option(const struct argp_option *options, const char *name,
@@ -289,6 +314,46 @@ static int split_command(int argc, char **argv, struct args *args, struct error 
 	return argc;
 }
 
+static bool in_list(const int *keys, int key)
+{
+	while (keys && *keys && *keys != key)
+		keys++;
+	return keys && *keys;
+}
+
+/* With --replay nothing is counted: options that say what to count would do nothing. */
+static int check_replay(const struct args_spec *spec, const struct input *in, struct error *err)
+{
+	const struct args *args = in->args;
+	const struct argp_option *option;
+
+	if (args->record)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "--record and --replay exclude each other");
+	if (in->positional)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "no INTERVAL with --replay: the recording has its own");
+	if (args->command)
+		return error_set(err, STATUS_USAGE, -EINVAL, "no -- COMMAND with --replay");
+	if (args->show_source || args->list_hooks || args->hooks[0])
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "--replay has no BPF programs: it reads a file");
+	for (size_t i = 0; i < args->n_given; i++) {
+		if (in_list(spec->replay, args->given[i]))
+			continue;
+		option = short_option(spec->options, args->given[i]);
+		if (!option || !option->name)
+			error_set(err, STATUS_USAGE, -EINVAL, "-%c does not go with --replay",
+				  args->given[i]);
+		else
+			error_set(err, STATUS_USAGE, -EINVAL, "--%s does not go with --replay",
+				  option->name);
+		error_hint(err, "the recording holds what was counted, and no more");
+		return -EINVAL;
+	}
+	return 0;
+}
+
 static void print_help(const struct argp *argp, char *name)
 {
 	argp_help(argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, name);
@@ -323,7 +388,15 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 		return error_set(err, STATUS_USAGE, -EINVAL, "--all goes with -- COMMAND");
 	if (args->kernel && !args->list_hooks)
 		return error_set(err, STATUS_USAGE, -EINVAL, "--kernel goes with --list-hooks");
-	return 0;
+	return args->replay ? check_replay(spec, &in, err) : 0;
+}
+
+bool args_given(const struct args *args, int key)
+{
+	for (size_t i = 0; i < args->n_given; i++)
+		if (args->given[i] == key)
+			return true;
+	return false;
 }
 
 int args_process(const char *text, uint32_t *pid, struct error *err)

@@ -10,6 +10,7 @@
 #include "output/render.h"
 
 #define ARGS_HOOKS 16
+#define ARGS_GIVEN 64
 
 /* What every subcommand understands. */
 struct args {
@@ -28,6 +29,10 @@ struct args {
 	uint64_t count;			   /* outputs; 0: until stopped */
 	bool all;			   /* --all: with COMMAND, the others' I/O too */
 	char **command;			   /* after "--", ends with NULL; NULL: none */
+	const char *record;		   /* --record FILE */
+	const char *replay;		   /* --replay FILE */
+	int given[ARGS_GIVEN];		   /* keys of the subcommand's options that were given */
+	size_t n_given;
 };
 
 /* A subcommand's own part.  Its positional arguments are INTERVAL and COUNT, or none. */
@@ -40,6 +45,9 @@ struct args_spec {
 	const char *doc;
 	bool short_ebpf;  /* -e is --ebpf */
 	bool no_interval; /* there are no INTERVAL and COUNT */
+	/* Keys of own options that go with --replay, since they are about what is shown and not
+	 * about what is counted; ends with 0.  NULL: none. */
+	const int *replay;
 };
 
 /*
@@ -48,6 +56,9 @@ struct args_spec {
  */
 int args_parse(const struct args_spec *spec, int argc, char **argv, struct args *args,
 	       struct error *err);
+
+/* Was the own option @key given? */
+bool args_given(const struct args *args, int key);
 
 /* A process (thread group) that is there: *pid.  -errno with @err. */
 int args_process(const char *text, uint32_t *pid, struct error *err);

@@ -70,15 +70,20 @@ int session_choose_hooks(const struct hook_event *events, size_t n, const struct
 	return r;
 }
 
-int session_choose(struct session *s, const struct args *args, unsigned int wants, int *status)
+int session_choose_events(struct session *s, const struct hook_event *events, size_t n,
+			  const struct args *args, int *status)
 {
-	int r;
+	int r = session_choose_hooks(events, n, args, &s->hooks, &s->kernel, status);
 
-	s->n_events = blk_events(wants, s->events);
-	r = session_choose_hooks(s->events, s->n_events, args, &s->hooks, &s->kernel, status);
 	if (!r)
 		s->flags = blk_flags(s->hooks);
 	return r;
+}
+
+int session_choose(struct session *s, const struct args *args, unsigned int wants, int *status)
+{
+	s->n_events = blk_events(wants, s->events);
+	return session_choose_events(s, s->events, s->n_events, args, status);
 }
 
 void session_end(struct session *s)

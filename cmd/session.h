@@ -27,9 +27,13 @@ int session_begin(struct session *s, const struct args *args, struct blk_filters
 
 /* Checks the machine and chooses hooks for @wants (enum blk_wants). */
 int session_choose(struct session *s, const struct args *args, unsigned int wants, int *status);
+
+/* The same for @events, which outlive it: those of the block layer and others. */
+int session_choose_events(struct session *s, const struct hook_event *events, size_t n,
+			  const struct args *args, int *status);
 void session_end(struct session *s);
 
-/* The same for a subcommand with an attach table of its own.  *hooks, and *kernel with --kernel,
+/* The same for a subcommand that follows no requests.  *hooks, and *kernel with --kernel,
  * are set whenever there is anything to free: the caller does, hooks first, in any case. */
 int session_choose_hooks(const struct hook_event *events, size_t n, const struct args *args,
 			 struct hooks **hooks, struct hook_kernel **kernel, int *status);

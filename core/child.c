@@ -30,6 +30,7 @@ run_command(char *const *argv, const sigset_t *mask, int wait_fd, int exec_fd)
 	if (n != 1)
 		_exit(127); /* iotrace is gone: do not run untraced */
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	if (mask)
 		sigprocmask(SIG_SETMASK, mask, NULL);
 	execvp(argv[0], argv);

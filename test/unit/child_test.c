@@ -375,14 +375,16 @@ static void test_signal_mask(void **state)
 	assert_int_equal(sigprocmask(SIG_SETMASK, &old, NULL), 0);
 }
 
-/* A closed pipe ends the command as it would without iotrace. */
-static void test_sigpipe(void **state)
+/* A closed pipe and a limit of size end the command as they would without iotrace. */
+static void test_ignored(void **state)
 {
 	(void)state;
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	assert_int_equal(ran_shell("exec grep SigIgn: /proc/self/status >$0", NULL), 0);
-	assert_int_equal(mask_in(written(), "SigIgn:") & BIT(SIGPIPE), 0);
+	assert_int_equal(mask_in(written(), "SigIgn:") & (BIT(SIGPIPE) | BIT(SIGXFSZ)), 0);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 }
 
 /* Both ends of the two pipes are closed: a thousand commands need no more. */
@@ -420,7 +422,7 @@ int main(void)
 		in_dir(test_parent_dies),
 		in_dir(test_killed_while_held),
 		in_dir(test_signal_mask),
-		in_dir(test_sigpipe),
+		in_dir(test_ignored),
 		in_dir(test_no_descriptors_left),
 	};
 
