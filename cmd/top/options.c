@@ -60,30 +60,38 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	return blk_filter_option(key, arg, &o->filters);
 }
 
+/* What only shapes the output. */
+static const int shown[] = { 'C', 'r', 's', 0 };
+
+const struct args_spec top_args = {
+	.options = options,
+	.parse = parse,
+	.doc = "Block I/O by process, refreshed every INTERVAL seconds (1), COUNT times.\v"
+	       "D: R read, W write, D discard, F flush command, S empty request that waits "
+	       "for one (fsync), Z write zeroes, E secure erase, A zone append, M zone "
+	       "management, P passthrough. A COMM that ends in -wb is write-back by a "
+	       "kernel thread.",
+	.short_ebpf = true,
+	.replay = shown,
+};
+
 int top_options(int argc, char **argv, struct top_options *o, struct error *err)
 {
-	const struct args_spec spec = {
-		.options = options,
-		.parse = parse,
-		.own = o,
-		.doc = "Block I/O by process, refreshed every INTERVAL seconds (1), COUNT times.\v"
-		       "D: R read, W write, D discard, F flush command, S empty request that waits "
-		       "for one (fsync), Z write zeroes, E secure erase, A zone append, M zone "
-		       "management, P passthrough. A COMM that ends in -wb is write-back by a "
-		       "kernel thread.",
-		.short_ebpf = true,
-	};
+	struct args_spec spec = top_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
 	o->args.interval_ns = NS_PER_SEC;
+	spec.own = o;
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r)
 		return r;
-	r = blk_check_options(&o->filters, &o->args, err);
-	if (r)
-		return r;
-	if (!o->max_rows && o->args.format == FORMAT_TEXT)
-		o->max_rows = DEFAULT_ROWS;
-	return 0;
+	return blk_check_options(&o->filters, &o->args, err);
+}
+
+uint64_t top_most_rows(const struct top_options *o)
+{
+	if (o->max_rows)
+		return o->max_rows;
+	return o->args.format == FORMAT_TEXT ? DEFAULT_ROWS : UINT64_MAX;
 }

@@ -10,13 +10,19 @@ struct top_options {
 	struct args args;
 	struct blk_filters filters;
 	bool no_clear;
-	uint64_t max_rows; /* 0: all (the default of JSON and CSV) */
+	uint64_t max_rows; /* -r; 0: not given, see top_most_rows() */
 	enum top_sort sort;
 	bool bio;
 	bool cgroup_owner;
 };
 
+/* Its options, without their own. */
+extern const struct args_spec top_args;
+
 /* Parses @argv.  -errno with @err filled. */
 int top_options(int argc, char **argv, struct top_options *o, struct error *err);
+
+/* At most so many rows are shown: -r, else 20 in text and all in other formats. */
+uint64_t top_most_rows(const struct top_options *o);
 
 #endif

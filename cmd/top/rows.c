@@ -17,7 +17,7 @@ static void cell_comm(const void *row, char *buf, size_t size)
 
 static void cell_letter(const void *row, char *buf, size_t size)
 {
-	snprintf(buf, size, "%c", ((const struct top_row *)row)->letter);
+	snprintf(buf, size, "%c", (char)((const struct top_row *)row)->letter);
 }
 
 static void cell_kbytes(const void *row, char *buf, size_t size)
@@ -65,6 +65,10 @@ static const struct column columns[] = {
 	{ "writeback", NULL, COLUMN_BOOL, ROLE_LABEL, "",
 	  "written back by a kernel thread, on behalf of whoever dirtied the pages", AT(writeback),
 	  0, false, NULL },
+	{ "letter", NULL, COLUMN_U32, ROLE_STATE, "", "character that stands for op in text",
+	  AT(letter), 0, false, NULL },
+	{ "untimed", NULL, COLUMN_U64, ROLE_STATE, "requests",
+	  "of io: those whose time is not known", AT(untimed), 0, false, NULL },
 	{ "cgroup", "CGROUP", COLUMN_STR, ROLE_LABEL, "",
 	  "control group that the I/O is charged to", AT(cgroup), 6, true, NULL },
 };
@@ -145,7 +149,7 @@ static void label(struct top_row *row, const struct top_tables *tables)
 	row->pid = k->pid;
 	row->comm = k->known ? names_of(tables->names, k->pid) : "[unknown]";
 	row->op = blk_op_name(k->op);
-	row->letter = blk_op_letter(k->op);
+	row->letter = (unsigned char)blk_op_letter(k->op);
 	row->major = DISK_MAJOR(k->dev);
 	row->minor = DISK_MINOR(k->dev);
 	row->disk = k->dev ? disks_name(tables->disks, k->dev) : "-";
@@ -199,7 +203,13 @@ void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enu
 	if (!rows->n)
 		return;
 	top_rows_compact(rows, tables);
-	qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_rows, &sort);
+	top_rows_sort(rows->rows, rows->n, sort);
+}
+
+void top_rows_sort(struct top_row *rows, size_t n, enum top_sort sort)
+{
+	if (n)
+		qsort_r(rows, n, sizeof(*rows), compare_rows, &sort);
 }
 
 void top_rows_free(struct top_rows *rows)

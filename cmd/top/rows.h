@@ -13,7 +13,7 @@ struct top_row {
 	struct top_key key;
 	uint32_t pid, major, minor;
 	const char *comm, *op, *disk, *cgroup;
-	char letter;
+	uint32_t letter; /* of @op */
 	bool writeback;
 	uint64_t io, bytes, time_ns;
 	uint64_t untimed; /* of io: those whose time is not known */
@@ -41,6 +41,8 @@ void top_rows_compact(struct top_rows *rows, const struct top_tables *tables);
 
 /* Joins the CPUs' parts of each row, names the rows, and sorts them. */
 void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort);
+/* Sorts @n finished rows: largest first by @sort. */
+void top_rows_sort(struct top_row *rows, size_t n, enum top_sort sort);
 void top_rows_free(struct top_rows *rows);
 
 /* With or without the column of the cgroup. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <time.h>
@@ -14,6 +15,7 @@
 #include "cmd/report.h"
 #include "cmd/run.h"
 #include "cmd/session.h"
+#include "cmd/show.h"
 #include "cmd/top/options.h"
 #include "cmd/top/rows.h"
 #include "core/clock.h"
@@ -34,6 +36,8 @@ struct top {
 	int names_fd;
 	uint64_t since_ns;
 	bool clears; /* the screen, at each refresh */
+	struct show_setting settings[4];
+	struct show show;
 };
 
 /* ---- the BPF object ---- */
@@ -104,87 +108,150 @@ static void close_object(void *ctx)
 	t->skel = NULL;
 }
 
+static struct hook_object object_of(struct top *t)
+{
+	struct hook_object object = {
+		.ctx = t,
+		.helpers = blk_helpers,
+		.open = open_object,
+		.load = load_object,
+		.close = close_object,
+	};
+
+	object.elf = top_bpf__elf_bytes(&object.elf_size);
+	return object;
+}
+
 /* ---- output ---- */
 
-/* Rows of the terminal that standard output is; 0 when it has none. */
-static size_t screen_height(void)
+#define LOAD_SIZE 128 /* of a line of /proc/loadavg */
+
+/* Of the terminal that standard output is; zeros when it is none. */
+static struct winsize screen_size(void)
 {
 	struct winsize size;
 
-	return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) ? 0 : size.ws_row;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
+		memset(&size, 0, sizeof(size));
+	return size;
 }
 
-static int print_screen_top(void)
+static void read_load(char load[LOAD_SIZE])
 {
-	char clock[16], load[128] = "\n";
-	time_t now = time(NULL);
-	struct tm tm;
 	FILE *file = fopen("/proc/loadavg", "re");
 
-	if (file) {
-		if (!fgets(load, sizeof(load), file))
-			load[0] = 0;
-		fclose(file);
-	}
+	load[0] = 0;
+	if (!file)
+		return;
+	if (!fgets(load, LOAD_SIZE, file))
+		load[0] = 0;
+	fclose(file);
 	load[strcspn(load, "\n")] = 0;
+}
+
+static int print_screen_top(const struct recording_interval *in)
+{
+	time_t now = (time_t)(in->interval.end_ns / NS_PER_SEC);
+	char clock[16], load[4 * LOAD_SIZE];
+	struct tm tm = { 0 };
+
 	localtime_r(&now, &tm);
 	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	render_escape(in->text, load, sizeof(load));
 	return printf("%s loadavg: %s\n\n", clock, load) < 0 ? -errno : 0;
 }
 
-/* Makes room for an output: an empty screen, on which a line that is too long is cut and
- * not wrapped (DECAWM off), or an empty line. */
-static int print_separator(struct top *t)
+/* Makes room for an output: an empty line, or an empty screen.  Losses stand at its top, where they
+ * stay in sight; a line below them that is too long is cut and not wrapped (DECAWM off). */
+static int print_separator(struct top *t, const struct interval *interval)
 {
-	if (fputs(t->clears ? "\033[H\033[2J\033[?7l" : "\n", stdout) < 0)
+	if (fputs(t->clears ? "\033[H\033[2J" : "\n", stdout) < 0)
 		return -errno;
+	if (t->clears) {
+		int r = render_flush(stdout);
+
+		if (r)
+			return r;
+		render_losses(stderr, interval);
+		if (fputs("\033[?7l", stdout) < 0)
+			return -errno;
+	}
 	return render_flush(stdout);
+}
+
+/* Of a screen of @width columns. */
+static size_t loss_lines(const struct interval *interval, size_t width)
+{
+	size_t lines = 0;
+
+	for (size_t i = 0; i < interval->n_losses; i++) {
+		const struct loss *loss = &interval->losses[i];
+
+		if (loss->count)
+			lines += 1 + (render_loss(NULL, 0, loss) - 1) / (width ? width : SIZE_MAX);
+	}
+	return lines;
 }
 
 #define LINES_AROUND 4 /* time, blank, heading, and the cursor's own */
 
 /* How many of @n rows are shown: as many as were asked for, and as fit. */
-static size_t rows_shown(const struct top *t, size_t n, size_t loss_lines)
+static size_t rows_shown(const struct top *t, size_t n, const struct interval *interval)
 {
-	size_t most = t->o.max_rows ? t->o.max_rows : n;
-	size_t height = t->clears ? screen_height() : 0;
-	size_t around = LINES_AROUND + loss_lines;
+	size_t most = top_most_rows(&t->o);
 
-	if (height && most > (height > around ? height - around : 1))
-		most = height > around ? height - around : 1;
+	if (t->clears) {
+		struct winsize size = screen_size();
+		size_t around = LINES_AROUND + loss_lines(interval, size.ws_col);
+		size_t fit = size.ws_row > around ? size.ws_row - around : 1;
+
+		if (size.ws_row && most > fit)
+			most = fit;
+	}
 	return n < most ? n : most;
 }
 
-static size_t count_losses(const struct interval *interval)
+static int print(void *ctx, const struct recording_interval *in, struct error *err)
 {
-	size_t n = 0;
-
-	for (size_t i = 0; i < interval->n_losses; i++)
-		n += interval->losses[i].count != 0;
-	return n;
-}
-
-static int render(struct top *t, const struct interval *interval)
-{
-	const struct schema *schema = top_schema(t->o.cgroup_owner);
+	struct top *t = ctx;
+	const struct interval *interval = &in->interval;
+	const struct recording_rows *rows = &in->tables[0];
 	bool text = t->o.args.format == FORMAT_TEXT;
 	int r = 0;
 
-	top_rows_finish(&t->rows, &t->tables, t->o.sort);
+	(void)err;
 	if (text)
-		r = print_separator(t);
-	/* On a screen that is cleared the losses come first, where they stay in sight. */
-	if (t->clears)
-		render_losses(stderr, interval);
+		r = print_separator(t, interval);
 	if (!r && text)
-		r = print_screen_top();
+		r = print_screen_top(in);
 	if (!r)
-		r = render_interval(t->o.args.format, stdout, interval, schema, t->rows.rows,
-				    rows_shown(t, t->rows.n, count_losses(interval)));
+		r = render_interval(t->o.args.format, stdout, interval,
+				    top_schema(t->o.cgroup_owner), rows->rows,
+				    rows_shown(t, rows->n, interval));
 	if (t->clears && (fputs("\033[?7h", stdout) < 0 || render_flush(stdout)))
 		r = r ? r : -EIO;
 	if (!r && !t->clears && t->o.args.format != FORMAT_JSON)
 		render_losses(stderr, interval);
+	return r;
+}
+
+/* A replay in another order than that of the run. */
+static int print_sorted(void *ctx, const struct recording_interval *in, struct error *err)
+{
+	struct top *t = ctx;
+	struct recording_interval sorted = *in;
+	size_t size = in->tables[0].n * sizeof(struct top_row);
+	struct top_row *rows = malloc(size ? size : 1);
+	int r;
+
+	if (!rows)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	if (size)
+		memcpy(rows, in->tables[0].rows, size);
+	top_rows_sort(rows, in->tables[0].n, t->o.sort);
+	sorted.tables[0].rows = rows;
+	r = print(ctx, &sorted, err);
+	free(rows);
 	return r;
 }
 
@@ -233,7 +300,8 @@ static int collect(void *ctx, struct error *err)
 static int emit(void *ctx, bool last, struct error *err)
 {
 	struct top *t = ctx;
-	struct interval interval = { .start_ns = t->since_ns };
+	struct recording_interval out = { .interval.start_ns = t->since_ns, .last = last };
+	char load[LOAD_SIZE];
 	size_t unseen = 0;
 	int r;
 
@@ -241,15 +309,21 @@ static int emit(void *ctx, bool last, struct error *err)
 		unseen = blk_sweep(t->session.hooks, &t->skel->bss->stopped,
 				   bpf_map__fd(t->skel->maps.inflight),
 				   bpf_program__fd(t->skel->progs.rq_busy), add_unseen, t);
-	r = drain(t, &interval.end_ns, err);
+	r = drain(t, &out.interval.end_ns, err);
 	if (r)
 		return r;
-	t->since_ns = interval.end_ns;
+	t->since_ns = out.interval.end_ns;
 	blk_losses(&t->losses, t->skel->bss->losses, t->session.hooks, &t->skel->bss->stood_in,
 		   unseen);
-	interval.losses = t->losses.rows;
-	interval.n_losses = BLK_LOSS_ROWS;
-	r = render(t, &interval);
+	out.interval.losses = t->losses.rows;
+	out.interval.n_losses = BLK_LOSS_ROWS;
+	if (t->o.args.format == FORMAT_TEXT || t->o.args.record) {
+		read_load(load);
+		out.text = load;
+	}
+	top_rows_finish(&t->rows, &t->tables, t->o.sort);
+	out.tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };
+	r = show_output(&t->show, &out, err);
 	t->rows.n = 0;
 	names_forget(t->tables.names);
 	return r;
@@ -260,8 +334,6 @@ static int print_start(void *ctx)
 	struct top *t = ctx;
 	char secs[32];
 
-	if (t->o.args.format != FORMAT_TEXT)
-		return session_meta(&t->session, &t->o.args, "top", top_schema(t->o.cgroup_owner));
 	session_seconds(t->o.args.interval_ns, secs, sizeof(secs));
 	if (printf("Tracing... Output every %s secs. Hit Ctrl-C to end\n", secs) < 0)
 		return -errno;
@@ -291,13 +363,7 @@ static unsigned int wants(const struct top_options *o)
 
 static int prepare(struct top *t, struct run *run, struct error *err)
 {
-	struct hook_object object = {
-		.ctx = t,
-		.helpers = blk_helpers,
-		.open = open_object,
-		.load = load_object,
-		.close = close_object,
-	};
+	struct hook_object object = object_of(t);
 	int r;
 
 	r = names_open(blk_name_lookup, &t->names_fd, &t->tables.names);
@@ -306,7 +372,6 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	t->tables.disks = t->session.disks;
-	object.elf = top_bpf__elf_bytes(&object.elf_size);
 	r = hooks_attach(t->session.hooks, &object, err);
 	if (r)
 		return r;
@@ -314,6 +379,8 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 	r = flip_open(&t->skel->bss->epoch, &t->flip, err);
 	if (!r)
 		r = blk_track(bpf_map__fd(t->skel->maps.tracked), run, err);
+	if (!r)
+		r = show_open_hooks(&t->show, t->session.hooks, NULL, 0, err);
 	t->skel->bss->begin_ns = clock_mono_ns();
 	t->since_ns = clock_epoch_ns();
 	return r;
@@ -332,7 +399,7 @@ static int trace(struct top *t, struct run *run)
 	/* Not over what COMMAND writes. */
 	t->clears = t->o.args.format == FORMAT_TEXT && !t->o.no_clear && !t->o.args.command &&
 		    isatty(STDOUT_FILENO);
-	r = run_guarded(run, print_start, t);
+	r = run_guarded(run, show_start, &t->show);
 	if (r)
 		return report_output(r);
 	status = run->stuck ? STATUS_OK : run_loop(run, &output);
@@ -366,6 +433,41 @@ static int check_disk(const struct top_options *o, int *status)
 	return -EINVAL;
 }
 
+/* ---- recordings ---- */
+
+static void prepare_tables(void *ctx, struct show *show)
+{
+	const struct top *t = ctx;
+
+	show->tables[0] = (struct recording_table){ "rows", top_schema(t->o.cgroup_owner) };
+	show->n_tables = 1;
+}
+
+static void prepare_show(struct top *t)
+{
+	struct top_options *o = &t->o;
+	const struct show_setting settings[] = {
+		SHOW_SETTING("interval_ns", 0, o->args.interval_ns, UINT64_MAX),
+		SHOW_SETTING("max_rows", 'r', o->max_rows, UINT64_MAX),
+		SHOW_SETTING("sort", 's', o->sort, SORT_TIME),
+		SHOW_SETTING("cgroup_owner", 0, o->cgroup_owner, 1),
+	};
+
+	_Static_assert(sizeof(settings) <= sizeof(t->settings), "room");
+	memcpy(t->settings, settings, sizeof(settings));
+	t->show = (struct show){
+		.args = &o->args,
+		.subcommand = "top",
+		.ctx = t,
+		.settings = t->settings,
+		.n_settings = sizeof(settings) / sizeof(settings[0]),
+		.prepare = prepare_tables,
+		.start = print_start,
+		.end = print_end,
+		.print = o->args.replay && args_given(&o->args, 's') ? print_sorted : print,
+	};
+}
+
 static int run_top(int argc, char **argv)
 {
 	struct top t = { 0 };
@@ -379,6 +481,9 @@ static int run_top(int argc, char **argv)
 		return report_stdout();
 	if (t.o.args.show_source)
 		return session_source(top_source);
+	prepare_show(&t);
+	if (t.o.args.replay)
+		return show_replay(&t.show);
 	if (session_begin(&t.session, &t.o.args, &t.o.filters, &status) ||
 	    check_disk(&t.o, &status) ||
 	    session_choose(&t.session, &t.o.args, wants(&t.o), &status)) {
@@ -389,6 +494,7 @@ static int run_top(int argc, char **argv)
 		status = report_error(&err);
 	else
 		status = trace(&t, &run);
+	status = show_close(&t.show, status);
 	cleanup(&t);
 	run_end(&run);
 	return status;

@@ -174,7 +174,7 @@ static void test_top_defaults(void **state)
 	assert_int_equal(o.args.interval_ns, SEC);
 	assert_int_equal(o.args.count, 0);
 	assert_int_equal(o.args.format, FORMAT_TEXT);
-	assert_int_equal(o.max_rows, 20);
+	assert_int_equal(top_most_rows(&o), 20);
 	assert_int_equal(o.sort, SORT_BYTES);
 	assert_false(o.no_clear);
 	assert_false(o.bio);
@@ -217,14 +217,17 @@ static void test_top_options(void **state)
 
 static void test_top_rows(void **state)
 {
+	struct top_options o;
 	struct line line;
 
 	(void)state;
 	assert_int_equal(top_of(&line, "-r 1").max_rows, 1);
 	assert_int_equal(top_of(&line, "-r 4294967295").max_rows, UINT32_MAX);
 	/* a reader of JSON or CSV wants all, unless it says otherwise */
-	assert_int_equal(top_of(&line, "--json").max_rows, 0);
-	assert_int_equal(top_of(&line, "--csv").max_rows, 0);
+	o = top_of(&line, "--json");
+	assert_int_equal(top_most_rows(&o), UINT64_MAX);
+	o = top_of(&line, "--csv");
+	assert_int_equal(top_most_rows(&o), UINT64_MAX);
 	assert_int_equal(top_of(&line, "--json -r 3").max_rows, 3);
 	assert_int_equal(top_of(&line, "-r 3 --csv").max_rows, 3);
 	refuses('t', "-r 0", STATUS_USAGE, -ERANGE, "invalid -r '0': less than 1",
@@ -281,7 +284,7 @@ static void test_top_command(void **state)
 
 	(void)state;
 	assert_int_equal(o.args.format, FORMAT_TEXT);
-	assert_int_equal(o.max_rows, 20);
+	assert_int_equal(top_most_rows(&o), 20);
 	assert_string_equal(o.args.command[0], "fio");
 	assert_string_equal(o.args.command[2], "--json");
 	assert_string_equal(o.args.command[6], "nothing");
@@ -516,7 +519,7 @@ static void test_many_times(void **state)
 		refuses('t', "1 2 3", STATUS_USAGE, -E2BIG, "too many arguments: '3'", NULL);
 		assert_true(breakdown_of(&line, "-T blk -Q").queued);
 		assert_false(breakdown_of(&line, "-T blk").queued);
-		assert_int_equal(top_of(&line, "").max_rows, 20);
+		assert_int_equal(top_of(&line, "").max_rows, 0);
 	}
 }
 
