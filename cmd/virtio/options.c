@@ -21,7 +21,8 @@ static const struct argp_option options[] = {
 	{ "vqname", 'q', "VQ", 0, "only queues of this name, such as req.0", 1 },
 	{ "extended", 'x', NULL, 0, "bytes that the device wrote, and the time from add to get",
 	  1 },
-	{ "latency", 'L', NULL, 0, "a histogram of that time for each virtqueue", 1 },
+	{ "latency", 'L', NULL, 0, "a histogram of the time from add to get, for each virtqueue",
+	  1 },
 	{ 0 },
 };
 
@@ -78,23 +79,28 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	return ARGP_ERR_UNKNOWN;
 }
 
+/* What only shapes the output. */
+static const int shown[] = { 'T', 0 };
+
+const struct args_spec virtio_args = {
+	.options = options,
+	.parse = parse,
+	.doc = "What goes through each virtqueue, every INTERVAL seconds (3), COUNT times.\v"
+	       "In is what the device writes, Out what it reads. SGs are the scatter-gather "
+	       "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "
+	       "runs as long as COMMAND does; a queue is everybody's, so that all of its "
+	       "traffic is counted.",
+	.replay = shown,
+};
+
 int virtio_options(int argc, char **argv, struct virtio_options *o, struct error *err)
 {
-	const struct args_spec spec = {
-		.options = options,
-		.parse = parse,
-		.own = o,
-		.doc =
-		    "What goes through each virtqueue, every INTERVAL seconds (3), COUNT times.\v"
-		    "In is what the device writes, Out what it reads. SGs are the scatter-gather "
-		    "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "
-		    "runs as long as COMMAND does; a queue is everybody's, so that all of its "
-		    "traffic is counted.",
-	};
+	struct args_spec spec = virtio_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
 	o->args.interval_ns = 3 * NS_PER_SEC;
+	spec.own = o;
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r)
 		return r;

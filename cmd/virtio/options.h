@@ -14,6 +14,9 @@ struct virtio_options {
 	uint32_t device_index;		  /* of @device */
 };
 
+/* Its options, without their own. */
+extern const struct args_spec virtio_args;
+
 /* Parses @argv.  -errno with @err filled. */
 int virtio_options(int argc, char **argv, struct virtio_options *o, struct error *err);
 

@@ -17,7 +17,7 @@ static int print_separator(const struct virtio_options *o, time_t now, FILE *str
 
 static int print_latencies(const struct virtio_rows *rows, FILE *stream)
 {
-	char driver[4 * VIRTIO_NAME_SIZE], vq[4 * VIRTIO_NAME_SIZE];
+	char driver[4 * VIRTIO_NAME_SIZE], vq[4 * VIRTIO_NAME_SIZE], device[4 * VIRTIO_NAME_SIZE];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < rows->n; i++) {
@@ -26,8 +26,9 @@ static int print_latencies(const struct virtio_rows *rows, FILE *stream)
 		if (!row->latency)
 			continue;
 		render_escape(row->driver, driver, sizeof(driver));
+		render_escape(row->device, device, sizeof(device));
 		render_escape(row->vq, vq, sizeof(vq));
-		if (fprintf(stream, "\n%s %s %s\n", driver, row->device, vq) < 0)
+		if (fprintf(stream, "\n%s %s %s\n", driver, device, vq) < 0)
 			return -errno;
 		r = hist_print(row->latency, "nsecs", stream);
 	}

@@ -16,6 +16,7 @@
 #include "cmd/report.h"
 #include "cmd/run.h"
 #include "cmd/session.h"
+#include "cmd/show.h"
 #include "cmd/virtio/attach.h"
 #include "cmd/virtio/print.h"
 #include "core/clock.h"
@@ -45,6 +46,8 @@ struct virtio {
 	struct loss losses[LOSS_ROWS];
 	uint64_t queues_gone; /* as of the last sweep */
 	uint64_t since_ns;
+	struct show_setting settings[3];
+	struct show show;
 };
 
 static bool follows(const struct virtio_options *o)
@@ -300,10 +303,24 @@ static int drain(struct virtio *v, uint64_t *end_ns, struct error *err)
 	return r;
 }
 
+static int print(void *ctx, const struct recording_interval *in, struct error *err)
+{
+	struct virtio *v = ctx;
+	const struct virtio_rows rows = { .rows = (struct virtio_row *)in->tables[0].rows,
+					  .n = in->tables[0].n };
+	time_t now = (time_t)(in->interval.end_ns / NS_PER_SEC);
+	int r = virtio_print(&v->o, &v->schema, &rows, &in->interval, now, stdout);
+
+	(void)err;
+	if (!r && v->o.args.format != FORMAT_JSON)
+		render_losses(stderr, &in->interval);
+	return r;
+}
+
 static int emit(void *ctx, bool last, struct error *err)
 {
 	struct virtio *v = ctx;
-	struct interval interval = { .start_ns = v->since_ns };
+	struct recording_interval out = { .interval.start_ns = v->since_ns, .last = last };
 	int r;
 
 	if (last) {
@@ -312,17 +329,14 @@ static int emit(void *ctx, bool last, struct error *err)
 			count_rest(v);
 		hooks_detach(v->hooks);
 	}
-	r = drain(v, &interval.end_ns, err);
+	r = drain(v, &out.interval.end_ns, err);
 	if (r)
 		return r;
-	v->since_ns = interval.end_ns;
+	v->since_ns = out.interval.end_ns;
 	forget_gone(v);
-	fill_losses(v, &interval);
-	r = virtio_print(&v->o, &v->schema, &v->rows, &interval, time(NULL), stdout);
-	if (!r && v->o.args.format != FORMAT_JSON)
-		render_losses(stderr, &interval);
-	if (!r && last && v->way == WAY_IRQ && v->o.args.format != FORMAT_JSON)
-		fprintf(stderr, "iotrace: note: %s\n", irq_notes[0]);
+	fill_losses(v, &out.interval);
+	out.tables[0] = (struct recording_rows){ v->rows.rows, v->rows.n };
+	r = show_output(&v->show, &out, err);
 	virtio_rows_clear(&v->rows);
 	return r;
 }
@@ -332,10 +346,6 @@ static int print_start(void *ctx)
 	struct virtio *v = ctx;
 	int r;
 
-	if (v->o.args.format != FORMAT_TEXT)
-		return session_render_meta(v->hooks, &v->o.args, "virtio", &v->schema,
-					   v->way == WAY_IRQ ? irq_notes : NULL,
-					   v->way == WAY_IRQ ? 1 : 0);
 	if (v->o.debug) {
 		r = virtio_list_programs(v->hooks, v->events, v->n_events, stdout);
 		if (r || fputs(virtio_source, stdout) < 0)
@@ -381,6 +391,8 @@ static int trace(struct virtio *v, struct run *run)
 		r = check_attached(v, &err);
 	if (!r)
 		r = flip_open(&v->skel->bss->epoch, &v->flip, &err);
+	if (!r)
+		r = show_open_hooks(&v->show, v->hooks, irq_notes, v->way == WAY_IRQ ? 1 : 0, &err);
 	if (r)
 		return report_error(&err);
 	v->skel->bss->begin_ns = clock_mono_ns();
@@ -389,7 +401,7 @@ static int trace(struct virtio *v, struct run *run)
 	v->since_ns = clock_epoch_ns();
 	if (v->o.args.verbose)
 		explain_hooks(v->hooks);
-	r = run_guarded(run, print_start, v);
+	r = run_guarded(run, show_start, &v->show);
 	if (r)
 		return report_output(r);
 	return run->stuck ? STATUS_OK : run_loop(run, &output);
@@ -436,6 +448,39 @@ static int choose(struct virtio *v, int *status)
 	return r;
 }
 
+/* ---- recordings ---- */
+
+static void prepare_tables(void *ctx, struct show *show)
+{
+	struct virtio *v = ctx;
+
+	virtio_schema(&v->o, v->columns, &v->schema);
+	show->tables[0] = (struct recording_table){ "rows", &v->schema };
+	show->n_tables = 1;
+}
+
+static void prepare_show(struct virtio *v)
+{
+	const struct show_setting settings[] = {
+		SHOW_SETTING("extended", 0, v->o.extended, 1),
+		SHOW_SETTING("latency", 0, v->o.latency, 1),
+		SHOW_SETTING("way", 0, v->way, WAY_IRQ),
+	};
+
+	_Static_assert(sizeof(settings) <= sizeof(v->settings), "room");
+	memcpy(v->settings, settings, sizeof(settings));
+	v->show = (struct show){
+		.args = &v->o.args,
+		.subcommand = "virtio",
+		.ctx = v,
+		.settings = v->settings,
+		.n_settings = sizeof(settings) / sizeof(settings[0]),
+		.prepare = prepare_tables,
+		.start = print_start,
+		.print = print,
+	};
+}
+
 static int run_virtio(int argc, char **argv)
 {
 	struct virtio v = { 0 };
@@ -449,9 +494,11 @@ static int run_virtio(int argc, char **argv)
 		return report_stdout();
 	if (v.o.args.show_source)
 		return session_source(virtio_source);
+	prepare_show(&v);
+	if (v.o.args.replay)
+		return show_replay(&v.show);
 	if (!v.o.args.kernel && virtio_check(&v.o, NULL, &err))
 		return report_error(&err);
-	virtio_schema(&v.o, v.columns, &v.schema);
 	if (choose(&v, &status)) {
 		hooks_free(v.hooks);
 		hook_kernel_free(v.kernel);
@@ -461,6 +508,7 @@ static int run_virtio(int argc, char **argv)
 		status = report_error(&err);
 	else
 		status = trace(&v, &run);
+	status = show_close(&v.show, status);
 	flip_close(v.flip);
 	hooks_free(v.hooks);
 	virtio_bpf__destroy(v.skel);

@@ -16,6 +16,7 @@
 #include "cmd/virtio/options.h"
 #include "cmd/virtio/print.h"
 #include "core/kallsyms.h"
+#include "recorded.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -313,6 +314,39 @@ static void check_golden(const char *name, const char *got, size_t size)
 	free(want);
 }
 
+/* Prints the same rows once more, from a recording. */
+static void print_recorded(const struct virtio_options *o, const struct schema *schema,
+			   const struct meta *meta, const struct virtio_rows *rows,
+			   const struct interval *interval, FILE *stream)
+{
+	const struct recording_setting settings[] = {
+		{ "extended", o->extended },
+		{ "latency", o->latency },
+		{ "way", WAY_CALLS },
+	};
+	const struct recording_head head = { *meta, settings, N(settings) };
+	const struct recording_table table = { "rows", schema };
+	struct recording_interval in = { .interval = *interval, .last = true, .text = "" };
+	struct virtio_rows replayed = { 0 };
+	struct recorded recorded = { 0 };
+	struct recorder *recorder;
+
+	in.tables[0] = (struct recording_rows){ rows->rows, rows->n };
+	recorder = recorded_begin(&recorded, &head, &table, 1);
+	recorded_add(recorder, &in);
+	recorded_finish(&recorded, recorder);
+	if (o->extended && o->latency)
+		recorded_keep(&recorded, "virtio-xL.rec");
+	recorded_play(&recorded, &table, 1);
+	assert_int_equal(
+	    render_meta(o->args.format, stream, &player_head(recorded.player)->meta, schema), 0);
+	recorded_next(&recorded, &in);
+	replayed.rows = (struct virtio_row *)in.tables[0].rows;
+	replayed.n = in.tables[0].n;
+	assert_int_equal(virtio_print(o, schema, &replayed, &in.interval, 1700000003, stream), 0);
+	recorded_end(&recorded);
+}
+
 static void golden(const char *name, enum format format, bool extended, bool latency)
 {
 	static const struct loss losses[] = { { "reaped", "buffers", 3 }, { "clock", "no", 0 } };
@@ -338,6 +372,12 @@ static void golden(const char *name, enum format format, bool extended, bool lat
 	virtio_schema(&o, columns, &schema);
 	assert_int_equal(render_meta(format, stream, &meta, &schema), 0);
 	assert_int_equal(virtio_print(&o, &schema, &rows, &interval, 1700000003, stream), 0);
+	fclose(stream);
+	check_golden(name, text, size);
+	free(text);
+	stream = open_memstream(&text, &size);
+	assert_non_null(stream);
+	print_recorded(&o, &schema, &meta, &rows, &interval, stream);
 	fclose(stream);
 	check_golden(name, text, size);
 	free(text);
