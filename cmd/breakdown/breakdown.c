@@ -7,6 +7,7 @@
 #include "cmd/breakdown/calls.h"
 #include "cmd/breakdown/options.h"
 #include "cmd/breakdown/rows.h"
+#include "cmd/breakdown/show.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
 #include "cmd/run.h"
@@ -21,61 +22,33 @@ struct breakdown {
 	struct blk_layer blk;
 	struct blk_loss_state losses;
 	uint64_t since_ns;
+	struct breakdown_show show;
 };
 
 /* ---- output ---- */
 
-static int render(struct breakdown *b, const struct interval *interval,
-		  const struct breakdown_row *rows, size_t n)
-{
-	int r;
-
-	if (b->o.args.format != FORMAT_TEXT) {
-		r = render_interval(b->o.args.format, stdout, interval, &breakdown_schema, rows, n);
-	} else {
-		r = breakdown_print_time(stdout);
-		if (!r)
-			r = breakdown_print(rows, n, b->o.unit, stdout);
-		if (!r)
-			r = render_flush(stdout);
-	}
-	if (!r && b->o.args.format != FORMAT_JSON)
-		render_losses(stderr, interval);
-	return r;
-}
-
 static int emit(void *ctx, bool last, struct error *err)
 {
 	struct breakdown *b = ctx;
-	struct interval interval = { .start_ns = b->since_ns };
+	struct recording_interval out = { .interval.start_ns = b->since_ns, .last = last };
 	struct breakdown_row rows[BLK_OPS];
 	size_t n = 0, unseen = 0;
 	int r;
 
 	if (last)
 		unseen = blk_layer_stop(&b->blk, b->session.hooks);
-	r = blk_layer_drain(&b->blk, &interval.end_ns, err);
+	r = blk_layer_drain(&b->blk, &out.interval.end_ns, err);
 	if (r)
 		return r;
-	b->since_ns = interval.end_ns;
+	b->since_ns = out.interval.end_ns;
 	for (unsigned int op = 0; op < BLK_OPS; op++)
 		if (b->blk.hists[op].count)
 			breakdown_row_fill(&rows[n++], "blk", blk_op_name(op), &b->blk.hists[op]);
 	blk_layer_losses(&b->blk, &b->losses, b->session.hooks, unseen);
-	interval.losses = b->losses.rows;
-	interval.n_losses = BLK_LOSS_ROWS;
-	return render(b, &interval, rows, n);
-}
-
-static int print_start(void *ctx)
-{
-	struct breakdown *b = ctx;
-
-	if (b->o.args.format != FORMAT_TEXT)
-		return session_meta(&b->session, &b->o.args, "breakdown", &breakdown_schema);
-	if (puts(breakdown_first_line) < 0)
-		return -errno;
-	return render_flush(stdout);
+	out.interval.losses = b->losses.rows;
+	out.interval.n_losses = BLK_LOSS_ROWS;
+	out.tables[0] = (struct recording_rows){ rows, n };
+	return show_output(&b->show.show, &out, err);
 }
 
 /* ---- the run ---- */
@@ -89,12 +62,13 @@ static int trace(struct breakdown *b, struct run *run)
 
 	b->blk.hooks = b->session.hooks;
 	b->blk.flags = &b->session.flags;
-	if (hooks_attach(b->session.hooks, &object, &err) || blk_layer_start(&b->blk, run, &err))
+	if (hooks_attach(b->session.hooks, &object, &err) || blk_layer_start(&b->blk, run, &err) ||
+	    show_open_hooks(&b->show.show, b->session.hooks, NULL, 0, &err))
 		return report_error(&err);
 	b->since_ns = clock_epoch_ns();
 	if (b->o.args.verbose)
 		blk_explain_hooks(b->session.hooks);
-	r = run_guarded(run, print_start, b);
+	r = run_guarded(run, show_start, &b->show.show);
 	if (r)
 		return report_output(r);
 	return run->stuck ? STATUS_OK : run_loop(run, &output);
@@ -125,6 +99,7 @@ static int run_blk(struct breakdown *b)
 	int status;
 
 	b->blk.o = &b->o;
+	breakdown_show_init(&b->show, &b->o, false);
 	if (session_begin(&b->session, &b->o.args, &b->o.filters, &status) ||
 	    check_disk(&b->o, &status) || choose(b, &status)) {
 		session_end(&b->session);
@@ -134,6 +109,7 @@ static int run_blk(struct breakdown *b)
 		status = report_error(&err);
 	else
 		status = trace(b, &run);
+	status = show_close(&b->show.show, status);
 	session_end(&b->session);
 	blk_layer_end(&b->blk);
 	run_end(&run);
@@ -150,6 +126,10 @@ static int run_breakdown(int argc, char **argv)
 		return report_error(&err);
 	if (b.o.args.help)
 		return report_stdout();
+	if (b.o.args.replay) {
+		breakdown_show_init(&b.show, &b.o, false);
+		return show_replay(&b.show.show);
+	}
 	blk = b.o.layer && strcmp(b.o.layer, "blk") == 0;
 	if (b.o.args.show_source)
 		return blk ? session_source(breakdown_blk_source) : calls_source();

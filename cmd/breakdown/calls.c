@@ -8,6 +8,7 @@
 
 #include "cmd/breakdown/calls_layer.h"
 #include "cmd/breakdown/rows.h"
+#include "cmd/breakdown/show.h"
 #include "cmd/breakdown/table.h"
 #include "cmd/report.h"
 #include "cmd/run.h"
@@ -29,6 +30,9 @@ struct calls {
 	struct calls_layer layer;
 	struct hook_event events[CALLS_EVENTS_MAX];
 	uint64_t since_ns;
+	struct breakdown_show show;
+	char note[512]; /* on layers that cannot be timed; empty: none */
+	const char *notes[1];
 	unsigned int tried; /* bits of the layers that are hooked, or cannot be */
 	struct late late[LAYERS];
 	size_t n_late;
@@ -101,11 +105,6 @@ static void drop_late(struct calls *c)
 
 /* ---- output ---- */
 
-static const struct schema *schema_of(const struct calls *c)
-{
-	return c->layer.combined ? &table_schema : &breakdown_schema;
-}
-
 /* The rows of one layer each: those that had operations.  @rows has room for all of @layer. */
 static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row *rows)
 {
@@ -125,37 +124,13 @@ static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row 
 	return n;
 }
 
-static int print_text(struct calls *c, const void *rows, size_t n)
-{
-	int r = breakdown_print_time(stdout);
-
-	if (!r && c->layer.combined)
-		r = table_print(rows, n, c->o, stdout);
-	else if (!r)
-		r = breakdown_print(rows, n, c->o->unit, stdout);
-	return r ? r : render_flush(stdout);
-}
-
-static int render(struct calls *c, const struct interval *interval, const void *rows, size_t n)
-{
-	int r;
-
-	if (c->o->args.format == FORMAT_TEXT)
-		r = print_text(c, rows, n);
-	else
-		r = render_interval(c->o->args.format, stdout, interval, schema_of(c), rows, n);
-	if (!r && c->o->args.format != FORMAT_JSON)
-		render_losses(stderr, interval);
-	return r;
-}
-
 static int emit(void *ctx, bool last, struct error *err)
 {
 	struct calls *c = ctx;
-	struct interval interval = { .start_ns = c->since_ns };
+	struct recording_interval out = { .interval.start_ns = c->since_ns, .last = last };
 	struct table_row table[TABLE_ROWS_MAX];
 	struct breakdown_row rows[SYSCALLS + LAYERS * CALL_OPS];
-	size_t n, unseen = 0;
+	size_t unseen = 0;
 	int r;
 
 	if (last) {
@@ -166,31 +141,19 @@ static int emit(void *ctx, bool last, struct error *err)
 	} else {
 		hook_newcomers(c);
 	}
-	r = calls_layer_drain(&c->layer, &interval.end_ns, err);
+	r = calls_layer_drain(&c->layer, &out.interval.end_ns, err);
 	if (r)
 		return r;
-	c->since_ns = interval.end_ns;
+	c->since_ns = out.interval.end_ns;
 	calls_layer_losses(&c->layer, c->session.hooks, unseen);
 	add_late_misses(c);
-	interval.losses = c->layer.losses;
-	interval.n_losses = CALLS_LOSS_ROWS;
-	if (c->layer.combined) {
-		n = table_fill(&c->layer, table);
-		return render(c, &interval, table, n);
-	}
-	n = fill_layers(&c->layer, rows);
-	return render(c, &interval, rows, n);
-}
-
-static int print_start(void *ctx)
-{
-	struct calls *c = ctx;
-
-	if (c->o->args.format != FORMAT_TEXT)
-		return session_meta(&c->session, &c->o->args, "breakdown", schema_of(c));
-	if (puts(breakdown_first_line) < 0)
-		return -errno;
-	return render_flush(stdout);
+	out.interval.losses = c->layer.losses;
+	out.interval.n_losses = CALLS_LOSS_ROWS;
+	if (c->layer.combined)
+		out.tables[0] = (struct recording_rows){ table, table_fill(&c->layer, table) };
+	else
+		out.tables[0] = (struct recording_rows){ rows, fill_layers(&c->layer, rows) };
+	return show_output(&c->show.show, &out, err);
 }
 
 /* ---- the run ---- */
@@ -209,16 +172,17 @@ static char *layer_list(unsigned int layers, char *buf, size_t size)
 }
 
 /*
- * Layers that this kernel cannot time: an error where one was asked for, else said.  Asked before
+ * Layers that this kernel cannot time: an error where one was asked for, else a note.  Asked before
  * and after attaching, which finds out more.
  */
-static int check_layers(struct calls *c, bool say, struct error *err)
+static int check_layers(struct calls *c, struct error *err)
 {
 	unsigned int wanted = c->layer.hooking, hooked, missing;
 	char why[256], names[128];
 
 	hooked = layers_hooked(c->session.hooks, wanted, why, sizeof(why));
 	missing = wanted & ~hooked;
+	c->note[0] = 0;
 	if (!missing)
 		return 0;
 	layer_list(missing, names, sizeof(names));
@@ -228,11 +192,10 @@ static int check_layers(struct calls *c, bool say, struct error *err)
 		error_hint(err, "-T syscall and -T blk need none; -v tells more");
 		return -ENOTSUP;
 	}
-	if (say)
-		fprintf(stderr,
-			"iotrace: no hook on this kernel for: %s (%s); their time counts as that "
-			"of the layer above\n",
-			names, why);
+	snprintf(
+	    c->note, sizeof(c->note),
+	    "no hook on this kernel for: %s (%s); their time counts as that of the layer above",
+	    names, why);
 	return 0;
 }
 
@@ -250,15 +213,17 @@ static int trace(struct calls *c, struct run *run)
 	struct error err;
 	int r;
 
+	c->notes[0] = c->note;
 	c->layer.hooks = c->session.hooks;
 	c->layer.flags = &c->session.flags;
 	if (hooks_attach(c->session.hooks, &object, &err) ||
-	    calls_layer_start(&c->layer, run, &err) || check_layers(c, true, &err))
+	    calls_layer_start(&c->layer, run, &err) || check_layers(c, &err) ||
+	    show_open_hooks(&c->show.show, c->session.hooks, c->notes, c->note[0] ? 1 : 0, &err))
 		return report_error(&err);
 	c->since_ns = clock_epoch_ns();
 	if (c->o->args.verbose)
 		blk_explain_hooks(c->session.hooks);
-	r = run_guarded(run, print_start, c);
+	r = run_guarded(run, show_start, &c->show.show);
 	if (r)
 		return report_output(r);
 	return run->stuck ? STATUS_OK : run_loop(run, &output);
@@ -280,11 +245,9 @@ static int prepare(struct calls *c, int *status)
 	}
 	c->tried = wanted.now;
 	n = calls_layer_events(&c->layer, c->events);
-	if (session_choose_hooks(c->events, n, &c->o->args, &c->session.hooks, &c->session.kernel,
-				 status))
+	if (session_choose_events(&c->session, c->events, n, &c->o->args, status))
 		return -ECANCELED;
-	c->session.flags = blk_flags(c->session.hooks);
-	if (!check_layers(c, false, &err))
+	if (!check_layers(c, &err))
 		return 0;
 	if (c->o->args.verbose)
 		blk_explain_hooks(c->session.hooks);
@@ -310,10 +273,12 @@ int calls_run(struct breakdown_options *o)
 		free(c);
 		return status;
 	}
+	breakdown_show_init(&c->show, o, c->layer.combined);
 	if (run_begin(&run, &o->args, &err))
 		status = report_error(&err);
 	else
 		status = trace(c, &run);
+	status = show_close(&c->show.show, status);
 	drop_late(c);
 	session_end(&c->session);
 	calls_layer_end(&c->layer);

@@ -12,8 +12,8 @@ int hists_map(int fd, size_t *size, void **mapped, struct error *err);
 /* Adds @from to @to and empties it: nobody may be writing to it.  @unit_slots: log2[] too. */
 void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots);
 
-/* Text in micro- or milliseconds has slots of its own; everything else shows
- * nanoseconds. */
+/* Text in micro- or milliseconds has slots of its own, and a recording may become text; everything
+ * else shows nanoseconds. */
 bool hists_unit_slots(const struct breakdown_options *o);
 
 #endif

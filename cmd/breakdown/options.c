@@ -13,6 +13,11 @@ static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 10
 
 enum { KEY_HIST = 0x2000 };
 
+const struct breakdown_unit *breakdown_unit(uint64_t ns)
+{
+	return ns == nsecs.ns ? &nsecs : ns == usecs.ns ? &usecs : ns == msecs.ns ? &msecs : NULL;
+}
+
 static const struct argp_option options[] = {
 	{ "type", 'T', "LAYER", 0,
 	  "only this layer: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (all of these file "
@@ -57,6 +62,12 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	return blk_filter_option(key, arg, &o->filters);
 }
 
+int breakdown_hist_error(struct error *err)
+{
+	return error_set(err, STATUS_USAGE, -EINVAL,
+			 "--hist is for all layers; with -T there always are histograms");
+}
+
 static int check_layer(const struct breakdown_options *o, struct error *err)
 {
 	const char *layer = o->layer;
@@ -72,8 +83,7 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 		return -EINVAL;
 	}
 	if (o->hist && layer)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "--hist is for all layers; with -T there always are histograms");
+		return breakdown_hist_error(err);
 	if (o->filters.disk_arg && layer && (strcmp(layer, "nfs") == 0 || strcmp(layer, "9p") == 0))
 		return error_set(err, STATUS_USAGE, -EINVAL,
 				 "-d has no meaning for the layer '%s': no disk lies below it",
@@ -81,25 +91,31 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 	return 0;
 }
 
+/* What only shapes the output. */
+static const int shown[] = { KEY_HIST, 0 };
+
+const struct args_spec breakdown_args = {
+	.options = options,
+	.parse = parse,
+	.doc = "Where the latency of reads, writes and syncs comes from: a table of the layers "
+	       "of the I/O stack, or with -T the histograms of one layer, one per operation. "
+	       "Every INTERVAL seconds, COUNT times; without INTERVAL once, at the end.\v"
+	       "SELF is the time that callers spent in a layer and in none below it. -T blk is "
+	       "the time from issue to the device until completion, with -Q from when the request "
+	       "was made.",
+	.replay = shown,
+};
+
 int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct error *err)
 {
-	const struct args_spec spec = {
-		.options = options,
-		.parse = parse,
-		.own = o,
-		.doc =
-		    "Where the latency of reads, writes and syncs comes from: a table of the layers "
-		    "of the I/O stack, or with -T the histograms of one layer, one per operation. "
-		    "Every INTERVAL seconds, COUNT times; without INTERVAL once, at the end.\v"
-		    "SELF is the time that callers spent in a layer and in none below it. -T blk is the time from issue to the device until completion, with -Q from "
-		    "when the request was made.",
-	};
+	struct args_spec spec = breakdown_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
 	o->unit = &nsecs;
+	spec.own = o;
 	r = args_parse(&spec, argc, argv, &o->args, err);
-	if (r || o->args.help || o->args.show_source)
+	if (r || o->args.help || o->args.show_source || o->args.replay)
 		return r;
 	r = blk_check_options(&o->filters, &o->args, err);
 	if (r)

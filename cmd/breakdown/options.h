@@ -19,8 +19,17 @@ struct breakdown_options {
 	const struct breakdown_unit *unit;
 };
 
+/* Its options, without their own. */
+extern const struct args_spec breakdown_args;
+
+/* The unit of so many nanoseconds; NULL: there is none. */
+const struct breakdown_unit *breakdown_unit(uint64_t ns);
+
 /* Parses @argv.  -errno with @err filled. */
 int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct error *err);
+
+/* --hist where there is one layer only: -EINVAL with @err. */
+int breakdown_hist_error(struct error *err);
 
 /* A disk that makes no requests would give an empty block layer: -ENOTSUP with @err. */
 int breakdown_check_disk(const struct breakdown_options *o, struct error *err);

@@ -2,7 +2,10 @@
 #include "cmd/breakdown/rows.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <time.h>
+
+#include "core/clock.h"
 
 #define AT(member) offsetof(struct breakdown_row, member)
 #define NS_COLUMN(key, role, meaning)                                                              \
@@ -52,15 +55,26 @@ void breakdown_row_fill(struct breakdown_row *row, const char *layer, const char
 const char breakdown_first_line[] =
     "Breaking Down Linux IO Stack's operation latency... Hit Ctrl-C to end.";
 
-int breakdown_print_time(FILE *stream)
+int breakdown_print_time(uint64_t epoch_ns, FILE *stream)
 {
 	char text[16];
-	time_t now = time(NULL);
-	struct tm tm;
+	time_t now = (time_t)(epoch_ns / NS_PER_SEC);
+	struct tm tm = { 0 };
 
 	localtime_r(&now, &tm);
 	strftime(text, sizeof(text), "%H:%M:%S", &tm);
 	return fprintf(stream, "\n%s\n", text) < 0 ? -errno : 0;
+}
+
+char *breakdown_name(char *buf, const char *fmt, ...)
+{
+	char name[BREAKDOWN_NAME_SIZE / 4];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(name, sizeof(name), fmt, args);
+	va_end(args);
+	return render_escape(name, buf, BREAKDOWN_NAME_SIZE);
 }
 
 /* A time in @unit: whole nanoseconds, else three decimals. */
@@ -87,10 +101,11 @@ static int print_summary(const struct breakdown_row *row, const struct breakdown
 		{ "p99.9", row->p999_ns },
 		{ "max", row->max_ns },
 	};
-	char buf[48];
+	char buf[48], name[BREAKDOWN_NAME_SIZE];
 	int r;
 
-	r = fprintf(stream, "%s_%s total %s = %s, count = %llu", row->layer, row->op, unit->name,
+	r = fprintf(stream, "%s total %s = %s, count = %llu",
+		    breakdown_name(name, "%s_%s", row->layer, row->op), unit->name,
 		    in_unit(row->total_ns, unit, buf, sizeof(buf)), (unsigned long long)row->count);
 	for (size_t i = 0; r >= 0 && i < sizeof(figures) / sizeof(figures[0]); i++)
 		r = fprintf(stream, ", %s = %s", figures[i].label,
@@ -103,12 +118,15 @@ static int print_summary(const struct breakdown_row *row, const struct breakdown
 int breakdown_print(const struct breakdown_row *rows, size_t n, const struct breakdown_unit *unit,
 		    FILE *stream)
 {
+	char name[BREAKDOWN_NAME_SIZE];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n; i++) {
-		if (fprintf(stream, "operation = %s_%s\n", rows[i].layer, rows[i].op) < 0)
+		breakdown_name(name, "%s_%s", rows[i].layer, rows[i].op);
+		if (fprintf(stream, "operation = %s\n", name) < 0)
 			return -errno;
-		r = hist_print(rows[i].slots, unit->name, stream);
+		if (rows[i].slots)
+			r = hist_print(rows[i].slots, unit->name, stream);
 		if (!r && fputc('\n', stream) < 0)
 			r = -errno;
 	}

@@ -24,8 +24,13 @@ extern const struct schema breakdown_schema;
 
 extern const char breakdown_first_line[];
 
-/* Text: the time of day, before each output.  0 or -errno. */
-int breakdown_print_time(FILE *stream);
+/* What an operation is called in text, "vfs_read": its parts may come from a recording, which
+ * anybody may have written, and are escaped.  Returns @buf, which has BREAKDOWN_NAME_SIZE bytes. */
+#define BREAKDOWN_NAME_SIZE 512
+char *breakdown_name(char *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Text: the time of day at @epoch_ns, before each output.  0 or -errno. */
+int breakdown_print_time(uint64_t epoch_ns, FILE *stream);
 
 /* Text: the histograms, then one line per operation.  0 or -errno. */
 int breakdown_print(const struct breakdown_row *rows, size_t n, const struct breakdown_unit *unit,

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "cmd/breakdown/rows.h"
 #include "output/render.h"
 
 /* ---- rows ---- */
@@ -48,7 +49,6 @@ static size_t fill_way(const struct calls_layer *layer, unsigned int class, unsi
 		rows[n].op = class_names[class];
 		rows[n].layer = layer_name(i);
 		rows[n].io = class == CLASS_SYNC && way == WAY_DISK ? "all" : way_names[way];
-		rows[n].unit = layer->o->unit->ns == 1 ? NULL : layer->o->unit;
 		rows[n].has_self = way != WAY_ASYNC;
 		fill_row(&rows[n], from);
 		whole += from->self_ns;
@@ -162,6 +162,8 @@ static const struct column columns[] = {
 	{ "self_ppm", "SELF%", COLUMN_U32, ROLE_GAUGE, "ppm",
 	  "that time's share of the system calls' time, in millionths", AT(self_ppm), 6, false,
 	  share_cell },
+	{ "has_self", NULL, COLUMN_BOOL, ROLE_STATE, "",
+	  "some call waits for it: SELF has a meaning", AT(has_self), 0, false, NULL },
 	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",
 	  AT(slots), 0, false, NULL },
 };
@@ -174,24 +176,26 @@ const struct schema table_schema = { columns, sizeof(columns) / sizeof(columns[0
 static int print_histograms(const struct table_row *rows, size_t n,
 			    const struct breakdown_unit *unit, FILE *stream)
 {
+	char name[BREAKDOWN_NAME_SIZE];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n; i++) {
-		if (!rows[i].count)
+		if (!rows[i].count || !rows[i].slots)
 			continue;
-		if (fprintf(stream, "\noperation = %s_%s_%s\n", rows[i].layer, rows[i].op,
-			    rows[i].io) < 0)
+		breakdown_name(name, "%s_%s_%s", rows[i].layer, rows[i].op, rows[i].io);
+		if (fprintf(stream, "\noperation = %s\n", name) < 0)
 			return -errno;
 		r = hist_print(rows[i].slots, unit->name, stream);
 	}
 	return r;
 }
 
-int table_print(const struct table_row *rows, size_t n, const struct breakdown_options *o,
-		FILE *stream)
+int table_print(struct table_row *rows, size_t n, const struct breakdown_options *o, FILE *stream)
 {
 	int r = render_table_heading(stream, &table_schema);
 
+	for (size_t i = 0; i < n; i++)
+		rows[i].unit = o->unit->ns == 1 ? NULL : o->unit;
 	for (size_t i = 0; !r && i < n; i++) {
 		/* A line between the operations. */
 		if (i && rows[i].op != rows[i - 1].op && fputc('\n', stream) < 0)

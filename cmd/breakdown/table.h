@@ -16,7 +16,7 @@ struct table_row {
 	uint64_t count, total_ns, avg_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, self_ns;
 	uint32_t self_ppm; /* of the time of the system calls */
 	const struct hist *slots;
-	const struct breakdown_unit *unit; /* NULL: whichever is fit for the number */
+	const struct breakdown_unit *unit; /* of the text; NULL: whichever is fit for the number */
 	bool has_self;
 };
 
@@ -28,8 +28,8 @@ extern const struct schema table_schema;
  * how many. */
 size_t table_fill(const struct calls_layer *layer, struct table_row *rows);
 
-/* Text: the table, and with @hist the histograms of its rows.  0 or -errno. */
-int table_print(const struct table_row *rows, size_t n, const struct breakdown_options *o,
-		FILE *stream);
+/* Text: the table, and with @hist the histograms of its rows, which get the unit of @o.  0 or
+ * -errno. */
+int table_print(struct table_row *rows, size_t n, const struct breakdown_options *o, FILE *stream);
 
 #endif
