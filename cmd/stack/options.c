@@ -92,23 +92,28 @@ static int check(struct stack_options *o, struct error *err)
 	return blk_check_options(&o->filters, &o->args, err);
 }
 
+/* What only shapes the output. */
+static const int shown[] = { 'f', KEY_SVG, 0 };
+
+const struct args_spec stack_args = {
+	.options = options,
+	.parse = parse,
+	.doc = "Bytes by disk, process and stack, counted where I/O is submitted: through md "
+	       "and dm, and on what lies below them.\vWithout -K and -U: by disk and "
+	       "process. Output comes at the end, fewest bytes first.",
+	.no_interval = true,
+	.replay = shown,
+};
+
 int stack_options(int argc, char **argv, struct stack_options *o, struct error *err)
 {
-	const struct args_spec spec = {
-		.options = options,
-		.parse = parse,
-		.own = o,
-		.doc =
-		    "Bytes by disk, process and stack, counted where I/O is submitted: through md "
-		    "and dm, and on what lies below them.\vWithout -K and -U: by disk and "
-		    "process. Output comes at the end, fewest bytes first.",
-		.no_interval = true,
-	};
+	struct args_spec spec = stack_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
 	o->reads = o->writes = true;
 	name_iodir(argc, argv);
+	spec.own = o;
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r)
 		return r;

@@ -12,6 +12,9 @@ struct stack_options {
 	const char *svg; /* NULL: none */
 };
 
+/* Its options, without their own. */
+extern const struct args_spec stack_args;
+
 /* Parses @argv; -io is taken as --iodir.  -errno with @err filled. */
 int stack_options(int argc, char **argv, struct stack_options *o, struct error *err);
 

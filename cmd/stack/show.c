@@ -14,13 +14,11 @@
 
 /* ---- the first line ---- */
 
-int stack_show_start(void *ctx)
+static int print_start(void *ctx)
 {
 	struct stack *s = ctx;
 	char secs[32];
 
-	if (s->o.args.format != FORMAT_TEXT)
-		return session_meta(&s->session, &s->o.args, "stack", stack_schema());
 	if (s->o.folded)
 		return 0; /* nothing that is no stack */
 	session_seconds(s->o.args.interval_ns, secs, sizeof(secs));
@@ -126,32 +124,9 @@ static struct stack_row *all_rows(struct stack *s)
 	return rows;
 }
 
-int stack_show(struct stack *s, const struct loss *losses, size_t n)
-{
-	struct interval interval = { s->begin_epoch_ns, s->end_epoch_ns, losses, n };
-	struct stack_row *rows = all_rows(s);
-	size_t n_rows = s->table.keys.n;
-	int r;
-
-	stack_wipe_progress(s);
-	if (!rows)
-		return -ENOMEM;
-	if (s->o.args.format != FORMAT_TEXT)
-		r = render_interval(s->o.args.format, stdout, &interval, stack_schema(), rows,
-				    n_rows);
-	else if (s->o.folded)
-		r = stacks_folded(stdout, rows, n_rows);
-	else
-		r = stacks_text(stdout, rows, n_rows);
-	free(rows);
-	if (!r && s->o.args.format != FORMAT_JSON)
-		render_losses(stderr, &interval);
-	return r;
-}
-
 /* ---- the flame graph ---- */
 
-/* At the beginning: an error here must not come after a day's run. */
+/* At the beginning of a run: an error here must not come after a day. */
 int stack_open_svg(struct stack *s, struct error *err)
 {
 	if (!s->o.svg)
@@ -163,21 +138,21 @@ int stack_open_svg(struct stack *s, struct error *err)
 			 text_shown(s->o.svg).text, strerror(errno));
 }
 
-int stack_write_svg(struct stack *s, struct error *err)
+static int write_svg(struct stack *s, const struct recording_interval *in, struct error *err)
 {
 	const char *what = s->o.reads && s->o.writes ? "I/O" : s->o.reads ? "Reads" : "Writes";
-	struct stack_row *rows;
 	char title[128], time[32];
 	int r;
 
+	/* What was there stays until there is something to be shown. */
+	if (s->o.args.replay && stack_open_svg(s, err))
+		return -EIO;
 	if (!s->svg)
 		return 0;
-	clock_text(s->end_epoch_ns - s->begin_epoch_ns, time, sizeof(time));
+	clock_text(in->interval.end_ns - in->interval.start_ns, time, sizeof(time));
 	snprintf(title, sizeof(title), "%s in bytes by disk, process and stack, in %s (h:mm:ss)",
 		 what, time);
-	rows = all_rows(s);
-	r = rows ? stacks_svg(s->svg, title, rows, s->table.keys.n) : -ENOMEM;
-	free(rows);
+	r = stacks_svg(s->svg, title, in->tables[0].rows, in->tables[0].n);
 	if (fclose(s->svg) && !r)
 		r = -errno;
 	s->svg = NULL;
@@ -185,4 +160,77 @@ int stack_write_svg(struct stack *s, struct error *err)
 		error_set(err, STATUS_FAILED, r, "cannot write %s: %s", text_shown(s->o.svg).text,
 			  strerror(-r));
 	return r;
+}
+
+/* ---- the output ---- */
+
+int stack_show(struct stack *s, const struct loss *losses, size_t n, struct error *err)
+{
+	struct recording_interval out = {
+		.interval = { s->begin_epoch_ns, s->end_epoch_ns, losses, n },
+		.last = true,
+	};
+	struct stack_row *rows = all_rows(s);
+	int r;
+
+	if (!rows)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	out.tables[0] = (struct recording_rows){ rows, s->table.keys.n };
+	r = show_output(&s->show, &out, err);
+	free(rows);
+	return r;
+}
+
+static int print(void *ctx, const struct recording_interval *in, struct error *err)
+{
+	const struct stack_row *rows = in->tables[0].rows;
+	size_t n = in->tables[0].n;
+	struct stack *s = ctx;
+	int r = write_svg(s, in, err);
+
+	stack_wipe_progress(s);
+	if (r)
+		return r;
+	if (s->o.args.format != FORMAT_TEXT)
+		r = render_interval(s->o.args.format, stdout, &in->interval, stack_schema(), rows,
+				    n);
+	else if (s->o.folded)
+		r = stacks_folded(stdout, rows, n);
+	else
+		r = stacks_text(stdout, rows, n);
+	if (!r && s->o.args.format != FORMAT_JSON)
+		render_losses(stderr, &in->interval);
+	return r;
+}
+
+static void prepare_tables(void *ctx, struct show *show)
+{
+	(void)ctx;
+	show->tables[0] = (struct recording_table){ "rows", stack_schema() };
+	show->n_tables = 1;
+}
+
+void stack_prepare_show(struct stack *s)
+{
+	struct stack_options *o = &s->o;
+	const struct show_setting settings[] = {
+		SHOW_SETTING("duration_ns", 0, o->args.interval_ns, UINT64_MAX),
+		SHOW_SETTING("reads", 0, o->reads, 1),
+		SHOW_SETTING("writes", 0, o->writes, 1),
+	};
+
+	_Static_assert(sizeof(settings) <= sizeof(s->settings), "room");
+	memcpy(s->settings, settings, sizeof(settings));
+	s->show = (struct show){
+		.args = &o->args,
+		.subcommand = "stack",
+		.ctx = s,
+		.written = o->svg,
+		.written_by = "--svg",
+		.settings = s->settings,
+		.n_settings = sizeof(settings) / sizeof(settings[0]),
+		.prepare = prepare_tables,
+		.start = print_start,
+		.print = print,
+	};
 }

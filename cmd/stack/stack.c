@@ -78,11 +78,7 @@ static int emit(void *ctx, bool last, struct error *err)
 		hooks_detach(s->session.hooks);
 	}
 	r = stack_collect(s, err);
-	if (!r)
-		r = stack_write_svg(s, err);
-	if (r)
-		return r;
-	return stack_show(s, s->losses, read_losses(s));
+	return r ? r : stack_show(s, s->losses, read_losses(s), err);
 }
 
 static unsigned int wants(const struct stack_options *o)
@@ -107,6 +103,8 @@ static int prepare(struct stack *s, struct run *run, struct error *err)
 		return r;
 	s->names_fd = bpf_map__fd(s->skel->maps.names);
 	r = blk_track(bpf_map__fd(s->skel->maps.tracked), run, err);
+	if (!r)
+		r = show_open_hooks(&s->show, s->session.hooks, NULL, 0, err);
 	s->begin_ns = s->turned_ns = clock_mono_ns();
 	s->begin_epoch_ns = clock_epoch_ns();
 	return r;
@@ -122,7 +120,7 @@ static int trace(struct stack *s, struct run *run)
 		return report_error(&err);
 	if (s->o.args.verbose)
 		blk_explain_hooks(s->session.hooks);
-	r = run_guarded(run, stack_show_start, s);
+	r = run_guarded(run, show_start, &s->show);
 	if (r)
 		return report_output(r);
 	return run->stuck ? STATUS_OK : run_loop(run, &output);
@@ -142,6 +140,14 @@ static void cleanup(struct stack *s)
 		fclose(s->svg);
 }
 
+static int replay(struct stack *s)
+{
+	int status = show_replay(&s->show);
+
+	cleanup(s);
+	return status;
+}
+
 static int run_stack(int argc, char **argv)
 {
 	struct stack s = { 0 };
@@ -155,6 +161,9 @@ static int run_stack(int argc, char **argv)
 		return report_stdout();
 	if (s.o.args.show_source)
 		return session_source(stack_source);
+	stack_prepare_show(&s);
+	if (s.o.args.replay)
+		return replay(&s);
 	if (session_begin(&s.session, &s.o.args, &s.o.filters, &status) ||
 	    session_choose(&s.session, &s.o.args, wants(&s.o), &status)) {
 		session_end(&s.session);
@@ -164,6 +173,7 @@ static int run_stack(int argc, char **argv)
 		status = report_error(&err);
 	else
 		status = trace(&s, &run);
+	status = show_close(&s.show, status);
 	cleanup(&s);
 	run_end(&run);
 	return status;

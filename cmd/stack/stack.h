@@ -7,6 +7,7 @@
 
 #include "cmd/run.h"
 #include "cmd/session.h"
+#include "cmd/show.h"
 #include "cmd/stack/frames.h"
 #include "cmd/stack/options.h"
 #include "cmd/stack/table.h"
@@ -42,6 +43,8 @@ struct stack {
 	uint64_t progress_ns; /* when progress was shown last; 0: never */
 	struct blk_loss_state blk_losses;
 	struct loss losses[BLK_LOSS_ROWS + STACK_LOSS_ROWS_ALL];
+	struct show_setting settings[3];
+	struct show show;
 };
 
 /* object.c: loads and attaches.  -errno with @err. */
@@ -55,16 +58,17 @@ int stack_collect(struct stack *s, struct error *err);
 /* Opens what names are looked up in. */
 int stack_open_naming(struct stack *s, struct error *err);
 
-/* show.c: all return 0 or -errno of standard output. */
-int stack_show_start(void *s);
-int stack_show(struct stack *s, const struct loss *losses, size_t n);
+/* show.c: what s->show needs. */
+void stack_prepare_show(struct stack *s);
+
+/* Shows, and records, all of the table.  As show_output(). */
+int stack_show(struct stack *s, const struct loss *losses, size_t n, struct error *err);
 
 /* Progress, on standard error if that is a terminal; and wiped off again. */
 void stack_show_progress(struct stack *s);
 void stack_wipe_progress(struct stack *s);
 
-/* The flame graph.  -errno with @err. */
+/* Opens the flame graph's file.  -errno with @err. */
 int stack_open_svg(struct stack *s, struct error *err);
-int stack_write_svg(struct stack *s, struct error *err);
 
 #endif
