@@ -24,7 +24,7 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 	if (!more)
 		return -ENOMEM;
 	e->v = more;
-	more[e->n] = (struct kvm_event){ strdup(name), parent, listed, false, 0, 0 };
+	more[e->n] = (struct kvm_event){ .name = strdup(name), .parent = parent, .listed = listed };
 	if (!more[e->n].name)
 		return -ENOMEM;
 	return (int)e->n++;

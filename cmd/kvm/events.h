@@ -8,10 +8,12 @@
 
 /* What is counted, by name, whatever the source.  Names never leave the table. */
 struct kvm_event {
-	char *name;	 /* "kvm_exit", "kvm_exit(HLT)" */
-	int parent;	 /* -1: it has none */
-	bool listed;	 /* shown though it is 0 */
-	bool off;	 /* not counted: not asked for, or could not be */
+	char *name;  /* "kvm_exit", "kvm_exit(HLT)" */
+	int parent;  /* -1: it has none */
+	bool listed; /* shown though it is 0 */
+	bool off;    /* not counted: not asked for, or could not be */
+	/* In a replay: the filter of the run kept it, or "NAME(other)", from view. */
+	bool hidden, others_hidden;
 	uint64_t total;	 /* since the start */
 	uint64_t before; /* at the last output */
 };

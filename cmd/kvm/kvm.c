@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
 #include <stdio.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "cmd/blk.h"
@@ -12,11 +11,13 @@
 #include "cmd/kvm/foresee.h"
 #include "cmd/kvm/log.h"
 #include "cmd/kvm/options.h"
+#include "cmd/kvm/record.h"
 #include "cmd/kvm/rows.h"
 #include "cmd/kvm/screen.h"
 #include "cmd/report.h"
 #include "cmd/run.h"
 #include "cmd/session.h"
+#include "cmd/show.h"
 #include "core/clock.h"
 #include "core/preflight.h"
 
@@ -34,6 +35,14 @@ struct kvm {
 	struct screen *screen;
 	struct run run;
 	uint64_t since_ns, drawn_ns;
+	struct show_setting settings[4];
+	struct show show;
+	struct meta_hook hooks[COUNTERS_CHOICES];
+	struct kvm_namer namer;
+	struct kvm_record record;
+	struct kvm_replay replay; /* what names reasons in a replay */
+	uint32_t exit_event;	  /* kvm_exit, whose children have times; KVM_NONE: not there */
+	enum kvm_mode recorded_mode;
 	const char *no_terminal; /* why there is no full-screen view, though it was asked for */
 };
 
@@ -87,6 +96,7 @@ static void take_losses(struct kvm *k, bool last, struct interval *interval)
 
 static int print_histograms(const struct kvm_rows *rows)
 {
+	char guest[4 * GUEST_NAME_SIZE];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < rows->n; i++) {
@@ -94,8 +104,9 @@ static int print_histograms(const struct kvm_rows *rows)
 
 		if (!row->count)
 			continue;
-		if (printf("\n%s pid %u%s%s%s%s\n", row->event, row->pid, *row->guest ? " " : "",
-			   row->guest, *row->vcpu ? " vcpu " : "", row->vcpu) < 0)
+		render_escape(row->guest, guest, sizeof(guest));
+		if (printf("\n%s pid %u%s%s%s%s\n", row->event, row->pid, *guest ? " " : "", guest,
+			   *row->vcpu ? " vcpu " : "", row->vcpu) < 0)
 			return -errno;
 		r = hist_print(row->slots, "nsecs", stdout);
 	}
@@ -109,8 +120,8 @@ static int print_latency(struct kvm *k)
 	int r;
 
 	kvm_rows_clear(&k->rows);
-	r = kvm_rows_of_latency(&k->rows, &k->events, counters_exit_event(k->counters), k->latency,
-				counters_reasons(k->counters), filter_of(k), k->o.pid);
+	r = kvm_rows_of_latency(&k->rows, &k->events, (int)k->exit_event, k->latency, &k->namer,
+				filter_of(k), k->o.pid);
 	if (!r && fputs("\n", stdout) < 0)
 		r = -errno;
 	if (!r)
@@ -124,13 +135,13 @@ static int print_latency(struct kvm *k)
 
 static int make_rows(struct kvm *k)
 {
-	int without = k->latency ? counters_exit_event(k->counters) : -1, r;
+	int without = k->latency ? (int)k->exit_event : -1, r;
 
 	kvm_rows_clear(&k->rows);
 	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), without);
 	if (!r && k->latency)
-		r = kvm_rows_of_latency(&k->rows, &k->events, without, k->latency,
-					counters_reasons(k->counters), filter_of(k), k->o.pid);
+		r = kvm_rows_of_latency(&k->rows, &k->events, without, k->latency, &k->namer,
+					filter_of(k), k->o.pid);
 	return r;
 }
 
@@ -190,21 +201,36 @@ static int render(struct kvm *k, const struct interval *interval, bool last, str
 	return file_error(k, r, err);
 }
 
-static int emit(void *ctx, bool last, struct error *err)
+/* What the recording holds takes the place of what is counted. */
+static int load(struct kvm *k, const struct recording_interval *in, struct error *err)
+{
+	int r = kvm_replay_events(in, &k->events, err);
+
+	if (r || !k->latency)
+		return r;
+	if (k->exit_event >= k->events.n)
+		return error_set(err, STATUS_FAILED, -EINVAL,
+				 "the recording is damaged: times of no event");
+	return kvm_replay_latencies(in, k->latency, &k->rows, &k->replay, err);
+}
+
+static int print_heading(struct kvm *k)
+{
+	if (k->o.args.format != FORMAT_TEXT || k->o.mode != KVM_LOG)
+		return 0;
+	return kvm_log_heading(&k->log, &k->events, filter_of(k));
+}
+
+static int print(void *ctx, const struct recording_interval *in, struct error *err)
 {
 	struct kvm *k = ctx;
-	struct interval interval = { .start_ns = k->since_ns };
-	int r;
+	int r = k->o.args.replay ? load(k, in, err) : 0;
 
-	if (last)
-		counters_stop(k->counters);
-	interval.end_ns = clock_epoch_ns();
-	r = read_all(k, 0, err);
 	if (r)
 		return r;
-	k->since_ns = interval.end_ns;
-	take_losses(k, last, &interval);
-	r = render(k, &interval, last, err);
+	if (strcmp(in->text, KVM_RECORDED_START) == 0)
+		return file_error(k, print_heading(k), err);
+	r = render(k, &in->interval, in->last, err);
 	events_settle(&k->events);
 	/* The log as text shows them once, at the end. */
 	if (k->latency && k->o.args.format != FORMAT_TEXT)
@@ -212,37 +238,65 @@ static int emit(void *ctx, bool last, struct error *err)
 	return r;
 }
 
-static int print_meta(struct kvm *k)
+/* Records what was read, if that is asked for, and shows it. */
+static int output(struct kvm *k, struct recording_interval *out, struct error *err)
 {
-	struct meta_hook hooks[COUNTERS_CHOICES];
-	const struct hook_choice *choices;
-	struct utsname uts;
-	struct meta meta = {
-		.version = IOTRACE_VERSION,
-		.kernel = uts.release,
-		.subcommand = "kvm",
-		.hooks = hooks,
-	};
-	size_t n;
+	int r = 0;
 
-	uname(&uts);
-	if (k->counters) {
-		choices = counters_choices(k->counters, &n);
-		meta.n_hooks = choices_meta(choices, n, hooks, COUNTERS_CHOICES);
-	}
-	/* CSV that is appended to has its heading already. */
-	if (k->o.args.format == FORMAT_CSV && k->log.begun)
-		return 0;
-	return render_meta(k->o.args.format, k->log.stream, &meta, schema_of(k));
+	if (k->o.args.record)
+		r = kvm_record_fill(&k->record, &k->events, filter_of(k), k->latency, &k->rows,
+				    (int)k->exit_event, &k->namer, out);
+	return r ? error_set(err, STATUS_FAILED, r, "out of memory")
+		 : show_output(&k->show, out, err);
 }
 
-static int print_start(void *ctx)
+static int emit(void *ctx, bool last, struct error *err)
+{
+	struct kvm *k = ctx;
+	struct recording_interval out = { .interval.start_ns = k->since_ns, .last = last };
+	int r;
+
+	if (last)
+		counters_stop(k->counters);
+	out.interval.end_ns = clock_epoch_ns();
+	r = read_all(k, 0, err);
+	if (r)
+		return r;
+	k->since_ns = out.interval.end_ns;
+	take_losses(k, last, &out.interval);
+	return output(k, &out, err);
+}
+
+/* JSON and CSV. */
+static int print_meta(void *ctx, const struct meta *meta)
 {
 	struct kvm *k = ctx;
 
-	if (k->o.args.format != FORMAT_TEXT)
-		return print_meta(k);
-	return k->o.mode == KVM_LOG ? kvm_log_heading(&k->log, &k->events, filter_of(k)) : 0;
+	/* CSV that is appended to has its heading already. */
+	if (k->o.args.format == FORMAT_CSV && k->log.begun)
+		return 0;
+	return render_meta(k->o.args.format, k->log.stream, meta, schema_of(k));
+}
+
+struct start {
+	struct kvm *k;
+	struct error err;
+};
+
+/* What comes first; the events, so far without counts, are recorded with it. */
+static int print_start(void *ctx)
+{
+	struct start *start = ctx;
+	struct kvm *k = start->k;
+	struct recording_interval out = {
+		.interval = { k->since_ns, k->since_ns, NULL, 0 },
+		.text = KVM_RECORDED_START,
+	};
+	int r = show_start(&k->show);
+
+	if (r)
+		return file_error(k, r, &start->err);
+	return output(k, &out, &start->err);
 }
 
 static int hangup(void *ctx, struct error *err)
@@ -252,7 +306,7 @@ static int hangup(void *ctx, struct error *err)
 
 	if (r)
 		return r;
-	r = print_start(k);
+	r = k->o.args.format == FORMAT_TEXT ? print_heading(k) : show_start(&k->show);
 	return r ? file_error(k, r, err) : RUN_GO_ON;
 }
 
@@ -499,36 +553,54 @@ static void skipped(const char *name, int code)
 	fprintf(stderr, "iotrace: %s is not counted: %s\n", name, strerror(-code));
 }
 
-static int trace(struct kvm *k)
+/* Everything is counted from here on.  -errno with @err. */
+static int start_counting(struct kvm *k, struct error *err)
 {
-	const struct run_emit output = { emit, NULL, k };
-	struct error err;
+	const struct hook_choice *choices;
+	size_t n = 0;
 	int r = 0;
 
 	if (k->counters && k->o.args.command && !k->o.args.all)
 		counters_only(k->counters, (uint32_t)k->run.child.pid);
 	if (k->counters)
-		r = counters_attach(k->counters, skipped, &err);
+		r = counters_attach(k->counters, skipped, err);
 	/* It may be gone by the time of the first output. */
 	if (!r && k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
-		r = error_set(&err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	k->since_ns = clock_epoch_ns();
 	if (!r)
-		r = kvm_log_open(&k->log, &err);
+		r = kvm_log_open(&k->log, err);
 	if (r)
-		return report_error(&err);
+		return r;
+	if (k->counters) {
+		k->exit_event = (uint32_t)counters_exit_event(k->counters);
+		choices = counters_choices(k->counters, &n);
+		n = choices_meta(choices, n, k->hooks, COUNTERS_CHOICES);
+	}
+	k->recorded_mode = k->o.mode;
+	return show_open(&k->show, k->hooks, n, NULL, 0, err);
+}
+
+static int trace(struct kvm *k)
+{
+	const struct run_emit outputs = { emit, NULL, k };
+	struct start start = { .k = k };
+	int r;
+
+	if (start_counting(k, &start.err))
+		return report_error(&start.err);
 	if (k->o.mode == KVM_SCREEN)
 		return show(k);
 	if (k->no_terminal)
 		fprintf(stderr, "iotrace: standard %s is no terminal: logging, as with -l\n",
 			k->no_terminal);
 	k->run.hangup = k->o.log_path ? hangup : NULL;
-	r = run_guarded(&k->run, print_start, k);
-	if (r && file_error(k, r, &err) == r && k->o.log_path)
-		return report_error(&err);
+	r = run_guarded(&k->run, print_start, &start);
+	if (r && start.err.status != STATUS_OK)
+		return report_error(&start.err);
 	if (r)
 		return report_output(r);
-	return k->run.stuck ? STATUS_OK : run_loop(&k->run, &output);
+	return k->run.stuck ? STATUS_OK : run_loop(&k->run, &outputs);
 }
 
 /* The full-screen view needs a terminal on both sides. */
@@ -558,9 +630,80 @@ static void cleanup(struct kvm *k)
 	debugfs_close(k->debugfs);
 	latency_close(k->latency);
 	kvm_log_close(&k->log);
+	kvm_record_free(&k->record);
 	kvm_rows_free(&k->rows);
 	events_free(&k->events);
 	kvm_options_free(&k->o);
+}
+
+/* ---- recordings ---- */
+
+static char *name_reason(const void *ctx, uint32_t class, uint32_t reason,
+			 char name[REASON_NAME_SIZE])
+{
+	const struct kvm *k = ctx;
+
+	return reason_name(counters_reasons(k->counters), REASON_EXIT, class, reason, name);
+}
+
+static void prepare_tables(void *ctx, struct show *show)
+{
+	struct kvm *k = ctx;
+	bool replay = k->o.args.replay;
+
+	if (replay && !k->o.own_mode)
+		k->o.mode = k->recorded_mode;
+	if (replay && !k->o.latency) {
+		latency_close(k->latency);
+		k->latency = NULL;
+	}
+	memcpy(show->tables, kvm_recorded_tables, sizeof(kvm_recorded_tables));
+	show->n_tables = KVM_RECORDED_TABLES;
+}
+
+static void prepare_show(struct kvm *k)
+{
+	struct kvm_options *o = &k->o;
+	const struct show_setting settings[] = {
+		SHOW_SETTING("mode", 0, k->recorded_mode, KVM_LOG),
+		SHOW_SETTING("latency", 0, o->latency, 1),
+		SHOW_SETTING("pid", 0, o->pid, UINT32_MAX),
+		SHOW_SETTING("exit_event", 0, k->exit_event, UINT32_MAX),
+	};
+
+	_Static_assert(sizeof(settings) <= sizeof(k->settings), "room");
+	memcpy(k->settings, settings, sizeof(settings));
+	k->exit_event = KVM_NONE;
+	k->namer = o->args.replay ? (struct kvm_namer){ kvm_replay_name, &k->replay }
+				  : (struct kvm_namer){ name_reason, k };
+	k->log.path = o->log_path;
+	k->log.csv = o->wide;
+	k->log.skip_zero = o->skip_zero;
+	k->show = (struct show){
+		.args = &o->args,
+		.subcommand = "kvm",
+		.ctx = k,
+		.written = o->log_path,
+		.written_by = "-L",
+		.settings = k->settings,
+		.n_settings = sizeof(settings) / sizeof(settings[0]),
+		.prepare = prepare_tables,
+		.meta = print_meta,
+		.print = print,
+	};
+}
+
+/* The times are put back like the events; whether there are any the recording says. */
+static int replay(struct kvm *k)
+{
+	struct error err;
+	int r;
+
+	prepare_show(k);
+	r = kvm_log_open(&k->log, &err);
+	if (!r && latency_open(&k->latency))
+		r = error_set(&err, STATUS_FAILED, -ENOMEM, "out of memory");
+	return r ? report_error(&err) : show_replay(&k->show);
 }
 
 static int run_checked(struct kvm *k)
@@ -574,17 +717,21 @@ static int run_checked(struct kvm *k)
 	if (check_process(&k->o, &err))
 		return report_error(&err);
 	check_terminal(k);
+	if (k->o.args.record && k->o.mode == KVM_SCREEN) {
+		error_set(&err, STATUS_USAGE, -EINVAL, "--record does not go with full screen");
+		error_hint(&err, "give -l or -1");
+		return report_error(&err);
+	}
+	prepare_show(k);
 	if (!open_sources(k, &status))
 		return status;
 	if (k->o.fields_help)
 		return list_events(k);
-	k->log.path = k->o.log_path;
-	k->log.csv = k->o.wide;
-	k->log.skip_zero = k->o.skip_zero;
 	if (run_begin(&k->run, &k->o.args, &err))
 		status = report_error(&err);
 	else
 		status = trace(k);
+	status = show_close(&k->show, status);
 	run_end(&k->run);
 	return status;
 }
@@ -601,6 +748,8 @@ static int run_kvm(int argc, char **argv)
 		status = report_stdout();
 	else if (k.o.args.show_source)
 		status = session_source(kvm_source);
+	else if (k.o.args.replay)
+		status = replay(&k);
 	else
 		status = run_checked(&k);
 	cleanup(&k);

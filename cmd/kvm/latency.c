@@ -67,6 +67,17 @@ uint32_t latency_process(const struct latency *l, size_t i)
 	return i < l->n ? l->entries[i].key.tgid : 0;
 }
 
+size_t latency_entries(const struct latency *l)
+{
+	return l->n;
+}
+
+void latency_entry(const struct latency *l, size_t i, struct kvm_latency_row *out)
+{
+	out->key = l->entries[i].key;
+	out->latency = l->entries[i].now;
+}
+
 void latency_settle(struct latency *l)
 {
 	for (size_t i = 0; i < l->n; i++)

@@ -29,6 +29,10 @@ int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n
 		 struct error *err);
 void latency_settle(struct latency *l);
 
+/* What was read last, for recordings: how many rows, and row @i of them. */
+size_t latency_entries(const struct latency *l);
+void latency_entry(const struct latency *l, size_t i, struct kvm_latency_row *out);
+
 /* Forgets all that was counted so far. */
 void latency_clear(struct latency *l);
 

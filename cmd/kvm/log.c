@@ -103,6 +103,8 @@ static int make_columns(struct kvm_log *log, const struct kvm_events *e, const r
 		if (r || !log->csv || e->v[i].off || !has_children(e, i))
 			continue;
 		column_name(e, OTHERS_OF(i), name);
+		if (e->v[i].others_hidden)
+			continue;
 		if (!filter || regexec(filter, name, 0, NULL, 0) == 0)
 			r = add_column(log, OTHERS_OF(i));
 	}

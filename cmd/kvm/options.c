@@ -128,7 +128,7 @@ static int check_log_options(const struct kvm_options *o, struct error *err)
 	return 0;
 }
 
-static int check(const struct kvm_options *o, struct error *err)
+static int check(struct kvm_options *o, struct error *err)
 {
 	if (o->wide && o->args.format != FORMAT_TEXT)
 		return error_set(err, STATUS_USAGE, -EINVAL,
@@ -147,12 +147,18 @@ static int check(const struct kvm_options *o, struct error *err)
 		error_hint(err, "give --all to see only that guest while COMMAND runs");
 		return -EINVAL;
 	}
+	if (o->args.replay && o->fields && strcmp(o->fields, "help") == 0)
+		return error_set(err, STATUS_USAGE, -EINVAL, "-f help does not go with --replay");
+	/* Of a recording they make a log. */
+	if (o->args.replay && o->mode == KVM_SCREEN && (o->wide || o->skip_zero))
+		o->mode = KVM_LOG;
 	return check_log_options(o, err);
 }
 
 /* What was not said. */
 static void set_defaults(struct kvm_options *o)
 {
+	o->own_mode = o->mode != KVM_SCREEN;
 	if (!o->tracepoints && !o->debugfs)
 		o->tracepoints = true;
 	/* A command has the terminal; JSON and CSV are no screens. */
@@ -167,23 +173,28 @@ static void set_defaults(struct kvm_options *o)
 		o->args.count = 1;
 }
 
+/* What only shapes the output. */
+static const int shown[] = { '1', KEY_BATCH, 'l', 'L', 'c', 'z', 'f', 0 };
+
+const struct args_spec kvm_args = {
+	.options = options,
+	.parse = parse,
+	.doc = "Events of KVM and reasons of its exits: a full-screen view (h shows its keys), "
+	       "or with -1 or -l text.\v"
+	       "Events are all tracepoints of this kernel's group kvm, with "
+	       "kvm_exit(REASON) and kvm_userspace_exit(REASON). A guest is the process that "
+	       "runs it. With -- COMMAND only COMMAND's own process is counted, until it "
+	       "ends, unless --all is given.",
+	.replay = shown,
+};
+
 int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err)
 {
-	const struct args_spec spec = {
-		.options = options,
-		.parse = parse,
-		.own = o,
-		.doc =
-		    "Events of KVM and reasons of its exits: a full-screen view (h shows its keys), "
-		    "or with -1 or -l text.\v"
-		    "Events are all tracepoints of this kernel's group kvm, with "
-		    "kvm_exit(REASON) and kvm_userspace_exit(REASON). A guest is the process that "
-		    "runs it. With -- COMMAND only COMMAND's own process is counted, until it "
-		    "ends, unless --all is given.",
-	};
+	struct args_spec spec = kvm_args;
 	int r;
 
 	memset(o, 0, sizeof(*o));
+	spec.own = o;
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r || o->args.help || o->args.show_source)
 		return r;

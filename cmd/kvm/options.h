@@ -11,6 +11,7 @@ enum kvm_mode { KVM_SCREEN, KVM_ONCE, KVM_LOG };
 struct kvm_options {
 	struct args args;
 	enum kvm_mode mode;
+	bool own_mode;		   /* it was given: a replay does not take that of the run */
 	bool tracepoints, debugfs; /* at least one */
 	bool past;		   /* -i */
 	bool wide;		   /* -c: a line per output, a column per event */
@@ -25,6 +26,9 @@ struct kvm_options {
 	const char *pid_arg, *guest_arg;
 	uint32_t pid; /* of -p or -g; 0: all */
 };
+
+/* Its options, without their own. */
+extern const struct args_spec kvm_args;
 
 /* Parses @argv.  -errno with @err filled.  kvm_options_free() in any case. */
 int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err);

@@ -136,7 +136,7 @@ bool kvm_shown(const struct kvm_events *e, size_t i, const regex_t *filter)
 {
 	const struct kvm_event *event = &e->v[i];
 
-	if (event->off || (event->parent >= 0 && e->v[event->parent].off))
+	if (event->off || event->hidden || (event->parent >= 0 && e->v[event->parent].off))
 		return false;
 	if (!event->listed && !event->total)
 		return false;
@@ -178,6 +178,13 @@ static struct guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
 	return NULL;
 }
 
+const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid)
+{
+	const struct guest *g = known_guest(rows, pid);
+
+	return g ? g->name : "";
+}
+
 int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
 {
 	struct guest *g = known_guest(rows, pid);
@@ -211,13 +218,12 @@ int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l)
 
 static int fill(struct kvm_rows *rows, struct kvm_row *row, const struct latency_sum *sum)
 {
-	const struct guest *g = known_guest(rows, sum->pid);
 	char vcpu[16] = "";
 
 	if (sum->vcpu != KVM_NONE)
 		snprintf(vcpu, sizeof(vcpu), "%u", sum->vcpu);
 	row->pid = sum->pid;
-	row->guest = text_keep(&rows->texts, g ? g->name : "");
+	row->guest = text_keep(&rows->texts, kvm_rows_guest(rows, sum->pid));
 	row->vcpu = text_keep(&rows->texts, vcpu);
 	row->total = sum->total_exits;
 	row->delta = sum->exits;
@@ -231,8 +237,8 @@ static int fill(struct kvm_rows *rows, struct kvm_row *row, const struct latency
 }
 
 int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int exit_event,
-			const struct latency *l, const struct reasons *names, const regex_t *filter,
-			uint32_t pid)
+			const struct latency *l, const struct kvm_namer *namer,
+			const regex_t *filter, uint32_t pid)
 {
 	char reason[REASON_NAME_SIZE], text[192];
 	struct kvm_row *row;
@@ -240,7 +246,7 @@ int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int e
 	int r = latency_sums(l, pid, false, pid != 0, &rows->sums, &n);
 
 	for (size_t i = 0; !r && i < n; i++) {
-		reason_name(names, REASON_EXIT, rows->sums[i].class, rows->sums[i].reason, reason);
+		namer->name(namer->ctx, rows->sums[i].class, rows->sums[i].reason, reason);
 		snprintf(text, sizeof(text), "%s(%s)", e->v[exit_event].name, reason);
 		if (filter && regexec(filter, text, 0, NULL, 0))
 			continue;

@@ -33,6 +33,9 @@ struct kvm_rows {
 /* Process @pid is called @name (NULL: as guest_name() says).  0 or -ENOMEM. */
 int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name);
 
+/* What it is called; "" if that is not known. */
+const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid);
+
 /* Learns the names of all processes in @l: to be called while they run.  0 or -ENOMEM. */
 int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l);
 
@@ -50,10 +53,17 @@ bool kvm_shown(const struct kvm_events *e, size_t i, const regex_t *filter);
 int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, const regex_t *filter,
 		       int without);
 
+/* Who knows what reasons of exits are called; returns @name. */
+struct kvm_namer {
+	char *(*name)(const void *ctx, uint32_t class, uint32_t reason,
+		      char name[REASON_NAME_SIZE]);
+	const void *ctx;
+};
+
 /* One row per sum of @l, behind those that there are; as of latency_sums(). */
 int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int exit_event,
-			const struct latency *l, const struct reasons *names, const regex_t *filter,
-			uint32_t pid);
+			const struct latency *l, const struct kvm_namer *namer,
+			const regex_t *filter, uint32_t pid);
 
 /* Makes them empty; the names stay. */
 void kvm_rows_clear(struct kvm_rows *rows);

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* What iotrace kvm records, and what it shows of it again: above all the times of exits, which not
+ * every machine can measure. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "cmd/kvm/log.h"
+#include "cmd/kvm/options.h"
+#include "cmd/kvm/record.h"
+#include "recorded.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A run as it goes on: two processes, three reasons, one of which turns up late. */
+struct run {
+	struct kvm_events e;
+	struct kvm_rows rows;
+	struct latency *latency;
+	struct kvm_latency_row counted[3];
+	struct kvm_namer namer;
+	int exit_event;
+};
+
+static char *name_of(const void *ctx, uint32_t class, uint32_t reason, char name[REASON_NAME_SIZE])
+{
+	(void)ctx;
+	snprintf(name, REASON_NAME_SIZE, "R%u_%u", class, reason);
+	return name;
+}
+
+static void begin(struct run *run)
+{
+	*run = (struct run){ .namer = { name_of, NULL } };
+	events_add(&run->e, "kvm_entry", -1, true);
+	run->exit_event = events_add(&run->e, "kvm_exit", -1, true);
+	events_add_child(&run->e, run->exit_event, "R1_30", true);
+	run->e.v[0].off = true;
+	assert_int_equal(latency_open(&run->latency), 0);
+	assert_int_equal(kvm_rows_name_guest(&run->rows, 100, "web \"1\""), 0);
+	assert_int_equal(kvm_rows_name_guest(&run->rows, 200, ""), 0);
+	run->counted[0].key = (struct kvm_latency_key){ 1, 30, 100, 0 };
+	run->counted[1].key = (struct kvm_latency_key){ 1, 12, 200, 1 };
+	run->counted[2].key = (struct kvm_latency_key){ 1, 30, 100, 1 };
+}
+
+static void count(struct kvm_latency_row *row, unsigned int slot, uint64_t n)
+{
+	uint64_t lo, hi;
+
+	hist_fine_bounds(slot, &lo, &hi);
+	row->latency.exits += n;
+	row->latency.fine[slot] += n;
+	row->latency.total_ns += n * lo;
+	if (lo > row->latency.max_ns)
+		row->latency.max_ns = lo;
+}
+
+/* What was counted by output @round. */
+static void go_on(struct run *run, int round)
+{
+	count(&run->counted[0], 80, 10);
+	count(&run->counted[1], 120, 5);
+	if (round)
+		count(&run->counted[2], 90, 3);
+	run->e.v[run->exit_event].total += round ? 18 : 15;
+	run->e.v[2].total += round ? 13 : 10;
+	if (round)
+		events_add_child(&run->e, run->exit_event, "R1_12", false);
+	if (round)
+		run->e.v[3].total = 10;
+	assert_int_equal(latency_read(run->latency, run->counted, 2 + (size_t)round, NULL), 0);
+}
+
+static void end(struct run *run)
+{
+	latency_close(run->latency);
+	kvm_rows_free(&run->rows);
+	events_free(&run->e);
+}
+
+/* One output, as kvm.c makes it: rows in @format, and a line of the log. */
+static void show(FILE *stream, enum format format, struct run *run, struct kvm_log *log,
+		 const struct interval *interval, const regex_t *filter)
+{
+	const struct schema *schema = kvm_schema(true, false);
+
+	log->stream = stream;
+	kvm_rows_clear(&run->rows);
+	assert_int_equal(kvm_rows_of_events(&run->rows, &run->e, filter, run->exit_event), 0);
+	assert_int_equal(kvm_rows_of_latency(&run->rows, &run->e, run->exit_event, run->latency,
+					     &run->namer, filter, 0),
+			 0);
+	assert_int_equal(
+	    render_interval(format, stream, interval, schema, run->rows.rows, run->rows.n), 0);
+	assert_int_equal(kvm_log_line(log, &run->e, filter, interval->end_ns), 0);
+	events_settle(&run->e);
+	latency_settle(run->latency);
+}
+
+static const struct recording_setting settings[] = {
+	{ "mode", KVM_LOG }, { "latency", 1 }, { "pid", 0 }, { "exit_event", 1 }
+};
+static const struct recording_head head = {
+	{ "0.1.0", "6.1.0", "kvm", NULL, 0, NULL, 0 },
+	settings,
+	N(settings),
+};
+static const struct interval times[] = {
+	{ 1700000000000000000ull, 1700000001000000000ull, NULL, 0 },
+	{ 1700000001000000000ull, 1700000002000000000ull, NULL, 0 },
+};
+
+/* Runs, and records with @filter into @r; what was shown. */
+static char *live(enum format format, struct recorded *r, const regex_t *filter)
+{
+	struct recording_interval in = { .text = KVM_RECORDED_START };
+	struct kvm_record record = { 0 };
+	struct recorder *recorder;
+	struct kvm_log log = { 0 };
+	struct run run;
+	char *text;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	begin(&run);
+	recorder = recorded_begin(r, &head, kvm_recorded_tables, KVM_RECORDED_TABLES);
+	in.interval.start_ns = in.interval.end_ns = times[0].start_ns;
+	for (int i = 0; i < 3; i++) {
+		if (i) {
+			go_on(&run, i - 1);
+			in =
+			    (struct recording_interval){ times[i - 1], .last = i == 2, .text = "" };
+		}
+		assert_int_equal(kvm_record_fill(&record, &run.e, filter, run.latency, &run.rows,
+						 run.exit_event, &run.namer, &in),
+				 0);
+		/* kvm_entry counts nothing; others are there when they have counted */
+		assert_int_equal(in.tables[0].n, i == 0 ? 3 : i + 1);
+		recorded_add(recorder, &in);
+		if (i)
+			show(stream, format, &run, &log, &times[i - 1], filter);
+	}
+	fclose(stream);
+	recorded_finish(r, recorder);
+	kvm_record_free(&record);
+	free(log.columns);
+	end(&run);
+	return text;
+}
+
+/* The same from the recording, without the filter. */
+static char *again(enum format format, struct recorded *r)
+{
+	struct kvm_replay replay = { 0 };
+	struct recording_interval in;
+	struct kvm_log log = { 0 };
+	struct run run = { .namer = { kvm_replay_name, &replay }, .exit_event = 1 };
+	struct error err;
+	char *text;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	assert_int_equal(latency_open(&run.latency), 0);
+	recorded_play(r, kvm_recorded_tables, KVM_RECORDED_TABLES);
+	for (int i = 0; i < 3; i++) {
+		recorded_next(r, &in);
+		assert_int_equal(kvm_replay_events(&in, &run.e, &err), 0);
+		assert_int_equal(kvm_replay_latencies(&in, run.latency, &run.rows, &replay, &err),
+				 0);
+		if (i)
+			show(stream, format, &run, &log, &in.interval, NULL);
+		else
+			assert_string_equal(in.text, KVM_RECORDED_START);
+	}
+	fclose(stream);
+	recorded_end(r);
+	free(log.columns);
+	end(&run);
+	return text;
+}
+
+static void same(const regex_t *filter, bool keep, const char *part, const char *no_part)
+{
+	for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++) {
+		struct recorded r = { 0 };
+		char *want = live((enum format)format, &r, filter), *got;
+
+		if (keep)
+			recorded_keep(&r, "kvm-x.rec");
+		got = again((enum format)format, &r);
+		assert_string_equal(got, want);
+		if (format == FORMAT_JSON && !strstr(got, part))
+			fail_msg("no %s in %s", part, got);
+		if (no_part && strstr(got, no_part))
+			fail_msg("%s in %s", no_part, got);
+		free(want);
+		free(got);
+	}
+}
+
+static void test_round_trip(void **state)
+{
+	(void)state;
+	same(NULL, true, "\"guest\":\"web \\\"1\\\"\"", "kvm_entry");
+}
+
+/* What the run's filter left out is not there either when no filter is given. */
+static void test_filter(void **state)
+{
+	struct error err;
+	regex_t filter;
+
+	(void)state;
+	assert_int_equal(kvm_regex("kvm_exit\\(R1_30", &filter, &err), 0);
+	same(&filter, false, "R1_30", "R1_12");
+	regfree(&filter);
+}
+
+static void refused(const struct recording_interval *in, struct kvm_events *e, const char *why)
+{
+	struct error err;
+
+	assert_true(kvm_replay_events(in, e, &err) < 0);
+	assert_int_equal(err.status, STATUS_FAILED);
+	if (!strstr(err.what, why))
+		fail_msg("%s", err.what);
+}
+
+/* Recordings that no run has written: events that are there twice, or in another order. */
+static void test_nonsense(void **state)
+{
+	struct recording_interval in = { .text = "" };
+	struct kvm_events names = { 0 }, e = { 0 };
+	struct kvm_record record = { 0 };
+	struct error err;
+
+	(void)state;
+	events_add(&names, "a", -1, true);
+	events_add(&names, "b", 0, true);
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_replay_events(&in, &e, &err), 0);
+	assert_int_equal(e.n, 2);
+	assert_int_equal(e.v[1].parent, 0);
+	/* once more: that is no harm */
+	assert_int_equal(kvm_replay_events(&in, &e, &err), 0);
+	assert_int_equal(e.n, 2);
+	/* nothing has changed */
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(in.tables[0].n, 0);
+	names.v[1].total = 5;
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(in.tables[0].n, 1);
+	assert_int_equal(kvm_replay_events(&in, &e, &err), 0);
+	assert_int_equal(e.v[1].total, 5);
+	/* the second without the first */
+	events_free(&e);
+	refused(&in, &e, "out of their order");
+	/* another name, another parent */
+	events_add(&e, "a", -1, true);
+	events_add(&e, "c", 0, true);
+	refused(&in, &e, "out of their order");
+	events_free(&e);
+	events_add(&e, "a", -1, true);
+	events_add(&e, "b", -1, true);
+	refused(&in, &e, "out of their order");
+	kvm_record_free(&record);
+	/* a name that is there twice */
+	events_free(&e);
+	names.v[1].name[0] = 'a';
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	refused(&in, &e, "out of their order");
+	kvm_record_free(&record);
+	/* a parent that is yet to come */
+	events_free(&e);
+	names.v[1].name[0] = 'b';
+	names.v[1].parent = 7;
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	refused(&in, &e, "out of their order");
+	kvm_record_free(&record);
+	events_free(&e);
+	events_free(&names);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_nonsense),
+	};
+
+	setenv("TZ", "UTC", 1);
+	tzset();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
