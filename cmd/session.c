@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/utsname.h>
 
 #include "cmd/report.h"
 #include "core/clock.h"
@@ -92,31 +91,6 @@ void session_end(struct session *s)
 	hook_kernel_free(s->kernel);
 	disks_free(s->disks);
 	memset(s, 0, sizeof(*s));
-}
-
-int session_render_meta(const struct hooks *hooks, const struct args *args, const char *subcommand,
-			const struct schema *schema, const char *const *notes, size_t n_notes)
-{
-	struct meta_hook meta_hooks[BLK_META_HOOKS];
-	struct utsname uts;
-	struct meta meta = {
-		.version = IOTRACE_VERSION,
-		.kernel = uts.release,
-		.subcommand = subcommand,
-		.hooks = meta_hooks,
-		.notes = notes,
-		.n_notes = n_notes,
-	};
-
-	uname(&uts);
-	meta.n_hooks = blk_meta_hooks(hooks, meta_hooks, BLK_META_HOOKS);
-	return render_meta(args->format, stdout, &meta, schema);
-}
-
-int session_meta(const struct session *s, const struct args *args, const char *subcommand,
-		 const struct schema *schema)
-{
-	return session_render_meta(s->hooks, args, subcommand, schema, NULL, 0);
 }
 
 int session_source(const char *text)

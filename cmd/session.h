@@ -38,14 +38,6 @@ void session_end(struct session *s);
 int session_choose_hooks(const struct hook_event *events, size_t n, const struct args *args,
 			 struct hooks **hooks, struct hook_kernel **kernel, int *status);
 
-/* The first line of JSON or CSV.  0 or -errno of standard output. */
-int session_meta(const struct session *s, const struct args *args, const char *subcommand,
-		 const struct schema *schema);
-
-/* The same with @notes on what this run cannot see (may be NULL). */
-int session_render_meta(const struct hooks *hooks, const struct args *args, const char *subcommand,
-			const struct schema *schema, const char *const *notes, size_t n_notes);
-
 /* --ebpf: prints @text; returns the exit status. */
 int session_source(const char *text);
 

@@ -712,6 +712,9 @@ def iotrace(*args, prefix=(), timeout=30, **options):
                   (done.stderr or b"").decode("utf-8", "backslashreplace"))
 
 
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
+
+
 def list_hooks(*subcommand):
     """[(event, kind, target, why not)]: the alternatives; why not is None for the usable ones."""
     done = iotrace(*subcommand, "--list-hooks")
@@ -870,6 +873,19 @@ class LiveTest(unittest.TestCase):
         self.assertRegex(result.err, r"\Aiotrace[^\n]+\n\Z", "not one line of error")
         for word in words:
             self.assertIn(word.lower(), result.err.lower())
+
+    def as_nobody(self, *args, timeout=30):
+        """iotrace run by who may do nothing, from a folder where he can execute it."""
+        if not shutil.which("setpriv"):
+            self.skipTest("no setpriv")
+        with tempfile.TemporaryDirectory(prefix="iotrace-test-") as directory:
+            os.chmod(directory, 0o755)
+            binary = shutil.copy(IOTRACE, directory)
+            os.chmod(binary, 0o755)
+            done = subprocess.run([*NOBODY, binary, *map(str, args)], check=False, cwd="/", text=True,
+                                  stdin=subprocess.DEVNULL, capture_output=True,
+                                  timeout=patience(timeout))
+        return Result(done.returncode, done.stdout, done.stderr)
 
     def assert_gone(self, objects):
         """Of the bpf_objects() of a process that ended, none is in the kernel any more."""

@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 
 from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Result, Tracer, Zram, add_up,
@@ -14,7 +13,6 @@ from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Result, Trace
                     patience, wait_until)
 
 KIB4 = 4096
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
 
 
 class TestUsage(LiveTest):
@@ -92,42 +90,26 @@ class TestUsage(LiveTest):
 
 
 class TestPrivilege(LiveTest):
-    def setUp(self):
-        if not shutil.which("setpriv"):
-            self.skipTest("no setpriv")
-        # Where nobody can execute it, wherever the build tree is.
-        directory = tempfile.mkdtemp(prefix="iotrace-test-")
-        self.addCleanup(shutil.rmtree, directory)
-        os.chmod(directory, 0o755)
-        self.binary = shutil.copy(IOTRACE, directory)
-        os.chmod(self.binary, 0o755)
-
-    def as_nobody(self, *args):
-        done = subprocess.run([*NOBODY, self.binary, *args], check=False, capture_output=True,
-                              text=True, timeout=patience(10), cwd="/")
-        return done
-
     def test_refused(self):
         for args in (["top", "1", "1"], ["breakdown", "-T", "blk", "1", "1"],
                      ["top", "--", "true"], ["top", "--bio", "--json", "1", "1"]):
             with self.subTest(args=args):
                 done = self.as_nobody(*args)
-                self.assertEqual(done.returncode, 3, done)
-                self.assertRegex(done.stderr, r"\Aiotrace[^\n]+\n\Z")
-                self.assertRegex(done.stderr, r"(?i)root|privilege|permission|CAP_")
-                self.assertEqual(done.stdout, "")
+                self.assert_one_line(done, 3)
+                self.assertRegex(done.err, r"(?i)root|privilege|permission|CAP_")
+                self.assertEqual(done.out, "")
 
     def test_wrong_usage_comes_first(self):
-        self.assertEqual(self.as_nobody("top", "5x").returncode, 2)
+        self.assertEqual(self.as_nobody("top", "5x").status, 2)
 
     def test_no_privilege_needed(self):
         for args in (["--help"], ["top", "--help"], ["--version"], ["top", "-e"],
                      ["top", "--ebpf"], ["breakdown", "--ebpf"]):
             with self.subTest(args=args):
                 done = self.as_nobody(*args)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                self.assertTrue(done.stdout)
-        self.assertIn("SEC(", self.as_nobody("top", "-e").stdout)
+                self.assertEqual((done.status, done.err), (0, ""))
+                self.assertTrue(done.out)
+        self.assertIn("SEC(", self.as_nobody("top", "-e").out)
 
 
 class TestOutput(LiveTest):

@@ -79,7 +79,9 @@ static void split(struct line *line, const char *text)
 static int parse(struct line *line, struct args *args, struct own *own, bool short_ebpf,
 		 struct error *err)
 {
-	const struct args_spec spec = { own_options, own_parse, own, "doc", short_ebpf };
+	static const int replay[] = { 'F', 0 };
+	const struct args_spec spec = { own_options, own_parse, own,   "doc",
+					short_ebpf,  false,	replay };
 
 	memset(err, 0x5a, sizeof(*err));
 	*own = (struct own){ 0 };
@@ -612,6 +614,33 @@ static void test_thread(void **state)
 		close(pipes[i]);
 }
 
+static void test_recordings(void **state)
+{
+	struct own own;
+	struct line line;
+	struct args args = good(&line, "--record a.rec -f x 1 2 -- true", &own);
+
+	(void)state;
+	assert_string_equal(args.record, "a.rec");
+	assert_null(args.replay);
+	assert_true(args_given(&args, 'f'));
+	assert_false(args_given(&args, 'F'));
+	args = good(&line, "--replay=b.rec -F --json -v", &own);
+	assert_string_equal(args.replay, "b.rec");
+	assert_null(args.record);
+	assert_true(args_given(&args, 'F'));
+	assert_int_equal(args.format, FORMAT_JSON);
+	bad("--record", -EINVAL, "option '--record' needs a value: FILE");
+	bad("--record ''", -EINVAL, "--record needs a file name");
+	bad("--replay ''", -EINVAL, "--replay needs a file name");
+	bad("--record a --replay b", -EINVAL, "--record and --replay exclude each other");
+	bad("--replay b 1", -EINVAL, "no INTERVAL with --replay: the recording has its own");
+	bad("--replay b -- true", -EINVAL, "no -- COMMAND with --replay");
+	bad("--replay b --ebpf", -EINVAL, "--replay has no BPF programs: it reads a file");
+	bad("--replay b --hook a=b:c", -EINVAL, "--replay has no BPF programs: it reads a file");
+	bad("--replay b -f x", -EINVAL, "--file does not go with --replay");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -624,7 +653,7 @@ int main(void)
 		cmocka_unit_test(test_help),	      cmocka_unit_test(test_help_is_not_for_errors),
 		cmocka_unit_test(test_many_times),    cmocka_unit_test(test_process),
 		cmocka_unit_test(test_bad_process),   cmocka_unit_test(test_gone_process),
-		cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_thread),	      cmocka_unit_test(test_recordings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""--record and --replay: a run and the replay of its recording give the same bytes, in the format of
+the run; the other formats come out of the same recording; what happens when it cannot be written,
+and when the run is killed.
+
+With IOTRACE_KEEP_RECORDINGS=FOLDER the recordings stay there, for test/data/recordings.
+"""
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from iotest import (IOTRACE, NOBODY, LiveTest, LoopDisk, Tracer, add_up, have_kvm, iotrace, main,
+                    run, run_load, wait_until)
+
+GUEST = os.environ.get("GUEST", "")
+KEEP = os.environ.get("IOTRACE_KEEP_RECORDINGS", "")
+WRITES, SIZE = 60, 16384
+
+
+def messages(text):
+    """Standard error without what is said of this machine's hooks, which is no output."""
+    return [line for line in text.splitlines()
+            if line.startswith(("iotrace: lost:", "iotrace: note:"))]
+
+
+class RecordTest(LiveTest):
+    @classmethod
+    def setUpClass(cls):
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        os.chmod(folder.name, 0o755)
+        cls.folder = folder.name
+
+    def path(self, name):
+        return os.path.join(self.folder, name)
+
+    def recorded(self, name, *args, work, options=()):
+        """Runs iotrace ARGS --record, with work() below it; returns the run and its recording.
+        @options: those that say how it is shown, for the replay too."""
+        path = self.path(name + ".rec")
+        tracer = Tracer(*args, *options, "--record", path)
+        work()
+        result = tracer.stop()
+        self.assertEqual(result.status, 0, result)
+        self.assert_same(result, path, args[0], *options)
+        if KEEP:
+            os.makedirs(KEEP, exist_ok=True)
+            shutil.copy(path, KEEP)
+        return result, path
+
+    def assert_same(self, result, path, subcommand, *options):
+        """Replayed by somebody who may do nothing, it is what the run has shown."""
+        again = iotrace(subcommand, "--replay", path, *options, prefix=NOBODY)
+        self.assertEqual(again.status, 0, again)
+        self.assertEqual(again.out, result.out)
+        self.assertEqual(messages(again.err), messages(result.err))
+
+    def replayed(self, subcommand, path, *options):
+        result = iotrace(subcommand, "--replay", path, *options, prefix=NOBODY)
+        self.assertEqual(result.status, 0, result)
+        return result
+
+
+class TestBlock(RecordTest):
+    """On a disk of ours, with known numbers."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.disk = LoopDisk().__enter__()
+        cls.addClassCleanup(cls.disk.close)
+
+    def work(self):
+        run_load("write", WRITES, SIZE, self.disk.path, name="recorded")
+
+    def test_top(self):
+        for name, options in (("text", []), ("json", ["--json"]), ("csv", ["--csv"])):
+            with self.subTest(format=name):
+                _, path = self.recorded(f"top-{name}", "top", "-d", self.disk.name, "0.3",
+                                        work=self.work, options=options)
+                rows = self.replayed("top", path, "--json").rows
+                self.assertEqual(add_up(rows, "op", ("io", "bytes"))["write"],
+                                 (WRITES, WRITES * SIZE))
+                self.assertEqual(self.replayed("top", path, "--csv").csv,
+                                 [{**row, "writeback": str(row["writeback"]).lower()}
+                                  for row in rows])
+                shown = self.replayed("top", path, "-r", "1000").top_text()
+                self.assertEqual(sum(r["io"] for r in shown if r["d"] == "W"), WRITES)
+
+    def test_top_options(self):
+        """What shaped the run shapes the replay."""
+        _, path = self.recorded("top-options", "top", "--cgroup-owner", "-s", "io", "-r", "1", "0.3",
+                                work=self.work)
+        self.assertIn("cgroup", self.replayed("top", path, "--json").rows[0])
+
+    def test_breakdown_blk(self):
+        for name, unit, options in (("text", [], []), ("usecs", ["-u"], []),
+                                    ("json", [], ["--json"]), ("msecs-json", ["-m"], ["--json"]),
+                                    ("csv", ["-u"], ["--csv"])):
+            with self.subTest(variant=name):
+                _, path = self.recorded(f"breakdown-blk-{name}", "breakdown", "-T", "blk", "-d",
+                                        self.disk.name, *unit, "0.4", work=self.work,
+                                        options=options)
+                rows = self.replayed("breakdown", path, "--json").rows
+                writes = [r for r in rows if r["op"] == "write"]
+                self.assertEqual(sum(r["count"] for r in writes), WRITES)
+                # Whatever the unit of the text: in nanoseconds.
+                for row in writes:
+                    slots = row["slots"]
+                    self.assertEqual(sum(s["count"] for s in slots), row["count"])
+                    self.assertLessEqual(slots[-1]["lo"], row["max_ns"])
+                    self.assertGreaterEqual(slots[-1]["hi"], row["max_ns"])
+                text = self.replayed("breakdown", path).histograms()
+                self.assertEqual(sum(text["blk_write"].values()), WRITES)
+
+    def test_breakdown_all_layers(self):
+        for name, unit, options in (("text", [], []), ("hist", ["-u"], ["--hist"]),
+                                    ("json", ["-m"], ["--json"]), ("csv", [], ["--csv"])):
+            with self.subTest(variant=name):
+                _, path = self.recorded(f"breakdown-{name}", "breakdown", "-d", self.disk.name,
+                                        *unit, "0.4", work=self.work, options=options)
+                rows = self.replayed("breakdown", path, "--json").rows
+                self.assertEqual(sum(r["count"] for r in rows
+                                     if r["op"] == "write" and r["layer"] == "device"), WRITES)
+
+    def test_stack(self):
+        for name, options in (("text", []), ("json", ["--json"]), ("csv", ["--csv"])):
+            with self.subTest(format=name):
+                _, path = self.recorded(f"stack-{name}", "stack", "-K", "-U", "-P", "-d",
+                                        self.disk.name, work=self.work, options=options)
+                rows = self.replayed("stack", path, "--json").rows
+                self.assertEqual(sum(r["write_bytes"] for r in rows), WRITES * SIZE)
+                folded = self.replayed("stack", path, "-f").out.splitlines()
+                self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in folded),
+                                 sum(r["read_bytes"] + r["write_bytes"] for r in rows))
+
+    def test_stack_folded(self):
+        path = self.path("stack-folded.rec")
+        live = iotrace("stack", "-f", "-K", "-U", "--record", path, "--", "dd", "if=/dev/zero",
+                       f"of={self.disk.path}", "bs=4k", "count=20", "oflag=direct", "status=none")
+        self.assertEqual(live.status, 0, live)
+        self.assertIn("dd;", live.out)
+        self.assert_same(live, path, "stack", "-f")
+
+    def test_stack_svg(self):
+        svg, again = self.path("live.svg"), self.path("again.svg")
+        _, path = self.recorded("stack-svg", "stack", "-K", "-d", self.disk.name, "--svg", svg,
+                                work=self.work)
+        self.assertEqual(iotrace("stack", "--replay", path, "--svg", again).status, 0)
+        with open(svg, "rb") as live, open(again, "rb") as replayed:
+            self.assertEqual(live.read(), replayed.read())
+
+    def test_command(self):
+        path = self.path("command.rec")
+        live = iotrace("top", "--json", "--record", path, "--", "dd", "if=/dev/zero",
+                       f"of={self.disk.path}", "bs=4k", "count=20", "oflag=direct", "status=none")
+        self.assertEqual(live.status, 0, live)
+        self.assert_same(live, path, "top", "--json")
+
+    def test_killed(self):
+        """Up to the last interval everything is there."""
+        path = self.path("killed.rec")
+        tracer = Tracer("top", "-d", self.disk.name, "--json", "--record", path, "0.2")
+        self.work()
+        # Two outputs later all of it has been drained.
+        self.assertTrue(tracer.wait_for_line(tracer.lines() + 2))
+        live = tracer.stop(signal.SIGKILL)
+        self.assertEqual(live.status, -signal.SIGKILL)
+        again = iotrace("top", "--replay", path, "--json", prefix=NOBODY)
+        self.assertEqual(again.status, 1)
+        self.assertRegex(again.err, r"^iotrace: \S+ is cut off after \d+ bytes \(its run was killed")
+        # An interval is recorded before it is shown.
+        self.assertTrue(again.out.startswith(live.out[:live.out.rfind("\n") + 1]))
+        self.assertEqual(add_up(again.rows, "op", "io")["write"], WRITES)
+
+    def test_disk_full(self):
+        """One line and status 1; what was to be shown has been shown."""
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            run("mount", "-t", "tmpfs", "-o", "size=4k", "none", folder)
+            stack.callback(run, "umount", folder)
+            tracer = Tracer("top", "-d", self.disk.name, "--json", "--record",
+                            os.path.join(folder, "it.rec"), "0.1")
+            self.assertTrue(wait_until(lambda: tracer.process.poll() is not None, 30))
+            live = tracer.wait()
+        self.assertEqual(live.status, 1, live)
+        self.assertEqual(len(live.err.splitlines()), 1)
+        self.assertRegex(live.err, r"^iotrace: cannot write \S+: No space left on device$")
+        self.assertGreater(len(live.intervals), 1)
+
+    def test_size_limit(self):
+        """ulimit -f is an error like a full disk, and not the end by SIGXFSZ."""
+        got = iotrace("breakdown", "-T", "blk", "-d", self.disk.name, "--record",
+                      self.path("limit.rec"), "0.01", "2000", prefix=["prlimit", "--fsize=16384"],
+                      timeout=120)
+        self.assertEqual(got.status, 1, got)
+        self.assertRegex(got.err, r"^iotrace: cannot write \S+: File too large\n$")
+
+    def test_command_goes_on(self):
+        """A recording that cannot be written any more: told at once, but COMMAND is not left
+        behind, and gets the signals as they always are."""
+        got = iotrace("top", "-d", self.disk.name, "--record", self.path("command-limit.rec"), "0.01",
+                      "--", "sh", "-c", "grep SigIgn /proc/self/status; sleep 4; echo finished",
+                      prefix=["prlimit", "--fsize=4096"])
+        self.assert_one_line(got, 1, "command-limit.rec: File too large")
+        self.assertRegex(got.out, r"SigIgn:\s+0+\n")
+        self.assertIn("\nfinished\n", got.out)
+
+    def test_pipe(self):
+        """A pipe takes a recording, too; one that nobody reads must not keep signals away."""
+        path = self.path("pipe")
+        os.mkfifo(path)
+        got = iotrace("top", "--record", path, "0.1", "1", timeout=60)
+        self.assertEqual((got.status, got.out), (1, ""))
+        self.assertRegex(got.err, r"^iotrace: cannot write \S+: .*\(a pipe needs a reader first\)\n$")
+        with contextlib.closing(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")) as pipe:
+            live = iotrace("top", "--record", path, "0.1", "1")
+            self.assertEqual(live.status, 0, live)
+            whole = pipe.read()
+        with open(self.path("piped.rec"), "wb") as file:
+            file.write(whole)
+        self.assert_same(live, self.path("piped.rec"), "top")
+
+    def test_pipe_that_is_full(self):
+        """Its run ends by a signal, and says that the recording is not whole."""
+        path = self.path("full")
+        os.mkfifo(path)
+        reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, reader)
+        tracer = Tracer("breakdown", "-T", "blk", "-d", self.disk.name, "--json", "--record", path,
+                        "0.002")
+        state = f"/proc/{tracer.process.pid}/wchan"
+
+        def blocked():
+            with open(state, encoding="ascii") as file:
+                return "pipe_w" in file.read()
+
+        self.assertTrue(wait_until(blocked, 120))
+        live = tracer.stop(signal.SIGTERM)
+        self.assertEqual(live.status, 1, live)
+        self.assertRegex(live.err, r"iotrace: cannot write \S+: nobody reads it\n$")
+
+    def test_standard_output(self):
+        """The recording and the output would be in each other's way: nothing is written."""
+        path = self.path("both")
+        for record in ("/dev/stdout", path):
+            with open(path, "w", encoding="ascii") as file:
+                file.write("old")
+            with open(path, "a", encoding="ascii") as file:
+                done = subprocess.run([IOTRACE, "top", "--record", record, "0.1", "1"], stdout=file,
+                                      stderr=subprocess.PIPE, check=False, timeout=60)
+            self.assertEqual(done.returncode, 2)
+            self.assertRegex(done.stderr, rb"^iotrace: --record needs a file of its own: ")
+            with open(path, encoding="ascii") as file:
+                self.assertEqual(file.read(), "old")
+        got = iotrace("stack", "-D", "0.1", "--record", path, "--svg", path)
+        self.assertEqual((got.status, got.out), (2, ""))
+        self.assertIn("--record and --svg are one file", got.err)
+
+    def test_no_file(self):
+        """Told before anything is traced."""
+        for path, why in ((self.folder, "Is a directory"),
+                          (self.path("none/it.rec"), "No such file or directory")):
+            got = iotrace("top", "--record", path, "0.1", "1")
+            self.assertEqual(got.status, 1)
+            self.assertEqual((got.out, len(got.err.splitlines())), ("", 1))
+            self.assertIn(why, got.err)
+
+    def test_no_recording_where_nothing_is_traced(self):
+        """What is there already stays, unless a run begins."""
+        path = self.path("old.rec")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("old")
+        self.assertEqual(iotrace("top", "--record", path, "-d", "no-such-disk").status, 2)
+        with open(path, encoding="ascii") as file:
+            self.assertEqual(file.read(), "old")
+
+
+class TestVirtio(RecordTest):
+    def setUp(self):
+        probe = iotrace("virtio", "0.1", "1")
+        if probe.status == 3:
+            self.skipTest(probe.err.strip())
+
+    def test_virtio(self):
+        def work():
+            with tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
+                subprocess.run(["dd", "if=/dev/zero", f"of={file.name}", "bs=4k", "count=50",
+                                "conv=fsync", "status=none"], check=True)
+
+        for name, columns, options in (("text", [], []), ("time", [], ["-T"]),
+                                       ("extended", ["-x"], []), ("json", ["-x"], ["--json"]),
+                                       ("csv", [], ["--csv"])):
+            with self.subTest(variant=name):
+                self.recorded(f"virtio-{name}", "virtio", *columns, "0.3", work=work,
+                              options=options)
+
+    def test_latency(self):
+        if iotrace("virtio", "-L", "0.1", "1").status == 3:
+            self.skipTest("no way to see buffers being added")
+        for options in ([], ["--json"]):
+            self.recorded("virtio-latency", "virtio", "-x", "-L", "0.3", work=lambda: os.sync(),
+                          options=options)
+
+
+@unittest.skipUnless(have_kvm(), "no KVM")
+class TestKvm(RecordTest):
+    def guest(self):
+        subprocess.run([GUEST, "500"], stdout=subprocess.DEVNULL, check=True)
+
+    def check(self, variants):
+        for name, args, options in variants:
+            with self.subTest(variant=name):
+                path = self.path(f"kvm-{name}.rec")
+                tracer = Tracer("kvm", *args, "--record", path)
+                self.guest()
+                live = tracer.stop()
+                self.assertEqual(live.status, 0, live)
+                self.assert_same(live, path, "kvm", *options)
+                rows = self.replayed("kvm", path, "--json").rows
+                total = add_up(rows, "event", "delta")
+                self.assertEqual(total["kvm_userspace_exit(IO)"], 500)
+                if KEEP:
+                    shutil.copy(path, KEEP)
+
+    def test_kvm(self):
+        self.check((
+                ("log", ["-l", "0.3"], []), ("csv-log", ["-l", "-c", "0.3"], ["-l", "-c"]),
+                ("zero", ["-l", "-z", "0.3"], ["-l", "-z"]),
+                ("filter", ["-l", "-f", r"kvm_userspace_exit", "0.3"], []),
+                ("filter-csv", ["-l", "-c", "-f", "kvm_userspace_exit", "0.3"], ["-l", "-c"]),
+                ("json", ["--json", "0.3"], ["--json"]), ("csv", ["--csv", "0.3"], ["--csv"]),
+                ("filter-json", ["-f", r"kvm_userspace_exit\(IO", "--json", "0.3"], ["--json"])))
+
+    def test_times(self):
+        self.check((("times", ["-l", "-x", "0.3"], []),
+                    ("times-json", ["-x", "--json", "0.3"], ["--json"])))
+
+    def test_once(self):
+        path = self.path("kvm-once.rec")
+        live = iotrace("kvm", "-1", "--record", path, "--", GUEST, "300", timeout=60)
+        self.assertEqual(live.status, 0, live)
+        # What the guest itself says stands above.
+        again = self.replayed("kvm", path)
+        self.assertIn("kvm_userspace_exit(IO)", again.out)
+        self.assertTrue(live.out.endswith(again.out), live)
+        for row in self.replayed("kvm", path, "--json").rows:
+            if row["event"] == "kvm_userspace_exit(IO)":
+                self.assertEqual(row["total"], 300)
+
+    def test_log_file(self):
+        log, again, path = self.path("live.log"), self.path("again.log"), self.path("kvm-log.rec")
+        live = iotrace("kvm", "-L", log, "-f", "kvm_userspace_exit", "--record", path, "0.2", "2")
+        self.assertEqual(live.status, 0, live)
+        self.assertEqual(iotrace("kvm", "--replay", path, "-L", again).status, 0)
+        with open(log, "rb") as one, open(again, "rb") as other:
+            self.assertEqual(one.read(), other.read())
+
+    def test_full_screen_is_refused(self):
+        if not shutil.which("script"):
+            self.skipTest("no script(1)")
+        done = subprocess.run(["script", "-qec", f"{IOTRACE} kvm --record {self.path('s.rec')}",
+                               "/dev/null"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              check=False, timeout=60)
+        self.assertIn(b"--record does not go with full screen", done.stdout)
+        self.assertEqual(done.returncode, 2)
+
+
+if __name__ == "__main__":
+    main()
