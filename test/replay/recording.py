@@ -1,0 +1,222 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Recordings as docs/RECORDING.md describes them, read by nothing but that description.
+
+    recording.py FILE             prints what it holds, as JSON
+    recording.py --kernel R FILE  changes the kernel's release in it (for recordings that are
+                                  to be kept: a release may say more than it should)
+"""
+import json
+import struct
+import sys
+import zlib
+
+MAGIC = b"\x89IOT\r\n\x1a\n"
+VERSION = 1
+HEAD, TABLE, ROWS, INTERVAL, END = 1, 2, 3, 4, 5
+U64, U32, BOOL, STR, HIST, FRAMES = 1, 2, 3, 4, 5, 6
+
+
+def blocks(data):
+    """Yields (type, payload) of each block."""
+    if data[:8] != MAGIC:
+        raise ValueError("not a recording")
+    version, crc = struct.unpack_from("<II", data, 8)
+    if crc != zlib.crc32(data[:12]) or version != VERSION:
+        raise ValueError("another version")
+    at, number = 16, 0
+    while at < len(data):
+        found, kind, size = struct.unpack_from("<III", data, at)
+        end = at + 12 + size
+        (crc,) = struct.unpack_from("<I", data, end)
+        if crc != zlib.crc32(data[at:end]) or found != number:
+            raise ValueError(f"block {number} is damaged")
+        yield kind, data[at + 12:end]
+        at, number = end + 4, number + 1
+
+
+def put_blocks(parts):
+    """The bytes of a recording of such blocks."""
+    head = MAGIC + struct.pack("<I", VERSION)
+    out = [head, struct.pack("<I", zlib.crc32(head))]
+    for number, (kind, payload) in enumerate(parts):
+        block = struct.pack("<III", number, kind, len(payload)) + payload
+        out += [block, struct.pack("<I", zlib.crc32(block))]
+    return b"".join(out)
+
+
+def put_number(value):
+    out = bytearray()
+    while value > 0x7f:
+        out.append(value & 0x7f | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+class Payload:
+    def __init__(self, data):
+        self.data, self.at = data, 0
+
+    def number(self):
+        value = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 0x7f) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def text(self):
+        size = self.number()
+        self.at += size
+        return self.data[self.at - size:self.at].decode("utf-8", "backslashreplace")
+
+    def many(self, item):
+        return [item() for _ in range(self.number())]
+
+    def done(self):
+        if self.at != len(self.data):
+            raise ValueError("bytes are left over")
+
+
+def read_head(p):
+    def hook():
+        made = {"event": p.text(), "kind": p.text(), "target": p.text()}
+        if p.number():
+            made["reason"] = p.text()
+        return made
+
+    head = {"version": p.text(), "kernel": p.text(), "subcommand": p.text()}
+    head["hooks"] = p.many(hook)
+    head["notes"] = p.many(p.text)
+    head["settings"] = dict(p.many(lambda: (p.text(), p.number())))
+    head["tables"] = p.number()
+    p.done()
+    return head
+
+
+def read_table(p):
+    def column():
+        return {"key": p.text(), "type": p.number(), "role": p.text(), "unit": p.text(),
+                "meaning": p.text()}
+
+    table = {"name": p.text(), "columns": p.many(column)}
+    p.done()
+    return table
+
+
+def read_rows(p, tables):
+    table = tables[p.number()]
+    strings = p.many(p.text)
+    nodes = p.many(lambda: (p.number(), p.number()))
+
+    def frames(node):
+        names = []
+        while node:
+            node, name = nodes[node - 1]
+            names.append(strings[name])
+        return names
+
+    def slots():
+        return dict(p.many(lambda: (p.number(), p.number())))
+
+    def value(kind):
+        if kind == HIST:
+            if not p.number():
+                return None
+            return {"count": p.number(), "total": p.number(), "max": p.number(),
+                    "fine": slots(), "log2": slots()}
+        number = p.number()
+        return {BOOL: bool(number), STR: strings[number] if kind == STR else None,
+                FRAMES: frames(number) if kind == FRAMES else None}.get(kind, number)
+
+    rows = p.many(lambda: {c["key"]: value(c["type"]) for c in table["columns"]})
+    p.done()
+    return table["name"], rows
+
+
+def read_interval(p):
+    interval = {"start_ns": p.number(), "end_ns": p.number()}
+    offset = p.number()
+    interval["utc_offset"] = -(offset >> 1) if offset & 1 else offset >> 1
+    interval["last"] = bool(p.number())
+    interval["text"] = p.text()
+    interval["losses"] = p.many(lambda: {"key": p.text(), "text": p.text(), "count": p.number()})
+    interval["n_rows"] = p.many(p.number)
+    p.done()
+    return interval
+
+
+def read(path):
+    """{"head", "tables", "intervals": [{..., "rows": {TABLE: [{KEY: value}]}}], "ended"}"""
+    recording = {"tables": [], "intervals": [], "ended": False}
+    rows = {}
+    with open(path, "rb") as file:
+        data = file.read()
+    for kind, payload in blocks(data):
+        p = Payload(payload)
+        if kind == HEAD:
+            recording["head"] = read_head(p)
+        elif kind == TABLE:
+            recording["tables"].append(read_table(p))
+        elif kind == ROWS:
+            name, more = read_rows(p, recording["tables"])
+            rows.setdefault(name, []).extend(more)
+        elif kind == INTERVAL:
+            interval = read_interval(p)
+            interval["rows"] = {t["name"]: rows.get(t["name"], []) for t in recording["tables"]}
+            if interval.pop("n_rows") != [len(r) for r in interval["rows"].values()]:
+                raise ValueError("rows are missing")
+            recording["intervals"].append(interval)
+            rows = {}
+        elif kind == END:
+            recording["ended"] = True
+        else:
+            raise ValueError(f"a block of type {kind}")
+    return recording
+
+
+def set_kernel(path, release):
+    with open(path, "rb") as file:
+        parts = list(blocks(file.read()))
+    p = Payload(parts[0][1])
+    version = p.text()
+    p.text()
+    head = b"".join(bytes([len(text)]) + text
+                    for text in (version.encode(), release.encode())) + p.data[p.at:]
+    with open(path, "wb") as file:
+        file.write(put_blocks([(HEAD, head)] + parts[1:]))
+
+
+def change_strings(data, change):
+    """The recording @data with change(bytes) of every string of its rows."""
+    parts = []
+    for kind, payload in blocks(data):
+        if kind == ROWS:
+            p = Payload(payload)
+            table, count = p.number(), p.number()
+            out = [put_number(table), put_number(count)]
+            for _ in range(count):
+                size = p.number()
+                text = change(p.data[p.at:p.at + size])
+                p.at += size
+                out += [put_number(len(text)), text]
+            payload = b"".join(out) + p.data[p.at:]
+        parts.append((kind, payload))
+    return put_blocks(parts)
+
+
+def main():
+    if len(sys.argv) == 4 and sys.argv[1] == "--kernel":
+        set_kernel(sys.argv[3], sys.argv[2])
+    elif len(sys.argv) == 2:
+        json.dump(read(sys.argv[1]), sys.stdout, indent=1)
+        print()
+    else:
+        sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Replay without privilege: each recording of test/data/recordings gives the same bytes, in every
+format, as when it was put there; what is damaged or wrongly asked for is told in one line.
+
+The recordings come from the kernel lab (docs/LAB.md): dd, fstrim and sync on an ext4 on a virtio
+disk, test/live/guest for kvm. top, kvm-x: 5.10; stack, virtio-xL: 6.1; breakdown, virtio-irq: 6.12;
+breakdown-blk, kvm: 7.2.
+
+    test_replay.py            with IOTRACE naming the binary
+    test_replay.py --update   writes what is expected anew: look at it before it is committed
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import recording
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+RECORDINGS = os.path.join(HERE, "../data/recordings")
+IOTRACE = os.environ.get("IOTRACE", "")
+NOBODY = 65534
+FORMATS = {"text": [], "json": ["--json"], "csv": ["--csv"]}
+SVG = "SVG"  # stands for a file whose content is expected
+
+# recording: subcommand, {further expected file: options}
+RECORDED = {
+    "top": ("top", {"io": ["-s", "io", "-r", "3"], "time": ["-C", "-s", "time"]}),
+    "breakdown-blk": ("breakdown", {}),
+    "breakdown": ("breakdown", {"hist": ["--hist"]}),
+    "stack": ("stack", {"folded": ["-f"], "svg": ["-f", "--svg", SVG]}),
+    "virtio-irq": ("virtio", {"time": ["-T"]}),
+    "virtio-xL": ("virtio", {"time": ["-T"]}),
+    "kvm": ("kvm", {"once": ["-1"], "wide": ["-l", "-c"], "zero": ["-l", "-z"],
+                    "filter": ["-l", "-f", "kvm_userspace"]}),
+    "kvm-x": ("kvm", {"once": ["-1"], "wide": ["-l", "-c"], "filter": ["-f", r"kvm_exit\((io|hlt)"]}),
+}
+
+
+def path_of(name):
+    return os.path.join(RECORDINGS, name)
+
+
+def drop_privileges():
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+
+
+def replay(subcommand, path, *options, **more):
+    """(status, stdout, stderr), as an ordinary user who is somewhere else."""
+    argv = [IOTRACE, subcommand, "--replay", path, *options]
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, preexec_fn=drop_privileges, check=False,
+                          timeout=300, env={**os.environ, "TZ": "Asia/Kolkata"}, **more)
+    return done.returncode, done.stdout, done.stderr
+
+
+class Folder(tempfile.TemporaryDirectory):
+    """One that an ordinary user may write to."""
+
+    def __enter__(self):
+        path = super().__enter__()
+        os.chmod(path, 0o777)
+        return path
+
+
+def cases():
+    """(recording, expected file, options)"""
+    for name, (subcommand, more) in RECORDED.items():
+        for extension, options in {**FORMATS, **more}.items():
+            yield name, subcommand, f"{name}.{extension}", options
+
+
+def output(name, subcommand, options):
+    """What is shown: status, standard output or the file written, standard error."""
+    if SVG not in options:
+        return replay(subcommand, path_of(name + ".rec"), *options)
+    with Folder() as folder:
+        svg = os.path.join(folder, "it.svg")
+        status, _, err = replay(subcommand, path_of(name + ".rec"),
+                                *[svg if o == SVG else o for o in options])
+        with open(svg, "rb") as file:
+            return status, file.read(), err
+
+
+class Golden(unittest.TestCase):
+    maxDiff = None
+
+    def test_every_format(self):
+        for name, subcommand, expected, options in cases():
+            with self.subTest(expected=expected):
+                status, out, err = output(name, subcommand, options)
+                with open(path_of(expected), "rb") as file:
+                    self.assertEqual(out.decode(), file.read().decode())
+                self.assertEqual(status, 0, err)
+                for line in err.decode().splitlines():
+                    self.assertRegex(line, r"^iotrace: (lost: \d|note: )")
+
+    def test_kvm_log_options(self):
+        """They make a log of it without -l."""
+        for option, expected in (("-c", "kvm.wide"), ("-z", "kvm.zero")):
+            with open(path_of(expected), "rb") as file:
+                self.assertEqual(replay("kvm", path_of("kvm.rec"), option)[1], file.read())
+
+    def test_every_recording_is_tested(self):
+        there = {name[:-4] for name in os.listdir(RECORDINGS) if name.endswith(".rec")}
+        self.assertEqual(there, set(RECORDED))
+        expected = {case[2] for case in cases()}
+        self.assertEqual(set(os.listdir(RECORDINGS)), expected | {n + ".rec" for n in there})
+
+
+class Described(unittest.TestCase):
+    """The file describes itself: read by its description alone, it says the same as --json."""
+
+    def test_rows(self):
+        for name in ("top", "breakdown-blk", "breakdown", "stack", "virtio-irq", "virtio-xL"):
+            subcommand = RECORDED[name][0]
+            with self.subTest(recording=name):
+                read = recording.read(path_of(name + ".rec"))
+                _, out, _ = replay(subcommand, path_of(name + ".rec"), "--json")
+                meta, *intervals = [json.loads(line, parse_float=str)
+                                    for line in out.splitlines()]
+                self.assertTrue(read["ended"])
+                self.assertEqual(read["head"]["kernel"], meta["kernel"])
+                self.assertEqual(read["head"]["notes"], meta.get("notes", []))
+                self.assertEqual([c for c in self.columns(read) if c[2] != "state"],
+                                 [(c["key"], c["unit"], c["role"]) for c in meta["columns"]])
+                self.assertEqual(len(read["intervals"]), len(intervals))
+                for mine, theirs in zip(read["intervals"], intervals):
+                    self.same(mine, theirs)
+
+    @staticmethod
+    def columns(read):
+        return [(c["key"], c["unit"], c["role"]) for c in read["tables"][0]["columns"]]
+
+    def same(self, mine, theirs):
+        rows = next(iter(mine["rows"].values()))
+        for key in ("start", "end"):
+            self.assertEqual("%d.%09d" % divmod(mine[key + "_ns"], 10**9), theirs[key])
+        self.assertEqual({loss["key"]: loss["count"] for loss in mine["losses"]},
+                         theirs["losses"])
+        self.assertEqual(len(rows), len(theirs["rows"]))
+        for a, b in zip(rows, theirs["rows"]):
+            for key, value in b.items():
+                if key != "slots":
+                    shown = a[key]
+                    if isinstance(shown, str):
+                        shown = shown.replace("\x1b", "\\x1b")
+                    self.assertEqual(shown, value)
+
+
+class Foreign(unittest.TestCase):
+    """Whoever wrote it: no format gives a terminal anything to act on."""
+
+    def test_strings(self):
+        for name, subcommand, expected, options in cases():
+            if SVG in options:
+                continue
+            with self.subTest(expected=expected), Folder() as folder:
+                path = os.path.join(folder, "it.rec")
+                with open(path_of(name + ".rec"), "rb") as file:
+                    data = file.read()
+                with open(path, "wb") as file:
+                    file.write(recording.change_strings(data, lambda text:
+                                                        b"\x1b[2J\xc2\x9b\r" + text))
+                status, out, err = replay(subcommand, path, "-v", *options)
+                self.assertEqual(status, 0, err)
+                for byte in b"\x1b", b"\xc2\x9b", b"\r":
+                    self.assertNotIn(byte, out + err)
+
+
+class Wrong(unittest.TestCase):
+    """One line, and the status that fits."""
+
+    def one_line(self, got, status, text):
+        self.assertEqual(got[0], status, got)
+        lines = got[2].decode().splitlines()
+        lines = [line for line in lines if not line.startswith(("iotrace: lost:", "iotrace: note:"))]
+        self.assertEqual(len(lines), 1, lines)
+        self.assertRegex(lines[0], "^iotrace: .*" + text)
+
+    def test_options(self):
+        top, kvm = path_of("top.rec"), path_of("kvm.rec")
+        for subcommand, path, options, text in (
+                ("kvm", top, [], "is a recording of `iotrace top`"),
+                ("top", kvm, [], "is a recording of `iotrace kvm`"),
+                ("top", top, ["1"], "no INTERVAL with --replay"),
+                ("top", top, ["--record", "x"], "exclude each other"),
+                ("top", top, ["-p", "1"], "--pid does not go with --replay"),
+                ("top", top, ["-d", "sda"], "--disk does not go with --replay"),
+                ("top", top, ["--bio"], "--bio does not go with --replay"),
+                ("top", top, ["--", "true"], "no -- COMMAND with --replay"),
+                ("top", top, ["--ebpf"], "has no BPF programs"),
+                ("top", top, ["--list-hooks"], "has no BPF programs"),
+                ("virtio", path_of("virtio-irq.rec"), ["-D"], "--debug does not go"),
+                ("breakdown", path_of("breakdown.rec"), ["-m"], "--milliseconds does not go"),
+                ("breakdown", path_of("breakdown-blk.rec"), ["--hist"], "--hist is for all layers"),
+                ("kvm", kvm, ["-1", "-z"], "-z goes with -l or -L"),
+                ("stack", path_of("stack.rec"), ["-K"], "--kernel-stack does not go"),
+                ("kvm", kvm, ["-x"], "--latency does not go"),
+                ("kvm", kvm, ["-f", "("], "invalid regular expression"),
+                ("top", "", [], "--replay needs a file name")):
+            with self.subTest(subcommand=subcommand, options=options):
+                got = replay(subcommand, path, *options)
+                self.one_line(got, 2, text)
+                self.assertEqual(got[1], b"")
+
+    def test_files(self):
+        with Folder() as folder:
+            empty = os.path.join(folder, "empty")
+            with open(empty, "wb"):
+                pass
+            for path, text in ((os.path.join(folder, "none"), "cannot open .*No such file"),
+                               (folder, "cannot read .*Is a directory"),
+                               (empty, "is empty"), (__file__, "is no recording of iotrace")):
+                with self.subTest(path=path):
+                    self.one_line(replay("top", path), 1, text)
+
+    def test_flame_graph(self):
+        """A file that is there stays, unless there is something to be shown."""
+        with Folder() as folder, open(path_of("stack.rec"), "rb") as file:
+            svg, rec = os.path.join(folder, "it.svg"), os.path.join(folder, "it.rec")
+            data = file.read()
+            for path, content in ((svg, b"old"), (rec, data)):
+                with open(path, "wb") as to:
+                    to.write(content)
+                os.chmod(path, 0o666)
+            self.one_line(replay("stack", "/dev/null", "--svg", svg), 1, "is empty")
+            self.one_line(replay("stack", rec, "--svg", rec), 2, "--replay and --svg are one file")
+            for path, content in ((svg, b"old"), (rec, data)):
+                with open(path, "rb") as now:
+                    self.assertEqual(now.read(), content)
+
+    def changed(self, name, change, status, text):
+        """Replays a recording after change(bytes)."""
+        with Folder() as folder, open(path_of(name + ".rec"), "rb") as file:
+            path = os.path.join(folder, "it.rec")
+            with open(path, "wb") as to:
+                to.write(change(file.read()))
+            got = replay(RECORDED[name][0], path)
+            self.one_line(got, status, text)
+            return got
+
+    def test_cut_off(self):
+        """The intervals before are shown."""
+        with open(path_of("top.rec"), "rb") as file:
+            data = file.read()
+        with open(path_of("top.text"), "rb") as file:
+            whole = file.read()
+        for size in range(1, len(data), 193):
+            with self.subTest(size=size):
+                got = self.changed("top", lambda data, n=size: data[:n], 1, "is cut off after")
+                self.assertTrue(whole.startswith(got[1]))
+        got = self.changed("top", lambda data: data[:-1], 1, "is cut off after")
+        self.assertEqual(got[1] + b"Detaching...\n", whole)
+
+    def test_damaged(self):
+        def flip(at):
+            return lambda data: data[:at] + bytes([data[at] ^ 4]) + data[at + 1:]
+
+        for name in RECORDED:
+            size = os.path.getsize(path_of(name + ".rec"))
+            for at in range(0, size, size // 10):
+                with self.subTest(recording=name, at=at):
+                    self.changed(name, flip(at), 1,
+                                 "is damaged|is cut off|is no recording of iotrace")
+        self.changed("top", lambda data: data + b"\0", 1, "is cut off|is damaged")
+        self.changed("top", lambda data: data.replace(b"\r\n", b"\n", 1), 1, "is no recording")
+
+    def test_newer(self):
+        def newer(data):
+            head = recording.MAGIC + (2).to_bytes(4, "little")
+            return head + recording.zlib.crc32(head).to_bytes(4, "little") + data[16:]
+
+        self.changed("top", newer, 1, "has format 2, written by another version of iotrace")
+
+    def test_left_out(self):
+        """A block is missing, twice there, or in another place; the checksums are right."""
+        def without(data):
+            parts = list(recording.blocks(data))
+            kinds = [kind for kind, _ in parts]
+            del parts[kinds.index(recording.ROWS)]
+            return recording.put_blocks(parts)
+
+        def twice(data):
+            parts = list(recording.blocks(data))
+            return recording.put_blocks(parts[:2] + parts[1:])
+
+        def torn(data):
+            size = int.from_bytes(data[24:28], "little") + 16
+            return data[:16] + data[16 + size:]
+
+        for change in (without, twice, torn):
+            with self.subTest(change=change.__name__):
+                self.changed("top", change, 1, "is damaged")
+
+    def test_setting(self):
+        """A value of -s that this version has not."""
+        def change(data):
+            parts = list(recording.blocks(data))
+            head = parts[0][1].replace(b"\x04sort\x00", b"\x04sort\x09")
+            return recording.put_blocks([(recording.HEAD, head)] + parts[1:])
+
+        self.changed("top", change, 1, "a value of 'sort' that this version of iotrace does not")
+
+    @unittest.skipUnless(os.path.exists("/dev/full"), "no /dev/full")
+    def test_no_reader(self):
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([IOTRACE, "top", "--replay", path_of("top.rec")], stdout=full,
+                                  stderr=subprocess.PIPE, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"cannot write to standard output: No space left", done.stderr)
+        done = subprocess.run(f"'{IOTRACE}' kvm --replay '{path_of('kvm.rec')}' | true; "
+                              "echo ${PIPESTATUS[0]}", shell=True, executable="/bin/bash",
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        self.assertEqual((done.stdout, done.stderr), (b"0\n", b""))
+
+
+def update():
+    for name, subcommand, expected, options in cases():
+        status, out, err = output(name, subcommand, options)
+        if status:
+            sys.exit(f"{expected}: status {status}: {err.decode()}")
+        with open(path_of(expected), "wb") as file:
+            file.write(out)
+
+
+if __name__ == "__main__":
+    if not os.access(IOTRACE, os.X_OK):
+        print(f"SKIP: IOTRACE names no program: {IOTRACE!r}")
+        sys.exit(77)
+    if sys.argv[1:] == ["--update"]:
+        update()
+    else:
+        unittest.main(verbosity=2)
