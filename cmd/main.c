@@ -1,48 +1,54 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Dispatch to the subcommands of cmd/commands.cmake. */
+/* Dispatch to the subcommands of cmd/commands.cmake, and the main command's own options. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/check.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
 #include "core/error.h"
 #include "core/text.h"
 
-static const struct entry {
-	const char *name;
-	const char *summary;
-	const struct command *command;
-} entries[] = {
-#define COMMAND(name, summary) { #name, summary, &command_##name },
-#include "commands.inc"
-#undef COMMAND
-};
+#define OPTION_WIDTH 24
 
-#define N_ENTRIES (sizeof(entries) / sizeof(entries[0]))
+static void print_option(FILE *stream, const struct argp_option *option)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%c%c%s--%s%s%s", option->key < 0x100 ? '-' : ' ',
+		 option->key < 0x100 ? option->key : ' ', option->key < 0x100 ? ", " : "  ",
+		 option->name, option->arg ? " " : "", option->arg ? option->arg : "");
+	fprintf(stream, "  %-*s %s\n", OPTION_WIDTH, text, option->doc);
+}
 
 static void print_help(FILE *stream)
 {
 	fputs("Usage: iotrace SUBCOMMAND [OPTION...] [INTERVAL [COUNT]] [-- COMMAND [ARG...]]\n"
 	      "Shows where this machine's I/O goes and where its latency comes from.\n\n",
 	      stream);
-	for (size_t i = 0; i < N_ENTRIES; i++)
-		fprintf(stream, "  %-12s %s\n", entries[i].name, entries[i].summary);
-	fputs("\n  -h, --help     this help; `iotrace SUBCOMMAND --help` for a subcommand's\n"
-	      "  -V, --version  the version\n",
-	      stream);
+	for (size_t i = 0; i < n_commands; i++)
+		fprintf(stream, "  %-12s %s\n", commands[i].name, commands[i].summary);
+	fputs("\n", stream);
+	for (const struct argp_option *option = main_args.options; option->name; option++)
+		print_option(stream, option);
+}
+
+static int usage_error(const char *before, const char *arg, const char *after, const char *hint)
+{
+	struct error err;
+
+	error_set(&err, STATUS_USAGE, 0, "%s'%s'%s", before, text_shown(arg).text, after);
+	error_hint(&err, "%s", hint);
+	return report_error(&err);
 }
 
 static int unknown(const char *arg)
 {
-	struct error err;
-
-	error_set(&err, STATUS_USAGE, 0, "unknown %s '%s'", arg[0] == '-' ? "option" : "subcommand",
-		  text_shown(arg).text);
-	error_hint(&err, "`iotrace --help` lists what there is");
-	return report_error(&err);
+	return usage_error(arg[0] == '-' ? "unknown option " : "unknown subcommand ", arg, "",
+			   "`iotrace --help` lists what there is");
 }
 
 /*
@@ -56,30 +62,75 @@ static void hold_standard_streams(void)
 			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
-int main(int argc, char **argv)
+/* The main option that @arg is, or NULL. */
+static const struct argp_option *main_option(const char *arg)
+{
+	for (const struct argp_option *option = main_args.options; option->name; option++)
+		if ((strncmp(arg, "--", 2) == 0 && strcmp(arg + 2, option->name) == 0) ||
+		    (arg[0] == '-' && arg[1] == option->key && !arg[2]))
+			return option;
+	return NULL;
+}
+
+static int run_subcommand(int argc, char **argv)
 {
 	char name[64];
 
+	for (size_t i = 0; i < n_commands; i++) {
+		if (strcmp(argv[0], commands[i].name) != 0)
+			continue;
+		snprintf(name, sizeof(name), "iotrace %s", commands[i].name);
+		argv[0] = name;
+		return commands[i].command->run(argc, argv);
+	}
+	return unknown(argv[0]);
+}
+
+/* What there is without a subcommand: @argv begins with an option. */
+static int run_main(int argc, char **argv)
+{
+	bool check = false, verbose = false, json = false;
+
+	for (int i = 0; i < argc; i++) {
+		const struct argp_option *option = main_option(argv[i]);
+
+		if (!option && i)
+			return usage_error("", argv[i], " does not go with that",
+					   "`iotrace --help` lists what there is");
+		if (!option)
+			return unknown(argv[i]);
+		switch (option->key) {
+		case 'h':
+			print_help(stdout);
+			return report_stdout();
+		case 'V':
+			puts("iotrace " IOTRACE_VERSION);
+			return report_stdout();
+		case MAIN_CHECK:
+			check = true;
+			break;
+		case MAIN_JSON:
+			json = true;
+			break;
+		case 'v':
+			verbose = true;
+			break;
+		}
+	}
+	if (!check)
+		return usage_error("", argv[0], " alone means nothing",
+				   "it goes with --check, or behind a subcommand");
+	return check_run(json ? FORMAT_JSON : FORMAT_TEXT, verbose);
+}
+
+int main(int argc, char **argv)
+{
 	hold_standard_streams();
 	signal(SIGPIPE, SIG_IGN); /* a reader that goes away ends the run, quietly */
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;
 	}
-	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-		print_help(stdout);
-		return report_stdout();
-	}
-	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
-		puts("iotrace " IOTRACE_VERSION);
-		return report_stdout();
-	}
-	for (size_t i = 0; i < N_ENTRIES; i++) {
-		if (strcmp(argv[1], entries[i].name) != 0)
-			continue;
-		snprintf(name, sizeof(name), "iotrace %s", entries[i].name);
-		argv[1] = name;
-		return entries[i].command->run(argc - 1, argv + 1);
-	}
-	return unknown(argv[1]);
+	return argv[1][0] == '-' ? run_main(argc - 1, argv + 1)
+				 : run_subcommand(argc - 1, argv + 1);
 }

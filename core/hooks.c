@@ -135,6 +135,8 @@ static int load_fentry(int id)
 	return fd < 0 ? -errno : fd;
 }
 
+#define ANY_FUNCTION "vfs_read"
+
 /* A kernel may refuse the program type as a whole (a vendor's policy, found as
  * EPERM): tried once with a program that does nothing. */
 static int fentry_allowed(const struct hooks *h)
@@ -146,7 +148,7 @@ static int fentry_allowed(const struct hooks *h)
 		return hook_kernel_lacks(h->described, "fentry") ? -EPERM : 0;
 	if (result != 1)
 		return result;
-	id = kernel_types_function(h->types, "vfs_read");
+	id = kernel_types_function(h->types, ANY_FUNCTION);
 	if (id < 0)
 		return result = -ENOENT;
 	fd = load_fentry(id);
@@ -501,6 +503,24 @@ void hooks_try(struct hooks *h)
 				pass_over(choice, "this function cannot be probed: %s",
 					  strerror(-r));
 		}
+}
+
+int hooks_try_kprobe(void)
+{
+	return kprobe_pmu() < 0 ? -ENOENT : try_kprobe(ANY_FUNCTION);
+}
+
+int hooks_try_fentry(void)
+{
+	struct kernel_types *types;
+	int r = kernel_types_open(NULL, &types, NULL);
+
+	if (r)
+		return r;
+	r = kernel_types_function(types, ANY_FUNCTION) < 0 ? -ENOENT
+							   : try_fentry(types, ANY_FUNCTION);
+	kernel_types_free(types);
+	return r;
 }
 
 static const struct hook_alt *chosen_alt(const struct hooks *h, size_t e)

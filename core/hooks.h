@@ -125,6 +125,11 @@ int hooks_load_error(int r, struct error *err);
  * may be in its types and still not be open to probes.  (Attaching finds that out by itself.) */
 void hooks_try(struct hooks *h);
 
+/* Does this kernel take a program at a function, by a kprobe or by fentry?  Tried with one that
+ * every kernel has.  0 or -errno; -ENOENT: there is no such way. */
+int hooks_try_kprobe(void);
+int hooks_try_fentry(void);
+
 /* All alternatives of all events, in the order of the table.  The array belongs to @h. */
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 

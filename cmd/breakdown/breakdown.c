@@ -8,6 +8,7 @@
 #include "cmd/breakdown/options.h"
 #include "cmd/breakdown/rows.h"
 #include "cmd/breakdown/show.h"
+#include "cmd/check.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
 #include "cmd/run.h"
@@ -136,4 +137,45 @@ static int run_breakdown(int argc, char **argv)
 	return blk ? run_blk(&b) : calls_run(&b.o);
 }
 
-const struct command command_breakdown = { run_breakdown };
+/* -T blk; -errno with check->err. */
+static int check_blk(struct check *check, struct breakdown_options *o)
+{
+	static const struct check_option none[] = { { NULL, NULL } };
+	struct blk_layer blk = { .o = o };
+	struct hook_object object = blk_layer_object(&blk);
+	struct session session;
+	int r = check_choose_blk(check, WANT_SUBMIT | WANT_ISSUE | WANT_TRACK, none, &session);
+
+	blk.hooks = session.hooks;
+	blk.flags = &session.flags;
+	if (!r)
+		r = check_attach(check, session.hooks, &object);
+	session_end(&session);
+	blk_layer_end(&blk);
+	return r;
+}
+
+static void check_breakdown(struct check *check)
+{
+	char *argv[] = { (char[]){ "iotrace breakdown" }, NULL };
+	struct breakdown_options o;
+	struct check blk = { 0 };
+	int no_calls, no_blk;
+
+	if (breakdown_options(1, argv, &o, &check->err))
+		return;
+	no_calls = calls_check(check, &o);
+	no_blk = check_blk(&blk, &o);
+	if (no_calls && !no_blk) {
+		check_gap(check, "the layers above blk", &check->err);
+		check_free(check);
+		check_keep(check, blk.choices, blk.n_choices);
+	}
+	if (!no_calls && no_blk)
+		check_gap(check, "-T blk", &blk.err);
+	if (!no_calls || !no_blk)
+		check_works(check);
+	check_free(&blk);
+}
+
+const struct command command_breakdown = { run_breakdown, check_breakdown };

@@ -287,6 +287,53 @@ int calls_run(struct breakdown_options *o)
 	return status;
 }
 
+/* Layers that no hook is attached for. */
+static void check_missing(struct check *check, const struct calls *c)
+{
+	unsigned int wanted = c->layer.hooking, missing;
+	char why[256], names[128], option[192];
+	struct error err;
+
+	missing = wanted & ~layers_hooked(c->session.hooks, wanted, why, sizeof(why));
+	if (!missing)
+		return;
+	snprintf(option, sizeof(option), "-T %s", layer_list(missing, names, sizeof(names)));
+	error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP, "no hook on this kernel: %s", why);
+	error_hint(&err, "their time counts as that of the layer above");
+	check_gap(check, option, &err);
+}
+
+int calls_check(struct check *check, struct breakdown_options *o)
+{
+	struct calls *c = calloc(1, sizeof(*c));
+	struct layers_wanted wanted;
+	struct hook_object object;
+	int r;
+
+	if (!c)
+		return error_set(&check->err, STATUS_FAILED, -ENOMEM, "out of memory");
+	c->o = o;
+	r = layers_select(NULL, false, &wanted, &check->err);
+	if (!r)
+		r = calls_layer_init(&c->layer, o, wanted, &check->err);
+	if (!r)
+		r = check_choose(check, c->events, calls_layer_events(&c->layer, c->events),
+				 &c->session.hooks);
+	if (!r) {
+		c->session.flags = blk_flags(c->session.hooks);
+		c->layer.hooks = c->session.hooks;
+		c->layer.flags = &c->session.flags;
+		object = calls_layer_object(&c->layer);
+		r = check_attach(check, c->session.hooks, &object);
+	}
+	if (!r)
+		check_missing(check, c);
+	session_end(&c->session);
+	calls_layer_end(&c->layer);
+	free(c);
+	return r;
+}
+
 int calls_source(void)
 {
 	return session_source(breakdown_calls_source);

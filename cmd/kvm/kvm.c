@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cmd/blk.h"
+#include "cmd/check.h"
 #include "cmd/choices.h"
 #include "cmd/command.h"
 #include "cmd/kvm/counters.h"
@@ -756,4 +757,65 @@ static int run_kvm(int argc, char **argv)
 	return status;
 }
 
-const struct command command_kvm = { run_kvm };
+static void ignore(const char *name, int code)
+{
+	(void)name;
+	(void)code;
+}
+
+/* The tracepoints.  To let go of a classic one takes 40 ms, so that of all only those are attached
+ * to that have programs of their own. */
+static int check_counters(struct check *check, bool latency, struct error *err)
+{
+	const struct args args = { 0 };
+	struct kvm_events events = { 0 };
+	struct counters_wants wants = { .args = &args, .latency = latency };
+	struct counters *counters = NULL;
+	struct preflight preflight;
+	const struct hook_choice *choices;
+	regex_t only;
+	size_t n;
+	int r = kvm_regex("kvm_(entry|exit|userspace_exit)$", &only, err);
+
+	if (r)
+		return r;
+	wants.only = &only;
+	preflight_read(NULL, &preflight);
+	r = preflight_bpf(&preflight, err);
+	if (!r)
+		r = counters_open(&wants, &events, &counters, err);
+	if (!r)
+		r = counters_attach(counters, ignore, err);
+	if (counters && !(r && latency)) {
+		choices = counters_choices(counters, &n);
+		check_keep(check, choices, n);
+	}
+	counters_close(counters);
+	events_free(&events);
+	regfree(&only);
+	return r;
+}
+
+static void check_kvm(struct check *check)
+{
+	struct kvm_events events = { 0 };
+	struct debugfs *debugfs = NULL;
+	struct error latency, debug;
+	int without_latency = check_counters(check, true, &latency);
+	int r = without_latency ? check_counters(check, false, &check->err) : 0;
+	int without_debugfs = debugfs_open(NULL, false, &events, &debugfs, &debug);
+
+	debugfs_close(debugfs);
+	events_free(&events);
+	if (r && without_debugfs)
+		return;
+	if (r)
+		check_gap(check, "-t", &check->err);
+	else if (without_latency)
+		check_gap(check, "-x", &latency);
+	if (without_debugfs)
+		check_gap(check, "-d", &debug);
+	check_works(check);
+}
+
+const struct command command_kvm = { run_kvm, check_kvm };

@@ -19,14 +19,19 @@
 
 /* ---- names ---- */
 
+void stack_hidden_error(struct error *err)
+{
+	error_set(err, STATUS_OK, 0, "the kernel hides its addresses: its frames have no names");
+	error_hint(err, "%s", kallsyms_hint);
+}
+
 static int open_kallsyms(struct stack *s, struct error *err)
 {
 	int r = kallsyms_open(NULL, &s->naming.kallsyms, err);
 
 	if (r || !kallsyms_hidden(s->naming.kallsyms))
 		return r;
-	error_set(err, STATUS_OK, 0, "the kernel hides its addresses: its frames have no names");
-	error_hint(err, "%s", kallsyms_hint);
+	stack_hidden_error(err);
 	report_error(err);
 	return 0;
 }

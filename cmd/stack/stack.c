@@ -6,6 +6,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "cmd/check.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
 #include "cmd/stack/stack.h"
@@ -179,4 +180,41 @@ static int run_stack(int argc, char **argv)
 	return status;
 }
 
-const struct command command_stack = { run_stack };
+/* Are there names for what -K and -U show? */
+static void check_naming(struct check *check, struct stack *s)
+{
+	struct error err;
+	int why = 0;
+
+	if (kallsyms_open(NULL, &s->naming.kallsyms, &err)) {
+		check_gap(check, "-K", &err);
+	} else if (kallsyms_hidden(s->naming.kallsyms)) {
+		stack_hidden_error(&err);
+		check_gap(check, "-K", &err);
+	}
+	if (spaces_open(&s->naming.spaces, &why) || !why)
+		return;
+	error_set(&err, STATUS_UNSUPPORTED, why,
+		  "no perf records (%s): processes that end soon have no names", strerror(-why));
+	check_gap(check, "-U", &err);
+}
+
+static void check_stack(struct check *check)
+{
+	static const struct check_option options[] = {
+		{ "track", "-- COMMAND" },
+		{ "rename", "names of processes that change them" },
+		{ NULL, NULL },
+	};
+	struct stack s = { .o = { .kernel = true, .user = true, .reads = true, .writes = true } };
+
+	if (!check_choose_blk(check, WANT_STACK | WANT_NAMES | WANT_TRACK, options, &s.session) &&
+	    !check_outcome(check, s.session.hooks, stack_attach(&s, &check->err))) {
+		check_options(check, options);
+		check_naming(check, &s);
+		check_works(check);
+	}
+	cleanup(&s);
+}
+
+const struct command command_stack = { run_stack, check_stack };

@@ -58,6 +58,9 @@ int stack_collect(struct stack *s, struct error *err);
 /* Opens what names are looked up in. */
 int stack_open_naming(struct stack *s, struct error *err);
 
+/* Why kernel frames have no names, though they can be had: kallsyms_hidden(). */
+void stack_hidden_error(struct error *err);
+
 /* show.c: what s->show needs. */
 void stack_prepare_show(struct stack *s);
 

@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 
 #include "cmd/blk.h"
+#include "cmd/check.h"
 #include "cmd/command.h"
 #include "cmd/maps.h"
 #include "cmd/report.h"
@@ -500,4 +501,24 @@ static int run_top(int argc, char **argv)
 	return status;
 }
 
-const struct command command_top = { run_top };
+static void check_top(struct check *check)
+{
+	static const struct check_option options[] = {
+		{ "bio", "--bio" },
+		{ "track", "-- COMMAND" },
+		{ "rename", "names of processes that change them" },
+		{ NULL, NULL },
+	};
+	struct top t = { .o.bio = true };
+	struct hook_object object = object_of(&t);
+	unsigned int all = wants(&t.o) | WANT_TRACK;
+
+	if (!check_choose_blk(check, all, options, &t.session) &&
+	    !check_attach(check, t.session.hooks, &object)) {
+		check_options(check, options);
+		check_works(check);
+	}
+	cleanup(&t);
+}
+
+const struct command command_top = { run_top, check_top };

@@ -10,6 +10,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "cmd/check.h"
 #include "cmd/choices.h"
 #include "cmd/command.h"
 #include "cmd/maps.h"
@@ -517,4 +518,60 @@ static int run_virtio(int argc, char **argv)
 	return status;
 }
 
-const struct command command_virtio = { run_virtio };
+/* What there is to attach, as choose() finds it for a run. */
+static int check_way(struct check *check, struct virtio *v)
+{
+	int r;
+
+	v->n_events = virtio_events(v->way, true, v->events);
+	r = check_choose(check, v->events, v->n_events, &v->hooks);
+	if (r || v->way == WAY_IRQ || virtio_sees_adds(v->hooks))
+		return r;
+	check_outcome(check, v->hooks, 0); /* why it is not this way */
+	hooks_free(v->hooks);
+	v->hooks = NULL;
+	v->way = WAY_IRQ;
+	r = check_way(check, v);
+	return r ? r : virtio_irq_check(&v->o, NULL, v->handlers, &check->err);
+}
+
+/* What a run would refuse, or could not show, though it is attached. */
+static void check_gaps(struct check *check, const struct virtio *v)
+{
+	struct virtio_options latency = { .latency = true };
+	uint64_t handlers[VIRTIO_HANDLERS];
+	struct error err;
+
+	if (check_attached(v, &err)) {
+		/* Without -x and -L it may be enough. */
+		if (v->way == WAY_IRQ || !virtio_sees_adds(v->hooks)) {
+			check->err = err;
+			return;
+		}
+		check_gap(check, "-x and -L", &err);
+	}
+	if (v->way == WAY_IRQ) {
+		if (virtio_irq_check(&latency, NULL, handlers, &err))
+			check_gap(check, "-L", &err);
+		error_set(&err, STATUS_OK, 0, "%s", irq_notes[0]);
+		check_gap(check, "", &err);
+	}
+	check_works(check);
+}
+
+static void check_virtio(struct check *check)
+{
+	struct virtio v = { .o.extended = true, .way = WAY_CALLS };
+	int r = virtio_check(&v.o, NULL, &check->err);
+
+	if (!r)
+		r = check_way(check, &v);
+	if (!r)
+		r = check_outcome(check, v.hooks, attach(&v, &check->err));
+	if (!r)
+		check_gaps(check, &v);
+	hooks_free(v.hooks);
+	virtio_bpf__destroy(v.skel);
+}
+
+const struct command command_virtio = { run_virtio, check_virtio };

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/check.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cmd/choices.h"
+#include "cmd/command.h"
+#include "cmd/report.h"
+
+/* ---- what a subcommand finds out ---- */
+
+void check_works(struct check *check)
+{
+	check->works = check->n_gaps ? CHECK_IN_PART : CHECK_YES;
+}
+
+void check_gap(struct check *check, const char *option, const struct error *err)
+{
+	struct check_gap *gap = &check->gaps[check->n_gaps];
+
+	if (check->n_gaps == CHECK_GAPS)
+		return;
+	check->n_gaps++;
+	snprintf(gap->what, sizeof(gap->what), "%s", option);
+	snprintf(gap->why, sizeof(gap->why), "%s", err->what);
+	snprintf(gap->hint, sizeof(gap->hint), "%s", err->hint);
+}
+
+int check_keep(struct check *check, const struct hook_choice *choices, size_t n)
+{
+	struct hook_choice *kept;
+
+	if (!n)
+		return 0;
+	kept = reallocarray(check->choices, check->n_choices + n, sizeof(*kept));
+	if (!kept)
+		return error_set(&check->err, STATUS_FAILED, -ENOMEM, "out of memory");
+	memcpy(kept + check->n_choices, choices, n * sizeof(*kept));
+	check->choices = kept;
+	check->n_choices += n;
+	return 0;
+}
+
+int check_choose(struct check *check, const struct hook_event *events, size_t n,
+		 struct hooks **hooks)
+{
+	const struct hook_choice *choices;
+	struct preflight preflight;
+	size_t n_choices;
+	int r;
+
+	*hooks = NULL;
+	preflight_read(NULL, &preflight);
+	r = preflight_bpf(&preflight, &check->err);
+	if (!r)
+		r = hooks_choose(events, n, NULL, hooks, &check->err);
+	if (r && *hooks) {
+		choices = hooks_choices(*hooks, &n_choices);
+		check_keep(check, choices, n_choices);
+	}
+	return r;
+}
+
+int check_attach(struct check *check, struct hooks *hooks, const struct hook_object *object)
+{
+	return check_outcome(check, hooks, hooks_attach(hooks, object, &check->err));
+}
+
+int check_outcome(struct check *check, struct hooks *hooks, int r)
+{
+	int kept;
+	size_t n;
+	/* As attaching left them: what the kernel refused has its reason now. */
+	const struct hook_choice *choices = hooks_choices(hooks, &n);
+
+	hooks_detach(hooks);
+	kept = check_keep(check, choices, n);
+	return r ? r : kept;
+}
+
+/* Is @event in use?  Else *@why is why not the first alternative. */
+static bool in_use(const struct check *check, const char *event, const char **why)
+{
+	*why = NULL;
+	for (size_t i = 0; i < check->n_choices; i++) {
+		const struct hook_choice *choice = &check->choices[i];
+
+		if (strcmp(choice->event, event) != 0)
+			continue;
+		if (choice->chosen)
+			return true;
+		if (!*why)
+			*why = choice->reason;
+	}
+	return false;
+}
+
+void check_options(struct check *check, const struct check_option *options)
+{
+	struct error err;
+	const char *why;
+
+	for (; options->event; options++) {
+		if (in_use(check, options->event, &why))
+			continue;
+		error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP,
+			  "no way to see the event '%s' on this kernel: %s", options->event,
+			  why ? why : "not known");
+		error_hint(&err, "%s", "");
+		check_gap(check, options->option, &err);
+	}
+}
+
+int check_choose_blk(struct check *check, unsigned int wants, const struct check_option *options,
+		     struct session *s)
+{
+	int r;
+
+	memset(s, 0, sizeof(*s));
+	s->n_events = blk_events(wants, s->events);
+	for (size_t i = 0; i < s->n_events; i++)
+		for (const struct check_option *o = options; o->event; o++)
+			if (strcmp(s->events[i].name, o->event) == 0)
+				s->events[i].optional = true;
+	r = check_choose(check, s->events, s->n_events, &s->hooks);
+	if (!r)
+		s->flags = blk_flags(s->hooks);
+	return r;
+}
+
+void check_free(struct check *check)
+{
+	free(check->choices);
+	check->choices = NULL;
+	check->n_choices = 0;
+}
+
+/* ---- the machine ---- */
+
+enum {
+	ITEM_BTF,
+	ITEM_PRIVILEGES,
+	ITEM_LOCKDOWN,
+	ITEM_TRACEFS,
+	ITEM_DEBUGFS,
+	ITEM_KPROBES,
+	ITEM_FENTRY,
+	ITEMS
+};
+
+/* The items' texts are within the other two. */
+struct machine {
+	struct preflight preflight;
+	struct error errors[ITEMS];
+	struct check_item items[ITEMS];
+};
+
+/* As tried, with a reason where it did not work. */
+static void try_hook(struct check_item *item, const struct machine *machine, int r)
+{
+	item->ok = r == 0;
+	if (!machine->preflight.sysfs)
+		item->detail = "not known without sysfs";
+	else
+		item->detail = !r	      ? NULL
+			       : r == -ENOENT ? "this kernel has none"
+					      : strerrordesc_np(-r);
+}
+
+static void judge(struct machine *machine, size_t i,
+		  int (*judgement)(const struct preflight *p, struct error *err))
+{
+	struct check_item *item = &machine->items[i];
+	struct error *err = &machine->errors[i];
+
+	item->ok = judgement(&machine->preflight, err) == 0;
+	if (item->ok)
+		return;
+	item->detail = err->what;
+	item->hint = err->hint;
+}
+
+static void check_machine(struct machine *machine)
+{
+	static const struct check_item items[ITEMS] = {
+		[ITEM_BTF] = { .key = "btf", .name = "BTF" },
+		[ITEM_PRIVILEGES] = { .key = "privileges", .name = "privileges" },
+		[ITEM_LOCKDOWN] = { .key = "lockdown", .name = "lockdown" },
+		[ITEM_TRACEFS] = { .key = "tracefs", .name = "tracefs" },
+		[ITEM_DEBUGFS] = { .key = "debugfs", .name = "debugfs" },
+		[ITEM_KPROBES] = { .key = "kprobes", .name = "kprobes" },
+		[ITEM_FENTRY] = { .key = "fentry", .name = "fentry" },
+	};
+	const struct preflight *p = &machine->preflight;
+
+	memcpy(machine->items, items, sizeof(items));
+	preflight_read(NULL, &machine->preflight);
+	judge(machine, ITEM_BTF, preflight_btf);
+	judge(machine, ITEM_PRIVILEGES, preflight_privileges);
+	judge(machine, ITEM_LOCKDOWN, preflight_lockdown);
+	machine->items[ITEM_LOCKDOWN].state = p->lockdown[0] ? p->lockdown
+					      : p->sysfs     ? "none"
+							     : "not known without sysfs";
+	judge(machine, ITEM_TRACEFS, preflight_tracefs);
+	judge(machine, ITEM_DEBUGFS, preflight_debugfs);
+	try_hook(&machine->items[ITEM_KPROBES], machine, hooks_try_kprobe());
+	try_hook(&machine->items[ITEM_FENTRY], machine, hooks_try_fentry());
+}
+
+/* ---- the report ---- */
+
+struct result {
+	struct check check;
+	struct meta_hook *hooks;
+};
+
+/* Of what does not work no hook is in use; why others were passed over stays. */
+static size_t drop_used(struct meta_hook *hooks, size_t n)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (hooks[i].reason)
+			hooks[kept++] = hooks[i];
+	return kept;
+}
+
+static int describe(struct result *result, const char *name, struct check_subcommand *out)
+{
+	const struct check *c = &result->check;
+
+	result->hooks = calloc(c->n_choices + 1, sizeof(*result->hooks));
+	if (!result->hooks)
+		return -ENOMEM;
+	*out = (struct check_subcommand){
+		.name = name,
+		.works = c->works,
+		.gaps = c->gaps,
+		.n_gaps = c->n_gaps,
+		.hooks = result->hooks,
+		.n_hooks = choices_meta(c->choices, c->n_choices, result->hooks, c->n_choices),
+	};
+	if (c->works == CHECK_NO) {
+		out->why = c->err.what;
+		out->hint = c->err.hint;
+		out->n_hooks = drop_used(result->hooks, out->n_hooks);
+	}
+	return 0;
+}
+
+static int check_all(struct result *results, struct check_subcommand *subcommands)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < n_commands; i++) {
+		commands[i].command->check(&results[i].check);
+		r = describe(&results[i], commands[i].name, &subcommands[i]);
+	}
+	return r;
+}
+
+static int print(enum format format, bool verbose, const struct check_subcommand *subcommands)
+{
+	struct machine machine;
+	struct utsname uts;
+	struct check_report report = {
+		.version = IOTRACE_VERSION,
+		.kernel = uts.release,
+		.machine = uts.machine,
+		.items = machine.items,
+		.n_items = ITEMS,
+		.subcommands = subcommands,
+		.n_subcommands = n_commands,
+	};
+	int r;
+
+	uname(&uts);
+	check_machine(&machine);
+	r = render_check(format, stdout, &report, verbose);
+	if (r && r != -EPIPE)
+		return report_output(r);
+	return check_all_work(&report) ? STATUS_OK : STATUS_UNSUPPORTED;
+}
+
+int check_run(enum format format, bool verbose)
+{
+	struct check_subcommand *subcommands;
+	struct result *results;
+	struct error err;
+	int status;
+
+	hooks_log(NULL);
+	results = calloc(n_commands, sizeof(*results));
+	subcommands = calloc(n_commands, sizeof(*subcommands));
+	if (!results || !subcommands || check_all(results, subcommands)) {
+		error_set(&err, STATUS_FAILED, -ENOMEM, "out of memory");
+		status = report_error(&err);
+	} else {
+		status = print(format, verbose, subcommands);
+	}
+	for (size_t i = 0; results && i < n_commands; i++) {
+		check_free(&results[i].check);
+		free(results[i].hooks);
+	}
+	free(results);
+	free(subcommands);
+	return status;
+}

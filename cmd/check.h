@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_CHECK_H
+#define IOTRACE_CMD_CHECK_H
+
+#include "cmd/session.h"
+#include "core/hooks.h"
+#include "output/check.h"
+
+/*
+ * `iotrace --check`: would the subcommands work here, and by which hooks?  Nothing is guessed: each
+ * one attaches what a run of it would, and lets go of it at once.
+ */
+
+#define CHECK_GAPS 16
+
+/* What became of one subcommand; zeroed before it is filled. */
+struct check {
+	enum check_works works; /* CHECK_NO until check_works() */
+	struct error err;	/* CHECK_NO: why */
+	struct check_gap gaps[CHECK_GAPS];
+	size_t n_gaps;
+	struct hook_choice *choices; /* a copy: the hooks are gone when they are told */
+	size_t n_choices;
+};
+
+/* An event that a subcommand can do without, and the option that it is for. */
+struct check_option {
+	const char *event, *option;
+};
+
+/* It works, in part if there are gaps. */
+void check_works(struct check *check);
+
+/* It works, but not with @option ("": with whatever is meant): why is in @err. */
+void check_gap(struct check *check, const char *option, const struct error *err);
+
+/* Keeps what was chosen.  0 or -ENOMEM. */
+int check_keep(struct check *check, const struct hook_choice *choices, size_t n);
+
+/*
+ * The three steps of a subcommand with an attach table of its own; each returns 0, or -errno with
+ * check->err filled.  *hooks is the caller's to free in any case.
+ */
+int check_choose(struct check *check, const struct hook_event *events, size_t n,
+		 struct hooks **hooks);
+int check_attach(struct check *check, struct hooks *hooks, const struct hook_object *object);
+/* The same for who has attached by himself: @r is what became of it, @check->err is filled then. */
+int check_outcome(struct check *check, struct hooks *hooks, int r);
+/* Events of @options (an event of NULL ends) that have no hook become gaps. */
+void check_options(struct check *check, const struct check_option *options);
+
+/* check_choose() for the block subcommands: fills *s, which session_end() frees, with the events of
+ * @wants, of which those of @options may be missing. */
+int check_choose_blk(struct check *check, unsigned int wants, const struct check_option *options,
+		     struct session *s);
+
+void check_free(struct check *check);
+
+/* The command itself, @verbose with the hooks that were passed over.  Returns the exit status. */
+int check_run(enum format format, bool verbose);
+
+#endif

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/command.h"
+
+const struct command_entry commands[] = {
+#define COMMAND(name, summary) { #name, summary, &command_##name },
+#include "commands.inc"
+#undef COMMAND
+};
+
+static const struct argp_option main_options[] = {
+	{ "check", MAIN_CHECK, NULL, 0, "what works on this machine, and by which hooks", 0 },
+	{ "json", MAIN_JSON, NULL, 0, "with --check: JSON instead of text", 0 },
+	{ "verbose", 'v', NULL, 0, "with --check: also why not by better ones", 0 },
+	{ "help", 'h', NULL, 0, "this help; `iotrace SUBCOMMAND --help` for a subcommand's", 0 },
+	{ "version", 'V', NULL, 0, "the version", 0 },
+	{ 0 },
+};
+
+const struct args_spec main_args = { .options = main_options };
+
+const size_t n_commands = sizeof(commands) / sizeof(commands[0]);

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_CHECK_H
+#define IOTRACE_OUTPUT_CHECK_H
+
+#include <stdbool.h>
+
+#include "output/render.h"
+
+/* What `iotrace --check` found out, as text and as JSON.  All strings may be anybody's; NULL and ""
+ * are none. */
+
+/* One thing that the machine brings along, or does not. */
+struct check_item {
+	const char *key;  /* JSON: "btf" */
+	const char *name; /* text: "BTF" */
+	bool ok;
+	const char *state;  /* "integrity", where that says more than yes or no */
+	const char *detail; /* if not ok, what is wrong */
+	const char *hint;   /* what to do about it */
+};
+
+/* Something that a subcommand cannot do here though it works. */
+struct check_gap {
+	char what[64]; /* the option: "-x"; "": it is not about an option */
+	char why[400];
+	char hint[400];
+};
+
+enum check_works { CHECK_NO, CHECK_IN_PART, CHECK_YES };
+
+struct check_subcommand {
+	const char *name;
+	enum check_works works;
+	const char *why, *hint; /* CHECK_NO */
+	const struct check_gap *gaps;
+	size_t n_gaps;
+	const struct meta_hook *hooks;
+	size_t n_hooks;
+};
+
+struct check_report {
+	const char *version, *kernel, *machine; /* "0.1.0", "6.1.0-37-amd64", "x86_64" */
+	const struct check_item *items;
+	size_t n_items;
+	const struct check_subcommand *subcommands;
+	size_t n_subcommands;
+};
+
+/* Do all subcommands work in full? */
+bool check_all_work(const struct check_report *report);
+
+/*
+ * JSON: one line, {"type":"check",...,"machine":{KEY:{"ok":...}},"subcommands":[...],"ok":...}.
+ * Text: a line for each thing, with one for each hook in use; @verbose: and those that were passed
+ * over.  Not for CSV.  Flushes.  0 or -errno of @stream.
+ */
+int render_check(enum format format, FILE *stream, const struct check_report *report, bool verbose);
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* `iotrace --check`: what becomes of what was found out, and how it is told (golden/check*: run
+ * with GOLDEN_UPDATE=1 to write them anew). */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cmd/check.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- golden outputs ---- */
+
+static const struct check_item items[] = {
+	{ "btf", "BTF", true, NULL, NULL, NULL },
+	{ "lockdown", "lockdown", true, "integrity", NULL, NULL },
+	{ "tracefs", "tracefs", false, NULL, "not mounted", "mount -t tracefs tracefs /x" },
+	{ "fentry", "fentry", false, NULL, "Operation not permitted", "" },
+};
+
+static const struct meta_hook hooks[] = {
+	{ "submit", "tp_btf", "block_io_start", "this kernel has no such tracepoint" },
+	{ "submit", "tp_btf", "block_getrq", NULL },
+	{ "issue", "raw_tp", "block_rq_issue", NULL },
+};
+
+static const struct check_gap gaps[] = {
+	{ "-x", "cannot be \"seen\"", "leave it out" },
+	{ "", "only by interrupts", "" },
+};
+
+static const struct check_subcommand subcommands[] = {
+	{ "top", CHECK_YES, NULL, NULL, NULL, 0, hooks, N(hooks) },
+	{ "virtio", CHECK_IN_PART, NULL, NULL, gaps, N(gaps), hooks + 2, 1 },
+	{ "kvm", CHECK_NO, "kvm is not\nloaded", "modprobe kvm_intel", NULL, 0, hooks, 1 },
+};
+
+static struct check_report report_of(size_t n)
+{
+	return (struct check_report){ "0.1.0",	"6.1.0-37-amd64", "x86_64", items,
+				      N(items), subcommands,	  n };
+}
+
+static void golden(const char *name, enum format format, size_t n, bool verbose)
+{
+	const struct check_report report = report_of(n);
+	char path[512], want[8192], *text = NULL;
+	size_t size = 0, read;
+	FILE *stream = open_memstream(&text, &size), *file;
+
+	assert_non_null(stream);
+	assert_int_equal(render_check(format, stream, &report, verbose), 0);
+	fclose(stream);
+	snprintf(path, sizeof(path), "%s/golden/%s", TEST_SOURCE_DIR, name);
+	if (getenv("GOLDEN_UPDATE")) {
+		file = fopen(path, "w");
+		assert_non_null(file);
+		assert_int_equal(fwrite(text, 1, size, file), size);
+		assert_int_equal(fclose(file), 0);
+	}
+	file = fopen(path, "r");
+	assert_non_null(file);
+	read = fread(want, 1, sizeof(want) - 1, file);
+	fclose(file);
+	want[read] = 0;
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static void test_golden(void **state)
+{
+	(void)state;
+	golden("check.text", FORMAT_TEXT, 3, false);
+	golden("check-v.text", FORMAT_TEXT, 3, true);
+	golden("check.json", FORMAT_JSON, 3, false);
+	golden("check-ok.json", FORMAT_JSON, 1, false);
+}
+
+static void test_all_work(void **state)
+{
+	struct check_report report = report_of(1);
+
+	(void)state;
+	assert_true(check_all_work(&report));
+	report.n_subcommands = 2; /* in part is not in full */
+	assert_false(check_all_work(&report));
+	report.n_subcommands = 3;
+	assert_false(check_all_work(&report));
+}
+
+static void test_full(void **state)
+{
+	const struct check_report report = report_of(3);
+	FILE *full = fopen("/dev/full", "w");
+
+	(void)state;
+	assert_non_null(full);
+	assert_int_equal(render_check(FORMAT_TEXT, full, &report, false), -ENOSPC);
+	fclose(full);
+}
+
+/* ---- what subcommands find out ---- */
+
+static const struct hook_choice choices[] = {
+	{ .event = "submit", .kind = "tp_btf", .target = "a", .reason = "not here" },
+	{ .event = "submit", .kind = "raw_tp", .target = "a", .chosen = true },
+	{ .event = "bio", .kind = "tp_btf", .target = "b", .reason = "first reason" },
+	{ .event = "bio", .kind = "raw_tp", .target = "b", .reason = "second reason" },
+};
+
+static void test_options(void **state)
+{
+	static const struct check_option options[] = { { "submit", "-p" },
+						       { "bio", "--bio" },
+						       { NULL, NULL } };
+	struct check check = { 0 };
+
+	(void)state;
+	assert_int_equal(check_keep(&check, choices, 2), 0);
+	assert_int_equal(check_keep(&check, choices + 2, 2), 0);
+	assert_int_equal(check_keep(&check, choices, 0), 0);
+	assert_int_equal(check.n_choices, 4);
+	assert_int_equal(check.works, CHECK_NO);
+	check_options(&check, options);
+	assert_int_equal(check.n_gaps, 1);
+	assert_string_equal(check.gaps[0].what, "--bio");
+	assert_string_equal(check.gaps[0].why,
+			    "no way to see the event 'bio' on this kernel: first reason");
+	assert_string_equal(check.gaps[0].hint, "");
+	check_works(&check);
+	assert_int_equal(check.works, CHECK_IN_PART);
+	check_free(&check);
+}
+
+static void test_no_gap(void **state)
+{
+	static const struct check_option options[] = { { "submit", "-p" }, { NULL, NULL } };
+	struct check check = { 0 };
+
+	(void)state;
+	assert_int_equal(check_keep(&check, choices, N(choices)), 0);
+	check_options(&check, options);
+	check_works(&check);
+	assert_int_equal(check.works, CHECK_YES);
+	check_free(&check);
+}
+
+static void test_many_gaps(void **state)
+{
+	struct check check = { 0 };
+	struct error err;
+
+	(void)state;
+	error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP, "why");
+	error_hint(&err, "hint");
+	for (int i = 0; i < CHECK_GAPS + 3; i++)
+		check_gap(&check, "-x", &err);
+	assert_int_equal(check.n_gaps, CHECK_GAPS);
+	assert_string_equal(check.gaps[CHECK_GAPS - 1].why, "why");
+	assert_string_equal(check.gaps[CHECK_GAPS - 1].hint, "hint");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden), cmocka_unit_test(test_all_work),
+		cmocka_unit_test(test_full),   cmocka_unit_test(test_options),
+		cmocka_unit_test(test_no_gap), cmocka_unit_test(test_many_gaps),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
