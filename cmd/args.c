@@ -43,6 +43,21 @@ static const struct argp_option common_options[] = {
 	{ 0 },
 };
 
+static void each_shown(const struct argp_option *options,
+		       void (*each)(void *ctx, const struct argp_option *option), void *ctx)
+{
+	for (; options->name || options->key; options++)
+		if (!(options->flags & OPTION_HIDDEN))
+			each(ctx, options);
+}
+
+void args_each(const struct args_spec *spec,
+	       void (*each)(void *ctx, const struct argp_option *option), void *ctx)
+{
+	each_shown(spec->options, each, ctx);
+	each_shown(common_options, each, ctx);
+}
+
 struct input {
 	const struct args_spec *spec;
 	struct args *args;

@@ -43,12 +43,24 @@ struct args_spec {
 	error_t (*parse)(int key, char *arg, void *own, struct error *err);
 	void *own;
 	const char *doc;
-	bool short_ebpf;  /* -e is --ebpf */
-	bool no_interval; /* there are no INTERVAL and COUNT */
+	bool short_ebpf;		  /* -e is --ebpf */
+	bool no_interval;		  /* there are no INTERVAL and COUNT */
+	const struct args_values *values; /* ends with { 0 }; NULL: none */
 	/* Keys of own options that go with --replay, since they are about what is shown and not
 	 * about what is counted; ends with 0.  NULL: none. */
 	const int *replay;
 };
+
+/* The values of an option that takes one of some words, "a|b|c", where its @arg does not say them
+ * itself.  Told by the completion. */
+struct args_values {
+	const char *arg; /* "LAYER" */
+	const char *words;
+};
+
+/* Calls @each with every option that --help shows: those of @spec, then the common ones. */
+void args_each(const struct args_spec *spec,
+	       void (*each)(void *ctx, const struct argp_option *option), void *ctx);
 
 /*
  * Parses @argv.  *args holds the defaults before (interval, count).  Returns 0, or -errno

@@ -12,6 +12,7 @@ struct command {
 	int (*run)(int argc, char **argv);
 	/* Would it work here?  Fills @check, which is all zero (cmd/check.h). */
 	void (*check)(struct check *check);
+	const struct args_spec *args;
 };
 
 #define COMMAND(name, summary) extern const struct command command_##name;
@@ -29,7 +30,7 @@ extern const struct command_entry commands[];
 extern const size_t n_commands;
 
 /* The options of `iotrace` itself; the keys of those without a letter are these. */
-enum { MAIN_CHECK = 0x100, MAIN_JSON };
+enum { MAIN_CHECK = 0x100, MAIN_COMPLETION, MAIN_JSON };
 extern const struct args_spec main_args;
 
 #endif

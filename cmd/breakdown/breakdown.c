@@ -178,4 +178,4 @@ static void check_breakdown(struct check *check)
 	check_free(&blk);
 }
 
-const struct command command_breakdown = { run_breakdown, check_breakdown };
+const struct command command_breakdown = { run_breakdown, check_breakdown, &breakdown_args };

@@ -94,7 +94,13 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 /* What only shapes the output. */
 static const int shown[] = { KEY_HIST, 0 };
 
+static const struct args_values values[] = {
+	{ "LAYER", "syscall|vfs|ext4|xfs|btrfs|nfs|fuse|9p|fs|blk" },
+	{ 0 },
+};
+
 const struct args_spec breakdown_args = {
+	.values = values,
 	.options = options,
 	.parse = parse,
 	.doc = "Where the latency of reads, writes and syncs comes from: a table of the layers "

@@ -818,4 +818,4 @@ static void check_kvm(struct check *check)
 	check_works(check);
 }
 
-const struct command command_kvm = { run_kvm, check_kvm };
+const struct command command_kvm = { run_kvm, check_kvm, &kvm_args };

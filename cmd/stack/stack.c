@@ -217,4 +217,4 @@ static void check_stack(struct check *check)
 	cleanup(&s);
 }
 
-const struct command command_stack = { run_stack, check_stack };
+const struct command command_stack = { run_stack, check_stack, &stack_args };

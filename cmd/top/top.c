@@ -521,4 +521,4 @@ static void check_top(struct check *check)
 	cleanup(&t);
 }
 
-const struct command command_top = { run_top, check_top };
+const struct command command_top = { run_top, check_top, &top_args };

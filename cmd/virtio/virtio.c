@@ -574,4 +574,4 @@ static void check_virtio(struct check *check)
 	virtio_bpf__destroy(v.skel);
 }
 
-const struct command command_virtio = { run_virtio, check_virtio };
+const struct command command_virtio = { run_virtio, check_virtio, &virtio_args };

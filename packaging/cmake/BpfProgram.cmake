@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # bpf_program(NAME): probes/NAME.bpf.c -> generated/probes/NAME.skel.h, and the
 # source text of the program and of every header in probes/ embedded for --ebpf.
+include(EmbedText)
+
 find_program(CLANG NAMES clang clang-19 clang-16 clang-15 clang-14 REQUIRED)
 find_program(BPFTOOL NAMES bpftool PATHS /usr/sbin /sbin REQUIRED)
 find_program(LLVM_STRIP NAMES llvm-strip llvm-strip-19 llvm-strip-16 llvm-strip-15 llvm-strip-14 REQUIRED)
@@ -63,16 +65,7 @@ function(bpf_program name)
             -DROOT=${CMAKE_SOURCE_DIR} -P ${CMAKE_SOURCE_DIR}/packaging/cmake/JoinSource.cmake
     DEPENDS ${source} ${headers} ${CMAKE_SOURCE_DIR}/packaging/cmake/JoinSource.cmake
     VERBATIM)
-  set(assembly ${dir}/${name}.source.S)
-  file(WRITE ${assembly} "\
-.section .rodata
-.global ${name}_source
-${name}_source:
-.incbin \"${text}\"
-.byte 0
-.section .note.GNU-stack,\"\",%progbits
-")
-  set_source_files_properties(${assembly} PROPERTIES OBJECT_DEPENDS ${text})
+  embed_text(${name}_source ${text} assembly)
   set_property(GLOBAL APPEND PROPERTY IOTRACE_BPF_OUTPUTS ${skeleton} ${text})
   set_property(GLOBAL APPEND PROPERTY IOTRACE_BPF_SOURCES ${assembly})
 endfunction()

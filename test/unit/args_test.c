@@ -80,8 +80,8 @@ static int parse(struct line *line, struct args *args, struct own *own, bool sho
 		 struct error *err)
 {
 	static const int replay[] = { 'F', 0 };
-	const struct args_spec spec = { own_options, own_parse, own,   "doc",
-					short_ebpf,  false,	replay };
+	const struct args_spec spec = { own_options, own_parse, own,  "doc",
+					short_ebpf,  false,	NULL, replay };
 
 	memset(err, 0x5a, sizeof(*err));
 	*own = (struct own){ 0 };

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the tests of the packages' contents share: --help, taken apart."""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+IOTRACE = os.environ["IOTRACE"]
+
+
+def run(*argv, **options):
+    """The output of a command that must end well."""
+    options.setdefault("timeout", 120)
+    options.setdefault("stdin", subprocess.DEVNULL)
+    done = subprocess.run([str(a) for a in argv], check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
+    if done.returncode:
+        raise AssertionError(f"{argv}: status {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def subcommands():
+    """[(name, summary)] of `iotrace --help`."""
+    found = re.findall(r"(?m)^  ([a-z]+) +(\S.*)$", run(IOTRACE, "--help"))
+    if not found:
+        raise AssertionError("--help names no subcommand")
+    return found
+
+
+def options(subcommand=None):
+    """{"-d": "DISK", "--disk": "DISK", "--json": None}: the options of --help, with their
+    arguments."""
+    text = run(IOTRACE, *([subcommand] if subcommand else []), "--help")
+    found = {}
+    for line in text.splitlines():
+        # "-d, --disk=DISK", "-e", "--completion SHELL"
+        match = re.match(r"^ {2,6}(?:(-\w)(?:, |(?= )|$))?(--[a-z-]+)?(?:[= ](?! )([A-Z]\S+|\S+\|\S+))?",
+                         line)
+        found.update({name: match[3] for name in match.groups()[:2] if name} if match else {})
+    if "--help" not in found:
+        raise AssertionError(f"{subcommand}: no --help in {found}")
+    return found
+
+
+def main():
+    """unittest's, with the exit status 77 when everything was skipped."""
+    program = unittest.main(exit=False, verbosity=2)
+    result = program.result
+    if result.wasSuccessful() and result.testsRun and len(result.skipped) == result.testsRun:
+        sys.exit(77)
+    sys.exit(not result.wasSuccessful())
