@@ -3,6 +3,7 @@
 #define IOTRACE_CMD_COMMAND_H
 
 #include "cmd/args.h"
+#include "output/schema.h"
 
 struct check;
 
@@ -13,6 +14,9 @@ struct command {
 	/* Would it work here?  Fills @check, which is all zero (cmd/check.h). */
 	void (*check)(struct check *check);
 	const struct args_spec *args;
+	/* The columns of variant @i, with the options that *@with names: "" for the first, which is
+	 * what there is without any.  NULL behind the last. */
+	const struct schema *(*columns)(size_t i, const char **with);
 };
 
 #define COMMAND(name, summary) extern const struct command command_##name;

@@ -8,6 +8,7 @@
 #include "cmd/breakdown/options.h"
 #include "cmd/breakdown/rows.h"
 #include "cmd/breakdown/show.h"
+#include "cmd/breakdown/table.h"
 #include "cmd/check.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
@@ -178,4 +179,17 @@ static void check_breakdown(struct check *check)
 	check_free(&blk);
 }
 
-const struct command command_breakdown = { run_breakdown, check_breakdown, &breakdown_args };
+static const struct schema *columns(size_t i, const char **with)
+{
+	static const struct schema *const schemas[] = { &table_schema, &breakdown_schema };
+
+	*with = i ? "-T" : "";
+	return i < sizeof(schemas) / sizeof(schemas[0]) ? schemas[i] : NULL;
+}
+
+const struct command command_breakdown = {
+	run_breakdown,
+	check_breakdown,
+	&breakdown_args,
+	columns,
+};

@@ -818,4 +818,12 @@ static void check_kvm(struct check *check)
 	check_works(check);
 }
 
-const struct command command_kvm = { run_kvm, check_kvm, &kvm_args };
+static const struct schema *columns(size_t i, const char **with)
+{
+	static const char *const options[] = { "", "-x", "-x and -p or -g" };
+
+	*with = i < 3 ? options[i] : "";
+	return i < 3 ? kvm_schema(i > 0, i > 1) : NULL;
+}
+
+const struct command command_kvm = { run_kvm, check_kvm, &kvm_args, columns };

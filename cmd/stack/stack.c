@@ -9,6 +9,7 @@
 #include "cmd/check.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
+#include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
 #include "core/clock.h"
 #include "probes/stack.skel.h"
@@ -217,4 +218,10 @@ static void check_stack(struct check *check)
 	cleanup(&s);
 }
 
-const struct command command_stack = { run_stack, check_stack, &stack_args };
+static const struct schema *columns(size_t i, const char **with)
+{
+	*with = "";
+	return i ? NULL : stack_schema();
+}
+
+const struct command command_stack = { run_stack, check_stack, &stack_args, columns };

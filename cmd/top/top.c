@@ -521,4 +521,10 @@ static void check_top(struct check *check)
 	cleanup(&t);
 }
 
-const struct command command_top = { run_top, check_top, &top_args };
+static const struct schema *columns(size_t i, const char **with)
+{
+	*with = i ? "--cgroup-owner" : "";
+	return i < 2 ? top_schema(i) : NULL;
+}
+
+const struct command command_top = { run_top, check_top, &top_args, columns };

@@ -574,4 +574,25 @@ static void check_virtio(struct check *check)
 	virtio_bpf__destroy(v.skel);
 }
 
-const struct command command_virtio = { run_virtio, check_virtio, &virtio_args };
+static const struct schema *columns(size_t i, const char **with)
+{
+	static const struct {
+		const char *with;
+		struct virtio_options o;
+	} variants[] = {
+		{ "", { .extended = false } },
+		{ "-x or -L", { .extended = true } },
+		{ "-L", { .latency = true, .extended = true } },
+	};
+	static struct column all[sizeof(variants) / sizeof(variants[0])][VIRTIO_COLUMNS];
+	static struct schema schemas[sizeof(variants) / sizeof(variants[0])];
+
+	*with = "";
+	if (i >= sizeof(variants) / sizeof(variants[0]))
+		return NULL;
+	*with = variants[i].with;
+	virtio_schema(&variants[i].o, all[i], &schemas[i]);
+	return &schemas[i];
+}
+
+const struct command command_virtio = { run_virtio, check_virtio, &virtio_args, columns };

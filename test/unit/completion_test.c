@@ -95,12 +95,32 @@ static void test_layers(void **state)
 	assert_true(n >= 10);
 }
 
+/* The keys of each variant of the columns are unique. */
+static void test_columns(void **state)
+{
+	const struct schema *schema;
+	const char *with;
+
+	(void)state;
+	for (size_t i = 0; i < n_commands; i++) {
+		assert_non_null(commands[i].command->columns(0, &with));
+		for (size_t v = 0; (schema = commands[i].command->columns(v, &with)); v++) {
+			assert_int_equal(with[0] != 0, v != 0);
+			for (size_t c = 0; c < schema->n; c++)
+				for (size_t k = 0; k < c; k++)
+					assert_string_not_equal(schema->columns[k].key,
+								schema->columns[c].key);
+		}
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kinds),
 		cmocka_unit_test(test_all_known),
 		cmocka_unit_test(test_layers),
+		cmocka_unit_test(test_columns),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
