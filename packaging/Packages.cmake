@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Packages by CPack: `cpack --config build/release/CPackConfig.cmake -B DIR` makes a .deb, an .rpm
+# (where rpmbuild is) and a tarball, each with its SHA-256 beside it.
+if(CMAKE_VERSION VERSION_LESS 3.19)
+  message(STATUS "CMake is older than 3.19, which packages need: none can be made")
+  return()
+endif()
+
+set(IOTRACE_MAINTAINER "iotrace maintainers <maintainers@iotrace.invalid>" CACHE STRING
+    "NAME <ADDRESS>, as packages name who made them")
+set(IOTRACE_PACKAGE_RELEASE 1 CACHE STRING "The release of a package of the same version")
+
+set(CPACK_PACKAGE_NAME ${PROJECT_NAME})
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_VENDOR "iotrace maintainers")
+set(CPACK_PACKAGE_CONTACT ${IOTRACE_MAINTAINER})
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "shows where I/O goes and where its latency comes from")
+set(CPACK_PACKAGE_DESCRIPTION
+"Traces the running Linux kernel (5.10 and later) with BPF programs: block I/O
+by process, latency of each layer of the I/O stack, bytes by stack, traffic of
+virtqueues, exits of virtual machines. One static binary, which needs neither
+a compiler nor kernel headers, takes over the work of biotop, virtiostat,
+IOStackBreakdown, iostack and kvm_stat.")
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGE_RELOCATABLE OFF)
+set(CPACK_PACKAGE_CHECKSUM SHA256)
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_MONOLITHIC_INSTALL ON)
+
+find_program(RPMBUILD rpmbuild)
+set(CPACK_GENERATOR TGZ DEB)
+if(RPMBUILD)
+  list(APPEND CPACK_GENERATOR RPM)
+endif()
+set(kind static)
+if(NOT IOTRACE_STATIC)
+  set(kind dynamic)
+endif()
+set(CPACK_ARCHIVE_FILE_NAME ${PROJECT_NAME}-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR}-${kind})
+set(CPACK_PACKAGE_FILE_NAME ${CPACK_ARCHIVE_FILE_NAME})
+
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_RELEASE ${IOTRACE_PACKAGE_RELEASE})
+set(CPACK_DEBIAN_PACKAGE_MAINTAINER ${IOTRACE_MAINTAINER})
+set(CPACK_DEBIAN_PACKAGE_SECTION admin)
+set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
+if(NOT IOTRACE_STATIC)
+  set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+endif()
+
+set(CPACK_RPM_FILE_NAME RPM-DEFAULT)
+set(CPACK_RPM_PACKAGE_RELEASE ${IOTRACE_PACKAGE_RELEASE})
+set(CPACK_RPM_PACKAGE_LICENSE GPL-2.0-or-later)
+set(CPACK_RPM_PACKAGE_GROUP System/Base)
+set(CPACK_RPM_PACKAGE_DESCRIPTION ${CPACK_PACKAGE_DESCRIPTION})
+# One file would be one folder of links that are nobody's.
+set(CPACK_RPM_SPEC_MORE_DEFINE "%define _build_id_links none")
+set(CPACK_RPM_PACKAGE_AUTOREQ ON)
+if(IOTRACE_STATIC)
+  set(CPACK_RPM_PACKAGE_AUTOREQ OFF)
+endif()
+# Folders that are not ours.
+set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
+    /usr/sbin /usr/share/man /usr/share/man/man8 /usr/share/bash-completion
+    /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions
+    /usr/share/fish /usr/share/fish/vendor_completions.d)
+
+# What only a .deb has: see there.
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/cmake/StageDeb.cmake)
+set(CPACK_IOTRACE_OVERRIDES ${CMAKE_CURRENT_LIST_DIR}/debian/lintian-overrides)
+include(CPack)

@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The packages: what is in them, that they are whole, that the binary runs where there is nothing.
+
+Installing them in fresh Debian roots is `test/packaging/roots`, which downloads some 100 MB.
+"""
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import made
+from packtest import IOTRACE, main, run, subcommands
+
+BUILD = os.environ["BUILD"]
+VERSION = run(IOTRACE, "--version").split()[1]
+PAGES = ["iotrace.8"] + [f"iotrace-{name}.8" for name, _ in subcommands()]
+
+
+class TestPackages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not shutil.which("cpack"):
+            raise unittest.SkipTest("no cpack")
+        cls.folder = tempfile.mkdtemp(prefix="iotrace-test-")
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        cls.made = made.make(BUILD, f"{cls.folder}/out")
+
+    def test_all_made(self):
+        self.assertLessEqual({"deb", "tar.gz"}, set(self.made))
+        self.assertEqual("rpm" in self.made, bool(shutil.which("rpmbuild")))
+
+    def test_checksums(self):
+        for path in self.made.values():
+            with open(path + ".sha256", encoding="ascii") as file:
+                digest, name = file.read().split()
+            with open(path, "rb") as file:
+                self.assertEqual(hashlib.sha256(file.read()).hexdigest(), digest)
+            self.assertEqual(name, os.path.basename(path))
+
+    def test_deb(self):
+        if not shutil.which("dpkg-deb"):
+            self.skipTest("no dpkg-deb")
+        fields = run("dpkg-deb", "-f", self.made["deb"])
+        self.assertRegex(fields, rf"(?m)^Version: {re.escape(VERSION)}-\d+$")
+        listed = {line.split()[-1].lstrip("."): line.split()[0]
+                  for line in run("dpkg-deb", "-c", self.made["deb"]).splitlines()}
+        want = ["/usr/sbin/iotrace", "/usr/share/bash-completion/completions/iotrace",
+                "/usr/share/zsh/vendor-completions/_iotrace",
+                "/usr/share/fish/vendor_completions.d/iotrace.fish"]
+        want += [f"/usr/share/man/man8/{page}.gz" for page in PAGES]
+        want += [f"/usr/share/doc/iotrace/{name}" for name in
+                 ("README.md", "copyright", "changelog.gz", "changelog.Debian.gz")]
+        for path in want:
+            self.assertIn(path, listed)
+        self.assertEqual(listed["/usr/sbin/iotrace"], "-rwxr-xr-x")
+        self.assertEqual([path for path, mode in listed.items() if "w" in mode[5:]], [])
+
+    def test_lintian(self):
+        if not shutil.which("lintian"):
+            self.skipTest("no lintian")
+        done = subprocess.run(["lintian", "--allow-root", "--fail-on", "error", "--no-cfg",
+                               self.made["deb"]], check=False, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertNotRegex(done.stdout, r"(?m)^E:")
+        # What else it complains of changes with its version: Debian 12's has nothing to say.
+        if " v2.116." in run("lintian", "--version"):
+            self.assertNotRegex(done.stdout, r"(?m)^W:")
+
+    def test_rpm(self):
+        if "rpm" not in self.made:
+            self.skipTest("no rpmbuild")
+        listed = run("rpm", "-qpl", self.made["rpm"]).splitlines()
+        want = ["/usr/sbin/iotrace", "/usr/share/bash-completion/completions/iotrace",
+                "/usr/share/zsh/site-functions/_iotrace",
+                "/usr/share/fish/vendor_completions.d/iotrace.fish"]
+        want += [f"/usr/share/man/man8/{page}" for page in PAGES]
+        want += [f"/usr/share/doc/iotrace/{n}" for n in ("README.md", "LICENSE", "CHANGELOG.md",
+                                                           "copyright")]
+        # Nothing else: no folder that belongs to others.
+        self.assertEqual(sorted(listed), sorted(want + ["/usr/share/doc/iotrace"]))
+        self.assertEqual(run("rpm", "-qp", "--qf", "%{VERSION} %{LICENSE}", self.made["rpm"]),
+                         f"{VERSION} GPL-2.0-or-later")
+        # Shells and man look for their files in these folders only.
+        self.assertNotIn("Relocations : /", run("rpm", "-qpi", self.made["rpm"]))
+
+    def test_rpm_installs(self):
+        """Installed in an empty root, found whole, removed again."""
+        if "rpm" not in self.made:
+            self.skipTest("no rpmbuild")
+        if os.geteuid():
+            self.skipTest("not root")
+        root = tempfile.mkdtemp(prefix="iotrace-rpm-", dir=self.folder)
+
+        def rpm(*argv):
+            return run("rpm", "--root", root, "--dbpath", "/db", *argv)
+
+        def files():
+            found = {os.path.join(folder, name)[len(root):]
+                     for folder, _, names in os.walk(root) for name in names}
+            return {path for path in found if not path.startswith("/db/")}
+
+        rpm("--initdb")
+        # Debian's rpm wants --nodeps: its database knows of no package.
+        rpm("--nodeps", "-i", self.made["rpm"])
+        self.assertEqual(rpm("-qa", "--qf", "%{NAME} %{VERSION}\n"), f"iotrace {VERSION}\n")
+        listed = set(rpm("-ql", "iotrace").splitlines())
+        self.assertEqual(files(), listed - {"/usr/share/doc/iotrace"})
+        self.assertEqual(rpm("-V", "--nodeps", "iotrace"), "")
+        self.assertEqual(run(f"{root}/usr/sbin/iotrace", "--version"), f"iotrace {VERSION}\n")
+        rpm("-e", "iotrace")
+        self.assertEqual(files(), set())
+        self.assertFalse(os.path.exists(f"{root}/usr/share/doc/iotrace"))
+
+    def test_tarball(self):
+        top = made.extract(self.made["tar.gz"], self.folder)
+        self.assertTrue(os.path.basename(top).startswith(f"iotrace-{VERSION}-linux-"))
+        for path in ("sbin/iotrace", "share/doc/iotrace/LICENSE", "share/doc/iotrace/README.md",
+                     "share/doc/iotrace/copyright", "share/bash-completion/completions/iotrace", "share/man/man8/iotrace.8"):
+            self.assertTrue(os.path.getsize(f"{top}/{path}"), path)
+        self.assertEqual(run(f"{top}/sbin/iotrace", "--version"), f"iotrace {VERSION}\n")
+
+    def test_empty_root(self):
+        """The tarball's binary where there is nothing but itself and the kernel."""
+        if os.geteuid():
+            self.skipTest("not root")
+        if "static" not in os.path.basename(self.made["tar.gz"]):
+            self.skipTest("not linked statically")
+        root = tempfile.mkdtemp(prefix="iotrace-root-")
+        top = made.extract(self.made["tar.gz"], self.folder)
+        shutil.copy(f"{top}/sbin/iotrace", root)
+        try:
+            with made.kernel_in(root):
+                self.assertEqual(made.try_binary(root, "/iotrace", VERSION), [])
+        finally:
+            made.remove(root)
+
+
+if __name__ == "__main__":
+    main()
