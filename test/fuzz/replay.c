@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Recordings, up to the renderers of every format.  Checksums are not looked at (core/blocks.c). */
+#include <time.h>
+
+#include "cmd/breakdown/rows.h"
+#include "cmd/breakdown/table.h"
+#include "cmd/kvm/log.h"
+#include "cmd/kvm/record.h"
+#include "cmd/stack/schema.h"
+#include "cmd/top/rows.h"
+#include "cmd/virtio/print.h"
+#include "fuzz.h"
+#include "output/recording.h"
+#include "output/stacks.h"
+
+static struct column virtio_columns[VIRTIO_COLUMNS];
+static struct schema virtio_rows_schema;
+static const struct virtio_options virtio_all = { .extended = true, .latency = true };
+static struct breakdown_options breakdown_all = { .hist = true };
+
+enum what { OF_TOP, OF_BREAKDOWN, OF_LAYERS, OF_STACK, OF_VIRTIO, OF_KVM };
+
+/* The tables that the file's subcommand has. */
+static size_t tables_of(const struct player *player, struct recording_table *tables,
+			enum what *what)
+{
+	const char *name = player_head(player)->meta.subcommand;
+
+	if (strcmp(name, "kvm") == 0) {
+		memcpy(tables, kvm_recorded_tables, sizeof(kvm_recorded_tables));
+		*what = OF_KVM;
+		return KVM_RECORDED_TABLES;
+	}
+	tables[0].name = "rows";
+	if (strcmp(name, "stack") == 0) {
+		tables[0].schema = stack_schema();
+		*what = OF_STACK;
+	} else if (strcmp(name, "virtio") == 0) {
+		virtio_schema(&virtio_all, virtio_columns, &virtio_rows_schema);
+		tables[0].schema = &virtio_rows_schema;
+		*what = OF_VIRTIO;
+	} else if (strcmp(name, "breakdown") != 0) {
+		tables[0].schema = top_schema(true);
+		*what = OF_TOP;
+	} else if (player_setting(player, "combined", 0)) {
+		tables[0] = (struct recording_table){ "layers", &table_schema };
+		*what = OF_LAYERS;
+	} else {
+		tables[0].schema = &breakdown_schema;
+		*what = OF_BREAKDOWN;
+	}
+	return 1;
+}
+
+struct kvm_state {
+	struct kvm_events e;
+	struct latency *latency;
+	struct kvm_rows rows;
+	struct kvm_replay replay;
+	struct kvm_namer namer;
+	struct kvm_log log;
+};
+
+static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
+{
+	struct error err;
+
+	if (kvm_replay_events(in, &k->e, &err) ||
+	    kvm_replay_latencies(in, k->latency, &k->rows, &k->replay, &err))
+		return;
+	kvm_rows_clear(&k->rows);
+	kvm_rows_of_events(&k->rows, &k->e, NULL, 1);
+	if (k->e.n > 1)
+		kvm_rows_of_latency(&k->rows, &k->e, 1, k->latency, &k->namer, NULL, 0);
+	for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
+		render_interval((enum format)format, fuzz_sink(), &in->interval,
+				kvm_schema(true, true), k->rows.rows, k->rows.n);
+	k->log.stream = fuzz_sink();
+	kvm_log_line(&k->log, &k->e, NULL, in->interval.end_ns);
+	latency_settle(k->latency);
+}
+
+static void show_text(enum what what, const struct recording_interval *in)
+{
+	const void *rows = in->tables[0].rows;
+	size_t n = in->tables[0].n;
+	struct virtio_rows virtio = { .rows = (void *)rows, .n = n };
+
+	switch (what) {
+	case OF_TOP:
+	case OF_KVM:
+		break;
+	case OF_BREAKDOWN:
+		breakdown_print(rows, n, breakdown_unit(1000), fuzz_sink());
+		break;
+	case OF_LAYERS:
+		breakdown_all.unit = breakdown_unit(1);
+		table_print((void *)rows, n, &breakdown_all, fuzz_sink());
+		break;
+	case OF_STACK:
+		stacks_text(fuzz_sink(), rows, n);
+		stacks_folded(fuzz_sink(), rows, n);
+		stacks_svg(fuzz_sink(), "title", rows, n);
+		break;
+	case OF_VIRTIO:
+		virtio_print(&virtio_all, &virtio_rows_schema, &virtio, &in->interval,
+			     (time_t)(in->interval.end_ns / 1000000000), fuzz_sink());
+		break;
+	}
+}
+
+static void show(struct player *player)
+{
+	struct recording_table tables[RECORDING_TABLES];
+	struct recording_interval in;
+	struct kvm_state kvm = { 0 };
+	enum what what;
+	struct error err;
+	size_t n = tables_of(player, tables, &what);
+
+	kvm.namer = (struct kvm_namer){ kvm_replay_name, &kvm.replay };
+	if (latency_open(&kvm.latency) || player_bind(player, tables, n, &err))
+		goto out;
+	for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
+		render_meta((enum format)format, fuzz_sink(), &player_head(player)->meta,
+			    tables[0].schema);
+	while (player_next(player, &in, &err) > 0) {
+		for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
+			for (size_t i = 0; i < n; i++)
+				render_interval((enum format)format, fuzz_sink(), &in.interval,
+						tables[i].schema, in.tables[i].rows,
+						in.tables[i].n);
+		render_losses(fuzz_sink(), &in.interval);
+		if (what == OF_KVM)
+			show_kvm(&kvm, &in);
+		else
+			show_text(what, &in);
+	}
+out:
+	latency_close(kvm.latency);
+	kvm_rows_free(&kvm.rows);
+	events_free(&kvm.e);
+	free(kvm.log.columns);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	FILE *file = size ? fmemopen((void *)data, size, "r") : NULL;
+	struct player *player;
+	struct error err;
+
+	if (!file)
+		return 0;
+	if (!player_open(file, "it", &player, &err)) {
+		show(player);
+		player_close(player);
+	}
+	fclose(file);
+	return 0;
+}
