@@ -5,8 +5,7 @@
 cd "$1"
 cppcheck=$(tool cppcheck 2.10) || exit
 
-mapfile -d '' -t files < <(tree_files | grep -zE '^(core|output|cmd|test)/.*\.c$' |
-	grep -zvE '\.bpf\.c$')
+mapfile -d '' -t files < <(user_space_files)
 need_files ${#files[@]}
 "$cppcheck" --quiet --error-exitcode=1 --std=c11 --language=c -j2 -I. -D_GNU_SOURCE -D__linux__ \
 	--enable=warning,portability,performance --inline-suppr \

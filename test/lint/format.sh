@@ -5,7 +5,7 @@
 cd "$1"
 clang_format=$(tool clang-format 14) || exit
 
-mapfile -d '' -t files < <(tree_files | grep -zE '^(core|output|cmd|probes|test)/.*\.[ch]$')
+mapfile -d '' -t files < <(tree_files | grep -zE '^(core|output|cmd|probes|packaging|test)/.*\.[ch]$')
 need_files ${#files[@]}
 if ! found=$("$clang_format" --dry-run -Werror "${files[@]}" 2>&1); then
 	# Where, without the source lines.

@@ -41,6 +41,11 @@ tree_files() {
 	done
 }
 
+# Of those the C files that are not BPF programs.
+user_space_files() {
+	tree_files | grep -zE '^(core|output|cmd|packaging|test)/.*\.c$' | grep -zvE '\.bpf\.c$'
+}
+
 # Fails when there was nothing to look at: a lint of no file proves nothing.
 need_files() {
 	if [ "$1" -eq 0 ]; then

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# tidy.sh ROOT BUILD: clang-tidy (.clang-tidy) over the C files that BUILD compiles.
+# tidy.sh ROOT BUILD: clang-tidy (.clang-tidy) over the C files of user space. One that BUILD does not
+# compile (the fuzzers, the benchmark) is looked at with the flags of the one most like it.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$1"
 build=$2
 clang_tidy=$(tool clang-tidy 14) || exit
 [ -e "$build/compile_commands.json" ] || skip "no compile_commands.json in $build"
 
-mapfile -t files < <(sed -n 's/^ *"file": "\(.*\.c\)",\{0,1\}$/\1/p' "$build/compile_commands.json" |
-	grep -F -e "$PWD/core/" -e "$PWD/output/" -e "$PWD/cmd/" -e "$PWD/test/" | sort -u)
+mapfile -d '' -t files < <(user_space_files)
 need_files ${#files[@]}
 # What bpftool generates is not ours to mend (its 7.1 leaks on a path of its own): copies that say
 # so are found first. As a system header it would be reported all the same.
