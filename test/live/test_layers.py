@@ -432,7 +432,10 @@ for turn in range(3):
             self.skipTest("this kernel has hooks for functions")
         result = iotrace("breakdown", "0.2", "1")
         self.assertEqual(result.status, 0)
-        self.assertIn("no hook on this kernel for: vfs", result.err)
+        self.assertIn("iotrace: note: no hook on this kernel for: vfs", result.err)
+        result = iotrace("breakdown", "--json", "0.2", "1")
+        self.assertEqual((result.status, result.err), (0, ""))
+        self.assertIn("no hook on this kernel for: vfs", result.meta["notes"][0])
         for layer in ("vfs", "fs"):
             result = iotrace("breakdown", "-T", layer, "1", "1")
             self.assert_one_line(result, 3, "no hook for the layer")

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """iotrace stack: bytes that add up to /proc/diskstats, and names for the frames of who sent them."""
 import contextlib
-import glob
 import os
 import re
 import shutil
