@@ -6,6 +6,9 @@ import re
 import time
 
 OUTCOMES = ("passed", "failed", "skipped", "known")
+KINDS = ("tp_btf", "raw_tp", "raw_tp+cookie", "tp", "tp+cookie", "fentry", "fexit", "kprobe",
+         "kretprobe")
+BEGIN, END = "<!-- kernels: written by test/vm/run --docs -->\n", "<!-- kernels: end -->\n"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -261,3 +264,37 @@ def document(results):
         if lines:
             text += f"\n## {title}\n\n" + "".join(f"- {line}\n" for line in lines)
     return text
+
+
+def _kinds(result, subcommand):
+    """The kinds of hooks that all command lines of this subcommand took; what was refused."""
+    kinds, refused = set(), []
+    for command, hooks in result.hooks.items():
+        if command.split()[0] == subcommand:
+            kinds.update(hook.split(":")[0] for hook in hooks["chosen"].values())
+            refused += [f"`{command}` refused"] if hooks["error"] else []
+    order = {kind: place for place, kind in enumerate(KINDS)}
+    return ", ".join([*sorted(kinds, key=lambda kind: (order.get(kind, len(order)), kind)),
+                      *refused]) or "-"
+
+
+def summary(results):
+    """README.md's table: the kinds of hooks by subcommand and kernel, and the tests."""
+    rows = [["", *[result.version.split("-")[0] for result in results]]]
+    for subcommand in dict.fromkeys(c.split()[0] for result in results for c in result.hooks):
+        rows.append([f"`{subcommand}`", *[_kinds(result, subcommand) for result in results]])
+    tests = ["live tests"]
+    for result in results:
+        counts = {outcome: sum(result.count(file, outcome) for file in result.tests)
+                  for outcome in OUTCOMES}
+        counts["not run"] = sum(len(left) for left in result.left().values())
+        tests.append(", ".join(f"{count} {outcome}" for outcome, count in counts.items()
+                               if count) or "-")
+    return _markdown([*rows, tests])
+
+
+def with_summary(readme, results):
+    """README.md's text with the table of these results; None where it has no place in it."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    return f"{before}{begin}\n{summary(results)}\n{end}{after}" if begin and end else None
