@@ -353,9 +353,10 @@ struct suspect {
 };
 
 /* Is the request at address @rq in flight?  True when it cannot be told. */
-static bool rq_busy(int prog_fd, uint64_t rq)
+static bool rq_busy(int prog_fd, uint64_t rq, bool sync)
 {
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &rq, .ctx_size_in = sizeof(rq));
+	const uint64_t ctx[] = { rq, sync };
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = ctx, .ctx_size_in = sizeof(ctx));
 
 	return bpf_prog_test_run_opts(prog_fd, &opts) || opts.retval;
 }
@@ -371,7 +372,7 @@ static size_t find_suspects(int inflight_fd, int busy_fd, struct suspect *out, s
 		at = &key;
 		if (bpf_map_lookup_elem(inflight_fd, &key, &entry) || !entry.issue_ns)
 			continue;
-		if (!rq_busy(busy_fd, key))
+		if (!rq_busy(busy_fd, key, entry.op == BLK_SYNC))
 			out[n++] = (struct suspect){ key, entry.issue_ns };
 	}
 	return n;

@@ -80,16 +80,21 @@ int requeue_raw_q(u64 *ctx)
 	return 0;
 }
 
-/* Not attached: user space runs it to learn whether a request is idle (0) or
- * in flight (1). */
+/* Not attached: user space runs it to learn whether a request is idle (0) or in flight (1).  One
+ * that only waits for a flush command (ctx[1]) is idle all the time, but somebody holds it. */
 SEC("raw_tp")
 int rq_busy(u64 *ctx)
 {
 	struct request *rq = (void *)ctx[0];
 	unsigned int state = 1;
 
-	bpf_core_read(&state, sizeof(state), &rq->state);
-	return state != MQ_RQ_IDLE;
+	if (!ctx[1]) {
+		bpf_core_read(&state, sizeof(state), &rq->state);
+		return state != MQ_RQ_IDLE;
+	}
+	if (bpf_core_field_exists(rq->ref))
+		bpf_core_read(&state, sizeof(state), &rq->ref);
+	return state != 0;
 }
 
 TP_BTF_PROGS(complete_btf, block_rq_complete, CLAIM_COMPLETE, rq, on_complete(rq, bytes, true),

@@ -43,7 +43,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 
 	if (!done.final || done.none)
 		return;
-	if (!balance)
+	if (!balance || done.op == BLK_SYNC)
 		entry = followed(rq);
 	if (filter_mode != FILTER_NONE && !(entry && entry->known))
 		return;

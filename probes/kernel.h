@@ -60,6 +60,7 @@ struct blk_flush_queue {
 	unsigned int flush_pending_idx : 1;
 	unsigned int flush_running_idx : 1;
 	struct list_head flush_queue[2];
+	struct request *flush_rq;
 };
 
 struct blk_mq_hw_ctx {
@@ -87,6 +88,9 @@ struct request {
 	u64 start_time_ns;
 	unsigned short nr_phys_segments;
 	enum mq_rq_state state;
+	struct {
+		int counter;
+	} ref;			    /* a refcount_t before 5.17 (0a467d0fdd95) */
 	struct list_head queuelist; /* chains a flush sequence since 6.6 */
 	struct {
 		struct list_head list; /* and this before */

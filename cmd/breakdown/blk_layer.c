@@ -42,7 +42,7 @@ static int size_maps(struct blk_layer *layer)
 	const struct map_size sizes[] = {
 		{ skel->maps.hists, layer->n_cpus * 2 * BLK_OPS },
 		{ skel->maps.cpus, layer->n_cpus },
-		{ skel->maps.inflight, skel->rodata->balance ? 1 : requests },
+		{ skel->maps.inflight, requests }, /* -Q: of those that wait for a flush command */
 		{ skel->maps.names, skel->rodata->submit_mode == SUBMIT_NONE ? 1 : 0 },
 		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
 		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
@@ -161,16 +161,11 @@ static size_t unbalanced(const struct blk_layer *layer)
 
 size_t blk_layer_stop(struct blk_layer *layer, struct hooks *hooks)
 {
-	size_t n;
+	size_t n = layer->skel->rodata->balance ? unbalanced(layer) : 0;
 
-	if (!layer->skel->rodata->balance)
-		return blk_sweep(hooks, &layer->skel->bss->stopped,
-				 bpf_map__fd(layer->skel->maps.inflight),
-				 bpf_program__fd(layer->skel->progs.rq_busy), NULL, NULL);
-	n = unbalanced(layer);
-	__atomic_store_n(&layer->skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
-	hooks_detach(hooks);
-	return n;
+	return n + blk_sweep(hooks, &layer->skel->bss->stopped,
+			     bpf_map__fd(layer->skel->maps.inflight),
+			     bpf_program__fd(layer->skel->progs.rq_busy), NULL, NULL);
 }
 
 int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err)
