@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "core/fentry.h"
+#include "core/btf_attach.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -92,47 +92,62 @@ static int find(const char *function, const char *module)
 	return 0;
 }
 
+/*
+ * An object is opened with programs of another type, or libbpf would read all the kernel's types
+ * before it asks anybody: what each is becomes known when it is loaded.
+ */
+#define TYPE_UNTIL_LOADED BPF_PROG_TYPE_RAW_TRACEPOINT
+
 static int prepare(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
 {
-	const char *function = strchr(bpf_program__section_name(prog), '/');
+	const char *target = strchr(bpf_program__section_name(prog), '/');
 	int r;
 
-	(void)cookie;
-	if (!function || !finder.types)
+	if (!target || !finder.types)
 		return -EINVAL;
-	r = find(function + 1, finder.module(finder.ctx, prog));
-	if (r)
-		return r;
-	opts->attach_btf_id = (__u32)finder.id;
-	opts->attach_btf_obj_fd = (__u32)finder.fd;
-	return 0;
+	target++;
+	if (cookie == BPF_TRACE_RAW_TP) {
+		r = kernel_types_tracepoint(finder.types, target);
+		if (r < 0)
+			return r;
+		opts->attach_btf_id = (__u32)r;
+	} else {
+		r = find(target, finder.module(finder.ctx, prog));
+		if (r)
+			return r;
+		opts->attach_btf_id = (__u32)finder.id;
+		opts->attach_btf_obj_fd = (__u32)finder.fd;
+	}
+	return bpf_program__set_type(prog, BPF_PROG_TYPE_TRACING);
 }
 
-static int attach(const struct bpf_program *prog, long cookie, struct bpf_link **link)
+void btf_attach_begin(const struct kernel_types *types,
+		      const char *(*module)(void *ctx, const struct bpf_program *prog), void *ctx)
 {
-	(void)cookie;
-	*link = bpf_program__attach_trace(prog);
-	return *link ? 0 : -errno;
-}
-
-void fentry_begin(const struct kernel_types *types,
-		  const char *(*module)(void *ctx, const struct bpf_program *prog), void *ctx)
-{
-	LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .prog_prepare_load_fn = prepare,
-		    .prog_attach_fn = attach);
+	static const struct {
+		const char *section;
+		enum bpf_attach_type type;
+	} handlers[] = {
+		{ "tp_btf+", BPF_TRACE_RAW_TP },
+		{ "fentry+", BPF_TRACE_FENTRY },
+		{ "fexit+", BPF_TRACE_FEXIT },
+	};
 	static bool registered;
 
 	finder.types = types;
 	finder.module = module;
 	finder.ctx = ctx;
-	if (registered)
-		return;
+	for (size_t i = 0; !registered && i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+		LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .cookie = (long)handlers[i].type,
+			    .prog_prepare_load_fn = prepare);
+
+		libbpf_register_prog_handler(handlers[i].section, TYPE_UNTIL_LOADED,
+					     handlers[i].type, &opts);
+	}
 	registered = true;
-	libbpf_register_prog_handler("fentry+", BPF_PROG_TYPE_TRACING, BPF_TRACE_FENTRY, &opts);
-	libbpf_register_prog_handler("fexit+", BPF_PROG_TYPE_TRACING, BPF_TRACE_FEXIT, &opts);
 }
 
-void fentry_end(void)
+void btf_attach_end(void)
 {
 	for (size_t i = 0; i < finder.n_modules; i++)
 		close(finder.modules[i].fd);

@@ -13,7 +13,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "core/fentry.h"
+#include "core/btf_attach.h"
 #include "core/hook_kernel.h"
 #include "core/kernel_types.h"
 #include "core/kretprobe.h"
@@ -616,8 +616,10 @@ static int attach_program(struct hooks *h, struct bpf_object *obj, const char *n
 
 	if (!prog || h->n_links == MAX_LINKS)
 		return -EINVAL;
-	if (strncmp(bpf_program__section_name(prog), "kretprobe/", 10) != 0 ||
-	    kretprobe_attach(prog, &link))
+	if (bpf_program__type(prog) == BPF_PROG_TYPE_TRACING)
+		link = bpf_program__attach_trace(prog);
+	else if (strncmp(bpf_program__section_name(prog), "kretprobe/", 10) != 0 ||
+		 kretprobe_attach(prog, &link))
 		link = bpf_program__attach(prog);
 	if (!link)
 		return -errno;
@@ -776,20 +778,6 @@ static int attach_with_types(struct hooks *h, const struct hook_object *object,
 	}
 }
 
-/* Is there a program at a function among those that may be attached? */
-static bool uses_fentry(const struct hooks *h)
-{
-	for (size_t e = 0; e < h->n_events; e++)
-		for (size_t i = 0; i < h->events[e].n; i++) {
-			enum hook_kind kind = h->events[e].alts[i].kind;
-
-			if ((kind == HOOK_FENTRY || kind == HOOK_FEXIT) &&
-			    choices_of(h, e)[i].usable)
-				return true;
-		}
-	return false;
-}
-
 static const char *module_of_prog(void *ctx, const struct bpf_program *prog)
 {
 	ssize_t e = event_of_prog(ctx, bpf_program__name(prog));
@@ -804,17 +792,10 @@ int hooks_attach(struct hooks *h, const struct hook_object *object, struct error
 	int fd, r;
 
 	fd = kernel_types_cut(h->types, object->elf, object->elf_size);
-	/* Read by now, and in the way of libbpf's own copy of all of it; unless functions are still
-	 * to be found. */
-	if (!uses_fentry(h)) {
-		kernel_types_free(h->types);
-		h->types = NULL;
-	} else {
-		fentry_begin(h->types, module_of_prog, h);
-	}
+	btf_attach_begin(h->types, module_of_prog, h);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	r = attach_with_types(h, object, fd >= 0 ? path : NULL, err);
-	fentry_end();
+	btf_attach_end();
 	kernel_types_free(h->types);
 	h->types = NULL;
 	if (fd >= 0)

@@ -194,21 +194,29 @@ void kernel_types_free(struct kernel_types *k)
 
 /* ---- questions ---- */
 
-int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
+int kernel_types_tracepoint(const struct kernel_types *k, const char *name)
 {
-	const struct btf_type *t;
-
 	for (size_t i = 0; i < k->n_tracepoints; i++) {
-		t = kernel_type(k, k->tracepoints[i]);
-		if (strcmp(kernel_string(k, t->name_off) + sizeof(TRACE_PREFIX) - 1, name) != 0)
-			continue;
-		t = kernel_type(k, t->type); /* the typedef's pointer */
-		t = t ? kernel_type(k, t->type) : NULL;
-		if (!t || BTF_INFO_KIND(t->info) != BTF_KIND_FUNC_PROTO || !BTF_INFO_VLEN(t->info))
-			return -ENOENT;
-		return (int)BTF_INFO_VLEN(t->info) - 1;
+		const struct btf_type *t = kernel_type(k, k->tracepoints[i]);
+
+		if (strcmp(kernel_string(k, t->name_off) + sizeof(TRACE_PREFIX) - 1, name) == 0)
+			return (int)k->tracepoints[i];
 	}
 	return -ENOENT;
+}
+
+int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
+{
+	int id = kernel_types_tracepoint(k, name);
+	const struct btf_type *t;
+
+	if (id < 0)
+		return id;
+	t = kernel_type(k, kernel_type(k, (uint32_t)id)->type); /* the typedef's pointer */
+	t = t ? kernel_type(k, t->type) : NULL;
+	if (!t || BTF_INFO_KIND(t->info) != BTF_KIND_FUNC_PROTO || !BTF_INFO_VLEN(t->info))
+		return -ENOENT;
+	return (int)BTF_INFO_VLEN(t->info) - 1;
 }
 
 int kernel_types_function(const struct kernel_types *k, const char *name)

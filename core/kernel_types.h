@@ -25,6 +25,9 @@ void kernel_types_free(struct kernel_types *k);
  * probe gets first; -ENOENT when the kernel has no such tracepoint. */
 int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name);
 
+/* The type id that a tp_btf program at tracepoint @name is attached to, -ENOENT. */
+int kernel_types_tracepoint(const struct kernel_types *k, const char *name);
+
 /* The type id of function @name, -ENOENT. */
 int kernel_types_function(const struct kernel_types *k, const char *name);
 

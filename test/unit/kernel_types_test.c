@@ -75,11 +75,15 @@ static void test_every_tracepoint(void **state)
 
 		if (!btf_is_typedef(t) || strncmp(name, "btf_trace_", 10) != 0)
 			continue;
+		/* What libbpf would attach to. */
+		assert_int_equal(kernel_types_tracepoint(types, name + 10),
+				 btf__find_by_name_kind(witness, name, BTF_KIND_TYPEDEF));
 		t = btf__type_by_id(witness, btf__type_by_id(witness, t->type)->type);
 		assert_int_equal(kernel_types_tracepoint_args(types, name + 10), btf_vlen(t) - 1);
 		seen++;
 	}
 	assert_true(seen > 100);
+	assert_int_equal(kernel_types_tracepoint(types, "no_such_tracepoint"), -ENOENT);
 	assert_int_equal(kernel_types_tracepoint_args(types, "no_such_tracepoint"), -ENOENT);
 	assert_int_equal(kernel_types_tracepoint_args(types, ""), -ENOENT);
 }
