@@ -214,13 +214,39 @@ class Disk:
         return read_text(f"/sys/block/{self.name}/dev").strip()
 
 
+class BlkpgPartition(ctypes.Structure):
+    """struct blkpg_partition of linux/blkpg.h; in bytes."""
+
+    _fields_ = [("start", ctypes.c_longlong), ("length", ctypes.c_longlong), ("pno", ctypes.c_int),
+                ("devname", ctypes.c_char * 64), ("volname", ctypes.c_char * 64)]
+
+
+class BlkpgArg(ctypes.Structure):
+    """struct blkpg_ioctl_arg."""
+
+    _fields_ = [("op", ctypes.c_int), ("flags", ctypes.c_int), ("datalen", ctypes.c_int),
+                ("data", ctypes.POINTER(BlkpgPartition))]
+
+
+def add_partition(path, number, start, length):
+    """What addpart does, which Debian 13 has in a package that is not always there; sectors."""
+    blkpg, blkpg_add_partition = 0x1269, 1
+    part = BlkpgPartition(start * 512, length * 512, number)
+    arg = BlkpgArg(blkpg_add_partition, 0, ctypes.sizeof(part), ctypes.pointer(part))
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.ioctl(fd, blkpg, arg)
+    finally:
+        os.close(fd)
+
+
 class LoopDisk(Disk):
     """A loop device over a file of its own, or over backing= (a file or a block device).
 
     directory: where the file is made; /dev/shm is fast, and what is on a real
     file system (/var/tmp) can be given direct_io.
-    partitions: a list of (start, length) in sectors, made with addpart: the
-    kernel need not know any partition table format.
+    partitions: a list of (start, length) in sectors; the kernel need not know any
+    partition table format.
     write_cache: "write back" (what a loop device has by itself, so that an
     fsync is a flush) or "write through".
     """
@@ -265,7 +291,7 @@ class LoopDisk(Disk):
         self.queue("write_cache", self.write_cache or "write back")
         self.queue("nomerges", 0)  # before 6.11 a loop device had no merges by itself
         for i, (start, length) in enumerate(self.wanted_partitions, 1):
-            run("addpart", self.path, i, start, length)
+            add_partition(self.path, i, start, length)
             name = f"{self.name}p{i}"
             self.partitions.append(name)
             if not wait_until(lambda name=name: os.path.exists(f"/dev/{name}"), 5):
