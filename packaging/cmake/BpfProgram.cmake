@@ -23,11 +23,9 @@ endif()
 
 # The kernel's user-space headers (asm/types.h) in a multi-arch layout: clang
 # with -target bpf does not look there by itself.
-execute_process(COMMAND ${CMAKE_C_COMPILER} -print-multiarch
-                OUTPUT_VARIABLE BPF_MULTIARCH OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
 set(BPF_SYSTEM_INCLUDES "")
-if(BPF_MULTIARCH AND EXISTS /usr/include/${BPF_MULTIARCH})
-  set(BPF_SYSTEM_INCLUDES -idirafter /usr/include/${BPF_MULTIARCH})
+if(CMAKE_LIBRARY_ARCHITECTURE AND EXISTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+  set(BPF_SYSTEM_INCLUDES -idirafter /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
 endif()
 
 function(bpf_program name)
