@@ -701,6 +701,13 @@ static int attach_all(struct hooks *h, struct bpf_object *obj, size_t *failed)
 	return 0;
 }
 
+void hooks_hint_files(int r, struct error *err)
+{
+	if (r == -EMFILE || r == -ENFILE)
+		error_hint(err, r == -EMFILE ? "raise the limit: ulimit -n 1024"
+					     : "raise the sysctl fs.file-max");
+}
+
 int hooks_load_error(int r, struct error *err)
 {
 	/* The verifier says EACCES too, of one program. */
@@ -710,8 +717,7 @@ int hooks_load_error(int r, struct error *err)
 		error_hint(err, "run as root, or with CAP_BPF and CAP_PERFMON");
 	} else if (r == -EMFILE || r == -ENFILE) {
 		error_set(err, STATUS_FAILED, r, "cannot load the BPF programs: %s", strerror(-r));
-		error_hint(err, r == -EMFILE ? "raise the limit: ulimit -n 1024"
-					     : "raise the sysctl fs.file-max");
+		hooks_hint_files(r, err);
 	} else {
 		error_set(err, STATUS_UNSUPPORTED, r,
 			  "this kernel does not take the BPF programs: %s", strerror(-r));
@@ -740,8 +746,10 @@ static int try_attach(struct hooks *h, const struct hook_object *object, const c
 
 	*failed = -1;
 	r = object->open(object->ctx, btf_path, &obj, err);
-	if (r)
+	if (r) {
+		hooks_hint_files(r, err); /* libbpf 1.5 makes descriptors here already */
 		return r;
+	}
 	select_programs(h, object->helpers, obj);
 	failed_prog[0] = 0;
 	r = object->load(object->ctx);

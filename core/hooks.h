@@ -117,6 +117,9 @@ void hooks_enumerators(const struct hooks *h, const char *const *names, int *val
  * program this kernel refuses.  -errno with @err filled. */
 int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
 
+/* Adds to @err what helps if @r says that descriptors ran out. */
+void hooks_hint_files(int r, struct error *err);
+
 /* The error of programs that could not be loaded, for who loads them by himself: fills @err and
  * returns @r (-errno). */
 int hooks_load_error(int r, struct error *err);

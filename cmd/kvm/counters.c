@@ -407,9 +407,12 @@ static int load(struct counters *c, struct error *err)
 	int r;
 
 	c->skel = kvm_bpf__open();
-	if (!c->skel)
-		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
-				 strerror(errno));
+	if (!c->skel) {
+		r = error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
+			      strerror(errno));
+		hooks_hint_files(r, err);
+		return r;
+	}
 	set_options(c);
 	select_programs(c);
 	r = size_maps(c);
