@@ -3,8 +3,9 @@
 """file_server.py fuse|nfs DIRECTORY: mounts there a file system of one file, `file` of 8 MiB, and
 serves it: FUSE, or NFS version 3 over the loopback device. Needs nothing but the kernel's client.
 
-It prints "mounted", or why it is not. Whoever starts it unmounts the directory, then closes
-standard input, and it ends.
+It prints "mounted", or why it is not. "hold" on standard input lets reads by FUSE wait, which it
+confirms by "held", until "answer". Whoever starts it unmounts the directory, then closes standard
+input, and it ends.
 """
 import ctypes
 import os
@@ -63,6 +64,8 @@ class Fuse:
 
     def __init__(self, directory):
         self.store = Store()
+        self.answering = threading.Event()
+        self.answering.set()
         self.fd = os.open("/dev/fuse", os.O_RDWR)
         mount(b"iotrace-test", directory, b"fuse",
               f"fd={self.fd},rootmode=40000,user_id=0,group_id=0")
@@ -86,7 +89,18 @@ class Fuse:
             self.store.truncate(size)
         return self.getattr(node, body)
 
+    def obey(self):
+        """Does what standard input says, until it is closed."""
+        for line in sys.stdin:
+            if line == "hold\n":
+                self.answering.clear()
+                print("held", flush=True)
+            else:
+                self.answering.set()
+        self.answering.set()
+
     def read(self, _, body):
+        self.answering.wait()
         _, offset, size = struct.unpack_from("=2QI", body)
         return self.store.read(offset, size)
 
@@ -101,6 +115,7 @@ class Fuse:
         return struct.pack("=4I2H2I2HI7I", 7, 31, 131072, 0, 16, 12, 131072, 1, 32, 0, 0, *[0] * 7)
 
     def serve(self):
+        threading.Thread(target=self.obey, daemon=True).start()
         done = {self.LOOKUP: self.lookup, self.GETATTR: self.getattr, self.SETATTR: self.setattr,
                 self.READ: self.read, self.WRITE: self.write, self.INIT: self.init,
                 self.OPEN: lambda *_: bytes(16), self.OPENDIR: lambda *_: bytes(16),

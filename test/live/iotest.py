@@ -2,9 +2,10 @@
 """What the live tests share: devices, workloads, the tracer, a second witness.
 
 IOTRACE names the binary under test, LOAD the workload generator (load.c).
-On a slow machine IOTRACE_TEST_SLOW is a factor for every time-out, and
-IOTRACE_TEST_SCALE one for the largest workloads. IOTRACE_TEST_STRICT is set
-where no completion may go unseen (UNSEEN below). SCRATCH_SERIAL: scratch_disk().
+Time-outs are guards against a hang (patience()). On an emulated machine IOTRACE_TEST_SLOW
+is a factor for them and for what a wake-up may take, and IOTRACE_TEST_SCALE one for the
+largest workloads. IOTRACE_TEST_STRICT is set
+where no completion may go unseen (HiddenEnds below). SCRATCH_SERIAL: scratch_disk().
 Everything that is set up here is a context manager, or is registered with
 cleanup(), and is taken down however the test ends, SIGTERM included.
 """
@@ -71,9 +72,14 @@ def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # unittest catches SystemExit
     program = unittest.main(module="__main__", exit=False, verbosity=2)
     result = program.result
+    print(f"retries: {sum(retries.values())}", file=sys.stderr)
+    for (test, reason), count in retries.items():
+        print(f"  {count} x {test}: {reason}", file=sys.stderr)
     if not result.wasSuccessful():
         sys.exit(1)
-    sys.exit(SKIP if result.testsRun and len(result.skipped) == result.testsRun else 0)
+    # A class or the module may be skipped as well.
+    ran = result.testsRun - sum(isinstance(test, unittest.TestCase) for test, _ in result.skipped)
+    sys.exit(SKIP if result.skipped and not ran else 0)
 
 
 _cleanups = contextlib.ExitStack()
@@ -85,9 +91,35 @@ def cleanup(function, *args):
     _cleanups.callback(function, *args)
 
 
+# What the lab is told while a test runs (test/vm/guest/run_file.py).
+tell = lambda **_: None  # noqa: E731
+
+# Nothing is tried again in silence: {(test, reason): how often} so far.
+retries = {}
+
+
+def retry(test, reason):
+    """Tells that a test, CLASS or CLASS.TEST, is tried again, and why."""
+    retries[test, reason] = retries.get((test, reason), 0) + 1
+    print(f"RETRY: {test}: {reason}", file=sys.stderr, flush=True)
+    tell(retry=test, text=reason)
+
+
+def tried(test, attempt, why_again, tries=3):
+    """What attempt() gives. While why_again() finds a reason in it, it is made again, up to so many
+    times in all; whether the last is good is the test's to judge."""
+    for left in reversed(range(tries)):
+        got = attempt()
+        reason = why_again(got)
+        if not reason or not left:
+            return got
+        retry(test, reason)
+
+
 def patience(seconds):
-    """So long may it take that takes seconds at most on a machine that is not emulated."""
-    return seconds * SLOW
+    """So long may it take that takes seconds at most on a quiet machine that is not emulated: it may
+    be slow, and busy with something else. Only what has gone wrong waits for the end of it."""
+    return seconds * max(SLOW, 10)
 
 
 def wait_until(condition, timeout=10.0, pause=0.01):
@@ -134,14 +166,15 @@ def diskstats(name):
 
 def settled(name):
     """diskstats() once nothing is in flight: the caller of an I/O is woken before it is counted."""
-    last = diskstats(name)
-    for _ in range(500):
-        time.sleep(0.01)
-        this = diskstats(name)
-        if this["in_flight"] == 0 and this == last:
-            return this
-        last = this
-    raise AssertionError(f"{name} does not come to rest: {last}")
+    last = [diskstats(name)]
+
+    def at_rest():
+        last.append(diskstats(name))
+        return last[-1]["in_flight"] == 0 and last[-1] == last[-2]
+    time.sleep(0.01)
+    if not wait_until(at_rest, 5):
+        raise AssertionError(f"{name} does not come to rest: {last[-1]}")
+    return last[-1]
 
 
 class Delta(dict):
@@ -164,6 +197,62 @@ class Delta(dict):
         for key in DISKSTATS[3:]:
             self[key] = after[key] - self._before[key]
         return self
+
+
+class HiddenEnds:
+    """Completions that the kernel may have hidden from every BPF program.
+
+    There is one that runs no program while a thread of pid 1 is current (docs/KERNEL-NOTES.md), but
+    shows ftrace what completes on top of it. So these are the most that may be without an end, one
+    by one: of the tests' own disks, since the last start().
+    """
+
+    def __init__(self):
+        self._there, self._disks = set(), set()  # MAJ:MIN of those that are ours now; in this test
+        self._folder = None
+
+    def watch(self, number):
+        self._there.add(number)
+        self._disks.add(number)
+
+    def forget(self, number):
+        """It may be somebody else's from the next test on."""
+        self._there.discard(number)
+
+    def start(self):
+        """A new count; pid 1 may have other threads by now."""
+        self._disks = set(self._there)
+        if STRICT or not (self._folder or self._make()):
+            return
+        names = {read_text(path).strip() for path in glob.glob("/proc/1/task/*/comm")}
+        event = f"{self._folder}/events/block/block_rq_complete"
+        write_text(f"{event}/enable", "0")
+        write_text(f"{event}/filter",
+                   " || ".join(f'COMM == "{name}"' for name in sorted(names)))
+        write_text(f"{self._folder}/trace", "")
+        write_text(f"{event}/enable", "1")
+
+    def _make(self):
+        folder = f"/sys/kernel/tracing/instances/iotrace-test-{os.getpid()}"
+        try:
+            os.mkdir(folder)
+        except OSError:
+            return False  # no tracefs: then none may be unseen
+        cleanup(os.rmdir, folder)
+        self._folder = folder
+        return True
+
+    def count(self, everywhere=False, disk=None):
+        """Of one disk, MAJ:MIN, of all of ours, or of all there are."""
+        if not self._folder:
+            return 0
+        text = read_text(f"{self._folder}/trace")
+        ours = {disk} if disk else self._disks
+        return sum(everywhere or f"{major}:{minor}" in ours for major, minor in
+                   re.findall(r"block_rq_complete: (\d+),(\d+) ", text))
+
+
+hidden_ends = HiddenEnds()
 
 
 def by_fields(rows):
@@ -208,6 +297,21 @@ class Disk:
         except OSError as error:
             raise unittest.SkipTest(f"no bfq scheduler: {error}") from error
 
+    def four_at_a_time(self, scheduler):
+        """Lets the device have four requests, while others wait for a tag or in the scheduler.
+
+        What nr_requests leaves of the device's tags while there is no scheduler stays so
+        when there is one; four are the fewest.
+        """
+        try:
+            self.queue("scheduler", "none")
+            self.queue("nr_requests", 4)
+            there = self.queue("scheduler", scheduler)
+        except OSError as error:
+            raise unittest.SkipTest(f"no scheduler {scheduler}: {error}") from error
+        if there != scheduler:  # a loop device before 5.14
+            raise unittest.SkipTest(f"no scheduler {scheduler}")
+
     @property
     def number(self):
         """MAJ:MIN"""
@@ -228,16 +332,24 @@ class BlkpgArg(ctypes.Structure):
                 ("data", ctypes.POINTER(BlkpgPartition))]
 
 
-def add_partition(path, number, start, length):
-    """What addpart does, which Debian 13 has in a package that is not always there; sectors."""
-    blkpg, blkpg_add_partition = 0x1269, 1
-    part = BlkpgPartition(start * 512, length * 512, number)
-    arg = BlkpgArg(blkpg_add_partition, 0, ctypes.sizeof(part), ctypes.pointer(part))
+def _blkpg(path, op, part):
+    blkpg = 0x1269
+    arg = BlkpgArg(op, 0, ctypes.sizeof(part), ctypes.pointer(part))
     fd = os.open(path, os.O_RDONLY)
     try:
         fcntl.ioctl(fd, blkpg, arg)
     finally:
         os.close(fd)
+
+
+def add_partition(path, number, start, length):
+    """What addpart does, which Debian 13 has in a package that is not always there; sectors."""
+    _blkpg(path, 1, BlkpgPartition(start * 512, length * 512, number))
+
+
+def delete_partition(path, number):
+    """What delpart does."""
+    _blkpg(path, 2, BlkpgPartition(0, 0, number))
 
 
 class LoopDisk(Disk):
@@ -287,9 +399,15 @@ class LoopDisk(Disk):
         self._stack.callback(self._detach)
         self.name = os.path.basename(self.path)
         # A loop device keeps its attributes from one use to the next.
+        self.queue("scheduler", "none")
+        with contextlib.suppress(OSError):  # before 5.14
+            # Tags that nr_requests left to it: a number that is there by now changes nothing.
+            self.queue("nr_requests", 127)
+            self.queue("nr_requests", 128)
         self.queue("scheduler", self.scheduler)
         self.queue("write_cache", self.write_cache or "write back")
         self.queue("nomerges", 0)  # before 6.11 a loop device had no merges by itself
+        hidden_ends.watch(self.number)
         for i, (start, length) in enumerate(self.wanted_partitions, 1):
             add_partition(self.path, i, start, length)
             name = f"{self.name}p{i}"
@@ -310,6 +428,7 @@ class LoopDisk(Disk):
         return path
 
     def _detach(self):
+        hidden_ends.forget(self.number)
         with contextlib.suppress(OSError):
             self.queue("scheduler", "none")
         if subprocess.run(["losetup", "-d", self.path], check=False).returncode == 0:
@@ -322,8 +441,7 @@ class NewLoopDisk(LoopDisk):
     LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81
 
     def _set_up(self):
-        number = next(n for n in range(40, 200) if not os.path.exists(f"/sys/block/loop{n}"))
-        self._control(self.LOOP_CTL_ADD, number)
+        number = next(n for n in range(40, 200) if self._added(n))
         self._stack.callback(self._control, self.LOOP_CTL_REMOVE, number)
         self.name, self.path = f"loop{number}", f"/dev/loop{number}"
         if not wait_until(lambda: os.path.exists(self.path), 5):
@@ -331,6 +449,14 @@ class NewLoopDisk(LoopDisk):
         self.file = self._make_file()
         run("losetup", self.path, self.file)
         self._stack.callback(self._detach)
+        hidden_ends.watch(self.number)
+
+    def _added(self, number):
+        try:
+            self._control(self.LOOP_CTL_ADD, number)
+        except FileExistsError:
+            return False
+        return True
 
     @staticmethod
     def _control(request, number):
@@ -339,27 +465,41 @@ class NewLoopDisk(LoopDisk):
 
 
 class Zram(Disk):
-    """The zram device, a bio-based one: no requests, no hctx, only bios."""
+    """A zram device of our own, a bio-based one: no requests, no hctx, only bios."""
+
+    CONTROL = "/sys/class/zram-control"
 
     def __init__(self, size=64 * MIB):
         self.size = size
-        self.name, self.path = "zram0", "/dev/zram0"
+        self._number = None
 
     def __enter__(self):
-        if not os.path.exists(f"/sys/block/{self.name}"):
-            raise unittest.SkipTest("no zram device")
-        if int(read_text(f"/sys/block/{self.name}/disksize")):
-            raise unittest.SkipTest("zram0 is in use")
-        write_text(f"/sys/block/{self.name}/disksize", f"{self.size}")
+        try:
+            self._number = int(read_text(f"{self.CONTROL}/hot_add"))
+        except OSError as error:
+            raise unittest.SkipTest(f"no zram device: {error}") from error
         cleanup(self.close)
+        self.name, self.path = f"zram{self._number}", f"/dev/zram{self._number}"
+        write_text(f"/sys/block/{self.name}/disksize", f"{self.size}")
+        if not wait_until(lambda: os.path.exists(self.path), 5):
+            raise RuntimeError(f"{self.path} does not appear")
         return self
 
     def __exit__(self, *_):
         self.close()
 
     def close(self):
-        if int(read_text(f"/sys/block/{self.name}/disksize")):
-            write_text(f"/sys/block/{self.name}/reset", "1")
+        if self._number is not None:
+            # Whoever looks at new devices may have it open still.
+            wait_until(self._removed, 5)
+            self._number = None
+
+    def _removed(self):
+        try:
+            write_text(f"{self.CONTROL}/hot_remove", f"{self._number}")
+        except OSError as error:
+            return error.errno == errno.ENODEV
+        return True
 
 
 class ScratchDisk(Disk):
@@ -367,6 +507,7 @@ class ScratchDisk(Disk):
 
     def __init__(self, name):
         self.name, self.path = name, f"/dev/{name}"
+        hidden_ends.watch(self.number)
 
 
 def _serial(name):
@@ -387,6 +528,50 @@ def scratch_disk(kind, index=0):
     if len(found) <= index:
         raise unittest.SkipTest(f"no scratch disk {kind}" + (f", number {index}" if index else ""))
     return ScratchDisk(found[index])
+
+
+class Served:
+    """A file on FUSE or NFS, .path, of 8 MiB, from a server of our own (file_server.py)."""
+
+    def __init__(self, kind):
+        self._kind = kind
+        self._stack = contextlib.ExitStack()
+        self._server = self.path = None
+
+    def __enter__(self):
+        for module in ("nfs", "nfsv3") if self._kind == "nfs" else ("fuse",):
+            with contextlib.suppress(OSError):
+                subprocess.run(["modprobe", module], check=False, stderr=subprocess.DEVNULL)
+        with contextlib.ExitStack() as stack:
+            directory = tempfile.mkdtemp(prefix="iotrace-test-")
+            stack.callback(os.rmdir, directory)
+            program = f"{os.path.dirname(os.path.abspath(__file__))}/file_server.py"
+            self._server = stack.enter_context(subprocess.Popen(
+                [sys.executable, "-B", program, self._kind, directory], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, text=True))
+            answer = self._server.stdout.readline().strip()
+            if answer != "mounted":
+                raise unittest.SkipTest(answer)
+            stack.callback(self._server.stdin.close)
+            stack.callback(run, "umount", "-i", directory)
+            self._stack = stack.pop_all()
+        cleanup(self._stack.close)
+        self.path = f"{directory}/file"
+        return self
+
+    def __exit__(self, *_):
+        self._stack.close()
+
+    def hold(self):
+        """FUSE: from now on no read comes to its end, until answer()."""
+        self._server.stdin.write("hold\n")
+        self._server.stdin.flush()
+        if self._server.stdout.readline() != "held\n":
+            raise AssertionError("the file server holds nothing back")
+
+    def answer(self):
+        self._server.stdin.write("answer\n")
+        self._server.stdin.flush()
 
 
 class Throttle:
@@ -565,15 +750,27 @@ def have_kvm():
     return os.path.exists("/dev/kvm") and os.path.isdir("/sys/kernel/tracing/events/kvm")
 
 
+def need_no_other_guest():
+    """What counts the events of all guests is exact only where none is somebody else's."""
+    for path in glob.glob("/proc/[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.readlink(path) == "anon_inode:kvm-vm":
+                raise unittest.SkipTest(f"process {path.split('/')[2]} has a guest of its own")
+
+
 # -- The tracer ------------------------------------------------------------
+
+UNSEEN = "completions that no program saw"
+
 
 class Result:
     """What a run of iotrace left: .status (negative: signal), .out, .err."""
 
     missed = False  # has any run told of missed events since this was last set?
 
-    def __init__(self, status, out, err):
+    def __init__(self, status, out, err, args=()):
         self.status, self.out, self.err = status, out, err
+        self.one_disk = "-d" in args
         if "events missed" in err or re.search(r'"missed":[1-9]', out):
             Result.missed = True
 
@@ -606,6 +803,12 @@ class Result:
                 total[name] = total.get(name, 0) + count
         return {name: count for name, count in total.items() if count}
 
+    @property
+    def unseen(self):
+        """How many I/Os had no end, by JSON or by text."""
+        told = re.findall(rf"(\d+) {UNSEEN}", self.err)
+        return self.losses.get("no_end", 0) + sum(int(n) for n in told)
+
     def hooks(self):
         """EVENT -> "KIND:TARGET" of the hooks in use, from the JSON metadata."""
         return {h["event"]: f'{h["kind"]}:{h["target"]}' for h in self.meta["hooks"]
@@ -613,11 +816,12 @@ class Result:
 
     @property
     def csv(self):
-        """The rows of CSV output, numbers as int."""
-        rows = list(csv.DictReader(io.StringIO(self.out)))
+        """The rows of CSV output, numbers as int, times as float."""
+        rows = list(csv.DictReader(io.StringIO(self.out, newline="")))
         for row in rows:
+            row.update({key: float(row[key]) for key in ("start", "end") if key in row})
             for key, value in row.items():
-                if re.fullmatch(r"-?\d+", value or ""):
+                if isinstance(value, str) and re.fullmatch(r"-?\d+", value):
                     row[key] = int(value)
         return rows
 
@@ -660,6 +864,7 @@ class Tracer:
 
     def __init__(self, *args, prefix=(), timeout=30):
         argv = [*prefix, IOTRACE, *args]
+        self._args = args
         self.process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.pid = self.process.pid
@@ -703,10 +908,14 @@ class Tracer:
     def lines(self):
         return self._read["out"].count(b"\n")
 
+    def text(self):
+        """What it has printed so far."""
+        return bytes(self._read["out"]).decode("utf-8", "backslashreplace")
+
     def _result(self):
         text = {name: bytes(data).decode("utf-8", "backslashreplace")
                 for name, data in self._read.items()}
-        return Result(self.process.poll(), text["out"], text["err"])
+        return Result(self.process.poll(), text["out"], text["err"], self._args)
 
     def stop(self, number=signal.SIGINT, timeout=30):
         """Sends the signal, waits for the end, and returns all the output."""
@@ -735,7 +944,7 @@ def iotrace(*args, prefix=(), timeout=30, **options):
     done = subprocess.run([str(a) for a in (*prefix, IOTRACE, *args)], check=False,
                           timeout=patience(timeout), **options)
     return Result(done.returncode, (done.stdout or b"").decode("utf-8", "backslashreplace"),
-                  (done.stderr or b"").decode("utf-8", "backslashreplace"))
+                  (done.stderr or b"").decode("utf-8", "backslashreplace"), args)
 
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
@@ -799,6 +1008,12 @@ def add_up(rows, keys, fields):
     return {k: v[0] if isinstance(fields, str) else tuple(v) for k, v in total.items()}
 
 
+def unseen(*results):
+    """Why tried() makes these again: a time is asked for, and the kernel hid an end. Or None."""
+    count = sum(result.unseen for result in results)
+    return f"no program saw {count} completions" if count else None
+
+
 class LiveTest(unittest.TestCase):
     """Assertions that the live tests share."""
 
@@ -816,6 +1031,7 @@ class LiveTest(unittest.TestCase):
         """A test in which iotrace reported missed events is made again, on kernels that preempt
         tracepoints: while several tasks are preempted inside its programs the kernel skips them
         (probes/understudy.bpf.h). Reported it must be, or the test fails at once."""
+        hidden_ends.start()
         if result is None or not self.PREEMPTED:
             return super().run(result)
         result.startTest(self)
@@ -832,25 +1048,37 @@ class LiveTest(unittest.TestCase):
                 return result
             if not Result.missed:
                 break
+            retry(".".join(self.id().split(".")[-2:]), "the kernel missed events, as reported")
         return super().run(result)
 
-    # There are kernels that now and then run no program for a completion
-    # (docs/KERNEL-NOTES.md). iotrace finds that out and counts the I/O; that
-    # its time is not known is reported as a loss. Mostly there are none, now
-    # and then a burst of a thousand.
-    UNSEEN = "completions that no program saw"
-    MOST_UNSEEN = 0 if STRICT else 0.25
+    @contextlib.contextmanager
+    def subTest(self, *args, **params):
+        with super().subTest(*args, **params):
+            yield
+        tell(alive=True)  # however long all of them take: it goes on
+
+    UNSEEN = UNSEEN
+    EMPTY = "iotrace: no I/O seen"
 
     def assert_ended_well(self, result, status=0):
         self.assertEqual(result.status, status, f"{result}")
-        lines = [line for line in result.err.splitlines() if self.UNSEEN not in line]
+        lines = [line for line in result.err.splitlines()
+                 if self.UNSEEN not in line and line != self.EMPTY]
         self.assertEqual(lines, [], "a run that went well says nothing on standard error")
+
+    def assert_unseen(self, result, of=None):
+        """Of `of` I/Os, some may be without an end: no more than the kernel hid in this test, or
+        skipped and told so, and never all."""
+        most = hidden_ends.count(not result.one_disk) + result.losses.get("missed", 0)
+        self.assertLessEqual(result.unseen, most, "more than the kernel hid")
+        if of:
+            self.assertLess(result.unseen, of)
 
     def assert_no_loss(self, result, of=None):
         """of: the number of I/Os; not all of them may be without a time."""
         self.assertTrue(result.intervals, "not one interval was printed")
         losses = dict(result.losses)
-        unseen = losses.pop("no_end", 0)
+        losses.pop("no_end", None)
         missed = self.missed(result)
         if missed:
             # Of whatever disk, and events that change nothing are among them: what the test
@@ -860,8 +1088,7 @@ class LiveTest(unittest.TestCase):
         elif losses.get("missed", 0) <= self.INTERRUPTED:
             losses.pop("missed", None)
         self.assertEqual(losses, {})
-        if of or STRICT:
-            self.assertLessEqual(unseen, self.MOST_UNSEEN * (of or 0) + missed)
+        self.assert_unseen(result, of)
 
     def missed(self, result):
         """Events that the kernel did not show and iotrace tells of; 0 on kernels that never should
@@ -898,8 +1125,7 @@ class LiveTest(unittest.TestCase):
         counts = {op: n for op, n in add_up(result.rows, "op", "count").items() if n}
         unseen = result.losses.get("no_end", 0)
         missed = self.missed(result)
-        self.assertLessEqual(unseen, missed if STRICT else
-                             max(64, self.MOST_UNSEEN * sum(want.values())))
+        self.assert_unseen(result, sum(want.values()))
         if missed:
             unseen += result.losses.get("no_start", 0)
             # With a filter, who was not seen to submit it does not count.

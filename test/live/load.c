@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <linux/aio_abi.h>
 #include <linux/fs.h>
+#include <linux/sched.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -82,6 +83,8 @@ struct options {
 	bool keep;
 	bool fork;
 	unsigned int children;
+	pid_t pid;
+	bool numbered;
 	bool tolerant;
 	uint64_t pause_us;
 	int status;
@@ -475,14 +478,39 @@ static void run_in_descendants(const struct options *options)
 	wait_for(child);
 }
 
+#define PID_TRIES 10000 /* a millisecond each */
+
+/* fork(), but the child gets the number @pid, as soon as no other process has it. */
+static pid_t fork_as(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD,
+		.set_tid = (uint64_t)(uintptr_t)&pid,
+		.set_tid_size = 1,
+	};
+	long child = -1;
+
+	for (int i = 0; i < PID_TRIES; i++) {
+		child = syscall(SYS_clone3, &args, sizeof(args));
+		if (child >= 0 || errno != EEXIST)
+			break;
+		usleep(1000);
+	}
+	return (pid_t)child;
+}
+
 /* The I/O in equal parts, each in a child of its own, which ends before the next one starts. */
 static void run_in_children(const struct options *options)
 {
 	for (unsigned int i = 0; i < options->children; i++) {
-		pid_t child = fork();
+		pid_t child = options->pid ? fork_as(options->pid) : fork();
+		char name[32];
 
 		if (child == 0) {
-			run_jobs(options, options->name, i, options->children);
+			snprintf(name, sizeof(name), "%s", options->name);
+			if (options->numbered)
+				snprintf(name, sizeof(name), "%.8s-%u", options->name, i);
+			run_jobs(options, name, i, options->children);
 			_exit(0);
 		}
 		wait_for(child);
@@ -492,8 +520,8 @@ static void run_in_children(const struct options *options)
 static void usage(FILE *out)
 {
 	fputs(
-	    "Usage: load [-n NAME] [-t THREADS] [-q DEPTH] [-r] [-w] [-k] [-f | -F N] [-e] [-s USECS]\n"
-	    "            [-x STATUS] [-X SIGNAL] [-R FILE] OP COUNT SIZE PATH [OP COUNT SIZE PATH ...]\n"
+	    "Usage: load [-n NAME] [-t THREADS] [-q DEPTH] [-r] [-w] [-k] [-f | -F N [-i PID] [-N]] [-e]\n"
+	    "            [-s USECS] [-x STATUS] [-X SIGNAL] [-R FILE] OP COUNT SIZE PATH [OP COUNT SIZE PATH ...]\n"
 	    "  -n  name of the process (comm)\n"
 	    "  -t  the I/O is done by that many threads, which have names of their own\n"
 	    "  -q  that many reads or writes at a time in each thread (Linux AIO)\n"
@@ -502,6 +530,7 @@ static void usage(FILE *out)
 	    "  -k  when done, stay until standard input is closed\n"
 	    "  -f  half of the I/O in a child, the other half in a grandchild\n"
 	    "  -F  the I/O in equal parts in N children, one after the other\n"
+	    "  -i  each of them gets that number; -N  each gets a name of its own: NAME-0, NAME-1 ...\n"
 	    "  -e  go on after an I/O that failed or was short, and count it\n"
 	    "  -s  pause after each I/O (neither -e nor -s goes with -q)\n"
 	    "  -x  end with that status; -X  end by that signal\n"
@@ -556,7 +585,7 @@ static void parse(struct options *options, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+n:t:q:rwkfF:es:x:X:R:h")) != -1) {
+	while ((c = getopt(argc, argv, "+n:t:q:rwkfF:i:Nes:x:X:R:h")) != -1) {
 		switch (c) {
 		case 'n':
 			snprintf(options->name, sizeof(options->name), "%s", optarg);
@@ -581,6 +610,12 @@ static void parse(struct options *options, int argc, char **argv)
 			break;
 		case 'F':
 			options->children = (unsigned int)number(optarg, 1000000);
+			break;
+		case 'i':
+			options->pid = (pid_t)number(optarg, 4194304);
+			break;
+		case 'N':
+			options->numbered = true;
 			break;
 		case 'e':
 			options->tolerant = true;

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The tests' own assertions: what is wrong fails them, and what is made again is told."""
+import contextlib
+import io
+import json
+import unittest.mock
+
+import iotest
+from iotest import LiveTest, Result, main, retries, tried
+
+
+def result_of(rows, **losses):
+    interval = {"type": "interval", "rows": rows, "losses": losses}
+    return Result(0, json.dumps(interval) + "\n", "", ["-d", "loop0"])
+
+
+def row(op, count):
+    return {"op": op, "count": count}
+
+
+class TestAssertions(LiveTest):
+    def fails(self, check, *args, **options):
+        with self.assertRaises(AssertionError):
+            check(*args, **options)
+
+    def test_no_rows(self):
+        """Whatever is told as lost: that nothing at all was seen is no success."""
+        for want in (40, 64, 4000):
+            with self.subTest(want=want):
+                self.fails(self.assert_counts, result_of([], no_end=want), {"read": want})
+                self.fails(self.assert_no_loss, result_of([], no_end=want), of=want)
+
+    def test_more_unseen_than_hidden(self):
+        self.fails(self.assert_counts, result_of([row("read", 950)], no_end=50), {"read": 1000})
+        self.fails(self.assert_no_loss, result_of([], no_end=50), of=1000)
+        self.fails(self.assert_unseen, result_of([], no_end=1), 1000)
+
+    def test_too_few_or_too_many(self):
+        self.fails(self.assert_counts, result_of([row("read", 999)]), {"read": 1000})
+        self.fails(self.assert_counts, result_of([row("read", 1001)]), {"read": 1000})
+        self.assert_counts(result_of([row("read", 1000)]), {"read": 1000})
+
+    def test_what_was_hidden_is_told(self):
+        """Exactly: rows and losses are all there was."""
+        for hidden, unseen, good in ((50, 50, True), (50, 51, False), (1000, 1000, False)):
+            with self.subTest(hidden=hidden, unseen=unseen):
+                result = result_of([row("read", 1000 - unseen)] if unseen < 1000 else [],
+                                   no_end=unseen)
+                with unittest.mock.patch.object(iotest.hidden_ends, "count", lambda *_: hidden):
+                    if good:
+                        self.assert_counts(result, {"read": 1000})
+                    else:
+                        self.fails(self.assert_counts, result, {"read": 1000})
+
+
+class TestRetries(LiveTest):
+    def test_told_and_bounded(self):
+        attempts, told = [], []
+        with contextlib.redirect_stderr(io.StringIO()) as err, \
+                unittest.mock.patch.object(iotest, "tell", lambda **what: told.append(what)):
+            got = tried("Some.test", lambda: attempts.append(1) or len(attempts),
+                        lambda n: f"because of {n // 10}")
+        self.addCleanup(retries.pop, ("Some.test", "because of 0"))
+        self.assertEqual((got, len(attempts)), (3, 3))
+        self.assertEqual(retries["Some.test", "because of 0"], 2)
+        self.assertEqual(err.getvalue(), "RETRY: Some.test: because of 0\n" * 2)
+        self.assertEqual(told, [{"retry": "Some.test", "text": "because of 0"}] * 2)
+
+    def test_good_at_once(self):
+        self.assertEqual(tried("Some.test", lambda: 5, lambda _: None), 5)
+        self.assertNotIn("Some.test", {test for test, _ in retries})
+
+
+if __name__ == "__main__":
+    main()
