@@ -49,13 +49,11 @@ int check_choose(struct check *check, const struct hook_event *events, size_t n,
 		 struct hooks **hooks)
 {
 	const struct hook_choice *choices;
-	struct preflight preflight;
 	size_t n_choices;
 	int r;
 
 	*hooks = NULL;
-	preflight_read(NULL, &preflight);
-	r = preflight_bpf(&preflight, &check->err);
+	r = preflight_trace(&check->err);
 	if (!r)
 		r = hooks_choose(events, n, NULL, hooks, &check->err);
 	if (r && *hooks) {

@@ -11,6 +11,7 @@
 #include "cmd/completion.h"
 #include "cmd/report.h"
 #include "core/error.h"
+#include "core/limits.h"
 #include "core/text.h"
 
 #define OPTION_WIDTH 24
@@ -129,6 +130,7 @@ static int run_main(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	hold_standard_streams();
+	limits_raise();
 	signal(SIGPIPE, SIG_IGN); /* a reader that goes away ends the run, quietly */
 	if (argc < 2) {
 		print_help(stderr);

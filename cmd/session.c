@@ -18,7 +18,9 @@ int session_begin(struct session *s, const struct args *args, struct blk_filters
 	int r;
 
 	memset(s, 0, sizeof(*s));
-	r = disks_open(NULL, &s->disks, &err);
+	r = args->kernel ? 0 : preflight_resources(&err);
+	if (!r)
+		r = disks_open(NULL, &s->disks, &err);
 	if (!r)
 		r = blk_resolve_filters(filters, s->disks, &err);
 	if (!r && !args->kernel)
@@ -31,15 +33,13 @@ int session_begin(struct session *s, const struct args *args, struct blk_filters
 static int choose(const struct hook_event *events, size_t n, const struct args *args,
 		  struct hooks **hooks, struct hook_kernel **kernel, struct error *err)
 {
-	struct preflight preflight;
 	int r;
 
 	if (args->kernel) {
 		r = hook_kernel_open(args->kernel, kernel, err);
 		return r ? r : hooks_foresee(events, n, *kernel, args->hooks, hooks, err);
 	}
-	preflight_read(NULL, &preflight);
-	r = preflight_bpf(&preflight, err);
+	r = preflight_trace(err);
 	if (r)
 		return r;
 	hooks_log(args->verbose ? report_verbose : NULL);

@@ -12,6 +12,7 @@
 #include <bpf/libbpf.h>
 
 #include "core/kernel_types.h"
+#include "core/limits.h"
 
 #define MAX_MODULES 16
 
@@ -41,6 +42,8 @@ static int open_module(const char *name)
 		__u32 len = sizeof(info);
 		int fd = bpf_btf_get_fd_by_id(id);
 
+		if (fd < 0 && limits_is_shortage(-errno))
+			return -errno;
 		if (fd < 0)
 			continue;
 		if (bpf_obj_get_info_by_fd(fd, &info, &len) == 0 && info.kernel_btf &&

@@ -9,6 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/limits.h"
+
 static void close_fd(int *fd)
 {
 	if (*fd >= 0)
@@ -31,6 +33,7 @@ run_command(char *const *argv, const sigset_t *mask, int wait_fd, int exec_fd)
 		_exit(127); /* iotrace is gone: do not run untraced */
 	signal(SIGPIPE, SIG_DFL);
 	signal(SIGXFSZ, SIG_DFL);
+	limits_restore();
 	if (mask)
 		sigprocmask(SIG_SETMASK, mask, NULL);
 	execvp(argv[0], argv);

@@ -11,6 +11,7 @@
 #include <bpf/libbpf.h>
 
 #include "core/clock.h"
+#include "core/limits.h"
 
 struct flip {
 	uint32_t *epoch;
@@ -40,6 +41,8 @@ int flip_open(uint32_t *epoch, struct flip **out, struct error *err)
 fail:
 	r = -errno;
 	flip_close(f);
+	if (limits_is_shortage(r))
+		return limits_error(r, "make a BPF map", err);
 	return error_set(err, STATUS_UNSUPPORTED, r, "cannot make a BPF map: %s", strerror(-r));
 }
 

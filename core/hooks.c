@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #include "core/hook_kernel.h"
 #include "core/kernel_types.h"
 #include "core/kretprobe.h"
+#include "core/limits.h"
 
 #define MAX_LINKS 256
 
@@ -31,6 +33,7 @@ struct hooks {
 	int prog_fds[MAX_LINKS]; /* -1: its misses are not counted */
 	size_t n_links;
 	bool understudied;
+	int shortage; /* -errno: an alternative could not be tried for want of a resource */
 	uint64_t missed_before; /* by programs that are detached */
 	uint64_t missed_last;	/* what hooks_missed() found last */
 };
@@ -234,10 +237,18 @@ static void judge_classic(const struct hook_alt *alt, struct hook_choice *choice
 	pass_over(choice, hidden ? "may not read tracefs" : "tracefs is not mounted");
 }
 
+/* What could not be tried must not be passed over for that. */
+static void note_shortage(struct hooks *h, int r)
+{
+	if (limits_is_shortage(r))
+		h->shortage = r;
+}
+
 /* Is function @alt->target in the kernel's types, or in those of its module? */
-static bool has_function(const struct hooks *h, const struct hook_alt *alt)
+static bool has_function(struct hooks *h, const struct hook_alt *alt)
 {
 	char path[128];
+	int id;
 
 	if (kernel_types_function(h->types, alt->target) >= 0)
 		return true;
@@ -246,7 +257,9 @@ static bool has_function(const struct hooks *h, const struct hook_alt *alt)
 	if (h->described)
 		return hook_kernel_function(h->described, alt->target, alt->module) == 0;
 	snprintf(path, sizeof(path), "/sys/kernel/btf/%s", alt->module);
-	return kernel_types_module_function(h->types, path, alt->target) >= 0;
+	id = kernel_types_module_function(h->types, path, alt->target);
+	note_shortage(h, id);
+	return id >= 0;
 }
 
 /* A function of a module whose types are not there (5.10 has none of any): 0 or -errno, and
@@ -257,8 +270,7 @@ static int try_module_function(const struct hooks *h, const struct hook_alt *alt
 			    : try_kprobe(alt->target);
 }
 
-static void judge_kprobe(const struct hooks *h, const struct hook_alt *alt,
-			 struct hook_choice *choice)
+static void judge_kprobe(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
 {
 	int r;
 
@@ -269,6 +281,7 @@ static void judge_kprobe(const struct hooks *h, const struct hook_alt *alt,
 	if (has_function(h, alt))
 		return;
 	r = alt->module ? try_module_function(h, alt) : -ENOENT;
+	note_shortage(h, r);
 	choice->untold = r == -ENODATA;
 	if (choice->untold)
 		pass_over(choice, "not in vmlinux, and of modules nothing is known");
@@ -276,8 +289,7 @@ static void judge_kprobe(const struct hooks *h, const struct hook_alt *alt,
 		pass_over(choice, "this kernel has no such function");
 }
 
-static void judge_fentry(const struct hooks *h, const struct hook_alt *alt,
-			 struct hook_choice *choice)
+static void judge_fentry(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
 {
 	int r;
 
@@ -286,11 +298,12 @@ static void judge_fentry(const struct hooks *h, const struct hook_alt *alt,
 		return;
 	}
 	r = fentry_allowed(h);
+	note_shortage(h, r);
 	if (r)
 		pass_over(choice, "this kernel refuses such programs: %s", strerror(-r));
 }
 
-static void judge(const struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
+static void judge(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
 {
 	choice->usable = true;
 	switch (alt->kind) {
@@ -453,6 +466,7 @@ int hooks_foresee(const struct hook_event *events, size_t n, const struct hook_k
 	if (!r) {
 		judge_all(h);
 		h->understudied = preempts_tracepoints(h->types);
+		r = h->shortage ? limits_error(h->shortage, "try the kernel's hooks", err) : 0;
 	}
 	for (size_t i = 0; !r && forced && forced[i]; i++)
 		r = apply_forced(h, forced[i], err);
@@ -612,14 +626,18 @@ static void select_programs(const struct hooks *h, const char *const *helpers,
 static int attach_program(struct hooks *h, struct bpf_object *obj, const char *name)
 {
 	struct bpf_program *prog = bpf_object__find_program_by_name(obj, name);
-	struct bpf_link *link;
+	struct bpf_link *link = NULL;
+	int r = -ENOENT;
 
 	if (!prog || h->n_links == MAX_LINKS)
 		return -EINVAL;
+	if (strncmp(bpf_program__section_name(prog), "kretprobe/", 10) == 0)
+		r = kretprobe_attach(prog, &link);
+	if (limits_is_shortage(r))
+		return r;
 	if (bpf_program__type(prog) == BPF_PROG_TYPE_TRACING)
 		link = bpf_program__attach_trace(prog);
-	else if (strncmp(bpf_program__section_name(prog), "kretprobe/", 10) != 0 ||
-		 kretprobe_attach(prog, &link))
+	else if (r)
 		link = bpf_program__attach(prog);
 	if (!link)
 		return -errno;
@@ -701,23 +719,43 @@ static int attach_all(struct hooks *h, struct bpf_object *obj, size_t *failed)
 	return 0;
 }
 
-void hooks_hint_files(int r, struct error *err)
+int hooks_need_files(const struct bpf_object *obj, size_t more, struct error *err)
 {
-	if (r == -EMFILE || r == -ENFILE)
-		error_hint(err, r == -EMFILE ? "raise the limit: ulimit -n 1024"
-					     : "raise the sysctl fs.file-max");
+	struct bpf_program *prog;
+	const struct bpf_map *map = NULL;
+	size_t n = LIMITS_FILES + more;
+
+	while ((map = bpf_object__next_map(obj, map)))
+		n++;
+	/* Itself and its attachment, which for a kprobe is an event and what ties the two. */
+	bpf_object__for_each_program (prog, obj)
+		if (bpf_program__autoload(prog))
+			n += bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE ? 3 : 2;
+	return limits_need(n, LIMITS_MEMORY, err);
+}
+
+/* Up to 5.10 maps are charged to RLIMIT_MEMLOCK, and EPERM is what comes of too low a limit; libbpf
+ * raises it where it may. */
+static bool memory_may_be_locked(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+	       geteuid() == 0;
 }
 
 int hooks_load_error(int r, struct error *err)
 {
+	if (limits_is_shortage(r))
+		return limits_error(r, "load the BPF programs", err);
 	/* The verifier says EACCES too, of one program. */
 	if (r == -EPERM || (r == -EACCES && !failed_prog[0])) {
 		error_set(err, STATUS_UNSUPPORTED, r, "the kernel refuses BPF programs: %s",
 			  strerror(-r));
-		error_hint(err, "run as root, or with CAP_BPF and CAP_PERFMON");
-	} else if (r == -EMFILE || r == -ENFILE) {
-		error_set(err, STATUS_FAILED, r, "cannot load the BPF programs: %s", strerror(-r));
-		hooks_hint_files(r, err);
+		error_hint(err, memory_may_be_locked()
+				    ? "run as root, or with CAP_BPF and CAP_PERFMON"
+				    : "before Linux 5.11 BPF maps count as locked memory: run as "
+				      "root or with CAP_SYS_RESOURCE, or raise ulimit -l");
 	} else {
 		error_set(err, STATUS_UNSUPPORTED, r,
 			  "this kernel does not take the BPF programs: %s", strerror(-r));
@@ -732,6 +770,8 @@ static int attach_error(const struct hooks *h, size_t e, int r, struct error *er
 
 	if (!alt)
 		return r;
+	if (limits_is_shortage(r))
+		return limits_error(r, "attach the BPF programs", err);
 	return error_set(err, STATUS_UNSUPPORTED, r, "cannot attach to the event '%s' by %s:%s: %s",
 			 h->events[e].name, kind_names[alt->kind], alt->target, strerror(-r));
 }
@@ -747,10 +787,13 @@ static int try_attach(struct hooks *h, const struct hook_object *object, const c
 	*failed = -1;
 	r = object->open(object->ctx, btf_path, &obj, err);
 	if (r) {
-		hooks_hint_files(r, err); /* libbpf 1.5 makes descriptors here already */
+		limits_hint(r, err);
 		return r;
 	}
 	select_programs(h, object->helpers, obj);
+	r = hooks_need_files(obj, object->files, err);
+	if (r)
+		return r;
 	failed_prog[0] = 0;
 	r = object->load(object->ctx);
 	if (r) {
@@ -781,7 +824,8 @@ static int attach_with_types(struct hooks *h, const struct hook_object *object,
 		hooks_detach(h);
 		object->close(object->ctx);
 		/* Every round takes one alternative away, so this ends. */
-		if (failed < 0 || fall_back(h, (size_t)failed, doing, r, NULL))
+		if (failed < 0 || limits_is_shortage(r) ||
+		    fall_back(h, (size_t)failed, doing, r, NULL))
 			return r;
 	}
 }
@@ -800,6 +844,8 @@ int hooks_attach(struct hooks *h, const struct hook_object *object, struct error
 	int fd, r;
 
 	fd = kernel_types_cut(h->types, object->elf, object->elf_size);
+	if (limits_is_shortage(fd))
+		return limits_error(fd, "copy the kernel's types", err);
 	btf_attach_begin(h->types, module_of_prog, h);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	r = attach_with_types(h, object, fd >= 0 ? path : NULL, err);

@@ -76,6 +76,7 @@ struct hook_object {
 	int (*open)(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err);
 	int (*load)(void *ctx);
 	void (*close)(void *ctx);
+	size_t files; /* descriptors that the subcommand itself may still open, beyond a few */
 };
 
 struct hooks;
@@ -114,11 +115,13 @@ void hooks_enumerators(const struct hooks *h, const char *const *names, int *val
 /* Opens, loads and attaches, once for each *h; close() is called after each try that failed, also
  * after an open() that did.  hooks_log() must have been called before: the program that a kernel
  * refuses is known from libbpf's log only.  Falls back to the next alternative of an event whose
- * program this kernel refuses.  -errno with @err filled. */
+ * program this kernel refuses, but not for want of descriptors or memory (core/limits.h).  -errno
+ * with @err filled. */
 int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
 
-/* Adds to @err what helps if @r says that descriptors ran out. */
-void hooks_hint_files(int r, struct error *err);
+/* limits_need() for the maps of @obj, its programs that are to be loaded and their attachments,
+ * and @more descriptors. */
+int hooks_need_files(const struct bpf_object *obj, size_t more, struct error *err);
 
 /* The error of programs that could not be loaded, for who loads them by himself: fills @err and
  * returns @r (-errno). */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/limits.h"
+
 /* At 1 the capability is enough; at 0 anybody's is, where perf_event_paranoid is below 2. */
 const char kallsyms_hint[] =
     "run as root or with CAP_SYSLOG; the sysctl kernel.kptr_restrict must not be 2";
@@ -146,6 +148,8 @@ int kallsyms_open(const char *path, struct kallsyms **out, struct error *err)
 	if (!file) {
 		r = -errno;
 		free(k);
+		if (limits_is_shortage(r))
+			return limits_error(r, "read the kernel's symbols", err);
 		return error_set(err, STATUS_UNSUPPORTED, r, "cannot read %s: %s", path,
 				 strerror(-r));
 	}
@@ -156,7 +160,7 @@ int kallsyms_open(const char *path, struct kallsyms **out, struct error *err)
 	fclose(file);
 	if (r) {
 		kallsyms_free(k);
-		return error_set(err, STATUS_FAILED, r, "out of memory");
+		return limits_error(r, "read the kernel's symbols", err);
 	}
 	if (k->n)
 		qsort(k->list, k->n, sizeof(*k->list), compare);

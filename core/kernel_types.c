@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/kernel_types_internal.h"
+#include "core/limits.h"
 
 #define VMLINUX_BTF  "/sys/kernel/btf/vmlinux"
 #define TRACE_PREFIX "btf_trace_"
@@ -177,6 +178,8 @@ int kernel_types_open(const char *path, struct kernel_types **out, struct error 
 		return 0;
 	}
 	kernel_types_free(k);
+	if (limits_is_shortage(r))
+		return limits_error(r, "read the kernel's type information", err);
 	return error_set(err, STATUS_UNSUPPORTED, r,
 			 "cannot use the kernel's type information (%s): %s", path, strerror(-r));
 }

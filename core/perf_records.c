@@ -80,7 +80,7 @@ int perf_records_open(struct perf_records **out)
 {
 	struct perf_records *p = calloc(1, sizeof(*p));
 	size_t cpus = cpus_possible(), pages = MOST_PAGES;
-	int r = -ENODEV;
+	int r;
 
 	if (!p)
 		return -ENOMEM;
@@ -89,18 +89,18 @@ int perf_records_open(struct perf_records **out)
 		pages /= 2;
 	p->data_size = pages * p->page_size;
 	p->rings = calloc(cpus, sizeof(*p->rings));
-	for (size_t cpu = 0; p->rings && cpu < cpus; cpu++) {
-		int code = open_ring(p, (int)cpu);
-
-		/* ENODEV: a CPU that is not there now */
-		if (code && code != -ENODEV)
-			r = code;
+	r = p->rings ? 0 : -ENOMEM;
+	for (size_t cpu = 0; !r && cpu < cpus; cpu++) {
+		r = open_ring(p, (int)cpu);
+		if (r == -ENODEV) /* a CPU that is not there now */
+			r = 0;
 	}
-	if (p->n_rings) {
+	if (!r && !p->n_rings)
+		r = -ENODEV;
+	if (!r)
 		*out = p;
-		return 0;
-	}
-	perf_records_close(p);
+	else
+		perf_records_close(p);
 	return r;
 }
 

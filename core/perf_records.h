@@ -28,7 +28,7 @@ struct perf_record {
 	char *path;
 };
 
-/* 0 or -errno of perf_event_open(). */
+/* The buffers of all CPUs or none: 0, or -errno of perf_event_open() or mmap(). */
 int perf_records_open(struct perf_records **out);
 void perf_records_close(struct perf_records *p);
 

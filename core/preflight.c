@@ -8,6 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/limits.h"
+
 static FILE *open_below(const char *root, const char *path)
 {
 	char full[PATH_MAX];
@@ -114,6 +116,27 @@ void preflight_read(const char *root, struct preflight *out)
 	out->debugfs_code = find_fs(root, "sys/kernel/debug/bdi");
 	out->debugfs = out->debugfs_code == 0;
 	out->kprobes = readable(root, "sys/bus/event_source/devices/kprobe/type");
+}
+
+int preflight_resources(struct error *err)
+{
+	if (access("/proc/self", F_OK)) {
+		error_set(err, STATUS_FAILED, -ENOENT, "procfs is not mounted");
+		error_hint(err, "mount -t proc proc /proc");
+		return -ENOENT;
+	}
+	return limits_need(LIMITS_FILES, LIMITS_MEMORY, err);
+}
+
+int preflight_trace(struct error *err)
+{
+	struct preflight p;
+	int r = preflight_resources(err);
+
+	if (r)
+		return r;
+	preflight_read(NULL, &p);
+	return preflight_bpf(&p, err);
 }
 
 int preflight_privileges(const struct preflight *p, struct error *err)

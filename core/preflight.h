@@ -25,6 +25,13 @@ struct preflight {
 
 /* @root replaces "/" in tests (proc/self/..., sys/...); NULL is "/". */
 void preflight_read(const char *root, struct preflight *out);
+/* Is /proc mounted, and can the descriptors and the memory of any run be had?  Else -errno with
+ * @err (STATUS_FAILED): nothing that is found out then says anything about the kernel. */
+int preflight_resources(struct error *err);
+
+/* All of it before anything is traced: preflight_resources(), then preflight_bpf() of what is
+ * read. */
+int preflight_trace(struct error *err);
 
 /* Can programs be loaded?  -EPERM/-ENOENT with @err (STATUS_UNSUPPORTED): the first of these three
  * that says no. */

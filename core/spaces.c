@@ -14,11 +14,12 @@
 
 #include "core/clock.h"
 #include "core/disks.h"
+#include "core/limits.h"
 #include "core/perf_records.h"
 #include "core/text.h"
 
 #define BUCKETS	   1024
-#define MOST_ROOTS 64
+#define MOST_ROOTS SPACES_FILES
 
 struct process {
 	struct process *next;
@@ -58,6 +59,10 @@ int spaces_open(struct spaces **out, int *why)
 	if (stat("/", &s->own_root))
 		memset(&s->own_root, 0, sizeof(s->own_root));
 	*why = perf_records_open(&s->records);
+	if (limits_is_shortage(*why)) {
+		spaces_free(s);
+		return *why;
+	}
 	*out = s;
 	return 0;
 }
@@ -347,6 +352,8 @@ static void forget_mappings(struct process *process, uint64_t until_ns)
 	for (size_t i = 0; i < process->n && process->maps[i].since_ns < until_ns; i++)
 		if (is_marker(&process->maps[i]))
 			first = i;
+	if (!first) /* it may have none at all */
+		return;
 	memmove(process->maps, process->maps + first,
 		(process->n - first) * sizeof(*process->maps));
 	process->n -= first;

@@ -33,10 +33,14 @@ struct mapping {
 	const struct module *module;
 };
 
-/* *told says whether the kernel tells of mappings; where it does not (-errno in *why), processes
- * that end before they were met stay unknown.  0 or -ENOMEM. */
+/* *why says whether the kernel tells of mappings: 0, or -errno of perf_records_open(); then what is
+ * mapped after a process was looked up is known late or never.  0, or -errno of a shortage
+ * (core/limits.h). */
 int spaces_open(struct spaces **out, int *why);
 void spaces_free(struct spaces *s);
+
+/* Descriptors that it may come to hold: the roots of containers. */
+#define SPACES_FILES 64
 
 /* Takes in what the kernel has told since the last call.  @until_ns: processes that ended before
  * may be forgotten, and of others what was unmapped before. */

@@ -14,6 +14,7 @@
 #include <bpf/libbpf.h>
 
 #include "core/kernel_types.h"
+#include "core/limits.h"
 #include "core/tracefs.h"
 
 /* A program of the caller's, or one of ours, known by its number: a descriptor each would be as
@@ -40,8 +41,9 @@ static const char *const way_kinds[TRACEPOINT_WAYS] = {
 };
 
 /* Does this kernel give programs of this type the cookie of their attachment?  Asked by loading
- * one: no other question has the same answer in all versions. */
-static bool has_cookies(enum bpf_prog_type type)
+ * one: no other question has the same answer in all versions.  1, 0, or -errno: it could not be
+ * asked, for want of a descriptor or of memory. */
+static int has_cookies(enum bpf_prog_type type)
 {
 	const struct bpf_insn insns[] = {
 		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_get_attach_cookie },
@@ -51,9 +53,9 @@ static bool has_cookies(enum bpf_prog_type type)
 	int fd = bpf_prog_load(type, "cookie_probe", "GPL", insns, 3, NULL);
 
 	if (fd < 0)
-		return false;
+		return limits_is_shortage(-errno) ? -errno : 0;
 	close(fd);
-	return true;
+	return 1;
 }
 
 /* Best first. */
@@ -63,7 +65,8 @@ static const enum tracepoint_way preempted_preference[] = { TRACEPOINT_TP_COOKIE
 							    TRACEPOINT_RAW_COOKIE,
 							    TRACEPOINT_RAW_EACH };
 
-static bool is_usable(enum tracepoint_way way)
+/* As has_cookies(). */
+static int is_usable(enum tracepoint_way way)
 {
 	switch (way) {
 	case TRACEPOINT_RAW_COOKIE:
@@ -74,7 +77,7 @@ static bool is_usable(enum tracepoint_way way)
 	case TRACEPOINT_WAYS:
 		break;
 	}
-	return true;
+	return 1;
 }
 
 /* The same as far as the kernel's types tell: the cookie in what such an attachment is. */
@@ -194,8 +197,12 @@ int tracepoints_choose(const char *event, const char *target, const char *const 
 	order = order_of(types);
 	kernel_types_free(types);
 	set_names(choices, order, event, target);
-	for (size_t i = 0; i < TRACEPOINT_WAYS; i++)
-		set_usable(&choices[i], is_usable(order[i]));
+	for (size_t i = 0; i < TRACEPOINT_WAYS; i++) {
+		r = is_usable(order[i]);
+		if (r < 0)
+			return limits_error(r, "load a BPF program", err);
+		set_usable(&choices[i], r != 0);
+	}
 	r = apply_forced(event, forced, choices, err);
 	if (r)
 		return r;

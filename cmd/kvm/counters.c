@@ -12,6 +12,7 @@
 #include "cmd/maps.h"
 #include "core/cpus.h"
 #include "core/event_format.h"
+#include "core/limits.h"
 #include "core/tracefs.h"
 #include "core/tracepoints.h"
 #include "probes/kvm.h"
@@ -410,11 +411,15 @@ static int load(struct counters *c, struct error *err)
 	if (!c->skel) {
 		r = error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
 			      strerror(errno));
-		hooks_hint_files(r, err);
+		limits_hint(r, err);
 		return r;
 	}
 	set_options(c);
 	select_programs(c);
+	/* An attachment for each event, whether it is of the programs here or of a copy of one. */
+	r = hooks_need_files(c->skel->obj, c->n_names, err);
+	if (r)
+		return r;
 	r = size_maps(c);
 	if (!r)
 		r = kvm_bpf__load(c->skel);
@@ -477,6 +482,8 @@ int counters_attach(struct counters *c, void (*skipped)(const char *name, int co
 	if (tracepoints_open(&c->tracepoints))
 		return no_memory(err);
 	r = c->wants.latency ? attach_entry(c) : 0;
+	if (limits_is_shortage(r))
+		return limits_error(r, "attach to kvm_entry", err);
 	if (r)
 		return error_set(err, STATUS_UNSUPPORTED, r, "cannot attach to kvm_entry: %s",
 				 strerror(-r));
@@ -489,6 +496,8 @@ int counters_attach(struct counters *c, void (*skipped)(const char *name, int co
 			attached++;
 			continue;
 		}
+		if (limits_is_shortage(r))
+			return limits_error(r, "attach to all events of kvm", err);
 		last = r;
 		c->events->v[i].off = true;
 		skipped(c->names[i], r);

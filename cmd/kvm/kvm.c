@@ -491,11 +491,9 @@ static int open_counters(struct kvm *k, struct error *err)
 		.by_guest = screen,
 		.latency = k->o.latency,
 	};
-	struct preflight preflight;
 	int r;
 
-	preflight_read(NULL, &preflight);
-	r = preflight_bpf(&preflight, err);
+	r = preflight_trace(err);
 	if (!r)
 		r = counters_open(&wants, &k->events, &k->counters, err);
 	if (!r && k->o.latency && latency_open(&k->latency))
@@ -771,7 +769,6 @@ static int check_counters(struct check *check, bool latency, struct error *err)
 	struct kvm_events events = { 0 };
 	struct counters_wants wants = { .args = &args, .latency = latency };
 	struct counters *counters = NULL;
-	struct preflight preflight;
 	const struct hook_choice *choices;
 	regex_t only;
 	size_t n;
@@ -780,8 +777,7 @@ static int check_counters(struct check *check, bool latency, struct error *err)
 	if (r)
 		return r;
 	wants.only = &only;
-	preflight_read(NULL, &preflight);
-	r = preflight_bpf(&preflight, err);
+	r = preflight_trace(err);
 	if (!r)
 		r = counters_open(&wants, &events, &counters, err);
 	if (!r)
