@@ -130,18 +130,36 @@ int blk_check_options(const struct blk_filters *f, const struct args *args, stru
 	return -EINVAL;
 }
 
-#define FIRST_PID_NAMESPACE 0xEFFFFFFC /* PROC_PID_INIT_INO, in all kernels */
+/* PROC_PID_INIT_INO and PROC_TIME_INIT_INO, in all kernels. */
+#define FIRST_PID_NAMESPACE  0xEFFFFFFC
+#define FIRST_TIME_NAMESPACE 0xEFFFFFFA
 
-int blk_check_processes(const struct blk_filters *f, const struct args *args, struct error *err)
+static bool is_elsewhere(const char *path, ino_t first)
 {
 	struct stat st;
 
+	return stat(path, &st) == 0 && st.st_ino != first;
+}
+
+bool blk_in_pid_namespace(void)
+{
+	return is_elsewhere("/proc/self/ns/pid", FIRST_PID_NAMESPACE);
+}
+
+int blk_check_processes(const struct blk_filters *f, const struct args *args, struct error *err)
+{
+	const char *kind = NULL;
+
 	if (!f->pid_arg && !(args->command && !args->all))
 		return 0;
-	if (stat("/proc/self/ns/pid", &st) || st.st_ino == FIRST_PID_NAMESPACE)
+	if (blk_in_pid_namespace())
+		kind = "pid";
+	else if (is_elsewhere("/proc/self/ns/time", FIRST_TIME_NAMESPACE))
+		kind = "time";
+	if (!kind)
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-		  "cannot tell processes apart from inside a pid namespace");
+		  "cannot tell processes apart from inside a %s namespace", kind);
 	error_hint(err, "in a container: run it on the host instead");
 	return -ENOTSUP;
 }

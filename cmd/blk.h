@@ -35,6 +35,10 @@ int blk_filter_option(int key, const char *arg, struct blk_filters *f);
 /* After all options: may these be given together? */
 int blk_check_options(const struct blk_filters *f, const struct args *args, struct error *err);
 
+/* Is this process in a pid namespace other than the first?  Then /proc has other numbers for
+ * processes than the kernel's programs. */
+bool blk_in_pid_namespace(void);
+
 /* Processes are told apart by their numbers in the first pid namespace; filters by
  * process cannot work in another.  -ENOTSUP with @err (STATUS_UNSUPPORTED). */
 int blk_check_processes(const struct blk_filters *f, const struct args *args, struct error *err);

@@ -196,7 +196,7 @@ static void check_machine(struct machine *machine)
 	const struct preflight *p = &machine->preflight;
 
 	memcpy(machine->items, items, sizeof(items));
-	preflight_read(NULL, &machine->preflight);
+	preflight_read(NULL, preflight_caps(), &machine->preflight);
 	judge(machine, ITEM_BTF, preflight_btf);
 	judge(machine, ITEM_PRIVILEGES, preflight_privileges);
 	judge(machine, ITEM_LOCKDOWN, preflight_lockdown);

@@ -51,7 +51,7 @@ static int open_module(const char *name)
 			return fd;
 		close(fd);
 	}
-	return -ENOENT;
+	return errno == EPERM ? -EPERM : -ENOENT; /* only CAP_SYS_ADMIN may ask */
 }
 
 static int module_fd(const char *name)

@@ -2,6 +2,7 @@
 #include "core/hooks.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/perf_event.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 #include "core/kernel_types.h"
 #include "core/kretprobe.h"
 #include "core/limits.h"
+#include "core/preflight.h"
 
 #define MAX_LINKS 256
 
@@ -222,17 +224,19 @@ static void judge_classic(const struct hook_alt *alt, struct hook_choice *choice
 	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
 	bool hidden = false;
 	char path[256];
+	int r;
 
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
 		snprintf(path, sizeof(path), "%s/events/%s/id", roots[i], alt->target);
-		if (access(path, R_OK) == 0)
+		if (!preflight_access(path, R_OK))
 			return;
 		snprintf(path, sizeof(path), "%s/events", roots[i]);
-		if (access(path, R_OK) == 0) {
+		r = preflight_access(path, R_OK);
+		if (!r) {
 			pass_over(choice, "this kernel has no such tracepoint");
 			return;
 		}
-		hidden = hidden || errno == EACCES;
+		hidden = hidden || r == -EACCES;
 	}
 	pass_over(choice, hidden ? "may not read tracefs" : "tracefs is not mounted");
 }
@@ -741,7 +745,7 @@ static bool memory_may_be_locked(void)
 	struct rlimit limit;
 
 	return getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
-	       geteuid() == 0;
+	       preflight_caps() >> CAP_SYS_RESOURCE & 1;
 }
 
 int hooks_load_error(int r, struct error *err)

@@ -15,6 +15,8 @@
 
 #include <bpf/libbpf.h>
 
+#include "core/preflight.h"
+
 #define GROUP	   "iotrace_"
 #define MOST_CALLS 4096 /* KRETPROBE_MAXACTIVE_MAX of the kernel */
 
@@ -27,7 +29,7 @@ static const char *tracefs(void)
 
 	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
 		snprintf(path, sizeof(path), "%s/kprobe_events", roots[i]);
-		if (access(path, W_OK) == 0)
+		if (preflight_access(path, W_OK) == 0)
 			return roots[i];
 	}
 	return NULL;

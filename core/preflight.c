@@ -2,10 +2,12 @@
 #include "core/preflight.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "core/limits.h"
@@ -18,28 +20,28 @@ static FILE *open_below(const char *root, const char *path)
 	return fopen(full, "re");
 }
 
+int preflight_access(const char *path, int mode)
+{
+	return faccessat(AT_FDCWD, path, mode, AT_EACCESS) ? -errno : 0;
+}
+
 static bool readable(const char *root, const char *path)
 {
 	char full[PATH_MAX];
 
 	snprintf(full, sizeof(full), "%s/%s", root ? root : "", path);
-	return access(full, R_OK) == 0;
+	return preflight_access(full, R_OK) == 0;
 }
 
-/* The effective capabilities of this process; 0 when they cannot be read. */
-static uint64_t effective_caps(const char *root)
+/* By the system call, which needs neither /proc nor a descriptor. */
+uint64_t preflight_caps(void)
 {
-	FILE *file = open_below(root, "proc/self/status");
-	unsigned long long caps = 0;
-	char line[256];
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
 
-	if (!file)
+	if (syscall(SYS_capget, &header, data))
 		return 0;
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "CapEff: %llx", &caps) == 1)
-			break;
-	fclose(file);
-	return caps;
+	return data[0].effective | (uint64_t)data[1].effective << 32;
 }
 
 static bool has_cap(uint64_t caps, int cap)
@@ -83,11 +85,11 @@ static bool in_user_ns(const char *root)
 static int find_fs(const char *root, const char *shown)
 {
 	char full[PATH_MAX];
+	int r;
 
 	snprintf(full, sizeof(full), "%s/%s", root ? root : "", shown);
-	if (access(full, R_OK) == 0)
-		return 0;
-	return errno == EACCES || errno == EPERM ? -EACCES : -ENOENT;
+	r = preflight_access(full, R_OK);
+	return !r ? 0 : r == -EACCES || r == -EPERM ? -EACCES : -ENOENT;
 }
 
 static int find_tracefs(const char *root)
@@ -98,17 +100,15 @@ static int find_tracefs(const char *root)
 	return !below ? 0 : r == -EACCES ? r : below;
 }
 
-void preflight_read(const char *root, struct preflight *out)
+void preflight_read(const char *root, uint64_t caps, struct preflight *out)
 {
-	uint64_t caps = effective_caps(root);
-
 	memset(out, 0, sizeof(*out));
 	out->sysfs = readable(root, "sys/kernel");
 	out->btf = readable(root, "sys/kernel/btf/vmlinux");
 	out->in_user_ns = in_user_ns(root);
-	out->can_load =
-	    !out->in_user_ns && (has_cap(caps, CAP_SYS_ADMIN) ||
-				 (has_cap(caps, CAP_BPF) && has_cap(caps, CAP_PERFMON)));
+	out->has_bpf = has_cap(caps, CAP_BPF) || has_cap(caps, CAP_SYS_ADMIN);
+	out->has_perfmon = has_cap(caps, CAP_PERFMON) || has_cap(caps, CAP_SYS_ADMIN);
+	out->can_load = !out->in_user_ns && out->has_bpf && out->has_perfmon;
 	read_lockdown(root, out->lockdown, sizeof(out->lockdown));
 	out->confidential = strcmp(out->lockdown, "confidentiality") == 0;
 	out->tracefs_code = find_tracefs(root);
@@ -135,7 +135,7 @@ int preflight_trace(struct error *err)
 
 	if (r)
 		return r;
-	preflight_read(NULL, &p);
+	preflight_read(NULL, preflight_caps(), &p);
 	return preflight_bpf(&p, err);
 }
 
@@ -144,7 +144,10 @@ int preflight_privileges(const struct preflight *p, struct error *err)
 	if (p->can_load)
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -EPERM, "not permitted to trace the kernel%s",
-		  p->in_user_ns ? " from within a user namespace" : "");
+		  p->in_user_ns	   ? " from within a user namespace"
+		  : p->has_bpf	   ? ": CAP_PERFMON is missing"
+		  : p->has_perfmon ? ": CAP_BPF is missing"
+				   : ": CAP_BPF and CAP_PERFMON are missing");
 	error_hint(err, p->in_user_ns
 			    ? "run as root of the machine, outside of the container"
 			    : "run as root, or with the capabilities CAP_BPF and CAP_PERFMON");
@@ -199,7 +202,10 @@ int preflight_no_fs(const char *fs, const char *mount_point, int code, struct er
 	if (code == -EACCES || code == -EPERM) {
 		error_set(err, STATUS_UNSUPPORTED, code, "may not read %s: %s", fs,
 			  strerror(-code));
-		error_hint(err, "run as root");
+		error_hint(err,
+			   "run as root or with CAP_DAC_READ_SEARCH, or mount %s with gid= and "
+			   "mode=0750",
+			   fs);
 	} else {
 		error_set(err, STATUS_UNSUPPORTED, code, "%s is not mounted", fs);
 		error_hint(err, "mount -t %s %s %s", fs, fs, mount_point);

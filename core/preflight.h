@@ -10,12 +10,13 @@
 /* What this machine and this user bring along; read once, before anything is
  * loaded, so that a refusal can be told in the user's words. */
 struct preflight {
-	bool sysfs;	   /* mounted */
-	bool btf;	   /* /sys/kernel/btf/vmlinux can be read */
-	bool in_user_ns;   /* of a container: capabilities there are none of the kernel's own */
-	bool can_load;	   /* CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON, of the kernel's own */
-	bool confidential; /* lockdown forbids reading kernel memory */
-	bool tracefs;	   /* mounted (and readable) */
+	bool sysfs;	 /* mounted */
+	bool btf;	 /* /sys/kernel/btf/vmlinux can be read */
+	bool in_user_ns; /* of a container: capabilities there are none of the kernel's own */
+	bool can_load;	 /* CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON, of the kernel's own */
+	bool has_bpf, has_perfmon; /* these two, or CAP_SYS_ADMIN, which includes them */
+	bool confidential;	   /* lockdown forbids reading kernel memory */
+	bool tracefs;		   /* mounted (and readable) */
 	bool debugfs;
 	int tracefs_code; /* why not: -EACCES, -ENOENT; 0 */
 	int debugfs_code;
@@ -23,11 +24,19 @@ struct preflight {
 	char lockdown[16]; /* "none", "integrity", "confidentiality"; empty: the kernel has none */
 };
 
-/* @root replaces "/" in tests (proc/self/..., sys/...); NULL is "/". */
-void preflight_read(const char *root, struct preflight *out);
+/* @caps: the effective capabilities, a bit each, as preflight_caps() reads them.  @root replaces
+ * "/" in tests (proc/self/..., sys/...); NULL is "/". */
+void preflight_read(const char *root, uint64_t caps, struct preflight *out);
+uint64_t preflight_caps(void);
+
 /* Is /proc mounted, and can the descriptors and the memory of any run be had?  Else -errno with
  * @err (STATUS_FAILED): nothing that is found out then says anything about the kernel. */
 int preflight_resources(struct error *err);
+
+/* Can @path be accessed (R_OK, ...) by the effective user with the effective capabilities?  0 or
+ * -errno.  access(2) asks about the real user, and of one that is not root it forgets the
+ * capabilities. */
+int preflight_access(const char *path, int mode);
 
 /* All of it before anything is traced: preflight_resources(), then preflight_bpf() of what is
  * read. */

@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/clock.h"
@@ -435,6 +438,56 @@ bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_n
 		return false;
 	look_up(s, process);
 	return find_in(process, address, at_ns, out);
+}
+
+/* ---- permission ---- */
+
+/* A process that nobody may look at without a capability, whoever runs it, until @fd is closed. */
+static void __attribute__((noreturn)) be_unreadable(int fd)
+{
+	char byte = 0;
+
+	prctl(PR_SET_DUMPABLE, 0);
+	if (write(fd, &byte, 1) == 1)
+		(void)!read(fd, &byte, 1);
+	_exit(0);
+}
+
+static bool reads_maps(pid_t pid)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno != EACCES && errno != EPERM;
+	close(fd);
+	return true;
+}
+
+/* The processes that there are may be anybody's: one that is as others' are is made. */
+bool spaces_reads_others(void)
+{
+	bool may = true;
+	int fds[2];
+	char byte;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds))
+		return true;
+	pid = fork();
+	if (pid == 0) {
+		close(fds[0]);
+		be_unreadable(fds[1]);
+	}
+	close(fds[1]);
+	if (pid > 0 && read(fds[0], &byte, 1) == 1)
+		may = reads_maps(pid);
+	close(fds[0]);
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return may;
 }
 
 /* ---- files ---- */

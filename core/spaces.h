@@ -39,6 +39,10 @@ struct mapping {
 int spaces_open(struct spaces **out, int *why);
 void spaces_free(struct spaces *s);
 
+/* May this process read the mappings of other users' processes?  6.12 wants CAP_SYS_PTRACE for
+ * that, for 6.18 CAP_PERFMON is enough (may_access_mm()).  True when it cannot be found out. */
+bool spaces_reads_others(void);
+
 /* Descriptors that it may come to hold: the roots of containers. */
 #define SPACES_FILES 64
 

@@ -19,16 +19,17 @@ static DIR *open_group(const char *root, const char *group, char *path, size_t s
 		       int *code)
 {
 	DIR *dir;
+	int r;
 
 	*mounted = false;
 	*code = -ENOENT;
 	for (size_t i = 0; i < N_MOUNTS; i++) {
 		snprintf(path, size, "%s/%s/events", root ? root : "", mounts[i]);
-		if (access(path, F_OK)) {
-			if (errno == EACCES || errno == EPERM)
-				*code = -errno;
+		r = preflight_access(path, F_OK);
+		if (r == -EACCES || r == -EPERM)
+			*code = r;
+		if (r)
 			continue;
-		}
 		*mounted = true;
 		snprintf(path, size, "%s/%s/events/%s", root ? root : "", mounts[i], group);
 		dir = opendir(path);

@@ -2,6 +2,7 @@
 #include "core/tracepoints.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -22,6 +23,7 @@
 struct prog {
 	int fd; /* -1: see id */
 	uint32_t id;
+	bool held; /* fd is one of ours, for who may not ask for a program by its number */
 };
 
 struct tracepoints {
@@ -233,16 +235,43 @@ static uint32_t prog_id(int fd)
 	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
 }
 
+static void release(const struct prog *prog)
+{
+	if (prog->held)
+		close(prog->fd);
+}
+
+/* CAP_SYS_ADMIN finds it again by its number. */
+static int own_prog(int fd, struct prog *prog)
+{
+	int again;
+
+	*prog = (struct prog){ .fd = -1, .id = prog_id(fd) };
+	again = bpf_prog_get_fd_by_id(prog->id);
+	if (again >= 0) {
+		close(again);
+		return 0;
+	}
+	prog->held = true;
+	prog->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	return prog->fd < 0 ? -errno : 0;
+}
+
 static int keep_prog(struct tracepoints *t, int fd, bool ours)
 {
-	struct prog prog = { ours ? -1 : fd, ours ? prog_id(fd) : 0 }, *more;
+	struct prog prog = { .fd = fd }, *more;
+	int r = ours ? own_prog(fd, &prog) : 0;
 
+	if (r)
+		return r;
 	for (size_t i = 0; i < t->n_progs; i++)
 		if (t->progs[i].fd == prog.fd && t->progs[i].id == prog.id)
 			return 0;
 	more = reallocarray(t->progs, t->n_progs + 1, sizeof(*more));
-	if (!more)
+	if (!more) {
+		release(&prog);
 		return -ENOMEM;
+	}
 	t->progs = more;
 	more[t->n_progs++] = prog;
 	return 0;
@@ -424,6 +453,8 @@ void tracepoints_detach(struct tracepoints *t)
 	t->missed_before += count_missed(t);
 	for (size_t i = 0; i < t->n_links; i++)
 		close(t->links[i]);
+	for (size_t i = 0; i < t->n_progs; i++)
+		release(&t->progs[i]);
 	t->n_links = 0;
 	t->n_progs = 0;
 }

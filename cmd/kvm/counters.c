@@ -13,6 +13,7 @@
 #include "core/cpus.h"
 #include "core/event_format.h"
 #include "core/limits.h"
+#include "core/preflight.h"
 #include "core/tracefs.h"
 #include "core/tracepoints.h"
 #include "probes/kvm.h"
@@ -150,7 +151,7 @@ static int make_events(struct counters *c, struct error *err)
 {
 	int r = tracefs_events(NULL, GROUP, &c->names, &c->n_names, err);
 
-	if (r == -ENOENT && access("/sys/kernel/tracing/events", F_OK) == 0) {
+	if (r == -ENOENT && preflight_access("/sys/kernel/tracing/events", F_OK) == 0) {
 		error_set(err, STATUS_UNSUPPORTED, r, "kvm is not loaded");
 		error_hint(err, "modprobe kvm_intel or kvm_amd");
 	}

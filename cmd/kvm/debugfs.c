@@ -83,7 +83,7 @@ static int open_top(struct debugfs *d, const char *root, DIR **out, struct error
 		return 0;
 	code = -errno;
 	snprintf(mount, sizeof(mount), "%s/sys/kernel/debug/bdi", root ? root : "");
-	if (code == -EACCES || code == -EPERM || access(mount, F_OK))
+	if (code == -EACCES || code == -EPERM || preflight_access(mount, F_OK))
 		return preflight_no_fs("debugfs", "/sys/kernel/debug", code, err);
 	error_set(err, STATUS_UNSUPPORTED, code, "kvm is not loaded");
 	error_hint(err, "modprobe kvm_intel or kvm_amd");

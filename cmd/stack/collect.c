@@ -6,9 +6,9 @@
 
 #include <bpf/libbpf.h>
 
-#include "cmd/report.h"
 #include "cmd/stack/stack.h"
 #include "core/clock.h"
+#include "core/limits.h"
 #include "probes/stack.skel.h"
 
 /* How often the kernel is asked for what it has counted: rarely, but its maps shall not fill up,
@@ -25,6 +25,37 @@ void stack_hidden_error(struct error *err)
 	error_hint(err, "%s", kallsyms_hint);
 }
 
+void stack_unfollowed_error(int why, struct error *err)
+{
+	error_set(
+	    err, STATUS_OK, why,
+	    "mappings of processes that begin later are not known, or late: the kernel refuses "
+	    "perf_event_open(): %s",
+	    strerror(-why));
+	error_hint(err, "%s",
+		   why == -EPERM || why == -EACCES ? "run as root or with CAP_PERFMON"
+						   : "user frames may have no names");
+}
+
+bool stack_others_error(struct error *err)
+{
+	if (spaces_reads_others())
+		return false;
+	error_set(err, STATUS_OK, 0,
+		  "mappings of other users' processes cannot be read: user frames of those that "
+		  "began before have no names");
+	error_hint(err, "run as root or with CAP_SYS_PTRACE");
+	return true;
+}
+
+static void add_note(struct stack *s, const struct error *err)
+{
+	char *text = s->note_texts[s->n_notes];
+
+	snprintf(text, sizeof(s->note_texts[0]), "%s (%s)", err->what, err->hint);
+	s->notes[s->n_notes++] = text;
+}
+
 static int open_kallsyms(struct stack *s, struct error *err)
 {
 	int r = kallsyms_open(NULL, &s->naming.kallsyms, err);
@@ -32,24 +63,22 @@ static int open_kallsyms(struct stack *s, struct error *err)
 	if (r || !kallsyms_hidden(s->naming.kallsyms))
 		return r;
 	stack_hidden_error(err);
-	report_error(err);
+	add_note(s, err);
 	return 0;
 }
 
 static int open_spaces(struct stack *s, struct error *err)
 {
-	int why = 0;
+	int why = 0, r = spaces_open(&s->naming.spaces, &why);
 
-	if (spaces_open(&s->naming.spaces, &why))
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	if (why && s->o.args.verbose) {
-		char line[160];
-
-		snprintf(line, sizeof(line),
-			 "mappings: no perf records (%s): processes that end soon have no names",
-			 strerror(-why));
-		report_verbose(line);
+	if (r)
+		return limits_error(r, "follow the mappings of processes", err);
+	if (why) {
+		stack_unfollowed_error(why, err);
+		add_note(s, err);
 	}
+	if (stack_others_error(err))
+		add_note(s, err);
 	return 0;
 }
 

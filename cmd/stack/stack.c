@@ -106,7 +106,7 @@ static int prepare(struct stack *s, struct run *run, struct error *err)
 	s->names_fd = bpf_map__fd(s->skel->maps.names);
 	r = blk_track(bpf_map__fd(s->skel->maps.tracked), run, err);
 	if (!r)
-		r = show_open_hooks(&s->show, s->session.hooks, NULL, 0, err);
+		r = show_open_hooks(&s->show, s->session.hooks, s->notes, s->n_notes, err);
 	s->begin_ns = s->turned_ns = clock_mono_ns();
 	s->begin_epoch_ns = clock_epoch_ns();
 	return r;
@@ -150,6 +150,17 @@ static int replay(struct stack *s)
 	return status;
 }
 
+/* The mappings of a process are found by its number: there they would be another's, or nobody's. */
+static int check_namespace(const struct stack_options *o, struct error *err)
+{
+	if (!o->user || o->args.kernel || !blk_in_pid_namespace())
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+		  "cannot name user frames from inside a pid namespace");
+	error_hint(err, "in a container: run it on the host instead, or leave -U out");
+	return -ENOTSUP;
+}
+
 static int run_stack(int argc, char **argv)
 {
 	struct stack s = { 0 };
@@ -166,6 +177,8 @@ static int run_stack(int argc, char **argv)
 	stack_prepare_show(&s);
 	if (s.o.args.replay)
 		return replay(&s);
+	if (check_namespace(&s.o, &err))
+		return report_error(&err);
 	if (session_begin(&s.session, &s.o.args, &s.o.filters, &status) ||
 	    session_choose(&s.session, &s.o.args, wants(&s.o), &status)) {
 		session_end(&s.session);
@@ -193,11 +206,12 @@ static void check_naming(struct check *check, struct stack *s)
 		stack_hidden_error(&err);
 		check_gap(check, "-K", &err);
 	}
-	if (spaces_open(&s->naming.spaces, &why) || !why)
-		return;
-	error_set(&err, STATUS_UNSUPPORTED, why,
-		  "no perf records (%s): processes that end soon have no names", strerror(-why));
-	check_gap(check, "-U", &err);
+	if (spaces_open(&s->naming.spaces, &why) == 0 && why) {
+		stack_unfollowed_error(why, &err);
+		check_gap(check, "-U", &err);
+	}
+	if (stack_others_error(&err))
+		check_gap(check, "-U", &err);
 }
 
 static void check_stack(struct check *check)

@@ -23,6 +23,8 @@ struct stack_row_in {
 	struct stack_value value;
 };
 
+#define STACK_NOTES 3 /* one for each of the stack_..._error() below */
+
 struct stack {
 	struct stack_options o;
 	struct session session;
@@ -44,6 +46,9 @@ struct stack {
 	struct blk_loss_state blk_losses;
 	struct loss losses[BLK_LOSS_ROWS + STACK_LOSS_ROWS_ALL];
 	struct show_setting settings[3];
+	const char *notes[STACK_NOTES]; /* what has no names, and why */
+	char note_texts[STACK_NOTES][sizeof(struct error)];
+	size_t n_notes;
 	struct show show;
 };
 
@@ -60,6 +65,12 @@ int stack_open_naming(struct stack *s, struct error *err);
 
 /* Why kernel frames have no names, though they can be had: kallsyms_hidden(). */
 void stack_hidden_error(struct error *err);
+
+/* The same of user frames: perf_event_open() failed with @why. */
+void stack_unfollowed_error(int why, struct error *err);
+
+/* The same of other users' processes: true, with @err, if this one may not look at them. */
+bool stack_others_error(struct error *err);
 
 /* show.c: what s->show needs. */
 void stack_prepare_show(struct stack *s);
