@@ -38,6 +38,7 @@ struct hooks {
 	int shortage; /* -errno: an alternative could not be tried for want of a resource */
 	uint64_t missed_before; /* by programs that are detached */
 	uint64_t missed_last;	/* what hooks_missed() found last */
+	unsigned int number;	/* of all of this process */
 };
 
 static const char *const kind_names[] = {
@@ -140,28 +141,6 @@ static int load_fentry(int id)
 	return fd < 0 ? -errno : fd;
 }
 
-#define ANY_FUNCTION "vfs_read"
-
-/* A kernel may refuse the program type as a whole (a vendor's policy, found as
- * EPERM): tried once with a program that does nothing. */
-static int fentry_allowed(const struct hooks *h)
-{
-	static int result = 1;
-	int fd, id;
-
-	if (h->described)
-		return hook_kernel_lacks(h->described, "fentry") ? -EPERM : 0;
-	if (result != 1)
-		return result;
-	id = kernel_types_function(h->types, ANY_FUNCTION);
-	if (id < 0)
-		return result = -ENOENT;
-	fd = load_fentry(id);
-	if (fd >= 0)
-		close(fd);
-	return result = fd < 0 ? fd : 0;
-}
-
 /* Attaches a program that does nothing to function @name of the kernel itself.  0 or -errno. */
 static int try_fentry(const struct kernel_types *types, const char *name)
 {
@@ -181,6 +160,30 @@ static int try_fentry(const struct kernel_types *types, const char *name)
 	return link < 0 ? link : 0;
 }
 
+#define ANY_FUNCTION "vfs_read"
+
+/*
+ * A kernel may refuse all such programs: when they are loaded (a vendor's policy, found as EPERM)
+ * or only when they are attached (arm64 before 6.4, which has no way to call a trampoline).  Tried
+ * once, with one that does nothing, and not with each program of an object, which is opened anew
+ * for each that is refused.
+ */
+static int fentry_allowed(const struct hooks *h)
+{
+	static int result = 1;
+	int r;
+
+	if (h->described)
+		return hook_kernel_lacks(h->described, "fentry") ? -EPERM : 0;
+	if (result != 1)
+		return result;
+	r = kernel_types_function(h->types, ANY_FUNCTION) < 0 ? -ENOENT
+							      : try_fentry(h->types, ANY_FUNCTION);
+	if (!limits_is_shortage(r))
+		result = r;
+	return r;
+}
+
 __attribute__((format(printf, 2, 3))) static void pass_over(struct hook_choice *choice,
 							    const char *fmt, ...)
 {
@@ -191,6 +194,12 @@ __attribute__((format(printf, 2, 3))) static void pass_over(struct hook_choice *
 	va_start(args, fmt);
 	vsnprintf(choice->reason, sizeof(choice->reason), fmt, args);
 	va_end(args);
+}
+
+/* ENOTSUPP is the kernel's own; it comes from attaching fentry where there is no trampoline. */
+static const char *reason_of(int r)
+{
+	return r == -524 ? "not supported" : strerror(-r);
 }
 
 static void judge_tracepoint(const struct kernel_types *types, const struct hook_alt *alt,
@@ -304,7 +313,7 @@ static void judge_fentry(struct hooks *h, const struct hook_alt *alt, struct hoo
 	r = fentry_allowed(h);
 	note_shortage(h, r);
 	if (r)
-		pass_over(choice, "this kernel refuses such programs: %s", strerror(-r));
+		pass_over(choice, "this kernel refuses such programs: %s", reason_of(r));
 }
 
 static void judge(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
@@ -450,6 +459,7 @@ static bool preempts_tracepoints(const struct kernel_types *types)
 int hooks_foresee(const struct hook_event *events, size_t n, const struct hook_kernel *kernel,
 		  const char *const *forced, struct hooks **out, struct error *err)
 {
+	static unsigned int made;
 	struct hooks *h;
 	int r;
 
@@ -460,6 +470,7 @@ int hooks_foresee(const struct hook_event *events, size_t n, const struct hook_k
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	h->events = events;
 	h->n_events = n;
+	h->number = made++;
 	r = alloc_choices(h);
 	if (r) {
 		error_set(err, STATUS_FAILED, r, "out of memory");
@@ -519,7 +530,7 @@ void hooks_try(struct hooks *h)
 				r = try_fentry(h->types, alt->target);
 			if (r)
 				pass_over(choice, "this function cannot be probed: %s",
-					  strerror(-r));
+					  reason_of(r));
 		}
 }
 
@@ -602,7 +613,7 @@ static int fall_back(struct hooks *h, size_t e, const char *doing, int code, str
 
 	for (size_t i = 0; i < h->events[e].n; i++)
 		if (choice[i].chosen)
-			pass_over(&choice[i], "%s: %s", doing, strerror(-code));
+			pass_over(&choice[i], "%s: %s", doing, reason_of(code));
 	return choose_first(&h->events[e], choice, err);
 }
 
@@ -636,7 +647,7 @@ static int attach_program(struct hooks *h, struct bpf_object *obj, const char *n
 	if (!prog || h->n_links == MAX_LINKS)
 		return -EINVAL;
 	if (strncmp(bpf_program__section_name(prog), "kretprobe/", 10) == 0)
-		r = kretprobe_attach(prog, &link);
+		r = kretprobe_attach(prog, h->number, &link);
 	if (limits_is_shortage(r))
 		return r;
 	if (bpf_program__type(prog) == BPF_PROG_TYPE_TRACING)
@@ -678,7 +689,7 @@ static int attach_understudies(struct hooks *h, struct bpf_object *obj, const ch
 /* Misses of the programs that are attached now. */
 static uint64_t count_missed(const struct hooks *h)
 {
-	uint64_t missed = 0;
+	uint64_t missed = kretprobe_missed(h->number);
 
 	for (size_t i = 0; i < h->n_links; i++) {
 		struct bpf_prog_info info = {};

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -76,16 +77,24 @@ static int open_event(const char *root, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-int kretprobe_attach(const struct bpf_program *prog, struct bpf_link **out)
+/* What the names of @owner's events begin with: kprobe_profile does not name their group. */
+static void owners_prefix(unsigned int owner, char prefix[32])
 {
-	const char *root = tracefs(), *name = bpf_program__name(prog);
+	snprintf(prefix, 32, GROUP "%d_%u_", (int)getpid(), owner);
+}
+
+int kretprobe_attach(const struct bpf_program *prog, unsigned int owner, struct bpf_link **out)
+{
+	const char *root = tracefs();
 	const char *function = strchr(bpf_program__section_name(prog), '/');
 	struct bpf_link *link;
-	char line[256];
+	char line[256], prefix[32], name[64];
 	int r, fd;
 
 	if (!root || !function)
 		return -ENOENT;
+	owners_prefix(owner, prefix);
+	snprintf(name, sizeof(name), "%s%s", prefix, bpf_program__name(prog));
 	snprintf(line, sizeof(line), "r%d:" GROUP "%d/%s %s\n", MOST_CALLS, (int)getpid(), name,
 		 function + 1);
 	r = command(root, line);
@@ -103,6 +112,27 @@ int kretprobe_attach(const struct bpf_program *prog, struct bpf_link **out)
 	}
 	*out = link;
 	return 0;
+}
+
+uint64_t kretprobe_missed(unsigned int owner)
+{
+	const char *root = defined ? tracefs() : NULL;
+	char path[64], prefix[32], name[64];
+	uint64_t missed, sum = 0;
+	FILE *file;
+
+	if (!root)
+		return 0;
+	snprintf(path, sizeof(path), "%s/kprobe_profile", root);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	owners_prefix(owner, prefix);
+	while (fscanf(file, "%63s %*u %" SCNu64, name, &missed) == 2)
+		if (strncmp(name, prefix, strlen(prefix)) == 0)
+			sum += missed;
+	fclose(file);
+	return sum;
 }
 
 static void remove_group(const char *root, const char *group)
