@@ -3,6 +3,8 @@
 
 #include <stdarg.h>
 
+#include "core/text.h"
+
 /* How many bytes the UTF-8 character takes that begins with @lead. */
 static size_t char_length(unsigned char lead)
 {
@@ -24,13 +26,25 @@ static void cut_at_character(char *text, size_t len)
 		text[start - 1] = '\0';
 }
 
-/* An error is one line: a control byte in it (a file name's newline) becomes '?'. */
+/* An error is one line, and nothing in it drives a terminal: a control character (a file name's
+ * newline), or what is not UTF-8, becomes '?'. */
 static void one_line(char *text)
 {
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			*text = '?';
+	char *to = text;
+	uint32_t code;
+
+	while (*text) {
+		size_t len = utf8_decode(text, &code);
+
+		if (len && !unicode_is_control(code)) {
+			memmove(to, text, len);
+			to += len;
+		} else {
+			*to++ = '?';
+		}
+		text += len ? len : 1;
 	}
+	*to = '\0';
 }
 
 /* Made aside first, since the arguments may be the old text of the same error. */

@@ -3,6 +3,8 @@
 
 #include <inttypes.h>
 
+#include "core/clock.h"
+
 bool column_in_text(const struct column *column)
 {
 	return column->heading && column->role != ROLE_STATE && column->type != COLUMN_HIST &&
@@ -63,6 +65,12 @@ const void *schema_row(const struct schema *schema, const void *rows, size_t i)
 	return (const char *)rows + i * schema->row_size;
 }
 
+/* From integers: a double has not the digits for nanoseconds since the epoch. */
+void put_seconds(struct sink *sink, uint64_t ns)
+{
+	sink_printf(sink, "%llu.%09llu", ns / NS_PER_SEC, ns % NS_PER_SEC);
+}
+
 int render_meta(enum format format, FILE *stream, const struct meta *meta,
 		const struct schema *schema)
 {
@@ -95,7 +103,7 @@ int render_interval(enum format format, FILE *stream, const struct interval *int
 		json_interval(&sink, interval, schema, rows, n);
 		break;
 	case FORMAT_CSV:
-		csv_rows(&sink, schema, rows, n);
+		csv_rows(&sink, interval, schema, rows, n);
 		break;
 	}
 	return sink_flush(&sink);

@@ -2,6 +2,7 @@
 #ifndef IOTRACE_OUTPUT_RENDER_H
 #define IOTRACE_OUTPUT_RENDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -48,8 +49,9 @@ int render_meta(enum format format, FILE *stream, const struct meta *meta,
 
 /*
  * JSON: one line, {"type":"interval","start":S.NNNNNNNNN,"end":...,"rows":[...],"losses":{...}}
- * (losses that are 0 are absent).  CSV: one line a row. Text: the heading and the rows.  Flushes
- * the stream. Losses are not printed here for text and CSV: see render_losses().
+ * (losses that are 0 are absent).  CSV: one line a row, with start and end before it.  Text: the
+ * heading and the rows.  Flushes the stream. Losses are not printed here for text and CSV: see
+ * render_losses().
  */
 int render_interval(enum format format, FILE *stream, const struct interval *interval,
 		    const struct schema *schema, const void *rows, size_t n);
@@ -65,10 +67,19 @@ size_t render_loss(char *out, size_t size, const struct loss *loss);
 int render_table_heading(FILE *stream, const struct schema *schema);
 int render_table_rows(FILE *stream, const struct schema *schema, const void *rows, size_t n);
 
-/* A string with every byte that is not printable as \xNN, a backslash as \\ ; bytes >= 0x80 that
- * form valid UTF-8 stay, but for the control characters U+0080 to U+009F.  All formats show strings
- * so, and escape by themselves: none is escaped before.  @buf gets at most @size bytes with the
- * NUL, never half an escape.  Returns buf. */
+/*
+ * How strings are shown; renderers escape by themselves, none is escaped before.
+ *
+ * For people (text, folded lines, flame graphs): what is not UTF-8 and every control or format
+ * character (unicode_is_control()) is \xNN, byte by byte, a backslash is \\.
+ *
+ * For programs (JSON, CSV): the string itself, but for bytes that are not UTF-8, which are \xNN; a
+ * backslash is a backslash.  JSON escapes control and format characters its own way, CSV has them
+ * as they are, and on a terminal as \xNN.
+ *
+ * This is the form for people; @buf gets at most @size bytes with the NUL, never half an escape.
+ * Returns buf.
+ */
 char *render_escape(const char *text, char *buf, size_t size);
 
 /* Flushes @stream; -EPIPE etc. when that fails or failed before. */

@@ -2,14 +2,16 @@
 #include "output/render_internal.h"
 
 #include <inttypes.h>
+#include <unistd.h>
 
-/* RFC 4180, but lines end as Unix tools have it.  An escaped string holds no line end any more. */
+/* RFC 4180, but lines end as Unix tools have it.  CSV has no escapes, so programs get all
+ * characters as they are; a terminal, which would act on some of them, does not. */
 static void csv_text(struct sink *sink, const char *text, bool in_list)
 {
 	char unit[ESCAPE_UNIT_SIZE];
 
 	while (*text) {
-		text += escape_next(text, unit);
+		text += data_next(text, sink->terminal, unit);
 		if (in_list && unit[0] == ';')
 			sink_puts(sink, "\\x3b");
 		else
@@ -19,7 +21,7 @@ static void csv_text(struct sink *sink, const char *text, bool in_list)
 
 static void csv_string(struct sink *sink, const char *text)
 {
-	bool quoted = strpbrk(text, ",\"");
+	bool quoted = strpbrk(text, ",\"\r\n");
 
 	if (quoted)
 		sink_puts(sink, "\"");
@@ -63,37 +65,37 @@ static void csv_value(struct sink *sink, const struct column *column, const void
 	}
 }
 
-/* One line: the keys, or the values of @row if there is one. */
-static void csv_line(struct sink *sink, const struct schema *schema, const void *row)
+void csv_heading(struct sink *sink, const struct schema *schema)
 {
-	const struct column *column;
-	bool first = true;
-	size_t i;
-
-	for (i = 0; i < schema->n; i++) {
-		column = &schema->columns[i];
-		if (!column_in_csv(column))
+	sink_puts(sink, "start,end");
+	for (size_t i = 0; i < schema->n; i++) {
+		if (!column_in_csv(&schema->columns[i]))
 			continue;
-		if (!first)
-			sink_puts(sink, ",");
-		first = false;
-		if (row)
-			csv_value(sink, column, row);
-		else
-			csv_string(sink, column->key);
+		sink_puts(sink, ",");
+		csv_string(sink, schema->columns[i].key);
 	}
 	sink_puts(sink, "\n");
 }
 
-void csv_heading(struct sink *sink, const struct schema *schema)
+static void csv_row(struct sink *sink, const struct interval *interval, const struct schema *schema,
+		    const void *row)
 {
-	csv_line(sink, schema, NULL);
+	put_seconds(sink, interval->start_ns);
+	sink_puts(sink, ",");
+	put_seconds(sink, interval->end_ns);
+	for (size_t i = 0; i < schema->n; i++) {
+		if (!column_in_csv(&schema->columns[i]))
+			continue;
+		sink_puts(sink, ",");
+		csv_value(sink, &schema->columns[i], row);
+	}
+	sink_puts(sink, "\n");
 }
 
-void csv_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n)
+void csv_rows(struct sink *sink, const struct interval *interval, const struct schema *schema,
+	      const void *rows, size_t n)
 {
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		csv_line(sink, schema, schema_row(schema, rows, i));
+	sink->terminal = isatty(fileno(sink->stream));
+	for (size_t i = 0; i < n; i++)
+		csv_row(sink, interval, schema, schema_row(schema, rows, i));
 }

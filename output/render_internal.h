@@ -11,9 +11,13 @@
 /* One escaped character: a printable one, a UTF-8 sequence, "\\\\" or "\\xNN". */
 #define ESCAPE_UNIT_SIZE 5
 
-/* Escapes the first character of @text, which is not at its end: fills @unit (with a NUL) and
- * returns how many bytes of @text that was. */
+/* Escapes the first character of @text, which is not at its end, for people to read: fills @unit
+ * (with a NUL) and returns how many bytes of @text that was. */
 size_t escape_next(const char *text, char unit[ESCAPE_UNIT_SIZE]);
+
+/* The same for programs: only bytes that are not UTF-8 are "\\xNN"; if it shall be @visible control
+ * and format characters, too. */
+size_t data_next(const char *text, bool visible, char unit[ESCAPE_UNIT_SIZE]);
 
 /* Writes @text, escaped. */
 void put_escaped(struct sink *sink, const char *text);
@@ -28,6 +32,9 @@ uint64_t column_integer(const struct column *column, const void *row);	      /* 
 const char *column_string(const struct column *column, const void *row);      /* STR */
 const struct hist *column_hist(const struct column *column, const void *row); /* HIST */
 struct frames column_frames(const struct column *column, const void *row);    /* FRAMES */
+
+/* Nanoseconds as seconds, with all digits. */
+void put_seconds(struct sink *sink, uint64_t ns);
 
 /* "label", "counter", ... */
 const char *role_name(enum column_role role);
@@ -46,7 +53,8 @@ void json_meta(struct sink *sink, const struct meta *meta, const struct schema *
 void json_interval(struct sink *sink, const struct interval *interval, const struct schema *schema,
 		   const void *rows, size_t n);
 void csv_heading(struct sink *sink, const struct schema *schema);
-void csv_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n);
+void csv_rows(struct sink *sink, const struct interval *interval, const struct schema *schema,
+	      const void *rows, size_t n);
 /* @rows: those that will stand below it. */
 void text_heading(struct sink *sink, const struct schema *schema, const void *rows, size_t n);
 void text_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n);

@@ -3,25 +3,38 @@
 
 #include <inttypes.h>
 
+#include "core/text.h"
 #include "output/hist.h"
 
-#define NS_PER_SEC UINT64_C(1000000000)
+static void json_escape(struct sink *sink, uint32_t code)
+{
+	if (code > 0xffff)
+		sink_printf(sink, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10),
+			    0xdc00 + (code & 0x3ff));
+	else
+		sink_printf(sink, "\\u%04x", code);
+}
 
-/* What escape_next() leaves is printable or UTF-8: only the quote and the backslash, which it
- * makes itself, mean something to JSON. */
+/* The string is that of @text but for bytes that are not UTF-8.  Characters that do something to a
+ * terminal are escaped: that makes no difference to whoever parses it. */
 void json_string(struct sink *sink, const char *text)
 {
 	char unit[ESCAPE_UNIT_SIZE];
-	const char *c;
+	uint32_t code;
 
 	sink_puts(sink, "\"");
 	while (*text) {
-		text += escape_next(text, unit);
-		for (c = unit; *c; c++) {
-			if (*c == '"' || *c == '\\')
-				sink_puts(sink, "\\");
-			sink_write(sink, c, 1);
+		size_t len = utf8_decode(text, &code);
+
+		if (len && unicode_is_control(code)) {
+			json_escape(sink, code);
+			text += len;
+			continue;
 		}
+		text += data_next(text, false, unit);
+		if (unit[0] == '"' || unit[0] == '\\')
+			sink_puts(sink, "\\");
+		sink_puts(sink, unit);
 	}
 	sink_puts(sink, "\"");
 }
@@ -41,11 +54,10 @@ void json_member(struct sink *sink, const char *key, const char *value, bool fir
 	json_string(sink, value);
 }
 
-/* From integers: a double has not the digits for nanoseconds since the epoch. */
 static void json_time(struct sink *sink, const char *key, uint64_t ns)
 {
 	json_key(sink, key, false);
-	sink_printf(sink, "%" PRIu64 ".%09" PRIu64, ns / NS_PER_SEC, ns % NS_PER_SEC);
+	put_seconds(sink, ns);
 }
 
 void json_hooks(struct sink *sink, const char *key, const struct meta_hook *hooks, size_t n,

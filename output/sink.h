@@ -2,6 +2,7 @@
 #ifndef IOTRACE_OUTPUT_SINK_H
 #define IOTRACE_OUTPUT_SINK_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 
@@ -12,7 +13,8 @@
  */
 struct sink {
 	FILE *stream;
-	int error; /* errno of the first failed write, 0: none */
+	int error;     /* errno of the first failed write, 0: none */
+	bool terminal; /* for CSV: what is written goes to one */
 };
 
 void sink_write(struct sink *sink, const char *data, size_t len);

@@ -97,7 +97,7 @@ static void take_losses(struct kvm *k, bool last, struct interval *interval)
 
 static int print_histograms(const struct kvm_rows *rows)
 {
-	char guest[4 * GUEST_NAME_SIZE];
+	char guest[4 * GUEST_NAME_SIZE], event[4 * 192];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < rows->n; i++) {
@@ -106,7 +106,8 @@ static int print_histograms(const struct kvm_rows *rows)
 		if (!row->count)
 			continue;
 		render_escape(row->guest, guest, sizeof(guest));
-		if (printf("\n%s pid %u%s%s%s%s\n", row->event, row->pid, *guest ? " " : "", guest,
+		render_escape(row->event, event, sizeof(event));
+		if (printf("\n%s pid %u%s%s%s%s\n", event, row->pid, *guest ? " " : "", guest,
 			   *row->vcpu ? " vcpu " : "", row->vcpu) < 0)
 			return -errno;
 		r = hist_print(row->slots, "nsecs", stdout);

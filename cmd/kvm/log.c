@@ -75,6 +75,15 @@ static const char *column_name(const struct kvm_events *e, int what, char buf[19
 	return buf;
 }
 
+/* The same, fit for a terminal. */
+#define SHOWN_SIZE (4 * 192)
+static const char *shown_name(const struct kvm_events *e, int what, char buf[SHOWN_SIZE])
+{
+	char name[192];
+
+	return render_escape(column_name(e, what, name), buf, SHOWN_SIZE);
+}
+
 static int compare_names(const void *a, const void *b, void *events)
 {
 	char left[192], right[192];
@@ -162,23 +171,23 @@ static bool all_zero(const struct kvm_log *log, const struct kvm_events *e)
 
 static void print_heading(const struct kvm_log *log, const struct kvm_events *e)
 {
-	char name[192];
+	char name[SHOWN_SIZE];
 
 	/* Of as many words as the lines below. */
 	fputs(log->csv ? "timestamp" : "date       time    ", log->stream);
 	for (size_t i = 0; i < log->n; i++)
 		if (log->csv)
-			fprintf(log->stream, ",%s", column_name(e, log->columns[i], name));
+			fprintf(log->stream, ",%s", shown_name(e, log->columns[i], name));
 		else
 			fprintf(log->stream, " %*s", LEAST_WIDTH,
-				column_name(e, log->columns[i], name));
+				shown_name(e, log->columns[i], name));
 	fputc('\n', log->stream);
 }
 
 static void print_numbers(const struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns)
 {
 	time_t now = (time_t)(now_ns / NS_PER_SEC);
-	char text[32], name[192];
+	char text[32], name[SHOWN_SIZE];
 	struct tm tm;
 
 	localtime_r(&now, &tm);
@@ -186,7 +195,7 @@ static void print_numbers(const struct kvm_log *log, const struct kvm_events *e,
 	fputs(text, log->stream);
 	for (size_t i = 0; i < log->n; i++) {
 		unsigned long long value = column_value(log, e, log->columns[i]);
-		int width = (int)strlen(column_name(e, log->columns[i], name));
+		int width = (int)strlen(shown_name(e, log->columns[i], name));
 
 		if (log->csv)
 			fprintf(log->stream, ",%llu", value);

@@ -224,24 +224,15 @@ static int no_such_run(const char *what, struct error *err)
 	return error_set(err, STATUS_FAILED, -EINVAL, "the recording is damaged: %s", what);
 }
 
-/* Terminals get the names as they are: as a kernel has them, or escaped. */
-static int take_name(const char *name, char out[EVENT_NAME_SIZE], struct error *err)
-{
-	if (strlen(name) >= EVENT_NAME_SIZE / 4)
-		return no_such_run("the name of an event is too long", err);
-	render_escape(name, out, EVENT_NAME_SIZE);
-	return 0;
-}
-
 /* The event that @from is about: there already, or the next one. */
 static int take_event(const struct kvm_recorded_event *from, struct kvm_events *e,
 		      struct error *err)
 {
-	char name[EVENT_NAME_SIZE];
-	int at, r = take_name(from->name, name, err);
+	const char *name = from->name;
+	int at;
 
-	if (r)
-		return r;
+	if (strlen(name) >= EVENT_NAME_SIZE)
+		return no_such_run("the name of an event is too long", err);
 	if (from->number > e->n || from->parent > from->number || from->number >= EVENTS_MAX)
 		return no_such_run("events out of their order", err);
 	if (from->number < e->n && strcmp(e->v[from->number].name, name) == 0)
@@ -318,8 +309,10 @@ char *kvm_replay_name(const void *ctx, uint32_t class, uint32_t reason, char nam
 	const struct kvm_replay *replay = ctx;
 
 	for (size_t i = 0; i < replay->n; i++)
-		if (replay->latencies[i].class == class && replay->latencies[i].reason == reason)
-			return render_escape(replay->latencies[i].name, name, REASON_NAME_SIZE);
+		if (replay->latencies[i].class == class && replay->latencies[i].reason == reason) {
+			snprintf(name, REASON_NAME_SIZE, "%s", replay->latencies[i].name);
+			return name;
+		}
 	snprintf(name, REASON_NAME_SIZE, "0x%x", reason);
 	return name;
 }

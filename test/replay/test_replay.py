@@ -10,11 +10,16 @@ breakdown-blk, kvm: 7.2.
     test_replay.py            with IOTRACE naming the binary
     test_replay.py --update   writes what is expected anew: look at it before it is committed
 """
+import contextlib
+import csv
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+import termios
 import unittest
 
 import recording
@@ -148,30 +153,129 @@ class Described(unittest.TestCase):
         for a, b in zip(rows, theirs["rows"]):
             for key, value in b.items():
                 if key != "slots":
-                    shown = a[key]
-                    if isinstance(shown, str):
-                        shown = shown.replace("\x1b", "\\x1b")
-                    self.assertEqual(shown, value)
+                    self.assertEqual(a[key], value)
+
+
+class Csv(unittest.TestCase):
+    """It says what JSON says: the same rows, each with the times of its interval."""
+
+    def test_rows(self):
+        for name, (subcommand, _) in RECORDED.items():
+            with self.subTest(recording=name):
+                path = path_of(name + ".rec")
+                meta, *intervals = [json.loads(line, parse_float=str) for line in
+                                    replay(subcommand, path, "--json")[1].splitlines()]
+                keys = [column["key"] for column in meta["columns"]
+                        if column["role"] != "histogram"]
+                want = [["start", "end", *keys]]
+                for interval in intervals:
+                    want += [[interval["start"], interval["end"], *(self.text(row[key])
+                                                                    for key in keys)]
+                             for row in interval["rows"]]
+                text = replay(subcommand, path, "--csv")[1].decode()
+                self.assertEqual(list(csv.reader(io.StringIO(text, newline=""))), want)
+                self.assertGreater(len(want), 1)
+                if name == "top":
+                    self.assertGreater(len({row[0] for row in want[1:]}), 1)
+
+    @staticmethod
+    def text(value):
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, list):
+            return ";".join(frame.replace(";", "\\x3b") for frame in value)
+        return str(value)
+
+
+def on_terminal(subcommand, path, *options):
+    """(status, standard output, which is a terminal)"""
+    master, slave = os.openpty()
+    mode = termios.tcgetattr(slave)
+    mode[1] &= ~termios.OPOST  # what is written comes out as it is
+    termios.tcsetattr(slave, termios.TCSANOW, mode)
+    with subprocess.Popen([IOTRACE, subcommand, "--replay", path, *options],
+                          stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL,
+                          preexec_fn=drop_privileges) as process:
+        os.close(slave)
+        out = b""
+        with contextlib.suppress(OSError):  # EIO: the last writer has gone
+            while piece := os.read(master, 65536):
+                out += piece
+    os.close(master)
+    return process.returncode, out
 
 
 class Foreign(unittest.TestCase):
-    """Whoever wrote it: no format gives a terminal anything to act on."""
+    """Whoever wrote it."""
 
-    def test_strings(self):
+    # A systemd unit's name; a quote, a comma, a line's end; UTF-8 of every length; what drives a
+    # terminal: ESC, CR, U+009B, U+202E, U+2028, U+200B, U+E0041; what is not UTF-8.
+    ODD = b"a\\x2db \"c\", d\n K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x90\xa7 \x1b[2J\r\xc2\x9b" \
+          b"\xe2\x80\xae\xe2\x80\xa8\xe2\x80\x8b\xf3\xa0\x81\x81 \xff\xe2\x82 "
+    DRIVES = (b"\x1b", b"\r", b"\xc2\x9b", b"\xe2\x80\xae", b"\xe2\x80\xa8", b"\xe2\x80\x8b",
+              b"\xf3\xa0\x81\x81", b"\xff")
+    PROGRAMS = ODD.replace(b"\xff\xe2\x82", b"\\xff\\xe2\\x82").decode()
+
+    @contextlib.contextmanager
+    def changed(self, name):
+        """The recording with ODD before each of its strings."""
+        with Folder() as folder, open(path_of(name + ".rec"), "rb") as file:
+            path = os.path.join(folder, "it.rec")
+            with open(path, "wb") as to:
+                to.write(recording.change_strings(file.read(), lambda text: self.ODD + text))
+            yield path
+
+    def test_terminal(self):
+        """No format gives a terminal anything to act on."""
         for name, subcommand, expected, options in cases():
             if SVG in options:
                 continue
-            with self.subTest(expected=expected), Folder() as folder:
-                path = os.path.join(folder, "it.rec")
-                with open(path_of(name + ".rec"), "rb") as file:
-                    data = file.read()
-                with open(path, "wb") as file:
-                    file.write(recording.change_strings(data, lambda text:
-                                                        b"\x1b[2J\xc2\x9b\r" + text))
+            filtered = expected.endswith(".filter")  # no such name gets through
+            with self.subTest(expected=expected), self.changed(name) as path:
                 status, out, err = replay(subcommand, path, "-v", *options)
                 self.assertEqual(status, 0, err)
-                for byte in b"\x1b", b"\xc2\x9b", b"\r":
-                    self.assertNotIn(byte, out + err)
+                status, shown = on_terminal(subcommand, path, *options)
+                self.assertEqual(status, 0)
+                if not filtered:
+                    self.assertIn(b"K\xc3\xb6ln", shown)
+                if "--csv" not in options:
+                    self.assertEqual(shown, out)
+                for piece in self.DRIVES:
+                    self.assertNotIn(piece, shown + err)
+
+    def test_programs(self):
+        """JSON and CSV give a program the string itself, but for what is not UTF-8."""
+        for name, (subcommand, _) in RECORDED.items():
+            with self.subTest(recording=name), self.changed(name) as path:
+                meta, *mine = [json.loads(line) for line in
+                               replay(subcommand, path_of(name + ".rec"), "--json")[1].splitlines()]
+                _, *theirs = [json.loads(line) for line in
+                              replay(subcommand, path, "--json")[1].splitlines()]
+                self.same([row for i in mine for row in i["rows"]],
+                          [row for i in theirs for row in i["rows"]])
+                mine, theirs = [list(csv.DictReader(io.StringIO(replay(
+                    subcommand, p, "--csv")[1].decode(), newline="")))
+                                for p in (path_of(name + ".rec"), path)]
+                frames = {column["key"] for column in meta["columns"]
+                          if column["role"] == "stack"}
+                for row in mine + theirs:
+                    for key in frames & set(row):
+                        row[key] = row[key].split(";") if row[key] else []
+                self.same(mine, theirs)
+
+    def same(self, mine, theirs):
+        self.assertEqual(len(mine), len(theirs))
+        found = 0
+        for a, b in zip(mine, theirs):
+            for key, value in a.items():
+                if isinstance(value, list) and value and isinstance(value[0], str):
+                    self.assertEqual(b[key], [self.PROGRAMS + frame for frame in value])
+                elif b[key] != value:
+                    # "kvm_exit(io)" is made of two strings.
+                    self.assertTrue(b[key].startswith(self.PROGRAMS), b)
+                    self.assertEqual(b[key].replace(self.PROGRAMS, ""), value)
+                    found += 1
+        self.assertGreater(found, 0)
 
 
 class Wrong(unittest.TestCase):
@@ -217,7 +321,7 @@ class Wrong(unittest.TestCase):
                 pass
             for path, text in ((os.path.join(folder, "none"), "cannot open .*No such file"),
                                (folder, "cannot read .*Is a directory"),
-                               (empty, "is empty"), (__file__, "is no recording of iotrace")):
+                               (empty, "is empty"), (path_of("top.text"), "is no recording of iotrace")):
                 with self.subTest(path=path):
                     self.one_line(replay("top", path), 1, text)
 
@@ -336,5 +440,9 @@ if __name__ == "__main__":
         sys.exit(77)
     if sys.argv[1:] == ["--update"]:
         update()
-    else:
+        sys.exit()
+    with tempfile.TemporaryDirectory() as reachable:  # the tree may lie where only root comes to
+        os.chmod(reachable, 0o755)
+        IOTRACE = shutil.copy(IOTRACE, reachable)
+        RECORDINGS = shutil.copytree(RECORDINGS, os.path.join(reachable, "recordings"))
         unittest.main(verbosity=2)

@@ -1055,6 +1055,8 @@ static void test_large_rows_as_text(void **state)
 	top_rows_free(&rows);
 }
 
+#define TIMES "1.000000000,2.500000000,"
+
 static void test_rows_as_csv(void **state)
 {
 	struct top_rows rows = { 0 };
@@ -1063,11 +1065,11 @@ static void test_rows_as_csv(void **state)
 	add_five(&rows);
 	/* raw: the mark of write-back is a column, bytes are bytes, times are added up */
 	shown_as(&rows, FORMAT_CSV,
-		 "100,proc100,read,8,0,sda,1000,4096000,1234567890,false\n"
-		 "101,proc101,write,259,0,nvme0n1,3,1049599,100000,true\n"
-		 "102,proc102,discard,8,16,sdb,1,1023,5000,false\n"
-		 "103,proc103,read,8,16,sdb,0,512,0,false\n"
-		 "0,[unknown],flush,8,16,sdb,1,0,4999,false\n");
+		 TIMES "100,proc100,read,8,0,sda,1000,4096000,1234567890,false\n" TIMES
+		       "101,proc101,write,259,0,nvme0n1,3,1049599,100000,true\n" TIMES
+		       "102,proc102,discard,8,16,sdb,1,1023,5000,false\n" TIMES
+		       "103,proc103,read,8,16,sdb,0,512,0,false\n" TIMES
+		       "0,[unknown],flush,8,16,sdb,1,0,4999,false\n");
 	top_rows_free(&rows);
 }
 
@@ -1122,7 +1124,7 @@ static void test_untimed_is_joined(void **state)
 		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n"
 		 "100    proc100          R 8   0   sda         20       4   2.00\n");
 	assert_int_equal(rows.rows[0].untimed, 8);
-	shown_as(&rows, FORMAT_CSV, "100,proc100,read,8,0,sda,20,4096,24000000,false\n");
+	shown_as(&rows, FORMAT_CSV, TIMES "100,proc100,read,8,0,sda,20,4096,24000000,false\n");
 	top_rows_free(&rows);
 }
 

@@ -47,6 +47,16 @@ static void test_long_text_is_cut(void **state)
 	assert_int_equal(strlen(err.hint), sizeof(err.hint) - 1);
 }
 
+static void test_drives_no_terminal(void **state)
+{
+	struct error err;
+
+	(void)state;
+	error_set(&err, STATUS_FAILED, -EIO, "%s",
+		  "a\nb\x1b[2J \xc3\xb6 \xe2\x80\xae U+202E \xc2\x9b U+009B \xff\xe2\x82");
+	assert_string_equal(err.what, "a?b?[2J \xc3\xb6 ? U+202E ? U+009B ???");
+}
+
 /* For each length of character and each place of the cut within it. */
 static void test_cut_at_character(void **state)
 {
@@ -109,6 +119,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_fills_and_returns),
 		cmocka_unit_test(test_null),
+		cmocka_unit_test(test_drives_no_terminal),
 		cmocka_unit_test(test_long_text_is_cut),
 		cmocka_unit_test(test_cut_at_character),
 		cmocka_unit_test(test_short_text_is_whole),

@@ -601,6 +601,8 @@ static void rendered(enum format format, const struct kvm_rows *rows, const char
 	free(text);
 }
 
+#define TIMES "1.000000000,2.500000000,"
+
 static void test_rows(void **state)
 {
 	struct kvm_events e = { 0 };
@@ -617,8 +619,8 @@ static void test_rows(void **state)
 		 "kvm_exit(IO_INSTRUCTION)                          20        15\n"
 		 "kvm_pio                                           40        40\n");
 	rendered(FORMAT_CSV, &rows,
-		 "kvm_exit,30,25\nkvm_exit(HLT),10,10\nkvm_exit(IO_INSTRUCTION),20,15\n"
-		 "kvm_pio,40,40\n");
+		 TIMES "kvm_exit,30,25\n" TIMES "kvm_exit(HLT),10,10\n" TIMES
+		       "kvm_exit(IO_INSTRUCTION),20,15\n" TIMES "kvm_pio,40,40\n");
 	rendered(FORMAT_JSON, &rows,
 		 "{\"type\":\"interval\",\"start\":1.000000000,\"end\":2.500000000,\"rows\":["
 		 "{\"event\":\"kvm_exit\",\"total\":30,\"delta\":25},"

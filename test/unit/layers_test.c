@@ -232,7 +232,9 @@ static void test_csv(void **state)
 	assert_int_equal(
 	    render_interval(FORMAT_CSV, stream, &interval, &table_schema, f.rows + 5, 1), 0);
 	fclose(stream);
-	assert_string_equal(text, "read,device,disk,2,1000,500,490,500,500,500,500,1000,500000\n");
+	assert_string_equal(
+	    text,
+	    "0.000000000,0.000000000,read,device,disk,2,1000,500,490,500,500,500,500,1000,500000\n");
 	free(text);
 	calls_layer_end(&f.layer);
 }

@@ -84,6 +84,31 @@ static void utf8_controls_are_escaped(void **state)
 	assert_escapes("\033[31m", "\\x1b[31m");
 }
 
+/* Format characters and separators of lines: the first and the last of each range, and what stands
+ * beside it. */
+static void format_characters_are_escaped(void **state)
+{
+	(void)state;
+	assert_escapes("a\xe2\x80\xaegnp.exe", "a\\xe2\\x80\\xaegnp.exe"); /* U+202E */
+	assert_escapes("\xc2\xad", "\\xc2\\xad");			   /* U+00AD */
+	assert_escapes("\xd8\x9c", "\\xd8\\x9c");			   /* U+061C */
+	assert_escapes("\xe2\x80\x8a", "\xe2\x80\x8a");			   /* U+200A */
+	assert_escapes("\xe2\x80\x8b", "\\xe2\\x80\\x8b");		   /* U+200B */
+	assert_escapes("\xe2\x80\x8f", "\\xe2\\x80\\x8f");		   /* U+200F */
+	assert_escapes("\xe2\x80\x90", "\xe2\x80\x90");			   /* U+2010 */
+	assert_escapes("\xe2\x80\xa7", "\xe2\x80\xa7");			   /* U+2027 */
+	assert_escapes("\xe2\x80\xa8", "\\xe2\\x80\\xa8");		   /* U+2028 */
+	assert_escapes("\xe2\x80\xaf", "\xe2\x80\xaf");			   /* U+202F */
+	assert_escapes("\xe2\x81\x9f", "\xe2\x81\x9f");			   /* U+205F */
+	assert_escapes("\xe2\x81\xa0", "\\xe2\\x81\\xa0");		   /* U+2060 */
+	assert_escapes("\xe2\x81\xaf", "\\xe2\\x81\\xaf");		   /* U+206F */
+	assert_escapes("\xe2\x81\xb0", "\xe2\x81\xb0");			   /* U+2070 */
+	assert_escapes("\xef\xbb\xbf", "\\xef\\xbb\\xbf");		   /* U+FEFF */
+	assert_escapes("\xf3\xa0\x80\x81", "\\xf3\\xa0\\x80\\x81");	   /* U+E0001 */
+	assert_escapes("\xf3\xa0\x81\xbf", "\\xf3\\xa0\\x81\\xbf");	   /* U+E007F */
+	assert_escapes("\xf3\xa0\x82\x80", "\xf3\xa0\x82\x80");		   /* U+E0080 */
+}
+
 static void escapes_are_unambiguous(void **state)
 {
 	(void)state;
@@ -122,6 +147,7 @@ int main(void)
 		cmocka_unit_test(valid_utf8_stays),
 		cmocka_unit_test(malformed_utf8_is_escaped),
 		cmocka_unit_test(utf8_controls_are_escaped),
+		cmocka_unit_test(format_characters_are_escaped),
 		cmocka_unit_test(escapes_are_unambiguous),
 		cmocka_unit_test(cut_between_characters),
 	};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -159,7 +160,7 @@ static void json_rows(void **state)
 	    "\"rows\":["
 	    "{\"pid\":4242,\"comm\":\"fio\",\"op\":\"read\",\"cached\":true,\"bytes\":1048576,"
 	    "\"slots\":[{\"lo\":0,\"hi\":1,\"count\":1},{\"lo\":512,\"hi\":1023,\"count\":2}]},"
-	    "{\"pid\":7,\"comm\":\"a \\\"q\\\", \\\\\\\\x\\\\x0a\\\\xff\xc3\xb6\",\"op\":\"write\","
+	    "{\"pid\":7,\"comm\":\"a \\\"q\\\", \\\\x\\u000a\\\\xff\xc3\xb6\",\"op\":\"write\","
 	    "\"cached\":false,\"bytes\":18446744073709551615,\"slots\":[]}],"
 	    "\"losses\":{\"no_start\":3,\"clock\":18446744073709551615}}\n");
 }
@@ -174,6 +175,8 @@ static void json_without_rows(void **state)
 			 "\"rows\":[],\"losses\":{}}\n");
 }
 
+#define TIMES "1700000000.000000001,1700000001.500000000,"
+
 static void csv_lines(void **state)
 {
 	struct capture c;
@@ -183,10 +186,9 @@ static void csv_lines(void **state)
 	assert_int_equal(render_meta(FORMAT_CSV, f, &meta, &schema), 0);
 	assert_int_equal(render_interval(FORMAT_CSV, f, &interval, &schema, rows, 2), 0);
 	assert_int_equal(render_interval(FORMAT_CSV, f, &interval, &schema, NULL, 0), 0);
-	assert_wrote(&c, "pid,comm,op,cached,bytes\n"
-			 "4242,fio,read,true,1048576\n"
-			 "7,\"a \"\"q\"\", \\\\x\\x0a\\xff\xc3\xb6\",write,false,"
-			 "18446744073709551615\n");
+	assert_wrote(
+	    &c, "start,end,pid,comm,op,cached,bytes\n" TIMES "4242,fio,read,true,1048576\n" TIMES
+		"7,\"a \"\"q\"\", \\x\n\\xff\xc3\xb6\",write,false,18446744073709551615\n");
 }
 
 static void csv_quotes_only_where_needed(void **state)
@@ -194,10 +196,15 @@ static void csv_quotes_only_where_needed(void **state)
 	static const struct {
 		const char *text, *want;
 	} cases[] = {
-		{ "plain name", "plain name\n" }, { "", "\n" },
-		{ "a,b", "\"a,b\"\n" },		  { ",", "\",\"\n" },
-		{ "\"", "\"\"\"\"\n" },		  { "a\nb\rc", "a\\x0ab\\x0dc\n" },
-		{ "a;b\tc", "a;b\\x09c\n" },
+		{ "plain name", "plain name" },
+		{ "", "" },
+		{ "a,b", "\"a,b\"" },
+		{ ",", "\",\"" },
+		{ "\"", "\"\"\"\"" },
+		{ "a\nb", "\"a\nb\"" },
+		{ "a\rb", "\"a\rb\"" },
+		{ "a;b\tc\\x2d", "a;b\tc\\x2d" },
+		{ "\x1b[2J\xe2\x80\xae\xe2\x80", "\x1b[2J\xe2\x80\xae\\xe2\\x80" },
 	};
 	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
 	struct capture c;
@@ -206,11 +213,42 @@ static void csv_quotes_only_where_needed(void **state)
 	(void)state;
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct row row = { .comm = cases[i].text };
+		char want[128];
 
+		snprintf(want, sizeof(want), "0.999999999,1.000000000,%s\n", cases[i].want);
 		assert_int_equal(render_interval(FORMAT_CSV, capture(&c), &no_loss, &one, &row, 1),
 				 0);
-		assert_wrote(&c, cases[i].want);
+		assert_wrote(&c, want);
 	}
+}
+
+/* What would drive a terminal does not reach one: neither a control character, nor the new line of
+ * a name, which would make a row of its own. */
+static void csv_on_a_terminal(void **state)
+{
+	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
+	struct row row = { .comm = "a\nb\x1b[2J\xc2\x9b\xe2\x80\xae\\,\xc3\xb6" };
+	char got[256];
+	int master = posix_openpt(O_RDWR | O_NOCTTY), slave;
+	ssize_t len;
+	FILE *f;
+
+	(void)state;
+	if (master < 0)
+		skip(); /* no pseudo-terminals here */
+	assert_int_equal(grantpt(master), 0);
+	assert_int_equal(unlockpt(master), 0);
+	slave = open(ptsname(master), O_RDWR | O_NOCTTY);
+	assert_true(slave >= 0);
+	f = fdopen(slave, "w");
+	assert_int_equal(render_interval(FORMAT_CSV, f, &no_loss, &one, &row, 1), 0);
+	len = read(master, got, sizeof(got) - 1);
+	assert_true(len > 0);
+	got[len] = '\0';
+	assert_string_equal(got, "0.999999999,1.000000000,\"a\\x0ab\\x1b[2J\\xc2\\x9b"
+				 "\\xe2\\x80\\xae\\,\xc3\xb6\"\r\n");
+	fclose(f);
+	close(master);
 }
 
 static void text_table(void **state)
@@ -269,7 +307,7 @@ static void text_widths(void **state)
 static void long_strings_are_never_cut(void **state)
 {
 	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
-	char name[5001], want[5002];
+	char name[5001], want[5100];
 	struct row row = { .comm = name };
 	struct capture c;
 
@@ -279,6 +317,7 @@ static void long_strings_are_never_cut(void **state)
 	snprintf(want, sizeof(want), "%s\n", name);
 	assert_int_equal(render_table_rows(capture(&c), &one, &row, 1), 0);
 	assert_wrote(&c, want);
+	snprintf(want, sizeof(want), "0.999999999,1.000000000,%s\n", name);
 	assert_int_equal(render_interval(FORMAT_CSV, capture(&c), &no_loss, &one, &row, 1), 0);
 	assert_wrote(&c, want);
 }
@@ -294,35 +333,51 @@ static void what_a_cell_says_is_escaped(void **state)
 	assert_wrote(&c, "\\xeb\n");
 }
 
+static void assert_json_string(const char *text, const char *value)
+{
+	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
+	struct row row = { .comm = text };
+	struct capture c;
+	char want[160];
+
+	snprintf(want, sizeof(want),
+		 "{\"type\":\"interval\",\"start\":0.999999999,\"end\":1.000000000,"
+		 "\"rows\":[{\"comm\":\"%s\"}],\"losses\":{}}\n",
+		 value);
+	assert_int_equal(render_interval(FORMAT_JSON, capture(&c), &no_loss, &one, &row, 1), 0);
+	assert_wrote(&c, want);
+}
+
 /* JSON that every parser takes, whatever the bytes: nothing below a blank, no DEL, no half
  * sequences, and every quote and backslash in its place. */
 static void json_of_every_byte(void **state)
 {
-	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
-	char text[2] = "", want[160], value[16];
-	struct row row = { .comm = text };
-	struct capture c;
-	int b;
+	char text[2] = "", value[16];
 
 	(void)state;
-	for (b = 1; b < 256; b++) {
+	for (int b = 1; b < 256; b++) {
 		text[0] = (char)b;
-		if (b == '"')
-			snprintf(value, sizeof(value), "\\\"");
-		else if (b == '\\')
-			snprintf(value, sizeof(value), "\\\\\\\\");
-		else if (b >= 0x20 && b <= 0x7e)
+		if (b == '"' || b == '\\')
+			snprintf(value, sizeof(value), "\\%c", b);
+		else if (b < 0x20 || b == 0x7f)
+			snprintf(value, sizeof(value), "\\u%04x", b);
+		else if (b < 0x80)
 			snprintf(value, sizeof(value), "%c", b);
 		else
 			snprintf(value, sizeof(value), "\\\\x%02x", b);
-		snprintf(want, sizeof(want),
-			 "{\"type\":\"interval\",\"start\":0.999999999,\"end\":1.000000000,"
-			 "\"rows\":[{\"comm\":\"%s\"}],\"losses\":{}}\n",
-			 value);
-		assert_int_equal(render_interval(FORMAT_JSON, capture(&c), &no_loss, &one, &row, 1),
-				 0);
-		assert_wrote(&c, want);
+		assert_json_string(text, value);
 	}
+}
+
+/* Once parsed it is the string itself; what drives a terminal is not in the line. */
+static void json_strings(void **state)
+{
+	(void)state;
+	assert_json_string("system-systemd\\x2dfsck.slice", "system-systemd\\\\x2dfsck.slice");
+	assert_json_string("K\xc3\xb6ln \xf0\x9f\x90\xa7", "K\xc3\xb6ln \xf0\x9f\x90\xa7");
+	assert_json_string("a\xe2\x80\xae\xc2\x9b", "a\\u202e\\u009b");
+	assert_json_string("\xf3\xa0\x81\x81", "\\udb40\\udc41"); /* U+E0041 */
+	assert_json_string("\xe2\x80", "\\\\xe2\\\\x80");
 }
 
 static void losses_footer(void **state)
@@ -425,7 +480,8 @@ static void intervals_are_flushed(void **state)
 	len = read(fds[0], got, sizeof(got) - 1);
 	assert_true(len > 0);
 	got[len] = '\0';
-	assert_string_equal(got, "pid,comm,op,cached,bytes\n4242,fio,read,true,1048576\n");
+	assert_string_equal(got, "start,end,pid,comm,op,cached,bytes\n" TIMES
+				 "4242,fio,read,true,1048576\n");
 	fclose(f);
 	close(fds[0]);
 }
@@ -438,8 +494,10 @@ int main(void)
 		cmocka_unit_test(json_rows),
 		cmocka_unit_test(json_without_rows),
 		cmocka_unit_test(json_of_every_byte),
+		cmocka_unit_test(json_strings),
 		cmocka_unit_test(csv_lines),
 		cmocka_unit_test(csv_quotes_only_where_needed),
+		cmocka_unit_test(csv_on_a_terminal),
 		cmocka_unit_test(text_table),
 		cmocka_unit_test(text_pieces),
 		cmocka_unit_test(text_widths),
