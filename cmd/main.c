@@ -10,6 +10,7 @@
 #include "cmd/command.h"
 #include "cmd/completion.h"
 #include "cmd/report.h"
+#include "core/child.h"
 #include "core/error.h"
 #include "core/limits.h"
 #include "core/text.h"
@@ -131,7 +132,8 @@ int main(int argc, char **argv)
 {
 	hold_standard_streams();
 	limits_raise();
-	signal(SIGPIPE, SIG_IGN); /* a reader that goes away ends the run, quietly */
+	child_set_signal(SIGPIPE, SIG_IGN); /* a reader that goes away ends the run, quietly */
+	child_set_signal(SIGXFSZ, SIG_IGN); /* a limit (ulimit -f) is an error like a full disk */
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;

@@ -8,11 +8,13 @@
 #include <stdio_ext.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "cmd/report.h"
 #include "core/clock.h"
+#include "output/render.h"
 
 _Static_assert(sizeof(sigset_t) <= sizeof(((struct run *)0)->old_mask), "room for a signal mask");
 
@@ -36,19 +38,20 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 	alarm(1);
 }
 
-/* Of the signals that end a run those that we were not told to ignore (nohup,
- * a background job of a script). */
+/*
+ * The signals that end a run.  SIGHUP is left ignored: that is nohup's way to say so.  SIGINT is
+ * not: shells without job control start a background job with SIGINT ignored, so that a key does
+ * not end it, but who sends a signal to us means it.
+ */
 static void watch_signals(sigset_t *watched)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction old;
+	struct sigaction hangup;
 
 	sigemptyset(watched);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		if (sigaction(signals[i], NULL, &old) || old.sa_handler == SIG_IGN)
-			continue;
-		sigaddset(watched, signals[i]);
-	}
+	sigaddset(watched, SIGINT);
+	sigaddset(watched, SIGTERM);
+	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN)
+		sigaddset(watched, SIGHUP);
 }
 
 /* After COMMAND was forked: a signal that it holds back until its exec must not run our handler. */
@@ -75,7 +78,8 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	run->args = args;
 	run->collect_ms = 1000;
 	run->child.release_fd = run->child.exec_fd = run->timer_fd = -1;
-	signal(SIGCHLD, SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
+	child_set_signal(SIGCHLD,
+			 SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
 	watch_signals(&watched);
 	mask = watched;
 	sigaddset(&mask, SIGCHLD);
@@ -158,13 +162,34 @@ void run_set_interval(struct run *run, uint64_t first_ns, uint64_t ns)
 	timerfd_settime(run->timer_fd, 0, &spec, NULL);
 }
 
-enum wake { WAKE_OUTPUT, WAKE_COLLECT, WAKE_INPUT, WAKE_HANGUP, WAKE_STOP, WAKE_CHILD };
+enum wake {
+	WAKE_OUTPUT,
+	WAKE_COLLECT,
+	WAKE_INPUT,
+	WAKE_HANGUP,
+	WAKE_STOP,
+	WAKE_CHILD,
+	WAKE_NO_READER,
+};
+
+/* Standard output if somebody reads it who may go away, else -1.  A write would tell, but there
+ * may be nothing to write for hours. */
+static int reader_fd(const struct run *run)
+{
+	struct stat st;
+
+	if (run->stdout_unused || fstat(STDOUT_FILENO, &st))
+		return -1;
+	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ? STDOUT_FILENO : -1;
+}
 
 static enum wake wait_event(struct run *run, const struct run_emit *emit)
 {
+	const int reader = reader_fd(run);
 	struct pollfd fds[] = { { run->signal_fd, POLLIN, 0 },
 				{ run->timer_fd, POLLIN, 0 },
-				{ run->input ? STDIN_FILENO : -1, POLLIN, 0 } };
+				{ run->input ? STDIN_FILENO : -1, POLLIN, 0 },
+				{ reader, 0, 0 } }; /* POLLERR or POLLHUP, unasked for */
 	uint64_t ticks;
 
 	for (;;) {
@@ -176,9 +201,11 @@ static enum wake wait_event(struct run *run, const struct run_emit *emit)
 			return WAKE_CHILD;
 		if (run->hung_up)
 			return WAKE_HANGUP;
+		if (reader >= 0 && render_nobody_reads(stdout))
+			return WAKE_NO_READER;
 		if (read(run->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			return WAKE_OUTPUT;
-		n = poll(fds, 3, emit->collect ? (int)run->collect_ms : -1);
+		n = poll(fds, 4, emit->collect ? (int)run->collect_ms : -1);
 		if (n == 0)
 			return WAKE_COLLECT;
 		if (n < 0 && errno != EINTR)
@@ -234,6 +261,7 @@ static int handle(struct run *run, const struct run_emit *emit, enum wake wake, 
 	case WAKE_OUTPUT:
 	case WAKE_STOP:
 	case WAKE_CHILD:
+	case WAKE_NO_READER:
 		break;
 	}
 	return RUN_OUTPUT;
@@ -254,6 +282,7 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 			continue;
 		run->stopped = wake == WAKE_STOP;
 		last = r == RUN_STOP || wake == WAKE_STOP || wake == WAKE_CHILD ||
+		       wake == WAKE_NO_READER ||
 		       (wake == WAKE_OUTPUT && ++done == run->args->count);
 		r = run_guarded(run, emit_one, &(struct one_output){ emit, last, err });
 	}

@@ -27,6 +27,7 @@ struct run {
 	bool hung_up;		    /* SIGHUP came, and is not to end the run: hangup() */
 	bool stopped;		    /* by a signal: COMMAND is not waited for */
 	unsigned int collect_ms;    /* between two collects, a second; may be set at any time */
+	bool stdout_unused;	    /* the output goes elsewhere: who reads it does not matter */
 	bool stuck;		    /* a signal came while nobody read our output: it is given up */
 	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
 	unsigned char old_mask[128]; /* sigset_t */

@@ -18,6 +18,29 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
+/* Dispositions that we were started with and have changed. */
+static struct {
+	int signo;
+	struct sigaction inherited;
+} changed[4];
+static size_t n_changed;
+
+void child_set_signal(int signo, void (*disposition)(int))
+{
+	struct sigaction before, action = { .sa_handler = disposition };
+	size_t i = 0;
+
+	if (sigaction(signo, &action, &before))
+		return;
+	while (i < n_changed && changed[i].signo != signo)
+		i++;
+	if (i < n_changed || i == sizeof(changed) / sizeof(changed[0]))
+		return;
+	changed[i].signo = signo;
+	changed[i].inherited = before;
+	n_changed++;
+}
+
 /* In the new process: wait for the byte, then become the command. */
 static void __attribute__((noreturn))
 run_command(char *const *argv, const sigset_t *mask, int wait_fd, int exec_fd)
@@ -31,8 +54,8 @@ run_command(char *const *argv, const sigset_t *mask, int wait_fd, int exec_fd)
 	while (n < 0 && errno == EINTR);
 	if (n != 1)
 		_exit(127); /* iotrace is gone: do not run untraced */
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_DFL);
+	for (size_t i = 0; i < n_changed; i++)
+		sigaction(changed[i].signo, &changed[i].inherited, NULL);
 	limits_restore();
 	if (mask)
 		sigprocmask(SIG_SETMASK, mask, NULL);

@@ -7,6 +7,9 @@
 
 #include "core/error.h"
 
+/* Sets what @signo does to us, by SIG_IGN or SIG_DFL; commands get what we were started with. */
+void child_set_signal(int signo, void (*disposition)(int));
+
 /* A command that is held just before its exec until tracing runs. */
 struct child {
 	pid_t pid;	/* 0: none */

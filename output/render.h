@@ -85,4 +85,7 @@ char *render_escape(const char *text, char *buf, size_t size);
 /* Flushes @stream; -EPIPE etc. when that fails or failed before. */
 int render_flush(FILE *stream);
 
+/* Has the other end of @stream, a pipe or a socket, been closed?  Known without a write. */
+bool render_nobody_reads(FILE *stream);
+
 #endif

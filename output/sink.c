@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
-#include <stdbool.h>
 
 #include "output/render.h"
 
@@ -46,17 +45,17 @@ void sink_printf(struct sink *sink, const char *fmt, ...)
 	va_end(args);
 }
 
-/*
- * Why an earlier write of someone else failed: its errno is long gone, but a pipe or a socket
- * that nobody reads says so still.
- */
-static int old_failure(FILE *stream)
+bool render_nobody_reads(FILE *stream)
 {
 	struct pollfd pfd = { .fd = fileno(stream), .events = POLLOUT };
 
-	if (pfd.fd >= 0 && poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLERR | POLLHUP)))
-		return -EPIPE;
-	return -EIO;
+	return pfd.fd >= 0 && poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLERR | POLLHUP));
+}
+
+/* Why an earlier write of someone else failed: its errno is long gone. */
+static int old_failure(FILE *stream)
+{
+	return render_nobody_reads(stream) ? -EPIPE : -EIO;
 }
 
 int render_flush(FILE *stream)

@@ -13,9 +13,10 @@ import subprocess
 import tempfile
 import termios
 import time
+import unittest
 
-from iotest import (IOTRACE, MIB, LiveTest, Load, LoopDisk, Tracer, add_up, bpf_objects, cleanup,
-                    iotrace, main, patience, read_text, run_load, wait_until)
+from iotest import (IOTRACE, MIB, LiveTest, Load, LoopDisk, Result, Tracer, add_up, bpf_objects,
+                    cleanup, have_kvm, iotrace, main, patience, read_text, run_load, wait_until)
 
 KIB4 = 4096
 BLK = ["breakdown", "-T", "blk"]
@@ -26,6 +27,12 @@ def alive(pid):
         return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def pending(pid, number):
+    """Has the process not taken the signal yet? Two that are pending are one."""
+    masks = re.findall(r"(?m)^(?:SigPnd|ShdPnd):\s*(\w+)$", read_text(f"/proc/{pid}/status"))
+    return any(int(mask, 16) >> number - 1 & 1 for mask in masks)
 
 
 def kill(pid):
@@ -61,7 +68,7 @@ class CommandTest(LiveTest):
 
 
 class TestIgnoredSignals(LiveTest):
-    """What iotrace was told to ignore (nohup, a script's background job) does not end it."""
+    """nohup's SIGHUP does not end it; SIGINT does, though a script's background job ignores it."""
 
     def check(self, prefix, number, *args):
         with LoopDisk(16 * MIB) as disk, \
@@ -82,14 +89,46 @@ class TestIgnoredSignals(LiveTest):
         self.check(["sh", "-c", 'trap "" HUP; exec "$0" "$@"'], signal.SIGHUP)
 
     def test_interrupt(self):
-        self.check(["sh", "-c", 'trap "" INT; exec "$0" "$@"'], signal.SIGINT)
+        """Sent to the job of a script, it ends it."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(signal=number.name), LoopDisk(16 * MIB) as disk, \
+                    Tracer("top", "--json", "-d", disk.name, "3600",
+                           prefix=["sh", "-c", 'trap "" INT TERM HUP; exec "$0" "$@"']) as tracer:
+                run_load("read", 33, KIB4, disk.path, name="before")
+                result = tracer.stop(number)
+                self.assert_ended_well(result)
+                self.assertEqual(add_up(result.rows, "comm", "io"), {"before": 33})
+
+    def test_background_job(self):
+        """By a shell that makes it so."""
+        script = '"$0" top --json 3600 & read -r _; kill -INT $!; wait $!'
+        process = subprocess.Popen(["sh", "-c", script, IOTRACE], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        with process:
+            cleanup(process.kill)
+            self.assertIn(b'"meta"', process.stdout.readline())
+            out, err = process.communicate(b"\n", timeout=patience(20))
+        self.assertEqual(process.returncode, 0, err)
+        self.assertEqual(out.count(b'"interval"'), 1)
+
+    def test_command(self):
+        """COMMAND gets what we were started with."""
+        for ignored in ([], ["INT"], ["HUP"], ["PIPE", "TERM", "INT", "XFSZ", "CHLD"]):
+            with self.subTest(ignored=ignored), tempfile.TemporaryDirectory() as folder:
+                shell = ["sh", "-c", f'trap "" {" ".join(ignored)}; exec "$0" "$@"']
+                status = ["grep", "SigIgn", "/proc/self/status"]
+                alone = subprocess.run([*shell, *status] if ignored else status, check=True,
+                                       stdout=subprocess.PIPE).stdout.decode()
+                result = iotrace("top", "--record", os.path.join(folder, "it.rec"), "--", *status,
+                                 prefix=shell if ignored else [])
+                self.assertEqual(result.status, 0, result)
+                self.assertIn(alone, result.out)
 
     def test_while_it_writes(self):
         """Signals are let in during an output: an ignored one does not end that either."""
         with Tracer("top", "--json", "0.01",
-                    prefix=["sh", "-c", 'trap "" INT HUP; exec "$0" "$@"']) as tracer:
+                    prefix=["sh", "-c", 'trap "" HUP; exec "$0" "$@"']) as tracer:
             for _ in range(100):
-                tracer.process.send_signal(signal.SIGINT)
                 tracer.process.send_signal(signal.SIGHUP)
                 time.sleep(0.002)
             lines = tracer.lines()
@@ -215,6 +254,7 @@ class TestSignalsToCommand(CommandTest):
         self.assertTrue(tracer.wait_for_line(lines, 10))
         time.sleep(0.2)
         tracer.process.send_signal(signal.SIGTERM)
+        self.assertTrue(wait_until(lambda: not pending(tracer.pid, signal.SIGTERM), 10))
         time.sleep(0.4)
         self.assertIsNone(tracer.process.poll(), "the first one is COMMAND's")
         result = tracer.stop(signal.SIGTERM, 10)
@@ -268,6 +308,7 @@ class TestTerminal(LiveTest):
     CLEAR = "\033[H\033[2J\033[?7l"  # an empty screen, on which nothing wraps
     WRAP = "\033[?7h"
     ROWS, COLUMNS = 10, 60
+    # Intervals are of a second: within it each of the crowd has its turn, on a busy machine too.
 
     @classmethod
     def setUpClass(cls):
@@ -310,21 +351,21 @@ class TestTerminal(LiveTest):
             self.assertNotIn("\033", screen)
 
     def test_as_many_rows_as_fit(self):
-        self.check_screens(self.run_top("0.2", "3"), 3, self.ROWS, self.ROWS - 4)
+        self.check_screens(self.run_top("1", "3"), 3, self.ROWS, self.ROWS - 4)
 
     def test_tall(self):
-        self.check_screens(self.run_top("0.2", "2", rows=50), 2, 50, 20)
+        self.check_screens(self.run_top("1", "2", rows=50), 2, 50, 20)
 
     def test_fewer_asked_for(self):
-        self.check_screens(self.run_top("-r", "2", "0.2", "2"), 2, self.ROWS, 2)
+        self.check_screens(self.run_top("-r", "2", "1", "2"), 2, self.ROWS, 2)
 
     def test_tiny(self):
         """However small, one row."""
-        self.check_screens(self.run_top("0.2", "2", rows=3), 2, 5, 1)
+        self.check_screens(self.run_top("1", "2", rows=3), 2, 5, 1)
 
     def test_nothing_wraps(self):
         """What is wider than the screen takes two lines of it, and the heading is gone."""
-        out = self.run_top("0.2", "2")
+        out = self.run_top("1", "2")
         self.assertEqual(out.count("\033[2J"), out.count(self.CLEAR))
         for screen in out.split(self.CLEAR)[1:]:
             self.assertEqual(screen.count(self.WRAP), 1, "wrapping is on again after each screen")
@@ -334,7 +375,7 @@ class TestTerminal(LiveTest):
         """They are whole, and take their room from the rows."""
         columns = 30
         for rows in (14, 30):
-            out = Terminal("top", "-d", self.disk.name, "--map-size", "rows=7", "0.2", "2", rows=rows,
+            out = Terminal("top", "-d", self.disk.name, "--map-size", "rows=7", "1", "2", rows=rows,
                            columns=columns, both=True).out
             screens = out.split("\033[H\033[2J")[1:]
             self.assertEqual(len(screens), 2)
@@ -344,23 +385,188 @@ class TestTerminal(LiveTest):
                 self.assertNotIn("lost:", rest)
                 taken = self.lines_of(losses, columns)
                 shown = len(self.rows_of(rest))
-                # Losses of the kernel that runs no program for an end may be among them.
-                self.assertEqual(shown, min(7, max(1, rows - 4 - taken)), screen)
+                # Losses of the kernel that runs no program for an end may be among them. A map that
+                # is full is drained before the interval is over: more rows than it has.
+                room = max(1, rows - 4 - taken)
+                self.assertLessEqual(shown, room, screen)
+                self.assertGreaterEqual(shown, min(7, room), screen)
 
     def test_not_over_the_output_of_command(self):
-        out = self.run_top("--all", "0.2", "2", "--", "sleep", "0.6")
+        out = self.run_top("--all", "1", "2", "--", "sleep", "4")
         self.assertNotIn("\033", out)
         self.assertEqual(len(self.rows_of(out)), 2 * 20, "no screen, so no limit but -r's")
 
     def test_told_not_to(self):
-        out = self.run_top("-C", "0.2", "2")
+        out = self.run_top("-C", "1", "2")
         self.assertNotIn("\033", out)
         self.assertEqual(len(self.rows_of(out)), 2 * 20)
 
     def test_other_formats(self):
         for fmt in ("--json", "--csv"):
             with self.subTest(format=fmt):
-                self.assertNotIn("\033", self.run_top(fmt, "0.2", "2"))
+                self.assertNotIn("\033", self.run_top(fmt, "1", "2"))
+
+
+class TestOutputFile(LiveTest):
+    """-o FILE, and where COMMAND's standard output goes."""
+
+    SAYS = "COMMAND says so"
+
+    def setUp(self):
+        self.directory = self.enterContext(tempfile.TemporaryDirectory(prefix="iotrace-test-"))
+        self.disk = self.enterContext(LoopDisk(16 * MIB))
+        self.path = os.path.join(self.directory, "out")
+
+    def command(self):
+        """Writes 20 blocks, and a line."""
+        return ["sh", "-c", f"dd if=/dev/zero of={self.disk.path} bs=4k count=20 oflag=direct "
+                f"status=none; echo {self.SAYS}"]
+
+    def written(self):
+        return Result(0, read_text(self.path), "")
+
+    def old(self):
+        """More than any of the outputs."""
+        old = "x" * 200000
+        with open(self.path, "w", encoding="ascii") as file:
+            file.write(old)
+        return old
+
+    def test_command_aside(self):
+        """What a program reads is not mixed with what COMMAND writes."""
+        for args in (["top", "--json"], ["top", "--csv"], ["stack", "-f"], ["stack", "--json"],
+                     ["breakdown", "-T", "blk", "--csv"]):
+            with self.subTest(args=args):
+                result = iotrace(*args, "-d", self.disk.name, "--", *self.command())
+                self.assert_unseen(result, 20)
+                self.assertEqual((result.status, self.said(result)), (0, [self.SAYS]))
+                self.assertNotIn(self.SAYS, result.out)
+                self.check_rows(args, result)
+
+    def said(self, result):
+        return [line for line in result.err.splitlines() if self.UNSEEN not in line]
+
+    def check_rows(self, args, result):
+        if args[0] == "stack":
+            total = sum(r["write_bytes"] for r in result.rows) if "--json" in args else \
+                sum(int(line.rsplit(" ", 1)[1]) for line in result.out.splitlines())
+            self.assertEqual(total, 20 * KIB4)
+        elif "-T" in args:
+            rows = result.csv if "--csv" in args else result.rows
+            self.assertEqual(add_up(rows, "op", "count"), {"write": 20 - result.unseen})
+        else:
+            rows = result.csv if "--csv" in args else result.rows
+            self.assertEqual(add_up(rows, ("comm", "op"), ("io", "bytes")),
+                             {("dd", "write"): (20, 20 * KIB4)})
+
+    def test_text(self):
+        """For people both are there."""
+        result = iotrace("top", "-d", self.disk.name, "--", *self.command())
+        self.assert_ended_well(result)
+        self.assertIn(f"\n{self.SAYS}\n", result.out)
+
+    def test_file(self):
+        """COMMAND has standard output for itself, whatever the format; what was there is gone."""
+        for args in (["top", "--json"], ["top", "--csv"], ["stack", "-f"], ["stack", "--json"],
+                     ["breakdown", "-T", "blk", "--json"]):
+            with self.subTest(args=args):
+                self.old()
+                result = iotrace(*args, "-d", self.disk.name, "-o", self.path, "--",
+                                 *self.command())
+                self.assertEqual((result.status, result.out, self.said(result)),
+                                 (0, self.SAYS + "\n", []))
+                self.check_rows(args, self.written())
+        result = iotrace("top", "-d", self.disk.name, "--output", self.path, "--", *self.command())
+        self.assertEqual((result.status, result.out, self.said(result)),
+                         (0, self.SAYS + "\n", []))
+        text = read_text(self.path)
+        self.assertTrue(text.startswith("Tracing...") and text.endswith("\nDetaching...\n"), text)
+        self.assertEqual(sum(row["io"] for row in self.written().top_text()), 20)
+
+    def test_on_a_terminal(self):
+        terminal = Terminal("top", "-d", self.disk.name, "-o", self.path, "0.1", "2", rows=24,
+                            columns=80)
+        self.assert_ended_well(terminal)
+        self.assertEqual(terminal.out, "")
+        self.assertNotIn("\033", read_text(self.path))
+        self.assertEqual(read_text(self.path).count(" loadavg: "), 2)
+
+    @unittest.skipUnless(have_kvm(), "no KVM")
+    def test_kvm(self):
+        """No full screen: a log."""
+        terminal = Terminal("kvm", "-o", self.path, "0.1", "3", rows=24, columns=80)
+        self.assertEqual((terminal.status, terminal.out, terminal.err), (0, "", ""))
+        # Whoever uses KVM meanwhile adds events, and with them headings.
+        lines = [line for line in read_text(self.path).splitlines() if line[:1].isdigit()]
+        self.assertEqual(len(lines), 3)
+
+    def test_can_be_followed(self):
+        """Every interval is there when it is over."""
+        process = subprocess.Popen([IOTRACE, "top", "--json", "-d", self.disk.name, "-o", self.path,
+                                    "0.1"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE)
+        with process:
+            cleanup(process.kill)
+            self.assertTrue(wait_until(lambda: os.path.exists(self.path) and
+                                       len(self.written().intervals) >= 3, 30))
+            process.send_signal(signal.SIGINT)
+            self.assertEqual((process.wait(patience(10)), process.stdout.read()), (0, b""))
+
+    def test_no_run(self):
+        """What is there stays, unless a run begins."""
+        old = self.old()
+        for args, status in ((["-d", "no-such-disk"], 2), (["--", "no-such-command"], 127),
+                             (["--record", self.directory], 1)):
+            with self.subTest(args=args):
+                result = iotrace("top", "-o", self.path, *args)
+                self.assert_one_line(result, status)
+                self.assertEqual(result.out, "")
+                self.assertTrue(read_text(self.path) == old, "it was written")
+
+    def test_wrong(self):
+        both = os.path.join(self.directory, "both")
+        for args, status, text in (
+                (["top", "-o", "-"], 2, "-o needs a file name, not -"),
+                (["top", "-o", ""], 2, "-o needs a file name"),
+                (["top", "-o", both, "--ebpf"], 2, "-o is for what a run shows"),
+                (["kvm", "-o", both, "-L", both], 2, "-l and -o exclude each other"),
+                (["kvm", "-o", both, "-f", "help"], 2, "-o is for what a run shows"),
+                (["top", "-o", both, "--record", both], 2, "--record and -o are one file"),
+                (["stack", "-o", both, "--svg", both], 2, "-o and --svg are one file"),
+                (["top", "-o", self.directory], 1, "cannot write .*: is a directory"),
+                (["top", "-o", "/dev/full"], 1, "cannot write /dev/full: no space left on device")):
+            with self.subTest(args=args):
+                result = iotrace(*args, *([] if args[0] == "stack" else ["0.1", "1"]))
+                self.assert_one_line(result, status)
+                self.assertRegex(result.err.lower(), text)
+                self.assertEqual(result.out, "")
+                self.assertFalse(os.path.exists(both))
+
+    def test_pipe(self):
+        """One that nobody reads must not keep signals away; a reader that leaves ends the run."""
+        os.mkfifo(self.path)
+        self.assert_one_line(iotrace("top", "-o", self.path, "0.1", "1"), 1,
+                             "(a pipe needs a reader first)")
+        reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        process = subprocess.Popen([IOTRACE, "top", "--csv", "-d", self.disk.name, "-o", self.path,
+                                    "3600"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        with process:
+            cleanup(process.kill)
+            self.assertTrue(select.select([reader], [], [], patience(20))[0])
+            self.assertIn(b"pid,comm", os.read(reader, 4096))
+            os.close(reader)
+            self.assertEqual((process.wait(patience(20)), process.stderr.read()), (0, b""))
+
+    def test_recorded(self):
+        """Both at once; a replay writes the same to a file."""
+        record, again = (os.path.join(self.directory, name) for name in ("rec", "again"))
+        result = iotrace("top", "--json", "-o", self.path, "--record", record, "--",
+                         *self.command())
+        self.assertEqual((result.status, result.out, result.err), (0, self.SAYS + "\n", ""))
+        result = iotrace("top", "--json", "--replay", record, "-o", again)
+        self.assertEqual((result.status, result.out, result.err), (0, "", ""))
+        self.assertEqual(read_text(again), read_text(self.path))
+        self.assert_one_line(iotrace("top", "--replay", record, "-o", record), 2,
+                             "--replay and -o are one file")
 
 
 class TestStandardError(LiveTest):
@@ -382,16 +588,16 @@ class TestStandardError(LiveTest):
 
     def test_losses_are_there(self):
         """The test's own ground: so small a map loses in each interval."""
-        result = iotrace("top", "--map-size", "rows=1", "-C", "-d", self.disk.name, "0.2", "3")
+        result = iotrace("top", "--map-size", "rows=1", "-C", "-d", self.disk.name, "1", "3")
         self.assertEqual(result.status, 0)
         self.assertGreaterEqual(result.err.count("iotrace: lost: "), 3)
 
     def test_closed(self):
-        self.check(iotrace("top", "-C", "-v", "0.2", "3", prefix=self.CLOSED), "loadavg")
+        self.check(iotrace("top", "-C", "-v", "1", "3", prefix=self.CLOSED), "loadavg")
 
     def test_losses(self):
-        top = ["top", "-C", "-v", "--map-size", "rows=1", "-d", self.disk.name, "0.2", "3"]
-        blk = [*BLK, "-v", "--map-size", "requests=1", "-d", self.disk.name, "0.2", "3"]
+        top = ["top", "-C", "-v", "--map-size", "rows=1", "-d", self.disk.name, "1", "3"]
+        blk = [*BLK, "-v", "--map-size", "requests=1", "-d", self.disk.name, "1", "3"]
         # Each interval has its time, even one in which all that ended was lost.
         for args, mark in ((top, "loadavg"), (blk, r"^\d\d:\d\d:\d\d$")):
             with self.subTest(args=args):

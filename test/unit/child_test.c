@@ -375,16 +375,29 @@ static void test_signal_mask(void **state)
 	assert_int_equal(sigprocmask(SIG_SETMASK, &old, NULL), 0);
 }
 
-/* A closed pipe and a limit of size end the command as they would without iotrace. */
-static void test_ignored(void **state)
+/* What iotrace sets for itself is its own: a command has what it would have without iotrace. */
+static void test_dispositions(void **state)
 {
+	void (*const all[])(int) = { SIG_DFL, SIG_IGN };
+	uint64_t ignored;
+	int wstatus;
+	pid_t pid;
+
 	(void)state;
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	assert_int_equal(ran_shell("exec grep SigIgn: /proc/self/status >$0", NULL), 0);
-	assert_int_equal(mask_in(written(), "SigIgn:") & (BIT(SIGPIPE) | BIT(SIGXFSZ)), 0);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_DFL);
+	for (int i = 0; i < 4; i++) {
+		pid = fork(); /* what was there first is remembered for good */
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			signal(SIGPIPE, all[i % 2]);
+			child_set_signal(SIGPIPE, all[i / 2]);
+			child_set_signal(SIGPIPE, all[i / 2]);
+			_exit(ran_shell("exec grep SigIgn: /proc/self/status >$0", NULL));
+		}
+		assert_int_equal(waitpid(pid, &wstatus, 0), pid);
+		assert_int_equal(wstatus, 0);
+		ignored = mask_in(written(), "SigIgn:") & BIT(SIGPIPE);
+		assert_int_equal(ignored != 0, all[i % 2] == SIG_IGN);
+	}
 }
 
 /* Both ends of the two pipes are closed: a thousand commands need no more. */
@@ -422,7 +435,7 @@ int main(void)
 		in_dir(test_parent_dies),
 		in_dir(test_killed_while_held),
 		in_dir(test_signal_mask),
-		in_dir(test_ignored),
+		in_dir(test_dispositions),
 		in_dir(test_no_descriptors_left),
 	};
 
