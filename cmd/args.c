@@ -26,6 +26,8 @@ enum {
 static const struct argp_option common_options[] = {
 	{ "json", KEY_JSON, NULL, 0, "JSON lines instead of text", GROUP_COMMON },
 	{ "csv", KEY_CSV, NULL, 0, "CSV instead of text", GROUP_COMMON },
+	{ "output", 'o', "FILE", 0, "write the output to FILE instead of standard output",
+	  GROUP_COMMON },
 	{ "all", KEY_ALL, NULL, 0, "with -- COMMAND: the I/O of all processes, not only of COMMAND",
 	  GROUP_COMMON },
 	{ "record", KEY_RECORD, "FILE", 0, "write all that is counted to FILE, too", GROUP_COMMON },
@@ -133,14 +135,6 @@ static int set_format(struct input *in, enum format format)
 	return 0;
 }
 
-static int set_file(const char *option, const char *arg, const char **to, struct error *err)
-{
-	if (!*arg)
-		return error_set(err, STATUS_USAGE, -EINVAL, "%s needs a file name", option);
-	*to = arg;
-	return 0;
-}
-
 static int take_common(struct input *in, int key, char *arg)
 {
 	struct args *args = in->args;
@@ -172,10 +166,12 @@ static int take_common(struct input *in, int key, char *arg)
 	case KEY_ALL:
 		args->all = true;
 		return 0;
+	case 'o':
+		return args_file("-o", arg, &args->output, in->err);
 	case KEY_RECORD:
-		return set_file("--record", arg, &args->record, in->err);
+		return args_file("--record", arg, &args->record, in->err);
 	case KEY_REPLAY:
-		return set_file("--replay", arg, &args->replay, in->err);
+		return args_file("--replay", arg, &args->replay, in->err);
 	case ARGP_KEY_ARG:
 		return take_positional(in, arg);
 	}
@@ -406,6 +402,9 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 		return error_set(err, STATUS_USAGE, -EINVAL, "--all goes with -- COMMAND");
 	if (args->kernel && !args->list_hooks)
 		return error_set(err, STATUS_USAGE, -EINVAL, "--kernel goes with --list-hooks");
+	if (args->output && (args->show_source || args->list_hooks))
+		return error_set(err, STATUS_USAGE, -EINVAL, "-o is for what a run shows");
+	args->stdout_is_data = args->format != FORMAT_TEXT && !args->output;
 	return args->replay ? check_replay(spec, &in, err) : 0;
 }
 
@@ -415,6 +414,20 @@ bool args_given(const struct args *args, int key)
 		if (args->given[i] == key)
 			return true;
 	return false;
+}
+
+int args_file(const char *option, const char *arg, const char **to, struct error *err)
+{
+	if (!*arg)
+		return error_set(err, STATUS_USAGE, -EINVAL, "%s needs a file name", option);
+	/* Elsewhere that is a standard stream: here it would be a file of that name. */
+	if (strcmp(arg, "-") == 0) {
+		error_set(err, STATUS_USAGE, -EINVAL, "%s needs a file name, not -", option);
+		error_hint(err, "a file of that name is ./-");
+		return -EINVAL;
+	}
+	*to = arg;
+	return 0;
 }
 
 int args_process(const char *text, uint32_t *pid, struct error *err)

@@ -29,9 +29,11 @@ struct args {
 	uint64_t count;			   /* outputs; 0: until stopped */
 	bool all;			   /* --all: with COMMAND, the others' I/O too */
 	char **command;			   /* after "--", ends with NULL; NULL: none */
-	const char *record;		   /* --record FILE */
-	const char *replay;		   /* --replay FILE */
-	int given[ARGS_GIVEN];		   /* keys of the subcommand's options that were given */
+	const char *output;		   /* -o FILE; NULL: standard output */
+	bool stdout_is_data;   /* a program reads standard output: COMMAND's is not for it */
+	const char *record;    /* --record FILE */
+	const char *replay;    /* --replay FILE */
+	int given[ARGS_GIVEN]; /* keys of the subcommand's options that were given */
 	size_t n_given;
 };
 
@@ -71,6 +73,9 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 
 /* Was the own option @key given? */
 bool args_given(const struct args *args, int key);
+
+/* A file's name after @option: *to.  -errno with @err. */
+int args_file(const char *option, const char *arg, const char **to, struct error *err);
 
 /* A process (thread group) that is there: *pid.  -errno with @err. */
 int args_process(const char *text, uint32_t *pid, struct error *err);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/outfile.h"
 #include "output/render.h"
 
 int report_error(const struct error *err)
@@ -16,14 +17,24 @@ int report_error(const struct error *err)
 	return err->status;
 }
 
+static const char *output_path; /* NULL: standard output */
+
+void report_output_is(const char *path)
+{
+	output_path = path;
+}
+
 int report_output(int code)
 {
 	struct error err;
 
 	if (code == -EPIPE)
 		return STATUS_OK;
-	error_set(&err, STATUS_FAILED, code, "cannot write to standard output: %s",
-		  strerror(-code));
+	if (output_path)
+		outfile_error(output_path, code, &err);
+	else
+		error_set(&err, STATUS_FAILED, code, "cannot write to standard output: %s",
+			  strerror(-code));
 	return report_error(&err);
 }
 

@@ -8,6 +8,9 @@
  * WHAT (HINT)".  Returns the exit status of @err. */
 int report_error(const struct error *err);
 
+/* -o FILE: standard output is @path now. */
+void report_output_is(const char *path);
+
 /* Prints nothing for a reader that went away (-EPIPE), else the error of
  * standard output @code.  Returns the exit status. */
 int report_output(int code);

@@ -88,7 +88,9 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	run->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (run->signal_fd < 0)
 		return error_set(err, STATUS_FAILED, -errno, "signalfd: %s", strerror(errno));
-	r = args->command ? child_start(args->command, &old_mask, &run->child, err) : 0;
+	r = args->command
+		? child_start(args->command, &old_mask, args->stdout_is_data, &run->child, err)
+		: 0;
 	handle_signals(&watched);
 	sigaddset(&watched,
 		  SIGALRM); /* let in with the others: it may be held back by who started us */
@@ -303,6 +305,35 @@ static void await_command(struct run *run)
 	}
 }
 
+struct one_start {
+	const struct run_emit *emit;
+	struct error *err;
+};
+
+static int start_one(void *ctx)
+{
+	struct one_start *one = ctx;
+
+	return one->emit->start ? one->emit->start(one->emit->start_ctx, one->err) : 0;
+}
+
+/* Lets COMMAND go, if there is one: false if it cannot be run, which is reported. */
+static bool let_go(struct run *run)
+{
+	struct error err;
+
+	if (!run->child.pid || run->child.release_fd < 0 ||
+	    !child_release(&run->child, run->args->command[0], &run->status, &err))
+		return true;
+	report_error(&err);
+	return false;
+}
+
+static int report_failure(int r, const struct error *err)
+{
+	return !r ? STATUS_OK : err->status != STATUS_OK ? report_error(err) : report_output(r);
+}
+
 int run_loop(struct run *run, const struct run_emit *emit)
 {
 	struct error err = { .status = STATUS_OK };
@@ -312,13 +343,16 @@ int run_loop(struct run *run, const struct run_emit *emit)
 		error_set(&err, STATUS_FAILED, r, "cannot set a timer: %s", strerror(-r));
 		return report_error(&err);
 	}
-	if (run->child.pid &&
-	    child_release(&run->child, run->args->command[0], &run->status, &err)) {
-		report_error(&err);
+	if (run->args->output && !let_go(run))
 		return run->status;
-	}
-	r = produce(run, emit, &err);
-	failed = !r ? STATUS_OK : err.status != STATUS_OK ? report_error(&err) : report_output(r);
+	r = run_guarded(run, start_one, &(struct one_start){ emit, &err });
+	if ((r || run->stuck) && run->child.release_fd >= 0)
+		return report_failure(r, &err); /* COMMAND is not run */
+	if (!let_go(run))
+		return run->status;
+	if (!r)
+		r = produce(run, emit, &err);
+	failed = report_failure(r, &err);
 	await_command(run);
 	return failed ? failed : run->status;
 }

@@ -13,7 +13,7 @@ enum { RUN_GO_ON, RUN_OUTPUT, RUN_STOP };
  *
  *   run_begin()   before anything is attached: signals are held back, COMMAND
  *                 is forked and waits
- *   run_loop()    when everything is attached: lets COMMAND go, then one
+ *   run_loop()    when everything is attached: the first line, lets COMMAND go, then one
  *                 output per interval and one for the last, partial interval
  *   run_end()     always
  */
@@ -50,6 +50,11 @@ struct run_emit {
 	 * what would fill up in the kernel.  May be NULL.  As emit(). */
 	int (*collect)(void *ctx, struct error *err);
 	void *ctx;
+	/* What comes before all outputs, and before COMMAND is let go; with -o after that, so that
+	 * the file is emptied for a COMMAND that can be run.  May be NULL.  As emit(), with
+	 * start_ctx. */
+	int (*start)(void *start_ctx, struct error *err);
+	void *start_ctx;
 };
 
 int run_begin(struct run *run, const struct args *args, struct error *err);

@@ -2,15 +2,14 @@
 #include "cmd/show.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio_ext.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/command.h"
 #include "cmd/report.h"
 #include "core/clock.h"
 #include "core/text.h"
@@ -45,20 +44,6 @@ static void set_value(const struct show_setting *setting, uint64_t to)
 
 /* ---- recording ---- */
 
-static int write_error(const struct show *show, int code, struct error *err)
-{
-	struct shown name = text_shown(show->args->record);
-
-	/* A signal came while a pipe was full: not what run_guarded() takes for standard output. */
-	if (code == -EINTR)
-		return error_set(err, STATUS_FAILED, -EPIPE, "cannot write %s: nobody reads it",
-				 name.text);
-	error_set(err, STATUS_FAILED, code, "cannot write %s: %s", name.text, strerror(-code));
-	if (code == -ENXIO)
-		error_hint(err, "a pipe needs a reader first");
-	return code;
-}
-
 /* One file, or terminal, under whatever names?  What is written to other devices goes nowhere. */
 static bool is_same(const struct stat *a, const struct stat *b)
 {
@@ -66,22 +51,70 @@ static bool is_same(const struct stat *a, const struct stat *b)
 	       (!S_ISCHR(a->st_mode) || isatty(STDOUT_FILENO));
 }
 
-/* @path is given after @option: it shall not be where the output goes, which would ruin both. */
-static int check_apart(const struct show *show, const char *option, const char *path,
-		       struct error *err)
-{
-	struct stat file, other;
+struct named_file {
+	const char *option, *path;
+};
 
-	if (stat(path, &file))
+/* The name of a file in its directory, which goes to @folder. */
+static const char *split_path(const char *path, char folder[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/');
+
+	snprintf(folder, PATH_MAX, "%.*s/.", slash ? (int)(slash - path) : 1, slash ? path : ".");
+	return slash ? slash + 1 : path;
+}
+
+static bool is_one_name(const char *a, const char *b)
+{
+	char folder_a[PATH_MAX], folder_b[PATH_MAX];
+	struct stat x, y;
+
+	return strcmp(split_path(a, folder_a), split_path(b, folder_b)) == 0 &&
+	       !stat(folder_a, &x) && !stat(folder_b, &y) && is_same(&x, &y);
+}
+
+static bool is_one_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	/* What is not there yet is a name only. */
+	return stat(a, &x) || stat(b, &y) ? is_one_name(a, b) : is_same(&x, &y);
+}
+
+static int check_stdout(const struct named_file *file, struct error *err)
+{
+	struct stat st, out;
+
+	if (stat(file->path, &st) || fstat(STDOUT_FILENO, &out) || !is_same(&st, &out))
 		return 0;
-	if (show->written && stat(show->written, &other) == 0 && is_same(&file, &other))
-		return error_set(err, STATUS_USAGE, -EINVAL, "%s and %s are one file: %s", option,
-				 show->written_by, text_shown(path).text);
-	if (show->args->record && fstat(STDOUT_FILENO, &other) == 0 && is_same(&file, &other))
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "%s needs a file of its own: %s is standard output", option,
-				 text_shown(path).text);
-	return 0;
+	return error_set(err, STATUS_USAGE, -EINVAL,
+			 "%s needs a file of its own: %s is standard output", file->option,
+			 text_shown(file->path).text);
+}
+
+/* No file is read and written, or written by two: that would ruin both. */
+static int check_apart(const struct show *show, struct error *err)
+{
+	const struct args *args = show->args;
+	const struct named_file files[] = {
+		{ "--replay", args->replay },
+		{ "--record", args->record },
+		{ "-o", args->output },
+		{ show->written_by, show->written },
+	};
+	const size_t n = sizeof(files) / sizeof(files[0]);
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = i + 1; files[i].path && k < n; k++)
+			if (files[k].path && is_one_file(files[i].path, files[k].path))
+				return error_set(err, STATUS_USAGE, -EINVAL,
+						 "%s and %s are one file: %s", files[i].option,
+						 files[k].option, text_shown(files[i].path).text);
+	if (args->output)
+		return 0; /* nobody writes to standard output */
+	if (args->record && check_stdout(&files[1], err))
+		return -EINVAL;
+	return show->written && show->written_beside ? check_stdout(&files[3], err) : 0;
 }
 
 static int record_head(struct show *show)
@@ -98,69 +131,86 @@ static int record_head(struct show *show)
 	return recorder_head(show->recorder, &head, show->tables, show->n_tables);
 }
 
-/* What could not be written so far would fail, or block, once more. */
+/* Without an end, if there is a recorder still: whoever replays it is told.  What it holds is kept,
+ * unless nothing was counted. */
 static void drop_recording(struct show *show)
 {
 	recorder_close(show->recorder);
 	show->recorder = NULL;
-	if (!show->file)
-		return;
-	__fpurge(show->file);
-	fclose(show->file);
-	show->file = NULL;
+	outfile_discard(&show->file, show->recorded);
 }
 
-static int end_recording(struct show *show)
+/* Where a recording that is dropped stays; NULL: nowhere. */
+static const char *kept_recording(const struct show *show)
+{
+	return show->recorded && show->file.partial[0] ? show->file.partial : NULL;
+}
+
+/* The recording cannot go on, or end, as @err says. */
+static void fail_recording(struct show *show, struct error *err)
+{
+	const char *kept = kept_recording(show);
+
+	if (kept)
+		error_hint(err, "what was recorded is in %s", text_shown(kept).text);
+	drop_recording(show);
+}
+
+static int end_recording(struct show *show, struct error *err)
 {
 	int r = recorder_end(show->recorder);
-	FILE *file = show->file;
 
-	if (!r) {
-		show->file = NULL;
-		errno = 0;
-		if (fclose(file))
-			r = errno ? -errno : -EIO;
-	}
-	drop_recording(show);
+	r = r ? outfile_error(show->args->record, r, err) : outfile_commit(&show->file, err);
+	if (r)
+		fail_recording(show, err);
+	else
+		drop_recording(show);
 	return r;
-}
-
-/* A pipe that nobody reads would keep us waiting here, while signals are held back. */
-static FILE *open_file(const char *path)
-{
-	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
-	FILE *file = NULL;
-
-	if (fd >= 0 && fcntl(fd, F_SETFL, 0) == 0)
-		file = fdopen(fd, "w");
-	if (fd >= 0 && !file)
-		close(fd);
-	return file;
 }
 
 static int open_recording(struct show *show, struct error *err)
 {
-	int r = check_apart(show, "--record", show->args->record, err);
+	int r = outfile_open(&show->file, show->args->record, err);
 
 	if (r)
 		return r;
-	/* A limit (ulimit -f) shall be an error like that of a full disk. */
-	signal(SIGXFSZ, SIG_IGN);
-	show->file = open_file(show->args->record);
-	if (!show->file)
-		return write_error(show, -errno, err);
-	r = recorder_open(show->file, &show->recorder);
+	r = recorder_open(show->file.stream, &show->recorder);
 	if (!r)
 		r = record_head(show);
-	if (!r)
+	if (r) {
+		r = outfile_error(show->args->record, r, err);
+		drop_recording(show);
+	}
+	return r;
+}
+
+/*
+ * -o FILE: from now on that is standard output, which COMMAND has as it was.  It is written in
+ * place, so that it can be followed; what it holds stays until there is something to be shown.
+ */
+static int open_output(const struct show *show, struct error *err)
+{
+	const char *path = show->args->output;
+	int fd, r = 0;
+
+	if (!path)
 		return 0;
-	drop_recording(show);
-	return write_error(show, r, err);
+	fd = outfile_descriptor(path, 0);
+	if (fd < 0)
+		return outfile_error(path, fd, err);
+	if (dup2(fd, STDOUT_FILENO) < 0)
+		r = outfile_error(path, -errno, err);
+	close(fd);
+	if (!r)
+		report_output_is(path);
+	return r;
 }
 
 int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const char *const *notes,
 	      size_t n_notes, struct error *err)
 {
+	int r;
+
 	uname(&show->uts);
 	show->about = (struct meta){
 		.version = IOTRACE_VERSION,
@@ -172,7 +222,10 @@ int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const 
 		.n_notes = n_notes,
 	};
 	show->prepare(show->ctx, show);
-	return show->args->record ? open_recording(show, err) : 0;
+	r = check_apart(show, err);
+	if (!r && show->args->record)
+		r = open_recording(show, err);
+	return r ? r : open_output(show, err);
 }
 
 int show_open_hooks(struct show *show, const struct hooks *hooks, const char *const *notes,
@@ -185,19 +238,16 @@ int show_open_hooks(struct show *show, const struct hooks *hooks, const char *co
 
 int show_close(struct show *show, int status)
 {
+	const char *kept = kept_recording(show);
 	struct error err;
-	int r;
 
-	/* What has failed has no end: whoever replays it is told. */
-	if (!show->recorder || status) {
-		drop_recording(show);
-		return status;
-	}
-	r = end_recording(show);
-	if (!r)
-		return status;
-	write_error(show, r, &err);
-	return report_error(&err);
+	if (show->recorder && status && kept)
+		fprintf(stderr, "iotrace: note: what was recorded is in %s\n",
+			text_shown(kept).text);
+	if (show->recorder && !status && end_recording(show, &err))
+		status = report_error(&err);
+	drop_recording(show);
+	return status;
 }
 
 /* ---- outputs ---- */
@@ -214,11 +264,17 @@ static void print_notes(const struct show *show)
 			render_escape(show->about.notes[i], text, sizeof(text)));
 }
 
-int show_start(void *ctx)
+int show_start(void *ctx, struct error *err)
 {
 	struct show *show = ctx;
 	enum format format = show->args->format;
+	struct stat st;
 
+	(void)err;
+	if (show->args->output && !fstat(STDOUT_FILENO, &st) && S_ISREG(st.st_mode) &&
+	    ftruncate(STDOUT_FILENO, 0))
+		return -errno;
+	show->started = true;
 	if (show->notes_first)
 		print_notes(show);
 	if (format == FORMAT_TEXT)
@@ -228,13 +284,27 @@ int show_start(void *ctx)
 	return render_meta(format, stdout, &show->about, show->tables[0].schema);
 }
 
+static void note_seen(struct show *show, const struct recording_interval *in)
+{
+	for (size_t i = 0; i < show->n_tables; i++)
+		show->seen = show->seen || in->tables[i].n;
+	for (size_t i = 0; i < in->interval.n_losses; i++)
+		show->seen = show->seen || in->interval.losses[i].count;
+}
+
 static int print_output(struct show *show, const struct recording_interval *in, struct error *err)
 {
 	int r = show->print(show->ctx, in, err);
 
-	if (!r && in->last && !show->notes_first)
+	note_seen(show, in);
+	if (r || !in->last)
+		return r;
+	if (!show->seen && show->empty && show->args->format != FORMAT_JSON &&
+	    !render_nobody_reads(stdout))
+		fprintf(stderr, "iotrace: %s\n", show->empty);
+	if (!show->notes_first)
 		print_notes(show);
-	return r;
+	return 0;
 }
 
 static int32_t utc_offset_at(uint64_t epoch_ns)
@@ -244,6 +314,12 @@ static int32_t utc_offset_at(uint64_t epoch_ns)
 
 	localtime_r(&time, &tm);
 	return (int32_t)tm.tm_gmtoff;
+}
+
+/* The run ends, as it does by a signal, for want of a reader: print() with @r. */
+static bool nobody_reads(int r)
+{
+	return r == -EPIPE || r == -EINTR;
 }
 
 int show_output(struct show *show, struct recording_interval *in, struct error *err)
@@ -256,18 +332,21 @@ int show_output(struct show *show, struct recording_interval *in, struct error *
 	if (show->recorder) {
 		in->utc_offset = utc_offset_at(in->interval.end_ns);
 		failed = recorder_interval(show->recorder, in);
+		show->recorded =
+		    show->recorded || (!failed && in->interval.end_ns > in->interval.start_ns);
 	}
 	r = print_output(show, in, err);
-	if (show->recorder && in->last && !failed && !r)
-		failed = end_recording(show);
-	if (!failed)
+	/* What there is to be seen has been shown, even if the recording cannot go on, or end. */
+	if (failed) {
+		failed = outfile_error(show->args->record, failed, &write_err);
+		fail_recording(show, &write_err);
+	} else if (show->recorder && (nobody_reads(r) || (in->last && !r))) {
+		failed = end_recording(show, &write_err);
+	}
+	if (!failed || (r && r != -EPIPE))
 		return r;
-	/* What there is to be seen has been shown; the recording cannot go on, nor end. */
-	failed = write_error(show, failed, &write_err);
-	drop_recording(show);
-	if (!r)
-		*err = write_err;
-	return r ? r : failed;
+	*err = write_err;
+	return failed;
 }
 
 /* ---- replay ---- */
@@ -305,14 +384,23 @@ static int take_settings(struct show *show, const struct player *player, const c
 
 static int check_subcommand(const struct show *show, const char *name, struct error *err)
 {
-	struct shown theirs = text_shown(show->about.subcommand);
+	const char *theirs = show->about.subcommand;
 
-	if (strcmp(show->about.subcommand, show->subcommand) == 0)
+	if (strcmp(theirs, show->subcommand) == 0)
 		return 0;
-	error_set(err, STATUS_USAGE, -EINVAL, "%s is a recording of `iotrace %s`", name,
-		  theirs.text);
-	error_hint(err, "see `iotrace %s --replay %s`", theirs.text, name);
-	return -EINVAL;
+	/* The name is whatever the file's writer liked: one that we know is advised, no other. */
+	for (size_t i = 0; i < n_commands; i++) {
+		if (strcmp(theirs, commands[i].name) != 0)
+			continue;
+		error_set(err, STATUS_USAGE, -EINVAL, "%s is a recording of `iotrace %s`", name,
+			  theirs);
+		error_hint(err, "see `iotrace %s --replay %s`", theirs, name);
+		return -EINVAL;
+	}
+	return error_set(err, STATUS_FAILED, -EINVAL,
+			 "%s is a recording of '%s', a subcommand that this version of iotrace "
+			 "does not have",
+			 name, text_shown(theirs).text);
 }
 
 static void explain(const struct show *show)
@@ -355,7 +443,7 @@ static int begin(struct show *show, struct player *player, const char *name, str
 static int play(struct show *show, struct player *player, struct error *err)
 {
 	struct recording_interval in;
-	int r = show_start(show);
+	int r = show_start(show, err);
 
 	while (!r) {
 		r = player_next(player, &in, err);
@@ -382,11 +470,13 @@ int show_replay(struct show *show)
 			  strerror(errno));
 		return report_error(&err);
 	}
-	r = check_apart(show, "--replay", show->args->replay, &err);
+	r = check_apart(show, &err);
 	if (!r)
 		r = player_open(file, name.text, &player, &err);
 	if (!r)
 		r = begin(show, player, name.text, &err);
+	if (!r)
+		r = open_output(show, &err);
 	if (!r)
 		r = play(show, player, &err);
 	player_close(player);

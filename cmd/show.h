@@ -6,6 +6,7 @@
 #include <sys/utsname.h>
 
 #include "cmd/blk.h"
+#include "core/outfile.h"
 #include "output/recording.h"
 
 /*
@@ -36,8 +37,9 @@ struct show {
 	void *ctx; /* of the functions */
 	const struct show_setting *settings;
 	size_t n_settings;
-	/* A file that is written beside standard output, and by which option; NULL: none. */
+	/* A file that is written, too, and by which option; NULL: none. */
 	const char *written, *written_by;
+	bool written_beside; /* and not instead of the output */
 	/* A replay: do its options go with the settings?  NULL: they do.  -errno with @err. */
 	int (*check)(void *ctx, struct error *err);
 	/* Declares the tables: which columns they have may depend on the settings. */
@@ -49,20 +51,26 @@ struct show {
 	bool notes_first;
 	/* JSON and CSV: what comes first; NULL: render_meta() with the first table. */
 	int (*meta)(void *ctx, const struct meta *meta);
+	/* Said at the end of a run that has had no row and no loss; NULL: nothing.  In JSON the
+	 * intervals say it. */
+	const char *empty;
 	/* One output, losses included.  0, or -errno of standard output, or -errno with @err. */
 	int (*print)(void *ctx, const struct recording_interval *in, struct error *err);
 	struct recording_table tables[RECORDING_TABLES];
 	size_t n_tables;
+	bool started; /* the first line was due: what comes last may follow */
 	/* Private: */
+	bool seen; /* a row, or a loss */
 	struct meta about;
 	struct meta_hook hooks[BLK_META_HOOKS];
 	struct utsname uts;
-	FILE *file;
+	struct outfile file;
 	struct recorder *recorder; /* NULL: not recorded, or no more */
+	bool recorded;		   /* something was counted, and is in the recording */
 };
 
 /* What is recorded must live as long as @show.  @hooks, @n: as choices_meta() makes them.  Opens
- * the file of --record, if there is one.  -errno with @err. */
+ * the files of --record and -o, if they are given.  -errno with @err. */
 int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const char *const *notes,
 	      size_t n_notes, struct error *err);
 
@@ -70,8 +78,8 @@ int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const 
 int show_open_hooks(struct show *show, const struct hooks *hooks, const char *const *notes,
 		    size_t n_notes, struct error *err);
 
-/* The first line; for run_guarded(), with a struct show. */
-int show_start(void *show);
+/* The first line; with -o it empties the file.  For run_emit, with a struct show. */
+int show_start(void *show, struct error *err);
 
 /* Records @in, whose time zone is filled in, and prints it; the last one ends the recording.  As
  * print(). */

@@ -43,7 +43,7 @@ void child_set_signal(int signo, void (*disposition)(int))
 
 /* In the new process: wait for the byte, then become the command. */
 static void __attribute__((noreturn))
-run_command(char *const *argv, const sigset_t *mask, int wait_fd, int exec_fd)
+run_command(char *const *argv, const sigset_t *mask, bool to_stderr, int wait_fd, int exec_fd)
 {
 	ssize_t n;
 	char byte;
@@ -57,6 +57,8 @@ run_command(char *const *argv, const sigset_t *mask, int wait_fd, int exec_fd)
 	for (size_t i = 0; i < n_changed; i++)
 		sigaction(changed[i].signo, &changed[i].inherited, NULL);
 	limits_restore();
+	if (to_stderr)
+		dup2(STDERR_FILENO, STDOUT_FILENO);
 	if (mask)
 		sigprocmask(SIG_SETMASK, mask, NULL);
 	execvp(argv[0], argv);
@@ -65,7 +67,8 @@ run_command(char *const *argv, const sigset_t *mask, int wait_fd, int exec_fd)
 	_exit(n == sizeof(code) ? 127 : 126);
 }
 
-int child_start(char *const *argv, const void *mask, struct child *out, struct error *err)
+int child_start(char *const *argv, const void *mask, bool to_stderr, struct child *out,
+		struct error *err)
 {
 	int release[2] = { -1, -1 }, exec[2] = { -1, -1 }, r;
 	pid_t pid = -1;
@@ -83,7 +86,7 @@ int child_start(char *const *argv, const void *mask, struct child *out, struct e
 	}
 	if (pid == 0) {
 		close(release[1]);
-		run_command(argv, mask, release[0], exec[1]);
+		run_command(argv, mask, to_stderr, release[0], exec[1]);
 	}
 	close(release[0]);
 	close(exec[1]);

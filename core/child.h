@@ -18,8 +18,10 @@ struct child {
 };
 
 /* Forks; the new process waits.  @argv ends with NULL. The signal mask @mask (may be NULL) is
- * what the command gets.  -errno with @err filled. */
-int child_start(char *const *argv, const void *mask, struct child *out, struct error *err);
+ * what the command gets.  @to_stderr: its standard output is standard error.  -errno with @err
+ * filled. */
+int child_start(char *const *argv, const void *mask, bool to_stderr, struct child *out,
+		struct error *err);
 
 /* Lets it exec.  -errno with @err (the exec failed: no such file, not
  * executable), then it is gone already.  *status gets 127 or 126 as in env(1). */

@@ -57,10 +57,9 @@ static int emit(void *ctx, bool last, struct error *err)
 
 static int trace(struct breakdown *b, struct run *run)
 {
-	const struct run_emit output = { emit, NULL, b };
+	const struct run_emit output = { emit, NULL, b, show_start, &b->show.show };
 	struct hook_object object = blk_layer_object(&b->blk);
 	struct error err;
-	int r;
 
 	b->blk.hooks = b->session.hooks;
 	b->blk.flags = &b->session.flags;
@@ -70,10 +69,7 @@ static int trace(struct breakdown *b, struct run *run)
 	b->since_ns = clock_epoch_ns();
 	if (b->o.args.verbose)
 		blk_explain_hooks(b->session.hooks);
-	r = run_guarded(run, show_start, &b->show.show);
-	if (r)
-		return report_output(r);
-	return run->stuck ? STATUS_OK : run_loop(run, &output);
+	return run_loop(run, &output);
 }
 
 static int check_disk(const struct breakdown_options *o, int *status)

@@ -208,10 +208,9 @@ static int collect(void *ctx, struct error *err)
 
 static int trace(struct calls *c, struct run *run)
 {
-	const struct run_emit output = { emit, collect, c };
+	const struct run_emit output = { emit, collect, c, show_start, &c->show.show };
 	struct hook_object object = calls_layer_object(&c->layer);
 	struct error err;
-	int r;
 
 	c->notes[0] = c->note;
 	c->layer.hooks = c->session.hooks;
@@ -223,10 +222,7 @@ static int trace(struct calls *c, struct run *run)
 	c->since_ns = clock_epoch_ns();
 	if (c->o->args.verbose)
 		blk_explain_hooks(c->session.hooks);
-	r = run_guarded(run, show_start, &c->show.show);
-	if (r)
-		return report_output(r);
-	return run->stuck ? STATUS_OK : run_loop(run, &output);
+	return run_loop(run, &output);
 }
 
 static int prepare(struct calls *c, int *status)

@@ -120,6 +120,7 @@ void breakdown_show_init(struct breakdown_show *b, struct breakdown_options *o, 
 		.check = check_options,
 		.prepare = prepare_tables,
 		.start = print_start,
+		.empty = "no I/O seen",
 		.notes_first = true,
 		.print = print,
 	};

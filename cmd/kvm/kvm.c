@@ -280,25 +280,19 @@ static int print_meta(void *ctx, const struct meta *meta)
 	return render_meta(k->o.args.format, k->log.stream, meta, schema_of(k));
 }
 
-struct start {
-	struct kvm *k;
-	struct error err;
-};
-
 /* What comes first; the events, so far without counts, are recorded with it. */
-static int print_start(void *ctx)
+static int print_start(void *ctx, struct error *err)
 {
-	struct start *start = ctx;
-	struct kvm *k = start->k;
+	struct kvm *k = ctx;
 	struct recording_interval out = {
 		.interval = { k->since_ns, k->since_ns, NULL, 0 },
 		.text = KVM_RECORDED_START,
 	};
-	int r = show_start(&k->show);
+	int r = show_start(&k->show, err);
 
 	if (r)
-		return file_error(k, r, &start->err);
-	return output(k, &out, &start->err);
+		return file_error(k, r, err);
+	return output(k, &out, err);
 }
 
 static int hangup(void *ctx, struct error *err)
@@ -308,7 +302,7 @@ static int hangup(void *ctx, struct error *err)
 
 	if (r)
 		return r;
-	r = k->o.args.format == FORMAT_TEXT ? print_heading(k) : show_start(&k->show);
+	r = k->o.args.format == FORMAT_TEXT ? print_heading(k) : show_start(&k->show, err);
 	return r ? file_error(k, r, err) : RUN_GO_ON;
 }
 
@@ -583,24 +577,19 @@ static int start_counting(struct kvm *k, struct error *err)
 
 static int trace(struct kvm *k)
 {
-	const struct run_emit outputs = { emit, NULL, k };
-	struct start start = { .k = k };
-	int r;
+	const struct run_emit outputs = { emit, NULL, k, print_start, k };
+	struct error err;
 
-	if (start_counting(k, &start.err))
-		return report_error(&start.err);
+	if (start_counting(k, &err))
+		return report_error(&err);
 	if (k->o.mode == KVM_SCREEN)
 		return show(k);
 	if (k->no_terminal)
 		fprintf(stderr, "iotrace: standard %s is no terminal: logging, as with -l\n",
 			k->no_terminal);
 	k->run.hangup = k->o.log_path ? hangup : NULL;
-	r = run_guarded(&k->run, print_start, &start);
-	if (r && start.err.status != STATUS_OK)
-		return report_error(&start.err);
-	if (r)
-		return report_output(r);
-	return k->run.stuck ? STATUS_OK : run_loop(&k->run, &outputs);
+	k->run.stdout_unused = k->o.log_path;
+	return run_loop(&k->run, &outputs);
 }
 
 /* The full-screen view needs a terminal on both sides. */

@@ -2,11 +2,14 @@
 #include "cmd/kvm/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "cmd/kvm/rows.h"
 #include "core/clock.h"
+#include "core/outfile.h"
 #include "output/render.h"
 
 #define HEADING_EVERY 20
@@ -17,19 +20,21 @@
 int kvm_log_open(struct kvm_log *log, struct error *err)
 {
 	struct stat st;
-	int code;
+	int fd;
 
 	log->stream = stdout;
 	log->begun = false;
 	if (!log->path)
 		return 0;
-	log->stream = fopen(log->path, "ae");
+	fd = outfile_descriptor(log->path, O_APPEND);
+	log->stream = fd < 0 ? NULL : fdopen(fd, "a");
 	if (!log->stream) {
-		code = -errno;
-		return error_set(err, STATUS_FAILED, code, "cannot open %s: %s", log->path,
-				 strerror(-code));
+		if (fd < 0)
+			return outfile_error(log->path, fd, err);
+		close(fd);
+		return outfile_error(log->path, -ENOMEM, err);
 	}
-	log->begun = fstat(fileno(log->stream), &st) == 0 && st.st_size > 0;
+	log->begun = fstat(fd, &st) == 0 && st.st_size > 0;
 	return 0;
 }
 

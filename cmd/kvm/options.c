@@ -56,9 +56,8 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		o->mode = KVM_ONCE;
 		return 0;
 	case 'L':
-		if (!*arg)
-			return error_set(err, STATUS_USAGE, -EINVAL, "-L needs a file's name");
-		o->log_path = arg;
+		if (args_file("-L", arg, &o->log_path, err))
+			return -EINVAL;
 		/* fall through */
 	case 'l':
 		if (o->mode == KVM_ONCE)
@@ -130,6 +129,10 @@ static int check_log_options(const struct kvm_options *o, struct error *err)
 
 static int check(struct kvm_options *o, struct error *err)
 {
+	if (o->log_path && o->args.output)
+		return error_set(err, STATUS_USAGE, -EINVAL, "-L and -o exclude each other");
+	if (o->args.output && o->fields && strcmp(o->fields, "help") == 0)
+		return error_set(err, STATUS_USAGE, -EINVAL, "-o is for what a run shows");
 	if (o->wide && o->args.format != FORMAT_TEXT)
 		return error_set(err, STATUS_USAGE, -EINVAL,
 				 "-c, --csv and --json exclude each other");
@@ -161,10 +164,12 @@ static void set_defaults(struct kvm_options *o)
 	o->own_mode = o->mode != KVM_SCREEN;
 	if (!o->tracepoints && !o->debugfs)
 		o->tracepoints = true;
-	/* A command has the terminal; JSON and CSV are no screens. */
+	o->args.stdout_is_data =
+	    (o->args.format != FORMAT_TEXT || o->wide) && !o->args.output && !o->log_path;
+	/* A command has the terminal; JSON, CSV and files are no screens. */
 	if (o->mode == KVM_SCREEN && o->args.command)
 		o->mode = KVM_ONCE;
-	if (o->mode == KVM_SCREEN && o->args.format != FORMAT_TEXT)
+	if (o->mode == KVM_SCREEN && (o->args.format != FORMAT_TEXT || o->args.output))
 		o->mode = KVM_LOG;
 	o->own_delay = o->args.interval_ns != 0;
 	if (!o->own_delay && !(o->mode == KVM_ONCE && o->args.command))

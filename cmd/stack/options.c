@@ -57,8 +57,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	case KEY_IODIR:
 		return parse_direction(arg, o, err);
 	case KEY_SVG:
-		o->svg = arg;
-		return 0;
+		return args_file("--svg", arg, &o->svg, err);
 	}
 	return blk_filter_option(key, arg, &o->filters);
 }
@@ -118,5 +117,7 @@ int stack_options(int argc, char **argv, struct stack_options *o, struct error *
 	if (r)
 		return r;
 	o->args.count = o->args.interval_ns ? 1 : 0;
+	if (o->folded && !o->args.output)
+		o->args.stdout_is_data = true;
 	return check(o, err);
 }

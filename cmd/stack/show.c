@@ -10,7 +10,6 @@
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
 #include "core/clock.h"
-#include "core/text.h"
 
 /* ---- the first line ---- */
 
@@ -129,13 +128,7 @@ static struct stack_row *all_rows(struct stack *s)
 /* At the beginning of a run: an error here must not come after a day. */
 int stack_open_svg(struct stack *s, struct error *err)
 {
-	if (!s->o.svg)
-		return 0;
-	s->svg = fopen(s->o.svg, "we");
-	if (s->svg)
-		return 0;
-	return error_set(err, STATUS_FAILED, -errno, "cannot write %s: %s",
-			 text_shown(s->o.svg).text, strerror(errno));
+	return s->o.svg ? outfile_open(&s->svg, s->o.svg, err) : 0;
 }
 
 static int write_svg(struct stack *s, const struct recording_interval *in, struct error *err)
@@ -144,22 +137,13 @@ static int write_svg(struct stack *s, const struct recording_interval *in, struc
 	char title[128], time[32];
 	int r;
 
-	/* What was there stays until there is something to be shown. */
-	if (s->o.args.replay && stack_open_svg(s, err))
-		return -EIO;
-	if (!s->svg)
+	if (!s->svg.stream)
 		return 0;
 	clock_text(in->interval.end_ns - in->interval.start_ns, time, sizeof(time));
 	snprintf(title, sizeof(title), "%s in bytes by disk, process and stack, in %s (h:mm:ss)",
 		 what, time);
-	r = stacks_svg(s->svg, title, in->tables[0].rows, in->tables[0].n);
-	if (fclose(s->svg) && !r)
-		r = -errno;
-	s->svg = NULL;
-	if (r)
-		error_set(err, STATUS_FAILED, r, "cannot write %s: %s", text_shown(s->o.svg).text,
-			  strerror(-r));
-	return r;
+	r = stacks_svg(s->svg.stream, title, in->tables[0].rows, in->tables[0].n);
+	return r ? outfile_error(s->o.svg, r, err) : outfile_commit(&s->svg, err);
 }
 
 /* ---- the output ---- */
@@ -227,10 +211,12 @@ void stack_prepare_show(struct stack *s)
 		.ctx = s,
 		.written = o->svg,
 		.written_by = "--svg",
+		.written_beside = true,
 		.settings = s->settings,
 		.n_settings = sizeof(settings) / sizeof(settings[0]),
 		.prepare = prepare_tables,
 		.start = print_start,
+		.empty = "no I/O seen",
 		.print = print,
 	};
 }

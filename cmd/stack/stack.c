@@ -114,18 +114,14 @@ static int prepare(struct stack *s, struct run *run, struct error *err)
 
 static int trace(struct stack *s, struct run *run)
 {
-	const struct run_emit output = { emit, collect, s };
+	const struct run_emit output = { emit, collect, s, show_start, &s->show };
 	struct error err;
-	int r;
 
 	if (prepare(s, run, &err))
 		return report_error(&err);
 	if (s->o.args.verbose)
 		blk_explain_hooks(s->session.hooks);
-	r = run_guarded(run, show_start, &s->show);
-	if (r)
-		return report_output(r);
-	return run->stuck ? STATUS_OK : run_loop(run, &output);
+	return run_loop(run, &output);
 }
 
 static void cleanup(struct stack *s)
@@ -138,13 +134,13 @@ static void cleanup(struct stack *s)
 	table_free(&s->table);
 	names_free(s->names);
 	free(s->rows);
-	if (s->svg)
-		fclose(s->svg);
+	outfile_discard(&s->svg, false);
 }
 
 static int replay(struct stack *s)
 {
-	int status = show_replay(&s->show);
+	struct error err;
+	int status = stack_open_svg(s, &err) ? report_error(&err) : show_replay(&s->show);
 
 	cleanup(s);
 	return status;

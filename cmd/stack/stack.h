@@ -13,6 +13,7 @@
 #include "cmd/stack/table.h"
 #include "core/flip.h"
 #include "core/names.h"
+#include "core/outfile.h"
 #include "output/stacks.h"
 
 /* Losses of its own, beside those that all block subcommands have. */
@@ -36,9 +37,9 @@ struct stack {
 	struct run *run;
 	struct stack_row_in *rows; /* of one round */
 	size_t n_rows, rows_room;
-	FILE *svg;
 	int names_fd;
-	uint32_t trace_completion;    /* BIO_TRACE_COMPLETION as a mask */
+	struct outfile svg;
+	uint32_t trace_completion; /* BIO_TRACE_COMPLETION as a mask */
 	uint64_t begin_ns, turned_ns; /* CLOCK_MONOTONIC */
 	uint64_t begin_epoch_ns, end_epoch_ns;
 	uint64_t bytes;	      /* so far */
@@ -82,7 +83,7 @@ int stack_show(struct stack *s, const struct loss *losses, size_t n, struct erro
 void stack_show_progress(struct stack *s);
 void stack_wipe_progress(struct stack *s);
 
-/* Opens the flame graph's file.  -errno with @err. */
+/* Opens the flame graph's file, if there is to be one.  -errno with @err. */
 int stack_open_svg(struct stack *s, struct error *err);
 
 #endif

@@ -389,7 +389,7 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 
 static int trace(struct top *t, struct run *run)
 {
-	const struct run_emit output = { emit, collect, t };
+	const struct run_emit output = { emit, collect, t, show_start, &t->show };
 	struct error err;
 	int r, status;
 
@@ -400,11 +400,8 @@ static int trace(struct top *t, struct run *run)
 	/* Not over what COMMAND writes. */
 	t->clears = t->o.args.format == FORMAT_TEXT && !t->o.no_clear && !t->o.args.command &&
 		    isatty(STDOUT_FILENO);
-	r = run_guarded(run, show_start, &t->show);
-	if (r)
-		return report_output(r);
-	status = run->stuck ? STATUS_OK : run_loop(run, &output);
-	if (run->stuck || t->o.args.format != FORMAT_TEXT)
+	status = run_loop(run, &output);
+	if (run->stuck || !t->show.started || t->o.args.format != FORMAT_TEXT)
 		return status;
 	r = run_guarded(run, print_end, NULL);
 	return r && !status ? report_output(r) : status;
@@ -464,6 +461,7 @@ static void prepare_show(struct top *t)
 		.n_settings = sizeof(settings) / sizeof(settings[0]),
 		.prepare = prepare_tables,
 		.start = print_start,
+		.empty = "no I/O seen",
 		.end = print_end,
 		.print = o->args.replay && args_given(&o->args, 's') ? print_sorted : print,
 	};

@@ -384,7 +384,7 @@ static void explain_hooks(const struct hooks *hooks)
 
 static int trace(struct virtio *v, struct run *run)
 {
-	const struct run_emit output = { emit, NULL, v };
+	const struct run_emit output = { emit, NULL, v, show_start, &v->show };
 	struct error err;
 	int r = attach(v, &err);
 
@@ -402,10 +402,7 @@ static int trace(struct virtio *v, struct run *run)
 	v->since_ns = clock_epoch_ns();
 	if (v->o.args.verbose)
 		explain_hooks(v->hooks);
-	r = run_guarded(run, show_start, &v->show);
-	if (r)
-		return report_output(r);
-	return run->stuck ? STATUS_OK : run_loop(run, &output);
+	return run_loop(run, &output);
 }
 
 static bool forces_irq(const struct args *args)

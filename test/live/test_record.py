@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 from iotest import (IOTRACE, NOBODY, LiveTest, LoopDisk, Tracer, add_up, have_kvm, iotrace, main,
-                    run, run_load, wait_until)
+                    need_no_other_guest, run, run_load, wait_until)
 
 GUEST = os.environ.get("GUEST", "")
 KEEP = os.environ.get("IOTRACE_KEEP_RECORDINGS", "")
@@ -83,12 +83,14 @@ class TestBlock(RecordTest):
             with self.subTest(format=name):
                 _, path = self.recorded(f"top-{name}", "top", "-d", self.disk.name, "0.3",
                                         work=self.work, options=options)
-                rows = self.replayed("top", path, "--json").rows
+                replayed = self.replayed("top", path, "--json")
+                rows = replayed.rows
                 self.assertEqual(add_up(rows, "op", ("io", "bytes"))["write"],
                                  (WRITES, WRITES * SIZE))
                 self.assertEqual(self.replayed("top", path, "--csv").csv,
-                                 [{**row, "writeback": str(row["writeback"]).lower()}
-                                  for row in rows])
+                                 [{**row, "writeback": str(row["writeback"]).lower(),
+                                   "start": interval["start"], "end": interval["end"]}
+                                  for interval in replayed.intervals for row in interval["rows"]])
                 shown = self.replayed("top", path, "-r", "1000").top_text()
                 self.assertEqual(sum(r["io"] for r in shown if r["d"] == "W"), WRITES)
 
@@ -171,7 +173,8 @@ class TestBlock(RecordTest):
         self.assertTrue(tracer.wait_for_line(tracer.lines() + 2))
         live = tracer.stop(signal.SIGKILL)
         self.assertEqual(live.status, -signal.SIGKILL)
-        again = iotrace("top", "--replay", path, "--json", prefix=NOBODY)
+        self.assertFalse(os.path.exists(path))
+        again = iotrace("top", "--replay", path + ".partial", "--json", prefix=NOBODY)
         self.assertEqual(again.status, 1)
         self.assertRegex(again.err, r"^iotrace: \S+ is cut off after \d+ bytes \(its run was killed")
         # An interval is recorded before it is shown.
@@ -190,7 +193,8 @@ class TestBlock(RecordTest):
             live = tracer.wait()
         self.assertEqual(live.status, 1, live)
         self.assertEqual(len(live.err.splitlines()), 1)
-        self.assertRegex(live.err, r"^iotrace: cannot write \S+: No space left on device$")
+        self.assertRegex(live.err, r"^iotrace: cannot write (\S+): No space left on device "
+                                   r"\(what was recorded is in \1\.partial\)$")
         self.assertGreater(len(live.intervals), 1)
 
     def test_size_limit(self):
@@ -199,7 +203,8 @@ class TestBlock(RecordTest):
                       self.path("limit.rec"), "0.01", "2000", prefix=["prlimit", "--fsize=16384"],
                       timeout=120)
         self.assertEqual(got.status, 1, got)
-        self.assertRegex(got.err, r"^iotrace: cannot write \S+: File too large\n$")
+        self.assertRegex(got.err, r"^iotrace: cannot write (\S+): File too large "
+                                  r"\(what was recorded is in \1\.partial\)\n$")
 
     def test_command_goes_on(self):
         """A recording that cannot be written any more: told at once, but COMMAND is not left
@@ -261,6 +266,39 @@ class TestBlock(RecordTest):
         got = iotrace("stack", "-D", "0.1", "--record", path, "--svg", path)
         self.assertEqual((got.status, got.out), (2, ""))
         self.assertIn("--record and --svg are one file", got.err)
+        new = self.path("new")
+        got = iotrace("stack", "-D", "0.1", "--record", new, "--svg", new)
+        self.assertEqual((got.status, got.out), (2, ""))
+        self.assertIn("--record and --svg are one file", got.err)
+        self.assertFalse(os.path.exists(new))
+        other = os.path.join(self.folder, ".", "new")
+        got = iotrace("stack", "-D", "0.1", "--record", other, "--svg", new)
+        self.assertEqual((got.status, got.out), (2, ""))
+        self.assertIn("--record and --svg are one file", got.err)
+        self.assertFalse(os.path.exists(new))
+
+    def test_reader_that_leaves(self):
+        """It ends the run; the recording is whole, with what was counted until then."""
+        path = self.path("left.rec")
+        with subprocess.Popen([IOTRACE, "top", "--json", "-d", self.disk.name, "--record", path,
+                               "--all", "3600", "--", "sh", "-c", "read -r _; exit 7"],
+                              stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            self.addCleanup(process.kill)
+            process.stdout.readline()
+            self.work()
+            process.stdout.close()
+            self.assertTrue(wait_until(lambda: self.has_ended(path)))
+            process.stdin.write(b"\n")
+            process.stdin.close()
+            self.assertEqual(process.wait(60), 7)
+            self.assertEqual(process.stderr.read(), b"")
+        rows = self.replayed("top", path, "--json").rows
+        self.assertEqual(add_up(rows, "op", "io"), {"write": WRITES})
+
+    @staticmethod
+    def has_ended(path):
+        return iotrace("top", "--replay", path).status == 0
 
     def test_no_file(self):
         """Told before anything is traced."""
@@ -279,6 +317,151 @@ class TestBlock(RecordTest):
         self.assertEqual(iotrace("top", "--record", path, "-d", "no-such-disk").status, 2)
         with open(path, encoding="ascii") as file:
             self.assertEqual(file.read(), "old")
+
+
+class TestOldFile(RecordTest):
+    """--record and --svg write beside what is there, and take its place when they are whole."""
+
+    OPTIONS = ("--record", "--svg")
+
+    def setUp(self):
+        self.folder = self.enterContext(tempfile.TemporaryDirectory())
+        self.disk = self.enterContext(LoopDisk())
+
+    def old(self, name):
+        path = self.path(name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write("old")
+        return path
+
+    def assert_old(self, path, *others):
+        with open(path, encoding="ascii") as file:
+            self.assertEqual(file.read(), "old")
+        self.assertEqual(sorted(os.listdir(self.folder)),
+                         sorted(os.path.basename(p) for p in (path, *others)))
+
+    def assert_whole(self, option, path):
+        if option == "--record":
+            replay = iotrace("stack", "--json", "--replay", path)
+            self.assertEqual(replay.status, 0, replay)
+            self.assertEqual(sum(row["write_bytes"] for row in replay.rows), WRITES * SIZE)
+        else:
+            with open(path, encoding="utf-8") as file:
+                self.assertRegex(file.read(), r"(?s)\A<.*</svg>\n\Z")
+
+    def run_stack(self, option, path, options=()):
+        tracer = Tracer("stack", "--json", "-d", self.disk.name, option, path, **dict(options))
+        run_load("write", WRITES, SIZE, self.disk.path)
+        result = tracer.stop()
+        self.assertEqual((result.status, result.err), (0, ""))
+
+    def test_no_run(self):
+        for option in self.OPTIONS:
+            for args, status in ((["-d", "no-such-disk"], 2), (["--", "no-such-command"], 127)):
+                with self.subTest(option=option, args=args):
+                    path = self.old(option)
+                    got = iotrace("stack", option, path, *args)
+                    self.assertEqual(got.status, status, got)
+                    self.assert_old(path)
+                    os.unlink(path)
+
+    def test_output_fails(self):
+        path = self.old("it")
+        for option in self.OPTIONS:
+            with self.subTest(option=option), open("/dev/full", "wb") as full:
+                got = iotrace("stack", option, path, "-D", "0.1", stdout=full)
+                self.assert_one_line(got, 1, "cannot write to standard output")
+                self.assert_old(path)
+
+    def test_killed(self):
+        for option in self.OPTIONS:
+            with self.subTest(option=option):
+                path = self.old(option)
+                tracer = Tracer("stack", "-d", self.disk.name, option, path)
+                self.assertEqual(tracer.stop(signal.SIGKILL).status, -signal.SIGKILL)
+                self.assert_old(path, path + ".partial")
+                # What is left of it is not in the way, and is not touched.
+                self.run_stack(option, path)
+                self.assert_whole(option, path)
+                self.assertEqual(sorted(os.listdir(self.folder)), [option, option + ".partial"])
+                os.unlink(path)
+                os.unlink(path + ".partial")
+
+    def test_until_the_end(self):
+        """An interval after the other, the recording is beside the old one."""
+        path = self.old("it")
+        tracer = Tracer("top", "--json", "-d", self.disk.name, "--record", path, "0.1")
+        run_load("write", WRITES, SIZE, self.disk.path)
+        self.assertTrue(tracer.wait_for_line(tracer.lines() + 2))
+        self.assert_old(path, path + ".partial")
+        replay = iotrace("top", "--json", "--replay", path + ".partial")
+        self.assertEqual(add_up(replay.rows, "op", "io"), {"write": WRITES})
+        self.assertEqual(tracer.stop().status, 0)
+        self.assertEqual(os.listdir(self.folder), ["it"])
+        replay = iotrace("top", "--json", "--replay", path)
+        self.assertEqual((replay.status, add_up(replay.rows, "op", "io")), (0, {"write": WRITES}))
+
+    def test_replaced(self):
+        """Where a symbolic link leads to, there or not; nobody can read it who could not before."""
+        for option in self.OPTIONS:
+            for old in (True, False):
+                with self.subTest(option=option, old=old):
+                    path, link = self.path("it"), self.path("link")
+                    if old:
+                        os.chmod(self.old("it"), 0o640)
+                        os.chown(path, 65534, 65534)
+                    os.symlink("it", link)
+                    self.run_stack(option, link)
+                    self.assertTrue(os.path.islink(link))
+                    there = os.stat(path)
+                    if old:
+                        self.assertEqual((there.st_mode & 0o777, there.st_uid, there.st_gid),
+                                         (0o640, 65534, 65534))
+                    self.assert_whole(option, path)
+                    os.unlink(path)
+                    os.unlink(link)
+
+    def test_new(self):
+        """As any file that is made."""
+        for option in self.OPTIONS:
+            path = self.path(option)
+            before = os.umask(0o027)
+            try:
+                self.run_stack(option, path)
+            finally:
+                os.umask(before)
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o640)
+            self.assertEqual(os.listdir(self.folder), [option])
+            os.unlink(path)
+
+    def test_no_regular_file(self):
+        """Pipes and devices are written as they are."""
+        for option in self.OPTIONS:
+            self.run_stack(option, "/dev/null")
+            with self.subTest(option=option):
+                got = iotrace("stack", "-D", "0.1", option, "/dev/full")
+                self.assert_one_line(got, 1, "cannot write /dev/full: no space left on device")
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        with open(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+            self.run_stack("--svg", pipe)
+            self.assertIn(b"</svg>", reader.read())
+
+    def test_nothing_beside(self):
+        """No file can be made in its directory, but it can be written: so it is."""
+        path = self.old("it")
+        other = self.enterContext(tempfile.NamedTemporaryFile(dir="/dev/shm"))
+        with contextlib.ExitStack() as stack:
+            for source, target, options in ((self.folder, self.folder, "bind"),
+                                            (other.name, path, "bind"),
+                                            ("none", self.folder, "remount,bind,ro")):
+                run("mount", "-o", options, source, target)
+                if options == "bind":
+                    stack.callback(run, "umount", target)
+            for option in self.OPTIONS:
+                with self.subTest(option=option):
+                    self.run_stack(option, path)
+                    self.assert_whole(option, path)
 
 
 class TestVirtio(RecordTest):
@@ -310,6 +493,11 @@ class TestVirtio(RecordTest):
 
 @unittest.skipUnless(have_kvm(), "no KVM")
 class TestKvm(RecordTest):
+    @classmethod
+    def setUpClass(cls):
+        need_no_other_guest()
+        super().setUpClass()
+
     def guest(self):
         subprocess.run([GUEST, "500"], stdout=subprocess.DEVNULL, check=True)
 

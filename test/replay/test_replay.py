@@ -403,6 +403,22 @@ class Wrong(unittest.TestCase):
             with self.subTest(change=change.__name__):
                 self.changed("top", change, 1, "is damaged")
 
+    def test_subcommand(self):
+        """What the file calls its subcommand is not advised, unless there is such a one."""
+        def named(name):
+            def change(data):
+                parts = list(recording.blocks(data))
+                head = parts[0][1].replace(b"\x03top", bytes([len(name)]) + name)
+                return recording.put_blocks([(recording.HEAD, head)] + parts[1:])
+            return change
+
+        got = self.changed("top", named(b"virtio"), 2, "a recording of `iotrace virtio`")
+        self.assertRegex(got[2], rb"\(see `iotrace virtio --replay \S+`\)\n$")
+        for name in b"virpio", b"", b"top; rm -r x", b"to\x1bp":
+            got = self.changed("top", named(name), 1, "is a recording of '.*', a subcommand that "
+                               "this version of iotrace does not have$")
+            self.assertNotIn(b"\x1b", got[2])
+
     def test_setting(self):
         """A value of -s that this version has not."""
         def change(data):

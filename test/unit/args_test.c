@@ -311,6 +311,34 @@ static void test_format(void **state)
 	bad("--csv 1 --json 2", -EINVAL, "--json and --csv exclude each other");
 }
 
+static void test_output(void **state)
+{
+	static const struct {
+		const char *text, *output;
+		bool stdout_is_data;
+	} cases[] = {
+		{ "", NULL, false },
+		{ "--json", NULL, true },
+		{ "--csv 1 2", NULL, true },
+		{ "-o x", "x", false },
+		{ "--csv --output=x/y 1", "x/y", false },
+		{ "-ox --json", "x", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++) {
+		struct line line;
+		struct own own;
+		struct args args = good(&line, cases[i].text, &own);
+
+		if (cases[i].output)
+			assert_string_equal(args.output, cases[i].output);
+		else
+			assert_null(args.output);
+		assert_int_equal(args.stdout_is_data, cases[i].stdout_is_data);
+	}
+}
+
 static void test_switches(void **state)
 {
 	struct line line;
@@ -633,6 +661,13 @@ static void test_recordings(void **state)
 	bad("--record", -EINVAL, "option '--record' needs a value: FILE");
 	bad("--record ''", -EINVAL, "--record needs a file name");
 	bad("--replay ''", -EINVAL, "--replay needs a file name");
+	bad("-o ''", -EINVAL, "-o needs a file name");
+	bad("-o -", -EINVAL, "-o needs a file name, not -");
+	bad("-o x --ebpf", -EINVAL, "-o is for what a run shows");
+	bad("--list-hooks --output=x", -EINVAL, "-o is for what a run shows");
+	bad("-o", -EINVAL, "option '-o' needs a value: FILE");
+	bad("--record -", -EINVAL, "--record needs a file name, not -");
+	bad("--replay=-", -EINVAL, "--replay needs a file name, not -");
 	bad("--record a --replay b", -EINVAL, "--record and --replay exclude each other");
 	bad("--replay b 1", -EINVAL, "no INTERVAL with --replay: the recording has its own");
 	bad("--replay b -- true", -EINVAL, "no -- COMMAND with --replay");
@@ -644,16 +679,27 @@ static void test_recordings(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_defaults),      cmocka_unit_test(test_interval_and_count),
-		cmocka_unit_test(test_bad_numbers),   cmocka_unit_test(test_too_many),
-		cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_format),
-		cmocka_unit_test(test_switches),      cmocka_unit_test(test_own_error),
-		cmocka_unit_test(test_hooks),	      cmocka_unit_test(test_map_size),
-		cmocka_unit_test(test_command),	      cmocka_unit_test(test_all),
-		cmocka_unit_test(test_help),	      cmocka_unit_test(test_help_is_not_for_errors),
-		cmocka_unit_test(test_many_times),    cmocka_unit_test(test_process),
-		cmocka_unit_test(test_bad_process),   cmocka_unit_test(test_gone_process),
-		cmocka_unit_test(test_thread),	      cmocka_unit_test(test_recordings),
+		cmocka_unit_test(test_defaults),
+		cmocka_unit_test(test_interval_and_count),
+		cmocka_unit_test(test_bad_numbers),
+		cmocka_unit_test(test_too_many),
+		cmocka_unit_test(test_wrong_options),
+		cmocka_unit_test(test_format),
+		cmocka_unit_test(test_output),
+		cmocka_unit_test(test_switches),
+		cmocka_unit_test(test_own_error),
+		cmocka_unit_test(test_hooks),
+		cmocka_unit_test(test_map_size),
+		cmocka_unit_test(test_command),
+		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_help_is_not_for_errors),
+		cmocka_unit_test(test_many_times),
+		cmocka_unit_test(test_process),
+		cmocka_unit_test(test_bad_process),
+		cmocka_unit_test(test_gone_process),
+		cmocka_unit_test(test_thread),
+		cmocka_unit_test(test_recordings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,7 +41,7 @@ static struct child started(char *const *argv, const sigset_t *mask)
 	struct child c = { 0, -1, -1 };
 	struct error err;
 
-	assert_int_equal(child_start(argv, mask, &c, &err), 0);
+	assert_int_equal(child_start(argv, mask, false, &c, &err), 0);
 	assert_true(c.pid > 0);
 	assert_true(c.release_fd >= 0);
 	assert_true(c.exec_fd >= 0);
@@ -139,6 +139,25 @@ static void test_arguments(void **state)
 	(void)state;
 	assert_int_equal(ran(argv, NULL), 0);
 	assert_string_equal(written(), "<a b><><--json><*>");
+}
+
+/* Its standard output is whatever standard error is. */
+static void test_output_to_stderr(void **state)
+{
+	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "echo ran" }, NULL };
+	int old = dup(STDERR_FILENO), fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	struct child c = { 0, -1, -1 };
+	int status = -1;
+
+	(void)state;
+	assert_true(dup2(fd, STDERR_FILENO) >= 0);
+	assert_int_equal(child_start(argv, NULL, true, &c, NULL), 0);
+	assert_int_equal(child_release(&c, argv[0], &status, NULL), 0);
+	assert_int_equal(end_of(&c), 0);
+	assert_true(dup2(old, STDERR_FILENO) >= 0);
+	close(old);
+	close(fd);
+	assert_string_equal(written(), "ran");
 }
 
 static void test_held_until_released(void **state)
@@ -307,7 +326,7 @@ static void test_parent_dies(void **state)
 	middle = fork();
 	assert_true(middle >= 0);
 	if (middle == 0) {
-		if (child_start(argv, NULL, &c, NULL))
+		if (child_start(argv, NULL, false, &c, NULL))
 			_exit(1);
 		_exit(write(told[1], &c.pid, sizeof(c.pid)) == sizeof(c.pid) ? 0 : 1);
 	}
@@ -425,6 +444,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		in_dir(test_exit_statuses),
 		in_dir(test_arguments),
+		in_dir(test_output_to_stderr),
 		in_dir(test_held_until_released),
 		in_dir(test_released_is_the_command),
 		in_dir(test_no_such_command),
@@ -439,7 +459,7 @@ int main(void)
 		in_dir(test_no_descriptors_left),
 	};
 
-	alarm(60); /* whatever hangs */
+	alarm(600); /* whatever hangs */
 	/* a folder that may not be looked into would be EACCES */
 	setenv("PATH", "/usr/bin:/bin", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);

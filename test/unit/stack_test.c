@@ -90,6 +90,7 @@ static void test_wrong_options(void **state)
 		{ "stack -io", "option '--iodir' needs a value" },
 		{ "stack -f --json", "exclude each other" },
 		{ "stack --svg=", "--svg needs a file name" },
+		{ "stack --svg -", "--svg needs a file name, not -" },
 	};
 	struct stack_options o;
 	struct error err;

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/outfile.h"
+#include "remove_tree.h"
+
+static char dir[] = "/tmp/iotrace-outfile-XXXXXX";
+static char path[64], partial[80], other[80]; /* FILE, FILE.partial, FILE.partial1 */
+
+static int make_dir(void **state)
+{
+	(void)state;
+	memcpy(dir + sizeof(dir) - 7, "XXXXXX", 7);
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(path, sizeof(path), "%s/it", dir);
+	snprintf(partial, sizeof(partial), "%s.partial", path);
+	snprintf(other, sizeof(other), "%s.partial1", path);
+	return 0;
+}
+
+static int remove_dir(void **state)
+{
+	(void)state;
+	remove_tree(dir);
+	return 0;
+}
+
+static void put(const char *file, const char *text)
+{
+	FILE *stream = fopen(file, "w");
+
+	assert_non_null(stream);
+	assert_true(fputs(text, stream) >= 0);
+	assert_int_equal(fclose(stream), 0);
+}
+
+/* @text NULL: it is not there. */
+static void holds(const char *file, const char *text)
+{
+	char found[64] = "";
+	FILE *stream = fopen(file, "r");
+
+	assert_int_equal(stream != NULL, text != NULL);
+	if (!stream)
+		return;
+	found[fread(found, 1, sizeof(found) - 1, stream)] = '\0';
+	fclose(stream);
+	assert_string_equal(found, text);
+}
+
+static void open_new(struct outfile *f)
+{
+	struct error err;
+
+	if (outfile_open(f, path, &err))
+		fail_msg("%s", err.what);
+	assert_true(fputs("new", f->stream) >= 0);
+	assert_int_equal(fflush(f->stream), 0);
+}
+
+static void test_commit(void **state)
+{
+	struct outfile f;
+	struct error err;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) { /* the second time there is an older one */
+		open_new(&f);
+		holds(path, i ? "old" : NULL);
+		holds(partial, "new");
+		assert_int_equal(outfile_commit(&f, &err), 0);
+		assert_null(f.stream);
+		holds(path, "new");
+		holds(partial, NULL);
+		outfile_discard(&f, false);
+		holds(path, "new");
+		put(path, "old");
+	}
+}
+
+static void test_discard(void **state)
+{
+	struct outfile f, none = { 0 };
+
+	(void)state;
+	put(path, "old");
+	for (int keep = 0; keep < 2; keep++) {
+		open_new(&f);
+		assert_true(fputs(", and what was not written", f.stream) >= 0);
+		outfile_discard(&f, keep);
+		holds(path, "old");
+		holds(partial, keep ? "new" : NULL);
+	}
+	outfile_discard(&f, false);
+	outfile_discard(&none, false);
+}
+
+/* What somebody has left there is not ours to touch, whatever becomes of this one. */
+static void test_partial_is_there(void **state)
+{
+	struct outfile f;
+	struct error err;
+
+	(void)state;
+	put(partial, "left");
+	open_new(&f);
+	holds(other, "new");
+	outfile_discard(&f, false);
+	holds(other, NULL);
+	open_new(&f);
+	assert_int_equal(outfile_commit(&f, &err), 0);
+	holds(path, "new");
+	holds(partial, "left");
+}
+
+/* Nothing is left behind, and nothing taken away. */
+static void test_cannot_open(void **state)
+{
+	char longest[NAME_MAX + 1], name[PATH_MAX];
+	struct outfile f;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(outfile_open(&f, dir, &err), -EISDIR);
+	assert_null(f.stream);
+	snprintf(name, sizeof(name), "%s/none/it", dir);
+	assert_int_equal(outfile_open(&f, name, &err), -ENOENT);
+	assert_int_equal(err.status, STATUS_FAILED);
+	memset(longest, 'x', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	snprintf(name, sizeof(name), "%s/%s", dir, longest);
+	put(name, "old");
+	assert_int_equal(outfile_open(&f, name, &err), -ENAMETOOLONG);
+	holds(name, "old");
+}
+
+/* Where nobody may take another's file away, one that may be written is written. */
+static void test_sticky_directory(void **state)
+{
+	struct outfile f;
+	struct error err;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	put(path, "old");
+	assert_int_equal(chmod(path, 0666), 0);
+	assert_int_equal(chmod(dir, 01777), 0);
+	assert_int_equal(seteuid(65534), 0);
+	open_new(&f);
+	assert_string_equal(f.partial, "");
+	assert_int_equal(outfile_commit(&f, &err), 0);
+	assert_int_equal(seteuid(0), 0);
+	holds(path, "new");
+}
+
+static void test_pipe(void **state)
+{
+	int fd;
+
+	(void)state;
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(outfile_descriptor(path, O_APPEND), -ENXIO);
+	put(other, "old");
+	fd = outfile_descriptor(other, O_APPEND);
+	assert_int_equal(write(fd, "new", 3), 3);
+	close(fd);
+	holds(other, "oldnew");
+}
+
+/* It cannot take its place: told, and there to be kept. */
+static void test_cannot_rename(void **state)
+{
+	struct outfile f;
+	struct error err;
+
+	(void)state;
+	open_new(&f);
+	assert_int_equal(mkdir(path, 0755), 0);
+	assert_int_equal(outfile_commit(&f, &err), -EISDIR);
+	assert_string_equal(f.partial, partial);
+	outfile_discard(&f, true);
+	holds(partial, "new");
+}
+
+static void test_error(void **state)
+{
+	struct error err;
+
+	(void)state;
+	assert_int_equal(outfile_error("it\n", -ENOSPC, &err), -ENOSPC);
+	assert_string_equal(err.what, "cannot write it?: No space left on device");
+	assert_int_equal(outfile_error("it", -EINTR, &err), -EPIPE);
+	assert_string_equal(err.what, "cannot write it: nobody reads it");
+	assert_int_equal(outfile_error("it", -ENXIO, &err), -ENXIO);
+	assert_string_equal(err.hint, "a pipe needs a reader first");
+}
+
+#define in_dir(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		in_dir(test_commit),
+		in_dir(test_discard),
+		in_dir(test_partial_is_there),
+		in_dir(test_cannot_open),
+		in_dir(test_cannot_rename),
+		in_dir(test_sticky_directory),
+		in_dir(test_pipe),
+		cmocka_unit_test(test_error),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
