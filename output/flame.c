@@ -17,7 +17,7 @@
 #define CHAR_WIDTH   6.7
 #define MOST_FRAMES  512
 
-enum kind { KIND_ALL, KIND_DISK, KIND_PROCESS, KIND_USER, KIND_KERNEL };
+enum kind { KIND_ALL, KIND_DISK, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
 
 /* A node of the merged tree: what all stacks that came this way have in common. */
 struct node_key {
@@ -34,7 +34,7 @@ struct tree {
 	uint32_t room;
 	uint32_t *sorted; /* all nodes: those with one parent together, by name */
 	uint32_t *first;  /* by node: where its children begin in sorted; [n] ends */
-	uint64_t least;	  /* bytes: narrower ones are left out */
+	uint64_t least;	  /* bytes: narrower ones are put together, or left out */
 	unsigned int depth;
 };
 
@@ -159,20 +159,44 @@ static void free_tree(struct tree *t)
 	free(t->first);
 }
 
+/* The children of a node that are too narrow to be drawn: together they may be wide enough. */
+struct rest {
+	uint64_t bytes;
+	uint32_t frames;
+};
+
+/* Is node @child too narrow?  If so, it is added to @rest. */
+static bool is_rest(const struct tree *t, uint32_t child, struct rest *rest)
+{
+	if (t->bytes[child] >= t->least)
+		return false;
+	rest->bytes += t->bytes[child];
+	rest->frames++;
+	return true;
+}
+
+static bool rest_is_drawn(const struct tree *t, const struct rest *rest)
+{
+	return rest->frames && rest->bytes >= t->least;
+}
+
 /* How many frames stand upon each other; a path has at most a disk, a process and two stacks. */
 static unsigned int depth_of(const struct tree *t, uint32_t node)
 {
 	unsigned int deepest = 0;
+	struct rest rest = { 0 };
 
 	for (uint32_t i = t->first[node]; i < t->first[node + 1]; i++) {
 		unsigned int depth;
 
-		if (t->bytes[t->sorted[i]] < t->least)
+		if (is_rest(t, t->sorted[i], &rest))
 			continue;
 		depth = depth_of(t, t->sorted[i]);
 		if (depth > deepest)
 			deepest = depth;
 	}
+	if (!deepest && rest_is_drawn(t, &rest))
+		deepest = 1;
 	return deepest + 1;
 }
 
@@ -228,7 +252,7 @@ static void put_colour(struct sink *sink, const struct node_key *key)
 	} base[] = {
 		[KIND_ALL] = { 0, 0, 80 },	  [KIND_DISK] = { 205, 55, 66 },
 		[KIND_PROCESS] = { 265, 40, 72 }, [KIND_USER] = { 95, 45, 60 },
-		[KIND_KERNEL] = { 25, 85, 62 },
+		[KIND_KERNEL] = { 25, 85, 62 },	  [KIND_REST] = { 0, 0, 80 },
 	};
 	unsigned int hash = 5381;
 
@@ -261,21 +285,20 @@ static void put_label(struct sink *sink, const struct node_key *key, double x, d
 	sink_puts(sink, "</text>");
 }
 
-static void put_node(struct sink *sink, const struct tree *t, uint32_t node, uint64_t from,
-		     unsigned int level)
+static void put_frame(struct sink *sink, const struct tree *t, const struct node_key *key,
+		      uint64_t bytes, uint64_t from, unsigned int level)
 {
-	const struct node_key *key = key_of(t, node);
-	double all = (double)(t->bytes[0] ? t->bytes[0] : 1), bytes = (double)t->bytes[node];
+	double all = (double)(t->bytes[0] ? t->bytes[0] : 1);
 	double x = LEFT + WIDTH * (double)from / all;
-	double width = node ? WIDTH * bytes / all : WIDTH;
+	double width = key->kind == KIND_ALL ? WIDTH : WIDTH * (double)bytes / all;
 	double y = TOP + (double)(t->depth - 1 - level) * FRAME_HEIGHT;
 
 	sink_puts(sink, "<g class=\"f\"><title>");
 	put_xml(sink, key->name, SIZE_MAX);
 	if (key->pid)
 		sink_printf(sink, " [%" PRIu32 "]", key->pid);
-	sink_printf(sink, " (%" PRIu64 " bytes, %.2f %%)</title>", t->bytes[node],
-		    100 * bytes / all);
+	sink_printf(sink, " (%" PRIu64 " bytes, %.2f %%)</title>", bytes,
+		    100 * (double)bytes / all);
 	sink_printf(sink, "<rect x=\"%.3f\" y=\"%.0f\" width=\"%.3f\" height=\"%d\" fill=\"", x, y,
 		    width, FRAME_HEIGHT - 1);
 	put_colour(sink, key);
@@ -284,17 +307,34 @@ static void put_node(struct sink *sink, const struct tree *t, uint32_t node, uin
 	sink_puts(sink, "</g>\n");
 }
 
+static void put_rest(struct sink *sink, const struct tree *t, const struct rest *rest,
+		     uint64_t from, unsigned int level)
+{
+	char name[48];
+	const struct node_key key = { .kind = KIND_REST, .name = name };
+
+	if (!rest_is_drawn(t, rest))
+		return;
+	snprintf(name, sizeof(name), "[rest] %" PRIu32 " frames", rest->frames);
+	put_frame(sink, t, &key, rest->bytes, from, level);
+}
+
+/* The rest stands right of its siblings. */
 static void put_tree(struct sink *sink, const struct tree *t, uint32_t node, uint64_t from,
 		     unsigned int level)
 {
-	put_node(sink, t, node, from, level);
+	struct rest rest = { 0 };
+
+	put_frame(sink, t, key_of(t, node), t->bytes[node], from, level);
 	for (uint32_t i = t->first[node]; i < t->first[node + 1]; i++) {
 		uint32_t child = t->sorted[i];
 
-		if (t->bytes[child] >= t->least)
-			put_tree(sink, t, child, from, level + 1);
+		if (is_rest(t, child, &rest))
+			continue;
+		put_tree(sink, t, child, from, level + 1);
 		from += t->bytes[child];
 	}
+	put_rest(sink, t, &rest, from, level + 1);
 }
 
 static void put_head(struct sink *sink, const struct tree *t, const char *title)

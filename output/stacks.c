@@ -70,21 +70,36 @@ static void fold_frames(struct sink *sink, struct frames frames, const char *mar
 	}
 }
 
-int stacks_folded(FILE *stream, const struct stack_row *rows, size_t n)
+static bool has_frames(struct frames frames)
+{
+	return frames_next(&frames);
+}
+
+static void fold_row(struct sink *sink, enum stack_order order, const struct stack_row *row)
+{
+	if (order == STACK_ORDER_DISK) {
+		put_folded(sink, row->disk);
+		sink_puts(sink, ";");
+	}
+	put_folded(sink, row->comm);
+	if (row->pid)
+		sink_printf(sink, " [%" PRIu32 "]", row->pid);
+	fold_frames(sink, row->user, "");
+	if (order == STACK_ORDER_PROCESS && has_frames(row->user) && has_frames(row->kernel))
+		sink_puts(sink, ";-");
+	fold_frames(sink, row->kernel, "_[k]");
+	if (order == STACK_ORDER_PROCESS) {
+		sink_puts(sink, ";");
+		put_folded(sink, row->disk);
+	}
+	sink_printf(sink, " %" PRIu64 "\n", row->read_bytes + row->write_bytes);
+}
+
+int stacks_folded(FILE *stream, enum stack_order order, const struct stack_row *rows, size_t n)
 {
 	struct sink sink = { .stream = stream };
 
-	for (size_t i = 0; i < n; i++) {
-		const struct stack_row *row = &rows[i];
-
-		put_folded(&sink, row->disk);
-		sink_puts(&sink, ";");
-		put_folded(&sink, row->comm);
-		if (row->pid)
-			sink_printf(&sink, " [%" PRIu32 "]", row->pid);
-		fold_frames(&sink, row->user, "");
-		fold_frames(&sink, row->kernel, "_[k]");
-		sink_printf(&sink, " %" PRIu64 "\n", row->read_bytes + row->write_bytes);
-	}
+	for (size_t i = 0; i < n; i++)
+		fold_row(&sink, order, &rows[i]);
 	return sink_flush(&sink);
 }

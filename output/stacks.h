@@ -22,14 +22,17 @@ struct stack_row {
 int stacks_text(FILE *stream, const struct stack_row *rows, size_t n);
 
 /*
- * One line a row: "disk;process;frame;frame BYTES", root first, what is of the kernel marked
- * "_[k]".  A ';' in a name is shown as \x3b.
+ * Folded lines, one a row, root first, what is of the kernel marked "_[k]".  By process they are
+ * iostack's, "process;user frame;-;kernel frame;disk BYTES", the "-" where there are frames of both
+ * kinds; by disk "disk;process;user frame;kernel frame BYTES".  A ';' in a name is shown as \x3b.
  */
-int stacks_folded(FILE *stream, const struct stack_row *rows, size_t n);
+enum stack_order { STACK_ORDER_PROCESS, STACK_ORDER_DISK };
+int stacks_folded(FILE *stream, enum stack_order order, const struct stack_row *rows, size_t n);
 
 /*
  * A flame graph as one SVG file: it can be read as it is, and zoomed and searched where scripts
- * run. Nothing narrower than STACKS_SVG_LEAST of its width is drawn.  @title is its heading.
+ * run. Nothing narrower than STACKS_SVG_LEAST of its width is drawn: such siblings are one frame,
+ * "[rest] N frames".  @title is its heading.
  */
 #define STACKS_SVG_LEAST 0.0002
 int stacks_svg(FILE *stream, const char *title, const struct stack_row *rows, size_t n);

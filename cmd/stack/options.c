@@ -9,7 +9,7 @@
 #include "core/parse.h"
 #include "core/text.h"
 
-enum { KEY_IODIR = 0x2000, KEY_SVG };
+enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG };
 
 static const struct argp_option options[] = {
 	{ "duration", 'D', "SECS", 0, "for so many seconds, not until stopped", 1 },
@@ -17,6 +17,7 @@ static const struct argp_option options[] = {
 	{ "user-stack", 'U', NULL, 0, "by user stack", 1 },
 	{ "perpid", 'P', NULL, 0, "each process by itself, not by name", 1 },
 	{ "folded", 'f', NULL, 0, "one line a stack, for flame graphs", 1 },
+	{ "order", KEY_ORDER, "process|disk", 0, "with -f: what stands first (process)", 1 },
 	{ "iodir", KEY_IODIR, "r|w|rw", 0, "reads, writes or both (rw); also -io", 1 },
 	BLK_FILTER_OPTIONS,
 	{ "svg", KEY_SVG, "FILE", 0, "write a flame graph to FILE as well", 1 },
@@ -32,6 +33,15 @@ static int parse_direction(const char *arg, struct stack_options *o, struct erro
 				 text_shown(arg).text);
 	o->reads = !w;
 	o->writes = !r;
+	return 0;
+}
+
+static int parse_order(const char *arg, struct stack_options *o, struct error *err)
+{
+	o->order = strcmp(arg, "disk") == 0 ? STACK_ORDER_DISK : STACK_ORDER_PROCESS;
+	if (o->order == STACK_ORDER_PROCESS && strcmp(arg, "process") != 0)
+		return error_set(err, STATUS_USAGE, -EINVAL, "invalid order '%s': process or disk",
+				 text_shown(arg).text);
 	return 0;
 }
 
@@ -56,6 +66,8 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return 0;
 	case KEY_IODIR:
 		return parse_direction(arg, o, err);
+	case KEY_ORDER:
+		return parse_order(arg, o, err);
 	case KEY_SVG:
 		return args_file("--svg", arg, &o->svg, err);
 	}
@@ -86,13 +98,13 @@ static int check(struct stack_options *o, struct error *err)
 	if (o->folded && o->args.format != FORMAT_TEXT)
 		return error_set(err, STATUS_USAGE, -EINVAL,
 				 "-f and --json or --csv exclude each other");
-	if (o->svg && !o->svg[0])
-		return error_set(err, STATUS_USAGE, -EINVAL, "--svg needs a file name");
+	if (args_given(&o->args, KEY_ORDER) && !o->folded)
+		return error_set(err, STATUS_USAGE, -EINVAL, "--order goes with -f");
 	return blk_check_options(&o->filters, &o->args, err);
 }
 
 /* What only shapes the output. */
-static const int shown[] = { 'f', KEY_SVG, 0 };
+static const int shown[] = { 'f', KEY_ORDER, KEY_SVG, 0 };
 
 const struct args_spec stack_args = {
 	.options = options,

@@ -3,13 +3,15 @@
 #define IOTRACE_CMD_STACK_OPTIONS_H
 
 #include "cmd/blk.h"
+#include "output/stacks.h"
 
 struct stack_options {
 	struct args args; /* interval_ns: -D */
 	struct blk_filters filters;
 	bool kernel, user, per_pid, folded;
 	bool reads, writes;
-	const char *svg; /* NULL: none */
+	enum stack_order order; /* of folded lines */
+	const char *svg;	/* NULL: none */
 };
 
 /* Its options, without their own. */

@@ -179,7 +179,7 @@ static int print(void *ctx, const struct recording_interval *in, struct error *e
 		r = render_interval(s->o.args.format, stdout, &in->interval, stack_schema(), rows,
 				    n);
 	else if (s->o.folded)
-		r = stacks_folded(stdout, rows, n);
+		r = stacks_folded(stdout, s->o.order, rows, n);
 	else
 		r = stacks_text(stdout, rows, n);
 	if (!r && s->o.args.format != FORMAT_JSON)

@@ -36,7 +36,7 @@ RECORDED = {
     "top": ("top", {"io": ["-s", "io", "-r", "3"], "time": ["-C", "-s", "time"]}),
     "breakdown-blk": ("breakdown", {}),
     "breakdown": ("breakdown", {"hist": ["--hist"]}),
-    "stack": ("stack", {"folded": ["-f"], "svg": ["-f", "--svg", SVG]}),
+    "stack": ("stack", {"folded": ["-f"], "disk": ["-f", "--order", "disk"], "svg": ["-f", "--svg", SVG]}),
     "virtio-irq": ("virtio", {"time": ["-T"]}),
     "virtio-xL": ("virtio", {"time": ["-T"]}),
     "kvm": ("kvm", {"once": ["-1"], "wide": ["-l", "-c"], "zero": ["-l", "-z"],
@@ -187,6 +187,27 @@ class Csv(unittest.TestCase):
         return str(value)
 
 
+class Folded(unittest.TestCase):
+    """iostack's lines, so that its recipe, flamegraph.pl --reverse, gives its picture."""
+
+    @staticmethod
+    def line(row):
+        """As iostack makes it of its stacks; what is the kernel's is marked."""
+        user, kernel = row["user"][::-1], [name + "_[k]" for name in row["kernel"][::-1]]
+        names = [f"{row['comm']} [{row['pid']}]", *user, *["-"] * bool(user and kernel), *kernel,
+                 row["disk"]]
+        return ";".join(names) + f" {row['read_bytes'] + row['write_bytes']}"
+
+    def test_lines(self):
+        path = path_of("stack.rec")
+        _, interval = replay("stack", path, "--json")[1].splitlines()
+        want = [self.line(row) for row in json.loads(interval)["rows"]]
+        self.assertTrue(any(";-;" in line for line in want))
+        self.assertTrue(any(";-;" not in line for line in want))
+        for options in (["-f"], ["-f", "--order", "process"]):
+            self.assertEqual(replay("stack", path, *options)[1].decode().splitlines(), want)
+
+
 def on_terminal(subcommand, path, *options):
     """(status, standard output, which is a terminal)"""
     master, slave = os.openpty()
@@ -305,6 +326,7 @@ class Wrong(unittest.TestCase):
                 ("breakdown", path_of("breakdown.rec"), ["-m"], "--milliseconds does not go"),
                 ("breakdown", path_of("breakdown-blk.rec"), ["--hist"], "--hist is for all layers"),
                 ("kvm", kvm, ["-1", "-z"], "-z goes with -l or -L"),
+                ("stack", path_of("stack.rec"), ["--order", "disk"], "--order goes with -f"),
                 ("stack", path_of("stack.rec"), ["-K"], "--kernel-stack does not go"),
                 ("kvm", kvm, ["-x"], "--latency does not go"),
                 ("kvm", kvm, ["-f", "("], "invalid regular expression"),

@@ -76,6 +76,11 @@ static void test_options(void **state)
 	assert_int_equal(
 	    parse("stack --kernel-stack --user-stack --perpid --folded --duration=2", &o, NULL), 0);
 	assert_true(o.kernel && o.user && o.per_pid && o.folded);
+	assert_int_equal(o.order, STACK_ORDER_PROCESS);
+	assert_int_equal(parse("stack -f --order disk", &o, NULL), 0);
+	assert_int_equal(o.order, STACK_ORDER_DISK);
+	assert_int_equal(parse("stack --order disk -f --order=process", &o, NULL), 0);
+	assert_int_equal(o.order, STACK_ORDER_PROCESS);
 }
 
 static void test_wrong_options(void **state)
@@ -89,6 +94,9 @@ static void test_wrong_options(void **state)
 		{ "stack -D 0", "-D" },
 		{ "stack -io", "option '--iodir' needs a value" },
 		{ "stack -f --json", "exclude each other" },
+		{ "stack -f --order process,disk",
+		  "invalid order 'process,disk': process or disk" },
+		{ "stack --order disk", "--order goes with -f" },
 		{ "stack --svg=", "--svg needs a file name" },
 		{ "stack --svg -", "--svg needs a file name, not -" },
 	};

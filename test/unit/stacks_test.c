@@ -85,11 +85,27 @@ static void test_text(void **state)
 	free(text);
 }
 
+static int by_process(FILE *stream, const struct stack_row *rows, size_t n)
+{
+	return stacks_folded(stream, STACK_ORDER_PROCESS, rows, n);
+}
+
+static int by_disk(FILE *stream, const struct stack_row *rows, size_t n)
+{
+	return stacks_folded(stream, STACK_ORDER_DISK, rows, n);
+}
+
 static void test_folded(void **state)
 {
-	char *text = printed(stacks_folded);
+	char *text = printed(by_process);
 
 	(void)state;
+	assert_string_equal(text, "cat;sda 4096\n"
+				  "a\\x3bb [12];x\\x01y;\xef\xbf\xbe;<&\"'>;sda 1000\n"
+				  "dd [7];main\\x0a;put<a\\x3b b>;-;entry_[k];vfs_write_[k];"
+				  "submit_bio_[k];dm-0 8193\n");
+	free(text);
+	text = printed(by_disk);
 	assert_string_equal(
 	    text, "sda;cat 4096\n"
 		  "sda;a\\x3bb [12];x\\x01y;\xef\xbf\xbe;<&\"'> 1000\n"
@@ -161,10 +177,84 @@ static void test_svg_of_many(void **state)
 	fclose(stream);
 	assert_has(text, "<title>b (409600000 bytes, 50.00 %)</title>");
 	assert_has(text, "<title>one (409600000 bytes, 50.00 %)</title>");
+	assert_has(text, "<title>[rest] 100000 frames (409600000 bytes, 50.00 %)</title>");
 	assert_null(strstr(text, "leaf1"));
 	assert_true(size < 20000);
 	free(text);
 	free(names);
+	free(rows);
+}
+
+/* What is drawn on one level, 0 being that of "all". */
+struct level {
+	uint64_t bytes;
+	size_t frames;
+	double left, right, width;
+};
+
+static struct level level_of(const char *text, unsigned int number)
+{
+	struct level level = { .left = 1e9 };
+	double bottom = 0;
+
+	for (const char *g = text; (g = strstr(g, "<g class=\"f\"><title>")); g++) {
+		double x, y, width;
+		unsigned long long bytes;
+
+		assert_int_equal(sscanf(strstr(g, " ("),
+					" (%llu bytes, %*f %%)</title><rect x=\"%lf\" y=\"%lf\" "
+					"width=\"%lf\"",
+					&bytes, &x, &y, &width),
+				 4);
+		if (!bottom)
+			bottom = y;
+		if (y != bottom - 17.0 * number)
+			continue;
+		level.bytes += bytes;
+		level.frames++;
+		level.width += width;
+		level.left = x < level.left ? x : level.left;
+		level.right = x + width > level.right ? x + width : level.right;
+	}
+	return level;
+}
+
+/* Rows that are each too narrow are not nothing: together they take their place. */
+static void test_svg_of_equal_rows(void **state)
+{
+	enum { N = 20000, LARGE = 10 };
+	struct stack_row *rows = calloc(N + LARGE, sizeof(*rows));
+
+	(void)state;
+	for (uint32_t i = 0; i < N + LARGE; i++)
+		rows[i] = (struct stack_row){ .disk = "sda",
+					      .comm = "many",
+					      .pid = i + 1,
+					      .kernel = list(kernel),
+					      .write_bytes = i < N ? 4096 : N / LARGE * 4096 };
+	for (size_t large = 0; large <= LARGE; large += LARGE) {
+		uint64_t bytes = (large ? 2 : 1) * N * 4096ULL;
+		char *text = NULL;
+		size_t size;
+		FILE *stream = open_memstream(&text, &size);
+
+		assert_int_equal(stacks_svg(stream, "equal", rows, N + large), 0);
+		fclose(stream);
+		for (unsigned int i = 0; i < 3; i++) {
+			struct level level = level_of(text, i);
+
+			assert_true(level.bytes == bytes);
+			assert_int_equal(level.frames, i < 2 ? 1 : large + 1);
+			assert_float_equal(level.left, 10, 0.01);
+			assert_float_equal(level.right, 1190, 0.01);
+			assert_float_equal(level.width, 1180, 0.01);
+		}
+		assert_int_equal(level_of(text, 3).frames, large);
+		assert_has(text,
+			   large ? "<title>[rest] 20000 frames (81920000 bytes, 50.00 %)</title>"
+				 : "<title>[rest] 20000 frames (81920000 bytes, 100.00 %)</title>");
+		free(text);
+	}
 	free(rows);
 }
 
@@ -230,16 +320,20 @@ static void test_reader_gone(void **state)
 	if (!full)
 		skip();
 	rows_of(rows);
-	assert_int_not_equal(stacks_folded(full, rows, 3), 0);
+	assert_int_not_equal(by_process(full, rows, 3), 0);
 	fclose(full);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),	    cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_svg),	    cmocka_unit_test(test_svg_of_many),
-		cmocka_unit_test(test_json),	    cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_text),
+		cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_svg),
+		cmocka_unit_test(test_svg_of_many),
+		cmocka_unit_test(test_svg_of_equal_rows),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_reader_gone),
 	};
 
