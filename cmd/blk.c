@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/choices.h"
+#include "core/flip.h"
 #include "core/parse.h"
 
 #define ALTS(a) (a), sizeof(a) / sizeof((a)[0])
@@ -97,6 +98,17 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 	return n;
 }
 
+/* When process f->pid started: its number may be another one's later. */
+static int find_start(struct blk_filters *f)
+{
+	struct process process;
+	int r = process_read(f->pid, &process);
+
+	if (!r)
+		f->start_ns = process.start_ns;
+	return r;
+}
+
 int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error *err)
 {
 	int r = 0;
@@ -105,7 +117,23 @@ int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error
 		r = disks_find(disks, f->disk_arg, &f->disk, err);
 	if (!r && f->pid_arg)
 		r = args_process(f->pid_arg, &f->pid, err);
-	return r;
+	if (r || !f->pid_arg)
+		return r;
+	r = find_start(f);
+	return r ? error_set(err, STATUS_USAGE, r, "no such process: %u", f->pid) : 0;
+}
+
+int blk_follow(struct blk_filters *f, const struct run *run, struct error *err)
+{
+	int r;
+
+	if (!run->args->command || run->args->all)
+		return 0;
+	f->pid = (uint32_t)run->child.pid;
+	r = find_start(f);
+	return r ? error_set(err, STATUS_FAILED, r, "cannot follow the command: /proc/%u/stat: %s",
+			     f->pid, strerror(-r))
+		 : 0;
 }
 
 int blk_filter_option(int key, const char *arg, struct blk_filters *f)
@@ -340,26 +368,28 @@ struct blk_flags blk_flags(const struct hooks *hooks)
 				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1] };
 }
 
-int blk_track(int tracked_fd, const struct run *run, struct error *err)
-{
-	uint32_t pid = (uint32_t)run->child.pid;
-	uint8_t one = 1;
+struct taken_names {
+	struct names *names;
+	int n;
+};
 
-	if (!pid || bpf_map_update_elem(tracked_fd, &pid, &one, BPF_ANY) == 0)
-		return 0;
-	return error_set(err, STATUS_FAILED, -errno, "cannot follow the command: %s",
-			 strerror(errno));
+static int take_name(void *ctx, const void *key, const void *value)
+{
+	const struct blk_process *process = key;
+	const struct blk_name *name = value;
+	struct taken_names *taken = ctx;
+
+	taken->n++;
+	return names_put(taken->names, process->pid, process->start, name->comm);
 }
 
-int blk_name_lookup(void *ctx, uint32_t pid, char comm[16])
+int blk_drain_names(int fd, struct names *names)
 {
-	struct blk_name name;
+	struct taken_names taken = { names, 0 };
+	int r = flip_drain_hash(fd, sizeof(struct blk_process), sizeof(struct blk_name), take_name,
+				&taken);
 
-	if (bpf_map_lookup_elem(*(const int *)ctx, &pid, &name))
-		return -errno;
-	memcpy(comm, name.comm, sizeof(name.comm));
-	comm[sizeof(name.comm) - 1] = 0;
-	return 0;
+	return r ? r : taken.n;
 }
 
 /* ---- completions that no program saw ---- */
@@ -436,16 +466,21 @@ static const struct {
 	[LOSS_BIOS] = { "bios", "requests of too many bios to follow each" },
 	[LOSS_TRACKED_FULL] = { "tracked_full", "descendants of COMMAND not followed: map full" },
 	[LOSS_NO_END] = { "no_end", "completions that no program saw: their time is not known" },
-	[BLK_LOSSES] = { "missed", "events missed: the program was running on that CPU already" },
+	[BLK_LOSS_MISSED] = { "missed",
+			      "events missed: the program was running on that CPU already" },
+	[BLK_LOSS_NAMES] = { "names", "processes whose name had no room: shown as ?" },
 };
 
 void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,
 		const __u64 *stood_in, size_t no_end)
 {
 	for (size_t i = 0; i < BLK_LOSS_ROWS; i++) {
-		uint64_t value = i == BLK_LOSSES ? hooks_missed(hooks, (const uint64_t *)stood_in)
-						 : __atomic_load_n(&now[i], __ATOMIC_RELAXED);
+		uint64_t value = 0;
 
+		if (i < BLK_LOSSES)
+			value = __atomic_load_n(&now[i], __ATOMIC_RELAXED);
+		else if (i == BLK_LOSS_MISSED)
+			value = hooks_missed(hooks, (const uint64_t *)stood_in);
 		if (value < state->before[i]) /* missed events: an understudy took one late */
 			value = state->before[i];
 		state->rows[i].key = loss_names[i].key;

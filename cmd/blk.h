@@ -9,7 +9,9 @@
 #include "cmd/run.h"
 #include "core/disks.h"
 #include "core/hooks.h"
+#include "core/names.h"
 #include "core/preflight.h"
+#include "core/process.h"
 #include "output/render.h"
 #include "probes/blk.h"
 
@@ -18,6 +20,7 @@ struct blk_filters {
 	const char *disk_arg; /* -d */
 	const char *pid_arg;  /* -p */
 	uint32_t pid;	      /* 0: all */
+	uint64_t start_ns;    /* of that process: struct process of core/process.h */
 	struct disk_ref disk; /* dev 0: all */
 };
 
@@ -91,6 +94,8 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 					      : (filters)->pid		      ? FILTER_PID         \
 									      : FILTER_NONE;                      \
 		(skel)->rodata->filter_pid = (filters)->pid;                                       \
+		(skel)->rodata->filter_start = (filters)->start_ns;                                \
+		(skel)->rodata->filter_tick = process_tick_ns();                                   \
 		(skel)->rodata->filter_dev = (filters)->disk.dev;                                  \
 		(skel)->rodata->filter_part = (filters)->disk.partition;                           \
 		(skel)->rodata->part_start = (filters)->disk.start;                                \
@@ -103,11 +108,12 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 			bpf_map__set_max_entries((skel)->maps.claims, 1);                          \
 	} while (0)
 
-/* Marks COMMAND as tracked in the map @tracked_fd.  -errno with @err. */
-int blk_track(int tracked_fd, const struct run *run, struct error *err);
+/* Between run_begin() and hooks_attach(): where only COMMAND is followed it is what @f names.
+ * -errno with @err. */
+int blk_follow(struct blk_filters *f, const struct run *run, struct error *err);
 
-/* A lookup for core/names.h in the map whose descriptor *ctx is. */
-int blk_name_lookup(void *ctx, uint32_t pid, char comm[16]);
+/* Empties a map of names: into @names.  How many there were, or -errno. */
+int blk_drain_names(int fd, struct names *names);
 
 /* ---- completions that no program saw ---- */
 
@@ -125,7 +131,8 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 
 /* ---- losses ---- */
 
-#define BLK_LOSS_ROWS (BLK_LOSSES + 1) /* and the events that were missed */
+/* What user space finds out: events that were missed, processes without a name. */
+enum { BLK_LOSS_MISSED = BLK_LOSSES, BLK_LOSS_NAMES, BLK_LOSS_ROWS };
 
 struct blk_loss_state {
 	uint64_t before[BLK_LOSS_ROWS]; /* what has been told */
@@ -133,7 +140,8 @@ struct blk_loss_state {
 };
 
 /* What was lost since the last call: @now is the probe's own counters, @stood_in the events that
- * understudies took, @no_end what blk_sweep() found. */
+ * understudies took, @no_end what blk_sweep() found.  Names are the caller's business, if it has
+ * any. */
 void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,
 		const __u64 *stood_in, size_t no_end);
 

@@ -164,6 +164,24 @@ void run_set_interval(struct run *run, uint64_t first_ns, uint64_t ns)
 	timerfd_settime(run->timer_fd, 0, &spec, NULL);
 }
 
+#define COLLECT_LEAST_MS 20
+
+void run_adapt(struct run *run, unsigned int longest_ms, const struct run_fill *fills, size_t n)
+{
+	bool full = false, empty = true;
+	unsigned int ms = run->collect_ms;
+
+	for (size_t i = 0; i < n; i++) {
+		full |= fills[i].used > fills[i].room / 2;
+		empty &= fills[i].used < fills[i].room / 8;
+	}
+	if (full)
+		ms = ms / 2 > COLLECT_LEAST_MS ? ms / 2 : COLLECT_LEAST_MS;
+	else if (empty)
+		ms = ms < longest_ms / 2 ? ms * 2 : longest_ms;
+	run->collect_ms = ms;
+}
+
 enum wake {
 	WAKE_OUTPUT,
 	WAKE_COLLECT,

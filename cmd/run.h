@@ -66,6 +66,15 @@ int run_begin(struct run *run, const struct args *args, struct error *err);
  */
 int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx);
 
+/* What was in a map when it was drained, and what it holds. */
+struct run_fill {
+	uint32_t used, room;
+};
+
+/* Sets run->collect_ms by how full maps had become: sooner if one was half full, later, up to
+ * @longest_ms, if all were nearly empty. */
+void run_adapt(struct run *run, unsigned int longest_ms, const struct run_fill *fills, size_t n);
+
 /* From now on an output every @ns, the first after @first_ns; within run_loop(). */
 void run_set_interval(struct run *run, uint64_t first_ns, uint64_t ns);
 

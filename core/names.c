@@ -3,33 +3,40 @@
 
 #include <errno.h>
 #include <search.h>
-#include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "core/process.h"
 
 #define MANY_NAMES 65536
 
 struct name {
+	uint64_t start_ns;
 	uint32_t pid;
+	uint32_t missed; /* the round in which it was asked for and not known, last */
+	bool known;
 	char comm[NAME_SIZE];
 };
 
+/*
+ * Two generations: who is put or asked for is in the first, or moves there.  When that has become
+ * large it takes the place of the second, whose names nobody wanted for as many processes.
+ */
 struct names {
-	int (*lookup)(void *ctx, uint32_t pid, char comm[NAME_SIZE]);
-	void *ctx;
-	void *tree; /* of struct name */
-	size_t count;
+	void *tree, *old; /* of struct name */
+	size_t count;	  /* in tree */
+	uint32_t round;
+	uint64_t lost;
 };
 
-int names_open(int (*lookup)(void *ctx, uint32_t pid, char comm[NAME_SIZE]), void *ctx,
-	       struct names **out)
+int names_open(struct names **out)
 {
 	struct names *n = calloc(1, sizeof(*n));
 
 	if (!n)
 		return -ENOMEM;
-	n->lookup = lookup;
-	n->ctx = ctx;
+	n->round = 1;
 	*out = n;
 	return 0;
 }
@@ -39,72 +46,110 @@ void names_free(struct names *n)
 	if (!n)
 		return;
 	tdestroy(n->tree, free);
+	tdestroy(n->old, free);
 	free(n);
 }
 
 static int compare(const void *a, const void *b)
 {
-	uint32_t x = ((const struct name *)a)->pid, y = ((const struct name *)b)->pid;
+	const struct name *x = a, *y = b;
 
-	return x < y ? -1 : x > y;
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
 }
 
-/* Of a process that the probes do not know (any more) but that is there. */
-static int name_from_proc(uint32_t pid, char comm[NAME_SIZE])
+/* Takes the name out of the older generation, or makes one. */
+static struct name *revive(struct names *n, const struct name *key)
 {
-	char path[64];
-	size_t len;
-	FILE *file;
+	struct name **found = tfind(key, &n->old, compare), *name;
 
-	snprintf(path, sizeof(path), "/proc/%u/comm", pid);
-	file = fopen(path, "re");
-	if (!file)
-		return -ENOENT;
-	len = fread(comm, 1, NAME_SIZE - 1, file);
-	fclose(file);
-	if (len && comm[len - 1] == '\n')
-		len--;
-	comm[len] = 0;
-	return 0;
+	if (found) {
+		name = *found;
+		tdelete(key, &n->old, compare);
+		return name;
+	}
+	name = malloc(sizeof(*name));
+	if (name)
+		*name = *key;
+	return name;
 }
 
-static struct name *entry_of(struct names *n, uint32_t pid)
+static struct name *entry_of(struct names *n, uint32_t pid, uint64_t start_ns)
 {
-	struct name key = { .pid = pid }, *made, **found;
+	struct name key = { .pid = pid, .start_ns = start_ns }, *name, **found;
 
 	found = tfind(&key, &n->tree, compare);
 	if (found)
 		return *found;
-	made = calloc(1, sizeof(*made));
-	if (!made)
+	name = revive(n, &key);
+	if (!name)
 		return NULL;
-	made->pid = pid;
-	if (!tsearch(made, &n->tree, compare)) {
-		free(made);
+	if (!tsearch(name, &n->tree, compare)) {
+		free(name);
 		return NULL;
 	}
 	n->count++;
-	return made;
+	return name;
 }
 
-const char *names_of(struct names *n, uint32_t pid)
+static void set_comm(struct name *name, const char *comm)
 {
-	struct name *name = entry_of(n, pid);
-	char comm[NAME_SIZE];
+	memcpy(name->comm, comm, strnlen(comm, NAME_SIZE - 1) + 1);
+	name->comm[NAME_SIZE - 1] = 0;
+	name->known = true;
+}
+
+int names_put(struct names *n, uint32_t pid, uint64_t start_ns, const char *comm)
+{
+	struct name *name = entry_of(n, pid, start_ns);
 
 	if (!name)
-		return "?";
-	/* Asked again each time: a process may change its name. */
-	if (n->lookup(n->ctx, pid, comm) == 0 || (!name->comm[0] && name_from_proc(pid, comm) == 0))
-		memcpy(name->comm, comm, NAME_SIZE);
-	return name->comm[0] ? name->comm : "?";
+		return -ENOMEM;
+	set_comm(name, comm);
+	return 0;
+}
+
+/* Of a process that the probes had no room for but that is there still. */
+static void name_from_proc(struct name *name)
+{
+	struct process process;
+
+	if (!process_read(name->pid, &process) &&
+	    name->start_ns - process.start_ns < process_tick_ns())
+		set_comm(name, process.comm);
+}
+
+const char *names_of(struct names *n, uint32_t pid, uint64_t start_ns)
+{
+	struct name *name = entry_of(n, pid, start_ns);
+
+	if (name && !name->known)
+		name_from_proc(name);
+	if (name && name->known)
+		return name->comm;
+	if (!name || name->missed != n->round)
+		n->lost++;
+	if (name)
+		name->missed = n->round;
+	return "?";
+}
+
+uint64_t names_lost(struct names *n)
+{
+	uint64_t lost = n->lost;
+
+	n->lost = 0;
+	n->round++;
+	return lost;
 }
 
 void names_forget(struct names *n)
 {
 	if (n->count < MANY_NAMES)
 		return;
-	tdestroy(n->tree, free);
+	tdestroy(n->old, free);
+	n->old = n->tree;
 	n->tree = NULL;
 	n->count = 0;
 }

@@ -10,6 +10,7 @@
 
 #include "probes/kernel.h"
 #include "probes/blk.h"
+#include "probes/understudy.bpf.h"
 
 /*
  * A program that wants to know more of what becomes of a request than its completion defines these
@@ -26,13 +27,16 @@
 /* Options, fixed before loading: the verifier removes what they switch off. */
 const volatile __u32 filter_mode = FILTER_NONE;
 const volatile __u32 filter_pid = 0;
+const volatile __u64 filter_start = 0;	 /* it started in that tick of the clock that /proc shows */
+const volatile __u64 filter_tick = 0;	 /* ns */
 const volatile __u32 filter_dev = 0;	 /* 0: all */
 const volatile bool filter_part = false; /* filter_dev is a partition */
 const volatile __u64 part_start = 0;	 /* and lies here on its disk, in sectors */
 const volatile __u64 part_sectors = 0;
 const volatile __u32 submit_mode = SUBMIT_NONE;
 const volatile bool want_cgroup = false;
-const volatile bool own_start = false; /* queues without I/O statistics have no start_time_ns */
+const volatile bool by_process = false; /* rows, with names */
+const volatile bool own_start = false;	/* queues without I/O statistics have no start_time_ns */
 
 /* Bits of rq_flags.  Macros up to 6.11, then enumerators of an enum without a
  * name (6.12) or with one: user space looks them up by name. */
@@ -65,18 +69,19 @@ struct {
 	__type(value, struct blk_inflight);
 } bio_owners SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 8192);
-	__type(key, u32);
-	__type(value, struct blk_name);
-} names SEC(".maps");
-
-/* COMMAND and its descendants, by process. */
+/* No LRU: that drops names when there is no room for more, and says nothing. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
-	__type(key, u32);
+	__type(key, struct blk_process);
+	__type(value, struct blk_name);
+} names0 SEC(".maps"), names1 SEC(".maps");
+
+/* COMMAND's descendants. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct blk_process);
 	__type(value, u8);
 } tracked SEC(".maps");
 
@@ -238,24 +243,97 @@ static __always_inline bool unseen_began_earlier(struct request *rq, u8 op, cons
 
 /* ---- submitters ---- */
 
-static __always_inline bool pid_wanted(u32 pid)
+static __always_inline bool process_wanted(const struct blk_process *process)
 {
-	if (filter_mode == FILTER_PID)
-		return pid == filter_pid;
-	if (filter_mode == FILTER_TRACKED)
-		return bpf_map_lookup_elem(&tracked, &pid) != NULL;
-	return true;
+	if (filter_mode == FILTER_NONE)
+		return true;
+	if (process->pid == filter_pid && process->start - filter_start < filter_tick)
+		return true;
+	return filter_mode == FILTER_TRACKED && bpf_map_lookup_elem(&tracked, process);
 }
 
-/* Is the current kernel thread a worker that writes back dirty pages?  Its
- * description says so ("flush-MAJ:MIN", set by wb_workfn). */
-static __always_inline bool is_flusher(struct task_struct *task)
+/*
+ * Since 5.11 (3ca1032ab7ab) the verifier knows the type of the task that runs: fields that are no
+ * pointers are plain loads.  The helper that reads memory takes 45 ns for each (6.18).
+ */
+#define TYPED_TASK bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)
+
+/* The number of the thread that runs, and of its process; start is the thread's own. */
+static __always_inline u32 this_thread_of(struct blk_process *process)
 {
+	struct task_struct *task;
+	u64 id;
+
+	if (TYPED_TASK) {
+		task = bpf_get_current_task_btf();
+		process->pid = task->tgid;
+		process->start = task->start_boottime;
+		return task->pid;
+	}
+	task = (void *)bpf_get_current_task();
+	id = bpf_get_current_pid_tgid();
+	process->pid = id >> 32;
+	process->start = BPF_CORE_READ(task, start_boottime);
+	return id;
+}
+
+/*
+ * When the process of the task that runs, which is not its first thread, started.  What this CPU
+ * found out last is believed where no other program can have come in between.
+ */
+static __always_inline u64 leader_start(u64 task_start)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct blk_cpu *last = understudied ? NULL : this_cpu();
+	u64 start;
+
+	if (last && last->task == (u64)task && last->task_start == task_start)
+		return last->leader_start;
+	start = BPF_CORE_READ(task, group_leader, start_boottime);
+	if (last) {
+		last->task = (u64)task;
+		last->task_start = task_start;
+		last->leader_start = start;
+	}
+	return start;
+}
+
+/* The process that runs; false: the filter does not want it. */
+static __always_inline bool this_process(struct blk_process *process)
+{
+	u32 tid;
+
+	if (!by_process && filter_mode == FILTER_NONE)
+		return true;
+	tid = this_thread_of(process);
+	if (filter_mode == FILTER_PID && process->pid != filter_pid)
+		return false;
+	if (!process->pid)
+		process->start = 0; /* one row for the idle tasks of all CPUs */
+	else if (tid != process->pid)
+		process->start = leader_start(process->start);
+	return process_wanted(process);
+}
+
+static __always_inline bool this_process_wanted(void)
+{
+	struct blk_process process = {};
+
+	return this_process(&process);
+}
+
+/* Does a worker run that writes back dirty pages?  Its description says so ("flush-MAJ:MIN", set by
+ * wb_workfn). */
+static __always_inline bool is_flusher(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
 	struct kthread *kthread;
 	struct worker *worker;
 	char desc[8] = {};
+	u32 flags;
 
-	if (!(BPF_CORE_READ(task, flags) & PF_WQ_WORKER))
+	flags = TYPED_TASK ? bpf_get_current_task_btf()->flags : BPF_CORE_READ(task, flags);
+	if (!(flags & PF_WQ_WORKER))
 		return false;
 	if (bpf_core_field_exists(task->worker_private))
 		kthread = BPF_CORE_READ(task, worker_private);
@@ -269,43 +347,57 @@ static __always_inline bool is_flusher(struct task_struct *task)
 	       desc[4] == 'h' && desc[5] == '-';
 }
 
-/* Stores the name of process @pid unless it stands there already. */
-static __always_inline void remember_name(struct task_struct *task, u32 pid)
+/* Puts the name of @process, which runs, where the next drain finds it.  False when there is
+ * no room: user space counts those whose name it does not know. */
+static __always_inline bool put_name(void *names, const struct blk_process *process)
 {
-	struct task_struct *leader = BPF_CORE_READ(task, group_leader);
-	struct blk_name name = {}, *known;
+	struct task_struct *task = (void *)bpf_get_current_task(), *leader;
+	struct blk_name name = {};
 
-	name.start_time = BPF_CORE_READ(leader, start_time);
-	known = bpf_map_lookup_elem(&names, &pid);
-	if (known && known->start_time == name.start_time)
-		return;
+	if (bpf_map_lookup_elem(names, process))
+		return true;
+	leader = BPF_CORE_READ(task, group_leader);
 	bpf_core_read(name.comm, sizeof(name.comm), &leader->comm);
-	bpf_map_update_elem(&names, &pid, &name, BPF_ANY);
+	return !bpf_map_update_elem(names, process, &name, BPF_ANY);
+}
+
+/*
+ * The same, but what this CPU did last is not done again.  Where programs are preempted, what two
+ * of them write down at once may be mixed: it is the process of neither then, and nothing is left
+ * out.
+ */
+static __always_inline void remember_name(const struct blk_process *process)
+{
+	struct blk_cpu *last = this_cpu();
+	u32 now = epoch;
+	bool put;
+
+	barrier_var(now);
+	if (!last)
+		return;
+	if (last->epoch == now && last->process.start == process->start &&
+	    last->process.pid == process->pid && process->pid)
+		return;
+	put = now & 1 ? put_name(&names1, process) : put_name(&names0, process);
+	if (!put)
+		return;
+	last->process.start = process->start;
+	last->process.pid = process->pid;
+	last->epoch = now;
 }
 
 /* Who is submitting: the process, its name stored, and whether this is
  * write-back.  False when the filter does not want it. */
 static __always_inline bool read_submitter(struct blk_inflight *who, u8 op)
 {
-	u32 pid = bpf_get_current_pid_tgid() >> 32;
-	struct task_struct *task;
-	struct blk_cpu *last;
-
-	if (!pid_wanted(pid))
+	if (!this_process(&who->process))
 		return false;
-	who->pid = pid;
 	who->known = 1;
-	last = this_cpu();
-	if (!last)
+	if (!by_process)
 		return true;
-	if (last->pid != pid || !pid) {
-		task = (void *)bpf_get_current_task();
-		remember_name(task, pid);
-		last->kthread = BPF_CORE_READ(task, flags) & PF_KTHREAD;
-		last->pid = pid;
-	}
-	if (last->kthread && op == BLK_WRITE)
-		who->writeback = is_flusher((void *)bpf_get_current_task());
+	remember_name(&who->process);
+	if (op == BLK_WRITE)
+		who->writeback = is_flusher();
 	return true;
 }
 
@@ -363,7 +455,8 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		bpf_map_update_elem(&inflight, &key, &who, BPF_ANY);
 		return;
 	}
-	entry->pid = who.pid;
+	entry->process.start = who.process.start;
+	entry->process.pid = who.process.pid;
 	entry->writeback = who.writeback;
 	entry->stage = who.stage;
 	entry->call = who.call;
@@ -476,7 +569,7 @@ __attribute__((noinline)) int on_waiter(u64 key, u32 disk)
 	if (owner && owner->known) {
 		made.cgroup = owner->cgroup;
 		made.call = owner->call;
-		made.pid = owner->pid;
+		made.process = owner->process;
 		made.writeback = owner->writeback;
 		made.stage = owner->stage;
 		made.submit_ns = owner->submit_ns;
@@ -605,7 +698,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	if (filter_mode != FILTER_NONE && !owner)
 		return;
 	if (owner) {
-		made.pid = owner->pid;
+		made.process = owner->process;
 		made.cgroup = owner->cgroup;
 		made.writeback = owner->writeback;
 		made.submit_ns = owner->submit_ns;
@@ -761,35 +854,43 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 static __always_inline void on_fork(struct task_struct *parent, struct task_struct *child,
 				    const bool direct)
 {
-	u32 ppid = KREAD(direct, parent, tgid), pid = KREAD(direct, child, tgid);
+	struct blk_process from = { .pid = KREAD(direct, parent, tgid) };
+	struct blk_process made = { .pid = KREAD(direct, child, tgid) };
 	u8 one = 1;
 
-	if (ppid == pid || !bpf_map_lookup_elem(&tracked, &ppid))
+	from.start = BPF_CORE_READ(parent, group_leader, start_boottime);
+	if (from.pid == made.pid || !process_wanted(&from))
 		return;
-	if (bpf_map_update_elem(&tracked, &pid, &one, BPF_ANY))
+	made.start = KREAD(direct, child, start_boottime);
+	if (bpf_map_update_elem(&tracked, &made, &one, BPF_ANY))
 		count_loss(LOSS_TRACKED_FULL, 1);
 }
 
-/* A process is gone, with all that it submitted while it exited: its number
- * may be reused. */
+/*
+ * A process is gone, with all that it submitted while it exited.  The kernel says so late (from an
+ * RCU callback): its number may be another one's by now.
+ */
 static __always_inline void on_free(struct task_struct *task, const bool direct)
 {
-	u32 pid = KREAD(direct, task, tgid);
+	struct blk_process process = { .pid = KREAD(direct, task, tgid) };
 
-	if ((u32)KREAD(direct, task, pid) == pid)
-		bpf_map_delete_elem(&tracked, &pid);
+	process.start = KREAD(direct, task, start_boottime);
+	if ((u32)KREAD(direct, task, pid) == process.pid)
+		bpf_map_delete_elem(&tracked, &process);
 }
 
 /* The first thread of a process gets another name (exec, prctl): the process
  * has it from now on.  The tracepoint comes before the change. */
 static __always_inline void on_rename(struct task_struct *task, const char *comm, const bool direct)
 {
-	u32 pid = KREAD(direct, task, tgid);
+	struct blk_process process = { .pid = KREAD(direct, task, tgid) };
 	struct blk_name *known;
 
-	if ((u32)KREAD(direct, task, pid) != pid)
+	if ((u32)KREAD(direct, task, pid) != process.pid)
 		return;
-	known = bpf_map_lookup_elem(&names, &pid);
+	process.start = KREAD(direct, task, start_boottime);
+	known = epoch & 1 ? bpf_map_lookup_elem(&names1, &process)
+			  : bpf_map_lookup_elem(&names0, &process);
 	if (known)
 		bpf_probe_read_kernel_str(known->comm, sizeof(known->comm), comm);
 }

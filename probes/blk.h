@@ -30,8 +30,9 @@ enum blk_op {
 /* Whose I/O is followed. */
 enum blk_filter {
 	FILTER_NONE,
-	FILTER_PID,	/* filter_pid */
-	FILTER_TRACKED, /* processes in the map `tracked`, which grows at fork */
+	FILTER_PID,	/* one process */
+	FILTER_TRACKED, /* one process, and its descendants: the map `tracked`, which grows at fork
+			 */
 };
 
 /* How the submitter of a request becomes known. */
@@ -55,6 +56,16 @@ enum blk_loss {
 };
 
 /*
+ * A process.  Its number is given to another one soon after it has ended: when its first thread
+ * started tells them apart.  (A thread that execs takes the first one's place, and that time.)
+ */
+struct blk_process {
+	__u64 start; /* start_boottime, ns; 0: pid 0, the idle tasks, or not asked for */
+	__u32 pid;
+	__u32 pad;
+};
+
+/*
  * A request in flight, found by the address of its struct request; in top
  * --bio also a bio, by its own.  A request's entry is made once and stays:
  * blk-mq's requests are a fixed set.
@@ -64,9 +75,9 @@ struct blk_inflight {
 	__u64 submit_ns; /* when it was made, where that is asked for */
 	__u64 cgroup;
 	__u64 call; /* breakdown of all layers: the call that waits for it, thread and number */
-	__u32 pid;
-	__u32 bytes; /* still to be completed */
-	__u32 dev;   /* what it counts for */
+	struct blk_process process; /* that submitted it */
+	__u32 bytes;		    /* still to be completed */
+	__u32 dev;		    /* what it counts for */
 	__u8 op;
 	__u8 known; /* a submitter was seen and passed the filter */
 	__u8 writeback;
@@ -75,23 +86,33 @@ struct blk_inflight {
 
 /* The name of a process. */
 struct blk_name {
-	__u64 start_time; /* tells a reused pid */
 	char comm[16];
 };
 
 /* What is kept per CPU: who submitted last there, so that a run of requests by
  * one process looks its name up once, and the balance of requests. */
 struct blk_cpu {
-	__u32 pid;
-	__u32 kthread;
-	__u64 issued;	 /* `balance` only: requests that devices got, */
-	__u64 requeued;	 /* gave back, */
-	__u64 completed; /* and completed */
-	__u64 pad[4];
+	struct blk_process process;
+	__u32 epoch; /* in whose buffer its name is */
+	__u32 pad;
+	union {
+		struct {
+			__u64 task; /* not the first thread of its process: address, */
+			__u64 task_start;
+			__u64 leader_start; /* and of the process */
+		};
+		struct {		 /* `balance` only: requests that devices */
+			__u64 issued;	 /* got, */
+			__u64 requeued;	 /* gave back, */
+			__u64 completed; /* and completed */
+		};
+	};
+	__u64 pad2[2];
 };
 
-_Static_assert(sizeof(struct blk_inflight) == 48, "shared with BPF");
-_Static_assert(sizeof(struct blk_name) == 24, "shared with BPF");
+_Static_assert(sizeof(struct blk_process) == 16, "shared with BPF");
+_Static_assert(sizeof(struct blk_inflight) == 64, "shared with BPF");
+_Static_assert(sizeof(struct blk_name) == 16, "shared with BPF");
 _Static_assert(sizeof(struct blk_cpu) == 64, "one cache line");
 
 #endif

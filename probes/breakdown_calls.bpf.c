@@ -385,7 +385,7 @@ static __always_inline void on_sys_enter(u64 regs, u64 number)
 	fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
 	if (!time_syscalls && !fsync)
 		return;
-	if (filter_mode && !pid_wanted(bpf_get_current_pid_tgid() >> 32))
+	if (!this_process_wanted())
 		return;
 	if (understudied && has_begun(CALL_ID(LAYER_SYSCALL, op, 0), regs))
 		return;

@@ -444,7 +444,7 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg)
 	struct call_thread *t;
 	u64 sp, now;
 
-	if (stopped || (filter_mode && !pid_wanted(bpf_get_current_pid_tgid() >> 32)))
+	if (stopped || !this_process_wanted())
 		return 0;
 	t = this_thread(true);
 	if (!t)

@@ -221,7 +221,7 @@ struct task_struct {
 	struct files_struct *files;
 	int pid;
 	int tgid;
-	u64 start_time;
+	u64 start_boottime;
 	char comm[16];
 	struct task_struct *group_leader;
 	void *set_child_tid;

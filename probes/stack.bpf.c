@@ -146,9 +146,9 @@ static __always_inline struct stack_value *value_of(void *map, const void *key)
 }
 
 /* No room for a row: the bytes count for their process, or at least for their device. */
-static __always_inline struct stack_value *lost_row(void *lost, u32 dev, u32 pid)
+static __always_inline struct stack_value *lost_row(void *lost, const struct stack_key *of)
 {
-	struct stack_lost_key key = { .dev = dev, .pid = pid };
+	struct stack_lost_key key = { .process = of->process, .dev = of->dev };
 	struct stack_value *value;
 
 	count(STACK_LOSS_ROWS, 1);
@@ -156,7 +156,8 @@ static __always_inline struct stack_value *lost_row(void *lost, u32 dev, u32 pid
 	if (value)
 		return value;
 	count(STACK_LOSS_PROCESSES, 1);
-	key.pid = STACK_ANY_PID;
+	key.process.start = 0;
+	key.process.pid = STACK_ANY_PID;
 	return value_of(lost, &key);
 }
 
@@ -183,8 +184,7 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 		value = buffer ? new_row(&rows1, &stacks1, at, key, 1)
 			       : new_row(&rows0, &stacks0, at, key, 0);
 	if (!value)
-		value = buffer ? lost_row(&lost1, key->dev, key->pid)
-			       : lost_row(&lost0, key->dev, key->pid);
+		value = buffer ? lost_row(&lost1, key) : lost_row(&lost0, key);
 	if (!value) {
 		count(STACK_LOSS_BIOS, 1);
 		count(STACK_LOSS_BYTES, bytes);
@@ -235,18 +235,11 @@ static __always_inline u32 wanted_dev(struct bio *bio, const bool direct)
 }
 
 /* Whoever runs, and the name of the process.  False when the filter does not want it. */
-static __always_inline bool wanted_process(u32 *pid)
+static __always_inline bool wanted_process(struct blk_process *process)
 {
-	struct blk_cpu *last;
-
-	*pid = bpf_get_current_pid_tgid() >> 32;
-	if (!pid_wanted(*pid))
+	if (!this_process(process))
 		return false;
-	last = this_cpu();
-	if (last && (last->pid != *pid || !*pid)) {
-		remember_name((void *)bpf_get_current_task(), *pid);
-		last->pid = *pid;
-	}
+	remember_name(process);
 	return true;
 }
 
@@ -265,7 +258,7 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 
 	if (!dev || !bytes || op == OP_DISCARD || !(write ? want_write : want_read))
 		return;
-	if (!wanted_process(&key.pid))
+	if (!wanted_process(&key.process))
 		return;
 	at = bpf_map_lookup_elem(&scratch, &program);
 	if (!at)

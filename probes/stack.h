@@ -4,9 +4,7 @@
 
 /* What the probe of iotrace stack and user space share. */
 
-#ifndef __bpf__
-#include <linux/types.h>
-#endif
+#include "probes/blk.h"
 
 /* As deep as the kernel walks unless kernel.perf_event_max_stack says more. */
 #define STACK_DEPTH 127
@@ -22,10 +20,9 @@ struct stack_id {
 
 struct stack_key {
 	struct stack_id kernel, user;
+	struct blk_process process;
 	__u32 dev;
-	__u32 pid;
 	__u32 cpu;
-	__u32 pad;
 };
 
 struct stack_value {
@@ -35,8 +32,9 @@ struct stack_value {
 
 /* When there is no room for a row: by device and process alone. */
 struct stack_lost_key {
+	struct blk_process process; /* pid STACK_ANY_PID: no room for a process either */
 	__u32 dev;
-	__u32 pid; /* STACK_ANY_PID: no room for a process either */
+	__u32 pad;
 };
 
 #define STACK_ANY_PID 0xffffffffu
@@ -55,7 +53,7 @@ enum stack_loss {
 	STACK_LOSSES,
 };
 
-_Static_assert(sizeof(struct stack_key) == 48, "shared with BPF");
+_Static_assert(sizeof(struct stack_key) == 56, "shared with BPF");
 _Static_assert(sizeof(struct stack_value) == 24, "shared with BPF");
 _Static_assert(sizeof(struct stack_frames) == 1016, "shared with BPF");
 

@@ -66,7 +66,8 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 
 static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)
 {
-	key->pid = entry->pid;
+	key->start = entry->process.start;
+	key->pid = entry->process.pid;
 	key->writeback = entry->writeback;
 	key->cgroup = entry->cgroup;
 	key->known = 1;

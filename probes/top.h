@@ -6,6 +6,7 @@
 
 /* 16 bits of CPU number are enough: the kernel's own limit is 8192. */
 struct top_key {
+	__u64 start;  /* of process pid: struct blk_process */
 	__u64 cgroup; /* 0 unless asked for */
 	__u32 pid;
 	__u32 dev;
@@ -23,6 +24,6 @@ struct top_value {
 	__u64 untimed; /* of io: those whose time is not known */
 };
 
-_Static_assert(sizeof(struct top_key) == 24, "shared with BPF");
+_Static_assert(sizeof(struct top_key) == 32, "shared with BPF");
 
 #endif

@@ -27,7 +27,7 @@ enum claim {
 	CLAIM_REQUEUE,
 	CLAIM_COMPLETE,
 	CLAIM_BIO_END,
-	CLAIM_TASK, /* fork, free, rename */
+	CLAIM_TASK, /* fork, free, rename: who belongs to COMMAND is followed all the time */
 };
 
 /*
@@ -88,12 +88,17 @@ static __always_inline u64 *claim_place(u64 hash, u32 i)
 	return bpf_map_lookup_elem(&claims, &index);
 }
 
+static __always_inline bool is_over(enum claim what)
+{
+	return stopped && what != CLAIM_TASK;
+}
+
 /* At the start of a program that others understudy, and of one without: may it play? */
 static __always_inline bool principal(const void *ctx, enum claim what, u64 object)
 {
 	u64 hash, *place;
 
-	if (stopped)
+	if (is_over(what))
 		return false;
 	if (!understudied)
 		return true;
@@ -116,7 +121,7 @@ static __always_inline bool understudy(const void *ctx, enum claim what, u64 obj
 	u64 hash, mark, *place;
 	bool claimed = false;
 
-	if (stopped || !understudied)
+	if (is_over(what) || !understudied)
 		return false;
 	hash = claim_hash(ctx);
 	mark = claim_mark(hash, what, object);
@@ -138,7 +143,7 @@ static __always_inline bool last_understudy(const void *ctx, enum claim what, u6
 	u64 hash, mark, *place;
 	bool claimed = false;
 
-	if (stopped || !understudied)
+	if (is_over(what) || !understudied)
 		return false;
 	hash = claim_hash(ctx);
 	mark = claim_mark(hash, what, object);

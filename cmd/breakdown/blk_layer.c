@@ -43,7 +43,8 @@ static int size_maps(struct blk_layer *layer)
 		{ skel->maps.hists, layer->n_cpus * 2 * BLK_OPS },
 		{ skel->maps.cpus, layer->n_cpus },
 		{ skel->maps.inflight, requests }, /* -Q: of those that wait for a flush command */
-		{ skel->maps.names, skel->rodata->submit_mode == SUBMIT_NONE ? 1 : 0 },
+		{ skel->maps.names0, 1 },
+		{ skel->maps.names1, 1 },
 		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
 		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
 	};
@@ -109,7 +110,7 @@ struct hook_object blk_layer_object(struct blk_layer *layer)
 	return object;
 }
 
-int blk_layer_start(struct blk_layer *layer, const struct run *run, struct error *err)
+int blk_layer_start(struct blk_layer *layer, struct error *err)
 {
 	void *mapped;
 	int r;
@@ -120,8 +121,6 @@ int blk_layer_start(struct blk_layer *layer, const struct run *run, struct error
 		return r;
 	layer->mapped = mapped;
 	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
-	if (!r)
-		r = blk_track(bpf_map__fd(layer->skel->maps.tracked), run, err);
 	layer->skel->bss->begin_ns = clock_mono_ns();
 	return r;
 }

@@ -28,7 +28,7 @@ unsigned int blk_layer_wants(const struct breakdown_options *o, bool own_start);
 struct hook_object blk_layer_object(struct blk_layer *layer);
 
 /* After hooks_attach(). -errno with @err. */
-int blk_layer_start(struct blk_layer *layer, const struct run *run, struct error *err);
+int blk_layer_start(struct blk_layer *layer, struct error *err);
 
 /* Before the last drain: detaches @hooks.  Returns how many completions no
  * program saw: they are in no histogram. */

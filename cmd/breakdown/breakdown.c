@@ -63,7 +63,8 @@ static int trace(struct breakdown *b, struct run *run)
 
 	b->blk.hooks = b->session.hooks;
 	b->blk.flags = &b->session.flags;
-	if (hooks_attach(b->session.hooks, &object, &err) || blk_layer_start(&b->blk, run, &err) ||
+	if (blk_follow(&b->o.filters, run, &err) || hooks_attach(b->session.hooks, &object, &err) ||
+	    blk_layer_start(&b->blk, &err) ||
 	    show_open_hooks(&b->show.show, b->session.hooks, NULL, 0, &err))
 		return report_error(&err);
 	b->since_ns = clock_epoch_ns();

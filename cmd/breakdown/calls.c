@@ -91,7 +91,7 @@ static void add_late_misses(struct calls *c)
 	for (size_t i = 0; i < c->n_late; i++)
 		if (!hooks_understudied(c->late[i].hooks))
 			missed += hooks_missed(c->late[i].hooks, NULL);
-	c->layer.losses[BLK_LOSSES].count += missed - c->late_missed;
+	c->layer.losses[BLK_LOSS_MISSED].count += missed - c->late_missed;
 	c->late_missed = missed;
 }
 
@@ -215,8 +215,9 @@ static int trace(struct calls *c, struct run *run)
 	c->notes[0] = c->note;
 	c->layer.hooks = c->session.hooks;
 	c->layer.flags = &c->session.flags;
-	if (hooks_attach(c->session.hooks, &object, &err) ||
-	    calls_layer_start(&c->layer, run, &err) || check_layers(c, &err) ||
+	if (blk_follow(&c->o->filters, run, &err) ||
+	    hooks_attach(c->session.hooks, &object, &err) || calls_layer_start(&c->layer, &err) ||
+	    check_layers(c, &err) ||
 	    show_open_hooks(&c->show.show, c->session.hooks, c->notes, c->note[0] ? 1 : 0, &err))
 		return report_error(&err);
 	c->since_ns = clock_epoch_ns();

@@ -153,7 +153,8 @@ static int size_maps(const struct calls_layer *layer, struct breakdown_calls_bpf
 		{ skel->maps.cpus, layer->combined ? cpus_possible() : 1 },
 		{ skel->maps.inflight, layer->combined ? requests : 1 },
 		{ skel->maps.stacked, layer->combined ? 0 : 1 },
-		{ skel->maps.names, layer->combined ? 0 : 1 },
+		{ skel->maps.names0, 1 },
+		{ skel->maps.names1, 1 },
 		{ skel->maps.bio_owners,
 		  layer->combined && skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
 		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
@@ -308,7 +309,7 @@ static void want_dev(void *devs, uint32_t dev)
 	(void)bpf_map_update_elem(*(const int *)devs, &dev, &one, BPF_ANY);
 }
 
-int calls_layer_start(struct calls_layer *layer, const struct run *run, struct error *err)
+int calls_layer_start(struct calls_layer *layer, struct error *err)
 {
 	int devs = bpf_map__fd(layer->skel->maps.devs), r;
 	void *mapped;
@@ -321,8 +322,6 @@ int calls_layer_start(struct calls_layer *layer, const struct run *run, struct e
 		return r;
 	layer->mapped = mapped;
 	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
-	if (!r)
-		r = blk_track(bpf_map__fd(layer->skel->maps.tracked), run, err);
 	layer->skel->bss->begin_ns = clock_mono_ns();
 	return r;
 }

@@ -51,7 +51,7 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 struct hook_object calls_layer_object(struct calls_layer *layer);
 
 /* After hooks_attach(). -errno with @err. */
-int calls_layer_start(struct calls_layer *layer, const struct run *run, struct error *err);
+int calls_layer_start(struct calls_layer *layer, struct error *err);
 
 /*
  * For hooks_attach() of further file systems while the layer runs: another object with the maps

@@ -15,7 +15,6 @@
  * and user space is best named while it is there. */
 #define PERIOD_MS      1000
 #define PERIOD_USER_MS 200
-#define PERIOD_LEAST   20
 
 /* ---- names ---- */
 
@@ -119,17 +118,20 @@ static int take_row(void *ctx, const void *key, const void *value)
 static int add_row(struct stack *s, const struct stack_row_in *row)
 {
 	const struct stack_key *from = &row->key;
-	const char *comm = names_of(s->names, from->pid);
+	uint32_t pid = from->process.pid;
+	const char *comm = names_of(s->names, pid, from->process.start);
 	struct table_key key = {
-		.dev = from->dev,
-		.pid = s->o.per_pid ? from->pid : 0,
+		.disk = table_name(&s->table, disks_name(s->session.disks, from->dev)),
+		.start = s->o.per_pid ? from->process.start : 0,
+		.pid = s->o.per_pid ? pid : 0,
 		.comm = table_name(&s->table, comm),
 		.kernel = naming_kernel(&s->naming, &from->kernel),
-		.user = naming_user(&s->naming, from->pid, &from->user, row->value.first_ns),
+		.user = naming_user(&s->naming, pid, &from->user, row->value.first_ns),
 	};
 	uint64_t bytes[2] = { row->value.bytes[0], row->value.bytes[1] };
 
-	if (key.comm == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE)
+	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.kernel == INTERN_NONE ||
+	    key.user == INTERN_NONE)
 		return -ENOMEM;
 	s->bytes += bytes[0] + bytes[1];
 	return table_add(&s->table, &key, bytes);
@@ -141,19 +143,22 @@ static int take_lost(void *ctx, const void *key, const void *value)
 	const struct stack_lost_key *lost = key;
 	const struct stack_value *from = value;
 	struct stack *s = ctx;
-	bool any = lost->pid == STACK_ANY_PID;
-	const char *comm = any ? TABLE_LOST_PROCESS : names_of(s->names, lost->pid);
+	const struct blk_process *process = &lost->process;
+	bool any = process->pid == STACK_ANY_PID, per_pid = s->o.per_pid && !any;
+	const char *comm =
+	    any ? TABLE_LOST_PROCESS : names_of(s->names, process->pid, process->start);
 	uint32_t stack = table_node(&s->table, 0, table_name(&s->table, TABLE_LOST_STACK));
 	struct table_key made = {
-		.dev = lost->dev,
-		.pid = s->o.per_pid && !any ? lost->pid : 0,
+		.disk = table_name(&s->table, disks_name(s->session.disks, lost->dev)),
+		.start = per_pid ? process->start : 0,
+		.pid = per_pid ? process->pid : 0,
 		.comm = table_name(&s->table, comm),
 		.kernel = s->o.kernel ? stack : 0,
 		.user = s->o.user ? stack : 0,
 	};
 	uint64_t bytes[2] = { from->bytes[0], from->bytes[1] };
 
-	if (made.comm == INTERN_NONE || stack == INTERN_NONE)
+	if (made.disk == INTERN_NONE || made.comm == INTERN_NONE || stack == INTERN_NONE)
 		return -ENOMEM;
 	s->bytes += bytes[0] + bytes[1];
 	return table_add(&s->table, &made, bytes);
@@ -163,9 +168,14 @@ static int take_lost(void *ctx, const void *key, const void *value)
 static int drain(struct stack *s, int quiet)
 {
 	struct stack_bpf *skel = s->skel;
-	int r = 0;
+	int r =
+	    blk_drain_names(bpf_map__fd(quiet ? skel->maps.names1 : skel->maps.names0), s->names);
 
 	s->n_rows = 0;
+	if (r < 0)
+		return r;
+	s->names_taken = (uint32_t)r;
+	r = 0;
 	if (s->o.kernel || s->o.user)
 		r = flip_drain_hash(bpf_map__fd(quiet ? skel->maps.stacks1 : skel->maps.stacks0),
 				    sizeof(struct stack_id), sizeof(struct stack_frames),
@@ -186,26 +196,22 @@ static int name_users(struct stack *s)
 	int r = 0;
 
 	for (size_t i = 0; !r && i < s->n_rows; i++)
-		r = naming_ask(&s->naming, s->rows[i].key.pid, &s->rows[i].key.user,
+		r = naming_ask(&s->naming, s->rows[i].key.process.pid, &s->rows[i].key.user,
 			       s->rows[i].value.first_ns);
 	return r ? r : naming_resolve(&s->naming);
 }
 
-/* Sooner when a map was half full, later when it was nearly empty. */
 static void adapt_period(struct stack *s, int quiet)
 {
 	struct stack_bpf *skel = s->skel;
-	unsigned int longest = s->o.user ? PERIOD_USER_MS : PERIOD_MS, *period;
-	uint32_t rows = bpf_map__max_entries(skel->maps.rows0);
-	uint32_t stacks = bpf_map__max_entries(skel->maps.stacks0);
-	uint32_t rows_made = skel->bss->rows_made[quiet];
-	uint32_t stacks_made = skel->bss->stacks_made[quiet];
+	const struct run_fill fills[] = {
+		{ skel->bss->rows_made[quiet], bpf_map__max_entries(skel->maps.rows0) },
+		{ skel->bss->stacks_made[quiet], bpf_map__max_entries(skel->maps.stacks0) },
+		{ s->names_taken, bpf_map__max_entries(skel->maps.names0) },
+	};
 
-	period = &s->run->collect_ms;
-	if (rows_made > rows / 2 || stacks_made > stacks / 2)
-		*period = *period / 2 > PERIOD_LEAST ? *period / 2 : PERIOD_LEAST;
-	else if (rows_made < rows / 8 && stacks_made < stacks / 8 && *period < longest)
-		*period = *period * 2 < longest ? *period * 2 : longest;
+	run_adapt(s->run, s->o.user ? PERIOD_USER_MS : PERIOD_MS, fills,
+		  sizeof(fills) / sizeof(fills[0]));
 	skel->bss->rows_made[quiet] = 0;
 	skel->bss->stacks_made[quiet] = 0;
 }

@@ -31,6 +31,8 @@ static int size_maps(struct stack *s)
 		{ skel->maps.cpus, cpus_possible() },
 		{ skel->maps.rows0, args->map_rows },
 		{ skel->maps.rows1, args->map_rows },
+		{ skel->maps.names0, args->map_names },
+		{ skel->maps.names1, args->map_names },
 		{ skel->maps.stacks0, stacks },
 		{ skel->maps.stacks1, stacks },
 		{ skel->maps.inflight, 1 },
@@ -46,6 +48,7 @@ static void set_options(struct stack *s)
 	struct stack_bpf *skel = s->skel;
 
 	BLK_SET_OPTIONS(skel, &s->o.args, &s->o.filters, s->session.hooks, &s->session.flags);
+	skel->rodata->by_process = true;
 	skel->rodata->want_kernel = s->o.kernel;
 	skel->rodata->want_user = s->o.user;
 	skel->rodata->want_read = s->o.reads;

@@ -84,7 +84,7 @@ static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 	const struct table_key *key = table_key(&s->table, i);
 
 	*out = (struct stack_row){
-		.disk = disks_name(s->session.disks, key->dev),
+		.disk = table_text(&s->table, key->disk),
 		.comm = table_text(&s->table, key->comm),
 		.pid = key->pid,
 		.kernel = table_frames(&s->table, key->kernel),

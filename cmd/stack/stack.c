@@ -44,6 +44,7 @@ static size_t read_losses(struct stack *s)
 
 	blk_losses(&s->blk_losses, s->skel->bss->losses, s->session.hooks, &s->skel->bss->stood_in,
 		   0);
+	s->blk_losses.rows[BLK_LOSS_NAMES].count = names_lost(s->names);
 	memcpy(s->losses, s->blk_losses.rows, sizeof(s->blk_losses.rows));
 	for (int i = 0; i < STACK_LOSS_ROWS_ALL; i++, n++) {
 		uint64_t count = 0;
@@ -90,7 +91,7 @@ static unsigned int wants(const struct stack_options *o)
 
 static int prepare(struct stack *s, struct run *run, struct error *err)
 {
-	int r = names_open(blk_name_lookup, &s->names_fd, &s->names);
+	int r = names_open(&s->names);
 
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
@@ -100,11 +101,9 @@ static int prepare(struct stack *s, struct run *run, struct error *err)
 	if (!r)
 		r = stack_open_naming(s, err);
 	if (!r)
+		r = blk_follow(&s->o.filters, run, err);
+	if (!r)
 		r = stack_attach(s, err);
-	if (r)
-		return r;
-	s->names_fd = bpf_map__fd(s->skel->maps.names);
-	r = blk_track(bpf_map__fd(s->skel->maps.tracked), run, err);
 	if (!r)
 		r = show_open_hooks(&s->show, s->session.hooks, s->notes, s->n_notes, err);
 	s->begin_ns = s->turned_ns = clock_mono_ns();

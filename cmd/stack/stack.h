@@ -37,7 +37,7 @@ struct stack {
 	struct run *run;
 	struct stack_row_in *rows; /* of one round */
 	size_t n_rows, rows_room;
-	int names_fd;
+	uint32_t names_taken; /* in that round */
 	struct outfile svg;
 	uint32_t trace_completion; /* BIO_TRACE_COMPLETION as a mask */
 	uint64_t begin_ns, turned_ns; /* CLOCK_MONOTONIC */

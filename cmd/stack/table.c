@@ -144,10 +144,12 @@ static int copy_row(struct table *to, const struct table *from, uint32_t row, bo
 		lost = table_node(to, 0, table_name(to, TABLE_LOST_STACK));
 	key.kernel = stack ? copy_stack(to, from, key.kernel) : key.kernel ? lost : 0;
 	key.user = stack ? copy_stack(to, from, key.user) : key.user ? lost : 0;
+	key.disk = table_name(to, table_text(from, key.disk));
 	key.comm = table_name(to, process ? table_text(from, key.comm) : TABLE_LOST_PROCESS);
 	if (!process)
-		key.pid = 0;
-	if (key.kernel == INTERN_NONE || key.user == INTERN_NONE || key.comm == INTERN_NONE)
+		key.start = key.pid = 0;
+	if (key.disk == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE ||
+	    key.comm == INTERN_NONE)
 		return -ENOMEM;
 	return table_add(to, &key, from->rows[row].bytes);
 }

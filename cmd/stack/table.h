@@ -21,8 +21,11 @@ struct table_node {
 
 /* What a row is about. */
 struct table_key {
-	uint32_t dev, pid, comm;
+	uint64_t start; /* of process @pid */
+	uint32_t pid;
+	uint32_t disk, comm;   /* names */
 	uint32_t kernel, user; /* nodes of the leaves */
+	uint32_t pad;	       /* 0: keys are compared byte by byte */
 };
 
 struct table_row {

@@ -65,6 +65,9 @@ static const struct column columns[] = {
 	{ "writeback", NULL, COLUMN_BOOL, ROLE_LABEL, "",
 	  "written back by a kernel thread, on behalf of whoever dirtied the pages", AT(writeback),
 	  0, false, NULL },
+	{ "start", NULL, COLUMN_U64, ROLE_STATE, "ns",
+	  "when the process started, since boot: tells it from others with its number", AT(start),
+	  0, false, NULL },
 	{ "letter", NULL, COLUMN_U32, ROLE_STATE, "", "character that stands for op in text",
 	  AT(letter), 0, false, NULL },
 	{ "untimed", NULL, COLUMN_U64, ROLE_STATE, "requests",
@@ -146,8 +149,6 @@ static void label(struct top_row *row, const struct top_tables *tables)
 {
 	const struct top_key *k = &row->key;
 
-	row->pid = k->pid;
-	row->comm = k->known ? names_of(tables->names, k->pid) : "[unknown]";
 	row->op = blk_op_name(k->op);
 	row->letter = (unsigned char)blk_op_letter(k->op);
 	row->major = DISK_MAJOR(k->dev);
@@ -155,6 +156,16 @@ static void label(struct top_row *row, const struct top_tables *tables)
 	row->disk = k->dev ? disks_name(tables->disks, k->dev) : "-";
 	row->writeback = k->writeback;
 	row->cgroup = tables->cgroups ? cgroups_path(tables->cgroups, k->cgroup) : "";
+}
+
+/* At the end of the interval, when all names that come have come. */
+static void label_process(struct top_row *row, struct names *names)
+{
+	const struct top_key *k = &row->key;
+
+	row->start = k->start;
+	row->pid = k->pid;
+	row->comm = k->known ? names_of(names, k->pid, k->start) : "[unknown]";
 }
 
 static uint64_t sort_value(const struct top_row *row, enum top_sort sort)
@@ -184,6 +195,8 @@ static int compare_rows(const void *a, const void *b, void *sort)
 		return x->io > y->io ? -1 : 1;
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
 	if (x->letter != y->letter)
 		return x->letter < y->letter ? -1 : 1;
 	return strcmp(x->disk, y->disk);
@@ -200,9 +213,9 @@ void top_rows_compact(struct top_rows *rows, const struct top_tables *tables)
 
 void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort)
 {
-	if (!rows->n)
-		return;
 	top_rows_compact(rows, tables);
+	for (size_t i = 0; i < rows->n; i++)
+		label_process(&rows->rows[i], tables->names);
 	top_rows_sort(rows->rows, rows->n, sort);
 }
 

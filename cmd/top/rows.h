@@ -11,6 +11,7 @@
 /* A row of the output. Strings belong to the tables they come from. */
 struct top_row {
 	struct top_key key;
+	uint64_t start; /* of process @pid */
 	uint32_t pid, major, minor;
 	const char *comm, *op, *disk, *cgroup;
 	uint32_t letter; /* of @op */
@@ -35,8 +36,8 @@ struct top_rows {
  * wants; @ctx is a struct top_rows.) */
 int top_rows_add(void *ctx, const void *key, const void *value);
 
-/* Joins what belongs to one row, and learns the names while they are there:
- * between two outputs, now and then. */
+/* Joins what belongs to one row, and learns what disks and control groups are called while they are
+ * there: between two outputs, now and then. */
 void top_rows_compact(struct top_rows *rows, const struct top_tables *tables);
 
 /* Joins the CPUs' parts of each row, names the rows, and sorts them. */

@@ -34,7 +34,7 @@ struct top {
 	struct top_tables tables;
 	struct top_rows rows;
 	struct blk_loss_state losses;
-	int names_fd;
+	struct run *run;
 	uint64_t since_ns;
 	bool clears; /* the screen, at each refresh */
 	struct show_setting settings[4];
@@ -59,11 +59,14 @@ static int size_maps(struct top *t)
 	uint32_t requests = args->map_requests ? args->map_requests
 					       : blk_requests_possible(t->o.filters.disk.whole);
 	uint32_t rows = args->map_rows ? args->map_rows : rows_of_a_second();
+	uint32_t names = args->map_names ? args->map_names : rows_of_a_second();
 	struct top_bpf *skel = t->skel;
 	const struct map_size sizes[] = {
 		{ skel->maps.cpus, cpus_possible() },
 		{ skel->maps.rows0, rows },
 		{ skel->maps.rows1, rows },
+		{ skel->maps.names0, names },
+		{ skel->maps.names1, names },
 		{ skel->maps.inflight, requests },
 		{ skel->maps.bios, t->o.bio ? args->map_requests : 1 },
 		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
@@ -84,6 +87,7 @@ static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj,
 		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
 				 strerror(errno));
 	BLK_SET_OPTIONS(t->skel, &t->o.args, &t->o.filters, t->session.hooks, &t->session.flags);
+	t->skel->rodata->by_process = true;
 	t->skel->rodata->want_cgroup = t->o.cgroup_owner;
 	t->skel->rodata->bio_mode = t->o.bio;
 	/* An fsync is never issued: its time is from when it was made. */
@@ -262,8 +266,9 @@ static void add_unseen(void *ctx, const struct blk_inflight *entry)
 	struct top *t = ctx;
 	const struct top_value value = { .io = 1, .bytes = entry->bytes };
 	const struct top_key key = {
+		.start = entry->process.start,
 		.cgroup = entry->cgroup,
-		.pid = entry->pid,
+		.pid = entry->process.pid,
 		.dev = entry->dev,
 		.op = entry->op,
 		.writeback = entry->writeback,
@@ -274,15 +279,39 @@ static void add_unseen(void *ctx, const struct blk_inflight *entry)
 		top_rows_add(&t->rows, &key, &value);
 }
 
+/* The longest time between two drains. */
+#define COLLECT_MS 1000
+
+/* Empties the maps of the quiet buffer.  The names of its rows are there by now. */
+static int take_buffer(struct top *t, int quiet)
+{
+	const struct bpf_map *rows = quiet ? t->skel->maps.rows1 : t->skel->maps.rows0;
+	const struct bpf_map *names = quiet ? t->skel->maps.names1 : t->skel->maps.names0;
+	struct run_fill fills[] = { { 0, bpf_map__max_entries(rows) },
+				    { 0, bpf_map__max_entries(names) } };
+	size_t before = t->rows.n;
+	int r = flip_drain_hash(bpf_map__fd(rows), sizeof(struct top_key), sizeof(struct top_value),
+				top_rows_add, &t->rows),
+	    n;
+
+	if (r)
+		return r;
+	n = blk_drain_names(bpf_map__fd(names), t->tables.names);
+	if (n < 0)
+		return n;
+	fills[0].used = (uint32_t)(t->rows.n - before);
+	fills[1].used = (uint32_t)n;
+	run_adapt(t->run, COLLECT_MS, fills, 2);
+	return 0;
+}
+
 /* Adds what the kernel has counted since the last time to t->rows. */
 static int drain(struct top *t, uint64_t *end_ns, struct error *err)
 {
-	int quiet = flip_turn(t->flip, end_ns), r = quiet < 0 ? quiet : 0;
+	int quiet, r;
 
-	if (!r)
-		r = flip_drain_hash(bpf_map__fd(quiet ? t->skel->maps.rows1 : t->skel->maps.rows0),
-				    sizeof(struct top_key), sizeof(struct top_value), top_rows_add,
-				    &t->rows);
+	quiet = flip_turn(t->flip, end_ns);
+	r = quiet < 0 ? quiet : take_buffer(t, quiet);
 	if (r)
 		error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s", strerror(-r));
 	return r;
@@ -323,6 +352,7 @@ static int emit(void *ctx, bool last, struct error *err)
 		out.text = load;
 	}
 	top_rows_finish(&t->rows, &t->tables, t->o.sort);
+	t->losses.rows[BLK_LOSS_NAMES].count = names_lost(t->tables.names);
 	out.tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };
 	r = show_output(&t->show, &out, err);
 	t->rows.n = 0;
@@ -367,19 +397,19 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 	struct hook_object object = object_of(t);
 	int r;
 
-	r = names_open(blk_name_lookup, &t->names_fd, &t->tables.names);
+	t->run = run;
+	r = names_open(&t->tables.names);
 	if (!r && t->o.cgroup_owner)
 		r = cgroups_open(NULL, &t->tables.cgroups);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	t->tables.disks = t->session.disks;
-	r = hooks_attach(t->session.hooks, &object, err);
+	r = blk_follow(&t->o.filters, run, err);
+	if (!r)
+		r = hooks_attach(t->session.hooks, &object, err);
 	if (r)
 		return r;
-	t->names_fd = bpf_map__fd(t->skel->maps.names);
 	r = flip_open(&t->skel->bss->epoch, &t->flip, err);
-	if (!r)
-		r = blk_track(bpf_map__fd(t->skel->maps.tracked), run, err);
 	if (!r)
 		r = show_open_hooks(&t->show, t->session.hooks, NULL, 0, err);
 	t->skel->bss->begin_ns = clock_mono_ns();

@@ -413,7 +413,9 @@ static void test_map_size(void **state)
 	struct args args;
 
 	(void)state;
-	args = good(&line, "--map-size rows=1 --map-size requests=16777216", &own);
+	args =
+	    good(&line, "--map-size rows=1 --map-size requests=16777216 --map-size names=3", &own);
+	assert_int_equal(args.map_names, 3);
 	assert_int_equal(args.map_rows, 1);
 	assert_int_equal(args.map_requests, 16777216);
 	bad("--map-size rows=0", -ERANGE, "invalid --map-size '0': less than 1");
@@ -422,11 +424,11 @@ static void test_map_size(void **state)
 	bad("--map-size rows=5x", -EINVAL, "invalid --map-size '5x': not a whole number");
 	bad("--map-size rows=", -EINVAL, "invalid --map-size '': not a whole number");
 	bad("--map-size rows", -EINVAL,
-	    "invalid --map-size 'rows': rows=N, requests=N, entries=N or stacks=N");
+	    "invalid --map-size 'rows': rows=N, requests=N, entries=N, stacks=N or names=N");
 	bad("--map-size cols=1", -EINVAL,
-	    "invalid --map-size 'cols=1': rows=N, requests=N, entries=N or stacks=N");
+	    "invalid --map-size 'cols=1': rows=N, requests=N, entries=N, stacks=N or names=N");
 	bad("--map-size 5", -EINVAL,
-	    "invalid --map-size '5': rows=N, requests=N, entries=N or stacks=N");
+	    "invalid --map-size '5': rows=N, requests=N, entries=N, stacks=N or names=N");
 }
 
 static void test_command(void **state)

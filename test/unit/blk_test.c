@@ -651,13 +651,17 @@ static void test_session_begin(void **state)
 static char root[] = "/tmp/iotrace-blk-XXXXXX";
 static struct top_tables tables;
 
-static int lookup(void *ctx, uint32_t pid, char comm[NAME_SIZE])
+/* Processes 100 to 199, which began when the machine did. */
+static int put_names(struct names *names)
 {
-	(void)ctx;
-	if (pid < 100 || pid >= 200)
-		return -ENOENT;
-	snprintf(comm, NAME_SIZE, "proc%u", pid);
-	return 0;
+	char comm[NAME_SIZE];
+	int r = 0;
+
+	for (uint32_t pid = 100; !r && pid < 200; pid++) {
+		snprintf(comm, sizeof(comm), "proc%u", pid);
+		r = names_put(names, pid, 0, comm);
+	}
+	return r;
 }
 
 static int make_tables(void **state)
@@ -677,7 +681,8 @@ static int make_tables(void **state)
 	fputs(" 8 0 sda 0 0 0\n 8 16 sdb 0 0 0\n 8 32 early 0 0 0\n 259 0 nvme0n1 0 0 0\n", file);
 	fclose(file);
 	tables = (struct top_tables){ 0 };
-	return disks_open(&roots, &tables.disks, NULL) || names_open(lookup, NULL, &tables.names);
+	return disks_open(&roots, &tables.disks, NULL) || names_open(&tables.names) ||
+	       put_names(tables.names);
 }
 
 static int free_tables(void **state)
@@ -835,10 +840,8 @@ static void test_compact(void **state)
 			const struct top_row *row = &rows.rows[i];
 
 			assert_int_equal(row->key.cpu, 0);
-			sum[0].io += row->pid == 100 ? row->io : 0;
-			sum[1].io += row->pid == 199 ? row->io : 0;
-			assert_string_equal(row->comm, row->pid == 100 ? "proc100" : "proc199");
-			assert_string_equal(row->disk, row->pid == 100 ? "sda" : "sdb");
+			sum[0].io += row->key.pid == 100 ? row->io : 0;
+			sum[1].io += row->key.pid == 199 ? row->io : 0;
 		}
 	}
 	/* 100 + 200 + ... + 1000, and twice that */
@@ -855,32 +858,33 @@ static void test_compact(void **state)
 	top_rows_free(&rows);
 }
 
-static bool forgotten;
-
-static int lookup_once(void *ctx, uint32_t pid, char comm[NAME_SIZE])
+/* One number, three processes: three rows, in the order in which they started. */
+static void test_number_used_again(void **state)
 {
-	return forgotten ? -ENOENT : lookup(ctx, pid, comm);
-}
-
-/* The process has gone when the output is made: its name was learned before. */
-static void test_compact_learns_names(void **state)
-{
+	const uint64_t starts[] = { 1ull << 33, 1ull << 32, 5 };
 	struct top_tables own = tables;
 	struct top_rows rows = { 0 };
 
 	(void)state;
-	forgotten = false;
-	assert_int_equal(names_open(lookup_once, NULL, &own.names), 0);
-	add(&rows, (struct top_key){ .pid = 0x7fffff00, .dev = SDA, .known = 1 },
-	    (struct top_value){ 1, 1, 1, 0 });
-	add(&rows, (struct top_key){ .pid = 150, .dev = SDA, .known = 1 },
-	    (struct top_value){ 1, 2, 1, 0 });
-	top_rows_compact(&rows, &own);
-	forgotten = true;
+	assert_int_equal(names_open(&own.names), 0);
+	assert_int_equal(names_put(own.names, 150, starts[0], "late"), 0);
+	assert_int_equal(names_put(own.names, 150, starts[2], "early"), 0);
+	for (uint16_t cpu = 0; cpu < 2; cpu++)
+		for (size_t i = 0; i < N(starts); i++)
+			add(&rows,
+			    (struct top_key){ starts[i], 0, 150, SDA, .known = 1, .cpu = cpu },
+			    (struct top_value){ 1, 7, 1, 0 });
 	top_rows_finish(&rows, &own, SORT_BYTES);
-	assert_int_equal(rows.n, 2);
-	assert_string_equal(rows.rows[0].comm, "proc150");
+	assert_int_equal(rows.n, N(starts));
+	for (size_t i = 0; i < N(starts); i++) {
+		assert_int_equal(rows.rows[i].start, starts[N(starts) - 1 - i]);
+		assert_int_equal(rows.rows[i].pid, 150);
+		assert_int_equal(rows.rows[i].io, 2);
+	}
+	assert_string_equal(rows.rows[0].comm, "early");
 	assert_string_equal(rows.rows[1].comm, "?");
+	assert_string_equal(rows.rows[2].comm, "late");
+	assert_int_equal(names_lost(own.names), 1);
 	top_rows_free(&rows);
 	names_free(own.names);
 }
@@ -1367,7 +1371,7 @@ int main(void)
 		with_tables(test_cpus_are_joined),
 		with_tables(test_keys_apart),
 		with_tables(test_compact),
-		with_tables(test_compact_learns_names),
+		with_tables(test_number_used_again),
 		with_tables(test_no_rows),
 		with_tables(test_sort_orders),
 		with_tables(test_sort_ties),

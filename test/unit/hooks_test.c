@@ -13,6 +13,8 @@
 #include <cmocka.h>
 
 #include "core/hooks.h"
+#include "core/process.h"
+#include "probes/blk.h"
 #include "probes/top.skel.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -444,6 +446,18 @@ static void make_unattachable(const struct fake *fake, const char *name)
 	assert_int_equal(bpf_program__set_type(program(fake, name), BPF_PROG_TYPE_KPROBE), 0);
 }
 
+/* With our descendants, should it track any. */
+static void follow_us(struct top_bpf *skel)
+{
+	struct process us;
+
+	assert_int_equal(process_read((uint32_t)getpid(), &us), 0);
+	skel->rodata->filter_mode = FILTER_TRACKED;
+	skel->rodata->filter_pid = (uint32_t)getpid();
+	skel->rodata->filter_start = us.start_ns;
+	skel->rodata->filter_tick = process_tick_ns();
+}
+
 static int fake_open(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
@@ -454,6 +468,7 @@ static int fake_open(void *ctx, const char *btf_path, struct bpf_object **obj, s
 		return error_set(err, STATUS_FAILED, fake->open_code, "it does not open");
 	fake->skel = top_bpf__open_opts(&opts);
 	assert_non_null(fake->skel);
+	follow_us(fake->skel);
 	if (fake->unloadable)
 		make_unloadable(fake, fake->unloadable);
 	if (fake->unattachable)
@@ -530,18 +545,27 @@ static const struct hook_alt fork_alts[] = {
 
 static const struct hook_event fork_event[] = { { "track", fork_alts, 2, false } };
 
-/* Do the programs fork_raw and free_raw run? A child of a tracked process is tracked. */
-static bool forks_are_seen(const struct fake *fake)
+static bool is_tracked(const struct fake *fake, pid_t pid)
 {
 	int fd = bpf_map__fd(fake->skel->maps.tracked);
-	uint32_t self = (uint32_t)getpid(), child;
-	uint8_t one = 1;
+	struct blk_process process, *at = NULL;
+
+	while (bpf_map_get_next_key(fd, at, &process) == 0) {
+		if (process.pid == (uint32_t)pid)
+			return process.start != 0;
+		at = &process;
+	}
+	return false;
+}
+
+/* Does the program fork_raw run? A child of a process that is followed is tracked. */
+static bool forks_are_seen(const struct fake *fake)
+{
 	bool seen;
 	pid_t pid;
 	char byte;
 	int go[2];
 
-	assert_int_equal(bpf_map_update_elem(fd, &self, &one, BPF_ANY), 0);
 	assert_int_equal(pipe(go), 0);
 	pid = fork();
 	assert_true(pid >= 0);
@@ -549,8 +573,7 @@ static bool forks_are_seen(const struct fake *fake)
 		close(go[1]);
 		_exit(read(go[0], &byte, 1) == 0 ? 0 : 1);
 	}
-	child = (uint32_t)pid;
-	seen = bpf_map_lookup_elem(fd, &child, &one) == 0;
+	seen = is_tracked(fake, pid);
 	close(go[0]);
 	close(go[1]);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);

@@ -1060,6 +1060,39 @@ static void kill_what_hangs(void)
 
 #define in_loop(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+static void test_adapt(void **state)
+{
+	struct run run = { .collect_ms = 1000 };
+	struct run_fill fills[] = { { 50, 100 }, { 0, 16384 } };
+
+	(void)state;
+	run_adapt(&run, 1000, fills, 2); /* half of it, and no more */
+	assert_int_equal(run.collect_ms, 1000);
+	fills[0].used = 51;
+	run_adapt(&run, 1000, fills, 2);
+	assert_int_equal(run.collect_ms, 500);
+	fills[0].used = 0;
+	fills[1].used = 16384; /* either */
+	run_adapt(&run, 1000, fills, 2);
+	assert_int_equal(run.collect_ms, 250);
+	for (int i = 0; i < 10; i++)
+		run_adapt(&run, 1000, fills, 2);
+	assert_int_equal(run.collect_ms, 20);
+	fills[1].used = 2048; /* an eighth: it stays */
+	run_adapt(&run, 1000, fills, 2);
+	assert_int_equal(run.collect_ms, 20);
+	fills[1].used = 2047;
+	run_adapt(&run, 1000, fills, 2);
+	assert_int_equal(run.collect_ms, 40);
+	fills[0].used = 12; /* not all are */
+	run_adapt(&run, 1000, fills, 2);
+	assert_int_equal(run.collect_ms, 40);
+	fills[0].used = 0;
+	for (int i = 0; i < 10; i++)
+		run_adapt(&run, 1000, fills, 2);
+	assert_int_equal(run.collect_ms, 1000);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1104,6 +1137,7 @@ int main(void)
 		in_loop(test_reader_leaves_command),
 		in_loop(test_slow_reader),
 		in_loop(test_closed_pipe_with_command),
+		cmocka_unit_test(test_adapt),
 	};
 
 	kill_what_hangs();

@@ -140,7 +140,7 @@ static uint32_t stack_of(struct table *t, unsigned int n)
 static void test_table(void **state)
 {
 	struct table t = { .limit = 1 << 20 };
-	struct table_key key = { .dev = 8, .comm = table_name(&t, "dd") };
+	struct table_key key = { .disk = table_name(&t, "sda"), .comm = table_name(&t, "dd") };
 	uint64_t bytes[2] = { 1, 2 };
 	struct frames frames;
 
@@ -176,7 +176,7 @@ static void test_table_is_bounded(void **state)
 	for (unsigned int i = 0; i < 20000; i++) {
 		uint64_t bytes[2] = { i == 5 ? 1 << 30 : i, 1 };
 		char comm[16];
-		struct table_key key = { .dev = 8, .pid = i + 1 };
+		struct table_key key = { .disk = table_name(&t, "sda"), .pid = i + 1 };
 
 		snprintf(comm, sizeof(comm), "proc%u", i);
 		key.comm = table_name(&t, comm);

@@ -1,0 +1,211 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Processes that come and go: numbers that are used again, and more names than there is room for."""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+from iotest import (MIB, SCALE, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, main, read_text,
+                    run_load, wait_until)
+
+KIB4 = 4096
+LOAD = os.environ.get("LOAD", "")
+
+
+def free_pid():
+    """A number that a process had a moment ago: it is the last that the kernel gives out again."""
+    gone = subprocess.Popen(["true"])
+    gone.wait()
+    return gone.pid
+
+
+def state_of(pid):
+    return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
+
+
+class TestFollowed(LiveTest):
+    """Whose I/O is counted, where one number belongs to many processes one after the other."""
+
+    COUNT = 200
+
+    def setUp(self):
+        self.disk = self.enterContext(LoopDisk(64 * MIB))
+
+    def run_reborn(self, *args):
+        """COMMAND whose children write once each, all of them under the same number."""
+        with tempfile.NamedTemporaryFile(prefix="iotrace-test-") as report:
+            result = iotrace(*args, "--json", "-d", self.disk.name, "--", LOAD, "-R", report.name,
+                             "-n", "reborn", "-F", self.COUNT, "-i", free_pid(),
+                             "write", self.COUNT, KIB4, self.disk.path, timeout=120)
+            self.assertEqual(report.read().count(b'"comm"'), self.COUNT)
+        self.assert_ended_well(result)
+        self.assert_no_loss(result, of=self.COUNT)
+        return result
+
+    def test_top(self):
+        result = self.run_reborn("top")
+        self.assertEqual([(row["comm"], row["op"], row["io"], row["bytes"]) for row in result.rows],
+                         [("reborn", "write", 1, KIB4)] * self.COUNT)
+        self.assertEqual(len({row["pid"] for row in result.rows}), 1)
+
+    def test_stack(self):
+        result = self.run_reborn("stack", "-P")
+        self.assertEqual([(row["comm"], row["write_bytes"]) for row in result.rows],
+                         [("reborn", KIB4)] * self.COUNT)
+
+    def test_breakdown_blk(self):
+        self.assert_counts(self.run_reborn("breakdown", "-T", "blk"), {"write": self.COUNT})
+
+    def test_breakdown_system_calls(self):
+        self.assert_counts(self.run_reborn("breakdown", "-T", "syscall"),
+                           {"pwrite64": self.COUNT})
+
+    def test_breakdown_table(self):
+        result = self.run_reborn("breakdown")
+        self.assertEqual(add_up([row for row in result.rows if row["layer"] in ("syscall", "device")],
+                                ("op", "layer"), "count"),
+                         {("write", "syscall"): self.COUNT, ("write", "device"): self.COUNT})
+
+    def test_exec_by_a_thread(self):
+        """It becomes the first thread, and the process remains what it was."""
+        code = ("import os, sys, threading\n"
+                "run = lambda: os.execv(sys.argv[1], sys.argv[1:])\n"
+                "threading.Thread(target=run).start()\n"
+                "threading.Event().wait()\n")
+        for threads in ((), ("-t", 3)):
+            with self.subTest(threads=threads):
+                result = iotrace("top", "--json", "-d", self.disk.name, "--", sys.executable, "-c",
+                                 code, LOAD, "-n", "heir", "-r", *threads,
+                                 "write", 33, KIB4, self.disk.path)
+                self.assertEqual(result.status, 0, result)
+                self.assertEqual([(row["comm"], row["io"]) for row in result.rows], [("heir", 33)])
+
+    def test_process_by_number(self):
+        """-p names the process that had the number then."""
+        for subcommand, of_row in ((("top",), lambda row: row["io"]),
+                                   (("breakdown", "-T", "blk"), lambda row: row["count"]),
+                                   (("stack",), lambda row: row["write_bytes"] // KIB4)):
+            with self.subTest(subcommand=subcommand[0]):
+                first = Load("write", 7, KIB4, self.disk.path, name="first")
+                with Tracer(*subcommand, "--json", "-d", self.disk.name,
+                            "-p", first.pid) as tracer:
+                    first.go().wait()
+                    second = run_load("write", 9, KIB4, self.disk.path, name="second",
+                                      options=["-F", 1, "-i", first.pid])
+                    result = tracer.stop()
+                self.assertEqual([report["pid"] for report in second.reports], [first.pid])
+                self.assert_ended_well(result)
+                self.assert_no_loss(result, of=7)
+                self.assertEqual(sum(map(of_row, result.rows)), 7)
+
+
+class TestRows(LiveTest):
+    """One process, one row, whatever its number."""
+
+    PARTS = {"five": 5, "seven": 7, "nine": 9}
+
+    def run_parts(self, disk, *args):
+        pid = free_pid()
+        with Tracer(*args, "-d", disk.name) as tracer:
+            for name, count in self.PARTS.items():
+                run_load("write", count, KIB4, disk.path, name=name, options=["-F", 1, "-i", pid])
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        return pid, result
+
+    def test_top(self):
+        with LoopDisk(64 * MIB) as disk:
+            pid, result = self.run_parts(disk, "top", "--json", "60")
+            self.assert_no_loss(result, of=21)
+            self.assertEqual(sorted((row["pid"], row["comm"], row["io"]) for row in result.rows),
+                             sorted((pid, name, n) for name, n in self.PARTS.items()))
+            pid, result = self.run_parts(disk, "top", "--csv", "60")
+            self.assertEqual([(row["pid"], row["comm"], row["io"]) for row in result.csv],
+                             [(pid, "nine", 9), (pid, "seven", 7), (pid, "five", 5)])
+            pid, result = self.run_parts(disk, "top", "60")
+            self.assertEqual([(row["pid"], row["comm"], row["io"]) for row in result.top_text()],
+                             [(pid, "nine", 9), (pid, "seven", 7), (pid, "five", 5)])
+
+    def test_stack(self):
+        with LoopDisk(64 * MIB) as disk:
+            pid, result = self.run_parts(disk, "stack", "-P", "--json")
+            self.assert_no_loss(result, of=21)
+            self.assertEqual([(row["pid"], row["comm"], row["write_bytes"] // KIB4)
+                              for row in result.rows],
+                             [(pid, name, n) for name, n in self.PARTS.items()])
+
+    def test_threads(self):
+        """All of a process are in its row, and it goes by its own name."""
+        with LoopDisk(64 * MIB) as disk, \
+                Tracer("top", "--json", "-d", disk.name, "60") as tracer:
+            load = run_load("write", 300, KIB4, disk.path, name="whole", options=["-r", "-t", 5])
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result, of=300)
+        self.assertEqual([(row["pid"], row["comm"], row["io"]) for row in result.rows],
+                         [(load.pid, "whole", 300)])
+
+    def test_replay(self):
+        """Rows that are equal in all that is shown stay where they are, also when sorted anew."""
+        with LoopDisk(64 * MIB) as disk, \
+                tempfile.NamedTemporaryFile(prefix="iotrace-test-") as recording:
+            pid = free_pid()
+            with Tracer("top", "--json", "-d", disk.name, "--record", recording.name,
+                        "60") as tracer:
+                for name in "cabd":
+                    run_load("write", 3, KIB4, disk.path, name=name, options=["-F", 1, "-i", pid])
+                result = tracer.stop()
+            self.assertEqual([(row["pid"], row["comm"], row["io"]) for row in result.rows
+                              if row["disk"] == disk.name], [(pid, name, 3) for name in "cabd"])
+            for sort in ((), ("-s", "io"), ("-s", "bytes")):
+                again = iotrace("top", "--json", "--replay", recording.name, *sort)
+                self.assertEqual(again.rows, result.rows, sort)
+
+
+class TestNames(LiveTest):
+    """iotrace does not get to read its maps while all these processes come and go."""
+
+    def run_mayflies(self, count, *args):
+        with LoopDisk() as disk, Tracer(*args, "--json", "-d", disk.name) as tracer:
+            tracer.process.send_signal(signal.SIGSTOP)
+            self.assertTrue(wait_until(lambda: state_of(tracer.pid) == "T"))
+            load = run_load("write", count, KIB4, disk.path, name="mayfly",
+                            options=["-r", "-F", count, "-N"])
+            tracer.process.send_signal(signal.SIGCONT)
+            result = tracer.stop(timeout=60)
+        self.assert_ended_well(result)
+        self.assertEqual(len(load.reports), count)
+        return {report["pid"]: report["comm"] for report in load.reports}, result
+
+    def test_many(self):
+        """More than 8192, and none without its name."""
+        count = int(12000 * SCALE)
+        names, result = self.run_mayflies(count, "top", "60")
+        self.assert_no_loss(result, of=count)
+        self.assertEqual({row["pid"]: row["comm"] for row in result.rows}, names)
+        self.assertEqual([row["io"] for row in result.rows], [1] * count)
+
+    def check_lost(self, names, result, of_row):
+        """Those without a name are in the losses, to one; all others have the right one."""
+        known = {row["pid"]: row["comm"] for row in result.rows if row["comm"] != "?"}
+        lost = [row for row in result.rows if row["comm"] == "?"]
+        self.assertGreater(len(known), 0)
+        self.assertLessEqual(known.items(), names.items())
+        self.assertEqual(len(known) + len(lost), len(names))
+        self.assertEqual([of_row(row) for row in result.rows], [1] * len(names))
+        self.assertEqual(result.losses.pop("names"), len(lost))
+        self.assertGreaterEqual(len(lost), 100)
+
+    def test_too_many(self):
+        names, result = self.run_mayflies(300, "top", "--map-size", "names=200", "60")
+        self.check_lost(names, result, lambda row: row["io"])
+
+    def test_too_many_for_stack(self):
+        names, result = self.run_mayflies(300, "stack", "-P", "--map-size", "names=200")
+        self.check_lost(names, result, lambda row: row["write_bytes"] // KIB4)
+
+
+if __name__ == "__main__":
+    main()
