@@ -333,29 +333,6 @@ uint64_t blk_requests_in_flight(uint32_t whole)
 	return sum;
 }
 
-void blk_each_part(const struct disk_ref *disk, void (*each)(void *ctx, uint32_t dev), void *ctx)
-{
-	glob_t found = { 0 };
-	char pattern[128];
-
-	each(ctx, disk->dev);
-	snprintf(pattern, sizeof(pattern), "/sys/dev/block/%u:%u/*/dev", DISK_MAJOR(disk->dev),
-		 DISK_MINOR(disk->dev));
-	if (disk->partition || glob(pattern, 0, NULL, &found))
-		found.gl_pathc = 0;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		FILE *file = fopen(found.gl_pathv[i], "re");
-		unsigned int major, minor;
-
-		if (!file)
-			continue;
-		if (fscanf(file, "%u:%u", &major, &minor) == 2)
-			each(ctx, DISK_DEV(major, minor));
-		fclose(file);
-	}
-	globfree(&found);
-}
-
 #define OLD_FLUSH_SEQ_BIT 4 /* up to 6.11, where it is a macro */
 
 struct blk_flags blk_flags(const struct hooks *hooks)
@@ -468,6 +445,8 @@ static const struct {
 	[LOSS_NO_END] = { "no_end", "completions that no program saw: their time is not known" },
 	[BLK_LOSS_MISSED] = { "missed",
 			      "events missed: the program was running on that CPU already" },
+	[BLK_LOSS_DISK_GONE] = { "disk_gone", "times that the disk of -d went away: nothing is "
+					      "counted until it is back" },
 	[BLK_LOSS_NAMES] = { "names", "processes whose name had no room: shown as ?" },
 };
 
@@ -481,6 +460,8 @@ void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *ho
 			value = __atomic_load_n(&now[i], __ATOMIC_RELAXED);
 		else if (i == BLK_LOSS_MISSED)
 			value = hooks_missed(hooks, (const uint64_t *)stood_in);
+		else if (i == BLK_LOSS_DISK_GONE)
+			value = state->disk_gone;
 		if (value < state->before[i]) /* missed events: an understudy took one late */
 			value = state->before[i];
 		state->rows[i].key = loss_names[i].key;

@@ -75,11 +75,7 @@ uint32_t blk_requests_possible(uint32_t whole);
 /* Requests in flight now on all disks, or on the disk @whole if not 0. */
 uint64_t blk_requests_in_flight(uint32_t whole);
 
-/* Calls @each with the number of disk @disk and of each of its partitions (a partition has none).
- */
-void blk_each_part(const struct disk_ref *disk, void (*each)(void *ctx, uint32_t dev), void *ctx);
-
-/* Bits of a request's flags on this kernel, as masks. */
+/* Bits of a request's flags on this kernel, and of a bio's, as masks. */
 struct blk_flags {
 	uint32_t flush_seq, io_stat;
 };
@@ -131,10 +127,12 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 
 /* ---- losses ---- */
 
-/* What user space finds out: events that were missed, processes without a name. */
-enum { BLK_LOSS_MISSED = BLK_LOSSES, BLK_LOSS_NAMES, BLK_LOSS_ROWS };
+/* What user space finds out: events that were missed, how often the disk of -d went away, processes
+ * without a name. */
+enum { BLK_LOSS_MISSED = BLK_LOSSES, BLK_LOSS_DISK_GONE, BLK_LOSS_NAMES, BLK_LOSS_ROWS };
 
 struct blk_loss_state {
+	uint64_t disk_gone;		/* only grows, as the probe's own */
 	uint64_t before[BLK_LOSS_ROWS]; /* what has been told */
 	struct loss rows[BLK_LOSS_ROWS];
 };

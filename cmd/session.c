@@ -18,6 +18,7 @@ int session_begin(struct session *s, const struct args *args, struct blk_filters
 	int r;
 
 	memset(s, 0, sizeof(*s));
+	s->filters = filters;
 	r = args->kernel ? 0 : preflight_resources(&err);
 	if (!r)
 		r = disks_open(NULL, &s->disks, &err);
@@ -83,6 +84,22 @@ int session_choose(struct session *s, const struct args *args, unsigned int want
 {
 	s->n_events = blk_events(wants, s->events);
 	return session_choose_events(s, s->events, s->n_events, args, status);
+}
+
+bool session_look(struct session *s, __u32 *stopped, struct blk_loss_state *losses)
+{
+	const struct disk_ref *disk = &s->filters->disk;
+	bool looked = disks_refresh(s->disks), gone;
+
+	if (!looked || !disk->dev)
+		return looked;
+	gone = !disks_is_there(s->disks, disk);
+	if (gone && !s->disk_gone)
+		losses->disk_gone++;
+	if (gone != s->disk_gone)
+		__atomic_store_n(stopped, gone, __ATOMIC_SEQ_CST);
+	s->disk_gone = gone;
+	return looked;
 }
 
 void session_end(struct session *s)

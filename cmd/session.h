@@ -8,6 +8,8 @@
  * machine, the disks, the filters, the choice of hooks. */
 struct session {
 	struct disks *disks;
+	const struct blk_filters *filters;
+	bool disk_gone; /* that of -d */
 	struct hooks *hooks;
 	struct hook_kernel *kernel; /* --kernel */
 	struct blk_flags flags;
@@ -32,6 +34,13 @@ int session_choose(struct session *s, const struct args *args, unsigned int want
 int session_choose_events(struct session *s, const struct hook_event *events, size_t n,
 			  const struct args *args, int *status);
 void session_end(struct session *s);
+
+/*
+ * To be called before each turn of the buffers: devices come and go.  While the disk of -d is not
+ * there nothing is counted (*@stopped), so that another one that gets its number is not taken for
+ * it; @losses says so, once.  True if the table of disks was read again.
+ */
+bool session_look(struct session *s, __u32 *stopped, struct blk_loss_state *losses);
 
 /* The same for a subcommand that follows no requests.  *hooks, and *kernel with --kernel,
  * are set whenever there is anything to free: the caller does, hooks first, in any case. */

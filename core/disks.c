@@ -120,7 +120,7 @@ static int merge(struct disks *d, const struct disk_list *fresh)
 		if (old)
 			disk.present = false;
 		else if (i < d->count && d->list[i].dev == disk.dev)
-			i++;
+			disk.before = d->list[i++].before;
 		/* the same number twice, read while disks came and went */
 		if (all.count && all.list[all.count - 1].dev == disk.dev)
 			continue;
@@ -168,6 +168,30 @@ out:
 	return rc ? cannot_read(path, rc, err) : 0;
 }
 
+/*
+ * The kernel counts its messages on devices.  One that goes has its message before its number can
+ * be given to another; one that comes may be used a little before its own.
+ */
+static uint64_t uevents_sent(const struct disks *d)
+{
+	char folder[PATH_MAX];
+
+	snprintf(folder, sizeof(folder), "%s/kernel", d->sys);
+	return disks_number_in(folder, "uevent_seqnum");
+}
+
+bool disks_refresh(struct disks *d)
+{
+	uint64_t sent = uevents_sent(d);
+
+	for (size_t i = 0; i < d->count; i++)
+		d->list[i].before = d->list[i].present ? d->list[i].name : NULL;
+	if ((sent && sent == d->uevents) || disks_read(d, NULL))
+		return false;
+	d->uevents = sent;
+	return true;
+}
+
 int disks_open(const struct disk_roots *roots, struct disks **out, struct error *err)
 {
 	static const struct disk_roots real = { NULL, NULL, NULL };
@@ -184,6 +208,7 @@ int disks_open(const struct disk_roots *roots, struct disks **out, struct error 
 	d->dev = strdup(roots->dev ? roots->dev : "/dev");
 	if (!d->proc || !d->sys || !d->dev)
 		goto no_memory;
+	d->uevents = uevents_sent(d);
 	rc = disks_read(d, err);
 	if (rc)
 		goto fail;
@@ -208,17 +233,23 @@ void disks_free(struct disks *d)
 	free(d);
 }
 
+static const char *number_text(struct disks *d, uint32_t dev)
+{
+	char text[sizeof("4095:1048575")];
+
+	snprintf(text, sizeof(text), "%u:%u", DISK_MAJOR(dev), DISK_MINOR(dev));
+	return text_keep(&d->names, text);
+}
+
 /* Remembers that @dev is unknown, so that it is not looked for each time. */
 static struct disk *add_unknown(struct disks *d, uint32_t dev, uint64_t now)
 {
-	struct disk disk = { .dev = dev, .looked = now };
-	char text[sizeof("4095:1048575")];
-	struct disk *list;
+	struct disk disk = { .dev = dev, .looked = now, .name = number_text(d, dev) };
+	struct disk *list = NULL;
 	size_t at = d->count;
 
-	snprintf(text, sizeof(text), "%u:%u", DISK_MAJOR(dev), DISK_MINOR(dev));
-	disk.name = text_keep(&d->names, text);
-	list = disk.name ? reallocarray(d->list, d->count + 1, sizeof(*list)) : NULL;
+	if (disk.name)
+		list = reallocarray(d->list, d->count + 1, sizeof(*list));
 	if (!list)
 		return NULL;
 	d->list = list;
@@ -233,12 +264,10 @@ static struct disk *add_unknown(struct disks *d, uint32_t dev, uint64_t now)
 const char *disks_name(struct disks *d, uint32_t dev)
 {
 	struct disk *disk = disks_by_dev(d, dev);
-	uint64_t now;
+	uint64_t now = clock_mono_ns();
+	const char *name;
 
-	if (disk && disk->known)
-		return disk->name;
-	now = clock_mono_ns();
-	if (DISK_MAJOR(dev) && (!disk || now - disk->looked >= NS_PER_SEC)) {
+	if (DISK_MAJOR(dev) && (!disk || (!disk->present && now - disk->looked >= NS_PER_SEC))) {
 		disks_read(d, NULL); /* if it cannot be read, unknown it stays */
 		disk = disks_by_dev(d, dev);
 		if (disk)
@@ -246,5 +275,10 @@ const char *disks_name(struct disks *d, uint32_t dev)
 	}
 	if (!disk)
 		disk = add_unknown(d, dev, now);
-	return disk ? disk->name : "?:?";
+	if (!disk)
+		return "?:?";
+	if (!disk->before || disk->before == disk->name)
+		return disk->name;
+	name = number_text(d, dev);
+	return name ? name : "?:?";
 }

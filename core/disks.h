@@ -19,8 +19,8 @@
 /* Where the facts come from; NULL members mean the real places. */
 struct disk_roots {
 	const char *proc; /* "/proc": diskstats */
-	const char *sys;  /* "/sys": class/block, dev/block, block/X/dm/name */
-	const char *dev;  /* "/dev": paths that users give */
+	const char *sys; /* "/sys": class/block, dev/block, block/X/dm/name, kernel/uevent_seqnum */
+	const char *dev; /* "/dev": paths that users give */
 };
 
 struct disks; /* a table that learns devices as they appear */
@@ -40,10 +40,19 @@ int disks_open(const struct disk_roots *roots, struct disks **out, struct error 
 void disks_free(struct disks *d);
 
 /*
- * The name of device @dev as in /proc/diskstats.  An unknown number makes the
- * table look again (a disk that was plugged in meanwhile is found; at most one
- * look per unknown number and second).  What stays unknown is "MAJ:MIN".  Never NULL; the string
- * belongs to the table and lives until disks_free().
+ * Looks again if devices came or went since the last call.  To be called just before the buffers of
+ * the programs are turned: the names are then those of the time that the rows are about.  True if
+ * it looked.
+ */
+bool disks_refresh(struct disks *d);
+
+/*
+ * The name of device @dev as in /proc/diskstats.  An unknown number, or that of a device that is
+ * gone, makes the table look again (at most one look per number and second); what is gone keeps
+ * its name until the number is another's.  "MAJ:MIN" is what stays unknown, and what passed from
+ * one device to another between the last two calls of disks_refresh(): whose I/O that was cannot
+ * be told.  Never NULL; the string belongs to the table and lives until disks_free(), and the same
+ * name is the same string.
  */
 const char *disks_name(struct disks *d, uint32_t dev);
 
@@ -54,5 +63,12 @@ const char *disks_name(struct disks *d, uint32_t dev);
  * (STATUS_USAGE) filled; the hint lists the disks that are there, or names the nearest.
  */
 int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct error *err);
+
+/* Is it still there, as disks_find() found it?  False when its number is another's now. */
+bool disks_is_there(const struct disks *d, const struct disk_ref *ref);
+
+/* Calls @each with the number of @disk and of each of its partitions (a partition has none). */
+void disks_each_part(const struct disks *d, const struct disk_ref *disk,
+		     void (*each)(void *ctx, uint32_t dev), void *ctx);
 
 #endif

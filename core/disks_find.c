@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -311,8 +312,7 @@ static const struct disk *parent(const struct disks *d, char *folder)
 	return disks_by_name(d, slash + 1);
 }
 
-/* The number in the file @name of @folder; 0 when there is none. */
-static uint64_t number_in(const char *folder, const char *name)
+uint64_t disks_number_in(const char *folder, const char *name)
 {
 	char text[ATTRIBUTE_SIZE];
 	uint64_t n = 0;
@@ -330,8 +330,8 @@ static int describe(const struct disks *d, const struct disk *disk, struct disk_
 	char folder[PATH_MAX];
 	int rc = sysfs_folder(d, disk, folder);
 	bool partition = !rc && has_file(folder, "partition");
-	uint64_t start = partition ? number_in(folder, "start") : 0;
-	uint64_t sectors = partition ? number_in(folder, "size") : 0;
+	uint64_t start = partition ? disks_number_in(folder, "start") : 0;
+	uint64_t sectors = partition ? disks_number_in(folder, "size") : 0;
 
 	if (partition)
 		whole = parent(d, folder);
@@ -363,4 +363,49 @@ int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct er
 	if (!rc)
 		rc = describe(d, disk, out, err);
 	return rc;
+}
+
+bool disks_is_there(const struct disks *d, const struct disk_ref *ref)
+{
+	const struct disk *disk = present(disks_by_dev(d, ref->dev));
+	struct disk_ref now;
+
+	return disk && !strcmp(disk->name, ref->name) && !describe(d, disk, &now, NULL) &&
+	       now.whole == ref->whole && now.start == ref->start && now.sectors == ref->sectors;
+}
+
+/* Of a child of a disk's folder in sysfs, if that is a partition: there are others that have a
+ * device number too, such as the character device of an NVMe controller ("device"). */
+static bool read_part(const char *folder, const char *child, uint32_t *dev)
+{
+	char number[ATTRIBUTE_SIZE], *colon;
+
+	if (read_attribute(number, "%s/%s/partition", folder, child) ||
+	    read_attribute(number, "%s/%s/dev", folder, child))
+		return false;
+	colon = strchr(number, ':');
+	if (!colon)
+		return false;
+	*colon = '\0';
+	return !disks_parse_dev(number, colon + 1, dev);
+}
+
+void disks_each_part(const struct disks *d, const struct disk_ref *disk,
+		     void (*each)(void *ctx, uint32_t dev), void *ctx)
+{
+	const struct disk *known = disks_by_dev(d, disk->dev);
+	char folder[PATH_MAX];
+	struct dirent *entry;
+	uint32_t dev;
+	DIR *dir;
+
+	each(ctx, disk->dev);
+	if (disk->partition || !known || sysfs_folder(d, known, folder))
+		return;
+	dir = opendir(folder);
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' && read_part(folder, entry->d_name, &dev))
+			each(ctx, dev);
+	if (dir)
+		closedir(dir);
 }

@@ -15,8 +15,9 @@ struct disk {
 	uint32_t dev;
 	bool known;	 /* else @name is "MAJ:MIN" */
 	bool present;	 /* in diskstats when it was last read */
-	uint64_t looked; /* when the table last looked for this unknown device */
+	uint64_t looked; /* when the table last looked for this device, unknown or gone */
 	const char *name;
+	const char *before; /* whose number it was at the last disks_refresh(); NULL: nobody's */
 };
 
 struct disks {
@@ -24,6 +25,7 @@ struct disks {
 	bool own_dev;	   /* @dev was given: it may hold plain files for nodes */
 	struct disk *list; /* sorted by dev; devices that went away stay */
 	size_t count;
+	uint64_t uevents;      /* so many had been sent when @list was read; 0: not known */
 	struct text_set names; /* all that was ever handed out */
 };
 
@@ -35,6 +37,9 @@ struct disk *disks_by_dev(const struct disks *d, uint32_t dev);
 
 /* The present device with this name as in diskstats, or NULL. */
 const struct disk *disks_by_name(const struct disks *d, const char *name);
+
+/* The number in the file @name of @folder; 0 when there is none. */
+uint64_t disks_number_in(const char *folder, const char *name);
 
 /* "MAJ" and "MIN" -> *dev, or -EINVAL.  Major 0 is no block device: file systems without one use
  * it, and some kernels show the hidden paths of NVMe multipath as 0:0. */

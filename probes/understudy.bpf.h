@@ -43,7 +43,7 @@ const volatile bool understudied = false;
 /*
  * Set by user space when the last output is due: from then on no program of any event does
  * anything.  Detaching takes its time, one event after the other, and whoever saw a request's issue
- * but not its end would tell of a loss that is none.
+ * but not its end would tell of a loss that is none.  And while the disk of -d is gone.
  */
 __u32 stopped = 0;
 

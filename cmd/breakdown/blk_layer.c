@@ -186,6 +186,11 @@ int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err
 	return 0;
 }
 
+__u32 *blk_layer_stopped(struct blk_layer *layer)
+{
+	return &layer->skel->bss->stopped;
+}
+
 void blk_layer_losses(const struct blk_layer *layer, struct blk_loss_state *state,
 		      struct hooks *hooks, size_t no_end)
 {

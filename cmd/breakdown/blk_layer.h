@@ -38,6 +38,9 @@ size_t blk_layer_stop(struct blk_layer *layer, struct hooks *hooks);
  * -errno with @err. */
 int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err);
 
+/* For session_look(). */
+__u32 *blk_layer_stopped(struct blk_layer *layer);
+
 /* blk_losses() of this layer. */
 void blk_layer_losses(const struct blk_layer *layer, struct blk_loss_state *state,
 		      struct hooks *hooks, size_t no_end);

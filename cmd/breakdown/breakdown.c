@@ -39,6 +39,7 @@ static int emit(void *ctx, bool last, struct error *err)
 
 	if (last)
 		unseen = blk_layer_stop(&b->blk, b->session.hooks);
+	session_look(&b->session, blk_layer_stopped(&b->blk), &b->losses);
 	r = blk_layer_drain(&b->blk, &out.interval.end_ns, err);
 	if (r)
 		return r;
@@ -53,11 +54,20 @@ static int emit(void *ctx, bool last, struct error *err)
 	return show_output(&b->show.show, &out, err);
 }
 
+static int collect(void *ctx, struct error *err)
+{
+	struct breakdown *b = ctx;
+
+	(void)err;
+	session_look(&b->session, blk_layer_stopped(&b->blk), &b->losses);
+	return 0;
+}
+
 /* ---- the run ---- */
 
 static int trace(struct breakdown *b, struct run *run)
 {
-	const struct run_emit output = { emit, NULL, b, show_start, &b->show.show };
+	const struct run_emit output = { emit, collect, b, show_start, &b->show.show };
 	struct hook_object object = blk_layer_object(&b->blk);
 	struct error err;
 

@@ -105,6 +105,12 @@ static void drop_late(struct calls *c)
 
 /* ---- output ---- */
 
+static void look(struct calls *c)
+{
+	if (session_look(&c->session, calls_layer_stopped(&c->layer), &c->layer.blk_losses))
+		calls_layer_find_parts(&c->layer);
+}
+
 /* The rows of one layer each: those that had operations.  @rows has room for all of @layer. */
 static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row *rows)
 {
@@ -141,6 +147,7 @@ static int emit(void *ctx, bool last, struct error *err)
 	} else {
 		hook_newcomers(c);
 	}
+	look(c);
 	r = calls_layer_drain(&c->layer, &out.interval.end_ns, err);
 	if (r)
 		return r;
@@ -202,6 +209,7 @@ static int check_layers(struct calls *c, struct error *err)
 static int collect(void *ctx, struct error *err)
 {
 	(void)err;
+	look(ctx);
 	hook_newcomers(ctx);
 	return 0;
 }
@@ -215,6 +223,7 @@ static int trace(struct calls *c, struct run *run)
 	c->notes[0] = c->note;
 	c->layer.hooks = c->session.hooks;
 	c->layer.flags = &c->session.flags;
+	c->layer.disks = c->session.disks;
 	if (blk_follow(&c->o->filters, run, &err) ||
 	    hooks_attach(c->session.hooks, &object, &err) || calls_layer_start(&c->layer, &err) ||
 	    check_layers(c, &err) ||

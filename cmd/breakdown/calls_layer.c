@@ -301,21 +301,44 @@ struct hook_object calls_layer_late(struct calls_late *late)
 
 /* ---- a run ---- */
 
-static void want_dev(void *devs, uint32_t dev)
-{
-	uint8_t one = 1;
+struct parts {
+	int fd;
+	uint8_t round; /* what is left of an earlier one is no part of the disk any more */
+};
 
-	/* More partitions than there is room for: files on the last of them are left out. */
-	(void)bpf_map_update_elem(*(const int *)devs, &dev, &one, BPF_ANY);
+static void add_part(void *ctx, uint32_t dev)
+{
+	const struct parts *parts = ctx;
+
+	/* There is room for more than a disk can have. */
+	(void)bpf_map_update_elem(parts->fd, &dev, &parts->round, BPF_ANY);
+}
+
+void calls_layer_find_parts(struct calls_layer *layer)
+{
+	struct parts parts = { bpf_map__fd(layer->skel->maps.devs), ++layer->parts_round };
+	uint32_t dev, next;
+	uint8_t round;
+	bool more;
+
+	if (!layer->o->filters.disk.dev)
+		return;
+	disks_each_part(layer->disks, &layer->o->filters.disk, add_part, &parts);
+	more = !bpf_map_get_next_key(parts.fd, NULL, &dev);
+	while (more) {
+		more = !bpf_map_get_next_key(parts.fd, &dev, &next);
+		if (!bpf_map_lookup_elem(parts.fd, &dev, &round) && round != parts.round)
+			bpf_map_delete_elem(parts.fd, &dev);
+		dev = next;
+	}
 }
 
 int calls_layer_start(struct calls_layer *layer, struct error *err)
 {
-	int devs = bpf_map__fd(layer->skel->maps.devs), r;
 	void *mapped;
+	int r;
 
-	if (layer->o->filters.disk.dev)
-		blk_each_part(&layer->o->filters.disk, want_dev, &devs);
+	calls_layer_find_parts(layer);
 	layer->mapped_size = layer->n_shards * 2 * layer->n_rows * sizeof(struct call_hist);
 	r = hists_map(bpf_map__fd(layer->skel->maps.rows), &layer->mapped_size, &mapped, err);
 	if (r)
@@ -324,6 +347,11 @@ int calls_layer_start(struct calls_layer *layer, struct error *err)
 	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
 	layer->skel->bss->begin_ns = clock_mono_ns();
 	return r;
+}
+
+__u32 *calls_layer_stopped(struct calls_layer *layer)
+{
+	return &layer->skel->bss->stopped;
 }
 
 void calls_layer_stopping(struct calls_layer *layer)

@@ -23,6 +23,7 @@ struct calls_layer {
 	const struct breakdown_options *o;
 	const struct hooks *hooks;
 	const struct blk_flags *flags;
+	const struct disks *disks; /* for -d */
 	struct breakdown_calls_bpf *skel;
 	struct flip *flip;
 	unsigned int layers;  /* bits of those that there are rows for */
@@ -32,6 +33,7 @@ struct calls_layer {
 	uint32_t n_places, n_rows, n_shards;
 	struct call_hist *mapped; /* the map itself */
 	size_t mapped_size;
+	uint8_t parts_round;
 	struct calls_row *rows; /* of the last interval */
 	uint64_t lost_before[CALL_LOSSES];
 	struct blk_loss_state blk_losses;
@@ -64,6 +66,12 @@ struct calls_late {
 };
 struct hook_object calls_layer_late(struct calls_late *late);
 void calls_layer_drop(struct calls_late *late);
+
+/* With -d: tells the programs which partitions the disk has now. */
+void calls_layer_find_parts(struct calls_layer *layer);
+
+/* For session_look(). */
+__u32 *calls_layer_stopped(struct calls_layer *layer);
 
 /* Before anything is detached: from now on nothing is counted. */
 void calls_layer_stopping(struct calls_layer *layer);

@@ -219,8 +219,10 @@ static void adapt_period(struct stack *s, int quiet)
 static int take_round(struct stack *s)
 {
 	uint64_t before_ns = s->turned_ns, now_ns = clock_mono_ns();
-	int quiet = flip_turn(s->flip, &s->end_epoch_ns), r;
+	int quiet, r;
 
+	session_look(&s->session, &s->skel->bss->stopped, &s->blk_losses);
+	quiet = flip_turn(s->flip, &s->end_epoch_ns);
 	if (quiet < 0)
 		return quiet;
 	/* When it began: while it waits, rows are made in the other buffer already. */

@@ -119,10 +119,14 @@ int top_rows_add(void *ctx, const void *key, const void *value)
 	return 0;
 }
 
+/* The number of a disk may have been another's when a row was drained.  A name is always the same
+ * string (core/disks.h). */
 static int compare_keys(const void *a, const void *b)
 {
-	return memcmp(&((const struct top_row *)a)->key, &((const struct top_row *)b)->key,
-		      sizeof(struct top_key));
+	const struct top_row *x = a, *y = b;
+	int r = memcmp(&x->key, &y->key, sizeof(x->key));
+
+	return r ? r : (x->disk > y->disk) - (x->disk < y->disk);
 }
 
 static void join(struct top_rows *rows)
@@ -145,6 +149,17 @@ static void join(struct top_rows *rows)
 	rows->n = used + 1;
 }
 
+/* Rows that were drained just now. */
+static void label_disks(struct top_rows *rows, struct disks *disks)
+{
+	for (size_t i = 0; i < rows->n; i++) {
+		uint32_t dev = rows->rows[i].key.dev;
+
+		if (!rows->rows[i].disk)
+			rows->rows[i].disk = dev ? disks_name(disks, dev) : "-";
+	}
+}
+
 static void label(struct top_row *row, const struct top_tables *tables)
 {
 	const struct top_key *k = &row->key;
@@ -153,7 +168,6 @@ static void label(struct top_row *row, const struct top_tables *tables)
 	row->letter = (unsigned char)blk_op_letter(k->op);
 	row->major = DISK_MAJOR(k->dev);
 	row->minor = DISK_MINOR(k->dev);
-	row->disk = k->dev ? disks_name(tables->disks, k->dev) : "-";
 	row->writeback = k->writeback;
 	row->cgroup = tables->cgroups ? cgroups_path(tables->cgroups, k->cgroup) : "";
 }
@@ -206,6 +220,7 @@ void top_rows_compact(struct top_rows *rows, const struct top_tables *tables)
 {
 	if (!rows->n)
 		return;
+	label_disks(rows, tables->disks);
 	join(rows);
 	for (size_t i = 0; i < rows->n; i++)
 		label(&rows->rows[i], tables);

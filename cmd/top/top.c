@@ -310,6 +310,7 @@ static int drain(struct top *t, uint64_t *end_ns, struct error *err)
 {
 	int quiet, r;
 
+	session_look(&t->session, &t->skel->bss->stopped, &t->losses);
 	quiet = flip_turn(t->flip, end_ns);
 	r = quiet < 0 ? quiet : take_buffer(t, quiet);
 	if (r)

@@ -15,7 +15,7 @@ import time
 import unittest
 
 from iotest import (MIB, SLOW, Delta, Disk, LiveTest, Load, LoopDisk, Tracer, add_up, by_fields,
-                    cleanup, iotrace, main, read_text, run, run_load, run_loads, scratch_disk,
+                    add_partition, cleanup, delete_partition, iotrace, main, read_text, run, run_load, run_loads, scratch_disk,
                     settled, wait_until, write_text)
 
 KIB4 = 4096
@@ -47,13 +47,16 @@ def by_process(rows):
 
 
 class NullDisk(Disk):
-    """A null_blk device, set up by configfs: attributes as in Documentation/block/null_blk.rst."""
+    """A null_blk device, set up by configfs: attributes as in Documentation/block/null_blk.rst.
+
+    called: its name there, which is the disk's too from 6.0 on.
+    """
 
     CONFIG = "/sys/kernel/config/nullb"
 
-    def __init__(self, **attributes):
+    def __init__(self, called=f"iotrace{os.getpid()}", **attributes):
         self._attributes = {"size": 64, "blocksize": 512, "memory_backed": 1, **attributes}
-        self._config = f"{self.CONFIG}/iotrace{os.getpid()}"
+        self._config = f"{self.CONFIG}/{called}"
 
     def __enter__(self):
         need_module("null_blk")
