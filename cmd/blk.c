@@ -65,6 +65,10 @@ static const struct hook_alt remap_alts[] = {
 	{ HOOK_RAW_TP, "block_bio_remap", 4, { "stk_remap_raw_q" }, 0 },
 };
 
+static const struct hook_alt refused_alts[] = {
+	{ HOOK_RAW_TP, "block_bio_complete", 2, { "stk_end_raw" }, 0 },
+};
+
 static const struct hook_alt rename_alts[] = {
 	{ HOOK_RAW_TP, "task_rename", 2, { "rename_raw" }, 0 },
 };
@@ -84,6 +88,7 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 	if (wants & WANT_STACK) {
 		events[n++] = (struct hook_event){ "bio", ALTS(stack_alts), false };
 		events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
+		events[n++] = (struct hook_event){ "refused", ALTS(refused_alts), false };
 		return n;
 	}
 	if (wants & WANT_SUBMIT)
@@ -337,12 +342,15 @@ uint64_t blk_requests_in_flight(uint32_t whole)
 
 struct blk_flags blk_flags(const struct hooks *hooks)
 {
-	static const char *const names[] = { "__RQF_FLUSH_SEQ", "__RQF_IO_STAT" };
-	int bits[] = { OLD_FLUSH_SEQ_BIT, -1 };
+	/* The last one is of an enum without a name, which CO-RE cannot match. */
+	static const char *const names[] = { "__RQF_FLUSH_SEQ", "__RQF_IO_STAT",
+					     "BIO_TRACE_COMPLETION" };
+	int bits[] = { OLD_FLUSH_SEQ_BIT, -1, -1 };
 
-	hooks_enumerators(hooks, names, bits, 2);
+	hooks_enumerators(hooks, names, bits, 3);
 	return (struct blk_flags){ .flush_seq = 1U << bits[0],
-				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1] };
+				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1],
+				   .trace_completion = bits[2] < 0 ? 0 : 1U << bits[2] };
 }
 
 struct taken_names {

@@ -78,6 +78,7 @@ uint64_t blk_requests_in_flight(uint32_t whole);
 /* Bits of a request's flags on this kernel, and of a bio's, as masks. */
 struct blk_flags {
 	uint32_t flush_seq, io_stat;
+	uint32_t trace_completion;
 };
 
 /* Asks @hooks, before they are attached. */
@@ -96,6 +97,7 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 		(skel)->rodata->filter_part = (filters)->disk.partition;                           \
 		(skel)->rodata->part_start = (filters)->disk.start;                                \
 		(skel)->rodata->part_sectors = (filters)->disk.sectors;                            \
+		(skel)->rodata->filter_whole = (filters)->disk.whole;                              \
 		(skel)->rodata->submit_mode = (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE);   \
 		(skel)->rodata->flush_seq_mask = (flags)->flush_seq;                               \
 		(skel)->rodata->io_stat_mask = (flags)->io_stat;                                   \

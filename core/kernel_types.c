@@ -277,24 +277,29 @@ bool kernel_types_has_member(const struct kernel_types *k, const char *type, con
 	return false;
 }
 
-/* Are the names of this enum like @name?  Those of one enum begin alike, so the
+/* Do the names of this enum begin like one of @names?  Those of one enum begin alike, so the
  * first tells, without looking at the strings of all. */
 static bool begins_alike(const struct kernel_types *k, const struct btf_enum *first,
-			 const char *name)
+			 const char *const *names, size_t n)
 {
-	return strncmp(kernel_string(k, first->name_off), name, 3) == 0;
+	const char *name = kernel_string(k, first->name_off);
+
+	for (size_t i = 0; i < n; i++)
+		if (strncmp(name, names[i], 3) == 0)
+			return true;
+	return false;
 }
 
 void kernel_types_enumerators(const struct kernel_types *k, const char *const *names, int *values,
 			      size_t n)
 {
-	for (uint32_t id = 1; n && id < k->n; id++) {
+	for (uint32_t id = 1; id < k->n; id++) {
 		const struct btf_type *t = kernel_type(k, id);
 		const struct btf_enum *e = (const void *)(t + 1);
 		uint32_t vlen = BTF_INFO_VLEN(t->info);
 
 		if (BTF_INFO_KIND(t->info) != BTF_KIND_ENUM || !vlen ||
-		    !begins_alike(k, e, names[0]))
+		    !begins_alike(k, e, names, n))
 			continue;
 		for (uint32_t i = 0; i < vlen; i++)
 			for (size_t j = 0; j < n; j++)

@@ -40,8 +40,8 @@ bool kernel_types_has_member(const struct kernel_types *k, const char *type, con
 
 /*
  * Sets values[i] to the value of the enumerator names[i], of whatever enum has it, also one without
- * a name; values of names that the kernel has not stay as they are.  (32-bit enums; one
- * walk over all types for all names, which must begin with the same three letters.)
+ * a name; values of names that the kernel has not stay as they are.  (32-bit enums whose first
+ * enumerator has the name's first three letters; one walk over all types for all names.)
  */
 void kernel_types_enumerators(const struct kernel_types *k, const char *const *names, int *values,
 			      size_t n);

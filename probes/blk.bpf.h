@@ -33,6 +33,7 @@ const volatile __u32 filter_dev = 0;	 /* 0: all */
 const volatile bool filter_part = false; /* filter_dev is a partition */
 const volatile __u64 part_start = 0;	 /* and lies here on its disk, in sectors */
 const volatile __u64 part_sectors = 0;
+const volatile __u32 filter_whole = 0; /* the disk that it is on */
 const volatile __u32 submit_mode = SUBMIT_NONE;
 const volatile bool want_cgroup = false;
 const volatile bool by_process = false; /* rows, with names */
@@ -167,7 +168,8 @@ static __always_inline u32 part_by_sector(struct request *rq)
 {
 	u64 sector;
 
-	if (!bpf_core_field_exists(((struct bio *)0)->bi_disk) || !part_sectors)
+	if (!bpf_core_field_exists(((struct bio *)0)->bi_disk) ||
+	    disk_dev(rq_disk(rq, false), false) != filter_whole)
 		return 0;
 	sector = BPF_CORE_READ(rq, __sector);
 	return sector - part_start < part_sectors ? filter_dev : 0;
@@ -191,6 +193,45 @@ static __always_inline u32 rq_part_dev(struct request *rq)
 		return BPF_CORE_READ(part, bd_dev);
 	hd = (void *)part;
 	return BPF_CORE_READ(hd, __dev.devt);
+}
+
+/* ---- bios ---- */
+
+static __always_inline struct gendisk *bio_disk(struct bio *bio, const bool direct)
+{
+	struct block_device *bdev;
+
+	if (bpf_core_field_exists(bio->bi_disk))
+		return KREAD(direct, bio, bi_disk);
+	bdev = KREAD(direct, bio, bi_bdev);
+	return bdev ? KREAD(direct, bdev, bd_disk) : NULL;
+}
+
+/*
+ * Is the bio, of disk @whole, for the partition that -d names?  Up to 5.11 block_bio_queue comes
+ * after the bio was made one of the whole disk (bi_partno is 0): its place on the disk says it.
+ */
+static __always_inline bool bio_in_part(struct bio *bio, u32 whole, const bool direct)
+{
+	struct block_device *bdev;
+
+	if (bpf_core_field_exists(bio->bi_disk))
+		return whole == filter_whole &&
+		       KREAD(direct, bio, bi_iter.bi_sector) - part_start < part_sectors;
+	bdev = KREAD(direct, bio, bi_bdev);
+	return bdev && KREAD(direct, bdev, bd_dev) == filter_dev;
+}
+
+/* The device that a bio of @disk counts for, 0 when -d asks for another. */
+static __always_inline u32 bio_wanted_dev(struct bio *bio, struct gendisk *disk, const bool direct)
+{
+	u32 whole = disk_dev(disk, direct);
+
+	if (!filter_dev)
+		return whole;
+	if (filter_part)
+		return bio_in_part(bio, whole, direct) ? filter_dev : 0;
+	return whole == filter_dev ? whole : 0;
 }
 
 /* The device that a request counts for, 0 when -d asks for another. */

@@ -209,13 +209,6 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 
 /* ---- bios of drivers without requests ---- */
 
-static __always_inline struct gendisk *bio_disk(struct bio *bio)
-{
-	if (bpf_core_field_exists(bio->bi_disk))
-		return BPF_CORE_READ(bio, bi_disk);
-	return BPF_CORE_READ(bio, bi_bdev, bd_disk);
-}
-
 static __always_inline void on_bio_queue(struct bio *bio)
 {
 	u32 tid = bpf_get_current_pid_tgid();
@@ -224,7 +217,7 @@ static __always_inline void on_bio_queue(struct bio *bio)
 	struct call_io *io;
 	u64 key = (u64)bio;
 
-	if (!t || !BPF_CORE_READ(bio_disk(bio), fops, submit_bio))
+	if (!t || !BPF_CORE_READ(bio_disk(bio, false), fops, submit_bio))
 		return;
 	made.call = (u64)tid << 32 | t->number;
 	made.start_ns = bpf_ktime_get_ns();

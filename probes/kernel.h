@@ -151,6 +151,7 @@ struct bio {
 	u8 bi_partno;		      /* before */
 	u32 bi_opf;
 	unsigned short bi_flags;
+	u8 bi_status;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 };

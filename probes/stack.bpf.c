@@ -10,7 +10,6 @@ const volatile bool want_kernel = false, want_user = false;
 const volatile bool want_read = true, want_write = true;
 const volatile __u64 seed[4] = { 1, 2, 3, 5 };	/* odd multipliers last */
 const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
-const volatile __u32 filter_whole = 0;
 
 __u64 stack_losses[STACK_LOSSES] = {};
 
@@ -198,42 +197,6 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 
 /* ---- bios ---- */
 
-static __always_inline struct gendisk *disk_of(struct bio *bio, const bool direct)
-{
-	struct block_device *bdev;
-
-	if (bpf_core_field_exists(bio->bi_disk))
-		return KREAD(direct, bio, bi_disk);
-	bdev = KREAD(direct, bio, bi_bdev);
-	return bdev ? KREAD(direct, bdev, bd_disk) : NULL;
-}
-
-/* Is the bio for the partition that -d names?  Up to 5.11 it has been turned into one for the
- * whole disk by now, and its place says it. */
-static __always_inline bool in_partition(struct bio *bio, u32 whole, const bool direct)
-{
-	struct block_device *bdev;
-	u64 sector;
-
-	if (!bpf_core_field_exists(bio->bi_disk)) {
-		bdev = KREAD(direct, bio, bi_bdev);
-		return bdev && KREAD(direct, bdev, bd_dev) == filter_dev;
-	}
-	sector = KREAD(direct, bio, bi_iter.bi_sector);
-	return whole == filter_whole && sector >= part_start && sector - part_start < part_sectors;
-}
-
-static __always_inline u32 wanted_dev(struct bio *bio, const bool direct)
-{
-	u32 whole = disk_dev(disk_of(bio, direct), direct);
-
-	if (!filter_dev)
-		return whole;
-	if (filter_part)
-		return in_partition(bio, whole, direct) ? filter_dev : 0;
-	return whole == filter_dev ? whole : 0;
-}
-
 /* Whoever runs, and the name of the process.  False when the filter does not want it. */
 static __always_inline bool wanted_process(struct blk_process *process)
 {
@@ -246,19 +209,27 @@ static __always_inline bool wanted_process(struct blk_process *process)
 #define OP_DISCARD	3 /* never moved */
 #define BLOCK_EXT_MAJOR 259
 
+/* The bytes of the bio that count, for @dev; 0: none do. */
+static __always_inline u64 counted_bytes(struct bio *bio, u32 dev, bool *write, const bool direct)
+{
+	u32 op = KREAD(direct, bio, bi_opf) & 0xff;
+
+	/* What diskstats has as sectors written; a flush without data has 0 bytes. */
+	*write = op & 1;
+	if (!dev || op == OP_DISCARD || !(*write ? want_write : want_read))
+		return 0;
+	return KREAD(direct, bio, bi_iter.bi_size);
+}
+
 static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, const bool direct)
 {
-	u32 dev = wanted_dev(bio, direct);
-	u64 bytes = KREAD(direct, bio, bi_iter.bi_size);
-	u32 op = KREAD(direct, bio, bi_opf) & 0xff;
-	/* What diskstats has as sectors written; a flush without data has 0 bytes. */
-	bool write = op & 1;
+	u32 dev = bio_wanted_dev(bio, bio_disk(bio, direct), direct);
 	struct stack_key key = {};
 	struct stack_scratch *at;
+	bool write;
+	u64 bytes = counted_bytes(bio, dev, &write, direct);
 
-	if (!dev || !bytes || op == OP_DISCARD || !(write ? want_write : want_read))
-		return;
-	if (!wanted_process(&key.process))
+	if (!bytes || !wanted_process(&key.process))
 		return;
 	at = bpf_map_lookup_elem(&scratch, &program);
 	if (!at)
@@ -295,6 +266,26 @@ static __always_inline void on_remap(void *ctx, struct bio *bio, u32 from, u32 p
 	if (!(BPF_CORE_READ(bio, bi_flags) & trace_completion_mask) || from_partition(bio, from))
 		return;
 	on_bio(ctx, bio, program, false);
+}
+
+/*
+ * A bio ends.  On a disk that makes requests of bios the kernel says so only of those that became
+ * part of none (blk_update_request() clears BIO_TRACE_COMPLETION): the disk refused it, after
+ * block_bio_queue, in the context of who submitted it.
+ */
+static __always_inline void on_bio_end(struct bio *bio)
+{
+	struct gendisk *disk = bio_disk(bio, false);
+	bool write;
+	u64 bytes;
+
+	if (!BPF_CORE_READ(bio, bi_status) || BPF_CORE_READ(disk, fops, submit_bio))
+		return;
+	bytes = counted_bytes(bio, bio_wanted_dev(bio, disk, false), &write, false);
+	if (!bytes || !this_process_wanted())
+		return;
+	count(STACK_LOSS_REFUSED, 1);
+	count(STACK_LOSS_REFUSED_BYTES, bytes);
 }
 
 /* ---- entry points; cmd/blk.c says which is used when ---- */
@@ -341,5 +332,7 @@ int stk_remap_raw_q(u64 *ctx)
 		on_remap(ctx, (void *)ctx[1], ctx[2], SCRATCH_REMAP);
 	return 0;
 }
+
+RAW_TP_PROGS(stk_end_raw, block_bio_complete, CLAIM_BIO_END, ctx[1], on_bio_end((void *)ctx[1]))
 
 char LICENSE[] SEC("license") = "GPL";

@@ -50,6 +50,8 @@ enum stack_loss {
 	STACK_LOSS_PROCESSES, /* bios that went to a device's lost row */
 	STACK_LOSS_BIOS,      /* bios that went nowhere */
 	STACK_LOSS_BYTES,     /* and their bytes */
+	STACK_LOSS_REFUSED,   /* bios that were counted and that their disk did not take */
+	STACK_LOSS_REFUSED_BYTES,
 	STACK_LOSSES,
 };
 

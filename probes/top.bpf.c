@@ -84,34 +84,6 @@ static __always_inline void on_unseen(struct blk_inflight *entry)
 
 /* ---- bio-based devices ---- */
 
-static __always_inline struct gendisk *bio_disk(struct bio *bio, const bool direct)
-{
-	struct block_device *bdev;
-
-	if (bpf_core_field_exists(bio->bi_disk))
-		return KREAD(direct, bio, bi_disk);
-	bdev = KREAD(direct, bio, bi_bdev);
-	return bdev ? KREAD(direct, bdev, bd_disk) : NULL;
-}
-
-static __always_inline u32 bio_wanted_dev(struct bio *bio, struct gendisk *disk, const bool direct)
-{
-	u32 whole = disk_dev(disk, direct), part;
-	struct block_device *bdev;
-
-	if (!filter_dev)
-		return whole;
-	if (!filter_part)
-		return whole == filter_dev ? whole : 0;
-	if (bpf_core_field_exists(bio->bi_disk)) {
-		part = whole + KREAD(direct, bio, bi_partno);
-	} else {
-		bdev = KREAD(direct, bio, bi_bdev);
-		part = KREAD(direct, bdev, bd_dev);
-	}
-	return part == filter_dev ? part : 0;
-}
-
 static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);

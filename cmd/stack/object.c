@@ -53,8 +53,7 @@ static void set_options(struct stack *s)
 	skel->rodata->want_user = s->o.user;
 	skel->rodata->want_read = s->o.reads;
 	skel->rodata->want_write = s->o.writes;
-	skel->rodata->filter_whole = s->o.filters.disk.whole;
-	skel->rodata->trace_completion_mask = s->trace_completion;
+	skel->rodata->trace_completion_mask = s->session.flags.trace_completion;
 }
 
 static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
@@ -94,16 +93,6 @@ void stack_close(struct stack *s)
 	s->skel = NULL;
 }
 
-/* Of an enum without a name, which CO-RE cannot match. */
-static void read_trace_completion(struct stack *s)
-{
-	static const char *const name[] = { "BIO_TRACE_COMPLETION" };
-	int bit = -1;
-
-	hooks_enumerators(s->session.hooks, name, &bit, 1);
-	s->trace_completion = bit < 0 ? 0 : 1U << bit;
-}
-
 int stack_attach(struct stack *s, struct error *err)
 {
 	struct hook_object object = {
@@ -115,7 +104,6 @@ int stack_attach(struct stack *s, struct error *err)
 	};
 	int r;
 
-	read_trace_completion(s);
 	object.elf = stack_bpf__elf_bytes(&object.elf_size);
 	r = hooks_attach(s->session.hooks, &object, err);
 	if (!r)

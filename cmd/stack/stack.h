@@ -39,7 +39,6 @@ struct stack {
 	size_t n_rows, rows_room;
 	uint32_t names_taken; /* in that round */
 	struct outfile svg;
-	uint32_t trace_completion; /* BIO_TRACE_COMPLETION as a mask */
 	uint64_t begin_ns, turned_ns; /* CLOCK_MONOTONIC */
 	uint64_t begin_epoch_ns, end_epoch_ns;
 	uint64_t bytes;	      /* so far */

@@ -128,22 +128,21 @@ class ArrayDisk(Disk):
     def __enter__(self):
         need_program("mdadm")
         need_module("md_mod")
-        if self._level == "raid1":
-            need_module("raid1")
-        else:
-            need_module("raid456")
+        need_module({"raid5": "raid456"}.get(self._level, self._level))
+        whole = [] if self._level == "raid0" else ["--assume-clean", "--bitmap=none"]
         if os.path.exists(f"/sys/block/{self.name}/md/array_state") and \
                 read_text(f"/sys/block/{self.name}/md/array_state").strip() not in ("clear",
                                                                                  "inactive"):
             raise unittest.SkipTest(f"{self.name} is in use")
-        run("mdadm", "--create", self.path, "--run", "--quiet", "--assume-clean",
-            f"--level={self._level}", f"--raid-devices={len(self._disks)}", "--bitmap=none",
+        run("mdadm", "--create", self.path, "--run", "--quiet", *whole,
+            f"--level={self._level}", f"--raid-devices={len(self._disks)}",
             *[disk.path for disk in self._disks], stdin=subprocess.DEVNULL)
         cleanup(self.close)
         with open(self.path, "rb"):  # whoever opens it first has the partition table read
             pass
         # Superblocks are written when the array becomes dirty and, after a while, clean again.
-        write_text(f"/sys/block/{self.name}/md/safe_mode_delay", "0")
+        if whole:
+            write_text(f"/sys/block/{self.name}/md/safe_mode_delay", "0")
         return self
 
     def __exit__(self, *_):
@@ -332,6 +331,28 @@ class BioTest(DeviceTest):
         self.assertEqual({row["disk"] for row in top.rows}, {disk.name})
 
 
+    def check_partition(self, disk):
+        """-d PARTITION of such a device: the bios of that partition, by any kernel."""
+        parts = [(1, 8192, 32768), (2, 40960, 65536)]
+        with contextlib.ExitStack() as stack:
+            for number, start, length in parts:
+                add_partition(disk.path, number, start, length)
+                stack.callback(delete_partition, disk.path, number)
+            names = [f"{disk.name}p{number}" for number, *_ in parts]
+            for name in names:
+                self.assertTrue(wait_until(lambda name=name: os.path.exists(f"/dev/{name}")), name)
+            tracer = stack.enter_context(Tracer("top", "--bio", "--json", "-d", names[1], "0.5"))
+            loads = [Load(op, count, KIB4, f"/dev/{name}", name=f"{op}{i}", options=["-r"])
+                     for i, name in enumerate(names, 1)
+                     for op, count in (("read", 300 + i), ("write", 200 + i))]
+            run_loads(*loads)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_no_loss(result)
+        self.assert_bios(by_process(result.rows), expected(loads[2:]), self.missed(result))
+        self.assertEqual({row["disk"] for row in result.rows}, {names[1]})
+
+
 class TestArrays(BioTest):
     def loops(self, count):
         return [self.enterContext(LoopDisk(64 * MIB)) for _ in range(count)]
@@ -341,6 +362,10 @@ class TestArrays(BioTest):
         with ArrayDisk("raid1", legs) as disk:
             self.check_refused(disk)
             self.check_bytes(disk, self.crowd(disk))
+
+    def test_partition_of_raid1(self):
+        with ArrayDisk("raid1", self.loops(2)) as disk:
+            self.check_partition(disk)
 
     def test_raid5(self):
         legs = self.loops(3)
@@ -386,6 +411,12 @@ class TestArrays(BioTest):
                                     Load("read", 20, MIB, disk.path, name="large-rd")],
                              # 5.10 counts what is left of a split read once more (30 MiB for 20).
                              self.KERNEL >= (5, 12))
+
+
+class TestNullBlkBios(BioTest):
+    def test_partition(self):
+        with NullDisk(queue_mode=0) as disk:
+            self.check_partition(disk)
 
 
 class TestMapper(BioTest):

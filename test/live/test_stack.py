@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """iotrace stack: bytes that add up to /proc/diskstats, and names for the frames of who sent them."""
 import contextlib
+import mmap
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import unittest
 
 import iotest
 from iotest import MIB, Delta, LoopDisk, Tracer, iotrace, list_hooks, mounted, run
+from test_devices import NullDisk
 
 # Frame pointers all the way, and no call that is the last thing a function does.
 CFLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
@@ -22,6 +24,7 @@ CFLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
 PROGRAM_C = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 #define NOINLINE __attribute__((noinline))
@@ -35,7 +38,11 @@ int main(int argc, char **argv)
 	void *buf = aligned_alloc(65536, 65536);
 
 	r = fd < 0 || stk_outer(fd, buf);
-	usleep(argc > 2 ? atoi(argv[2]) * 1000 : 0);
+	if (argc > 2) {
+		puts("written");
+		fflush(stdout);
+		getchar();
+	}
 	return r;
 }
 """
@@ -82,8 +89,10 @@ int main(int argc, char **argv)
 	fflush(stdout);
 	getchar();
 	int r = lib_call(back, aligned_alloc(65536, 65536));
-	usleep(argc > 2 ? 500000 : 0);
-	return r == 0;
+	puts("written");
+	fflush(stdout);
+	getchar();
+	return argc < 2 || r == 0;
 }
 """
 
@@ -214,6 +223,78 @@ class StackTest(iotest.LiveTest):
         rest = iter(frames)
         for name in names:
             self.assertTrue(any(frame == name for frame in rest), f"{name} in {frames}")
+
+
+class TestRefused(StackTest):
+    """Bios that their disk takes note of and refuses: they are counted, and told."""
+
+    def check(self, disk, work, *args):
+        """The rows are diskstats and what was refused; work() says how much that was, or True."""
+        with Tracer("stack", "--json", "-d", disk.name, *args) as tracer:
+            with Delta(disk.name) as delta:
+                wanted = work()
+            result = tracer.stop()
+        losses = {key: n for key, n in result.losses.items() if key != "missed"}
+        refused = losses.get("refused", 0) if wanted is True else wanted
+        self.assertEqual(bool(refused), bool(wanted))
+        self.assertEqual(losses, {"refused": refused, "refused_bytes": refused * 4096}
+                         if refused else {})
+        read = sum(row["read_bytes"] for row in result.rows)
+        self.assertEqual(read, delta["sectors_read"] * 512 + refused * 4096)
+        if not refused:
+            self.skipTest("this kernel refused none: they are in /proc/diskstats")
+
+    def poll(self, disk):
+        """Polled reads of a disk that cannot be polled; were they refused?  6.12 and later do."""
+        if not shutil.which("fio"):
+            self.skipTest("no fio")
+        done = subprocess.run(["fio", "--name=polled", "--ioengine=io_uring", "--hipri",
+                               "--direct=1", "--rw=read", "--bs=4k", "--iodepth=4", "--size=64k",
+                               f"--filename={disk.path}"], check=False, text=True,
+                              capture_output=True, timeout=iotest.patience(60))
+        return "Operation not supported: read" in done.stdout + done.stderr
+
+    def test_polled(self):
+        with LoopDisk() as disk:
+            self.check(disk, lambda: self.poll(disk))
+
+    def test_other_direction(self):
+        with LoopDisk() as disk, \
+                Tracer("stack", "--json", "-d", disk.name, "-io", "w") as tracer:
+            self.poll(disk)
+            result = tracer.stop()
+        self.assertEqual((result.rows, result.losses), ([], {}))
+
+    def try_nowait(self, disk, count):
+        """Up to so many reads that must not wait, until one is done; how many were refused."""
+        fd = os.open(disk.path, os.O_RDONLY | os.O_DIRECT)
+        try:
+            with mmap.mmap(-1, 4096) as buffer:
+                for i in range(count):
+                    try:
+                        os.preadv(fd, [buffer], i * 4096, os.RWF_NOWAIT)
+                        return i
+                    except BlockingIOError:
+                        pass
+        finally:
+            os.close(fd)
+        return count
+
+    def test_nowait(self):
+        """A disk with one request, which is in use for as long as the driver's timer runs: 2 s, as
+        the driver takes 5 for an error, and a dozen reads look for partitions first."""
+        with NullDisk(irqmode=2, completion_nsec=2 * 10**9, memory_backed=0, submit_queues=1,
+                      hw_queue_depth=1) as disk:
+            disk.queue("scheduler", "none")
+
+            def work():
+                load = iotest.Load("read", 1, 4096, disk.path).go()
+                iotest.wait_until(lambda: load.process.poll() is not None or "1" in iotest.read_text(
+                    f"/sys/block/{disk.name}/inflight").split(), pause=0.001)
+                refused = self.try_nowait(disk, 20)
+                load.wait()
+                return refused
+            self.check(disk, work)
 
 
 class TestBytes(StackTest):
@@ -438,6 +519,20 @@ class TestNames(StackTest):
             subprocess.run([str(c) for c in command], check=True, stdout=subprocess.DEVNULL,
                            **options)
             result = tracer.stop()
+        return self.frames_of(result, comm)
+
+    def frames_while_there(self, *command, comm, then=None):
+        """The same of one that stays until the run has ended; then() is done once it has begun."""
+        with Tracer("stack", "--json", "-U") as tracer, \
+                subprocess.Popen([str(c) for c in command], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE) as process:
+            if then:
+                then()
+            self.assertEqual(process.stdout.readline(), b"written\n")
+            result = tracer.stop()
+        return self.frames_of(result, comm)
+
+    def frames_of(self, result, comm):
         rows = [row for row in result.rows
                 if row["disk"] == self.disk.name and row["comm"] == comm[:15]]
         self.assertEqual([row["write_bytes"] for row in rows], [65536], result)
@@ -521,9 +616,9 @@ class TestNames(StackTest):
         hidden = f"{self.made.folder}/hidden"
         os.mkdir(hidden)
         script = (f"mount -t tmpfs none {hidden} && cp {path} {hidden}/stkhidden && "
-                  f"{hidden}/stkhidden {self.disk.path} 600")
-        self.assert_frames(self.frames("unshare", "-m", "sh", "-c", script, comm="stkhidden"),
-                           *self.WANT)
+                  f"{hidden}/stkhidden {self.disk.path} wait")
+        self.assert_frames(self.frames_while_there("unshare", "-m", "sh", "-c", script,
+                                                   comm="stkhidden"), *self.WANT)
 
     def test_chroot(self):
         path = self.made.build("stkroot", PROGRAM_C, "-static")
@@ -532,22 +627,21 @@ class TestNames(StackTest):
         shutil.copy(path, f"{root}/stkinroot")
         number = os.stat(self.disk.path).st_rdev
         os.mknod(f"{root}/disk", 0o600 | 0o060000, number)
-        # The root is known from a first process, so that one that ends at once is named too.
-        for _ in range(2):
-            frames = self.frames("sh", "-c", f"chroot {root} /stkinroot /disk 600",
-                                 comm="stkinroot")
-            self.assert_frames(frames, *self.WANT)
+        frames = self.frames_while_there("chroot", root, "/stkinroot", "/disk", "wait",
+                                         comm="stkinroot")
+        self.assert_frames(frames, *self.WANT)
 
     def test_program_that_was_removed(self):
         path = self.made.build("stkgone", PROGRAM_C)
-        script = f"{path} {self.disk.path} 600 & sleep 0.05; rm {path}; wait"
-        self.assert_frames(self.frames("sh", "-c", script, comm="stkgone"), *self.WANT)
+        frames = self.frames_while_there(path, self.disk.path, "wait", comm="stkgone",
+                                         then=lambda: os.unlink(path))
+        self.assert_frames(frames, *self.WANT)
 
     def test_library_that_was_replaced(self):
         library = self.made.build("libstk.so", LIBRARY_C, "-shared", "-fPIC")
         path = self.made.build("stklib", LIBRARY_USER_C, f"-L{self.made.folder}", "-lstk",
                                f"-Wl,-rpath,{self.made.folder}")
-        with subprocess.Popen([path, self.disk.path, "wait"], stdin=subprocess.PIPE,
+        with subprocess.Popen([path, self.disk.path], stdin=subprocess.PIPE,
                               stdout=subprocess.PIPE) as process:
             process.stdout.readline()
             os.unlink(library)
@@ -555,7 +649,7 @@ class TestNames(StackTest):
             with Tracer("stack", "--json", "-U") as tracer:
                 process.stdin.write(b"\n")
                 process.stdin.flush()
-                process.wait()
+                process.stdout.readline()
                 result = tracer.stop()
         rows = [row for row in result.rows if row["comm"] == "stklib"]
         self.assertEqual(len(rows), 1, result)
@@ -588,26 +682,48 @@ class TestForms(StackTest):
                                       "stk;form", "write", "10", "4096", disk.path,
                                       "read", "5", "4096", disk.path)
 
-    def test_folded(self):
-        name, result = self.both("-f", "-K", "-P")
-        lines = result.out.splitlines()
-        lines = [line for line in lines if not line.startswith("{")]
+    def folded(self, result):
+        """(frames, bytes) of each line."""
+        lines = [line for line in result.out.splitlines() if not line.startswith("{")]
         self.assertTrue(lines)
         for line in lines:
             self.assertRegex(line, self.FOLDED)
-            frames = line.rsplit(" ", 1)[0].split(";")
-            self.assertEqual(frames[0], name)
-            self.assertRegex(frames[1], r"^stk\\x3bform \[\d+\]$")
-            self.assertTrue(all(frame.endswith("_[k]") for frame in frames[2:]), frames)
-            self.assertRegex(frames[-1], r"^submit_bio")
-        self.assertEqual(sum(int(line.rsplit(" ", 1)[1]) for line in lines), 15 * 4096)
+        return [(line.rsplit(" ", 1)[0].split(";"), int(line.rsplit(" ", 1)[1])) for line in lines]
+
+    def test_folded(self):
+        """By process as iostack has it, or by disk."""
+        for order, disk in ((), -1), (("--order", "disk"), 0):
+            with self.subTest(order=order):
+                name, result = self.both("-f", *order, "-K", "-P")
+                lines = self.folded(result)
+                for frames, _ in lines:
+                    self.assertEqual(frames.pop(disk), name)
+                    self.assertRegex(frames.pop(0),
+                                     r"^stk\\x3bform \[\d+\]$")
+                    self.assertTrue(all(frame.endswith("_[k]") for frame in frames), frames)
+                    self.assertRegex(frames[-1], r"^submit_bio")
+                self.assertEqual(sum(count for _, count in lines), 15 * 4096)
+
+    def test_folded_user_and_kernel(self):
+        with LoopDisk() as disk, Compiled() as made:
+            path = made.build("stkfold", PROGRAM_C)
+            result = iotrace("stack", "-f", "-K", "-U", "-d", disk.path, "--", path, disk.path)
+        (frames, count), = self.folded(result)
+        self.assertEqual((frames[0], frames[-1], count), ("stkfold", disk.name, 65536))
+        between = frames.index("-")
+        user, kernel = frames[1:between], frames[between + 1:-1]
+        self.assert_frames(user, *reversed(TestNames.WANT))
+        self.assertFalse([frame for frame in user if frame.endswith("_[k]")])
+        self.assertFalse([frame for frame in kernel if not frame.endswith("_[k]")])
+        self.assertRegex(kernel[-1], r"^submit_bio")
 
     def test_csv(self):
         _, result = self.both("--csv", "-K")
         text = "\n".join(line for line in result.out.splitlines() if not line.startswith("{"))
         rows = iotest.Result(0, text, "").csv
         self.assertEqual(list(rows[0]),
-                         ["disk", "comm", "pid", "kernel", "user", "read_bytes", "write_bytes"])
+                         ["start", "end", "disk", "comm", "pid", "kernel", "user", "read_bytes",
+                          "write_bytes"])
         self.assertEqual(sum(row["write_bytes"] for row in rows), 40960)
         self.assertEqual(sum(row["read_bytes"] for row in rows), 20480)
         self.assertIn(";", rows[0]["kernel"])
@@ -653,7 +769,7 @@ class TestForms(StackTest):
                 result = tracer.stop()
         finally:
             iotest.write_text(setting, before)
-        self.assertIn("kptr_restrict", result.err)
+        self.assertIn("kptr_restrict", "".join(result.meta["notes"]))
         rows = [row for row in result.rows if row["disk"] == disk.name]
         self.assertEqual(sums(rows, disk.name), (0, 8192))
         for frame in rows[0]["kernel"]:

@@ -100,15 +100,16 @@ static void test_functions(void **state)
 static void test_enumerators(void **state)
 {
 	static const char *const names[] = { "BPF_MAP_TYPE_HASH", "BPF_PROG_TYPE_KPROBE",
-					     "BPF_NO_SUCH_THING" };
-	int values[] = { -1, -1, 77 };
+					     "BPF_NO_SUCH_THING", "PIDTYPE_TGID" };
+	int values[] = { -1, -1, 77, -1 };
 
 	(void)state;
 	need_btf();
-	kernel_types_enumerators(types, names, values, 3);
+	kernel_types_enumerators(types, names, values, 4);
 	assert_int_equal(values[0], BPF_MAP_TYPE_HASH);
 	assert_int_equal(values[1], BPF_PROG_TYPE_KPROBE);
 	assert_int_equal(values[2], 77);
+	assert_int_equal(values[3], 1);
 }
 
 /* Offset in bits of member @name of the struct, anonymous ones looked into;
