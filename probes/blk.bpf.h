@@ -14,14 +14,22 @@
 
 /*
  * A program that wants to know more of what becomes of a request than its completion defines these
- * before it includes this: what happens in its submitter's context, when the device gets it, gives
- * it back, and when it turns out that its end was not seen.  @entry is what is kept of the request.
+ * before it includes this: what happens in its submitter's context, when the device gets it, or the
+ * flush command that it waits for, gives it back, and when it turns out that its end was not seen.
+ * @entry is what is kept of the request.
  */
 #ifndef BLK_ON_SUBMITTED
-#define BLK_ON_SUBMITTED(entry, front_merge)
+#define BLK_ON_SUBMITTED(entry, bio, front_merge)
 #define BLK_ON_ISSUED(entry)
+#define BLK_ON_FLUSHING(entry)
 #define BLK_ON_REQUEUED(entry)
 #define BLK_ON_SETTLED(entry)
+#endif
+
+/* And these, whoever's the request is: the device gets it or gives it back, with all its bios. */
+#ifndef BLK_ON_BIOS_ISSUED
+#define BLK_ON_BIOS_ISSUED(rq)
+#define BLK_ON_BIOS_REQUEUED(rq)
 #endif
 
 /* Options, fixed before loading: the verifier removes what they switch off. */
@@ -490,7 +498,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		who.submit_ns = bpf_ktime_get_ns();
 	if (want_cgroup)
 		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
-	BLK_ON_SUBMITTED(&who, false);
+	BLK_ON_SUBMITTED(&who, BPF_CORE_READ(rq, bio), false);
 	if (!entry) {
 		/* Should there be no room, on_issue() counts that. */
 		bpf_map_update_elem(&inflight, &key, &who, BPF_ANY);
@@ -521,7 +529,7 @@ static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, con
 	who.cgroup = bio_cgroup(bio);
 	if (own_start)
 		who.submit_ns = bpf_ktime_get_ns();
-	BLK_ON_SUBMITTED(&who, front_merge);
+	BLK_ON_SUBMITTED(&who, bio, front_merge);
 	bpf_map_update_elem(&bio_owners, &key, &who, BPF_ANY);
 }
 
@@ -589,11 +597,14 @@ __attribute__((noinline)) int on_waiter(u64 key, u32 disk)
 	struct blk_inflight made = {}, *owner, *fresh, *entry;
 	u64 since;
 
+	entry = bpf_map_lookup_elem(&inflight, &key);
+	fresh = bio_owner(rq);
+	owner = entry && entry->known ? entry : fresh;
+	if (owner && owner->known)
+		BLK_ON_FLUSHING(owner);
 	if (op_of_code(BPF_CORE_READ(rq, cmd_flags) & 0xff) != BLK_WRITE ||
 	    BPF_CORE_READ(rq, nr_phys_segments))
 		return 0;
-	entry = bpf_map_lookup_elem(&inflight, &key);
-	fresh = bio_owner(rq);
 	since = rq_made_ns(rq, false);
 	if (!since && fresh && fresh->known)
 		since = fresh->submit_ns;
@@ -653,15 +664,20 @@ __attribute__((noinline)) int each_waiter(u64 flush_rq)
 	return 0;
 }
 
-/* The device gets a flush command. */
-static __always_inline void on_flush(struct request *rq)
+/* A typed argument is no number that a global function would take: read from the stack by a helper
+ * it is. */
+static __always_inline u64 rq_number(struct request *rq)
 {
 	u64 number = 0;
 
-	/* A typed argument is no number that a global function would take: read from the stack by
-	 * a helper it is. */
 	bpf_probe_read_kernel(&number, sizeof(number), &rq);
-	each_waiter(number);
+	return number;
+}
+
+/* The device gets a flush command. */
+static __always_inline void on_flush(struct request *rq)
+{
+	each_waiter(rq_number(rq));
 }
 
 static __always_inline void count_issued(struct request *rq, const bool direct)
@@ -726,6 +742,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 
 	if (flush)
 		on_flush(rq); /* before it asks for the first one's owner */
+	BLK_ON_BIOS_ISSUED(rq);
 	if (entry)
 		settle(entry);
 	if (filter_dev && !dev)
@@ -776,6 +793,7 @@ static __always_inline void on_requeue(struct request *rq)
 		count_requeued(rq);
 		return;
 	}
+	BLK_ON_BIOS_REQUEUED(rq);
 	entry = bpf_map_lookup_elem(&inflight, &key);
 	if (entry) {
 		BLK_ON_REQUEUED(entry);

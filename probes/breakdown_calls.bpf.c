@@ -3,21 +3,41 @@
  * iotrace breakdown: the time that calls take in a layer of the I/O stack (-T syscall, vfs, ext4
  * and so on), or in all of them at once with the requests that the calls wait for.
  */
-#define BLK_ON_SUBMITTED(entry, front_merge) call_submitted(entry, front_merge)
-#define BLK_ON_ISSUED(entry)		     call_issued(entry)
-#define BLK_ON_REQUEUED(entry)		     call_requeued(entry)
-#define BLK_ON_SETTLED(entry)		     ((entry)->stage = STAGE_NONE)
+#define BLK_ON_SUBMITTED(entry, bio, front_merge) call_submitted(entry, bio, front_merge)
+#define BLK_ON_ISSUED(entry)			  call_issued(entry)
+#define BLK_ON_FLUSHING(entry)			  call_flushing(entry)
+#define BLK_ON_REQUEUED(entry)			  call_requeued(entry)
+#define BLK_ON_SETTLED(entry)			  ((entry)->stage = STAGE_NONE)
+#define BLK_ON_BIOS_ISSUED(rq)			  merged_bios(rq, MERGED_ISSUED, ALL_BYTES)
+#define BLK_ON_BIOS_REQUEUED(rq)		  merged_bios(rq, MERGED_REQUEUED, ALL_BYTES)
+
+#define ALL_BYTES (~0U)
 
 #include "probes/kernel.h"
 #include "probes/breakdown_calls.h"
 
-static __always_inline void call_submitted(struct blk_inflight *entry, bool front_merge);
+static __always_inline void call_submitted(struct blk_inflight *entry, struct bio *bio,
+					   bool front_merge);
 static __always_inline void call_issued(struct blk_inflight *entry);
+static __always_inline void call_flushing(struct blk_inflight *entry);
 static __always_inline void call_requeued(struct blk_inflight *entry);
+static __always_inline void merged_bios(struct request *rq, u32 step, u32 bytes);
+
+/* What happens to a request, for those whose bios were merged into it. */
+enum merged_step {
+	MERGED_ISSUED,
+	MERGED_REQUEUED,
+	MERGED_DONE,
+};
 
 #include "probes/blk.bpf.h"
 #include "probes/understudy.bpf.h"
 #include "probes/calls.bpf.h"
+
+const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
+
+/* -d names a disk whose driver makes no requests: its bios are what is timed, and nothing else. */
+const volatile bool by_bios = false;
 
 /* Bios that a driver without requests (dm, md) has, for calls that wait for them. */
 struct {
@@ -27,7 +47,19 @@ struct {
 	__type(value, struct call_bio);
 } stacked SEC(".maps");
 
-/* ---- requests ---- */
+/*
+ * Bios that were merged into the request of another one, for calls that wait for them: what becomes
+ * of them by their address.  There are `n_merged`; while that is 0, nobody looks at the bios of a
+ * request.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct blk_inflight);
+} merged SEC(".maps");
+
+__u64 n_merged = 0;
 
 /* The current thread, if it is in a system call that waits for its requests. */
 static __always_inline struct call_thread *waiting_thread(u32 tid)
@@ -37,19 +69,151 @@ static __always_inline struct call_thread *waiting_thread(u32 tid)
 	return t && t->open ? t : NULL;
 }
 
-static __always_inline void call_submitted(struct blk_inflight *entry, bool front_merge)
+/* ---- bios ---- */
+
+/* Has the bio's disk a driver that makes no requests of bios (dm, md)? */
+static __always_inline bool is_stacked(struct bio *bio, const bool direct)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct call_thread *t = waiting_thread(tid);
+	struct gendisk *disk = bio_disk(bio, direct);
+	struct block_device_operations *fops;
+
+	if (!disk)
+		return false;
+	fops = KREAD(direct, disk, fops);
+	return fops && KREAD(direct, fops, submit_bio);
+}
+
+static __always_inline bool bio_wanted(struct bio *bio)
+{
+	return !filter_dev || bio_wanted_dev(bio, bio_disk(bio, false), false);
+}
+
+static __always_inline u32 class_of_request(u8 op)
+{
+	if (op == BLK_READ)
+		return CLASS_READ;
+	return op == BLK_FLUSH || op == BLK_SYNC ? CLASS_SYNC : CLASS_WRITE;
+}
+
+/* ---- admission ---- */
+
+/* Are there more bios that this thread will submit before it goes on: what is left of one that was
+ * split, those that a driver without requests made? */
+static __always_inline bool has_more_bios(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct bio_list lists[2] = {}, *at = BPF_CORE_READ(task, bio_list);
+
+	if (at)
+		bpf_probe_read_kernel(lists, sizeof(lists), at);
+	return lists[0].head || lists[1].head;
+}
+
+/*
+ * A bio has arrived at a disk of requests.  It waits for one in its thread: while it is throttled
+ * (wbt, io.latency, io.cost), while the queue is frozen, until there is a tag.  So of all bios of a
+ * thread only one waits; the time of the next one begins when it is done.
+ */
+static __always_inline void on_arrival(struct call_thread *t, struct bio *bio)
+{
+	u64 now = bpf_ktime_get_ns();
 	struct call_io *io;
 
-	if (!t)
+	if (!t || !t->open) {
+		if ((filter_mode && !this_process_wanted()) || !bio_wanted(bio))
+			return;
+		if (!t || t->task != bpf_get_current_task())
+			t = this_thread(true);
+		if (!t)
+			return;
+	}
+	t->arriving = (u64)bio;
+	if (t->arrived_ns && has_more_bios())
+		return;
+	t->arrived_ns = now;
+	if (!t->open)
+		return;
+	io = io_of(t);
+	io_charge(io, now);
+	io->admitting = 1;
+	io->any = 1;
+}
+
+static __always_inline void end_admission(struct call_thread *t, u64 now)
+{
+	bool more = has_more_bios();
+	struct call_io *io;
+
+	t->arrived_ns = more ? now : 0;
+	if (more || !t->open)
+		return;
+	io = io_of(t);
+	io_charge(io, now);
+	io->admitting = 0;
+}
+
+static __always_inline u32 class_of_bio(struct bio *bio)
+{
+	u8 op = op_of_code(BPF_CORE_READ(bio, bi_opf) & 0xff);
+
+	if (op == BLK_WRITE && !BPF_CORE_READ(bio, bi_iter.bi_size))
+		op = BLK_SYNC;
+	return class_of_request(op);
+}
+
+/* Up to 5.11 an empty bio has no place that would tell its partition; its call is about that. */
+static __always_inline bool is_placeless(struct call_thread *t, struct bio *bio)
+{
+	return filter_part && bpf_core_field_exists(bio->bi_disk) && t->open &&
+	       class_of_bio(bio) == CLASS_SYNC;
+}
+
+/* The bio has its request, or is part of another one's. */
+static __always_inline void on_admitted(struct call_thread *t, struct bio *bio, u64 now)
+{
+	u64 since = t->arrived_ns;
+	u32 row;
+
+	if (!since)
+		return;
+	if (bio_wanted(bio) || is_placeless(t, bio)) {
+		row = t->open ? table_row(t->class, WAY_DISK, LAYER_ADMIT)
+			      : table_row(class_of_bio(bio), WAY_ASYNC, LAYER_ADMIT);
+		row_add(row, now > since ? now - since : 0, 0);
+	}
+	end_admission(t, now);
+}
+
+/* A bio ends: if it was to get a request, it gets none. */
+static __always_inline void on_refused(u64 bio)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	if (t && t->arrived_ns && t->arriving == bio)
+		end_admission(t, bpf_ktime_get_ns());
+}
+
+/* ---- requests ---- */
+
+static __always_inline void call_submitted(struct blk_inflight *entry, struct bio *bio,
+					   bool front_merge)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct call_io *io;
+
+	if (by_bios)
+		return;
+	if (t && !front_merge)
+		on_admitted(t, bio, entry->submit_ns);
+	if (!t || !t->open)
 		return;
 	entry->call = (u64)tid << 32 | t->number;
 	io = io_of(t);
 	io->any = 1;
 	if (front_merge)
-		return; /* into a request that is counted already */
+		return; /* on_bio_merge() counts it */
 	io_charge(io, entry->submit_ns);
 	__sync_fetch_and_add(&io->queued, 1);
 	io->requests = 1;
@@ -64,7 +228,7 @@ static __always_inline void call_leaves_stage(struct blk_inflight *entry, struct
 		__sync_fetch_and_add(&io->in_device, -1);
 }
 
-static __always_inline void call_issued(struct blk_inflight *entry)
+static __always_inline void call_in_device(struct blk_inflight *entry, u64 now)
 {
 	struct call_thread *t = thread_of_call(entry->call);
 	struct call_io *io;
@@ -72,10 +236,32 @@ static __always_inline void call_issued(struct blk_inflight *entry)
 	if (!t)
 		return;
 	io = io_of(t);
-	io_charge(io, entry->issue_ns);
+	io_charge(io, now);
 	call_leaves_stage(entry, io);
 	__sync_fetch_and_add(&io->in_device, 1);
 	entry->stage = STAGE_DEVICE;
+}
+
+static __always_inline void call_issued(struct blk_inflight *entry)
+{
+	call_in_device(entry, entry->issue_ns);
+}
+
+/*
+ * The device gets the flush command that the request waits for.  Not all who wait own the command,
+ * and with -d PARTITION nobody does.  Up to 5.11 an empty request does not even know its partition;
+ * but its call does.
+ */
+static __always_inline void call_flushing(struct blk_inflight *entry)
+{
+	u64 now;
+
+	if (entry->stage != STAGE_QUEUED)
+		return;
+	now = bpf_ktime_get_ns();
+	call_in_device(entry, now);
+	if (submit_mode == SUBMIT_BIO && filter_part)
+		entry->issue_ns = now;
 }
 
 static __always_inline void call_requeued(struct blk_inflight *entry)
@@ -92,7 +278,7 @@ static __always_inline void call_requeued(struct blk_inflight *entry)
 	entry->stage = STAGE_QUEUED;
 }
 
-/* The request is over, or part of another one. */
+/* The request is over. */
 static __always_inline void call_finished(struct blk_inflight *entry, u64 now)
 {
 	struct call_thread *t = thread_of_call(entry->call);
@@ -105,18 +291,6 @@ static __always_inline void call_finished(struct blk_inflight *entry, u64 now)
 	}
 	entry->stage = STAGE_NONE;
 	entry->call = 0;
-}
-
-/* A request that was merged into the one before it. */
-static __always_inline void on_merge(struct request *rq)
-{
-	u64 key = (u64)rq;
-	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
-
-	if (submit_mode == SUBMIT_BIO)
-		entry = bio_owner(rq);
-	if (entry && entry->stage == STAGE_QUEUED)
-		call_finished(entry, bpf_ktime_get_ns());
 }
 
 static __always_inline bool sleeps(struct task_struct *task)
@@ -142,7 +316,7 @@ static __always_inline void on_left_behind(u64 call, u64 now)
 	if (!t || !sleeps((void *)t->task))
 		return;
 	io = io_of(t);
-	if ((s64)io->in_device > 0 || (s64)io->queued > 0)
+	if ((s64)io->in_device > 0 || (s64)io->queued > 0 || io->admitting)
 		return;
 	if (now > io->since_ns) {
 		__sync_fetch_and_add(&io->device_ns, now - io->since_ns);
@@ -151,11 +325,154 @@ static __always_inline void on_left_behind(u64 call, u64 now)
 	io->any = 1;
 }
 
-static __always_inline u32 class_of_request(u8 op)
+/* ---- bios in other bios' requests ---- */
+
+/* -errno, and the loss counted, when there is no room. */
+static __always_inline long follow_merged(u64 bio, const struct blk_inflight *entry)
 {
-	if (op == BLK_READ)
-		return CLASS_READ;
-	return op == BLK_FLUSH || op == BLK_SYNC ? CLASS_SYNC : CLASS_WRITE;
+	long r = bpf_map_update_elem(&merged, &bio, entry, BPF_NOEXIST);
+
+	if (!r) {
+		__sync_fetch_and_add(&n_merged, 1);
+		return 0;
+	}
+	/* One may stand there whose end no program saw. */
+	r = bpf_map_update_elem(&merged, &bio, entry, BPF_EXIST);
+	if (r)
+		count_loss(LOSS_REQUESTS_FULL, 1);
+	return r;
+}
+
+/*
+ * A bio goes into a request that there is: its call waits for that.  Where bios are followed, one
+ * that goes to the front takes the first one's place (on_submit_bio()); that is then found beside
+ * this one.
+ */
+static __always_inline void on_bio_merge(struct bio *bio, bool front)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct blk_inflight entry = {};
+	u64 now = bpf_ktime_get_ns();
+	struct call_io *io;
+
+	if (by_bios)
+		return;
+	if (t)
+		on_admitted(t, bio, now);
+	if (!t || !t->open) {
+		if (front && submit_mode == SUBMIT_BIO)
+			follow_merged((u64)bio, &entry);
+		return;
+	}
+	io = io_of(t);
+	io->any = 1;
+	entry.call = (u64)tid << 32 | t->number;
+	entry.stage = STAGE_QUEUED;
+	if (follow_merged((u64)bio, &entry))
+		return;
+	io_charge(io, now);
+	__sync_fetch_and_add(&io->queued, 1);
+	io->requests = 1;
+}
+
+/* A request that was merged into the one before it: so are its bios. */
+static __always_inline void on_merge(struct request *rq)
+{
+	u64 key = (u64)rq, bio = (u64)BPF_CORE_READ(rq, bio);
+	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key), first = {};
+
+	if (submit_mode == SUBMIT_BIO)
+		entry = bio_owner(rq);
+	if (!entry || entry->stage != STAGE_QUEUED)
+		return;
+	first.call = entry->call;
+	first.stage = STAGE_QUEUED;
+	if (follow_merged(bio, &first))
+		call_finished(entry, bpf_ktime_get_ns());
+	entry->stage = STAGE_NONE;
+	entry->call = 0;
+}
+
+/* One that was the first of its request until another was merged to the front. */
+static __always_inline struct blk_inflight *follow_second(u64 bio)
+{
+	struct blk_inflight *owner, second = {};
+
+	owner = bpf_map_lookup_elem(&bio_owners, &bio);
+	/* One that is spent is of an earlier bio at that address. */
+	if (!owner || !owner->known || owner->stage != STAGE_QUEUED)
+		return NULL;
+	second.call = owner->call;
+	second.stage = STAGE_QUEUED;
+	if (follow_merged(bio, &second))
+		return NULL;
+	owner->stage = STAGE_NONE;
+	return bpf_map_lookup_elem(&merged, &bio);
+}
+
+static __always_inline void on_bio_end(u64 bio, bool count);
+
+/* Step @step of the request that @bio is in, @first of all or not.  A global function, which the
+ * verifier looks at once. */
+__attribute__((noinline)) int on_merged_bio(u64 bio, u32 step, u32 first)
+{
+	struct blk_inflight *entry;
+	u64 now;
+
+	if (by_bios) {
+		if (step == MERGED_DONE)
+			on_bio_end(bio, true);
+		return 0;
+	}
+	entry = bpf_map_lookup_elem(&merged, &bio);
+	if (!entry && !first && step == MERGED_ISSUED && submit_mode == SUBMIT_BIO)
+		entry = follow_second(bio);
+	if (!entry)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (step == MERGED_ISSUED) {
+		call_in_device(entry, now);
+	} else if (step == MERGED_REQUEUED) {
+		call_requeued(entry);
+	} else {
+		if (!thread_of_call(entry->call))
+			on_left_behind(entry->call, now);
+		call_finished(entry, now);
+		if (!bpf_map_delete_elem(&merged, &bio))
+			__sync_fetch_and_add(&n_merged, -1);
+	}
+	return 0;
+}
+
+#define BIOS_MAX 256
+
+/* Step @step of a request, for its bios that lie within the first @bytes of it. */
+__attribute__((noinline)) int each_bio(u64 key, u32 step, u32 bytes)
+{
+	struct request *rq = (void *)key;
+	struct bio *bio = BPF_CORE_READ(rq, bio);
+	u32 size;
+
+	for (int i = 0; i < BIOS_MAX; i++) {
+		if (!bio)
+			return 0;
+		size = BPF_CORE_READ(bio, bi_iter.bi_size);
+		if (size > bytes)
+			return 0;
+		bytes -= size;
+		on_merged_bio((u64)bio, step, i == 0);
+		bio = BPF_CORE_READ(bio, bi_next);
+	}
+	if (bio)
+		count_loss(LOSS_BIOS, 1);
+	return 0;
+}
+
+static __always_inline void merged_bios(struct request *rq, u32 step, u32 bytes)
+{
+	if (n_merged || (by_bios && step == MERGED_DONE))
+		each_bio(rq_number(rq), step, bytes);
 }
 
 static __always_inline void on_unseen(struct blk_inflight *entry)
@@ -176,6 +493,8 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 	} else if (entry) {
 		on_left_behind(entry->call, bpf_ktime_get_ns());
 	}
+	if (op == BLK_SYNC && entry && entry->issue_ns)
+		op = BLK_FLUSH; /* timed like the command that it waits for */
 	if (!rq_latency(rq, entry, op, false, &ns, direct))
 		return;
 	row_add(table_row(class, way, LAYER_DEVICE), ns, 0);
@@ -191,6 +510,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;
 
+	merged_bios(rq, MERGED_DONE, bytes);
 	if (!done.final || done.none)
 		return;
 	entry = followed(rq);
@@ -198,8 +518,11 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		return;
 	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, false))
 		return;
-	/* An empty request only waits for a flush, which is a request of its own. */
-	if (done.op != BLK_SYNC && done.op != BLK_PASSTHROUGH)
+	/*
+	 * An empty request only waits for a flush command, which is a request of its own; but of
+	 * the whole disk: for a partition those that wait for one stand for it.
+	 */
+	if (done.op == BLK_SYNC ? filter_part : done.op != BLK_PASSTHROUGH)
 		count_request(rq, entry, done.op, direct);
 	if (entry) {
 		call_finished(entry, bpf_ktime_get_ns());
@@ -209,22 +532,25 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 
 /* ---- bios of drivers without requests ---- */
 
-static __always_inline void on_bio_queue(struct bio *bio)
+/* @t: the thread whose call waits for it; NULL: none does. */
+static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct call_thread *t = waiting_thread(tid);
 	struct call_bio made = {};
 	struct call_io *io;
 	u64 key = (u64)bio;
 
-	if (!t || !BPF_CORE_READ(bio_disk(bio, false), fops, submit_bio))
-		return;
-	made.call = (u64)tid << 32 | t->number;
+	if (t)
+		made.call = bpf_get_current_pid_tgid() << 32 | t->number;
+	made.class = class_of_bio(bio);
 	made.start_ns = bpf_ktime_get_ns();
+	if (by_bios && bpf_map_lookup_elem(&stacked, &key))
+		count_loss(LOSS_NO_END, 1); /* used again */
 	if (bpf_map_update_elem(&stacked, &key, &made, BPF_ANY)) {
 		count_loss(LOSS_REQUESTS_FULL, 1);
 		return;
 	}
+	if (!t)
+		return;
 	io = io_of(t);
 	io_charge(io, made.start_ns);
 	__sync_fetch_and_add(&io->stacked, 1);
@@ -239,7 +565,10 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 	struct call_thread *t;
 	struct call_bio was;
 	struct call_io *io;
+	u32 row;
 
+	if (count)
+		on_refused(bio);
 	if (!known)
 		return;
 	was = *known;
@@ -247,42 +576,114 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 	if (bpf_map_delete_elem(&stacked, &bio))
 		return;
 	t = thread_of_call(was.call);
-	if (!t)
+	if (t) {
+		io = io_of(t);
+		io_charge(io, now);
+		__sync_fetch_and_add(&io->stacked, -1);
+		/* Where the thread made no request of it itself, the bio is what it waits for. */
+		if (io->requests)
+			return;
+		row = table_row(t->class, WAY_DISK, LAYER_DEVICE);
+	} else {
+		if (!by_bios)
+			return;
+		on_left_behind(was.call, now);
+		row = table_row(was.class, WAY_ASYNC, LAYER_DEVICE);
+	}
+	if (count)
+		row_add(row, now - was.start_ns, 0);
+}
+
+/* With -d of such a disk: all of its own bios, whoever waits for them. */
+static __always_inline void on_wanted_bio(struct call_thread *t, struct bio *bio)
+{
+	if (disk_dev(bio_disk(bio, false), false) != filter_whole)
 		return;
-	io = io_of(t);
-	io_charge(io, now);
-	__sync_fetch_and_add(&io->stacked, -1);
-	/* Where the thread made no request of it itself, the bio is what it waits for. */
-	if (count && !io->requests)
-		row_add(table_row(t->class, WAY_DISK, LAYER_DEVICE), now - was.start_ns, 0);
+	if (!bio_wanted(bio) && !(t && is_placeless(t, bio)))
+		return;
+	if (t || this_process_wanted())
+		on_stacked(t, bio);
+}
+
+static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
+{
+	bool of_stacked = is_stacked(bio, direct);
+	u32 tid = bpf_get_current_pid_tgid();
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+
+	if (by_bios)
+		on_wanted_bio(t && t->open ? t : NULL, bio);
+	else if (!of_stacked)
+		on_arrival(t, bio);
+	else if (t && t->open)
+		on_stacked(t, bio);
+}
+
+/*
+ * The very same bio goes on to another disk (md raid0, NVMe multipath), where block_bio_queue is
+ * silent about one that it has been told of before: it is marked.
+ */
+static __always_inline void on_remap(struct bio *bio)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+
+	if (by_bios)
+		return; /* its end is that of the request that takes it */
+	on_bio_end((u64)bio, false);
+	if ((BPF_CORE_READ(bio, bi_flags) & trace_completion_mask) && !is_stacked(bio, false))
+		on_arrival(bpf_map_lookup_elem(&threads, &tid), bio);
 }
 
 /* ---- entry points ---- */
 
 #include "probes/blk_entry.bpf.h"
 
-TP_BTF_PROGS(bio_queue_btf, block_bio_queue, CLAIM_BIO, bio, on_bio_queue(bio), struct bio *bio)
+TP_BTF_PROGS(bio_queue_btf, block_bio_queue, CLAIM_BIO, bio, on_bio_queue(bio, true),
+	     struct bio *bio)
 
-RAW_TP_PROGS(bio_queue_raw, block_bio_queue, CLAIM_BIO, ctx[0], on_bio_queue((void *)ctx[0]))
+RAW_TP_PROGS(bio_queue_raw, block_bio_queue, CLAIM_BIO, ctx[0], on_bio_queue((void *)ctx[0], false))
 
 SEC("raw_tp/block_bio_queue")
 int bio_queue_raw_q(u64 *ctx)
 {
 	if (!stopped)
-		on_bio_queue((void *)ctx[1]);
+		on_bio_queue((void *)ctx[1], false);
 	return 0;
 }
 
 RAW_TP_PROGS(bio_end_raw, block_bio_complete, CLAIM_BIO_END, ctx[1], on_bio_end(ctx[1], true))
 
-/* block_bio_remap(bio, device, sector) since 5.11; (queue, bio, device, sector) before: the very
- * same bio goes on to another disk (md raid0, NVMe multipath). */
-RAW_TP_PROGS(bio_remap_raw, block_bio_remap, CLAIM_REMAP, ctx[0], on_bio_end(ctx[0], false))
+/* block_bio_remap(bio, device, sector) since 5.11; (queue, bio, device, sector) before. */
+RAW_TP_PROGS(bio_remap_raw, block_bio_remap, CLAIM_REMAP, ctx[0], on_remap((void *)ctx[0]))
 
 SEC("raw_tp/block_bio_remap")
 int bio_remap_raw_q(u64 *ctx)
 {
-	on_bio_end(ctx[1], false);
+	if (!stopped)
+		on_remap((void *)ctx[1]);
+	return 0;
+}
+
+/* block_bio_backmerge(bio) and block_bio_frontmerge(bio) since 5.11; (queue, request, bio) before.
+ */
+RAW_TP_PROGS(backm_raw, block_bio_backmerge, CLAIM_BIO_MERGE, ctx[0],
+	     on_bio_merge((void *)ctx[0], false))
+RAW_TP_PROGS(frontb_raw, block_bio_frontmerge, CLAIM_BIO_MERGE, ctx[0],
+	     on_bio_merge((void *)ctx[0], true))
+
+SEC("raw_tp/block_bio_backmerge")
+int backm_raw_q(u64 *ctx)
+{
+	if (!stopped)
+		on_bio_merge((void *)ctx[2], false);
+	return 0;
+}
+
+SEC("raw_tp/block_bio_frontmerge")
+int frontb_raw_q(u64 *ctx)
+{
+	if (!stopped)
+		on_bio_merge((void *)ctx[2], true);
 	return 0;
 }
 
@@ -292,7 +693,8 @@ RAW_TP_PROGS(merge_raw, block_rq_merge, CLAIM_REQUEUE, ctx[0], on_merge((void *)
 SEC("raw_tp/block_rq_merge")
 int merge_raw_q(u64 *ctx)
 {
-	on_merge((void *)ctx[1]);
+	if (!stopped)
+		on_merge((void *)ctx[1]);
 	return 0;
 }
 
@@ -305,12 +707,11 @@ int merge_raw_q(u64 *ctx)
 	}
 
 #define RAW_PROGS(name, tracepoint, what)                                                          \
-	CALL_PROG("raw_tp", name, tracepoint, u64, (what, 0))                                      \
-	CALL_PROG("raw_tp", name##_2, tracepoint, u64, (what, 0))                                  \
-	CALL_PROG("raw_tp", name##_3, tracepoint, u64, (what, 0))
+	CALL_PROG("raw_tp", name, tracepoint, u64, (stopped ? 0 : (what, 0)))                      \
+	CALL_PROG("raw_tp", name##_2, tracepoint, u64, (stopped ? 0 : (what, 0)))                  \
+	CALL_PROG("raw_tp", name##_3, tracepoint, u64, (stopped ? 0 : (what, 0)))
 
-/* Arguments differ, none is used; 6.16 added one. */
-RAW_PROGS(thread_end, sched_process_exit, on_thread_exit())
+RAW_PROGS(thread_free, sched_process_free, on_thread_free((void *)ctx[0]))
 
 /* ---- system calls ---- */
 
@@ -398,7 +799,7 @@ static __always_inline void on_sys_exit(u64 regs)
 	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
 	u32 id;
 
-	if (stopped || !t || !t->depth)
+	if (!t || !t->depth)
 		return;
 	if (time_vfs && (t->frames[0].id == STAND_IN || t->frames[1].id == STAND_IN))
 		end_call(t, STAND_IN, regs - 1);

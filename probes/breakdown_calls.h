@@ -18,6 +18,7 @@ enum call_layer {
 	LAYER_NFS,
 	LAYER_FUSE,
 	LAYER_9P,
+	LAYER_ADMIT, /* a bio waits for its request; here the block layer begins */
 	LAYER_QUEUE, /* a request waits in the kernel: until it is issued */
 	LAYER_DEVICE,
 	LAYERS,
@@ -50,7 +51,7 @@ enum call_syscall {
 	SYSCALL_SYNCFS,
 	SYSCALL_SYNC_FILE_RANGE,
 	SYSCALL_MSYNC,
-	SYSCALL_OPEN,
+	SYSCALL_OPEN, /* opens come last: the table of all layers has no rows for them */
 	SYSCALL_OPENAT,
 	SYSCALL_OPENAT2,
 	SYSCALLS,
@@ -114,8 +115,10 @@ enum call_stage {
  */
 struct call_io {
 	__u64 since_ns; /* added up to here */
+	__u64 admit_ns;
 	__u64 queue_ns;
 	__u64 device_ns;
+	__u64 admitting; /* the thread has a bio that waits for its request */
 	__u64 queued;	 /* requests that wait to be issued, */
 	__u64 in_device; /* that the device has, */
 	__u64 stacked;	 /* bios that a driver without requests (dm, md) has */
@@ -139,9 +142,13 @@ struct call_thread {
 	__u32 levels;  /* bits of enum call_level that are open */
 	__u32 pending; /* the same: ended, but not counted yet, took_ns[] */
 	struct call_frame frames[CALL_DEPTH];
+	__u64 arrived_ns; /* a bio waits for its request since, 0: none does */
+	__u64 arriving;	  /* the one that came last */
 	__u64 charged_ns; /* all time up to here is somebody's */
-	__u64 queue_ns;	  /* of call_io: already charged */
+	__u64 admit_ns;	  /* of call_io: already charged */
+	__u64 queue_ns;
 	__u64 device_ns;
+	__u64 admit_self_ns;
 	__u64 queue_self_ns;
 	__u64 device_self_ns;
 	__u64 self_ns[CALL_LEVELS];
@@ -157,8 +164,9 @@ struct call_hist {
 
 /* A bio that a driver without requests has. */
 struct call_bio {
-	__u64 call;
+	__u64 call; /* 0: none waits for it */
 	__u64 start_ns;
+	__u64 class; /* enum call_class */
 };
 
 /* Things that went wrong in the kernel; each only grows. */
@@ -173,6 +181,6 @@ enum call_loss {
 #define CALL_SHARDS_MAX 32
 
 _Static_assert(sizeof(struct call_frame) == 24, "shared with BPF");
-_Static_assert(sizeof(struct call_io) == 56, "shared with BPF");
+_Static_assert(sizeof(struct call_io) == 72, "shared with BPF");
 
 #endif

@@ -8,7 +8,8 @@
  *
  * With one layer, each call's time goes to the row of its operation.  With all of them, each
  * nanosecond of a system call goes to just one layer: while one of its requests is in the device
- * to that, else while one waits to be issued to the queue, else to the layer that runs.
+ * to that, else while one waits to be issued to the queue, else while a bio of its waits for a
+ * request to the admission, else to the layer that runs.
  *
  * Kernels from 7.0 on preempt programs, and skip those that run on that CPU already
  * (probes/understudy.bpf.h).  There each program has a copy, and what both do is done once: the
@@ -180,6 +181,8 @@ static __always_inline void io_charge(struct call_io *io, u64 now)
 		__sync_fetch_and_add(&io->device_ns, now - since);
 	else if ((s64)io->queued > 0)
 		__sync_fetch_and_add(&io->queue_ns, now - since);
+	else if (io->admitting)
+		__sync_fetch_and_add(&io->admit_ns, now - since);
 	else if ((s64)io->stacked > 0)
 		__sync_fetch_and_add(&io->device_ns, now - since);
 }
@@ -201,28 +204,36 @@ static __always_inline u32 level_of(u32 id)
 	return layer < LAYER_EXT4 ? layer : LEVEL_FS;
 }
 
+/*
+ * Charges what of the @left nanoseconds was spent waiting in one layer: @total of the call,
+ * @charged of that earlier.  Two CPUs may have added the same time at once: never more than there
+ * was.
+ */
+static __always_inline u64 charge_wait(u64 *charged, u64 *self_ns, u64 total, u64 left)
+{
+	u64 ns = total - *charged;
+
+	*charged = total;
+	if (ns > left)
+		ns = left;
+	*self_ns += ns;
+	return left - ns;
+}
+
 /* Charges all time since the last event of the thread's own, which ran in call @id. */
 static __always_inline void charge(struct call_thread *t, u32 id, u64 now)
 {
 	struct call_io *io = io_of(t);
-	u64 took = now - t->charged_ns, device, queue;
+	u64 left = now - t->charged_ns;
 	u32 level = level_of(id);
 
 	io_charge(io, now);
-	device = io->device_ns - t->device_ns;
-	queue = io->queue_ns - t->queue_ns;
-	t->device_ns += device;
-	t->queue_ns += queue;
-	/* Two CPUs may have added the same time at once: never more than there was. */
-	if (device > took)
-		device = took;
-	if (queue > took - device)
-		queue = took - device;
-	t->device_self_ns += device;
-	t->queue_self_ns += queue;
+	left = charge_wait(&t->device_ns, &t->device_self_ns, io->device_ns, left);
+	left = charge_wait(&t->queue_ns, &t->queue_self_ns, io->queue_ns, left);
+	left = charge_wait(&t->admit_ns, &t->admit_self_ns, io->admit_ns, left);
 	barrier_var(level);
 	if (level < CALL_LEVELS)
-		t->self_ns[level] += took - device - queue;
+		t->self_ns[level] += left;
 	t->charged_ns = now;
 }
 
@@ -266,7 +277,9 @@ static __always_inline void begin_syscall(struct call_thread *t, u32 id, u64 now
 	t->fs = 0;
 	t->pending = 0;
 	t->charged_ns = now;
-	t->queue_ns = t->device_ns = t->queue_self_ns = t->device_self_ns = 0;
+	t->arrived_ns = 0;
+	t->admit_ns = t->queue_ns = t->device_ns = 0;
+	t->admit_self_ns = t->queue_self_ns = t->device_self_ns = 0;
 	t->self_ns[LEVEL_SYSCALL] = t->self_ns[LEVEL_VFS] = t->self_ns[LEVEL_FS] = 0;
 	t->open = 1;
 }
@@ -277,6 +290,7 @@ static __always_inline void end_syscall(struct call_thread *t)
 	count_pending(t, LEVEL_VFS, LAYER_VFS);
 	if (t->fs)
 		count_pending(t, LEVEL_FS, t->fs);
+	row_add_self(table_row(t->class, WAY_DISK, LAYER_ADMIT), t->admit_self_ns);
 	row_add_self(table_row(t->class, WAY_DISK, LAYER_QUEUE), t->queue_self_ns);
 	row_add_self(table_row(t->class, WAY_DISK, LAYER_DEVICE), t->device_self_ns);
 	t->open = 0;
@@ -305,6 +319,7 @@ static __always_inline struct call_thread *this_thread(bool make)
 	}
 	if (t->task != task) { /* new, or the end of the last with this number was not seen */
 		t->depth = t->over = t->levels = t->open = 0;
+		t->arrived_ns = 0;
 		t->task = task;
 	}
 	return t;
@@ -568,11 +583,22 @@ static __always_inline int call_exit(u32 id, u64 pointer)
 	return end_call(t, id, pointer);
 }
 
-static __always_inline void on_thread_exit(void)
+/*
+ * A thread is gone, with all that it submitted while it exited: closing a file may write it.  The
+ * kernel says so late (from an RCU callback): its number may be another one's by now.  Or it was
+ * one's that became its process' first thread by exec, and left it to the former one.
+ */
+static __always_inline void on_thread_free(struct task_struct *task)
 {
-	u32 tid = bpf_get_current_pid_tgid();
+	u32 tid = BPF_CORE_READ(task, pid);
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct task_struct *known;
 
-	bpf_map_delete_elem(&threads, &tid);
+	if (!t)
+		return;
+	known = (void *)t->task;
+	if (known == task || (u32)BPF_CORE_READ(known, pid) != tid)
+		bpf_map_delete_elem(&threads, &tid);
 }
 
 #endif

@@ -156,6 +156,11 @@ struct bio {
 	struct blkcg_gq *bi_blkg;
 };
 
+struct bio_list {
+	struct bio *head;
+	struct bio *tail;
+};
+
 /* Operation codes whose numbers differ between kernels; 5.10 named the enum
  * req_opf (ff07a02e9e8e renamed it in 6.0), and REQ_OP_ZONE_APPEND moved
  * inside stable series. */
@@ -225,6 +230,7 @@ struct task_struct {
 	u64 start_boottime;
 	char comm[16];
 	struct task_struct *group_leader;
+	struct bio_list *bio_list; /* two, while a bio is being submitted */
 	void *set_child_tid;
 	void *worker_private; /* struct kthread * since 5.17, e32cf5dfbe22 */
 };

@@ -51,8 +51,11 @@ static int attach_late(struct calls *c, unsigned int layer, struct error *err)
 
 	n = layers_events(LAYER_BIT(layer), c->layer.combined, late->events);
 	r = hooks_choose(late->events, n, NULL, &late->hooks, err);
-	if (r)
+	if (r) { /* may leave hooks that are only to be listed */
+		hooks_free(late->hooks);
+		late->hooks = NULL;
 		return r;
+	}
 	late->object = (struct calls_late){ .layer = &c->layer, .hooks = late->hooks };
 	object = calls_layer_late(&late->object);
 	c->n_late++;
@@ -71,7 +74,7 @@ static void hook_newcomers(struct calls *c)
 	if (!(c->layer.layers & ~c->tried))
 		return;
 	newcomers = layers_in_use() & c->layer.layers & ~c->tried;
-	for (unsigned int i = LAYER_EXT4; i < LAYER_QUEUE; i++) {
+	for (unsigned int i = LAYER_EXT4; i < LAYER_ADMIT; i++) {
 		if (!(newcomers & LAYER_BIT(i)))
 			continue;
 		c->tried |= LAYER_BIT(i);
@@ -116,7 +119,7 @@ static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row 
 {
 	size_t n = 0;
 
-	for (unsigned int i = 0; i < LAYER_QUEUE; i++) {
+	for (unsigned int i = 0; i < LAYER_ADMIT; i++) {
 		if (!(layer->layers & LAYER_BIT(i)))
 			continue;
 		for (unsigned int op = 0; op < layer_ops(i); op++) {
@@ -243,8 +246,7 @@ static int prepare(struct calls *c, int *status)
 
 	if (session_begin(&c->session, &c->o->args, &c->o->filters, status))
 		return -ECANCELED;
-	if ((!c->o->layer && breakdown_check_disk(c->o, &err)) ||
-	    layers_select(c->o->layer, c->o->args.list_hooks, &wanted, &err) ||
+	if (layers_select(c->o->layer, c->o->args.list_hooks, &wanted, &err) ||
 	    calls_layer_init(&c->layer, c->o, wanted, &err)) {
 		*status = report_error(&err);
 		return -ECANCELED;

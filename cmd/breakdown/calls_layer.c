@@ -24,12 +24,23 @@ static const struct hook_alt syscall_alts[] = {
 };
 
 static const struct hook_alt thread_alts[] = {
-	{ HOOK_RAW_TP, "sched_process_exit", 0, { "thread_end" }, 0, NULL, true },
+	{ HOOK_RAW_TP, "sched_process_free", 1, { "thread_free" }, 0, NULL, true },
 };
 
 static const struct hook_alt merge_alts[] = {
 	{ HOOK_RAW_TP, "block_rq_merge", 1, { "merge_raw" }, 0, NULL, false },
 	{ HOOK_RAW_TP, "block_rq_merge", 2, { "merge_raw_q" }, 0, NULL, false },
+};
+
+static const struct hook_alt bio_merge_alts[] = {
+	{ HOOK_RAW_TP, "block_bio_backmerge", 1, { "backm_raw", "frontb_raw" }, 0, NULL, false },
+	{ HOOK_RAW_TP,
+	  "block_bio_backmerge",
+	  3,
+	  { "backm_raw_q", "frontb_raw_q" },
+	  0,
+	  NULL,
+	  false },
 };
 
 static const struct hook_alt remap_alts[] = {
@@ -60,6 +71,7 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 		return n;
 	events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
 	events[n++] = (struct hook_event){ "merge", ALTS(merge_alts), false };
+	events[n++] = (struct hook_event){ "bio_merge", ALTS(bio_merge_alts), false };
 	for (size_t i = tracks(layer->o) ? 1 : 0; i < n_blk; i++)
 		events[n++] = blk[i];
 	return n;
@@ -89,7 +101,7 @@ int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *
 	layer->combined = !o->layer;
 	layer->n_shards = shards();
 	for (unsigned int i = 0; i < LAYERS; i++) {
-		bool block = i == LAYER_QUEUE || i == LAYER_DEVICE;
+		bool block = i >= LAYER_ADMIT;
 
 		if (!(layers & LAYER_BIT(i)) && !(block && layer->combined))
 			continue;
@@ -153,6 +165,7 @@ static int size_maps(const struct calls_layer *layer, struct breakdown_calls_bpf
 		{ skel->maps.cpus, layer->combined ? cpus_possible() : 1 },
 		{ skel->maps.inflight, layer->combined ? requests : 1 },
 		{ skel->maps.stacked, layer->combined ? 0 : 1 },
+		{ skel->maps.merged, layer->combined ? 0 : 1 },
 		{ skel->maps.names0, 1 },
 		{ skel->maps.names1, 1 },
 		{ skel->maps.bio_owners,
@@ -169,9 +182,11 @@ static void set_options(const struct calls_layer *layer, struct breakdown_calls_
 
 	BLK_SET_OPTIONS(skel, &layer->o->args, &layer->o->filters, layer->hooks, layer->flags);
 	skel->rodata->own_start = true;
+	skel->rodata->trace_completion_mask = layer->flags->trace_completion;
 	skel->rodata->time_syscalls = hooked & LAYER_BIT(LAYER_SYSCALL);
 	skel->rodata->time_vfs = hooked & LAYER_BIT(LAYER_VFS);
 	skel->rodata->combined = layer->combined;
+	skel->rodata->by_bios = layer->combined && !blk_disk_has_requests(&layer->o->filters);
 	skel->rodata->check_files = layer->o->filters.disk.dev != 0;
 	skel->rodata->unit_ns = hists_unit_slots(layer->o) ? layer->o->unit->ns : 1;
 	skel->rodata->n_rows = layer->n_rows;
@@ -179,7 +194,7 @@ static void set_options(const struct calls_layer *layer, struct breakdown_calls_
 	skel->rodata->shard_mask = layer->n_shards - 1;
 	for (size_t i = 0; i < LAYERS; i++)
 		skel->rodata->layer_row[i] = layer->row_of[i];
-	layers_syscalls(skel->rodata->syscall_ops);
+	layers_syscalls(layer->combined, skel->rodata->syscall_ops);
 }
 
 static int open_skel(const struct calls_layer *layer, const char *btf_path,

@@ -44,7 +44,7 @@ struct calls_layer {
 int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *o,
 		     struct layers_wanted wanted, struct error *err);
 
-#define CALLS_EVENTS_MAX (BLK_EVENTS_MAX + LAYER_EVENTS_MAX + 4)
+#define CALLS_EVENTS_MAX (BLK_EVENTS_MAX + LAYER_EVENTS_MAX + 5)
 
 /* Fills @events (room for CALLS_EVENTS_MAX); returns how many. */
 size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *events);

@@ -9,10 +9,10 @@
 #include <sys/syscall.h>
 
 static const char *const layer_names[LAYERS] = {
-	[LAYER_SYSCALL] = "syscall", [LAYER_VFS] = "vfs",     [LAYER_EXT4] = "ext4",
-	[LAYER_XFS] = "xfs",	     [LAYER_BTRFS] = "btrfs", [LAYER_NFS] = "nfs",
-	[LAYER_FUSE] = "fuse",	     [LAYER_9P] = "9p",	      [LAYER_QUEUE] = "queue",
-	[LAYER_DEVICE] = "device",
+	[LAYER_SYSCALL] = "syscall", [LAYER_VFS] = "vfs",	[LAYER_EXT4] = "ext4",
+	[LAYER_XFS] = "xfs",	     [LAYER_BTRFS] = "btrfs",	[LAYER_NFS] = "nfs",
+	[LAYER_FUSE] = "fuse",	     [LAYER_9P] = "9p",		[LAYER_ADMIT] = "admit",
+	[LAYER_QUEUE] = "queue",     [LAYER_DEVICE] = "device",
 };
 
 static const char *const op_names[CALL_OPS] = {
@@ -74,9 +74,9 @@ const char *layer_op_name(unsigned int layer, unsigned int op)
 	return layer == LAYER_SYSCALL ? syscalls[op].name : op_names[op];
 }
 
-void layers_syscalls(unsigned char ops[SYSCALL_NUMBERS])
+void layers_syscalls(bool table, unsigned char ops[SYSCALL_NUMBERS])
 {
-	for (unsigned int i = 0; i < SYSCALLS; i++)
+	for (unsigned int i = 0; i < (table ? SYSCALL_OPEN : SYSCALLS); i++)
 		if (syscalls[i].number >= 0 && syscalls[i].number < SYSCALL_NUMBERS)
 			ops[syscalls[i].number] = (unsigned char)(i + 1);
 }
@@ -85,7 +85,7 @@ void layers_syscalls(unsigned char ops[SYSCALL_NUMBERS])
 
 static int layer_by_name(const char *name)
 {
-	for (unsigned int i = 0; i < LAYER_QUEUE; i++)
+	for (unsigned int i = 0; i < LAYER_ADMIT; i++)
 		if (strcmp(name, layer_names[i]) == 0)
 			return (int)i;
 	return -1;

@@ -20,7 +20,7 @@ unsigned int layer_ops(unsigned int layer);			/* how many it has */
 bool layer_is_known(const char *name);
 
 #define LAYER_BIT(layer) (1U << (layer))
-#define LAYERS_FS	 (LAYER_BIT(LAYER_QUEUE) - LAYER_BIT(LAYER_EXT4)) /* all file systems */
+#define LAYERS_FS	 (LAYER_BIT(LAYER_ADMIT) - LAYER_BIT(LAYER_EXT4)) /* all file systems */
 
 /* The file systems that this kernel has now, as bits: those of modules only once they are loaded.
  * @path: NULL, or what to read instead of /proc/filesystems. */
@@ -50,7 +50,7 @@ size_t layers_events(unsigned int layers, bool table, struct hook_event *events)
  * none ("" if that is not known; @size 0: not asked for). */
 unsigned int layers_hooked(const struct hooks *hooks, unsigned int layers, char *why, size_t size);
 
-/* The probe's table of system call numbers. */
-void layers_syscalls(unsigned char ops[SYSCALL_NUMBERS]);
+/* The probe's table of system call numbers; @table as in layers_events(). */
+void layers_syscalls(bool table, unsigned char ops[SYSCALL_NUMBERS]);
 
 #endif

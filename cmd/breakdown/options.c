@@ -136,6 +136,6 @@ int breakdown_check_disk(const struct breakdown_options *o, struct error *err)
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 		  "%s is driven by bios, not by requests: the layer blk cannot time it",
 		  o->filters.disk.name);
-	error_hint(err, "give a disk below it, or see `iotrace top --bio`");
+	error_hint(err, "without -T the table times its bios; or give a disk below it");
 	return -ENOTSUP;
 }

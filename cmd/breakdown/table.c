@@ -39,7 +39,7 @@ static size_t fill_way(const struct calls_layer *layer, unsigned int class, unsi
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < LAYERS; i++) {
-		bool block = i == LAYER_QUEUE || i == LAYER_DEVICE;
+		bool block = i >= LAYER_ADMIT;
 		const struct calls_row *from = calls_layer_place(layer, class, way, i);
 
 		if (!block && !(layer->layers & LAYER_BIT(i)))
@@ -142,14 +142,14 @@ static void share_cell(const void *row, char *buf, size_t size)
 static const struct column columns[] = {
 	LABEL(op, "OP", 5, "what the system call was for: read, write or sync"),
 	LABEL(layer, "LAYER", 7,
-	      "layer of the I/O stack: syscall, vfs, a file system, queue (requests wait to be "
-	      "issued) or device"),
+	      "layer of the I/O stack: syscall, vfs, a file system, admit (bios wait for their "
+	      "request), queue (requests wait to be issued) or device"),
 	LABEL(io, "I/O", 6,
 	      "disk: calls with requests of their own; cached: calls without; all: syncs, with or "
 	      "without; async: no read, write or sync call waits for it"),
 	{ "count", "COUNT", COLUMN_U64, ROLE_COUNTER, "operations",
-	  "calls or, for queue and device, requests that ended in the interval", AT(count), 9,
-	  false, NULL },
+	  "calls or, for admit, bios and, for queue and device, requests that ended in the interval",
+	  AT(count), 9, false, NULL },
 	TIME(total_ns, NULL, ROLE_COUNTER, 0, NULL, "their time, added up"),
 	TIME(avg_ns, "AVG", ROLE_GAUGE, 9, avg_ns_cell, "their average time"),
 	TIME(p50_ns, "P50", ROLE_GAUGE, 9, p50_ns_cell, "half of them took no longer"),

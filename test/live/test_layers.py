@@ -17,8 +17,9 @@ import time
 import unittest
 
 import iotest
-from iotest import (LOAD, MIB, Delta, LiveTest, Load, LoopDisk, add_up, iotrace, list_hooks, main,
-                    mounted, read_text, run, run_load, slow_disk, wait_until)
+from iotest import (LOAD, MIB, Delta, LiveTest, Load, LoopDisk, Served, Zram, add_up, iotrace, list_hooks, main,
+                    mounted, read_text, run, run_load, slow_disk, tried, unseen, wait_until)
+from test_devices import ArrayDisk, MappedDisk
 
 # Hooking a function takes up to a second under emulation.
 Tracer = functools.partial(iotest.Tracer, timeout=150)
@@ -68,27 +69,6 @@ def on_file_system(disk, kind):
         os.rmdir(directory)
 
 
-@contextlib.contextmanager
-def served(kind):
-    """A file on FUSE or NFS, from a server of our own: yields its path."""
-    for module in ("nfs", "nfsv3") if kind == "nfs" else ("fuse",):
-        subprocess.run(["modprobe", module], check=False, stderr=subprocess.DEVNULL)
-    directory = tempfile.mkdtemp(prefix="iotrace-test-")
-    server = f"{os.path.dirname(os.path.abspath(__file__))}/file_server.py"
-    with contextlib.ExitStack() as stack:
-        stack.callback(os.rmdir, directory)
-        process = stack.enter_context(subprocess.Popen(
-            [sys.executable, "-B", server, kind, directory], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, text=True))
-        answer = process.stdout.readline().strip()
-        if answer != "mounted":
-            raise unittest.SkipTest(answer)
-        stack.callback(process.stdin.close)
-        stack.callback(run, "umount", "-i", directory)
-        iotest.cleanup(stack.close)
-        yield f"{directory}/file"
-
-
 def make_file(directory, size=8 * MIB):
     path = f"{directory}/file"
     with open(path, "wb") as file:
@@ -109,6 +89,7 @@ class Calls(LiveTest):
         """Nothing was lost but, on some kernels, completions that no program saw."""
         self.assertEqual(result.status, 0, f"{result}")
         losses = dict(result.losses)
+        self.assert_unseen(result)
         losses.pop("no_end", None)
         self.assertEqual(losses, {}, f"{result}")
 
@@ -238,6 +219,28 @@ for i in range(1000): f()
         self.assertGreater(result.losses.get("threads_full", 0), 0)
         self.assertLess(counted, 800)
 
+    def test_numbers_left_behind(self):
+        """A thread that execs takes the first one's number: what was noted under its own goes."""
+        script = """
+import os, threading
+def run():
+    os.pwrite(fd, b"x", 0)
+    os.execv("/bin/true", ["true"])
+for i in range(200):
+    pid = os.fork()
+    if not pid:
+        fd = os.open("{path}", os.O_WRONLY)
+        threading.Thread(target=run).start()
+        threading.Event().wait()
+    os.waitpid(pid, 0)
+"""
+        with LoopDisk(64 * MIB) as disk:
+            result = iotrace("breakdown", "-T", "syscall", "--json", "-d", disk.name, "--map-size",
+                             "rows=128", "--", sys.executable, "-c", script.format(path=disk.path),
+                             timeout=300)
+        self.assert_calls_whole(result)
+        self.assertEqual(self.counts(result)["syscall", "pwrite64"], 200)
+
     def test_text_and_csv(self):
         with LoopDisk(64 * MIB) as disk:
             load = [LOAD, "-R", "/dev/null", "read", "100", "4096", disk.path]
@@ -287,40 +290,112 @@ class Table(Calls):
 class TestTable(Table):
     def test_known_delay(self):
         """The device's share is the delay, and the sum is the workload's own clock."""
-        for _ in range(3):
+        def attempt():
             with slow_disk(reads=10) as (disk, group):
-                load, result, table = self.watch(disk, "read", 12, KIB4, disk.path,
-                                                 options=["-r"], group=group)
-            if not result.losses:
-                break
+                return self.watch(disk, "read", 12, KIB4, disk.path, options=["-r"], group=group)
+        load, _, table = tried("TestTable.test_known_delay", attempt, lambda got: unseen(got[1]))
         truth = load.reports[0]["ops"][0]
-        for layer in ("syscall", "queue", "device"):
+        for layer in ("syscall", "admit", "queue", "device"):
             self.assertEqual(table["read", layer, "disk"][0], 12, table)
         self.assert_self_adds_up(table, "read")
         device = table["read", "device", "disk"]
-        self.assertLess(device[2], truth["total_ns"])
-        # On a busy machine it takes the workload some time to go on when a read is there.
-        self.assertGreater(device[2], 0.8 * truth["total_ns"])
         self.assertGreater(device[2], 10 * 100 * MS)
         # One at a time: the union of the requests is their sum.
         self.assertAlmostEqual(device[2], device[1], delta=0.01 * device[1])
-        self.assertAlmostEqual(table["read", "syscall", "disk"][1], truth["total_ns"],
-                               delta=0.02 * truth["total_ns"])
+        # How much more the workload sees depends on how busy the machine is.
+        self.assertLess(device[2], table["read", "syscall", "disk"][1])
+        self.assertLess(table["read", "syscall", "disk"][1], truth["total_ns"])
 
     def test_slow_queue(self):
         """Four threads at a device that takes one request at a time: the others' wait is the
         queue's."""
-        for _ in range(3):
+        def attempt():
             with slow_disk(reads=10) as (disk, group):
                 disk.one_at_a_time()
-                _, result, table = self.watch(disk, "read", 16, KIB4, disk.path,
-                                              options=["-r", "-t", 4], group=group)
-            if not result.losses:
-                break
+                return self.watch(disk, "read", 16, KIB4, disk.path, options=["-r", "-t", 4],
+                                  group=group)
+        _, _, table = tried("TestTable.test_slow_queue", attempt, lambda got: unseen(got[1]))
         self.assertEqual(table["read", "syscall", "disk"][0], 16)
         self.assert_self_adds_up(table, "read")
         self.assertGreater(table["read", "queue", "disk"][2],
                            1.5 * table["read", "device", "disk"][2])
+
+    def test_waiting_for_a_tag(self):
+        """64 threads, four requests: those that have none wait in admission, and with a
+        scheduler, which has more, in its queue."""
+        for scheduler, layer in ("none", "admit"), ("mq-deadline", "queue"):
+            with slow_disk(reads=60) as (disk, group):
+                disk.four_at_a_time(scheduler)
+                with Delta(disk.name) as delta:
+                    _, result, table = self.watch(disk, "read", 192, KIB4, disk.path,
+                                                  options=["-r", "-t", 64], group=group)
+            self.assertEqual(delta["reads"], 192)
+            self.assertEqual(table["read", "syscall", "disk"][0], 192)
+            self.assertEqual(table["read", "admit", "disk"][0], 192)
+            self.assertEqual(table["read", "device", "disk"][0] + result.losses.get("no_end", 0),
+                             192)
+            self.assert_self_adds_up(table, "read")
+            self.assertGreater(table["read", layer, "disk"][2],
+                               0.5 * table["read", "syscall", "disk"][1], table)
+
+    def test_refused(self):
+        """A bio that may not wait for a tag ends without a request; the read after it counts
+        as any other."""
+        script = """
+import mmap, os, threading
+fd = os.open("{path}", os.O_RDONLY | os.O_DIRECT)
+refused = []
+def reads(number):
+    page = mmap.mmap(-1, 4096)
+    for i in range(4):
+        try:
+            os.preadv(fd, [page], (i * 32 + number) * 65536, os.RWF_NOWAIT)
+        except BlockingIOError:
+            refused.append(1)
+            os.preadv(fd, [page], (i * 32 + number) * 65536)
+threads = [threading.Thread(target=reads, args=[number]) for number in range(24)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(refused))
+"""
+        with slow_disk(reads=60) as (disk, group):
+            disk.four_at_a_time("none")
+            with Tracer("breakdown", "--json", "-d", disk.name) as tracer:
+                refused = int(subprocess.run(
+                    [sys.executable, "-c", script.format(path=disk.path)], check=True,
+                    stdout=subprocess.PIPE, text=True,
+                    preexec_fn=lambda: iotest.write_text(group.procs, "0")).stdout)
+                result = tracer.stop()
+        self.assert_calls_whole(result)
+        table = self.table(result)
+        self.assertGreater(refused, 0)
+        self.assertEqual(table["read", "syscall", "disk"][0] +
+                         table.get(("read", "syscall", "cached"), [0])[0], 96 + refused)
+        self.assertEqual(table["read", "admit", "disk"][0], 96)
+        self.assertEqual(table["read", "device", "disk"][0] + result.losses.get("no_end", 0), 96)
+        self.assert_self_adds_up(table, "read")
+
+    def test_threads_that_are_gone(self):
+        """A process that ends writes what it has left in a file that it had made empty, after all
+        else: nothing stays of its thread."""
+        script = """
+import os
+for i in range(1000):
+    pid = os.fork()
+    if not pid:
+        os.write(os.open("{path}/file", os.O_CREAT | os.O_WRONLY | os.O_TRUNC), bytes({size}))
+        os._exit(0)
+    os.waitpid(pid, 0)
+"""
+        with LoopDisk(64 * MIB) as disk, mounted(disk.path) as directory:
+            result = iotrace("breakdown", "--json", "-d", disk.name, "--map-size", "rows=512", "--",
+                             sys.executable, "-c", script.format(path=directory, size=KIB4),
+                             timeout=300)
+        self.assert_calls_whole(result)
+        table = self.table(result)
+        self.assertEqual(sum(row[0] for (op, layer, _), row in table.items()
+                             if (op, layer) == ("write", "syscall")), 1000)
+        self.assertGreater(table["write", "admit", "async"][0], 512)
 
     def test_union(self):
         """A call of many requests at once is charged for the time, not for each of them."""
@@ -329,6 +404,7 @@ class TestTable(Table):
             _, result, table = self.watch(disk, "read", 40, MIB, disk.path)
         unseen = result.losses.get("no_end", 0)
         self.assertEqual(table["read", "syscall", "disk"][0], 40)
+        self.assertEqual(table["read", "admit", "disk"][0], 40 * 16)
         self.assertEqual(table["read", "device", "disk"][0] + unseen, 40 * 16)
         self.assert_self_adds_up(table, "read")
         self.assertLess(table["read", "device", "disk"][2],
@@ -336,14 +412,63 @@ class TestTable(Table):
         self.assertLessEqual(table["read", "device", "disk"][2],
                              table["read", "syscall", "disk"][1])
 
+    def test_opens_are_no_syncs(self):
+        """A log with an open for each line: the table has its writes and syncs."""
+        script = """
+import os
+for i in range(60):
+    for j in range(3): os.close(os.open("{path}", os.O_RDONLY))
+    fd = os.open("{path}", os.O_WRONLY | os.O_APPEND)
+    os.write(fd, b"x" * 200)
+    os.fsync(fd)
+    os.close(fd)
+"""
+        with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
+            command = [sys.executable, "-c", script.format(path=make_file(directory))]
+            for args in ([], ["-d", disk.name]):
+                result = iotrace("breakdown", "--json", *args, "--", *command)
+                self.assert_calls_whole(result)
+                table = self.table(result)
+                for (op, layer, _), (count, _, _) in table.items():
+                    if op == "sync" and layer not in ("admit", "queue", "device"):
+                        self.assertEqual(count, 60, f"{layer} {args}")
+                self.assertEqual(table["sync", "syscall", "all"][0], 60)
+                self.assert_self_adds_up(table, "sync")
+            opens = iotrace("breakdown", "-T", "syscall", "--json", "--", *command)
+        self.assertGreaterEqual(self.counts(opens)["syscall", "openat"], 240)
+
     def test_fsync_of_a_disk(self):
         """An fsync is an empty request and a flush command."""
         with LoopDisk(64 * MIB) as disk:
             _, result, table = self.watch(disk, "fsync", 300, 0, disk.path)
         unseen = result.losses.get("no_end", 0)
         self.assertEqual(table["sync", "syscall", "all"][0], 300)
+        self.assertEqual(table["sync", "admit", "all"][0], 300)
         self.assertGreaterEqual(table["sync", "device", "all"][0] + unseen, 300)
         self.assert_self_adds_up(table, "sync")
+
+    def test_fsync_of_a_partition(self):
+        """The flush command is the disk's, waiting for it the partition's: each fsync once, and
+        its time is the device's."""
+        with LoopDisk(64 * MIB, partitions=((2048, 65536), (69632, 32768))) as disk:
+            first, second = disk.partitions
+            for threads in (1, 8):
+                with Tracer("breakdown", "--json", "-d", first) as tracer:
+                    run_load("write", 80, KIB4, f"/dev/{first}", "fsync", 80, 0, f"/dev/{first}",
+                             "fsync", 40, 0, f"/dev/{second}", options=["-t", threads])
+                    result = tracer.stop()
+                self.assert_calls_whole(result)
+                table = self.table(result)
+                unseen = result.losses.get("no_end", 0)
+                self.assertEqual(table["sync", "syscall", "all"][0], 80)
+                self.assertEqual(table["sync", "admit", "all"][0], 80)
+                self.assertEqual(table["write", "admit", "disk"][0], 80)
+                requests = [table["sync", "queue", "all"][0], table["sync", "device", "all"][0],
+                            table["write", "device", "disk"][0]]
+                self.assertEqual([80 - unseen <= n <= 80 for n in requests], [True] * 3, table)
+                self.assert_self_adds_up(table, "sync")
+                device = table["sync", "device", "all"]
+                self.assertGreater(device[2], 0.5 * device[1])
 
     def test_flush_sequence(self):
         """A write that is followed by a flush completes twice, and is one."""
@@ -355,12 +480,71 @@ class TestTable(Table):
         self.assertEqual(table["write", "syscall", "disk"][0], 40)
         self.assertEqual(table["write", "device", "disk"][0] + unseen, 40 + delta["flushes"])
 
+    def test_merged(self):
+        """A read whose bio went into another thread's request waits for that, and was no cached
+        one."""
+        script = """
+import mmap, os, threading
+fd = os.open("{path}", os.O_RDONLY | os.O_DIRECT)
+start = threading.Barrier(16)
+def reads(number):
+    page = mmap.mmap(-1, 4096)
+    start.wait()
+    for i in range(2): os.preadv(fd, [page], (i * 16 + number) * 4096)
+threads = [threading.Thread(target=reads, args=[number]) for number in range(16)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+        with slow_disk(reads=10) as (disk, group):
+            disk.four_at_a_time("mq-deadline")
+            with Tracer("breakdown", "--json", "-d", disk.name) as tracer, \
+                    Delta(disk.name) as delta:
+                subprocess.run([sys.executable, "-c", script.format(path=disk.path)], check=True,
+                               preexec_fn=lambda: iotest.write_text(group.procs, "0"))
+                result = tracer.stop()
+        self.assert_calls_whole(result)
+        table = self.table(result)
+        self.assertEqual(delta["reads"] + delta["reads_merged"], 32)
+        self.assertGreater(delta["reads_merged"], 0)
+        self.assertEqual(table["read", "syscall", "disk"][0], 32)
+        self.assertEqual(table["read", "admit", "disk"][0], 32)
+        self.assertNotIn(("read", "syscall", "cached"), table)
+        self.assertEqual(table["read", "device", "disk"][0] + result.losses.get("no_end", 0),
+                         delta["reads"])
+        self.assert_self_adds_up(table, "read")
+        waits = sum(table["read", layer, "disk"][2] for layer in ("admit", "queue", "device"))
+        self.assertGreater(waits, 0.5 * table["read", "syscall", "disk"][1])
+
+    def test_merged_in_one_call(self):
+        """Pages of a block device that a sync writes, each a bio: one request."""
+        script = """
+import os
+fd = os.open("{path}", os.O_RDWR)
+for turn in range(5):
+    for i in range(24): os.pwrite(fd, b"x" * 4096, i * 4096)
+    os.fsync(fd)
+"""
+        with LoopDisk(64 * MIB) as disk:
+            with Tracer("breakdown", "--json", "-d", disk.name) as tracer, \
+                    Delta(disk.name) as delta:
+                subprocess.run([sys.executable, "-c", script.format(path=disk.path)], check=True)
+                result = tracer.stop()
+        self.assert_calls_whole(result)
+        table = self.table(result)
+        self.assertGreater(delta["writes_merged"], 0)
+        self.assertEqual(delta["writes"] + delta["writes_merged"], 5 * 24 + delta["flushes"])
+        self.assertEqual(table["sync", "admit", "all"][0], 5 * 24 + delta["flushes"])
+        self.assertEqual(table["sync", "device", "all"][0] + result.losses.get("no_end", 0),
+                         delta["writes"])
+        self.assert_self_adds_up(table, "sync")
+
     def test_asynchronous(self):
         """libaio: no read call waits for it."""
         with LoopDisk(64 * MIB) as disk:
             _, result, table = self.watch(disk, "read", 4000, KIB4, disk.path,
                                           options=["-r", "-q", 16])
         unseen = result.losses.get("no_end", 0)
+        self.assertEqual(table["read", "admit", "async"][0], 4000)
         self.assertEqual(table["read", "device", "async"][0] + unseen, 4000)
         self.assertEqual(table["read", "device", "async"][2], 0)
         self.assertNotIn(("read", "syscall", "disk"), table)
@@ -441,6 +625,87 @@ for turn in range(3):
             self.assert_one_line(result, 3, "no hook for the layer")
 
 
+class TestDiskWithoutRequests(Table):
+    """-d of zram, dm and md: the row device is their bios, and there is no other below the calls."""
+
+    READS, WRITES, SYNCS, DEEP = 300, 200, 50, 400
+
+    def check(self, disk, syncs, only=()):
+        """Calls and what does not wait in a call, on the disk, by the loads' own counts."""
+        calls = ("read", self.READS, KIB4, disk.path, "write", self.WRITES, KIB4, disk.path,
+                 *(("fsync", self.SYNCS, 0, disk.path) if syncs else ()))
+        with Tracer("breakdown", "--json", "-d", disk.name) as tracer:
+            run_load(*calls, options=["-r"])
+            run_load("read", self.DEEP, KIB4, disk.path, options=["-r", "-q", 8])
+            for other in only:
+                run_load("read", 70, KIB4, other.path, "fsync", 7, 0, other.path, options=["-r"])
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual({key: n for key, n in result.losses.items() if key != "missed"}, {})
+        table = self.table(result)
+        want = {("read", "syscall", "disk"): self.READS, ("read", "device", "disk"): self.READS,
+                ("write", "syscall", "disk"): self.WRITES,
+                ("write", "device", "disk"): self.WRITES,
+                ("read", "device", "async"): self.DEEP}
+        if syncs:
+            want["sync", "syscall", "all"] = want["sync", "device", "all"] = self.SYNCS
+        counts = {key: count for key, (count, *_) in table.items()
+                  if key[1] in ("syscall", "admit", "queue", "device") and count}
+        self.assertEqual(counts, want)
+        for op in ("read", "write"):
+            self.assertGreater(table[op, "device", "disk"][2], 0)
+            self.assert_self_adds_up(table, op)
+        return table
+
+    def test_zram(self):
+        """No write cache: a sync makes no bio.  -T blk has nothing to time."""
+        with Zram() as disk:
+            self.check(disk, False)
+            result = iotrace("breakdown", "-T", "blk", "-d", disk.name, "0.1", "1")
+            self.assert_one_line(result, 3, disk.name, "without -T")
+
+    def test_calls_alone(self):
+        with Zram() as disk, \
+                Tracer("breakdown", "-T", "syscall", "--json", "-d", disk.name) as tracer:
+            run_load("read", 30, KIB4, disk.path, options=["-r"])
+            result = tracer.stop()
+        self.assertEqual(add_up(result.rows, "op", "count").get("pread64"), 30)
+
+    def test_process(self):
+        with Zram() as disk:
+            load = Load("read", 40, KIB4, disk.path, options=["-r", "-q", 4])
+            with Tracer("breakdown", "--json", "-d", disk.name, "-p", load.pid) as tracer:
+                run_load("read", 50, KIB4, disk.path, options=["-r", "-q", 4])
+                load.go().wait()
+                result = tracer.stop()
+        self.assertEqual(self.table(result)["read", "device", "async"][0], 40)
+
+    def test_dm(self):
+        """What lies below has requests, of the same threads."""
+        with LoopDisk(64 * MIB) as lower, LoopDisk(16 * MIB) as other, \
+                MappedDisk("linear", [lower], "0 131072 linear {0} 0") as disk:
+            self.check(disk, True, [other, lower])
+
+    def test_delay(self):
+        """40 ms, in a thread of the driver's."""
+        with LoopDisk(64 * MIB) as lower, \
+                MappedDisk("delay", [lower], "0 131072 delay {0} 0 40") as disk:
+            load, _, table = self.watch(disk, "read", 15, KIB4, disk.path, options=["-r"])
+        truth = load.reports[0]["ops"][0]
+        self.assertEqual(table["read", "device", "disk"][0], 15)
+        # The delay counts ticks, of which a guest that had no CPU gets several at once.
+        self.assertGreater(table["read", "device", "disk"][2], 0.5 * 15 * 40 * MS)
+        self.assertLess(table["read", "device", "disk"][2], truth["total_ns"])
+        self.assert_self_adds_up(table, "read")
+
+    def test_raid0(self):
+        """Without statistics (always, on 5.10) it passes on the very bio, whose end is a request's."""
+        with LoopDisk(64 * MIB) as first, LoopDisk(64 * MIB) as second, \
+                ArrayDisk("raid0", [first, second]) as disk:
+            disk.queue("iostats", 0)
+            self.check(disk, False)
+
+
 class TestFunctions(NeedsFunctions, Calls):
     """vfs and file systems."""
 
@@ -471,12 +736,12 @@ class TestFunctions(NeedsFunctions, Calls):
         self.check("btrfs")
 
     def test_fuse(self):
-        with served("fuse") as path:
-            self.check_file(path, "fuse")
+        with Served("fuse") as server:
+            self.check_file(server.path, "fuse")
 
     def test_nfs(self):
-        with served("nfs") as path:
-            self.check_file(path, "nfs")
+        with Served("nfs") as server:
+            self.check_file(server.path, "nfs")
 
     def test_9p(self):
         """The lab's guests have one that they may write to."""
@@ -600,8 +865,7 @@ class TestTableOfFunctions(NeedsFunctions, Table):
         table = self.table(result)
         self.assertEqual(table["sync", "ext4", "all"][0], 60)
         self.assert_self_adds_up(table, "sync")
-        self.assertGreater(table["sync", "ext4", "all"][2],
-                           3 * table["sync", "vfs", "all"][2])
+        self.assertGreater(table["sync", "ext4", "all"][2], table["sync", "vfs", "all"][2])
 
     def test_overlay(self):
         """A read within a read counts once in each layer."""
@@ -641,7 +905,8 @@ class TestTableOfFunctions(NeedsFunctions, Table):
         truth = load.reports[0]["ops"][0]
         self.assertEqual(table["read", "syscall", "disk"][0], 15)
         self.assertEqual(table["read", "device", "disk"][0], 15)
-        self.assertGreaterEqual(table["read", "device", "disk"][2], 15 * 38 * MS)
+        # The delay counts ticks, of which a guest that had no CPU gets several at once.
+        self.assertGreater(table["read", "device", "disk"][2], 0.5 * 15 * 40 * MS)
         self.assertLess(table["read", "device", "disk"][2], truth["total_ns"])
         self.assert_self_adds_up(table, "read")
 

@@ -31,23 +31,30 @@ static void test_names(void **state)
 	assert_true(layer_is_known("fs"));
 	assert_true(layer_is_known("blk"));
 	assert_false(layer_is_known("queue"));
+	assert_false(layer_is_known("admit"));
 	assert_false(layer_is_known(""));
 }
 
 /* Each system call by its own number, and nothing else. */
 static void test_syscalls(void **state)
 {
-	unsigned char ops[SYSCALL_NUMBERS] = { 0 };
-	size_t used = 0;
+	unsigned char ops[SYSCALL_NUMBERS] = { 0 }, table[SYSCALL_NUMBERS] = { 0 };
+	size_t used = 0, in_table = 0;
 
 	(void)state;
-	layers_syscalls(ops);
+	layers_syscalls(false, ops);
+	layers_syscalls(true, table);
 	assert_int_equal(ops[SYS_read], SYSCALL_READ + 1);
 	assert_int_equal(ops[SYS_pwritev2], SYSCALL_PWRITEV2 + 1);
 	assert_int_equal(ops[SYS_openat2], SYSCALL_OPENAT2 + 1);
 	assert_int_equal(ops[SYS_close], 0);
-	for (size_t i = 0; i < N(ops); i++)
+	assert_int_equal(table[SYS_msync], SYSCALL_MSYNC + 1);
+	assert_int_equal(table[SYS_openat], 0);
+	for (size_t i = 0; i < N(ops); i++) {
 		used += ops[i] != 0;
+		in_table += table[i] != 0;
+	}
+	assert_int_equal(in_table, SYSCALL_OPEN);
 #ifdef SYS_open
 	assert_int_equal(used, SYSCALLS);
 #else
@@ -144,6 +151,7 @@ static void put_reads(struct fixture *f)
 	put(f, CLASS_READ, WAY_DISK, LAYER_SYSCALL, 2, 1000, 100);
 	put(f, CLASS_READ, WAY_DISK, LAYER_VFS, 2, 950, 200);
 	put(f, CLASS_READ, WAY_DISK, LAYER_EXT4, 2, 850, 300);
+	put(f, CLASS_READ, WAY_DISK, LAYER_ADMIT, 3, 20, 0);
 	put(f, CLASS_READ, WAY_DISK, LAYER_QUEUE, 2, 300, 400);
 	put(f, CLASS_READ, WAY_DISK, LAYER_DEVICE, 2, 500, 1000);
 	put(f, CLASS_READ, WAY_CACHED, LAYER_SYSCALL, 1, 10, 10);
@@ -156,8 +164,9 @@ static void test_table(void **state)
 	static const char *const want[][3] = {
 		{ "read", "syscall", "cached" }, { "read", "syscall", "disk" },
 		{ "read", "vfs", "disk" },	 { "read", "ext4", "disk" },
-		{ "read", "queue", "disk" },	 { "read", "device", "disk" },
-		{ "write", "device", "async" },	 { "sync", "syscall", "all" },
+		{ "read", "admit", "disk" },	 { "read", "queue", "disk" },
+		{ "read", "device", "disk" },	 { "write", "device", "async" },
+		{ "sync", "syscall", "all" },
 	};
 	struct fixture f;
 
@@ -173,10 +182,10 @@ static void test_table(void **state)
 	}
 	/* of 2000 ns of two system calls */
 	assert_int_equal(f.rows[1].self_ppm, 50000);
-	assert_int_equal(f.rows[5].self_ppm, 500000);
+	assert_int_equal(f.rows[6].self_ppm, 500000);
 	assert_int_equal(f.rows[0].self_ppm, 1000000);
-	assert_int_equal(f.rows[6].self_ppm, 0);
-	assert_false(f.rows[6].has_self);
+	assert_int_equal(f.rows[7].self_ppm, 0);
+	assert_false(f.rows[7].has_self);
 	assert_int_equal(f.rows[2].avg_ns, 950);
 	calls_layer_end(&f.layer);
 }
@@ -208,7 +217,7 @@ static void test_text(void **state)
 	f.o.unit = &msecs;
 	table_fill(&f.layer, f.rows);
 	stream = open_memstream(&text, &size);
-	assert_int_equal(table_print(f.rows + 6, 2, &f.o, stream), 0);
+	assert_int_equal(table_print(f.rows + 7, 2, &f.o, stream), 0);
 	fclose(stream);
 	assert_non_null(strstr(text, "write device  async          3     7.000 "));
 	assert_non_null(strstr(text, "      -      -\n\nsync  syscall all "));
@@ -230,7 +239,7 @@ static void test_csv(void **state)
 	put_reads(&f);
 	table_fill(&f.layer, f.rows);
 	assert_int_equal(
-	    render_interval(FORMAT_CSV, stream, &interval, &table_schema, f.rows + 5, 1), 0);
+	    render_interval(FORMAT_CSV, stream, &interval, &table_schema, f.rows + 6, 1), 0);
 	fclose(stream);
 	assert_string_equal(
 	    text,
