@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/maps.h"
 
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 int maps_resize(const struct map_size *sizes, size_t n)
@@ -11,4 +15,23 @@ int maps_resize(const struct map_size *sizes, size_t n)
 		if (sizes[i].entries)
 			r = bpf_map__set_max_entries(sizes[i].map, sizes[i].entries);
 	return r;
+}
+
+int maps_fill_queue(const struct bpf_map *queue, size_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (bpf_map_update_elem(bpf_map__fd(queue), NULL, &i, BPF_ANY))
+			return -errno;
+	return 0;
+}
+
+int maps_map_array(const struct bpf_map *array, size_t size, bool write, void **out)
+{
+	void *mapped = mmap(NULL, size, write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
+			    bpf_map__fd(array), 0);
+
+	if (mapped == MAP_FAILED)
+		return -errno;
+	*out = mapped;
+	return 0;
 }

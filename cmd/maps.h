@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CMD_MAPS_H
 #define IOTRACE_CMD_MAPS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,5 +16,11 @@ struct map_size {
 
 /* Before loading.  0 or -errno. */
 int maps_resize(const struct map_size *sizes, size_t n);
+
+/* Puts the numbers below @n into @queue.  0 or -errno. */
+int maps_fill_queue(const struct bpf_map *queue, size_t n);
+
+/* Maps the first @size bytes of an array that is loaded: *out, for munmap().  0 or -errno. */
+int maps_map_array(const struct bpf_map *array, size_t size, bool write, void **out);
 
 #endif

@@ -304,6 +304,7 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 		last = r == RUN_STOP || wake == WAKE_STOP || wake == WAKE_CHILD ||
 		       wake == WAKE_NO_READER ||
 		       (wake == WAKE_OUTPUT && ++done == run->args->count);
+		run->partial = last && wake != WAKE_OUTPUT && wake != WAKE_CHILD;
 		r = run_guarded(run, emit_one, &(struct one_output){ emit, last, err });
 	}
 	return r;

@@ -22,10 +22,11 @@ struct run {
 	struct child child;
 	int signal_fd;
 	int timer_fd;
-	int status;		    /* of COMMAND */
-	int asked;		    /* signals to end that were passed on to COMMAND */
-	bool hung_up;		    /* SIGHUP came, and is not to end the run: hangup() */
-	bool stopped;		    /* by a signal: COMMAND is not waited for */
+	int status;   /* of COMMAND */
+	int asked;    /* signals to end that were passed on to COMMAND */
+	bool hung_up; /* SIGHUP came, and is not to end the run: hangup() */
+	bool stopped; /* by a signal: COMMAND is not waited for */
+	bool partial; /* the last output comes before its time, and not as COMMAND ended */
 	unsigned int collect_ms;    /* between two collects, a second; may be set at any time */
 	bool stdout_unused;	    /* the output goes elsewhere: who reads it does not matter */
 	bool stuck;		    /* a signal came while nobody read our output: it is given up */

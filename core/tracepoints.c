@@ -31,7 +31,6 @@ struct tracepoints {
 	size_t n_links;
 	struct prog *progs; /* that are attached */
 	size_t n_progs;
-	uint64_t missed_before;
 };
 
 /* ---- which way ---- */
@@ -425,7 +424,7 @@ static uint64_t missed_by(int fd)
 	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.recursion_misses;
 }
 
-static uint64_t count_missed(const struct tracepoints *t)
+uint64_t tracepoints_missed(const struct tracepoints *t)
 {
 	uint64_t missed = 0;
 
@@ -443,27 +442,14 @@ static uint64_t count_missed(const struct tracepoints *t)
 	return missed;
 }
 
-uint64_t tracepoints_missed(const struct tracepoints *t)
-{
-	return t->missed_before + count_missed(t);
-}
-
-void tracepoints_detach(struct tracepoints *t)
-{
-	t->missed_before += count_missed(t);
-	for (size_t i = 0; i < t->n_links; i++)
-		close(t->links[i]);
-	for (size_t i = 0; i < t->n_progs; i++)
-		release(&t->progs[i]);
-	t->n_links = 0;
-	t->n_progs = 0;
-}
-
 void tracepoints_close(struct tracepoints *t)
 {
 	if (!t)
 		return;
-	tracepoints_detach(t);
+	for (size_t i = 0; i < t->n_links; i++)
+		close(t->links[i]);
+	for (size_t i = 0; i < t->n_progs; i++)
+		release(&t->progs[i]);
 	free(t->links);
 	free(t->progs);
 	free(t);

@@ -73,8 +73,7 @@ int tracepoints_attach(struct tracepoints *t, enum tracepoint_way way, const cha
  */
 uint64_t tracepoints_missed(const struct tracepoints *t);
 
-/* Detaches all; what was missed until then stays known. */
-void tracepoints_detach(struct tracepoints *t);
+/* Detaches all. */
 void tracepoints_close(struct tracepoints *t);
 
 #endif

@@ -39,6 +39,7 @@ struct interval {
 	uint64_t start_ns, end_ns; /* since the epoch */
 	const struct loss *losses;
 	size_t n_losses;
+	bool partial; /* it was ended before its time: JSON says so */
 };
 
 /* Everything returns 0 or -errno of the stream (-EPIPE when the reader went away). */

@@ -250,6 +250,10 @@ void json_interval(struct sink *sink, const struct interval *interval, const str
 	json_member(sink, "type", "interval", true);
 	json_time(sink, "start", interval->start_ns);
 	json_time(sink, "end", interval->end_ns);
+	if (interval->partial) {
+		json_key(sink, "partial", false);
+		sink_puts(sink, "true");
+	}
 	json_key(sink, "rows", false);
 	sink_puts(sink, "[");
 	for (i = 0; i < n; i++) {

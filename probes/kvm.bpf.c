@@ -2,10 +2,13 @@
 /*
  * iotrace kvm: counts the events of the tracepoint group kvm, and the exits by their reasons.
  *
- * The counters are one array, mapped into user space, in which every CPU has a row of its own and
+ * The counters are one array, mapped into user space, in which every CPU has a row per bank and
  * every event and every reason that has a name has a slot.  Reading them is no system call on a
  * map: those keep classic tracepoint programs of the same CPU from running (bpf_prog_active), even
  * while the caller is preempted, and what is lost so is not counted by all kernels.
+ *
+ * All programs count in the active bank, so that user space ends an interval for all of them at one
+ * moment by activating the other one.  Counters only grow: the total is the sum over both banks.
  */
 #include "probes/kernel.h"
 
@@ -17,7 +20,9 @@ const volatile bool by_guest = false; /* count in keyed for each process, too */
 const volatile bool latency = false;
 const volatile __u32 exit_event = KVM_NONE; /* number of kvm_exit */
 const volatile __u32 uexit_event = KVM_NONE;
-const volatile bool reasons_only = false; /* another program counts the event itself */
+/* Two programs see a kvm_exit: first that of the record, which has the reason, then that of a raw
+ * tracepoint, which the kernel leaves out less often. */
+const volatile bool exits_twice = false;
 /* Where the fields are in the records: from the `format` files. */
 const volatile __u32 exit_reason_off = 0;
 const volatile __u32 exit_class_off = 0; /* 0: there is none */
@@ -28,10 +33,13 @@ const volatile __u32 uexit_errno_off = 0;
 
 __u64 losses[KVM_LOSSES];
 
+/* The bank to count in; KVM_BANKS: not all programs are attached yet, or the run is over. */
+__u32 active_bank = KVM_BANKS;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* CPUs x n_slots */
+	__uint(max_entries, 1); /* CPUs x KVM_BANKS x n_slots */
 	__type(key, __u32);
 	__type(value, __u64);
 } counts SEC(".maps");
@@ -77,7 +85,15 @@ struct {
 	__type(value, struct kvm_pending);
 } pending SEC(".maps");
 
-/* The same as the three above, for the times. */
+/* With exits_twice: the thread whose kvm_exit the first program has seen and the second has not. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} exiting SEC(".maps");
+
+/* The same as keyed, free_keys and key_rows, for the times. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -106,10 +122,16 @@ static __always_inline void lose(enum kvm_loss which)
 
 /* ---- counting ---- */
 
-/* Atomic, though the row is the CPU's own: an interrupt may bring another event. */
-static __always_inline void add_slot(__u32 slot)
+/* To be asked once per event: all of it counts in one bank. */
+static __always_inline __u32 bank_now(void)
 {
-	__u32 at = bpf_get_smp_processor_id() * n_slots + slot;
+	return *(volatile __u32 *)&active_bank;
+}
+
+/* Atomic, though the row is the CPU's own: an interrupt may bring another event. */
+static __always_inline void add_slot(__u32 bank, __u32 slot)
+{
+	__u32 at = (bpf_get_smp_processor_id() * KVM_BANKS + bank) * n_slots + slot;
 	__u64 *n = bpf_map_lookup_elem(&counts, &at);
 
 	if (n)
@@ -146,14 +168,16 @@ static __always_inline void add_slot(__u32 slot)
 		__row;                                                                             \
 	})
 
-static __always_inline void add_keyed(const struct kvm_key *key)
+static __always_inline void add_keyed(__u32 bank, const struct kvm_key *key)
 {
 	struct kvm_key_row *row = ROW_OF(keyed, free_keys, key_rows, key);
 
-	if (row)
-		__sync_fetch_and_add(&row->count, 1);
-	else
+	if (!row) {
 		lose(KVM_LOSS_KEYS_FULL);
+		return;
+	}
+	barrier_var(bank); /* what was on the stack has no bounds for older verifiers */
+	__sync_fetch_and_add(&row->counts[bank & (KVM_BANKS - 1)], 1);
 }
 
 /* The process that is to be counted now; 0: none. */
@@ -170,36 +194,68 @@ static __always_inline __u32 counted_tgid(void)
 	return tgid ? tgid : 1;
 }
 
-static __always_inline void count_event(__u32 event, __u32 tgid)
+static __always_inline void count_event(__u32 bank, __u32 event, __u32 tgid)
 {
 	struct kvm_key key = { event, KVM_NONE, KVM_NONE, tgid };
 
-	add_slot(event);
+	add_slot(bank, event);
 	if (by_guest)
-		add_keyed(&key);
+		add_keyed(bank, &key);
 }
 
-static __always_inline void count_reason(__u32 event, __u32 class, __u32 reason, __u32 tgid)
+static __always_inline void count_reason(__u32 bank, __u32 event, __u32 class, __u32 reason,
+					 __u32 tgid)
 {
 	struct kvm_key key = { event, class, reason, 0 };
 	__u32 *slot = bpf_map_lookup_elem(&reasons, &key);
 
 	if (slot)
-		add_slot(*slot);
+		add_slot(bank, *slot);
 	else
-		add_keyed(&key);
+		add_keyed(bank, &key);
 	if (by_guest) {
 		key.tgid = tgid;
-		add_keyed(&key);
+		add_keyed(bank, &key);
 	}
+}
+
+/*
+ * Between the two programs of one kvm_exit: perf's probe, which runs the first one, was registered
+ * before the second one's, and a tracepoint calls its probes in that order, before 7.0 without
+ * being preempted.
+ */
+static __always_inline void announce_exit(void)
+{
+	__u32 zero = 0, *tid = bpf_map_lookup_elem(&exiting, &zero);
+
+	if (tid)
+		*tid = bpf_get_current_pid_tgid();
+}
+
+/* Has the first program dealt with this kvm_exit? */
+static __always_inline bool exit_announced(void)
+{
+	__u32 zero = 0, *tid = bpf_map_lookup_elem(&exiting, &zero);
+
+	if (!tid || *tid != (__u32)bpf_get_current_pid_tgid())
+		return false;
+	*tid = 0;
+	return true;
 }
 
 static __always_inline void on_event(__u32 event)
 {
-	__u32 tgid = counted_tgid();
+	bool is_exit = exits_twice && event == exit_event;
+	__u32 bank = bank_now(), tgid;
 
-	if (tgid)
-		count_event(event, tgid);
+	if (is_exit && exit_announced())
+		return;
+	tgid = counted_tgid();
+	if (bank >= KVM_BANKS || !tgid)
+		return;
+	count_event(bank, event, tgid);
+	if (is_exit)
+		lose(KVM_LOSS_NO_REASON);
 }
 
 /* ---- exits ---- */
@@ -246,15 +302,16 @@ static __always_inline void note_exit(__u32 class, __u32 reason, __u32 vcpu, __u
 
 static __always_inline void on_exit(void *record)
 {
-	__u32 tgid = counted_tgid(), class, reason;
+	__u32 bank = bank_now(), tgid = counted_tgid(), class, reason;
 
-	if (!tgid)
+	if (exits_twice)
+		announce_exit();
+	if (bank >= KVM_BANKS || !tgid)
 		return;
 	reason = field(record, exit_reason_off);
 	class = field(record, exit_class_off);
-	if (!reasons_only)
-		count_event(exit_event, tgid);
-	count_reason(exit_event, class, reason, tgid);
+	count_event(bank, exit_event, tgid);
+	count_reason(bank, exit_event, class, reason, tgid);
 	if (latency)
 		note_exit(class, reason, field(record, exit_vcpu_off), tgid);
 }
@@ -268,7 +325,7 @@ static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
 	struct kvm_latency_key key = {};
 	struct kvm_latency *l;
 
-	if (!p || !p->ns || p->tgid != tgid)
+	if (bank_now() >= KVM_BANKS || !p || !p->ns || p->tgid != tgid)
 		return;
 	ns = p->ns;
 	p->ns = 0;
@@ -299,14 +356,14 @@ static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
 
 static __always_inline void on_uexit(__u32 reason, __s32 error)
 {
-	__u32 tgid = counted_tgid(), class = KVM_UEXIT_OK;
+	__u32 bank = bank_now(), tgid = counted_tgid(), class = KVM_UEXIT_OK;
 
-	if (!tgid)
+	if (bank >= KVM_BANKS || !tgid)
 		return;
 	if (error < 0)
 		class = error == -4 ? KVM_UEXIT_EINTR : KVM_UEXIT_ERRNO;
-	count_event(uexit_event, tgid);
-	count_reason(uexit_event, class, reason, tgid);
+	count_event(bank, uexit_event, tgid);
+	count_reason(bank, uexit_event, class, reason, tgid);
 }
 
 /*

@@ -6,7 +6,8 @@
 
 #include "probes/hist.h"
 
-#define KVM_NONE 0xffffffffU /* class and reason of the event itself */
+#define KVM_NONE  0xffffffffU /* class and reason of the event itself */
+#define KVM_BANKS 2	      /* of counters: one is active, the other one can be read */
 
 /*
  * What is counted: an event of the group kvm by its number, and its children by reason.  class says
@@ -45,10 +46,10 @@ struct kvm_latency_key {
 };
 
 /* What is not counted in a slot of its own.  Rows are never given back; one that holds no count is
- * free. */
+ * free, and its key is not to be looked at: it is written before the first count. */
 struct kvm_key_row {
 	struct kvm_key key;
-	__u64 count;
+	__u64 counts[KVM_BANKS];
 };
 
 /* From exit to entry.  Only the vCPU's own thread adds to it. */
@@ -70,10 +71,12 @@ enum kvm_loss {
 	KVM_LOSS_PENDING_FULL, /* exits without a time: no room for another thread */
 	KVM_LOSS_NO_ENTRY,     /* exits whose entry was not seen */
 	KVM_LOSS_CLOCK,
+	KVM_LOSS_NO_REASON, /* kvm_exits that the program which sees the reason missed */
 	KVM_LOSSES,
 };
 
 _Static_assert(sizeof(struct kvm_key) == 16, "shared with BPF");
+_Static_assert(sizeof(struct kvm_key_row) == 32, "shared with BPF");
 _Static_assert(sizeof(struct kvm_pending) == 24, "shared with BPF");
 _Static_assert(sizeof(struct kvm_latency_key) == 16, "shared with BPF");
 

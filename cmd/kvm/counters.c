@@ -9,6 +9,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "cmd/kvm/banks.h"
 #include "cmd/maps.h"
 #include "core/cpus.h"
 #include "core/event_format.h"
@@ -21,6 +22,11 @@
 
 #define GROUP	    "kvm"
 #define PLACEHOLDER 0x107ace0c00c1eULL /* of count_each in probes/kvm.bpf.c */
+
+/* Those of the programs, and what the kernel says. */
+enum { ROW_MISSED = KVM_LOSSES, LOSS_ROWS };
+
+_Static_assert(LOSS_ROWS == COUNTERS_LOSSES, "a row for each loss");
 
 struct counters {
 	struct counters_wants wants;
@@ -36,20 +42,16 @@ struct counters {
 	struct hook_choice choices[COUNTERS_CHOICES];
 	size_t n_choices;
 	enum tracepoint_way way;
+	bool exits_twice; /* a raw program, too, sees kvm_exit: probes/kvm.bpf.c */
 	struct kvm_bpf *skel;
 	struct tracepoints *tracepoints;
-	const uint64_t *counts;
-	size_t counts_size;
-	const struct kvm_key_row *keys;
-	size_t n_keys, keys_size;
+	struct bank_arrays arrays;
+	size_t counts_size, keys_size;
+	struct banks *banks;
 	const struct kvm_latency_row *latencies;
 	size_t n_latencies, latencies_size;
-	uint32_t n_cpus;
-	/* What counters_reset() found, which is left out. */
-	uint64_t *slot_base, *key_base;
 	struct loss losses[COUNTERS_LOSSES];
 	uint64_t losses_before[COUNTERS_LOSSES];
-	uint64_t unreasoned; /* kvm_exits without their reason, at the last look */
 };
 
 static int no_memory(struct error *err)
@@ -201,6 +203,8 @@ static int choose(struct counters *c, struct error *err)
 		return r;
 	c->way = (enum tracepoint_way)r;
 	raw = c->way != TRACEPOINT_TP_COOKIE;
+	/* Where classic ones come first tracepoints are preempted, between two programs too. */
+	c->exits_twice = raw && strcmp(c->choices[0].kind, "tp+cookie") != 0;
 	if (c->parents[REASON_EXIT] >= 0)
 		add_choice(c, "exit", false, GROUP "/kvm_exit");
 	if (c->parents[REASON_UEXIT] >= 0)
@@ -264,20 +268,31 @@ const struct hook_choice *counters_choices(const struct counters *c, size_t *n)
 #define VCPU_THREADS   16384
 #define LATENCY_ROWS   4096 /* vCPUs x reasons that each has met: 11 MB */
 
+static size_t n_counts(const struct counters *c)
+{
+	return c->arrays.n_cpus * KVM_BANKS * c->arrays.stride;
+}
+
 static int size_maps(struct counters *c)
 {
 	uint32_t rows = c->wants.args->map_rows;
 	struct kvm_bpf *skel = c->skel;
 
-	c->n_cpus = cpus_possible();
-	c->n_keys = rows ? rows : c->wants.by_guest ? ROWS_OF_GUESTS : ROWS_OF_OTHERS;
+	c->arrays = (struct bank_arrays){
+		.n_cpus = cpus_possible(),
+		.n_slots = c->n_slots,
+		.stride = c->stride,
+		.n_keys = rows		      ? rows
+			  : c->wants.by_guest ? ROWS_OF_GUESTS
+					      : ROWS_OF_OTHERS,
+	};
 	c->n_latencies = !c->wants.latency ? 1 : rows ? rows : LATENCY_ROWS;
 
 	const struct map_size sizes[] = {
-		{ skel->maps.counts, c->n_cpus * (uint32_t)c->stride },
-		{ skel->maps.keyed, (uint32_t)c->n_keys },
-		{ skel->maps.free_keys, (uint32_t)c->n_keys },
-		{ skel->maps.key_rows, (uint32_t)c->n_keys },
+		{ skel->maps.counts, (uint32_t)n_counts(c) },
+		{ skel->maps.keyed, (uint32_t)c->arrays.n_keys },
+		{ skel->maps.free_keys, (uint32_t)c->arrays.n_keys },
+		{ skel->maps.key_rows, (uint32_t)c->arrays.n_keys },
 		{ skel->maps.pending, c->wants.latency ? VCPU_THREADS : 1 },
 		{ skel->maps.latencies, (uint32_t)c->n_latencies },
 		{ skel->maps.free_latencies, (uint32_t)c->n_latencies },
@@ -298,7 +313,7 @@ static void set_options(struct counters *c)
 	o->latency = c->wants.latency;
 	o->exit_event = (uint32_t)c->parents[REASON_EXIT];
 	o->uexit_event = (uint32_t)c->parents[REASON_UEXIT];
-	o->reasons_only = c->way != TRACEPOINT_TP_COOKIE;
+	o->exits_twice = c->exits_twice;
 	o->exit_reason_off = f.exit_reason;
 	o->exit_class_off = f.exit_class;
 	o->exit_vcpu_off = f.exit_vcpu;
@@ -358,50 +373,25 @@ static int fill_reasons(const struct counters *c)
 	return 0;
 }
 
-/* Maps an array of @n values of @value_size, for reading. */
-static int map_array(const struct bpf_map *map, size_t n, size_t value_size, const void **out,
-		     size_t *size)
-{
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	void *mapped;
-
-	*size = (n * value_size + page - 1) / page * page;
-	mapped = mmap(NULL, *size, PROT_READ, MAP_SHARED, bpf_map__fd(map), 0);
-	if (mapped == MAP_FAILED)
-		return -errno;
-	*out = mapped;
-	return 0;
-}
-
 static int map_arrays(struct counters *c)
 {
 	const struct kvm_bpf *skel = c->skel;
-	const void *counts = NULL, *keys = NULL, *latencies = NULL;
+	void *counts = NULL, *keys = NULL, *latencies = NULL;
 	int r;
 
-	r = map_array(skel->maps.counts, c->n_cpus * c->stride, sizeof(*c->counts), &counts,
-		      &c->counts_size);
-	if (r)
-		return r;
-	c->counts = counts;
-	r = map_array(skel->maps.key_rows, c->n_keys, sizeof(*c->keys), &keys, &c->keys_size);
-	if (r)
-		return r;
-	c->keys = keys;
-	r = map_array(skel->maps.latency_rows, c->n_latencies, sizeof(*c->latencies), &latencies,
-		      &c->latencies_size);
+	c->counts_size = n_counts(c) * sizeof(*c->arrays.counts);
+	c->keys_size = c->arrays.n_keys * sizeof(*c->arrays.keys);
+	c->latencies_size = c->n_latencies * sizeof(*c->latencies);
+	c->arrays.active = &c->skel->data->active_bank;
+	r = maps_map_array(skel->maps.counts, c->counts_size, false, &counts);
 	if (!r)
-		c->latencies = latencies;
+		r = maps_map_array(skel->maps.key_rows, c->keys_size, false, &keys);
+	if (!r)
+		r = maps_map_array(skel->maps.latency_rows, c->latencies_size, false, &latencies);
+	c->arrays.counts = counts;
+	c->arrays.keys = keys;
+	c->latencies = latencies;
 	return r;
-}
-
-/* All rows are free. */
-static int fill_queue(const struct bpf_map *queue, size_t n)
-{
-	for (uint32_t i = 0; i < n; i++)
-		if (bpf_map_update_elem(bpf_map__fd(queue), NULL, &i, BPF_ANY))
-			return -errno;
-	return 0;
 }
 
 static int load(struct counters *c, struct error *err)
@@ -427,12 +417,14 @@ static int load(struct counters *c, struct error *err)
 	if (!r)
 		r = fill_reasons(c);
 	if (!r)
-		r = fill_queue(c->skel->maps.free_keys, c->n_keys);
+		r = maps_fill_queue(c->skel->maps.free_keys, c->arrays.n_keys);
 	if (!r)
-		r = fill_queue(c->skel->maps.free_latencies, c->n_latencies);
+		r = maps_fill_queue(c->skel->maps.free_latencies, c->n_latencies);
 	if (!r)
 		r = map_arrays(c);
-	return r ? hooks_load_error(r, err) : 0;
+	if (r)
+		return hooks_load_error(r, err);
+	return banks_open(&c->arrays, &c->banks) ? no_memory(err) : 0;
 }
 
 /* ---- attach ---- */
@@ -451,7 +443,7 @@ static int attach_event(struct counters *c, int i)
 						   skel->progs.uexit_tp, -1);
 	if (i == c->parents[REASON_EXIT]) {
 		r = tracepoints_attach_tp(c->tracepoints, GROUP, name, skel->progs.exit_tp, -1);
-		if (r || !raw)
+		if (r || !c->exits_twice)
 			return r;
 	}
 	return tracepoints_attach(c->tracepoints, c->way, GROUP, name, count_program(c), i,
@@ -503,16 +495,25 @@ int counters_attach(struct counters *c, void (*skipped)(const char *name, int co
 		c->events->v[i].off = true;
 		skipped(c->names[i], r);
 	}
-	if (attached || !wanted)
-		return 0;
-	return error_set(err, STATUS_UNSUPPORTED, last, "cannot attach to any event of kvm: %s",
-			 strerror(-last));
+	if (!attached && wanted)
+		return error_set(err, STATUS_UNSUPPORTED, last,
+				 "cannot attach to any event of kvm: %s", strerror(-last));
+	/* Attaching may take a second in all. */
+	c->losses_before[ROW_MISSED] = tracepoints_missed(c->tracepoints);
+	banks_start(c->banks);
+	return 0;
+}
+
+void counters_swap(struct counters *c)
+{
+	if (c)
+		banks_swap(c->banks);
 }
 
 void counters_stop(struct counters *c)
 {
-	if (c && c->tracepoints && c->way != TRACEPOINT_TP_COOKIE)
-		tracepoints_detach(c->tracepoints);
+	if (c)
+		banks_stop(c->banks);
 }
 
 void counters_close(struct counters *c)
@@ -520,10 +521,11 @@ void counters_close(struct counters *c)
 	if (!c)
 		return;
 	tracepoints_close(c->tracepoints);
-	if (c->counts)
-		munmap((void *)c->counts, c->counts_size);
-	if (c->keys)
-		munmap((void *)c->keys, c->keys_size);
+	banks_close(c->banks);
+	if (c->arrays.counts)
+		munmap((void *)c->arrays.counts, c->counts_size);
+	if (c->arrays.keys)
+		munmap((void *)c->arrays.keys, c->keys_size);
 	if (c->latencies)
 		munmap((void *)c->latencies, c->latencies_size);
 	kvm_bpf__destroy(c->skel);
@@ -531,8 +533,6 @@ void counters_close(struct counters *c)
 	tracefs_free_names(c->names, c->n_names);
 	free(c->slot_event);
 	free(c->reason_slot);
-	free(c->slot_base);
-	free(c->key_base);
 	free(c);
 }
 
@@ -551,51 +551,28 @@ static int event_of_key(struct counters *c, const struct kvm_key *key)
 	return events_add_child(c->events, (int)key->event, name, false);
 }
 
-static uint64_t key_count(const struct counters *c, size_t row)
-{
-	return __atomic_load_n(&c->keys[row].count, __ATOMIC_ACQUIRE);
-}
-
 /* Adds what has no slot of its own and is of process @tgid (0: of none). */
 static int read_keyed(struct counters *c, uint32_t tgid, struct error *err)
 {
-	for (size_t i = 0; i < c->n_keys; i++) {
-		const struct kvm_key key = c->keys[i].key;
-		uint64_t value = key_count(c, i);
+	for (size_t i = 0; i < c->arrays.n_keys; i++) {
+		struct kvm_key key;
+		uint64_t count = banks_key(c->banks, i, &key);
 		int event;
 
-		if (!value || key.tgid != tgid)
+		if (!count || key.tgid != tgid)
 			continue;
 		event = event_of_key(c, &key);
 		if (event < 0)
 			return no_memory(err);
-		c->events->v[event].total += value - (c->key_base ? c->key_base[i] : 0);
+		c->events->v[event].total += count;
 	}
 	return 0;
 }
 
-static uint64_t slot_total(const struct counters *c, size_t slot)
+void counters_reset(struct counters *c)
 {
-	uint64_t sum = 0;
-
-	for (size_t cpu = 0; cpu < c->n_cpus; cpu++)
-		sum += __atomic_load_n(&c->counts[cpu * c->stride + slot], __ATOMIC_RELAXED);
-	return sum;
-}
-
-int counters_reset(struct counters *c, struct error *err)
-{
-	if (!c->slot_base)
-		c->slot_base = calloc(c->n_slots, sizeof(*c->slot_base));
-	if (!c->key_base)
-		c->key_base = calloc(c->n_keys, sizeof(*c->key_base));
-	if (!c->slot_base || !c->key_base)
-		return no_memory(err);
-	for (size_t slot = 0; slot < c->n_slots; slot++)
-		c->slot_base[slot] = slot_total(c, slot);
-	for (size_t i = 0; i < c->n_keys; i++)
-		c->key_base[i] = key_count(c, i);
-	return 0;
+	if (c)
+		banks_reset(c->banks);
 }
 
 int counters_read(struct counters *c, uint32_t tgid, struct error *err)
@@ -606,8 +583,7 @@ int counters_read(struct counters *c, uint32_t tgid, struct error *err)
 		if (i < c->n_names || c->events->v[i].parent >= 0)
 			c->events->v[i].total = 0;
 	for (size_t slot = 0; !tgid && slot < c->n_slots; slot++)
-		c->events->v[c->slot_event[slot]].total +=
-		    slot_total(c, slot) - (c->slot_base ? c->slot_base[slot] : 0);
+		c->events->v[c->slot_event[slot]].total += banks_slot(c->banks, slot);
 	return read_keyed(c, tgid, err);
 }
 
@@ -615,16 +591,15 @@ int counters_each_guest(struct counters *c,
 			int (*each)(void *ctx, uint32_t tgid, int event, uint64_t total), void *ctx,
 			struct error *err)
 {
-	for (size_t i = 0; i < c->n_keys; i++) {
-		const struct kvm_key key = c->keys[i].key;
-		uint64_t value = key_count(c, i);
+	for (size_t i = 0; i < c->arrays.n_keys; i++) {
+		struct kvm_key key;
+		uint64_t count = banks_key(c->banks, i, &key);
 		int event, r;
 
-		if (!value || !key.tgid)
+		if (!count || !key.tgid)
 			continue;
-		value -= c->key_base ? c->key_base[i] : 0;
 		event = event_of_key(c, &key);
-		r = event < 0 ? event : each(ctx, key.tgid, event, value);
+		r = event < 0 ? event : each(ctx, key.tgid, event, count);
 		if (r == -ENOMEM)
 			return no_memory(err);
 		if (r)
@@ -635,10 +610,6 @@ int counters_each_guest(struct counters *c,
 
 /* ---- losses ---- */
 
-enum { ROW_NO_REASON = KVM_LOSSES, ROW_MISSED, ROWS };
-
-_Static_assert(ROWS == COUNTERS_LOSSES, "a row for each loss");
-
 static const struct {
 	const char *key, *text;
 } loss_names[] = {
@@ -647,37 +618,15 @@ static const struct {
 	[KVM_LOSS_PENDING_FULL] = { "threads_full", "exits not timed: no room for another thread" },
 	[KVM_LOSS_NO_ENTRY] = { "no_entry", "exits whose entry was not seen" },
 	[KVM_LOSS_CLOCK] = { "clock", "entries before their exit: the clock went backwards" },
-	[ROW_NO_REASON] = { "no_reason", "kvm_exits whose reason no program saw" },
+	[KVM_LOSS_NO_REASON] = { "no_reason", "kvm_exits whose reason no program saw" },
 	[ROW_MISSED] = { "missed", "events missed: a program was running on that CPU already" },
 };
 
-/* kvm_exits that were counted without a reason.  The two programs of one event are read one after
- * the other while they count, so that a difference is believed when it has lasted to the next. */
-static uint64_t without_reason(struct counters *c, bool last)
+const struct loss *counters_losses(struct counters *c)
 {
-	int parent = c->parents[REASON_EXIT];
-	uint64_t exits, reasons = 0, now, before = c->unreasoned;
-
-	if (parent < 0 || c->events->v[parent].off || c->way == TRACEPOINT_TP_COOKIE)
-		return 0;
-	exits = slot_total(c, (size_t)parent);
-	for (size_t slot = 0; slot < c->n_slots; slot++)
-		if (c->events->v[c->slot_event[slot]].parent == parent)
-			reasons += slot_total(c, slot);
-	for (size_t i = 0; i < c->n_keys; i++)
-		if (key_count(c, i) && !c->keys[i].key.tgid && (int)c->keys[i].key.event == parent)
-			reasons += key_count(c, i);
-	now = exits > reasons ? exits - reasons : 0;
-	c->unreasoned = now;
-	return last || now < before ? now : before;
-}
-
-const struct loss *counters_losses(struct counters *c, bool last)
-{
-	for (size_t i = 0; i < ROWS; i++) {
-		uint64_t now = i == ROW_MISSED ? tracepoints_missed(c->tracepoints)
-			       : i == ROW_NO_REASON
-				   ? without_reason(c, last)
+	for (size_t i = 0; i < COUNTERS_LOSSES; i++) {
+		uint64_t now = i == ROW_MISSED
+				   ? tracepoints_missed(c->tracepoints)
 				   : __atomic_load_n(&c->skel->bss->losses[i], __ATOMIC_RELAXED);
 
 		c->losses[i].key = loss_names[i].key;

@@ -38,14 +38,15 @@ const struct hook_choice *counters_choices(const struct counters *c, size_t *n);
 /* Before counters_attach(): count process @tgid alone. */
 void counters_only(struct counters *c, uint32_t tgid);
 
-/* Loads and attaches.  An event that cannot be attached is told to @skipped (its name, -errno) and
- * left out; -errno with @err when none can be. */
+/* Loads and attaches; from its end on all is counted.  An event that cannot be attached is told to
+ * @skipped (its name, -errno) and left out; -errno with @err when none can be. */
 int counters_attach(struct counters *c, void (*skipped)(const char *name, int code),
 		    struct error *err);
 
-/* Before the last read.  Detaches where that makes a difference to it and is quick: a classic
- * tracepoint takes the kernel some 40 ms each, after which nobody shall have to wait for what has
- * been counted.  NULL is fine. */
+/* Ends an interval for all events at one moment: what is read is as of then.  NULL is fine. */
+void counters_swap(struct counters *c);
+
+/* The same, and nothing is counted any more. */
 void counters_stop(struct counters *c);
 
 /* Sets the totals of the events: of process @tgid (with by_guest), or of all (0).  New reasons are
@@ -57,13 +58,13 @@ int counters_each_guest(struct counters *c,
 			int (*each)(void *ctx, uint32_t tgid, int event, uint64_t total), void *ctx,
 			struct error *err);
 
-/* Whatever was counted so far is left out from now on.  -errno with @err. */
-int counters_reset(struct counters *c, struct error *err);
+/* What was counted up to the last counters_swap() is left out from now on.  NULL is fine. */
+void counters_reset(struct counters *c);
 
 #define COUNTERS_LOSSES 7
 
-/* What was lost since the last call; @last: after counters_stop(). */
-const struct loss *counters_losses(struct counters *c, bool last);
+/* What was lost since the last call. */
+const struct loss *counters_losses(struct counters *c);
 
 /* With latency: all rows, which grow while they are looked at (latency_read()); and the names. */
 struct kvm_latency_row;

@@ -85,11 +85,11 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	return 0;
 }
 
-static void take_losses(struct kvm *k, bool last, struct interval *interval)
+static void take_losses(struct kvm *k, struct interval *interval)
 {
 	if (!k->counters)
 		return;
-	interval->losses = counters_losses(k->counters, last);
+	interval->losses = counters_losses(k->counters);
 	interval->n_losses = COUNTERS_LOSSES;
 }
 
@@ -163,14 +163,14 @@ static int print_once(struct kvm *k)
 	return r;
 }
 
-static int print_text(struct kvm *k, uint64_t now_ns, bool last)
+static int print_text(struct kvm *k, const struct interval *interval, bool last)
 {
-	int r;
+	int r = 0;
 
 	if (k->o.mode == KVM_ONCE)
 		r = print_once(k);
-	else
-		r = kvm_log_line(&k->log, &k->events, filter_of(k), now_ns);
+	else if (!interval->partial) /* in a log it would look like a rate that sank */
+		r = kvm_log_line(&k->log, &k->events, filter_of(k), interval->end_ns);
 	/* A log's lines are not to be interrupted: the times are those of the whole run. */
 	if (!r && k->latency && !k->o.wide && !k->o.log_path && last)
 		r = print_latency(k);
@@ -191,7 +191,7 @@ static int render(struct kvm *k, const struct interval *interval, bool last, str
 	int r;
 
 	if (k->o.args.format == FORMAT_TEXT) {
-		r = print_text(k, interval->end_ns, last);
+		r = print_text(k, interval, last);
 	} else {
 		r = make_rows(k);
 		if (!r)
@@ -225,6 +225,7 @@ static int print_heading(struct kvm *k)
 
 static int print(void *ctx, const struct recording_interval *in, struct error *err)
 {
+	struct interval interval = in->interval;
 	struct kvm *k = ctx;
 	int r = k->o.args.replay ? load(k, in, err) : 0;
 
@@ -232,7 +233,8 @@ static int print(void *ctx, const struct recording_interval *in, struct error *e
 		return r;
 	if (strcmp(in->text, KVM_RECORDED_START) == 0)
 		return file_error(k, print_heading(k), err);
-	r = render(k, &in->interval, in->last, err);
+	interval.partial = strcmp(in->text, KVM_RECORDED_PARTIAL) == 0;
+	r = render(k, &interval, in->last, err);
 	events_settle(&k->events);
 	/* The log as text shows them once, at the end. */
 	if (k->latency && k->o.args.format != FORMAT_TEXT)
@@ -255,17 +257,23 @@ static int output(struct kvm *k, struct recording_interval *out, struct error *e
 static int emit(void *ctx, bool last, struct error *err)
 {
 	struct kvm *k = ctx;
-	struct recording_interval out = { .interval.start_ns = k->since_ns, .last = last };
+	struct recording_interval out = {
+		.interval.start_ns = k->since_ns,
+		.last = last,
+		.text = k->run.partial ? KVM_RECORDED_PARTIAL : "",
+	};
 	int r;
 
+	out.interval.end_ns = clock_epoch_ns();
 	if (last)
 		counters_stop(k->counters);
-	out.interval.end_ns = clock_epoch_ns();
+	else
+		counters_swap(k->counters);
 	r = read_all(k, 0, err);
 	if (r)
 		return r;
 	k->since_ns = out.interval.end_ns;
-	take_losses(k, last, &out.interval);
+	take_losses(k, &out.interval);
 	return output(k, &out, err);
 }
 
@@ -351,12 +359,12 @@ static int read_latencies(struct kvm *k)
 	return 0;
 }
 
-static void note_losses(struct kvm *k, bool last)
+static void note_losses(struct kvm *k)
 {
 	struct interval interval = { 0 };
 	size_t len;
 
-	take_losses(k, last, &interval);
+	take_losses(k, &interval);
 	for (size_t i = 0; i < interval.n_losses; i++) {
 		const struct loss *loss = &interval.losses[i];
 
@@ -388,7 +396,7 @@ static int obey(struct kvm *k, struct error *err)
 	int r = 0;
 
 	if (v->reset) {
-		r = k->counters ? counters_reset(k->counters, err) : 0;
+		counters_reset(k->counters);
 		if (k->debugfs)
 			debugfs_reset(k->debugfs);
 		if (k->latency)
@@ -413,13 +421,14 @@ static int draw(void *ctx, bool last, struct error *err)
 		screen_close(k->screen);
 		k->screen = NULL;
 		counters_stop(k->counters);
-		note_losses(k, last);
+		note_losses(k);
 		return 0;
 	}
+	counters_swap(k->counters);
 	r = obey(k, err);
 	if (!r)
 		r = refill(k, err);
-	note_losses(k, last);
+	note_losses(k);
 	k->view.elapsed_ns = now - k->drawn_ns;
 	k->drawn_ns = now;
 	k->view.ready = true;
@@ -558,10 +567,10 @@ static int start_counting(struct kvm *k, struct error *err)
 		counters_only(k->counters, (uint32_t)k->run.child.pid);
 	if (k->counters)
 		r = counters_attach(k->counters, skipped, err);
+	k->since_ns = clock_epoch_ns();
 	/* It may be gone by the time of the first output. */
 	if (!r && k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
 		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	k->since_ns = clock_epoch_ns();
 	if (!r)
 		r = kvm_log_open(&k->log, err);
 	if (r)

@@ -42,10 +42,17 @@ static int grow(struct latency *l, size_t n)
 	return 0;
 }
 
+/* A row that has counted something has its key, which is not to be looked at before. */
+static bool in_use(const struct kvm_latency_row *row)
+{
+	return __atomic_load_n(&row->latency.exits, __ATOMIC_ACQUIRE) ||
+	       __atomic_load_n(&row->latency.total_ns, __ATOMIC_ACQUIRE);
+}
+
 /* Rows are used from the first on. */
 static size_t rows_in_use(const struct kvm_latency_row *rows, size_t n)
 {
-	while (n && !rows[n - 1].latency.exits && !rows[n - 1].latency.total_ns)
+	while (n && !in_use(&rows[n - 1]))
 		n--;
 	return n;
 }
@@ -56,6 +63,8 @@ int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n
 	if (n > l->n && grow(l, n))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < n; i++) {
+		if (!in_use(&rows[i]))
+			continue;
 		l->entries[i].key = rows[i].key;
 		l->entries[i].now = rows[i].latency;
 	}
@@ -64,7 +73,7 @@ int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n
 
 uint32_t latency_process(const struct latency *l, size_t i)
 {
-	return i < l->n ? l->entries[i].key.tgid : 0;
+	return l->entries[i].key.tgid;
 }
 
 size_t latency_entries(const struct latency *l)

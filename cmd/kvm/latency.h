@@ -36,7 +36,7 @@ void latency_entry(const struct latency *l, size_t i, struct kvm_latency_row *ou
 /* Forgets all that was counted so far. */
 void latency_clear(struct latency *l);
 
-/* The process of entry @i, which counts from 0; 0: there are no more. */
+/* The process of row @i; 0: it holds nothing yet. */
 uint32_t latency_process(const struct latency *l, size_t i);
 
 /* Adds up per reason and process, @by_vcpu also per vCPU, of process @pid (0: of all); with

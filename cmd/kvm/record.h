@@ -28,6 +28,9 @@ extern const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES];
 /* The text of the interval that is none: events before anything was counted. */
 #define KVM_RECORDED_START "start"
 
+/* That of one which was ended before its time. */
+#define KVM_RECORDED_PARTIAL "partial"
+
 /* Fills @record, which begins as { 0 }, and @out, which points into it.  @latency may be NULL.  An
  * event that has counted nothing is there once.  0 or -ENOMEM. */
 int kvm_record_fill(struct kvm_record *record, const struct kvm_events *e, const regex_t *filter,

@@ -208,11 +208,11 @@ int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
 
 int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l)
 {
-	uint32_t pid;
 	int r = 0;
 
-	for (size_t i = 0; !r && (pid = latency_process(l, i)); i++)
-		r = kvm_rows_name_guest(rows, pid, NULL);
+	for (size_t i = 0; !r && i < latency_entries(l); i++)
+		if (latency_process(l, i))
+			r = kvm_rows_name_guest(rows, latency_process(l, i), NULL);
 	return r;
 }
 

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_BANKS_H
+#define IOTRACE_CMD_KVM_BANKS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "probes/kvm.h"
+
+/*
+ * What the programs of kvm have counted, as of one moment.  They add to the active one of two
+ * banks, which only grow.  Activating the other one ends an interval for all programs at once; what
+ * the inactive bank holds when those that saw it active have ended stays as it is.
+ */
+struct banks;
+
+/* The mapped arrays of the programs. */
+struct bank_arrays {
+	uint32_t *active;	/* the bank that they add to; KVM_BANKS: none */
+	const uint64_t *counts; /* for each CPU a row of @stride per bank */
+	size_t n_cpus, n_slots, stride;
+	const struct kvm_key_row *keys;
+	size_t n_keys;
+};
+
+/* @arrays must outlive *out.  0 or -ENOMEM. */
+int banks_open(const struct bank_arrays *arrays, struct banks **out);
+void banks_close(struct banks *b);
+
+/* From now on, until banks_stop(), the programs count. */
+void banks_start(struct banks *b);
+
+/* Notes all that was counted until now.  NULL is fine; after banks_stop() nothing changes. */
+void banks_swap(struct banks *b);
+
+/* The same, and nothing more is counted. */
+void banks_stop(struct banks *b);
+
+/* What a slot has counted from banks_reset() until the last banks_swap(). */
+uint64_t banks_slot(const struct banks *b, size_t slot);
+
+/* The same of a row of the keys; *key is set unless it is 0. */
+uint64_t banks_key(const struct banks *b, size_t row, struct kvm_key *key);
+
+/* What was counted until the last banks_swap() is left out from now on. */
+void banks_reset(struct banks *b);
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* How the counters of kvm's programs are read while they count. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/kvm/banks.h"
+#include "cmd/kvm/latency.h"
+
+#define CPUS   2
+#define SLOTS  3
+#define STRIDE 8
+#define KEYS   2
+
+struct programs {
+	uint32_t active;
+	uint64_t counts[CPUS][KVM_BANKS][STRIDE];
+	struct kvm_key_row keys[KEYS];
+	struct bank_arrays arrays;
+};
+
+static struct banks *open_banks(struct programs *p)
+{
+	struct banks *b;
+
+	memset(p, 0, sizeof(*p));
+	p->active = KVM_BANKS;
+	p->arrays =
+	    (struct bank_arrays){ &p->active, &p->counts[0][0][0], CPUS, SLOTS, STRIDE, p->keys,
+				  KEYS };
+	assert_int_equal(banks_open(&p->arrays, &b), 0);
+	return b;
+}
+
+/* What a program does that has seen bank @bank active. */
+static void count(struct programs *p, uint32_t bank, size_t cpu, size_t slot)
+{
+	if (bank >= KVM_BANKS)
+		return;
+	p->counts[cpu][bank][slot]++;
+	p->keys[1].key.tgid = 77;
+	p->keys[1].counts[bank]++;
+}
+
+static void test_intervals(void **state)
+{
+	struct programs p;
+	struct banks *b = open_banks(&p);
+	struct kvm_key key;
+	uint32_t before;
+
+	(void)state;
+	banks_swap(b);
+	assert_int_equal(p.active, KVM_BANKS); /* not before the start */
+	banks_start(b);
+	count(&p, p.active, 0, 1);
+	count(&p, p.active, 1, 1);
+	before = p.active;
+	banks_swap(b);
+	assert_int_not_equal(p.active, before);
+	assert_int_equal(banks_slot(b, 0), 0);
+	assert_int_equal(banks_slot(b, 1), 2);
+	assert_int_equal(banks_key(b, 0, &key), 0);
+	assert_int_equal(banks_key(b, 1, &key), 2);
+	assert_int_equal(key.tgid, 77);
+	/* of the next interval */
+	count(&p, p.active, 1, 1);
+	assert_int_equal(banks_slot(b, 1), 2);
+	/* one that was held up for a whole interval */
+	count(&p, before, 0, 2);
+	banks_swap(b);
+	assert_int_equal(banks_slot(b, 1), 3);
+	assert_int_equal(banks_slot(b, 2), 0);
+	banks_stop(b);
+	assert_int_equal(banks_slot(b, 2), 1);
+	assert_int_equal(banks_key(b, 1, &key), 4);
+	assert_int_equal(p.active, KVM_BANKS);
+	banks_swap(b);
+	assert_int_equal(p.active, KVM_BANKS); /* for good */
+	assert_int_equal(banks_slot(b, 1), 3);
+	banks_close(b);
+}
+
+static void test_reset(void **state)
+{
+	struct programs p;
+	struct banks *b = open_banks(&p);
+	struct kvm_key key;
+
+	(void)state;
+	banks_start(b);
+	for (size_t i = 0; i < 3; i++) {
+		count(&p, p.active, 0, 0);
+		banks_swap(b);
+	}
+	banks_reset(b);
+	assert_int_equal(banks_slot(b, 0), 0);
+	assert_int_equal(banks_key(b, 1, &key), 0);
+	count(&p, p.active, 1, 0);
+	banks_stop(b);
+	assert_int_equal(banks_slot(b, 0), 1);
+	assert_int_equal(banks_key(b, 1, &key), 1);
+	banks_close(b);
+	banks_swap(NULL);
+	banks_stop(NULL);
+	banks_close(NULL);
+}
+
+/* ---- a row that a program begins to use while it is read ---- */
+
+#define TRAP_PAGES 4
+
+static char *pages;
+static size_t page_size;
+static void (*publish)(void);
+
+static struct kvm_key_row *key_row(void)
+{
+	return (struct kvm_key_row *)(void *)(pages + page_size -
+					      offsetof(struct kvm_key_row, counts));
+}
+
+static struct kvm_latency_row *latency_row(void)
+{
+	return (struct kvm_latency_row *)(void *)(pages + page_size -
+						  offsetof(struct kvm_latency_row, latency));
+}
+
+static void publish_key(void)
+{
+	key_row()->key = (struct kvm_key){ 5, 1, 12, 34 };
+	key_row()->counts[0] = 1;
+}
+
+static void publish_latency(void)
+{
+	latency_row()->key = (struct kvm_latency_key){ 1, 12, 34, 0 };
+	latency_row()->latency.exits = 1;
+}
+
+static void on_touch(int signo)
+{
+	(void)signo;
+	mprotect(pages + page_size, page_size, PROT_READ | PROT_WRITE);
+	publish();
+}
+
+/* The key of the row is at the end of one page, its counts are on the next, and when those are
+ * touched for the first time both are written. */
+static void lay_trap(void (*with)(void))
+{
+	struct sigaction action = { .sa_handler = on_touch, .sa_flags = (int)SA_RESETHAND };
+
+	publish = with;
+	page_size = (size_t)sysconf(_SC_PAGESIZE);
+	pages = mmap(NULL, TRAP_PAGES * page_size, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(pages != MAP_FAILED);
+	assert_int_equal(mprotect(pages + page_size, page_size, PROT_NONE), 0);
+	assert_int_equal(sigaction(SIGSEGV, &action, NULL), 0);
+}
+
+static void test_key_in_the_making(void **state)
+{
+	struct programs p;
+	struct banks *b = open_banks(&p);
+	struct kvm_key key;
+
+	(void)state;
+	banks_close(b);
+	lay_trap(publish_key);
+	p.arrays.keys = key_row();
+	p.arrays.n_keys = 1;
+	assert_int_equal(banks_open(&p.arrays, &b), 0);
+	banks_start(b);
+	banks_swap(b);
+	assert_int_equal(banks_key(b, 0, &key), 1);
+	assert_int_equal(key.event, 5);
+	assert_int_equal(key.reason, 12);
+	banks_close(b);
+	munmap(pages, TRAP_PAGES * page_size);
+}
+
+static void test_latency_in_the_making(void **state)
+{
+	struct latency_sum *sums;
+	struct latency *l;
+	size_t n;
+
+	(void)state;
+	_Static_assert(2 * sizeof(struct kvm_latency_row) > 4096, "on another page");
+	lay_trap(publish_latency);
+	/* The last row that is in use is found before. */
+	latency_row()[2] = (struct kvm_latency_row){ .key.tgid = 35, .latency.exits = 1 };
+	assert_int_equal(latency_open(&l), 0);
+	assert_int_equal(latency_read(l, latency_row(), 3, NULL), 0);
+	assert_int_equal(latency_sums(l, 0, false, false, &sums, &n), 0);
+	assert_int_equal(n, 2);
+	assert_int_equal(sums[0].pid, 34);
+	assert_int_equal(sums[0].reason, 12);
+	free(sums);
+	latency_close(l);
+	munmap(pages, TRAP_PAGES * page_size);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_intervals),
+		cmocka_unit_test(test_reset),
+		cmocka_unit_test(test_key_in_the_making),
+		cmocka_unit_test(test_latency_in_the_making),
+	};
+
+	return cmocka_run_group_tests_name("kvm_banks", tests, NULL, NULL);
+}
