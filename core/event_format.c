@@ -262,6 +262,7 @@ static int parse_tables(const char *text, struct event_format *format)
 {
 	static const char symbolic[] = "__print_symbolic", flags[] = "__print_flags";
 	const char *begin = strstr(text, "print fmt:"), *at = begin, *next;
+	bool kept;
 	int r = 0;
 
 	while (!r && at && (next = strstr(at, "__print_"))) {
@@ -276,14 +277,15 @@ static int parse_tables(const char *text, struct event_format *format)
 		else
 			continue;
 		parse_condition(begin, next, &table);
-		if (parse_table(&at, &table))
+		errno = 0;
+		kept = parse_table(&at, &table);
+		/* A name that there was no memory for has ended the table like its last one. */
+		if (errno == ENOMEM)
+			r = -ENOMEM;
+		else if (kept)
 			r = add_table(format, &table);
-		else
-			r = 1; /* not to be kept, but no error */
-		if (r)
+		if (r || !kept)
 			free_table(&table);
-		if (r > 0)
-			r = 0;
 	}
 	return r;
 }

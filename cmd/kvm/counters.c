@@ -10,6 +10,7 @@
 #include <bpf/libbpf.h>
 
 #include "cmd/kvm/banks.h"
+#include "cmd/kvm/filter.h"
 #include "cmd/maps.h"
 #include "core/cpus.h"
 #include "core/event_format.h"
@@ -75,20 +76,23 @@ static int open_reasons(struct counters *c)
 	return r;
 }
 
-static void find_entry_field(struct counters *c)
+static int find_entry_field(struct counters *c)
 {
 	char *text = tracefs_format(NULL, GROUP, "kvm_entry");
 	const struct event_field *field;
 	struct event_format format;
+	int r;
 
 	if (!text)
-		return;
-	if (!event_format_parse(text, &format)) {
-		field = event_format_field(&format, "vcpu_id");
-		c->entry_vcpu = field && field->size == 4 ? field->offset : 0;
-		event_format_free(&format);
-	}
+		return 0;
+	r = event_format_parse(text, &format);
 	free(text);
+	if (r)
+		return r;
+	field = event_format_field(&format, "vcpu_id");
+	c->entry_vcpu = field && field->size == 4 ? field->offset : 0;
+	event_format_free(&format);
+	return 0;
 }
 
 /* Slots: first the tracepoints by their numbers, then the names of the reasons. */
@@ -126,9 +130,7 @@ static int make_slots(struct counters *c)
 
 static bool asked_for(const struct counters *c, int event)
 {
-	const char *name = c->events->v[event].name;
-
-	return !c->wants.only || regexec(c->wants.only, name, 0, NULL, 0) == 0;
+	return kvm_filter_matches(c->wants.only, c->events->v[event].name);
 }
 
 /* Without a reason to count it, and with none of its children asked for, an event stays alone. */
@@ -139,9 +141,10 @@ static void leave_out(struct counters *c)
 		bool parent =
 		    (int)i == c->parents[REASON_EXIT] || (int)i == c->parents[REASON_UEXIT];
 
-		wanted = wanted || (parent && c->wants.unnamed);
 		for (size_t k = 0; !wanted && parent && k < c->events->n; k++)
 			wanted = c->events->v[k].parent == (int)i && asked_for(c, (int)k);
+		wanted = wanted || (parent && kvm_filter_matches_unnamed(
+						  c->wants.only, c->wants.pattern, c->events, i));
 		c->events->v[i].off = !wanted;
 	}
 	/* The latency is that of exits. */
@@ -163,9 +166,10 @@ static int make_events(struct counters *c, struct error *err)
 		r = events_add(c->events, c->names[i], -1, true) < 0 ? -ENOMEM : 0;
 	if (!r)
 		r = open_reasons(c);
+	if (!r)
+		r = find_entry_field(c);
 	if (r)
 		return no_memory(err);
-	find_entry_field(c);
 	c->parents[REASON_EXIT] = events_find(c->events, "kvm_exit");
 	c->parents[REASON_UEXIT] = events_find(c->events, "kvm_userspace_exit");
 	if (!reasons_fields(c->reasons).exit_reason)

@@ -18,7 +18,7 @@ struct counters;
 struct counters_wants {
 	const struct args *args;
 	const regex_t *only; /* attach to these events alone; NULL: to all */
-	bool unnamed;	     /* @only may mean reasons without a name */
+	const char *pattern; /* what @only was made of */
 	uint32_t tgid;	     /* count this process alone; 0: all */
 	bool by_guest;	     /* keep counts of each process, for counters_read() of one of them */
 	bool latency;

@@ -104,8 +104,10 @@ static int add_field(struct debugfs *d, const char *name)
 		return -ENOMEM;
 	d->field_event = event;
 	event[d->n_fields] = events_add(d->events, name, -1, true);
+	if (event[d->n_fields] < 0)
+		return -ENOMEM;
 	fields[d->n_fields] = strdup(name);
-	if (event[d->n_fields] < 0 || !fields[d->n_fields])
+	if (!fields[d->n_fields])
 		return -ENOMEM;
 	d->n_fields++;
 	return 0;

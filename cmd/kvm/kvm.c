@@ -223,6 +223,14 @@ static int print_heading(struct kvm *k)
 	return kvm_log_heading(&k->log, &k->events, filter_of(k));
 }
 
+static bool any_shown(const struct kvm *k)
+{
+	for (size_t i = 0; i < k->events.n; i++)
+		if (kvm_shown(&k->events, i, filter_of(k)))
+			return true;
+	return false;
+}
+
 static int print(void *ctx, const struct recording_interval *in, struct error *err)
 {
 	struct interval interval = in->interval;
@@ -231,10 +239,14 @@ static int print(void *ctx, const struct recording_interval *in, struct error *e
 
 	if (r)
 		return r;
-	if (strcmp(in->text, KVM_RECORDED_START) == 0)
-		return file_error(k, print_heading(k), err);
+	if (strcmp(in->text, KVM_RECORDED_START) == 0) {
+		r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
+		return r ? r : file_error(k, print_heading(k), err);
+	}
 	interval.partial = strcmp(in->text, KVM_RECORDED_PARTIAL) == 0;
 	r = render(k, &interval, in->last, err);
+	if (in->last && !any_shown(k))
+		fputs("iotrace: no event matches\n", stderr);
 	events_settle(&k->events);
 	/* The log as text shows them once, at the end. */
 	if (k->latency && k->o.args.format != FORMAT_TEXT)
@@ -333,32 +345,6 @@ static int read_guests(struct kvm *k, struct error *err)
 	return r;
 }
 
-/* The times of the exits by reason, of the guest that is shown. */
-static int read_latencies(struct kvm *k)
-{
-	struct view *v = &k->view;
-	char name[REASON_NAME_SIZE];
-	int event, r;
-
-	free(v->latencies);
-	free(v->latency_names);
-	v->latency_names = NULL;
-	r = latency_sums(k->latency, v->pid, true, false, &v->latencies, &v->n_latencies);
-	if (!r)
-		v->latency_names = calloc(v->n_latencies + 1, sizeof(*v->latency_names));
-	if (!v->latency_names)
-		return -ENOMEM;
-	for (size_t i = 0; i < v->n_latencies; i++) {
-		reason_name(counters_reasons(k->counters), REASON_EXIT, v->latencies[i].class,
-			    v->latencies[i].reason, name);
-		event = events_add_child(&k->events, counters_exit_event(k->counters), name, false);
-		if (event < 0)
-			return event;
-		v->latency_names[i] = k->events.v[event].name;
-	}
-	return 0;
-}
-
 static void note_losses(struct kvm *k)
 {
 	struct interval interval = { 0 };
@@ -384,7 +370,8 @@ static int refill(struct kvm *k, struct error *err)
 
 	if (!r)
 		r = read_guests(k, err);
-	if (!r && k->latency && read_latencies(k))
+	if (!r && k->latency &&
+	    view_read_latencies(&k->view, k->latency, (int)k->exit_event, &k->namer))
 		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	return r;
 }
@@ -461,7 +448,7 @@ static int show(struct kvm *k)
 	struct error err;
 	int status;
 
-	if (view_open(&k->view, &k->events, &k->o) || screen_open(&k->view, &k->screen, &err))
+	if (view_open(&k->view, &k->events, &k->o, &err) || screen_open(&k->view, &k->screen, &err))
 		return report_error(&err);
 	k->run.input = input;
 	k->drawn_ns = clock_mono_ns();
@@ -477,12 +464,6 @@ static int show(struct kvm *k)
 
 /* ---- the run ---- */
 
-/* "a|b" may mean a reason that has no name: its number then stands in the expression. */
-static bool may_be_unnamed(const struct kvm_options *o)
-{
-	return o->filtered && strstr(o->fields, "0x");
-}
-
 static int open_counters(struct kvm *k, struct error *err)
 {
 	bool screen = k->o.mode == KVM_SCREEN;
@@ -490,7 +471,7 @@ static int open_counters(struct kvm *k, struct error *err)
 		.args = &k->o.args,
 		/* On the screen the filters change. */
 		.only = screen ? NULL : filter_of(k),
-		.unnamed = may_be_unnamed(&k->o),
+		.pattern = k->o.fields,
 		.tgid = screen ? 0 : k->o.pid,
 		.by_guest = screen,
 		.latency = k->o.latency,
@@ -535,6 +516,8 @@ static bool open_sources(struct kvm *k, int *status)
 	}
 	if (!r && k->o.debugfs)
 		r = open_debugfs(k, &err);
+	if (!r)
+		r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, &err);
 	if (choices && k->o.args.verbose)
 		choices_explain(choices, n);
 	if (r)
@@ -769,13 +752,15 @@ static int check_counters(struct check *check, bool latency, struct error *err)
 	struct counters_wants wants = { .args = &args, .latency = latency };
 	struct counters *counters = NULL;
 	const struct hook_choice *choices;
+	static const char pattern[] = "kvm_(entry|exit|userspace_exit)$";
 	regex_t only;
 	size_t n;
-	int r = kvm_regex("kvm_(entry|exit|userspace_exit)$", &only, err);
+	int r = kvm_regex(pattern, &only, err);
 
 	if (r)
 		return r;
 	wants.only = &only;
+	wants.pattern = pattern;
 	r = preflight_trace(err);
 	if (!r)
 		r = counters_open(&wants, &events, &counters, err);

@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cmd/kvm/filter.h"
 #include "cmd/kvm/rows.h"
 #include "core/clock.h"
 #include "core/outfile.h"
@@ -119,7 +120,7 @@ static int make_columns(struct kvm_log *log, const struct kvm_events *e, const r
 		column_name(e, OTHERS_OF(i), name);
 		if (e->v[i].others_hidden)
 			continue;
-		if (!filter || regexec(filter, name, 0, NULL, 0) == 0)
+		if (kvm_filter_matches(filter, name))
 			r = add_column(log, OTHERS_OF(i));
 	}
 	if (log->n)

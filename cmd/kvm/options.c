@@ -7,7 +7,6 @@
 #include "core/clock.h"
 #include "core/guests.h"
 #include "core/parse.h"
-#include "core/text.h"
 
 #define SCREEN_DELAY (3 * NS_PER_SEC)
 
@@ -28,7 +27,8 @@ static const struct argp_option options[] = {
 	{ "debugfs", 'd', NULL, 0, "show KVM's own counters; with -t both", 1 },
 	{ "debugfs-include-past", 'i', NULL, 0, "with -d: what was counted before, too", 1 },
 	{ "fields", 'f', "REGEX", 0,
-	  "events whose name matches from its beginning; \"help\" lists all", 1 },
+	  "events whose name matches from its beginning, in upper or lower case; \"help\" lists all",
+	  1 },
 	{ "pid", 'p', "PID", 0, "only process PID", 1 },
 	{ "guest", 'g', "GUEST", 0, "only the guest of that name (QEMU's -name)", 1 },
 	{ "latency", 'x', NULL, 0,
@@ -93,27 +93,6 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return take_text(&o->guest_arg, arg);
 	}
 	return ARGP_ERR_UNKNOWN;
-}
-
-int kvm_regex(const char *pattern, regex_t *out, struct error *err)
-{
-	char text[1024], reason[128];
-	int r;
-
-	/* Without the parentheses "a|b" would hold the b anywhere. */
-	if (snprintf(text, sizeof(text), "^(%s)", pattern) >= (int)sizeof(text))
-		return error_set(err, STATUS_USAGE, -EINVAL, "regular expression too long");
-	/* By itself first: "a)(b" is none, though "^(a)(b)" is. */
-	r = regcomp(out, pattern, REG_EXTENDED | REG_NOSUB);
-	if (!r) {
-		regfree(out);
-		r = regcomp(out, *pattern ? text : "", REG_EXTENDED | REG_NOSUB);
-	}
-	if (!r)
-		return 0;
-	regerror(r, out, reason, sizeof(reason));
-	return error_set(err, STATUS_USAGE, -EINVAL, "invalid regular expression '%s': %s",
-			 text_shown(pattern).text, reason);
 }
 
 static int check_log_options(const struct kvm_options *o, struct error *err)

@@ -2,9 +2,8 @@
 #ifndef IOTRACE_CMD_KVM_OPTIONS_H
 #define IOTRACE_CMD_KVM_OPTIONS_H
 
-#include <regex.h>
-
 #include "cmd/args.h"
+#include "cmd/kvm/filter.h"
 
 enum kvm_mode { KVM_SCREEN, KVM_ONCE, KVM_LOG };
 
@@ -36,9 +35,5 @@ void kvm_options_free(struct kvm_options *o);
 
 /* Finds the process of -p or -g.  -errno with @err. */
 int kvm_options_process(struct kvm_options *o, struct error *err);
-
-/* Compiles @pattern, which matches an event's name from its beginning.  -EINVAL with @err
- * (STATUS_USAGE); then *out is not to be freed. */
-int kvm_regex(const char *pattern, regex_t *out, struct error *err);
 
 #endif

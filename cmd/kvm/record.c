@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "cmd/kvm/filter.h"
 #include "output/render.h"
 
 /* More events than any kernel has; a table of them is gone through for each. */
@@ -75,11 +76,6 @@ const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES] = {
 
 /* ---- recording ---- */
 
-static bool matches(const regex_t *filter, const char *name)
-{
-	return !filter || regexec(filter, name, 0, NULL, 0) == 0;
-}
-
 static void forget_interval(struct kvm_record *record)
 {
 	free(record->events);
@@ -136,8 +132,8 @@ static int fill_events(struct kvm_record *record, const struct kvm_events *e, co
 			.parent = (uint32_t)(from->parent + 1),
 			.listed = from->listed,
 			.off = from->off,
-			.hidden = from->hidden || !matches(filter, from->name),
-			.others_hidden = from->others_hidden || !matches(filter, others),
+			.hidden = from->hidden || !kvm_filter_matches(filter, from->name),
+			.others_hidden = from->others_hidden || !kvm_filter_matches(filter, others),
 			.total = from->total,
 			.before = from->before,
 		};
@@ -189,7 +185,7 @@ static int fill_latencies(struct kvm_record *record, const struct latency *laten
 		latency_entry(latency, i, &row);
 		namer->name(namer->ctx, row.key.class, row.key.reason, reason);
 		snprintf(text, sizeof(text), "%s(%s)", exit_name, reason);
-		if (matches(filter, text))
+		if (kvm_filter_matches(filter, text))
 			r = fill_latency(record, &row, reason, kvm_rows_guest(rows, row.key.tgid));
 	}
 	return r;

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "cmd/kvm/filter.h"
+
 /* ---- columns ---- */
 
 #define AT(member) offsetof(struct kvm_row, member)
@@ -140,7 +142,7 @@ bool kvm_shown(const struct kvm_events *e, size_t i, const regex_t *filter)
 		return false;
 	if (!event->listed && !event->total)
 		return false;
-	return !filter || regexec(filter, event->name, 0, NULL, 0) == 0;
+	return kvm_filter_matches(filter, event->name);
 }
 
 static int by_event(const void *a, const void *b)
@@ -248,7 +250,7 @@ int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int e
 	for (size_t i = 0; !r && i < n; i++) {
 		namer->name(namer->ctx, rows->sums[i].class, rows->sums[i].reason, reason);
 		snprintf(text, sizeof(text), "%s(%s)", e->v[exit_event].name, reason);
-		if (filter && regexec(filter, text, 0, NULL, 0))
+		if (!kvm_filter_matches(filter, text))
 			continue;
 		row = add_row(rows);
 		if (!row)

@@ -6,8 +6,10 @@
 #include <ncurses.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
+#include "cmd/kvm/quit.h"
 #include "cmd/run.h"
 #include "core/clock.h"
 #include "core/parse.h"
@@ -50,10 +52,12 @@ static SCREEN *open_terminal(void)
 int screen_open(struct view *view, struct screen **out, struct error *err)
 {
 	struct screen *s = calloc(1, sizeof(*s));
+	struct termios modes;
 
 	if (!s)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	s->view = view;
+	tcgetattr(STDIN_FILENO, &modes);
 	s->terminal = open_terminal();
 	if (!s->terminal) {
 		free(s);
@@ -70,6 +74,7 @@ int screen_open(struct view *view, struct screen **out, struct error *err)
 	nodelay(stdscr, TRUE);
 	set_escdelay(25);
 	curs_set(0);
+	quit_catch(&modes);
 	*out = s;
 	return 0;
 }
@@ -80,6 +85,7 @@ void screen_close(struct screen *s)
 		return;
 	curs_set(1);
 	endwin();
+	quit_release();
 	delscreen(s->terminal);
 	free(s);
 }
@@ -125,7 +131,7 @@ static void draw_heading(const struct view *v)
 		snprintf(text, sizeof(text), "kvm statistics - summary");
 	put(0, 0, A_BOLD, text);
 	if (v->pattern[0]) {
-		snprintf(text, sizeof(text), "regex filter: %s", v->pattern);
+		snprintf(text, sizeof(text), "regex filter: %.400s", v->pattern);
 		put(1, 17, A_NORMAL, text);
 	}
 	snprintf(text, sizeof(text), "%-*s %10s%7s %9s%s", name_width(v),

@@ -8,14 +8,20 @@
 
 /* ---- what is asked for ---- */
 
-int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o)
+int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o,
+	      struct error *err)
 {
 	memset(v, 0, sizeof(*v));
 	v->events = events;
 	v->delay_ns = o->args.interval_ns;
 	view_set_process(v, o->pid);
 	v->renew = false;
-	return o->fields ? view_set_filter(v, o->fields, NULL) : 0;
+	return o->fields ? view_set_filter(v, o->fields, err) : 0;
+}
+
+static const regex_t *filter_of(const struct view *v)
+{
+	return v->pattern[0] ? &v->filter : NULL;
 }
 
 static void clear_filter(struct view *v)
@@ -25,13 +31,21 @@ static void clear_filter(struct view *v)
 	v->pattern[0] = 0;
 }
 
+static void drop_latencies(struct view *v)
+{
+	free(v->latencies);
+	free(v->latency_names);
+	v->latencies = NULL;
+	v->latency_names = NULL;
+	v->n_latencies = 0;
+}
+
 void view_close(struct view *v)
 {
 	clear_filter(v);
 	free(v->guests);
 	free(v->lines);
-	free(v->latencies);
-	free(v->latency_names);
+	drop_latencies(v);
 }
 
 int view_set_filter(struct view *v, const char *pattern, struct error *err)
@@ -41,12 +55,12 @@ int view_set_filter(struct view *v, const char *pattern, struct error *err)
 
 	if (*pattern)
 		r = kvm_regex(pattern, &filter, err);
-	if (!r && strlen(pattern) >= sizeof(v->pattern)) {
-		regfree(&filter);
-		r = error_set(err, STATUS_USAGE, -EINVAL, "regular expression too long");
-	}
 	if (r)
 		return r;
+	if (*pattern && kvm_filter_check(&filter, pattern, v->events, err)) {
+		regfree(&filter);
+		return -EINVAL;
+	}
 	clear_filter(v);
 	snprintf(v->pattern, sizeof(v->pattern), "%s", pattern);
 	if (*pattern)
@@ -115,7 +129,7 @@ int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total)
 
 	if (e->parent >= 0 || e->off || (v->pid && pid != v->pid))
 		return 0;
-	if (v->pattern[0] && regexec(&v->filter, e->name, 0, NULL, 0))
+	if (!kvm_filter_matches(filter_of(v), e->name))
 		return 0;
 	g = guest_of(v, pid);
 	if (!g)
@@ -129,6 +143,41 @@ void view_settle(struct view *v)
 	events_settle(v->events);
 	for (size_t i = 0; i < v->n_guests; i++)
 		v->guests[i].before = v->guests[i].total;
+}
+
+/* ---- times ---- */
+
+/* The event that sum @i is of; -ENOMEM. */
+static int name_latency(struct view *v, size_t i, int exit_event, const struct kvm_namer *namer)
+{
+	const struct latency_sum *sum = &v->latencies[i];
+	char name[REASON_NAME_SIZE];
+	int event;
+
+	namer->name(namer->ctx, sum->class, sum->reason, name);
+	event = events_add_child(v->events, exit_event, name, false);
+	if (event < 0)
+		return event;
+	v->latency_names[i] = v->events->v[event].name;
+	return 0;
+}
+
+int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
+			const struct kvm_namer *namer)
+{
+	int r;
+
+	drop_latencies(v);
+	r = latency_sums(l, v->pid, true, false, &v->latencies, &v->n_latencies);
+	if (!r)
+		v->latency_names = calloc(v->n_latencies + 1, sizeof(*v->latency_names));
+	if (!v->latency_names)
+		r = -ENOMEM;
+	for (size_t i = 0; !r && i < v->n_latencies; i++)
+		r = name_latency(v, i, exit_event, namer);
+	if (r)
+		drop_latencies(v);
+	return r;
 }
 
 /* ---- lines ---- */
@@ -182,7 +231,7 @@ static int add_event(struct view *v, size_t i)
 
 static bool shown(const struct view *v, size_t i)
 {
-	return v->events->v[i].total && kvm_shown(v->events, i, v->pattern[0] ? &v->filter : NULL);
+	return v->events->v[i].total && kvm_shown(v->events, i, filter_of(v));
 }
 
 static int before_by(const struct view *v, const struct view_line *a, const struct view_line *b)

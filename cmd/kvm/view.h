@@ -5,6 +5,7 @@
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/latency.h"
 #include "cmd/kvm/options.h"
+#include "cmd/kvm/rows.h"
 #include "core/guests.h"
 
 /* What the full-screen view shows, apart from how it is drawn. */
@@ -28,8 +29,8 @@ struct view {
 	/* What the keys set. */
 	uint32_t pid; /* 0: all */
 	char guest[GUEST_NAME_SIZE];
-	char pattern[256]; /* empty: no filter */
-	regex_t filter;	   /* valid if pattern is not empty */
+	char pattern[KVM_PATTERN_SIZE]; /* empty: no filter */
+	regex_t filter;			/* valid if pattern is not empty */
 	bool children, by_total, by_guest;
 	uint64_t delay_ns;
 	/* What the keys ask for. */
@@ -50,15 +51,22 @@ struct view {
 	uint64_t total, delta; /* of all lines, each event once */
 };
 
-/* The view as the options want it; delay and filters included.  0 or -ENOMEM. */
-int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o);
+/* The view as the options want it; delay and filters included.  -errno with @err. */
+int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o,
+	      struct error *err);
 void view_close(struct view *v);
 
-/* Show events that match @pattern (empty: all).  -EINVAL with @err; then nothing changes. */
+/* Show events that match @pattern (empty: all).  -EINVAL with @err, also when none of those that
+ * there are can match; then nothing changes. */
 int view_set_filter(struct view *v, const char *pattern, struct error *err);
 
 /* Show process @pid (0: all). */
 void view_set_process(struct view *v, uint32_t pid);
+
+/* Takes the times of @exit_event's reasons, of the process that is shown.  0 or -ENOMEM; then there
+ * are none. */
+int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
+			const struct kvm_namer *namer);
 
 /* Makes v->lines of what was counted.  0 or -ENOMEM. */
 int view_lines(struct view *v);

@@ -14,7 +14,7 @@ import tempfile
 import time
 
 from iotest import (IOTRACE, Held, LiveTest, Tracer, cleanup, have_kvm, iotrace, list_hooks,
-                    main, read_text, skip, wait_until)
+                    main, need_no_other_guest, read_text, skip, wait_until)
 
 GUEST = os.environ.get("GUEST", "")
 EVENTS = "kvm_exit|kvm_userspace_exit|kvm_pio"
@@ -100,10 +100,30 @@ class KvmTest(LiveTest):
                              sum(n for name, n in sums.items() if name.startswith("kvm_exit(")))
 
 
+    def wait_for_halt(self, log):
+        """Until the log, log() is its text, has what a guest does last: all of it, then."""
+        def halted():
+            text = log()
+            text = text[:text.rfind("\n") + 1]
+            sums = self.wide_sums(text) if "," in text else log_sums(text)[0]
+            return sums.get("kvm_userspace_exit(HLT)")
+        self.assertTrue(wait_until(halted, 120), log())
+
+    def wide_sums(self, text):
+        """The log as CSV."""
+        sums = {}
+        for row in csv.DictReader(io.StringIO(text)):
+            self.assertRegex(row.pop("timestamp"), r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
+            for name, value in row.items():
+                sums[name] = sums.get(name, 0) + int(value)
+        return sums
+
+
 class TestExact(KvmTest):
     def test_log(self):
         with Tracer("kvm", "-l", "-f", EVENTS, "-s", "0.2", timeout=120) as tracer:
             guest = Guest(60000).run()
+            self.wait_for_halt(tracer.text)
             result = tracer.stop(timeout=120)
         self.assert_ended_well(result)
         sums, headings = log_sums(result.out)
@@ -114,6 +134,7 @@ class TestExact(KvmTest):
     def test_all_events(self):
         with Tracer("kvm", "-l", timeout=120) as tracer:
             guest = Guest(5000).run()
+            self.wait_for_halt(tracer.text)
             result = tracer.stop(timeout=120)
         self.assert_ended_well(result)
         sums, headings = log_sums(result.out)
@@ -155,30 +176,49 @@ class TestExact(KvmTest):
         self.assertEqual([c["key"] for c in result.meta["columns"]], ["event", "total", "delta"])
         self.assertIn("count", result.hooks())
 
+    def test_no_partial_line(self):
+        """A log has whole intervals, JSON says which one is not, and so does a recording."""
+        with tempfile.TemporaryDirectory(prefix="iotrace-test-") as directory:
+            path = f"{directory}/it.rec"
+            for args in (["-l"], ["-l", "-c"], ["--json"]):
+                guest = Guest(2000)
+                with Tracer("kvm", "-f", EVENTS, *args, "-p", guest.pid, "--record", path, "3600",
+                            timeout=120) as tracer:
+                    guest.run()
+                    result = tracer.stop(timeout=120)
+                self.assert_ended_well(result)
+                if args[0] == "-l":
+                    self.assertEqual(result.out.count("\n"), 1)  # the heading
+                again = iotrace("kvm", "--replay", path, *args)
+                self.assertEqual(again.out, result.out)
+                counted = iotrace("kvm", "--replay", path, "--json")
+                self.assert_exits(json_sums(counted), guest.exits)
+                self.assertEqual([i.get("partial") for i in counted.intervals], [True])
+            with Tracer("kvm", "--json", "0.2", "3", timeout=120) as tracer:
+                result = tracer.wait(120)
+            self.assertEqual([i.get("partial") for i in result.intervals], [None] * 3)
+
+    def test_log_of_command(self):
+        """Its end is that of the last line."""
+        result = iotrace("kvm", "-l", "-f", EVENTS, "--", GUEST, "-q", 700, timeout=120)
+        self.assertEqual(result.status, 0, result)
+        self.assert_exits(log_sums(result.out)[0], 700)
+
     def test_csv(self):
         with Tracer("kvm", "--csv", "-f", EVENTS, "0.2", timeout=120) as tracer:
             guest = Guest(3000).run()
             result = tracer.stop(timeout=120)
         self.assert_ended_well(result)
-        self.assertTrue(result.out.startswith("event,total,delta\n"))
+        self.assertTrue(result.out.startswith("start,end,event,total,delta\n"))
         sums = {}
         for row in result.csv:
             sums[row["event"]] = sums.get(row["event"], 0) + row["delta"]
         self.assert_exits(sums, guest.exits)
 
-    def wide_sums(self, text):
-        rows = list(csv.DictReader(io.StringIO(text)))
-        self.assertTrue(rows)
-        sums = {}
-        for row in rows:
-            self.assertRegex(row.pop("timestamp"), r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d$")
-            for name, value in row.items():
-                sums[name] = sums.get(name, 0) + int(value)
-        return sums
-
     def test_wide_csv(self):
         with Tracer("kvm", "-l", "-c", "-z", "-f", EVENTS, "-s", "0.2", timeout=120) as tracer:
             guest = Guest(3000).run()
+            self.wait_for_halt(tracer.text)
             result = tracer.stop(timeout=120)
         self.assert_ended_well(result)
         sums = self.wide_sums(result.out)
@@ -199,6 +239,44 @@ class TestExact(KvmTest):
                 self.assert_no_loss(result)
                 self.assert_exits(json_sums(result), 10000)
 
+    def assert_pairs(self, rows):
+        """What a guest of one vCPU does once per port write: it is cut at most at either end."""
+        sums = {row["event"]: row["delta"] for row in rows if row["delta"]}
+        once = [sums.get("kvm_pio", 0), sums.get("kvm_userspace_exit(IO)", 0)]
+        for event in ("kvm_userspace_exit", "kvm_exit"):
+            self.assertEqual(sums.get(event, 0), sum(n for name, n in sums.items()
+                                                     if name.startswith(f"{event}(")))
+        if "kvm_exit" in sums:
+            once.append(sums.get("kvm_exit(io)", 0) + sums.get("kvm_exit(IO_INSTRUCTION)", 0))
+        self.assertLessEqual(max(once) - min(once), 1, sums)
+        return min(once)
+
+    def test_one_moment(self):
+        """All events begin and end at one moment, of the run and of each interval."""
+        guest = Guest(2**32 - 1).go()
+        ways = [(kind, target) for event, kind, target, why in list_hooks("kvm")
+                if event == "count" and why is None]
+        self.assertTrue(ways)
+        for kind, target in ways:
+            hook = ["-p", guest.pid, "--hook", f"count={kind}:{target}"]
+            with self.subTest(kind=kind):
+                result = iotrace("kvm", "-1", "--json", *hook, timeout=120)
+                self.assertEqual((result.status, len(result.intervals)), (0, 1), result)
+                self.assert_no_loss(result)
+                self.assertGreater(self.assert_pairs(result.rows), 100)
+                with Tracer("kvm", "--json", *hook, "0.3", timeout=120) as tracer:
+                    self.assertTrue(tracer.wait_for_line(4, 120))
+                    result = tracer.stop(timeout=120)
+                self.assert_ended_well(result)
+                self.assert_no_loss(result)
+                self.assertGreater(len(result.intervals), 2)
+                for interval in result.intervals[:-1]:
+                    self.assertGreater(self.assert_pairs(interval["rows"]), 10)
+                self.assert_pairs(result.intervals[-1]["rows"])
+                totals = {row["event"]: row["total"] for row in result.intervals[-1]["rows"]}
+                self.assertEqual(totals, json_sums(result))
+        guest.kill()
+
     def test_several_on_one_cpu(self):
         """They preempt each other, inside of the tracepoints too where a kernel allows that."""
         with Tracer("kvm", "--json", "-f", EVENTS, timeout=120) as tracer:
@@ -211,6 +289,20 @@ class TestExact(KvmTest):
         self.assert_ended_well(result)
         self.assert_no_loss(result)
         self.assert_exits(json_sums(result), 15000, 3)
+
+    def test_names_of_kvm_stat(self):
+        """In upper case; what it calls otherwise: test/unit/kvm_filter_test.c."""
+        result = iotrace("kvm", "-1", "-f", r"KVM_userspace_exit\(hlt", "--", GUEST, "-q", 10,
+                         timeout=120)
+        self.assertEqual((result.status, result.err), (0, ""))
+        self.assertEqual(once_rows(result.out), {"kvm_userspace_exit(HLT)": (1, 1)})
+
+    def test_no_event(self):
+        """A reason that may come, and does not."""
+        result = iotrace("kvm", "-1", "-f", r"kvm_userspace_exit\(0x", "--", GUEST, "-q", 10,
+                         timeout=120)
+        self.assertEqual((result.status, result.out), (0, ""))
+        self.assertEqual(result.err, "iotrace: no event matches\n")
 
     def test_unknown_reason_filter(self):
         result = iotrace("kvm", "-1", "-f", r"kvm_userspace_exit\(HLT", "--", GUEST, "-q", 10,
@@ -333,11 +425,12 @@ class TestFile(KvmTest):
     def test_reopened(self):
         process = self.start()
         Guest(2000).run()
-        time.sleep(0.5)
+        self.wait_for_halt(lambda: read_text(self.path))
         os.rename(self.path, self.path + ".1")
         process.send_signal(signal.SIGHUP)
         self.assertTrue(wait_until(lambda: os.path.exists(self.path), 10))
         Guest(1000).run()
+        self.wait_for_halt(lambda: read_text(self.path))
         self.stop(process)
         old, _ = log_sums(read_text(self.path + ".1"))
         new, _ = log_sums(read_text(self.path))
@@ -346,9 +439,9 @@ class TestFile(KvmTest):
     def test_appended(self):
         for _ in range(2):
             process = self.start("-c")
-            lines = read_text(self.path).count("\n")
             Guest(500).run()
-            wait_until(lambda n=lines: read_text(self.path).count("\n") > n + 2, 10)
+            lines = read_text(self.path).count("\n")
+            self.assertTrue(wait_until(lambda n=lines: read_text(self.path).count("\n") > n, 60))
             self.stop(process)
         rows = list(csv.DictReader(io.StringIO(read_text(self.path))))
         self.assertEqual(sum(int(row["kvm_pio"]) for row in rows), 1000)
@@ -357,6 +450,12 @@ class TestFile(KvmTest):
     def test_cannot_be_opened(self):
         result = iotrace("kvm", "-L", "/no/such/folder/log", timeout=60)
         self.assert_one_line(result, 1, "/no/such/folder/log")
+
+    def test_pipe(self):
+        """One that nobody reads must not keep signals away."""
+        os.mkfifo(self.path)
+        self.assert_one_line(iotrace("kvm", "-L", self.path, timeout=60), 1,
+                             "(a pipe needs a reader first)")
 
     def test_full(self):
         result = iotrace("kvm", "-L", "/dev/full", "-f", "kvm_pio", timeout=60)
@@ -426,7 +525,13 @@ class TestErrors(KvmTest):
                 (["-s", "0"], ["0"]), (["-s", "5x"], ["5x"]), (["-s", "-1"], []),
                 (["5x"], ["5x"]), (["1", "0"], ["0"]), (["1", "1", "1"], []),
                 (["--no-such-option"], ["no-such-option"]), (["-y"], ["-y"]),
-                (["-f"], []), (["--hook", "count=tp:nothing"], ["count"]),
+                (["-f"], []), (["-l", "-f", "kvm_exti"], ["no event matches", "close: kvm_exit;"]),
+                (["-1", "-f", "pio"], ["close: kvm_pio;"]), (["-f", "zzz"], ["zzz"]),
+                (["-l", "-x", "-f", "kvm_exti"], ["close: kvm_exit;"]),
+                (["-1", "--json", "-f", r"kvm_userspace_exit\(HTL"],
+                 [r"close: kvm_userspace_exit\(HLT\);"]),
+                (["-f", "k" * 1024], ["too long"]),
+                (["--hook", "count=tp:nothing"], ["count"]),
                 (["--hook", "issue=tp_btf:block_rq_issue"], ["issue"])):
             with self.subTest(args=args):
                 self.assert_one_line(iotrace("kvm", *args, timeout=30), 2, *words)
@@ -563,6 +668,14 @@ class Screen:
     def errors(self):
         return read_text(f"{self.directory}/err")
 
+    def modes(self):
+        """What a program can set: of the terminal's driver, and what tmux says of the terminal."""
+        tty = self.tmux("list-panes", "-F", "#{pane_tty}").strip()
+        driver = subprocess.run(["stty", "-F", tty, "-g"], check=True, capture_output=True,
+                                text=True).stdout
+        return driver, self.tmux("list-panes", "-F", "#{alternate_on} #{cursor_flag} #{keypad_flag} "
+                                 "#{keypad_cursor_flag} #{wrap_flag}")
+
     def iotrace_pid(self):
         children = read_text(f"/proc/{self.pane_pid}/task/{self.pane_pid}/children").split()
         return int(children[0])
@@ -632,6 +745,13 @@ class TestScreen(KvmTest):
         screen.wait("Regular expression")
         screen.keys("(", "Enter")
         screen.wait("invalid regular expression")
+        screen.keys("kvm_poi", "Enter")
+        screen.wait("no event matches 'kvm_poi'")
+        screen.keys("Escape")
+        screen.wait("kvm statistics")
+        self.assertNotIn("regex filter", screen.wait("kvm_pio"))
+        screen.keys("f")
+        screen.wait("Regular expression")
         screen.keys("kvm_userspace", "Enter")
         text = screen.wait(r"regex filter: kvm_userspace")
         text = screen.wait_gone("kvm_pio")
@@ -789,6 +909,27 @@ class TestScreen(KvmTest):
         self.assertEqual(screen.ended(), 0)
         self.assertFalse(screen.alternate())
 
+    def test_quit_signal(self):
+        """Ctrl-\\ ends it there and then, and the terminal is as it was."""
+        def modes(screen, key, status):
+            screen.wait("kvm statistics")
+            before = screen.modes()
+            screen.keys(key)
+            self.assertEqual(screen.ended(), status)
+            self.assertNotEqual(screen.modes(), before)
+            return screen.modes()
+        self.assertEqual(modes(self.screen(), "C-\\", 128 + signal.SIGQUIT),
+                         modes(self.screen(), "q", 0))
+
+    def test_long_filter(self):
+        """The longest expression that there may be, here and as an option."""
+        screen, guest = self.counted(500, "-f", f"'kvm_pio|{'x' * 1015}'")
+        self.assertNotIn("kvm_userspace_exit", screen.text())
+        self.assertIn("regex filter: kvm_pio|xxx", screen.text())
+        screen.keys("q")
+        self.assertEqual((screen.ended(), screen.errors()), (0, ""))
+        guest.quit()
+
     def test_terminal_goes_away(self):
         screen = self.screen()
         pid = screen.iotrace_pid()
@@ -812,6 +953,7 @@ def setUpModule():
         skip(f"GUEST names no program: {GUEST!r}")
     if not have_kvm():
         skip("no kvm on this machine")
+    need_no_other_guest()
 
 
 if __name__ == "__main__":

@@ -657,7 +657,7 @@ static void open_view(struct view *v, struct kvm_events *e)
 	static const struct kvm_options o = { .args.interval_ns = 1000000000 };
 
 	make_events(e);
-	assert_int_equal(view_open(v, e, &o), 0);
+	assert_int_equal(view_open(v, e, &o, NULL), 0);
 	v->elapsed_ns = 2000000000;
 }
 

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/kvm/filter.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/text.h"
+
+int kvm_regex(const char *pattern, regex_t *out, struct error *err)
+{
+	const int flags = REG_EXTENDED | REG_NOSUB | REG_ICASE;
+	char text[KVM_PATTERN_SIZE + sizeof("^()")], reason[128];
+	int r;
+
+	if (strlen(pattern) >= KVM_PATTERN_SIZE)
+		return error_set(err, STATUS_USAGE, -EINVAL, "regular expression too long");
+	/* Without the parentheses "a|b" would hold the b anywhere. */
+	snprintf(text, sizeof(text), "^(%s)", pattern);
+	/* By itself first: "a)(b" is none, though "^(a)(b)" is. */
+	r = regcomp(out, pattern, flags);
+	if (!r) {
+		regfree(out);
+		r = regcomp(out, *pattern ? text : "", flags);
+	}
+	if (!r)
+		return 0;
+	regerror(r, out, reason, sizeof(reason));
+	return error_set(err, STATUS_USAGE, -EINVAL, "invalid regular expression '%s': %s",
+			 text_shown(pattern).text, reason);
+}
+
+static bool found(const regex_t *filter, const char *name)
+{
+	return regexec(filter, name, 0, NULL, 0) == 0;
+}
+
+/* What kvm_stat calls by other names than the kernel, beside upper case. */
+static const struct {
+	const char *ours, *theirs;
+} other_names[] = {
+	{ "kvm_exit(io)", "kvm_exit(IOIO)" },
+	{ "kvm_exit(interrupt)", "kvm_exit(INTR)" },
+	{ "kvm_exit(hypercall)", "kvm_exit(VMMCALL)" },
+	{ "kvm_exit(INTERRUPT_WINDOW)", "kvm_exit(PENDING_INTERRUPT)" },
+	{ "kvm_exit(WFx)", "kvm_exit(WFI)" },
+};
+
+bool kvm_filter_matches(const regex_t *filter, const char *name)
+{
+	if (!filter || found(filter, name))
+		return true;
+	for (size_t i = 0; i < sizeof(other_names) / sizeof(other_names[0]); i++)
+		if (strcmp(name, other_names[i].ours) == 0)
+			return found(filter, other_names[i].theirs);
+	return false;
+}
+
+/* ---- names that may come ---- */
+
+#define NUMBERS_TRIED 0x410 /* those of all exits that have one, but for a few with high bits */
+
+bool kvm_filter_matches_unnamed(const regex_t *filter, const char *pattern,
+				const struct kvm_events *e, size_t parent)
+{
+	static const char *const flags[] = { "|FAILED_VMENTRY", "|0x10000" };
+	char name[256];
+
+	/* Behind the beginning, where the name of the event stands. */
+	if (!filter || strstr(pattern + (*pattern != 0), "0x"))
+		return true;
+	for (unsigned int n = 0; n < NUMBERS_TRIED; n++) {
+		snprintf(name, sizeof(name), "%s(0x%x)", e->v[parent].name, n);
+		if (found(filter, name))
+			return true;
+	}
+	for (size_t i = 0; i < e->n; i++) {
+		const char *child = e->v[i].name;
+
+		for (size_t f = 0; f < 2 && e->v[i].parent == (int)parent; f++) {
+			snprintf(name, sizeof(name), "%.*s%s)", (int)strlen(child) - 1, child,
+				 flags[f]);
+			if (found(filter, name))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool has_children(const struct kvm_events *e, size_t i)
+{
+	for (size_t k = 0; k < e->n; k++)
+		if (e->v[k].parent == (int)i)
+			return true;
+	return false;
+}
+
+static bool may_match(const regex_t *filter, const char *pattern, const struct kvm_events *e)
+{
+	for (size_t i = 0; i < e->n; i++)
+		if (kvm_filter_matches(filter, e->v[i].name))
+			return true;
+	for (size_t i = 0; i < e->n; i++)
+		if (has_children(e, i) && kvm_filter_matches_unnamed(filter, pattern, e, i))
+			return true;
+	return false;
+}
+
+/* ---- names that are close ---- */
+
+#define CLOSE_NAMES	3
+#define CLOSE_LENGTH	64 /* of what is compared */
+#define CLOSE_SHARE	3  /* one letter in so many may be wrong */
+#define CLOSE_NOTHING	1000
+#define EXPRESSION_SIZE 256
+
+static bool same(char a, char b)
+{
+	return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+/* How many letters are changed, added, left out or swapped with the next one. */
+static unsigned int distance(const char *a, const char *b)
+{
+	unsigned char d[CLOSE_LENGTH + 1][CLOSE_LENGTH + 1], least;
+	size_t n = strnlen(a, CLOSE_LENGTH), m = strnlen(b, CLOSE_LENGTH);
+
+	for (size_t i = 0; i <= n; i++)
+		for (size_t k = 0; k <= m; k++) {
+			if (!i || !k) {
+				d[i][k] = (unsigned char)(i + k);
+				continue;
+			}
+			least = (unsigned char)(d[i - 1][k - 1] + !same(a[i - 1], b[k - 1]));
+			if (d[i - 1][k] < least)
+				least = (unsigned char)(d[i - 1][k] + 1);
+			if (d[i][k - 1] < least)
+				least = (unsigned char)(d[i][k - 1] + 1);
+			if (i > 1 && k > 1 && same(a[i - 1], b[k - 2]) &&
+			    same(a[i - 2], b[k - 1]) && d[i - 2][k - 2] < least)
+				least = (unsigned char)(d[i - 2][k - 2] + 1);
+			d[i][k] = least;
+		}
+	return d[n][m];
+}
+
+/* How far event @i is from @text; 0: it has it, but not at its beginning. */
+static unsigned int how_far(const struct kvm_events *e, size_t i, const char *text)
+{
+	unsigned int far;
+
+	/* Reasons are only close to who has asked for one. */
+	if (!*text || (e->v[i].parent >= 0 && !strchr(text, '(')))
+		return CLOSE_NOTHING;
+	far = strcasestr(e->v[i].name, text) ? 0 : distance(text, e->v[i].name);
+	return far <= strlen(text) / CLOSE_SHARE ? far : CLOSE_NOTHING;
+}
+
+/* The pattern as a name: without what has a meaning in expressions. */
+static void plain_text(const char *pattern, char text[CLOSE_LENGTH])
+{
+	size_t len = 0;
+
+	for (; *pattern && len + 1 < CLOSE_LENGTH; pattern++)
+		if (!strchr("^$\\.*+?", *pattern))
+			text[len++] = *pattern;
+	text[len] = 0;
+}
+
+/* The expression for @name; cut where it is too long. */
+static const char *as_pattern(const char *name, char text[EXPRESSION_SIZE])
+{
+	size_t len = 0;
+
+	for (; *name && len + 2 < EXPRESSION_SIZE; name++) {
+		if (strchr("()|", *name))
+			text[len++] = '\\';
+		text[len++] = *name;
+	}
+	text[len] = 0;
+	return text;
+}
+
+static void hint_close(const char *pattern, const struct kvm_events *e, struct error *err)
+{
+	unsigned int nearest = CLOSE_NOTHING, far;
+	char text[CLOSE_LENGTH], expression[EXPRESSION_SIZE], list[256] = "";
+	size_t len = 0, n = 0;
+
+	plain_text(pattern, text);
+	for (size_t i = 0; i < e->n; i++) {
+		far = how_far(e, i, text);
+		nearest = far < nearest ? far : nearest;
+	}
+	for (size_t i = 0; nearest != CLOSE_NOTHING && n < CLOSE_NAMES && i < e->n; i++) {
+		if (how_far(e, i, text) != nearest)
+			continue;
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", n++ ? ", " : "",
+					as_pattern(e->v[i].name, expression));
+		if (len >= sizeof(list))
+			break;
+	}
+	error_hint(err, "%s%s%s-f help lists the events", n ? "close: " : "", list, n ? "; " : "");
+}
+
+int kvm_filter_check(const regex_t *filter, const char *pattern, const struct kvm_events *e,
+		     struct error *err)
+{
+	if (!filter || may_match(filter, pattern, e))
+		return 0;
+	error_set(err, STATUS_USAGE, -EINVAL, "no event matches '%s'", text_shown(pattern).text);
+	hint_close(pattern, e, err);
+	return -EINVAL;
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_FILTER_H
+#define IOTRACE_CMD_KVM_FILTER_H
+
+#include <regex.h>
+#include <stdbool.h>
+
+#include "cmd/kvm/events.h"
+#include "core/error.h"
+
+/* -f: which events are meant.  A filter that is NULL means all. */
+
+#define KVM_PATTERN_SIZE 1024
+
+/* Compiles @pattern, which matches an event's name from its beginning, in upper or lower case.
+ * -EINVAL with @err (STATUS_USAGE); then *out is not to be freed. */
+int kvm_regex(const char *pattern, regex_t *out, struct error *err);
+
+/* Is event @name meant, by its name or by what kvm_stat calls it? */
+bool kvm_filter_matches(const regex_t *filter, const char *name);
+
+/* Could a reason of event @parent be meant that has no name of its own? */
+bool kvm_filter_matches_unnamed(const regex_t *filter, const char *pattern,
+				const struct kvm_events *e, size_t parent);
+
+/* Is any event of @e, or a reason that may still come, meant by @filter, which was made of
+ * @pattern? -EINVAL with @err (STATUS_USAGE), whose hint has names that are close. */
+int kvm_filter_check(const regex_t *filter, const char *pattern, const struct kvm_events *e,
+		     struct error *err);
+
+#endif

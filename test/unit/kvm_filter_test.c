@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* iotrace kvm -f: what matches, what could, and what is close to what does not. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cmd/kvm/filter.h"
+#include "cmd/kvm/view.h"
+
+static int make_events(void **state)
+{
+	static const char *const reasons[] = { "HLT", "io", "INTERRUPT_WINDOW" };
+	static struct kvm_events e;
+	int parent;
+
+	events_add(&e, "kvm_entry", -1, true);
+	parent = events_add(&e, "kvm_exit", -1, true);
+	events_add(&e, "kvm_pio", -1, true);
+	for (size_t i = 0; i < 3; i++)
+		events_add_child(&e, parent, reasons[i], true);
+	*state = &e;
+	return e.n == 6 ? 0 : -1;
+}
+
+static int free_events(void **state)
+{
+	events_free(*state);
+	return 0;
+}
+
+static int check(const struct kvm_events *e, const char *pattern, struct error *err)
+{
+	regex_t filter;
+	int r = kvm_regex(pattern, &filter, err);
+
+	if (r)
+		return r;
+	r = kvm_filter_check(&filter, pattern, e, err);
+	regfree(&filter);
+	return r;
+}
+
+static void test_match(void **state)
+{
+	static const char *const good[] = {
+		"",
+		"kvm_e",
+		"KVM_EXIT",
+		"kvm_exit\\(hlt",
+		"kvm_exit\\(IOIO",
+		"kvm_exit.PENDING_INTERRUPT",
+		"x|kvm_pio",
+		".*",
+		/* not seen yet */
+		"kvm_exit\\(0x8f",
+		"kvm_exit\\(.*8f\\)",
+		"kvm_exit\\(HLT\\|FAILED",
+		"kvm_exit\\([a-z0-9]*4\\)",
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		if (check(*state, good[i], NULL))
+			fail_msg("'%s' matches nothing", good[i]);
+}
+
+static void test_no_match(void **state)
+{
+	static const struct {
+		const char *pattern, *hint;
+	} bad[] = {
+		{ "kvm_exti", "close: kvm_exit;" },
+		{ "pio", "close: kvm_pio;" },
+		{ "kvm_entyr", "close: kvm_entry;" },
+		{ "kvm_exit\\(HTL", "close: kvm_exit\\(HLT\\);" },
+		{ "kvm_exit(HLT)", "close: kvm_exit\\(HLT\\);" },
+		{ "zzz", "-f help" },
+		{ "0x8f", "-f help" },
+		{ "kvm_pio\\(0", "close: kvm_pio;" },
+		{ "$q", "-f help" },
+		{ "kvm_poi", "close: kvm_pio;" },
+		{ "(((a)))", "-f help" },
+	};
+	struct error err;
+
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		if (check(*state, bad[i].pattern, &err) != -EINVAL)
+			fail_msg("'%s' matches something", bad[i].pattern);
+		assert_int_equal(err.status, STATUS_USAGE);
+		assert_non_null(strstr(err.what, "no event matches"));
+		if (strncmp(err.hint, bad[i].hint, strlen(bad[i].hint)) != 0)
+			fail_msg("'%s': %s", bad[i].pattern, err.hint);
+	}
+}
+
+/* On the screen and as an option the same are too long. */
+static void test_long(void **state)
+{
+	static const size_t lengths[] = { 255, 256, 1019, 1020, 1021, 1023, 1024 };
+	char pattern[KVM_PATTERN_SIZE + 1] = "";
+	const struct kvm_options o = { .args.interval_ns = 1, .fields = pattern };
+	struct error err;
+	struct view v;
+	int want;
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+		memset(pattern, 'x', lengths[i]);
+		memcpy(pattern, "kvm_pio|", 8);
+		pattern[lengths[i]] = 0;
+		want = lengths[i] < KVM_PATTERN_SIZE ? 0 : -EINVAL;
+		err = (struct error){ .status = STATUS_OK };
+		assert_int_equal(check(*state, pattern, &err), want);
+		assert_int_equal(view_open(&v, *state, &o, &err), want);
+		assert_int_equal(err.status, want ? STATUS_USAGE : STATUS_OK);
+		assert_string_equal(v.pattern, want ? "" : pattern);
+		view_close(&v);
+	}
+}
+
+/* A filter that is refused leaves the one that there is. */
+static void test_view(void **state)
+{
+	const struct kvm_options o = { .args.interval_ns = 1, .fields = "kvm_pio" };
+	struct error err;
+	struct view v;
+
+	assert_int_equal(view_open(&v, *state, &o, &err), 0);
+	assert_int_equal(view_set_filter(&v, "kvm_poi", &err), -EINVAL);
+	assert_non_null(strstr(err.hint, "kvm_pio"));
+	assert_string_equal(v.pattern, "kvm_pio");
+	assert_true(kvm_filter_matches(&v.filter, "kvm_pio"));
+	view_close(&v);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_match),
+		cmocka_unit_test(test_no_match),
+		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_view),
+	};
+
+	return cmocka_run_group_tests_name("kvm_filter", tests, make_events, free_events);
+}

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* iotrace kvm where memory runs out: each allocation fails in its turn, and nothing is left over or
+ * freed twice. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/kvm/banks.h"
+#include "cmd/kvm/debugfs.h"
+#include "cmd/kvm/log.h"
+#include "cmd/kvm/record.h"
+#include "cmd/kvm/view.h"
+#include "test/unit/remove_tree.h"
+
+/* ---- memory that runs out (the linker puts these in place of the C library's: CMakeLists.txt) */
+
+#define MOST_BLOCKS 4096
+
+static void *blocks[MOST_BLOCKS]; /* what was allocated and not freed */
+static size_t n_blocks;
+static long before_failure = -1; /* so many allocations succeed; -1: all */
+static bool for_good;		 /* once one has failed, all do */
+static bool failed;
+
+void *__real_malloc(size_t size);
+void *__real_realloc(void *old, size_t size);
+void __real_free(void *block);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+void *__wrap_reallocarray(void *old, size_t n, size_t size);
+char *__wrap_strdup(const char *text);
+void __wrap_free(void *block);
+
+static bool fails(void)
+{
+	if (before_failure < 0 || before_failure--)
+		return false;
+	before_failure = for_good ? 0 : -1;
+	failed = true;
+	errno = ENOMEM;
+	return true;
+}
+
+static void note(void *block)
+{
+	if (!block)
+		return;
+	assert_true(n_blocks < MOST_BLOCKS);
+	blocks[n_blocks++] = block;
+}
+
+/* One that is not ours is the C library's own (getline), or was freed before, which it notices. */
+static void forget(void *block)
+{
+	for (size_t i = 0; i < n_blocks; i++)
+		if (blocks[i] == block) {
+			blocks[i] = blocks[--n_blocks];
+			return;
+		}
+}
+
+void *__wrap_malloc(size_t size)
+{
+	void *block = fails() ? NULL : __real_malloc(size);
+
+	note(block);
+	return block;
+}
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	void *block = __wrap_malloc(n * size);
+
+	return block ? memset(block, 0, n * size) : NULL;
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+	void *block;
+
+	if (fails())
+		return NULL;
+	forget(old);
+	block = __real_realloc(old, size);
+	note(block);
+	return block;
+}
+
+void *__wrap_reallocarray(void *old, size_t n, size_t size)
+{
+	return __wrap_realloc(old, n * size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *copy = __wrap_malloc(size);
+
+	return copy ? memcpy(copy, text, size) : NULL;
+}
+
+void __wrap_free(void *block)
+{
+	forget(block);
+	__real_free(block);
+}
+
+/* Runs @work until no allocation of it has failed.  -ENOMEM is the one way to fail. */
+static void starve_one(int (*work)(void))
+{
+	long n = -1;
+	int r;
+
+	do {
+		failed = false;
+		before_failure = ++n;
+		r = work();
+		before_failure = -1;
+		if (r != (failed ? -ENOMEM : 0))
+			fail_msg("allocation %ld failed: %d", n, r);
+		if (n_blocks)
+			fail_msg("allocation %ld failed: %zu blocks are left", n, n_blocks);
+	} while (failed);
+	assert_true(n > 0);
+}
+
+static void starve(int (*work)(void))
+{
+	for_good = false;
+	starve_one(work);
+	for_good = true;
+	starve_one(work);
+}
+
+/* ---- what is done with it ---- */
+
+static char *name_of(const void *ctx, uint32_t class, uint32_t reason, char name[REASON_NAME_SIZE])
+{
+	(void)ctx;
+	snprintf(name, REASON_NAME_SIZE, "R%u_%u", class, reason);
+	return name;
+}
+
+static const struct kvm_namer namer = { name_of, NULL };
+
+static const struct kvm_latency_row counted[] = {
+	{ { 1, 30, 100, 0 }, { .exits = 2, .total_ns = 7, .max_ns = 4, .fine[3] = 2 } },
+	{ { 1, 12, 200, 0 }, { .exits = 3, .total_ns = 9, .max_ns = 4, .fine[4] = 1 } },
+	{ { 1, 12, 100, 1 }, { .exits = 1, .total_ns = 2, .max_ns = 2, .fine[2] = 1 } },
+};
+
+static int make_events(struct kvm_events *e, int *exit_event)
+{
+	int r = events_add(e, "kvm_pio", -1, true);
+
+	*exit_event = r < 0 ? r : events_add(e, "kvm_exit", -1, true);
+	r = *exit_event < 0 ? *exit_event : events_add_child(e, *exit_event, "HLT", true);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < e->n; i++)
+		e->v[i].total = 10 + i;
+	return 0;
+}
+
+static int make_latency(struct latency **l)
+{
+	int r = latency_open(l);
+
+	return r ? r : latency_read(*l, counted, 3, NULL);
+}
+
+static int fill_view(struct view *v, const struct latency *l, int exit_event)
+{
+	int r = 0;
+
+	/* Each refresh takes the place of the one before. */
+	for (size_t i = 0; !r && i < 2; i++) {
+		view_begin_guests(v);
+		r = view_add_guest(v, 100 + (uint32_t)i, 0, 5);
+		if (!r)
+			r = view_read_latencies(v, l, exit_event, &namer);
+		if (!r)
+			r = view_lines(v);
+		v->children = true;
+	}
+	v->by_guest = true;
+	return r ? r : view_lines(v);
+}
+
+static int show(void)
+{
+	const struct kvm_options o = { .args.interval_ns = 1 };
+	struct kvm_events e = { 0 };
+	struct latency *l = NULL;
+	struct view v = { 0 };
+	int exit_event, r = make_events(&e, &exit_event);
+
+	if (!r)
+		r = make_latency(&l);
+	if (!r)
+		r = view_open(&v, &e, &o, NULL);
+	if (!r)
+		r = fill_view(&v, l, exit_event);
+	view_close(&v);
+	latency_close(l);
+	events_free(&e);
+	return r;
+}
+
+static int log_and_rows(void)
+{
+	struct kvm_log log = { .stream = fopen("/dev/null", "w"), .csv = true };
+	struct kvm_events e = { 0 };
+	struct kvm_rows rows = { 0 };
+	struct latency *l = NULL;
+	int exit_event, r = make_events(&e, &exit_event);
+
+	assert_non_null(log.stream);
+	if (!r)
+		r = make_latency(&l);
+	if (!r)
+		r = kvm_log_line(&log, &e, NULL, 1);
+	for (size_t i = 0; !r && i < 3; i++)
+		r = kvm_rows_name_guest(&rows, 100 + (uint32_t)i, "name");
+	for (size_t i = 0; !r && i < 2; i++) {
+		kvm_rows_clear(&rows);
+		r = kvm_rows_of_events(&rows, &e, NULL, -1);
+		if (!r)
+			r = kvm_rows_of_latency(&rows, &e, exit_event, l, &namer, NULL, 0);
+	}
+	fclose(log.stream);
+	log.path = NULL;
+	kvm_log_close(&log);
+	kvm_rows_free(&rows);
+	latency_close(l);
+	events_free(&e);
+	return r;
+}
+
+static int play_back(const struct recording_interval *in)
+{
+	struct kvm_events e = { 0 };
+	struct kvm_rows rows = { 0 };
+	struct latency *l = NULL;
+	struct kvm_replay replay;
+	int r = latency_open(&l);
+
+	if (!r)
+		r = kvm_replay_events(in, &e, NULL);
+	if (!r)
+		r = kvm_replay_latencies(in, l, &rows, &replay, NULL);
+	kvm_rows_free(&rows);
+	latency_close(l);
+	events_free(&e);
+	return r;
+}
+
+static int record(void)
+{
+	struct kvm_record record = { 0 };
+	struct recording_interval out = { .text = "" };
+	struct kvm_events e = { 0 };
+	struct kvm_rows rows = { 0 };
+	struct latency *l = NULL;
+	int exit_event, r = make_events(&e, &exit_event);
+
+	if (!r)
+		r = make_latency(&l);
+	for (size_t i = 0; !r && i < 2; i++)
+		r = kvm_record_fill(&record, &e, NULL, l, &rows, exit_event, &namer, &out);
+	if (!r)
+		r = play_back(&out);
+	kvm_record_free(&record);
+	kvm_rows_free(&rows);
+	latency_close(l);
+	events_free(&e);
+	return r;
+}
+
+static int make_banks(void)
+{
+	uint32_t active = KVM_BANKS;
+	const struct bank_arrays arrays = { &active, NULL, 0, 3, 8, NULL, 2 };
+	struct banks *b;
+	int r = banks_open(&arrays, &b);
+
+	if (!r)
+		banks_close(b);
+	return r;
+}
+
+static char *exit_format;
+
+static int name_reasons(void)
+{
+	struct reasons *reasons;
+	int r = reasons_open(exit_format, NULL, CPU_SVM, &reasons);
+	size_t n;
+
+	if (r)
+		return r;
+	reasons_list(reasons, &n);
+	assert_int_equal(n, 293); /* none is left out */
+	reasons_free(reasons);
+	return 0;
+}
+
+static char root[] = "/tmp/iotrace-memory-XXXXXX";
+
+static void put(const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/sys/kernel/debug/kvm/%s", root, name);
+	for (char *p = path + sizeof(root); (p = strchr(p, '/')); p++) {
+		*p = 0;
+		assert_true(!mkdir(path, 0755) || errno == EEXIST);
+		*p = '/';
+	}
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static int look_at_debugfs(void)
+{
+	struct kvm_events e = { 0 };
+	struct debugfs *d = NULL;
+	struct error err;
+	int r = debugfs_open(root, false, &e, &d, &err);
+
+	assert_true(!r || r == -ENOMEM);
+	debugfs_close(r ? NULL : d);
+	events_free(&e);
+	return r;
+}
+
+/* ---- tests ---- */
+
+static void test_view(void **state)
+{
+	(void)state;
+	starve(show);
+}
+
+static void test_rows(void **state)
+{
+	(void)state;
+	starve(log_and_rows);
+}
+
+static void test_record(void **state)
+{
+	(void)state;
+	starve(record);
+}
+
+static void test_banks(void **state)
+{
+	(void)state;
+	starve(make_banks);
+}
+
+static void test_reasons(void **state)
+{
+	FILE *file = fopen(TEST_SOURCE_DIR "/../data/kvm/6.12-kvm_exit.format", "r");
+	size_t size = 0;
+
+	(void)state;
+	assert_non_null(file);
+	assert_true(getdelim(&exit_format, &size, 0, file) > 0);
+	fclose(file);
+	starve(name_reasons);
+	free(exit_format);
+}
+
+static void test_debugfs(void **state)
+{
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	put("exits", "1\n");
+	put("halts", "2\n");
+	put("12-3/exits", "1\n");
+	put("12-3/halts", "2\n");
+	put("45-6/exits", "0\n");
+	starve(look_at_debugfs);
+	remove_tree(root);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_view),	cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_record),	cmocka_unit_test(test_banks),
+		cmocka_unit_test(test_reasons), cmocka_unit_test(test_debugfs),
+	};
+
+	return cmocka_run_group_tests_name("kvm_memory", tests, NULL, NULL);
+}
