@@ -5,6 +5,11 @@
  * With -x and -L the functions that give buffers back are hooked, too.
  *
  * A kernel on which no function can be hooked is left with its interrupts: virtio_irq.bpf.h.
+ *
+ * Counters are in arrays that are mapped into user space, two banks of them, and only grow. Reading
+ * them is no system call on a map: while one of those is under way the kernel runs no kprobe's
+ * program on that CPU (bpf_prog_active), so that what a driver does in an interrupt would be
+ * missed, and before 6.7 (dd8657894c11) nobody would know.
  */
 #include "probes/kernel.h"
 #include "probes/virtio.h"
@@ -19,8 +24,12 @@ const volatile __u32 most_entries = 512; /* of one list: what the verifier lets 
 const volatile bool follow = false;	 /* buffers, from add to get */
 const volatile bool latencies = false;	 /* a histogram per queue */
 
-/* Which of the two buffers is written; core/flip.h turns it. */
-__u32 epoch = 0;
+/* The bank to count in.  User space ends an interval for all queues at one moment by activating the
+ * other one. */
+__u32 active_bank = 0;
+
+/* How often a row was taken: those in use are below. */
+__u32 rows_taken = 0;
 
 __u64 losses[VIRTIO_LOSSES] = {};
 
@@ -32,18 +41,43 @@ __u64 begin_ns = 0;
 __u64 queues_gone = 0;
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct virtio_key);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* rows x VIRTIO_BANKS */
+	__type(key, u32);
 	__type(value, struct virtio_value);
-} rows0 SEC(".maps"), rows1 SEC(".maps");
+} counts SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct virtio_key);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* the same */
+	__type(key, u32);
 	__type(value, struct virtio_lat);
-} lats0 SEC(".maps"), lats1 SEC(".maps");
+} lats SEC(".maps");
+
+/* Whose each row is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct virtio_known);
+} known SEC(".maps");
+
+/* Which row a queue has: the same one again when it comes back at another address. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct virtio_id);
+	__type(value, u32);
+} row_numbers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, u32);
+} free_rows SEC(".maps");
 
 /* By address of the struct virtqueue. */
 struct {
@@ -52,13 +86,6 @@ struct {
 	__type(key, u64);
 	__type(value, struct virtio_queue);
 } queues SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 8192);
-	__type(key, struct virtio_id);
-	__type(value, struct virtio_names);
-} names SEC(".maps");
 
 /* Buffers that the device has. */
 struct {
@@ -88,6 +115,39 @@ static __always_inline bool same_name(const char *name, const volatile __u64 *wa
 }
 
 /*
+ * Finds the row of @q, or gives it a free one; VIRTIO_NO_ROW when none is left.  0, or 1 when that
+ * is to be tried again.
+ */
+static __always_inline int find_row(struct virtio_queue *q, const struct virtio_names *names)
+{
+	u32 *number = bpf_map_lookup_elem(&row_numbers, &q->id), row = VIRTIO_NO_ROW;
+	struct virtio_known *about;
+
+	q->row = VIRTIO_NO_ROW;
+	if (number)
+		row = *number;
+	else if (bpf_map_pop_elem(&free_rows, &row))
+		return 0;
+	else
+		__sync_fetch_and_add(&rows_taken, 1);
+	about = bpf_map_lookup_elem(&known, &row);
+	if (!about)
+		return 0;
+	about->id = q->id;
+	about->names = *names;
+	if (!number && bpf_map_update_elem(&row_numbers, &q->id, &row, BPF_NOEXIST)) {
+		/* EEXIST: another CPU was faster. */
+		bpf_map_push_elem(&free_rows, &row, 0);
+		number = bpf_map_lookup_elem(&row_numbers, &q->id);
+		if (!number)
+			return 1;
+		row = *number;
+	}
+	q->row = row;
+	return 0;
+}
+
+/*
  * Learns the queue at address @vq: who it is, and whether it is wanted.  A global
  * function is verified once, and not for each caller.  0, or 1 when there is no room.
  */
@@ -114,9 +174,58 @@ __attribute__((noinline)) int learn_queue(u64 vq)
 		q.wanted = 0;
 	if (by_vq && !same_name(n.vq, only_vq))
 		q.wanted = 0;
-	if (q.wanted && bpf_map_update_elem(&names, &q.id, &n, BPF_ANY))
+	if (q.wanted && find_row(&q, &n))
 		return 1;
 	return bpf_map_update_elem(&queues, &vq, &q, BPF_ANY) != 0;
+}
+
+/* The virtio device whose folder in sysfs this process has open as @fd, or NULL. */
+static __always_inline struct virtio_device *device_of(u64 fd)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct file **files = BPF_CORE_READ(task, files, fdt, fd), *file = NULL;
+	struct kernfs_node *node;
+	u64 kobj, device;
+
+	bpf_probe_read_kernel(&file, sizeof(file), files + fd);
+	node = BPF_CORE_READ(file, f_inode, i_private);
+	kobj = (u64)BPF_CORE_READ(node, priv);
+	if (!kobj)
+		return NULL;
+	device = kobj - bpf_core_field_offset(struct device, kobj);
+	return (void *)(device - bpf_core_field_offset(struct virtio_device, dev));
+}
+
+/* The last queue that list_queue() came to: its place in the list of its device's, 0 behind the
+ * last one, and its name. */
+__u64 listed_at = 0;
+char listed_name[VIRTIO_NAME_SIZE] = {};
+
+/*
+ * Run on demand, by user space, which has the folder of a device open as ctx[0]: goes on from the
+ * queue at ctx[1], a listed_at, to the next one, and from 0 to the first.
+ */
+SEC("raw_tp")
+int list_queue(u64 *ctx)
+{
+	struct virtio_device *vdev = device_of(ctx[0]);
+	struct list_head *at = (void *)ctx[1];
+	u64 head, vq;
+
+	listed_at = 0;
+	if (!vdev)
+		return 0;
+	head = (u64)vdev + bpf_core_field_offset(struct virtio_device, vqs);
+	if (!at)
+		at = (void *)head;
+	at = BPF_CORE_READ(at, next);
+	if (!at || (u64)at == head)
+		return 0;
+	vq = (u64)at - bpf_core_field_offset(struct virtqueue, list);
+	bpf_probe_read_kernel_str(listed_name, sizeof(listed_name),
+				  BPF_CORE_READ((struct virtqueue *)vq, name));
+	listed_at = (u64)at;
+	return 0;
 }
 
 /* The queue at @vq if it is wanted. */
@@ -138,42 +247,31 @@ static __always_inline struct virtio_queue *queue_of(u64 vq)
 
 /* ---- rows ---- */
 
-static __always_inline struct virtio_value *row_in(void *rows, const struct virtio_key *key)
+/* To be asked once per event: all of it counts in one bank. */
+static __always_inline u32 bank_now(void)
 {
-	struct virtio_value *row = bpf_map_lookup_elem(rows, key), zero = {};
-
-	if (row)
-		return row;
-	bpf_map_update_elem(rows, key, &zero, BPF_NOEXIST);
-	return bpf_map_lookup_elem(rows, key);
+	return *(volatile u32 *)&active_bank & (VIRTIO_BANKS - 1);
 }
 
-static __always_inline struct virtio_lat *lat_in(void *lats, const struct virtio_key *key)
+static __always_inline struct virtio_value *row_of(const struct virtio_queue *q, u32 bank)
 {
-	struct virtio_lat *lat = bpf_map_lookup_elem(lats, key);
-	static const struct virtio_lat zero;
+	u32 at = q->row * VIRTIO_BANKS + bank;
 
-	if (lat)
-		return lat;
-	bpf_map_update_elem(lats, key, &zero, BPF_NOEXIST);
-	return bpf_map_lookup_elem(lats, key);
+	return bpf_map_lookup_elem(&counts, &at);
 }
 
-static __always_inline struct virtio_key key_of(const struct virtio_queue *q)
+static __always_inline struct virtio_lat *lat_of(const struct virtio_queue *q, u32 bank)
 {
-	return (struct virtio_key){ .id = q->id, .cpu = bpf_get_smp_processor_id() };
-}
+	u32 at = q->row * VIRTIO_BANKS + bank;
 
-static __always_inline struct virtio_value *row_of(const struct virtio_key *key)
-{
-	return (epoch & 1) ? row_in(&rows1, key) : row_in(&rows0, key);
+	return bpf_map_lookup_elem(&lats, &at);
 }
 
 struct sums {
 	u64 in_sgs, out_sgs, in_bytes, out_bytes;
 };
 
-/* Atomic, though the row is this CPU's own: an interrupt may come in between. */
+/* Atomic: what is late, and what an interrupt brings, may come in between. */
 static __always_inline void add_sums(struct virtio_value *row, const struct sums *s)
 {
 	if (s->in_sgs) {
@@ -188,8 +286,7 @@ static __always_inline void add_sums(struct virtio_value *row, const struct sums
 
 static __always_inline void count_sums(const struct virtio_queue *q, const struct sums *s)
 {
-	struct virtio_key key = key_of(q);
-	struct virtio_value *row = row_of(&key);
+	struct virtio_value *row = row_of(q, bank_now());
 
 	if (row) {
 		add_sums(row, s);
@@ -291,22 +388,20 @@ static __always_inline void on_added(u64 vq, u64 token, const struct sums *s)
 
 /* ---- buffers got back ---- */
 
-static __always_inline void count_latency(const struct virtio_key *key, u64 ns)
+static __always_inline void count_latency(const struct virtio_queue *q, u32 bank, u64 ns)
 {
-	struct virtio_lat *lat = (epoch & 1) ? lat_in(&lats1, key) : lat_in(&lats0, key);
+	struct virtio_lat *lat = lat_of(q, bank);
 	u64 slot = probe_log2(ns);
 
-	if (!lat) {
-		count_loss(VIRTIO_LOSS_ROWS_FULL, 1);
-		return;
-	}
+	if (!lat)
+		return;	   /* on_got() has found its row */
 	barrier_var(slot); /* the compiler knows that it is small enough, the verifier does not */
 	__sync_fetch_and_add(&lat->log2[slot & 63], 1);
 	if (ns > lat->max_ns)
 		lat->max_ns = ns;
 }
 
-static __always_inline void time_buffer(struct virtio_value *row, const struct virtio_key *key,
+static __always_inline void time_buffer(struct virtio_value *row, u32 bank,
 					const struct virtio_queue *q, u64 vq, u64 token)
 {
 	struct virtio_buffer buffer = { .vq = vq, .token = token };
@@ -326,7 +421,7 @@ static __always_inline void time_buffer(struct virtio_value *row, const struct v
 	__sync_fetch_and_add(&row->timed, 1);
 	__sync_fetch_and_add(&row->time_ns, now - added);
 	if (latencies)
-		count_latency(key, now - added);
+		count_latency(q, bank, now - added);
 }
 
 /*
@@ -338,7 +433,7 @@ static __always_inline void on_got(u64 vq, u64 token, u32 used, const bool outer
 {
 	struct virtio_queue *q;
 	struct virtio_value *row;
-	struct virtio_key key;
+	u32 bank = bank_now();
 
 	if (!token || !begin_ns)
 		return;
@@ -350,15 +445,14 @@ static __always_inline void on_got(u64 vq, u64 token, u32 used, const bool outer
 		return;
 	}
 	q->taken = outer ? 0 : token;
-	key = key_of(q);
-	row = row_of(&key);
+	row = row_of(q, bank);
 	if (!row) {
 		count_loss(VIRTIO_LOSS_ROWS_FULL, 1);
 		return;
 	}
 	__sync_fetch_and_add(&row->buffers, 1);
 	__sync_fetch_and_add(&row->used_bytes, used);
-	time_buffer(row, &key, q, vq, token);
+	time_buffer(row, bank, q, vq, token);
 }
 
 /* The driver takes back a buffer that the device has not used. */

@@ -5,6 +5,8 @@
 #include <linux/types.h>
 
 #define VIRTIO_NAME_SIZE 64
+#define VIRTIO_BANKS	 2	    /* of counters: one is active, the other one can be read */
+#define VIRTIO_NO_ROW	 0x7fffffff /* times VIRTIO_BANKS it is still in no array */
 
 /* A virtqueue, as people tell them apart: queue @vq of device virtio@device. */
 struct virtio_id {
@@ -18,12 +20,15 @@ struct virtio_names {
 	char vq[VIRTIO_NAME_SIZE];
 };
 
-/* A row: each CPU has its own. */
-struct virtio_key {
+/* Whose a row is.  Rows are never given back; one that holds no count may be nobody's. */
+struct virtio_known {
+	struct virtio_names names;
 	struct virtio_id id;
-	__u32 cpu;
+	__u32 pad; /* the array's elements are multiples of 8 */
 };
 
+/* A row in one bank.  Its cache lines go from CPU to CPU with the queue's own: a driver does not
+ * let two of them use a queue at a time. */
 struct virtio_value {
 	__u64 in_sgs, out_sgs;
 	__u64 in_bytes, out_bytes;
@@ -34,9 +39,9 @@ struct virtio_value {
 	__u64 time_ns;
 };
 
-/* Latencies of a row. */
+/* Latencies of a row in one bank. */
 struct virtio_lat {
-	__u64 max_ns;
+	__u64 max_ns;	/* user space sets it back */
 	__u64 log2[64]; /* slot i: 2^i .. 2^(i+1)-1 ns; 0 and 1 in slot 0 */
 };
 
@@ -51,6 +56,8 @@ struct virtio_queue {
 	__u16 seen;  /* up to here the used ring was read */
 	__u8 wanted; /* by the filters */
 	__u8 pad;
+	__u32 row; /* VIRTIO_NO_ROW: there was none for it */
+	__u32 pad2;
 };
 
 /* A buffer that the device has. */
@@ -88,7 +95,7 @@ enum virtio_handler {
 	VIRTIO_HANDLERS,
 };
 
-_Static_assert(sizeof(struct virtio_key) == 16, "shared with BPF");
-_Static_assert(sizeof(struct virtio_queue) == 48, "shared with BPF");
+_Static_assert(sizeof(struct virtio_known) == 144, "shared with BPF");
+_Static_assert(sizeof(struct virtio_queue) == 56, "shared with BPF");
 
 #endif

@@ -80,8 +80,7 @@ static __always_inline bool walk_buffer(struct vring_virtqueue *vvq, u32 id, u64
 
 static __always_inline void count_used(struct virtio_queue *q, const struct sums *s, u32 used)
 {
-	struct virtio_key key = key_of(q);
-	struct virtio_value *row = row_of(&key);
+	struct virtio_value *row = row_of(q, bank_now());
 
 	if (!row) {
 		count_loss(VIRTIO_LOSS_ROWS_FULL, 1);
@@ -278,18 +277,10 @@ int irq_rest(u64 *ctx)
 SEC("raw_tp")
 int irq_device(u64 *ctx)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct file **files = BPF_CORE_READ(task, files, fdt, fd), *file = NULL;
-	struct kernfs_node *node;
-	u64 kobj, device;
+	struct virtio_device *vdev = device_of(ctx[0]);
 
-	bpf_probe_read_kernel(&file, sizeof(file), files + ctx[0]);
-	node = BPF_CORE_READ(file, f_inode, i_private);
-	kobj = (u64)BPF_CORE_READ(node, priv);
-	if (!kobj)
-		return 0;
-	device = kobj - bpf_core_field_offset(struct device, kobj);
-	each_queue((void *)(device - bpf_core_field_offset(struct virtio_device, dev)), false);
+	if (vdev)
+		each_queue(vdev, false);
 	return 0;
 }
 

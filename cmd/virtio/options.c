@@ -2,6 +2,7 @@
 #include "cmd/virtio/options.h"
 
 #include <errno.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,10 +27,12 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-/* A name that the kernel may have: not empty, and short enough to be compared. */
+/* A name that the kernel may have: not empty, short enough to be compared, and an entry of a
+ * folder. */
 static int take_name(const char *option, const char *arg, const char **name, struct error *err)
 {
-	if (!*arg || strlen(arg) >= VIRTIO_NAME_SIZE || strchr(arg, '/'))
+	if (!*arg || strlen(arg) >= VIRTIO_NAME_SIZE || strchr(arg, '/') || !strcmp(arg, ".") ||
+	    !strcmp(arg, ".."))
 		return error_set(err, STATUS_USAGE, -EINVAL, "invalid name '%s' after %s",
 				 text_shown(arg).text, option);
 	*name = arg;
@@ -120,6 +123,20 @@ static bool is_there(const char *root, const char *folder, const char *name)
 	return access(path, F_OK) == 0;
 }
 
+/* Has driver @driver a device whose name matches @pattern? */
+static bool drives(const char *root, const char *driver, const char *pattern)
+{
+	char path[PATH_MAX];
+	glob_t found = { 0 };
+	bool any;
+
+	snprintf(path, sizeof(path), "%s/sys/bus/virtio/drivers/%s/%s", root ? root : "", driver,
+		 pattern);
+	any = glob(path, 0, NULL, &found) == 0;
+	globfree(&found);
+	return any;
+}
+
 int virtio_check(const struct virtio_options *o, const char *root, struct error *err)
 {
 	if (!is_there(root, "", "")) {
@@ -137,6 +154,12 @@ int virtio_check(const struct virtio_options *o, const char *root, struct error 
 		error_set(err, STATUS_USAGE, -ENODEV, "no such virtio driver: %s",
 			  text_shown(o->driver).text);
 		error_hint(err, "see /sys/bus/virtio/drivers");
+		return -ENODEV;
+	}
+	if (o->driver && !drives(root, o->driver, o->device ? o->device : "virtio*")) {
+		error_set(err, STATUS_USAGE, -ENODEV, "the virtio driver %s does not drive %s",
+			  text_shown(o->driver).text, o->device ? o->device : "any device");
+		error_hint(err, "see /sys/bus/virtio/drivers/%s", text_shown(o->driver).text);
 		return -ENODEV;
 	}
 	return 0;

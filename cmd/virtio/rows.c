@@ -78,7 +78,19 @@ void virtio_schema(const struct virtio_options *o, struct column columns[VIRTIO_
 
 /* ---- rows ---- */
 
-static struct virtio_row *new_row(struct virtio_rows *rows, const struct virtio_id *id)
+static int name_row(struct virtio_rows *rows, struct virtio_row *row, struct virtio_names names)
+{
+	char device[32];
+
+	names.driver[VIRTIO_NAME_SIZE - 1] = names.vq[VIRTIO_NAME_SIZE - 1] = 0;
+	snprintf(device, sizeof(device), "virtio%u", row->id.device);
+	row->driver = text_keep(&rows->strings, names.driver);
+	row->vq = text_keep(&rows->strings, names.vq);
+	row->device = text_keep(&rows->strings, device);
+	return row->driver && row->vq && row->device ? 0 : -ENOMEM;
+}
+
+static struct virtio_row *new_row(struct virtio_rows *rows, const struct virtio_known *of)
 {
 	struct virtio_row *row;
 
@@ -93,14 +105,14 @@ static struct virtio_row *new_row(struct virtio_rows *rows, const struct virtio_
 	}
 	row = &rows->rows[rows->n++];
 	memset(row, 0, sizeof(*row));
-	row->id = *id;
-	return row;
+	row->id = of->id;
+	return name_row(rows, row, of->names) ? NULL : row;
 }
 
-int virtio_rows_add(void *ctx, const void *key, const void *value)
+int virtio_rows_add(struct virtio_rows *rows, const struct virtio_known *of,
+		    const struct virtio_value *v)
 {
-	const struct virtio_value *v = value;
-	struct virtio_row *row = new_row(ctx, &((const struct virtio_key *)key)->id);
+	struct virtio_row *row = new_row(rows, of);
 
 	if (!row)
 		return -ENOMEM;
@@ -115,20 +127,20 @@ int virtio_rows_add(void *ctx, const void *key, const void *value)
 	return 0;
 }
 
-int virtio_rows_add_latency(void *ctx, const void *key, const void *value)
+int virtio_rows_add_latency(struct virtio_rows *rows, const struct virtio_known *of,
+			    const struct virtio_lat *lat)
 {
-	const struct virtio_lat *v = value;
-	struct virtio_row *row = new_row(ctx, &((const struct virtio_key *)key)->id);
+	struct virtio_row *row = new_row(rows, of);
 
 	if (!row)
 		return -ENOMEM;
 	row->latency = calloc(1, sizeof(*row->latency));
 	if (!row->latency)
 		return -ENOMEM;
-	row->latency->max = v->max_ns;
+	row->latency->max = lat->max_ns;
 	for (size_t i = 0; i < HIST_LOG2_SLOTS; i++) {
-		row->latency->log2[i] = v->log2[i];
-		row->latency->count += v->log2[i];
+		row->latency->log2[i] = lat->log2[i];
+		row->latency->count += lat->log2[i];
 	}
 	return 0;
 }
@@ -206,32 +218,12 @@ static void drop_unused(struct virtio_rows *rows, bool extended)
 	rows->n = used;
 }
 
-int virtio_rows_finish(struct virtio_rows *rows, bool extended,
-		       int (*lookup)(void *ctx, const struct virtio_id *id,
-				     struct virtio_names *names),
-		       void *ctx)
+void virtio_rows_finish(struct virtio_rows *rows, bool extended)
 {
-	struct virtio_names names;
-	char device[32];
-
 	if (!rows->n)
-		return 0;
+		return;
 	join_all(rows);
 	drop_unused(rows, extended);
-	for (size_t i = 0; i < rows->n; i++) {
-		struct virtio_row *row = &rows->rows[i];
-
-		if (lookup(ctx, &row->id, &names))
-			names = (struct virtio_names){ "?", "?" };
-		names.driver[VIRTIO_NAME_SIZE - 1] = names.vq[VIRTIO_NAME_SIZE - 1] = 0;
-		snprintf(device, sizeof(device), "virtio%u", row->id.device);
-		row->driver = text_keep(&rows->strings, names.driver);
-		row->vq = text_keep(&rows->strings, names.vq);
-		row->device = text_keep(&rows->strings, device);
-		if (!row->driver || !row->vq || !row->device)
-			return -ENOMEM;
-	}
-	return 0;
 }
 
 void virtio_rows_clear(struct virtio_rows *rows)

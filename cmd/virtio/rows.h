@@ -23,22 +23,17 @@ struct virtio_rows {
 	struct text_set strings; /* names, kept for the whole run */
 };
 
-/* Adds the counters of @key, a struct virtio_key.  0 or -ENOMEM.  (The form that
- * flip_drain_hash() wants; @ctx is a struct virtio_rows.) */
-int virtio_rows_add(void *ctx, const void *key, const void *value);
+/* Adds what queue @of has counted.  0 or -ENOMEM. */
+int virtio_rows_add(struct virtio_rows *rows, const struct virtio_known *of,
+		    const struct virtio_value *value);
 
-/* The same for the latencies, a struct virtio_lat. */
-int virtio_rows_add_latency(void *ctx, const void *key, const void *value);
+/* The same for its latencies. */
+int virtio_rows_add_latency(struct virtio_rows *rows, const struct virtio_known *of,
+			    const struct virtio_lat *lat);
 
-/*
- * Joins the CPUs' parts, drops queues of which nothing is shown, names the rows and sorts them: by
- * device, virtio2 before virtio10, then by queue.  @lookup asks for the names of a queue: 0 or
- * -errno.  0 or -ENOMEM.
- */
-int virtio_rows_finish(struct virtio_rows *rows, bool extended,
-		       int (*lookup)(void *ctx, const struct virtio_id *id,
-				     struct virtio_names *names),
-		       void *ctx);
+/* Joins what is of one queue, drops queues of which nothing is shown, and sorts the others: by
+ * device, virtio2 before virtio10, then by queue. */
+void virtio_rows_finish(struct virtio_rows *rows, bool extended);
 
 /* Ready for the next interval. */
 void virtio_rows_clear(struct virtio_rows *rows);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,11 +18,13 @@
 #include "cmd/session.h"
 #include "cmd/show.h"
 #include "cmd/virtio/attach.h"
+#include "cmd/virtio/counts.h"
 #include "cmd/virtio/print.h"
+#include "cmd/virtio/queues.h"
 #include "core/clock.h"
 #include "core/cpus.h"
-#include "core/flip.h"
 #include "core/hook_kernel.h"
+#include "core/limits.h"
 #include "probes/virtio.skel.h"
 
 extern const char virtio_source[];
@@ -39,7 +40,8 @@ struct virtio {
 	size_t n_events;
 	uint64_t handlers[VIRTIO_HANDLERS];
 	struct virtio_bpf *skel;
-	struct flip *flip;
+	struct virtio_arrays arrays;
+	struct virtio_counts *counts;
 	struct virtio_rows rows;
 	struct column columns[VIRTIO_COLUMNS];
 	struct schema schema;
@@ -47,6 +49,7 @@ struct virtio {
 	struct loss losses[LOSS_ROWS];
 	uint64_t queues_gone; /* as of the last sweep */
 	uint64_t since_ns;
+	bool used; /* any queue, since the beginning */
 	struct show_setting settings[3];
 	struct show show;
 };
@@ -58,25 +61,26 @@ static bool follows(const struct virtio_options *o)
 
 /* ---- the BPF object ---- */
 
-/* Queues are few, but each CPU has its own row of each. */
+/* Multiqueue devices have a queue for each CPU. */
 static uint32_t rows_possible(void)
 {
-	uint32_t rows = 256 * cpus_possible();
+	uint32_t rows = 64 * cpus_possible();
 
-	return rows < 4096 ? 4096 : rows > 131072 ? 131072 : rows;
+	return rows < 1024 ? 1024 : rows > 8192 ? 8192 : rows;
 }
 
 static int size_maps(struct virtio *v)
 {
 	const struct args *args = &v->o.args;
 	uint32_t rows = args->map_rows ? args->map_rows : rows_possible();
-	uint32_t lats = v->o.latency ? rows : 1;
+	uint32_t cells = rows * VIRTIO_BANKS;
 	struct virtio_bpf *skel = v->skel;
 	const struct map_size sizes[] = {
-		{ skel->maps.rows0, rows },
-		{ skel->maps.rows1, rows },
-		{ skel->maps.lats0, lats },
-		{ skel->maps.lats1, lats },
+		{ skel->maps.counts, cells },
+		{ skel->maps.lats, v->o.latency ? cells : 1 },
+		{ skel->maps.known, rows },
+		{ skel->maps.row_numbers, rows },
+		{ skel->maps.free_rows, rows },
 		{ skel->maps.inflight, follows(&v->o) ? args->map_requests : 1 },
 		{ skel->maps.calls, v->way == WAY_CALLS ? 0 : 1 },
 	};
@@ -126,6 +130,70 @@ static void close_object(void *ctx)
 
 	virtio_bpf__destroy(v->skel);
 	v->skel = NULL;
+}
+
+/* ---- what the programs count ---- */
+
+static size_t values_size(const struct virtio *v)
+{
+	return v->arrays.n * VIRTIO_BANKS * sizeof(*v->arrays.values);
+}
+
+static size_t lats_size(const struct virtio *v)
+{
+	return v->arrays.n * VIRTIO_BANKS * sizeof(*v->arrays.lats);
+}
+
+static size_t known_size(const struct virtio *v)
+{
+	return v->arrays.n * sizeof(*v->arrays.known);
+}
+
+static int map_arrays(struct virtio *v)
+{
+	const struct virtio_bpf *skel = v->skel;
+	void *values = NULL, *lats = NULL, *known = NULL;
+	int r;
+
+	v->arrays.active = &v->skel->bss->active_bank;
+	v->arrays.taken = &v->skel->bss->rows_taken;
+	v->arrays.n = bpf_map__max_entries(skel->maps.known);
+	r = maps_map_array(skel->maps.counts, values_size(v), false, &values);
+	if (!r && v->o.latency)
+		r = maps_map_array(skel->maps.lats, lats_size(v), true, &lats);
+	if (!r)
+		r = maps_map_array(skel->maps.known, known_size(v), false, &known);
+	v->arrays.values = values;
+	v->arrays.lats = lats;
+	v->arrays.known = known;
+	return r;
+}
+
+/* Before anything is counted: these are system calls on a map. */
+static int open_counts(struct virtio *v, struct error *err)
+{
+	int r = map_arrays(v);
+
+	if (!r)
+		r = maps_fill_queue(v->skel->maps.free_rows, v->arrays.n);
+	if (!r)
+		r = virtio_counts_open(&v->arrays, &v->counts);
+	if (limits_is_shortage(r))
+		return limits_error(r, "map the BPF arrays", err);
+	if (r)
+		error_set(err, STATUS_FAILED, r, "cannot map the BPF arrays: %s", strerror(-r));
+	return r;
+}
+
+static void close_counts(struct virtio *v)
+{
+	virtio_counts_close(v->counts);
+	if (v->arrays.values)
+		munmap((void *)v->arrays.values, values_size(v));
+	if (v->arrays.lats)
+		munmap(v->arrays.lats, lats_size(v));
+	if (v->arrays.known)
+		munmap((void *)v->arrays.known, known_size(v));
 }
 
 /* ---- buffers of queues that are gone ---- */
@@ -187,8 +255,7 @@ static const struct {
 	[VIRTIO_LOSS_PACKED] = { "packed", "interrupts of packed rings, which do not tell what "
 					   "was used" },
 	[VIRTIO_LOSS_RING] = { "ring", "entries of a used ring that could not be read" },
-	[VIRTIO_LOSSES] = { "missed",
-			    "events missed: the program was running on that CPU already" },
+	[VIRTIO_LOSSES] = { "missed", "events missed: a program was running on that CPU already" },
 };
 
 static void fill_losses(struct virtio *v, struct interval *interval)
@@ -207,31 +274,12 @@ static void fill_losses(struct virtio *v, struct interval *interval)
 	interval->n_losses = LOSS_ROWS;
 }
 
-/* Runs a program with @arg; what it returns, 0 if it cannot be run. */
-static uint32_t run_helper(const struct bpf_program *prog, uint64_t arg)
+/* Its queues, also those that never interrupt: it shall be known how many buffers went through. */
+static void learn_device(void *ctx, int fd)
 {
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = &arg, .ctx_size_in = sizeof(arg));
+	const struct virtio *v = ctx;
 
-	return bpf_prog_test_run_opts(bpf_program__fd(prog), &opts) ? 0 : opts.retval;
-}
-
-/* All queues that there are: also of those that never interrupt it shall be known
- * how many buffers went through. */
-static void learn_devices(const struct virtio *v)
-{
-	glob_t found = { 0 };
-
-	if (glob("/sys/bus/virtio/devices/*", 0, NULL, &found))
-		found.gl_pathc = 0;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		int fd = open(found.gl_pathv[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-		if (fd < 0)
-			continue;
-		run_helper(v->skel->progs.irq_device, (uint64_t)fd);
-		close(fd);
-	}
-	globfree(&found);
+	virtio_run_helper(v->skel->progs.irq_device, (uint64_t[]){ (uint64_t)fd }, 1);
 }
 
 /* What the drivers took out since the last interrupt of each queue: the program counts it. */
@@ -241,7 +289,7 @@ static void count_rest(const struct virtio *v)
 	uint64_t key, *at = NULL;
 
 	while (bpf_map_get_next_key(fd, at, &key) == 0) {
-		run_helper(v->skel->progs.irq_rest, key);
+		virtio_run_helper(v->skel->progs.irq_rest, &key, 1);
 		at = &key;
 	}
 }
@@ -249,7 +297,9 @@ static void count_rest(const struct virtio *v)
 /* Once everything is attached: does what is left of the attach table do what was asked for? */
 static int check_attached(const struct virtio *v, struct error *err)
 {
-	if (v->way == WAY_IRQ && run_helper(v->skel->progs.irq_rest, 0)) {
+	const uint64_t no_queue = 0;
+
+	if (v->way == WAY_IRQ && virtio_run_helper(v->skel->progs.irq_rest, &no_queue, 1)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel's types do not tell what a virtqueue looks like");
 		error_hint(err, "virtio_ring is a module here: only its functions could be hooked");
@@ -277,33 +327,6 @@ static const char *const irq_notes[] = {
 	"their interrupts tell, in descriptors and not in lists",
 };
 
-static int lookup_names(void *ctx, const struct virtio_id *id, struct virtio_names *names)
-{
-	struct virtio *v = ctx;
-
-	return bpf_map_lookup_elem(bpf_map__fd(v->skel->maps.names), id, names) ? -errno : 0;
-}
-
-/* Adds what the kernel has counted since the last time to v->rows. */
-static int drain(struct virtio *v, uint64_t *end_ns, struct error *err)
-{
-	int quiet = flip_turn(v->flip, end_ns), r = quiet < 0 ? quiet : 0;
-
-	if (!r)
-		r = flip_drain_hash(bpf_map__fd(quiet ? v->skel->maps.rows1 : v->skel->maps.rows0),
-				    sizeof(struct virtio_key), sizeof(struct virtio_value),
-				    virtio_rows_add, &v->rows);
-	if (!r && v->o.latency)
-		r = flip_drain_hash(bpf_map__fd(quiet ? v->skel->maps.lats1 : v->skel->maps.lats0),
-				    sizeof(struct virtio_key), sizeof(struct virtio_lat),
-				    virtio_rows_add_latency, &v->rows);
-	if (!r)
-		r = virtio_rows_finish(&v->rows, follows(&v->o), lookup_names, v);
-	if (r)
-		error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s", strerror(-r));
-	return r;
-}
-
 static int print(void *ctx, const struct recording_interval *in, struct error *err)
 {
 	struct virtio *v = ctx;
@@ -330,12 +353,18 @@ static int emit(void *ctx, bool last, struct error *err)
 			count_rest(v);
 		hooks_detach(v->hooks);
 	}
-	r = drain(v, &out.interval.end_ns, err);
+	r = virtio_counts_take(v->counts, last, &v->rows, &out.interval.end_ns);
 	if (r)
-		return r;
+		return error_set(err, STATUS_FAILED, r, "out of memory");
+	virtio_rows_finish(&v->rows, follows(&v->o));
 	v->since_ns = out.interval.end_ns;
 	forget_gone(v);
 	fill_losses(v, &out.interval);
+	v->used = v->used || v->rows.n;
+	if (last && !v->used && v->o.args.format != FORMAT_JSON)
+		fprintf(stderr, "iotrace: no virtqueue was used%s\n",
+			v->o.device || v->o.driver || v->o.vq ? " of those that were asked for"
+							      : "");
 	out.tables[0] = (struct recording_rows){ v->rows.rows, v->rows.n };
 	r = show_output(&v->show, &out, err);
 	virtio_rows_clear(&v->rows);
@@ -361,15 +390,22 @@ static int print_start(void *ctx)
 
 static int attach(struct virtio *v, struct error *err)
 {
-	static const char *const irq_helpers[] = { "irq_rest", "irq_device", NULL };
+	const char *helpers[4] = { NULL };
+	size_t n = 0;
 	struct hook_object object = {
 		.ctx = v,
-		.helpers = v->way == WAY_IRQ ? irq_helpers : NULL,
+		.helpers = helpers,
 		.open = open_object,
 		.load = load_object,
 		.close = close_object,
 	};
 
+	if (v->o.vq)
+		helpers[n++] = "list_queue";
+	if (v->way == WAY_IRQ) {
+		helpers[n++] = "irq_rest";
+		helpers[n++] = "irq_device";
+	}
 	object.elf = virtio_bpf__elf_bytes(&object.elf_size);
 	return hooks_attach(v->hooks, &object, err);
 }
@@ -390,15 +426,17 @@ static int trace(struct virtio *v, struct run *run)
 
 	if (!r)
 		r = check_attached(v, &err);
+	if (!r && v->o.vq)
+		r = virtio_check_queue(v->skel, &v->o, &err);
 	if (!r)
-		r = flip_open(&v->skel->bss->epoch, &v->flip, &err);
+		r = open_counts(v, &err);
 	if (!r)
 		r = show_open_hooks(&v->show, v->hooks, irq_notes, v->way == WAY_IRQ ? 1 : 0, &err);
 	if (r)
 		return report_error(&err);
 	v->skel->bss->begin_ns = clock_mono_ns();
 	if (v->way == WAY_IRQ)
-		learn_devices(v);
+		virtio_each_device(&v->o, learn_device, v);
 	v->since_ns = clock_epoch_ns();
 	if (v->o.args.verbose)
 		explain_hooks(v->hooks);
@@ -507,7 +545,7 @@ static int run_virtio(int argc, char **argv)
 	else
 		status = trace(&v, &run);
 	status = show_close(&v.show, status);
-	flip_close(v.flip);
+	close_counts(&v);
 	hooks_free(v.hooks);
 	virtio_bpf__destroy(v.skel);
 	virtio_rows_free(&v.rows);

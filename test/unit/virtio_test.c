@@ -98,6 +98,8 @@ static void test_bad_options(void **state)
 		"-n virtio1x",
 		"-n virtio99999999999",
 		"-d a/b",
+		"-d .",
+		"-d ..",
 		"-q a/b",
 		"0",
 		"-1",
@@ -172,6 +174,17 @@ static void test_check(void **state)
 	assert_string_equal(err.what, "no such virtio driver: virtio_blk");
 	make(root, "/sys/bus/virtio/drivers");
 	make(root, "/sys/bus/virtio/drivers/virtio_blk");
+	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_string_equal(err.what, "the virtio driver virtio_blk does not drive virtio2");
+	o.device = NULL;
+	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
+	assert_string_equal(err.what, "the virtio driver virtio_blk does not drive any device");
+	make(root, "/sys/bus/virtio/drivers/virtio_blk/virtio2");
+	assert_int_equal(virtio_check(&o, root, &err), 0);
+	o.device = "virtio3";
+	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
+	o.device = "virtio2";
 	assert_int_equal(virtio_check(&o, root, &err), 0);
 
 	/* interrupts tell nothing of packed rings, nor when a buffer was added */
@@ -193,66 +206,66 @@ static void test_check(void **state)
 
 /* ---- rows ---- */
 
-static int names(void *ctx, const struct virtio_id *id, struct virtio_names *n)
+static struct virtio_known known(const struct virtio_id *id)
 {
-	(void)ctx;
-	memset(n, 0, sizeof(*n));
+	struct virtio_known k = { .id = *id, .names = { "?", "?" } };
+	struct virtio_names *n = &k.names;
+
 	switch (id->type) {
 	case 1:
 		snprintf(n->driver, sizeof(n->driver), "%s", "virtio_net");
 		snprintf(n->vq, sizeof(n->vq), "%s", id->vq ? "output.0" : "input.0");
-		return 0;
+		break;
 	case 2:
 		snprintf(n->driver, sizeof(n->driver), "%s", "virtio_blk");
 		snprintf(n->vq, sizeof(n->vq), "%s", "req.0");
-		return 0;
+		break;
 	case 19: /* not printable, and wider than its column */
 		snprintf(n->driver, sizeof(n->driver), "%s", "vmw_vsock_virtio_transport");
 		snprintf(n->vq, sizeof(n->vq), "%s", "r\033x");
-		return 0;
+		break;
 	}
-	return -ENOENT;
+	return k;
 }
 
-static void add(struct virtio_rows *rows, struct virtio_id id, uint32_t cpu,
-		struct virtio_value value)
+static void add(struct virtio_rows *rows, struct virtio_id id, struct virtio_value value)
 {
-	const struct virtio_key key = { id, cpu };
+	const struct virtio_known of = known(&id);
 
-	assert_int_equal(virtio_rows_add(rows, &key, &value), 0);
+	assert_int_equal(virtio_rows_add(rows, &of, &value), 0);
 }
 
-static void add_latency(struct virtio_rows *rows, struct virtio_id id, uint32_t cpu,
-			unsigned int slot, uint64_t count)
+static void add_latency(struct virtio_rows *rows, struct virtio_id id, unsigned int slot,
+			uint64_t count)
 {
-	const struct virtio_key key = { id, cpu };
+	const struct virtio_known of = known(&id);
 	struct virtio_lat lat = { .max_ns = 1ull << slot };
 
 	lat.log2[slot] = count;
-	assert_int_equal(virtio_rows_add_latency(rows, &key, &lat), 0);
+	assert_int_equal(virtio_rows_add_latency(rows, &of, &lat), 0);
 }
 
 static const struct virtio_id net_in = { 10, 0, 1 }, net_out = { 10, 1, 1 }, disk = { 2, 0, 2 },
 			      vsock = { 3, 0, 19 }, unknown = { 11, 4, 77 };
 
-/* What some CPUs counted, in no order. */
+/* What was counted, in no order. */
 static void fill(struct virtio_rows *rows, bool latencies)
 {
-	add(rows, net_out, 0, (struct virtio_value){ .out_sgs = 5, .out_bytes = 5060 });
-	add(rows, disk, 1,
+	add(rows, net_out, (struct virtio_value){ .out_sgs = 5, .out_bytes = 5060 });
+	add(rows, disk,
 	    (struct virtio_value){ 300, 600, 300, 18446744073709551000ull, 300, 300, 300,
 				   3000000 });
-	add(rows, unknown, 0, (struct virtio_value){ .in_sgs = 1, .in_bytes = 64 });
-	add(rows, net_in, 1,
+	add(rows, unknown, (struct virtio_value){ .in_sgs = 1, .in_bytes = 64 });
+	add(rows, net_in,
 	    (struct virtio_value){ .buffers = 7, .used_bytes = 700, .timed = 3, .time_ns = 4500 });
-	add(rows, vsock, 0, (struct virtio_value){ .in_sgs = 1, .in_bytes = 4096 });
-	add(rows, disk, 0, (struct virtio_value){ 100, 200, 100, 600, 100, 100, 100, 1000000 });
+	add(rows, vsock, (struct virtio_value){ .in_sgs = 1, .in_bytes = 4096 });
+	add(rows, disk, (struct virtio_value){ 100, 200, 100, 600, 100, 100, 100, 1000000 });
 	if (!latencies)
 		return;
-	add_latency(rows, disk, 1, 13, 300);
-	add_latency(rows, disk, 0, 13, 60);
-	add_latency(rows, disk, 0, 14, 40);
-	add_latency(rows, net_in, 1, 10, 3);
+	add_latency(rows, disk, 13, 300);
+	add_latency(rows, disk, 13, 60);
+	add_latency(rows, disk, 14, 40);
+	add_latency(rows, net_in, 10, 3);
 }
 
 static void test_join_and_sort(void **state)
@@ -261,7 +274,7 @@ static void test_join_and_sort(void **state)
 
 	(void)state;
 	fill(&rows, false);
-	assert_int_equal(virtio_rows_finish(&rows, false, names, NULL), 0);
+	virtio_rows_finish(&rows, false);
 	/* what came back only is a row of -x */
 	assert_int_equal(rows.n, 4);
 	assert_string_equal(rows.rows[0].device, "virtio2");
@@ -274,10 +287,10 @@ static void test_join_and_sort(void **state)
 	assert_string_equal(rows.rows[2].vq, "output.0");
 	assert_string_equal(rows.rows[3].driver, "?");
 	virtio_rows_clear(&rows);
-	assert_int_equal(virtio_rows_finish(&rows, false, names, NULL), 0);
+	virtio_rows_finish(&rows, false);
 	assert_int_equal(rows.n, 0);
 	fill(&rows, true);
-	assert_int_equal(virtio_rows_finish(&rows, true, names, NULL), 0);
+	virtio_rows_finish(&rows, true);
 	assert_int_equal(rows.n, 5);
 	assert_int_equal(rows.rows[0].latency->count, 400);
 	assert_int_equal(rows.rows[0].latency->log2[13], 360);
@@ -368,7 +381,7 @@ static void golden(const char *name, enum format format, bool extended, bool lat
 	assert_non_null(stream);
 	o.args.format = format;
 	fill(&rows, latency);
-	assert_int_equal(virtio_rows_finish(&rows, extended || latency, names, NULL), 0);
+	virtio_rows_finish(&rows, extended || latency);
 	virtio_schema(&o, columns, &schema);
 	assert_int_equal(render_meta(format, stream, &meta, &schema), 0);
 	assert_int_equal(virtio_print(&o, &schema, &rows, &interval, 1700000003, stream), 0);

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_VIRTIO_COUNTS_H
+#define IOTRACE_CMD_VIRTIO_COUNTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cmd/virtio/rows.h"
+#include "probes/virtio.h"
+
+/* The mapped arrays of the programs, in which they count (probes/virtio.bpf.c). */
+struct virtio_arrays {
+	uint32_t *active;		   /* the bank that they add to */
+	const uint32_t *taken;		   /* the first rows are in use: no more than these */
+	size_t n;			   /* rows that there are */
+	const struct virtio_known *known;  /* whose each row is */
+	const struct virtio_value *values; /* VIRTIO_BANKS for each row */
+	struct virtio_lat *lats;	   /* the same; NULL: none are counted */
+};
+
+/* What they have counted, interval by interval. */
+struct virtio_counts;
+
+/* @arrays must outlive *out.  0 or -ENOMEM. */
+int virtio_counts_open(const struct virtio_arrays *arrays, struct virtio_counts **out);
+void virtio_counts_close(struct virtio_counts *c);
+
+/*
+ * Ends an interval for all queues at once, at *end_ns of CLOCK_REALTIME, and adds what was counted
+ * in it to @rows.  @last: everything is detached, and nothing is left for another interval.  0 or
+ * -ENOMEM.
+ */
+int virtio_counts_take(struct virtio_counts *c, bool last, struct virtio_rows *rows,
+		       uint64_t *end_ns);
+
+#endif
