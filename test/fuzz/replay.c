@@ -99,7 +99,7 @@ static void show_text(enum what what, const struct recording_interval *in)
 		break;
 	case OF_STACK:
 		stacks_text(fuzz_sink(), rows, n);
-		stacks_folded(fuzz_sink(), rows, n);
+		stacks_folded(fuzz_sink(), STACK_ORDER_PROCESS, rows, n);
 		stacks_svg(fuzz_sink(), "title", rows, n);
 		break;
 	case OF_VIRTIO:

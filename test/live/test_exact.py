@@ -14,8 +14,8 @@ import tempfile
 import time
 
 from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, Zram,
-                    add_up, by_fields, disk_of, iotrace, list_hooks, main, mounted, read_text, run_load,
-                    run_loads, settled, slow_disk)
+                    add_up, by_fields, disk_of, diskstats, hidden_ends, iotrace, list_hooks, main,
+                    mounted, read_text, run_load, run_loads, settled, slow_disk, wait_until)
 
 KIB4 = 4096
 
@@ -51,11 +51,6 @@ def slots_total(row):
     return sum(slot["count"] for slot in row["slots"])
 
 
-def unseen_in_text(result):
-    """How many I/Os are without a time, from standard error."""
-    return sum(int(n) for n in re.findall(rf"(\d+) {LiveTest.UNSEEN}", result.err))
-
-
 class TestTop(LiveTest):
     def check_crowd(self, scale, *args):
         with LoopDisk() as disk:
@@ -75,10 +70,13 @@ class TestTop(LiveTest):
 
     def test_json_full_speed(self):
         result = self.check_crowd(1.0)
-        self.assertGreater(len(result.intervals), 5, "an interval of 0.2 s was asked for")
+        for interval in result.intervals:
+            self.assertLess(interval["start"], interval["end"])
         for before, after in zip(result.intervals, result.intervals[1:]):
-            self.assertLess(before["start"], before["end"])
-            self.assertAlmostEqual(before["end"], after["start"], delta=0.05)
+            self.assertEqual(before["end"], after["start"])
+        # Outputs are due each 0.2 s: one that was late makes the next interval shorter.
+        length = result.intervals[-1]["end"] - result.intervals[0]["start"]
+        self.assertLessEqual(len(result.intervals) - 2, length / 0.2)
 
     def test_every_hook_alternative(self):
         hooks = list_hooks("top")
@@ -92,10 +90,11 @@ class TestTop(LiveTest):
     def test_hook_that_cannot_be_had(self):
         hooks = list_hooks("top")
         usable = {hook[:3] for hook in hooks if hook[3] is None}
-        for event, kind, target, _ in hooks:
-            # One that differs in its arguments only is forced together with its twin.
-            if (event, kind, target) in usable:
-                continue
+        # One that differs in its arguments only is forced together with its twin.
+        others = {hook[:3] for hook in hooks} - usable
+        if not others:
+            self.skipTest("this kernel has every hook")
+        for event, kind, target in sorted(others):
             with self.subTest(event=event, kind=kind, target=target):
                 result = iotrace("top", "--hook", f"{event}={kind}:{target}", "0.1", "1")
                 self.assert_one_line(result, 3, target)
@@ -129,7 +128,8 @@ class TestTop(LiveTest):
                 result = tracer.stop()
         self.assert_ended_well(result)
         self.assertEqual(by_process(result.csv), expected(loads))
-        self.assertIn("pid,comm,op,major,minor,disk,io,bytes,time_ns", result.out.splitlines()[0])
+        self.assertIn("start,end,pid,comm,op,major,minor,disk,io,bytes,time_ns",
+                      result.out.splitlines()[0])
 
     def test_most_first(self):
         """-s and -r, in one long interval: the order, and what is cut."""
@@ -192,11 +192,12 @@ class TestBreakdown(LiveTest):
     def check_hooks_with_a_filter(self):
         """-p makes more events necessary: the same with it, for each way to see them."""
         for args in ([], ["-Q"]):
-            usable = list_hooks("breakdown", "-T", "blk", "-p", os.getpid(), *args)
-            for event, kind, target, reason in usable:
-                if reason is None:
-                    with self.subTest(event=event, kind=kind, target=target, args=args):
-                        self.check_filter("--hook", f"{event}={kind}:{target}", *args)
+            usable = [h for h in list_hooks("breakdown", "-T", "blk", "-p", os.getpid(), *args)
+                      if h[3] is None]
+            self.assertTrue(usable, "no hook is usable")
+            for event, kind, target, _ in usable:
+                with self.subTest(event=event, kind=kind, target=target, args=args):
+                    self.check_filter("--hook", f"{event}={kind}:{target}", *args)
 
     def test_text(self):
         with LoopDisk() as disk:
@@ -210,10 +211,12 @@ class TestBreakdown(LiveTest):
         counts = {op: sum(slots.values()) for op, slots in result.histograms().items()}
         counts = {op: count for op, count in counts.items() if count}
         self.assertEqual(len(counts), 2, f"{counts}")
+        done = sum(load.did(op)[0] for load in loads for op in ("read", "write"))
         for op, count in counts.items():
-            done = sum(load.did("read" if "read" in op else "write")[0] for load in loads)
-            self.assertLessEqual(count, done, op)
-            self.assertGreaterEqual(count, done - unseen_in_text(result), op)
+            mine = sum(load.did("read" if "read" in op else "write")[0] for load in loads)
+            self.assertLessEqual(count, mine, op)
+        self.assert_unseen(result, of=done)
+        self.assertEqual(sum(counts.values()) + result.unseen, done)
         self.assertRegex(result.out, r"(?m)^ +usecs +: count +distribution$")
 
     def test_flush_and_discard(self):
@@ -274,35 +277,39 @@ class TestUnseenEnds(LiveTest):
         with LoopDisk(64 * MIB, write_cache="write back") as disk, self.pid_1_awake(), \
                 Delta(disk.name) as delta, \
                 Tracer(*args, "--json", "-d", disk.name, "60") as tracer:
+            number = disk.number
             run_load("fsync", self.FSYNCS, 0, disk.path, name="syncer", options=["-t", 4])
             settled(disk.name)
             result = tracer.stop()
         self.assert_ended_well(result)
         self.assert_no_loss(result, of=self.FSYNCS)
+        # A kernel hides what completes on top of pid 1 from all programs or from none.
+        self.assertIn(result.unseen, (0, hidden_ends.count(disk=number)))
         self.assertEqual(delta["writes"], self.FSYNCS)
         return result, {"sync": self.FSYNCS, "flush": delta["flushes"]}
 
     def test_top(self):
-        for _ in range(3):
-            result, want = self.fsyncs("top")
-            self.assertEqual(add_up(result.rows, "op", "io"), want)
+        result, want = self.fsyncs("top")
+        self.assertEqual(add_up(result.rows, "op", "io"), want)
 
     def test_breakdown(self):
-        for args in ([], ["-Q"]):
-            with self.subTest(args=args):
-                self.assert_counts(*self.fsyncs("breakdown", "-T", "blk", *args))
+        self.assert_counts(*self.fsyncs("breakdown", "-T", "blk"))
+
+    def test_queue(self):
+        self.assert_counts(*self.fsyncs("breakdown", "-T", "blk", "-Q"))
 
     def test_process(self):
         """-p: requests are followed from their submitter."""
         with LoopDisk(64 * MIB, write_cache="write back") as disk, self.pid_1_awake():
             load = Load("fsync", self.FSYNCS, 0, disk.path, name="syncer", options=["-t", 4])
-            with Tracer("breakdown", "-T", "blk", "--json", "-p", load.pid, "60") as tracer:
+            with Delta(disk.name) as delta, \
+                    Tracer("breakdown", "-T", "blk", "--json", "-p", load.pid, "-d", disk.name,
+                           "60") as tracer:
                 run_loads(load)
                 settled(disk.name)
                 result = tracer.stop()
-        counts = add_up(result.rows, "op", "count")
-        self.assertLessEqual(counts["sync"], self.FSYNCS)
-        self.assertGreaterEqual(counts["sync"] + result.losses.get("no_end", 0), self.FSYNCS)
+        self.assert_ended_well(result)
+        self.assert_counts(result, {"sync": self.FSYNCS, "flush": delta["flushes"]})
 
 
 class TestMixed(LiveTest):
@@ -538,6 +545,7 @@ class TestIostatsOff(LiveTest):
     def test_partition(self):
         mib = MIB // 512
         disk = self.used_disk(partitions=[(2048, 16 * mib), (2048 + 20 * mib, 16 * mib)])
+        other = self.used_disk()
         first, second = disk.partitions
         blk = ["breakdown", "-T", "blk", "--json", "-d", second]
         with Tracer("top", "--json", "-d", second, "60") as top, \
@@ -545,7 +553,8 @@ class TestIostatsOff(LiveTest):
             run_loads(Load("read", 500, KIB4, f"/dev/{first}", name="there", options=["-r"]),
                       Load("read", self.READS, KIB4, f"/dev/{second}", name="here",
                            options=["-r", "-q", 4]),
-                      Load("read", 300, KIB4, disk.path, name="whole", options=["-r"]))
+                      Load("read", 300, KIB4, disk.path, name="whole", options=["-r"]),
+                      Load("read", 300, KIB4, other.path, name="elsewhere", options=["-r"]))
             top, plain, queue = top.stop(), plain.stop(), queue.stop()
         self.assert_ended_well(top)
         self.assert_no_loss(top)
@@ -570,6 +579,7 @@ class TestBusyDisk(LiveTest):
                         and disk.queue("iostats", 1))
         load = Load("read", 100000000, KIB4, disk.path, name="busy",
                     options=["-r", "-t", 4, "-q", 32]).go()
+        self.assertTrue(wait_until(lambda: diskstats(disk.name)["reads"] > 1000, 30))
         top = ["top", "--json", "-d", disk.name, "0.5", "2"]
         blk = ["breakdown", "-T", "blk", "--json", "-d", disk.name]
         for args in (top, top, [*blk, "0.3", "2"], [*blk, "-Q", "0.3", "2"]):
@@ -596,7 +606,7 @@ class TestBusyDisk(LiveTest):
         with slow_disk(reads=20) as (disk, group):
             load = Load("read", 100000, KIB4, disk.path, name="busy", options=["-r", "-q", 24],
                         group=group).go()
-            time.sleep(0.3)
+            self.assertTrue(wait_until(lambda: diskstats(disk.name)["in_flight"] == 24, 30))
             result = iotrace("top", "--json", "-d", disk.name, "1", "2")
             load.kill()
         self.assert_ended_well(result)
@@ -655,14 +665,18 @@ class TestDisks(LiveTest):
             os.fsync(file.fileno())
             load = Load("read", 3000, KIB4, file.name, name="real-disk",
                         options=["-r", "-q", 8])
-            with Tracer("top", "--json", "-d", disk, "0.2") as tracer, Delta(disk) as delta:
+            if iotrace("top", "-d", disk, "0.1", "1").status == 2:
+                self.skipTest(f"{disk} has no requests")
+            with Tracer("top", "--json", "-d", disk, "0.2") as tracer:
+                before = diskstats(disk)["reads"]
                 run_loads(load)
+                reads = diskstats(disk)["reads"] - before
                 result = tracer.stop()
             self.assert_ended_well(result)
             mine = [row for row in result.rows if row["pid"] == load.pid]
             self.assertEqual(add_up(mine, ("comm", "op", "disk"), ("io", "bytes")),
                              {("real-disk", "read", disk): (3000, 3000 * KIB4)})
-            self.assertGreaterEqual(delta["reads"], 3000)
+            self.assertGreaterEqual(reads, 3000)
 
 
 class TestProcesses(LiveTest):
@@ -721,15 +735,23 @@ class TestProcesses(LiveTest):
                          {report["pid"]: 1 for report in load.reports})
 
     def test_name_is_escaped(self):
+        """For people; programs get the name itself."""
+        name = "a\\x2d\033[2J\n\u202e"
         with LoopDisk(64 * MIB) as disk, \
-                Tracer("top", "-d", disk.name, "60") as tracer:
-            run_load("read", 30, KIB4, disk.path, name="a\033[2Jb\nc", options=["-r"])
-            result = tracer.stop()
-        self.assert_ended_well(result)
-        self.assertNotIn("\033", result.out)
-        rows = result.top_text()
-        self.assertEqual(sum(row["io"] for row in rows), 30)
-        self.assertRegex(rows[0]["comm"], r"^a\\\S+\[2Jb\\\S+c$")
+                Tracer("top", "-d", disk.name, "60") as text, \
+                Tracer("top", "--json", "-d", disk.name, "60") as json, \
+                Tracer("top", "--csv", "-d", disk.name, "60") as csv:
+            run_load("read", 30, KIB4, disk.path, name=name, options=["-r"])
+            results = [tracer.stop() for tracer in (text, json, csv)]
+        for result in results:
+            self.assert_ended_well(result)
+        text, json, csv = results
+        self.assertEqual(add_up(text.top_text(), "comm", "io"),
+                         {r"a\\x2d\x1b[2J\x0a\xe2\x80\xae": 30})
+        for piece in "\033", "\u202e":
+            self.assertNotIn(piece, text.out + json.out)
+        for rows in json.rows, csv.csv:
+            self.assertEqual(add_up(rows, "comm", "io"), {name: 30})
 
 
 class TestWriteback(LiveTest):
@@ -814,7 +836,7 @@ class TestCommand(LiveTest):
         return iotrace(*iotrace_args, "--", load, "-R", self.report, "-r", *load_args, *jobs)
 
     def test_descendants_and_nobody_else(self):
-        other = Load("read", 400000, KIB4, self.disk.path, name="stranger",
+        other = Load("read", 100000000, KIB4, self.disk.path, name="stranger",
                      options=["-r", "-q", 8]).go()
         result = self.run_command(["top", "--json", "-d", self.disk.name, "0.2"],
                                   ["-n", "family", "-f"],
@@ -830,7 +852,7 @@ class TestCommand(LiveTest):
                           ("family-g", "write"): (1500, 1500 * KIB4)})
 
     def test_all(self):
-        other = Load("read", 400000, KIB4, self.disk.path, name="stranger",
+        other = Load("read", 100000000, KIB4, self.disk.path, name="stranger",
                      options=["-r", "-q", 8]).go()
         result = self.run_command(["top", "--json", "--all", "-d", self.disk.name, "0.2"],
                                   ["-n", "me"], ["read", 3000, KIB4, self.disk.path])
@@ -841,7 +863,7 @@ class TestCommand(LiveTest):
         self.assertGreater(found.get("stranger", 0), 0)
 
     def test_breakdown(self):
-        other = Load("read", 400000, KIB4, self.disk.path, name="stranger",
+        other = Load("read", 100000000, KIB4, self.disk.path, name="stranger",
                      options=["-r", "-q", 8]).go()
         for args in ([], ["-Q"]):
             with self.subTest(args=args):
@@ -875,7 +897,9 @@ class TestCommand(LiveTest):
         with Tracer("top", "--json", "-d", self.disk.name, "60", "--", os.environ["LOAD"], "-R",
                     self.report, "-n", "slow", "-s", "1000", "read", "100000", KIB4,
                     self.disk.path) as tracer:
-            time.sleep(0.5)
+            before = diskstats(self.disk.name)["reads"]
+            self.assertTrue(wait_until(
+                lambda: diskstats(self.disk.name)["reads"] > before + 100, 30))
             result = tracer.stop(signal.SIGINT)
         self.assertEqual(result.err, "")
         self.assertEqual(result.status, 128 + signal.SIGINT)

@@ -4,19 +4,19 @@
 
 At 10 I/Os a second a read takes 108 ms, in the middle of the slot 2^26 ns =
 67.1 ms .. 134.2 ms; at 5 a second a write takes 204 to 216 ms, in the slot
-134.2 ms .. 268.4 ms; 6.1 gives out slices so that it takes 300 ms. The
-witnesses are the workload's own clock, which says in which slot the median
-must be, and the milliseconds that /proc/diskstats adds up (those include the
-time in the scheduler, as -Q does).
+134.2 ms .. 268.4 ms; 6.1 gives out slices so that it takes 300 ms. The throttle
+says how long an I/O takes at least, the workload's own clock how long at most: on
+a quiet machine both in one slot, on a busy one the workload waits for its turn,
+too. The third witness are the milliseconds that /proc/diskstats adds up (those
+include the time in the scheduler, as -Q does).
 """
 from iotest import (SLOW, Delta, LiveTest, LoopDisk, MIB, Tracer, Zram, add_up, main, run_load,
-                    slow_disk)
+                    slow_disk, tried, unseen)
 
 KIB4 = 4096
 READS, WRITES = 12, 8
 MS = 1000000
-READ_SLOT = (1 << 26, (1 << 27) - 1)
-WRITE_SLOTS = ((1 << 27, (1 << 28) - 1), (1 << 28, (1 << 29) - 1))
+LEAST = {"read": 95 * MS, "write": 190 * MS}  # all but the first one or two
 
 
 def slot_of(value):
@@ -52,10 +52,7 @@ class TestKnownDelay(LiveTest):
     @classmethod
     def setUpClass(cls):
         """One run of the workload, watched by all of them at once; again if the kernel hid one."""
-        for _ in range(3):
-            cls.run_once()
-            if not any(r.losses for r in cls.results.values() if r.objects):
-                break
+        tried(cls.__name__, cls.run_once, lambda _: unseen(*cls.results.values()))
 
     @classmethod
     def run_once(cls):
@@ -75,24 +72,23 @@ class TestKnownDelay(LiveTest):
                                     disk.path, name="slow", options=["-r"], group=group)
             cls.results = {name: tracer.stop() for name, tracer in tracers.items()}
         cls.truth = {part["op"]: part for part in cls.load.reports[0]["ops"]}
-        cls.slots = {op: slot_of(part["median_ns"]) for op, part in cls.truth.items()}
+
+    def assert_median(self, slot, op, unit=1):
+        """A slot that the median can be in."""
+        self.assertGreaterEqual(slot, slot_of(LEAST[op] // unit), op)
+        self.assertLessEqual(slot, slot_of(self.truth[op]["median_ns"] // unit), op)
 
     def assert_between_the_witnesses(self, total_ns, op):
         """Less than the workload saw, as it has system calls and wake-ups too, which may be long on
-        a busy machine; and no less than the kernel's own sum, but for what the request waited
-        before it was issued."""
+        a busy machine; and no less than the throttle makes it."""
         truth = self.truth[op]
-        kernel_ns = (self.delta[f"{op}_ms"] - 4 - truth["count"] * (SLOW - 1)) * MS
         self.assertLess(total_ns, truth["total_ns"])
-        self.assertGreater(total_ns, 0.98 * kernel_ns)
+        self.assertGreater(total_ns, (truth["count"] - 2) * LEAST[op])
 
     def test_the_device_is_as_slow_as_it_should_be(self):
         """The test's own ground: by the workload's clock."""
-        self.assertEqual(self.slots["read"], READ_SLOT)
-        self.assertIn(self.slots["write"], WRITE_SLOTS)
-        for op, slot in self.slots.items():
-            self.assertGreater(self.truth[op]["median_ns"], slot[0] * 1.08)
-            self.assertLess(self.truth[op]["median_ns"], slot[1] * 0.9)
+        for op, part in self.truth.items():
+            self.assertGreater(part["median_ns"], LEAST[op])
 
     def test_all_ended_well(self):
         for name, result in self.results.items():
@@ -103,11 +99,11 @@ class TestKnownDelay(LiveTest):
         for name in ("device", "queue"):
             rows = self.results[name].rows
             for op, count in (("read", READS), ("write", WRITES)):
-                slot = self.slots[op]
                 with self.subTest(tracer=name, op=op):
                     slots = json_slots(rows, op)
                     self.assertEqual(sum(slots.values()), count)
-                    self.assertEqual(median_slot(slots), slot)
+                    slot = median_slot(slots)
+                    self.assert_median(slot, op)
                     row = next(r for r in rows if r["op"] == op)
                     self.assertGreaterEqual(row["p50_ns"], slot[0])
                     self.assertLessEqual(row["p50_ns"], slot[1])
@@ -124,17 +120,18 @@ class TestKnownDelay(LiveTest):
     def test_total_agrees_with_diskstats(self):
         totals = add_up(self.results["queue"].rows, "op", "total_ns")
         self.assertAlmostEqual(totals["read"] / MS, self.delta["read_ms"],
-                               delta=4 + READS * (SLOW - 1))
+                               delta=4 + READS * SLOW)
         self.assertAlmostEqual(totals["write"] / MS, self.delta["write_ms"],
-                               delta=4 + WRITES * (SLOW - 1))
+                               delta=4 + WRITES * SLOW)
 
     def test_text(self):
         for name, unit in (("text", 1), ("usecs", 1000), ("msecs", MS)):
-            want = sorted(slot_of(self.truth[op]["median_ns"] // unit) for op in self.truth)
             with self.subTest(tracer=name):
                 found = self.results[name].histograms()
-                self.assertEqual(sorted(sum(s.values()) for s in found.values()), [WRITES, READS])
-                self.assertEqual(sorted(median_slot(s) for s in found.values()), want)
+                self.assertEqual({op: sum(slots.values()) for op, slots in found.items()},
+                                 {"blk_read": READS, "blk_write": WRITES})
+                for op, slots in found.items():
+                    self.assert_median(median_slot(slots), op.removeprefix("blk_"), unit)
 
     def test_top_average(self):
         rows = {row["d"]: row for row in self.results["top"].top_text()}
@@ -170,16 +167,15 @@ class TestQueue(LiveTest):
         return load.reports[0]["ops"][0], delta, *results
 
     def test_queue_time_only_with_q(self):
-        for _ in range(3):
-            truth, delta, plain, queue, top = self.watch()
-            if not (plain.losses or queue.losses or top.losses):
-                break
+        truth, delta, plain, queue, top = tried("TestQueue.test_queue_time_only_with_q", self.watch,
+                                                lambda seen: unseen(*seen[2:]))
         self.assertGreater(truth["median_ns"], 600 * MS, "the test has no queue")
         count = self.COUNT
         plain_row, queue_row = plain.rows[0], queue.rows[0]
         self.assertEqual((plain_row["count"], queue_row["count"]), (count, count))
-        self.assertEqual(median_slot(json_slots(plain.rows, "read")), READ_SLOT)
-        self.assertLess(plain_row["max_ns"], 2 * READ_SLOT[1])
+        self.assertGreaterEqual(plain_row["p50_ns"], slot_of(LEAST["read"])[0])
+        # One at a time: of none is any part another's.
+        self.assertLess(plain_row["total_ns"], truth["seconds"] * 1e9)
         self.assertGreater(queue_row["p50_ns"], 4 * plain_row["p50_ns"])
         # All of them together waited as long as the workload and the kernel say.
         self.assertLess(queue_row["total_ns"], truth["total_ns"])

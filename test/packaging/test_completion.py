@@ -76,6 +76,7 @@ class Shell:
         self.assertEqual(self.offered("top", "-s", ""), ["bytes", "io", "time"])
         self.assertEqual(self.offered("top", "--sort", "b"), ["bytes"])
         self.assertEqual(self.offered("stack", "--iodir", ""), ["r", "rw", "w"])
+        self.assertEqual(self.offered("stack", "--order", ""), ["disk", "process"])
         self.assertEqual(self.offered("breakdown", "-T", "ex"), ["ext4"])
 
     def test_disks(self):

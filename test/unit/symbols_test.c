@@ -254,8 +254,9 @@ static void test_space_of_the_dead(void **state)
 	uint64_t address = (uint64_t)(uintptr_t)known_function, before, after;
 	struct spaces *s = NULL;
 	struct mapping m;
+	int why, go[2];
 	pid_t pid;
-	int why;
+	char c;
 
 	(void)state;
 	assert_int_equal(spaces_open(&s, &why), 0);
@@ -264,15 +265,18 @@ static void test_space_of_the_dead(void **state)
 		skip();
 	}
 	spaces_update(s, 0);
+	assert_int_equal(pipe(go), 0);
 	pid = fork();
 	if (pid == 0) {
-		usleep(20000);
-		execl("/bin/true", "true", NULL);
+		if (read(go[0], &c, 1) == 1)
+			execl("/bin/true", "true", NULL);
 		_exit(1);
 	}
-	usleep(10000);
 	before = clock_mono_ns();
+	assert_int_equal(write(go[1], "x", 1), 1);
 	waitpid(pid, NULL, 0);
+	close(go[0]);
+	close(go[1]);
 	after = clock_mono_ns();
 	spaces_update(s, 0);
 	assert_true(spaces_find(s, (uint32_t)pid, address, before, &m));
