@@ -33,9 +33,10 @@ class Result:
         self.tests = {}     # file -> {test: (outcome, seconds, text)}
         self.hooks = {}     # command -> {"list", "chosen", "error"}
         self.problems = []
+        self.retries = []   # [FILE:TEST, why], one for each
         self.seconds = 0.0
         self.done = False
-        self.hung = None    # the test that hung in the first guest, and why
+        self.hung = None    # the test that hung or crashed the first guest, and why
         self._running = None
         self._known = known_failures()
 
@@ -56,6 +57,9 @@ class Result:
         if "hung" in said:
             self.hung = f'{said["file"].removeprefix("test_")}:{said["hung"]}: {said["text"]}'
             return f"{self.hung}: another guest is booted for the rest"
+        if "retry" in said:
+            self.retries.append([f'{said["file"].removeprefix("test_")}:{said["retry"]}', said["text"]])
+            return f'{said["file"]} {said["retry"]} is made again: {said["text"]}'
         if "start" in said:
             self._running = f'{said["file"]} {said["start"]}'
         elif "kernel" in said:
@@ -69,6 +73,15 @@ class Result:
         elif "done" in said:
             self.done = True
         return None
+
+    def died(self, status):
+        """A guest is gone: if it ended before its tests did, what is told of that."""
+        if self.done or not self.release:
+            return None
+        test = (self._running or "test_none between tests").removeprefix("test_").replace(" ", ":", 1)
+        crashed = f"{test}: the guest ended, QEMU's status {status}"
+        self.hung = f"{self.hung}; {crashed}" if self.hung else crashed
+        return f"{crashed}: another guest is booted for the rest"
 
     def _judge(self, said):
         """A failure that is known is none; one that is known and does not happen is one."""
@@ -84,13 +97,13 @@ class Result:
                 for file, tests in self.wanted.items()}
         return {file: tests for file, tests in left.items() if tests}
 
-    def ended(self, status, timeout, out):
-        """After the guest: status is QEMU's, None for a time-out."""
+    def ended(self, status, out):
+        """After the guest: status is QEMU's, None if it was given up."""
         if not self.release:
             self.problem(f"did not boot to its tests; see {out}/serial.log")
         elif not self.done:
             where = f", in {self._running}" if self._running else ""
-            self.problem((f"was not through after {timeout} s{where}" if status is None else
+            self.problem((f"was given up after {self.seconds:.0f} s{where}" if status is None else
                           f"ended before its tests did{where}") + f"; see {out}")
         elif status:
             self.problem(f"QEMU ended with status {status}; see {out}/qemu.log")
@@ -225,6 +238,15 @@ def hung_lines(results):
     return [f"{result.name}: {result.hung}" for result in results if result.hung]
 
 
+def retry_rows(results):
+    """A row per test and reason, a column per kernel: how often a test was made again."""
+    rows = [["test", "made again because", *[result.name for result in results]]]
+    for test, why in dict.fromkeys((test, why) for r in results for test, why in r.retries):
+        rows.append([test, why, *[f"{r.retries.count([test, why])}" for r in results]])
+    rows.append(["all", "", *[f"{len(r.retries)}" for r in results]])
+    return rows
+
+
 def _section(title, lines):
     return f"\n{title}\n" + "".join(f"  {line}\n" for line in lines) if lines else ""
 
@@ -235,9 +257,10 @@ def table(results):
     hooks = hook_rows(results)
     if len(hooks) > 1:
         text += "\nWhich hook each kernel gave:\n" + _columns(hooks) + "\n"
+    text += "\nRetries:\n" + _columns(retry_rows(results)) + "\n"
     text += _section("Skipped, and why:", reason_lines(results, "skipped"))
     text += _section("Known to fail, and why:", reason_lines(results, "known"))
-    text += _section("Hung, and were tried again in another guest:", hung_lines(results))
+    text += _section("Hung or crashed their guest, and were tried again in another one:", hung_lines(results))
     text += _section("Failed:", failure_lines(results))
     return text
 
@@ -256,6 +279,7 @@ def document(results):
             f"{time.strftime('%Y-%m-%d')}; not to be edited. docs/LAB.md tells what it is.\n\n"
             "## What was run\n\n" + _markdown(kernels) + "\n## Tests\n\n" +
             _markdown([row[:1] + row[2:-2] + row[-1:] for row in tests_rows(results)]) +
+            "\n## Retries\n\n" + _markdown(retry_rows(results)) +
             "\n## The hook that each kernel gave\n\n" + _markdown(hook_rows(results)))
     for title, lines in (("Skipped, and why", reason_lines(results, "skipped")),
                          ("Known to fail, and why", reason_lines(results, "known")),

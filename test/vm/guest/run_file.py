@@ -3,6 +3,8 @@
 
 The lines go to the file descriptor that RESULTS_FD names:
   {"start": TEST}
+  {"alive": true}           a part of a test has ended
+  {"retry": TEST, "text": why}
   {"end": TEST, "outcome": "passed"|"failed"|"skipped", "seconds": N, "text": why}
   {"file": "skipped", "text": why}
 With LIST=1 nothing is run: {"test": TEST} for each.
@@ -110,11 +112,11 @@ def main():
             file.write(json.dumps(what) + "\n")
 
         said = io.StringIO()
-        said = io.StringIO()
         try:
             with redirect_stderr(said):
                 module = load_file(path)
                 if "iotest" in sys.modules and not os.environ.get("LIST"):
+                    sys.modules["iotest"].tell = lambda **what: tell(what)
                     sys.modules["iotest"].require_root()
                     sys.modules["iotest"].require_programs()
         except SystemExit as end:

@@ -4,6 +4,8 @@
 A line of JSON each, written at once, as the guest may die at any moment:
   {"kernel": `uname -r`, "built": `uname -v`}
   {"file": FILE, "start": TEST}
+  {"file": FILE, "alive": true}                 a part of the test that runs has ended
+  {"file": FILE, "retry": TEST, "text": why}    it is made again
   {"file": FILE, "test": TEST, "outcome": "passed"|"failed"|"skipped", "seconds": N, "text": why}
   {"file": FILE, "hung": TEST, "text": why}     the last test: what it left is not to be trusted
   {"hooks": COMMAND, "list": [[event, kind, target, state]], "chosen": {event: hook}, "error": why}
@@ -104,6 +106,11 @@ class File:
         if "start" in said:
             self._current, self._since = said["start"], time.monotonic()
             self._results.tell(file=self.name, start=said["start"])
+        elif "alive" in said:
+            self._since = time.monotonic()
+            self._results.tell(file=self.name, alive=True)
+        elif "retry" in said:
+            self._results.tell(file=self.name, retry=said["retry"], text=said["text"])
         elif said.get("file") == "skipped":
             for test in list(self._left):
                 self._ended(test, "skipped", said["text"])
@@ -152,7 +159,7 @@ def list_hooks(command, limit, iotrace):
     """Every alternative, and those chosen, of `iotrace COMMAND`, which LIMIT makes end soon."""
     def run(*more):
         return subprocess.run([iotrace, *command.split(), *more], capture_output=True, text=True,
-                              check=False, stdin=subprocess.DEVNULL, timeout=120)
+                              check=False, stdin=subprocess.DEVNULL, timeout=600)
 
     listed = run("--list-hooks")
     if listed.returncode:
