@@ -5,9 +5,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/capability.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "core/limits.h"
@@ -120,7 +122,10 @@ void preflight_read(const char *root, uint64_t caps, struct preflight *out)
 
 int preflight_resources(struct error *err)
 {
-	if (access("/proc/self", F_OK)) {
+	struct statfs fs;
+
+	/* Another file system there may have files of the same names: a container's, a share. */
+	if (statfs("/proc", &fs) || fs.f_type != PROC_SUPER_MAGIC) {
 		error_set(err, STATUS_FAILED, -ENOENT, "procfs is not mounted");
 		error_hint(err, "mount -t proc proc /proc");
 		return -ENOENT;

@@ -72,17 +72,24 @@ class TestLimits(LiveTest):
         self.each_run(lambda args, want: self.climb(args, want, limits,
                                                     ["out of memory", "ulimit -v"]))
 
-    def test_no_proc(self):
+    def check_no_proc(self, script):
         if not shutil.which("unshare"):
             self.skipTest("no unshare")
         inside = ["unshare", "-m", "--propagation", "private", "sh", "-ec",
-                  'umount -l /proc; exec "$0" "$@"']
+                  f'{script}; exec "$0" "$@"']
 
         def check(args, _):
             result = iotrace(*args, prefix=inside)
             self.assert_one_line(result, 1, "procfs is not mounted", "mount -t proc")
             self.assertEqual(result.out, "")
         self.each_run(check)
+
+    def test_no_proc(self):
+        self.check_no_proc("umount -l /proc")
+
+    def test_other_proc(self):
+        """What lies there instead looks like one at first sight."""
+        self.check_no_proc("mount -t tmpfs none /proc; mkdir /proc/self")
 
     def test_soft_limit(self):
         """It is raised for the trace, and not for COMMAND."""
