@@ -16,7 +16,8 @@ import time
 import unittest
 
 from iotest import (IOTRACE, MIB, LiveTest, Load, LoopDisk, Result, Tracer, add_up, bpf_objects,
-                    cleanup, have_kvm, iotrace, main, patience, read_text, run_load, wait_until)
+                    cleanup, have_kvm, iotrace, main, patience, read_text, run_load, run_loads,
+                    wait_until)
 
 KIB4 = 4096
 BLK = ["breakdown", "-T", "blk"]
@@ -275,9 +276,9 @@ class TestSignalsToCommand(CommandTest):
 
 class Terminal:
     """iotrace on a terminal of so many rows and columns; .out is all it sent there. Standard error
-    is apart, in .err, unless both is set."""
+    is apart, in .err, unless both is set. meanwhile(PROCESS) is called once it traces."""
 
-    def __init__(self, *args, rows, columns, both=False):
+    def __init__(self, *args, rows, columns, both=False, meanwhile=None):
         self.out, self.err = "", ""
         main_fd, fd = pty.openpty()
         fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -294,6 +295,9 @@ class Terminal:
                     data += os.read(main_fd, 65536)
                 except OSError:  # EIO: closed at the other end
                     break
+                if meanwhile and b"Tracing..." in data:
+                    meanwhile(process)
+                    meanwhile = None
             os.close(main_fd)
             self.status = process.wait(patience(10))
             err.seek(0)
@@ -314,14 +318,17 @@ class TestTerminal(LiveTest):
     def setUpClass(cls):
         cls.disk = LoopDisk(64 * MIB).__enter__()
         cls.addClassCleanup(cls.disk.close)
+        cls.idle = LoopDisk(MIB).__enter__()
+        cls.addClassCleanup(cls.idle.close)
         for i in range(20):
             load = Load("read", 10000000, KIB4, cls.disk.path, name=f"crowd-{i}",
                         options=["-r", "-s", 2000])
             cls.addClassCleanup(load.kill)
             load.go()
 
-    def run_top(self, *args, rows=ROWS):
-        terminal = Terminal("top", "-d", self.disk.name, *args, rows=rows, columns=self.COLUMNS)
+    def run_top(self, *args, disk=None, rows=ROWS, meanwhile=None):
+        terminal = Terminal("top", "-d", (disk or self.disk).name, *args, rows=rows,
+                            columns=self.COLUMNS, meanwhile=meanwhile)
         self.assert_ended_well(terminal)
         # What the losses take of the rows' room, as one that is wider than the screen wraps.
         self.loss_lines = self.lines_of(terminal.err, self.COLUMNS)
@@ -354,7 +361,12 @@ class TestTerminal(LiveTest):
         self.check_screens(self.run_top("1", "3"), 3, self.ROWS, self.ROWS - 4)
 
     def test_tall(self):
-        self.check_screens(self.run_top("1", "2", rows=50), 2, 50, 20)
+        """All rows: the interval ends after the last of the processes, however slow they are."""
+        def work(process):
+            run_loads(*(Load("read", 1, KIB4, self.idle.path, name=f"crowd-{i}", options=["-r"])
+                        for i in range(20)))
+            process.send_signal(signal.SIGINT)
+        self.check_screens(self.run_top("600", disk=self.idle, rows=50, meanwhile=work), 1, 50, 20)
 
     def test_fewer_asked_for(self):
         self.check_screens(self.run_top("-r", "2", "1", "2"), 2, self.ROWS, 2)
