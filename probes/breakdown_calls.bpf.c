@@ -698,18 +698,21 @@ int merge_raw_q(u64 *ctx)
 	return 0;
 }
 
-/* One program; @what: what it does and returns. */
-#define CALL_PROG(section, name, function, type, what)                                             \
+/* One program; @bit: its `copy`, 0 where there is one only; @what: what it does and returns. */
+#define CALL_PROG(section, name, function, type, bit, what)                                        \
 	SEC(section "/" #function)                                                                 \
 	int name(type *ctx)                                                                        \
 	{                                                                                          \
+		const u32 copy = bit;                                                              \
+                                                                                                   \
+		(void)copy;                                                                        \
 		return what;                                                                       \
 	}
 
 #define RAW_PROGS(name, tracepoint, what)                                                          \
-	CALL_PROG("raw_tp", name, tracepoint, u64, (stopped ? 0 : (what, 0)))                      \
-	CALL_PROG("raw_tp", name##_2, tracepoint, u64, (stopped ? 0 : (what, 0)))                  \
-	CALL_PROG("raw_tp", name##_3, tracepoint, u64, (stopped ? 0 : (what, 0)))
+	CALL_PROG("raw_tp", name, tracepoint, u64, 1, (stopped ? 0 : (what, 0)))                   \
+	CALL_PROG("raw_tp", name##_2, tracepoint, u64, 2, (stopped ? 0 : (what, 0)))               \
+	CALL_PROG("raw_tp", name##_3, tracepoint, u64, 4, (stopped ? 0 : (what, 0)))
 
 RAW_PROGS(thread_free, sched_process_free, on_thread_free((void *)ctx[0]))
 
@@ -793,27 +796,60 @@ static __always_inline void on_sys_enter(u64 regs, u64 number)
 		call_enter(STAND_IN, regs - 1, (u64)file);
 }
 
-static __always_inline void on_sys_exit(u64 regs)
+/* The number of the system call that ends; SYSCALL_NUMBERS where it cannot be known. */
+static __always_inline u64 number_of_syscall(u64 regs)
+{
+	u64 number = SYSCALL_NUMBERS;
+
+#if defined(bpf_target_x86)
+	bpf_probe_read_kernel(&number, sizeof(number), &((struct pt_regs *)regs)->orig_rax);
+#elif defined(bpf_target_arm64)
+	bpf_probe_read_kernel(&number, sizeof(number), &((struct user_pt_regs *)regs)->regs[8]);
+#endif
+	return number;
+}
+
+/* No program saw the beginning of a system call that is over. */
+static __always_inline void on_unseen_syscall(struct call_thread *t, u64 regs, u32 copy)
+{
+	u64 number = number_of_syscall(regs);
+	u32 op;
+
+	if (!time_syscalls || number >= SYSCALL_NUMBERS)
+		return;
+	op = syscall_ops[number & (SYSCALL_NUMBERS - 1)];
+	if (!op || is_compat())
+		return;
+	op--;
+	if ((combined || check_files) &&
+	    !syscall_wanted(op, file_of_fd(first_syscall_arg((void *)regs))))
+		return;
+	end_unseen(t, CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
+}
+
+static __always_inline void on_sys_exit(u64 regs, u32 copy)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
 	u32 id;
 
-	if (!t || !t->depth)
-		return;
-	if (time_vfs && (t->frames[0].id == STAND_IN || t->frames[1].id == STAND_IN))
-		end_call(t, STAND_IN, regs - 1);
-	if (!t->depth)
-		return;
-	id = t->frames[0].id;
-	if (CALL_ID_LAYER(id) == LAYER_SYSCALL)
-		end_call(t, id, regs);
-	else
+	if (t && t->depth && time_vfs &&
+	    (t->frames[0].id == STAND_IN || t->frames[1].id == STAND_IN))
+		end_call(t, STAND_IN, regs - 1, 0);
+	if (t && t->depth) {
+		id = t->frames[0].id;
+		if (CALL_ID_LAYER(id) == LAYER_SYSCALL) {
+			end_call(t, id, regs, copy);
+			return;
+		}
 		drop_stale(t, regs); /* no call of a function outlives its system call */
+	}
+	if (understudied)
+		on_unseen_syscall(t, regs, copy);
 }
 
 RAW_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1]))
-RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0]))
+RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0], copy))
 
 /* ---- functions ---- */
 
@@ -832,19 +868,19 @@ static __always_inline u64 first_arg(u64 *ctx)
  * NAME_ke and NAME_kx where there is no fentry.  Kprobes run with preemption off.
  */
 #define FENTRY_BODY(id) call_enter(id, (u64)ctx, first_arg(ctx))
-#define FEXIT_BODY(id)	call_exit(id, (u64)ctx)
+#define FEXIT_BODY(id)	call_exit(id, (u64)ctx, first_arg(ctx), copy)
 #define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx))
-#define KRET_BODY(id)	call_exit(id, PT_REGS_SP(ctx))
+#define KRET_BODY(id)	call_exit(id, PT_REGS_SP(ctx), 0, 0)
 
 #define CALL_PROGS(name, function, id)                                                             \
-	CALL_PROG("fentry", name##_e, function, u64, FENTRY_BODY(id))                              \
-	CALL_PROG("fentry", name##_e_2, function, u64, FENTRY_BODY(id))                            \
-	CALL_PROG("fentry", name##_e_3, function, u64, FENTRY_BODY(id))                            \
-	CALL_PROG("fexit", name##_x, function, u64, FEXIT_BODY(id))                                \
-	CALL_PROG("fexit", name##_x_2, function, u64, FEXIT_BODY(id))                              \
-	CALL_PROG("fexit", name##_x_3, function, u64, FEXIT_BODY(id))                              \
-	CALL_PROG("kprobe", name##_ke, function, struct pt_regs, KPROBE_BODY(id))                  \
-	CALL_PROG("kretprobe", name##_kx, function, struct pt_regs, KRET_BODY(id))
+	CALL_PROG("fentry", name##_e, function, u64, 1, FENTRY_BODY(id))                           \
+	CALL_PROG("fentry", name##_e_2, function, u64, 2, FENTRY_BODY(id))                         \
+	CALL_PROG("fentry", name##_e_3, function, u64, 4, FENTRY_BODY(id))                         \
+	CALL_PROG("fexit", name##_x, function, u64, 1, FEXIT_BODY(id))                             \
+	CALL_PROG("fexit", name##_x_2, function, u64, 2, FEXIT_BODY(id))                           \
+	CALL_PROG("fexit", name##_x_3, function, u64, 4, FEXIT_BODY(id))                           \
+	CALL_PROG("kprobe", name##_ke, function, struct pt_regs, 0, KPROBE_BODY(id))               \
+	CALL_PROG("kretprobe", name##_kx, function, struct pt_regs, 0, KRET_BODY(id))
 
 #define FUNCTION(name, function, module, layer, op, which)                                         \
 	CALL_PROGS(name, function, CALL_ID(layer, op, which))

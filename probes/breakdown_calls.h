@@ -141,6 +141,10 @@ struct call_thread {
 	__u16 fs;      /* layer of the file system met last */
 	__u32 levels;  /* bits of enum call_level that are open */
 	__u32 pending; /* the same: ended, but not counted yet, took_ns[] */
+	__u64 seen_sp; /* what lies there or below it on the stack began after tracing did */
+	__u64 end_sp;  /* the last end, */
+	__u32 end_id;
+	__u32 end_copies; /* and which copies of its program saw it */
 	struct call_frame frames[CALL_DEPTH];
 	__u64 arrived_ns; /* a bio waits for its request since, 0: none does */
 	__u64 arriving;	  /* the one that came last */
@@ -171,9 +175,10 @@ struct call_bio {
 
 /* Things that went wrong in the kernel; each only grows. */
 enum call_loss {
-	CALL_LOSS_THREADS, /* no room for a thread: its call not counted */
-	CALL_LOSS_NO_END,  /* a call whose end no program saw */
-	CALL_LOSS_DEEP,	   /* a call within too many others */
+	CALL_LOSS_THREADS,  /* no room for a thread: its call not counted */
+	CALL_LOSS_NO_START, /* a call whose beginning no program saw */
+	CALL_LOSS_NO_END,   /* a call whose end no program saw */
+	CALL_LOSS_DEEP,	    /* a call within too many others */
 	CALL_LOSSES,
 };
 

@@ -12,10 +12,11 @@
  * request to the admission, else to the layer that runs.
  *
  * Kernels from 7.0 on preempt programs, and skip those that run on that CPU already
- * (probes/understudy.bpf.h).  There each program has a copy, and what both do is done once: the
- * second sees that the call stands on the stack, or is gone from it.  So the order in which the
+ * (probes/understudy.bpf.h).  There each program has two copies, and what they do is done once: the
+ * others see that the call stands on the stack, or is gone from it.  So the order in which the
  * kernel runs them does not matter: it is another for functions than for tracepoints.  An end that
- * both missed is known when the thread's stack shows it (CALL_LOSS_NO_END).
+ * all missed is known when the thread's stack shows it (CALL_LOSS_NO_END), a beginning when an end
+ * comes that has none there (CALL_LOSS_NO_START).
  */
 
 #include "probes/kernel.h"
@@ -319,7 +320,7 @@ static __always_inline struct call_thread *this_thread(bool make)
 	}
 	if (t->task != task) { /* new, or the end of the last with this number was not seen */
 		t->depth = t->over = t->levels = t->open = 0;
-		t->arrived_ns = 0;
+		t->arrived_ns = t->seen_sp = t->end_sp = 0;
 		t->task = task;
 	}
 	return t;
@@ -446,6 +447,8 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now)
 	frame->outermost = !(t->levels & level);
 	t->levels |= level;
 	t->depth++;
+	if (begin_ns && sp > t->seen_sp)
+		t->seen_sp = sp;
 	if (combined && frame->outermost && t->open)
 		enter_level(t, id);
 }
@@ -544,43 +547,115 @@ static __always_inline void count_call(struct call_thread *t, struct call_frame 
 	t->pending |= 1U << level;
 }
 
-/* Call @id of thread @t is over. */
-static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer)
+static __always_inline bool is_vfs_fsync(u32 id)
+{
+	return CALL_ID_LAYER(id) == LAYER_VFS && CALL_ID_OP(id) == CALL_FSYNC;
+}
+
+/* Has another copy of the program seen this very end?  @copy: a bit. */
+static __always_inline bool has_ended(struct call_thread *t, u32 id, u64 sp, u32 copy)
+{
+	if (t->end_id != id || t->end_sp != sp || t->end_copies & copy)
+		return false;
+	t->end_copies |= copy;
+	return true;
+}
+
+static __always_inline void note_end(struct call_thread *t, u32 id, u64 sp, u32 copy)
+{
+	t->end_id = id;
+	t->end_sp = sp;
+	t->end_copies = copy;
+}
+
+/*
+ * The thread, if what ends now on its stack at @pointer began after tracing did: it lies no higher
+ * than what has begun since, or the thread is younger.
+ */
+static __always_inline struct call_thread *began_in_time(struct call_thread *t, u64 pointer)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	if (!begin_ns)
+		return NULL;
+	if (t) {
+		t->sp = pointer;
+		barrier();
+		if (t->sp <= t->seen_sp)
+			return t;
+	}
+	if (BPF_CORE_READ(task, start_time) < begin_ns || !this_process_wanted())
+		return NULL;
+	if (!t) {
+		t = this_thread(true);
+		if (!t)
+			return NULL;
+		t->sp = pointer;
+		barrier();
+	}
+	return t;
+}
+
+/* Call @id, whose beginning no program saw, is over: would it have been counted? */
+static __always_inline void end_unseen(struct call_thread *t, u32 id, u64 pointer, u64 arg,
+				       u32 copy)
+{
+	t = began_in_time(t, pointer);
+	if (!t || !this_process_wanted() || has_ended(t, id, t->sp, copy) || is_twin(t, id) ||
+	    (is_vfs_fsync(id) && t->depth && frame_at(t, t->depth - 1)->id == STAND_IN))
+		return;
+	if (CALL_ID_LAYER(id) != LAYER_SYSCALL && (check_files || (combined && !t->open)) &&
+	    !inode_wanted(inode_of_call(id, arg)))
+		return;
+	count_call_loss(CALL_LOSS_NO_START, 1);
+	note_end(t, id, t->sp, copy);
+}
+
+/* Call @id of thread @t is over.  False: it has no beginning there, or none any more. */
+static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 copy)
 {
 	struct call_frame *frame;
 	u64 sp, now;
 	int at;
 
 	if (!t) /* for the verifier of 5.10, which forgets what the caller asked */
-		return 0;
+		return true;
 	if (t->over) {
 		t->over--;
-		return 0;
+		return true;
 	}
 	t->sp = pointer;
 	barrier();
 	sp = t->sp;
 	at = find_frame(t, id, sp);
-	if (at < 0) /* it began before tracing did, or the other copy was here */
-		return 0;
+	if (at < 0)
+		return false;
 	now = bpf_ktime_get_ns();
 	if (combined && t->open)
 		charge(t, frame_at(t, t->depth - 1)->id, now);
 	frame = frame_at(t, at);
 	count_call(t, frame, now - frame->start_ns);
 	pop_to(t, at);
+	if (copy)
+		note_end(t, id, sp, copy);
 	if (combined && CALL_ID_LAYER(id) == LAYER_SYSCALL)
 		end_syscall(t);
-	return 0;
+	return true;
 }
 
-static __always_inline int call_exit(u32 id, u64 pointer)
+/* @arg: the function's first argument.  @copy: which one of the program's this is, a bit; 0: it has
+ * none. */
+static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
 {
 	struct call_thread *t = this_thread(false);
 
-	if (stopped || !t || !t->depth)
+	if (stopped)
 		return 0;
-	return end_call(t, id, pointer);
+	if (t && t->depth && end_call(t, id, pointer, copy))
+		return 0;
+	if (understudied && copy)
+		end_unseen(t, id, pointer, arg, copy);
+	return 0;
 }
 
 /*

@@ -227,6 +227,7 @@ struct task_struct {
 	struct files_struct *files;
 	int pid;
 	int tgid;
+	u64 start_time; /* CLOCK_MONOTONIC */
 	u64 start_boottime;
 	char comm[16];
 	struct task_struct *group_leader;

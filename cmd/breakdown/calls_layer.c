@@ -421,6 +421,8 @@ static const struct {
 	const char *key, *text;
 } loss_names[CALL_LOSSES] = {
 	[CALL_LOSS_THREADS] = { "threads_full", "calls not counted: no room for another thread" },
+	[CALL_LOSS_NO_START] = { "calls_no_start",
+				 "calls whose beginning no program saw: not counted" },
 	[CALL_LOSS_NO_END] = { "calls_no_end", "calls whose end no program saw: not counted" },
 	[CALL_LOSS_DEEP] = { "calls_deep", "calls within too many others: not counted" },
 };

@@ -771,7 +771,8 @@ class Result:
     def __init__(self, status, out, err, args=()):
         self.status, self.out, self.err = status, out, err
         self.one_disk = "-d" in args
-        if "events missed" in err or re.search(r'"missed":[1-9]', out):
+        if re.search(r"events missed|no program saw: not counted", err) or \
+                re.search(r'"(missed|calls_no_(start|end))":[1-9]', out):
             Result.missed = True
 
     def __repr__(self):
