@@ -447,7 +447,7 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now)
 	frame->outermost = !(t->levels & level);
 	t->levels |= level;
 	t->depth++;
-	if (begin_ns && sp > t->seen_sp)
+	if (understudied && begin_ns && sp > t->seen_sp)
 		t->seen_sp = sp;
 	if (combined && frame->outermost && t->open)
 		enter_level(t, id);
@@ -636,15 +636,15 @@ static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 c
 	frame = frame_at(t, at);
 	count_call(t, frame, now - frame->start_ns);
 	pop_to(t, at);
-	if (copy)
+	if (understudied && copy)
 		note_end(t, id, sp, copy);
 	if (combined && CALL_ID_LAYER(id) == LAYER_SYSCALL)
 		end_syscall(t);
 	return true;
 }
 
-/* @arg: the function's first argument.  @copy: which one of the program's this is, a bit; 0: it has
- * none. */
+/* @arg: the function's first argument, where programs have copies.  @copy: which one this is, a
+ * bit; 0: it has none. */
 static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
 {
 	struct call_thread *t = this_thread(false);
