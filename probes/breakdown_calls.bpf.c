@@ -759,15 +759,15 @@ static __always_inline bool syscall_wanted(u32 op, struct file *file)
 }
 
 /* Has another copy of the program been here? */
-static __always_inline bool has_begun(u32 id, u64 regs)
+static __always_inline bool has_begun(u32 id, u64 regs, u32 copy)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
 
-	return t && t->depth && t->frames[0].id == id && t->frames[0].sp == regs;
+	return t && t->depth && is_pushed(&t->frames[0], id, regs, copy);
 }
 
-static __always_inline void on_sys_enter(u64 regs, u64 number)
+static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 {
 	struct file *file = NULL;
 	bool fsync;
@@ -784,45 +784,67 @@ static __always_inline void on_sys_enter(u64 regs, u64 number)
 		return;
 	if (!this_process_wanted())
 		return;
-	if (understudied && has_begun(CALL_ID(LAYER_SYSCALL, op, 0), regs))
+	if (understudied && has_begun(CALL_ID(LAYER_SYSCALL, op, 0), regs, copy))
 		return;
 	if (combined || check_files || (fsync && time_vfs))
 		file = file_of_fd(first_syscall_arg((void *)regs));
 	if (!syscall_wanted(op, file))
 		return;
 	if (time_syscalls)
-		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, 0);
+		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
 	if (fsync && time_vfs && file)
-		call_enter(STAND_IN, regs - 1, (u64)file);
+		call_enter(STAND_IN, regs - 1, (u64)file, copy);
 }
 
-/* The number of the system call that ends; SYSCALL_NUMBERS where it cannot be known. */
-static __always_inline u64 number_of_syscall(u64 regs)
+#if defined(bpf_target_arm64)
+/* Of what user space does not see. */
+struct pt_regs___arm64_call {
+	u64 orig_x0;
+	s32 syscallno;
+} __attribute__((preserve_access_index));
+#endif
+
+/* What was asked for by the system call that ends: its number, SYSCALL_NUMBERS where that cannot be
+ * known, and its first argument. */
+static __always_inline u64 asked_for(u64 regs, u64 *arg)
 {
 	u64 number = SYSCALL_NUMBERS;
 
+	*arg = 0;
 #if defined(bpf_target_x86)
 	bpf_probe_read_kernel(&number, sizeof(number), &((struct pt_regs *)regs)->orig_rax);
+	*arg = first_syscall_arg((void *)regs);
 #elif defined(bpf_target_arm64)
-	bpf_probe_read_kernel(&number, sizeof(number), &((struct user_pt_regs *)regs)->regs[8]);
+	number = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, syscallno);
+	*arg = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, orig_x0);
 #endif
 	return number;
+}
+
+/* The tracepoint of the beginning is passed by when a filter or a tracer refuses the system call,
+ * but not that of the end. */
+static __always_inline bool may_be_refused(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	if (BPF_CORE_READ(task, ptrace))
+		return true;
+	return bpf_core_field_exists(task->seccomp.mode) && BPF_CORE_READ(task, seccomp.mode);
 }
 
 /* No program saw the beginning of a system call that is over. */
 static __always_inline void on_unseen_syscall(struct call_thread *t, u64 regs, u32 copy)
 {
-	u64 number = number_of_syscall(regs);
+	u64 arg, number = asked_for(regs, &arg);
 	u32 op;
 
 	if (!time_syscalls || number >= SYSCALL_NUMBERS)
 		return;
 	op = syscall_ops[number & (SYSCALL_NUMBERS - 1)];
-	if (!op || is_compat())
+	if (!op || is_compat() || may_be_refused())
 		return;
 	op--;
-	if ((combined || check_files) &&
-	    !syscall_wanted(op, file_of_fd(first_syscall_arg((void *)regs))))
+	if ((combined || check_files) && !syscall_wanted(op, file_of_fd(arg)))
 		return;
 	end_unseen(t, CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
 }
@@ -848,7 +870,7 @@ static __always_inline void on_sys_exit(u64 regs, u32 copy)
 		on_unseen_syscall(t, regs, copy);
 }
 
-RAW_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1]))
+RAW_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1], copy))
 RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0], copy))
 
 /* ---- functions ---- */
@@ -867,9 +889,9 @@ static __always_inline u64 first_arg(u64 *ctx)
  * The programs of one function: NAME_e and NAME_x at its beginning and end, their copies, and
  * NAME_ke and NAME_kx where there is no fentry.  Kprobes run with preemption off.
  */
-#define FENTRY_BODY(id) call_enter(id, (u64)ctx, first_arg(ctx))
+#define FENTRY_BODY(id) call_enter(id, (u64)ctx, first_arg(ctx), copy)
 #define FEXIT_BODY(id)	call_exit(id, (u64)ctx, understudied ? first_arg(ctx) : 0, copy)
-#define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx))
+#define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), 0)
 #define KRET_BODY(id)	call_exit(id, PT_REGS_SP(ctx), 0, 0)
 
 #define CALL_PROGS(name, function, id)                                                             \

@@ -96,7 +96,8 @@ struct call_frame {
 	__u64 start_ns;
 	__u64 sp; /* where on the kernel's stack: calls from within it lie below */
 	__u32 id;
-	__u32 outermost; /* of its layer */
+	__u16 outermost; /* of its layer */
+	__u16 copies;	 /* of the program that have seen it begin: bits */
 };
 
 #define CALL_DEPTH 8 /* a power of two */

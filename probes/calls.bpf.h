@@ -387,7 +387,7 @@ static __always_inline bool is_twin(struct call_thread *t, u32 id)
 #define STAND_IN CALL_ID(LAYER_VFS, CALL_FSYNC, 2)
 
 /* Call @id, which lies at @sp, is what the stand-in on top stood for. */
-static __always_inline bool takes_over(struct call_thread *t, u32 id, u64 sp)
+static __always_inline bool takes_over(struct call_thread *t, u32 id, u64 sp, u32 copy)
 {
 	struct call_frame *top;
 	u64 now;
@@ -403,17 +403,19 @@ static __always_inline bool takes_over(struct call_thread *t, u32 id, u64 sp)
 	top->start_ns = now;
 	top->sp = sp;
 	top->id = id;
+	top->copies = copy;
 	return true;
 }
 
-static __always_inline bool is_on_top(struct call_thread *t, u32 id, u64 sp)
+/* Did another copy of the program put call @id there, or does it stand there since its end was
+ * missed?
+ * @copy: which one this is, a bit. */
+static __always_inline bool is_pushed(struct call_frame *top, u32 id, u64 sp, u32 copy)
 {
-	struct call_frame *top;
-
-	if (!t->depth)
+	if (top->id != id || top->sp != sp || !copy || top->copies & copy)
 		return false;
-	top = frame_at(t, t->depth - 1);
-	return top->id == id && top->sp == sp;
+	top->copies |= copy;
+	return true;
 }
 
 /* All layers: what an outermost call of its level means for the time line. */
@@ -430,7 +432,7 @@ static __always_inline void enter_level(struct call_thread *t, u32 id)
 	}
 }
 
-static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now)
+static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now, u32 copy)
 {
 	u32 level = 1U << level_of(id);
 	struct call_frame *frame;
@@ -444,6 +446,7 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now)
 	frame->start_ns = now;
 	frame->sp = sp;
 	frame->id = id;
+	frame->copies = copy;
 	frame->outermost = !(t->levels & level);
 	t->levels |= level;
 	t->depth++;
@@ -454,9 +457,10 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now)
 }
 
 /*
- * Call @id begins; @pointer: where on the kernel's stack, @arg: the function's first argument.
+ * Call @id begins; @pointer: where on the kernel's stack, @arg: the function's first argument,
+ * @copy: which copy of the program this is, a bit, or 0.
  */
-static __noinline int call_enter(u32 id, u64 pointer, u64 arg)
+static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 {
 	bool syscall = CALL_ID_LAYER(id) == LAYER_SYSCALL;
 	struct call_thread *t;
@@ -470,12 +474,12 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg)
 	t->sp = pointer;
 	barrier();
 	sp = t->sp;
-	if (understudied && is_on_top(t, id, sp))
-		return 0; /* the other copy was here */
+	if (understudied && t->depth && is_pushed(frame_at(t, t->depth - 1), id, sp, copy))
+		return 0;
 	drop_stale(t, sp);
 	if (is_twin(t, id))
 		return 0;
-	if (takes_over(t, id, sp))
+	if (takes_over(t, id, sp, copy))
 		return 0;
 	if (!syscall && (check_files || (combined && !t->open)) &&
 	    !inode_wanted(inode_of_call(id, arg)))
@@ -487,7 +491,7 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg)
 		else if (t->open && t->depth)
 			charge(t, frame_at(t, t->depth - 1)->id, now);
 	}
-	push(t, id, sp, now);
+	push(t, id, sp, now, copy);
 	return 0;
 }
 
@@ -547,11 +551,6 @@ static __always_inline void count_call(struct call_thread *t, struct call_frame 
 	t->pending |= 1U << level;
 }
 
-static __always_inline bool is_vfs_fsync(u32 id)
-{
-	return CALL_ID_LAYER(id) == LAYER_VFS && CALL_ID_OP(id) == CALL_FSYNC;
-}
-
 /* Has another copy of the program seen this very end?  @copy: a bit. */
 static __always_inline bool has_ended(struct call_thread *t, u32 id, u64 sp, u32 copy)
 {
@@ -596,14 +595,31 @@ static __always_inline struct call_thread *began_in_time(struct call_thread *t, 
 	return t;
 }
 
+/* vfs_fsync() and the vfs_fsync_range() in it are one call, and so is what the stand-in stood for.
+ */
+static __always_inline bool is_seen_fsync(struct call_thread *t, u32 id)
+{
+	if (CALL_ID_LAYER(id) != LAYER_VFS || CALL_ID_OP(id) != CALL_FSYNC)
+		return false;
+	return is_twin(t, id) || (t->depth && frame_at(t, t->depth - 1)->id == STAND_IN) ||
+	       (id == CALL_ID(LAYER_VFS, CALL_FSYNC, 0) && t->end_sp < t->sp &&
+		t->end_id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1));
+}
+
 /* Call @id, whose beginning no program saw, is over: would it have been counted? */
 static __always_inline void end_unseen(struct call_thread *t, u32 id, u64 pointer, u64 arg,
 				       u32 copy)
 {
-	t = began_in_time(t, pointer);
-	if (!t || !this_process_wanted() || has_ended(t, id, t->sp, copy) || is_twin(t, id) ||
-	    (is_vfs_fsync(id) && t->depth && frame_at(t, t->depth - 1)->id == STAND_IN))
+	if (!t && call_losses[CALL_LOSS_THREADS])
 		return;
+	t = began_in_time(t, pointer);
+	if (!t || !this_process_wanted() || has_ended(t, id, t->sp, copy))
+		return;
+	drop_stale(t, t->sp);
+	if (is_seen_fsync(t, id) || t->depth >= CALL_DEPTH)
+		return;
+	if (combined && t->levels & 1U << level_of(id))
+		return; /* a call within one of its layer */
 	if (CALL_ID_LAYER(id) != LAYER_SYSCALL && (check_files || (combined && !t->open)) &&
 	    !inode_wanted(inode_of_call(id, arg)))
 		return;

@@ -219,11 +219,17 @@ struct thread_info {
 	u32 status; /* x86: TS_COMPAT */
 };
 
+struct seccomp {
+	int mode;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state; /* 5.14, 2f064a59a11f */
 	long state;	      /* before */
 	unsigned int flags;
+	unsigned int ptrace;
+	struct seccomp seccomp; /* empty without CONFIG_SECCOMP */
 	struct files_struct *files;
 	int pid;
 	int tgid;
