@@ -10,6 +10,7 @@
 #include "cmd/choices.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
+#include "core/privileges.h"
 
 /* ---- what a subcommand finds out ---- */
 
@@ -28,6 +29,24 @@ void check_gap(struct check *check, const char *option, const struct error *err)
 	snprintf(gap->what, sizeof(gap->what), "%s", option);
 	snprintf(gap->why, sizeof(gap->why), "%s", err->what);
 	snprintf(gap->hint, sizeof(gap->hint), "%s", err->hint);
+}
+
+void check_keeps(struct check *check, const char *when, uint64_t set)
+{
+	struct check_kept *kept = &check->keeps[0];
+
+	if (!check->n_keeps)
+		*kept = (struct check_kept){ .when = "" };
+	check->n_keeps += !check->n_keeps;
+	set = privileges_kept(set);
+	if (*when && (!set || check->n_keeps == CHECK_KEEPS))
+		return;
+	if (*when) {
+		kept = &check->keeps[check->n_keeps++];
+		*kept = (struct check_kept){ .when = when };
+	}
+	kept->set |= set;
+	kept->n = privileges_names(kept->set, kept->names, CHECK_NAMES);
 }
 
 int check_keep(struct check *check, const struct hook_choice *choices, size_t n)
@@ -75,6 +94,7 @@ int check_outcome(struct check *check, struct hooks *hooks, int r)
 	/* As attaching left them: what the kernel refused has its reason now. */
 	const struct hook_choice *choices = hooks_choices(hooks, &n);
 
+	check_keeps(check, "", hooks_privileges());
 	hooks_detach(hooks);
 	kept = check_keep(check, choices, n);
 	return r ? r : kept;
@@ -241,6 +261,8 @@ static int describe(struct result *result, const char *name, struct check_subcom
 		.n_gaps = c->n_gaps,
 		.hooks = result->hooks,
 		.n_hooks = choices_meta(c->choices, c->n_choices, result->hooks, c->n_choices),
+		.keeps = c->keeps,
+		.n_keeps = c->works == CHECK_NO ? 0 : c->n_keeps,
 	};
 	if (c->works == CHECK_NO) {
 		out->why = c->err.what;
@@ -256,6 +278,8 @@ static int check_all(struct result *results, struct check_subcommand *subcommand
 
 	for (size_t i = 0; !r && i < n_commands; i++) {
 		commands[i].command->check(&results[i].check);
+		check_keeps(&results[i].check, "with -- COMMAND", PRIVILEGES_COMMAND);
+		check_keeps(&results[i].check, "with --record", PRIVILEGES_FILE);
 		r = describe(&results[i], commands[i].name, &subcommands[i]);
 	}
 	return r;

@@ -11,7 +11,8 @@
  * one attaches what a run of it would, and lets go of it at once.
  */
 
-#define CHECK_GAPS 16
+#define CHECK_GAPS  16
+#define CHECK_KEEPS 8
 
 /* What became of one subcommand; zeroed before it is filled. */
 struct check {
@@ -19,6 +20,8 @@ struct check {
 	struct error err;	/* CHECK_NO: why */
 	struct check_gap gaps[CHECK_GAPS];
 	size_t n_gaps;
+	struct check_kept keeps[CHECK_KEEPS]; /* the first: always */
+	size_t n_keeps;
 	struct hook_choice *choices; /* a copy: the hooks are gone when they are told */
 	size_t n_choices;
 };
@@ -33,6 +36,10 @@ void check_works(struct check *check);
 
 /* It works, but not with @option ("": with whatever is meant): why is in @err. */
 void check_gap(struct check *check, const char *option, const struct error *err);
+
+/* Of the capabilities @set (core/privileges.h) a run keeps those that the user has, once it has
+ * attached: @when ("with -U"; "": always, added to what attaching with hooks leaves). */
+void check_keeps(struct check *check, const char *when, uint64_t set);
 
 /* Keeps what was chosen.  0 or -ENOMEM. */
 int check_keep(struct check *check, const struct hook_choice *choices, size_t n);

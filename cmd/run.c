@@ -348,6 +348,18 @@ static bool let_go(struct run *run)
 	return false;
 }
 
+/* COMMAND was forked before, and has what it would have without us. */
+static int drop_privileges(const struct run *run, struct error *err)
+{
+	uint64_t keeps = run->keeps;
+
+	if (run->args->command)
+		keeps |= PRIVILEGES_COMMAND;
+	if (run->args->record)
+		keeps |= PRIVILEGES_FILE;
+	return privileges_drop(keeps, err);
+}
+
 static int report_failure(int r, const struct error *err)
 {
 	return !r ? STATUS_OK : err->status != STATUS_OK ? report_error(err) : report_output(r);
@@ -369,6 +381,8 @@ int run_loop(struct run *run, const struct run_emit *emit)
 		return report_failure(r, &err); /* COMMAND is not run */
 	if (!let_go(run))
 		return run->status;
+	if (!r)
+		r = drop_privileges(run, &err);
 	if (!r)
 		r = produce(run, emit, &err);
 	failed = report_failure(r, &err);

@@ -4,6 +4,7 @@
 
 #include "cmd/args.h"
 #include "core/child.h"
+#include "core/privileges.h"
 
 /* What input() and hangup() want: nothing, an output now (which counts as none), the last one. */
 enum { RUN_GO_ON, RUN_OUTPUT, RUN_STOP };
@@ -27,6 +28,9 @@ struct run {
 	bool hung_up; /* SIGHUP came, and is not to end the run: hangup() */
 	bool stopped; /* by a signal: COMMAND is not waited for */
 	bool partial; /* the last output comes before its time, and not as COMMAND ended */
+	/* What attaching leaves to be done takes, beside COMMAND and --record: run_loop() gives up
+	 * the other capabilities. */
+	uint64_t keeps;
 	unsigned int collect_ms;    /* between two collects, a second; may be set at any time */
 	bool stdout_unused;	    /* the output goes elsewhere: who reads it does not matter */
 	bool stuck;		    /* a signal came while nobody read our output: it is given up */

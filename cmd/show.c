@@ -12,6 +12,7 @@
 #include "cmd/command.h"
 #include "cmd/report.h"
 #include "core/clock.h"
+#include "core/privileges.h"
 #include "core/text.h"
 
 /* ---- settings ---- */
@@ -471,6 +472,9 @@ int show_replay(struct show *show)
 		return report_error(&err);
 	}
 	r = check_apart(show, &err);
+	if (!r)
+		r = privileges_drop(show->args->output || show->written ? PRIVILEGES_FILE : 0,
+				    &err);
 	if (!r)
 		r = player_open(file, name.text, &player, &err);
 	if (!r)

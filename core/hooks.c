@@ -21,6 +21,7 @@
 #include "core/kretprobe.h"
 #include "core/limits.h"
 #include "core/preflight.h"
+#include "core/privileges.h"
 
 #define MAX_LINKS 256
 
@@ -870,6 +871,11 @@ int hooks_attach(struct hooks *h, const struct hook_object *object, struct error
 	if (fd >= 0)
 		close(fd);
 	return r;
+}
+
+uint64_t hooks_privileges(void)
+{
+	return privileges_to_drain() | kretprobe_privileges();
 }
 
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n)

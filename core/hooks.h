@@ -136,6 +136,10 @@ void hooks_try(struct hooks *h);
 int hooks_try_kprobe(void);
 int hooks_try_fentry(void);
 
+/* The capabilities that reading what the programs counted takes, and detaching them (PRIVILEGE()).
+ */
+uint64_t hooks_privileges(void);
+
 /* All alternatives of all events, in the order of the table.  The array belongs to @h. */
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 

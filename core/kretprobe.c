@@ -17,6 +17,7 @@
 #include <bpf/libbpf.h>
 
 #include "core/preflight.h"
+#include "core/privileges.h"
 
 #define GROUP	   "iotrace_"
 #define MOST_CALLS 4096 /* KRETPROBE_MAXACTIVE_MAX of the kernel */
@@ -112,6 +113,11 @@ int kretprobe_attach(const struct bpf_program *prog, unsigned int owner, struct 
 	}
 	*out = link;
 	return 0;
+}
+
+uint64_t kretprobe_privileges(void)
+{
+	return defined ? PRIVILEGE(CAP_DAC_OVERRIDE) : 0;
 }
 
 uint64_t kretprobe_missed(unsigned int owner)

@@ -18,6 +18,10 @@ struct bpf_program;
  */
 int kretprobe_attach(const struct bpf_program *prog, unsigned int owner, struct bpf_link **out);
 
+/* What kretprobe_missed() and kretprobe_clean() take (PRIVILEGE()): to write to tracefs, where this
+ * process has defined something. */
+uint64_t kretprobe_privileges(void);
+
 /*
  * How many calls of @owner's functions nobody saw since they were attached: the kernel runs no
  * kprobe in an interrupt that comes upon a running one on that CPU, but counts it (`nmissed`).

@@ -18,12 +18,11 @@
 #include "core/limits.h"
 #include "core/tracefs.h"
 
-/* A program of the caller's, or one of ours, known by its number: a descriptor each would be as
- * many as there are tracepoints. */
+/* A program of the caller's, or one of ours: a descriptor each, as asking for a program by its
+ * number takes CAP_SYS_ADMIN, which is given up. */
 struct prog {
-	int fd; /* -1: see id */
-	uint32_t id;
-	bool held; /* fd is one of ours, for who may not ask for a program by its number */
+	int fd;
+	bool ours;
 };
 
 struct tracepoints {
@@ -226,46 +225,23 @@ int tracepoints_open(struct tracepoints **out)
 	return *out ? 0 : -ENOMEM;
 }
 
-static uint32_t prog_id(int fd)
-{
-	struct bpf_prog_info info = { 0 };
-	__u32 len = sizeof(info);
-
-	return bpf_obj_get_info_by_fd(fd, &info, &len) ? 0 : info.id;
-}
-
 static void release(const struct prog *prog)
 {
-	if (prog->held)
+	if (prog->ours)
 		close(prog->fd);
-}
-
-/* CAP_SYS_ADMIN finds it again by its number. */
-static int own_prog(int fd, struct prog *prog)
-{
-	int again;
-
-	*prog = (struct prog){ .fd = -1, .id = prog_id(fd) };
-	again = bpf_prog_get_fd_by_id(prog->id);
-	if (again >= 0) {
-		close(again);
-		return 0;
-	}
-	prog->held = true;
-	prog->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	return prog->fd < 0 ? -errno : 0;
 }
 
 static int keep_prog(struct tracepoints *t, int fd, bool ours)
 {
-	struct prog prog = { .fd = fd }, *more;
-	int r = ours ? own_prog(fd, &prog) : 0;
+	struct prog prog = { .fd = fd, .ours = ours }, *more;
 
-	if (r)
-		return r;
-	for (size_t i = 0; i < t->n_progs; i++)
-		if (t->progs[i].fd == prog.fd && t->progs[i].id == prog.id)
+	for (size_t i = 0; !ours && i < t->n_progs; i++)
+		if (t->progs[i].fd == fd)
 			return 0;
+	if (ours)
+		prog.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (prog.fd < 0)
+		return -errno;
 	more = reallocarray(t->progs, t->n_progs + 1, sizeof(*more));
 	if (!more) {
 		release(&prog);
@@ -410,7 +386,7 @@ int tracepoints_attach(struct tracepoints *t, enum tracepoint_way way, const cha
 	if (fd < 0)
 		return fd;
 	r = attach_raw(t, name, fd, 0, true);
-	close(fd); /* held by its attachment */
+	close(fd); /* what is attached has a descriptor of its own */
 	return r;
 }
 
@@ -428,17 +404,8 @@ uint64_t tracepoints_missed(const struct tracepoints *t)
 {
 	uint64_t missed = 0;
 
-	for (size_t i = 0; i < t->n_progs; i++) {
-		int fd = t->progs[i].fd;
-
-		if (fd < 0)
-			fd = bpf_prog_get_fd_by_id(t->progs[i].id);
-		if (fd < 0)
-			continue;
-		missed += missed_by(fd);
-		if (fd != t->progs[i].fd)
-			close(fd);
-	}
+	for (size_t i = 0; i < t->n_progs; i++)
+		missed += missed_by(t->progs[i].fd);
 	return missed;
 }
 

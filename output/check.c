@@ -54,6 +54,14 @@ static void text_hook(struct sink *sink, const struct meta_hook *hook)
 	text_reason(sink, ": ", hook->reason, NULL);
 }
 
+static void text_kept(struct sink *sink, const struct check_kept *kept)
+{
+	sink_printf(sink, "    keeps%s%s:", *kept->when ? " " : "", kept->when);
+	for (size_t i = 0; i < kept->n; i++)
+		sink_printf(sink, "%s %s", i ? "," : "", kept->names[i]);
+	sink_puts(sink, kept->n ? "\n" : " no capability\n");
+}
+
 static void text_subcommand(struct sink *sink, const struct check_subcommand *s, bool verbose)
 {
 	sink_printf(sink, "%-*s %s", NAME_WIDTH, s->name, works_texts[s->works]);
@@ -67,6 +75,8 @@ static void text_subcommand(struct sink *sink, const struct check_subcommand *s,
 	for (size_t i = 0; i < s->n_hooks; i++)
 		if (verbose || !s->hooks[i].reason)
 			text_hook(sink, &s->hooks[i]);
+	for (size_t i = 0; i < s->n_keeps; i++)
+		text_kept(sink, &s->keeps[i]);
 }
 
 static void text_report(struct sink *sink, const struct check_report *report, bool verbose)
@@ -131,6 +141,24 @@ static void json_gaps(struct sink *sink, const struct check_subcommand *s)
 	sink_puts(sink, "]");
 }
 
+static void json_keeps(struct sink *sink, const struct check_subcommand *s)
+{
+	json_key(sink, "keeps", false);
+	sink_puts(sink, "[");
+	for (size_t i = 0; i < s->n_keeps; i++) {
+		sink_puts(sink, i ? ",{" : "{");
+		json_member(sink, "when", s->keeps[i].when, true);
+		json_key(sink, "capabilities", false);
+		sink_puts(sink, "[");
+		for (size_t k = 0; k < s->keeps[i].n; k++) {
+			sink_puts(sink, k ? "," : "");
+			json_string(sink, s->keeps[i].names[k]);
+		}
+		sink_puts(sink, "]}");
+	}
+	sink_puts(sink, "]");
+}
+
 static void json_subcommand(struct sink *sink, const struct check_subcommand *s)
 {
 	sink_puts(sink, "{");
@@ -141,6 +169,7 @@ static void json_subcommand(struct sink *sink, const struct check_subcommand *s)
 	json_gaps(sink, s);
 	json_hooks(sink, "hooks", s->hooks, s->n_hooks, true);
 	json_hooks(sink, "passed_over", s->hooks, s->n_hooks, false);
+	json_keeps(sink, s);
 	sink_puts(sink, "}");
 }
 

@@ -26,6 +26,16 @@ struct check_gap {
 	char hint[400];
 };
 
+#define CHECK_NAMES 16
+
+/* Capabilities that a run does not give up. */
+struct check_kept {
+	const char *when; /* "with -U"; "": always */
+	uint64_t set;	  /* the same as @names */
+	const char *names[CHECK_NAMES];
+	size_t n;
+};
+
 enum check_works { CHECK_NO, CHECK_IN_PART, CHECK_YES };
 
 struct check_subcommand {
@@ -36,6 +46,8 @@ struct check_subcommand {
 	size_t n_gaps;
 	const struct meta_hook *hooks;
 	size_t n_hooks;
+	const struct check_kept *keeps; /* of one that works: the first is always */
+	size_t n_keeps;
 };
 
 struct check_report {

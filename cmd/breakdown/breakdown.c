@@ -77,6 +77,7 @@ static int trace(struct breakdown *b, struct run *run)
 	    blk_layer_start(&b->blk, &err) ||
 	    show_open_hooks(&b->show.show, b->session.hooks, NULL, 0, &err))
 		return report_error(&err);
+	run->keeps = hooks_privileges();
 	b->since_ns = clock_epoch_ns();
 	if (b->o.args.verbose)
 		blk_explain_hooks(b->session.hooks);
@@ -178,6 +179,7 @@ static void check_breakdown(struct check *check)
 		check_gap(check, "the layers above blk", &check->err);
 		check_free(check);
 		check_keep(check, blk.choices, blk.n_choices);
+		check_keeps(check, "", blk.keeps[0].set);
 	}
 	if (!no_calls && no_blk)
 		check_gap(check, "-T blk", &blk.err);

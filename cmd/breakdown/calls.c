@@ -65,6 +65,12 @@ static int attach_late(struct calls *c, unsigned int layer, struct error *err)
 	return r;
 }
 
+/* What there may be to be attached during the run takes. */
+static uint64_t late_privileges(const struct calls *c)
+{
+	return c->layer.layers & ~c->tried ? PRIVILEGES_ATTACH : 0;
+}
+
 /* A file system that was mounted, or whose module was loaded, since the last look. */
 static void hook_newcomers(struct calls *c)
 {
@@ -232,6 +238,7 @@ static int trace(struct calls *c, struct run *run)
 	    check_layers(c, &err) ||
 	    show_open_hooks(&c->show.show, c->session.hooks, c->notes, c->note[0] ? 1 : 0, &err))
 		return report_error(&err);
+	run->keeps = hooks_privileges() | late_privileges(c);
 	c->since_ns = clock_epoch_ns();
 	if (c->o->args.verbose)
 		blk_explain_hooks(c->session.hooks);
@@ -334,8 +341,11 @@ int calls_check(struct check *check, struct breakdown_options *o)
 		object = calls_layer_object(&c->layer);
 		r = check_attach(check, c->session.hooks, &object);
 	}
-	if (!r)
+	if (!r) {
 		check_missing(check, c);
+		c->tried = wanted.now;
+		check_keeps(check, "without -T, or with -T fs", late_privileges(c));
+	}
 	session_end(&c->session);
 	calls_layer_end(&c->layer);
 	free(c);

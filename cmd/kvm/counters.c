@@ -411,8 +411,9 @@ static int load(struct counters *c, struct error *err)
 	}
 	set_options(c);
 	select_programs(c);
-	/* An attachment for each event, whether it is of the programs here or of a copy of one. */
-	r = hooks_need_files(c->skel->obj, c->n_names, err);
+	/* An attachment for each event; of a copy of a program, that copy too. */
+	r = hooks_need_files(c->skel->obj,
+			     c->way == TRACEPOINT_RAW_EACH ? 2 * c->n_names : c->n_names, err);
 	if (r)
 		return r;
 	r = size_maps(c);

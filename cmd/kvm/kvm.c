@@ -567,6 +567,21 @@ static int start_counting(struct kvm *k, struct error *err)
 	return show_open(&k->show, k->hooks, n, NULL, 0, err);
 }
 
+#define KEEPS_FOR_DEBUGFS PRIVILEGE(CAP_DAC_READ_SEARCH)
+
+static uint64_t keeps(const struct kvm *k)
+{
+	uint64_t set = k->counters ? privileges_to_drain() : 0;
+
+	if (k->debugfs)
+		set |= KEEPS_FOR_DEBUGFS;
+	if (k->o.mode == KVM_SCREEN)
+		set |= PRIVILEGES_GUESTS;
+	if (k->o.log_path) /* opened anew on SIGHUP */
+		set |= PRIVILEGES_FILE;
+	return set | privileges_to_name();
+}
+
 static int trace(struct kvm *k)
 {
 	const struct run_emit outputs = { emit, NULL, k, print_start, k };
@@ -574,6 +589,7 @@ static int trace(struct kvm *k)
 
 	if (start_counting(k, &err))
 		return report_error(&err);
+	k->run.keeps = keeps(k);
 	if (k->o.mode == KVM_SCREEN)
 		return show(k);
 	if (k->no_terminal)
@@ -795,6 +811,11 @@ static void check_kvm(struct check *check)
 		check_gap(check, "-x", &latency);
 	if (without_debugfs)
 		check_gap(check, "-d", &debug);
+	check_keeps(check, "", (r ? 0 : privileges_to_drain()) | privileges_to_name());
+	if (!without_debugfs)
+		check_keeps(check, "with -d", KEEPS_FOR_DEBUGFS);
+	check_keeps(check, "on the full screen", PRIVILEGES_GUESTS);
+	check_keeps(check, "with -L", PRIVILEGES_FILE);
 	check_works(check);
 }
 

@@ -92,6 +92,12 @@ static unsigned int wants(const struct stack_options *o)
 	return WANT_STACK | WANT_NAMES | (o->args.command && !o->args.all ? WANT_TRACK : 0);
 }
 
+static uint64_t keeps(const struct stack_options *o)
+{
+	return hooks_privileges() | privileges_to_name() | (o->user ? PRIVILEGES_USER_STACKS : 0) |
+	       (o->svg ? PRIVILEGES_FILE : 0);
+}
+
 static int prepare(struct stack *s, struct run *run, struct error *err)
 {
 	int r = names_open(&s->names);
@@ -109,6 +115,7 @@ static int prepare(struct stack *s, struct run *run, struct error *err)
 		r = stack_attach(s, err);
 	if (!r)
 		r = show_open_hooks(&s->show, s->session.hooks, s->notes, s->n_notes, err);
+	run->keeps = keeps(&s->o);
 	s->begin_ns = s->turned_ns = clock_mono_ns();
 	s->begin_epoch_ns = clock_epoch_ns();
 	return r;
@@ -225,6 +232,9 @@ static void check_stack(struct check *check)
 	    !check_outcome(check, s.session.hooks, stack_attach(&s, &check->err))) {
 		check_options(check, options);
 		check_naming(check, &s);
+		check_keeps(check, "", privileges_to_name());
+		check_keeps(check, "with -U", PRIVILEGES_USER_STACKS);
+		check_keeps(check, "with --svg", PRIVILEGES_FILE);
 		check_works(check);
 	}
 	cleanup(&s);

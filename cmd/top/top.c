@@ -410,6 +410,7 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 		r = hooks_attach(t->session.hooks, &object, err);
 	if (r)
 		return r;
+	run->keeps = hooks_privileges() | privileges_to_name();
 	r = flip_open(&t->skel->bss->epoch, &t->flip, err);
 	if (!r)
 		r = show_open_hooks(&t->show, t->session.hooks, NULL, 0, err);
@@ -545,6 +546,7 @@ static void check_top(struct check *check)
 	if (!check_choose_blk(check, all, options, &t.session) &&
 	    !check_attach(check, t.session.hooks, &object)) {
 		check_options(check, options);
+		check_keeps(check, "", privileges_to_name());
 		check_works(check);
 	}
 	cleanup(&t);

@@ -437,6 +437,7 @@ static int trace(struct virtio *v, struct run *run)
 	v->skel->bss->begin_ns = clock_mono_ns();
 	if (v->way == WAY_IRQ)
 		virtio_each_device(&v->o, learn_device, v);
+	run->keeps = hooks_privileges();
 	v->since_ns = clock_epoch_ns();
 	if (v->o.args.verbose)
 		explain_hooks(v->hooks);

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An ordinary user with the capabilities of docs/PRIVILEGES.md: exact; without one, it is named."""
+"""An ordinary user with the capabilities of docs/PRIVILEGES.md: exact; without one, it is named.
+Root has what that page says is kept, and no more, once everything is attached."""
 import os
+import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -10,8 +13,9 @@ import unittest.mock
 
 import iotest
 from iotest import (IOTRACE, LOAD, MIB, Load, LiveTest, LoopDisk, Tracer, add_up, have_kvm, iotrace,
-                    main, read_text)
-from test_kvm import EVENTS, KvmTest, Guest, json_sums
+                    main, read_text, wait_until)
+from test_kvm import EVENTS, KvmTest, Guest, Screen, json_sums
+from test_stack import PROGRAM_C, Compiled
 from test_virtio import HEADER, direct_io, hooks_of, is_packed, scratch_disk, sees_calls
 
 KIB4 = 4096
@@ -195,6 +199,268 @@ class TestVirtio(PrivilegeTest):
         self.assertEqual(result.status, 0, result)
         self.assertTrue(result.hooks())
         self.refused_without_each(self.needed(), "virtio", "-x", "0.1", "1")
+
+
+# ---- what is given up once everything is attached ----
+
+NUMBERS = {"CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_FOWNER": 3, "CAP_KILL": 5,
+           "CAP_SYS_PTRACE": 19, "CAP_SYS_ADMIN": 21, "CAP_PERFMON": 38, "CAP_BPF": 39,
+           "CAP_CHECKPOINT_RESTORE": 40}
+LATER = "without -T, or with -T fs"
+FILE = {"CAP_DAC_OVERRIDE", "CAP_FOWNER"}
+COMMON = {"with -- COMMAND": {"CAP_KILL"}, "with --record": FILE}
+# docs/PRIVILEGES.md has the same table.
+KEPT = {
+    "virtio": COMMON,
+    "top": COMMON,
+    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"}, **COMMON},
+    "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
+                          "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE, **COMMON},
+    "kvm": {"with -d": {"CAP_DAC_READ_SEARCH"},
+            "on the full screen": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"}, "with -L": FILE,
+            **COMMON},
+}
+
+
+def privileges(pid):
+    """{"CapEff": 0, ...} of a process."""
+    found = re.findall(r"(?m)^(Cap\w+|NoNewPrivs):\t(\w+)$", read_text(f"/proc/{pid}/status"))
+    return {key: int(value, 16) for key, value in found}
+
+
+def bits(names):
+    return sum(1 << NUMBERS[name] for name in names)
+
+
+class DroppedTest(PrivilegeTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.own = privileges("self")
+        report, = iotrace("--check", "--json", timeout=60).objects
+        cls.kept = {s["name"]: {k["when"]: set(k["capabilities"]) for k in s["keeps"]}
+                    for s in report["subcommands"]}
+
+    def always(self):
+        """What reading open maps takes: before 5.19 all of bpf(2), if users may not use it."""
+        value = read_text("/proc/sys/kernel/unprivileged_bpf_disabled").strip()
+        need = {"CAP_BPF"} if value == "0" or self.KERNEL < (5, 19) else set()
+        if re.search(r"(?m)^\S+ /proc proc \S*hidepid", read_text("/proc/self/mounts")):
+            need.add("CAP_SYS_PTRACE")
+        return need
+
+    def assert_dropped(self, pid, subcommand, *whens):
+        """It has what --check says, exactly, once it has begun to drain."""
+        have = self.kept[subcommand]
+        names = set().union(have[""], *(have.get(when, set()) for when in whens))
+        self.assertTrue(wait_until(lambda: privileges(pid)["NoNewPrivs"] == 1, 10, 0.01))
+        self.assertTrue(wait_until(lambda: privileges(pid)["CapPrm"] != self.own["CapPrm"], 10, 0.01))
+        set_of = privileges(pid)
+        self.assertEqual({key: set_of[key] for key in ("CapPrm", "CapEff", "CapBnd")},
+                         dict.fromkeys(("CapPrm", "CapEff", "CapBnd"), bits(names)))
+        self.assertEqual((set_of["CapInh"], set_of["CapAmb"]), (0, 0))
+
+
+class TestDropped(DroppedTest):
+    def test_check(self):
+        """What --check says is what the documentation says."""
+        ours = bits(NUMBERS) & self.own["CapEff"]
+        for name, whens in self.kept.items():
+            if not whens:
+                continue  # does not work here
+            self.assertLessEqual(whens[""], self.always())
+            more = {when: names for when, names in whens.items() if when}
+            for when, names in more.items():
+                self.assertEqual(bits(names), bits(KEPT[name][when]) & ours, (name, when))
+            lacking = set(KEPT[name]) - set(more)
+            self.assertLessEqual(lacking, {"with -d", LATER}, name)
+
+    def test_docs(self):
+        page = f"{os.path.dirname(os.path.abspath(__file__))}/../../docs/PRIVILEGES.md"
+        if not os.path.exists(page):
+            self.skipTest("the documentation is not here")
+        rows = re.findall(r"(?m)^\| (?:`(\w+)`|every) (\S[^|]*\S) \| (CAP[^|]*) \| ",
+                          read_text(page).split("## What is kept")[1].split("\n## ")[0])
+        told = {name: {} for name in KEPT}
+        for name, when, kept in rows:
+            for one in [name] if name else KEPT:
+                told[one][when.replace("`", "")] = set(re.findall(r"CAP_\w+", kept))
+        self.assertEqual(told, KEPT)
+
+    def exact(self, args, whens, count, outputs=3):
+        """77 reads in three goes, and outputs between them: all of them after the drop."""
+        with self.subTest(args=args), LoopDisk(16 * MIB) as disk, \
+                Tracer(*args, "--json", "-d", disk.name, *(["0.2"] if outputs else [])) as tracer:
+            self.assert_dropped(tracer.pid, args[0], *whens)
+            for reads in (30, 40, 7):
+                Load("read", reads, KIB4, disk.path, name="dropped").go().wait()
+                tracer.wait_for_line(tracer.lines() + outputs)
+            self.assert_dropped(tracer.pid, args[0], *whens)
+            result = tracer.stop()
+        self.assertEqual((result.status, result.err), (0, ""))
+        self.assertEqual(count(result), 77)
+        return result
+
+    def test_top(self):
+        for args in (["top"], ["top", "--bio", "--cgroup-owner"]):
+            result = self.exact(args, [], lambda r: add_up(r.rows, "comm", "io")["dropped"])
+            self.assertEqual(result.losses.get("names", 0), 0)
+
+    def test_breakdown(self):
+        self.exact(["breakdown", "-T", "blk"], [], lambda r: sum(row["count"] for row in r.rows) +
+                   r.losses.get("no_end", 0))
+        self.exact(["breakdown", "-T", "syscall"], [], lambda r: sum(
+            row["count"] for row in r.rows if row["op"] == "pread64" or row["op"] == "read"))
+        self.exact(["breakdown"], [LATER], lambda r: sum(
+            row["count"] for row in r.rows if (row["op"], row["layer"]) == ("read", "syscall")))
+
+    def test_stack(self):
+        result = self.exact(["stack", "-K"], [], lambda r: sum(
+            row["read_bytes"] for row in r.rows if row["comm"] == "dropped") // KIB4, outputs=0)
+        frames = [frame for row in result.rows for frame in row["kernel"]]
+        self.assertTrue([frame for frame in frames if "read" in frame], frames)
+
+    def test_user_stack(self):
+        """Names of another user's process, from a program that only this user may read: of one that
+        is gone, and of one that stays."""
+        with Compiled() as made, LoopDisk(16 * MIB) as disk:
+            program = made.build("dropped", PROGRAM_C)
+            os.chmod(made.folder, 0o755)
+            os.chown(program, 65534, 65534)
+            os.chmod(program, 0o500)
+            os.chmod(disk.path, 0o666)
+            run = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", program, disk.path]
+            with Tracer("stack", "-K", "-U", "--json", "-d", disk.name) as tracer:
+                self.assert_dropped(tracer.pid, "stack", "with -U")
+                subprocess.run(run, check=True)
+                with subprocess.Popen([*run, "stay"], stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE) as process:
+                    process.stdout.readline()
+                    result = tracer.stop()
+                    process.stdin.close()
+        self.assertEqual((result.status, result.meta.get("notes", [])), (0, []))
+        self.assertEqual(add_up(result.rows, "comm", "write_bytes"), {"dropped": 2 * 65536})
+        for row in result.rows:
+            self.assertLessEqual({"stk_inner", "stk_hidden", "stk_outer", "main"}, set(row["user"]))
+
+    def test_record(self):
+        """In somebody else's folder it takes its name at the end."""
+        with tempfile.TemporaryDirectory() as folder, LoopDisk(16 * MIB) as disk:
+            os.chown(folder, 65534, 65534)
+            os.chmod(folder, 0o1755)
+            path = f"{folder}/it.rec"
+            with Tracer("top", "--json", "-d", disk.name, "--record", path) as tracer:
+                self.assert_dropped(tracer.pid, "top", "with --record")
+                Load("read", 77, KIB4, disk.path, name="dropped").go().wait()
+                result = tracer.stop()
+            self.assertEqual((result.status, result.err), (0, ""))
+            self.assertEqual(os.listdir(folder), ["it.rec"])
+            again = iotrace("top", "--replay", path, "--json")
+        self.assertEqual(add_up(again.rows, "comm", "io")["dropped"], 77)
+
+    def test_command(self):
+        """COMMAND is not touched; a signal is passed on to it when it is another user's."""
+        show = ["sh", "-c", "grep -E 'Cap|NoNewPrivs' /proc/self/status >&2"]
+        plain = subprocess.run(show, check=True, capture_output=True, text=True).stderr
+        self.assertEqual(iotrace("top", "--json", "--", *show).err, plain)
+        with Tracer("top", "--json", "--", "setpriv", "--reuid=65534", "--regid=65534",
+                    "--clear-groups", "sleep", "1000") as tracer:
+            self.assert_dropped(tracer.pid, "top", "with -- COMMAND")
+            child, = read_text(f"/proc/{tracer.pid}/task/{tracer.pid}/children").split()
+            self.assertTrue(wait_until(
+                lambda: re.search(r"(?m)^Uid:\t65534\t", read_text(f"/proc/{child}/status")) and
+                read_text(f"/proc/{child}/comm") == "sleep\n", 10, 0.01))
+            result = tracer.stop(signal.SIGTERM)
+        self.assertEqual(result.status, 128 + signal.SIGTERM)
+
+    def test_replay(self):
+        """A stranger's recording is read without any."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkfifo(f"{folder}/it.rec")
+            process = subprocess.Popen([IOTRACE, "top", "--replay", f"{folder}/it.rec"],
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                with open(f"{folder}/it.rec", "wb"):
+                    self.assertTrue(wait_until(lambda: privileges(process.pid)["CapPrm"] == 0, 10,
+                                               0.01), privileges(process.pid))
+                    self.assertEqual(privileges(process.pid)["NoNewPrivs"], 1)
+            finally:
+                process.kill()
+                process.wait()
+
+
+class TestDroppedKvm(DroppedTest, KvmTest):
+    def setUp(self):
+        if not have_kvm():
+            self.skipTest("no KVM")
+
+    def test_exact(self):
+        for args in ([], ["-x"]):
+            guest = Guest(2000)
+            with self.subTest(args=args), \
+                    Tracer("kvm", "--json", "-s", "0.2", "-l", "-f", EVENTS, "-p", guest.pid, *args,
+                           timeout=120) as tracer:
+                self.assert_dropped(tracer.pid, "kvm")
+                guest.run()
+                result = tracer.stop(timeout=120)
+                self.assert_ended_well(result)
+                self.assert_no_loss(result)
+                if not args:
+                    self.assert_exits(json_sums(result), guest.exits)
+
+    def test_log(self):
+        """Reopened in somebody else's folder."""
+        with tempfile.TemporaryDirectory() as folder:
+            os.chown(folder, 65534, 65534)
+            with subprocess.Popen([IOTRACE, "kvm", "-s", "0.2", "-L", f"{folder}/log"]) as process:
+                try:
+                    self.assertTrue(wait_until(lambda: os.path.exists(f"{folder}/log") and
+                                               os.path.getsize(f"{folder}/log"), 60, 0.1))
+                    self.assert_dropped(process.pid, "kvm", "with -L")
+                    os.rename(f"{folder}/log", f"{folder}/log.1")
+                    process.send_signal(signal.SIGHUP)
+                    self.assertTrue(wait_until(lambda: os.path.exists(f"{folder}/log") and
+                                               os.path.getsize(f"{folder}/log"), 30, 0.1))
+                finally:
+                    process.send_signal(signal.SIGINT)
+                    self.assertEqual(process.wait(60), 0)
+
+    def test_screen(self):
+        """Events, reasons, guests and their names; another guest."""
+        if not shutil.which("tmux"):
+            self.skipTest("no tmux")
+        guest = Guest(2000, name="dropped", keep=True)
+        with Screen("-s", "0.25") as screen:
+            screen.wait("kvm_exit|kvm statistics", 120)
+            self.assert_dropped(screen.iotrace_pid(), "kvm", "on the full screen")
+            guest.go().done()
+            screen.keys("b")
+            screen.wait(r"dropped \[\d+\] +\d+")
+            screen.keys("g")
+            screen.wait("dropped")
+            screen.keys("dropped", "Enter")
+            screen.wait(f"{guest.pid}")
+            screen.keys("q")
+            self.assertEqual(screen.ended(), 0)
+        guest.quit()
+
+
+class TestDroppedVirtio(DroppedTest):
+    def test_exact(self):
+        if not os.path.isdir("/sys/bus/virtio/devices"):
+            self.skipTest("no virtio")
+        disk, device = scratch_disk()
+        if is_packed(device) and not sees_calls(hooks_of("-x")):
+            self.skipTest("packed rings, and functions cannot be hooked")
+        with Tracer("virtio", "--json", "-x", "-n", device, "0.2") as tracer:
+            self.assert_dropped(tracer.pid, "virtio")
+            for reads in (20, 33, 7):
+                direct_io(f"/dev/{disk}", "read", reads, KIB4)
+                tracer.wait_for_line(tracer.lines() + 3)
+            result = tracer.stop()
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(sum(row["in_bytes"] + row["out_bytes"] for row in result.rows),
+                         60 * (KIB4 + HEADER + 1))
 
 
 if __name__ == "__main__":

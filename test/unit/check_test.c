@@ -24,6 +24,11 @@ static const struct check_item items[] = {
 	{ "fentry", "fentry", false, NULL, "Operation not permitted", "" },
 };
 
+static const struct check_kept keeps[] = {
+	{ .when = "" },
+	{ .when = "with -U", .names = { "CAP_BPF", "CAP_SYS_PTRACE" }, .n = 2 },
+};
+
 static const struct meta_hook hooks[] = {
 	{ "submit", "tp_btf", "block_io_start", "this kernel has no such tracepoint" },
 	{ "submit", "tp_btf", "block_getrq", NULL },
@@ -36,7 +41,7 @@ static const struct check_gap gaps[] = {
 };
 
 static const struct check_subcommand subcommands[] = {
-	{ "top", CHECK_YES, NULL, NULL, NULL, 0, hooks, N(hooks) },
+	{ "top", CHECK_YES, NULL, NULL, NULL, 0, hooks, N(hooks), keeps, N(keeps) },
 	{ "virtio", CHECK_IN_PART, NULL, NULL, gaps, N(gaps), hooks + 2, 1 },
 	{ "kvm", CHECK_NO, "kvm is not\nloaded", "modprobe kvm_intel", NULL, 0, hooks, 1 },
 };
