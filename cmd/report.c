@@ -3,17 +3,43 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/outfile.h"
+#include "core/text.h"
 #include "output/render.h"
+
+/* Names in a message are made fit to be shown where it is made (text_shown()); of any other this
+ * leaves nothing that could drive a terminal.  Returns @text. */
+static char *plain(char *text)
+{
+	char *out = text;
+	uint32_t code;
+
+	for (const char *in = text; *in;) {
+		size_t len = utf8_decode(in, &code);
+		bool control = !len || unicode_is_control(code);
+
+		len = len ? len : 1;
+		if (control)
+			*out++ = '?';
+		else
+			out = (char *)memmove(out, in, len) + len;
+		in += len;
+	}
+	*out = 0;
+	return text;
+}
 
 int report_error(const struct error *err)
 {
+	struct error shown = *err;
+
 	if (err->hint[0])
-		fprintf(stderr, "iotrace: %s (%s)\n", err->what, err->hint);
+		fprintf(stderr, "iotrace: %s (%s)\n", plain(shown.what), plain(shown.hint));
 	else
-		fprintf(stderr, "iotrace: %s\n", err->what);
+		fprintf(stderr, "iotrace: %s\n", plain(shown.what));
 	return err->status;
 }
 
@@ -47,5 +73,9 @@ int report_stdout(void)
 
 void report_verbose(const char *line)
 {
-	fprintf(stderr, "iotrace: %s\n", line);
+	char *shown = strdup(line);
+
+	if (shown)
+		fprintf(stderr, "iotrace: %s\n", plain(shown));
+	free(shown);
 }

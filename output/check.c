@@ -32,6 +32,15 @@ static bool is_there(const char *text)
 
 /* ---- text ---- */
 
+/* Each up to a NULL, escaped. */
+static void text_pieces(struct sink *sink, const char *const *pieces)
+{
+	for (; *pieces; pieces++)
+		put_escaped(sink, *pieces);
+}
+
+#define TEXT(sink, ...) text_pieces(sink, (const char *const[]){ __VA_ARGS__, NULL })
+
 /* BEFORE, the reason, and the hint in parentheses; the line's end. */
 static void text_reason(struct sink *sink, const char *before, const char *why, const char *hint)
 {
@@ -49,8 +58,8 @@ static void text_reason(struct sink *sink, const char *before, const char *why, 
 
 static void text_hook(struct sink *sink, const struct meta_hook *hook)
 {
-	sink_printf(sink, "    %s: %s%s:%s", hook->event, hook->reason ? "not " : "", hook->kind,
-		    hook->target);
+	TEXT(sink, "    ", hook->event, ": ", hook->reason ? "not " : "", hook->kind, ":",
+	     hook->target);
 	text_reason(sink, ": ", hook->reason, NULL);
 }
 
@@ -69,7 +78,7 @@ static void text_subcommand(struct sink *sink, const struct check_subcommand *s,
 	for (size_t i = 0; i < s->n_gaps; i++) {
 		const struct check_gap *gap = &s->gaps[i];
 
-		sink_printf(sink, "    %s%s", gap->what[0] ? "without " : "but", gap->what);
+		TEXT(sink, "    ", gap->what[0] ? "without " : "but", gap->what);
 		text_reason(sink, ": ", gap->why, gap->hint);
 	}
 	for (size_t i = 0; i < s->n_hooks; i++)
@@ -81,8 +90,9 @@ static void text_subcommand(struct sink *sink, const struct check_subcommand *s,
 
 static void text_report(struct sink *sink, const struct check_report *report, bool verbose)
 {
-	sink_printf(sink, "iotrace %s on Linux %s (%s)\n\n", report->version, report->kernel,
-		    report->machine);
+	TEXT(sink, "iotrace ", report->version, " on Linux ", report->kernel, " (", report->machine,
+	     ")");
+	sink_puts(sink, "\n\n");
 	for (size_t i = 0; i < report->n_items; i++) {
 		const struct check_item *item = &report->items[i];
 

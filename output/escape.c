@@ -24,6 +24,27 @@ size_t escape_next(const char *text, char unit[ESCAPE_UNIT_SIZE])
 	return 1;
 }
 
+bool name_is_cut(struct name_walk *walk)
+{
+	if (walk->most || !*walk->rest)
+		return false;
+	walk->rest = "";
+	return true;
+}
+
+bool name_next(struct name_walk *walk, char unit[ESCAPE_UNIT_SIZE])
+{
+	if (name_is_cut(walk)) {
+		snprintf(unit, ESCAPE_UNIT_SIZE, "...");
+		return true;
+	}
+	if (!*walk->rest)
+		return false;
+	walk->most--;
+	walk->rest += escape_next(walk->rest, unit);
+	return true;
+}
+
 char *render_escape(const char *text, char *buf, size_t size)
 {
 	char unit[ESCAPE_UNIT_SIZE];

@@ -224,23 +224,24 @@ static const char *xml_unit(const char *unit)
 /* At most @most characters of @name; returns how many. */
 static size_t put_xml(struct sink *sink, const char *name, size_t most)
 {
+	struct name_walk walk = { name, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
 	size_t n = 0;
 
-	for (; *name && n < most; n += (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1) {
-		name += escape_next(name, unit);
+	for (; n < most && name_next(&walk, unit);
+	     n += (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1)
 		sink_puts(sink, xml_unit(unit));
-	}
 	return n;
 }
 
 static size_t shown_length(const char *name)
 {
+	struct name_walk walk = { name, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
 	size_t n = 0;
 
-	for (; *name; n += (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1)
-		name += escape_next(name, unit);
+	while (name_next(&walk, unit))
+		n += (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1;
 	return n;
 }
 

@@ -78,6 +78,9 @@ int render_table_rows(FILE *stream, const struct schema *schema, const void *row
  * backslash is a backslash.  JSON escapes control and format characters its own way, CSV has them
  * as they are, and on a terminal as \xNN.
  *
+ * A name of more than 512 characters is cut and ends with "..."; for programs, one of more than
+ * 4096.
+ *
  * This is the form for people; @buf gets at most @size bytes with the NUL, never half an escape.
  * Returns buf.
  */

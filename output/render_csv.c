@@ -8,15 +8,18 @@
  * characters as they are; a terminal, which would act on some of them, does not. */
 static void csv_text(struct sink *sink, const char *text, bool in_list)
 {
+	struct name_walk walk = { text, NAME_DATA };
 	char unit[ESCAPE_UNIT_SIZE];
 
-	while (*text) {
-		text += data_next(text, sink->terminal, unit);
+	for (; walk.most && *walk.rest; walk.most--) {
+		walk.rest += data_next(walk.rest, sink->terminal, unit);
 		if (in_list && unit[0] == ';')
 			sink_puts(sink, "\\x3b");
 		else
 			sink_puts(sink, unit[0] == '"' ? "\"\"" : unit);
 	}
+	if (name_is_cut(&walk))
+		sink_puts(sink, "...");
 }
 
 static void csv_string(struct sink *sink, const char *text)

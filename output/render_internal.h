@@ -19,7 +19,22 @@ size_t escape_next(const char *text, char unit[ESCAPE_UNIT_SIZE]);
  * and format characters, too. */
 size_t data_next(const char *text, bool visible, char unit[ESCAPE_UNIT_SIZE]);
 
-/* Writes @text, escaped. */
+/* Walks through a name, character by character, and no further than @most of them: what is longer
+ * ends with "...".  A name is whatever somebody calls it, of any length. */
+struct name_walk {
+	const char *rest;
+	size_t most;
+};
+#define NAME_SHOWN 512	/* for people */
+#define NAME_DATA  4096 /* for programs: all of a path */
+
+/* Fills @unit with the next character as escape_next() has it; false: there is none. */
+bool name_next(struct name_walk *walk, char unit[ESCAPE_UNIT_SIZE]);
+
+/* Does the name end here, too long?  Then @walk is at its end, and "..." is to follow. */
+bool name_is_cut(struct name_walk *walk);
+
+/* Writes @text, escaped, at most NAME_SHOWN characters of it. */
 void put_escaped(struct sink *sink, const char *text);
 
 /* Columns in the text table or with a key (JSON) or with a key and a single value (CSV). */

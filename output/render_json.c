@@ -19,24 +19,25 @@ static void json_escape(struct sink *sink, uint32_t code)
  * terminal are escaped: that makes no difference to whoever parses it. */
 void json_string(struct sink *sink, const char *text)
 {
+	struct name_walk walk = { text, NAME_DATA };
 	char unit[ESCAPE_UNIT_SIZE];
 	uint32_t code;
 
 	sink_puts(sink, "\"");
-	while (*text) {
-		size_t len = utf8_decode(text, &code);
+	for (; walk.most && *walk.rest; walk.most--) {
+		size_t len = utf8_decode(walk.rest, &code);
 
 		if (len && unicode_is_control(code)) {
 			json_escape(sink, code);
-			text += len;
+			walk.rest += len;
 			continue;
 		}
-		text += data_next(text, false, unit);
+		walk.rest += data_next(walk.rest, false, unit);
 		if (unit[0] == '"' || unit[0] == '\\')
 			sink_puts(sink, "\\");
 		sink_puts(sink, unit);
 	}
-	sink_puts(sink, "\"");
+	sink_puts(sink, name_is_cut(&walk) ? "...\"" : "\"");
 }
 
 /* ,"key": with the comma unless it is the first member of its object. */

@@ -25,24 +25,22 @@ struct line {
 /* Columns that the text takes once escaped: one a character, however many bytes that has. */
 static size_t shown_width(const char *text)
 {
+	struct name_walk walk = { text, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
 	size_t width = 0;
 
-	while (*text) {
-		text += escape_next(text, unit);
+	while (name_next(&walk, unit))
 		width += (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1;
-	}
 	return width;
 }
 
 void put_escaped(struct sink *sink, const char *text)
 {
+	struct name_walk walk = { text, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
 
-	while (*text) {
-		text += escape_next(text, unit);
+	while (name_next(&walk, unit))
 		sink_puts(sink, unit);
-	}
 }
 
 static void put_cell(struct line *line, const struct column *column, const char *text)

@@ -35,7 +35,7 @@ struct column {
 	const char *unit;    /* "", "bytes", "ns", "requests", ... */
 	const char *meaning; /* one sentence, without a full stop */
 	size_t offset;	     /* in the row */
-	int width;	     /* text: at least this wide; never cut */
+	int width;	     /* text: at least this wide */
 	bool left;	     /* text: left-aligned */
 	/* Text of the cell where it is not the plain value; NULL: plain.
 	 * At most @size bytes with the NUL; not escaped, the renderer does that. */

@@ -46,12 +46,11 @@ int stacks_text(FILE *stream, const struct stack_row *rows, size_t n)
 
 static void put_folded(struct sink *sink, const char *name)
 {
+	struct name_walk walk = { name, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
 
-	while (*name) {
-		name += escape_next(name, unit);
+	while (name_next(&walk, unit))
 		sink_puts(sink, unit[0] == ';' ? "\\x3b" : unit);
-	}
 }
 
 #define MOST_FRAMES 512

@@ -122,11 +122,12 @@ static int name_width(const struct view *v)
 
 static void draw_heading(const struct view *v)
 {
-	char text[512];
+	char text[512 + 4 * GUEST_NAME_SIZE], guest[4 * GUEST_NAME_SIZE];
 
+	render_escape(v->guest, guest, sizeof(guest));
 	if (v->pid)
 		snprintf(text, sizeof(text), "kvm statistics - pid %u%s%s%s", v->pid,
-			 v->guest[0] ? " (" : "", v->guest, v->guest[0] ? ")" : "");
+			 guest[0] ? " (" : "", guest, guest[0] ? ")" : "");
 	else
 		snprintf(text, sizeof(text), "kvm statistics - summary");
 	put(0, 0, A_BOLD, text);

@@ -36,16 +36,6 @@ static inline const char *fuzz_path(const uint8_t *data, size_t size)
 	return path;
 }
 
-/* Where outputs go. */
-static inline FILE *fuzz_sink(void)
-{
-	static FILE *sink;
-
-	if (!sink)
-		sink = fopen("/dev/null", "w");
-	return sink;
-}
-
 /* The input as text, the caller's to free. */
 static inline char *fuzz_text(const uint8_t *data, size_t size)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Recordings, up to the renderers of every format.  Checksums are not looked at (core/blocks.c). */
+/* Recordings, up to the renderers of every format, and what those write (shown.h).  Checksums are
+ * not looked at (core/blocks.c). */
 #include <time.h>
 
 #include "cmd/breakdown/rows.h"
@@ -9,9 +10,9 @@
 #include "cmd/stack/schema.h"
 #include "cmd/top/rows.h"
 #include "cmd/virtio/print.h"
-#include "fuzz.h"
 #include "output/recording.h"
 #include "output/stacks.h"
+#include "shown.h"
 
 static struct column virtio_columns[VIRTIO_COLUMNS];
 static struct schema virtio_rows_schema;
@@ -52,6 +53,18 @@ static size_t tables_of(const struct player *player, struct recording_table *tab
 	return 1;
 }
 
+static void show_interval(const struct interval *interval, const struct schema *schema,
+			  const void *rows, size_t n)
+{
+	static const enum shown_form forms[] = { SHOWN_TEXT, SHOWN_JSON, SHOWN_CSV };
+	struct shown_output out;
+
+	for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++) {
+		render_interval((enum format)format, shown_begin(&out), interval, schema, rows, n);
+		shown_end(&out, forms[format]);
+	}
+}
+
 struct kvm_state {
 	struct kvm_events e;
 	struct latency *latency;
@@ -63,6 +76,7 @@ struct kvm_state {
 
 static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 {
+	struct shown_output out;
 	struct error err;
 
 	if (kvm_replay_events(in, &k->e, &err) ||
@@ -72,11 +86,10 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 	kvm_rows_of_events(&k->rows, &k->e, NULL, 1);
 	if (k->e.n > 1)
 		kvm_rows_of_latency(&k->rows, &k->e, 1, k->latency, &k->namer, NULL, 0);
-	for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
-		render_interval((enum format)format, fuzz_sink(), &in->interval,
-				kvm_schema(true, true), k->rows.rows, k->rows.n);
-	k->log.stream = fuzz_sink();
+	show_interval(&in->interval, kvm_schema(true, true), k->rows.rows, k->rows.n);
+	k->log.stream = shown_begin(&out);
 	kvm_log_line(&k->log, &k->e, NULL, in->interval.end_ns);
+	shown_end(&out, SHOWN_FREE);
 	latency_settle(k->latency);
 }
 
@@ -85,26 +98,33 @@ static void show_text(enum what what, const struct recording_interval *in)
 	const void *rows = in->tables[0].rows;
 	size_t n = in->tables[0].n;
 	struct virtio_rows virtio = { .rows = (void *)rows, .n = n };
+	struct shown_output out;
 
 	switch (what) {
 	case OF_TOP:
 	case OF_KVM:
 		break;
 	case OF_BREAKDOWN:
-		breakdown_print(rows, n, breakdown_unit(1000), fuzz_sink());
+		breakdown_print(rows, n, breakdown_unit(1000), shown_begin(&out));
+		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_LAYERS:
 		breakdown_all.unit = breakdown_unit(1);
-		table_print((void *)rows, n, &breakdown_all, fuzz_sink());
+		table_print((void *)rows, n, &breakdown_all, shown_begin(&out));
+		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_STACK:
-		stacks_text(fuzz_sink(), rows, n);
-		stacks_folded(fuzz_sink(), STACK_ORDER_PROCESS, rows, n);
-		stacks_svg(fuzz_sink(), "title", rows, n);
+		stacks_text(shown_begin(&out), rows, n);
+		shown_end(&out, SHOWN_TEXT);
+		stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, rows, n);
+		shown_end(&out, SHOWN_FOLDED);
+		stacks_svg(shown_begin(&out), "title", rows, n);
+		shown_end(&out, SHOWN_SVG);
 		break;
 	case OF_VIRTIO:
 		virtio_print(&virtio_all, &virtio_rows_schema, &virtio, &in->interval,
-			     (time_t)(in->interval.end_ns / 1000000000), fuzz_sink());
+			     (time_t)(in->interval.end_ns / 1000000000), shown_begin(&out));
+		shown_end(&out, SHOWN_TEXT);
 		break;
 	}
 }
@@ -114,6 +134,7 @@ static void show(struct player *player)
 	struct recording_table tables[RECORDING_TABLES];
 	struct recording_interval in;
 	struct kvm_state kvm = { 0 };
+	struct shown_output out;
 	enum what what;
 	struct error err;
 	size_t n = tables_of(player, tables, &what);
@@ -121,16 +142,14 @@ static void show(struct player *player)
 	kvm.namer = (struct kvm_namer){ kvm_replay_name, &kvm.replay };
 	if (latency_open(&kvm.latency) || player_bind(player, tables, n, &err))
 		goto out;
-	for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
-		render_meta((enum format)format, fuzz_sink(), &player_head(player)->meta,
-			    tables[0].schema);
+	render_meta(FORMAT_JSON, shown_begin(&out), &player_head(player)->meta, tables[0].schema);
+	shown_end(&out, SHOWN_JSON);
 	while (player_next(player, &in, &err) > 0) {
-		for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
-			for (size_t i = 0; i < n; i++)
-				render_interval((enum format)format, fuzz_sink(), &in.interval,
-						tables[i].schema, in.tables[i].rows,
-						in.tables[i].n);
-		render_losses(fuzz_sink(), &in.interval);
+		for (size_t i = 0; i < n; i++)
+			show_interval(&in.interval, tables[i].schema, in.tables[i].rows,
+				      in.tables[i].n);
+		render_losses(shown_begin(&out), &in.interval);
+		shown_end(&out, SHOWN_TEXT);
 		if (what == OF_KVM)
 			show_kvm(&kvm, &in);
 		else

@@ -303,22 +303,55 @@ static void text_widths(void **state)
 	    &c, "                \xc3\xb6 1\nlonger than eight 123456789\n                  2\n");
 }
 
-/* Longer than any buffer of the renderer. */
-static void long_strings_are_never_cut(void **state)
+static void assert_name(char name[], size_t length, size_t shown, enum format format)
 {
 	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
-	char name[5001], want[5100];
+	struct row row = { .comm = name };
+	const char *before = format == FORMAT_CSV ? "0.999999999,1.000000000," : "";
+	char *want;
+	struct capture c;
+
+	memset(name, 'n', length);
+	name[length] = '\0';
+	assert_true(asprintf(&want, "%s%.*s%s\n", before, (int)shown, name,
+			     shown < length ? "..." : "") > 0);
+	if (format == FORMAT_CSV)
+		assert_int_equal(render_interval(format, capture(&c), &no_loss, &one, &row, 1), 0);
+	else
+		assert_int_equal(render_table_rows(capture(&c), &one, &row, 1), 0);
+	assert_wrote(&c, want);
+	free(want);
+}
+
+/* What somebody calls himself may be of any length: all of a path for programs, less for people. */
+static void long_strings_are_cut(void **state)
+{
+	char name[5001];
+
+	(void)state;
+	assert_name(name, 512, 512, FORMAT_TEXT);
+	assert_name(name, 513, 512, FORMAT_TEXT);
+	assert_name(name, 5000, 512, FORMAT_TEXT);
+	assert_name(name, 4096, 4096, FORMAT_CSV);
+	assert_name(name, 4097, 4096, FORMAT_CSV);
+	assert_name(name, 5000, 4096, FORMAT_CSV);
+}
+
+static void long_strings_are_cut_in_json(void **state)
+{
+	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
+	char name[4098], want[4300];
 	struct row row = { .comm = name };
 	struct capture c;
 
 	(void)state;
-	memset(name, 'n', sizeof(name) - 1);
-	name[sizeof(name) - 1] = '\0';
-	snprintf(want, sizeof(want), "%s\n", name);
-	assert_int_equal(render_table_rows(capture(&c), &one, &row, 1), 0);
-	assert_wrote(&c, want);
-	snprintf(want, sizeof(want), "0.999999999,1.000000000,%s\n", name);
-	assert_int_equal(render_interval(FORMAT_CSV, capture(&c), &no_loss, &one, &row, 1), 0);
+	memset(name, 'n', 4097);
+	name[4097] = '\0';
+	snprintf(want, sizeof(want),
+		 "{\"type\":\"interval\",\"start\":0.999999999,\"end\":1.000000000,\"rows\":"
+		 "[{\"comm\":\"%.4096s...\"}],\"losses\":{}}\n",
+		 name);
+	assert_int_equal(render_interval(FORMAT_JSON, capture(&c), &no_loss, &one, &row, 1), 0);
 	assert_wrote(&c, want);
 }
 
@@ -501,7 +534,8 @@ int main(void)
 		cmocka_unit_test(text_table),
 		cmocka_unit_test(text_pieces),
 		cmocka_unit_test(text_widths),
-		cmocka_unit_test(long_strings_are_never_cut),
+		cmocka_unit_test(long_strings_are_cut),
+		cmocka_unit_test(long_strings_are_cut_in_json),
 		cmocka_unit_test(what_a_cell_says_is_escaped),
 		cmocka_unit_test(losses_footer),
 		cmocka_unit_test(a_full_disk_is_reported),
