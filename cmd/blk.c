@@ -456,6 +456,8 @@ static const struct {
 	[BLK_LOSS_DISK_GONE] = { "disk_gone", "times that the disk of -d went away: nothing is "
 					      "counted until it is back" },
 	[BLK_LOSS_NAMES] = { "names", "processes whose name had no room: shown as ?" },
+	[BLK_LOSS_CGROUPS] = { "cgroups",
+			       "rows whose cgroup's path had no room: shown as cgroup:?" },
 };
 
 void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,

@@ -131,7 +131,13 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 
 /* What user space finds out: events that were missed, how often the disk of -d went away, processes
  * without a name. */
-enum { BLK_LOSS_MISSED = BLK_LOSSES, BLK_LOSS_DISK_GONE, BLK_LOSS_NAMES, BLK_LOSS_ROWS };
+enum {
+	BLK_LOSS_MISSED = BLK_LOSSES,
+	BLK_LOSS_DISK_GONE,
+	BLK_LOSS_NAMES,
+	BLK_LOSS_CGROUPS,
+	BLK_LOSS_ROWS
+};
 
 struct blk_loss_state {
 	uint64_t disk_gone;		/* only grows, as the probe's own */

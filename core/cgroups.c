@@ -8,6 +8,7 @@
 #include <mntent.h>
 #include <search.h>
 #include <stdbool.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "core/clock.h"
@@ -23,8 +24,14 @@ struct cgroups {
 	char *root;	       /* NULL: what is mounted */
 	void *tree;	       /* struct cgroup by id */
 	uint64_t walked;       /* when an unknown id last made us walk; 0: never */
-	struct text_set paths; /* all that was ever handed out */
+	struct text_set paths; /* all that was handed out */
+	size_t size;	       /* of all this */
+	bool full;
+	uint64_t lost;
+	uint64_t forgot; /* when that was done last */
 };
+
+#define TREE_NODES (2 * 4 * sizeof(void *)) /* of a path and of its id, about */
 
 static int compare_ids(const void *a, const void *b)
 {
@@ -41,14 +48,20 @@ static struct cgroup *find(struct cgroups *c, uint64_t id)
 	return node ? *(struct cgroup **)node : NULL;
 }
 
-/* Stores @path for @id unless a path is known already; NULL without memory. */
+/* Stores @path for @id unless a path is known already; NULL without memory or room. */
 static struct cgroup *learn(struct cgroups *c, uint64_t id, const char *path, bool known)
 {
 	struct cgroup *group = find(c, id);
 	const char *kept;
 
+	size_t size = strlen(path) + 1 + sizeof(*group) + TREE_NODES;
+
 	if (group && (group->known || !known))
 		return group;
+	if (c->size + size > CGROUPS_SIZE) {
+		c->full = true;
+		return NULL;
+	}
 	kept = text_keep(&c->paths, path);
 	if (!kept)
 		return NULL;
@@ -62,6 +75,7 @@ static struct cgroup *learn(struct cgroups *c, uint64_t id, const char *path, bo
 			return NULL;
 		}
 	}
+	c->size += size;
 	group->known = known;
 	group->path = kept;
 	return group;
@@ -98,8 +112,10 @@ static int walk_tree(struct cgroups *c, const char *top)
 
 		if (entry->fts_info != FTS_D || stat(entry->fts_path, &st))
 			continue;
-		if (!learn(c, st.st_ino, *path ? path : "/", true))
+		if (!learn(c, st.st_ino, *path ? path : "/", true)) {
+			rc = c->full ? 0 : -ENOMEM;
 			goto out;
+		}
 	}
 	rc = errno == ENOMEM ? -ENOMEM : 0;
 out:
@@ -205,5 +221,30 @@ const char *cgroups_path(struct cgroups *c, uint64_t id)
 		snprintf(text, sizeof(text), "cgroup:%" PRIu64, id);
 		group = learn(c, id, text, false);
 	}
+	if (!group)
+		c->lost++;
 	return group ? group->path : "cgroup:?";
+}
+
+uint64_t cgroups_lost(struct cgroups *c)
+{
+	uint64_t lost = c->lost;
+
+	c->lost = 0;
+	return lost;
+}
+
+void cgroups_forget(struct cgroups *c)
+{
+	uint64_t now = clock_mono_ns();
+
+	if (!c->full || (c->forgot && now - c->forgot < 60 * NS_PER_SEC))
+		return;
+	tdestroy(c->tree, free);
+	text_set_free(&c->paths);
+	c->tree = NULL;
+	c->size = 0;
+	c->full = false;
+	c->forgot = now;
+	walk(c); /* without memory some stay unknown */
 }

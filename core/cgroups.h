@@ -21,4 +21,14 @@ void cgroups_free(struct cgroups *c);
  */
 const char *cgroups_path(struct cgroups *c, uint64_t id);
 
+/* All paths together take no more: a container can make as many cgroups as it likes. */
+#define CGROUPS_SIZE (8U << 20)
+
+/* For how often cgroups_path() had no room for a path since the last call: it was "cgroup:?". */
+uint64_t cgroups_lost(struct cgroups *c);
+
+/* To be called when no path that was handed out is in use any more: drops all, and looks anew, when
+ * there is no more room; at most once a minute. */
+void cgroups_forget(struct cgroups *c);
+
 #endif

@@ -5,6 +5,9 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/parse.h"
@@ -45,27 +48,41 @@ static void name_of_option(const char *value, char name[GUEST_NAME_SIZE])
 	}
 }
 
+/* Of a command line, which a process can make as long as it likes. */
+#define LOOKED_AT 65536
+
+/* The value of -name in the words of @text, each of which ends with a NUL. */
+static void find_name(const char *text, size_t len, char name[GUEST_NAME_SIZE])
+{
+	bool value = false;
+
+	for (const char *word = text; word < text + len; word += strlen(word) + 1) {
+		if (value) {
+			name_of_option(word, name);
+			return;
+		}
+		value = strcmp(word, "-name") == 0 || strcmp(word, "--name") == 0;
+	}
+}
+
 char *guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE])
 {
-	char path[PATH_MAX], *word = NULL;
-	bool value = false;
-	size_t size = 0;
+	char path[PATH_MAX], *text;
 	FILE *file;
+	size_t len;
 
 	name[0] = 0;
 	snprintf(path, sizeof(path), "%s/proc/%u/cmdline", root ? root : "", pid);
 	file = fopen(path, "re");
-	if (!file)
-		return name;
-	while (getdelim(&word, &size, '\0', file) >= 0) {
-		if (value) {
-			name_of_option(word, name);
-			break;
-		}
-		value = strcmp(word, "-name") == 0 || strcmp(word, "--name") == 0;
+	text = file ? malloc(LOOKED_AT + 1) : NULL;
+	if (text) {
+		len = fread(text, 1, LOOKED_AT, file);
+		text[len] = 0;
+		find_name(text, len, name);
 	}
-	free(word);
-	fclose(file);
+	free(text);
+	if (file)
+		fclose(file);
 	return name;
 }
 

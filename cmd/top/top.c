@@ -354,10 +354,14 @@ static int emit(void *ctx, bool last, struct error *err)
 	}
 	top_rows_finish(&t->rows, &t->tables, t->o.sort);
 	t->losses.rows[BLK_LOSS_NAMES].count = names_lost(t->tables.names);
+	if (t->tables.cgroups)
+		t->losses.rows[BLK_LOSS_CGROUPS].count = cgroups_lost(t->tables.cgroups);
 	out.tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };
 	r = show_output(&t->show, &out, err);
 	t->rows.n = 0;
 	names_forget(t->tables.names);
+	if (t->tables.cgroups)
+		cgroups_forget(t->tables.cgroups);
 	return r;
 }
 

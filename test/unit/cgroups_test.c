@@ -48,6 +48,78 @@ static uint64_t add_group(const char *name)
 	return id_of(name);
 }
 
+#define MANY 2600
+#define DEEP 14
+
+/* Group @i of many, at the end of a path of 14 folders; @depth < DEEP: one of those. */
+static void many_path(char path[PATH_MAX], size_t depth, size_t i)
+{
+	size_t len = (size_t)snprintf(path, PATH_MAX, "%s", root);
+
+	for (size_t k = 0; k < depth; k++)
+		len += (size_t)snprintf(path + len, PATH_MAX - len, "/%0240zu", k);
+	if (depth == DEEP)
+		len += (size_t)snprintf(path + len, PATH_MAX - len, "/%0240zu", i);
+	assert_true(len < PATH_MAX);
+}
+
+static void make_many(void)
+{
+	char path[PATH_MAX];
+
+	for (size_t depth = 1; depth <= DEEP; depth++) {
+		many_path(path, depth, 0);
+		*(depth == DEEP ? strrchr(path, '/') : strchr(path, 0)) = 0;
+		assert_int_equal(mkdir(path, 0755), 0);
+	}
+	for (size_t i = 0; i < MANY; i++) {
+		many_path(path, DEEP, i);
+		assert_int_equal(mkdir(path, 0755), 0);
+	}
+}
+
+static void remove_many(void)
+{
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < MANY; i++) {
+		many_path(path, DEEP, i);
+		assert_int_equal(rmdir(path), 0);
+	}
+	*strrchr(path, '/') = 0;
+	for (; strcmp(path, root) != 0; *strrchr(path, '/') = 0)
+		assert_int_equal(rmdir(path), 0);
+}
+
+/* With names as long as they can be, 8 MiB are soon full: what has no room is counted, and all is
+ * looked at anew when it can be, so that a new one has a path again. */
+static void test_bounded(void **state)
+{
+	char path[PATH_MAX];
+	struct cgroups *c;
+	size_t found = 0;
+	uint64_t ids[100];
+
+	(void)state;
+	make_many();
+	assert_int_equal(cgroups_open(root, &c), 0);
+	for (size_t i = 0; i < 100; i++)
+		ids[i] = UINT64_MAX - i;
+	for (size_t i = 0; i < 100; i++)
+		found += strcmp(cgroups_path(c, ids[i]), "cgroup:?") != 0;
+	assert_true(found < 100);
+	assert_int_equal(cgroups_lost(c), 100 - found);
+	assert_int_equal(cgroups_lost(c), 0);
+	remove_many();
+	ids[0] = add_group("/kept");
+	in_root(path, "/kept");
+	cgroups_forget(c);
+	assert_string_equal(cgroups_path(c, ids[0]), "/kept");
+	assert_int_equal(cgroups_lost(c), 0);
+	assert_int_equal(rmdir(path), 0);
+	cgroups_free(c);
+}
+
 static void add_file(const char *name)
 {
 	char path[PATH_MAX];
@@ -210,6 +282,7 @@ int main(void)
 		in_fresh_root(test_unknown),
 		in_fresh_root(test_new_group_is_found),
 		in_fresh_root(test_removed_group_keeps_its_path),
+		in_fresh_root(test_bounded),
 		cmocka_unit_test(test_no_hierarchy),
 		cmocka_unit_test(test_real),
 	};

@@ -308,6 +308,33 @@ static void test_guest_names(void **state)
 	name_is(7, "");
 }
 
+/* Of a command line that does not end, or is long, only the beginning is looked at. */
+static void test_long_command_line(void **state)
+{
+	static const char name[] = "-name\0late";
+	char path[PATH_MAX], *words = calloc(1, 70000);
+
+	(void)state;
+	assert_non_null(words);
+	PUT_CMDLINE("1", "qemu\0-name\0early");
+	snprintf(path, sizeof(path), "%s/proc/1/cmdline", root);
+	assert_int_equal(truncate(path, (off_t)1 << 42), 0);
+	name_is(1, "early");
+	PUT_CMDLINE("2", "qemu");
+	snprintf(path, sizeof(path), "%s/proc/2/cmdline", root);
+	assert_int_equal(truncate(path, (off_t)1 << 42), 0);
+	name_is(2, "");
+	memset(words, 'x', 60000);
+	memcpy(words + 60001, name, sizeof(name));
+	put_bytes("proc/3/cmdline", words, 60001 + sizeof(name));
+	name_is(3, "late");
+	memset(words, 'x', 65540);
+	memcpy(words + 65541, name, sizeof(name));
+	put_bytes("proc/3/cmdline", words, 65541 + sizeof(name));
+	name_is(3, "");
+	free(words);
+}
+
 static void test_guests(void **state)
 {
 	struct error err;
@@ -751,6 +778,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cpu, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_tracefs, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_guest_names, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_long_command_line, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_guests, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_debugfs, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_debugfs_past, make_root, remove_root),
