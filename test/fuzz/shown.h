@@ -83,15 +83,17 @@ static inline void shown_check_characters(enum shown_form form, const char *text
 
 static inline void shown_check_folded(const char *text)
 {
+	unsigned char before = 0;
 	size_t name = 0, at = 0;
 
 	for (; text[at]; at++) {
 		if (text[at] == ';' || text[at] == '\n')
 			name = at + 1;
-		if (text[at] == '\n' && (at < 2 || !isdigit((unsigned char)text[at - 1])))
+		if (text[at] == '\n' && !isdigit(before))
 			shown_fail("no number", text, at);
 		if (at > name + SHOWN_NAME + 32)
 			shown_fail("a long name", text, at);
+		before = (unsigned char)text[at];
 	}
 }
 
