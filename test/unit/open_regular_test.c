@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Files that others made: what is opened, and where paths lead.  All of it is done twice, with
+ * openat2() and where a filter refuses it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "core/open_regular.h"
+#include "test/unit/remove_tree.h"
+
+/*
+ * TREE/outside/file      "outside"
+ * TREE/root/file         "inside", also as root/lib/file
+ * TREE/root/lib/...      links and what is no file
+ */
+static char tree[64];
+static int root;
+
+static void write_file(const char *name, const char *text)
+{
+	char path[256];
+	FILE *file;
+
+	snprintf(path, sizeof(path), "%s/%s", tree, name);
+	file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void make_folder(const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", tree, name);
+	assert_int_equal(mkdir(path, 0755), 0);
+}
+
+static void make_link(const char *target, const char *name)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), "%s/%s", tree, name);
+	assert_int_equal(symlink(target, path), 0);
+}
+
+static int make_tree(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(tree, sizeof(tree), "/tmp/iotrace-test-XXXXXX");
+	assert_non_null(mkdtemp(tree));
+	make_folder("outside");
+	make_folder("root");
+	make_folder("root/lib");
+	write_file("outside/file", "outside");
+	write_file("root/file", "inside");
+	write_file("root/lib/file", "inside");
+	snprintf(path, sizeof(path), "%s/root", tree);
+	root = open_root(path);
+	assert_true(root >= 0);
+	return 0;
+}
+
+static int remove_it(void **state)
+{
+	(void)state;
+	close(root);
+	return remove_tree(tree);
+}
+
+/* What the file says that @path below the root leads to; or -errno. */
+static int open_says(const char *path, unsigned int flags, char text[16])
+{
+	int fd = open_regular(root, path, flags);
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	n = read(fd, text, 15);
+	text[n > 0 ? n : 0] = 0;
+	close(fd);
+	return 0;
+}
+
+static void assert_says(const char *path, const char *want)
+{
+	char text[16] = "";
+
+	assert_int_equal(open_says(path, 0, text), 0);
+	assert_string_equal(text, want);
+}
+
+static void assert_refused(const char *path, int r)
+{
+	char text[16];
+
+	assert_int_equal(open_says(path, 0, text), r);
+}
+
+static void test_plain(void **state)
+{
+	int fd = open_regular(root, "/lib/../lib/./file", 0);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	close(fd);
+	assert_says("lib//file", "inside");
+	assert_refused("/lib/none", -ENOENT);
+	assert_refused("/file/none", -ENOTDIR);
+	assert_refused("/lib", -EACCES);
+	assert_refused("/", -EACCES);
+	assert_int_equal(open_root("/none/at/all"), -ENOENT);
+}
+
+/* Neither a link nor ".." leads out of the root. */
+static void test_links(void **state)
+{
+	char text[16] = "";
+
+	(void)state;
+	make_link("../file", "root/lib/up");
+	make_link("/file", "root/lib/absolute");
+	make_link("../../outside/file", "root/lib/out");
+	make_link("/lib", "root/lib/folder");
+	make_link("round", "root/lib/round");
+	assert_says("/lib/up", "inside");
+	assert_says("/lib/absolute", "inside");
+	assert_says("/lib/folder/folder/file", "inside");
+	assert_says("/../../file", "inside");
+	assert_says("/lib/../../../file", "inside");
+	assert_refused("/lib/out", -ENOENT);
+	assert_refused("/../outside/file", -ENOENT);
+	assert_refused("/lib/round", -ELOOP);
+	assert_int_equal(open_says("/lib/folder/file", OPEN_NOFOLLOW, text), 0);
+	assert_int_equal(open_says("/lib/up", OPEN_NOFOLLOW, text), -EACCES);
+}
+
+/* With absolute links of the machine that this runs on a path would lead to its files. */
+static void test_absolute_link_out(void **state)
+{
+	char target[128];
+
+	(void)state;
+	snprintf(target, sizeof(target), "%s/outside/file", tree);
+	make_link(target, "root/lib/away");
+	assert_refused("/lib/away", -ENOENT);
+}
+
+/* Paths that are too long, or make too many steps. */
+static void test_long(void **state)
+{
+	static char path[2 * PATH_MAX];
+	size_t n = 0;
+
+	(void)state;
+	while (n < sizeof(path) - 1)
+		path[n++] = 'x';
+	assert_refused(path, -ENAMETOOLONG);
+	path[300] = 0;
+	assert_refused(path, -ENAMETOOLONG);
+	for (n = 0; n + 7 < PATH_MAX; n += 7)
+		snprintf(path + n, sizeof(path) - n, "lib/../");
+	assert_refused(path, -EACCES);
+}
+
+/* Opened, a socket says ENXIO, a pipe and a folder nothing. */
+static void test_no_files(void **state)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int sock = socket(AF_UNIX, SOCK_STREAM, 0);
+	char path[128];
+
+	(void)state;
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/root/lib/socket", tree);
+	assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(sock);
+	snprintf(path, sizeof(path), "%s/root/lib/pipe", tree);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	make_link("/lib/pipe", "root/lib/to-pipe");
+	assert_refused("/lib/socket", -EACCES);
+	assert_refused("/lib/pipe", -EACCES);
+	assert_refused("/lib/to-pipe", -EACCES);
+}
+
+/* A device that has no driver: to open it is ENXIO. */
+static void test_device(void **state)
+{
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/root/lib/device", tree);
+	if (mknod(path, S_IFCHR | 0600, makedev(4000, 1)))
+		skip();
+	assert_int_equal(open(path, O_RDONLY | O_CLOEXEC), -1);
+	make_link("device", "root/lib/to-device");
+	assert_refused("/lib/device", -EACCES);
+	assert_refused("/lib/to-device", -EACCES);
+}
+
+/* What reading does there is up to the kernel. */
+static void test_kernel_files(void **state)
+{
+	int own = open_root("/");
+
+	(void)state;
+	assert_true(own >= 0);
+	assert_int_equal(open_regular(own, "/proc/version", 0), -EACCES);
+	if (access("/sys/kernel/notes", R_OK) == 0)
+		assert_int_equal(open_regular(own, "/sys/kernel/notes", 0), -EACCES);
+	assert_int_equal(open_regular(own, "/proc/self/root/proc/version", 0), -ELOOP);
+	assert_int_equal(open_regular_link("/proc/self/fd/0"), -EACCES);
+	close(own);
+}
+
+static void test_link_of_proc(void **state)
+{
+	int file = open_regular(root, "file", 0), again;
+	struct stat a, b;
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+	again = open_regular_link(path);
+	assert_true(again >= 0);
+	assert_int_equal(fstat(file, &a), 0);
+	assert_int_equal(fstat(again, &b), 0);
+	assert_true(a.st_ino == b.st_ino && a.st_dev == b.st_dev);
+	close(file);
+	close(again);
+	assert_int_equal(open_regular_link("/proc/self/fd/4095"), -ENOENT);
+}
+
+/* ---- what is swapped meanwhile ---- */
+
+static void change_places(const char *a, const char *b)
+{
+	char path_a[128], path_b[128];
+
+	snprintf(path_a, sizeof(path_a), "%s/%s", tree, a);
+	snprintf(path_b, sizeof(path_b), "%s/%s", tree, b);
+	for (;;)
+		syscall(SYS_renameat2, AT_FDCWD, path_a, AT_FDCWD, path_b, 2 /* RENAME_EXCHANGE */);
+}
+
+/* Opens @path while @a and @b change places: whatever is opened says "inside". */
+static void race(const char *path, const char *a, const char *b)
+{
+	pid_t pid = fork();
+	char text[16] = "";
+	int opened = 0;
+
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		change_places(a, b);
+	}
+	for (int i = 0; i < 20000; i++) {
+		if (open_says(path, 0, text))
+			continue;
+		opened++;
+		if (strcmp(text, "inside") != 0)
+			break;
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_string_equal(text, "inside");
+	assert_true(opened > 0);
+}
+
+static void test_swapped_file(void **state)
+{
+	(void)state;
+	write_file("root/lib/swap", "inside");
+	make_link("/../../../outside/file", "root/lib/swapped");
+	assert_int_equal(open_regular(root, "/lib/swapped", 0), -ENOENT);
+	race("/lib/swap", "root/lib/swap", "root/lib/swapped");
+}
+
+/* A folder is moved out of the root: its ".." is not. */
+static void test_moved_folder(void **state)
+{
+	(void)state;
+	make_folder("root/lib/deep");
+	make_folder("root/lib/deep/in");
+	make_folder("outside/deep");
+	make_folder("outside/deep/in");
+	race("/lib/deep/in/../../file", "root/lib/deep", "outside/deep");
+}
+
+/* ---- without openat2() ---- */
+
+static void refuse_openat2(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) || syscall(SYS_openat2) != -1 ||
+	    errno != EPERM) {
+		fputs("no filter of system calls\n", stderr);
+		exit(1);
+	}
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_tree, remove_it)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_plain),	 TEST(test_links),	  TEST(test_absolute_link_out),
+		TEST(test_long),	 TEST(test_no_files),	  TEST(test_device),
+		TEST(test_kernel_files), TEST(test_link_of_proc), TEST(test_swapped_file),
+		TEST(test_moved_folder),
+	};
+	int failed = cmocka_run_group_tests_name("openat2", tests, NULL, NULL);
+
+	refuse_openat2();
+	return failed + cmocka_run_group_tests_name("without openat2", tests, NULL, NULL);
+}
