@@ -13,6 +13,7 @@
 #include "core/child.h"
 #include "core/error.h"
 #include "core/limits.h"
+#include "core/symbol_server.h"
 #include "core/text.h"
 
 #define OPTION_WIDTH 24
@@ -130,6 +131,8 @@ static int run_main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	if (symbol_server_is(argc, argv))
+		symbol_server_run();
 	hold_standard_streams();
 	limits_raise();
 	child_set_signal(SIGPIPE, SIG_IGN); /* a reader that goes away ends the run, quietly */

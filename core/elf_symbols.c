@@ -3,13 +3,14 @@
 
 #include <elfutils/libdwelf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -22,17 +23,46 @@
 
 /* ---- names ---- */
 
+/* What the demangler has written so far. */
+struct text {
+	jmp_buf full;
+	size_t size;
+	char bytes[MAX_SYMBOL_NAME];
+};
+
+/* A name of 234 bytes can stand for gigabytes (a type that names the one before twice, and so on),
+ * and there is no other way to stop than to leave. */
+static void add_text(const char *bytes, size_t size, void *ctx)
+{
+	struct text *text = ctx;
+
+	if (size >= sizeof(text->bytes) - text->size)
+		longjmp(text->full, 1);
+	memcpy(text->bytes + text->size, bytes, size);
+	text->size += size;
+}
+
+/* As cplus_demangle() does, which has no callback: Rust's two schemes, then C++. */
+static bool demangle(const char *symbol, struct text *text)
+{
+	text->size = 0;
+	if (setjmp(text->full))
+		return false;
+	if (rust_demangle_callback(symbol, DMGL_AUTO, add_text, text))
+		return true;
+	text->size = 0;
+	return cplus_demangle_v3_callback(symbol, DMGL_AUTO, add_text, text);
+}
+
 char *elf_demangle(const char *symbol)
 {
 	size_t len = strcspn(symbol, "@"); /* "memcpy@@GLIBC_2.14" */
 	char *plain = strndup(symbol, len ? len : strlen(symbol)), *nice;
+	static struct text text;
 
-	if (!plain)
-		return NULL;
-	/* libiberty, because it has C++ and both of Rust's schemes in one function. */
-	nice = cplus_demangle(plain, DMGL_AUTO | DMGL_NO_OPTS);
-	if (!nice)
+	if (!plain || strlen(plain) >= MAX_SYMBOL || !demangle(plain, &text))
 		return plain;
+	nice = strndup(text.bytes, text.size);
 	free(plain);
 	return nice;
 }
@@ -51,28 +81,45 @@ static void build_id_of(Elf *elf, struct build_id *out)
 	out->size = (uint8_t)size;
 }
 
-static Elf *open_elf(int fd)
+static bool is_compressed(int fd)
 {
-	Elf *elf;
+	static const char *const magics[] = { "\x1f\x8b",
+					      "\xfd"
+					      "7zXZ",
+					      "BZh", "\x28\xb5\x2f\xfd" };
+	char bytes[8] = "";
 
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return NULL;
-	elf = dwelf_elf_begin(fd);
+	if (pread(fd, bytes, sizeof(bytes), 0) < 0)
+		return false;
+	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
+		if (memcmp(bytes, magics[i], strlen(magics[i])) == 0)
+			return true;
+	return false;
+}
+
+static Elf *only_elf(Elf *elf)
+{
 	if (elf && elf_kind(elf) == ELF_K_ELF)
 		return elf;
 	elf_end(elf);
 	return NULL;
 }
 
-void elf_build_id(int fd, struct build_id *out)
+/* An ELF file is read, not mapped: its owner may cut it short, which is a fault in what is mapped.
+ */
+static Elf *open_elf(int fd, bool *incomplete)
 {
-	Elf *elf = open_elf(fd);
+	Elf *elf;
 
-	out->size = 0;
+	if (elf_version(EV_CURRENT) == EV_NONE)
+		return NULL;
+	elf = only_elf(elf_begin(fd, ELF_C_READ, NULL));
+	if (elf || !is_compressed(fd))
+		return elf;
+	elf = only_elf(dwelf_elf_begin(fd));
 	if (!elf)
-		return;
-	build_id_of(elf, out);
-	elf_end(elf);
+		*incomplete = true; /* damaged, or it unpacks to more than there is memory for */
+	return elf;
 }
 
 /* ---- symbols ---- */
@@ -155,7 +202,7 @@ static void take_symbol(const GElf_Sym *sym, const char *name, struct elf_place 
 		/* rank -2: named by a better source */
 		if (place->rank == -2 || !is_better(place, sym, rank))
 			continue;
-		copy = strdup(name);
+		copy = strndup(name, MAX_SYMBOL);
 		if (!copy)
 			return;
 		free(place->name);
@@ -226,79 +273,100 @@ static bool all_named(const struct elf_place *places, size_t n)
 struct search {
 	Elf *elf;
 	struct build_id id;
-	const char *path;
+	const struct debug_opener *opener;
 	struct elf_place *places;
 	size_t n;
+	bool *incomplete;
 };
 
-static uint32_t crc_of(int fd)
+#define MAX_CHECKED (1LL << 30) /* bytes of a file that a checksum is made of */
+
+/* The checksum of the file; false: it is too long (a sparse one may have any size). */
+static bool crc_of(int fd, uint32_t *out)
 {
 	unsigned char bytes[65536];
 	uLong crc = crc32(0, NULL, 0);
+	off_t at = 0;
 	ssize_t n;
 
-	lseek(fd, 0, SEEK_SET);
-	while ((n = read(fd, bytes, sizeof(bytes))) > 0)
+	while (at <= MAX_CHECKED && (n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
 		crc = crc32(crc, bytes, (uInt)n);
-	return (uint32_t)crc;
+		at += n;
+	}
+	*out = (uint32_t)crc;
+	return at <= MAX_CHECKED;
 }
 
-/* Takes the symbols of @path if it is the file's own debug file: by build id, or, where the file
- * has none, by the checksum @crc. */
-static void try_debug_file(const struct search *s, const char *path, const uint32_t *crc)
+static bool has_crc(const struct search *s, int fd, uint32_t crc)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct stat st;
+	uint32_t found;
+
+	if (fstat(fd, &st) == 0 && st.st_size <= MAX_CHECKED && crc_of(fd, &found))
+		return found == crc;
+	*s->incomplete = true;
+	return false;
+}
+
+static bool is_same_id(const struct build_id *a, const struct build_id *b)
+{
+	return a->size == b->size && !memcmp(a->bytes, b->bytes, a->size);
+}
+
+/* Takes the symbols of the file that answers @query if it is the file's own debug file: by build
+ * id, or, where the file has none, by the checksum @crc. */
+static void try_debug_file(const struct search *s, const struct debug_query *query,
+			   const uint32_t *crc)
+{
+	int fd = s->opener->open(s->opener->ctx, query);
 	struct build_id id;
 	Elf *elf;
 
 	if (fd < 0)
 		return;
-	elf = open_elf(fd);
+	elf = open_elf(fd, s->incomplete);
 	if (!elf)
 		goto out;
 	build_id_of(elf, &id);
-	if (s->id.size ? id.size == s->id.size && !memcmp(id.bytes, s->id.bytes, id.size)
-		       : crc && crc_of(fd) == *crc)
+	if (s->id.size ? is_same_id(&id, &s->id) : crc && has_crc(s, fd, *crc))
 		walk_tables(elf, SHT_SYMTAB, s->places, s->n);
 	elf_end(elf);
 out:
 	close(fd);
 }
 
-static void debug_by_build_id(const struct search *s, const char *root)
+/* As gdb looks for it: beside the file, in .debug beside it, and below /usr/lib/debug.  Beside it
+ * may be the file itself: then it is not the debug file, and has no symbols. */
+static void debug_by_link(const struct search *s, struct debug_query *query)
 {
-	char hex[2 * BUILD_ID_SIZE + 1], path[PATH_MAX];
-
-	if (s->id.size < 2)
-		return;
-	for (size_t i = 0; i < s->id.size; i++)
-		snprintf(hex + 2 * i, 3, "%02x", s->id.bytes[i]);
-	snprintf(path, sizeof(path), "%s/usr/lib/debug/.build-id/%.2s/%s.debug", root, hex,
-		 hex + 2);
-	try_debug_file(s, path, NULL);
-}
-
-/* As gdb looks for it: beside the file, in .debug beside it, and below /usr/lib/debug. */
-static void debug_by_link(const struct search *s, const char *root)
-{
-	const char *slash = strrchr(s->path, '/'), *name;
-	int dir = slash ? (int)(slash - s->path) : 0;
-	char path[PATH_MAX];
+	const char *name;
 	GElf_Word crc;
 
 	name = dwelf_elf_gnu_debuglink(s->elf, &crc);
-	if (!name || strchr(name, '/'))
+	if (!name || !name[0] || strchr(name, '/') || strlen(name) >= sizeof(query->link))
 		return;
-	/* Beside it may be the file itself: then it is not the debug file, and has no symbols. */
-	snprintf(path, sizeof(path), "%s%.*s/%s", root, dir, s->path, name);
-	try_debug_file(s, path, &crc);
-	snprintf(path, sizeof(path), "%s%.*s/.debug/%s", root, dir, s->path, name);
-	try_debug_file(s, path, &crc);
-	snprintf(path, sizeof(path), "%s/usr/lib/debug%.*s/%s", root, dir, s->path, name);
-	try_debug_file(s, path, &crc);
+	snprintf(query->link, sizeof(query->link), "%s", name);
+	for (query->where = DEBUG_BESIDE; query->where < DEBUG_WHERES; query->where++)
+		try_debug_file(s, query, &crc);
 }
 
 /* .gnu_debugdata: an ELF file with the symbols that .dynsym has not, compressed. */
+static void unpack_symbols(const struct search *s, const Elf_Data *data)
+{
+	int fd = memfd_create("gnu_debugdata", MFD_CLOEXEC);
+	Elf *elf = NULL;
+
+	if (fd >= 0 && write(fd, data->d_buf, data->d_size) == (ssize_t)data->d_size)
+		elf = open_elf(fd, s->incomplete);
+	else
+		*s->incomplete = true;
+	if (elf)
+		walk_tables(elf, SHT_SYMTAB, s->places, s->n);
+	elf_end(elf);
+	if (fd >= 0)
+		close(fd);
+}
+
 static void minimal_debug_info(const struct search *s)
 {
 	Elf_Scn *section = NULL;
@@ -310,32 +378,29 @@ static void minimal_debug_info(const struct search *s)
 	while ((section = elf_nextscn(s->elf, section))) {
 		const char *name;
 		Elf_Data *data;
-		Elf *elf;
-		int fd;
 
 		if (!gelf_getshdr(section, &header))
 			continue;
 		name = elf_strptr(s->elf, names, header.sh_name);
-		data = name && !strcmp(name, ".gnu_debugdata") ? elf_rawdata(section, NULL) : NULL;
-		fd = data ? memfd_create("gnu_debugdata", MFD_CLOEXEC) : -1;
-		if (fd < 0)
+		if (!name || strcmp(name, ".gnu_debugdata") != 0)
 			continue;
-		elf = write(fd, data->d_buf, data->d_size) == (ssize_t)data->d_size ? open_elf(fd)
-										    : NULL;
-		if (elf)
-			walk_tables(elf, SHT_SYMTAB, s->places, s->n);
-		elf_end(elf);
-		close(fd);
+		data = elf_rawdata(section, NULL);
+		if (data)
+			unpack_symbols(s, data);
+		return;
 	}
 }
 
-static void search_all(const struct search *s, const struct elf_debug_dirs *dirs)
+static void search_all(const struct search *s)
 {
 	walk_tables(s->elf, SHT_SYMTAB, s->places, s->n);
-	for (size_t i = 0; i < dirs->n && !all_named(s->places, s->n); i++) {
-		debug_by_build_id(s, dirs->roots[i]);
+	for (uint32_t i = 0; i < s->opener->n_roots && !all_named(s->places, s->n); i++) {
+		struct debug_query query = { .root = i, .where = DEBUG_BY_BUILD_ID, .id = s->id };
+
+		if (s->id.size >= 2)
+			try_debug_file(s, &query, NULL);
 		if (!all_named(s->places, s->n))
-			debug_by_link(s, dirs->roots[i]);
+			debug_by_link(s, &query);
 	}
 	if (!all_named(s->places, s->n))
 		minimal_debug_info(s);
@@ -343,25 +408,50 @@ static void search_all(const struct search *s, const struct elf_debug_dirs *dirs
 		walk_tables(s->elf, SHT_DYNSYM, s->places, s->n);
 }
 
-int elf_symbols(int fd, const char *path, const struct elf_debug_dirs *dirs,
-		struct elf_place *places, size_t n)
+/* Places of one function, which lie side by side, share the demangler's work. */
+static void demangle_all(struct elf_place *places, size_t n)
 {
-	struct search s = { .elf = open_elf(fd), .path = path, .places = places, .n = n };
+	char *symbol = NULL, *nice = NULL;
 
+	for (size_t i = 0; i < n; i++) {
+		if (!places[i].name)
+			continue;
+		if (!symbol || strcmp(symbol, places[i].name) != 0) {
+			free(symbol);
+			symbol = places[i].name;
+			free(nice);
+			nice = elf_demangle(symbol);
+		} else {
+			free(places[i].name);
+		}
+		places[i].name = nice ? strdup(nice) : NULL;
+	}
+	free(symbol);
+	free(nice);
+}
+
+int elf_symbols(int fd, const struct build_id *id, const struct debug_opener *opener,
+		struct elf_place *places, size_t n, bool *incomplete)
+{
+	struct search s = {
+		.opener = opener,
+		.places = places,
+		.n = n,
+		.incomplete = incomplete,
+	};
+
+	s.elf = open_elf(fd, incomplete);
 	if (!s.elf)
 		return -ENOEXEC;
 	build_id_of(s.elf, &s.id);
+	if (id->size && !is_same_id(id, &s.id)) {
+		elf_end(s.elf);
+		return -ESTALE;
+	}
 	set_addresses(s.elf, places, n);
 	qsort(places, n, sizeof(*places), compare_places);
-	search_all(&s, dirs);
+	search_all(&s);
 	elf_end(s.elf);
-	for (size_t i = 0; i < n; i++) {
-		char *nice = places[i].name ? elf_demangle(places[i].name) : NULL;
-
-		if (!nice)
-			continue;
-		free(places[i].name);
-		places[i].name = nice;
-	}
+	demangle_all(places, n);
 	return 0;
 }

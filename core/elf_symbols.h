@@ -10,6 +10,9 @@
  * Function names in executables and libraries.  Many places are asked for at
  * once, in one walk over the symbols, and nothing is kept in memory afterwards: a browser's
  * 500,000 symbols are not worth an index for a few hundred frames.
+ *
+ * The files may be hostile, and libelf, libdw and libiberty are not made for that: this runs in
+ * the helper process only (core/symbol_server.h).
  */
 struct elf_place {
 	uint64_t address; /* in the file's own numbering; UINT64_MAX: not mapped from it; it comes
@@ -22,6 +25,11 @@ struct elf_place {
 	int rank;
 };
 
+/* Bytes of a name at most.  A symbol that is longer is cut; one whose demangled form is longer
+ * stays as it is. */
+#define MAX_SYMBOL	4096
+#define MAX_SYMBOL_NAME 16384
+
 /* Longest build id that there is (a SHA-1 has 20). */
 #define BUILD_ID_SIZE 32
 
@@ -30,23 +38,39 @@ struct build_id {
 	uint8_t bytes[BUILD_ID_SIZE];
 };
 
-/* Where files with debug symbols are looked for. */
-struct elf_debug_dirs {
-	const char *const *roots; /* "/proc/4711/root", ""; @n of them, tried in this order */
-	size_t n;
+/* Where a debug file is looked for, below one of the roots that the opener knows. */
+enum debug_where {
+	DEBUG_BY_BUILD_ID, /* in /usr/lib/debug/.build-id */
+	/* by the name of .gnu_debuglink */
+	DEBUG_BESIDE,
+	DEBUG_IN_SUBDIR, /* .debug */
+	DEBUG_IN_TREE,	 /* the same path below /usr/lib/debug */
+	DEBUG_WHERES,
 };
 
-/* The build id of the ELF file @fd; size 0 when it has none (or is no ELF file). */
-void elf_build_id(int fd, struct build_id *out);
+#define DEBUG_LINK_SIZE 256
+
+struct debug_query {
+	uint32_t root, where; /* number of the root; enum debug_where */
+	struct build_id id;
+	char link[DEBUG_LINK_SIZE]; /* a file name, ended by 0; "": there is none */
+};
+
+/* Who opens debug files; a descriptor for us to close, or -errno. */
+struct debug_opener {
+	int (*open)(void *ctx, const struct debug_query *query);
+	void *ctx;
+	uint32_t n_roots; /* tried in this order */
+};
 
 /*
- * Names the @n @places of the ELF file @fd, which was opened as @path in each of the
- * roots of @dirs (where its debug file may be beside it).  Sources, in this order: .symtab, the
- * debug file by build id, the one that .gnu_debuglink names, .gnu_debugdata, .dynsym.  Places are
- * sorted.  0 or -errno; -ENOEXEC: not an ELF file.
+ * Names the @n @places of the ELF file @fd.  Sources, in this order: .symtab, the debug file by
+ * build id, the one that .gnu_debuglink names, .gnu_debugdata, .dynsym.  Places are sorted.
+ * @id: the build id that the file must have; size 0: any.  0 or -errno; -ENOEXEC: not an ELF file;
+ * -ESTALE: another build id.  *incomplete is set where a limit or damage left a source out.
  */
-int elf_symbols(int fd, const char *path, const struct elf_debug_dirs *dirs,
-		struct elf_place *places, size_t n);
+int elf_symbols(int fd, const struct build_id *id, const struct debug_opener *opener,
+		struct elf_place *places, size_t n, bool *incomplete);
 
 /* The symbol as the source has it: C++ and Rust names without arguments and hashes, no symbol
  * version.  The caller's to free; NULL: out of memory. */

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "core/perf_map.h"
 
-#include <fcntl.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/elf_symbols.h"
+#include "core/open_regular.h"
 #include "core/search.h"
+
+/* ---- reading ---- */
 
 static void take_line(char *line, struct perf_map_place *places, size_t n)
 {
@@ -17,10 +22,9 @@ static void take_line(char *line, struct perf_map_place *places, size_t n)
 	if (*rest != ' ')
 		return;
 	rest++;
-	rest[strcspn(rest, "\n")] = 0;
 	for (size_t i = search_first_at(places, n, sizeof(*places), start);
 	     i < n && places[i].address - start < length; i++) {
-		char *name = strdup(rest);
+		char *name = strndup(rest, MAX_SYMBOL);
 
 		if (!name)
 			return;
@@ -29,70 +33,113 @@ static void take_line(char *line, struct perf_map_place *places, size_t n)
 	}
 }
 
-void perf_map_read(FILE *file, struct perf_map_place *places, size_t n)
-{
-	char *line = NULL;
-	size_t size = 0;
+struct lines {
+	char bytes[65536]; /* what has been read and not taken, and room for a 0 */
+	size_t size;
+	bool skip; /* what comes is the rest of a line that is too long */
+};
 
-	while (getline(&line, &size, file) > 0)
-		take_line(line, places, n);
-	free(line);
+static void take_lines(struct lines *lines, struct perf_map_place *places, size_t n)
+{
+	char *line = lines->bytes, *end = line + lines->size, *newline;
+
+	while ((newline = memchr(line, '\n', (size_t)(end - line)))) {
+		*newline = 0;
+		if (!lines->skip)
+			take_line(line, places, n);
+		lines->skip = false;
+		line = newline + 1;
+	}
+	lines->size = (size_t)(end - line);
+	memmove(lines->bytes, line, lines->size);
 }
 
-/* The number of process @pid in its own pid namespace. */
-static uint32_t own_number(uint32_t pid)
+void perf_map_read(int fd, struct perf_map_place *places, size_t n, bool *incomplete)
+{
+	static struct lines lines;
+	const size_t room = sizeof(lines.bytes) - 1;
+	size_t total = 0;
+	ssize_t got;
+
+	lines.size = 0;
+	lines.skip = false;
+	while (total < MAX_PERF_MAP &&
+	       (got = read(fd, lines.bytes + lines.size, room - lines.size)) > 0) {
+		total += (size_t)got;
+		lines.size += (size_t)got;
+		take_lines(&lines, places, n);
+		if (lines.size == room) {
+			lines.size = 0;
+			lines.skip = *incomplete = true;
+		}
+	}
+	if (total >= MAX_PERF_MAP)
+		*incomplete = true;
+	lines.bytes[lines.size] = 0;
+	if (lines.size && !lines.skip)
+		take_line(lines.bytes, places, n);
+}
+
+/* ---- opening ---- */
+
+struct owner {
+	uint32_t number; /* in its own pid namespace */
+	uid_t uid;	 /* of its accesses to files */
+};
+
+/* -errno: it has ended, or /proc does not tell. */
+static int owner_of(uint32_t pid, struct owner *out)
 {
 	char path[64], line[256];
-	unsigned int number = pid;
+	unsigned int uid;
+	int r = -ESRCH;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%u/status", pid);
 	file = fopen(path, "re");
 	if (!file)
-		return pid;
+		return -errno;
 	while (fgets(line, sizeof(line), file)) {
-		char *last = strrchr(line, '\t');
+		const char *last = strrchr(line, '\t');
 
-		if (strncmp(line, "NSpid:", 6) == 0 && last) {
-			number = (unsigned int)strtoul(last, NULL, 10);
-			break;
+		if (sscanf(line, "Uid: %*u %*u %*u %u", &uid) == 1) {
+			out->uid = uid;
+			r = 0;
+		} else if (strncmp(line, "NSpid:", 6) == 0 && last) {
+			out->number = (uint32_t)strtoul(last, NULL, 10);
 		}
 	}
 	fclose(file);
-	return number ? number : pid;
+	return r;
 }
 
-/* Anybody can put a file there: no links, no pipes. */
-static FILE *open_plain(const char *path)
+/* @owner NULL: anybody's. */
+static int open_owned(const char *root_path, uint32_t number, const struct owner *owner)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	int root = open_root(root_path), fd;
 	struct stat st;
-	FILE *file;
+	char path[64];
 
-	if (fd < 0)
-		return NULL;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-		file = fdopen(fd, "re");
-		if (file)
-			return file;
-	}
+	if (root < 0)
+		return root;
+	snprintf(path, sizeof(path), "/tmp/perf-%u.map", number);
+	fd = open_regular(root, path, OPEN_NOFOLLOW);
+	close(root);
+	if (fd < 0 || !owner || (fstat(fd, &st) == 0 && (st.st_uid == owner->uid || !st.st_uid)))
+		return fd;
 	close(fd);
-	return NULL;
+	return -EACCES;
 }
 
-void perf_map_names(uint32_t pid, struct perf_map_place *places, size_t n)
+int perf_map_open(uint32_t pid)
 {
-	char path[96];
-	FILE *file;
+	struct owner owner = { .number = pid };
+	char root[64];
+	int fd;
 
-	snprintf(path, sizeof(path), "/proc/%u/root/tmp/perf-%u.map", pid, own_number(pid));
-	file = open_plain(path);
-	if (!file) {
-		snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
-		file = open_plain(path);
-	}
-	if (!file)
-		return;
-	perf_map_read(file, places, n);
-	fclose(file);
+	if (owner_of(pid, &owner))
+		return open_owned("/", pid, NULL);
+	snprintf(root, sizeof(root), "/proc/%u/root", pid);
+	fd = open_owned(root, owner.number, &owner);
+	return fd >= 0 ? fd : open_owned("/", pid, &owner);
 }

@@ -2,9 +2,9 @@
 #ifndef IOTRACE_CORE_PERF_MAP_H
 #define IOTRACE_CORE_PERF_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 /* Code of a process that is in no file. */
 struct perf_map_place {
@@ -12,12 +12,20 @@ struct perf_map_place {
 	char *name;	  /* NULL; then the caller's to free, if it is known */
 };
 
-/* Names the @n places, sorted by address, as process @pid has it in /tmp/perf-PID.map (in its own
- * root, with the number that it knows itself by). */
-void perf_map_names(uint32_t pid, struct perf_map_place *places, size_t n);
+/* Opens /tmp/perf-PID.map of process @pid: in its own root directory, with the number that it knows
+ * itself by; else in ours.  Anybody can put a file there: it must belong to the user that the
+ * process runs as, or to root; only of a process that has ended the user is not known.  A
+ * descriptor, or -errno. */
+int perf_map_open(uint32_t pid);
 
-/* The same from an open file: lines of "START SIZE NAME", hexadecimal.  A later line wins, since
- * code is replaced. */
-void perf_map_read(FILE *file, struct perf_map_place *places, size_t n);
+/* Bytes that are read of a map. */
+#define MAX_PERF_MAP (64U << 20)
+
+/*
+ * Names the @n places, sorted by address: lines of "START SIZE NAME", hexadecimal.  A later line
+ * wins, since code is replaced.  *incomplete is set where the file or a line is too long.  It may
+ * be hostile: this runs in the helper process only (core/symbol_server.h).
+ */
+void perf_map_read(int fd, struct perf_map_place *places, size_t n, bool *incomplete);
 
 #endif

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,10 +18,10 @@
 #include "core/disks.h"
 #include "core/limits.h"
 #include "core/perf_records.h"
+#include "core/space_files.h"
 #include "core/text.h"
 
-#define BUCKETS	   1024
-#define MOST_ROOTS SPACES_FILES
+#define BUCKETS 1024
 
 struct process {
 	struct process *next;
@@ -34,22 +33,12 @@ struct process {
 	bool news;	    /* executed something since its root was looked at */
 };
 
-/* The root of a container or of a chroot, kept open: its processes may come and go. */
-struct root {
-	dev_t dev;
-	ino_t inode;
-	int fd;
-};
-
 struct spaces {
 	struct perf_records *records; /* NULL: the kernel does not tell */
 	struct process *buckets[BUCKETS];
 	void *modules; /* tree of struct module */
 	struct text_set paths;
-	struct root roots[MOST_ROOTS];
-	size_t n_roots, next_root;
-	struct stat own_root;
-	char root_path[64];
+	struct space_files files;
 	unsigned int updates;
 };
 
@@ -59,8 +48,7 @@ int spaces_open(struct spaces **out, int *why)
 
 	if (!s)
 		return -ENOMEM;
-	if (stat("/", &s->own_root))
-		memset(&s->own_root, 0, sizeof(s->own_root));
+	space_files_open(&s->files);
 	*why = perf_records_open(&s->records);
 	if (limits_is_shortage(*why)) {
 		spaces_free(s);
@@ -88,8 +76,7 @@ void spaces_free(struct spaces *s)
 			s->buckets[i] = process->next;
 			free_process(process);
 		}
-	for (size_t i = 0; i < s->n_roots; i++)
-		close(s->roots[i].fd);
+	space_files_close(&s->files);
 	tdestroy(s->modules, free);
 	text_set_free(&s->paths);
 	free(s);
@@ -238,8 +225,6 @@ static void take_line(struct spaces *s, struct process *process, uint64_t since_
 		add_mapping(process, &m);
 }
 
-static void note_root(struct spaces *s, uint32_t pid);
-
 /* Reads what /proc says is mapped now: since when it is, is not known, but for an exec. */
 static void look_up(struct spaces *s, struct process *process)
 {
@@ -260,7 +245,7 @@ static void look_up(struct spaces *s, struct process *process)
 		take_line(s, process, since_ns, line);
 	free(line);
 	fclose(file);
-	note_root(s, process->pid);
+	space_files_note_root(&s->files, process->pid);
 }
 
 static struct process *met(struct spaces *s, uint32_t pid)
@@ -391,7 +376,7 @@ static void forget(struct spaces *s, uint64_t until_ns)
 			}
 			forget_mappings(process, until_ns);
 			if (process->news)
-				note_root(s, process->pid);
+				space_files_note_root(&s->files, process->pid);
 			process->news = false;
 			at = &process->next;
 		}
@@ -492,107 +477,7 @@ bool spaces_reads_others(void)
 
 /* ---- files ---- */
 
-static bool is_own_root(const struct spaces *s, const struct stat *st)
+const struct space_files *spaces_files(const struct spaces *s)
 {
-	return st->st_dev == s->own_root.st_dev && st->st_ino == s->own_root.st_ino;
-}
-
-/* Keeps the root of process @pid if it is another than ours. */
-static void note_root(struct spaces *s, uint32_t pid)
-{
-	struct root *root;
-	struct stat st;
-	char path[64];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%u/root/", pid);
-	if (stat(path, &st) || is_own_root(s, &st))
-		return;
-	for (size_t i = 0; i < s->n_roots; i++)
-		if (s->roots[i].dev == st.st_dev && s->roots[i].inode == st.st_ino)
-			return;
-	fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	root = &s->roots[s->next_root];
-	if (s->next_root < s->n_roots)
-		close(root->fd);
-	else
-		s->n_roots++;
-	s->next_root = (s->next_root + 1) % MOST_ROOTS;
-	*root = (struct root){ st.st_dev, st.st_ino, fd };
-}
-
-/* Is the open file the one that was mapped? */
-static bool is_module(int fd, const struct module *module)
-{
-	struct build_id id;
-	struct stat st;
-
-	if (module->id.size) {
-		elf_build_id(fd, &id);
-		return id.size == module->id.size && !memcmp(id.bytes, module->id.bytes, id.size);
-	}
-	/* The device is not compared: overlay and btrfs show stat() another one. */
-	return !module->inode || (fstat(fd, &st) == 0 && st.st_ino == module->inode);
-}
-
-static int open_in_root(const char *root, const struct module *module)
-{
-	char path[PATH_MAX + 64];
-	struct stat st;
-	int fd;
-
-	snprintf(path, sizeof(path), "%s%s", root, module->path);
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0)
-		return -errno;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && is_module(fd, module))
-		return fd;
-	close(fd);
-	return -ESTALE;
-}
-
-static int open_mapped(uint32_t pid, const struct mapping *m)
-{
-	char path[96];
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", pid,
-		 (unsigned long long)m->start, (unsigned long long)m->end);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (is_module(fd, m->module))
-		return fd;
-	close(fd);
-	return -ESTALE;
-}
-
-int spaces_open_file(struct spaces *s, uint32_t pid, const struct mapping *m, const char **root)
-{
-	struct stat st;
-	int fd;
-
-	if (!m->module->is_file)
-		return -ENOENT;
-	snprintf(s->root_path, sizeof(s->root_path), "/proc/%u/root/", pid);
-	*root = "";
-	if (stat(s->root_path, &st) == 0 && !is_own_root(s, &st)) {
-		s->root_path[strlen(s->root_path) - 1] = 0;
-		*root = s->root_path;
-	}
-	fd = open_mapped(pid, m);
-	if (fd < 0 && (*root)[0])
-		fd = open_in_root(*root, m->module);
-	if (fd >= 0)
-		return fd;
-	*root = "";
-	fd = open_in_root("", m->module);
-	for (size_t i = 0; fd < 0 && i < s->n_roots; i++) {
-		snprintf(s->root_path, sizeof(s->root_path), "/proc/self/fd/%d", s->roots[i].fd);
-		*root = s->root_path;
-		fd = open_in_root(*root, m->module);
-	}
-	return fd;
+	return &s->files;
 }

@@ -16,6 +16,7 @@
  * exec, fork, exit and of mappings that can be executed (a software event, 5.10 and before).
  */
 struct spaces;
+struct space_files;
 
 /* A file that code was mapped from. */
 struct module {
@@ -43,8 +44,8 @@ void spaces_free(struct spaces *s);
  * that, for 6.18 CAP_PERFMON is enough (may_access_mm()).  True when it cannot be found out. */
 bool spaces_reads_others(void);
 
-/* Descriptors that it may come to hold: the roots of containers. */
-#define SPACES_FILES 64
+/* Descriptors that it may come to hold: the roots of containers, and our own. */
+#define SPACES_FILES 65
 
 /* Takes in what the kernel has told since the last call.  @until_ns: processes that ended before
  * may be forgotten, and of others what was unmapped before. */
@@ -55,13 +56,8 @@ void spaces_update(struct spaces *s, uint64_t until_ns);
 bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
 		 struct mapping *out);
 
-/*
- * Opens the file of @m: by the mapping itself while the process @pid lives, so that it is the very
- * file wherever it is; else by its path in the root of the process, or one that was seen.
- * A descriptor for the caller to close, or -errno.  *root gets the root in which path and debug
- * files are to be found ("" for our own), which is good until the next call.
- */
-int spaces_open_file(struct spaces *s, uint32_t pid, const struct mapping *m, const char **root);
+/* Where core/space_files.h finds the files of mappings; as long as @s. */
+const struct space_files *spaces_files(const struct spaces *s);
 
 /* Records that the kernel could not hand over because the buffer was full. */
 uint64_t spaces_lost(const struct spaces *s);

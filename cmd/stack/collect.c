@@ -47,6 +47,15 @@ bool stack_others_error(struct error *err)
 	return true;
 }
 
+void stack_helper_error(int why, struct error *err)
+{
+	error_set(
+	    err, STATUS_OK, why,
+	    "the process that reads symbols cannot be confined: %s: user frames have no names",
+	    strerror(-why));
+	error_hint(err, "the kernel needs CONFIG_SECCOMP_FILTER");
+}
+
 static void add_note(struct stack *s, const struct error *err)
 {
 	char *text = s->note_texts[s->n_notes];
@@ -78,6 +87,13 @@ static int open_spaces(struct stack *s, struct error *err)
 	}
 	if (stack_others_error(err))
 		add_note(s, err);
+	why = symbol_client_open(NULL, &s->naming.symbols);
+	if (limits_is_shortage(why))
+		return limits_error(why, "start the process that reads symbols", err);
+	if (why) {
+		stack_helper_error(why, err);
+		add_note(s, err);
+	}
 	return 0;
 }
 

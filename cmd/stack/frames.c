@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/elf_symbols.h"
 #include "core/perf_map.h"
+#include "core/space_files.h"
 
 /* What was named is remembered, up to this many. */
 #define MOST_KNOWN 65536
@@ -85,6 +85,7 @@ void naming_free(struct naming *n)
 	forget_known(n);
 	kallsyms_free(n->kallsyms);
 	spaces_free(n->spaces);
+	symbol_client_close(n->symbols);
 }
 
 /* ---- stacks of this round ---- */
@@ -314,54 +315,64 @@ static int learn_frame(struct naming *n, const struct pending_key *frame, const 
 	return learn(n, &frame->key, table_name(n->table, name));
 }
 
-/* Code that a process made at run time, @count frames of it, by address: what it has written down
- * of it; else the place in the mapping. */
-static int name_in_memory(struct naming *n, const struct pending_key *const *frames, size_t count)
+/* By what the process has written down of the code that it made at run time. */
+static void name_by_map(struct naming *n, uint32_t pid, struct symbol_place *places, size_t count)
 {
-	struct perf_map_place *places = calloc(count, sizeof(*places));
+	int fd = n->symbols ? perf_map_open(pid) : -ENOENT;
+
+	if (fd < 0)
+		return;
+	symbol_client_perf_map(n->symbols, fd, places, count);
+	close(fd);
+}
+
+/* By the symbols of the first file that may be the one that was mapped, and has its build id. */
+static void name_by_file(struct naming *n, const struct pending_key *frame,
+			 struct symbol_place *places, size_t count)
+{
+	const struct mapping *m = &frame->mapping;
+	struct symbol_file file = { .id = m->module->id, .path = m->module->path };
+	struct file_search search;
+	int roots[2], r = -ESTALE;
+
+	if (!n->symbols)
+		return;
+	file_search_begin(&search, spaces_files(n->spaces), frame->pid, m);
+	while (r == -ESTALE && (file.fd = file_search_next(&search)) >= 0) {
+		file.roots = roots;
+		file.n_roots = file_search_roots(&search, roots);
+		r = symbol_client_elf(n->symbols, &file, places, count);
+		close(file.fd);
+	}
+	file_search_end(&search);
+}
+
+/* Names @count frames, by address, of one file, or of the memory of one process; by the place in
+ * it where there is no name. */
+static int name_group(struct naming *n, const struct pending_key *const *frames, size_t count)
+{
+	struct symbol_place *places = calloc(count, sizeof(*places));
+	bool is_file = frames[0]->mapping.module->is_file;
 	int r = 0;
 
 	if (!places)
 		return -ENOMEM;
 	for (size_t i = 0; i < count; i++)
-		places[i].address = frames[i]->address;
-	perf_map_names(frames[0]->pid, places, count);
+		places[i] = (struct symbol_place){ frames[i]->key.b, UINT64_MAX, NULL };
+	if (is_file)
+		name_by_file(n, frames[0], places, count);
+	else
+		name_by_map(n, frames[0]->pid, places, count);
 	for (size_t i = 0; i < count; i++) {
+		const struct pending_key *frame = frames[i];
+		uint64_t offset = frame->key.b;
+
+		if (!is_file)
+			offset = frame->address - frame->mapping.start;
+		else if (places[i].address != UINT64_MAX)
+			offset = places[i].address;
 		if (!r)
-			r = learn_frame(n, frames[i], places[i].name,
-					frames[i]->address - frames[i]->mapping.start);
-		free(places[i].name);
-	}
-	free(places);
-	return r;
-}
-
-/* Names @count frames of one file. */
-static int name_in_file(struct naming *n, const struct pending_key *const *frames, size_t count)
-{
-	const struct pending_key *first = frames[0];
-	struct elf_place *places = calloc(count, sizeof(*places));
-	const char *roots[2] = { "", "" };
-	struct elf_debug_dirs dirs = { roots, 1 };
-	int fd, r = 0, named = -ENOENT;
-
-	if (!places)
-		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		places[i] = (struct elf_place){ .offset = frames[i]->key.b, .tag = i };
-	fd = spaces_open_file(n->spaces, first->pid, &first->mapping, &roots[0]);
-	if (fd >= 0) {
-		dirs.n = roots[0][0] ? 2 : 1;
-		named = elf_symbols(fd, first->mapping.module->path, &dirs, places, count);
-		close(fd);
-	}
-	for (size_t i = 0; i < count; i++) {
-		const struct pending_key *frame = frames[places[i].tag];
-		bool mapped = !named && places[i].address != UINT64_MAX;
-
-		if (!r)
-			r = learn_frame(n, frame, places[i].name,
-					mapped ? places[i].address : frame->key.b);
+			r = learn_frame(n, frame, places[i].name, offset);
 		free(places[i].name);
 	}
 	free(places);
@@ -390,8 +401,7 @@ static int name_sorted(struct naming *n, const struct pending_key *const *frames
 			if (frames[end]->key.a != frames[i]->key.a ||
 			    frames[end]->key.pid != frames[i]->key.pid)
 				break;
-		r = frames[i]->mapping.module->is_file ? name_in_file(n, frames + i, end - i)
-						       : name_in_memory(n, frames + i, end - i);
+		r = name_group(n, frames + i, end - i);
 	}
 	return r;
 }

@@ -5,6 +5,7 @@
 #include "cmd/stack/table.h"
 #include "core/kallsyms.h"
 #include "core/spaces.h"
+#include "core/symbol_client.h"
 #include "probes/stack.h"
 
 /*
@@ -12,12 +13,13 @@
  */
 struct naming {
 	struct table *table;
-	struct kallsyms *kallsyms; /* NULL: no kernel stacks, or they cannot be named */
-	struct spaces *spaces;	   /* NULL: no user stacks */
-	struct intern stacks;	   /* of this round: what the kernel took down, struct raw_stack */
-	struct intern pending;	   /* frames of this round that are to be named */
-	struct intern known;	   /* struct known_key: stacks and frames that have been named */
-	uint32_t *known_ids;	   /* their nodes and names */
+	struct kallsyms *kallsyms;     /* NULL: no kernel stacks, or they cannot be named */
+	struct spaces *spaces;	       /* NULL: no user stacks */
+	struct symbol_client *symbols; /* NULL: user frames have no names */
+	struct intern stacks;  /* of this round: what the kernel took down, struct raw_stack */
+	struct intern pending; /* frames of this round that are to be named */
+	struct intern known;   /* struct known_key: stacks and frames that have been named */
+	uint32_t *known_ids;   /* their nodes and names */
 	uint32_t known_room;
 	unsigned int rebuilt; /* of the table, when known was right */
 };

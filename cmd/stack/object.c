@@ -100,7 +100,7 @@ int stack_attach(struct stack *s, struct error *err)
 		.open = open_object,
 		.load = load_object,
 		.close = close_object,
-		.files = s->o.user ? SPACES_FILES : 0,
+		.files = s->o.user ? SPACES_FILES + SYMBOL_CLIENT_FILES : 0,
 	};
 	int r;
 

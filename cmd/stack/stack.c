@@ -38,6 +38,9 @@ static const struct {
 	[STACK_LOSS_FOLDED] = { "folded",
 				"rows that gave up their stack to save memory: the smallest" },
 	[STACK_LOSS_RECORDS] = { "mappings_lost", "records of processes and mappings" },
+	[STACK_LOSS_SYMBOLS] = { "symbols_unread",
+				 "files whose symbols were not read, or not all: damaged, too "
+				 "large, or too slow" },
 };
 
 /* All losses of the run: there is one output. */
@@ -56,8 +59,10 @@ static size_t read_losses(struct stack *s)
 			count = s->skel->bss->stack_losses[i];
 		else if (i == STACK_LOSS_FOLDED)
 			count = s->table.folded;
-		else if (s->naming.spaces)
+		else if (i == STACK_LOSS_RECORDS && s->naming.spaces)
 			count = spaces_lost(s->naming.spaces);
+		else if (i == STACK_LOSS_SYMBOLS && s->naming.symbols)
+			count = symbol_client_unread(s->naming.symbols);
 		s->losses[n] = (struct loss){ loss_names[i].key, loss_names[i].text, count };
 	}
 	return n;
@@ -217,6 +222,11 @@ static void check_naming(struct check *check, struct stack *s)
 	}
 	if (stack_others_error(&err))
 		check_gap(check, "-U", &err);
+	why = symbol_client_open(NULL, &s->naming.symbols);
+	if (why) {
+		stack_helper_error(why, &err);
+		check_gap(check, "-U", &err);
+	}
 }
 
 static void check_stack(struct check *check)

@@ -17,14 +17,19 @@
 #include "output/stacks.h"
 
 /* Losses of its own, beside those that all block subcommands have. */
-enum { STACK_LOSS_FOLDED = STACK_LOSSES, STACK_LOSS_RECORDS, STACK_LOSS_ROWS_ALL };
+enum {
+	STACK_LOSS_FOLDED = STACK_LOSSES,
+	STACK_LOSS_RECORDS,
+	STACK_LOSS_SYMBOLS,
+	STACK_LOSS_ROWS_ALL
+};
 
 struct stack_row_in {
 	struct stack_key key;
 	struct stack_value value;
 };
 
-#define STACK_NOTES 3 /* one for each of the stack_..._error() below */
+#define STACK_NOTES 4 /* one for each of the stack_..._error() below */
 
 struct stack {
 	struct stack_options o;
@@ -68,6 +73,10 @@ void stack_hidden_error(struct error *err);
 
 /* The same of user frames: perf_event_open() failed with @why. */
 void stack_unfollowed_error(int why, struct error *err);
+
+/* The same of all user frames: there is no helper process, symbol_client_open() failed with @why.
+ */
+void stack_helper_error(int why, struct error *err);
 
 /* The same of other users' processes: true, with @err, if this one may not look at them. */
 bool stack_others_error(struct error *err);

@@ -6,16 +6,13 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	FILE *file = size ? fmemopen((void *)data, size, "r") : NULL;
 	struct perf_map_place places[8];
+	bool incomplete;
 	char *text;
 
-	if (!file)
-		return 0;
 	for (size_t i = 0; i < 8; i++)
 		places[i] = (struct perf_map_place){ .address = i < 7 ? 0x1000 * i : UINT64_MAX };
-	perf_map_read(file, places, 8);
-	fclose(file);
+	perf_map_read(fuzz_fd(data, size), places, 8, &incomplete);
 	for (size_t i = 0; i < 8; i++)
 		free(places[i].name);
 	text = fuzz_text(data, size);

@@ -19,7 +19,7 @@
 #include "core/intern.h"
 #include "core/kallsyms.h"
 #include "core/perf_map.h"
-#include "core/spaces.h"
+#include "core/space_files.h"
 
 /* ---- the kernel ---- */
 
@@ -138,10 +138,11 @@ static uint64_t offset_of(const void *address, char path[256])
 	return 0;
 }
 
+static const struct build_id any_id;
+static const struct debug_opener no_debug_files;
+
 static void test_own_symbols(void **state)
 {
-	const char *const roots[] = { "" };
-	const struct elf_debug_dirs dirs = { roots, 1 };
 	char path[256];
 	struct elf_place places[] = {
 		{ .offset = offset_of((const char *)(uintptr_t)test_own_symbols + 1, path) },
@@ -149,10 +150,12 @@ static void test_own_symbols(void **state)
 		{ .offset = offset_of((const char *)(uintptr_t)known_function, path), .tag = 2 },
 	};
 	int fd = open("/proc/self/exe", O_RDONLY);
+	bool incomplete = false;
 
 	(void)state;
 	assert_int_equal(known_function(1), 4);
-	assert_int_equal(elf_symbols(fd, path, &dirs, places, 3), 0);
+	assert_int_equal(elf_symbols(fd, &any_id, &no_debug_files, places, 3, &incomplete), 0);
+	assert_false(incomplete);
 	for (int i = 0; i < 3; i++) {
 		if (places[i].tag == 1) {
 			assert_null(places[i].name);
@@ -168,17 +171,28 @@ static void test_own_symbols(void **state)
 
 static void test_no_elf(void **state)
 {
-	const struct elf_debug_dirs dirs = { NULL, 0 };
 	struct elf_place place = { .offset = 1 };
-	struct build_id id = { .size = 9 };
 	char *path = file_of("neither ELF nor anything else");
 	int fd = open(path, O_RDONLY);
+	bool incomplete = false;
 
 	(void)state;
 	unlink(path);
-	assert_int_equal(elf_symbols(fd, path, &dirs, &place, 1), -ENOEXEC);
-	elf_build_id(fd, &id);
-	assert_int_equal(id.size, 0);
+	assert_int_equal(elf_symbols(fd, &any_id, &no_debug_files, &place, 1, &incomplete),
+			 -ENOEXEC);
+	assert_false(incomplete);
+	close(fd);
+}
+
+static void test_other_build_id(void **state)
+{
+	const struct build_id other = { 20, "no such id" };
+	struct elf_place place = { .offset = 1 };
+	int fd = open("/proc/self/exe", O_RDONLY);
+	bool incomplete = false;
+
+	(void)state;
+	assert_int_equal(elf_symbols(fd, &other, &no_debug_files, &place, 1, &incomplete), -ESTALE);
 	close(fd);
 }
 
@@ -189,7 +203,8 @@ static void test_perf_map(void **state)
 			     "1000 8 again\n"
 			     "rubbish\n"
 			     "0x3000 10 prefixed\n");
-	FILE *file = fopen(path, "r");
+	int fd = open(path, O_RDONLY);
+	bool incomplete = false;
 	static const struct {
 		uint64_t address;
 		const char *name;
@@ -205,7 +220,8 @@ static void test_perf_map(void **state)
 	unlink(path);
 	for (size_t i = 0; i < N; i++)
 		places[i].address = want[i].address;
-	perf_map_read(file, places, N);
+	perf_map_read(fd, places, N, &incomplete);
+	assert_false(incomplete);
 	for (size_t i = 0; i < N; i++) {
 		if (want[i].name)
 			assert_string_equal(places[i].name, want[i].name);
@@ -214,9 +230,8 @@ static void test_perf_map(void **state)
 		free(places[i].name);
 		places[i].name = NULL;
 	}
-	fclose(file);
-	perf_map_names(0x70000000, places, N);
-	assert_null(places[0].name);
+	close(fd);
+	assert_int_equal(perf_map_open(0x70000000), -ENOENT);
 }
 
 /* ---- address spaces ---- */
@@ -226,9 +241,9 @@ static void test_own_space(void **state)
 	uint64_t address = (uint64_t)(uintptr_t)known_function;
 	struct spaces *s = NULL;
 	struct mapping m;
-	const char *root;
+	struct file_search search;
 	char path[256];
-	int why, fd;
+	int why, fd, roots[2];
 
 	(void)state;
 	assert_int_equal(spaces_open(&s, &why), 0);
@@ -238,10 +253,12 @@ static void test_own_space(void **state)
 	assert_true(address - m.start + m.offset ==
 		    offset_of((const char *)(uintptr_t)known_function, path));
 	assert_string_equal(m.module->path, path);
-	fd = spaces_open_file(s, (uint32_t)getpid(), &m, &root);
+	file_search_begin(&search, spaces_files(s), (uint32_t)getpid(), &m);
+	fd = file_search_next(&search);
 	assert_true(fd >= 0);
-	assert_string_equal(root, "");
+	assert_int_equal(file_search_roots(&search, roots), 1);
 	close(fd);
+	file_search_end(&search);
 	assert_false(spaces_find(s, (uint32_t)getpid(), 16, clock_mono_ns(), &m));
 	assert_false(spaces_find(s, 0x70000000, address, clock_mono_ns(), &m));
 	spaces_free(s);
@@ -333,11 +350,12 @@ static void test_intern_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kallsyms),  cmocka_unit_test(test_kallsyms_hidden),
-		cmocka_unit_test(test_demangle),  cmocka_unit_test(test_own_symbols),
-		cmocka_unit_test(test_no_elf),	  cmocka_unit_test(test_perf_map),
-		cmocka_unit_test(test_own_space), cmocka_unit_test(test_space_of_the_dead),
-		cmocka_unit_test(test_intern),	  cmocka_unit_test(test_intern_records),
+		cmocka_unit_test(test_kallsyms),       cmocka_unit_test(test_kallsyms_hidden),
+		cmocka_unit_test(test_demangle),       cmocka_unit_test(test_own_symbols),
+		cmocka_unit_test(test_no_elf),	       cmocka_unit_test(test_perf_map),
+		cmocka_unit_test(test_own_space),      cmocka_unit_test(test_space_of_the_dead),
+		cmocka_unit_test(test_intern),	       cmocka_unit_test(test_intern_records),
+		cmocka_unit_test(test_other_build_id),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

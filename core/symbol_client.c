@@ -1,0 +1,608 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/symbol_client.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+#include "core/open_regular.h"
+#include "core/symbol_server.h"
+#include "core/symbol_wire.h"
+
+#define MAX_ROOTS 4
+#define MAX_ENDED 16
+#define MAX_NOTED 256
+
+/* All requests that fail may take so long together; from then on each of them may take a fraction
+ * of what it could, so that one user's files cannot keep us from the others'. */
+#define MAX_FAILED_NS (30 * NS_PER_SEC)
+#define FRACTION      20
+
+/* A file of which not all was read: as it was then. */
+struct noted {
+	dev_t dev;
+	ino_t inode;
+	struct timespec changed;
+	bool failed; /* not to be tried again */
+};
+
+struct symbol_client {
+	struct symbol_client_config config;
+	pid_t pid; /* 0: no helper */
+	int socket;
+	bool ready;
+	pid_t ended[MAX_ENDED]; /* killed, and not known to be gone; 0: none */
+	uint64_t failed_ns;
+	uint64_t unread;
+	struct noted noted[MAX_NOTED];
+	size_t n_noted;
+	/* of the request */
+	uint64_t wall_end, cpu_end; /* CLOCK_MONOTONIC; the helper's CPU clock */
+	clockid_t cpu_clock;
+	bool foreign; /* a file that is not root's own was read */
+};
+
+/* ---- the process ---- */
+
+static void close_from(int first)
+{
+	/* Since 5.9; all of ours are close-on-exec anyway. */
+	if (syscall(SYS_close_range, first, ~0U, 0))
+		for (int fd = first; fd < 4096; fd++)
+			close(fd);
+}
+
+static void __attribute__((noreturn)) become_server(int socket)
+{
+	char name[] = SYMBOL_SERVER_NAME, *const argv[] = { name, NULL };
+	int null;
+
+	/* Not through the end of what else is stopped with us: of our group, by a terminal. */
+	setsid();
+	socket = fcntl(socket, F_DUPFD, SYMBOL_SERVER_FD + 1);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		dup2(null, fd);
+	if (dup2(socket, SYMBOL_SERVER_FD) < 0)
+		_exit(1);
+	close_from(SYMBOL_SERVER_FD + 1);
+	/* Before the exec: our file may have capabilities. */
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	execv("/proc/self/exe", argv);
+	_exit(1);
+}
+
+static pid_t start_server(int socket)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		become_server(socket);
+	return pid < 0 ? -errno : pid;
+}
+
+const struct symbol_client_config symbol_client_default = {
+	.start = start_server,
+	.cpu_ns = 5 * NS_PER_SEC,
+	.wall_ns = 20 * NS_PER_SEC,
+};
+
+static int start_helper(struct symbol_client *c)
+{
+	int sockets[2], r = 0;
+	pid_t pid;
+
+	if (c->pid)
+		return 0;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets))
+		return -errno;
+	pid = c->config.start(sockets[1]);
+	close(sockets[1]);
+	if (pid > 0 && clock_getcpuclockid(pid, &c->cpu_clock)) {
+		kill(pid, SIGKILL);
+		r = -ESRCH;
+	}
+	if (pid < 0 || r) {
+		close(sockets[0]);
+		return r ? r : (int)pid;
+	}
+	c->pid = pid;
+	c->socket = sockets[0];
+	c->ready = false;
+	return 0;
+}
+
+static void reap(struct symbol_client *c)
+{
+	for (size_t i = 0; i < MAX_ENDED; i++)
+		if (c->ended[i] && waitpid(c->ended[i], NULL, WNOHANG))
+			c->ended[i] = 0;
+}
+
+/* It may end late, when it waits for a disk: it is not waited for. */
+static void end_helper(struct symbol_client *c)
+{
+	size_t i = 0;
+
+	if (!c->pid)
+		return;
+	kill(c->pid, SIGKILL);
+	close(c->socket);
+	reap(c);
+	while (i < MAX_ENDED && c->ended[i])
+		i++;
+	if (i < MAX_ENDED)
+		c->ended[i] = c->pid;
+	c->pid = 0;
+}
+
+/* ---- time ---- */
+
+static uint64_t cpu_ns(const struct symbol_client *c)
+{
+	struct timespec now;
+
+	if (clock_gettime(c->cpu_clock, &now))
+		return 0;
+	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+static void set_deadlines(struct symbol_client *c)
+{
+	unsigned int fraction = c->failed_ns > MAX_FAILED_NS ? FRACTION : 1;
+
+	c->wall_end = clock_mono_ns() + c->config.wall_ns / fraction;
+	c->cpu_end = cpu_ns(c) + c->config.cpu_ns / fraction;
+}
+
+#define LOOK_MS 20
+
+/* Until @events come; -ETIMEDOUT. */
+static int await(const struct symbol_client *c, short events)
+{
+	struct pollfd fd = { .fd = c->socket, .events = events };
+
+	if (clock_mono_ns() > c->wall_end || cpu_ns(c) > c->cpu_end)
+		return -ETIMEDOUT;
+	return poll(&fd, 1, LOOK_MS) < 0 && errno != EINTR ? -errno : 0;
+}
+
+/* ---- messages ---- */
+
+static int send_message(const struct symbol_client *c, const void *message, size_t size, int fd)
+{
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .header = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	struct iovec iov = { (void *)(uintptr_t)message, size };
+	struct msghdr header = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int r = 0;
+
+	if (fd >= 0) {
+		memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+		header.msg_control = &control;
+		header.msg_controllen = sizeof(control.bytes);
+	}
+	while (!r) {
+		if (sendmsg(c->socket, &header, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return 0;
+		r = errno == EAGAIN || errno == EINTR ? await(c, POLLOUT) : -errno;
+	}
+	return r;
+}
+
+/* Its size, or -errno.  Descriptors that come with it are closed by the kernel. */
+static ssize_t receive(const struct symbol_client *c, void *message, size_t room)
+{
+	int r = 0;
+
+	while (!r) {
+		ssize_t n = recv(c->socket, message, room, MSG_DONTWAIT | MSG_TRUNC);
+
+		if (n == 0)
+			return -EPIPE;
+		if (n > 0)
+			return (size_t)n <= room ? n : -EPROTO;
+		r = errno == EAGAIN || errno == EINTR ? await(c, POLLIN) : -errno;
+	}
+	return r;
+}
+
+static int await_ready(struct symbol_client *c)
+{
+	struct wire_status ready;
+	ssize_t n;
+
+	if (c->ready)
+		return 0;
+	n = receive(c, &ready, sizeof(ready));
+	if (n < 0)
+		return (int)n;
+	if (n != sizeof(ready) || ready.type != WIRE_READY || ready.status > 0)
+		return -EPROTO;
+	c->ready = !ready.status;
+	return ready.status;
+}
+
+/* A helper that is ready. */
+static int have_helper(struct symbol_client *c)
+{
+	int r = start_helper(c);
+
+	if (r)
+		return r;
+	set_deadlines(c);
+	r = await_ready(c);
+	if (r)
+		end_helper(c);
+	return r;
+}
+
+/* ---- files ---- */
+
+static bool is_same_file(const struct noted *noted, const struct stat *st)
+{
+	return noted->dev == st->st_dev && noted->inode == st->st_ino &&
+	       noted->changed.tv_sec == st->st_ctim.tv_sec &&
+	       noted->changed.tv_nsec == st->st_ctim.tv_nsec;
+}
+
+static struct noted *noted_file(struct symbol_client *c, const struct stat *st)
+{
+	for (size_t i = 0; i < c->n_noted && i < MAX_NOTED; i++)
+		if (is_same_file(&c->noted[i], st))
+			return &c->noted[i];
+	return NULL;
+}
+
+static void note_file(struct symbol_client *c, const struct stat *st, bool failed)
+{
+	struct noted *noted = noted_file(c, st);
+
+	if (!noted) {
+		noted = &c->noted[c->n_noted++ % MAX_NOTED];
+		*noted = (struct noted){ st->st_dev, st->st_ino, st->st_ctim, false };
+		c->unread++;
+	}
+	noted->failed |= failed;
+}
+
+/* Could another than root have made what is in it? */
+static bool is_foreign(const struct stat *st)
+{
+	return st->st_uid || st->st_mode & (S_IWGRP | S_IWOTH);
+}
+
+/* ---- debug files ---- */
+
+static void hex_of(const struct build_id *id, char out[2 * BUILD_ID_SIZE + 1])
+{
+	for (size_t i = 0; i < id->size; i++)
+		snprintf(out + 2 * i, 3, "%02x", id->bytes[i]);
+}
+
+/* Where @query, which has been checked, wants a file that belongs to @path. */
+static void debug_path(const struct debug_query *query, const char *path, char out[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/'), *link = query->link;
+	int dir = slash ? (int)(slash - path) : 0;
+	char hex[2 * BUILD_ID_SIZE + 1];
+
+	switch (query->where) {
+	case DEBUG_BY_BUILD_ID:
+		hex_of(&query->id, hex);
+		snprintf(out, PATH_MAX, "/usr/lib/debug/.build-id/%.2s/%s.debug", hex, hex + 2);
+		break;
+	case DEBUG_IN_SUBDIR:
+		snprintf(out, PATH_MAX, "%.*s/.debug/%s", dir, path, link);
+		break;
+	case DEBUG_IN_TREE:
+		snprintf(out, PATH_MAX, "/usr/lib/debug%.*s/%s", dir, path, link);
+		break;
+	default: /* DEBUG_BESIDE */
+		snprintf(out, PATH_MAX, "%.*s/%s", dir, path, link);
+	}
+}
+
+static bool is_file_name(const char *name, size_t room)
+{
+	return memchr(name, 0, room) && name[0] && !strchr(name, '/') && strcmp(name, ".") != 0 &&
+	       strcmp(name, "..") != 0;
+}
+
+static bool is_valid_query(const struct debug_query *query, const struct symbol_file *file)
+{
+	if (!file || query->root >= file->n_roots || query->where >= DEBUG_WHERES)
+		return false;
+	return query->where == DEBUG_BY_BUILD_ID
+		   ? query->id.size >= 2 && query->id.size <= BUILD_ID_SIZE
+		   : is_file_name(query->link, sizeof(query->link));
+}
+
+/* *asked: which questions have been asked; none is needed twice. */
+static int answer_query(struct symbol_client *c, const struct symbol_file *file,
+			const struct wire_query *message, ssize_t size, uint32_t *asked)
+{
+	const struct debug_query *query = &message->query;
+	struct wire_status answer = { .type = WIRE_FILE };
+	char path[PATH_MAX];
+	struct stat st;
+	uint32_t bit;
+	int fd, r;
+
+	if (size != sizeof(*message) || !is_valid_query(query, file))
+		return -EPROTO;
+	bit = 1U << (query->root * DEBUG_WHERES + query->where);
+	if (*asked & bit)
+		return -EPROTO;
+	*asked |= bit;
+	debug_path(query, file->path, path);
+	fd = open_regular(file->roots[query->root], path, 0);
+	answer.status = fd < 0 ? fd : 0;
+	if (fd >= 0 && (fstat(fd, &st) || is_foreign(&st)))
+		c->foreign = true;
+	r = send_message(c, &answer, sizeof(answer), fd);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+/* ---- names ---- */
+
+struct answers {
+	struct symbol_place *places;
+	bool *seen;
+	size_t n, n_seen, n_bytes;
+};
+
+static int take_name(struct answers *a, const struct wire_name *record, const char *text)
+{
+	struct symbol_place *place;
+
+	if (record->place >= a->n || a->seen[record->place])
+		return -EPROTO;
+	place = &a->places[record->place];
+	a->seen[record->place] = true;
+	a->n_seen++;
+	place->address = record->address;
+	if (record->size == WIRE_NO_NAME)
+		return 0;
+	a->n_bytes += record->size;
+	if (a->n_bytes > WIRE_ALL_NAMES || memchr(text, 0, record->size))
+		return -EPROTO;
+	place->name = strndup(text, record->size);
+	return place->name ? 0 : -ENOMEM;
+}
+
+static int take_names(struct answers *a, const char *message, size_t size)
+{
+	struct wire_names head;
+	struct wire_name record;
+	size_t at = sizeof(head);
+
+	if (size < sizeof(head))
+		return -EPROTO;
+	memcpy(&head, message, sizeof(head));
+	if (!head.n)
+		return -EPROTO;
+	for (uint32_t i = 0; i < head.n; i++) {
+		size_t length;
+		int r;
+
+		if (size - at < sizeof(record))
+			return -EPROTO;
+		memcpy(&record, message + at, sizeof(record));
+		at += sizeof(record);
+		length = record.size == WIRE_NO_NAME ? 0 : record.size;
+		if (length > MAX_SYMBOL_NAME || length > size - at)
+			return -EPROTO;
+		r = take_name(a, &record, message + at);
+		if (r)
+			return r;
+		at += length;
+	}
+	return at == size ? 0 : -EPROTO;
+}
+
+/* ---- requests ---- */
+
+static int send_request(const struct symbol_client *c, const struct wire_request *request, int fd,
+			const struct symbol_place *places)
+{
+	static struct wire_places part = { .type = WIRE_PLACES };
+	int r = send_message(c, request, sizeof(*request), fd);
+
+	for (uint32_t n = 0; !r && n < request->n_places; n += part.n) {
+		uint32_t left = request->n_places - n;
+
+		part.n = left < WIRE_PLACES_EACH ? left : WIRE_PLACES_EACH;
+		for (uint32_t i = 0; i < part.n; i++)
+			part.at[i] = places[n + i].at;
+		r = send_message(c, &part, offsetof(struct wire_places, at[part.n]), -1);
+	}
+	return r;
+}
+
+/* What the helper says until it is done.  *status: what became of the file. */
+static int converse(struct symbol_client *c, const struct symbol_file *file, struct answers *a,
+		    struct wire_status *done)
+{
+	static union {
+		uint32_t type;
+		struct wire_query query;
+		struct wire_status status;
+		char bytes[WIRE_MESSAGE];
+	} message;
+	uint32_t asked = 0;
+
+	for (;;) {
+		ssize_t size = receive(c, &message, sizeof(message));
+		int r = -EPROTO;
+
+		if (size < 0)
+			return (int)size;
+		if ((size_t)size < sizeof(message.type))
+			return -EPROTO;
+		if (message.type == WIRE_QUERY)
+			r = answer_query(c, file, &message.query, size, &asked);
+		else if (message.type == WIRE_NAMES)
+			r = take_names(a, message.bytes, (size_t)size);
+		if (message.type == WIRE_DONE && size == sizeof(*done)) {
+			*done = message.status;
+			return done->status > 0 || (!done->status && a->n_seen != a->n) ? -EPROTO
+											: 0;
+		}
+		if (r)
+			return r;
+	}
+}
+
+static void drop_names(struct symbol_place *places, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(places[i].name);
+		places[i].name = NULL;
+		places[i].address = UINT64_MAX;
+	}
+}
+
+static int exchange(struct symbol_client *c, const struct wire_request *request, int fd,
+		    const struct symbol_file *file, struct symbol_place *places,
+		    struct wire_status *done)
+{
+	struct answers a = { .places = places, .n = request->n_places };
+	int r = -ENOMEM;
+
+	a.seen = calloc(a.n + 1, sizeof(*a.seen));
+	if (a.seen)
+		r = send_request(c, request, fd, places);
+	if (!r)
+		r = converse(c, file, &a, done);
+	free(a.seen);
+	return r;
+}
+
+static int try_request(struct symbol_client *c, const struct wire_request *request, int fd,
+		       const struct symbol_file *file, struct symbol_place *places)
+{
+	size_t n = request->n_places;
+	uint64_t begin_ns;
+	struct wire_status done = { 0 };
+	const struct noted *noted;
+	struct stat st;
+	int r;
+
+	if (fstat(fd, &st))
+		return -EIO;
+	noted = noted_file(c, &st);
+	if (noted && noted->failed)
+		return -EIO;
+	if (have_helper(c) && have_helper(c)) {
+		note_file(c, &st, false);
+		return -EIO;
+	}
+	c->foreign = is_foreign(&st);
+	begin_ns = clock_mono_ns();
+	set_deadlines(c);
+	r = exchange(c, request, fd, file, places, &done);
+	if (r || done.incomplete)
+		note_file(c, &st, r != 0);
+	if (r)
+		c->failed_ns += clock_mono_ns() - begin_ns;
+	if (r || done.status)
+		drop_names(places, n);
+	if (r || c->foreign) {
+		end_helper(c);
+		start_helper(c); /* it enters its sandbox while we go on */
+	}
+	return r ? -EIO : done.status;
+}
+
+static int make_request(struct symbol_client *c, struct wire_request *request, int fd,
+			const struct symbol_file *file, struct symbol_place *places, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		places[i].name = NULL;
+		places[i].address = UINT64_MAX;
+	}
+	if (n > WIRE_MAX_PLACES)
+		return -E2BIG;
+	request->n_places = (uint32_t)n;
+	return try_request(c, request, fd, file, places);
+}
+
+int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
+		      struct symbol_place *places, size_t n)
+{
+	struct wire_request request = { .type = WIRE_ELF, .id = file->id };
+
+	request.n_roots = file->n_roots < MAX_ROOTS ? (uint32_t)file->n_roots : MAX_ROOTS;
+	return make_request(c, &request, file->fd, file, places, n);
+}
+
+int symbol_client_perf_map(struct symbol_client *c, int fd, struct symbol_place *places, size_t n)
+{
+	struct wire_request request = { .type = WIRE_PERF_MAP };
+
+	return make_request(c, &request, fd, NULL, places, n);
+}
+
+uint64_t symbol_client_unread(const struct symbol_client *c)
+{
+	return c->unread;
+}
+
+/* ---- the client ---- */
+
+int symbol_client_open(const struct symbol_client_config *config, struct symbol_client **out)
+{
+	struct symbol_client *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!c)
+		return -ENOMEM;
+	c->config = config ? *config : symbol_client_default;
+	r = have_helper(c);
+	if (r) {
+		symbol_client_close(c);
+		return r;
+	}
+	*out = c;
+	return 0;
+}
+
+#define CLOSE_MS 1000
+
+void symbol_client_close(struct symbol_client *c)
+{
+	const struct timespec ms = { .tv_nsec = 1000000 };
+
+	if (!c)
+		return;
+	end_helper(c);
+	for (int i = 0; i < CLOSE_MS; i++) {
+		bool left = false;
+
+		reap(c);
+		for (size_t k = 0; k < MAX_ENDED; k++)
+			left |= c->ended[k] != 0;
+		if (!left)
+			break;
+		nanosleep(&ms, NULL);
+	}
+	free(c);
+}
