@@ -97,6 +97,16 @@ static bool is_compressed(int fd)
 	return false;
 }
 
+#define MAX_UNPACKED (96U << 20) /* bytes; libdw takes some more memory for that */
+
+/* libdw takes what it could unpack before memory ran out for the whole. */
+static bool is_whole(Elf *elf)
+{
+	size_t size;
+
+	return elf_rawfile(elf, &size) && size <= MAX_UNPACKED;
+}
+
 static Elf *only_elf(Elf *elf)
 {
 	if (elf && elf_kind(elf) == ELF_K_ELF)
@@ -117,9 +127,11 @@ static Elf *open_elf(int fd, bool *incomplete)
 	if (elf || !is_compressed(fd))
 		return elf;
 	elf = only_elf(dwelf_elf_begin(fd));
-	if (!elf)
-		*incomplete = true; /* damaged, or it unpacks to more than there is memory for */
-	return elf;
+	if (elf && is_whole(elf))
+		return elf;
+	elf_end(elf);
+	*incomplete = true;
+	return NULL;
 }
 
 /* ---- symbols ---- */
@@ -129,6 +141,29 @@ static int compare_places(const void *a, const void *b)
 	const struct elf_place *x = a, *y = b;
 
 	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+/* Those that are mapped first, by address; their number.  Mostly they are in order: as they lie in
+ * the file. */
+static size_t sort_places(struct elf_place *places, size_t n)
+{
+	size_t mapped = 0;
+	bool sorted = true;
+
+	for (size_t i = 0; i < n; i++) {
+		struct elf_place place = places[i];
+
+		if (place.address == UINT64_MAX)
+			continue;
+		places[i] = places[mapped];
+		places[mapped] = place;
+		if (mapped && place.address < places[mapped - 1].address)
+			sorted = false;
+		mapped++;
+	}
+	if (!sorted)
+		qsort(places, mapped, sizeof(*places), compare_places);
+	return mapped;
 }
 
 /* Where the file's bytes are meant to be in memory: what symbols are about. */
@@ -195,18 +230,13 @@ static void take_symbol(const GElf_Sym *sym, const char *name, struct elf_place 
 
 	for (size_t i = search_first_at(places, n, sizeof(*places), sym->st_value); i < n; i++) {
 		struct elf_place *place = &places[i];
-		char *copy;
 
 		if (place->address - sym->st_value >= reach)
 			return;
 		/* rank -2: named by a better source */
 		if (place->rank == -2 || !is_better(place, sym, rank))
 			continue;
-		copy = strndup(name, MAX_SYMBOL);
-		if (!copy)
-			return;
-		free(place->name);
-		place->name = copy;
+		place->symbol = name;
 		place->rank = rank;
 		place->start = sym->st_value;
 	}
@@ -256,14 +286,16 @@ static void walk_tables(Elf *elf, unsigned int type, struct elf_place *places, s
 		if (gelf_getshdr(section, &header) && header.sh_type == type)
 			walk_symbols(elf, section, &header, places, n);
 	for (size_t i = 0; i < n; i++)
-		if (places[i].rank >= 0)
+		if (places[i].rank >= 0) {
 			places[i].rank = -2;
+			places[i].name = strndup(places[i].symbol, MAX_SYMBOL);
+		}
 }
 
 static bool all_named(const struct elf_place *places, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
-		if (!places[i].name && places[i].address != UINT64_MAX)
+		if (!places[i].name)
 			return false;
 	return true;
 }
@@ -436,7 +468,6 @@ int elf_symbols(int fd, const struct build_id *id, const struct debug_opener *op
 	struct search s = {
 		.opener = opener,
 		.places = places,
-		.n = n,
 		.incomplete = incomplete,
 	};
 
@@ -449,9 +480,9 @@ int elf_symbols(int fd, const struct build_id *id, const struct debug_opener *op
 		return -ESTALE;
 	}
 	set_addresses(s.elf, places, n);
-	qsort(places, n, sizeof(*places), compare_places);
+	s.n = sort_places(places, n);
 	search_all(&s);
 	elf_end(s.elf);
-	demangle_all(places, n);
+	demangle_all(places, s.n);
 	return 0;
 }

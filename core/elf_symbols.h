@@ -21,6 +21,7 @@ struct elf_place {
 	char *name;	  /* NULL; then demangled and the caller's to free, if it is known */
 	size_t tag;	  /* the caller's: places change their order */
 	/* of the search */
+	const char *symbol;
 	uint64_t start;
 	int rank;
 };
@@ -65,7 +66,8 @@ struct debug_opener {
 
 /*
  * Names the @n @places of the ELF file @fd.  Sources, in this order: .symtab, the debug file by
- * build id, the one that .gnu_debuglink names, .gnu_debugdata, .dynsym.  Places are sorted.
+ * build id, the one that .gnu_debuglink names, .gnu_debugdata, .dynsym.  Places
+ * change their order.
  * @id: the build id that the file must have; size 0: any.  0 or -errno; -ENOEXEC: not an ELF file;
  * -ESTALE: another build id.  *incomplete is set where a limit or damage left a source out.
  */

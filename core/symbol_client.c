@@ -50,6 +50,8 @@ struct symbol_client {
 	struct noted noted[MAX_NOTED];
 	size_t n_noted;
 	/* of the request */
+	char **names;
+	size_t n_names, names_room;
 	uint64_t wall_end, cpu_end; /* CLOCK_MONOTONIC; the helper's CPU clock */
 	clockid_t cpu_clock;
 	bool foreign; /* a file that is not root's own was read */
@@ -363,10 +365,34 @@ static int answer_query(struct symbol_client *c, const struct symbol_file *file,
 
 /* ---- names ---- */
 
+static void free_names(struct symbol_client *c)
+{
+	for (size_t i = 0; i < c->n_names; i++)
+		free(c->names[i]);
+	c->n_names = 0;
+}
+
+static const char *keep_name(struct symbol_client *c, const char *text, size_t size)
+{
+	if (c->n_names == c->names_room) {
+		size_t room = c->names_room ? 2 * c->names_room : 256;
+		char **grown = realloc(c->names, room * sizeof(*grown));
+
+		if (!grown)
+			return NULL;
+		c->names = grown;
+		c->names_room = room;
+	}
+	c->names[c->n_names] = strndup(text, size);
+	return c->names[c->n_names] ? c->names[c->n_names++] : NULL;
+}
+
 struct answers {
+	struct symbol_client *client;
 	struct symbol_place *places;
 	bool *seen;
 	size_t n, n_seen, n_bytes;
+	const char *last; /* name */
 };
 
 static int take_name(struct answers *a, const struct wire_name *record, const char *text)
@@ -381,10 +407,14 @@ static int take_name(struct answers *a, const struct wire_name *record, const ch
 	place->address = record->address;
 	if (record->size == WIRE_NO_NAME)
 		return 0;
+	if (record->size == WIRE_SAME_NAME) {
+		place->name = a->last;
+		return a->last ? 0 : -EPROTO;
+	}
 	a->n_bytes += record->size;
 	if (a->n_bytes > WIRE_ALL_NAMES || memchr(text, 0, record->size))
 		return -EPROTO;
-	place->name = strndup(text, record->size);
+	place->name = a->last = keep_name(a->client, text, record->size);
 	return place->name ? 0 : -ENOMEM;
 }
 
@@ -407,7 +437,7 @@ static int take_names(struct answers *a, const char *message, size_t size)
 			return -EPROTO;
 		memcpy(&record, message + at, sizeof(record));
 		at += sizeof(record);
-		length = record.size == WIRE_NO_NAME ? 0 : record.size;
+		length = record.size >= WIRE_SAME_NAME ? 0 : record.size;
 		if (length > MAX_SYMBOL_NAME || length > size - at)
 			return -EPROTO;
 		r = take_name(a, &record, message + at);
@@ -471,10 +501,9 @@ static int converse(struct symbol_client *c, const struct symbol_file *file, str
 	}
 }
 
-static void drop_names(struct symbol_place *places, size_t n)
+static void clear_places(struct symbol_place *places, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
-		free(places[i].name);
 		places[i].name = NULL;
 		places[i].address = UINT64_MAX;
 	}
@@ -484,7 +513,7 @@ static int exchange(struct symbol_client *c, const struct wire_request *request,
 		    const struct symbol_file *file, struct symbol_place *places,
 		    struct wire_status *done)
 {
-	struct answers a = { .places = places, .n = request->n_places };
+	struct answers a = { .client = c, .places = places, .n = request->n_places };
 	int r = -ENOMEM;
 
 	a.seen = calloc(a.n + 1, sizeof(*a.seen));
@@ -524,7 +553,7 @@ static int try_request(struct symbol_client *c, const struct wire_request *reque
 	if (r)
 		c->failed_ns += clock_mono_ns() - begin_ns;
 	if (r || done.status)
-		drop_names(places, n);
+		clear_places(places, n);
 	if (r || c->foreign) {
 		end_helper(c);
 		start_helper(c); /* it enters its sandbox while we go on */
@@ -535,10 +564,8 @@ static int try_request(struct symbol_client *c, const struct wire_request *reque
 static int make_request(struct symbol_client *c, struct wire_request *request, int fd,
 			const struct symbol_file *file, struct symbol_place *places, size_t n)
 {
-	for (size_t i = 0; i < n; i++) {
-		places[i].name = NULL;
-		places[i].address = UINT64_MAX;
-	}
+	clear_places(places, n);
+	free_names(c);
 	if (n > WIRE_MAX_PLACES)
 		return -E2BIG;
 	request->n_places = (uint32_t)n;
@@ -604,5 +631,7 @@ void symbol_client_close(struct symbol_client *c)
 			break;
 		nanosleep(&ms, NULL);
 	}
+	free_names(c);
+	free(c->names);
 	free(c);
 }

@@ -36,7 +36,7 @@ void symbol_client_close(struct symbol_client *c);
 struct symbol_place {
 	uint64_t at;	  /* offset in the file; address in a perf map */
 	uint64_t address; /* in the file's own numbering; UINT64_MAX: not mapped from it */
-	char *name;	  /* NULL; or the caller's to free */
+	const char *name; /* NULL; or good until the next request */
 };
 
 /* An ELF file, opened by core/open_regular.h, and where its debug file may be. */

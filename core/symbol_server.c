@@ -16,7 +16,9 @@ struct server {
 	bool broken; /* the client is gone, or it speaks another language */
 	struct wire_request request;
 	bool incomplete;
-	size_t n_bytes; /* of names that were sent */
+	size_t n_bytes;			/* of names that were sent */
+	char last[MAX_SYMBOL_NAME + 1]; /* one of them */
+	bool has_last;
 	/* NAMES that has not been sent */
 	union {
 		struct wire_names head;
@@ -105,19 +107,31 @@ static void flush_names(struct server *s)
 	s->size = sizeof(s->names.head);
 }
 
+/* Places of one function follow each other: their name is sent once. */
+static uint32_t size_of(struct server *s, const char *name)
+{
+	size_t size;
+
+	if (!name)
+		return WIRE_NO_NAME;
+	if (s->has_last && strcmp(name, s->last) == 0)
+		return WIRE_SAME_NAME;
+	size = strlen(name);
+	if (size > MAX_SYMBOL_NAME || s->n_bytes + size > WIRE_ALL_NAMES) {
+		s->incomplete = true;
+		return WIRE_NO_NAME;
+	}
+	memcpy(s->last, name, size + 1);
+	s->has_last = true;
+	s->n_bytes += size;
+	return (uint32_t)size;
+}
+
 static void add_name(struct server *s, size_t place, uint64_t address, const char *name)
 {
-	struct wire_name record = { address, (uint32_t)place, WIRE_NO_NAME };
-	size_t size = name ? strlen(name) : 0;
+	struct wire_name record = { address, (uint32_t)place, size_of(s, name) };
+	size_t size = record.size >= WIRE_SAME_NAME ? 0 : record.size;
 
-	if (s->n_bytes + size > WIRE_ALL_NAMES) {
-		s->incomplete = true;
-		name = NULL;
-		size = 0;
-	}
-	if (name)
-		record.size = (uint32_t)size;
-	s->n_bytes += size;
 	if (sizeof(s->names) - s->size < sizeof(record) + size)
 		flush_names(s);
 	memcpy(s->names.bytes + s->size, &record, sizeof(record));
@@ -197,6 +211,7 @@ void symbol_server_serve(int socket)
 			break;
 		s.incomplete = false;
 		s.n_bytes = 0;
+		s.has_last = false;
 		s.names.head.n = 0;
 		flush_names(&s);
 		done.status = serve_request(&s, fd);

@@ -66,13 +66,14 @@ struct wire_names {
 	uint32_t n; /* records, which follow each other without a gap */
 };
 
-#define WIRE_NO_NAME UINT32_MAX
+#define WIRE_NO_NAME   UINT32_MAX
+#define WIRE_SAME_NAME (UINT32_MAX - 1) /* as the last record of the request that had one */
 
 /* One record, followed by the name. */
 struct wire_name {
 	uint64_t address; /* ELF: in the file's own numbering */
 	uint32_t place;	  /* its number in the request */
-	uint32_t size;	  /* of the name, which has no 0 at its end; or WIRE_NO_NAME */
+	uint32_t size;	  /* of the name, which has no 0 at its end; or one of these */
 };
 
 _Static_assert(sizeof(struct wire_names) + sizeof(struct wire_name) + MAX_SYMBOL_NAME <=

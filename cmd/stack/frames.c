@@ -373,7 +373,6 @@ static int name_group(struct naming *n, const struct pending_key *const *frames,
 			offset = places[i].address;
 		if (!r)
 			r = learn_frame(n, frame, places[i].name, offset);
-		free(places[i].name);
 	}
 	free(places);
 	return r;
