@@ -89,7 +89,8 @@ static bool is_compressed(int fd)
 					      "BZh", "\x28\xb5\x2f\xfd" };
 	char bytes[8] = "";
 
-	if (pread(fd, bytes, sizeof(bytes), 0) < 0)
+	/* zlib reads from where the descriptor is. */
+	if (pread(fd, bytes, sizeof(bytes), 0) < 0 || lseek(fd, 0, SEEK_SET))
 		return false;
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
 		if (memcmp(bytes, magics[i], strlen(magics[i])) == 0)
@@ -367,6 +368,12 @@ out:
 	close(fd);
 }
 
+bool debug_link_is_name(const char *link)
+{
+	return link[0] && strlen(link) < DEBUG_LINK_SIZE && !strchr(link, '/') &&
+	       strcmp(link, ".") != 0 && strcmp(link, "..") != 0;
+}
+
 /* As gdb looks for it: beside the file, in .debug beside it, and below /usr/lib/debug.  Beside it
  * may be the file itself: then it is not the debug file, and has no symbols. */
 static void debug_by_link(const struct search *s, struct debug_query *query)
@@ -375,7 +382,7 @@ static void debug_by_link(const struct search *s, struct debug_query *query)
 	GElf_Word crc;
 
 	name = dwelf_elf_gnu_debuglink(s->elf, &crc);
-	if (!name || !name[0] || strchr(name, '/') || strlen(name) >= sizeof(query->link))
+	if (!name || !debug_link_is_name(name))
 		return;
 	snprintf(query->link, sizeof(query->link), "%s", name);
 	for (query->where = DEBUG_BESIDE; query->where < DEBUG_WHERES; query->where++)

@@ -57,6 +57,9 @@ struct debug_query {
 	char link[DEBUG_LINK_SIZE]; /* a file name, ended by 0; "": there is none */
 };
 
+/* May the text of .gnu_debuglink be a file's name? */
+bool debug_link_is_name(const char *link);
+
 /* Who opens debug files; a descriptor for us to close, or -errno. */
 struct debug_opener {
 	int (*open)(void *ctx, const struct debug_query *query);

@@ -320,19 +320,13 @@ static void debug_path(const struct debug_query *query, const char *path, char o
 	}
 }
 
-static bool is_file_name(const char *name, size_t room)
-{
-	return memchr(name, 0, room) && name[0] && !strchr(name, '/') && strcmp(name, ".") != 0 &&
-	       strcmp(name, "..") != 0;
-}
-
 static bool is_valid_query(const struct debug_query *query, const struct symbol_file *file)
 {
 	if (!file || query->root >= file->n_roots || query->where >= DEBUG_WHERES)
 		return false;
 	return query->where == DEBUG_BY_BUILD_ID
 		   ? query->id.size >= 2 && query->id.size <= BUILD_ID_SIZE
-		   : is_file_name(query->link, sizeof(query->link));
+		   : memchr(query->link, 0, sizeof(query->link)) && debug_link_is_name(query->link);
 }
 
 /* *asked: which questions have been asked; none is needed twice. */

@@ -1,0 +1,948 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The helper process that reads symbols: files that are hostile to it, and helpers that are hostile
+ * to us. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+#include "core/clock.h"
+#include "core/open_regular.h"
+#include "core/perf_map.h"
+#include "core/sandbox.h"
+#include "core/symbol_client.h"
+#include "core/symbol_server.h"
+#include "core/symbol_wire.h"
+#include "test/unit/elf_file.h"
+#include "test/unit/remove_tree.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#else
+#define SANITIZED 0
+#endif
+
+static pid_t last_helper;
+
+static pid_t start_and_note(int socket)
+{
+	last_helper = symbol_client_default.start(socket);
+	return last_helper;
+}
+
+static struct symbol_client *open_client(void)
+{
+	struct symbol_client_config config = symbol_client_default;
+	struct symbol_client *c = NULL;
+
+	config.start = start_and_note;
+	assert_int_equal(symbol_client_open(&config, &c), 0);
+	return c;
+}
+
+/* The name of the function in the middle of @fd's only one; NULL: it has none. */
+static const char *name_in(struct symbol_client *c, const struct symbol_file *file, int want)
+{
+	struct symbol_place place = { .at = 0x1080 };
+
+	assert_int_equal(symbol_client_elf(c, file, &place, 1), want);
+	if (!want)
+		assert_true(place.address == 0x1080);
+	return place.name;
+}
+
+static const char *name_in_fd(struct symbol_client *c, int fd, int want)
+{
+	return name_in(c, &(struct symbol_file){ .fd = fd, .path = "/" }, want);
+}
+
+static void assert_honest(struct symbol_client *c)
+{
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "_ZN4demo6honestEv" });
+
+	assert_string_equal(name_in_fd(c, fd, 0), "demo::honest");
+	close(fd);
+}
+
+/* ---- hostile files ---- */
+
+#define MAX_HELPER_KB (288L << 10)
+#define MAX_OWN_KB    (64L << 10)
+
+/* What the helper that has just been ended had, and what this process has. */
+static void close_client(struct symbol_client *c)
+{
+	struct rusage usage;
+
+	symbol_client_close(c);
+	if (SANITIZED)
+		return;
+	getrusage(RUSAGE_CHILDREN, &usage);
+	assert_true(usage.ru_maxrss > 0 && usage.ru_maxrss < MAX_HELPER_KB);
+	getrusage(RUSAGE_SELF, &usage);
+	assert_true(usage.ru_maxrss < MAX_OWN_KB);
+}
+
+static void test_honest(void **state)
+{
+	struct symbol_client *c = open_client();
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = NULL });
+
+	(void)state;
+	assert_honest(c);
+	assert_null(name_in_fd(c, fd, 0));
+	close(fd);
+	fd = memfd_create("no elf", MFD_CLOEXEC);
+	assert_null(name_in_fd(c, fd, -ENOEXEC));
+	close(fd);
+	assert_int_equal(symbol_client_unread(c), 0);
+	close_client(c);
+}
+
+/* Many places, unordered, in more than one message; each gets its own answer. */
+static void test_many(void **state)
+{
+	enum { N = 3 * WIRE_PLACES_EACH + 1 };
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+	const struct symbol_file file = { .fd = fd, .path = "/" };
+	struct symbol_place *places = calloc(WIRE_MAX_PLACES + 1, sizeof(*places));
+	struct symbol_client *c = open_client();
+
+	(void)state;
+	for (size_t i = 0; i < N; i++)
+		places[i].at = i * 7919 % 0x12000;
+	assert_int_equal(symbol_client_elf(c, &file, places, N), 0);
+	for (size_t i = 0; i < N; i++) {
+		uint64_t at = places[i].at;
+
+		assert_true(places[i].address == (at < 0x10000 ? at : UINT64_MAX));
+		assert_int_equal(places[i].name != NULL, at >= 0x1000 && at < 0x1100);
+	}
+	assert_int_equal(symbol_client_elf(c, &file, places, 0), 0);
+	assert_int_equal(symbol_client_elf(c, &file, places, WIRE_MAX_PLACES + 1), -E2BIG);
+	free(places);
+	close(fd);
+	close_client(c);
+}
+
+/* f<A<int, int>, A<A<int, int>, A<int, int>>, ...>: each argument is twice the one before. */
+static void bomb_symbol(char *out, size_t size, int levels)
+{
+	static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	size_t n = (size_t)snprintf(out, size, "_Z1fI1AIiiE");
+
+	for (int i = 1; i <= levels; i++)
+		n += (size_t)snprintf(out + n, size - n, "S0_IS%c_S%c_E", digits[i], digits[i]);
+	snprintf(out + n, size - n, "Evv");
+}
+
+static void test_demangler_bomb(void **state)
+{
+	struct symbol_client *c = open_client();
+	char symbol[400];
+	int fd;
+
+	(void)state;
+	bomb_symbol(symbol, sizeof(symbol), 4);
+	fd = elf_file_fd(&(struct elf_file){ .symbol = symbol });
+	assert_memory_equal(name_in_fd(c, fd, 0), "f<A<int, int>, A<A<int", 22);
+	close(fd);
+	bomb_symbol(symbol, sizeof(symbol), 30);
+	fd = elf_file_fd(&(struct elf_file){ .symbol = symbol });
+	assert_string_equal(name_in_fd(c, fd, 0), symbol);
+	close(fd);
+	assert_int_equal(symbol_client_unread(c), 0);
+	assert_honest(c);
+	close_client(c);
+}
+
+/* A file that unpacks to an ELF file with @megabytes of zeros behind it. */
+static char *packed(size_t megabytes, size_t *size)
+{
+	static char zeros[1 << 20];
+	char path[] = "/tmp/iotrace-test-XXXXXX", *bytes;
+	int fd = mkstemp(path);
+	gzFile out = gzdopen(dup(fd), "w1");
+	struct stat st;
+
+	bytes = elf_file_bytes(&(struct elf_file){ .symbol = "packed" }, size);
+	gzwrite(out, bytes, (unsigned int)*size);
+	free(bytes);
+	while (megabytes--)
+		gzwrite(out, zeros, sizeof(zeros));
+	gzclose(out);
+	unlink(path);
+	fstat(fd, &st);
+	*size = (size_t)st.st_size;
+	bytes = malloc(*size);
+	assert_int_equal(pread(fd, bytes, *size, 0), (ssize_t)*size);
+	close(fd);
+	return bytes;
+}
+
+static void test_packed(void **state)
+{
+	static const size_t megabytes[] = { 1, 400 };
+	struct symbol_client *c = open_client();
+
+	(void)state;
+	for (int bomb = 0; bomb < 2; bomb++) {
+		struct elf_file file = { 0 };
+		int fd = memfd_create("packed", MFD_CLOEXEC);
+		const char *name;
+
+		file.debugdata = packed(megabytes[bomb], &file.debugdata_size);
+		assert_int_equal(write(fd, file.debugdata, file.debugdata_size),
+				 (ssize_t)file.debugdata_size);
+		name = name_in_fd(c, fd, bomb ? -ENOEXEC : 0);
+		assert_string_equal(name ? name : "", bomb ? "" : "packed");
+		close(fd);
+		assert_int_equal(symbol_client_unread(c), bomb);
+
+		fd = elf_file_fd(&file);
+		name = name_in_fd(c, fd, 0);
+		assert_string_equal(name ? name : "", bomb ? "" : "packed");
+		close(fd);
+		free((void *)(uintptr_t)file.debugdata);
+		assert_int_equal(symbol_client_unread(c), 2 * bomb);
+	}
+	assert_honest(c);
+	close_client(c);
+}
+
+/* Its owner cuts it short, again and again, while it is read. */
+static void test_cut_file(void **state)
+{
+	struct symbol_client *c = open_client();
+	struct elf_file file = { .symbol = "cut" };
+	int fd = elf_file_fd(&file), named = 0;
+	size_t size;
+	char *bytes = elf_file_bytes(&file, &size);
+	pid_t pid = fork();
+
+	(void)state;
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;) {
+			(void)!ftruncate(fd, (off_t)size / 2);
+			(void)!pwrite(fd, bytes, size, 0);
+		}
+	}
+	for (int i = 0; i < 300; i++) {
+		const struct symbol_file asked = { .fd = fd, .path = "/" };
+		struct symbol_place place = { .at = 0x1080 };
+
+		if (symbol_client_elf(c, &asked, &place, 1) == 0 && place.name) {
+			assert_string_equal(place.name, "cut");
+			named++;
+		}
+	}
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fd);
+	free(bytes);
+	assert_true(named > 0);
+	assert_honest(c);
+	close_client(c);
+}
+
+/* ---- debug files ---- */
+
+static char tree[64];
+
+static int make_tree(void **state)
+{
+	(void)state;
+	snprintf(tree, sizeof(tree), "/tmp/iotrace-test-XXXXXX");
+	assert_non_null(mkdtemp(tree));
+	return 0;
+}
+
+static int remove_it(void **state)
+{
+	(void)state;
+	return remove_tree(tree);
+}
+
+static int create(const char *name, const struct elf_file *file, unsigned int *crc)
+{
+	char path[256], *bytes;
+	size_t size;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", tree, name);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	bytes = elf_file_bytes(file, &size);
+	assert_int_equal(write(fd, bytes, size), (ssize_t)size);
+	*crc = (unsigned int)crc32(0, (unsigned char *)bytes, (unsigned int)size);
+	free(bytes);
+	return fd;
+}
+
+/* The name that the function of TREE/usr/bin/program gets in root TREE by debug file @link. */
+static const char *name_by_link(struct symbol_client *c, const char *link, unsigned int crc)
+{
+	int fd = elf_file_fd(&(struct elf_file){ .link = link, .crc = crc }),
+	    root = open_root(tree);
+	const struct symbol_file file = {
+		.fd = fd, .path = "/program", .roots = &root, .n_roots = 1
+	};
+	const char *name = name_in(c, &file, 0);
+
+	close(fd);
+	close(root);
+	return name;
+}
+
+static void test_debug_link(void **state)
+{
+	struct symbol_client *c = open_client();
+	unsigned int crc;
+	char path[128];
+
+	(void)state;
+	close(create("debug", &(struct elf_file){ .symbol = "linked" }, &crc));
+	assert_string_equal(name_by_link(c, "debug", crc), "linked");
+	assert_null(name_by_link(c, "debug", crc + 1));
+	assert_null(name_by_link(c, "none", crc));
+	assert_null(name_by_link(c, "..", crc));
+	/* below the root, and not below ours */
+	snprintf(path, sizeof(path), "%s/absolute", tree);
+	assert_int_equal(symlink("/debug", path), 0);
+	assert_string_equal(name_by_link(c, "absolute", crc), "linked");
+	snprintf(path, sizeof(path), "%s/away", tree);
+	assert_int_equal(symlink("/proc/self/exe", path), 0);
+	assert_null(name_by_link(c, "away", crc));
+	assert_int_equal(symbol_client_unread(c), 0);
+	close_client(c);
+}
+
+/* A pipe would be waited for, and a device be started. */
+static void test_debug_link_to_no_file(void **state)
+{
+	struct symbol_client *c = open_client();
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/pipe", tree);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_null(name_by_link(c, "pipe", 0));
+	snprintf(path, sizeof(path), "%s/zero", tree);
+	if (mknod(path, S_IFCHR | 0600, 0x105) == 0)
+		assert_null(name_by_link(c, "zero", 0));
+	assert_int_equal(symbol_client_unread(c), 0);
+	assert_honest(c);
+	close_client(c);
+}
+
+/* Its checksum would be that of a terabyte. */
+static void test_sparse_debug_file(void **state)
+{
+	struct symbol_client *c = open_client();
+	unsigned int crc;
+	int fd = create("sparse", &(struct elf_file){ .symbol = "sparse" }, &crc);
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 1LL << 40), 0);
+	close(fd);
+	assert_null(name_by_link(c, "sparse", crc));
+	assert_int_equal(symbol_client_unread(c), 1);
+	assert_honest(c);
+	close_client(c);
+}
+
+/* ---- perf maps ---- */
+
+static void assert_map(struct symbol_client *c, int fd, const char *want, uint64_t unread)
+{
+	struct symbol_place places[] = { { .at = 0x1008 }, { .at = 0x5000 } };
+
+	assert_int_equal(symbol_client_perf_map(c, fd, places, 2), 0);
+	assert_string_equal(places[0].name ? places[0].name : "", want);
+	assert_null(places[1].name);
+	assert_int_equal(symbol_client_unread(c), unread);
+	close(fd);
+}
+
+static int map_of(const char *text, size_t size)
+{
+	int fd = memfd_create("map", MFD_CLOEXEC);
+
+	assert_int_equal(write(fd, text, size), (ssize_t)size);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	return fd;
+}
+
+static void test_perf_maps(void **state)
+{
+	static char line[200000];
+	struct symbol_client *c = open_client();
+	int fd;
+
+	(void)state;
+	assert_map(c, map_of("1000 10 one", 11), "one", 0);
+	/* 400 MB of holes, no newline */
+	fd = map_of("1000 10 one\n", 12);
+	assert_int_equal(ftruncate(fd, 400 << 20), 0);
+	assert_map(c, fd, "one", 1);
+	/* a line that is too long, between others */
+	memset(line, 'x', sizeof(line));
+	memcpy(line, "1000 10 one\n1000 10 ", 20);
+	memcpy(line + sizeof(line) - 13, "\n1000 9 two\n", 12);
+	assert_map(c, map_of(line, sizeof(line)), "two", 2);
+	assert_honest(c);
+	close_client(c);
+}
+
+static void test_perf_map_of_another(void **state)
+{
+	char path[64], text[16] = "";
+	int fd;
+
+	(void)state;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	assert_int_equal(write(fd, "mine", 4), 4);
+	close(fd);
+	fd = perf_map_open((uint32_t)getpid());
+	assert_int_equal(read(fd, text, sizeof(text)), 4);
+	close(fd);
+	if (geteuid() == 0) {
+		assert_int_equal(chown(path, 12345, 12345), 0);
+		assert_int_equal(perf_map_open((uint32_t)getpid()), -EACCES);
+	}
+	unlink(path);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	assert_int_equal(perf_map_open((uint32_t)getpid()), -EACCES);
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(perf_map_open((uint32_t)getpid()), -EACCES);
+	unlink(path);
+	assert_int_equal(perf_map_open((uint32_t)getpid()), -ENOENT);
+}
+
+/* ---- the sandbox ---- */
+
+static void status_says(pid_t pid, const char *key, char value[64])
+{
+	char path[64], line[256];
+	size_t n = strlen(key);
+	FILE *file;
+
+	value[0] = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+	file = fopen(path, "r");
+	assert_non_null(file);
+	while (fgets(line, sizeof(line), file))
+		if (strncmp(line, key, n) == 0 && line[n] == ':')
+			snprintf(value, 64, "%.*s", (int)strcspn(line + n + 2, "\n"), line + n + 2);
+	fclose(file);
+}
+
+static void test_helper_has_nothing(void **state)
+{
+	static const char *const want[][2] = {
+		{ "Name", "iotrace-symbols" },	      { "CapEff", "0000000000000000" },
+		{ "CapPrm", "0000000000000000" },     { "CapInh", "0000000000000000" },
+		{ "CapAmb", "0000000000000000" },     { "NoNewPrivs", "1" },
+		{ "Seccomp", SANITIZED ? "0" : "2" },
+	};
+	struct symbol_client *c;
+	char value[64], path[64];
+	int leak = open("/dev/null", O_RDONLY); /* not close-on-exec */
+
+	(void)state;
+	c = open_client();
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++) {
+		status_says(last_helper, want[i][0], value);
+		assert_string_equal(value, want[i][1]);
+	}
+	if (geteuid() == 0) {
+		for (int fd = 0; fd < 32; fd++) {
+			snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)last_helper, fd);
+			assert_int_equal(readlink(path, value, sizeof(value)) >= 0, fd <= 3);
+		}
+	}
+	close(leak);
+	close_client(c);
+}
+
+static void try_open(void)
+{
+	(void)!open("/etc/passwd", O_RDONLY | O_CLOEXEC);
+}
+
+static void try_fork(void)
+{
+	fork();
+}
+
+static void try_socket(void)
+{
+	(void)!socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static void try_kill(void)
+{
+	kill(getppid(), 0);
+}
+
+static void try_code(void)
+{
+	mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void try_stat(void)
+{
+	syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", NULL, 0);
+}
+
+static void try_old_call(void)
+{
+#ifdef __x86_64__
+	/* open() as the 32-bit processes' */
+	__asm__ volatile("int $0x80" : : "a"(5), "b"(0), "c"(0) : "memory");
+#else
+	abort();
+#endif
+}
+
+static void try_x32_call(void)
+{
+	syscall(SYS_read | 0x40000000, -1, NULL, 0);
+}
+
+static int signal_of(void (*try)(void))
+{
+	static const struct sandbox sandbox = { "sandbox", 16UL << 20, 64, 4096 };
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		if (sandbox_enter(&sandbox))
+			_exit(1);
+		if (try)
+			try();
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return WIFSIGNALED(status) ? WTERMSIG(status) : -WEXITSTATUS(status);
+}
+
+static void test_sandbox(void **state)
+{
+	static void (*const tries[])(void) = { try_open, try_fork, try_socket,	try_kill,
+					       try_code, try_stat, try_x32_call };
+
+	(void)state;
+	if (SANITIZED)
+		skip();
+	assert_int_equal(signal_of(NULL), 0);
+	for (size_t i = 0; i < sizeof(tries) / sizeof(tries[0]); i++)
+		assert_int_equal(signal_of(tries[i]), SIGSYS);
+	/* Without support for 32-bit programs it is a fault. */
+	assert_true(signal_of(try_old_call) > 0);
+}
+
+static void use_memory(void)
+{
+	char *memory =
+	    mmap(NULL, 32UL << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int fd = memfd_create("file", 0);
+	char bytes[5000] = "";
+
+	if (memory != MAP_FAILED || write(fd, bytes, sizeof(bytes)) != 4096)
+		_exit(2);
+}
+
+static void test_sandbox_limits(void **state)
+{
+	(void)state;
+	if (SANITIZED)
+		skip();
+	assert_int_equal(signal_of(use_memory), 0);
+}
+
+/* ---- hostile helpers ---- */
+
+static struct wire_request request; /* that the helper got */
+
+static void say(int socket, const void *message, size_t size)
+{
+	send(socket, message, size, MSG_NOSIGNAL);
+}
+
+static void say_done(int socket, int status)
+{
+	const struct wire_status done = { WIRE_DONE, status, 0 };
+
+	say(socket, &done, sizeof(done));
+}
+
+/* A message of one record that says it is @n, of place @place, @size bytes of @text, @real sent. */
+static void say_name(int socket, uint32_t n, uint32_t place, uint32_t size, const char *text,
+		     size_t real)
+{
+	static union {
+		struct wire_names head;
+		char bytes[2 * WIRE_MESSAGE];
+	} message;
+	const struct wire_name record = { 0x1080, place, size };
+
+	message.head = (struct wire_names){ WIRE_NAMES, n };
+	memcpy(message.bytes + sizeof(message.head), &record, sizeof(record));
+	memcpy(message.bytes + sizeof(message.head) + sizeof(record), text, real);
+	say(socket, &message, sizeof(message.head) + sizeof(record) + real);
+}
+
+static void say_query(int socket, uint32_t root, uint32_t where, uint8_t id, const char *link)
+{
+	struct wire_query query = { WIRE_QUERY, { root, where, { id, "id" }, "" } };
+
+	memcpy(query.query.link, link, strlen(link));
+	say(socket, &query, sizeof(query));
+}
+
+static void lie_silent(int socket)
+{
+	(void)socket;
+	for (;;)
+		pause();
+}
+
+static void lie_busy(int socket)
+{
+	(void)socket;
+	for (;;)
+		;
+}
+
+static void lie_dead(int socket)
+{
+	(void)socket;
+}
+
+static void lie_killed(int socket)
+{
+	(void)socket;
+	raise(SIGKILL);
+}
+
+static void lie_empty(int socket)
+{
+	say(socket, "", 0);
+}
+
+static void lie_short(int socket)
+{
+	say(socket, "abc", 3);
+}
+
+static void lie_type(int socket)
+{
+	const uint32_t message[64] = { 4711 };
+
+	say(socket, message, sizeof(message));
+}
+
+static void lie_no_records(int socket)
+{
+	say_name(socket, 0, 0, 0, "", 0);
+	say_done(socket, 0);
+}
+
+static void lie_too_many_records(int socket)
+{
+	say_name(socket, UINT32_MAX, 0, 1, "x", 1);
+}
+
+static void lie_rest(int socket)
+{
+	say_name(socket, 1, 0, 1, "xyz", 3);
+	say_done(socket, 0);
+}
+
+static void lie_place(int socket)
+{
+	say_name(socket, 1, 1, 1, "x", 1);
+}
+
+static void lie_twice(int socket)
+{
+	say_name(socket, 1, 0, 1, "x", 1);
+	say_name(socket, 1, 0, 1, "y", 1);
+	say_done(socket, 0);
+}
+
+static void lie_size(int socket)
+{
+	say_name(socket, 1, 0, 2, "x", 1);
+}
+
+static void lie_long(int socket)
+{
+	static char text[MAX_SYMBOL_NAME + 1];
+
+	memset(text, 'x', sizeof(text));
+	say_name(socket, 1, 0, sizeof(text), text, sizeof(text));
+	say_done(socket, 0);
+}
+
+static void lie_huge(int socket)
+{
+	static char text[WIRE_MESSAGE];
+
+	memset(text, 'x', sizeof(text));
+	say_name(socket, 1, 0, sizeof(text), text, sizeof(text));
+	say_done(socket, 0);
+}
+
+static void lie_zero(int socket)
+{
+	say_name(socket, 1, 0, 3, "x\0y", 3);
+	say_done(socket, 0);
+}
+
+static void lie_same(int socket)
+{
+	say_name(socket, 1, 0, WIRE_SAME_NAME, "", 0);
+	say_done(socket, 0);
+}
+
+static void lie_early(int socket)
+{
+	say_done(socket, 0);
+}
+
+static void lie_status(int socket)
+{
+	say_name(socket, 1, 0, 1, "x", 1);
+	say_done(socket, 1);
+}
+
+static void lie_root(int socket)
+{
+	say_query(socket, request.n_roots, DEBUG_BESIDE, 2, "link");
+}
+
+static void lie_where(int socket)
+{
+	say_query(socket, 0, DEBUG_WHERES, 2, "link");
+}
+
+static void lie_id(int socket)
+{
+	say_query(socket, 0, DEBUG_BY_BUILD_ID, 1, "");
+}
+
+static void lie_long_id(int socket)
+{
+	say_query(socket, 0, DEBUG_BY_BUILD_ID, BUILD_ID_SIZE + 1, "");
+}
+
+static void lie_path(int socket)
+{
+	say_query(socket, 0, DEBUG_BESIDE, 2, "../../etc/passwd");
+}
+
+static void lie_folder(int socket)
+{
+	say_query(socket, 0, DEBUG_BESIDE, 2, "..");
+}
+
+static void lie_no_link(int socket)
+{
+	say_query(socket, 0, DEBUG_BESIDE, 2, "");
+}
+
+static void lie_endless_link(int socket)
+{
+	struct wire_query query = { WIRE_QUERY, { 0, DEBUG_BESIDE, { 0 }, "" } };
+
+	memset(query.query.link, 'x', sizeof(query.query.link));
+	say(socket, &query, sizeof(query));
+}
+
+static void lie_again(int socket)
+{
+	say_query(socket, 0, DEBUG_BESIDE, 2, "link");
+	say_query(socket, 0, DEBUG_BESIDE, 2, "link");
+}
+
+static void (*lie)(int socket);
+static size_t n_started, lies_from, lies_until; /* which of those that were started lie */
+
+/* In a process of its own: the server without a sandbox, or one that lies. */
+static void serve(int socket, bool lies)
+{
+	const struct wire_status ready = { .type = WIRE_READY };
+	char places[WIRE_MESSAGE];
+
+	say(socket, &ready, sizeof(ready));
+	if (!lies) {
+		symbol_server_serve(socket);
+		return;
+	}
+	if (recv(socket, &request, sizeof(request), 0) == sizeof(request) &&
+	    recv(socket, places, sizeof(places), 0) > 0) {
+		lie(socket);
+		lie_silent(socket);
+	}
+}
+
+static pid_t start_liar(int socket)
+{
+	bool lies = n_started >= lies_from && n_started < lies_until;
+	pid_t pid = fork();
+
+	if (pid) {
+		n_started++;
+		return pid;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	serve(socket, lies);
+	_exit(0);
+}
+
+static const struct symbol_client_config liars = {
+	.start = start_liar,
+	.cpu_ns = NS_PER_SEC / 5,
+	.wall_ns = NS_PER_SEC / 2,
+};
+
+static void test_hostile_helpers(void **state)
+{
+	static void (*const lying[])(int) = {
+		lie_silent, lie_busy,	    lie_dead,
+		lie_killed, lie_empty,	    lie_short,
+		lie_type,   lie_no_records, lie_too_many_records,
+		lie_rest,   lie_place,	    lie_twice,
+		lie_size,   lie_long,	    lie_huge,
+		lie_zero,   lie_same,	    lie_early,
+		lie_status, lie_root,	    lie_where,
+		lie_id,	    lie_long_id,    lie_path,
+		lie_folder, lie_no_link,    lie_endless_link,
+		lie_again,
+	};
+	int root = open_root("/");
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lying) / sizeof(lying[0]); i++) {
+		int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+		const struct symbol_file file = {
+			.fd = fd, .path = "/x", .roots = &root, .n_roots = 1
+		};
+		struct symbol_client *c = NULL;
+
+		lie = lying[i];
+		n_started = lies_from = 0;
+		lies_until = 1;
+		assert_int_equal(symbol_client_open(&liars, &c), 0);
+		print_message("lie %zu\n", i);
+		assert_null(name_in(c, &file, -EIO));
+		assert_int_equal(symbol_client_unread(c), 1);
+		/* The next helper is honest; the file is not tried again, nor counted. */
+		assert_null(name_in(c, &file, -EIO));
+		assert_int_equal(n_started, 2);
+		assert_honest(c);
+		assert_int_equal(symbol_client_unread(c), 1);
+		symbol_client_close(c);
+		close(fd);
+	}
+	close(root);
+}
+
+static pid_t start_none(int socket)
+{
+	(void)socket;
+	return -EAGAIN;
+}
+
+static pid_t start_useless(int socket)
+{
+	static const struct wire_status useless = { WIRE_READY, -ENOTSUP, 0 };
+
+	say(socket, &useless, sizeof(useless));
+	return fork() ?: (_exit(0), 0);
+}
+
+static void test_no_helper(void **state)
+{
+	struct symbol_client_config config = liars;
+	struct symbol_client *c = NULL;
+
+	(void)state;
+	config.start = start_none;
+	assert_int_equal(symbol_client_open(&config, &c), -EAGAIN);
+	config.start = start_useless;
+	assert_int_equal(symbol_client_open(&config, &c), -ENOTSUP);
+	assert_null(c);
+	symbol_client_close(NULL);
+}
+
+/* A file that is not root's own has a helper of its own. */
+static void test_foreign_file(void **state)
+{
+	struct symbol_client *c = NULL;
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "foreign" });
+
+	(void)state;
+	n_started = lies_from = lies_until = 0;
+	assert_int_equal(symbol_client_open(&liars, &c), 0);
+	if (geteuid() == 0) {
+		assert_int_equal(fchmod(fd, 0600), 0);
+		assert_string_equal(name_in_fd(c, fd, 0), "foreign");
+		assert_int_equal(n_started, 1);
+	}
+	assert_int_equal(fchmod(fd, 0666), 0);
+	assert_string_equal(name_in_fd(c, fd, 0), "foreign");
+	assert_int_equal(n_started, 2);
+	close(fd);
+	symbol_client_close(c);
+}
+
+#define IN_TREE(name) cmocka_unit_test_setup_teardown(name, make_tree, remove_it)
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_honest),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_demangler_bomb),
+		cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_cut_file),
+		IN_TREE(test_debug_link),
+		IN_TREE(test_debug_link_to_no_file),
+		IN_TREE(test_sparse_debug_file),
+		cmocka_unit_test(test_perf_maps),
+		cmocka_unit_test(test_perf_map_of_another),
+		cmocka_unit_test(test_helper_has_nothing),
+		cmocka_unit_test(test_sandbox),
+		cmocka_unit_test(test_sandbox_limits),
+		cmocka_unit_test(test_hostile_helpers),
+		cmocka_unit_test(test_no_helper),
+		cmocka_unit_test(test_foreign_file),
+	};
+
+	if (symbol_server_is(argc, argv))
+		symbol_server_run();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
