@@ -83,10 +83,7 @@ static void build_id_of(Elf *elf, struct build_id *out)
 
 static bool is_compressed(int fd)
 {
-	static const char *const magics[] = { "\x1f\x8b",
-					      "\xfd"
-					      "7zXZ",
-					      "BZh", "\x28\xb5\x2f\xfd" };
+	static const char *const magics[] = { "\037\213", "\3757zXZ", "BZh", "\050\265\057\375" };
 	char bytes[8] = "";
 
 	/* zlib reads from where the descriptor is. */

@@ -1,0 +1,159 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Who may open files, and who may parse ELF files. What any user can have made is opened by
+core/open_regular.c alone, and parsed in the helper process (docs/ARCHITECTURE.md).
+
+    open_rule.py [ROOT]     checks core/, output/ and cmd/, then that planted calls would be found
+
+Exit status 0, or 1 with one line "FILE:LINE: CALL" for each call where it is not allowed.
+"""
+import os
+import re
+import sys
+import tempfile
+
+OPEN = ("open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "creat",
+        "SYS_open", "SYS_openat", "SYS_openat2")
+ELF = ("elf_begin", "elf_memory", "elf_clone", "dwelf_elf_begin", "gelf_getsym",
+       "cplus_demangle", "cplus_demangle_v3_callback", "rust_demangle_callback", "elf_symbols",
+       "elf_demangle", "perf_map_read")
+
+PROC = "/proc: the kernel's"
+SYS = "/sys: the kernel's"
+TRACEFS = "tracefs: the kernel's"
+DEBUGFS = "debugfs: the kernel's"
+USER = "a file that the user of iotrace names"
+MAY_OPEN = {
+    "core/cpus.c": SYS,
+    "core/disks.c": PROC,
+    "core/disks_find.c": SYS,
+    "core/guests.c": PROC,
+    "core/hook_kernel.c": USER,
+    "core/hooks.c": SYS,
+    "core/kallsyms.c": PROC,
+    "core/kernel_types.c": SYS,
+    "core/kretprobe.c": TRACEFS,
+    "core/open_regular.c": "files that others made: it looks before it opens",
+    "core/outfile.c": USER,
+    "core/perf_map.c": PROC,
+    "core/preflight.c": PROC,
+    "core/process.c": PROC,
+    "core/sandbox.c": PROC,
+    "core/spaces.c": PROC,
+    "core/symbol_client.c": "/dev/null",
+    "core/tracefs.c": TRACEFS,
+    "cmd/args.c": PROC,
+    "cmd/blk.c": SYS,
+    "cmd/breakdown/calls_layer.c": PROC,
+    "cmd/breakdown/layers.c": PROC,
+    "cmd/kvm/debugfs.c": DEBUGFS,
+    "cmd/kvm/reasons.c": PROC,
+    "cmd/kvm/view.c": PROC,
+    "cmd/main.c": "/dev/null",
+    "cmd/show.c": USER,
+    "cmd/top/top.c": PROC,
+    "cmd/virtio/attach.c": SYS,
+    "cmd/virtio/queues.c": SYS,
+}
+MAY_PARSE = {
+    "core/elf_symbols.c": "in the helper process",
+    "core/symbol_server.c": "the helper process",
+    "core/kernel_types_cut.c": "our own BPF objects",
+}
+RULES = ((OPEN, MAY_OPEN), (ELF, MAY_PARSE))
+
+# Comments and strings: no calls.
+BLANK = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
+
+
+def calls(text, names):
+    """Yields (line number, name) of each use of one of the names; members of a struct and
+    declarations of functions are none."""
+    text = BLANK.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+    for match in re.finditer(r"(?<![\w.>])(?<!\(\*)(" + "|".join(names) + r")\b(?=\s*[(),;])", text):
+        line = text[text.rfind("\n", 0, match.start()) + 1:match.start()]
+        # "int elf_symbols(" and "void x(": a definition or a declaration
+        if not re.fullmatch(r"(?:static |inline )*(?:const )?(?:struct )?\w+[ *]+", line):
+            yield text.count("\n", 0, match.start()) + 1, match.group(1)
+
+
+def sources(root):
+    for layer in ("core", "output", "cmd"):
+        for folder, _, names in os.walk(os.path.join(root, layer)):
+            for name in sorted(names):
+                if name.endswith((".c", ".h", ".inc")):
+                    yield os.path.relpath(os.path.join(folder, name), root)
+
+
+def check_tree(root):
+    found, used = [], set()
+    for path in sources(root):
+        with open(os.path.join(root, path), encoding="utf-8") as file:
+            text = file.read()
+        for names, allowed in RULES:
+            for line, name in calls(text, names):
+                used.add((path, id(allowed)))
+                if path not in allowed:
+                    found.append(f"{path}:{line}: {name}")
+    # A list that says more than is true would let the next one in.
+    found += [f"{path}: is listed and has no such call"
+              for _, allowed in RULES for path in allowed if (path, id(allowed)) not in used]
+    return found
+
+
+FORBIDDEN = (
+    ("core/space_files.c", "\tint fd = open(path, O_RDONLY);"),
+    ("core/space_files.c", "\tif ((fd = openat(dir, path, O_RDONLY)) < 0)"),
+    ("core/planted.c", "\tfile = fopen(path, \"re\");"),
+    ("core/planted.h", "\treturn fopen (path, \"re\");"),
+    ("core/planted.c", "\tfd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));"),
+    ("core/planted.c", "\tint (*how)(const char *, int, ...) = open;"),
+    ("core/planted.c", "\telf = elf_begin(fd, ELF_C_READ, NULL);"),
+    ("cmd/stack/frames.c", "\telf = dwelf_elf_begin(fd);"),
+    ("cmd/stack/frames.c", "\tr = elf_symbols(fd, &id, &opener, places, n, &incomplete);"),
+    ("output/planted.c", "\tfile = freopen(path, \"r\", stdin);"),
+)
+ALLOWED = (
+    ("core/planted.c", "/* open(path) */"),
+    ("core/planted.c", "// as fopen() does"),
+    ("core/planted.c", "\tputs(\"open(2)\");"),
+    ("core/planted.c", "\tr = object->open(object->ctx);"),
+    ("core/planted.c", "\tfd = open_regular(root, path, 0);"),
+    ("core/planted.c", "\tint (*open)(void *ctx);"),
+    ("core/planted.h", "int elf_symbols(int fd, size_t n);"),
+    ("core/planted.h", "char *elf_demangle(const char *symbol);"),
+    ("core/outfile.c", "\tfd = open(path, O_WRONLY);"),
+)
+
+
+def self_test(root):
+    wrong = []
+    for planted, must_find in [(p, True) for p in FORBIDDEN] + [(p, False) for p in ALLOWED]:
+        path, text = planted
+        with tempfile.TemporaryDirectory() as copy:
+            for source in sources(root):
+                os.makedirs(os.path.dirname(os.path.join(copy, source)), exist_ok=True)
+                with open(os.path.join(root, source), encoding="utf-8") as file, \
+                        open(os.path.join(copy, source), "w", encoding="utf-8") as out:
+                    out.write(file.read())
+            before = len(check_tree(copy))
+            with open(os.path.join(copy, path), "a", encoding="utf-8") as out:
+                out.write(text + "\n")
+            found = len(check_tree(copy)) - before
+        if found != must_find:
+            wrong.append(f"self-test: {path}: {text.strip()}: "
+                         + ("not found" if must_find else "taken for a call"))
+    return wrong
+
+
+def main():
+    root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../..")
+    found = check_tree(root) + self_test(root)
+    print("\n".join(found), end="\n" if found else "")
+    if not found:
+        print(f"{len(list(sources(root)))} files, {len(FORBIDDEN)} planted calls found")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
