@@ -240,11 +240,22 @@ static int await_ready(struct symbol_client *c)
 	return ready.status;
 }
 
+/* Somebody else may have killed it, between two requests. */
+static void look_after_helper(struct symbol_client *c)
+{
+	if (!c->pid || waitpid(c->pid, NULL, WNOHANG) == 0)
+		return;
+	close(c->socket);
+	c->pid = 0;
+}
+
 /* A helper that is ready. */
 static int have_helper(struct symbol_client *c)
 {
-	int r = start_helper(c);
+	int r;
 
+	look_after_helper(c);
+	r = start_helper(c);
 	if (r)
 		return r;
 	set_deadlines(c);

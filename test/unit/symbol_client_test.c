@@ -485,6 +485,29 @@ static void test_helper_has_nothing(void **state)
 	close_client(c);
 }
 
+/* Signals to all of a service are not for it; and one that was killed is no file's fault. */
+static void test_signals(void **state)
+{
+	struct symbol_client *c = open_client();
+	pid_t first = last_helper;
+
+	(void)state;
+	kill(first, SIGINT);
+	kill(first, SIGTERM);
+	kill(first, SIGHUP);
+	if (geteuid() == 0) {
+		assert_int_equal(getsid(first), first);
+		assert_honest(c);
+		assert_int_equal(last_helper, first);
+	}
+	kill(last_helper, SIGKILL);
+	waitid(P_PID, (id_t)last_helper, NULL, WEXITED | WNOWAIT);
+	assert_honest(c);
+	assert_int_not_equal(last_helper, first);
+	assert_int_equal(symbol_client_unread(c), 0);
+	close_client(c);
+}
+
 static void try_open(void)
 {
 	(void)!open("/etc/passwd", O_RDONLY | O_CLOEXEC);
@@ -935,6 +958,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_perf_maps),
 		cmocka_unit_test(test_perf_map_of_another),
 		cmocka_unit_test(test_helper_has_nothing),
+		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_sandbox),
 		cmocka_unit_test(test_sandbox_limits),
 		cmocka_unit_test(test_hostile_helpers),
