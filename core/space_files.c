@@ -51,7 +51,7 @@ static bool is_same(const struct space_root *a, const struct space_root *b)
 /* The root of process @pid, for the caller to close; fd -errno: it is ours, or there is none. */
 static struct space_root other_root(const struct space_files *f, uint32_t pid)
 {
-	struct space_root root;
+	struct space_root root = { 0 };
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%u/root", pid);

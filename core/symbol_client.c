@@ -249,8 +249,7 @@ static void look_after_helper(struct symbol_client *c)
 	c->pid = 0;
 }
 
-/* A helper that is ready. */
-static int have_helper(struct symbol_client *c)
+static int try_helper(struct symbol_client *c)
 {
 	int r;
 
@@ -263,6 +262,14 @@ static int have_helper(struct symbol_client *c)
 	if (r)
 		end_helper(c);
 	return r;
+}
+
+/* A helper that is ready.  One that did not start is no reason yet to do without. */
+static int have_helper(struct symbol_client *c)
+{
+	int r = try_helper(c);
+
+	return r ? try_helper(c) : 0;
 }
 
 /* ---- files ---- */
@@ -333,7 +340,7 @@ static void debug_path(const struct debug_query *query, const char *path, char o
 
 static bool is_valid_query(const struct debug_query *query, const struct symbol_file *file)
 {
-	if (!file || query->root >= file->n_roots || query->where >= DEBUG_WHERES)
+	if (query->root >= file->n_roots || query->where >= DEBUG_WHERES)
 		return false;
 	return query->where == DEBUG_BY_BUILD_ID
 		   ? query->id.size >= 2 && query->id.size <= BUILD_ID_SIZE
@@ -351,7 +358,7 @@ static int answer_query(struct symbol_client *c, const struct symbol_file *file,
 	uint32_t bit;
 	int fd, r;
 
-	if (size != sizeof(*message) || !is_valid_query(query, file))
+	if (!file || size != sizeof(*message) || !is_valid_query(query, file))
 		return -EPROTO;
 	bit = 1U << (query->root * DEBUG_WHERES + query->where);
 	if (*asked & bit)
@@ -545,7 +552,7 @@ static int try_request(struct symbol_client *c, const struct wire_request *reque
 	noted = noted_file(c, &st);
 	if (noted && noted->failed)
 		return -EIO;
-	if (have_helper(c) && have_helper(c)) {
+	if (have_helper(c)) {
 		note_file(c, &st, false);
 		return -EIO;
 	}

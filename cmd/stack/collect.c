@@ -49,11 +49,13 @@ bool stack_others_error(struct error *err)
 
 void stack_helper_error(int why, struct error *err)
 {
-	error_set(
-	    err, STATUS_OK, why,
-	    "the process that reads symbols cannot be confined: %s: user frames have no names",
-	    strerror(-why));
-	error_hint(err, "the kernel needs CONFIG_SECCOMP_FILTER");
+	error_set(err, STATUS_OK, why,
+		  "the process that reads symbols cannot be started or confined: %s: user frames "
+		  "have no names",
+		  strerror(-why));
+	error_hint(err, "%s",
+		   why == -EINVAL ? "the kernel needs CONFIG_SECCOMP_FILTER"
+				  : "/proc/self/exe must be executable, and seccomp(2) allowed");
 }
 
 static void add_note(struct stack *s, const struct error *err)

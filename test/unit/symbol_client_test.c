@@ -405,8 +405,8 @@ static void test_perf_maps(void **state)
 	assert_map(c, fd, "one", 1);
 	/* a line that is too long, between others */
 	memset(line, 'x', sizeof(line));
-	memcpy(line, "1000 10 one\n1000 10 ", 20);
-	memcpy(line + sizeof(line) - 13, "\n1000 9 two\n", 12);
+	line[snprintf(line, sizeof(line), "1000 10 one\n1000 10 ")] = 'x';
+	snprintf(line + sizeof(line) - 13, 13, "\n1000 9 two\n");
 	assert_map(c, map_of(line, sizeof(line)), "two", 2);
 	assert_honest(c);
 	close_client(c);
@@ -530,7 +530,7 @@ static void try_kill(void)
 
 static void try_code(void)
 {
-	mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	(void)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 static void try_stat(void)
