@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <search.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,38 +16,59 @@
 #include "core/clock.h"
 #include "core/disks.h"
 #include "core/limits.h"
+#include "core/mapping_history.h"
 #include "core/perf_records.h"
 #include "core/space_files.h"
-#include "core/text.h"
-
-#define BUCKETS 1024
 
 struct process {
 	struct process *next;
 	uint32_t pid;
-	struct mapping *maps; /* oldest first; one without a module: all before is void (exec) */
-	size_t n, room;
-	uint64_t looked_ns; /* when /proc was asked last */
-	uint64_t ended_ns;  /* 0: lives */
-	bool news;	    /* executed something since its root was looked at */
+	bool news; /* executed something since its root was looked at */
+	struct mapping_history maps;
+	uint64_t looked_ns;    /* when /proc was asked last */
+	uint64_t next_look_ns; /* not before this */
+	uint64_t ended_ns;     /* 0: lives */
 };
 
 struct spaces {
 	struct perf_records *records; /* NULL: the kernel does not tell */
-	struct process *buckets[BUCKETS];
-	void *modules; /* tree of struct module */
-	struct text_set paths;
+	struct process **buckets;     /* by pid, @n_buckets (a power of two) */
+	size_t n_buckets, n_processes;
+	struct mapping_pool pool;
+	uint64_t full;
+	uint64_t lost;	   /* as perf_records_lost() said last, */
+	uint64_t doubt_ns; /* and when that grew: what was known before may be out of date */
 	struct space_files files;
 	unsigned int updates;
 };
 
-int spaces_open(struct spaces **out, int *why)
+#define FIRST_BUCKETS 256
+
+int spaces_open_unfollowed(struct spaces **out)
 {
 	struct spaces *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
+	s->buckets = calloc(FIRST_BUCKETS, sizeof(*s->buckets));
+	if (!s->buckets) {
+		free(s);
+		return -ENOMEM;
+	}
+	s->n_buckets = FIRST_BUCKETS;
+	mapping_pool_init(&s->pool, SPACES_MEMORY);
 	space_files_open(&s->files);
+	*out = s;
+	return 0;
+}
+
+int spaces_open(struct spaces **out, int *why)
+{
+	struct spaces *s;
+	int r = spaces_open_unfollowed(&s);
+
+	if (r)
+		return r;
 	*why = perf_records_open(&s->records);
 	if (limits_is_shortage(*why)) {
 		spaces_free(s);
@@ -58,10 +78,15 @@ int spaces_open(struct spaces **out, int *why)
 	return 0;
 }
 
-static void free_process(struct process *process)
+/* Takes the process at *at out of its bucket. */
+static void drop_process(struct spaces *s, struct process **at)
 {
-	free(process->maps);
-	free(process);
+	struct process *process = *at;
+
+	*at = process->next;
+	s->n_processes--;
+	history_clear(&s->pool, &process->maps);
+	budget_free(&s->pool.budget, process, sizeof(*process));
 }
 
 void spaces_free(struct spaces *s)
@@ -69,16 +94,12 @@ void spaces_free(struct spaces *s)
 	if (!s)
 		return;
 	perf_records_close(s->records);
-	for (size_t i = 0; i < BUCKETS; i++)
-		while (s->buckets[i]) {
-			struct process *process = s->buckets[i];
-
-			s->buckets[i] = process->next;
-			free_process(process);
-		}
+	for (size_t i = 0; i < s->n_buckets; i++)
+		while (s->buckets[i])
+			drop_process(s, &s->buckets[i]);
+	modules_sweep(&s->pool.modules);
 	space_files_close(&s->files);
-	tdestroy(s->modules, free);
-	text_set_free(&s->paths);
+	free(s->buckets);
 	free(s);
 }
 
@@ -87,165 +108,203 @@ uint64_t spaces_lost(const struct spaces *s)
 	return s->records ? perf_records_lost(s->records) : 0;
 }
 
-/* ---- modules ---- */
-
-static int compare_modules(const void *a, const void *b)
+uint64_t spaces_full(const struct spaces *s)
 {
-	const struct module *x = a, *y = b;
-	int r = memcmp(&x->id, &y->id, sizeof(x->id));
+	return s->full;
+}
 
+void spaces_size(const struct spaces *s, struct spaces_size *out)
+{
+	*out = (struct spaces_size){
+		.processes = s->n_processes,
+		.mappings = s->pool.nodes,
+		.modules = s->pool.modules.n,
+		.memory = s->pool.budget.used,
+	};
+	for (size_t i = 0; i < s->n_buckets; i++)
+		for (struct process *process = s->buckets[i]; process; process = process->next)
+			out->versions += process->maps.n;
+}
+
+/* Counts what -errno @r says had no room. */
+static void count_full(struct spaces *s, int r)
+{
 	if (r)
-		return r;
-	if (x->inode != y->inode)
-		return x->inode < y->inode ? -1 : 1;
-	if (x->dev != y->dev)
-		return x->dev < y->dev ? -1 : 1;
-	return strcmp(x->path, y->path);
-}
-
-#define DELETED " (deleted)"
-
-/* What the kernel calls a mapping -> what we call it. */
-static bool plain_path(const char *path, char *out, size_t size)
-{
-	size_t len = strlen(path), tail = strlen(DELETED);
-
-	if (len > tail && strcmp(path + len - tail, DELETED) == 0)
-		len -= tail;
-	/* Memory that has only the name of a file: "//anon", "/memfd:doublemapper". */
-	if (!len || path[0] != '/' || path[1] == '/' || strncmp(path, "/memfd:", 7) == 0 ||
-	    strncmp(path, "/dev/zero", 9) == 0 || strncmp(path, "/SYSV", 5) == 0) {
-		snprintf(out, size, "%s", path[0] == '[' ? path : "[anon]");
-		return false;
-	}
-	snprintf(out, size, "%.*s", (int)len, path);
-	return true;
-}
-
-static const struct module *module_of(struct spaces *s, const char *path, const struct build_id *id,
-				      uint32_t dev, uint64_t inode)
-{
-	struct module key = { .dev = dev, .inode = inode }, *made;
-	char plain[PATH_MAX];
-	void *found;
-
-	if (id && id->size) {
-		key.id.size = id->size;
-		memcpy(key.id.bytes, id->bytes, id->size);
-	}
-	key.is_file = plain_path(path, plain, sizeof(plain));
-	key.path = plain;
-	found = tfind(&key, &s->modules, compare_modules);
-	if (found)
-		return *(struct module **)found;
-	made = malloc(sizeof(*made));
-	key.path = text_keep(&s->paths, plain);
-	if (!made || !key.path) {
-		free(made);
-		return NULL;
-	}
-	*made = key;
-	if (!tsearch(made, &s->modules, compare_modules)) {
-		free(made);
-		return NULL;
-	}
-	return made;
+		s->full++;
 }
 
 /* ---- processes ---- */
 
-static struct process *process_of(struct spaces *s, uint32_t pid)
+static struct process **bucket_of(const struct spaces *s, uint32_t pid)
 {
-	for (struct process *process = s->buckets[pid % BUCKETS]; process; process = process->next)
-		if (process->pid == pid)
-			return process;
-	return NULL;
+	return &s->buckets[pid & (s->n_buckets - 1)];
 }
 
-static struct process *new_process(struct spaces *s, uint32_t pid)
+static struct process *process_of(const struct spaces *s, uint32_t pid)
 {
-	struct process *process = calloc(1, sizeof(*process));
+	struct process *process = *bucket_of(s, pid);
 
-	if (!process)
-		return NULL;
-	process->pid = pid;
-	process->next = s->buckets[pid % BUCKETS];
-	s->buckets[pid % BUCKETS] = process;
+	while (process && process->pid != pid)
+		process = process->next;
 	return process;
 }
 
-/* Keeps the order of time: records of several CPUs can come late. */
-static void add_mapping(struct process *process, const struct mapping *m)
+static void link_process(struct spaces *s, struct process *process)
 {
-	size_t at = process->n;
+	struct process **bucket = bucket_of(s, process->pid);
 
-	if (process->n == process->room) {
-		size_t room = process->room ? 2 * process->room : 8;
-		struct mapping *grown = realloc(process->maps, room * sizeof(*grown));
+	process->next = *bucket;
+	*bucket = process;
+}
 
-		if (!grown)
-			return;
-		process->maps = grown;
-		process->room = room;
+/* Without memory it stays as it is: slower. */
+static void more_buckets(struct spaces *s)
+{
+	size_t n = s->n_buckets;
+	struct process **old = s->buckets, **grown = calloc(2 * n, sizeof(*grown));
+
+	if (!grown)
+		return;
+	s->buckets = grown;
+	s->n_buckets = 2 * n;
+	for (size_t i = 0; i < n; i++)
+		while (old[i]) {
+			struct process *process = old[i];
+
+			old[i] = process->next;
+			link_process(s, process);
+		}
+	free(old);
+}
+
+/* That of @pid, which is made if there is none; NULL: no room. */
+static struct process *get_process(struct spaces *s, uint32_t pid)
+{
+	struct process *process = process_of(s, pid);
+
+	if (process)
+		return process;
+	if (s->n_processes < SPACES_PROCESSES)
+		process = budget_alloc(&s->pool.budget, sizeof(*process));
+	if (!process) {
+		s->full++;
+		return NULL;
 	}
-	while (at && process->maps[at - 1].since_ns > m->since_ns)
-		at--;
-	memmove(process->maps + at + 1, process->maps + at,
-		(process->n - at) * sizeof(*process->maps));
-	process->maps[at] = *m;
-	process->n++;
+	process->pid = pid;
+	if (s->n_processes++ == s->n_buckets)
+		more_buckets(s);
+	link_process(s, process);
+	return process;
 }
 
-static bool is_marker(const struct mapping *m)
+/* ---- what /proc says ---- */
+
+/* A line with a path that is too long for modules_find(). */
+#define LINE_SIZE (128 + PATH_MAX)
+
+/* The next line of @file, without its end; its beginning if it is longer than that. */
+static bool next_line(FILE *file, char line[LINE_SIZE])
 {
-	return !m->module;
+	size_t len;
+	int c = 0;
+
+	if (!fgets(line, LINE_SIZE, file))
+		return false;
+	len = strcspn(line, "\n");
+	while (!line[len] && c != EOF && c != '\n')
+		c = getc_unlocked(file);
+	line[len] = 0;
+	return true;
 }
 
-static void add_marker(struct process *process, uint64_t at_ns)
+/* The module of @m, a file at @path, as it is known already: with its build id. */
+static struct module *known_module(struct mapping_node *now, const struct mapping *m,
+				   const struct module *found)
 {
-	add_mapping(process, &(struct mapping){ .since_ns = at_ns });
+	const struct mapping *there = mappings_find(now, m->start);
+	const struct module *module = there ? there->module : NULL;
+
+	if (!module || !module->is_file || strcmp(module->path, found->path) != 0 ||
+	    m->start - there->start != m->offset - there->offset ||
+	    (module->inode && module->inode != found->inode))
+		return NULL;
+	return there->module;
 }
 
-/* START-END PERMS OFFSET MAJ:MIN INODE  PATH */
-static void take_line(struct spaces *s, struct process *process, uint64_t since_ns,
-		      const char *line)
+/* START-END PERMS OFFSET MAJ:MIN INODE  PATH; adds what can be executed to *set. */
+static int take_line(struct spaces *s, struct mapping_node *now, const char *line,
+		     struct mapping_node **set)
 {
 	unsigned int major, minor;
 	unsigned long long start, end, offset, inode;
-	char perms[8], path[PATH_MAX] = "";
+	struct module *known;
 	struct mapping m;
+	char perms[8];
+	int path = 0;
 
-	if (sscanf(line, "%llx-%llx %7s %llx %x:%x %llu %4095[^\n]", &start, &end, perms, &offset,
-		   &major, &minor, &inode, path) < 7 ||
-	    perms[2] != 'x')
-		return;
-	m = (struct mapping){ .start = start, .end = end, .offset = offset, .since_ns = since_ns };
-	m.module = module_of(s, path, NULL, DISK_DEV(major, minor), inode);
-	if (m.module)
-		add_mapping(process, &m);
+	if (sscanf(line, "%llx-%llx %7s %llx %x:%x %llu %n", &start, &end, perms, &offset, &major,
+		   &minor, &inode, &path) < 7 ||
+	    perms[2] != 'x' || start >= end)
+		return 0;
+	m = (struct mapping){ .start = start, .end = end };
+	m.module = modules_find(&s->pool.modules, line + path, NULL, DISK_DEV(major, minor), inode);
+	if (!m.module)
+		return -ENOMEM;
+	if (m.module->is_file) {
+		m.offset = offset;
+		known = known_module(now, &m, m.module);
+		m.module = known ? known : m.module;
+	}
+	if (mappings_count(*set) == HISTORY_MAPPINGS)
+		return -ENOSPC;
+	return mappings_set(&s->pool, set, &m);
 }
 
-/* Reads what /proc says is mapped now: since when it is, is not known, but for an exec. */
+static void take_maps(struct spaces *s, struct process *process, uint64_t at_ns, FILE *maps)
+{
+	struct mapping_node *set = NULL, *now = history_at(&process->maps, at_ns);
+	char line[LINE_SIZE];
+	int r = 0;
+
+	while (!r && next_line(maps, line))
+		r = take_line(s, now, line, &set);
+	/* There is always something, but for a process whose first thread has ended. */
+	if (r || !set || ferror(maps))
+		mappings_drop(&s->pool, set);
+	else
+		r = history_read(&s->pool, &process->maps, at_ns, set);
+	count_full(s, r);
+}
+
+void spaces_take_maps(struct spaces *s, uint32_t pid, uint64_t at_ns, FILE *maps)
+{
+	struct process *process = get_process(s, pid);
+
+	if (process)
+		take_maps(s, process, at_ns, maps);
+}
+
+/* Between two looks at a process, in ns; and how much longer than the look itself. */
+#define LOOK_PERIOD NS_PER_SEC
+#define LOOK_SHARE  50
+
+/* Reads what /proc says is mapped now. */
 static void look_up(struct spaces *s, struct process *process)
 {
-	char path[64], *line = NULL;
-	uint64_t since_ns = 0;
-	size_t size = 0;
+	uint64_t now_ns = clock_mono_ns(), took_ns;
+	char path[64];
 	FILE *file;
 
-	process->looked_ns = clock_mono_ns();
-	for (size_t i = process->n; i-- > 0 && !since_ns;)
-		if (is_marker(&process->maps[i]))
-			since_ns = process->maps[i].since_ns;
+	process->looked_ns = now_ns;
 	snprintf(path, sizeof(path), "/proc/%u/maps", process->pid);
 	file = fopen(path, "re");
-	if (!file)
-		return;
-	while (getline(&line, &size, file) > 0)
-		take_line(s, process, since_ns, line);
-	free(line);
-	fclose(file);
-	space_files_note_root(&s->files, process->pid);
+	if (file) {
+		take_maps(s, process, now_ns, file);
+		fclose(file);
+		space_files_note_root(&s->files, process->pid);
+	}
+	took_ns = LOOK_SHARE * (clock_mono_ns() - now_ns);
+	process->next_look_ns = now_ns + (took_ns > LOOK_PERIOD ? took_ns : LOOK_PERIOD);
 }
 
 static struct process *met(struct spaces *s, uint32_t pid)
@@ -254,7 +313,7 @@ static struct process *met(struct spaces *s, uint32_t pid)
 
 	if (process)
 		return process;
-	process = new_process(s, pid);
+	process = get_process(s, pid);
 	if (process)
 		look_up(s, process);
 	return process;
@@ -264,26 +323,25 @@ static struct process *met(struct spaces *s, uint32_t pid)
 
 static void on_fork(struct spaces *s, const struct perf_record *record)
 {
-	struct process *parent = met(s, record->parent), *child = process_of(s, record->pid);
-	size_t first = 0;
+	struct process *parent = met(s, record->parent), *child = get_process(s, record->pid);
+	struct mapping_node *set = NULL;
 
-	if (!child)
-		child = new_process(s, record->pid);
 	if (!child)
 		return;
 	child->ended_ns = 0; /* the number is used again */
-	add_marker(child, record->time_ns);
-	if (!parent || parent == child)
-		return;
-	for (size_t i = 0; i < parent->n; i++)
-		if (is_marker(&parent->maps[i]))
-			first = i + 1;
-	for (size_t i = first; i < parent->n; i++) {
-		struct mapping m = parent->maps[i];
+	if (parent && parent != child)
+		set = mappings_share(history_at(&parent->maps, record->time_ns));
+	count_full(s, history_begin(&s->pool, &child->maps, record->time_ns, set));
+}
 
-		m.since_ns = record->time_ns;
-		add_mapping(child, &m);
-	}
+static void on_exec(struct spaces *s, const struct perf_record *record)
+{
+	struct process *process = get_process(s, record->pid);
+
+	if (!process)
+		return;
+	count_full(s, history_begin(&s->pool, &process->maps, record->time_ns, NULL));
+	process->news = true;
 }
 
 static void on_mapped(struct spaces *s, const struct perf_record *record)
@@ -292,18 +350,23 @@ static void on_mapped(struct spaces *s, const struct perf_record *record)
 	struct mapping m = {
 		.start = record->start,
 		.end = record->start + record->length,
-		.offset = record->offset,
-		.since_ns = record->time_ns,
 	};
 
-	m.module = module_of(s, record->path, &record->id, record->dev, record->inode);
-	if (process && m.module)
-		add_mapping(process, &m);
+	if (!process || m.start >= m.end)
+		return;
+	m.module =
+	    modules_find(&s->pool.modules, record->path, &record->id, record->dev, record->inode);
+	if (m.module) {
+		m.offset = m.module->is_file ? record->offset : 0;
+		count_full(s, history_map(&s->pool, &process->maps, record->time_ns, &m));
+	} else {
+		history_clear(&s->pool, &process->maps);
+		s->full++;
+	}
 }
 
-static void on_record(void *ctx, const struct perf_record *record)
+void spaces_take(struct spaces *s, const struct perf_record *record)
 {
-	struct spaces *s = ctx;
 	struct process *process;
 
 	switch (record->kind) {
@@ -314,13 +377,7 @@ static void on_record(void *ctx, const struct perf_record *record)
 		on_fork(s, record);
 		break;
 	case PERF_EXEC:
-		process = process_of(s, record->pid);
-		if (!process)
-			process = new_process(s, record->pid);
-		if (!process)
-			break;
-		add_marker(process, record->time_ns);
-		process->news = true;
+		on_exec(s, record);
 		break;
 	case PERF_EXIT:
 		process = process_of(s, record->pid);
@@ -330,22 +387,12 @@ static void on_record(void *ctx, const struct perf_record *record)
 	}
 }
 
-/* ---- forgetting ---- */
-
-/* Drops what an exec before @until_ns has made void. */
-static void forget_mappings(struct process *process, uint64_t until_ns)
+static void on_record(void *ctx, const struct perf_record *record)
 {
-	size_t first = 0;
-
-	for (size_t i = 0; i < process->n && process->maps[i].since_ns < until_ns; i++)
-		if (is_marker(&process->maps[i]))
-			first = i;
-	if (!first) /* it may have none at all */
-		return;
-	memmove(process->maps, process->maps + first,
-		(process->n - first) * sizeof(*process->maps));
-	process->n -= first;
+	spaces_take(ctx, record);
 }
+
+/* ---- forgetting ---- */
 
 static bool is_gone(struct process *process, uint64_t until_ns, bool thorough)
 {
@@ -363,24 +410,24 @@ static void forget(struct spaces *s, uint64_t until_ns)
 {
 	bool thorough = ++s->updates % THOROUGH == 0;
 
-	for (size_t i = 0; i < BUCKETS; i++) {
+	for (size_t i = 0; i < s->n_buckets; i++) {
 		struct process **at = &s->buckets[i];
 
 		while (*at) {
 			struct process *process = *at;
 
 			if (is_gone(process, until_ns, thorough)) {
-				*at = process->next;
-				free_process(process);
+				drop_process(s, at);
 				continue;
 			}
-			forget_mappings(process, until_ns);
+			history_forget(&s->pool, &process->maps, until_ns);
 			if (process->news)
 				space_files_note_root(&s->files, process->pid);
 			process->news = false;
 			at = &process->next;
 		}
 	}
+	modules_sweep(&s->pool.modules);
 }
 
 void spaces_update(struct spaces *s, uint64_t until_ns)
@@ -388,6 +435,9 @@ void spaces_update(struct spaces *s, uint64_t until_ns)
 	forget(s, until_ns);
 	if (s->records)
 		perf_records_read(s->records, on_record, s);
+	if (spaces_lost(s) > s->lost)
+		s->doubt_ns = clock_mono_ns();
+	s->lost = spaces_lost(s);
 }
 
 /* ---- answers ---- */
@@ -395,33 +445,27 @@ void spaces_update(struct spaces *s, uint64_t until_ns)
 static bool find_in(const struct process *process, uint64_t address, uint64_t at_ns,
 		    struct mapping *out)
 {
-	for (size_t i = process->n; i-- > 0;) {
-		const struct mapping *m = &process->maps[i];
+	const struct mapping *m = mappings_find(history_at(&process->maps, at_ns), address);
 
-		if (m->since_ns > at_ns)
-			continue;
-		if (is_marker(m))
-			return false;
-		if (address < m->start || address >= m->end)
-			continue;
+	if (m)
 		*out = *m;
-		return true;
-	}
-	return false;
+	return m;
 }
 
 bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
 		 struct mapping *out)
 {
 	struct process *process = met(s, pid);
+	bool may_look = process && clock_mono_ns() >= process->next_look_ns;
 
 	if (!process)
 		return false;
-	if (find_in(process, address, at_ns, out))
+	if (may_look && process->looked_ns < s->doubt_ns)
+		look_up(s, process);
+	else if (find_in(process, address, at_ns, out))
 		return true;
-	if (clock_mono_ns() - process->looked_ns < NS_PER_SEC)
-		return false;
-	look_up(s, process);
+	else if (may_look)
+		look_up(s, process);
 	return find_in(process, address, at_ns, out);
 }
 

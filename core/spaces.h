@@ -4,10 +4,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
-#include "core/elf_symbols.h"
 #include "core/error.h"
+#include "core/mappings.h"
+#include "core/perf_records.h"
 
 /*
  * Address spaces: which file is mapped where in which process, also of
@@ -17,22 +19,6 @@
  */
 struct spaces;
 struct space_files;
-
-/* A file that code was mapped from. */
-struct module {
-	const char *path; /* as the process had it; "[vdso]", "[anon]" for what is no file */
-	struct build_id id;
-	uint64_t inode; /* 0: not known; with @dev, dev_t of the kernel */
-	uint32_t dev;
-	bool is_file;
-};
-
-struct mapping {
-	uint64_t start, end; /* addresses */
-	uint64_t offset;     /* of start, in the file */
-	uint64_t since_ns;   /* CLOCK_MONOTONIC; 0: always */
-	const struct module *module;
-};
 
 /* *why says whether the kernel tells of mappings: 0, or -errno of perf_records_open(); then what is
  * mapped after a process was looked up is known late or never.  0, or -errno of a shortage
@@ -52,14 +38,37 @@ bool spaces_reads_others(void);
 void spaces_update(struct spaces *s, uint64_t until_ns);
 
 /* What was mapped at @address of process @pid at @at_ns (CLOCK_MONOTONIC); false: nobody knows.
- * Modules live until spaces_free(). */
+ * Its module lives until the next spaces_update(), and longer only while it is mapped. */
 bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
 		 struct mapping *out);
 
 /* Where core/space_files.h finds the files of mappings; as long as @s. */
 const struct space_files *spaces_files(const struct spaces *s);
 
-/* Records that the kernel could not hand over because the buffer was full. */
+/* Records that the kernel could not hand over because the buffer was full, and CPUs that were not
+ * listened to for a while: both may leave mappings unknown or out of date. */
 uint64_t spaces_lost(const struct spaces *s);
+
+/* What is followed at most; what goes beyond is unknown.  (HISTORY_MAPPINGS per process.) */
+#define SPACES_PROCESSES 32768
+#define SPACES_MEMORY	 (16UL << 20) /* bytes, of mappings and modules in all processes */
+
+/* How often something was not followed because of these. */
+uint64_t spaces_full(const struct spaces *s);
+
+/* ---- for tests ---- */
+
+struct spaces_size {
+	size_t processes, versions, mappings, modules;
+	size_t memory; /* bytes */
+};
+
+void spaces_size(const struct spaces *s, struct spaces_size *out);
+
+/* As spaces_open(), without the kernel: spaces_take() is what it tells, spaces_take_maps() what
+ * /proc/PID/maps says of process @pid at @at_ns. */
+int spaces_open_unfollowed(struct spaces **out);
+void spaces_take(struct spaces *s, const struct perf_record *record);
+void spaces_take_maps(struct spaces *s, uint32_t pid, uint64_t at_ns, FILE *maps);
 
 #endif

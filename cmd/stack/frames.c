@@ -247,7 +247,7 @@ static bool locate(struct naming *n, uint32_t pid, uint64_t address, uint64_t at
 		out->key.b = address;
 		return false;
 	}
-	out->key.a = (uint64_t)(uintptr_t)out->mapping.module;
+	out->key.a = out->mapping.module->serial;
 	out->key.b = address - out->mapping.start + out->mapping.offset;
 	/* Code that no file holds is each process's own. */
 	if (!out->mapping.module->is_file) {

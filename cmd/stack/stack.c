@@ -41,6 +41,8 @@ static const struct {
 	[STACK_LOSS_SYMBOLS] = { "symbols_unread",
 				 "files whose symbols were not read, or not all: damaged, too "
 				 "large, or too slow" },
+	[STACK_LOSS_MAPPINGS] = { "mappings_full",
+				  "mappings or processes that were too many to be followed" },
 };
 
 /* All losses of the run: there is one output. */
@@ -59,10 +61,12 @@ static size_t read_losses(struct stack *s)
 			count = s->skel->bss->stack_losses[i];
 		else if (i == STACK_LOSS_FOLDED)
 			count = s->table.folded;
-		else if (i == STACK_LOSS_RECORDS && s->naming.spaces)
-			count = spaces_lost(s->naming.spaces);
 		else if (i == STACK_LOSS_SYMBOLS && s->naming.symbols)
 			count = symbol_client_unread(s->naming.symbols);
+		else if (s->naming.spaces && i == STACK_LOSS_RECORDS)
+			count = spaces_lost(s->naming.spaces);
+		else if (s->naming.spaces && i == STACK_LOSS_MAPPINGS)
+			count = spaces_full(s->naming.spaces);
 		s->losses[n] = (struct loss){ loss_names[i].key, loss_names[i].text, count };
 	}
 	return n;
