@@ -143,13 +143,13 @@ static int insert(struct mapping_pool *pool, struct mapping_history *h, uint64_t
 	return code ? code : r;
 }
 
-/* What was read at h->read_ns stays what was mapped then, whatever was before. */
-static int keep_read(struct mapping_pool *pool, struct mapping_history *h, uint64_t at_ns)
+/* What was read at h->read_ns stays what was mapped then, whatever becomes known of before. */
+static int keep_read(struct mapping_pool *pool, struct mapping_history *h)
 {
 	uint32_t count = count_until(h, h->read_ns);
 	struct mapping_version *last = count ? &h->versions[count - 1] : NULL;
 
-	if (at_ns >= h->read_ns || !last || (last->since_ns == h->read_ns && last->is_whole))
+	if (!last || (last->since_ns == h->read_ns && last->is_whole))
 		return 0;
 	return insert(pool, h, h->read_ns, mappings_share(last->now), true);
 }
@@ -167,7 +167,7 @@ int history_map(struct mapping_pool *pool, struct mapping_history *h, uint64_t a
 		history_clear(pool, h);
 		return -ENOMEM;
 	}
-	r = keep_read(pool, h, at_ns);
+	r = at_ns < h->read_ns ? keep_read(pool, h) : 0;
 	code = insert(pool, h, at_ns, change, false);
 	return code ? code : r;
 }
@@ -175,7 +175,8 @@ int history_map(struct mapping_pool *pool, struct mapping_history *h, uint64_t a
 int history_begin(struct mapping_pool *pool, struct mapping_history *h, uint64_t at_ns,
 		  struct mapping_node *set)
 {
-	int r = keep_read(pool, h, at_ns), code = insert(pool, h, at_ns, set, true);
+	int r = at_ns < h->read_ns ? keep_read(pool, h) : 0;
+	int code = insert(pool, h, at_ns, set, true);
 
 	return code ? code : r;
 }
@@ -204,20 +205,39 @@ static struct mapping_version *last_whole(struct mapping_history *h, uint64_t at
 	return &h->versions[i ? i - 1 : 0];
 }
 
-/* Where nothing is known to be mapped, what @set says. */
+/* @set over which all of @base is put.  NULL: no room. */
+static struct mapping_node *put_together(struct mapping_pool *pool, struct mapping_node *set,
+					 struct mapping_node *base)
+{
+	struct filling f = { pool, mappings_share(set) };
+
+	if (mappings_each(base, put_over, &f)) {
+		mappings_drop(pool, f.set);
+		return NULL;
+	}
+	return f.set;
+}
+
+/* Where nothing is known to have been mapped since all was known last, what @set says. */
 static int fill(struct mapping_pool *pool, struct mapping_history *h, uint64_t at_ns,
 		struct mapping_node *set)
 {
 	struct mapping_version *base = last_whole(h, at_ns);
-	struct filling f = { pool, mappings_share(set) };
-	int r = mappings_each(base->change, put_over, &f);
+	struct mapping_node *filled = put_together(pool, set, base->change);
+	int r;
 
-	if (r || mappings_same(f.set, base->change)) {
-		mappings_drop(pool, f.set);
-		return r;
+	if (filled && !mappings_same(filled, base->change) && base->since_ns < h->read_ns) {
+		mappings_drop(pool, filled);
+		r = keep_read(pool, h);
+		if (r)
+			return r;
+		base = last_whole(h, at_ns);
+		filled = put_together(pool, set, base->change);
 	}
+	if (!filled)
+		return -ENOMEM;
 	mappings_drop(pool, base->change);
-	base->change = f.set;
+	base->change = filled;
 	return make_versions(pool, h, (uint32_t)(base - h->versions));
 }
 
