@@ -3,6 +3,7 @@
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -513,6 +514,263 @@ static void test_odd_lines(void **state)
 	spaces_free(s);
 }
 
+/* ---- the same answers as a list that is never cut ---- */
+
+#define PAGES	  40
+#define FILES	  5 /* and one that is none */
+#define PROCESSES 3
+#define EVENTS	  400
+#define BASE	  0x10000ULL
+
+/* What lies at one page. */
+struct cell {
+	int file;   /* FILES: memory; -1: nothing; -2: an event does not say */
+	int offset; /* in pages */
+};
+
+/* One thing that was told: of all pages, or of some. */
+struct event {
+	uint64_t at_ns;
+	bool is_whole;
+	struct cell cells[PAGES];
+};
+
+struct model {
+	struct event events[EVENTS + 2]; /* by time */
+	int n;
+	uint64_t read_ns[2]; /* the last two */
+};
+
+static const struct cell nothing = { -1, 0 };
+
+static struct cell model_at(const struct model *model, int page, uint64_t at_ns)
+{
+	for (int i = model->n; i-- > 0;) {
+		const struct event *event = &model->events[i];
+
+		if (event->at_ns <= at_ns && event->cells[page].file != -2)
+			return event->cells[page];
+	}
+	return nothing;
+}
+
+static bool model_has(const struct model *model, uint64_t at_ns, int first, int count,
+		      struct cell cell)
+{
+	for (int i = 0; i < count; i++) {
+		struct cell there = model_at(model, first + i, at_ns);
+
+		if (there.file != cell.file ||
+		    (cell.file != FILES && there.offset != cell.offset + i))
+			return false;
+	}
+	return true;
+}
+
+static struct event *model_insert(struct model *model, uint64_t at_ns)
+{
+	int at = model->n++;
+
+	while (at && model->events[at - 1].at_ns > at_ns) {
+		model->events[at] = model->events[at - 1];
+		at--;
+	}
+	model->events[at].at_ns = at_ns;
+	return &model->events[at];
+}
+
+static void model_map(struct model *model, uint64_t at_ns, int first, int count, struct cell cell)
+{
+	struct event *event = model_insert(model, at_ns);
+
+	event->is_whole = false;
+	for (int page = 0; page < PAGES; page++) {
+		event->cells[page].file = -2;
+		if (page >= first && page < first + count)
+			event->cells[page] = (struct cell){ cell.file, cell.offset + page - first };
+	}
+}
+
+static void model_begin(struct model *model, uint64_t at_ns, const struct cell cells[PAGES])
+{
+	struct event *event = model_insert(model, at_ns);
+
+	event->is_whole = true;
+	memcpy(event->cells, cells, sizeof(event->cells));
+}
+
+static void model_read(struct model *model, uint64_t at_ns, const struct cell cells[PAGES])
+{
+	struct cell none[PAGES];
+	int i = model->n;
+
+	while (i && (model->events[i - 1].at_ns > at_ns || !model->events[i - 1].is_whole))
+		i--;
+	if (!i) {
+		for (int page = 0; page < PAGES; page++)
+			none[page] = nothing;
+		model_begin(model, 0, none);
+		i = 1;
+	}
+	for (int page = 0; page < PAGES; page++)
+		if (model->events[i - 1].cells[page].file == -1)
+			model->events[i - 1].cells[page] = cells[page];
+	model_begin(model, at_ns, cells);
+	model->read_ns[0] = model->read_ns[1];
+	model->read_ns[1] = at_ns;
+}
+
+static const char *file_name(int file)
+{
+	static const char *const names[] = { "/a", "/b", "/c", "/d", "/e", "[anon]", "none" };
+
+	return names[file < 0 ? FILES + 1 : file];
+}
+
+/* As the kernel writes it: one line per run of pages. */
+static void tell_cells(struct spaces *s, uint32_t pid, uint64_t at_ns,
+		       const struct cell cells[PAGES])
+{
+	char *text = NULL;
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+
+	for (int page = 0, end; page < PAGES; page = end) {
+		const struct cell *from = &cells[page];
+
+		for (end = page + 1; end < PAGES; end++)
+			if (cells[end].file != from->file ||
+			    cells[end].offset != from->offset + end - page)
+				break;
+		if (from->file >= 0)
+			fprintf(out, "%llx-%llx r-xp %llx 00:00 0 %s\n", BASE + page * PAGE,
+				BASE + end * PAGE, from->offset * PAGE,
+				from->file == FILES ? "" : file_name(from->file));
+	}
+	fclose(out);
+	read_maps(s, pid, at_ns, text);
+	free(text);
+}
+
+static int some(int n)
+{
+	return rand() % n;
+}
+
+static struct cell some_cell(void)
+{
+	int file = some(FILES + 1);
+
+	return (struct cell){ file, file == FILES ? 0 : some(50) };
+}
+
+/* What is mapped then, but for a change that nobody told of. */
+static bool some_reading(const struct model *model, uint64_t at_ns, struct cell cells[PAGES])
+{
+	int first = some(PAGES), count = some(3) ? 0 : some(8);
+	struct cell cell = some(2) ? some_cell() : nothing;
+	bool any = false;
+
+	for (int page = 0; page < PAGES; page++) {
+		cells[page] = model_at(model, page, at_ns);
+		if (page >= first && page < first + count)
+			cells[page] = (struct cell){ cell.file, cell.offset + page - first };
+		any = any || cells[page].file >= 0;
+	}
+	return any;
+}
+
+static void step(struct spaces *s, struct model *models, uint64_t now_ns, uint64_t until_ns)
+{
+	int i = some(PROCESSES), other = some(PROCESSES), what = some(20);
+	struct model *model = &models[i];
+	uint64_t first_ns = model->read_ns[0] > until_ns ? model->read_ns[0] : until_ns;
+	int late = now_ns - first_ns < 30 ? (int)(now_ns - first_ns) : 30;
+	uint64_t late_ns = now_ns - (uint64_t)some(late + 1);
+	struct cell cells[PAGES];
+
+	if (what == 0) {
+		for (int page = 0; page < PAGES; page++)
+			cells[page] = nothing;
+		model_begin(model, late_ns, cells);
+		tell(s, PERF_EXEC, PID + (uint32_t)i, 0, late_ns);
+	} else if (what == 1 && i != other) {
+		for (int page = 0; page < PAGES; page++)
+			cells[page] = model_at(&models[other], page, late_ns);
+		model_begin(model, late_ns, cells);
+		tell(s, PERF_FORK, PID + (uint32_t)i, PID + (uint32_t)other, late_ns);
+	} else if (what < 5) {
+		if (some_reading(model, now_ns, cells)) {
+			model_read(model, now_ns, cells);
+			tell_cells(s, PID + (uint32_t)i, now_ns, cells);
+		}
+	} else {
+		int first = some(PAGES), count = 1 + some(PAGES - first);
+		struct cell cell = some(3) ? some_cell() : model_at(model, first, late_ns);
+		size_t versions = size_of(s).versions;
+
+		if (cell.file < 0)
+			return;
+		map(s, PID + (uint32_t)i, late_ns, BASE + first * PAGE, count * PAGE,
+		    cell.offset * PAGE, cell.file == FILES ? "//anon" : file_name(cell.file));
+		/* What is mapped already is no event, so one of before that comes later holds. */
+		if (size_of(s).versions > versions ||
+		    !model_has(model, late_ns, first, count, cell))
+			model_map(model, late_ns, first, count, cell);
+	}
+}
+
+static void compare(struct spaces *s, const struct model *model, uint32_t pid, uint64_t at_ns)
+{
+	for (int page = 0; page < PAGES; page++) {
+		struct cell want = model_at(model, page, at_ns);
+		uint64_t address = BASE + page * PAGE + 7;
+		struct mapping m;
+
+		assert_path(s, pid, address, at_ns, file_name(want.file));
+		if (want.file < 0 || want.file == FILES)
+			continue;
+		assert_true(spaces_find(s, pid, address, at_ns, &m));
+		assert_int_equal(address - m.start + m.offset, want.offset * PAGE + 7);
+	}
+}
+
+static void live_at_random(unsigned int seed)
+{
+	struct model *models = calloc(PROCESSES, sizeof(*models));
+	struct spaces *s = opened();
+	uint64_t until_ns = 1, turn_ns = 1, now_ns = 1;
+
+	srand(seed);
+	for (int i = 0; i < EVENTS; i++, now_ns += (uint64_t)some(4)) {
+		step(s, models, now_ns, until_ns);
+		if (some(EVENTS / 20) == 0) {
+			until_ns = turn_ns;
+			turn_ns = now_ns;
+			spaces_update(s, until_ns);
+		}
+		if (some(10) == 0) {
+			uint32_t which = (uint32_t)some(PROCESSES);
+
+			compare(s, &models[which], PID + which,
+				until_ns + (uint64_t)some((int)(now_ns - until_ns) + 5));
+		}
+	}
+	for (uint32_t i = 0; i < PROCESSES; i++)
+		for (uint64_t at_ns = until_ns; at_ns <= now_ns; at_ns += 3)
+			compare(s, &models[i], PID + i, at_ns);
+	assert_int_equal(spaces_full(s), 0);
+	spaces_free(s);
+	free(models);
+}
+
+static void test_as_a_list(void **state)
+{
+	(void)state;
+	for (unsigned int seed = 1; seed <= 300; seed++)
+		live_at_random(seed);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -523,7 +781,7 @@ int main(void)
 		cmocka_unit_test(test_forks_share),	cmocka_unit_test(test_too_many_mappings),
 		cmocka_unit_test(test_too_many_lines),	cmocka_unit_test(test_too_many_changes),
 		cmocka_unit_test(test_too_much_memory), cmocka_unit_test(test_too_many_processes),
-		cmocka_unit_test(test_odd_lines),
+		cmocka_unit_test(test_odd_lines),	cmocka_unit_test(test_as_a_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
