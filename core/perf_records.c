@@ -2,7 +2,9 @@
 #include "core/perf_records.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -10,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/clock.h"
 #include "core/cpus.h"
 #include "core/disks.h"
 
@@ -18,17 +21,27 @@
 #define MOST_PAGES  64
 
 struct ring {
-	int fd;
+	int fd; /* -1: the CPU is offline */
 	struct perf_event_mmap_page *page;
+	uint64_t tail;		 /* all before is read */
+	struct perf_record next; /* read, but not handed over */
+	bool has_next;
+};
+
+/* What changes with each CPU that comes or goes. */
+struct cpu_changes {
+	char online[256];  /* the list's beginning */
+	uint64_t uevents;  /* of any device */
+	int64_t asleep_ns; /* so far: without uevents all CPUs but one go, and come back */
 };
 
 struct perf_records {
-	struct ring *rings;
+	struct ring *rings; /* by CPU */
 	size_t n_rings;
 	size_t page_size, data_size;
+	struct cpu_changes changes;
+	bool is_partial; /* a CPU's ring could not be opened */
 	uint64_t lost;
-	struct perf_record *list; /* of one read */
-	size_t n, room;
 };
 
 static int open_event(int cpu, bool build_ids)
@@ -39,6 +52,7 @@ static int open_event(int cpu, bool build_ids)
 		.config = PERF_COUNT_SW_DUMMY,
 		.sample_type = PERF_SAMPLE_TID | PERF_SAMPLE_TIME,
 		.sample_id_all = 1,
+		.read_format = PERF_FORMAT_TOTAL_TIME_ENABLED,
 		.mmap = 1,
 		.mmap2 = 1,
 		.comm = 1,
@@ -55,7 +69,7 @@ static int open_event(int cpu, bool build_ids)
 
 static int open_ring(struct perf_records *p, int cpu)
 {
-	struct ring *ring = &p->rings[p->n_rings];
+	struct ring *ring = &p->rings[cpu];
 	void *page;
 	int fd = open_event(cpu, true);
 
@@ -70,10 +84,103 @@ static int open_ring(struct perf_records *p, int cpu)
 		close(fd);
 		return r;
 	}
-	ring->fd = fd;
-	ring->page = page;
-	p->n_rings++;
+	*ring = (struct ring){ .fd = fd, .page = page };
 	return 0;
+}
+
+static void close_ring(struct perf_records *p, struct ring *ring)
+{
+	if (ring->fd < 0)
+		return;
+	munmap(ring->page, p->page_size + p->data_size);
+	close(ring->fd);
+	free(ring->next.path);
+	*ring = (struct ring){ .fd = -1 };
+}
+
+/* ---- CPUs that come and go ---- */
+
+static void read_text(const char *path, char *buf, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, buf, size - 1);
+
+	buf[n > 0 ? n : 0] = 0;
+	if (fd >= 0)
+		close(fd);
+}
+
+static bool cpus_changed(struct perf_records *p)
+{
+	struct cpu_changes now = { 0 };
+	struct timespec boot, mono;
+	char text[32];
+	bool changed;
+
+	read_text("/sys/devices/system/cpu/online", now.online, sizeof(now.online));
+	read_text("/sys/kernel/uevent_seqnum", text, sizeof(text));
+	now.uevents = strtoull(text, NULL, 10);
+	clock_gettime(CLOCK_MONOTONIC, &mono);
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	now.asleep_ns =
+	    (boot.tv_sec - mono.tv_sec) * (int64_t)NS_PER_SEC + boot.tv_nsec - mono.tv_nsec;
+	/* The clocks are read one after the other. */
+	changed = strcmp(now.online, p->changes.online) != 0 || now.uevents != p->changes.uevents ||
+		  now.asleep_ns - p->changes.asleep_ns > (int64_t)NS_PER_SEC / 10;
+	if (changed)
+		p->changes = now;
+	return changed;
+}
+
+/* An event of a CPU that goes offline is taken off it (perf_event_exit_cpu_context()) and not put
+ * back when it returns: its time stands still. */
+static bool is_alive(const struct ring *ring)
+{
+	uint64_t first[2], second[2];
+
+	return read(ring->fd, first, sizeof(first)) == sizeof(first) &&
+	       read(ring->fd, second, sizeof(second)) == sizeof(second) && second[1] > first[1];
+}
+
+/* Rings for those CPUs that have come.  0, or -errno of the last that could not be had. */
+static int open_missing(struct perf_records *p)
+{
+	int r = 0;
+
+	for (size_t cpu = 0; cpu < p->n_rings; cpu++) {
+		int code = p->rings[cpu].fd < 0 ? open_ring(p, (int)cpu) : -ENODEV;
+
+		if (!code)
+			p->lost++;	  /* what there was on this CPU until now */
+		else if (code != -ENODEV) /* offline */
+			r = code;
+	}
+	return r;
+}
+
+static void watch_cpus(struct perf_records *p)
+{
+	bool changed = cpus_changed(p);
+	int r;
+
+	if (!changed && !p->is_partial)
+		return;
+	for (size_t cpu = 0; changed && cpu < p->n_rings; cpu++)
+		if (p->rings[cpu].fd >= 0 && !is_alive(&p->rings[cpu]))
+			close_ring(p, &p->rings[cpu]);
+	r = open_missing(p);
+	if (r && !p->is_partial)
+		p->lost++;
+	p->is_partial = r;
+}
+
+size_t perf_records_cpus(const struct perf_records *p)
+{
+	size_t n = 0;
+
+	for (size_t cpu = 0; cpu < p->n_rings; cpu++)
+		n += p->rings[cpu].fd >= 0;
+	return n;
 }
 
 int perf_records_open(struct perf_records **out)
@@ -90,12 +197,13 @@ int perf_records_open(struct perf_records **out)
 	p->data_size = pages * p->page_size;
 	p->rings = calloc(cpus, sizeof(*p->rings));
 	r = p->rings ? 0 : -ENOMEM;
-	for (size_t cpu = 0; !r && cpu < cpus; cpu++) {
-		r = open_ring(p, (int)cpu);
-		if (r == -ENODEV) /* a CPU that is not there now */
-			r = 0;
-	}
-	if (!r && !p->n_rings)
+	for (; !r && p->n_rings < cpus; p->n_rings++)
+		p->rings[p->n_rings].fd = -1;
+	cpus_changed(p);
+	if (!r)
+		r = open_missing(p);
+	p->lost = 0; /* nothing is missed of before */
+	if (!r && !perf_records_cpus(p))
 		r = -ENODEV;
 	if (!r)
 		*out = p;
@@ -108,12 +216,9 @@ void perf_records_close(struct perf_records *p)
 {
 	if (!p)
 		return;
-	for (size_t i = 0; i < p->n_rings; i++) {
-		munmap(p->rings[i].page, p->page_size + p->data_size);
-		close(p->rings[i].fd);
-	}
+	for (size_t i = 0; i < p->n_rings; i++)
+		close_ring(p, &p->rings[i]);
 	free(p->rings);
-	free(p->list);
 	free(p);
 }
 
@@ -122,20 +227,7 @@ uint64_t perf_records_lost(const struct perf_records *p)
 	return p->lost;
 }
 
-static struct perf_record *new_record(struct perf_records *p)
-{
-	if (p->n == p->room) {
-		size_t room = p->room ? 2 * p->room : 256;
-		struct perf_record *grown = realloc(p->list, room * sizeof(*grown));
-
-		if (!grown)
-			return NULL;
-		p->list = grown;
-		p->room = room;
-	}
-	memset(&p->list[p->n], 0, sizeof(*p->list));
-	return &p->list[p->n++];
-}
+/* ---- records ---- */
 
 /* Little by little out of @at, which need not be aligned. */
 #define TAKE(to, at, offset) memcpy(&(to), (at) + (offset), sizeof(to))
@@ -164,45 +256,42 @@ static void read_mapped(struct perf_record *record, const char *at, size_t size,
 	record->path = strndup(at + MAPPED_PATH, size - MAPPED_PATH);
 }
 
-/* @at: what follows the header, @size bytes; pid, tid and time come last in every record. */
-static int take_record(struct perf_records *p, const struct perf_event_header *header,
-		       const char *at, size_t size)
+/* @at: what follows the header, @size bytes; pid, tid and time come last in every record.
+ * True: *made is one. */
+static bool take_record(struct perf_records *p, const struct perf_event_header *header,
+			const char *at, size_t size, struct perf_record *made)
 {
-	struct perf_record made = { 0 }, *record;
 	uint32_t tid = 0;
 	uint64_t lost;
 
+	memset(made, 0, sizeof(*made));
 	if (header->type == PERF_RECORD_LOST && size >= 16) {
 		TAKE(lost, at, 8);
 		p->lost += lost;
-		return 0;
+		return false;
 	}
 	if (size < 24)
-		return 0;
-	TAKE(made.pid, at, 0);
-	TAKE(made.time_ns, at, size - 8);
+		return false;
+	TAKE(made->pid, at, 0);
+	TAKE(made->time_ns, at, size - 8);
+	if ((int32_t)made->pid < 0)
+		return false;
 	if (header->type == PERF_RECORD_MMAP2 && size > MAPPED_PATH + 16) {
-		made.kind = PERF_MAPPED;
-		read_mapped(&made, at, size - 16, header->misc);
-	} else if (header->type == PERF_RECORD_COMM &&
-		   (header->misc & PERF_RECORD_MISC_COMM_EXEC)) {
-		made.kind = PERF_EXEC;
-	} else if (header->type == PERF_RECORD_FORK || header->type == PERF_RECORD_EXIT) {
-		made.kind = header->type == PERF_RECORD_FORK ? PERF_FORK : PERF_EXIT;
-		TAKE(made.parent, at, 4);
-		TAKE(tid, at, 8);
-		if (tid != made.pid)
-			return 0; /* a thread */
-	} else {
-		return 0;
+		made->kind = PERF_MAPPED;
+		read_mapped(made, at, size - 16, header->misc);
+		p->lost += !made->path;
+		return made->path;
 	}
-	record = (int32_t)made.pid < 0 ? NULL : new_record(p);
-	if (!record) {
-		free(made.path);
-		return (int32_t)made.pid < 0 ? 0 : -ENOMEM;
+	if (header->type == PERF_RECORD_COMM) {
+		made->kind = PERF_EXEC;
+		return header->misc & PERF_RECORD_MISC_COMM_EXEC;
 	}
-	*record = made;
-	return 0;
+	if (header->type != PERF_RECORD_FORK && header->type != PERF_RECORD_EXIT)
+		return false;
+	made->kind = header->type == PERF_RECORD_FORK ? PERF_FORK : PERF_EXIT;
+	TAKE(made->parent, at, 4);
+	TAKE(tid, at, 8);
+	return tid == made->pid; /* not a thread */
 }
 
 static void copy_out(const struct perf_records *p, const struct ring *ring, uint64_t at, void *to,
@@ -217,50 +306,57 @@ static void copy_out(const struct perf_records *p, const struct ring *ring, uint
 	memcpy((char *)to + first, data, size - first);
 }
 
-static int read_ring(struct perf_records *p, struct ring *ring)
+/* Has the ring a next record?  It is in ring->next then. */
+static bool peek(struct perf_records *p, struct ring *ring)
 {
 	uint64_t head = __atomic_load_n(&ring->page->data_head, __ATOMIC_ACQUIRE);
-	uint64_t tail = ring->page->data_tail;
 	struct perf_event_header header;
 	char bytes[65536];
-	int r = 0;
 
-	while (!r && tail < head) {
-		copy_out(p, ring, tail, &header, sizeof(header));
-		if (header.size < sizeof(header))
+	while (!ring->has_next && ring->tail < head) {
+		copy_out(p, ring, ring->tail, &header, sizeof(header));
+		if (header.size < sizeof(header)) {
+			ring->tail = head;
 			break;
-		copy_out(p, ring, tail + sizeof(header), bytes, header.size - sizeof(header));
-		r = take_record(p, &header, bytes, header.size - sizeof(header));
-		tail += header.size;
+		}
+		copy_out(p, ring, ring->tail + sizeof(header), bytes, header.size - sizeof(header));
+		ring->tail += header.size;
+		ring->has_next =
+		    take_record(p, &header, bytes, header.size - sizeof(header), &ring->next);
 	}
-	__atomic_store_n(&ring->page->data_tail, head, __ATOMIC_RELEASE);
-	return r;
+	if (ring->page->data_tail != ring->tail)
+		__atomic_store_n(&ring->page->data_tail, ring->tail, __ATOMIC_RELEASE);
+	return ring->has_next;
 }
 
-static int by_time(const void *a, const void *b)
+/* The ring with the oldest record until @until_ns; NULL: none has one. */
+static struct ring *oldest(struct perf_records *p, uint64_t until_ns)
 {
-	const struct perf_record *x = a, *y = b;
-
-	return x->time_ns < y->time_ns ? -1 : x->time_ns > y->time_ns;
-}
-
-int perf_records_read(struct perf_records *p,
-		      void (*each)(void *ctx, const struct perf_record *record), void *ctx)
-{
-	int r = 0;
+	struct ring *found = NULL;
 
 	for (size_t i = 0; i < p->n_rings; i++) {
-		int code = read_ring(p, &p->rings[i]);
+		struct ring *ring = &p->rings[i];
 
-		r = code ? code : r;
+		if (ring->fd < 0 || !peek(p, ring) || ring->next.time_ns > until_ns)
+			continue;
+		until_ns = ring->next.time_ns;
+		found = ring;
 	}
-	if (p->n)
-		qsort(p->list, p->n, sizeof(*p->list), by_time);
-	for (size_t i = 0; i < p->n; i++) {
-		if (p->list[i].kind != PERF_MAPPED || p->list[i].path)
-			each(ctx, &p->list[i]);
-		free(p->list[i].path);
+	return found;
+}
+
+void perf_records_read(struct perf_records *p,
+		       void (*each)(void *ctx, const struct perf_record *record), void *ctx)
+{
+	/* What comes meanwhile waits: of another CPU there may be something that came before. */
+	uint64_t until_ns = clock_mono_ns();
+	struct ring *ring;
+
+	while ((ring = oldest(p, until_ns))) {
+		each(ctx, &ring->next);
+		free(ring->next.path);
+		ring->next.path = NULL;
+		ring->has_next = false;
 	}
-	p->n = 0;
-	return r;
+	watch_cpus(p);
 }

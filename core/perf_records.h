@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CORE_PERF_RECORDS_H
 #define IOTRACE_CORE_PERF_RECORDS_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/elf_symbols.h"
@@ -28,16 +29,21 @@ struct perf_record {
 	char *path;
 };
 
-/* The buffers of all CPUs or none: 0, or -errno of perf_event_open() or mmap(). */
+/* The buffers of all CPUs that are online, or none: 0, or -errno of perf_event_open() or mmap(). */
 int perf_records_open(struct perf_records **out);
 void perf_records_close(struct perf_records *p);
 
-/* Hands what has come since the last call to @each, oldest first; the record is valid during the
- * call only.  0 or -ENOMEM (what did not fit is lost). */
-int perf_records_read(struct perf_records *p,
-		      void (*each)(void *ctx, const struct perf_record *record), void *ctx);
+/* Hands what has come since the last call to @each, oldest first (but for what a CPU was
+ * interrupted in writing); the record is valid during the call only.  Then looks for CPUs that have
+ * come. */
+void perf_records_read(struct perf_records *p,
+		       void (*each)(void *ctx, const struct perf_record *record), void *ctx);
 
-/* How many had no room in the kernel's buffers so far. */
+/* How many had no room in the kernel's buffers so far, and how often a CPU was found that had not
+ * been listened to. */
 uint64_t perf_records_lost(const struct perf_records *p);
+
+/* CPUs that are listened to. */
+size_t perf_records_cpus(const struct perf_records *p);
 
 #endif

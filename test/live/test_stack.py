@@ -18,6 +18,7 @@ import unittest
 import iotest
 from iotest import MIB, Delta, LoopDisk, Tracer, iotrace, list_hooks, mounted, run
 from test_devices import NullDisk
+from test_hotplug import rounds
 
 # Frame pointers all the way, and no call that is the last thing a function does.
 CFLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
@@ -751,6 +752,34 @@ class TestHostile(StackTest):
         self.assertEqual(len(helpers), 1)
         self.assertTrue(iotest.wait_until(
             lambda: not os.path.exists(f"/proc/{helpers[0]}")), helpers)
+
+
+class TestCpus(StackTest):
+    """A CPU that goes offline and comes back: what it runs then is named all the same."""
+
+    def switch(self, cpu, online):
+        iotest.write_text(f"/sys/devices/system/cpu/cpu{cpu}/online", str(int(online)))
+
+    @unittest.skipUnless(os.environ.get("IOTRACE_TEST_CPUS"),
+                         "takes a CPU offline: IOTRACE_TEST_CPUS=1 allows that")
+    def test_comes_back(self):
+        cpu = max(os.sched_getaffinity(0))
+        if not cpu or not os.path.exists(f"/sys/devices/system/cpu/cpu{cpu}/online"):
+            self.skipTest("no CPU can be taken offline")
+        self.addCleanup(self.switch, cpu, True)
+        with LoopDisk() as disk, Compiled() as made:
+            path = made.build("stkcpu", PROGRAM_C)
+            with Tracer("stack", "--json", "-U") as tracer:
+                self.switch(cpu, False)
+                self.switch(cpu, True)
+                rounds(tracer)
+                subprocess.run([path, disk.path], check=True,
+                               preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
+                result = tracer.stop()
+        rows = [row for row in result.rows if row["comm"] == "stkcpu"]
+        self.assertEqual([row["write_bytes"] for row in rows], [65536], result)
+        self.assert_frames(rows[0]["user"], *TestNames.WANT)
+        self.assertEqual(result.losses, {"mappings_lost": 1})
 
 
 class TestForms(StackTest):
