@@ -344,6 +344,14 @@ static void on_exec(struct spaces *s, const struct perf_record *record)
 	process->news = true;
 }
 
+/* What was unmapped nobody tells: before it fills the room, what there is is read. */
+static void shed_unmapped(struct spaces *s, struct process *process, uint64_t at_ns)
+{
+	if (mappings_count(history_at(&process->maps, at_ns)) >= HISTORY_MAPPINGS / 2 &&
+	    clock_mono_ns() >= process->next_look_ns)
+		look_up(s, process);
+}
+
 static void on_mapped(struct spaces *s, const struct perf_record *record)
 {
 	struct process *process = met(s, record->pid);
@@ -354,6 +362,7 @@ static void on_mapped(struct spaces *s, const struct perf_record *record)
 
 	if (!process || m.start >= m.end)
 		return;
+	shed_unmapped(s, process, record->time_ns);
 	m.module =
 	    modules_find(&s->pool.modules, record->path, &record->id, record->dev, record->inode);
 	if (m.module) {

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * Processes as a machine has them over a day: day_load MODE DISK [RATE [COUNT]] (`test/bench/day`).
+ * Each writes 4 KiB to DISK, RATE times a second, until it is killed or has done it COUNT times.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAGE	 4096
+#define NS	 1000000000L
+#define NOINLINE __attribute__((noinline))
+
+static int fd;
+static void *block;
+
+NOINLINE static int put(void)
+{
+	int r = pwrite(fd, block, PAGE, 0) != PAGE;
+
+	__asm__ volatile("" ::: "memory");
+	return r;
+}
+
+NOINLINE static int back(void)
+{
+	int r = put();
+
+	__asm__ volatile("" ::: "memory");
+	return r;
+}
+
+#if defined(__x86_64__)
+/* push rbp; mov rbp,rsp; call rdi; pop rbp; ret */
+static const unsigned char code[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
+#elif defined(__aarch64__)
+/* stp x29,x30,[sp,#-16]!; mov x29,sp; blr x0; ldp x29,x30,[sp],#16; ret */
+static const unsigned int code[] = { 0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd, 0xd65f03c0 };
+#else
+#error "no code for this processor"
+#endif
+
+static int run_code(void *page)
+{
+	int (*function)(int (*)(void));
+
+	__builtin___clear_cache((char *)page, (char *)page + sizeof(code));
+	memcpy(&function, &page, sizeof(function));
+	return function(back);
+}
+
+static void *new_page(void)
+{
+	return mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+/* Writes code, makes it executable, executes it, and makes it writable again. */
+static int flip(void)
+{
+	static void *page;
+
+	if (!page)
+		page = new_page();
+	memcpy(page, code, sizeof(code));
+	mprotect(page, PAGE, PROT_READ | PROT_EXEC);
+	if (run_code(page))
+		return 1;
+	return mprotect(page, PAGE, PROT_READ | PROT_WRITE);
+}
+
+/* Compiles: another page for each function, and a line in the perf map, which grows. */
+static int jit(void)
+{
+	static char *pages[64];
+	static unsigned int n;
+	static FILE *map;
+	char path[64], **page = &pages[n++ % 64];
+
+	if (!map) {
+		snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+		map = fopen(path, "w");
+		if (!map)
+			return 1;
+		setlinebuf(map);
+	}
+	if (*page)
+		munmap(*page, PAGE);
+	*page = new_page();
+	memcpy(*page, code, sizeof(code));
+	mprotect(*page, PAGE, PROT_READ | PROT_EXEC);
+	fprintf(map, "%lx %zx compiled_%u\n", (unsigned long)*page, sizeof(code), n);
+	return run_code(*page);
+}
+
+/* Maps itself at an address where nothing was before, and takes it away again. */
+static int load(void)
+{
+	static unsigned long address = 0x10000000000;
+	int self = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	void *at = mmap((void *)address, PAGE, PROT_READ | PROT_EXEC,
+			MAP_PRIVATE | MAP_FIXED_NOREPLACE, self, 0);
+
+	close(self);
+	address += 2 * PAGE;
+	return at == MAP_FAILED || back() || munmap(at, PAGE);
+}
+
+/* A process that lives for one write. */
+static int spawn(const char *disk)
+{
+	pid_t pid = fork();
+	int status = 1;
+
+	if (pid == 0) {
+		execl("/proc/self/exe", "day-short", "once", disk, (char *)NULL);
+		_exit(1);
+	}
+	return pid < 0 || waitpid(pid, &status, 0) != pid || status;
+}
+
+static int once(const char *mode, const char *disk)
+{
+	if (strcmp(mode, "flip") == 0)
+		return flip();
+	if (strcmp(mode, "jit") == 0)
+		return jit();
+	if (strcmp(mode, "load") == 0)
+		return load();
+	if (strcmp(mode, "spawn") == 0)
+		return spawn(disk);
+	return back();
+}
+
+static void wait_for(struct timespec *next, double rate)
+{
+	long ns = next->tv_nsec + (long)(NS / rate);
+
+	next->tv_sec += ns / NS;
+	next->tv_nsec = ns % NS;
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 2 ? argv[1] : "", *disk = argc > 2 ? argv[2] : "";
+	double rate = argc > 3 ? strtod(argv[3], NULL) : 0;
+	unsigned long count = argc > 4 ? strtoul(argv[4], NULL, 10) : rate > 0 ? -1UL : 1;
+	struct timespec next;
+
+	fd = open(disk, O_RDWR | O_DIRECT | O_CLOEXEC);
+	block = aligned_alloc(PAGE, PAGE);
+	if (fd < 0 || !block) {
+		fprintf(stderr, "day_load: cannot open %s\n", disk);
+		return 1;
+	}
+	clock_gettime(CLOCK_MONOTONIC, &next);
+	for (unsigned long i = 0; i < count; i++) {
+		if (once(mode, disk)) {
+			fprintf(stderr, "day_load: %s failed\n", mode);
+			return 1;
+		}
+		if (rate > 0)
+			wait_for(&next, rate);
+	}
+	return 0;
+}
