@@ -6,6 +6,7 @@
 /* A version is a set of its own (@is_whole), or the one before with one mapping more. */
 struct mapping_version {
 	uint64_t since_ns;
+	uint64_t number;
 	struct mapping_node *now;
 	struct mapping_node *change; /* that set, or that mapping alone */
 	bool is_whole;
@@ -48,6 +49,13 @@ struct mapping_node *history_at(const struct mapping_history *h, uint64_t at_ns)
 	return count ? h->versions[count - 1].now : NULL;
 }
 
+uint64_t history_number(const struct mapping_history *h, uint64_t at_ns)
+{
+	uint32_t count = count_until(h, at_ns);
+
+	return count ? h->versions[count - 1].number : 0;
+}
+
 static int resize(struct mapping_pool *pool, struct mapping_history *h, uint32_t room)
 {
 	struct mapping_version *moved = budget_alloc(&pool->budget, room * sizeof(*moved));
@@ -78,6 +86,7 @@ static int make_version(struct mapping_pool *pool, struct mapping_version *v,
 {
 	int r;
 
+	v->number = ++pool->versions;
 	mappings_drop(pool, v->now);
 	v->now = mappings_share(v->is_whole ? v->change : before);
 	if (v->is_whole)
@@ -121,7 +130,7 @@ static void drop_first(struct mapping_pool *pool, struct mapping_history *h, uin
 static int insert(struct mapping_pool *pool, struct mapping_history *h, uint64_t at_ns,
 		  struct mapping_node *change, bool is_whole)
 {
-	struct mapping_version made = { at_ns, NULL, change, is_whole }, *to;
+	struct mapping_version made = { at_ns, 0, NULL, change, is_whole }, *to;
 	int r = 0, code;
 	uint32_t at;
 

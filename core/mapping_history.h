@@ -38,6 +38,10 @@ int history_read(struct mapping_pool *pool, struct mapping_history *h, uint64_t 
 /* What was mapped at @at_ns: lives until the history changes; NULL: nothing is known. */
 struct mapping_node *history_at(const struct mapping_history *h, uint64_t at_ns);
 
+/* A number of what was mapped at @at_ns in this process, which anything else never has; 0: nothing
+ * is known. */
+uint64_t history_number(const struct mapping_history *h, uint64_t at_ns);
+
 /* Nothing before @until_ns will be asked for any more. */
 void history_forget(struct mapping_pool *pool, struct mapping_history *h, uint64_t until_ns);
 

@@ -26,6 +26,7 @@ struct mapping_pool {
 	struct budget budget;
 	struct modules modules;
 	uint64_t random;
+	uint64_t versions; /* made so far, by mapping_history.c */
 	size_t nodes;
 	bool failed; /* there was no room for a node */
 };

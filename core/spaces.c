@@ -478,6 +478,13 @@ bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_n
 	return find_in(process, address, at_ns, out);
 }
 
+uint64_t spaces_number(const struct spaces *s, uint32_t pid, uint64_t at_ns)
+{
+	const struct process *process = process_of(s, pid);
+
+	return process ? history_number(&process->maps, at_ns) : 0;
+}
+
 /* ---- permission ---- */
 
 /* A process that nobody may look at without a capability, whoever runs it, until @fd is closed. */

@@ -42,6 +42,10 @@ void spaces_update(struct spaces *s, uint64_t until_ns);
 bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
 		 struct mapping *out);
 
+/* A number of all that was mapped in process @pid at @at_ns: where it is the same, the same was
+ * mapped.  0: nobody knows. */
+uint64_t spaces_number(const struct spaces *s, uint32_t pid, uint64_t at_ns);
+
 /* Where core/space_files.h finds the files of mappings; as long as @s. */
 const struct space_files *spaces_files(const struct spaces *s);
 

@@ -16,8 +16,9 @@
 enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME };
 
 struct known_key {
-	uint64_t a, b; /* a stack's name; or a module and the place in it */
-	uint32_t pid;  /* of a user stack, and of a frame that is in no file */
+	uint64_t a, b;	 /* a stack's name; or a module and the place in it */
+	uint64_t mapped; /* of a user stack: spaces_number() */
+	uint32_t pid;	 /* of a user stack, and of a frame that is in no file */
 	uint32_t kind;
 };
 
@@ -223,7 +224,7 @@ static const uint64_t *unnamed(struct naming *n, const struct stack_id *id,
 
 uint32_t naming_kernel(struct naming *n, const struct stack_id *id)
 {
-	struct known_key key = { id->hash[0], id->hash[1], 0, KNOWN_KERNEL };
+	struct known_key key = { id->hash[0], id->hash[1], 0, 0, KNOWN_KERNEL };
 	uint32_t node;
 	const uint64_t *ip = unnamed(n, id, &key, &node);
 
@@ -274,9 +275,17 @@ static size_t depth_of_code(struct naming *n, uint32_t pid, const uint64_t *ip, 
 	return depth;
 }
 
+static struct known_key user_key(const struct naming *n, uint32_t pid, const struct stack_id *id,
+				 uint64_t at_ns)
+{
+	uint64_t mapped = n->spaces ? spaces_number(n->spaces, pid, at_ns) : 0;
+
+	return (struct known_key){ id->hash[0], id->hash[1], mapped, pid, KNOWN_USER };
+}
+
 int naming_ask(struct naming *n, uint32_t pid, const struct stack_id *user, uint64_t at_ns)
 {
-	struct known_key stack = { user->hash[0], user->hash[1], pid, KNOWN_USER };
+	struct known_key stack = user_key(n, pid, user, at_ns);
 	const uint64_t *ip = raw_stack(n, user);
 	struct pending_key frame;
 	size_t depth;
@@ -434,7 +443,7 @@ static uint32_t user_name(struct naming *n, uint32_t pid, uint64_t address, uint
 
 uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, uint64_t at_ns)
 {
-	struct known_key key = { id->hash[0], id->hash[1], pid, KNOWN_USER };
+	struct known_key key = user_key(n, pid, id, at_ns);
 	uint32_t node;
 	const uint64_t *ip = unnamed(n, id, &key, &node);
 	size_t depth;

@@ -550,6 +550,22 @@ class TestNames(StackTest):
         path = self.made.build("stknopie", PROGRAM_C, "-no-pie", "-static")
         self.assert_frames(self.frames(path, self.disk.path, comm="stknopie"), *self.WANT)
 
+    def test_exec_of_the_same_addresses(self):
+        """The same process, the same addresses: other functions after its exec."""
+        source = PROGRAM_C.replace("getchar();", "getchar();\n\t\texecl(argv[2], argv[2], argv[1], NULL);")
+        first = self.made.build("stkexec1", source, "-no-pie", "-static")
+        second = self.made.build("stkexec2", source.replace("stk_", "oth_"), "-no-pie", "-static")
+        with Tracer("stack", "--json", "-U", "-P") as tracer:
+            with subprocess.Popen([first, self.disk.path, second], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE) as process:
+                self.assertEqual(process.stdout.readline(), b"written\n")
+                rounds(tracer)
+            self.assertEqual(process.returncode, 0)
+            result = tracer.stop()
+        self.assert_frames(self.frames_of(result, "stkexec1"), *self.WANT)
+        self.assert_frames(self.frames_of(result, "stkexec2"),
+                           "oth_inner", "oth_hidden", "oth_outer", "main")
+
     def test_cpp(self):
         path = self.made.build("stkcpp", PROGRAM_CPP, compiler="g++")
         self.assert_frames(self.frames(path, self.disk.path, comm="stkcpp"),
