@@ -256,6 +256,26 @@ static void test_exec_and_exit(void **state)
 	spaces_free(s);
 }
 
+/* A process gets the number of one that has ended. */
+static void test_number_again(void **state)
+{
+	struct spaces *s = opened();
+
+	(void)state;
+	tell(s, PERF_EXEC, PID, 0, 10);
+	map(s, PID, 11, 0x10000, PAGE, 0, "/bin/first");
+	tell(s, PERF_EXIT, PID, 0, 20);
+	tell(s, PERF_FORK, PID, PID + 1, 30);
+	map(s, PID, 31, 0x20000, PAGE, 0, "/bin/second");
+	assert_path(s, PID, 0x10000, 29, "/bin/first");
+	assert_path(s, PID, 0x10000, 31, "none");
+	assert_int_equal(spaces_number(s, PID, 11), spaces_number(s, PID, 29));
+	assert_int_not_equal(spaces_number(s, PID, 11), spaces_number(s, PID, 31));
+	spaces_update(s, 40);
+	assert_path(s, PID, 0x20000, 40, "/bin/second");
+	spaces_free(s);
+}
+
 /* A module whose memory another one has got is not that one. */
 static void test_serials(void **state)
 {
@@ -774,14 +794,23 @@ static void test_as_a_list(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flips),		cmocka_unit_test(test_replaced),
-		cmocka_unit_test(test_read_again),	cmocka_unit_test(test_read_early),
-		cmocka_unit_test(test_keeps_build_id),	cmocka_unit_test(test_exec_and_exit),
-		cmocka_unit_test(test_serials),		cmocka_unit_test(test_short_lived),
-		cmocka_unit_test(test_forks_share),	cmocka_unit_test(test_too_many_mappings),
-		cmocka_unit_test(test_too_many_lines),	cmocka_unit_test(test_too_many_changes),
-		cmocka_unit_test(test_too_much_memory), cmocka_unit_test(test_too_many_processes),
-		cmocka_unit_test(test_odd_lines),	cmocka_unit_test(test_as_a_list),
+		cmocka_unit_test(test_flips),
+		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_read_again),
+		cmocka_unit_test(test_read_early),
+		cmocka_unit_test(test_keeps_build_id),
+		cmocka_unit_test(test_exec_and_exit),
+		cmocka_unit_test(test_number_again),
+		cmocka_unit_test(test_serials),
+		cmocka_unit_test(test_short_lived),
+		cmocka_unit_test(test_forks_share),
+		cmocka_unit_test(test_too_many_mappings),
+		cmocka_unit_test(test_too_many_lines),
+		cmocka_unit_test(test_too_many_changes),
+		cmocka_unit_test(test_too_much_memory),
+		cmocka_unit_test(test_too_many_processes),
+		cmocka_unit_test(test_odd_lines),
+		cmocka_unit_test(test_as_a_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
