@@ -50,7 +50,7 @@ int spaces_open_unfollowed(struct spaces **out)
 
 	if (!s)
 		return -ENOMEM;
-	s->buckets = calloc(FIRST_BUCKETS, sizeof(*s->buckets));
+	s->buckets = calloc(FIRST_BUCKETS, sizeof(void *));
 	if (!s->buckets) {
 		free(s);
 		return -ENOMEM;
@@ -161,7 +161,7 @@ static void link_process(struct spaces *s, struct process *process)
 static void more_buckets(struct spaces *s)
 {
 	size_t n = s->n_buckets;
-	struct process **old = s->buckets, **grown = calloc(2 * n, sizeof(*grown));
+	struct process **old = s->buckets, **grown = calloc(2 * n, sizeof(void *));
 
 	if (!grown)
 		return;
@@ -465,15 +465,14 @@ bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_n
 		 struct mapping *out)
 {
 	struct process *process = met(s, pid);
-	bool may_look = process && clock_mono_ns() >= process->next_look_ns;
+	bool may_look = process && clock_mono_ns() >= process->next_look_ns, in_doubt;
 
 	if (!process)
 		return false;
-	if (may_look && process->looked_ns < s->doubt_ns)
-		look_up(s, process);
-	else if (find_in(process, address, at_ns, out))
+	in_doubt = may_look && process->looked_ns < s->doubt_ns;
+	if (!in_doubt && find_in(process, address, at_ns, out))
 		return true;
-	else if (may_look)
+	if (may_look)
 		look_up(s, process);
 	return find_in(process, address, at_ns, out);
 }
