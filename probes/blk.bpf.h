@@ -215,6 +215,14 @@ static __always_inline struct gendisk *bio_disk(struct bio *bio, const bool dire
 	return bdev ? KREAD(direct, bdev, bd_disk) : NULL;
 }
 
+/* Does the disk's driver make requests of bios?  Those of dm, md and zram do not. */
+static __always_inline bool makes_requests(struct gendisk *disk, const bool direct)
+{
+	struct block_device_operations *fops = KREAD(direct, disk, fops);
+
+	return !(fops && KREAD(direct, fops, submit_bio));
+}
+
 /*
  * Is the bio, of disk @whole, for the partition that -d names?  Up to 5.11 block_bio_queue comes
  * after the bio was made one of the whole disk (bi_partno is 0): its place on the disk says it.

@@ -75,12 +75,8 @@ static __always_inline struct call_thread *waiting_thread(u32 tid)
 static __always_inline bool is_stacked(struct bio *bio, const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);
-	struct block_device_operations *fops;
 
-	if (!disk)
-		return false;
-	fops = KREAD(direct, disk, fops);
-	return fops && KREAD(direct, fops, submit_bio);
+	return disk && !makes_requests(disk, direct);
 }
 
 static __always_inline bool bio_wanted(struct bio *bio)
@@ -120,7 +116,7 @@ static __always_inline void on_arrival(struct call_thread *t, struct bio *bio)
 	struct call_io *io;
 
 	if (!t || !t->open) {
-		if ((filter_mode && !this_process_wanted()) || !bio_wanted(bio))
+		if (!this_process_wanted() || !bio_wanted(bio))
 			return;
 		if (!t || t->task != bpf_get_current_task())
 			t = this_thread(true);
@@ -327,17 +323,21 @@ static __always_inline void on_left_behind(u64 call, u64 now)
 
 /* ---- bios in other bios' requests ---- */
 
-/* -errno, and the loss counted, when there is no room. */
-static __always_inline long follow_merged(u64 bio, const struct blk_inflight *entry)
+/* @call: who waits for it, 0: nobody.  -errno, and the loss counted, when there is no room. */
+static __always_inline long follow_merged(u64 bio, u64 call)
 {
-	long r = bpf_map_update_elem(&merged, &bio, entry, BPF_NOEXIST);
+	struct blk_inflight entry = {};
+	long r;
 
+	entry.call = call;
+	entry.stage = call ? STAGE_QUEUED : STAGE_NONE;
+	r = bpf_map_update_elem(&merged, &bio, &entry, BPF_NOEXIST);
 	if (!r) {
 		__sync_fetch_and_add(&n_merged, 1);
 		return 0;
 	}
 	/* One may stand there whose end no program saw. */
-	r = bpf_map_update_elem(&merged, &bio, entry, BPF_EXIST);
+	r = bpf_map_update_elem(&merged, &bio, &entry, BPF_EXIST);
 	if (r)
 		count_loss(LOSS_REQUESTS_FULL, 1);
 	return r;
@@ -352,7 +352,6 @@ static __always_inline void on_bio_merge(struct bio *bio, bool front)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
-	struct blk_inflight entry = {};
 	u64 now = bpf_ktime_get_ns();
 	struct call_io *io;
 
@@ -362,14 +361,12 @@ static __always_inline void on_bio_merge(struct bio *bio, bool front)
 		on_admitted(t, bio, now);
 	if (!t || !t->open) {
 		if (front && submit_mode == SUBMIT_BIO)
-			follow_merged((u64)bio, &entry);
+			follow_merged((u64)bio, 0);
 		return;
 	}
 	io = io_of(t);
 	io->any = 1;
-	entry.call = (u64)tid << 32 | t->number;
-	entry.stage = STAGE_QUEUED;
-	if (follow_merged((u64)bio, &entry))
+	if (follow_merged((u64)bio, (u64)tid << 32 | t->number))
 		return;
 	io_charge(io, now);
 	__sync_fetch_and_add(&io->queued, 1);
@@ -380,15 +377,13 @@ static __always_inline void on_bio_merge(struct bio *bio, bool front)
 static __always_inline void on_merge(struct request *rq)
 {
 	u64 key = (u64)rq, bio = (u64)BPF_CORE_READ(rq, bio);
-	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key), first = {};
+	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
 
 	if (submit_mode == SUBMIT_BIO)
 		entry = bio_owner(rq);
 	if (!entry || entry->stage != STAGE_QUEUED)
 		return;
-	first.call = entry->call;
-	first.stage = STAGE_QUEUED;
-	if (follow_merged(bio, &first))
+	if (follow_merged(bio, entry->call))
 		call_finished(entry, bpf_ktime_get_ns());
 	entry->stage = STAGE_NONE;
 	entry->call = 0;
@@ -397,15 +392,13 @@ static __always_inline void on_merge(struct request *rq)
 /* One that was the first of its request until another was merged to the front. */
 static __always_inline struct blk_inflight *follow_second(u64 bio)
 {
-	struct blk_inflight *owner, second = {};
+	struct blk_inflight *owner;
 
 	owner = bpf_map_lookup_elem(&bio_owners, &bio);
 	/* One that is spent is of an earlier bio at that address. */
 	if (!owner || !owner->known || owner->stage != STAGE_QUEUED)
 		return NULL;
-	second.call = owner->call;
-	second.stage = STAGE_QUEUED;
-	if (follow_merged(bio, &second))
+	if (follow_merged(bio, owner->call))
 		return NULL;
 	owner->stage = STAGE_NONE;
 	return bpf_map_lookup_elem(&merged, &bio);
@@ -758,6 +751,18 @@ static __always_inline bool syscall_wanted(u32 op, struct file *file)
 	return inode_wanted(BPF_CORE_READ(file, f_inode));
 }
 
+/* Which one of ours the system call of that number is: *op.  False: none. */
+static __always_inline bool is_timed(u64 number, u32 *op)
+{
+	if (number >= SYSCALL_NUMBERS)
+		return false;
+	*op = syscall_ops[number & (SYSCALL_NUMBERS - 1)];
+	if (!*op || is_compat())
+		return false;
+	--*op;
+	return true;
+}
+
 /* Has another copy of the program been here? */
 static __always_inline bool has_begun(u32 id, u64 regs, u32 copy)
 {
@@ -773,12 +778,8 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 	bool fsync;
 	u32 op;
 
-	if (number >= SYSCALL_NUMBERS)
+	if (!is_timed(number, &op))
 		return;
-	op = syscall_ops[number & (SYSCALL_NUMBERS - 1)];
-	if (!op || is_compat())
-		return;
-	op--;
 	fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
 	if (!time_syscalls && !fsync)
 		return;
@@ -838,12 +839,8 @@ static __always_inline void on_unseen_syscall(struct call_thread *t, u64 regs, u
 	u64 arg, number = asked_for(regs, &arg);
 	u32 op;
 
-	if (!time_syscalls || number >= SYSCALL_NUMBERS)
+	if (!time_syscalls || !is_timed(number, &op) || may_be_refused())
 		return;
-	op = syscall_ops[number & (SYSCALL_NUMBERS - 1)];
-	if (!op || is_compat() || may_be_refused())
-		return;
-	op--;
 	if ((combined || check_files) && !syscall_wanted(op, file_of_fd(arg)))
 		return;
 	end_unseen(t, CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);

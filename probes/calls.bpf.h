@@ -386,17 +386,22 @@ static __always_inline bool is_twin(struct call_thread *t, u32 id)
  */
 #define STAND_IN CALL_ID(LAYER_VFS, CALL_FSYNC, 2)
 
+/* Is what the stand-in stands for, which is on top, a call like @id? */
+static __always_inline bool has_stand_in(struct call_thread *t, u32 id)
+{
+	return CALL_ID_LAYER(id) == LAYER_VFS && CALL_ID_OP(id) == CALL_FSYNC && t->depth &&
+	       frame_at(t, t->depth - 1)->id == STAND_IN;
+}
+
 /* Call @id, which lies at @sp, is what the stand-in on top stood for. */
 static __always_inline bool takes_over(struct call_thread *t, u32 id, u64 sp, u32 copy)
 {
 	struct call_frame *top;
 	u64 now;
 
-	if (CALL_ID_LAYER(id) != LAYER_VFS || CALL_ID_OP(id) != CALL_FSYNC || !t->depth)
+	if (!has_stand_in(t, id))
 		return false;
 	top = frame_at(t, t->depth - 1);
-	if (top->id != STAND_IN)
-		return false;
 	now = bpf_ktime_get_ns();
 	if (combined && t->open)
 		charge(t, CALL_ID(LAYER_SYSCALL, 0, 0), now);
@@ -407,9 +412,8 @@ static __always_inline bool takes_over(struct call_thread *t, u32 id, u64 sp, u3
 	return true;
 }
 
-/* Did another copy of the program put call @id there, or does it stand there since its end was
- * missed?
- * @copy: which one this is, a bit. */
+/* Did another copy of the program put call @id there?  Else it has stood there since its end was
+ * missed, or is another one.  @copy: which one this is, a bit. */
 static __always_inline bool is_pushed(struct call_frame *top, u32 id, u64 sp, u32 copy)
 {
 	if (top->id != id || top->sp != sp || !copy || top->copies & copy)
@@ -583,7 +587,7 @@ static __always_inline struct call_thread *began_in_time(struct call_thread *t, 
 		if (t->sp <= t->seen_sp)
 			return t;
 	}
-	if (BPF_CORE_READ(task, start_time) < begin_ns || !this_process_wanted())
+	if (BPF_CORE_READ(task, start_time) < begin_ns)
 		return NULL;
 	if (!t) {
 		t = this_thread(true);
@@ -595,13 +599,11 @@ static __always_inline struct call_thread *began_in_time(struct call_thread *t, 
 	return t;
 }
 
-/* vfs_fsync() and the vfs_fsync_range() in it are one call, and so is what the stand-in stood for.
- */
+/* vfs_fsync(), the vfs_fsync_range() in it and what stands in for them are one call: has it been
+ * seen, though not as @id? */
 static __always_inline bool is_seen_fsync(struct call_thread *t, u32 id)
 {
-	if (CALL_ID_LAYER(id) != LAYER_VFS || CALL_ID_OP(id) != CALL_FSYNC)
-		return false;
-	return is_twin(t, id) || (t->depth && frame_at(t, t->depth - 1)->id == STAND_IN) ||
+	return is_twin(t, id) || has_stand_in(t, id) ||
 	       (id == CALL_ID(LAYER_VFS, CALL_FSYNC, 0) && t->end_sp < t->sp &&
 		t->end_id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1));
 }
@@ -612,8 +614,10 @@ static __always_inline void end_unseen(struct call_thread *t, u32 id, u64 pointe
 {
 	if (!t && call_losses[CALL_LOSS_THREADS])
 		return;
+	if (!this_process_wanted())
+		return;
 	t = began_in_time(t, pointer);
-	if (!t || !this_process_wanted() || has_ended(t, id, t->sp, copy))
+	if (!t || has_ended(t, id, t->sp, copy))
 		return;
 	drop_stale(t, t->sp);
 	if (is_seen_fsync(t, id) || t->depth >= CALL_DEPTH)

@@ -279,7 +279,7 @@ static __always_inline void on_bio_end(struct bio *bio)
 	bool write;
 	u64 bytes;
 
-	if (!BPF_CORE_READ(bio, bi_status) || BPF_CORE_READ(disk, fops, submit_bio))
+	if (!BPF_CORE_READ(bio, bi_status) || !makes_requests(disk, false))
 		return;
 	bytes = counted_bytes(bio, bio_wanted_dev(bio, disk, false), &write, false);
 	if (!bytes || !this_process_wanted())

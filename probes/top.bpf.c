@@ -87,16 +87,12 @@ static __always_inline void on_unseen(struct blk_inflight *entry)
 static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);
-	struct block_device_operations *fops;
 	struct blk_inflight made = {}, *last;
 	u64 key = (u64)bio;
 	u32 opf;
 
-	if (!disk)
-		return;
-	fops = KREAD(direct, disk, fops);
-	if (!KREAD(direct, fops, submit_bio))
-		return; /* request-based: its requests are counted */
+	if (!disk || makes_requests(disk, direct))
+		return; /* its requests are counted */
 	made.dev = bio_wanted_dev(bio, disk, direct);
 	if (!made.dev)
 		return;
