@@ -38,7 +38,8 @@ static void add_text(const char *bytes, size_t size, void *ctx)
 
 	if (size >= sizeof(text->bytes) - text->size)
 		longjmp(text->full, 1);
-	memcpy(text->bytes + text->size, bytes, size);
+	if (size) /* @bytes may be NULL */
+		memcpy(text->bytes + text->size, bytes, size);
 	text->size += size;
 }
 
