@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/bounded.h"
 #include "core/parse.h"
 #include "core/text.h"
 
@@ -67,22 +68,15 @@ static void find_name(const char *text, size_t len, char name[GUEST_NAME_SIZE])
 
 char *guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE])
 {
-	char path[PATH_MAX], *text;
-	FILE *file;
-	size_t len;
+	struct bounded_text line;
+	char path[PATH_MAX];
 
 	name[0] = 0;
 	snprintf(path, sizeof(path), "%s/proc/%u/cmdline", root ? root : "", pid);
-	file = fopen(path, "re");
-	text = file ? malloc(LOOKED_AT + 1) : NULL;
-	if (text) {
-		len = fread(text, 1, LOOKED_AT, file);
-		text[len] = 0;
-		find_name(text, len, name);
-	}
-	free(text);
-	if (file)
-		fclose(file);
+	if (bounded_read(path, LOOKED_AT, &line))
+		return name;
+	find_name(line.text, line.len, name);
+	bounded_text_free(&line);
 	return name;
 }
 

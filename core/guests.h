@@ -20,8 +20,9 @@ struct guest {
 };
 
 /* The name that process @pid was given by QEMU's -name ("-name NAME", "-name guest=NAME,..."), else
- * an empty string.  A name that does not fit is cut, and one behind the first 64 KiB of the command
- * line is not found.  Returns @name. */
+ * an empty string.  A name that does not fit is cut; one behind the first 64 KiB of the command
+ * line is not found, nor that of a process that keeps its reader waiting (core/bounded.h).  Returns
+ * @name. */
 char *guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE]);
 
 /* All processes that hold a machine now, by process; the caller's to free.  0 or -errno. */

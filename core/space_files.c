@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "core/bounded.h"
 #include "core/open_regular.h"
 
 /* ---- roots ---- */
@@ -143,12 +144,12 @@ static bool has_inode(int fd, uint64_t inode)
 	return !inode || (fstat(fd, &st) == 0 && st.st_ino == inode);
 }
 
-int file_search_next(struct file_search *search)
+/* Goes on to the next step that finds a file. */
+static int next_file(void *ctx)
 {
+	struct file_search *search = ctx;
 	const struct module *module = search->mapping->module;
 
-	if (!module->is_file)
-		return -ENOENT;
 	while (search->step < STEP_ROOTS + search->files->n) {
 		int fd = take_step(search, search->step++);
 
@@ -158,6 +159,20 @@ int file_search_next(struct file_search *search)
 			close(fd);
 	}
 	return -ENOENT;
+}
+
+int file_search_next(struct file_search *search)
+{
+	unsigned int before;
+	int r;
+
+	if (!search->mapping->module->is_file)
+		return -ENOENT;
+	do { /* a step that takes too long is left out */
+		before = search->step;
+		r = bounded_open(next_file, search);
+	} while (r == -ETIMEDOUT && search->step != before);
+	return r;
 }
 
 size_t file_search_roots(const struct file_search *search, int roots[2])

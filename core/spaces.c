@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/bounded.h"
 #include "core/clock.h"
 #include "core/disks.h"
 #include "core/limits.h"
@@ -284,27 +285,49 @@ void spaces_take_maps(struct spaces *s, uint32_t pid, uint64_t at_ns, FILE *maps
 		take_maps(s, process, at_ns, maps);
 }
 
-/* Between two looks at a process, in ns; and how much longer than the look itself. */
+/* Between two looks at a process, in ns; how much longer than the look itself; and until one that
+ * kept us waiting is looked at again. */
 #define LOOK_PERIOD NS_PER_SEC
 #define LOOK_SHARE  50
+#define LOOK_LATER  (60 * NS_PER_SEC)
+
+#define MAPS_SIZE (8UL << 20) /* of /proc/PID/maps: what is larger is not followed */
+
+static int read_maps(struct spaces *s, struct process *process, uint64_t now_ns)
+{
+	struct bounded_text text;
+	char path[64];
+	FILE *maps;
+	int r;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", process->pid);
+	r = bounded_read(path, MAPS_SIZE, &text);
+	if (r)
+		return r;
+	maps = text.len && text.len < MAPS_SIZE ? fmemopen(text.text, text.len, "re") : NULL;
+	if (maps) {
+		take_maps(s, process, now_ns, maps);
+		fclose(maps);
+	}
+	s->full += text.len && !maps;
+	bounded_text_free(&text);
+	return 0;
+}
 
 /* Reads what /proc says is mapped now. */
 static void look_up(struct spaces *s, struct process *process)
 {
-	uint64_t now_ns = clock_mono_ns(), took_ns;
-	char path[64];
-	FILE *file;
+	uint64_t now_ns = clock_mono_ns(), period_ns = LOOK_LATER;
+	int r = read_maps(s, process, now_ns);
 
 	process->looked_ns = now_ns;
-	snprintf(path, sizeof(path), "/proc/%u/maps", process->pid);
-	file = fopen(path, "re");
-	if (file) {
-		take_maps(s, process, now_ns, file);
-		fclose(file);
+	if (!r)
 		space_files_note_root(&s->files, process->pid);
-	}
-	took_ns = LOOK_SHARE * (clock_mono_ns() - now_ns);
-	process->next_look_ns = now_ns + (took_ns > LOOK_PERIOD ? took_ns : LOOK_PERIOD);
+	if (r == -ETIMEDOUT || r == -EBUSY)
+		s->full++;
+	else
+		period_ns = LOOK_SHARE * (clock_mono_ns() - now_ns);
+	process->next_look_ns = now_ns + (period_ns > LOOK_PERIOD ? period_ns : LOOK_PERIOD);
 }
 
 static struct process *met(struct spaces *s, uint32_t pid)

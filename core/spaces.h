@@ -57,7 +57,7 @@ uint64_t spaces_lost(const struct spaces *s);
 #define SPACES_PROCESSES 32768
 #define SPACES_MEMORY	 (16UL << 20) /* bytes, of mappings and modules in all processes */
 
-/* How often something was not followed because of these. */
+/* How often something was not followed because of these, or could not be read in time. */
 uint64_t spaces_full(const struct spaces *s);
 
 /* ---- for tests ---- */

@@ -42,7 +42,7 @@ static const struct {
 				 "files whose symbols were not read, or not all: damaged, too "
 				 "large, or too slow" },
 	[STACK_LOSS_MAPPINGS] = { "mappings_full",
-				  "mappings or processes that were too many to be followed" },
+				  "mappings or processes that were too many, or too slow, to be followed" },
 };
 
 /* All losses of the run: there is one output. */

@@ -23,10 +23,10 @@ TRACEFS = "tracefs: the kernel's"
 DEBUGFS = "debugfs: the kernel's"
 USER = "a file that the user of iotrace names"
 MAY_OPEN = {
+    "core/bounded.c": PROC,
     "core/cpus.c": SYS,
     "core/disks.c": PROC,
     "core/disks_find.c": SYS,
-    "core/guests.c": PROC,
     "core/hook_kernel.c": USER,
     "core/hooks.c": SYS,
     "core/kallsyms.c": PROC,

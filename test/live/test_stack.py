@@ -100,6 +100,48 @@ int main(int argc, char **argv)
 }
 """
 
+# Writes while its address space is locked: one thread reads, by /proc/self/mem, what a file server
+# does not answer, another waits to map something.
+HELD_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static void *from_server;
+static void *hold(void *byte)
+{
+	return (void *)(long)pread(open("/proc/self/mem", O_RDONLY), byte, 1, (off_t)from_server);
+}
+static void *wait(void *none)
+{
+	for (;;)
+		munmap(mmap(0, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), 4096);
+	return none;
+}
+__attribute__((noinline)) static int put(int fd, void *buf) { return pwrite(fd, buf, 65536, 0) != 65536; }
+int main(int argc, char **argv)
+{
+	static char byte, go[2];
+	int fd = open(argv[1], O_RDWR | O_DIRECT), r;
+	void *buf = aligned_alloc(65536, 65536);
+	pthread_t holder, waiter;
+
+	memset(buf, 1, 65536);
+	from_server = mmap(0, 4096, PROT_READ, MAP_PRIVATE, open(argv[2], O_RDONLY), 0);
+	go[0] = go[1] = 0;
+	pthread_create(&holder, 0, hold, &byte);
+	pthread_create(&waiter, 0, wait, 0);
+	read(0, go, 1);
+	r = put(fd, buf);
+	write(1, "written\n", 8);
+	read(0, go + 1, 1);
+	return r;
+}
+"""
+
 # Code made at run time: push rbp; mov rbp,rsp; call rdi; pop rbp; ret.
 JIT_C = r"""
 #define _GNU_SOURCE
@@ -746,6 +788,36 @@ class TestHostile(StackTest):
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         self.assertLess(peak, 288 << 10)
         print(f"peak {watch.peak} kB, and {peak} kB of any process")
+
+    def test_address_space_is_locked(self):
+        """Whoever reads of a process's memory, or what is mapped there, can be kept waiting."""
+        def is_locked(process):
+            with subprocess.Popen(["cat", f"/proc/{process.pid}/cmdline"],
+                                  stdout=subprocess.DEVNULL) as reader:
+                try:
+                    return reader.wait(0.5) is None
+                except subprocess.TimeoutExpired:
+                    reader.kill()
+                    return True
+
+        with LoopDisk() as disk, Compiled() as made, iotest.Served("fuse") as served:
+            held = made.build("stkheld", HELD_C, "-pthread")
+            served.hold()
+            with subprocess.Popen([held, disk.path, served.path], stdin=subprocess.PIPE,
+                                  stdout=subprocess.PIPE, bufsize=0) as process:
+                try:
+                    self.assertTrue(iotest.wait_until(lambda: is_locked(process)))
+                    with Tracer("stack", "--json", "-U", "-d", disk.name) as tracer:
+                        process.stdin.write(b"g")
+                        self.assertEqual(process.stdout.readline(), b"written\n")
+                        result = tracer.stop()
+                    self.assertTrue(is_locked(process))
+                finally:
+                    served.answer()
+                    process.stdin.close()
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(sums(result.rows, disk.name, comm="stkheld"), (0, 65536))
+        self.assertLessEqual(set(result.losses), {"mappings_full", "symbols_unread"})
 
     def test_helper_is_killed(self):
         with LoopDisk() as disk, Compiled() as made:

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -306,6 +307,29 @@ static void test_guest_names(void **state)
 	name_is(5, "");
 	name_is(6, "");
 	name_is(7, "");
+}
+
+/* A process can keep whoever reads its command line waiting, here by a pipe that nobody writes to.
+ */
+static void test_held_command_line(void **state)
+{
+	char path[PATH_MAX], name[GUEST_NAME_SIZE];
+
+	(void)state;
+	PUT_CMDLINE("1", "qemu\0-name\0one");
+	PUT_CMDLINE("2", "qemu\0-name\0two");
+	snprintf(path, sizeof(path), "%s/proc/1/cmdline", root);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	alarm(60); /* not for ever */
+	for (int i = 0; i < 20; i++)
+		name_is(1, "");
+	while (!*guest_name(root, 2, name))
+		;
+	alarm(0);
+	name_is(2, "two");
+	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
 }
 
 /* Of a command line that does not end, or is long, only the beginning is looked at. */
@@ -778,6 +802,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_cpu, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_tracefs, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_guest_names, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_held_command_line, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_long_command_line, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_guests, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_debugfs, make_root, remove_root),

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/bounded.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/clock.h"
+
+#define STACK_SIZE ((size_t)128 << 10)
+#define DEATH_MS   100 /* until a task that was killed has ended */
+
+/* What a task needs lies in one mapping: this, its stack, and what it reads. */
+struct task {
+	int (*call)(void *ctx, struct task *task);
+	int (*open)(void *ctx);
+	void *ctx;
+	char *text;
+	size_t most;
+	pid_t parent;
+	int result;
+};
+
+/* ---- time ---- */
+
+#define LIMIT_NS   (NS_PER_SEC / 2)
+#define LEAST_NS   (NS_PER_SEC / 100)
+#define TIME_SHARE 50 /* one part of so many */
+
+static struct {
+	uint64_t left_ns, at_ns;
+} allowance;
+
+static uint64_t limit_ns(uint64_t now_ns)
+{
+	uint64_t left = allowance.at_ns
+			    ? allowance.left_ns + (now_ns - allowance.at_ns) / TIME_SHARE
+			    : LIMIT_NS;
+
+	allowance.left_ns = left < LIMIT_NS ? left : LIMIT_NS;
+	allowance.at_ns = now_ns;
+	return allowance.left_ns > LEAST_NS ? allowance.left_ns : LEAST_NS;
+}
+
+static void take_time(uint64_t ns)
+{
+	allowance.left_ns -= ns < allowance.left_ns ? ns : allowance.left_ns;
+}
+
+/* ---- tasks ---- */
+
+/* Killed, but not gone: the kernel may still write to their memory. */
+static struct {
+	pid_t pid; /* 0: none */
+	void *room;
+	size_t size;
+} stuck[8];
+
+#define MAX_STUCK (sizeof(stuck) / sizeof(stuck[0]))
+
+/* Where there is room for one more; NULL: nowhere. */
+static void *free_place(size_t *place)
+{
+	void *found = NULL;
+
+	for (size_t i = 0; i < MAX_STUCK; i++) {
+		if (stuck[i].pid && waitpid(stuck[i].pid, NULL, WNOHANG | __WALL)) {
+			munmap(stuck[i].room, stuck[i].size);
+			stuck[i].pid = 0;
+		}
+		if (!stuck[i].pid) {
+			*place = i;
+			found = &stuck[i];
+		}
+	}
+	return found;
+}
+
+static int begin(void *arg)
+{
+	struct task *task = arg;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	task->result = getppid() == task->parent ? task->call(task->ctx, task) : -ESRCH;
+	return 0;
+}
+
+/* Has it ended within @ns? */
+static bool await(int pidfd, uint64_t ns)
+{
+	struct pollfd fd = { pidfd, POLLIN, 0 };
+	uint64_t end = clock_mono_ns() + ns, now;
+	int n;
+
+	do {
+		now = clock_mono_ns();
+		n = poll(&fd, 1, now < end ? (int)((end - now + 999999) / 1000000) : 0);
+	} while (n < 0 && errno == EINTR);
+	return n > 0;
+}
+
+/* Starts it; its number, or -errno. */
+static pid_t start(struct task *task, void *stack, int flags, int *pidfd)
+{
+	sigset_t all, before;
+	pid_t pid;
+
+	task->parent = getpid();
+	task->result = -ETIMEDOUT;
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	/* No signal tells of its end: that would be one more to be told from COMMAND's. */
+	pid = clone(begin, (char *)stack + STACK_SIZE, CLONE_VM | CLONE_PIDFD | flags, task, pidfd);
+	if (pid < 0)
+		pid = -errno;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	return pid;
+}
+
+/* Runs @task, whose memory @room is, and is the caller's again but with -ETIMEDOUT. */
+static int run(struct task *task, void *room, size_t size, int flags)
+{
+	uint64_t since_ns = clock_mono_ns();
+	char *stack = (char *)room + size - STACK_SIZE;
+	bool ended;
+	size_t place;
+	int pidfd, r;
+	pid_t pid;
+
+	if (!free_place(&place))
+		return -EBUSY;
+	pid = start(task, stack, flags, &pidfd);
+	if (pid < 0)
+		return pid;
+	ended = await(pidfd, limit_ns(since_ns));
+	if (!ended) {
+		kill(pid, SIGKILL);
+		ended = await(pidfd, DEATH_MS * (NS_PER_SEC / 1000));
+		take_time(clock_mono_ns() - since_ns);
+	}
+	close(pidfd);
+	if (!ended) {
+		stuck[place].pid = pid;
+		stuck[place].room = room;
+		stuck[place].size = size;
+		return -ETIMEDOUT;
+	}
+	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
+		;
+	r = task->result;
+	if (r == -ETIMEDOUT)
+		munmap(room, size);
+	return r;
+}
+
+/* A task, memory for @most bytes and a NUL behind it, its stack; NULL: no memory. */
+static struct task *make_room(size_t most, size_t *size)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct task *task;
+
+	*size = STACK_SIZE + (sizeof(*task) + most + page) / page * page;
+	task = mmap(NULL, *size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+	if (task == MAP_FAILED)
+		return NULL;
+	task->text = (char *)(task + 1);
+	task->most = most;
+	return task;
+}
+
+/* ---- what they do ---- */
+
+static int read_text(void *ctx, struct task *task)
+{
+	int fd = open(ctx, O_RDONLY | O_CLOEXEC);
+	size_t len = 0;
+	ssize_t n = 1;
+
+	if (fd < 0)
+		return -errno;
+	while (n > 0 && len < task->most) {
+		n = read(fd, task->text + len, task->most - len);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	if (n < 0)
+		n = -errno;
+	close(fd);
+	return n < 0 ? (int)n : (int)len;
+}
+
+int bounded_read(const char *path, size_t most, struct bounded_text *out)
+{
+	size_t size;
+	struct task *task = make_room(most, &size);
+	int r;
+
+	if (!task)
+		return -ENOMEM;
+	task->call = read_text;
+	task->ctx = (void *)(uintptr_t)path;
+	r = run(task, task, size, 0);
+	if (r >= 0)
+		*out = (struct bounded_text){ task->text, (size_t)r, task, size };
+	else if (r != -ETIMEDOUT)
+		munmap(task, size);
+	return r < 0 ? r : 0;
+}
+
+void bounded_text_free(struct bounded_text *text)
+{
+	munmap(text->room, text->room_size);
+}
+
+static int open_file(void *ctx, struct task *task)
+{
+	return task->open(ctx);
+}
+
+int bounded_open(int (*call)(void *ctx), void *ctx)
+{
+	size_t size;
+	struct task *task = make_room(0, &size);
+	int r;
+
+	if (!task)
+		return -ENOMEM;
+	task->call = open_file;
+	task->open = call;
+	task->ctx = ctx;
+	r = run(task, task, size, CLONE_FILES);
+	if (r != -ETIMEDOUT)
+		munmap(task, size);
+	return r;
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/bounded.h"
+
+static char folder[] = "/tmp/iotrace-bounded-XXXXXX";
+static char plain[PATH_MAX], held[PATH_MAX];
+
+static int setup(void **state)
+{
+	FILE *file;
+
+	(void)state;
+	if (!mkdtemp(folder))
+		return -1;
+	snprintf(plain, sizeof(plain), "%s/plain", folder);
+	snprintf(held, sizeof(held), "%s/held", folder);
+	file = fopen(plain, "we");
+	if (!file || fputs("0123456789", file) < 0 || fclose(file))
+		return -1;
+	return mkfifo(held, 0600);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	unlink(plain);
+	unlink(held);
+	return rmdir(folder);
+}
+
+static int count_files(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+static void assert_no_child(void)
+{
+	assert_int_equal(waitpid(-1, NULL, __WALL | WNOHANG), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static void test_read(void **state)
+{
+	struct bounded_text text;
+
+	(void)state;
+	assert_int_equal(bounded_read(plain, 100, &text), 0);
+	assert_int_equal(text.len, 10);
+	assert_string_equal(text.text, "0123456789");
+	bounded_text_free(&text);
+	assert_int_equal(bounded_read(plain, 4, &text), 0);
+	assert_int_equal(text.len, 4);
+	assert_string_equal(text.text, "0123");
+	bounded_text_free(&text);
+	assert_int_equal(bounded_read("/proc/self/none", 4, &text), -ENOENT);
+	assert_int_equal(bounded_read("/proc", 4, &text), -EISDIR);
+	assert_no_child();
+}
+
+/* It is the reader's process that /proc/self is of: what it maps is what we do. */
+static void test_read_large(void **state)
+{
+	struct bounded_text text;
+
+	(void)state;
+	assert_int_equal(bounded_read("/proc/self/maps", 1 << 20, &text), 0);
+	assert_true(text.len > 100);
+	assert_non_null(strstr(text.text, "bounded_test"));
+	bounded_text_free(&text);
+}
+
+static int open_path(void *ctx)
+{
+	int fd = open(ctx, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static void test_open(void **state)
+{
+	int files = count_files(), fd = bounded_open(open_path, plain);
+	char missing[] = "/proc/self/none", text[4];
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(read(fd, text, 4), 4);
+	assert_memory_equal(text, "0123", 4);
+	close(fd);
+	assert_int_equal(bounded_open(open_path, missing), -ENOENT);
+	assert_int_equal(count_files(), files);
+}
+
+/* However often: neither tasks nor descriptors are left, and others are read, at the latest when
+ * there is time again. */
+static void test_held(void **state)
+{
+	struct bounded_text text;
+	int files = count_files(), r;
+
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(bounded_read(held, 100, &text), -ETIMEDOUT);
+		assert_int_equal(bounded_open(open_path, held), -ETIMEDOUT);
+	}
+	do
+		r = bounded_read(plain, 100, &text);
+	while (r == -ETIMEDOUT);
+	assert_int_equal(r, 0);
+	assert_string_equal(text.text, "0123456789");
+	bounded_text_free(&text);
+	assert_no_child();
+	assert_int_equal(count_files(), files);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_read_large),
+		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_held),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
