@@ -21,6 +21,8 @@
 #define PRIVILEGES_USER_STACKS                                                                     \
 	(PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_DAC_READ_SEARCH) |     \
 	 PRIVILEGE(CAP_CHECKPOINT_RESTORE))
+/* To find the names of cgroups that lie in a directory of another user's. */
+#define PRIVILEGES_CGROUPS PRIVILEGE(CAP_DAC_READ_SEARCH)
 /* To see which of other users' processes holds a virtual machine. */
 #define PRIVILEGES_GUESTS (PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH))
 

@@ -414,7 +414,8 @@ static int prepare(struct top *t, struct run *run, struct error *err)
 		r = hooks_attach(t->session.hooks, &object, err);
 	if (r)
 		return r;
-	run->keeps = hooks_privileges() | privileges_to_name();
+	run->keeps = hooks_privileges() | privileges_to_name() |
+		     (t->o.cgroup_owner ? PRIVILEGES_CGROUPS : 0);
 	r = flip_open(&t->skel->bss->epoch, &t->flip, err);
 	if (!r)
 		r = show_open_hooks(&t->show, t->session.hooks, NULL, 0, err);
@@ -551,6 +552,7 @@ static void check_top(struct check *check)
 	    !check_attach(check, t.session.hooks, &object)) {
 		check_options(check, options);
 		check_keeps(check, "", privileges_to_name());
+		check_keeps(check, "with --cgroup-owner", PRIVILEGES_CGROUPS);
 		check_works(check);
 	}
 	cleanup(&t);

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """An ordinary user with the capabilities of docs/PRIVILEGES.md: exact; without one, it is named.
 Root has what that page says is kept, and no more, once everything is attached."""
+import contextlib
 import os
 import re
 import shutil
@@ -212,7 +213,7 @@ COMMON = {"with -- COMMAND": {"CAP_KILL"}, "with --record": FILE}
 # docs/PRIVILEGES.md has the same table.
 KEPT = {
     "virtio": COMMON,
-    "top": COMMON,
+    "top": {"with --cgroup-owner": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"}, **COMMON},
     "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
                           "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE, **COMMON},
@@ -302,9 +303,34 @@ class TestDropped(DroppedTest):
         return result
 
     def test_top(self):
-        for args in (["top"], ["top", "--bio", "--cgroup-owner"]):
-            result = self.exact(args, [], lambda r: add_up(r.rows, "comm", "io")["dropped"])
+        for args, whens in ((["top"], []),
+                            (["top", "--bio", "--cgroup-owner"], ["with --cgroup-owner"])):
+            result = self.exact(args, whens, lambda r: add_up(r.rows, "comm", "io")["dropped"])
             self.assertEqual(result.losses.get("names", 0), 0)
+
+    def test_cgroup_of_a_user(self):
+        """Below one that only its user may look into, made while we run."""
+        mounts = [line.split() for line in read_text("/proc/self/mounts").splitlines()]
+        roots = [m[1] for m in mounts if m[2] == "cgroup" and "blkio" in m[3].split(",")] or \
+            [m[1] for m in mounts if m[2] == "cgroup2"]
+        if not roots:
+            self.skipTest("no cgroups")
+        name = f"iotrace-test-{os.getpid()}"
+        group = f"{roots[0]}/{name}"
+        with contextlib.ExitStack() as stack, LoopDisk(16 * MIB) as disk:
+            os.mkdir(group)
+            stack.callback(os.rmdir, group)
+            os.chown(group, 65534, 65534)
+            os.chmod(group, 0o700)
+            with Tracer("top", "--json", "--cgroup-owner", "-d", disk.name) as tracer:
+                self.assert_dropped(tracer.pid, "top", "with --cgroup-owner")
+                os.mkdir(f"{group}/inner")
+                stack.callback(os.rmdir, f"{group}/inner")
+                load = Load("read", 77, KIB4, disk.path, name="dropped")
+                iotest.write_text(f"{group}/inner/cgroup.procs", f"{load.pid}")
+                load.go().wait()
+                result = tracer.stop()
+        self.assertEqual(add_up(result.rows, "cgroup", "io").get(f"/{name}/inner"), 77, result.rows)
 
     def test_breakdown(self):
         self.exact(["breakdown", "-T", "blk"], [], lambda r: sum(row["count"] for row in r.rows) +
