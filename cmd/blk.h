@@ -130,12 +130,13 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 /* ---- losses ---- */
 
 /* What user space finds out: events that were missed, how often the disk of -d went away, processes
- * without a name. */
+ * without a name, cgroups without one, rows without their process. */
 enum {
 	BLK_LOSS_MISSED = BLK_LOSSES,
 	BLK_LOSS_DISK_GONE,
 	BLK_LOSS_NAMES,
 	BLK_LOSS_CGROUPS,
+	BLK_LOSS_FOLDED,
 	BLK_LOSS_ROWS
 };
 

@@ -144,12 +144,21 @@ uint64_t names_lost(struct names *n)
 	return lost;
 }
 
-void names_forget(struct names *n)
+bool names_forget(struct names *n)
 {
 	if (n->count < MANY_NAMES)
-		return;
+		return false;
 	tdestroy(n->old, free);
 	n->old = n->tree;
 	n->tree = NULL;
 	n->count = 0;
+	return true;
+}
+
+void names_keep(struct names *n, uint32_t pid, uint64_t start_ns)
+{
+	const struct name key = { .pid = pid, .start_ns = start_ns };
+
+	if (tfind(&key, &n->old, compare))
+		entry_of(n, pid, start_ns);
 }

@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CORE_NAMES_H
 #define IOTRACE_CORE_NAMES_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/error.h"
@@ -29,8 +30,11 @@ const char *names_of(struct names *n, uint32_t pid, uint64_t start_ns);
 /* For how many processes names_of() had no name since the last call, each of them once. */
 uint64_t names_lost(struct names *n);
 
-/* Drops what has not been in use for long if there is a lot.  To be called when no name
- * that was handed out is in use any more. */
-void names_forget(struct names *n);
+/* Drops what has not been in use for long if there is a lot: true if it did.  To be called when no
+ * name that was handed out is in use any more. */
+bool names_forget(struct names *n);
+
+/* The name of @pid, if there is one, is in use: it outlives the next names_forget(). */
+void names_keep(struct names *n, uint32_t pid, uint64_t start_ns);
 
 #endif

@@ -172,15 +172,9 @@ static void label(struct top_row *row, const struct top_tables *tables)
 	row->cgroup = tables->cgroups ? cgroups_path(tables->cgroups, k->cgroup) : "";
 }
 
-/* At the end of the interval, when all names that come have come. */
-static void label_process(struct top_row *row, struct names *names)
-{
-	const struct top_key *k = &row->key;
+/* ---- too many rows ---- */
 
-	row->start = k->start;
-	row->pid = k->pid;
-	row->comm = k->known ? names_of(names, k->pid, k->start) : "[unknown]";
-}
+#define FOLDED 2 /* key.known: of many processes */
 
 static uint64_t sort_value(const struct top_row *row, enum top_sort sort)
 {
@@ -193,6 +187,43 @@ static uint64_t sort_value(const struct top_row *row, enum top_sort sort)
 		break;
 	}
 	return row->bytes;
+}
+
+static int compare_values(const void *a, const void *b, void *sort)
+{
+	uint64_t p = sort_value(a, *(enum top_sort *)sort),
+		 q = sort_value(b, *(enum top_sort *)sort);
+
+	return p != q ? (p < q) - (p > q) : compare_keys(a, b);
+}
+
+static void fold(struct top_rows *rows, enum top_sort sort)
+{
+	qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_values, &sort);
+	for (size_t i = TOP_ROWS_MAX / 2; i < rows->n; i++) {
+		struct top_key *key = &rows->rows[i].key;
+
+		rows->folded += key->known != FOLDED;
+		key->start = key->cgroup = 0;
+		key->pid = 0;
+		key->known = FOLDED;
+	}
+	join(rows);
+}
+
+/* ---- labels ---- */
+
+/* At the end of the interval, when all names that come have come. */
+static void label_process(struct top_row *row, struct names *names)
+{
+	const struct top_key *k = &row->key;
+
+	row->start = k->start;
+	row->pid = k->pid;
+	if (k->known == FOLDED)
+		row->comm = TOP_OTHERS;
+	else
+		row->comm = k->known ? names_of(names, k->pid, k->start) : "[unknown]";
 }
 
 /* Largest first; what is equal by I/Os, then in an order that does not change
@@ -216,19 +247,27 @@ static int compare_rows(const void *a, const void *b, void *sort)
 	return strcmp(x->disk, y->disk);
 }
 
-void top_rows_compact(struct top_rows *rows, const struct top_tables *tables)
+void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort)
 {
+	bool forgot;
+
 	if (!rows->n)
 		return;
 	label_disks(rows, tables->disks);
 	join(rows);
-	for (size_t i = 0; i < rows->n; i++)
+	if (rows->n > TOP_ROWS_MAX)
+		fold(rows, sort);
+	forgot = names_forget(tables->names);
+	for (size_t i = 0; i < rows->n; i++) {
 		label(&rows->rows[i], tables);
+		if (forgot)
+			names_keep(tables->names, rows->rows[i].key.pid, rows->rows[i].key.start);
+	}
 }
 
 void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort)
 {
-	top_rows_compact(rows, tables);
+	top_rows_compact(rows, tables, sort);
 	for (size_t i = 0; i < rows->n; i++)
 		label_process(&rows->rows[i], tables->names);
 	top_rows_sort(rows->rows, rows->n, sort);

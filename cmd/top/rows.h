@@ -30,15 +30,23 @@ struct top_tables {
 struct top_rows {
 	struct top_row *rows;
 	size_t n, room;
+	uint64_t folded; /* rows that gave up their process, until the caller sets it back */
 };
+
+/* How many rows are kept between two outputs; what is added until top_rows_compact() comes on top.
+ */
+#define TOP_ROWS_MAX 65536
+#define TOP_OTHERS   "[other processes]"
 
 /* Adds the counters of @key, a struct top_key.  0 or -ENOMEM.  (The form that flip_drain_hash()
  * wants; @ctx is a struct top_rows.) */
 int top_rows_add(void *ctx, const void *key, const void *value);
 
 /* Joins what belongs to one row, and learns what disks and control groups are called while they are
- * there: between two outputs, now and then. */
-void top_rows_compact(struct top_rows *rows, const struct top_tables *tables);
+ * there: between two outputs, now and then.  When there are too many rows the smaller half, by
+ * @sort, gives up process and control group: one row for each disk and operation, TOP_OTHERS. Names
+ * of processes that are in no row may be forgotten. */
+void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort);
 
 /* Joins the CPUs' parts of each row, names the rows, and sorts them. */
 void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort);

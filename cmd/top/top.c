@@ -324,7 +324,7 @@ static int collect(void *ctx, struct error *err)
 	struct top *t = ctx;
 	int r = drain(t, NULL, err);
 
-	top_rows_compact(&t->rows, &t->tables);
+	top_rows_compact(&t->rows, &t->tables, t->o.sort);
 	return r;
 }
 
@@ -354,6 +354,8 @@ static int emit(void *ctx, bool last, struct error *err)
 	}
 	top_rows_finish(&t->rows, &t->tables, t->o.sort);
 	t->losses.rows[BLK_LOSS_NAMES].count = names_lost(t->tables.names);
+	t->losses.rows[BLK_LOSS_FOLDED].count = t->rows.folded;
+	t->rows.folded = 0;
 	if (t->tables.cgroups)
 		t->losses.rows[BLK_LOSS_CGROUPS].count = cgroups_lost(t->tables.cgroups);
 	out.tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };

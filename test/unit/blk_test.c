@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -824,7 +825,7 @@ static void test_compact(void **state)
 	struct top_value sum[2] = { 0 };
 
 	(void)state;
-	top_rows_compact(&rows, &tables);
+	top_rows_compact(&rows, &tables, SORT_BYTES);
 	assert_int_equal(rows.n, 0);
 	for (uint64_t round = 1; round <= 10; round++) {
 		for (uint16_t cpu = 0; cpu < 100; cpu++) {
@@ -834,7 +835,7 @@ static void test_compact(void **state)
 			add(&rows, b, (struct top_value){ 2, 1ull << 32, round, 1 });
 			add(&rows, a, (struct top_value){ 1, 512, cpu, 0 });
 		}
-		top_rows_compact(&rows, &tables);
+		top_rows_compact(&rows, &tables, SORT_BYTES);
 		assert_int_equal(rows.n, 2);
 		for (size_t i = 0; i < 2; i++) {
 			const struct top_row *row = &rows.rows[i];
@@ -856,6 +857,111 @@ static void test_compact(void **state)
 	row_is(&rows, 1, 100, 1007, 1000 * 512 + 1, 10 * 99 * 100 / 2 + 1);
 	assert_int_equal(rows.rows[1].untimed, 7);
 	top_rows_free(&rows);
+}
+
+#define MANY	   400000
+#define FIRST_MANY 0x60000000U
+
+/* Many processes of one small I/O each, on two disks, and two of which one is large, the other has
+ * many I/Os. */
+static void add_many(struct top_rows *rows, struct names *names, uint32_t from, uint32_t n)
+{
+	add(rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
+	    (struct top_value){ 2, 1 << 30, 1, 0 });
+	add(rows, (struct top_key){ .pid = 101, .dev = SDB, .op = BLK_WRITE, .known = 1 },
+	    (struct top_value){ 1000, 8192, 1, 1000 });
+	for (uint32_t i = from; i < from + n; i++) {
+		assert_int_equal(names_put(names, FIRST_MANY + i, i, "one of many"), 0);
+		add(rows,
+		    (struct top_key){ .pid = FIRST_MANY + i,
+				      .start = i,
+				      .cgroup = i,
+				      .dev = i % 2 ? SDA : SDB,
+				      .op = BLK_WRITE,
+				      .writeback = i % 4 == 3,
+				      .known = 1 },
+		    (struct top_value){ 1, 4096, 7, i % 2 });
+	}
+}
+
+static struct top_value sum_of(const struct top_rows *rows, const char *disk, bool writeback)
+{
+	struct top_value sum = { 0 };
+
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct top_row *row = &rows->rows[i];
+
+		if (row->pid == 100 || row->pid == 101 || strcmp(row->disk, disk) != 0 ||
+		    row->writeback != writeback)
+			continue;
+		sum.io += row->io;
+		sum.bytes += row->bytes;
+		sum.time_ns += row->time_ns;
+		sum.untimed += row->untimed;
+	}
+	return sum;
+}
+
+static void sum_is(const struct top_rows *rows, const char *disk, bool writeback, uint64_t io,
+		   uint64_t untimed)
+{
+	struct top_value sum = sum_of(rows, disk, writeback);
+
+	assert_int_equal(sum.io, io);
+	assert_int_equal(sum.bytes, io * 4096);
+	assert_int_equal(sum.time_ns, io * 7);
+	assert_int_equal(sum.untimed, untimed);
+}
+
+/* However many processes there are in an interval: memory has a bound, sums are exact, what is
+ * large by the order that was asked for stays, with its name. */
+static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t bytes)
+{
+	struct top_tables own = { .disks = tables.disks };
+	struct top_rows rows = { 0 };
+	uint64_t named = 0, others = 0;
+	size_t before, at = 0;
+
+	assert_int_equal(names_open(&own.names), 0);
+	assert_int_equal(put_names(own.names), 0);
+	before = mallinfo2().uordblks;
+	for (uint32_t i = 0; i < MANY; i += MANY / 40) {
+		add_many(&rows, own.names, i, MANY / 40);
+		top_rows_compact(&rows, &own, sort);
+		assert_true(rows.n <= TOP_ROWS_MAX);
+		/* As drains tell it again while it does I/O. */
+		assert_int_equal(put_names(own.names), 0);
+	}
+	assert_true(mallinfo2().uordblks < before + (64U << 20));
+	top_rows_finish(&rows, &own, sort);
+	while (at < rows.n && rows.rows[at].pid != stays)
+		at++;
+	row_is(&rows, at, stays, io, bytes, 40);
+	assert_string_equal(rows.rows[at].comm, stays == 100 ? "proc100" : "proc101");
+	sum_is(&rows, "sda", false, MANY / 4, MANY / 4);
+	sum_is(&rows, "sda", true, MANY / 4, MANY / 4);
+	sum_is(&rows, "sdb", false, MANY / 2, 0);
+	for (size_t i = 0; i < rows.n; i++) {
+		const struct top_row *row = &rows.rows[i];
+
+		others += strcmp(row->comm, TOP_OTHERS) == 0;
+		named += strcmp(row->comm, "one of many") == 0;
+		if (row->pid >= FIRST_MANY)
+			assert_int_equal(row->pid - FIRST_MANY, row->start);
+	}
+	assert_int_equal(others, 3);
+	assert_int_equal(named, rows.n - others - 2);
+	assert_int_equal(rows.folded + named, MANY);
+	assert_int_equal(names_lost(own.names), 0);
+	top_rows_free(&rows);
+	names_free(own.names);
+}
+
+static void test_many_processes(void **state)
+{
+	(void)state;
+	check_many(SORT_BYTES, 100, 80, 40ULL << 30);
+	check_many(SORT_IO, 101, 40000, 40 * 8192);
 }
 
 /* One number, three processes: three rows, in the order in which they started. */
@@ -1371,6 +1477,7 @@ int main(void)
 		with_tables(test_cpus_are_joined),
 		with_tables(test_keys_apart),
 		with_tables(test_compact),
+		with_tables(test_many_processes),
 		with_tables(test_number_used_again),
 		with_tables(test_no_rows),
 		with_tables(test_sort_orders),
