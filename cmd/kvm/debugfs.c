@@ -20,6 +20,8 @@ struct machine {
 	int64_t *base, *last; /* field by field */
 };
 
+#define ENDED_PID 0 /* no machine's: of many processes */
+
 struct debugfs {
 	char path[PATH_MAX];
 	bool past;
@@ -163,6 +165,13 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events, struct 
 	return 0;
 }
 
+static void free_machine(struct machine *m)
+{
+	free(m->name);
+	free(m->base);
+	free(m->last);
+}
+
 void debugfs_close(struct debugfs *d)
 {
 	if (!d)
@@ -171,11 +180,8 @@ void debugfs_close(struct debugfs *d)
 		free(d->fields[i]);
 	free(d->fields);
 	free(d->field_event);
-	for (size_t i = 0; i < d->n_machines; i++) {
-		free(d->machines[i].name);
-		free(d->machines[i].base);
-		free(d->machines[i].last);
-	}
+	while (d->n_machines)
+		free_machine(&d->machines[--d->n_machines]);
 	free(d->machines);
 	free(d);
 }
@@ -266,6 +272,56 @@ static int look_at(struct debugfs *d, int top, const char *name)
 	return r;
 }
 
+/* ---- machines that have ended ---- */
+
+/* Adds machine @from to one before it, @to, in whose place it is counted from now on. */
+static void merge(struct debugfs *d, size_t to, size_t from)
+{
+	struct machine *a = &d->machines[to], *b = &d->machines[from];
+
+	for (size_t f = 0; f < d->n_fields; f++)
+		a->last[f] += b->last[f] - b->base[f];
+	free_machine(b);
+	d->n_machines--;
+	memmove(b, b + 1, (d->n_machines - from) * sizeof(*b));
+}
+
+/* The first of process @pid that has ended, of those before @end; else @end. */
+static size_t find_ended(const struct debugfs *d, uint32_t pid, size_t end)
+{
+	size_t i = 0;
+
+	while (i < end && !(d->machines[i].gone && d->machines[i].pid == pid))
+		i++;
+	return i;
+}
+
+/* Leaves one for each process, and of processes the last ones, and @wanted. */
+static void merge_ended(struct debugfs *d, uint32_t wanted)
+{
+	size_t ended = 0;
+
+	for (size_t i = 0; i < d->n_machines; i++) {
+		size_t to = find_ended(d, d->machines[i].pid, i);
+
+		if (d->machines[i].gone && to < i)
+			merge(d, to, i--);
+		else
+			ended += d->machines[i].gone && d->machines[i].pid != ENDED_PID;
+	}
+	for (size_t i = 0; ended > DEBUGFS_ENDED && i < d->n_machines; i++) {
+		size_t to = find_ended(d, ENDED_PID, i);
+
+		if (!d->machines[i].gone || d->machines[i].pid == wanted ||
+		    d->machines[i].pid == ENDED_PID)
+			continue;
+		d->machines[i].pid = ENDED_PID;
+		ended--;
+		if (to < i)
+			merge(d, to, i--);
+	}
+}
+
 static void add_up(struct debugfs *d, uint32_t pid)
 {
 	for (size_t f = 0; f < d->n_fields; f++) {
@@ -297,6 +353,7 @@ int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err)
 		return no_memory(err);
 	for (size_t i = 0; i < d->n_machines; i++)
 		d->machines[i].gone = !d->machines[i].seen;
+	merge_ended(d, pid);
 	d->first = false;
 	add_up(d, pid);
 	return 0;
@@ -315,7 +372,7 @@ int debugfs_each_guest(struct debugfs *d,
 	int r = 0;
 
 	for (size_t i = 0; !r && i < d->n_machines; i++)
-		for (size_t f = 0; !r && f < d->n_fields; f++) {
+		for (size_t f = 0; !r && d->machines[i].pid != ENDED_PID && f < d->n_fields; f++) {
 			int64_t n = d->machines[i].last[f] - d->machines[i].base[f];
 
 			r = each(ctx, d->machines[i].pid, d->field_event[f],

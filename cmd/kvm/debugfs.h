@@ -15,6 +15,11 @@
  */
 struct debugfs;
 
+/* Processes whose machines have ended and that are told apart; what came before is in the sums
+ * only.
+ */
+#define DEBUGFS_ENDED 256
+
 /* Adds the counters to @events, which must outlive *out.  @root replaces "/" in tests.  With @past
  * what machines have counted before is included.  -ENOENT, -EPERM and so on with @err
  * (STATUS_UNSUPPORTED). */
@@ -29,7 +34,8 @@ int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err);
 /* Whatever was counted up to the last debugfs_read() is left out from now on. */
 void debugfs_reset(struct debugfs *d);
 
-/* The counts of every machine that was met, as of the last debugfs_read(). */
+/* As of the last debugfs_read(), the counts of every machine, and of those that have ended, by
+ * process. */
 int debugfs_each_guest(struct debugfs *d,
 		       int (*each)(void *ctx, uint32_t pid, int event, uint64_t total), void *ctx);
 

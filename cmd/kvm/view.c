@@ -81,10 +81,20 @@ void view_set_process(struct view *v, uint32_t pid)
 
 /* ---- guests ---- */
 
+/* Guests without events, as by a filter, keep their names while there are no more than these. */
+#define MAX_IDLE 1024
+
 void view_begin_guests(struct view *v)
 {
-	for (size_t i = 0; i < v->n_guests; i++)
-		v->guests[i].total = 0;
+	size_t n = v->n_guests;
+
+	v->n_guests = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (n > MAX_IDLE && !v->guests[i].total)
+			continue;
+		v->guests[v->n_guests] = v->guests[i];
+		v->guests[v->n_guests++].total = 0;
+	}
 }
 
 static void name_guest(struct view_guest *g)

@@ -448,6 +448,55 @@ static void test_debugfs(void **state)
 	events_free(&e);
 }
 
+static int count_machines(void *ctx, uint32_t pid, int event, uint64_t total)
+{
+	size_t *n = ctx;
+
+	assert_true(pid != 0 && event == 0 && total <= (pid == 9 ? 2000 : 5));
+	*n += 1;
+	return 0;
+}
+
+/* However many begin and end: the sums stay, of one process too, and memory has a bound. */
+static void test_debugfs_many(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct debugfs *d;
+	struct error err;
+	char path[64];
+	size_t n;
+
+	(void)state;
+	put(DEBUGFS "exits", "0\n");
+	put(DEBUGFS "7-1/exits", "5\n");
+	assert_int_equal(debugfs_open(root, true, &e, &d, &err), 0);
+	for (uint32_t i = 0; i < 2000; i++) {
+		/* one process makes every other one */
+		snprintf(path, sizeof(path), DEBUGFS "%u-%u/exits", i % 2 ? 9 : 1000 + i, i);
+		put(path, "2\n");
+		assert_int_equal(debugfs_read(d, 9, &err), 0);
+		assert_int_equal(total(&e, "exits"), (i + 1) / 2 * 2);
+		*strrchr(path, '/') = 0;
+		take_away(path);
+		assert_int_equal(debugfs_read(d, 9, &err), 0);
+		assert_int_equal(total(&e, "exits"), (i + 1) / 2 * 2);
+		n = 0;
+		assert_int_equal(debugfs_each_guest(d, count_machines, &n), 0);
+		assert_true(n <= DEBUGFS_ENDED + 1);
+	}
+	assert_int_equal(n, DEBUGFS_ENDED + 1);
+	assert_int_equal(debugfs_read(d, 2998, &err), 0); /* one of the last */
+	assert_int_equal(total(&e, "exits"), 2);
+	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(total(&e, "exits"), 5 + 2000 * 2);
+	debugfs_reset(d);
+	put(DEBUGFS "7-1/exits", "8\n");
+	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(total(&e, "exits"), 3);
+	debugfs_close(d);
+	events_free(&e);
+}
+
 static void test_debugfs_past(void **state)
 {
 	struct kvm_events e = { 0 };
@@ -787,6 +836,14 @@ static void test_view_guests(void **state)
 	assert_int_equal(v.lines[0].total, 35);
 	assert_int_equal(v.lines[1].total, 35);
 	assert_int_equal(v.total, 70);
+	/* others come, and go */
+	for (uint32_t i = 0; i < 3000; i++) {
+		view_begin_guests(&v);
+		assert_int_equal(view_add_guest(&v, 0x7ffffff1, 1, 35), 0);
+		assert_int_equal(view_add_guest(&v, 0x70000000 + i, 1, 1), 0);
+		assert_true(v.n_guests < 1030);
+	}
+	lines_are(&v, "? [2147483633] ? [1879051191] ");
 	view_close(&v);
 	events_free(&e);
 }
@@ -806,6 +863,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_long_command_line, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_guests, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_debugfs, make_root, remove_root),
+		cmocka_unit_test_setup_teardown(test_debugfs_many, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_debugfs_past, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_debugfs_empty, make_root, remove_root),
 		cmocka_unit_test_setup_teardown(test_debugfs_missing, make_root, remove_root),
