@@ -23,7 +23,7 @@ struct cgroup {
 struct cgroups {
 	char *root;	       /* NULL: what is mounted */
 	void *tree;	       /* struct cgroup by id */
-	uint64_t walked;       /* when an unknown id last made us walk; 0: never */
+	uint64_t next_walk;    /* not before this does an unknown id make us walk */
 	struct text_set paths; /* all that was handed out */
 	size_t size;	       /* of all this */
 	bool full;
@@ -201,20 +201,31 @@ void cgroups_free(struct cgroups *c)
 	free(c);
 }
 
+/* Between two walks, and how much longer than a walk: there may be very many groups. */
+#define WALK_PERIOD NS_PER_SEC
+#define WALK_SHARE  50
+
+static void walk_again(struct cgroups *c)
+{
+	uint64_t before = clock_mono_ns(), after, rest;
+
+	walk(c); /* without memory some stay unknown */
+	after = clock_mono_ns();
+	rest = WALK_SHARE * (after - before);
+	c->next_walk = after + (rest > WALK_PERIOD ? rest : WALK_PERIOD);
+}
+
 const char *cgroups_path(struct cgroups *c, uint64_t id)
 {
 	struct cgroup *group = find(c, id);
 	char text[sizeof("cgroup:18446744073709551615")];
-	uint64_t now;
 
 	if (!id)
 		return "-";
 	if (group && group->known)
 		return group->path;
-	now = clock_mono_ns();
-	if (!c->walked || now - c->walked >= NS_PER_SEC) {
-		c->walked = now;
-		walk(c); /* without memory some stay unknown */
+	if (clock_mono_ns() >= c->next_walk) {
+		walk_again(c);
 		group = find(c, id);
 	}
 	if (!group) {

@@ -287,6 +287,7 @@ int kvm_replay_latencies(const struct recording_interval *in, struct latency *la
 	*replay = (struct kvm_replay){ from, n };
 	if (n > EVENTS_MAX || n < latency_entries(latency))
 		return no_such_run("reasons too many or too few", err);
+	rows->n_guests = 0; /* each interval names all of its own */
 	made = calloc(n + 1, sizeof(*made));
 	if (!made)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");

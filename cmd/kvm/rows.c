@@ -172,7 +172,7 @@ int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, const 
 	return 0;
 }
 
-static struct guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
+static struct kvm_guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
 {
 	for (size_t i = 0; i < rows->n_guests; i++)
 		if (rows->guests[i].pid == pid)
@@ -182,14 +182,26 @@ static struct guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
 
 const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid)
 {
-	const struct guest *g = known_guest(rows, pid);
+	const struct kvm_guest *g = known_guest(rows, pid);
 
 	return g ? g->name : "";
 }
 
+/* Most have no name, and it may take time to find that out (core/bounded.h). */
+#define MAX_LOOKS 3
+
+static void look_up(struct kvm_guest *g, unsigned int round)
+{
+	if (g->looks == MAX_LOOKS || (g->looks && g->round == round))
+		return;
+	guest_name(NULL, g->pid, g->name);
+	g->looks++;
+	g->round = round;
+}
+
 int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
 {
-	struct guest *g = known_guest(rows, pid);
+	struct kvm_guest *g = known_guest(rows, pid);
 
 	if (!g) {
 		g = reallocarray(rows->guests, rows->n_guests + 1, sizeof(*g));
@@ -197,14 +209,14 @@ int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
 			return -ENOMEM;
 		rows->guests = g;
 		g += rows->n_guests++;
-		*g = (struct guest){ .pid = pid };
+		*g = (struct kvm_guest){ .pid = pid };
 	}
 	if (g->name[0])
 		return 0;
 	if (name)
 		snprintf(g->name, sizeof(g->name), "%s", name);
 	else
-		guest_name(NULL, pid, g->name);
+		look_up(g, rows->round);
 	return 0;
 }
 
@@ -212,6 +224,7 @@ int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l)
 {
 	int r = 0;
 
+	rows->round++;
 	for (size_t i = 0; !r && i < latency_entries(l); i++)
 		if (latency_process(l, i))
 			r = kvm_rows_name_guest(rows, latency_process(l, i), NULL);

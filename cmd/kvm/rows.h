@@ -21,16 +21,24 @@ struct kvm_row {
 	const struct hist *slots; /* NULL: none */
 };
 
+struct kvm_guest {
+	uint32_t pid;
+	unsigned int looks, round; /* how often it was asked for its name, and when last */
+	char name[GUEST_NAME_SIZE];
+};
+
 struct kvm_rows {
 	struct kvm_row *rows;
 	size_t n;
 	struct latency_sum *sums; /* what slots point to */
 	struct text_set texts;
-	struct guest *guests; /* names once known: they outlive their processes */
+	struct kvm_guest *guests; /* names once known: they outlive their processes */
 	size_t n_guests;
+	unsigned int round; /* of kvm_rows_learn() */
 };
 
-/* Process @pid is called @name (NULL: as guest_name() says).  0 or -ENOMEM. */
+/* Process @pid is called @name (NULL: as guest_name() says, which is asked three times at most, in
+ * different rounds of kvm_rows_learn()).  0 or -ENOMEM. */
 int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name);
 
 /* What it is called; "" if that is not known. */

@@ -288,12 +288,49 @@ static void test_nonsense(void **state)
 	events_free(&names);
 }
 
+/* A recording that names other processes in each interval: those of one are kept. */
+static void test_replayed_guests(void **state)
+{
+	struct kvm_latency_row counted[10] = { 0 };
+	struct recording_interval in = { .text = "" };
+	struct kvm_record record = { 0 };
+	struct kvm_replay replay = { 0 };
+	struct latency *latency;
+	struct kvm_rows made = { 0 };
+	struct error err;
+	struct run run;
+
+	(void)state;
+	begin(&run);
+	assert_int_equal(latency_open(&latency), 0);
+	for (uint32_t round = 0; round < 100; round++) {
+		for (uint32_t i = 0; i < N(counted); i++) {
+			counted[i].key.tgid = 1000 + round * N(counted) + i;
+			counted[i].latency.exits = 1;
+			assert_int_equal(
+			    kvm_rows_name_guest(&run.rows, counted[i].key.tgid, "guest"), 0);
+		}
+		assert_int_equal(latency_read(run.latency, counted, N(counted), NULL), 0);
+		assert_int_equal(kvm_record_fill(&record, &run.e, NULL, run.latency, &run.rows,
+						 run.exit_event, &run.namer, &in),
+				 0);
+		assert_int_equal(kvm_replay_latencies(&in, latency, &made, &replay, &err), 0);
+		assert_string_equal(kvm_rows_guest(&made, counted[9].key.tgid), "guest");
+		assert_int_equal(made.n_guests, N(counted));
+	}
+	kvm_record_free(&record);
+	kvm_rows_free(&made);
+	latency_close(latency);
+	end(&run);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_filter),
 		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_replayed_guests),
 	};
 
 	setenv("TZ", "UTC", 1);
