@@ -94,53 +94,32 @@ static int begin(void *arg)
 	return 0;
 }
 
-/* Has it ended within @ns? */
+/* Has it ended within @ns?  Both share errno: it is the task's meanwhile. */
 static bool await(int pidfd, uint64_t ns)
 {
 	struct pollfd fd = { pidfd, POLLIN, 0 };
-	uint64_t end = clock_mono_ns() + ns, now;
-	int n;
 
-	do {
-		now = clock_mono_ns();
-		n = poll(&fd, 1, now < end ? (int)((end - now + 999999) / 1000000) : 0);
-	} while (n < 0 && errno == EINTR);
-	return n > 0;
+	return poll(&fd, 1, (int)((ns + 999999) / 1000000)) > 0;
 }
 
-/* Starts it; its number, or -errno. */
-static pid_t start(struct task *task, void *stack, int flags, int *pidfd)
-{
-	sigset_t all, before;
-	pid_t pid;
-
-	task->parent = getpid();
-	task->result = -ETIMEDOUT;
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before);
-	/* No signal tells of its end: that would be one more to be told from COMMAND's. */
-	pid = clone(begin, (char *)stack + STACK_SIZE, CLONE_VM | CLONE_PIDFD | flags, task, pidfd);
-	if (pid < 0)
-		pid = -errno;
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	return pid;
-}
-
-/* Runs @task, whose memory @room is, and is the caller's again but with -ETIMEDOUT. */
-static int run(struct task *task, void *room, size_t size, int flags)
+/* Runs @task, whose memory of @size bytes is the caller's again but with -ETIMEDOUT.  No signal
+ * comes meanwhile. */
+static int run_blocked(struct task *task, size_t size, int flags)
 {
 	uint64_t since_ns = clock_mono_ns();
-	char *stack = (char *)room + size - STACK_SIZE;
-	bool ended;
 	size_t place;
 	int pidfd, r;
+	bool ended;
 	pid_t pid;
 
 	if (!free_place(&place))
 		return -EBUSY;
-	pid = start(task, stack, flags, &pidfd);
+	task->parent = getpid();
+	task->result = -ETIMEDOUT;
+	/* No signal tells of its end: that would be one more to be told from COMMAND's. */
+	pid = clone(begin, (char *)task + size, CLONE_VM | CLONE_PIDFD | flags, task, &pidfd);
 	if (pid < 0)
-		return pid;
+		return -errno;
 	ended = await(pidfd, limit_ns(since_ns));
 	if (!ended) {
 		kill(pid, SIGKILL);
@@ -150,15 +129,26 @@ static int run(struct task *task, void *room, size_t size, int flags)
 	close(pidfd);
 	if (!ended) {
 		stuck[place].pid = pid;
-		stuck[place].room = room;
+		stuck[place].room = task;
 		stuck[place].size = size;
 		return -ETIMEDOUT;
 	}
-	while (waitpid(pid, NULL, __WALL) < 0 && errno == EINTR)
-		;
+	waitpid(pid, NULL, __WALL);
 	r = task->result;
 	if (r == -ETIMEDOUT)
-		munmap(room, size);
+		munmap(task, size);
+	return r;
+}
+
+static int run(struct task *task, size_t size, int flags)
+{
+	sigset_t all, before;
+	int r;
+
+	sigfillset(&all);
+	sigprocmask(SIG_BLOCK, &all, &before);
+	r = run_blocked(task, size, flags);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	return r;
 }
 
@@ -208,7 +198,7 @@ int bounded_read(const char *path, size_t most, struct bounded_text *out)
 		return -ENOMEM;
 	task->call = read_text;
 	task->ctx = (void *)(uintptr_t)path;
-	r = run(task, task, size, 0);
+	r = run(task, size, 0);
 	if (r >= 0)
 		*out = (struct bounded_text){ task->text, (size_t)r, task, size };
 	else if (r != -ETIMEDOUT)
@@ -237,7 +227,7 @@ int bounded_open(int (*call)(void *ctx), void *ctx)
 	task->call = open_file;
 	task->open = call;
 	task->ctx = ctx;
-	r = run(task, task, size, CLONE_FILES);
+	r = run(task, size, CLONE_FILES);
 	if (r != -ETIMEDOUT)
 		munmap(task, size);
 	return r;

@@ -323,9 +323,9 @@ static void look_up(struct spaces *s, struct process *process)
 	process->looked_ns = now_ns;
 	if (!r)
 		space_files_note_root(&s->files, process->pid);
-	if (r == -ETIMEDOUT || r == -EBUSY)
-		s->full++;
-	else
+	/* Else it is gone, or we may not. */
+	s->full += r && r != -ENOENT && r != -ESRCH && r != -EACCES && r != -EPERM;
+	if (r != -ETIMEDOUT && r != -EBUSY)
 		period_ns = LOOK_SHARE * (clock_mono_ns() - now_ns);
 	process->next_look_ns = now_ns + (period_ns > LOOK_PERIOD ? period_ns : LOOK_PERIOD);
 }
