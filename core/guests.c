@@ -82,11 +82,15 @@ char *guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE])
 
 /* ---- processes ---- */
 
+/* A VMM opens its machine early; others may have a million. */
+#define MAX_DESCRIPTORS 4096
+
 /* Does @pid hold a descriptor of a machine? */
 static bool holds_machine(const char *root, const char *pid)
 {
 	char path[PATH_MAX], target[64];
 	struct dirent *entry;
+	unsigned int seen = 0;
 	bool found = false;
 	ssize_t len;
 	DIR *dir;
@@ -95,7 +99,7 @@ static bool holds_machine(const char *root, const char *pid)
 	dir = opendir(path);
 	if (!dir)
 		return false;
-	while (!found && (entry = readdir(dir))) {
+	while (!found && seen++ < MAX_DESCRIPTORS && (entry = readdir(dir))) {
 		len = readlinkat(dirfd(dir), entry->d_name, target, sizeof(target) - 1);
 		if (len < 0)
 			continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* iotrace kvm -x: how often processes are asked for their names. */
+/* iotrace kvm: how often processes are asked for their names, and for what. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,8 +8,13 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cmd/kvm/rows.h"
+#include "core/guests.h"
+#include "test/unit/remove_tree.h"
 
 char *__wrap_guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE]);
 
@@ -57,10 +62,57 @@ static void test_looks(void **state)
 	latency_close(l);
 }
 
+ssize_t __wrap_readlinkat(int dir, const char *path, char *buf, size_t size);
+ssize_t __real_readlinkat(int dir, const char *path, char *buf, size_t size);
+
+static size_t links;
+
+ssize_t __wrap_readlinkat(int dir, const char *path, char *buf, size_t size)
+{
+	links++;
+	return __real_readlinkat(dir, path, buf, size);
+}
+
+static void make_process(const char *root, const char *pid, const char *target, size_t n)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/proc/%s", root, pid);
+	assert_int_equal(mkdir(path, 0700), 0);
+	snprintf(path, sizeof(path), "%s/proc/%s/fd", root, pid);
+	assert_int_equal(mkdir(path, 0700), 0);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "%s/proc/%s/fd/%zu", root, pid, i);
+		assert_int_equal(symlink(target, path), 0);
+	}
+}
+
+/* Of a process with very many descriptors not all are looked at. */
+static void test_descriptors(void **state)
+{
+	char root[] = "/tmp/iotrace-guests-XXXXXX", path[64];
+	struct guest *guests = NULL;
+	size_t n = 0;
+
+	(void)state;
+	assert_non_null(mkdtemp(root));
+	snprintf(path, sizeof(path), "%s/proc", root);
+	assert_int_equal(mkdir(path, 0700), 0);
+	make_process(root, "5", "/dev/null", 10000);
+	make_process(root, "7", "anon_inode:kvm-vm", 1);
+	assert_int_equal(guests_list(root, &guests, &n), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(guests[0].pid, 7);
+	assert_in_range(links, 4000, 4100);
+	free(guests);
+	assert_int_equal(remove_tree(root), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_looks),
+		cmocka_unit_test(test_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
