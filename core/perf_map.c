@@ -62,7 +62,7 @@ void perf_map_read(int fd, struct perf_map_place *places, size_t n, bool *incomp
 	ssize_t got;
 
 	lines.size = 0;
-	lines.skip = false;
+	lines.skip = lseek(fd, 0, SEEK_CUR) > 0;
 	while (total < MAX_PERF_MAP &&
 	       (got = read(fd, lines.bytes + lines.size, room - lines.size)) > 0) {
 		total += (size_t)got;

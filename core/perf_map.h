@@ -23,8 +23,9 @@ int perf_map_open(uint32_t pid);
 
 /*
  * Names the @n places, sorted by address: lines of "START SIZE NAME", hexadecimal.  A later line
- * wins, since code is replaced.  *incomplete is set where the file or a line is too long.  It may
- * be hostile: this runs in the helper process only (core/symbol_server.h).
+ * wins, since code is replaced.  It is read from where @fd stands, from the beginning or from the
+ * first line that begins behind that.  *incomplete is set where the file or a line is too long.  It
+ * may be hostile: this runs in the helper process only (core/symbol_server.h).
  */
 void perf_map_read(int fd, struct perf_map_place *places, size_t n, bool *incomplete);
 

@@ -45,6 +45,8 @@ struct symbol_client {
 	int socket;
 	bool ready;
 	pid_t ended[MAX_ENDED]; /* killed, and not known to be gone; 0: none */
+	uint64_t used_ns;	/* CPU time, */
+	uint64_t taken_ns;	/* of which so much is of this helper */
 	uint64_t failed_ns;
 	uint64_t unread;
 	struct noted noted[MAX_NOTED];
@@ -124,6 +126,7 @@ static int start_helper(struct symbol_client *c)
 	c->pid = pid;
 	c->socket = sockets[0];
 	c->ready = false;
+	c->taken_ns = 0;
 	return 0;
 }
 
@@ -160,6 +163,16 @@ static uint64_t cpu_ns(const struct symbol_client *c)
 	if (clock_gettime(c->cpu_clock, &now))
 		return 0;
 	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
+}
+
+static void take_cpu_time(struct symbol_client *c)
+{
+	uint64_t now_ns = cpu_ns(c);
+
+	if (now_ns < c->taken_ns)
+		return; /* it is gone */
+	c->used_ns += now_ns - c->taken_ns;
+	c->taken_ns = now_ns;
 }
 
 static void set_deadlines(struct symbol_client *c)
@@ -289,16 +302,26 @@ static struct noted *noted_file(struct symbol_client *c, const struct stat *st)
 	return NULL;
 }
 
+/* That of @st as it was at some time: one file that changes counts once. */
+static struct noted *noted_before(struct symbol_client *c, const struct stat *st)
+{
+	for (size_t i = 0; i < c->n_noted && i < MAX_NOTED; i++)
+		if (c->noted[i].dev == st->st_dev && c->noted[i].inode == st->st_ino)
+			return &c->noted[i];
+	return NULL;
+}
+
 static void note_file(struct symbol_client *c, const struct stat *st, bool failed)
 {
-	struct noted *noted = noted_file(c, st);
+	struct noted *noted = noted_before(c, st);
 
 	if (!noted) {
 		noted = &c->noted[c->n_noted++ % MAX_NOTED];
-		*noted = (struct noted){ st->st_dev, st->st_ino, st->st_ctim, false };
 		c->unread++;
+	} else if (is_same_file(noted, st)) {
+		failed |= noted->failed;
 	}
-	noted->failed |= failed;
+	*noted = (struct noted){ st->st_dev, st->st_ino, st->st_ctim, failed };
 }
 
 /* Could another than root have made what is in it? */
@@ -560,6 +583,7 @@ static int try_request(struct symbol_client *c, const struct wire_request *reque
 	begin_ns = clock_mono_ns();
 	set_deadlines(c);
 	r = exchange(c, request, fd, file, places, &done);
+	take_cpu_time(c);
 	if (r || done.incomplete)
 		note_file(c, &st, r != 0);
 	if (r)
@@ -598,6 +622,11 @@ int symbol_client_perf_map(struct symbol_client *c, int fd, struct symbol_place 
 	struct wire_request request = { .type = WIRE_PERF_MAP };
 
 	return make_request(c, &request, fd, NULL, places, n);
+}
+
+uint64_t symbol_client_cpu_ns(const struct symbol_client *c)
+{
+	return c->used_ns;
 }
 
 uint64_t symbol_client_unread(const struct symbol_client *c)

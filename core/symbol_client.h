@@ -53,8 +53,11 @@ struct symbol_file {
 int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 		      struct symbol_place *places, size_t n);
 
-/* The same for perf map @fd; @places are sorted. */
+/* The same for perf map @fd, from where it stands; @places are sorted. */
 int symbol_client_perf_map(struct symbol_client *c, int fd, struct symbol_place *places, size_t n);
+
+/* CPU time that helpers have used for requests so far, and for their start. */
+uint64_t symbol_client_cpu_ns(const struct symbol_client *c);
 
 /* Files of which not all was read: damaged, too large, or hostile. */
 uint64_t symbol_client_unread(const struct symbol_client *c);

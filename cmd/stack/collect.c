@@ -209,14 +209,38 @@ static int drain(struct stack *s, int quiet)
 	return r;
 }
 
-static int name_users(struct stack *s)
+/* Asks for the names of the next rows from @at on; where it stopped. */
+static int ask_rows(struct stack *s, size_t *at)
 {
 	int r = 0;
 
-	for (size_t i = 0; !r && i < s->n_rows; i++)
-		r = naming_ask(&s->naming, s->rows[i].key.process.pid, &s->rows[i].key.user,
-			       s->rows[i].value.first_ns);
+	if (!s->o.user)
+		*at = s->n_rows;
+	while (!r && *at < s->n_rows && !naming_is_full(&s->naming)) {
+		const struct stack_row_in *row = &s->rows[(*at)++];
+
+		r = naming_ask(&s->naming, row->key.process.pid, &row->key.user,
+			       row->value.first_ns);
+	}
 	return r ? r : naming_resolve(&s->naming);
+}
+
+/* As many at once as memory allows: however much others have made to be named, it stays within its
+ * limits. */
+static int add_rows(struct stack *s)
+{
+	size_t done = 0, end = 0;
+	int r = 0;
+
+	while (!r && done < s->n_rows) {
+		r = ask_rows(s, &end);
+		while (!r && done < end)
+			r = add_row(s, &s->rows[done++]);
+		if (!r)
+			r = table_fit(&s->table);
+		naming_end_batch(&s->naming);
+	}
+	return r;
 }
 
 static void adapt_period(struct stack *s, int quiet)
@@ -250,12 +274,8 @@ static int take_round(struct stack *s)
 	if (s->naming.spaces)
 		spaces_update(s->naming.spaces, before_ns);
 	r = drain(s, quiet);
-	if (!r && s->o.user)
-		r = name_users(s);
-	for (size_t i = 0; !r && i < s->n_rows; i++)
-		r = add_row(s, &s->rows[i]);
 	if (!r)
-		r = table_fit(&s->table);
+		r = add_rows(s);
 	adapt_period(s, quiet);
 	naming_round(&s->naming);
 	names_forget(s->names);

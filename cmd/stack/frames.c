@@ -7,11 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/perf_map.h"
 #include "core/space_files.h"
 
-/* What was named is remembered, up to this many. */
-#define MOST_KNOWN 65536
+/* What was named is remembered, up to this many; what is to be named is collected, up to this many
+ * frames and those of one stack more. */
+#define MOST_KNOWN   65536
+#define MOST_PENDING 16384
 
 enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME };
 
@@ -70,13 +71,19 @@ static void forget_known(struct naming *n)
 	n->known_room = 0;
 }
 
-void naming_round(struct naming *n)
+void naming_end_batch(struct naming *n)
 {
-	intern_free(&n->stacks);
 	intern_free(&n->pending);
 	if (n->rebuilt != n->table->rebuilt || n->known.n > MOST_KNOWN)
 		forget_known(n);
 	n->rebuilt = n->table->rebuilt;
+}
+
+void naming_round(struct naming *n)
+{
+	intern_free(&n->stacks);
+	naming_end_batch(n);
+	perf_maps_end_round(n->maps);
 }
 
 void naming_free(struct naming *n)
@@ -87,6 +94,7 @@ void naming_free(struct naming *n)
 	kallsyms_free(n->kallsyms);
 	spaces_free(n->spaces);
 	symbol_client_close(n->symbols);
+	perf_maps_free(n->maps);
 }
 
 /* ---- stacks of this round ---- */
@@ -283,6 +291,15 @@ static struct known_key user_key(const struct naming *n, uint32_t pid, const str
 	return (struct known_key){ id->hash[0], id->hash[1], mapped, pid, KNOWN_USER };
 }
 
+/* Is @frame's name known, and still right? */
+static bool is_named(struct naming *n, const struct pending_key *frame)
+{
+	uint32_t id;
+
+	return known(n, &frame->key, &id) &&
+	       (frame->mapping.module->is_file || !perf_maps_changed(n->maps, frame->pid));
+}
+
 int naming_ask(struct naming *n, uint32_t pid, const struct stack_id *user, uint64_t at_ns)
 {
 	struct known_key stack = user_key(n, pid, user, at_ns);
@@ -295,13 +312,18 @@ int naming_ask(struct naming *n, uint32_t pid, const struct stack_id *user, uint
 		return 0;
 	depth = depth_of_code(n, pid, ip, at_ns);
 	for (size_t i = 0; i < depth; i++) {
-		if (!locate(n, pid, place_of(ip, i), at_ns, &frame) || known(n, &frame.key, &id))
+		if (!locate(n, pid, place_of(ip, i), at_ns, &frame) || is_named(n, &frame))
 			continue;
 		if (intern_keyed(&n->pending, &frame, sizeof(frame), sizeof(frame.key)) ==
 		    INTERN_NONE)
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+bool naming_is_full(const struct naming *n)
+{
+	return n->pending.n >= MOST_PENDING;
 }
 
 static const char *base_name(const char *path)
@@ -311,29 +333,100 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static int learn_frame(struct naming *n, const struct pending_key *frame, const char *name,
-		       uint64_t offset)
+/* A frame without a name: where it lies in its file or mapping. */
+static uint32_t place_name(struct naming *n, const struct pending_key *frame, uint64_t offset)
 {
 	char buf[512];
 
-	if (!name) {
-		snprintf(buf, sizeof(buf), "%s+0x%llx", base_name(frame->mapping.module->path),
-			 (unsigned long long)offset);
-		name = buf;
-	}
-	return learn(n, &frame->key, table_name(n->table, name));
+	snprintf(buf, sizeof(buf), "%s+0x%llx", base_name(frame->mapping.module->path),
+		 (unsigned long long)offset);
+	return table_name(n->table, buf);
 }
 
-/* By what the process has written down of the code that it made at run time. */
-static void name_by_map(struct naming *n, uint32_t pid, struct symbol_place *places, size_t count)
+static int learn_frame(struct naming *n, const struct pending_key *frame,
+		       const struct symbol_place *place)
 {
-	int fd = n->symbols ? perf_map_open(pid) : -ENOENT;
+	uint64_t offset = frame->key.b;
+	uint32_t id;
 
-	if (fd < 0)
-		return;
-	symbol_client_perf_map(n->symbols, fd, places, count);
-	close(fd);
+	if (!frame->mapping.module->is_file)
+		offset = frame->address - frame->mapping.start;
+	else if (place->address != UINT64_MAX)
+		offset = place->address;
+	id = place->name ? table_name(n->table, place->name) : place_name(n, frame, offset);
+	return learn(n, &frame->key, id);
 }
+
+static void set_places(struct symbol_place *places, const struct pending_key *const *frames,
+		       size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		places[i] = (struct symbol_place){ frames[i]->key.b, UINT64_MAX, NULL };
+}
+
+static int learn_frames(struct naming *n, const struct pending_key *const *frames,
+			const struct symbol_place *places, size_t count, bool only_named)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < count; i++)
+		if (places[i].name || !only_named)
+			r = learn_frame(n, frames[i], &places[i]);
+	return r;
+}
+
+/* ---- by what a process has written down of the code that it made at run time ---- */
+
+/* Moves those frames to the front whose names are not known; their number. */
+static size_t sort_unknown(const struct naming *n, const struct pending_key **frames, size_t count)
+{
+	size_t unknown = 0;
+	uint32_t id;
+
+	for (size_t i = 0; i < count; i++)
+		if (!known(n, &frames[i]->key, &id))
+			frames[unknown++] = frames[i];
+	return unknown;
+}
+
+static int read_map(struct naming *n, struct perf_map_reading *map,
+		    const struct pending_key **frames, struct symbol_place *places, size_t count)
+{
+	int r = 0;
+
+	if (perf_maps_read_added(map)) {
+		symbol_client_perf_map(n->symbols, map->fd, places, count);
+		r = learn_frames(n, frames, places, count, true);
+	}
+	if (!map->is_new)
+		count = sort_unknown(n, frames, count);
+	if (r || !count || !perf_maps_read_all(map))
+		return r;
+	set_places(places, frames, count);
+	symbol_client_perf_map(n->symbols, map->fd, places, count);
+	return learn_frames(n, frames, places, count, false);
+}
+
+static int name_by_map(struct naming *n, const struct pending_key **frames,
+		       struct symbol_place *places, size_t count)
+{
+	struct perf_map_reading map;
+	uint64_t before_ns;
+	int r;
+
+	if (!n->maps)
+		n->maps = perf_maps_new();
+	if (!n->maps)
+		return -ENOMEM;
+	if (!n->symbols || perf_maps_begin(n->maps, frames[0]->pid, &map))
+		return learn_frames(n, frames, places, sort_unknown(n, frames, count), false);
+	before_ns = symbol_client_cpu_ns(n->symbols);
+	r = read_map(n, &map, frames, places, count);
+	perf_maps_end(&map, symbol_client_cpu_ns(n->symbols) - before_ns);
+	return r;
+}
+
+/* ---- by files ---- */
 
 /* By the symbols of the first file that may be the one that was mapped, and has its build id. */
 static void name_by_file(struct naming *n, const struct pending_key *frame,
@@ -356,58 +449,63 @@ static void name_by_file(struct naming *n, const struct pending_key *frame,
 	file_search_end(&search);
 }
 
+/* What others call their functions may take more than the table's limit until the end of a batch,
+ * but not much. */
+static bool has_room(const struct naming *n)
+{
+	return table_memory(n->table) <= n->table->limit + n->table->limit / 4;
+}
+
 /* Names @count frames, by address, of one file, or of the memory of one process; by the place in
- * it where there is no name. */
-static int name_group(struct naming *n, const struct pending_key *const *frames, size_t count)
+ * it where there is no name, or no room for it. */
+static int name_group(struct naming *n, const struct pending_key **frames, size_t count)
 {
 	struct symbol_place *places = calloc(count, sizeof(*places));
-	bool is_file = frames[0]->mapping.module->is_file;
-	int r = 0;
+	int r;
 
 	if (!places)
 		return -ENOMEM;
-	for (size_t i = 0; i < count; i++)
-		places[i] = (struct symbol_place){ frames[i]->key.b, UINT64_MAX, NULL };
-	if (is_file)
+	set_places(places, frames, count);
+	if (!has_room(n)) {
+		n->unread += count;
+		r = learn_frames(n, frames, places, count, false);
+	} else if (frames[0]->mapping.module->is_file) {
 		name_by_file(n, frames[0], places, count);
-	else
-		name_by_map(n, frames[0]->pid, places, count);
-	for (size_t i = 0; i < count; i++) {
-		const struct pending_key *frame = frames[i];
-		uint64_t offset = frame->key.b;
-
-		if (!is_file)
-			offset = frame->address - frame->mapping.start;
-		else if (places[i].address != UINT64_MAX)
-			offset = places[i].address;
-		if (!r)
-			r = learn_frame(n, frame, places[i].name, offset);
+		r = learn_frames(n, frames, places, count, false);
+	} else {
+		r = name_by_map(n, frames, places, count);
 	}
 	free(places);
 	return r;
 }
 
-static int by_module(const void *a, const void *b)
+/* What can be named at once: a file, 0, or 0 and a process. */
+static int compare_groups(const struct pending_key *x, const struct pending_key *y)
+{
+	uint64_t a = x->key.pid ? 0 : x->key.a, b = y->key.pid ? 0 : y->key.a;
+
+	if (a != b)
+		return a < b ? -1 : 1;
+	return x->key.pid < y->key.pid ? -1 : x->key.pid > y->key.pid;
+}
+
+static int by_group(const void *a, const void *b)
 {
 	const struct pending_key *x = *(const struct pending_key *const *)a;
 	const struct pending_key *y = *(const struct pending_key *const *)b;
+	int r = compare_groups(x, y);
 
-	if (x->key.a != y->key.a)
-		return x->key.a < y->key.a ? -1 : 1;
-	if (x->key.pid != y->key.pid)
-		return x->key.pid < y->key.pid ? -1 : 1;
-	return x->key.b < y->key.b ? -1 : x->key.b > y->key.b;
+	return r ? r : x->key.b < y->key.b ? -1 : x->key.b > y->key.b;
 }
 
-static int name_sorted(struct naming *n, const struct pending_key *const *frames, size_t count)
+static int name_sorted(struct naming *n, const struct pending_key **frames, size_t count)
 {
 	size_t end;
 	int r = 0;
 
 	for (size_t i = 0; !r && i < count; i = end) {
 		for (end = i + 1; end < count; end++)
-			if (frames[end]->key.a != frames[i]->key.a ||
-			    frames[end]->key.pid != frames[i]->key.pid)
+			if (compare_groups(frames[end], frames[i]) != 0)
 				break;
 		r = name_group(n, frames + i, end - i);
 	}
@@ -423,22 +521,32 @@ int naming_resolve(struct naming *n)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n->pending.n; i++)
 		frames[i] = intern_key(&n->pending, i);
-	qsort(frames, n->pending.n, sizeof(const void *), by_module);
+	qsort(frames, n->pending.n, sizeof(const void *), by_group);
 	r = name_sorted(n, frames, n->pending.n);
 	free(frames);
 	return r;
 }
 
-static uint32_t user_name(struct naming *n, uint32_t pid, uint64_t address, uint64_t at_ns)
+/* *settled: the name will stay, as long as the same is mapped. */
+static uint32_t user_name(struct naming *n, uint32_t pid, uint64_t address, uint64_t at_ns,
+			  bool *settled)
 {
 	struct pending_key frame;
 	char buf[64];
 	uint32_t id;
 
-	if (locate(n, pid, address, at_ns, &frame) && known(n, &frame.key, &id))
+	if (!locate(n, pid, address, at_ns, &frame)) {
+		snprintf(buf, sizeof(buf), "[not mapped]+0x%llx", (unsigned long long)address);
+		return table_name(n->table, buf);
+	}
+	if (!frame.mapping.module->is_file && perf_maps_has(n->maps, pid)) {
+		*settled = false;
+		n->unread += !is_named(n, &frame);
+	}
+	if (known(n, &frame.key, &id))
 		return id;
-	snprintf(buf, sizeof(buf), "[not mapped]+0x%llx", (unsigned long long)address);
-	return table_name(n->table, buf);
+	*settled = false;
+	return place_name(n, &frame, address - frame.mapping.start);
 }
 
 uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, uint64_t at_ns)
@@ -446,6 +554,7 @@ uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, 
 	struct known_key key = user_key(n, pid, id, at_ns);
 	uint32_t node;
 	const uint64_t *ip = unnamed(n, id, &key, &node);
+	bool settled = true;
 	size_t depth;
 
 	if (!ip)
@@ -453,6 +562,7 @@ uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, 
 	depth = depth_of_code(n, pid, ip, at_ns);
 	node = root_node(n, depth < depth_of(ip) ? "[no frame pointer]" : too_deep(depth));
 	for (size_t i = depth; i-- > 0;)
-		node = table_node(n->table, node, user_name(n, pid, place_of(ip, i), at_ns));
-	return learn(n, &key, node) ? INTERN_NONE : node;
+		node =
+		    table_node(n->table, node, user_name(n, pid, place_of(ip, i), at_ns, &settled));
+	return settled && learn(n, &key, node) ? INTERN_NONE : node;
 }

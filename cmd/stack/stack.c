@@ -43,6 +43,9 @@ static const struct {
 				 "large, or too slow" },
 	[STACK_LOSS_MAPPINGS] = { "mappings_full",
 				  "mappings or processes that were too many, or too slow, to be followed" },
+	[STACK_LOSS_NAMES] = { "frames_unread",
+			       "frames whose names were not read, to save time or memory: they may "
+			       "be missing or old" },
 };
 
 /* All losses of the run: there is one output. */
@@ -67,6 +70,8 @@ static size_t read_losses(struct stack *s)
 			count = spaces_lost(s->naming.spaces);
 		else if (s->naming.spaces && i == STACK_LOSS_MAPPINGS)
 			count = spaces_full(s->naming.spaces);
+		else if (i == STACK_LOSS_NAMES)
+			count = s->naming.unread;
 		s->losses[n] = (struct loss){ loss_names[i].key, loss_names[i].text, count };
 	}
 	return n;

@@ -176,6 +176,43 @@ int main(int argc, char **argv)
 }
 """
 
+# The same page twice, with another function in it.
+JIT_AGAIN_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int fd;
+static void *buf;
+__attribute__((noinline)) static int put(void) { int r = pwrite(fd, buf, 65536, 0); return r + 1; }
+__attribute__((noinline)) static int back(void) { int r = put(); return r + 1; }
+int main(int argc, char **argv)
+{
+	static const unsigned char code[] = { 0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3 };
+	char *page = mmap(0, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char path[64];
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	FILE *map = fopen(path, "w");
+	setlinebuf(map);
+	fd = open(argv[1], O_RDWR | O_DIRECT);
+	buf = aligned_alloc(65536, 65536);
+	for (int i = 0; i < 3; i++) {
+		mprotect(page, 4096, PROT_READ | PROT_WRITE);
+		memcpy(page, code, sizeof(code));
+		mprotect(page, 4096, PROT_READ | PROT_EXEC);
+		fprintf(map, "%lx 8 compiled_%d\n", (unsigned long)page, i);
+		((int (*)(int (*)(void)))page)(back);
+		puts("written");
+		fflush(stdout);
+		getchar();
+	}
+	return argc < 2;
+}
+"""
+
 # Every process and nearly every write by a path of its own.
 PATHS_C = r"""
 #define _GNU_SOURCE
@@ -732,6 +769,27 @@ class TestNames(StackTest):
         self.assert_frames(named[0], "back", "jit;compiled function", "main")
         other = next(frames for frames in rows if frames is not named[0])
         self.assert_frames(other, "back", "[anon]+0x85", "main")
+
+
+    @unittest.skipUnless(os.uname().machine == "x86_64", "machine code of x86-64")
+    def test_code_that_replaces_other_code(self):
+        path = self.made.build("stkagain", JIT_AGAIN_C)
+        with Tracer("stack", "--json", "-U") as tracer, \
+                subprocess.Popen([path, self.disk.path], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE) as process:
+            self.addCleanup(os.unlink, f"/tmp/perf-{process.pid}.map")
+            for _ in range(3):
+                process.stdout.readline()
+                rounds(tracer)
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+            self.assertEqual(process.wait(), 0)
+            result = tracer.stop()
+        rows = [row for row in result.rows if row["comm"] == "stkagain"]
+        self.assertEqual([row["write_bytes"] for row in rows], [65536] * 3, result)
+        names = sorted(f for row in rows for f in row["user"] if f.startswith("compiled_"))
+        self.assertEqual(names, ["compiled_0", "compiled_1", "compiled_2"], result)
+        self.assertEqual(result.losses, {})
 
 
 class TestHostile(StackTest):

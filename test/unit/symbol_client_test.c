@@ -412,6 +412,41 @@ static void test_perf_maps(void **state)
 	close_client(c);
 }
 
+/* It is one file that is not read in full, however often it changes. */
+static void test_perf_map_that_grows(void **state)
+{
+	static char line[100000];
+	struct symbol_client *c = open_client();
+	struct symbol_place place = { .at = 0x1008 };
+	uint64_t used_ns = 0;
+	int fd;
+
+	(void)state;
+	memset(line, 'x', sizeof(line));
+	snprintf(line, sizeof(line), "1000 10 one\n1000 10");
+	line[strlen(line)] = ' ';
+	fd = map_of(line, sizeof(line));
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+		assert_int_equal(symbol_client_perf_map(c, fd, &place, 1), 0);
+		assert_string_equal(place.name, i ? "two" : "one");
+		assert_int_equal(symbol_client_unread(c), 1);
+		assert_true(symbol_client_cpu_ns(c) > used_ns);
+		used_ns = symbol_client_cpu_ns(c);
+		assert_int_equal(lseek(fd, 0, SEEK_END), sizeof(line) + 11 * (off_t)i);
+		assert_int_equal(write(fd, "\n1000 9 two", 11), 11);
+	}
+	/* From the first line that begins behind where it stands. */
+	assert_int_equal(lseek(fd, sizeof(line) + 11, SEEK_SET), sizeof(line) + 11);
+	assert_int_equal(symbol_client_perf_map(c, fd, &place, 1), 0);
+	assert_string_equal(place.name, "two");
+	assert_int_equal(lseek(fd, sizeof(line) + 23, SEEK_SET), sizeof(line) + 23);
+	assert_int_equal(symbol_client_perf_map(c, fd, &place, 1), 0);
+	assert_null(place.name);
+	close(fd);
+	close_client(c);
+}
+
 static void test_perf_map_of_another(void **state)
 {
 	char path[64], text[16] = "";
@@ -956,6 +991,7 @@ int main(int argc, char **argv)
 		IN_TREE(test_debug_link_to_no_file),
 		IN_TREE(test_sparse_debug_file),
 		cmocka_unit_test(test_perf_maps),
+		cmocka_unit_test(test_perf_map_that_grows),
 		cmocka_unit_test(test_perf_map_of_another),
 		cmocka_unit_test(test_helper_has_nothing),
 		cmocka_unit_test(test_signals),

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* cmd/stack/frames.c: names of user frames, in memory that is bounded, whatever there is to name.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/stack/frames.h"
+#include "core/symbol_server.h"
+#include "core/symbol_wire.h"
+
+#define BASE 0x100000UL /* where something is mapped */
+#define SIZE 0x10000000UL
+#define NOW  1000
+
+static char map_path[64];
+static uint32_t self;
+
+/* A helper, without its sandbox. */
+static pid_t start_helper(int socket)
+{
+	const struct wire_status ready = { .type = WIRE_READY };
+	pid_t pid = fork();
+
+	if (pid)
+		return pid;
+	if (send(socket, &ready, sizeof(ready), 0) == sizeof(ready))
+		symbol_server_serve(socket);
+	_exit(0);
+}
+
+struct run {
+	struct naming naming;
+	struct table table;
+};
+
+static int set_up(void **state)
+{
+	const struct symbol_client_config config = {
+		.start = start_helper,
+		.cpu_ns = symbol_client_default.cpu_ns,
+		.wall_ns = symbol_client_default.wall_ns,
+	};
+	struct run *run = calloc(1, sizeof(*run));
+	char maps[128];
+	FILE *file;
+
+	self = (uint32_t)getpid();
+	snprintf(map_path, sizeof(map_path), "/tmp/perf-%u.map", self);
+	run->table.limit = 1 << 20;
+	run->naming.table = &run->table;
+	assert_int_equal(spaces_open_unfollowed(&run->naming.spaces), 0);
+	assert_int_equal(symbol_client_open(&config, &run->naming.symbols), 0);
+	snprintf(maps, sizeof(maps), "%lx-%lx r-xp 00000000 00:00 0\n", BASE, BASE + SIZE);
+	file = fmemopen(maps, strlen(maps), "r");
+	spaces_take_maps(run->naming.spaces, self, NOW, file);
+	fclose(file);
+	*state = run;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct run *run = *state;
+
+	unlink(map_path);
+	naming_free(&run->naming);
+	table_free(&run->table);
+	free(run);
+	return 0;
+}
+
+static void write_map(const char *text)
+{
+	int fd = open(map_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+
+	assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+}
+
+/* Stack @number: frames from @first on, 16 bytes from each other. */
+static struct stack_id take_stack(struct run *run, uint64_t number, uint64_t first, size_t depth)
+{
+	struct stack_id id = { { number + 2, number } };
+	struct stack_frames frames = { 0 };
+
+	for (size_t i = 0; i < depth; i++)
+		frames.ip[i] = first + 16 * i;
+	assert_int_equal(naming_take(&run->naming, &id, &frames), 0);
+	return id;
+}
+
+/* The leaf's name. */
+static const char *leaf_of(struct run *run, const struct stack_id *id)
+{
+	uint32_t node = naming_user(&run->naming, self, id, NOW);
+	struct frames frames = table_frames(&run->table, node);
+
+	return frames_next(&frames);
+}
+
+static void assert_leaf(struct run *run, uint64_t number, uint64_t address, const char *want)
+{
+	struct stack_id id = take_stack(run, number, address, 1);
+
+	assert_int_equal(naming_ask(&run->naming, self, &id, NOW), 0);
+	assert_int_equal(naming_resolve(&run->naming), 0);
+	assert_string_equal(leaf_of(run, &id), want);
+	naming_round(&run->naming);
+}
+
+/* An address is used again, as code is compiled anew. */
+static void test_compiled_again(void **state)
+{
+	struct run *run = *state;
+
+	write_map("100000 10 one\n100010 10 other\n");
+	assert_leaf(run, 1, BASE, "one");
+	assert_leaf(run, 1, BASE, "one");
+	write_map("100000 10 two\n");
+	assert_leaf(run, 1, BASE, "two");
+	assert_leaf(run, 2, BASE + 16, "other"); /* was compiled before */
+	assert_leaf(run, 3, BASE + 32, "[anon]+0x20");
+	write_map("100020 10 late\n");
+	assert_leaf(run, 3, BASE + 32, "late");
+	assert_leaf(run, 1, BASE, "two");
+	assert_int_equal(run->naming.unread, 0);
+}
+
+/* One that had no map when it was asked for stays as it is. */
+static void test_no_map(void **state)
+{
+	struct run *run = *state;
+
+	assert_leaf(run, 1, BASE, "[anon]+0x0");
+	write_map("100000 10 one\n100010 10 other\n");
+	assert_leaf(run, 2, BASE + 16, "other");
+	assert_int_equal(run->naming.unread, 0);
+}
+
+/* Of more frames than are taken at once, all are named. */
+static void test_batches(void **state)
+{
+	enum { STACKS = 1000, DEPTH = 100 };
+	struct run *run = *state;
+	static struct stack_id ids[STACKS];
+	size_t asked = 0, done = 0, batches = 0, most = 0;
+	char want[32];
+
+	write_map("100000 10 first\n");
+	for (size_t i = 0; i < STACKS; i++)
+		ids[i] = take_stack(run, i, BASE + i * DEPTH * 16, DEPTH);
+	for (; done < STACKS; batches++) {
+		while (asked < STACKS && !naming_is_full(&run->naming))
+			assert_int_equal(naming_ask(&run->naming, self, &ids[asked++], NOW), 0);
+		if (run->naming.pending.n > most)
+			most = run->naming.pending.n;
+		assert_int_equal(naming_resolve(&run->naming), 0);
+		for (; done < asked; done++) {
+			snprintf(want, sizeof(want), "[anon]+0x%zx", done * DEPTH * 16);
+			assert_string_equal(leaf_of(run, &ids[done]), done ? want : "first");
+		}
+		assert_int_equal(table_fit(&run->table), 0);
+		naming_end_batch(&run->naming);
+	}
+	assert_true(batches > 5);
+	assert_in_range(most, 16384, 16384 + DEPTH);
+	assert_int_equal(run->naming.unread, 0);
+}
+
+/* Names that take all of the table's room. */
+static void test_long_names(void **state)
+{
+	enum { NAMES = 1000, MAX_NAME = 4000 };
+	struct run *run = *state;
+	struct stack_id id;
+	char *name = malloc(MAX_NAME + 1);
+	FILE *file = fopen(map_path, "we");
+
+	memset(name, 'x', MAX_NAME);
+	name[MAX_NAME] = 0;
+	for (size_t i = 0; i < NAMES; i++)
+		fprintf(file, "%zx 10 %zu_%s\n", BASE + i * 16, i, name);
+	fclose(file);
+	free(name);
+	for (size_t i = 0; i < NAMES / 100; i++) {
+		id = take_stack(run, i, BASE + i * 1600, 100);
+		assert_int_equal(naming_ask(&run->naming, self, &id, NOW), 0);
+		assert_int_equal(naming_resolve(&run->naming), 0);
+		intern_free(&run->naming.pending);
+	}
+	assert_in_range(table_memory(&run->table), run->table.limit, 3 * run->table.limit);
+	assert_true(run->naming.unread >= NAMES / 2);
+	assert_string_equal(leaf_of(run, &id), "[anon]+0x3840");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_compiled_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_map, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_batches, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_long_names, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
