@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,10 +70,10 @@ static void close_from(int first)
 			close(fd);
 }
 
-static void __attribute__((noreturn)) become_server(int socket)
+static int become_server(void *ctx)
 {
 	char name[] = SYMBOL_SERVER_NAME, *const argv[] = { name, NULL };
-	int null;
+	int socket = *(const int *)ctx, null;
 
 	/* Not through the end of what else is stopped with us: of our group, by a terminal. */
 	setsid();
@@ -89,12 +90,14 @@ static void __attribute__((noreturn)) become_server(int socket)
 	_exit(1);
 }
 
+/* Until its exec it borrows our memory.  A copy of that, for each helper, would cost more the
+ * longer we have run. */
 static pid_t start_server(int socket)
 {
-	pid_t pid = fork();
+	static char stack[16384] __attribute__((aligned(16)));
+	pid_t pid =
+	    clone(become_server, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, &socket);
 
-	if (pid == 0)
-		become_server(socket);
 	return pid < 0 ? -errno : pid;
 }
 
