@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Processes as a machine has them over a day: day_load MODE DISK [RATE [COUNT]] (`test/bench/day`).
- * Each writes 4 KiB to DISK, RATE times a second, until it is killed or has done it COUNT times.
+ * Processes as a machine has them over a day: day_load MODE DISK [RATE [N]] (`test/bench/day`).
+ * Each writes 4 KiB to DISK, RATE times a second, until it is killed; spawn ends after N times; jit
+ * compiles N functions each time.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -58,9 +61,9 @@ static int run_code(void *page)
 	return function(back);
 }
 
-static void *new_page(void)
+static void *new_pages(size_t n)
 {
-	return mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return mmap(NULL, n * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
 /* Writes code, makes it executable, executes it, and makes it writable again. */
@@ -69,7 +72,7 @@ static int flip(void)
 	static void *page;
 
 	if (!page)
-		page = new_page();
+		page = new_pages(1);
 	memcpy(page, code, sizeof(code));
 	mprotect(page, PAGE, PROT_READ | PROT_EXEC);
 	if (run_code(page))
@@ -77,28 +80,46 @@ static int flip(void)
 	return mprotect(page, PAGE, PROT_READ | PROT_WRITE);
 }
 
-/* Compiles: another page for each function, and a line in the perf map, which grows. */
+static unsigned int number = 1; /* N */
+
+/* The map of a user who is not root. */
+static FILE *open_map(void)
+{
+	char path[64];
+	FILE *map;
+
+	if (setgid(65534) || setuid(65534) || prctl(PR_SET_PDEATHSIG, SIGKILL))
+		return NULL;
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
+	map = fopen(path, "w");
+	return map;
+}
+
+#define CODE_PAGES 4096
+
+/* Compiles, and runs the last function; its page is used again after CODE_PAGES of these. */
 static int jit(void)
 {
-	static char *pages[64];
 	static unsigned int n;
+	static char *pages;
 	static FILE *map;
-	char path[64], **page = &pages[n++ % 64];
+	char *page;
 
 	if (!map) {
-		snprintf(path, sizeof(path), "/tmp/perf-%d.map", getpid());
-		map = fopen(path, "w");
-		if (!map)
-			return 1;
-		setlinebuf(map);
+		map = open_map();
+		pages = new_pages(CODE_PAGES);
 	}
-	if (*page)
-		munmap(*page, PAGE);
-	*page = new_page();
-	memcpy(*page, code, sizeof(code));
-	mprotect(*page, PAGE, PROT_READ | PROT_EXEC);
-	fprintf(map, "%lx %zx compiled_%u\n", (unsigned long)*page, sizeof(code), n);
-	return run_code(*page);
+	if (!map)
+		return 1;
+	page = pages + (size_t)(n / number % CODE_PAGES) * PAGE;
+	mprotect(page, PAGE, PROT_READ | PROT_WRITE);
+	memcpy(page, code, sizeof(code));
+	mprotect(page, PAGE, PROT_READ | PROT_EXEC);
+	for (unsigned int i = 1; i < number; i++, n++)
+		fprintf(map, "%x %zx compiled_%u\n", PAGE + n % 65536, sizeof(code), n);
+	fprintf(map, "%lx %zx compiled_%u\n", (unsigned long)page, sizeof(code), n++);
+	fflush(map);
+	return run_code(page);
 }
 
 /* Maps itself at an address where nothing was before, and takes it away again. */
@@ -115,19 +136,19 @@ static int load(void)
 }
 
 /* A process that lives for one write. */
-static int spawn(const char *disk)
+static int spawn(const char *self, const char *disk)
 {
 	pid_t pid = fork();
 	int status = 1;
 
 	if (pid == 0) {
-		execl("/proc/self/exe", "day-short", "once", disk, (char *)NULL);
+		execl(self, self, "once", disk, (char *)NULL);
 		_exit(1);
 	}
 	return pid < 0 || waitpid(pid, &status, 0) != pid || status;
 }
 
-static int once(const char *mode, const char *disk)
+static int once(const char *self, const char *mode, const char *disk)
 {
 	if (strcmp(mode, "flip") == 0)
 		return flip();
@@ -136,7 +157,7 @@ static int once(const char *mode, const char *disk)
 	if (strcmp(mode, "load") == 0)
 		return load();
 	if (strcmp(mode, "spawn") == 0)
-		return spawn(disk);
+		return spawn(self, disk);
 	return back();
 }
 
@@ -153,9 +174,10 @@ int main(int argc, char **argv)
 {
 	const char *mode = argc > 2 ? argv[1] : "", *disk = argc > 2 ? argv[2] : "";
 	double rate = argc > 3 ? strtod(argv[3], NULL) : 0;
-	unsigned long count = argc > 4 ? strtoul(argv[4], NULL, 10) : rate > 0 ? -1UL : 1;
 	struct timespec next;
 
+	if (argc > 4)
+		number = (unsigned int)strtoul(argv[4], NULL, 10);
 	fd = open(disk, O_RDWR | O_DIRECT | O_CLOEXEC);
 	block = aligned_alloc(PAGE, PAGE);
 	if (fd < 0 || !block) {
@@ -163,13 +185,14 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	clock_gettime(CLOCK_MONOTONIC, &next);
-	for (unsigned long i = 0; i < count; i++) {
-		if (once(mode, disk)) {
+	for (unsigned int i = 0; i < number || strcmp(mode, "spawn") != 0; i++) {
+		if (once(argv[0], mode, disk)) {
 			fprintf(stderr, "day_load: %s failed\n", mode);
 			return 1;
 		}
-		if (rate > 0)
-			wait_for(&next, rate);
+		if (rate <= 0)
+			return 0;
+		wait_for(&next, rate);
 	}
 	return 0;
 }

@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path.insert(0, os.path.join(ROOT, "test", "live"))
 # pylint: disable=wrong-import-position
-from iotest import MIB, LoopDisk, diskstats, read_text, run, wait_until  # noqa: E402
+from iotest import MIB, Delta, LoopDisk, diskstats, read_text, run, wait_until  # noqa: E402
 
 BPF_ARCH = {"x86_64": "x86", "aarch64": "arm64", "s390x": "s390", "ppc64le": "powerpc",
             "riscv64": "riscv"}
