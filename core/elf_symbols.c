@@ -436,7 +436,8 @@ static void search_all(const struct search *s)
 
 		if (s->id.size >= 2)
 			try_debug_file(s, &query, NULL);
-		if (!all_named(s->places, s->n))
+		/* In another root the links beside the file's path would be those of that root. */
+		if (i == 0 && !all_named(s->places, s->n))
 			debug_by_link(s, &query);
 	}
 	if (!all_named(s->places, s->n))

@@ -64,7 +64,7 @@ bool debug_link_is_name(const char *link);
 struct debug_opener {
 	int (*open)(void *ctx, const struct debug_query *query);
 	void *ctx;
-	uint32_t n_roots; /* tried in this order */
+	uint32_t n_roots; /* tried in this order; from the second on by build id only */
 };
 
 /*

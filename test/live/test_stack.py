@@ -2,13 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """iotrace stack: bytes that add up to /proc/diskstats, and names for the frames of who sent them."""
 import contextlib
-import gzip
 import mmap
 import os
 import re
-import resource
 import shutil
-import signal
 import subprocess
 import tempfile
 import threading
@@ -792,62 +789,8 @@ class TestNames(StackTest):
         self.assertEqual(result.losses, {})
 
 
-class TestHostile(StackTest):
-    """Files that are made to harm who reads them, and what a run with them costs and shows."""
-
-    # f<A<int, int>, A<A<int, int>, A<int, int>>, ...>: each argument is twice the one before.
-    BOMB = "_Z1fI1AIiiE" + "".join(f"S0_IS{c}_S{c}_E" for c in "123456789ABCDEFGHIJKLMNOPQRSTU") \
-        + "Evv"
-
-    @staticmethod
-    def helper_of(tracer):
-        """The processes of this run that read symbols."""
-        found = []
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with contextlib.suppress(OSError):
-                status = iotest.read_text(f"/proc/{pid}/status")
-                if re.search(rf"^PPid:\t{tracer.pid}$", status, re.M) and \
-                        status.startswith("Name:\tiotrace-symbols\n"):
-                    found.append(int(pid))
-        return found
-
-    def packed_bomb(self, made):
-        """A program without symbols whose .gnu_debugdata unpacks to 400 MiB."""
-        path = made.build("stkpacked", PROGRAM_C)
-        bomb = f"{path}.gz"
-        with open(path, "rb") as program, gzip.open(bomb, "wb", compresslevel=1) as out:
-            out.write(program.read())
-            for _ in range(400):
-                out.write(bytes(MIB))
-        run("strip", "-s", path)
-        run("objcopy", "--add-section", f".gnu_debugdata={bomb}", path)
-        return path
-
-    def test_bombs(self):
-        with LoopDisk() as disk, Compiled() as made:
-            honest = made.build("stkhonest", PROGRAM_C)
-            bomb = made.build("stkbomb", PROGRAM_C, f"-Dstk_outer={self.BOMB}")
-            packed = self.packed_bomb(made)
-            with Tracer("stack", "--json", "-U") as tracer:
-                self.assertEqual(len(self.helper_of(tracer)), 1)
-                for path in (bomb, packed, honest):
-                    run(path, disk.path)
-                watch = TestLong("watch")
-                thread = threading.Thread(target=watch.watch, args=(tracer.pid,))
-                thread.start()
-                result = tracer.stop()
-                thread.join()
-        frames = {row["comm"]: row["user"] for row in result.rows if row["disk"] == disk.name}
-        self.assert_frames(frames["stkhonest"], *TestNames.WANT)
-        self.assert_frames(frames["stkbomb"], "stk_inner", "stk_hidden", self.BOMB, "main")
-        self.assertTrue(any(f.startswith("stkpacked+0x") for f in frames["stkpacked"]), frames)
-        self.assertEqual(result.losses, {"symbols_unread": 1})
-        self.assertLess(watch.peak, 64 << 10)
-        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        self.assertLess(peak, 288 << 10)
-        print(f"peak {watch.peak} kB, and {peak} kB of any process")
-
-    def test_address_space_is_locked(self):
+class TestLockedAddressSpace(StackTest):
+    def test_is_not_waited_for(self):
         """Whoever reads of a process's memory, or what is mapped there, can be kept waiting."""
         def is_locked(process):
             with subprocess.Popen(["cat", f"/proc/{process.pid}/cmdline"],
@@ -876,28 +819,6 @@ class TestHostile(StackTest):
         self.assertEqual(result.status, 0, result)
         self.assertEqual(sums(result.rows, disk.name, comm="stkheld"), (0, 65536))
         self.assertLessEqual(set(result.losses), {"mappings_full", "symbols_unread"})
-
-    def test_helper_is_killed(self):
-        with LoopDisk() as disk, Compiled() as made:
-            honest = made.build("stkhonest", PROGRAM_C)
-            with Tracer("stack", "--json", "-U") as tracer:
-                helper, = self.helper_of(tracer)
-                os.kill(helper, signal.SIGKILL)
-                run(honest, disk.path)
-                result = tracer.stop()
-        self.assertEqual(result.losses, {})
-        frames = [row["user"] for row in result.rows
-                  if row["disk"] == disk.name and row["comm"] == "stkhonest"]
-        self.assertEqual(len(frames), 1, result)
-        self.assert_frames(frames[0], *TestNames.WANT)
-
-    def test_helper_ends_with_the_run(self):
-        with Tracer("stack", "--json", "-U") as tracer:
-            helpers = self.helper_of(tracer)
-            tracer.stop(signal.SIGKILL)
-        self.assertEqual(len(helpers), 1)
-        self.assertTrue(iotest.wait_until(
-            lambda: not os.path.exists(f"/proc/{helpers[0]}")), helpers)
 
 
 class TestCpus(StackTest):

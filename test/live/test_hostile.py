@@ -1,0 +1,825 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Processes, files and containers that are made to harm who looks at them.
+
+Each row is a process that writes to a disk from code in such a file (hostile.c), so that
+`iotrace stack -U` reads it. A line per row says what that took. IOTRACE may be any version:
+
+    IOTRACE=... LOAD=... test_hostile.py TestRows 2>/dev/null
+"""
+import contextlib
+import ctypes
+import lzma
+import os
+import re
+import signal
+import struct
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+import zlib
+
+import iotest
+from iotest import MIB, Delta, Load, LoopDisk, Tracer, add_up, iotrace, wait_until
+from test_hotplug import rounds
+from test_stack import StackTest, counted, sums
+
+HOSTILE = f"{os.path.dirname(iotest.LOAD)}/hostile"
+IO_BYTES = 65536
+NOBODY = 65534
+# What must do for iotrace, so that this machine survives one that has no bounds.
+GUARD = ["prlimit", f"--as={1 << 30}"]
+MAIN_KB = 64 << 10
+HELPER_KB = 288 << 10
+UNREAD = {"symbols_unread": 1}
+
+PAGE = 4096
+# push rbp; mov rbp, rsp; call rdi; pop rbp; ret: and the same with rbp from rsi.
+CODE = {"x86_64": ("554889e5ffd75dc3", "554889f5ffd75dc3"),
+        "aarch64": ("fd7bbfa9fd03009100003fd6fd7bc1a8c0035fd6",
+                    "fd7bbfa9fd0301aa00003fd6fd7bc1a8c0035fd6")}
+# In the page: where the call is when it writes.
+CALL = {"x86_64": "1005", "aarch64": "100b"}
+NO_FRAMES = 64  # of hostile.c
+
+
+# -- Files -------------------------------------------------------------------
+
+def code_page():
+    """The page that hostile.c maps."""
+    made, unmade = (bytes.fromhex(code) for code in CODE[os.uname().machine])
+    return (made.ljust(NO_FRAMES, b"\0") + unmade).ljust(PAGE, b"\0")
+
+
+def elf(symbol=None, sections=(), symbols_size=0):
+    """An ELF file without a build id: one page of tables, then one of code, which is the function
+    `symbol`. `sections`: (name, bytes) of more. The symbol table comes last; a hole of the file may
+    make it symbols_size bytes long."""
+    machine = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
+    strings = b"\0" + (symbol or "").encode() + b"\0"
+    symbols = bytes(24)
+    if symbol:
+        symbols += struct.pack("<IBBHQQ", 1, 0x12, 0, 1, PAGE, PAGE)
+    parts = [(".text", 1, None, 0), (".strtab", 3, strings, 0)]
+    parts += [(name, 1, data, 0) for name, data in sections]
+    names = b"\0" + b"".join(name.encode() + b"\0" for name, *_ in parts) + b".shstrtab\0.symtab\0"
+    parts += [(".shstrtab", 3, names, 0), (".symtab", 2, symbols, 24)]
+    table, body = bytes(64), b""
+    for name, kind, data, entry in parts:
+        offset, size = (PAGE, PAGE) if data is None else (2 * PAGE + len(body), len(data))
+        if kind == 2:
+            size = max(size, symbols_size)
+        table += struct.pack("<IIQQQQIIQQ", names.index(name.encode() + b"\0"), kind,
+                             6 if data is None else 0, PAGE if data is None else 0, offset, size,
+                             2 if kind == 2 else 0, 1 if kind == 2 else 0, 1, entry)
+        if data is not None:
+            body += data + bytes(-len(data) % 8)
+    head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack(
+        "<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 120, 0, 64, 56, 1, 64, len(parts) + 1,
+        len(parts) - 1)
+    head += struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 2 * PAGE, 2 * PAGE, PAGE)
+    return (head + table).ljust(PAGE, b"\0") + code_page() + body
+
+
+def debug_link(name):
+    """.gnu_debuglink: the name, and a checksum that nothing has."""
+    text = name.encode() + b"\0"
+    return ".gnu_debuglink", text + bytes(-len(text) % 4) + b"\1\2\3\4"
+
+
+def bomb_of_name(size):
+    """f<A<int, int>, A<A<int, int>, A<int, int>>, ...>, each argument twice the one before: at
+    least so many bytes."""
+    numbers = "123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    name, i = "_Z1fI1AIiiE", 0
+    while len(name) + 4 < size:
+        name += f"S0_IS{numbers[i]}_S{numbers[i]}_E"
+        i += 1
+    return name + "Evv"
+
+
+UNPACKED = 320  # MiB
+
+
+def pack(packer):
+    """An ELF file of UNPACKED MiB, packed."""
+    yield packer.compress(elf("unpacked"))
+    nothing = bytes(MIB)
+    for _ in range(UNPACKED):
+        yield packer.compress(nothing)
+    yield packer.flush()
+
+
+class Packed:
+    """Files that unpack to hundreds of times their size; each is made once."""
+
+    def __init__(self):
+        self._made = {}
+
+    def __getitem__(self, kind):
+        if kind not in self._made:
+            packer = zlib.compressobj(1, zlib.DEFLATED, 31) if kind == "gz" else \
+                lzma.LZMACompressor(preset=0)
+            self._made[kind] = b"".join(pack(packer))
+        return self._made[kind]
+
+
+packed = Packed()
+
+
+class Opened(contextlib.ExitStack):
+    """Which of these paths somebody opens: devices, and files outside a container. (inotify: a
+    descriptor that was opened with O_PATH does not count.)"""
+
+    IN_OPEN = 0x20
+
+    def __init__(self, paths):
+        super().__init__()
+        libc = ctypes.CDLL(None, use_errno=True)
+        self._fd = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+        self.callback(os.close, self._fd)
+        self._paths = {libc.inotify_add_watch(self._fd, path.encode(), self.IN_OPEN): path
+                       for path in paths}
+        if len(self._paths) != len(paths) or min(self._paths, default=0) < 0:
+            raise OSError(ctypes.get_errno(), f"inotify: {paths}")
+
+    def so_far(self):
+        found = set()
+        with contextlib.suppress(BlockingIOError):
+            data = os.read(self._fd, 65536)
+            while data:
+                watch, _, _, size = struct.unpack_from("iIII", data)
+                found.add(self._paths[watch])
+                data = data[16 + size:]
+        return found
+
+
+# -- Rows --------------------------------------------------------------------
+
+class Process:
+    """hostile.c, which has everything mapped and waits; then what it is told to do is done once."""
+
+    def __init__(self, name, disk, *args):
+        self.leaves = "-x" in args
+        self._process = subprocess.Popen([HOSTILE, "-n", name, *map(str, args), disk.path],
+                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        iotest.cleanup(self.end)
+        self.pid = self._process.pid
+        said = self._process.stdout.readline().split()
+        if said[:1] != [b"ready"]:
+            raise AssertionError(f"{name} is not ready: {said}")
+        self.address = int(said[1], 16)
+
+    def go(self):
+        self._process.stdin.write(b"\n")
+        self._process.stdin.flush()
+        return self
+
+    def done(self):
+        """All is written. It stays, so that it can be looked at, or it is gone."""
+        if self.leaves:
+            self.end()
+        elif self._process.stdout.readline() != b"done\n":
+            raise AssertionError(f"process {self.pid} does not write")
+
+    def end(self):
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        status = self._process.wait()
+        self._process.stdout.close()
+        if status:
+            raise AssertionError(f"process {self.pid} ended with {status}")
+
+
+class Row:
+    """One hostile process; files below .folder, which is the hostile user's."""
+
+    args = ()
+    uid = NOBODY
+    writes = 1
+    frame = None     # what the code of the file is called, a regular expression
+    losses = {}
+    race = False     # that loss, or none
+    early = False    # it is there before iotrace
+    met = False      # iotrace has seen it before it does anything
+    folder = None
+
+    def __init__(self, name, early=False):
+        self.name = name
+        self.early = early
+        self._stack = contextlib.ExitStack()
+        self._process = None
+
+    def file(self, name, data):
+        path = f"{self.folder}/{name}"
+        with open(path, "wb") as file:
+            file.write(data)
+        os.chown(path, self.uid, self.uid)
+        return path
+
+    def make(self):
+        """Makes the files; further arguments of hostile.c."""
+        return ("-m", self.file(self.name, elf("code")))
+
+    def watched(self):
+        """Paths that nobody may open."""
+        return []
+
+    def ready(self, process):
+        """Everything is mapped."""
+
+    def change(self):
+        """iotrace knows of it by now."""
+
+    def start(self, disk):
+        self.folder = self._stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="iotrace-test-", dir="/var/tmp"))
+        os.chown(self.folder, self.uid, self.uid)
+        os.chmod(self.folder, 0o755)
+        self._process = Process(self.name, disk, *(["-u", self.uid] if self.uid else []),
+                                *self.make(), *self.args)
+        self.ready(self._process)
+        return self
+
+    def go(self):
+        self._process.go()
+
+    def done(self):
+        self._process.done()
+
+    def end(self):
+        if self._process:
+            self._process.end()
+        self._stack.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+
+class Honest(Row):
+    """Main, outer and inner of hostile.c itself."""
+
+    uid = 0
+
+    def make(self):
+        return ()
+
+
+class LongName(Row):
+    """A symbol that the demangler makes megabytes of, or gigabytes."""
+
+    def __init__(self, size):
+        super().__init__(f"name-{size}")
+        self._symbol = bomb_of_name(size)
+        self.frame = re.escape(self._symbol)
+
+    def make(self):
+        return ("-m", self.file(self.name, elf(self._symbol)))
+
+
+class PackedFile(Row):
+    """A packed file that is mapped, with the code behind what is packed."""
+
+    losses = UNREAD
+
+    def __init__(self, kind):
+        super().__init__(f"packed-{kind}")
+        self._kind = kind
+        self.frame = rf"{self.name}\+0x[0-9a-f]+"
+
+    def make(self):
+        data = packed[self._kind]
+        data += bytes(-len(data) % PAGE)
+        return ("-m", self.file(self.name, data + code_page()), "-o", len(data))
+
+
+class PackedSection(Row):
+    """.gnu_debugdata of a file without symbols."""
+
+    losses = UNREAD
+
+    def __init__(self, kind):
+        super().__init__(f"debugdata-{kind}")
+        self._kind = kind
+        self.frame = rf"{self.name}\+0x{CALL[os.uname().machine]}"
+
+    def make(self):
+        return ("-m", self.file(self.name, elf(sections=[(".gnu_debugdata", packed[self._kind])])))
+
+
+class Linked(Row):
+    """A file whose .gnu_debuglink leads to what link() makes."""
+
+    def __init__(self, name, losses=(), early=False):
+        super().__init__(name, early)
+        self.losses = dict(losses)
+        self.frame = rf"{self.name}\+0x{CALL[os.uname().machine]}"
+
+    def make(self):
+        self.link(f"{self.folder}/linked")
+        return ("-m", self.file(self.name, elf(sections=[debug_link("linked")])))
+
+    def link(self, path):
+        raise NotImplementedError
+
+
+class PackedDebugFile(Linked):
+    def link(self, path):
+        self.file("linked", packed["gz"])
+
+
+class SparseDebugFile(Linked):
+    """1 TB to make a checksum of."""
+
+    def link(self, path):
+        self.file("linked", elf("sparse"))
+        os.truncate(path, 1 << 40)
+
+
+class DeviceLink(Linked):
+    """A symbolic link to a device."""
+
+    def link(self, path):
+        os.mknod(f"{self.folder}/device", 0o666 | 0o020000, os.makedev(1, 5))  # /dev/zero
+        os.symlink(f"{self.folder}/device", path)
+
+    def watched(self):
+        return [f"{self.folder}/device"]
+
+
+class Fifo(Linked):
+    """A FIFO that somebody else waits at: it would be let go by who opens it."""
+
+    def link(self, path):
+        os.mkfifo(path)
+        self._stack.callback(lambda: os.close(os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
+
+        def wait():
+            os.close(os.open(path, os.O_WRONLY))
+        self._waiter = threading.Thread(target=wait, daemon=True)
+        self._waiter.start()
+
+    def watched(self):
+        return [f"{self.folder}/linked"]
+
+    def let_go(self):
+        return not self._waiter.is_alive()
+
+
+class Container(Linked):
+    """Everything in a root directory of its own."""
+
+    def make(self):
+        root = f"{self.folder}/root"
+        os.mkdir(root)
+        self.file(f"root/{self.name}", elf(sections=[debug_link("linked")]))
+        self.link(f"{root}/linked")
+        return ("-r", root, "-m", f"/{self.name}")
+
+
+class ContainerNode(Container):
+    """A device node instead of the debug file."""
+
+    def link(self, path):
+        os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
+
+    def watched(self):
+        return [f"{self.folder}/root/linked"]
+
+
+class ContainerLink(Container):
+    """An absolute link, to a file of the machine's that has the very name."""
+
+    def link(self, path):
+        # What it must not be: a debug file by its checksum.
+        self.file("outside", elf("outside"))
+        os.symlink(f"{self.folder}/outside", path)
+
+    def watched(self):
+        return [f"{self.folder}/outside"]
+
+
+class ContainerGone(Container):
+    """The file itself became a device node, and the process is gone when it is looked for."""
+
+    args = ("-x",)
+    met = True
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.frame = rf"code|{self.name}\+0x[0-9a-f]+"
+
+    def link(self, path):
+        self.file("root/linked", elf("code"))
+
+    def change(self):
+        path = f"{self.folder}/root/{self.name}"
+        os.unlink(path)
+        os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
+
+    def watched(self):
+        return [f"{self.folder}/root/{self.name}"]
+
+
+class CutFile(Row):
+    """A file with a large symbol table that is cut short and made long again all the time."""
+
+    SIZE = 96 * MIB
+    losses = UNREAD
+    race = True
+
+    def __init__(self, name):
+        super().__init__(name)
+        self._over = threading.Event()
+        self.frame = rf"code|{name}\+0x{CALL[os.uname().machine]}"
+
+    def cut(self, path, data):
+        while not self._over.wait(0.003):
+            # Not the page that is mapped: who touches it would be killed.
+            os.truncate(path, 2 * PAGE)
+            self._over.wait(0.003)
+            with open(path, "r+b") as file:
+                file.write(data)
+                file.truncate(self.SIZE)
+
+    def make(self):
+        data = elf("code", symbols_size=self.SIZE - 4 * PAGE)
+        path = self.file(self.name, data)
+        os.truncate(path, self.SIZE)
+        cutter = threading.Thread(target=self.cut, args=(path, data))
+        self._stack.callback(cutter.join)
+        self._stack.callback(self._over.set)
+        cutter.start()
+        return ("-m", path)
+
+
+class MapRow(Row):
+    """Code that is in no file, and a perf map for it."""
+
+    frame = r"\[anon\]\+0x.*"
+    owner = NOBODY
+
+    def make(self):
+        return (*super().make(), "-j")
+
+    def ready(self, process):
+        path = f"/tmp/perf-{process.pid}.map"
+        self._stack.callback(os.unlink, path)
+        with open(path, "w", encoding="ascii") as file:
+            self.write(file, process)
+        os.chown(path, self.owner, self.owner)
+
+    def write(self, file, process):
+        raise NotImplementedError
+
+
+class SparseMap(MapRow):
+    """400 MB without a newline."""
+
+    losses = UNREAD
+
+    def write(self, file, process):
+        file.truncate(400 * MIB)
+
+
+class StrangersMap(MapRow):
+    """Made by another user than the process runs as."""
+
+    uid = 0
+
+    def write(self, file, process):
+        file.write(f"{process.address:x} 1000 what a stranger says\n")
+
+
+class Flips(MapRow):
+    """A page that is made writable and executable in turns, with a map of its own."""
+
+    args = ("-f", 200, "-c", 10, "-s", 20)
+    writes = 10
+    frame = "compiled function"
+
+    def write(self, file, process):
+        file.write(f"{process.address:x} 1000 compiled function\n")
+
+
+class NoFrames(Row):
+    """A stack of return addresses where nothing is mapped."""
+
+    args = ("-b", "-c", 10, "-s", 250)
+    writes = 10
+    frame = "code"
+
+
+ROWS = [
+    lambda: LongName(190), lambda: LongName(234), lambda: LongName(300),
+    lambda: PackedFile("gz"), lambda: PackedFile("xz"),
+    lambda: PackedSection("gz"), lambda: PackedSection("xz"),
+    lambda: PackedDebugFile("packed-debug", UNREAD),
+    lambda: CutFile("cut-file"),
+    lambda: SparseMap("perf-map"), lambda: StrangersMap("strangers-map"),
+    lambda: DeviceLink("device-link"), lambda: Fifo("fifo"),
+    lambda: ContainerNode("container-node"), lambda: ContainerLink("container-link"),
+    lambda: ContainerLink("container-early", early=True), lambda: ContainerGone("container-gone"),
+    lambda: SparseDebugFile("sparse-debug", UNREAD),
+    lambda: Flips("flips"), lambda: NoFrames("no-frames"),
+]
+
+
+# -- What it takes -----------------------------------------------------------
+
+def children(pid):
+    """The pids of the processes of a run that read symbols."""
+    with contextlib.suppress(OSError):
+        return iotest.read_text(f"/proc/{pid}/task/{pid}/children").split()
+    return []
+
+
+def most_memory(pid):
+    """kB so far; 0: it is gone."""
+    with contextlib.suppress(OSError, TypeError):
+        return int(re.search(r"VmHWM:\s+(\d+) kB", iotest.read_text(f"/proc/{pid}/status"))[1])
+    return 0
+
+
+class Meter(threading.Thread):
+    """Peak memory of a run and of its helpers, in kB."""
+
+    def __init__(self, tracer):
+        super().__init__(daemon=True)
+        self._pid = tracer.pid
+        self._over = threading.Event()
+        self.main = self.helper = 0
+
+    def run(self):
+        while not self._over.wait(0.002 * iotest.SLOW):
+            self.main = max(self.main, most_memory(self._pid))
+            self.helper = max([self.helper, *map(most_memory, children(self._pid))])
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self._over.set()
+        self.join()
+
+
+class HostileTest(StackTest):
+    WANT = ("inner", "outer", "main")
+
+    @classmethod
+    def setUpClass(cls):
+        if not os.access(HOSTILE, os.X_OK):
+            raise unittest.SkipTest(f"{HOSTILE} is not built")
+        if os.uname().machine not in CODE:
+            raise unittest.SkipTest("no machine code for this processor")
+
+    def rows_of(self, result, disk, name):
+        return [row for row in result.rows if row["disk"] == disk.name and row["comm"] == name]
+
+    def assert_honest(self, result, disk, count=1):
+        rows = self.rows_of(result, disk, "honest")
+        self.assertEqual(sum(row["write_bytes"] for row in rows), count * IO_BYTES)
+        for row in rows:
+            self.assert_frames(row["user"], *self.WANT)
+
+    def assert_hostile(self, result, disk, row):
+        """All of its bytes, and the names that its code has by what can be read of its files."""
+        found = self.rows_of(result, disk, row.name)
+        self.assertEqual(sum(r["write_bytes"] for r in found), row.writes * IO_BYTES, row.name)
+        for r in found:
+            frames = [frame[:1000] for frame in r["user"]]
+            self.assertIn("inner", frames, row.name)
+            self.assertRegex(frames[frames.index("inner") + 1], rf"\A(?:{row.frame})\Z")
+
+    def assert_losses(self, result, *rows):
+        """Each file that cannot be read is one; of a race either is right."""
+        least = sum(n for row in rows for n in row.losses.values() if not row.race)
+        most = sum(n for row in rows for n in row.losses.values())
+        losses = dict(result.losses)
+        unread = losses.pop("symbols_unread", 0)
+        self.assertEqual(losses, {})
+        self.assertIn(unread, range(least, most + 1), "symbols_unread")
+
+    def assert_bounded(self, meter):
+        self.assertIn(meter.main, range(1, MAIN_KB))
+        self.assertLess(meter.helper, HELPER_KB)
+
+
+class TestRows(HostileTest):
+    """One by one. (Methods are made below, one per row.)"""
+
+    def trace(self, row):
+        """(result, None if it had to be killed; what was counted, memory, seconds, opened paths)"""
+        with self.disk, row, Honest("honest") as honest, contextlib.ExitStack() as stack:
+            if row.early:
+                row.start(self.disk)
+            tracer = stack.enter_context(Tracer("stack", "--json", "-U", prefix=GUARD))
+            if not row.early:
+                row.start(self.disk)
+            honest.start(self.disk)
+            if row.met:
+                rounds(tracer)
+                row.change()
+            opened = stack.enter_context(Opened(row.watched()))
+            start = time.monotonic()
+            with Meter(tracer) as meter, Delta(self.disk.name) as delta:
+                for process in row, honest:
+                    process.go()
+                    process.done()
+                delta.stop()
+                result = self.end_of(tracer)
+            return result, delta, meter, time.monotonic() - start, opened.so_far()
+
+    def end_of(self, tracer):
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return tracer.stop(timeout=6)
+        tracer.kill()
+        return None
+
+    def check(self, row):
+        self.disk = LoopDisk(16 * MIB)
+        result, delta, meter, seconds, opened = self.trace(row)
+        failure = "as it should be"
+        try:
+            self.assertEqual({os.path.basename(path) for path in opened}, set(), "opened")
+            self.assertIsNotNone(result, "no end")
+            self.assertEqual(result.status, 0, result.err[:1000])
+            self.assertEqual(sums(result.rows, delta.name), counted(delta))
+            self.assert_bounded(meter)
+            self.assert_losses(result, row)
+            self.assert_honest(result, self.disk)
+            self.assert_hostile(result, self.disk, row)
+        except AssertionError as error:
+            failure = " ".join(str(error).split())[:100]
+            raise
+        finally:
+            print(f"{row.name:16} {meter.main / 1024:6.1f} MB {meter.helper / 1024:6.1f} MB "
+                  f"{seconds:6.1f} s  {failure}", flush=True)
+
+
+def add_row(make):
+    def test(self):
+        self.check(make())
+    row = make()
+    test.__doc__ = row.__doc__
+    setattr(TestRows, f"test_{row.name.replace('-', '_')}", test)
+
+
+for make_row in ROWS:
+    add_row(make_row)
+
+
+class TestTogether(HostileTest):
+    """All rows at once beside counted loads: three subcommands and /proc/diskstats agree."""
+
+    def test_counts(self):
+        with LoopDisk(64 * MIB) as disk, contextlib.ExitStack() as stack:
+            def trace(*args):
+                return stack.enter_context(Tracer(*args, prefix=GUARD))
+            rows = [stack.enter_context(make()) for make in ROWS]
+            for row in rows:
+                if row.early:
+                    row.start(disk)
+            tracers = [trace("stack", "--json", "-U", "-d", disk.name),
+                       trace("top", "--json", "-d", disk.name, "0.5"),
+                       trace("breakdown", "-T", "blk", "--json", "-d", disk.name, "0.5")]
+            rows += [stack.enter_context(Honest("honest")) for _ in range(5)]
+            for row in rows:
+                if not row.early:
+                    row.start(disk)
+            rounds(tracers[0])
+            for row in rows:
+                row.change()
+            loads = [Load("read", 2000, 4096, disk.path, name="rd-one", options=["-r"]),
+                     Load("write", 1000, 4096, disk.path, name="wr-one", options=["-r"])]
+            opened = stack.enter_context(Opened([p for row in rows for p in row.watched()]))
+            with Meter(tracers[0]) as meter, Delta(disk.name) as delta:
+                for load in (*loads, *rows):
+                    load.go()
+                for row in rows:
+                    row.done()
+                for load in loads:
+                    load.wait()
+                delta.stop()
+                results = [tracer.stop(timeout=60) for tracer in tracers]
+            self.assertEqual(opened.so_far(), set())
+        self.assert_all_exact(disk, delta, rows, loads, *results)
+        self.assert_bounded(meter)
+
+    def assert_all_exact(self, disk, delta, rows, loads, stack, top, breakdown):
+        want = {}
+        for load in loads:
+            want[load.name] = load.did()
+        for row in rows:
+            n, _ = want.get(row.name, (0, 0))
+            want[row.name] = n + row.writes, (n + row.writes) * IO_BYTES
+        self.assertEqual(counted(delta)[0] + counted(delta)[1],
+                         sum(size for _, size in want.values()))
+        for result in stack, top, breakdown:
+            self.assertEqual(result.status, 0, result.err[:1000])
+        self.assertEqual(sums(stack.rows, disk.name), counted(delta))
+        got = add_up(stack.rows, "comm", ("read_bytes", "write_bytes"))
+        self.assertEqual({comm: sum(sizes) for comm, sizes in got.items()},
+                         {comm: size for comm, (_, size) in want.items()})
+        self.assert_agrees(top.rows, delta)
+        self.assert_rows(add_up(top.rows, "comm", ("io", "bytes")), want, self.missed(top))
+        self.assert_no_loss(top)
+        self.assert_counts(breakdown, {"read": delta["reads"], "write": delta["writes"]})
+        self.assert_losses(stack, *rows)
+        self.assert_honest(stack, disk, 5)
+        for row in rows:
+            if row.name != "honest":
+                self.assert_hostile(stack, disk, row)
+
+
+class TestProcess(HostileTest):
+    """What runs, and what does not where there are too few descriptors."""
+
+    def status(self, pid):
+        return dict(line.split(":\t", 1)
+                    for line in iotest.read_text(f"/proc/{pid}/status").splitlines() if "\t" in line)
+
+    def test_helper_is_confined(self):
+        with Tracer("stack", "--json", "-U") as tracer:
+            helper, = children(tracer.pid)
+            self.assertTrue(wait_until(lambda: self.status(helper)["Seccomp"] == "2"))
+            status = self.status(helper)
+            limits = iotest.read_text(f"/proc/{helper}/limits")
+            fds = os.listdir(f"/proc/{helper}/fd")
+        self.assertEqual(status["Name"], "iotrace-symbols")
+        for name in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+            self.assertEqual(int(status[name], 16), 0, name)
+        self.assertEqual(status["NoNewPrivs"], "1")
+        self.assertRegex(limits, r"(?m)^Max open files +16 +16 ")
+        self.assertLess(int(re.search(r"(?m)^Max address space +(\d+) ", limits)[1]), HELPER_KB << 10)
+        self.assertLessEqual({os.path.basename(fd) for fd in fds}, {"0", "1", "2", "3"})
+
+    def test_memory_is_not_writable_code(self):
+        """Of both processes; and they lie anywhere."""
+        places = set()
+        for _ in range(3):
+            with Tracer("stack", "--json", "-U") as tracer:
+                for pid in (tracer.pid, *children(tracer.pid)):
+                    maps = iotest.read_text(f"/proc/{pid}/maps")
+                    self.assertNotRegex(maps, r"(?m)^\S+ .wx")
+                    places.add(re.search(r"(?m)^(\w+)-\S+ ..x", maps)[1])
+        self.assertGreater(len(places), 3)
+
+    def test_helper_is_killed(self):
+        with LoopDisk(16 * MIB) as disk, Tracer("stack", "--json", "-U") as tracer, \
+                Honest("honest") as honest:
+            helper, = children(tracer.pid)
+            os.kill(int(helper), signal.SIGKILL)
+            honest.start(disk).go()
+            honest.done()
+            result = tracer.stop()
+        self.assertEqual(result.losses, {})
+        self.assert_honest(result, disk)
+
+    def test_helper_ends_with_the_run(self):
+        with Tracer("stack", "--json", "-U") as tracer:
+            helpers = children(tracer.pid)
+            tracer.stop(signal.SIGKILL)
+        self.assertEqual(len(helpers), 1)
+        self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{helpers[0]}")), helpers)
+
+    def assert_each_cpu_is_followed(self, prefix):
+        cpus = os.sched_getaffinity(0)
+        with LoopDisk(16 * MIB) as disk, Tracer("stack", "--json", "-U", prefix=prefix) as tracer:
+            for cpu in cpus:
+                os.sched_setaffinity(0, {cpu})
+                try:
+                    with Honest("honest") as honest:
+                        honest.start(disk).go()
+                        honest.done()
+                finally:
+                    os.sched_setaffinity(0, cpus)
+            result = tracer.stop()
+        self.assertEqual(result.losses, {})
+        self.assert_honest(result, disk, len(cpus))
+
+    def test_descriptors(self):
+        """Listening to a part of the CPUs only is refused."""
+        worked = refused = 0
+        for limit in range(4, 1000, 1 if iotest.SLOW == 1 else 9):
+            prefix = ["prlimit", f"--nofile={limit}:{limit}"]
+            if iotrace("stack", "--json", "-U", "-D", "0.1", prefix=prefix).status:
+                self.assertEqual(worked, 0, limit)
+                refused += 1
+                continue
+            self.assert_each_cpu_is_followed(prefix)
+            worked += 1
+            if worked == 3:
+                break
+        self.assertEqual(worked, 3)
+        self.assertGreater(refused, 0)
+
+
+if __name__ == "__main__":
+    iotest.main()
