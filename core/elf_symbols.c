@@ -257,7 +257,8 @@ static bool is_code(Elf *elf, const GElf_Sym *sym)
 	return section && gelf_getshdr(section, &header) && (header.sh_flags & SHF_EXECINSTR);
 }
 
-static void walk_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
+/* false: not all of the section is in the file. */
+static bool walk_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
 			 struct elf_place *places, size_t n)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
@@ -273,17 +274,31 @@ static void walk_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
 		if (name && name[0] && name[0] != '$')
 			take_symbol(&sym, name, places, n);
 	}
+	return data != NULL;
+}
+
+/* Do its section headers lie behind its end?  For libelf it has none then. */
+static bool lost_sections(Elf *elf)
+{
+	GElf_Ehdr header;
+	size_t n;
+
+	return gelf_getehdr(elf, &header) && header.e_shoff && (elf_getshdrnum(elf, &n) || !n);
 }
 
 /* All symbol tables of @type.  What they name is settled afterwards. */
-static void walk_tables(Elf *elf, unsigned int type, struct elf_place *places, size_t n)
+static void walk_tables(Elf *elf, unsigned int type, struct elf_place *places, size_t n,
+			bool *incomplete)
 {
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
 
+	if (lost_sections(elf))
+		*incomplete = true;
 	while ((section = elf_nextscn(elf, section)))
-		if (gelf_getshdr(section, &header) && header.sh_type == type)
-			walk_symbols(elf, section, &header, places, n);
+		if (gelf_getshdr(section, &header) && header.sh_type == type &&
+		    !walk_symbols(elf, section, &header, places, n))
+			*incomplete = true;
 	for (size_t i = 0; i < n; i++)
 		if (places[i].rank >= 0) {
 			places[i].rank = -2;
@@ -360,7 +375,7 @@ static void try_debug_file(const struct search *s, const struct debug_query *que
 		goto out;
 	build_id_of(elf, &id);
 	if (s->id.size ? is_same_id(&id, &s->id) : crc && has_crc(s, fd, *crc))
-		walk_tables(elf, SHT_SYMTAB, s->places, s->n);
+		walk_tables(elf, SHT_SYMTAB, s->places, s->n, s->incomplete);
 	elf_end(elf);
 out:
 	close(fd);
@@ -398,7 +413,7 @@ static void unpack_symbols(const struct search *s, const Elf_Data *data)
 	else
 		*s->incomplete = true;
 	if (elf)
-		walk_tables(elf, SHT_SYMTAB, s->places, s->n);
+		walk_tables(elf, SHT_SYMTAB, s->places, s->n, s->incomplete);
 	elf_end(elf);
 	if (fd >= 0)
 		close(fd);
@@ -430,7 +445,7 @@ static void minimal_debug_info(const struct search *s)
 
 static void search_all(const struct search *s)
 {
-	walk_tables(s->elf, SHT_SYMTAB, s->places, s->n);
+	walk_tables(s->elf, SHT_SYMTAB, s->places, s->n, s->incomplete);
 	for (uint32_t i = 0; i < s->opener->n_roots && !all_named(s->places, s->n); i++) {
 		struct debug_query query = { .root = i, .where = DEBUG_BY_BUILD_ID, .id = s->id };
 
@@ -443,7 +458,7 @@ static void search_all(const struct search *s)
 	if (!all_named(s->places, s->n))
 		minimal_debug_info(s);
 	if (!all_named(s->places, s->n))
-		walk_tables(s->elf, SHT_DYNSYM, s->places, s->n);
+		walk_tables(s->elf, SHT_DYNSYM, s->places, s->n, s->incomplete);
 }
 
 /* Places of one function, which lie side by side, share the demangler's work. */
