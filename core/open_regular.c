@@ -166,6 +166,10 @@ static int go_down(struct walk *w, const char *name, unsigned int flags)
 		close(fd);
 		return -EIO;
 	}
+	if (S_ISLNK(st.st_mode) && flags & OPEN_NO_SYMLINKS) {
+		close(fd);
+		return -ELOOP;
+	}
 	if (S_ISLNK(st.st_mode) && !(flags & OPEN_NOFOLLOW && !w->left[strspn(w->left, "/")]))
 		return follow(w, fd);
 	if (len + 1 + strlen(name) >= sizeof(w->done)) {
@@ -211,7 +215,8 @@ int open_regular(int root, const char *path, unsigned int flags)
 {
 	const struct open_how how = {
 		.flags = O_PATH | O_CLOEXEC | (flags & OPEN_NOFOLLOW ? O_NOFOLLOW : 0),
-		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
+			   (flags & OPEN_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0),
 	};
 	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
 

@@ -13,7 +13,8 @@
  * trust.  A descriptor, or -errno. */
 int open_root(const char *path);
 
-#define OPEN_NOFOLLOW 1U /* the last component is no symbolic link */
+#define OPEN_NOFOLLOW	 1U /* the last component is no symbolic link */
+#define OPEN_NO_SYMLINKS 2U /* none is: for paths as the kernel tells them, which have none */
 
 /*
  * Opens @path read-only as a process with the root directory @root would: an absolute link leads

@@ -112,7 +112,8 @@ static int open_mapped(uint32_t pid, const struct mapping *m)
 static int open_path(struct file_search *search, int root)
 {
 	search->root = root;
-	return root < 0 ? root : open_regular(root, search->mapping->module->path, 0);
+	return root < 0 ? root
+			: open_regular(root, search->mapping->module->path, OPEN_NO_SYMLINKS);
 }
 
 enum { STEP_MAPPED, STEP_PROCESS_ROOT, STEP_OWN_ROOT, STEP_ROOTS };

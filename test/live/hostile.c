@@ -34,7 +34,7 @@ typedef int (*code_t)(int (*)(void), struct frame *);
 static int disk;
 static void *buffer;
 static struct {
-	const char *file, *root;
+	const char *file, *root, *device;
 	off_t offset;
 	unsigned int uid, flips, writes, pause_ms;
 	bool in_memory, no_frames, leaves;
@@ -89,6 +89,17 @@ static void need(bool good, const char *what)
 	exit(1);
 }
 
+/* Memory of no file, or of a device's. */
+static char *map_memory(void)
+{
+	int fd = o.device ? open(o.device, O_RDWR) : -1;
+	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | (o.device ? 0 : MAP_ANONYMOUS), fd, 0);
+
+	need(page != MAP_FAILED, "memory");
+	return page;
+}
+
 static char *map_code(void)
 {
 	const char *file = o.file;
@@ -104,8 +115,8 @@ static char *map_code(void)
 		need(page != MAP_FAILED, "mmap");
 		return page;
 	}
-	page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	need(page != MAP_FAILED && pread(fd, page, PAGE, o.offset) == PAGE, "memory");
+	page = map_memory();
+	need(pread(fd, page, PAGE, o.offset) == PAGE, file);
 	need(mprotect(page, PAGE, PROT_READ | PROT_EXEC) == 0, "mprotect");
 	return page;
 }
@@ -156,7 +167,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:u:r:m:o:jbf:c:s:x")) != -1)
+	while ((c = getopt(argc, argv, "n:u:r:m:o:jd:bf:c:s:x")) != -1)
 		switch (c) {
 		case 'n': /* name of the process */
 			prctl(PR_SET_NAME, optarg);
@@ -172,6 +183,10 @@ static void parse(int argc, char **argv)
 			break;
 		case 'o': /* offset of the code's page in it */
 			o.offset = (off_t)number(optarg);
+			break;
+		case 'd': /* a device that can be mapped: as -j, but its memory */
+			o.device = optarg;
+			o.in_memory = true;
 			break;
 		case 'j': /* the code is copied to memory of no file */
 			o.in_memory = true;

@@ -374,11 +374,16 @@ class SparseDebugFile(Linked):
         os.truncate(path, 1 << 40)
 
 
+def make_device(path):
+    """Another /dev/zero."""
+    os.mknod(path, 0o020666, os.makedev(1, 5))
+
+
 class DeviceLink(Linked):
     """A symbolic link to a device."""
 
     def link(self, path):
-        os.mknod(f"{self.folder}/device", 0o666 | 0o020000, os.makedev(1, 5))  # /dev/zero
+        make_device(f"{self.folder}/device")
         os.symlink(f"{self.folder}/device", path)
 
     def watched(self):
@@ -410,7 +415,7 @@ class ContainerNode(Container):
     """A device node instead of the debug file."""
 
     def link(self, path):
-        os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
+        make_device(path)
 
     def watched(self):
         return [f"{self.folder}/root/linked"]
@@ -444,10 +449,35 @@ class ContainerGone(Container):
     def change(self):
         path = f"{self.folder}/root/{self.name}"
         os.unlink(path)
-        os.mknod(path, 0o666 | 0o020000, os.makedev(1, 5))
+        make_device(path)
 
     def watched(self):
         return [f"{self.folder}/root/{self.name}"]
+
+
+class ContainerGoneLink(ContainerGone):
+    """The file became an absolute link."""
+
+    def change(self):
+        path = f"{self.folder}/root/{self.name}"
+        os.unlink(path)
+        os.symlink(self.file("outside", elf("outside")), path)
+
+    def watched(self):
+        return [f"{self.folder}/outside"]
+
+
+class DeviceCode(Row):
+    """A device that is mapped, and has the code."""
+
+    frame = r"device\+0x.*"
+
+    def make(self):
+        make_device(f"{self.folder}/device")
+        return (*super().make(), "-d", f"{self.folder}/device")
+
+    def watched(self):
+        return [f"{self.folder}/device"]
 
 
 class CutFile(Row):
@@ -504,15 +534,18 @@ class MapRow(Row):
     def make(self):
         return (*super().make(), "-j")
 
+    def path(self, process):
+        return f"/tmp/perf-{process.pid}.map"
+
     def ready(self, process):
-        path = f"/tmp/perf-{process.pid}.map"
+        path = self.path(process)
         self._stack.callback(os.unlink, path)
         with open(path, "w", encoding="ascii") as file:
             self.write(file, process)
         os.chown(path, self.owner, self.owner)
 
     def write(self, file, process):
-        raise NotImplementedError
+        file.write(f"{process.address:x} 1000 {self.name}\n")
 
 
 class SparseMap(MapRow):
@@ -529,8 +562,49 @@ class StrangersMap(MapRow):
 
     uid = 0
 
-    def write(self, file, process):
-        file.write(f"{process.address:x} 1000 what a stranger says\n")
+
+class LinkedMap(MapRow):
+    """A symbolic link to a map of its own."""
+
+    def ready(self, process):
+        self._target = f"{self.folder}/target"
+        os.symlink(self._target, f"/tmp/perf-{process.pid}.map")
+        super().ready(process)
+
+    def watched(self):
+        return [self._target]
+
+
+class FifoMap(MapRow):
+    """A FIFO."""
+
+    def ready(self, process):
+        self._fifo = self.path(process)
+        os.mkfifo(self._fifo, 0o666)
+        os.chown(self._fifo, self.uid, self.uid)
+        self._stack.callback(os.unlink, self._fifo)
+
+    def watched(self):
+        return [self._fifo]
+
+
+class ContainerMap(MapRow):
+    """A container whose /tmp is an absolute link, to a folder of the machine's."""
+
+    def make(self):
+        root = f"{self.folder}/root"
+        os.mkdir(root)
+        os.mkdir(f"{self.folder}/outside")
+        os.symlink(f"{self.folder}/outside", f"{root}/tmp")
+        self.file("root/code", elf("code"))
+        return ("-r", root, "-m", "/code", "-j")
+
+    def path(self, process):
+        self._target = f"{self.folder}/outside/perf-{process.pid}.map"
+        return self._target
+
+    def watched(self):
+        return [self._target]
 
 
 class Flips(MapRow):
@@ -538,10 +612,7 @@ class Flips(MapRow):
 
     args = ("-f", 200, "-c", 10, "-s", 20)
     writes = 10
-    frame = "compiled function"
-
-    def write(self, file, process):
-        file.write(f"{process.address:x} 1000 compiled function\n")
+    frame = "flips"
 
 
 class NoFrames(Row):
@@ -562,6 +633,9 @@ ROWS = [
     lambda: DeviceLink("device-link"), lambda: Fifo("fifo"),
     lambda: ContainerNode("container-node"), lambda: ContainerLink("container-link"),
     lambda: ContainerLink("container-early", early=True), lambda: ContainerGone("container-gone"),
+    lambda: ContainerGoneLink("gone-link"), lambda: DeviceCode("device-code"),
+    lambda: LinkedMap("linked-map"), lambda: FifoMap("fifo-map"),
+    lambda: ContainerMap("container-map"),
     lambda: SparseDebugFile("sparse-debug", UNREAD),
     lambda: Flips("flips"), lambda: NoFrames("no-frames"),
 ]

@@ -156,6 +156,9 @@ static void test_links(void **state)
 	assert_refused("/lib/round", -ELOOP);
 	assert_int_equal(open_says("/lib/folder/file", OPEN_NOFOLLOW, text), 0);
 	assert_int_equal(open_says("/lib/up", OPEN_NOFOLLOW, text), -EACCES);
+	assert_int_equal(open_says("/lib/../lib/file", OPEN_NO_SYMLINKS, text), 0);
+	assert_int_equal(open_says("/lib/folder/file", OPEN_NO_SYMLINKS, text), -ELOOP);
+	assert_int_equal(open_says("/lib/up", OPEN_NO_SYMLINKS, text), -ELOOP);
 }
 
 /* With absolute links of the machine that this runs on a path would lead to its files. */
