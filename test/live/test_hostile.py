@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Processes, files and containers that are made to harm who looks at them.
 
-Each row is a process that writes to a disk from code in such a file (hostile.c), so that
-`iotrace stack -U` reads it. A line per row says what that took. IOTRACE may be any version:
+Each row is a process (hostile.c; the program lies beside LOAD) that writes to a disk from code in
+such a file, so that `iotrace stack -U` reads it. A line per row says what that took, memory of
+iotrace and of its helper, of any version of iotrace:
 
     IOTRACE=... LOAD=... test_hostile.py TestRows 2>/dev/null
 """
@@ -680,6 +681,11 @@ class Meter(threading.Thread):
         self.join()
 
 
+def tell_row(name, meter, seconds, what):
+    print(f"{name:16} {meter.main / 1024:6.1f} MB {meter.helper / 1024:6.1f} MB {seconds:6.1f} s  "
+          f"{what}", flush=True)
+
+
 class HostileTest(StackTest):
     WANT = ("inner", "outer", "main")
 
@@ -696,14 +702,19 @@ class HostileTest(StackTest):
     def assert_honest(self, result, disk, count=1):
         rows = self.rows_of(result, disk, "honest")
         self.assertEqual(sum(row["write_bytes"] for row in rows), count * IO_BYTES)
-        for row in rows:
+        for row in rows if self.is_followed(result) else []:
             self.assert_frames(row["user"], *self.WANT)
+
+    def is_followed(self, result):
+        """Else frames may have no names: others on this machine start so many processes that the
+        kernel could not tell of all of them while a file was read."""
+        return not result.losses.get("mappings_lost")
 
     def assert_hostile(self, result, disk, row):
         """All of its bytes, and the names that its code has by what can be read of its files."""
         found = self.rows_of(result, disk, row.name)
         self.assertEqual(sum(r["write_bytes"] for r in found), row.writes * IO_BYTES, row.name)
-        for r in found:
+        for r in found if self.is_followed(result) else []:
             frames = [frame[:1000] for frame in r["user"]]
             self.assertIn("inner", frames, row.name)
             self.assertRegex(frames[frames.index("inner") + 1], rf"\A(?:{row.frame})\Z")
@@ -711,9 +722,12 @@ class HostileTest(StackTest):
     def assert_losses(self, result, *rows):
         """Each file that cannot be read is one; of a race either is right."""
         least = sum(n for row in rows for n in row.losses.values() if not row.race)
+        if not self.is_followed(result):
+            least = 0
         most = sum(n for row in rows for n in row.losses.values())
         losses = dict(result.losses)
         unread = losses.pop("symbols_unread", 0)
+        losses.pop("mappings_lost", None)
         self.assertEqual(losses, {})
         self.assertIn(unread, range(least, most + 1), "symbols_unread")
 
@@ -770,8 +784,7 @@ class TestRows(HostileTest):
             failure = " ".join(str(error).split())[:100]
             raise
         finally:
-            print(f"{row.name:16} {meter.main / 1024:6.1f} MB {meter.helper / 1024:6.1f} MB "
-                  f"{seconds:6.1f} s  {failure}", flush=True)
+            tell_row(row.name, meter, seconds, failure)
 
 
 def add_row(make):
@@ -810,6 +823,7 @@ class TestTogether(HostileTest):
             loads = [Load("read", 2000, 4096, disk.path, name="rd-one", options=["-r"]),
                      Load("write", 1000, 4096, disk.path, name="wr-one", options=["-r"])]
             opened = stack.enter_context(Opened([p for row in rows for p in row.watched()]))
+            start = time.monotonic()
             with Meter(tracers[0]) as meter, Delta(disk.name) as delta:
                 for load in (*loads, *rows):
                     load.go()
@@ -819,6 +833,7 @@ class TestTogether(HostileTest):
                     load.wait()
                 delta.stop()
                 results = [tracer.stop(timeout=60) for tracer in tracers]
+            tell_row("all at once", meter, time.monotonic() - start, results[0].losses)
             self.assertEqual(opened.so_far(), set())
         self.assert_all_exact(disk, delta, rows, loads, *results)
         self.assert_bounded(meter)
@@ -842,11 +857,11 @@ class TestTogether(HostileTest):
         self.assert_rows(add_up(top.rows, "comm", ("io", "bytes")), want, self.missed(top))
         self.assert_no_loss(top)
         self.assert_counts(breakdown, {"read": delta["reads"], "write": delta["writes"]})
-        self.assert_losses(stack, *rows)
         self.assert_honest(stack, disk, 5)
         for row in rows:
             if row.name != "honest":
                 self.assert_hostile(stack, disk, row)
+        self.assert_losses(stack, *rows)
 
 
 class TestProcess(HostileTest):
