@@ -767,7 +767,6 @@ class TestNames(StackTest):
         other = next(frames for frames in rows if frames is not named[0])
         self.assert_frames(other, "back", "[anon]+0x85", "main")
 
-
     @unittest.skipUnless(os.uname().machine == "x86_64", "machine code of x86-64")
     def test_code_that_replaces_other_code(self):
         path = self.made.build("stkagain", JIT_AGAIN_C)
