@@ -25,7 +25,8 @@ struct guest {
  * @name. */
 char *guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE]);
 
-/* All processes that hold a machine now, among their lowest 4094 descriptors, by process; the caller's to free.  0 or -errno. */
+/* All processes that hold a machine now, among their lowest 4094 descriptors, by process; the
+ * caller's to free.  0 or -errno. */
 int guests_list(const char *root, struct guest **guests, size_t *n);
 
 /* The one machine called @name.  -ESRCH (STATUS_USAGE): none or more than one. */
