@@ -770,7 +770,7 @@ class TestNames(StackTest):
     @unittest.skipUnless(os.uname().machine == "x86_64", "machine code of x86-64")
     def test_code_that_replaces_other_code(self):
         path = self.made.build("stkagain", JIT_AGAIN_C)
-        with Tracer("stack", "--json", "-U") as tracer, \
+        with Tracer("stack", "--json", "-U", "-d", self.disk.name) as tracer, \
                 subprocess.Popen([path, self.disk.path], stdin=subprocess.PIPE,
                                  stdout=subprocess.PIPE) as process:
             self.addCleanup(os.unlink, f"/tmp/perf-{process.pid}.map")
