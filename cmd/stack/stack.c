@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,11 @@ extern const char stack_source[];
 /* What all that has been counted may take: with the maps, the kernel's symbols and the rest,
  * iotrace stays below 64 MB. */
 #define TABLE_LIMIT (16U << 20)
+
+/* What is larger than this is mapped for itself: it grows without a copy, and is given back when it
+ * is freed.  By itself glibc takes ever larger blocks from its heap, where what lies behind them
+ * keeps them. */
+#define HEAP_BLOCK (128 << 10)
 
 /* ---- losses ---- */
 
@@ -140,6 +146,7 @@ static int trace(struct stack *s, struct run *run)
 	const struct run_emit output = { emit, collect, s, show_start, &s->show };
 	struct error err;
 
+	mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
 	if (prepare(s, run, &err))
 		return report_error(&err);
 	if (s->o.args.verbose)
