@@ -23,6 +23,7 @@
 #define IO_BYTES  65536
 #define NO_FRAMES 64 /* in the page: code that puts its second argument where a frame should be */
 #define FRAMES	  100
+#define PLACE	  16 /* bytes of a function */
 
 struct frame {
 	struct frame *next;
@@ -36,9 +37,9 @@ static void *buffer;
 static struct {
 	const char *file, *root, *device;
 	off_t offset;
-	unsigned int uid, flips, writes, pause_ms;
+	unsigned int uid, flips, writes, pause_ms, pages;
 	bool in_memory, no_frames, leaves;
-} o = { .offset = PAGE, .writes = 1 };
+} o = { .offset = PAGE, .writes = 1, .pages = 1 };
 
 int put(void);
 int inner(void);
@@ -57,21 +58,31 @@ __attribute__((noinline)) int inner(void)
 	return r + 1;
 }
 
-/* Frames that were never made, which return to where nothing is mapped. */
-static struct frame *make_frames(void)
+/* Where nothing is mapped; or one place after the other in what follows the code's page. */
+static uint64_t next_place(const char *page)
+{
+	static uint64_t n;
+
+	if (o.pages == 1)
+		return 0x100000000 + (uint64_t)rand() % 0x100000000;
+	return (uintptr_t)page + PAGE + n++ * PLACE % ((o.pages - 1) * PAGE) + PLACE / 2;
+}
+
+/* Frames that were never made. */
+static struct frame *make_frames(const char *page)
 {
 	static struct frame frames[FRAMES];
 
 	for (int i = 0; i < FRAMES; i++) {
 		frames[i].next = i + 1 < FRAMES ? &frames[i + 1] : NULL;
-		frames[i].back = 0x100000000 + (uint64_t)rand() % 0x100000000;
+		frames[i].back = next_place(page);
 	}
 	return frames;
 }
 
 __attribute__((noinline)) int outer(char *page)
 {
-	struct frame *frames = make_frames();
+	struct frame *frames = make_frames(page);
 	int r;
 
 	if (page)
@@ -111,7 +122,7 @@ static char *map_code(void)
 	fd = open(file, O_RDONLY);
 	need(fd >= 0, file);
 	if (!o.in_memory) {
-		page = mmap(NULL, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, o.offset);
+		page = mmap(NULL, o.pages * PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, o.offset);
 		need(page != MAP_FAILED, "mmap");
 		return page;
 	}
@@ -167,7 +178,7 @@ static void parse(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "n:u:r:m:o:jd:bf:c:s:x")) != -1)
+	while ((c = getopt(argc, argv, "n:u:r:m:o:p:jd:bf:c:s:x")) != -1)
 		switch (c) {
 		case 'n': /* name of the process */
 			prctl(PR_SET_NAME, optarg);
@@ -183,6 +194,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'o': /* offset of the code's page in it */
 			o.offset = (off_t)number(optarg);
+			break;
+		case 'p': /* pages of FILE that are mapped */
+			o.pages = number(optarg);
 			break;
 		case 'd': /* a device that can be mapped: as -j, but its memory */
 			o.device = optarg;

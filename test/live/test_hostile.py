@@ -44,7 +44,7 @@ CODE = {"x86_64": ("554889e5ffd75dc3", "554889f5ffd75dc3"),
                     "fd7bbfa9fd0301aa00003fd6fd7bc1a8c0035fd6")}
 # In the page: where the call is when it writes.
 CALL = {"x86_64": "1005", "aarch64": "100b"}
-NO_FRAMES = 64  # of hostile.c
+NO_FRAMES, PLACE = 64, 16  # of hostile.c
 
 
 # -- Files -------------------------------------------------------------------
@@ -55,22 +55,30 @@ def code_page():
     return (made.ljust(NO_FRAMES, b"\0") + unmade).ljust(PAGE, b"\0")
 
 
-def elf(symbol=None, sections=(), symbols_size=0):
+def elf(symbol=None, sections=(), symbols_size=0, places=0):
     """An ELF file without a build id: one page of tables, then one of code, which is the function
-    `symbol`. `sections`: (name, bytes) of more. The symbol table comes last; a hole of the file may
-    make it symbols_size bytes long."""
+    `symbol`, then as many functions as `places`, each with a name of at least 4096 bytes of its
+    own. `sections`: (name, bytes) of more. The symbol table comes last; a hole of the file may make
+    it symbols_size bytes long."""
     machine = {"x86_64": 62, "aarch64": 183}[os.uname().machine]
     strings = b"\0" + (symbol or "").encode() + b"\0"
     symbols = bytes(24)
     if symbol:
         symbols += struct.pack("<IBBHQQ", 1, 0x12, 0, 1, PAGE, PAGE)
+    for i in range(places):
+        symbols += struct.pack("<IBBHQQ", len(strings) + 7 * i, 0x12, 0, 1,
+                               2 * PAGE + i * PLACE, PLACE)
+    if places:
+        strings += b"".join(b"%07d" % i for i in range(places + 600)) + b"\0"
+    code = code_page() + bytes(-(-places * PLACE // PAGE) * PAGE)
     parts = [(".text", 1, None, 0), (".strtab", 3, strings, 0)]
     parts += [(name, 1, data, 0) for name, data in sections]
     names = b"\0" + b"".join(name.encode() + b"\0" for name, *_ in parts) + b".shstrtab\0.symtab\0"
     parts += [(".shstrtab", 3, names, 0), (".symtab", 2, symbols, 24)]
     table, body = bytes(64), b""
     for name, kind, data, entry in parts:
-        offset, size = (PAGE, PAGE) if data is None else (2 * PAGE + len(body), len(data))
+        offset, size = (PAGE, len(code)) if data is None else \
+            (PAGE + len(code) + len(body), len(data))
         if kind == 2:
             size = max(size, symbols_size // 24 * 24)
         table += struct.pack("<IIQQQQIIQQ", names.index(name.encode() + b"\0"), kind,
@@ -81,8 +89,9 @@ def elf(symbol=None, sections=(), symbols_size=0):
     head = b"\x7fELF\2\1\1".ljust(16, b"\0") + struct.pack(
         "<HHIQQQIHHHHHH", 3, machine, 1, 0, 64, 120, 0, 64, 56, 1, 64, len(parts) + 1,
         len(parts) - 1)
-    head += struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, 2 * PAGE, 2 * PAGE, PAGE)
-    return (head + table).ljust(PAGE, b"\0") + code_page() + body
+    size = PAGE + len(code)
+    head += struct.pack("<IIQQQQQQ", 1, 5, 0, 0, 0, size, size, PAGE)
+    return (head + table).ljust(PAGE, b"\0") + code + body
 
 
 def debug_link(name):
@@ -313,6 +322,17 @@ class LongName(Row):
 
     def make(self):
         return ("-m", self.file(self.name, elf(self._symbol)))
+
+
+class ManyNames(Row):
+    """Stacks of 100 frames, each with a name of 4 KiB: 64 MB of a file that has 0.5 MB."""
+
+    PLACES = 16384
+    args = ("-b", "-p", PLACES * PLACE // PAGE + 1, "-c", PLACES // 100)
+    writes = PLACES // 100
+
+    def make(self):
+        return ("-m", self.file(self.name, elf("code", places=self.PLACES)))
 
 
 class PackedFile(Row):
@@ -862,6 +882,36 @@ class TestTogether(HostileTest):
             if row.name != "honest":
                 self.assert_hostile(stack, disk, row)
         self.assert_losses(stack, *rows)
+
+
+class TestManyNames(HostileTest):
+    """More names than there is memory for: stacks are given up, and that is told."""
+
+    FILES = 1
+    BOUNDS = {"symbols_unread", "folded", "stacks_lost", "mappings_lost"}
+
+    def test_memory(self):
+        with LoopDisk(16 * MIB) as disk, contextlib.ExitStack() as stack:
+            tracer = stack.enter_context(Tracer("stack", "--json", "-U", prefix=GUARD))
+            rows = [stack.enter_context(ManyNames(f"names-{i}")) for i in range(self.FILES)]
+            for row in rows:
+                row.start(disk)
+            start = time.monotonic()
+            with Meter(tracer) as meter, Delta(disk.name) as delta:
+                for row in rows:
+                    row.go()
+                for row in rows:
+                    row.done()
+                delta.stop()
+                result = tracer.stop(timeout=60)
+            tell_row("many-names", meter, time.monotonic() - start, result.losses)
+        self.assertEqual(result.status, 0, result.err[:1000])
+        self.assertEqual(sums(result.rows, disk.name), counted(delta))
+        self.assertEqual(counted(delta)[1], sum(row.writes for row in rows) * IO_BYTES)
+        self.assertLessEqual(result.losses.get("symbols_unread", 0), self.FILES)
+        self.assertIn("folded", result.losses)
+        self.assertLessEqual(set(result.losses), self.BOUNDS)
+        self.assert_bounded(meter)
 
 
 class TestProcess(HostileTest):
