@@ -716,6 +716,10 @@ class HostileTest(StackTest):
         if os.uname().machine not in CODE:
             raise unittest.SkipTest("no machine code for this processor")
 
+    @staticmethod
+    def tracer(disk, prefix=GUARD):
+        return Tracer("stack", "--json", "-U", "-d", disk.name, prefix=prefix)
+
     def rows_of(self, result, disk, name):
         return [row for row in result.rows if row["disk"] == disk.name and row["comm"] == name]
 
@@ -764,7 +768,7 @@ class TestRows(HostileTest):
         with self.disk, row, Honest("honest") as honest, contextlib.ExitStack() as stack:
             if row.early:
                 row.start(self.disk)
-            tracer = stack.enter_context(Tracer("stack", "--json", "-U", prefix=GUARD))
+            tracer = stack.enter_context(self.tracer(self.disk))
             if not row.early:
                 row.start(self.disk)
             honest.start(self.disk)
@@ -892,7 +896,7 @@ class TestManyNames(HostileTest):
 
     def test_memory(self):
         with LoopDisk(16 * MIB) as disk, contextlib.ExitStack() as stack:
-            tracer = stack.enter_context(Tracer("stack", "--json", "-U", prefix=GUARD))
+            tracer = stack.enter_context(self.tracer(disk))
             rows = [stack.enter_context(ManyNames(f"names-{i}")) for i in range(self.FILES)]
             for row in rows:
                 row.start(disk)
@@ -949,7 +953,7 @@ class TestProcess(HostileTest):
         self.assertGreater(len(places), 3)
 
     def test_helper_is_killed(self):
-        with LoopDisk(16 * MIB) as disk, Tracer("stack", "--json", "-U") as tracer, \
+        with LoopDisk(16 * MIB) as disk, self.tracer(disk) as tracer, \
                 Honest("honest") as honest:
             helper, = children(tracer.pid)
             os.kill(int(helper), signal.SIGKILL)
@@ -968,7 +972,7 @@ class TestProcess(HostileTest):
 
     def assert_each_cpu_is_followed(self, prefix):
         cpus = os.sched_getaffinity(0)
-        with LoopDisk(16 * MIB) as disk, Tracer("stack", "--json", "-U", prefix=prefix) as tracer:
+        with LoopDisk(16 * MIB) as disk, self.tracer(disk, prefix) as tracer:
             for cpu in cpus:
                 os.sched_setaffinity(0, {cpu})
                 try:
