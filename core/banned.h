@@ -12,6 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* With _FORTIFY_SOURCE glibc makes macros of these for compilers without __va_arg_pack(): clang. */
+#undef sprintf
+#undef vsprintf
+
 #pragma GCC poison strcpy strcat strncpy strncat stpcpy sprintf vsprintf gets
 #pragma GCC poison atoi atol atoll atof strtok
 

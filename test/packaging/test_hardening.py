@@ -127,6 +127,23 @@ class TestObjects(HardeningTest):
         self.assertRegex(code, r"or[ql] +\$0x0,\(%rsp\)|movq? +\$0x0,\(%rsp\)")
 
 
+class TestCompilers(unittest.TestCase):
+    def test_banned_functions(self):
+        """Whatever the C library makes of them with _FORTIFY_SOURCE, they are banned, and no more."""
+        banned = f"{setting('iotrace_SOURCE_DIR')}/core/banned.h"
+        for compiler in filter(shutil.which, ("gcc", "clang")):
+            for call, allowed in (("snprintf(to, 4, from)", True), ("sprintf(to, from)", False),
+                                  ("strcpy(to, from)", False)):
+                for level in 0, 2, 3:
+                    done = subprocess.run(
+                        [compiler, "-O2", "-U_FORTIFY_SOURCE", f"-D_FORTIFY_SOURCE={level}",
+                         "-Werror", "-include", banned, "-fsyntax-only", "-xc", "-"],
+                        input=f"void f(char *to); void f(char *to) {{ const char from[] = \"a\"; {call}; }}",
+                        check=False, text=True, capture_output=True)
+                    self.assertEqual(done.returncode == 0, allowed,
+                                     (compiler, call, level, done.stderr))
+
+
 class TestStaticRefused(unittest.TestCase):
     """A static binary that cannot be had: an error if it was asked for, else a warning."""
 
