@@ -428,12 +428,15 @@ static void on_record(void *ctx, const struct perf_record *record)
 
 static bool is_gone(struct process *process, uint64_t until_ns, bool thorough)
 {
-	if (process->ended_ns && process->ended_ns >= until_ns)
-		return false;
-	if (!process->ended_ns && !thorough)
+	if (process->ended_ns ? process->ended_ns >= until_ns : !thorough)
 		return false;
 	/* Its first thread may end before the others. */
-	return kill((pid_t)process->pid, 0) && errno == ESRCH;
+	if (kill((pid_t)process->pid, 0) == 0 || errno != ESRCH)
+		return false;
+	/* It may have run until now, and the record of its exit may not have been read yet. */
+	if (!process->ended_ns)
+		process->ended_ns = clock_mono_ns();
+	return process->ended_ns < until_ns;
 }
 
 #define THOROUGH 64 /* every so many updates: records of exits may have been lost */

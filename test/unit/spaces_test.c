@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "core/clock.h"
 #include "core/mapping_history.h"
 #include "core/spaces.h"
 
@@ -97,7 +98,8 @@ static const char *path_at(struct spaces *s, uint32_t pid, uint64_t address, uin
 
 /* ---- forgetting ---- */
 
-/* Processes that do not exist are dropped at every 64th update: these tests have fewer. */
+/* Processes that do not exist are looked for at every 64th update: most of these tests have fewer.
+ */
 
 /* A JIT that makes a page writable and executable again: the kernel tells the same each time. */
 static void test_flips(void **state)
@@ -253,6 +255,24 @@ static void test_exec_and_exit(void **state)
 	spaces_update(s, 61);
 	assert_size(s, 0, 0, 0, 0);
 	assert_int_equal(size_of(s).memory, empty);
+	spaces_free(s);
+}
+
+/* A process is gone, and the record of its exit was lost, or has still to be read: it may have run
+ * until now. */
+static void test_gone_untold(void **state)
+{
+	struct spaces *s = opened();
+
+	(void)state;
+	tell(s, PERF_EXEC, PID, 0, 10);
+	map(s, PID, 11, 0x10000, PAGE, 0, "/bin/a");
+	for (int i = 0; i < 200; i++) {
+		spaces_update(s, 12);
+		assert_path(s, PID, 0x10000, 20, "/bin/a");
+	}
+	spaces_update(s, clock_mono_ns());
+	assert_size(s, 0, 0, 0, 0);
 	spaces_free(s);
 }
 
@@ -794,23 +814,15 @@ static void test_as_a_list(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flips),
-		cmocka_unit_test(test_replaced),
-		cmocka_unit_test(test_read_again),
-		cmocka_unit_test(test_read_early),
-		cmocka_unit_test(test_keeps_build_id),
-		cmocka_unit_test(test_exec_and_exit),
-		cmocka_unit_test(test_number_again),
-		cmocka_unit_test(test_serials),
-		cmocka_unit_test(test_short_lived),
-		cmocka_unit_test(test_forks_share),
-		cmocka_unit_test(test_too_many_mappings),
-		cmocka_unit_test(test_too_many_lines),
-		cmocka_unit_test(test_too_many_changes),
-		cmocka_unit_test(test_too_much_memory),
-		cmocka_unit_test(test_too_many_processes),
-		cmocka_unit_test(test_odd_lines),
-		cmocka_unit_test(test_as_a_list),
+		cmocka_unit_test(test_flips),		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_read_again),	cmocka_unit_test(test_read_early),
+		cmocka_unit_test(test_keeps_build_id),	cmocka_unit_test(test_exec_and_exit),
+		cmocka_unit_test(test_gone_untold),	cmocka_unit_test(test_number_again),
+		cmocka_unit_test(test_serials),		cmocka_unit_test(test_short_lived),
+		cmocka_unit_test(test_forks_share),	cmocka_unit_test(test_too_many_mappings),
+		cmocka_unit_test(test_too_many_lines),	cmocka_unit_test(test_too_many_changes),
+		cmocka_unit_test(test_too_much_memory), cmocka_unit_test(test_too_many_processes),
+		cmocka_unit_test(test_odd_lines),	cmocka_unit_test(test_as_a_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
