@@ -11,7 +11,8 @@
  * it waits for a file system of its own (FUSE); such a file system may answer nobody at all.
  *
  * A task that shares our memory does it and is killed after half a second.  Together such tasks may
- * take 2 % of the time; when that is used up each has 10 ms.
+ * take 2 % of the time; when that is used up each has 10 ms.  One that waits for a CPU and nothing
+ * else has a second.
  */
 
 struct bounded_text {

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/bounded.h"
+#include "core/clock.h"
 
 static char folder[] = "/tmp/iotrace-bounded-XXXXXX";
 static char plain[PATH_MAX], held[PATH_MAX];
@@ -137,13 +138,39 @@ static void test_held(void **state)
 	assert_int_equal(count_files(), files);
 }
 
+static int open_late(void *ctx)
+{
+	uint64_t end = clock_mono_ns() + 4 * NS_PER_SEC / 10;
+
+	while (clock_mono_ns() < end)
+		;
+	return open_path(ctx);
+}
+
+/* One that has or wants a CPU waits for nobody else, and has more time than is left. */
+static void test_busy(void **state)
+{
+	struct bounded_text text;
+	int fd;
+
+	(void)state;
+	alarm(60);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(bounded_read(held, 100, &text), -ETIMEDOUT);
+	do
+		fd = bounded_open(open_late, plain);
+	while (fd == -ETIMEDOUT);
+	assert_true(fd >= 0);
+	close(fd);
+	alarm(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_read_large),
-		cmocka_unit_test(test_open),
-		cmocka_unit_test(test_held),
+		cmocka_unit_test(test_read), cmocka_unit_test(test_read_large),
+		cmocka_unit_test(test_open), cmocka_unit_test(test_held),
+		cmocka_unit_test(test_busy),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
