@@ -130,6 +130,7 @@ int main(int argc, char **argv)
 	from_server = mmap(0, 4096, PROT_READ, MAP_PRIVATE, open(argv[2], O_RDONLY), 0);
 	/* What this thread touches from now on is there. */
 	go[0] = go[1] = byte = 0;
+	read(0, go, 0);
 	pwrite(fd, buf, 0, 0);
 	write(1, "written\n", 0);
 	pthread_create(&waiter, 0, wait, 0);
