@@ -10,6 +10,7 @@
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cmd/report.h"
@@ -234,6 +235,26 @@ static enum wake wait_event(struct run *run, const struct run_emit *emit)
 		if (run->input && (n < 0 || fds[2].revents))
 			return WAKE_INPUT;
 	}
+}
+
+bool run_is_due(const struct run *run)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	struct pollfd timer = { run->timer_fd, POLLIN, 0 };
+	sigset_t watched, pending;
+	siginfo_t ended = { 0 };
+
+	memcpy(&watched, run->watched, sizeof(watched));
+	if (sigpending(&pending) == 0)
+		for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+			if (sigismember(&watched, signals[i]) == 1 &&
+			    sigismember(&pending, signals[i]) == 1)
+				return true;
+	if (run->child.pid &&
+	    !waitid(P_PID, (id_t)run->child.pid, &ended, WEXITED | WNOHANG | WNOWAIT) &&
+	    ended.si_pid)
+		return true;
+	return poll(&timer, 1, 0) > 0 || (reader_fd(run) >= 0 && render_nobody_reads(stdout));
 }
 
 int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx)

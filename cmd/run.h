@@ -80,6 +80,10 @@ struct run_fill {
  * @longest_ms, if all were nearly empty. */
 void run_adapt(struct run *run, unsigned int longest_ms, const struct run_fill *fills, size_t n);
 
+/* Is there something that run_loop() would do now, beside a collect: a signal, the end of COMMAND,
+ * an output?  For who keeps it from that; nothing is taken notice of. */
+bool run_is_due(const struct run *run);
+
 /* From now on an output every @ns, the first after @first_ns; within run_loop(). */
 void run_set_interval(struct run *run, uint64_t first_ns, uint64_t ns);
 

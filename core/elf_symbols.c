@@ -96,8 +96,6 @@ static bool is_compressed(int fd)
 	return false;
 }
 
-#define MAX_UNPACKED (96U << 20) /* bytes; libdw takes some more memory for that */
-
 /* libdw takes what it could unpack before memory ran out for the whole. */
 static bool is_whole(Elf *elf)
 {
@@ -116,7 +114,7 @@ static Elf *only_elf(Elf *elf)
 
 /* An ELF file is read, not mapped: its owner may cut it short, which is a fault in what is mapped.
  */
-static Elf *open_elf(int fd, bool *incomplete)
+static Elf *open_elf(int fd, enum unread *unread)
 {
 	Elf *elf;
 
@@ -129,7 +127,7 @@ static Elf *open_elf(int fd, bool *incomplete)
 	if (elf && is_whole(elf))
 		return elf;
 	elf_end(elf);
-	*incomplete = true;
+	unread_because(unread, UNREAD_PACKED);
 	return NULL;
 }
 
@@ -257,24 +255,35 @@ static bool is_code(Elf *elf, const GElf_Sym *sym)
 	return section && gelf_getshdr(section, &header) && (header.sh_flags & SHF_EXECINSTR);
 }
 
-/* false: not all of the section is in the file. */
-static bool walk_symbols(Elf *elf, Elf_Scn *section, const GElf_Shdr *header,
-			 struct elf_place *places, size_t n)
+struct search {
+	Elf *elf;
+	struct build_id id;
+	const struct debug_opener *opener;
+	struct elf_place *places;
+	size_t n;
+	enum unread *unread;
+};
+
+static void walk_symbols(const struct search *s, Elf *elf, Elf_Scn *section,
+			 const GElf_Shdr *header)
 {
 	Elf_Data *data = elf_getdata(section, NULL);
 	size_t count = header->sh_entsize && data ? data->d_size / header->sh_entsize : 0;
 	const char *name;
 	GElf_Sym sym;
 
+	if (!data)
+		unread_because(s->unread, UNREAD_DAMAGED);
 	for (size_t i = 0; i < count && i < INT_MAX; i++) {
 		if (!gelf_getsym(data, (int)i, &sym) || !is_code(elf, &sym))
 			continue;
 		name = elf_strptr(elf, header->sh_link, sym.st_name);
+		if (!name)
+			unread_because(s->unread, UNREAD_DAMAGED);
 		/* "$x" and the like only mark code on ARM. */
-		if (name && name[0] && name[0] != '$')
-			take_symbol(&sym, name, places, n);
+		else if (name[0] && name[0] != '$')
+			take_symbol(&sym, name, s->places, s->n);
 	}
-	return data != NULL;
 }
 
 /* Do its section headers lie behind its end?  For libelf it has none then. */
@@ -287,19 +296,18 @@ static bool lost_sections(Elf *elf)
 }
 
 /* All symbol tables of @type.  What they name is settled afterwards. */
-static void walk_tables(Elf *elf, unsigned int type, struct elf_place *places, size_t n,
-			bool *incomplete)
+static void walk_tables(const struct search *s, Elf *elf, unsigned int type)
 {
+	struct elf_place *places = s->places;
 	Elf_Scn *section = NULL;
 	GElf_Shdr header;
 
 	if (lost_sections(elf))
-		*incomplete = true;
+		unread_because(s->unread, UNREAD_DAMAGED);
 	while ((section = elf_nextscn(elf, section)))
-		if (gelf_getshdr(section, &header) && header.sh_type == type &&
-		    !walk_symbols(elf, section, &header, places, n))
-			*incomplete = true;
-	for (size_t i = 0; i < n; i++)
+		if (gelf_getshdr(section, &header) && header.sh_type == type)
+			walk_symbols(s, elf, section, &header);
+	for (size_t i = 0; i < s->n; i++)
 		if (places[i].rank >= 0) {
 			places[i].rank = -2;
 			places[i].name = strndup(places[i].symbol, MAX_SYMBOL);
@@ -315,17 +323,6 @@ static bool all_named(const struct elf_place *places, size_t n)
 }
 
 /* ---- debug files ---- */
-
-struct search {
-	Elf *elf;
-	struct build_id id;
-	const struct debug_opener *opener;
-	struct elf_place *places;
-	size_t n;
-	bool *incomplete;
-};
-
-#define MAX_CHECKED (1LL << 30) /* bytes of a file that a checksum is made of */
 
 /* The checksum of the file; false: it is too long (a sparse one may have any size). */
 static bool crc_of(int fd, uint32_t *out)
@@ -350,7 +347,7 @@ static bool has_crc(const struct search *s, int fd, uint32_t crc)
 
 	if (fstat(fd, &st) == 0 && st.st_size <= MAX_CHECKED && crc_of(fd, &found))
 		return found == crc;
-	*s->incomplete = true;
+	unread_because(s->unread, UNREAD_CHECKSUM);
 	return false;
 }
 
@@ -370,12 +367,12 @@ static void try_debug_file(const struct search *s, const struct debug_query *que
 
 	if (fd < 0)
 		return;
-	elf = open_elf(fd, s->incomplete);
+	elf = open_elf(fd, s->unread);
 	if (!elf)
 		goto out;
 	build_id_of(elf, &id);
 	if (s->id.size ? is_same_id(&id, &s->id) : crc && has_crc(s, fd, *crc))
-		walk_tables(elf, SHT_SYMTAB, s->places, s->n, s->incomplete);
+		walk_tables(s, elf, SHT_SYMTAB);
 	elf_end(elf);
 out:
 	close(fd);
@@ -409,11 +406,11 @@ static void unpack_symbols(const struct search *s, const Elf_Data *data)
 	Elf *elf = NULL;
 
 	if (fd >= 0 && write(fd, data->d_buf, data->d_size) == (ssize_t)data->d_size)
-		elf = open_elf(fd, s->incomplete);
+		elf = open_elf(fd, s->unread);
 	else
-		*s->incomplete = true;
+		unread_because(s->unread, UNREAD_DEBUGDATA);
 	if (elf)
-		walk_tables(elf, SHT_SYMTAB, s->places, s->n, s->incomplete);
+		walk_tables(s, elf, SHT_SYMTAB);
 	elf_end(elf);
 	if (fd >= 0)
 		close(fd);
@@ -445,7 +442,7 @@ static void minimal_debug_info(const struct search *s)
 
 static void search_all(const struct search *s)
 {
-	walk_tables(s->elf, SHT_SYMTAB, s->places, s->n, s->incomplete);
+	walk_tables(s, s->elf, SHT_SYMTAB);
 	for (uint32_t i = 0; i < s->opener->n_roots && !all_named(s->places, s->n); i++) {
 		struct debug_query query = { .root = i, .where = DEBUG_BY_BUILD_ID, .id = s->id };
 
@@ -458,7 +455,7 @@ static void search_all(const struct search *s)
 	if (!all_named(s->places, s->n))
 		minimal_debug_info(s);
 	if (!all_named(s->places, s->n))
-		walk_tables(s->elf, SHT_DYNSYM, s->places, s->n, s->incomplete);
+		walk_tables(s, s->elf, SHT_DYNSYM);
 }
 
 /* Places of one function, which lie side by side, share the demangler's work. */
@@ -484,15 +481,15 @@ static void demangle_all(struct elf_place *places, size_t n)
 }
 
 int elf_symbols(int fd, const struct build_id *id, const struct debug_opener *opener,
-		struct elf_place *places, size_t n, bool *incomplete)
+		struct elf_place *places, size_t n, enum unread *unread)
 {
 	struct search s = {
 		.opener = opener,
 		.places = places,
-		.incomplete = incomplete,
+		.unread = unread,
 	};
 
-	s.elf = open_elf(fd, incomplete);
+	s.elf = open_elf(fd, unread);
 	if (!s.elf)
 		return -ENOEXEC;
 	build_id_of(s.elf, &s.id);

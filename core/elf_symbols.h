@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/unread.h"
+
 /*
  * Function names in executables and libraries.  Many places are asked for at
  * once, in one walk over the symbols, and nothing is kept in memory afterwards: a browser's
@@ -30,6 +32,10 @@ struct elf_place {
  * stays as it is. */
 #define MAX_SYMBOL	4096
 #define MAX_SYMBOL_NAME 16384
+
+#define MAX_UNPACKED  (96U << 20) /* bytes; libdw takes some more memory for that */
+#define MAX_DEBUGDATA (32U << 20) /* bytes of .gnu_debugdata, as it is packed */
+#define MAX_CHECKED   (1LL << 30) /* bytes of a file that a checksum is made of */
 
 /* Longest build id that there is (a SHA-1 has 20). */
 #define BUILD_ID_SIZE 32
@@ -72,10 +78,10 @@ struct debug_opener {
  * build id, the one that .gnu_debuglink names, .gnu_debugdata, .dynsym.  Places
  * change their order.
  * @id: the build id that the file must have; size 0: any.  0 or -errno; -ENOEXEC: not an ELF file;
- * -ESTALE: another build id.  *incomplete is set where a limit or damage left a source out.
+ * -ESTALE: another build id.  *unread says what left a source out, if it says nothing yet.
  */
 int elf_symbols(int fd, const struct build_id *id, const struct debug_opener *opener,
-		struct elf_place *places, size_t n, bool *incomplete);
+		struct elf_place *places, size_t n, enum unread *unread);
 
 /* The symbol as the source has it: C++ and Rust names without arguments and hashes, no symbol
  * version.  The caller's to free; NULL: out of memory. */

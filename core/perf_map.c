@@ -34,7 +34,7 @@ static void take_line(char *line, struct perf_map_place *places, size_t n)
 }
 
 struct lines {
-	char bytes[65536]; /* what has been read and not taken, and room for a 0 */
+	char bytes[MAX_PERF_MAP_LINE]; /* what has been read and not taken, and room for a 0 */
 	size_t size;
 	bool skip; /* what comes is the rest of a line that is too long */
 };
@@ -54,7 +54,7 @@ static void take_lines(struct lines *lines, struct perf_map_place *places, size_
 	memmove(lines->bytes, line, lines->size);
 }
 
-void perf_map_read(int fd, struct perf_map_place *places, size_t n, bool *incomplete)
+void perf_map_read(int fd, struct perf_map_place *places, size_t n, enum unread *unread)
 {
 	static struct lines lines;
 	const size_t room = sizeof(lines.bytes) - 1;
@@ -70,11 +70,12 @@ void perf_map_read(int fd, struct perf_map_place *places, size_t n, bool *incomp
 		take_lines(&lines, places, n);
 		if (lines.size == room) {
 			lines.size = 0;
-			lines.skip = *incomplete = true;
+			lines.skip = true;
+			unread_because(unread, UNREAD_LINE);
 		}
 	}
 	if (total >= MAX_PERF_MAP)
-		*incomplete = true;
+		unread_because(unread, UNREAD_MAP);
 	lines.bytes[lines.size] = 0;
 	if (lines.size && !lines.skip)
 		take_line(lines.bytes, places, n);

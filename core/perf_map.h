@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/unread.h"
+
 /* Code of a process that is in no file. */
 struct perf_map_place {
 	uint64_t address; /* first, for core/search.h */
@@ -18,15 +20,16 @@ struct perf_map_place {
  * descriptor, or -errno. */
 int perf_map_open(uint32_t pid);
 
-/* Bytes that are read of a map. */
-#define MAX_PERF_MAP (64U << 20)
+/* Bytes that are read of a map; of a line. */
+#define MAX_PERF_MAP	  (64U << 20)
+#define MAX_PERF_MAP_LINE (64U << 10)
 
 /*
  * Names the @n places, sorted by address: lines of "START SIZE NAME", hexadecimal.  A later line
  * wins, since code is replaced.  It is read from where @fd stands, from the beginning or from the
- * first line that begins behind that.  *incomplete is set where the file or a line is too long.  It
+ * first line that begins behind that.  *unread says whether the file or a line is too long.  It
  * may be hostile: this runs in the helper process only (core/symbol_server.h).
  */
-void perf_map_read(int fd, struct perf_map_place *places, size_t n, bool *incomplete);
+void perf_map_read(int fd, struct perf_map_place *places, size_t n, enum unread *unread);
 
 #endif

@@ -2,6 +2,7 @@
 #include "core/space_files.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -90,14 +91,21 @@ void file_search_begin(struct file_search *search, const struct space_files *fil
 {
 	*search = (struct file_search){ .files = files, .mapping = m, .pid = pid };
 	search->process_root = other_root(files, pid).fd;
+	search->kept_root = -ENOENT;
 	search->root = files->own.fd;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -ENOENT;
 }
 
 void file_search_end(struct file_search *search)
 {
-	if (search->process_root >= 0)
-		close(search->process_root);
-	search->process_root = -ENOENT;
+	close_fd(&search->process_root);
+	close_fd(&search->kept_root);
 }
 
 static int open_mapped(uint32_t pid, const struct mapping *m)
@@ -132,7 +140,10 @@ static int take_step(struct file_search *search, unsigned int step)
 	case STEP_OWN_ROOT:
 		return open_path(search, own);
 	default:
-		return open_path(search, search->files->roots[step - STEP_ROOTS].fd);
+		close_fd(&search->kept_root);
+		search->kept_root =
+		    fcntl(search->files->roots[step - STEP_ROOTS].fd, F_DUPFD_CLOEXEC, 0);
+		return open_path(search, search->kept_root);
 	}
 }
 

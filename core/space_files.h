@@ -39,6 +39,7 @@ struct file_search {
 	uint32_t pid;
 	unsigned int step;
 	int process_root; /* -errno: it is ours, or that of nobody any more */
+	int kept_root;	  /* -errno; its own descriptor: @files may change meanwhile */
 	int root;	  /* in which the last file was found */
 };
 

@@ -503,6 +503,11 @@ bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_n
 	return find_in(process, address, at_ns, out);
 }
 
+void spaces_put(struct spaces *s, struct module *module)
+{
+	modules_put(&s->pool.modules, module);
+}
+
 uint64_t spaces_number(const struct spaces *s, uint32_t pid, uint64_t at_ns)
 {
 	const struct process *process = process_of(s, pid);

@@ -38,9 +38,11 @@ bool spaces_reads_others(void);
 void spaces_update(struct spaces *s, uint64_t until_ns);
 
 /* What was mapped at @address of process @pid at @at_ns (CLOCK_MONOTONIC); false: nobody knows.
- * Its module lives until the next spaces_update(), and longer only while it is mapped. */
+ * Its module lives until the next spaces_update(), and longer only while it is mapped, or from
+ * module_get() to spaces_put(). */
 bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
 		 struct mapping *out);
+void spaces_put(struct spaces *s, struct module *module);
 
 /* A number of all that was mapped in process @pid at @at_ns: where it is the same, the same was
  * mapped.  0: nobody knows. */

@@ -20,6 +20,7 @@
 
 #include "core/clock.h"
 #include "core/open_regular.h"
+#include "core/perf_map.h"
 #include "core/symbol_server.h"
 #include "core/symbol_wire.h"
 
@@ -32,12 +33,13 @@
 #define MAX_FAILED_NS (30 * NS_PER_SEC)
 #define FRACTION      20
 
-/* A file of which not all was read: as it was then. */
+/* A file of which not all was read.  The path is part of what it is: inodes are used again. */
 struct noted {
 	dev_t dev;
 	ino_t inode;
+	uint64_t path; /* hash */
+	bool failed;   /* not to be tried again while it is as it was then: */
 	struct timespec changed;
-	bool failed; /* not to be tried again */
 };
 
 struct symbol_client {
@@ -52,12 +54,21 @@ struct symbol_client {
 	uint64_t unread;
 	struct noted noted[MAX_NOTED];
 	size_t n_noted;
-	/* of the request */
+	struct symbol_unread files[SYMBOL_UNREAD_FILES];
+	size_t n_files;
+	/* of the hurry, if there is one */
+	bool stood_still;
+	uint64_t foreign_ns; /* that files took which are not root's own */
+	/* of the request; times are CLOCK_MONOTONIC, or the helper's CPU clock */
 	char **names;
 	size_t n_names, names_room;
-	uint64_t wall_end, cpu_end; /* CLOCK_MONOTONIC; the helper's CPU clock */
+	uint64_t wall_ns, cpu_ns; /* that it may take */
+	uint64_t wall_end, cpu_end;
+	uint64_t looked_ns;	      /* at the clock, last */
+	uint64_t moved_ns, moved_cpu; /* when the helper did something, last */
 	clockid_t cpu_clock;
-	bool foreign; /* a file that is not root's own was read */
+	bool foreign;	  /* a file that is not root's own was read */
+	enum unread late; /* which limit it went beyond */
 };
 
 /* ---- the process ---- */
@@ -105,6 +116,7 @@ const struct symbol_client_config symbol_client_default = {
 	.start = start_server,
 	.cpu_ns = 5 * NS_PER_SEC,
 	.wall_ns = 20 * NS_PER_SEC,
+	.hurry_ns = NS_PER_SEC,
 };
 
 static int start_helper(struct symbol_client *c)
@@ -163,7 +175,7 @@ static uint64_t cpu_ns(const struct symbol_client *c)
 {
 	struct timespec now;
 
-	if (clock_gettime(c->cpu_clock, &now))
+	if (!c->pid || clock_gettime(c->cpu_clock, &now))
 		return 0;
 	return (uint64_t)now.tv_sec * NS_PER_SEC + (uint64_t)now.tv_nsec;
 }
@@ -182,25 +194,79 @@ static void set_deadlines(struct symbol_client *c)
 {
 	unsigned int fraction = c->failed_ns > MAX_FAILED_NS ? FRACTION : 1;
 
-	c->wall_end = clock_mono_ns() + c->config.wall_ns / fraction;
-	c->cpu_end = cpu_ns(c) + c->config.cpu_ns / fraction;
+	c->looked_ns = c->moved_ns = clock_mono_ns();
+	c->moved_cpu = cpu_ns(c);
+	c->wall_ns = c->config.wall_ns / fraction;
+	c->cpu_ns = c->config.cpu_ns / fraction;
+	c->wall_end = c->moved_ns + c->wall_ns;
+	c->cpu_end = c->moved_cpu + c->cpu_ns;
+	c->late = UNREAD_NOTHING;
+}
+
+static int late(struct symbol_client *c, enum unread limit)
+{
+	c->late = limit;
+	return -ETIMEDOUT;
+}
+
+static bool hurries(struct symbol_client *c)
+{
+	if (c->config.wait && c->config.wait(c->config.ctx))
+		return true;
+	c->stood_still = false;
+	c->foreign_ns = 0;
+	return false;
+}
+
+/* Has all that may be slow been slow for long enough?  What is root's own and goes on may go on:
+ * the machine is slow. */
+static int check_hurry(struct symbol_client *c, uint64_t took_ns)
+{
+	uint64_t still_ns = c->config.hurry_ns / (c->stood_still ? FRACTION : 1);
+
+	if (c->foreign) {
+		c->foreign_ns += took_ns;
+		return c->foreign_ns > c->config.hurry_ns ? late(c, UNREAD_NO_TIME) : 0;
+	}
+	if (c->looked_ns - c->moved_ns <= still_ns)
+		return 0;
+	c->stood_still = true;
+	return late(c, UNREAD_NO_TIME);
+}
+
+/* 0 or -ETIMEDOUT */
+static int check_time(struct symbol_client *c)
+{
+	uint64_t now = clock_mono_ns(), cpu = cpu_ns(c), took_ns = now - c->looked_ns;
+
+	c->looked_ns = now;
+	if (cpu != c->moved_cpu) {
+		c->moved_cpu = cpu;
+		c->moved_ns = now;
+	}
+	if (now > c->wall_end)
+		return late(c, UNREAD_WALL);
+	if (cpu > c->cpu_end)
+		return late(c, UNREAD_CPU);
+	return hurries(c) ? check_hurry(c, took_ns) : 0;
 }
 
 #define LOOK_MS 20
 
-/* Until @events come; -ETIMEDOUT. */
-static int await(const struct symbol_client *c, short events)
+/* Until @events come, or a moment has passed; -ETIMEDOUT. */
+static int await(struct symbol_client *c, short events)
 {
 	struct pollfd fd = { .fd = c->socket, .events = events };
+	int r = check_time(c);
 
-	if (clock_mono_ns() > c->wall_end || cpu_ns(c) > c->cpu_end)
-		return -ETIMEDOUT;
+	if (r)
+		return r;
 	return poll(&fd, 1, LOOK_MS) < 0 && errno != EINTR ? -errno : 0;
 }
 
 /* ---- messages ---- */
 
-static int send_message(const struct symbol_client *c, const void *message, size_t size, int fd)
+static int send_message(struct symbol_client *c, const void *message, size_t size, int fd)
 {
 	union {
 		struct cmsghdr header;
@@ -224,7 +290,7 @@ static int send_message(const struct symbol_client *c, const void *message, size
 }
 
 /* Its size, or -errno.  Descriptors that come with it are closed by the kernel. */
-static ssize_t receive(const struct symbol_client *c, void *message, size_t room)
+static ssize_t receive(struct symbol_client *c, void *message, size_t room)
 {
 	int r = 0;
 
@@ -290,41 +356,107 @@ static int have_helper(struct symbol_client *c)
 
 /* ---- files ---- */
 
-static bool is_same_file(const struct noted *noted, const struct stat *st)
+static uint64_t hash_of(const char *path)
 {
-	return noted->dev == st->st_dev && noted->inode == st->st_ino &&
-	       noted->changed.tv_sec == st->st_ctim.tv_sec &&
-	       noted->changed.tv_nsec == st->st_ctim.tv_nsec;
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a */
+
+	while (*path)
+		hash = (hash ^ (unsigned char)*path++) * 0x100000001b3;
+	return hash;
 }
 
-static struct noted *noted_file(struct symbol_client *c, const struct stat *st)
+static struct noted *noted_file(struct symbol_client *c, const struct stat *st, const char *path)
 {
-	for (size_t i = 0; i < c->n_noted && i < MAX_NOTED; i++)
-		if (is_same_file(&c->noted[i], st))
-			return &c->noted[i];
+	uint64_t hash = hash_of(path);
+
+	for (size_t i = 0; i < c->n_noted && i < MAX_NOTED; i++) {
+		struct noted *noted = &c->noted[i];
+
+		if (noted->dev == st->st_dev && noted->inode == st->st_ino && noted->path == hash)
+			return noted;
+	}
 	return NULL;
 }
 
-/* That of @st as it was at some time: one file that changes counts once. */
-static struct noted *noted_before(struct symbol_client *c, const struct stat *st)
+static bool is_to_be_tried(struct symbol_client *c, const struct stat *st, const char *path)
 {
-	for (size_t i = 0; i < c->n_noted && i < MAX_NOTED; i++)
-		if (c->noted[i].dev == st->st_dev && c->noted[i].inode == st->st_ino)
-			return &c->noted[i];
-	return NULL;
+	const struct noted *noted = noted_file(c, st, path);
+
+	return !noted || !noted->failed || noted->changed.tv_sec != st->st_ctim.tv_sec ||
+	       noted->changed.tv_nsec != st->st_ctim.tv_nsec;
 }
 
-static void note_file(struct symbol_client *c, const struct stat *st, bool failed)
+#define MIB(bytes) ((unsigned int)((bytes) >> 20))
+
+static void explain(const struct symbol_client *c, enum unread why, char *out, size_t size)
 {
-	struct noted *noted = noted_before(c, st);
+	switch (why) {
+	case UNREAD_DAMAGED:
+		snprintf(out, size, "damaged, or takes more than %u MiB of memory",
+			 MIB(SYMBOL_SERVER_MEMORY));
+		break;
+	case UNREAD_PACKED:
+		snprintf(out, size, "unpacks to more than %u MiB, or is damaged",
+			 MIB(MAX_UNPACKED));
+		break;
+	case UNREAD_DEBUGDATA:
+		snprintf(out, size, "has more than %u MiB of .gnu_debugdata", MIB(MAX_DEBUGDATA));
+		break;
+	case UNREAD_CHECKSUM:
+		snprintf(out, size, "has a debug file of more than %u MiB without a build id",
+			 MIB(MAX_CHECKED));
+		break;
+	case UNREAD_NAMES:
+		snprintf(out, size, "has names of more than %d KiB, or of %u MiB together",
+			 MAX_SYMBOL_NAME >> 10, MIB(WIRE_ALL_NAMES));
+		break;
+	case UNREAD_MAP:
+		snprintf(out, size, "has more than %u MiB", MIB(MAX_PERF_MAP));
+		break;
+	case UNREAD_LINE:
+		snprintf(out, size, "has a line of more than %u KiB", MAX_PERF_MAP_LINE >> 10);
+		break;
+	case UNREAD_MEMORY:
+		snprintf(out, size, "takes more than %u MiB of memory", MIB(SYMBOL_SERVER_MEMORY));
+		break;
+	case UNREAD_CPU:
+		snprintf(out, size, "takes more than %g s of CPU time", (double)c->cpu_ns / 1e9);
+		break;
+	case UNREAD_WALL:
+		snprintf(out, size, "takes more than %g s", (double)c->wall_ns / 1e9);
+		break;
+	case UNREAD_NO_TIME:
+		snprintf(out, size, "there was no time left to read it");
+		break;
+	case UNREAD_DIED:
+		snprintf(out, size, "the process that read it was killed or crashed");
+		break;
+	case UNREAD_LIED:
+		snprintf(out, size, "the process that read it answered wrongly");
+		break;
+	default: /* UNREAD_NO_HELPER */
+		snprintf(out, size, "no process to read it could be started");
+	}
+}
+
+/* It is counted, and told, once. */
+static void note_file(struct symbol_client *c, const struct stat *st, const char *path, bool failed,
+		      enum unread why)
+{
+	struct noted *noted = noted_file(c, st, path);
+	struct symbol_unread *file = &c->files[c->n_files];
 
 	if (!noted) {
 		noted = &c->noted[c->n_noted++ % MAX_NOTED];
+		*noted = (struct noted){ st->st_dev, st->st_ino, hash_of(path), false, { 0 } };
 		c->unread++;
-	} else if (is_same_file(noted, st)) {
-		failed |= noted->failed;
+		if (c->n_files < SYMBOL_UNREAD_FILES && (file->path = strdup(path))) {
+			explain(c, why, file->why, sizeof(file->why));
+			c->n_files++;
+		}
 	}
-	*noted = (struct noted){ st->st_dev, st->st_ino, st->st_ctim, failed };
+	noted->failed = failed;
+	noted->changed = st->st_ctim;
 }
 
 /* Could another than root have made what is in it? */
@@ -488,7 +620,7 @@ static int take_names(struct answers *a, const char *message, size_t size)
 
 /* ---- requests ---- */
 
-static int send_request(const struct symbol_client *c, const struct wire_request *request, int fd,
+static int send_request(struct symbol_client *c, const struct wire_request *request, int fd,
 			const struct symbol_place *places)
 {
 	static struct wire_places part = { .type = WIRE_PLACES };
@@ -503,6 +635,12 @@ static int send_request(const struct symbol_client *c, const struct wire_request
 		r = send_message(c, &part, offsetof(struct wire_places, at[part.n]), -1);
 	}
 	return r;
+}
+
+static bool is_valid(const struct wire_status *done, const struct answers *a)
+{
+	return done->status <= 0 && (done->status || a->n_seen == a->n) &&
+	       done->unread < UNREAD_BY_SERVER;
 }
 
 /* What the helper says until it is done.  *status: what became of the file. */
@@ -531,8 +669,7 @@ static int converse(struct symbol_client *c, const struct symbol_file *file, str
 			r = take_names(a, message.bytes, (size_t)size);
 		if (message.type == WIRE_DONE && size == sizeof(*done)) {
 			*done = message.status;
-			return done->status > 0 || (!done->status && a->n_seen != a->n) ? -EPROTO
-											: 0;
+			return is_valid(done, a) ? 0 : -EPROTO;
 		}
 		if (r)
 			return r;
@@ -563,36 +700,49 @@ static int exchange(struct symbol_client *c, const struct wire_request *request,
 	return r;
 }
 
-static int try_request(struct symbol_client *c, const struct wire_request *request, int fd,
-		       const struct symbol_file *file, struct symbol_place *places)
+/* Why the exchange of messages failed with @r. */
+static enum unread why_failed(const struct symbol_client *c, int r)
 {
-	size_t n = request->n_places;
-	uint64_t begin_ns;
-	struct wire_status done = { 0 };
-	const struct noted *noted;
+	switch (r) {
+	case -ETIMEDOUT:
+		return c->late;
+	case -EPROTO:
+		return UNREAD_LIED;
+	case -ENOMEM:
+		return UNREAD_MEMORY;
+	default:
+		return UNREAD_DIED;
+	}
+}
+
+struct job {
+	struct wire_request request;
+	int fd;
+	const struct symbol_file *file; /* NULL: a perf map */
+	const char *path;
+	struct symbol_place *places;
 	struct stat st;
+};
+
+/* With a helper that is ready.  0, or -errno as symbol_client_elf(). */
+static int have_it_read(struct symbol_client *c, const struct job *job)
+{
+	uint64_t begin_ns = clock_mono_ns();
+	struct wire_status done = { 0 };
 	int r;
 
-	if (fstat(fd, &st))
-		return -EIO;
-	noted = noted_file(c, &st);
-	if (noted && noted->failed)
-		return -EIO;
-	if (have_helper(c)) {
-		note_file(c, &st, false);
-		return -EIO;
-	}
-	c->foreign = is_foreign(&st);
-	begin_ns = clock_mono_ns();
+	c->foreign = is_foreign(&job->st);
 	set_deadlines(c);
-	r = exchange(c, request, fd, file, places, &done);
+	r = exchange(c, &job->request, job->fd, job->file, job->places, &done);
 	take_cpu_time(c);
-	if (r || done.incomplete)
-		note_file(c, &st, r != 0);
 	if (r)
 		c->failed_ns += clock_mono_ns() - begin_ns;
+	if (r)
+		note_file(c, &job->st, job->path, c->late != UNREAD_NO_TIME, why_failed(c, r));
+	else if (done.unread)
+		note_file(c, &job->st, job->path, false, done.unread);
 	if (r || done.status)
-		clear_places(places, n);
+		clear_places(job->places, job->request.n_places);
 	if (r || c->foreign) {
 		end_helper(c);
 		start_helper(c); /* it enters its sandbox while we go on */
@@ -600,31 +750,58 @@ static int try_request(struct symbol_client *c, const struct wire_request *reque
 	return r ? -EIO : done.status;
 }
 
-static int make_request(struct symbol_client *c, struct wire_request *request, int fd,
-			const struct symbol_file *file, struct symbol_place *places, size_t n)
+static int try_request(struct symbol_client *c, struct job *job)
 {
-	clear_places(places, n);
+	int r;
+
+	if (fstat(job->fd, &job->st) || !is_to_be_tried(c, &job->st, job->path))
+		return -EIO;
+	c->late = UNREAD_NOTHING;
+	c->foreign = false;
+	if (hurries(c) && is_foreign(&job->st) && c->foreign_ns > c->config.hurry_ns)
+		r = late(c, UNREAD_NO_TIME);
+	else
+		r = have_helper(c);
+	if (!r)
+		return have_it_read(c, job);
+	note_file(c, &job->st, job->path, false,
+		  c->late == UNREAD_NO_TIME ? UNREAD_NO_TIME : UNREAD_NO_HELPER);
+	return -EIO;
+}
+
+static int make_request(struct symbol_client *c, struct job *job, size_t n)
+{
+	clear_places(job->places, n);
 	free_names(c);
 	if (n > WIRE_MAX_PLACES)
 		return -E2BIG;
-	request->n_places = (uint32_t)n;
-	return try_request(c, request, fd, file, places);
+	job->request.n_places = (uint32_t)n;
+	return try_request(c, job);
 }
 
 int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 		      struct symbol_place *places, size_t n)
 {
-	struct wire_request request = { .type = WIRE_ELF, .id = file->id };
+	struct job job = {
+		.request = { .type = WIRE_ELF, .id = file->id },
+		.fd = file->fd,
+		.file = file,
+		.path = file->path,
+		.places = places,
+	};
 
-	request.n_roots = file->n_roots < MAX_ROOTS ? (uint32_t)file->n_roots : MAX_ROOTS;
-	return make_request(c, &request, file->fd, file, places, n);
+	job.request.n_roots = file->n_roots < MAX_ROOTS ? (uint32_t)file->n_roots : MAX_ROOTS;
+	return make_request(c, &job, n);
 }
 
-int symbol_client_perf_map(struct symbol_client *c, int fd, struct symbol_place *places, size_t n)
+int symbol_client_perf_map(struct symbol_client *c, int fd, const char *path,
+			   struct symbol_place *places, size_t n)
 {
-	struct wire_request request = { .type = WIRE_PERF_MAP };
+	struct job job = {
+		.request = { .type = WIRE_PERF_MAP }, .fd = fd, .path = path, .places = places
+	};
 
-	return make_request(c, &request, fd, NULL, places, n);
+	return make_request(c, &job, n);
 }
 
 uint64_t symbol_client_cpu_ns(const struct symbol_client *c)
@@ -635,6 +812,12 @@ uint64_t symbol_client_cpu_ns(const struct symbol_client *c)
 uint64_t symbol_client_unread(const struct symbol_client *c)
 {
 	return c->unread;
+}
+
+size_t symbol_client_unread_files(const struct symbol_client *c, const struct symbol_unread **out)
+{
+	*out = c->files;
+	return c->n_files;
 }
 
 /* ---- the client ---- */
@@ -656,7 +839,7 @@ int symbol_client_open(const struct symbol_client_config *config, struct symbol_
 	return 0;
 }
 
-#define CLOSE_MS 1000
+#define CLOSE_MS 200
 
 void symbol_client_close(struct symbol_client *c)
 {
@@ -677,5 +860,7 @@ void symbol_client_close(struct symbol_client *c)
 	}
 	free_names(c);
 	free(c->names);
+	for (size_t i = 0; i < c->n_files; i++)
+		free(c->files[i].path);
 	free(c);
 }

@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CORE_SYMBOL_CLIENT_H
 #define IOTRACE_CORE_SYMBOL_CLIENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -21,6 +22,13 @@ struct symbol_client_config {
 	/* Starts a helper that serves on @socket, which stays the caller's: its pid, or -errno. */
 	pid_t (*start)(int socket);
 	uint64_t cpu_ns, wall_ns; /* that a request may take; CPU time of the helper */
+	/* In a hurry: what all files together may take that are not root's own, and how long the
+	 * helper may stand still with one of root's. */
+	uint64_t hurry_ns;
+	/* Called while the helper is waited for, about every 20 ms: does what cannot wait, and says
+	 * whether there is a hurry.  It must not use the client.  NULL: there is none. */
+	bool (*wait)(void *ctx);
+	void *ctx;
 };
 
 /* What symbol_client_open() takes for NULL. */
@@ -49,17 +57,28 @@ struct symbol_file {
 };
 
 /* Names the @n @places.  0, or -errno with nothing named: -ENOEXEC: no ELF file; -ESTALE: another
- * build id; -EIO: it could not be read, and will not be tried again. */
+ * build id; -EIO: it could not be read. */
 int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 		      struct symbol_place *places, size_t n);
 
-/* The same for perf map @fd, from where it stands; @places are sorted. */
-int symbol_client_perf_map(struct symbol_client *c, int fd, struct symbol_place *places, size_t n);
+/* The same for perf map @fd, which is called @path, from where it stands; @places are sorted. */
+int symbol_client_perf_map(struct symbol_client *c, int fd, const char *path,
+			   struct symbol_place *places, size_t n);
 
 /* CPU time that helpers have used for requests so far, and for their start. */
 uint64_t symbol_client_cpu_ns(const struct symbol_client *c);
 
-/* Files of which not all was read: damaged, too large, or hostile. */
+/* Files of which not all was read: damaged, too large, or hostile; each is counted once. */
 uint64_t symbol_client_unread(const struct symbol_client *c);
+
+struct symbol_unread {
+	char *path;   /* as anybody may have named it */
+	char why[96]; /* "takes more than 5 s of CPU time" */
+};
+
+#define SYMBOL_UNREAD_FILES 16
+
+/* The first of them, SYMBOL_UNREAD_FILES at most; their number.  Good until the next request. */
+size_t symbol_client_unread_files(const struct symbol_client *c, const struct symbol_unread **out);
 
 #endif

@@ -15,7 +15,7 @@ struct server {
 	int socket;
 	bool broken; /* the client is gone, or it speaks another language */
 	struct wire_request request;
-	bool incomplete;
+	enum unread unread;
 	size_t n_bytes;			/* of names that were sent */
 	char last[MAX_SYMBOL_NAME + 1]; /* one of them */
 	bool has_last;
@@ -118,7 +118,7 @@ static uint32_t size_of(struct server *s, const char *name)
 		return WIRE_SAME_NAME;
 	size = strlen(name);
 	if (size > MAX_SYMBOL_NAME || s->n_bytes + size > WIRE_ALL_NAMES) {
-		s->incomplete = true;
+		unread_because(&s->unread, UNREAD_NAMES);
 		return WIRE_NO_NAME;
 	}
 	memcpy(s->last, name, size + 1);
@@ -154,7 +154,7 @@ static int serve_elf(struct server *s, int fd, const uint64_t *at)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		places[i] = (struct elf_place){ .offset = at[i], .tag = i };
-	r = elf_symbols(fd, &s->request.id, &opener, places, n, &s->incomplete);
+	r = elf_symbols(fd, &s->request.id, &opener, places, n, &s->unread);
 	for (size_t i = 0; i < n; i++) {
 		if (!r)
 			add_name(s, places[i].tag, places[i].address, places[i].name);
@@ -173,7 +173,7 @@ static int serve_perf_map(struct server *s, int fd, const uint64_t *at)
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		places[i].address = at[i];
-	perf_map_read(fd, places, n, &s->incomplete);
+	perf_map_read(fd, places, n, &s->unread);
 	for (size_t i = 0; i < n; i++) {
 		add_name(s, i, places[i].address, places[i].name);
 		free(places[i].name);
@@ -209,14 +209,16 @@ void symbol_server_serve(int socket)
 		if (fd < 0 || s.request.n_places > WIRE_MAX_PLACES ||
 		    (s.request.type != WIRE_ELF && s.request.type != WIRE_PERF_MAP))
 			break;
-		s.incomplete = false;
+		s.unread = UNREAD_NOTHING;
 		s.n_bytes = 0;
 		s.has_last = false;
 		s.names.head.n = 0;
 		flush_names(&s);
 		done.status = serve_request(&s, fd);
 		flush_names(&s);
-		done.incomplete = s.incomplete;
+		if (done.status == -ENOMEM)
+			unread_because(&s.unread, UNREAD_MEMORY);
+		done.unread = s.unread;
 		send_message(&s, &done, sizeof(done));
 		close(fd);
 	}
@@ -231,9 +233,9 @@ void symbol_server_run(void)
 {
 	static const struct sandbox sandbox = {
 		.name = SYMBOL_SERVER_NAME,
-		.memory = 256UL << 20,
+		.memory = SYMBOL_SERVER_MEMORY,
 		.files = 16,
-		.file_size = 32UL << 20, /* .gnu_debugdata, as it is packed */
+		.file_size = MAX_DEBUGDATA,
 	};
 	struct wire_status ready = { .type = WIRE_READY, .status = sandbox_enter(&sandbox) };
 

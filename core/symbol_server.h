@@ -12,6 +12,9 @@
 #define SYMBOL_SERVER_NAME "iotrace-symbols"
 #define SYMBOL_SERVER_FD   3
 
+/* Bytes beyond what the program takes by itself. */
+#define SYMBOL_SERVER_MEMORY (256UL << 20)
+
 /* Is a program that was called @argc, @argv that process? */
 bool symbol_server_is(int argc, char **argv);
 

@@ -57,8 +57,8 @@ struct wire_query {
 /* What a number says: READY, DONE, FILE */
 struct wire_status {
 	uint32_t type;
-	int32_t status;	     /* 0 or -errno */
-	uint32_t incomplete; /* DONE: 1: a limit or damage left something out */
+	int32_t status;	 /* 0 or -errno */
+	uint32_t unread; /* DONE: enum unread, as far as the server may say */
 };
 
 struct wire_names {

@@ -16,6 +16,8 @@
 #define PERIOD_MS      1000
 #define PERIOD_USER_MS 200
 
+static bool meanwhile(void *ctx);
+
 /* ---- names ---- */
 
 void stack_hidden_error(struct error *err)
@@ -79,6 +81,7 @@ static int open_kallsyms(struct stack *s, struct error *err)
 
 static int open_spaces(struct stack *s, struct error *err)
 {
+	struct symbol_client_config config = symbol_client_default;
 	int why = 0, r = spaces_open(&s->naming.spaces, &why);
 
 	if (r)
@@ -89,7 +92,9 @@ static int open_spaces(struct stack *s, struct error *err)
 	}
 	if (stack_others_error(err))
 		add_note(s, err);
-	why = symbol_client_open(NULL, &s->naming.symbols);
+	config.wait = meanwhile;
+	config.ctx = s;
+	why = symbol_client_open(&config, &s->naming.symbols);
 	if (limits_is_shortage(why))
 		return limits_error(why, "start the process that reads symbols", err);
 	if (why) {
@@ -112,74 +117,54 @@ int stack_open_naming(struct stack *s, struct error *err)
 	return r;
 }
 
-/* ---- one round ---- */
+/* ---- what is in the maps ---- */
+
+/* For the next batch.  The names are those of now: processes are renamed, disks' numbers used
+ * again. */
+static int add_waiting(struct stack *s, const struct blk_process *process, uint32_t dev,
+		       struct table_key *key, const struct stack_value *value)
+{
+	bool any = process->pid == STACK_ANY_PID, per_pid = s->o.per_pid && !any;
+	const char *comm =
+	    any ? TABLE_LOST_PROCESS : names_of(s->names, process->pid, process->start);
+	uint64_t bytes[2] = { value->bytes[0], value->bytes[1] };
+
+	key->disk = table_name(&s->next, disks_name(s->session.disks, dev));
+	key->comm = table_name(&s->next, comm);
+	key->start = per_pid ? process->start : 0;
+	key->pid = per_pid ? process->pid : 0;
+	if (key->disk == INTERN_NONE || key->comm == INTERN_NONE)
+		return -ENOMEM;
+	s->bytes += bytes[0] + bytes[1];
+	return table_add(&s->next, key, bytes);
+}
 
 static int take_row(void *ctx, const void *key, const void *value)
 {
+	const struct stack_value *from = value;
+	const struct stack_key *row = key;
+	struct table_key made = { 0 };
 	struct stack *s = ctx;
+	int r = naming_ask_kernel(&s->naming, &row->kernel, &made.kernel);
 
-	if (s->n_rows == s->rows_room) {
-		size_t room = s->rows_room ? 2 * s->rows_room : 256;
-		struct stack_row_in *grown = realloc(s->rows, room * sizeof(*grown));
-
-		if (!grown)
-			return -ENOMEM;
-		s->rows = grown;
-		s->rows_room = room;
-	}
-	memcpy(&s->rows[s->n_rows].key, key, sizeof(struct stack_key));
-	memcpy(&s->rows[s->n_rows].value, value, sizeof(struct stack_value));
-	s->n_rows++;
-	return 0;
-}
-
-static int add_row(struct stack *s, const struct stack_row_in *row)
-{
-	const struct stack_key *from = &row->key;
-	uint32_t pid = from->process.pid;
-	const char *comm = names_of(s->names, pid, from->process.start);
-	struct table_key key = {
-		.disk = table_name(&s->table, disks_name(s->session.disks, from->dev)),
-		.start = s->o.per_pid ? from->process.start : 0,
-		.pid = s->o.per_pid ? pid : 0,
-		.comm = table_name(&s->table, comm),
-		.kernel = naming_kernel(&s->naming, &from->kernel),
-		.user = naming_user(&s->naming, pid, &from->user, row->value.first_ns),
-	};
-	uint64_t bytes[2] = { row->value.bytes[0], row->value.bytes[1] };
-
-	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.kernel == INTERN_NONE ||
-	    key.user == INTERN_NONE)
-		return -ENOMEM;
-	s->bytes += bytes[0] + bytes[1];
-	return table_add(&s->table, &key, bytes);
+	if (!r)
+		r = naming_ask_user(&s->naming, &row->process, &row->user, from->first_ns,
+				    &made.user);
+	return r ? r : add_waiting(s, &row->process, row->dev, &made, from);
 }
 
 /* What had no room for a row of its own: it stands against "[lost stack]". */
 static int take_lost(void *ctx, const void *key, const void *value)
 {
-	const struct stack_lost_key *lost = key;
-	const struct stack_value *from = value;
+	static const struct stack_id lost = { { STACK_LOST, 0 } };
+	const struct stack_lost_key *row = key;
+	struct table_key made = { 0 };
 	struct stack *s = ctx;
-	const struct blk_process *process = &lost->process;
-	bool any = process->pid == STACK_ANY_PID, per_pid = s->o.per_pid && !any;
-	const char *comm =
-	    any ? TABLE_LOST_PROCESS : names_of(s->names, process->pid, process->start);
-	uint32_t stack = table_node(&s->table, 0, table_name(&s->table, TABLE_LOST_STACK));
-	struct table_key made = {
-		.disk = table_name(&s->table, disks_name(s->session.disks, lost->dev)),
-		.start = per_pid ? process->start : 0,
-		.pid = per_pid ? process->pid : 0,
-		.comm = table_name(&s->table, comm),
-		.kernel = s->o.kernel ? stack : 0,
-		.user = s->o.user ? stack : 0,
-	};
-	uint64_t bytes[2] = { from->bytes[0], from->bytes[1] };
+	int r = s->o.kernel ? naming_ask_kernel(&s->naming, &lost, &made.kernel) : 0;
 
-	if (made.disk == INTERN_NONE || made.comm == INTERN_NONE || stack == INTERN_NONE)
-		return -ENOMEM;
-	s->bytes += bytes[0] + bytes[1];
-	return table_add(&s->table, &made, bytes);
+	if (!r && s->o.user)
+		r = naming_ask_user(&s->naming, &row->process, &lost, 0, &made.user);
+	return r ? r : add_waiting(s, &row->process, row->dev, &made, value);
 }
 
 /* Empties the maps of the quiet buffer. */
@@ -189,7 +174,6 @@ static int drain(struct stack *s, int quiet)
 	int r =
 	    blk_drain_names(bpf_map__fd(quiet ? skel->maps.names1 : skel->maps.names0), s->names);
 
-	s->n_rows = 0;
 	if (r < 0)
 		return r;
 	s->names_taken = (uint32_t)r;
@@ -206,40 +190,8 @@ static int drain(struct stack *s, int quiet)
 		r = flip_drain_hash(bpf_map__fd(quiet ? skel->maps.lost1 : skel->maps.lost0),
 				    sizeof(struct stack_lost_key), sizeof(struct stack_value),
 				    take_lost, s);
-	return r;
-}
-
-/* Asks for the names of the next rows from @at on; where it stopped. */
-static int ask_rows(struct stack *s, size_t *at)
-{
-	int r = 0;
-
-	if (!s->o.user)
-		*at = s->n_rows;
-	while (!r && *at < s->n_rows && !naming_is_full(&s->naming)) {
-		const struct stack_row_in *row = &s->rows[(*at)++];
-
-		r = naming_ask(&s->naming, row->key.process.pid, &row->key.user,
-			       row->value.first_ns);
-	}
-	return r ? r : naming_resolve(&s->naming);
-}
-
-/* As many at once as memory allows: however much others have made to be named, it stays within its
- * limits. */
-static int add_rows(struct stack *s)
-{
-	size_t done = 0, end = 0;
-	int r = 0;
-
-	while (!r && done < s->n_rows) {
-		r = ask_rows(s, &end);
-		while (!r && done < end)
-			r = add_row(s, &s->rows[done++]);
-		if (!r)
-			r = table_fit(&s->table);
-		naming_end_batch(&s->naming);
-	}
+	naming_end_drain(&s->naming);
+	names_forget(s->names);
 	return r;
 }
 
@@ -274,18 +226,75 @@ static int take_round(struct stack *s)
 	if (s->naming.spaces)
 		spaces_update(s->naming.spaces, before_ns);
 	r = drain(s, quiet);
-	if (!r)
-		r = add_rows(s);
 	adapt_period(s, quiet);
-	naming_round(&s->naming);
-	names_forget(s->names);
 	return r;
 }
 
-int stack_collect(struct stack *s, struct error *err)
-{
-	int r = take_round(s);
+/* ---- batches ---- */
 
+/* Rows that wait, and what is to be named for them, may take about twice as much. */
+#define MOST_WAITING (8U << 20)
+
+/* While the helper process reads a file.  True: it should come to an end. */
+static bool meanwhile(void *ctx)
+{
+	struct stack *s = ctx;
+	uint64_t period_ns = s->run->collect_ms * (NS_PER_SEC / 1000);
+
+	if (!s->flip)
+		return false; /* nothing is attached yet */
+	if (s->is_last)
+		return true;
+	if (!s->failed && clock_mono_ns() - s->turned_ns >= period_ns) {
+		s->failed = take_round(s);
+		stack_show_progress(s);
+	}
+	return s->failed || run_is_due(s->run) ||
+	       table_memory(&s->next) + naming_waiting(&s->naming) > MOST_WAITING;
+}
+
+static int add_row(struct stack *s, uint32_t row)
+{
+	struct table_key key = *table_key(&s->now, row);
+
+	key.disk = table_name(&s->table, table_text(&s->now, key.disk));
+	key.comm = table_name(&s->table, table_text(&s->now, key.comm));
+	key.kernel = naming_node(&s->naming, key.kernel);
+	key.user = naming_node(&s->naming, key.user);
+	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.kernel == INTERN_NONE ||
+	    key.user == INTERN_NONE)
+		return -ENOMEM;
+	return table_add(&s->table, &key, s->now.rows[row].bytes);
+}
+
+/* Names what waits. */
+static int name_batch(struct stack *s)
+{
+	int r;
+
+	s->now = s->next;
+	s->next = (struct table){ 0 };
+	naming_begin(&s->naming);
+	r = naming_resolve(&s->naming);
+	if (!r)
+		r = s->failed;
+	for (uint32_t i = 0; !r && i < s->now.keys.n; i++)
+		r = add_row(s, i);
+	if (!r)
+		r = table_fit(&s->table);
+	table_free(&s->now);
+	naming_end(&s->naming);
+	return r;
+}
+
+int stack_collect(struct stack *s, bool last, struct error *err)
+{
+	int r;
+
+	s->is_last = last;
+	r = take_round(s);
+	if (!r)
+		r = name_batch(s);
 	if (r)
 		error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s", strerror(-r));
 	return r;

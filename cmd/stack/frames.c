@@ -2,6 +2,7 @@
 #include "cmd/stack/frames.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,27 +10,38 @@
 
 #include "core/space_files.h"
 
-/* What was named is remembered, up to this many; what is to be named is collected, up to this many
- * frames and those of one stack more. */
-#define MOST_KNOWN   65536
-#define MOST_PENDING 16384
+/* What was named is remembered, up to this many. */
+#define MOST_KNOWN 65536
+
+/* What more stacks of a batch would take is not kept. */
+#define MOST_ASKED (16U << 20)
 
 enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME };
 
 struct known_key {
-	uint64_t a, b;	 /* a stack's name; or a module and the place in it */
-	uint64_t mapped; /* of a user stack: spaces_number() */
-	uint32_t pid;	 /* of a user stack, and of a frame that is in no file */
+	uint64_t a, b; /* a stack's name; or a module and the place in it */
+	/* of a user stack: spaces_number(); of a frame that is in no file: when the process began
+	 */
+	uint64_t since;
+	uint32_t pid; /* of these two */
 	uint32_t kind;
 };
 
-/* A frame that is to be named: of a known_key, and where to look. */
-struct pending_key {
+/* Where a user's frame lies. */
+struct asked_frame {
 	struct known_key key;
-	struct mapping mapping;
+	struct mapping mapping; /* module NULL: nobody knows */
 	uint64_t address;
-	uint32_t pid;
-	uint32_t pad;
+	struct blk_process process;
+};
+
+enum stack_root { ROOT_WHOLE, ROOT_CUT, ROOT_NO_POINTER, ROOT_LOST };
+
+struct asked_stack {
+	struct known_key key;
+	uint32_t depth;
+	uint32_t root;		  /* enum stack_root */
+	uint64_t at[STACK_DEPTH]; /* @depth; the kernel's: addresses; a user's: numbers of frames */
 };
 
 /* ---- what is known ---- */
@@ -71,25 +83,40 @@ static void forget_known(struct naming *n)
 	n->known_room = 0;
 }
 
-void naming_end_batch(struct naming *n)
+static void free_batch(struct naming *n, struct naming_batch *batch)
 {
-	intern_free(&n->pending);
+	for (uint32_t i = 0; i < batch->frames.n; i++) {
+		const struct asked_frame *frame = intern_key(&batch->frames, i);
+
+		if (frame->mapping.module)
+			spaces_put(n->spaces, frame->mapping.module);
+	}
+	intern_free(&batch->stacks);
+	intern_free(&batch->frames);
+}
+
+void naming_begin(struct naming *n)
+{
+	n->now = n->next;
+	n->next = (struct naming_batch){ 0 };
+	n->is_naming = true;
+}
+
+void naming_end(struct naming *n)
+{
+	free_batch(n, &n->now);
+	perf_maps_end_round(n->maps);
+	n->is_naming = false;
 	if (n->rebuilt != n->table->rebuilt || n->known.n > MOST_KNOWN)
 		forget_known(n);
 	n->rebuilt = n->table->rebuilt;
 }
 
-void naming_round(struct naming *n)
-{
-	intern_free(&n->stacks);
-	naming_end_batch(n);
-	perf_maps_end_round(n->maps);
-}
-
 void naming_free(struct naming *n)
 {
-	intern_free(&n->stacks);
-	intern_free(&n->pending);
+	intern_free(&n->raw);
+	free_batch(n, &n->now);
+	free_batch(n, &n->next);
 	forget_known(n);
 	kallsyms_free(n->kallsyms);
 	spaces_free(n->spaces);
@@ -97,7 +124,7 @@ void naming_free(struct naming *n)
 	perf_maps_free(n->maps);
 }
 
-/* ---- stacks of this round ---- */
+/* ---- stacks of this drain ---- */
 
 struct raw_stack {
 	struct stack_id id;
@@ -121,7 +148,7 @@ int naming_take(void *ctx, const void *key, const void *value)
 	size_t depth = depth_of((const uint64_t *)frames->ip);
 
 	memcpy(raw.ip, frames->ip, depth * sizeof(raw.ip[0]));
-	if (intern_keyed(&n->stacks, &raw, sizeof(raw.id) + (depth + 1) * sizeof(raw.ip[0]),
+	if (intern_keyed(&n->raw, &raw, sizeof(raw.id) + (depth + 1) * sizeof(raw.ip[0]),
 			 sizeof(raw.id)) == INTERN_NONE)
 		return -ENOMEM;
 	return 0;
@@ -130,18 +157,13 @@ int naming_take(void *ctx, const void *key, const void *value)
 /* Its frames, 0 at the end; NULL: the kernel had no room for them. */
 static const uint64_t *raw_stack(const struct naming *n, const struct stack_id *id)
 {
-	uint32_t number = intern_find(&n->stacks, id, sizeof(*id));
+	uint32_t number = intern_find(&n->raw, id, sizeof(*id));
 	const char *raw;
 
 	if (number == INTERN_NONE)
 		return NULL;
-	raw = intern_key(&n->stacks, number);
+	raw = intern_key(&n->raw, number);
 	return (const uint64_t *)(raw + sizeof(struct stack_id));
-}
-
-static uint32_t lost_stack(struct naming *n)
-{
-	return table_node(n->table, 0, table_name(n->table, TABLE_LOST_STACK));
 }
 
 /* A frame but the leaf's is where a call returns to, which may be behind its function. */
@@ -151,15 +173,85 @@ static uint64_t place_of(const uint64_t *ip, size_t i)
 }
 
 /* Above the root of a stack of which not all is known. */
-static uint32_t root_node(struct naming *n, const char *why)
+static uint32_t root_node(struct naming *n, uint32_t root)
 {
-	return why ? table_node(n->table, 0, table_name(n->table, why)) : 0;
+	static const char *const names[] = {
+		[ROOT_CUT] = "[cut off]",
+		[ROOT_NO_POINTER] = "[no frame pointer]",
+		[ROOT_LOST] = TABLE_LOST_STACK,
+	};
+
+	return root ? table_node(n->table, 0, table_name(n->table, names[root])) : 0;
 }
 
 /* Deeper than the kernel walks? */
-static const char *too_deep(size_t depth)
+static enum stack_root root_of(size_t depth)
 {
-	return depth < STACK_DEPTH ? NULL : "[cut off]";
+	return depth < STACK_DEPTH ? ROOT_WHOLE : ROOT_CUT;
+}
+
+void naming_end_drain(struct naming *n)
+{
+	intern_free(&n->raw);
+}
+
+size_t naming_waiting(const struct naming *n)
+{
+	return intern_memory(&n->next.stacks) + intern_memory(&n->next.frames);
+}
+
+/* Has the batch the stack already? */
+static bool is_asked(const struct naming *n, const struct asked_stack *asked, uint32_t *number)
+{
+	*number = intern_find(&n->next.stacks, &asked->key, sizeof(asked->key)) + 1;
+	return *number; /* INTERN_NONE + 1 is 0 */
+}
+
+/* Will it be known by its key when its row is named? */
+static bool stays_known(const struct naming *n, const struct asked_stack *asked)
+{
+	uint32_t id;
+
+	return !n->is_naming && known(n, &asked->key, &id);
+}
+
+static int ask(struct naming *n, const struct asked_stack *asked, uint32_t *number)
+{
+	size_t size = offsetof(struct asked_stack, at) + asked->depth * sizeof(asked->at[0]);
+
+	*number = intern_keyed(&n->next.stacks, asked, size, sizeof(asked->key)) + 1;
+	return *number ? 0 : -ENOMEM;
+}
+
+static int ask_lost(struct naming *n, uint32_t kind, uint32_t *number)
+{
+	const struct asked_stack lost = { .key = { .a = STACK_LOST, .kind = kind },
+					  .root = ROOT_LOST };
+
+	return ask(n, &lost, number);
+}
+
+/* The frames of a stack whose names are to be found; NULL: *number is its, or *r an error. */
+static const uint64_t *frames_to_ask(struct naming *n, const struct asked_stack *asked,
+				     const struct stack_id *id, uint32_t *number, int *r)
+{
+	const uint64_t *ip;
+
+	*r = 0;
+	if (is_asked(n, asked, number))
+		return NULL;
+	if (stays_known(n, asked)) {
+		*r = ask(n, asked, number);
+		return NULL;
+	}
+	ip = raw_stack(n, id);
+	if (ip && naming_waiting(n) > MOST_ASKED) {
+		n->lost++;
+		ip = NULL;
+	}
+	if (!ip)
+		*r = ask_lost(n, asked->key.kind, number);
+	return ip;
 }
 
 /* ---- the kernel's ---- */
@@ -201,69 +293,66 @@ static size_t tracing_frames(const struct naming *n, const uint64_t *ip, size_t 
 	return frames;
 }
 
-static uint32_t name_kernel(struct naming *n, const uint64_t *ip)
+int naming_ask_kernel(struct naming *n, const struct stack_id *id, uint32_t *number)
 {
-	size_t depth = depth_of(ip), first = tracing_frames(n, ip, depth);
-	uint32_t node = root_node(n, too_deep(depth));
+	struct asked_stack asked = { .key = { id->hash[0], id->hash[1], 0, 0, KNOWN_KERNEL } };
+	const uint64_t *ip;
+	int r;
+
+	*number = 0;
+	if (id->hash[0] == STACK_NONE)
+		return 0;
+	ip = frames_to_ask(n, &asked, id, number, &r);
+	if (!ip)
+		return r;
+	asked.depth = (uint32_t)depth_of(ip);
+	asked.root = root_of(asked.depth);
+	memcpy(asked.at, ip, asked.depth * sizeof(asked.at[0]));
+	return ask(n, &asked, number);
+}
+
+static uint32_t name_kernel(struct naming *n, const struct asked_stack *asked)
+{
+	size_t first = tracing_frames(n, asked->at, asked->depth);
+	uint32_t node = root_node(n, asked->root);
 	char buf[64];
 
-	for (size_t i = depth; i-- > first;) {
-		const char *name = kernel_name(n, place_of(ip, i), buf, sizeof(buf));
+	for (size_t i = asked->depth; i-- > first;) {
+		const char *name = kernel_name(n, place_of(asked->at, i), buf, sizeof(buf));
 
 		node = table_node(n->table, node, table_name(n->table, name));
 	}
 	return node;
 }
 
-/* The frames of a stack that has still to be named; NULL: *node is what it is called. */
-static const uint64_t *unnamed(struct naming *n, const struct stack_id *id,
-			       const struct known_key *key, uint32_t *node)
-{
-	const uint64_t *ip;
-
-	*node = 0;
-	if (id->hash[0] == STACK_NONE || known(n, key, node))
-		return NULL;
-	ip = raw_stack(n, id);
-	if (!ip)
-		*node = lost_stack(n);
-	return ip;
-}
-
-uint32_t naming_kernel(struct naming *n, const struct stack_id *id)
-{
-	struct known_key key = { id->hash[0], id->hash[1], 0, 0, KNOWN_KERNEL };
-	uint32_t node;
-	const uint64_t *ip = unnamed(n, id, &key, &node);
-
-	if (!ip)
-		return node;
-	node = name_kernel(n, ip);
-	return learn(n, &key, node) ? INTERN_NONE : node;
-}
-
 /* ---- user space's ---- */
 
-/* Where frame @address lies; false: nobody knows. */
-static bool locate(struct naming *n, uint32_t pid, uint64_t address, uint64_t at_ns,
-		   struct pending_key *out)
+/* The number of the frame at @address in the batch; INTERN_NONE: out of memory. */
+static uint32_t ask_frame(struct naming *n, const struct blk_process *process, uint64_t address,
+			  uint64_t at_ns)
 {
-	memset(out, 0, sizeof(*out));
-	out->pid = pid;
-	out->address = address;
-	out->key.kind = KNOWN_FRAME;
-	if (!spaces_find(n->spaces, pid, address, at_ns, &out->mapping)) {
-		out->key.b = address;
-		return false;
+	uint32_t number, before = n->next.frames.n;
+	struct asked_frame frame = { .key = { 0, address, 0, 0, KNOWN_FRAME },
+				     .address = address,
+				     .process = *process };
+	const struct mapping *m = &frame.mapping;
+
+	if (spaces_find(n->spaces, process->pid, address, at_ns, &frame.mapping)) {
+		frame.key.a = m->module->serial;
+		/* Code that no file holds is each process's own. */
+		if (!m->module->is_file) {
+			frame.key.pid = process->pid;
+			frame.key.since = process->start;
+		} else {
+			frame.key.b = address - m->start + m->offset;
+		}
+	} else {
+		frame.mapping = (struct mapping){ 0 };
 	}
-	out->key.a = out->mapping.module->serial;
-	out->key.b = address - out->mapping.start + out->mapping.offset;
-	/* Code that no file holds is each process's own. */
-	if (!out->mapping.module->is_file) {
-		out->key.pid = pid;
-		out->key.b = address;
-	}
-	return true;
+	number = intern_keyed(&n->next.frames, &frame, sizeof(frame), sizeof(frame.key));
+	if (m->module && n->next.frames.n > before)
+		module_get(m->module);
+	return number;
 }
 
 /*
@@ -283,47 +372,43 @@ static size_t depth_of_code(struct naming *n, uint32_t pid, const uint64_t *ip, 
 	return depth;
 }
 
-static struct known_key user_key(const struct naming *n, uint32_t pid, const struct stack_id *id,
-				 uint64_t at_ns)
+int naming_ask_user(struct naming *n, const struct blk_process *process, const struct stack_id *id,
+		    uint64_t at_ns, uint32_t *number)
 {
-	uint64_t mapped = n->spaces ? spaces_number(n->spaces, pid, at_ns) : 0;
+	struct asked_stack asked = { .key = { id->hash[0], id->hash[1], 0, process->pid,
+					      KNOWN_USER } };
+	const uint64_t *ip;
+	int r;
 
-	return (struct known_key){ id->hash[0], id->hash[1], mapped, pid, KNOWN_USER };
+	*number = 0;
+	if (id->hash[0] == STACK_NONE)
+		return 0;
+	asked.key.since = spaces_number(n->spaces, process->pid, at_ns);
+	ip = frames_to_ask(n, &asked, id, number, &r);
+	if (!ip)
+		return r;
+	asked.depth = (uint32_t)depth_of_code(n, process->pid, ip, at_ns);
+	asked.root = asked.depth < depth_of(ip) ? ROOT_NO_POINTER : root_of(asked.depth);
+	for (uint32_t i = 0; i < asked.depth; i++) {
+		uint32_t frame = ask_frame(n, process, place_of(ip, i), at_ns);
+
+		if (frame == INTERN_NONE)
+			return -ENOMEM;
+		asked.at[i] = frame;
+	}
+	/* Looking a process up may have changed what is known of it. */
+	asked.key.since = spaces_number(n->spaces, process->pid, at_ns);
+	return ask(n, &asked, number);
 }
 
 /* Is @frame's name known, and still right? */
-static bool is_named(struct naming *n, const struct pending_key *frame)
+static bool is_named(struct naming *n, const struct asked_frame *frame)
 {
 	uint32_t id;
 
 	return known(n, &frame->key, &id) &&
-	       (frame->mapping.module->is_file || !perf_maps_changed(n->maps, frame->pid));
-}
-
-int naming_ask(struct naming *n, uint32_t pid, const struct stack_id *user, uint64_t at_ns)
-{
-	struct known_key stack = user_key(n, pid, user, at_ns);
-	const uint64_t *ip = raw_stack(n, user);
-	struct pending_key frame;
-	size_t depth;
-	uint32_t id;
-
-	if (!ip || known(n, &stack, &id))
-		return 0;
-	depth = depth_of_code(n, pid, ip, at_ns);
-	for (size_t i = 0; i < depth; i++) {
-		if (!locate(n, pid, place_of(ip, i), at_ns, &frame) || is_named(n, &frame))
-			continue;
-		if (intern_keyed(&n->pending, &frame, sizeof(frame), sizeof(frame.key)) ==
-		    INTERN_NONE)
-			return -ENOMEM;
-	}
-	return 0;
-}
-
-bool naming_is_full(const struct naming *n)
-{
-	return n->pending.n >= MOST_PENDING;
+	       (frame->mapping.module->is_file ||
+		!perf_maps_changed(n->maps, frame->process.pid));
 }
 
 static const char *base_name(const char *path)
@@ -334,7 +419,7 @@ static const char *base_name(const char *path)
 }
 
 /* A frame without a name: where it lies in its file or mapping. */
-static uint32_t place_name(struct naming *n, const struct pending_key *frame, uint64_t offset)
+static uint32_t place_name(struct naming *n, const struct asked_frame *frame, uint64_t offset)
 {
 	char buf[512];
 
@@ -343,7 +428,7 @@ static uint32_t place_name(struct naming *n, const struct pending_key *frame, ui
 	return table_name(n->table, buf);
 }
 
-static int learn_frame(struct naming *n, const struct pending_key *frame,
+static int learn_frame(struct naming *n, const struct asked_frame *frame,
 		       const struct symbol_place *place)
 {
 	uint64_t offset = frame->key.b;
@@ -357,14 +442,14 @@ static int learn_frame(struct naming *n, const struct pending_key *frame,
 	return learn(n, &frame->key, id);
 }
 
-static void set_places(struct symbol_place *places, const struct pending_key *const *frames,
+static void set_places(struct symbol_place *places, const struct asked_frame *const *frames,
 		       size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		places[i] = (struct symbol_place){ frames[i]->key.b, UINT64_MAX, NULL };
 }
 
-static int learn_frames(struct naming *n, const struct pending_key *const *frames,
+static int learn_frames(struct naming *n, const struct asked_frame *const *frames,
 			const struct symbol_place *places, size_t count, bool only_named)
 {
 	int r = 0;
@@ -378,24 +463,31 @@ static int learn_frames(struct naming *n, const struct pending_key *const *frame
 /* ---- by what a process has written down of the code that it made at run time ---- */
 
 /* Moves those frames to the front whose names are not known; their number. */
-static size_t sort_unknown(const struct naming *n, const struct pending_key **frames, size_t count)
+static size_t sort_unknown(const struct naming *n, const struct asked_frame **frames, size_t count)
 {
 	size_t unknown = 0;
 	uint32_t id;
 
 	for (size_t i = 0; i < count; i++)
-		if (!known(n, &frames[i]->key, &id))
-			frames[unknown++] = frames[i];
+		if (!known(n, &frames[i]->key, &id)) {
+			const struct asked_frame *frame = frames[i];
+
+			frames[i] = frames[unknown];
+			frames[unknown++] = frame;
+		}
 	return unknown;
 }
 
 static int read_map(struct naming *n, struct perf_map_reading *map,
-		    const struct pending_key **frames, struct symbol_place *places, size_t count)
+		    const struct asked_frame **frames, struct symbol_place *places, size_t count)
 {
+	uint32_t pid = frames[0]->process.pid;
+	char path[64];
 	int r = 0;
 
+	snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
 	if (perf_maps_read_added(map)) {
-		symbol_client_perf_map(n->symbols, map->fd, places, count);
+		symbol_client_perf_map(n->symbols, map->fd, path, places, count);
 		r = learn_frames(n, frames, places, count, true);
 	}
 	if (!map->is_new)
@@ -403,11 +495,11 @@ static int read_map(struct naming *n, struct perf_map_reading *map,
 	if (r || !count || !perf_maps_read_all(map))
 		return r;
 	set_places(places, frames, count);
-	symbol_client_perf_map(n->symbols, map->fd, places, count);
+	symbol_client_perf_map(n->symbols, map->fd, path, places, count);
 	return learn_frames(n, frames, places, count, false);
 }
 
-static int name_by_map(struct naming *n, const struct pending_key **frames,
+static int name_by_map(struct naming *n, const struct asked_frame **frames,
 		       struct symbol_place *places, size_t count)
 {
 	struct perf_map_reading map;
@@ -418,7 +510,7 @@ static int name_by_map(struct naming *n, const struct pending_key **frames,
 		n->maps = perf_maps_new();
 	if (!n->maps)
 		return -ENOMEM;
-	if (!n->symbols || perf_maps_begin(n->maps, frames[0]->pid, &map))
+	if (!n->symbols || perf_maps_begin(n->maps, frames[0]->process.pid, &map))
 		return learn_frames(n, frames, places, sort_unknown(n, frames, count), false);
 	before_ns = symbol_client_cpu_ns(n->symbols);
 	r = read_map(n, &map, frames, places, count);
@@ -429,7 +521,7 @@ static int name_by_map(struct naming *n, const struct pending_key **frames,
 /* ---- by files ---- */
 
 /* By the symbols of the first file that may be the one that was mapped, and has its build id. */
-static void name_by_file(struct naming *n, const struct pending_key *frame,
+static void name_by_file(struct naming *n, const struct asked_frame *frame,
 			 struct symbol_place *places, size_t count)
 {
 	const struct mapping *m = &frame->mapping;
@@ -439,7 +531,7 @@ static void name_by_file(struct naming *n, const struct pending_key *frame,
 
 	if (!n->symbols)
 		return;
-	file_search_begin(&search, spaces_files(n->spaces), frame->pid, m);
+	file_search_begin(&search, spaces_files(n->spaces), frame->process.pid, m);
 	while (r == -ESTALE && (file.fd = file_search_next(&search)) >= 0) {
 		file.roots = roots;
 		file.n_roots = file_search_roots(&search, roots);
@@ -458,7 +550,7 @@ static bool has_room(const struct naming *n)
 
 /* Names @count frames, by address, of one file, or of the memory of one process; by the place in
  * it where there is no name, or no room for it. */
-static int name_group(struct naming *n, const struct pending_key **frames, size_t count)
+static int name_group(struct naming *n, const struct asked_frame **frames, size_t count)
 {
 	struct symbol_place *places = calloc(count, sizeof(*places));
 	int r;
@@ -468,45 +560,48 @@ static int name_group(struct naming *n, const struct pending_key **frames, size_
 	set_places(places, frames, count);
 	if (!has_room(n)) {
 		n->unread += count;
-		r = learn_frames(n, frames, places, count, false);
+		r = learn_frames(n, frames, places, sort_unknown(n, frames, count), false);
 	} else if (frames[0]->mapping.module->is_file) {
 		name_by_file(n, frames[0], places, count);
 		r = learn_frames(n, frames, places, count, false);
 	} else {
 		r = name_by_map(n, frames, places, count);
+		for (size_t i = 0; i < count; i++)
+			n->unread += !is_named(n, frames[i]);
 	}
 	free(places);
 	return r;
 }
 
 /* What can be named at once: a file, 0, or 0 and a process. */
-static int compare_groups(const struct pending_key *x, const struct pending_key *y)
+static int compare_groups(const struct asked_frame *x, const struct asked_frame *y)
 {
 	uint64_t a = x->key.pid ? 0 : x->key.a, b = y->key.pid ? 0 : y->key.a;
 
 	if (a != b)
 		return a < b ? -1 : 1;
-	return x->key.pid < y->key.pid ? -1 : x->key.pid > y->key.pid;
+	if (x->key.pid != y->key.pid)
+		return x->key.pid < y->key.pid ? -1 : 1;
+	return x->key.since < y->key.since ? -1 : x->key.since > y->key.since;
 }
 
 static int by_group(const void *a, const void *b)
 {
-	const struct pending_key *x = *(const struct pending_key *const *)a;
-	const struct pending_key *y = *(const struct pending_key *const *)b;
+	const struct asked_frame *x = *(const struct asked_frame *const *)a;
+	const struct asked_frame *y = *(const struct asked_frame *const *)b;
 	int r = compare_groups(x, y);
 
 	return r ? r : x->key.b < y->key.b ? -1 : x->key.b > y->key.b;
 }
 
-static int name_sorted(struct naming *n, const struct pending_key **frames, size_t count)
+static int name_sorted(struct naming *n, const struct asked_frame **frames, size_t count)
 {
 	size_t end;
 	int r = 0;
 
 	for (size_t i = 0; !r && i < count; i = end) {
-		for (end = i + 1; end < count; end++)
-			if (compare_groups(frames[end], frames[i]) != 0)
-				break;
+		for (end = i + 1; end < count && !compare_groups(frames[end], frames[i]); end++)
+			;
 		r = name_group(n, frames + i, end - i);
 	}
 	return r;
@@ -514,55 +609,66 @@ static int name_sorted(struct naming *n, const struct pending_key **frames, size
 
 int naming_resolve(struct naming *n)
 {
-	const struct pending_key **frames = calloc(n->pending.n + 1, sizeof(const void *));
+	const struct asked_frame **frames = calloc(n->now.frames.n + 1, sizeof(const void *));
+	size_t count = 0;
 	int r;
 
 	if (!frames)
 		return -ENOMEM;
-	for (uint32_t i = 0; i < n->pending.n; i++)
-		frames[i] = intern_key(&n->pending, i);
-	qsort(frames, n->pending.n, sizeof(const void *), by_group);
-	r = name_sorted(n, frames, n->pending.n);
+	for (uint32_t i = 0; i < n->now.frames.n; i++) {
+		const struct asked_frame *frame = intern_key(&n->now.frames, i);
+
+		if (frame->mapping.module && !is_named(n, frame))
+			frames[count++] = frame;
+	}
+	qsort(frames, count, sizeof(const void *), by_group);
+	r = name_sorted(n, frames, count);
 	free(frames);
 	return r;
 }
 
 /* *settled: the name will stay, as long as the same is mapped. */
-static uint32_t user_name(struct naming *n, uint32_t pid, uint64_t address, uint64_t at_ns,
-			  bool *settled)
+static uint32_t frame_name(struct naming *n, uint64_t number, bool *settled)
 {
-	struct pending_key frame;
+	const struct asked_frame *frame = intern_key(&n->now.frames, (uint32_t)number);
+	const struct module *module = frame->mapping.module;
 	char buf[64];
 	uint32_t id;
 
-	if (!locate(n, pid, address, at_ns, &frame)) {
-		snprintf(buf, sizeof(buf), "[not mapped]+0x%llx", (unsigned long long)address);
+	if (!module) {
+		snprintf(buf, sizeof(buf), "[not mapped]+0x%llx",
+			 (unsigned long long)frame->address);
 		return table_name(n->table, buf);
 	}
-	if (!frame.mapping.module->is_file && perf_maps_has(n->maps, pid)) {
+	if (!module->is_file && perf_maps_has(n->maps, frame->process.pid))
 		*settled = false;
-		n->unread += !is_named(n, &frame);
-	}
-	if (known(n, &frame.key, &id))
+	if (known(n, &frame->key, &id))
 		return id;
 	*settled = false;
-	return place_name(n, &frame, address - frame.mapping.start);
+	return place_name(n, frame, frame->address - frame->mapping.start);
 }
 
-uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, uint64_t at_ns)
+static uint32_t name_user(struct naming *n, const struct asked_stack *asked, bool *settled)
 {
-	struct known_key key = user_key(n, pid, id, at_ns);
-	uint32_t node;
-	const uint64_t *ip = unnamed(n, id, &key, &node);
-	bool settled = true;
-	size_t depth;
+	uint32_t node = root_node(n, asked->root);
 
-	if (!ip)
+	for (size_t i = asked->depth; i-- > 0;)
+		node = table_node(n->table, node, frame_name(n, asked->at[i], settled));
+	return node;
+}
+
+uint32_t naming_node(struct naming *n, uint32_t number)
+{
+	const struct asked_stack *asked;
+	bool settled = true;
+	uint32_t node;
+
+	if (!number)
+		return 0;
+	asked = intern_key(&n->now.stacks, number - 1);
+	if (known(n, &asked->key, &node))
 		return node;
-	depth = depth_of_code(n, pid, ip, at_ns);
-	node = root_node(n, depth < depth_of(ip) ? "[no frame pointer]" : too_deep(depth));
-	for (size_t i = depth; i-- > 0;)
-		node =
-		    table_node(n->table, node, user_name(n, pid, place_of(ip, i), at_ns, &settled));
-	return settled && learn(n, &key, node) ? INTERN_NONE : node;
+	node = asked->key.kind == KNOWN_KERNEL ? name_kernel(n, asked)
+					       : name_user(n, asked, &settled);
+	return settled && learn(n, &asked->key, node) ? INTERN_NONE : node;
 }

@@ -9,44 +9,65 @@
 #include "core/symbol_client.h"
 #include "probes/stack.h"
 
+/* What one or several drains of the maps want named. */
+struct naming_batch {
+	struct intern stacks; /* struct asked_stack */
+	struct intern frames; /* struct asked_frame: of user stacks */
+};
+
 /*
- * From addresses to names, as soon as they come: a process may end, a file may be replaced.
+ * From addresses to names.  Where frames lie is found out at once, as a process may end, and a file
+ * be unmapped; the files are read later, each once for all of a batch.  That may take long: what
+ * comes meanwhile is the next batch.
  */
 struct naming {
 	struct table *table;
 	struct kallsyms *kallsyms;     /* NULL: no kernel stacks, or they cannot be named */
 	struct spaces *spaces;	       /* NULL: no user stacks */
 	struct symbol_client *symbols; /* NULL: user frames have no names */
-	struct intern stacks;  /* of this round: what the kernel took down, struct raw_stack */
-	struct intern pending; /* frames of this round that are to be named */
-	struct intern known;   /* struct known_key: stacks and frames that have been named */
-	uint32_t *known_ids;   /* their nodes and names */
+	struct intern raw; /* of this drain: what the kernel took down, struct raw_stack */
+	struct naming_batch next, now;
+	bool is_naming;	     /* @now; at its end the table's numbers may become void */
+	struct intern known; /* struct known_key: stacks and frames that have been named */
+	uint32_t *known_ids; /* their nodes and names */
 	uint32_t known_room;
 	unsigned int rebuilt; /* of the table, when known was right */
 	struct perf_maps *maps;
 	uint64_t unread; /* frames whose names are missing or old: not read, for what that costs */
+	uint64_t lost;	 /* stacks for which the batch had no room */
 };
 
-/* A stack of the round that begins now: @key a struct stack_id, @value a struct stack_frames.
- * (The form that flip_drain_hash() wants; @ctx is a struct naming.) */
+/* ---- a drain: everything is for the next batch ---- */
+
+/* @key a struct stack_id, @value a struct stack_frames.  (The form that flip_drain_hash() wants;
+ * @ctx is a struct naming.) */
 int naming_take(void *ctx, const void *key, const void *value);
 
-/* User stacks are named in two steps, so that each file is read once for many of them: ask for
- * them until naming_is_full(), resolve, then take their nodes.  @at_ns: when the stack was in use.
- */
-int naming_ask(struct naming *n, uint32_t pid, const struct stack_id *user, uint64_t at_ns);
-bool naming_is_full(const struct naming *n);
+/* The number of a stack in the batch; 0: it has no frames.  @at_ns: when it was in use.  0 or
+ * -ENOMEM. */
+int naming_ask_kernel(struct naming *n, const struct stack_id *id, uint32_t *number);
+int naming_ask_user(struct naming *n, const struct blk_process *process, const struct stack_id *id,
+		    uint64_t at_ns, uint32_t *number);
+
+/* All stacks of this drain have been asked for. */
+void naming_end_drain(struct naming *n);
+
+/* Bytes of the next batch. */
+size_t naming_waiting(const struct naming *n);
+
+/* ---- a batch ---- */
+
+/* The next batch is what is named from now on. */
+void naming_begin(struct naming *n);
+
+/* Reads files.  0 or -ENOMEM. */
 int naming_resolve(struct naming *n);
 
-/* The node of the leaf; 0: no frames; INTERN_NONE: out of memory. */
-uint32_t naming_kernel(struct naming *n, const struct stack_id *id);
-uint32_t naming_user(struct naming *n, uint32_t pid, const struct stack_id *id, uint64_t at_ns);
+/* The node of stack @number's leaf; 0: no frames; INTERN_NONE: out of memory. */
+uint32_t naming_node(struct naming *n, uint32_t number);
 
-/* After the nodes of those that were asked for have been taken, and table_fit(). */
-void naming_end_batch(struct naming *n);
+void naming_end(struct naming *n);
 
-/* The end of a round. */
-void naming_round(struct naming *n);
 void naming_free(struct naming *n);
 
 #endif

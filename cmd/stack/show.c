@@ -77,6 +77,27 @@ void stack_wipe_progress(struct stack *s)
 	s->progress_ns = 0;
 }
 
+/* ---- files of symbols ---- */
+
+void stack_show_unread(const struct stack *s)
+{
+	const struct symbol_unread *files;
+	char path[1024];
+	uint64_t all;
+	size_t n;
+
+	if (!s->naming.symbols)
+		return;
+	all = symbol_client_unread(s->naming.symbols);
+	n = symbol_client_unread_files(s->naming.symbols, &files);
+	for (size_t i = 0; i < n; i++)
+		fprintf(stderr, "iotrace: note: symbols of %s were not all read: %s\n",
+			render_escape(files[i].path, path, sizeof(path)), files[i].why);
+	if (all > n)
+		fprintf(stderr, "iotrace: note: nor were those of %" PRIu64 " other files\n",
+			all - n);
+}
+
 /* ---- rows ---- */
 
 static void row_of(struct stack *s, uint32_t i, struct stack_row *out)

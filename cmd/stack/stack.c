@@ -68,6 +68,8 @@ static size_t read_losses(struct stack *s)
 
 		if (i < STACK_LOSSES)
 			count = s->skel->bss->stack_losses[i];
+		if (i == STACK_LOSS_FRAMES)
+			count += s->naming.lost;
 		else if (i == STACK_LOSS_FOLDED)
 			count = s->table.folded;
 		else if (i == STACK_LOSS_SYMBOLS && s->naming.symbols)
@@ -88,7 +90,7 @@ static size_t read_losses(struct stack *s)
 static int collect(void *ctx, struct error *err)
 {
 	struct stack *s = ctx;
-	int r = stack_collect(s, err);
+	int r = stack_collect(s, false, err);
 
 	stack_show_progress(s);
 	return r;
@@ -103,8 +105,12 @@ static int emit(void *ctx, bool last, struct error *err)
 		__atomic_store_n(&s->skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
 		hooks_detach(s->session.hooks);
 	}
-	r = stack_collect(s, err);
-	return r ? r : stack_show(s, s->losses, read_losses(s), err);
+	r = stack_collect(s, last, err);
+	if (!r)
+		r = stack_show(s, s->losses, read_losses(s), err);
+	if (!r && last)
+		stack_show_unread(s);
+	return r;
 }
 
 static unsigned int wants(const struct stack_options *o)
@@ -163,7 +169,8 @@ static void cleanup(struct stack *s)
 	naming_free(&s->naming);
 	table_free(&s->table);
 	names_free(s->names);
-	free(s->rows);
+	table_free(&s->now);
+	table_free(&s->next);
 	outfile_discard(&s->svg, false);
 }
 

@@ -26,11 +26,6 @@ enum {
 	STACK_LOSS_ROWS_ALL
 };
 
-struct stack_row_in {
-	struct stack_key key;
-	struct stack_value value;
-};
-
 #define STACK_NOTES 4 /* one for each of the stack_..._error() below */
 
 struct stack {
@@ -41,10 +36,12 @@ struct stack {
 	struct names *names;
 	struct table table;
 	struct naming naming;
+	/* Rows that have been drained; their stacks are numbers of naming.now and naming.next. */
+	struct table now, next;
 	struct run *run;
-	struct stack_row_in *rows; /* of one round */
-	size_t n_rows, rows_room;
-	uint32_t names_taken; /* in that round */
+	bool is_last;	      /* nothing is counted any more */
+	int failed;	      /* -errno of what was done while files were read */
+	uint32_t names_taken; /* from the maps, last */
 	struct outfile svg;
 	uint64_t begin_ns, turned_ns; /* CLOCK_MONOTONIC */
 	uint64_t begin_epoch_ns, end_epoch_ns;
@@ -63,9 +60,10 @@ struct stack {
 int stack_attach(struct stack *s, struct error *err);
 void stack_close(struct stack *s);
 
-/* collect.c: adds what the kernel has counted since the last call to the table.  -errno with
- * @err. */
-int stack_collect(struct stack *s, struct error *err);
+/* collect.c: drains the maps, names what was drained now, or while files were read the last time,
+ * and adds it to the table.  What is drained while files are read waits for the next call; the
+ * @last one leaves nothing.  -errno with @err. */
+int stack_collect(struct stack *s, bool last, struct error *err);
 
 /* Opens what names are looked up in. */
 int stack_open_naming(struct stack *s, struct error *err);
@@ -92,6 +90,9 @@ int stack_show(struct stack *s, const struct loss *losses, size_t n, struct erro
 /* Progress, on standard error if that is a terminal; and wiped off again. */
 void stack_show_progress(struct stack *s);
 void stack_wipe_progress(struct stack *s);
+
+/* Says which files of symbols were not read, on standard error. */
+void stack_show_unread(const struct stack *s);
 
 /* Opens the flame graph's file, if there is to be one.  -errno with @err. */
 int stack_open_svg(struct stack *s, struct error *err);

@@ -78,12 +78,12 @@ static uint64_t time_here(int fd, struct range code, size_t *named)
 	const struct debug_opener opener = { .open = open_debug };
 	struct elf_place *places = calloc(n_places, sizeof(*places));
 	uint64_t begin_ns = clock_mono_ns();
-	bool incomplete;
+	enum unread unread = UNREAD_NOTHING;
 
 	*named = 0;
 	for (size_t i = 0; i < n_places; i++)
 		places[i] = (struct elf_place){ .offset = place(code, i), .tag = i };
-	if (elf_symbols(fd, &any, &opener, places, n_places, &incomplete))
+	if (elf_symbols(fd, &any, &opener, places, n_places, &unread))
 		fail("elf_symbols");
 	for (size_t i = 0; i < n_places; i++) {
 		*named += places[i].name != NULL;

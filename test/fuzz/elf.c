@@ -16,11 +16,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int fd = fuzz_fd(data, size);
 	const struct debug_opener opener = { open_debug, &fd, 1 };
 	struct elf_place places[16];
-	bool incomplete;
+	enum unread unread = UNREAD_NOTHING;
 
 	for (size_t i = 0; i < 16; i++)
 		places[i] = (struct elf_place){ .offset = i < 12 ? i * 0x155 : UINT64_MAX >> i };
-	elf_symbols(fd, &any, &opener, places, 16, &incomplete);
+	elf_symbols(fd, &any, &opener, places, 16, &unread);
 	for (size_t i = 0; i < 16; i++)
 		free(places[i].name);
 	return 0;

@@ -7,12 +7,12 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct perf_map_place places[8];
-	bool incomplete;
+	enum unread unread = UNREAD_NOTHING;
 	char *text;
 
 	for (size_t i = 0; i < 8; i++)
 		places[i] = (struct perf_map_place){ .address = i < 7 ? 0x1000 * i : UINT64_MAX };
-	perf_map_read(fuzz_fd(data, size), places, 8, &incomplete);
+	perf_map_read(fuzz_fd(data, size), places, 8, &unread);
 	for (size_t i = 0; i < 8; i++)
 		free(places[i].name);
 	text = fuzz_text(data, size);

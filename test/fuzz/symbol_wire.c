@@ -93,7 +93,7 @@ static void fuzz_client(int fd)
 	if (symbol_client_open(&config, &c))
 		abort();
 	check(places, symbol_client_elf(c, &file, places, PLACES));
-	check(places, symbol_client_perf_map(c, fd, places, PLACES));
+	check(places, symbol_client_perf_map(c, fd, "/tmp/perf-1.map", places, PLACES));
 	symbol_client_close(c);
 	close(root);
 }

@@ -59,7 +59,7 @@ class Fuse:
     LOOKUP, FORGET, GETATTR, SETATTR, OPEN, READ, WRITE = 1, 2, 3, 4, 14, 15, 16
     STATFS, RELEASE, FSYNC, FLUSH, INIT, OPENDIR, RELEASEDIR = 17, 18, 20, 25, 26, 27, 29
     INTERRUPT, BATCH_FORGET = 36, 42
-    MODES = {ROOT: 0o040755, FILE: 0o100644}
+    MODES = {ROOT: 0o040755, FILE: 0o100755}
     FATTR_SIZE = 1 << 3
 
     def __init__(self, directory):
@@ -121,6 +121,16 @@ class Fuse:
                 self.OPEN: lambda *_: bytes(16), self.OPENDIR: lambda *_: bytes(16),
                 self.STATFS: lambda *_: bytes(80)}
         empty = (self.RELEASE, self.FSYNC, self.FLUSH, self.RELEASEDIR)
+        def answer(code, unique, node, body):
+            said = b"" if code in empty else -ENOSYS
+            if code in done:
+                said = done[code](node, body)
+            error, said = (said, b"") if isinstance(said, int) else (0, said)
+            try:
+                os.write(self.fd, struct.pack("=IiQ", 16 + len(said), error, unique) + said)
+            except FileNotFoundError:  # who has asked was killed
+                pass
+
         while True:
             try:
                 request = os.read(self.fd, 1 << 18)
@@ -129,11 +139,11 @@ class Fuse:
             _, code, unique, node = struct.unpack_from("=2I2Q", request)
             if code in (self.FORGET, self.BATCH_FORGET, self.INTERRUPT):
                 continue
-            answer = b"" if code in empty else -ENOSYS
-            if code in done:
-                answer = done[code](node, request[40:])
-            error, body = (answer, b"") if isinstance(answer, int) else (0, answer)
-            os.write(self.fd, struct.pack("=IiQ", 16 + len(body), error, unique) + body)
+            if code == self.READ and not self.answering.is_set():
+                threading.Thread(target=answer, args=(code, unique, node, request[40:]),
+                                 daemon=True).start()
+            else:
+                answer(code, unique, node, request[40:])
 
 
 # -- NFS version 3 (RFC 1813) ------------------------------------------------

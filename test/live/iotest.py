@@ -553,7 +553,9 @@ class Served:
             if answer != "mounted":
                 raise unittest.SkipTest(answer)
             stack.callback(self._server.stdin.close)
-            stack.callback(run, "umount", "-i", directory)
+            # Who looks at all disks' I/O may have the file open for a moment.
+            stack.callback(wait_until, lambda: not subprocess.run(
+                ["umount", "-i", directory], check=False, stderr=subprocess.DEVNULL).returncode)
             self._stack = stack.pop_all()
         cleanup(self._stack.close)
         self.path = f"{directory}/file"

@@ -24,9 +24,9 @@ import unittest
 import zlib
 
 import iotest
-from iotest import MIB, Delta, Load, LoopDisk, Tracer, add_up, iotrace, wait_until
+from iotest import MIB, Delta, Load, LoopDisk, Tracer, add_up, iotrace, run, wait_until
 from test_hotplug import rounds
-from test_stack import StackTest, counted, sums
+from test_stack import LIBRARY_C, LIBRARY_USER_C, PATHS_C, Compiled, StackTest, counted, sums
 
 HOSTILE = f"{os.path.dirname(iotest.LOAD)}/hostile"
 IO_BYTES = 65536
@@ -755,6 +755,7 @@ class HostileTest(StackTest):
         losses.pop("mappings_lost", None)
         self.assertEqual(losses, {})
         self.assertIn(unread, range(least, most + 1), "symbols_unread")
+        self.assertEqual(result.err.count(" were not all read: "), unread, result.err)
 
     def assert_bounded(self, meter):
         self.assertIn(meter.main, range(1, MAIN_KB))
@@ -1001,6 +1002,89 @@ class TestProcess(HostileTest):
                 break
         self.assertEqual(worked, 3)
         self.assertGreater(refused, 0)
+
+
+class TestHanging(HostileTest):
+    """Files that are not read for as long as it pleases who has them."""
+
+    def test_helper_hangs(self):
+        """Stacks for which the maps would have no room meanwhile; they are named in the end."""
+        steps, writes = 16, 64
+        with LoopDisk() as disk, Compiled() as made:
+            paths = made.build("stkpaths", PATHS_C)
+            with Delta(disk.name) as delta, \
+                    Tracer("stack", "--json", "-U", "-d", disk.name, "--map-size",
+                           "stacks=256") as tracer:
+                helper, = children(tracer.pid)
+                os.kill(int(helper), signal.SIGSTOP)
+                for i in range(steps):
+                    run(paths, disk.path, writes, i * writes)
+                    time.sleep(0.05)
+                delta.stop()
+                os.kill(int(helper), signal.SIGCONT)
+                result = tracer.stop()
+        self.assertEqual(counted(delta)[1], steps * writes * 4096)
+        self.assert_exact(result, delta)
+        rows = [row["user"] for row in result.rows if row["comm"] == "stkpaths"]
+        self.assertEqual(len(rows), steps * writes // 2)  # two writes by each path
+        for frames in rows:
+            self.assertEqual(frames.count("turn"), 19, frames)
+
+    def end_while_it_hangs(self, disk, server, *args):
+        """A run at the end of which a file cannot be read; what the end took, in seconds."""
+        with Tracer("stack", "--json", "-U", "-d", disk.name, *args) as tracer, \
+                Delta(disk.name) as delta, \
+                subprocess.Popen([server.path, disk.path], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE) as process:
+            try:
+                self.assertEqual(process.stdout.readline(), b"there\n")
+                server.hold()  # from now on it runs from memory
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+                self.assertEqual(process.stdout.readline(), b"written\n")
+                delta.stop()
+                time.sleep(1)
+                helpers = children(tracer.pid)
+                begin = time.monotonic()
+                result = tracer.wait() if args else tracer.stop()
+                took = time.monotonic() - begin
+            finally:
+                server.answer()
+        self.assertTrue(wait_until(
+            lambda: not any(os.path.exists(f"/proc/{pid}") for pid in helpers)), helpers)
+        self.assertEqual(result.status, 0, result)
+        self.assertEqual(result.losses, {"symbols_unread": 1})
+        self.assertEqual(result.err, f"iotrace: note: symbols of {server.path} were not all read: "
+                                     "there was no time left to read it\n")
+        self.assertEqual(sums(result.rows, disk.name), counted(delta))
+        self.assertEqual(counted(delta), (0, 65536))
+        return took
+
+    def test_file_hangs_at_the_end(self):
+        """The end, by signal, by time or with the command, does not wait for it."""
+        with LoopDisk() as disk, Compiled() as made, iotest.Served("fuse") as server:
+            with open(made.build("stkheld", LIBRARY_C + LIBRARY_USER_C), "rb") as program, \
+                    open(server.path, "wb") as out:
+                out.write(program.read())
+            for args in ((), ("-D", "3"), ("--all", "--", "sleep", "3")):
+                with self.subTest(args=args):
+                    took = self.end_while_it_hangs(disk, server, *args)
+                    self.assertLess(took, 15)  # of the 20 s that a file may take
+                    print(f"{args}: the end took {took:.1f} s")
+
+    def test_file_is_told(self):
+        """Which was not read, and why; its name would drive a terminal."""
+        packed = PackedFile("gz")
+        packed.name += "\x1b[1m"
+        packed.uid = 0  # else there may be no time at the end
+        with LoopDisk(16 * MIB) as disk, self.tracer(disk) as tracer, packed:
+            packed.start(disk).go()
+            packed.done()
+            result = tracer.stop()
+            path = f"{packed.folder}/{packed.name[:-4]}\\x1b[1m"
+        self.assertEqual(result.losses, UNREAD)
+        self.assertEqual(result.err, f"iotrace: note: symbols of {path} were not all read: "
+                                     "unpacks to more than 96 MiB, or is damaged\n")
 
 
 if __name__ == "__main__":

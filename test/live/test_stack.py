@@ -995,7 +995,7 @@ class TestLong(StackTest):
                 result = tracer.stop(timeout=120)
                 watch.join()
         peak = self.peak
-        print(f"peak {peak} kB, {len(result.rows)} rows, losses {result.losses}")
+        print(f"peak {peak} kB, {len(result.rows)} rows, losses {result.losses}", result.err)
         self.assertEqual(counted(delta)[1], self.PROCESSES * self.WRITES * 4096)
         self.assertEqual(sums(result.rows, disk.name), counted(delta))
         self.assertLess(peak, 64 << 10)

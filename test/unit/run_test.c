@@ -10,8 +10,10 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +21,7 @@
 #include <cmocka.h>
 
 #include "cmd/run.h"
+#include "core/clock.h"
 #include "output/render.h"
 
 #define MS	 1000000ull
@@ -1060,6 +1063,37 @@ static void kill_what_hangs(void)
 
 #define in_loop(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
+/* What the loop would wake for stays for the loop. */
+static void test_due(void **state)
+{
+	static const char *const argv[] = { "true", NULL };
+	struct args args = { .command = (char **)(uintptr_t)argv };
+	struct signalfd_siginfo info;
+	struct run run;
+	struct error err;
+	int status;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, &err), 0);
+	assert_false(run_is_due(&run));
+	kill(getpid(), SIGTERM);
+	assert_true(run_is_due(&run));
+	assert_true(run_is_due(&run));
+	assert_int_equal(read(run.signal_fd, &info, sizeof(info)), sizeof(info));
+	assert_false(run_is_due(&run));
+	assert_int_equal(child_release(&run.child, "true", &status, &err), 0);
+	while (!run_is_due(&run))
+		usleep(1000);
+	assert_true(child_ended(&run.child, &status));
+	assert_false(run_is_due(&run));
+	run.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	run_set_interval(&run, NS_PER_SEC / 50, NS_PER_SEC);
+	while (!run_is_due(&run))
+		usleep(1000);
+	assert_true(run_is_due(&run));
+	run_end(&run);
+}
+
 static void test_adapt(void **state)
 {
 	struct run run = { .collect_ms = 1000 };
@@ -1138,6 +1172,7 @@ int main(void)
 		in_loop(test_slow_reader),
 		in_loop(test_closed_pipe_with_command),
 		cmocka_unit_test(test_adapt),
+		cmocka_unit_test(test_due),
 	};
 
 	kill_what_hangs();

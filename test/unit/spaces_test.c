@@ -231,6 +231,28 @@ static void test_keeps_build_id(void **state)
 	spaces_free(s);
 }
 
+/* A module that somebody refers to outlives its mapping. */
+static void test_keeps_module(void **state)
+{
+	struct spaces *s = opened();
+	struct mapping m;
+
+	(void)state;
+	tell(s, PERF_EXEC, PID, 0, 10);
+	map(s, PID, 11, 0x10000, PAGE, 0, "/bin/first");
+	assert_true(spaces_find(s, PID, 0x10000, 11, &m));
+	module_get(m.module);
+	tell(s, PERF_EXEC, PID, 0, 20);
+	spaces_update(s, 30);
+	spaces_update(s, 40);
+	assert_string_equal(m.module->path, "/bin/first");
+	assert_int_equal(size_of(s).modules, 1);
+	spaces_put(s, m.module);
+	spaces_update(s, 50);
+	assert_int_equal(size_of(s).modules, 0);
+	spaces_free(s);
+}
+
 static void test_exec_and_exit(void **state)
 {
 	struct spaces *s = opened();
@@ -816,7 +838,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flips),		cmocka_unit_test(test_replaced),
 		cmocka_unit_test(test_read_again),	cmocka_unit_test(test_read_early),
-		cmocka_unit_test(test_keeps_build_id),	cmocka_unit_test(test_exec_and_exit),
+		cmocka_unit_test(test_keeps_build_id), cmocka_unit_test(test_keeps_module),	cmocka_unit_test(test_exec_and_exit),
 		cmocka_unit_test(test_gone_untold),	cmocka_unit_test(test_number_again),
 		cmocka_unit_test(test_serials),		cmocka_unit_test(test_short_lived),
 		cmocka_unit_test(test_forks_share),	cmocka_unit_test(test_too_many_mappings),

@@ -3,6 +3,7 @@
  * to us. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -82,6 +84,15 @@ static void assert_honest(struct symbol_client *c)
 }
 
 /* ---- hostile files ---- */
+
+static void assert_told(const struct symbol_client *c, size_t n, const char *path, const char *why)
+{
+	const struct symbol_unread *files;
+
+	assert_int_equal(symbol_client_unread_files(c, &files), n);
+	assert_string_equal(files[n - 1].path, path);
+	assert_string_equal(files[n - 1].why, why);
+}
 
 #define MAX_HELPER_KB (288L << 10)
 #define MAX_OWN_KB    (64L << 10)
@@ -223,8 +234,58 @@ static void test_packed(void **state)
 		free((void *)(uintptr_t)file.debugdata);
 		assert_int_equal(symbol_client_unread(c), 2 * bomb);
 	}
+	assert_told(c, 2, "/", "unpacks to more than 96 MiB, or is damaged");
 	assert_honest(c);
 	close_client(c);
+}
+
+/* A file whose symbols are said to be elsewhere, and to be more than they are. */
+static int false_symbols(Elf64_Off offset, Elf64_Xword size)
+{
+	size_t file_size;
+	char *bytes = elf_file_bytes(&(struct elf_file){ .symbol = "one" }, &file_size);
+	const Elf64_Ehdr *head = (Elf64_Ehdr *)(void *)bytes;
+	Elf64_Shdr *sections = (Elf64_Shdr *)(void *)(bytes + head->e_shoff);
+	int fd = memfd_create("false", MFD_CLOEXEC);
+
+	for (int i = 0; i < head->e_shnum; i++)
+		if (sections[i].sh_type == SHT_SYMTAB) {
+			sections[i].sh_offset += offset;
+			sections[i].sh_size = size;
+		}
+	assert_int_equal(write(fd, bytes, file_size), (ssize_t)file_size);
+	free(bytes);
+	return fd;
+}
+
+static void assert_damaged(int fd)
+{
+	struct symbol_client *c = open_client();
+
+	assert_null(name_in_fd(c, fd, 0));
+	assert_told(c, 1, "/", "damaged, or takes more than 256 MiB of memory");
+	close(fd);
+	assert_honest(c);
+	close_client(c);
+}
+
+static void test_damaged(void **state)
+{
+	(void)state;
+	assert_damaged(false_symbols(1U << 30, 48));
+}
+
+/* 1 GiB of symbols, nearly all in a hole */
+static void test_too_many_symbols(void **state)
+{
+	int fd = false_symbols(0, 1U << 30);
+
+	(void)state;
+	assert_int_equal(ftruncate(fd, 2LL << 30), 0);
+	if (SANITIZED)
+		close(fd);
+	else
+		assert_damaged(fd);
 }
 
 /* Its owner cuts it short, again and again, while it is read. */
@@ -365,6 +426,7 @@ static void test_sparse_debug_file(void **state)
 	close(fd);
 	assert_null(name_by_link(c, "sparse", crc));
 	assert_int_equal(symbol_client_unread(c), 1);
+	assert_told(c, 1, "/program", "has a debug file of more than 1024 MiB without a build id");
 	assert_honest(c);
 	close_client(c);
 }
@@ -375,7 +437,7 @@ static void assert_map(struct symbol_client *c, int fd, const char *want, uint64
 {
 	struct symbol_place places[] = { { .at = 0x1008 }, { .at = 0x5000 } };
 
-	assert_int_equal(symbol_client_perf_map(c, fd, places, 2), 0);
+	assert_int_equal(symbol_client_perf_map(c, fd, "map", places, 2), 0);
 	assert_string_equal(places[0].name ? places[0].name : "", want);
 	assert_null(places[1].name);
 	assert_int_equal(symbol_client_unread(c), unread);
@@ -403,11 +465,21 @@ static void test_perf_maps(void **state)
 	fd = map_of("1000 10 one\n", 12);
 	assert_int_equal(ftruncate(fd, 400 << 20), 0);
 	assert_map(c, fd, "one", 1);
+	assert_told(c, 1, "map", "has a line of more than 64 KiB");
 	/* a line that is too long, between others */
 	memset(line, 'x', sizeof(line));
 	line[snprintf(line, sizeof(line), "1000 10 one\n1000 10 ")] = 'x';
 	snprintf(line + sizeof(line) - 13, 13, "\n1000 9 two\n");
 	assert_map(c, map_of(line, sizeof(line)), "two", 2);
+	assert_told(c, 2, "map", "has a line of more than 64 KiB");
+	/* many lines */
+	memset(line, '\n', sizeof(line));
+	fd = map_of(line, sizeof(line));
+	while (lseek(fd, 0, SEEK_END) <= MAX_PERF_MAP)
+		assert_true(write(fd, line, sizeof(line)) > 0);
+	lseek(fd, 0, SEEK_SET);
+	assert_map(c, fd, "", 3);
+	assert_told(c, 3, "map", "has more than 64 MiB");
 	assert_honest(c);
 	close_client(c);
 }
@@ -428,7 +500,7 @@ static void test_perf_map_that_grows(void **state)
 	fd = map_of(line, sizeof(line));
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-		assert_int_equal(symbol_client_perf_map(c, fd, &place, 1), 0);
+		assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), 0);
 		assert_string_equal(place.name, i ? "two" : "one");
 		assert_int_equal(symbol_client_unread(c), 1);
 		assert_true(symbol_client_cpu_ns(c) > used_ns);
@@ -438,10 +510,10 @@ static void test_perf_map_that_grows(void **state)
 	}
 	/* From the first line that begins behind where it stands. */
 	assert_int_equal(lseek(fd, sizeof(line) + 11, SEEK_SET), sizeof(line) + 11);
-	assert_int_equal(symbol_client_perf_map(c, fd, &place, 1), 0);
+	assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), 0);
 	assert_string_equal(place.name, "two");
 	assert_int_equal(lseek(fd, sizeof(line) + 23, SEEK_SET), sizeof(line) + 23);
-	assert_int_equal(symbol_client_perf_map(c, fd, &place, 1), 0);
+	assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), 0);
 	assert_null(place.name);
 	close(fd);
 	close_client(c);
@@ -796,6 +868,27 @@ static void lie_status(int socket)
 	say_done(socket, 1);
 }
 
+/* A reason that only the client can have */
+static void lie_reason(int socket)
+{
+	const struct wire_status done = { WIRE_DONE, 0, UNREAD_BY_SERVER };
+
+	say_name(socket, 1, 0, 1, "x", 1);
+	say(socket, &done, sizeof(done));
+}
+
+/* Works for 0.6 s, then tells the truth */
+static void lie_slow(int socket)
+{
+	struct timespec cpu;
+
+	do
+		clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &cpu);
+	while (!cpu.tv_sec && cpu.tv_nsec < 600000000);
+	say_name(socket, 1, 0, 4, "slow", 4);
+	say_done(socket, 0);
+}
+
 static void lie_root(int socket)
 {
 	say_query(socket, request.n_roots, DEBUG_BESIDE, 2, "link");
@@ -898,7 +991,7 @@ static void test_hostile_helpers(void **state)
 		lie_status, lie_root,	    lie_where,
 		lie_id,	    lie_long_id,    lie_path,
 		lie_folder, lie_no_link,    lie_endless_link,
-		lie_again,
+		lie_again,  lie_reason,
 	};
 	int root = open_root("/");
 
@@ -927,6 +1020,209 @@ static void test_hostile_helpers(void **state)
 	}
 	close(root);
 }
+
+/* ---- what is told ---- */
+
+static void test_why_not(void **state)
+{
+	static const struct {
+		void (*lie)(int);
+		uint64_t wall_secs;
+		const char *why;
+	} lies[] = {
+		{ lie_silent, 1, "takes more than 1 s" },
+		{ lie_busy, 1000, "takes more than 0.2 s of CPU time" },
+		{ lie_killed, 1000, "the process that read it was killed or crashed" },
+		{ lie_type, 1000, "the process that read it answered wrongly" },
+		{ lie_reason, 1000, "the process that read it answered wrongly" },
+	};
+	struct symbol_client_config config = liars;
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		struct symbol_client *c = NULL;
+
+		lie = lies[i].lie;
+		n_started = lies_from = 0;
+		lies_until = 1;
+		config.wall_ns = lies[i].wall_secs * NS_PER_SEC;
+		assert_int_equal(symbol_client_open(&config, &c), 0);
+		assert_null(name_in_fd(c, fd, -EIO));
+		assert_told(c, 1, "/", lies[i].why);
+		symbol_client_close(c);
+	}
+	close(fd);
+}
+
+/* Each file is told once, so many of them; all are counted. */
+static void test_many_unread(void **state)
+{
+	struct symbol_client *c = NULL;
+	const struct symbol_unread *files;
+	char path[64];
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+
+	(void)state;
+	lie = lie_dead;
+	n_started = lies_from = 0;
+	lies_until = UINT_MAX;
+	assert_int_equal(symbol_client_open(&liars, &c), 0);
+	for (unsigned int i = 0; i < 2 * SYMBOL_UNREAD_FILES; i++) {
+		struct symbol_file file = { .fd = fd, .path = path };
+
+		snprintf(path, sizeof(path), "/file %u", i / 2 * 2);
+		assert_null(name_in(c, &file, -EIO));
+	}
+	for (unsigned int i = 0; i < 10; i++) {
+		struct symbol_file file = { .fd = fd, .path = path };
+
+		snprintf(path, sizeof(path), "/another %u", i);
+		assert_null(name_in(c, &file, -EIO));
+	}
+	assert_int_equal(symbol_client_unread(c), SYMBOL_UNREAD_FILES + 10);
+	assert_int_equal(symbol_client_unread_files(c, &files), SYMBOL_UNREAD_FILES);
+	for (unsigned int i = 0; i < SYMBOL_UNREAD_FILES; i++) {
+		snprintf(path, sizeof(path), "/file %u", 2 * i);
+		assert_string_equal(files[i].path, path);
+	}
+	symbol_client_close(c);
+	close(fd);
+}
+
+/* A map that grows is one file, and is tried again. */
+static void test_map_that_grows(void **state)
+{
+	struct symbol_client *c = NULL;
+	struct symbol_place place = { .at = 0x1008 };
+	int fd = map_of("1000 10 one\n", 12);
+
+	(void)state;
+	lie = lie_dead;
+	n_started = lies_from = 0;
+	lies_until = 2;
+	assert_int_equal(symbol_client_open(&liars, &c), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), -EIO);
+		assert_int_equal(n_started, i + 2);
+		usleep(20000); /* ctime goes by ticks */
+		assert_int_equal(pwrite(fd, "2000 10 two\n", 12, 12), 12);
+	}
+	assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), 0);
+	assert_string_equal(place.name, "one");
+	assert_int_equal(symbol_client_unread(c), 1);
+	symbol_client_close(c);
+	close(fd);
+}
+
+/* ---- hurry ---- */
+
+static bool hurry;
+static unsigned int n_waits, no_hurry_for;
+
+static bool say_pace(void *ctx)
+{
+	assert_ptr_equal(ctx, &hurry);
+	return ++n_waits > no_hurry_for && hurry;
+}
+
+/* Would have all the time in the world. */
+static const struct symbol_client_config paced = {
+	.start = start_liar,
+	.cpu_ns = UINT64_MAX / 2,
+	.wall_ns = UINT64_MAX / 2,
+	.hurry_ns = NS_PER_SEC / 5,
+	.wait = say_pace,
+	.ctx = &hurry,
+};
+
+static struct symbol_client *open_paced(void (*how)(int))
+{
+	struct symbol_client *c = NULL;
+
+	lie = how;
+	n_started = lies_from = n_waits = 0;
+	lies_until = 1;
+	hurry = false;
+	assert_int_equal(symbol_client_open(&paced, &c), 0);
+	hurry = true;
+	n_waits = 0;
+	no_hurry_for = 3;
+	return c;
+}
+
+/* It is called while there is nothing to be read. */
+static void test_wait(void **state)
+{
+	struct symbol_client_config config = paced;
+	struct symbol_client *c;
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+
+	(void)state;
+	symbol_client_close(open_paced(lie_silent));
+	hurry = false;
+	n_started = 0;
+	config.wall_ns = NS_PER_SEC;
+	assert_int_equal(symbol_client_open(&config, &c), 0);
+	n_waits = 0;
+	assert_null(name_in_fd(c, fd, -EIO));
+	assert_true(n_waits > 2);
+	symbol_client_close(c);
+	close(fd);
+}
+
+/* What stands still is left; what is root's own and goes on is not; what comes next is read. */
+static void test_hurry(void **state)
+{
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+	struct symbol_client *c;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	c = open_paced(lie_silent);
+	assert_null(name_in_fd(c, fd, -EIO));
+	assert_told(c, 1, "/", "there was no time left to read it");
+	assert_string_equal(name_in_fd(c, fd, 0), "function");
+	assert_honest(c);
+	symbol_client_close(c);
+
+	c = open_paced(lie_slow);
+	assert_string_equal(name_in_fd(c, fd, 0), "slow");
+	assert_int_equal(symbol_client_unread(c), 0);
+	symbol_client_close(c);
+	close(fd);
+}
+
+/* The files of others have so much time together; root's own are read all the same. */
+static void test_hurry_of_others(void **state)
+{
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" }), more;
+	struct symbol_client *c;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	c = open_paced(lie_slow);
+	assert_int_equal(fchmod(fd, 0666), 0);
+	assert_null(name_in_fd(c, fd, -EIO));
+	assert_told(c, 1, "/", "there was no time left to read it");
+	assert_int_equal(n_started, 2);
+	more = elf_file_fd(&(struct elf_file){ .symbol = "more" });
+	assert_int_equal(fchmod(more, 0666), 0);
+	assert_null(name_in_fd(c, more, -EIO));
+	assert_int_equal(n_started, 2); /* no helper is troubled with it */
+	assert_honest(c);
+	assert_int_equal(symbol_client_unread(c), 2);
+	hurry = false;
+	assert_string_equal(name_in_fd(c, more, 0), "more");
+	assert_string_equal(name_in_fd(c, fd, 0), "function");
+	symbol_client_close(c);
+	close(more);
+	close(fd);
+}
+
+/* ---- helpers that cannot be had ---- */
 
 static pid_t start_none(int socket)
 {
@@ -986,6 +1282,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_demangler_bomb),
 		cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_too_many_symbols),
 		cmocka_unit_test(test_cut_file),
 		IN_TREE(test_debug_link),
 		IN_TREE(test_debug_link_to_no_file),
@@ -998,6 +1296,12 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_sandbox),
 		cmocka_unit_test(test_sandbox_limits),
 		cmocka_unit_test(test_hostile_helpers),
+		cmocka_unit_test(test_why_not),
+		cmocka_unit_test(test_many_unread),
+		cmocka_unit_test(test_map_that_grows),
+		cmocka_unit_test(test_wait),
+		cmocka_unit_test(test_hurry),
+		cmocka_unit_test(test_hurry_of_others),
 		cmocka_unit_test(test_no_helper),
 		cmocka_unit_test(test_foreign_file),
 	};

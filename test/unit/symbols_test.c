@@ -4,11 +4,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +23,7 @@
 #include "core/kallsyms.h"
 #include "core/perf_map.h"
 #include "core/space_files.h"
+#include "test/unit/remove_tree.h"
 
 /* ---- the kernel ---- */
 
@@ -150,12 +154,12 @@ static void test_own_symbols(void **state)
 		{ .offset = offset_of((const char *)(uintptr_t)known_function, path), .tag = 2 },
 	};
 	int fd = open("/proc/self/exe", O_RDONLY);
-	bool incomplete = false;
+	enum unread unread = UNREAD_NOTHING;
 
 	(void)state;
 	assert_int_equal(known_function(1), 4);
-	assert_int_equal(elf_symbols(fd, &any_id, &no_debug_files, places, 3, &incomplete), 0);
-	assert_false(incomplete);
+	assert_int_equal(elf_symbols(fd, &any_id, &no_debug_files, places, 3, &unread), 0);
+	assert_int_equal(unread, UNREAD_NOTHING);
 	for (int i = 0; i < 3; i++) {
 		if (places[i].tag == 1) {
 			assert_null(places[i].name);
@@ -174,13 +178,12 @@ static void test_no_elf(void **state)
 	struct elf_place place = { .offset = 1 };
 	char *path = file_of("neither ELF nor anything else");
 	int fd = open(path, O_RDONLY);
-	bool incomplete = false;
+	enum unread unread = UNREAD_NOTHING;
 
 	(void)state;
 	unlink(path);
-	assert_int_equal(elf_symbols(fd, &any_id, &no_debug_files, &place, 1, &incomplete),
-			 -ENOEXEC);
-	assert_false(incomplete);
+	assert_int_equal(elf_symbols(fd, &any_id, &no_debug_files, &place, 1, &unread), -ENOEXEC);
+	assert_int_equal(unread, UNREAD_NOTHING);
 	close(fd);
 }
 
@@ -189,10 +192,10 @@ static void test_other_build_id(void **state)
 	const struct build_id other = { 20, "no such id" };
 	struct elf_place place = { .offset = 1 };
 	int fd = open("/proc/self/exe", O_RDONLY);
-	bool incomplete = false;
+	enum unread unread = UNREAD_NOTHING;
 
 	(void)state;
-	assert_int_equal(elf_symbols(fd, &other, &no_debug_files, &place, 1, &incomplete), -ESTALE);
+	assert_int_equal(elf_symbols(fd, &other, &no_debug_files, &place, 1, &unread), -ESTALE);
 	close(fd);
 }
 
@@ -204,7 +207,7 @@ static void test_perf_map(void **state)
 			     "rubbish\n"
 			     "0x3000 10 prefixed\n");
 	int fd = open(path, O_RDONLY);
-	bool incomplete = false;
+	enum unread unread = UNREAD_NOTHING;
 	static const struct {
 		uint64_t address;
 		const char *name;
@@ -220,8 +223,8 @@ static void test_perf_map(void **state)
 	unlink(path);
 	for (size_t i = 0; i < N; i++)
 		places[i].address = want[i].address;
-	perf_map_read(fd, places, N, &incomplete);
-	assert_false(incomplete);
+	perf_map_read(fd, places, N, &unread);
+	assert_int_equal(unread, UNREAD_NOTHING);
 	for (size_t i = 0; i < N; i++) {
 		if (want[i].name)
 			assert_string_equal(places[i].name, want[i].name);
@@ -263,6 +266,77 @@ static void test_own_space(void **state)
 	assert_false(spaces_find(s, 0x70000000, address, clock_mono_ns(), &m));
 	spaces_free(s);
 	spaces_free(NULL);
+}
+
+/* A process that goes into each of @n new directories below @tree when it is told to. */
+static pid_t start_wanderer(const char *tree, int n, int go[2], int gone[2])
+{
+	int host = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	char path[128], byte;
+	pid_t pid;
+
+	assert_int_equal(pipe(go) | pipe(gone), 0);
+	pid = fork();
+	if (pid) {
+		close(host);
+		return pid;
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	for (int i = 0; i < n && read(go[0], &byte, 1) == 1; i++) {
+		snprintf(path, sizeof(path), "%s/%d", tree + 1, i);
+		if (fchdir(host) || mkdir(path, 0700) || chroot(path) ||
+		    write(gone[1], "x", 1) != 1)
+			_exit(1);
+	}
+	for (;;)
+		pause();
+}
+
+/* The root in which a file was found stays open for as long as the search, whatever comes. */
+static void test_search_keeps_root(void **state)
+{
+	struct module module = { .path = "/here", .is_file = true };
+	const struct mapping m = { .start = 0x1000, .end = 0x2000, .module = &module };
+	char tree[] = "/tmp/iotrace-test-XXXXXX", path[128], byte;
+	struct file_search search;
+	struct space_files files;
+	struct stat found, wanted;
+	int go[2], gone[2], roots[2], fd;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(tree));
+	space_files_open(&files);
+	pid = start_wanderer(tree, SPACE_ROOTS + 1, go, gone);
+	for (int i = 0; i < SPACE_ROOTS + 1; i++) {
+		assert_int_equal(write(go[1], "x", 1), 1);
+		assert_int_equal(read(gone[0], &byte, 1), 1);
+		space_files_note_root(&files, (uint32_t)pid);
+		if (i)
+			continue;
+		snprintf(path, sizeof(path), "%s/0", tree);
+		assert_int_equal(stat(path, &wanted), 0);
+		snprintf(path, sizeof(path), "%s/0/here", tree);
+		close(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+		file_search_begin(&search, &files, 0x70000000, &m);
+		fd = file_search_next(&search);
+		assert_true(fd >= 0);
+		close(fd);
+		assert_int_equal(file_search_roots(&search, roots), 2);
+	}
+	assert_int_equal(fstat(roots[0], &found), 0);
+	assert_true(found.st_ino == wanted.st_ino && found.st_dev == wanted.st_dev);
+	file_search_end(&search);
+	space_files_close(&files);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		close(go[i]);
+		close(gone[i]);
+	}
+	remove_tree(tree);
 }
 
 /* What a process had mapped is known after its end, and what it was before its exec. */
@@ -350,11 +424,17 @@ static void test_intern_records(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kallsyms),       cmocka_unit_test(test_kallsyms_hidden),
-		cmocka_unit_test(test_demangle),       cmocka_unit_test(test_own_symbols),
-		cmocka_unit_test(test_no_elf),	       cmocka_unit_test(test_perf_map),
-		cmocka_unit_test(test_own_space),      cmocka_unit_test(test_space_of_the_dead),
-		cmocka_unit_test(test_intern),	       cmocka_unit_test(test_intern_records),
+		cmocka_unit_test(test_kallsyms),
+		cmocka_unit_test(test_kallsyms_hidden),
+		cmocka_unit_test(test_demangle),
+		cmocka_unit_test(test_own_symbols),
+		cmocka_unit_test(test_no_elf),
+		cmocka_unit_test(test_perf_map),
+		cmocka_unit_test(test_search_keeps_root),
+		cmocka_unit_test(test_own_space),
+		cmocka_unit_test(test_space_of_the_dead),
+		cmocka_unit_test(test_intern),
+		cmocka_unit_test(test_intern_records),
 		cmocka_unit_test(test_other_build_id),
 	};
 
