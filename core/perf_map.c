@@ -10,6 +10,7 @@
 
 #include "core/elf_symbols.h"
 #include "core/open_regular.h"
+#include "core/process.h"
 #include "core/search.h"
 
 /* ---- reading ---- */
@@ -89,7 +90,7 @@ struct owner {
 };
 
 /* -errno: it has ended, or /proc does not tell. */
-static int owner_of(uint32_t pid, struct owner *out)
+static int read_status(uint32_t pid, struct owner *out)
 {
 	char path[64], line[256];
 	unsigned int uid;
@@ -114,8 +115,30 @@ static int owner_of(uint32_t pid, struct owner *out)
 	return r;
 }
 
-/* @owner NULL: anybody's. */
-static int open_owned(const char *root_path, uint32_t number, const struct owner *owner)
+/* Its number may be another's by now: who began when it began is looked at last. */
+static int owner_of(uint32_t pid, uint64_t start_ns, struct owner *out)
+{
+	struct process process;
+	int r = read_status(pid, out);
+
+	if (!r)
+		r = process_read(pid, &process);
+	if (!r && start_ns - process.start_ns >= process_tick_ns())
+		r = -ESRCH;
+	return r;
+}
+
+int perf_map_owner(uint32_t pid, uint64_t start_ns, uid_t *uid)
+{
+	struct owner owner = { .number = pid };
+	int r = owner_of(pid, start_ns, &owner);
+
+	if (!r)
+		*uid = owner.uid;
+	return r;
+}
+
+static int open_owned(const char *root_path, uint32_t number, uid_t uid)
 {
 	int root = open_root(root_path), fd;
 	struct stat st;
@@ -126,21 +149,21 @@ static int open_owned(const char *root_path, uint32_t number, const struct owner
 	snprintf(path, sizeof(path), "/tmp/perf-%u.map", number);
 	fd = open_regular(root, path, OPEN_NOFOLLOW);
 	close(root);
-	if (fd < 0 || !owner || (fstat(fd, &st) == 0 && (st.st_uid == owner->uid || !st.st_uid)))
+	if (fd < 0 || (fstat(fd, &st) == 0 && (st.st_uid == uid || !st.st_uid)))
 		return fd;
 	close(fd);
 	return -EACCES;
 }
 
-int perf_map_open(uint32_t pid)
+int perf_map_open(uint32_t pid, uint64_t start_ns, uid_t uid)
 {
 	struct owner owner = { .number = pid };
 	char root[64];
 	int fd;
 
-	if (owner_of(pid, &owner))
-		return open_owned("/", pid, NULL);
+	if (owner_of(pid, start_ns, &owner))
+		return open_owned("/", pid, uid);
 	snprintf(root, sizeof(root), "/proc/%u/root", pid);
-	fd = open_owned(root, owner.number, &owner);
-	return fd >= 0 ? fd : open_owned("/", pid, &owner);
+	fd = open_owned(root, owner.number, owner.uid);
+	return fd >= 0 ? fd : open_owned("/", pid, owner.uid);
 }

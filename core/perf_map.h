@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "core/unread.h"
 
@@ -14,11 +15,17 @@ struct perf_map_place {
 	char *name;	  /* NULL; then the caller's to free, if it is known */
 };
 
+/* The user that process @pid, which began @start_ns after boot, runs as.  0, or -errno: it has
+ * ended. */
+int perf_map_owner(uint32_t pid, uint64_t start_ns, uid_t *uid);
+
+#define PERF_MAP_NO_OWNER ((uid_t)-1)
+
 /* Opens /tmp/perf-PID.map of process @pid: in its own root directory, with the number that it knows
- * itself by; else in ours.  Anybody can put a file there: it must belong to the user that the
- * process runs as, or to root; only of a process that has ended the user is not known.  A
+ * itself by; else, and when it has ended, in ours.  Anybody can put a file there: it must belong to
+ * the user that the process runs as, or ran as (@uid; PERF_MAP_NO_OWNER: not known), or to root.  A
  * descriptor, or -errno. */
-int perf_map_open(uint32_t pid);
+int perf_map_open(uint32_t pid, uint64_t start_ns, uid_t uid);
 
 /* Bytes that are read of a map; of a line. */
 #define MAX_PERF_MAP	  (64U << 20)

@@ -21,7 +21,9 @@
 struct perf_map_slot {
 	struct stat st; /* when it was read */
 	uint64_t free_ns;
+	uint64_t start_ns;
 	uint32_t pid; /* 0: free */
+	uid_t uid;
 	uint32_t round;
 	bool changed; /* in that round */
 };
@@ -76,9 +78,14 @@ static struct perf_map_slot *slot_of(const struct perf_maps *m, uint32_t pid)
 	return (struct perf_map_slot *)(uintptr_t)&m->slots[pid % SLOTS];
 }
 
-bool perf_maps_has(const struct perf_maps *m, uint32_t pid)
+static bool is_of(const struct perf_map_slot *slot, uint32_t pid, uint64_t start_ns)
 {
-	return m && slot_of(m, pid)->pid == pid;
+	return slot->pid == pid && slot->start_ns == start_ns;
+}
+
+bool perf_maps_has(const struct perf_maps *m, uint32_t pid, uint64_t start_ns)
+{
+	return m && is_of(slot_of(m, pid), pid, start_ns);
 }
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
@@ -94,7 +101,7 @@ static bool is_unchanged(const struct stat *a, const struct stat *b)
 
 static bool look(struct perf_map_slot *slot)
 {
-	int fd = perf_map_open(slot->pid);
+	int fd = perf_map_open(slot->pid, slot->start_ns, slot->uid);
 	struct stat st;
 	bool changed;
 
@@ -105,11 +112,11 @@ static bool look(struct perf_map_slot *slot)
 	return changed;
 }
 
-bool perf_maps_changed(struct perf_maps *m, uint32_t pid)
+bool perf_maps_changed(struct perf_maps *m, uint32_t pid, uint64_t start_ns)
 {
 	struct perf_map_slot *slot;
 
-	if (!perf_maps_has(m, pid))
+	if (!perf_maps_has(m, pid, start_ns))
 		return false;
 	slot = slot_of(m, pid);
 	if (slot->round != m->round) {
@@ -121,20 +128,28 @@ bool perf_maps_changed(struct perf_maps *m, uint32_t pid)
 
 /* ---- reading ---- */
 
-int perf_maps_begin(struct perf_maps *m, uint32_t pid, struct perf_map_reading *reading)
+int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t uid,
+		    struct perf_map_reading *reading)
 {
 	struct perf_map_slot *slot = slot_of(m, pid);
+	bool is_known = is_of(slot, pid, start_ns);
 	struct stat st;
-	int fd = perf_map_open(pid);
+	int fd;
 
+	if (is_known && uid == PERF_MAP_NO_OWNER)
+		uid = slot->uid;
+	fd = perf_map_open(pid, start_ns, uid);
 	if (fd < 0)
 		return fd;
 	if (fstat(fd, &st)) {
 		close(fd);
 		return -EIO;
 	}
-	if (slot->pid != pid)
-		*slot = (struct perf_map_slot){ .pid = pid, .round = m->round, .changed = true };
+	if (!is_known)
+		*slot = (struct perf_map_slot){
+			.start_ns = start_ns, .pid = pid, .round = m->round, .changed = true
+		};
+	slot->uid = uid;
 	*reading = (struct perf_map_reading){
 		.fd = fd,
 		.is_new = !slot->st.st_ino || !is_same_file(&slot->st, &st),

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 /*
  * How much of the perf maps of processes has been read.  A map grows as long as its process
@@ -17,12 +18,12 @@ struct perf_maps;
 struct perf_maps *perf_maps_new(void);
 void perf_maps_free(struct perf_maps *m);
 
-/* Has process @pid a map, of those that perf_maps_begin() opened? */
-bool perf_maps_has(const struct perf_maps *m, uint32_t pid);
+/* Has process @pid, which began @start_ns after boot, a map that perf_maps_begin() opened? */
+bool perf_maps_has(const struct perf_maps *m, uint32_t pid, uint64_t start_ns);
 
 /* Has that map changed since it was read: may an address have another name?  Looked at once in a
  * round. */
-bool perf_maps_changed(struct perf_maps *m, uint32_t pid);
+bool perf_maps_changed(struct perf_maps *m, uint32_t pid, uint64_t start_ns);
 void perf_maps_end_round(struct perf_maps *m);
 
 struct perf_map_reading {
@@ -35,9 +36,11 @@ struct perf_map_reading {
 	bool is_read;
 };
 
-/* Opens the map of @pid.  0, and perf_maps_end() is to follow, with the CPU time that reading took;
- * or -errno. */
-int perf_maps_begin(struct perf_maps *m, uint32_t pid, struct perf_map_reading *reading);
+/* Opens the map of that process as perf_map_open() does; where @uid is not known, that of an
+ * earlier call holds.  0,
+ * and perf_maps_end() is to follow, with the CPU time that reading took; or -errno. */
+int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t uid,
+		    struct perf_map_reading *reading);
 void perf_maps_end(struct perf_map_reading *reading, uint64_t took_ns);
 
 /* Puts @fd where what has not been read begins (somewhat before).  False: all has been read, or

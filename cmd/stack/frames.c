@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/perf_map.h"
 #include "core/space_files.h"
 
 /* What was named is remembered, up to this many. */
@@ -16,14 +17,14 @@
 /* What more stacks of a batch would take is not kept. */
 #define MOST_ASKED (16U << 20)
 
-enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME };
+enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME, KNOWN_OWNER };
 
 struct known_key {
 	uint64_t a, b; /* a stack's name; or a module and the place in it */
-	/* of a user stack: spaces_number(); of a frame that is in no file: when the process began
-	 */
+	/* of a user stack: spaces_number(); of a process's owner, and of a frame that is in no
+	 * file: when the process began */
 	uint64_t since;
-	uint32_t pid; /* of these two */
+	uint32_t pid; /* of these three */
 	uint32_t kind;
 };
 
@@ -33,6 +34,7 @@ struct asked_frame {
 	struct mapping mapping; /* module NULL: nobody knows */
 	uint64_t address;
 	struct blk_process process;
+	uid_t owner; /* of the process, where it is in no file */
 };
 
 enum stack_root { ROOT_WHOLE, ROOT_CUT, ROOT_NO_POINTER, ROOT_LOST };
@@ -327,6 +329,21 @@ static uint32_t name_kernel(struct naming *n, const struct asked_stack *asked)
 
 /* ---- user space's ---- */
 
+/* Who may have written down what its code in no file is called: soon it may have ended. */
+static uid_t owner_of(struct naming *n, const struct blk_process *process)
+{
+	const struct known_key key = { process->start, 0, 0, process->pid, KNOWN_OWNER };
+	uint32_t uid;
+	uid_t owner;
+
+	if (known(n, &key, &uid))
+		return uid;
+	if (perf_map_owner(process->pid, process->start, &owner))
+		return PERF_MAP_NO_OWNER;
+	learn(n, &key, owner); /* what is known may be forgotten before the batch is named */
+	return owner;
+}
+
 /* The number of the frame at @address in the batch; INTERN_NONE: out of memory. */
 static uint32_t ask_frame(struct naming *n, const struct blk_process *process, uint64_t address,
 			  uint64_t at_ns)
@@ -343,6 +360,7 @@ static uint32_t ask_frame(struct naming *n, const struct blk_process *process, u
 		if (!m->module->is_file) {
 			frame.key.pid = process->pid;
 			frame.key.since = process->start;
+			frame.owner = owner_of(n, process);
 		} else {
 			frame.key.b = address - m->start + m->offset;
 		}
@@ -408,7 +426,7 @@ static bool is_named(struct naming *n, const struct asked_frame *frame)
 
 	return known(n, &frame->key, &id) &&
 	       (frame->mapping.module->is_file ||
-		!perf_maps_changed(n->maps, frame->process.pid));
+		!perf_maps_changed(n->maps, frame->process.pid, frame->process.start));
 }
 
 static const char *base_name(const char *path)
@@ -502,6 +520,7 @@ static int read_map(struct naming *n, struct perf_map_reading *map,
 static int name_by_map(struct naming *n, const struct asked_frame **frames,
 		       struct symbol_place *places, size_t count)
 {
+	const struct blk_process *process = &frames[0]->process;
 	struct perf_map_reading map;
 	uint64_t before_ns;
 	int r;
@@ -510,7 +529,8 @@ static int name_by_map(struct naming *n, const struct asked_frame **frames,
 		n->maps = perf_maps_new();
 	if (!n->maps)
 		return -ENOMEM;
-	if (!n->symbols || perf_maps_begin(n->maps, frames[0]->process.pid, &map))
+	if (!n->symbols ||
+	    perf_maps_begin(n->maps, process->pid, process->start, frames[0]->owner, &map))
 		return learn_frames(n, frames, places, sort_unknown(n, frames, count), false);
 	before_ns = symbol_client_cpu_ns(n->symbols);
 	r = read_map(n, &map, frames, places, count);
@@ -640,7 +660,7 @@ static uint32_t frame_name(struct naming *n, uint64_t number, bool *settled)
 			 (unsigned long long)frame->address);
 		return table_name(n->table, buf);
 	}
-	if (!module->is_file && perf_maps_has(n->maps, frame->process.pid))
+	if (!module->is_file && perf_maps_has(n->maps, frame->process.pid, frame->process.start))
 		*settled = false;
 	if (known(n, &frame->key, &id))
 		return id;
@@ -668,7 +688,7 @@ uint32_t naming_node(struct naming *n, uint32_t number)
 	asked = intern_key(&n->now.stacks, number - 1);
 	if (known(n, &asked->key, &node))
 		return node;
-	node = asked->key.kind == KNOWN_KERNEL ? name_kernel(n, asked)
-					       : name_user(n, asked, &settled);
+	node =
+	    asked->key.kind == KNOWN_KERNEL ? name_kernel(n, asked) : name_user(n, asked, &settled);
 	return settled && learn(n, &asked->key, node) ? INTERN_NONE : node;
 }

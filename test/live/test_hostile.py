@@ -702,6 +702,21 @@ class Meter(threading.Thread):
         self.join()
 
 
+def let_read(tracer):
+    """Until its helper has done nothing for a second: at the end there would be less time."""
+    def did():
+        return {pid: iotest.read_text(f"/proc/{pid}/schedstat") for pid in children(tracer.pid)}
+
+    def nothing():
+        with contextlib.suppress(OSError):
+            before = did()
+            time.sleep(1)
+            return did() == before
+        return False
+
+    wait_until(nothing)
+
+
 def tell_row(name, meter, seconds, what):
     print(f"{name:16} {meter.main / 1024:6.1f} MB {meter.helper / 1024:6.1f} MB {seconds:6.1f} s  "
           f"{what}", flush=True)
@@ -742,20 +757,27 @@ class HostileTest(StackTest):
         for r in found if self.is_followed(result) else []:
             frames = [frame[:1000] for frame in r["user"]]
             self.assertIn("inner", frames, row.name)
-            self.assertRegex(frames[frames.index("inner") + 1], rf"\A(?:{row.frame})\Z")
+            want = rf"{row.frame}|.+\+0x[0-9a-f]+" if self.without_time(result) else row.frame
+            self.assertRegex(frames[frames.index("inner") + 1], rf"\A(?:{want})\Z")
+
+    @staticmethod
+    def without_time(result):
+        """How many files may have been left out as the run was to end: it says so."""
+        others = re.search(r"nor were those of (\d+) other", result.err)
+        return result.err.count(": there was no time left") + int(others[1] if others else 0)
 
     def assert_losses(self, result, *rows):
         """Each file that cannot be read is one; of a race either is right."""
         least = sum(n for row in rows for n in row.losses.values() if not row.race)
         if not self.is_followed(result):
             least = 0
-        most = sum(n for row in rows for n in row.losses.values())
+        most = sum(n for row in rows for n in row.losses.values()) + self.without_time(result)
         losses = dict(result.losses)
         unread = losses.pop("symbols_unread", 0)
         losses.pop("mappings_lost", None)
         self.assertEqual(losses, {})
         self.assertIn(unread, range(least, most + 1), "symbols_unread")
-        self.assertEqual(result.err.count(" were not all read: "), unread, result.err)
+        self.assertEqual(result.err.count(" were not all read: "), min(unread, 16), result.err)
 
     def assert_bounded(self, meter):
         self.assertIn(meter.main, range(1, MAIN_KB))
@@ -858,6 +880,7 @@ class TestTogether(HostileTest):
                 for load in loads:
                     load.wait()
                 delta.stop()
+                let_read(tracers[0])
                 results = [tracer.stop(timeout=60) for tracer in tracers]
             tell_row("all at once", meter, time.monotonic() - start, results[0].losses)
             self.assertEqual(opened.so_far(), set())

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -11,11 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "cmd/stack/frames.h"
+#include "core/perf_map.h"
+#include "core/process.h"
 #include "core/symbol_server.h"
 #include "core/symbol_wire.h"
 
@@ -24,7 +28,7 @@
 #define NOW  1000
 
 static char map_path[64];
-static uint32_t self;
+static struct blk_process self;
 
 /* A helper, without its sandbox. */
 static pid_t start_helper(int socket)
@@ -44,6 +48,22 @@ struct run {
 	struct table table;
 };
 
+/* From now on stacks are of process @pid. */
+static void look_at(struct run *run, pid_t pid)
+{
+	struct process process;
+	char maps[128];
+	FILE *file;
+
+	assert_int_equal(process_read((uint32_t)pid, &process), 0);
+	self = (struct blk_process){ .pid = (uint32_t)pid, .start = process.start_ns };
+	snprintf(map_path, sizeof(map_path), "/tmp/perf-%d.map", (int)pid);
+	snprintf(maps, sizeof(maps), "%lx-%lx r-xp 00000000 00:00 0\n", BASE, BASE + SIZE);
+	file = fmemopen(maps, strlen(maps), "r");
+	spaces_take_maps(run->naming.spaces, self.pid, NOW, file);
+	fclose(file);
+}
+
 static int set_up(void **state)
 {
 	const struct symbol_client_config config = {
@@ -53,19 +73,12 @@ static int set_up(void **state)
 		.hurry_ns = symbol_client_default.hurry_ns,
 	};
 	struct run *run = calloc(1, sizeof(*run));
-	char maps[128];
-	FILE *file;
 
-	self = (uint32_t)getpid();
-	snprintf(map_path, sizeof(map_path), "/tmp/perf-%u.map", self);
 	run->table.limit = 1 << 20;
 	run->naming.table = &run->table;
 	assert_int_equal(spaces_open_unfollowed(&run->naming.spaces), 0);
 	assert_int_equal(symbol_client_open(&config, &run->naming.symbols), 0);
-	snprintf(maps, sizeof(maps), "%lx-%lx r-xp 00000000 00:00 0\n", BASE, BASE + SIZE);
-	file = fmemopen(maps, strlen(maps), "r");
-	spaces_take_maps(run->naming.spaces, self, NOW, file);
-	fclose(file);
+	look_at(run, getpid());
 	*state = run;
 	return 0;
 }
@@ -104,10 +117,9 @@ static struct stack_id take_stack(struct run *run, uint64_t number, uint64_t fir
 /* Its number in the batch. */
 static uint32_t ask(struct run *run, const struct stack_id *id)
 {
-	const struct blk_process process = { .pid = self };
 	uint32_t number = 0;
 
-	assert_int_equal(naming_ask_user(&run->naming, &process, id, NOW, &number), 0);
+	assert_int_equal(naming_ask_user(&run->naming, &self, id, NOW, &number), 0);
 	return number;
 }
 
@@ -188,6 +200,42 @@ static void test_two_batches(void **state)
 	assert_int_equal(run->naming.unread, 0);
 }
 
+/* Whose map it is was asked before it ended; what is forgotten meanwhile changes nothing. */
+static void test_ended(void **state)
+{
+	struct run *run = *state;
+	struct stack_id id;
+	uint32_t asked;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	pid = fork();
+	if (pid == 0) {
+		if (setuid(12345))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	look_at(run, pid);
+	for (uid_t uid = 0; uid != 12345;)
+		assert_int_equal(perf_map_owner(self.pid, self.start, &uid), 0);
+	write_map("100000 10 one\n");
+	assert_int_equal(chown(map_path, 12345, 12345), 0);
+	naming_begin(&run->naming);
+	id = take_stack(run, 1, BASE, 1);
+	asked = ask(run, &id);
+	naming_end_drain(&run->naming);
+	run->table.rebuilt++;
+	naming_end(&run->naming);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	naming_begin(&run->naming);
+	assert_int_equal(naming_resolve(&run->naming), 0);
+	assert_string_equal(leaf_of(run, asked), "one");
+	naming_end(&run->naming);
+}
+
 /* More stacks than a batch takes. */
 static void test_too_many_stacks(void **state)
 {
@@ -261,6 +309,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_compiled_again, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_no_map, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_two_batches, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_ended, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_too_many_stacks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_long_names, set_up, tear_down),
 	};

@@ -16,10 +16,21 @@
 #include <cmocka.h>
 
 #include "core/clock.h"
+#include "core/perf_map.h"
 #include "core/perf_maps.h"
+#include "core/process.h"
 
 static char path[64];
 static uint32_t self;
+static uint64_t start;
+
+static uint64_t start_of(pid_t pid)
+{
+	struct process process;
+
+	assert_int_equal(process_read((uint32_t)pid, &process), 0);
+	return process.start_ns;
+}
 
 static void set_path(uint32_t pid)
 {
@@ -29,6 +40,7 @@ static void set_path(uint32_t pid)
 static int set_up(void **state)
 {
 	self = (uint32_t)getpid();
+	start = start_of(getpid());
 	set_path(self);
 	*state = perf_maps_new();
 	return *state ? 0 : -1;
@@ -61,7 +73,7 @@ static void read_all(struct perf_maps *m, uint64_t took_ns)
 {
 	struct perf_map_reading r;
 
-	assert_int_equal(perf_maps_begin(m, self, &r), 0);
+	assert_int_equal(perf_maps_begin(m, self, start, PERF_MAP_NO_OWNER, &r), 0);
 	assert_true(perf_maps_read_all(&r));
 	assert_int_equal(position(&r), 0);
 	perf_maps_end(&r, took_ns);
@@ -73,7 +85,7 @@ static off_t read_added(struct perf_maps *m, bool is_new)
 	struct perf_map_reading r;
 	off_t at;
 
-	assert_int_equal(perf_maps_begin(m, self, &r), 0);
+	assert_int_equal(perf_maps_begin(m, self, start, PERF_MAP_NO_OWNER, &r), 0);
 	assert_int_equal(r.is_new, is_new);
 	at = perf_maps_read_added(&r) ? position(&r) : -1;
 	perf_maps_end(&r, 0);
@@ -83,35 +95,35 @@ static off_t read_added(struct perf_maps *m, bool is_new)
 static bool changed_now(struct perf_maps *m)
 {
 	perf_maps_end_round(m);
-	return perf_maps_changed(m, self);
+	return perf_maps_changed(m, self, start);
 }
 
 static void test_none(void **state)
 {
 	struct perf_map_reading r;
 
-	assert_int_equal(perf_maps_begin(*state, self, &r), -ENOENT);
-	assert_false(perf_maps_has(*state, self));
-	assert_false(perf_maps_changed(*state, self));
-	assert_false(perf_maps_has(NULL, self));
-	assert_false(perf_maps_changed(NULL, self));
+	assert_int_equal(perf_maps_begin(*state, self, start, PERF_MAP_NO_OWNER, &r), -ENOENT);
+	assert_false(perf_maps_has(*state, self, start));
+	assert_false(perf_maps_changed(*state, self, start));
+	assert_false(perf_maps_has(NULL, self, start));
+	assert_false(perf_maps_changed(NULL, self, start));
 }
 
 static void test_grows(void **state)
 {
 	append(100);
 	assert_int_equal(read_added(*state, true), -1);
-	assert_true(perf_maps_changed(*state, self)); /* nothing has been read yet */
+	assert_true(perf_maps_changed(*state, self, start)); /* nothing has been read yet */
 	read_all(*state, 0);
-	assert_true(perf_maps_has(*state, self));
-	assert_false(perf_maps_has(*state, self + 1024));
+	assert_true(perf_maps_has(*state, self, start));
+	assert_false(perf_maps_has(*state, self + 1024, start));
 	assert_false(changed_now(*state));
 	assert_int_equal(read_added(*state, false), -1);
 	append(1000000);
-	assert_false(perf_maps_changed(*state, self)); /* the same round */
+	assert_false(perf_maps_changed(*state, self, start)); /* the same round */
 	assert_true(changed_now(*state));
 	assert_int_equal(read_added(*state, false), 0);
-	assert_false(perf_maps_changed(*state, self));
+	assert_false(perf_maps_changed(*state, self, start));
 	append(1);
 	assert_true(changed_now(*state));
 	/* A line that had been written in part is read again. */
@@ -146,8 +158,58 @@ static void test_another_process(void **state)
 	append(100);
 	read_all(*state, 0);
 	/* of the same slot: by its number, which is nobody's */
-	assert_int_equal(perf_maps_begin(*state, self + 1024 * 4096, &r), -ENOENT);
-	assert_true(perf_maps_has(*state, self));
+	assert_int_equal(perf_maps_begin(*state, self + 1024 * 4096, start, PERF_MAP_NO_OWNER, &r),
+			 -ENOENT);
+	assert_true(perf_maps_has(*state, self, start));
+	assert_false(perf_maps_has(*state, self, start + 1));
+}
+
+/* Its number is used again: of the former there is no map any more, and nothing has been read. */
+static void test_number_used_again(void **state)
+{
+	const uint64_t later = start + 1; /* within a tick: the same process for /proc */
+	struct perf_map_reading r;
+
+	append(100);
+	read_all(*state, 0);
+	assert_int_equal(perf_maps_begin(*state, self, later, PERF_MAP_NO_OWNER, &r), 0);
+	assert_true(r.is_new);
+	perf_maps_end(&r, 0);
+	assert_false(perf_maps_has(*state, self, start));
+	assert_true(perf_maps_changed(*state, self, later));
+}
+
+/* A map of one that has ended is read on, as its user was told once. */
+static void test_ended(void **state)
+{
+	struct perf_map_reading r;
+	pid_t child = fork();
+	uint64_t began;
+
+	if (child == 0) {
+		pause();
+		_exit(0);
+	}
+	began = start_of(child);
+	set_path((uint32_t)child);
+	append(100);
+	if (geteuid() == 0)
+		assert_int_equal(chown(path, 12345, 12345), 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	if (geteuid() == 0) {
+		assert_int_equal(
+		    perf_maps_begin(*state, (uint32_t)child, began, PERF_MAP_NO_OWNER, &r),
+		    -EACCES);
+		assert_int_equal(perf_maps_begin(*state, (uint32_t)child, began, 12345, &r), 0);
+		perf_maps_end(&r, 0);
+		assert_int_equal(
+		    perf_maps_begin(*state, (uint32_t)child, began, PERF_MAP_NO_OWNER, &r), 0);
+		perf_maps_end(&r, 0);
+	}
+	assert_int_equal(
+	    perf_maps_begin(*state, (uint32_t)child, began + NS_PER_SEC, PERF_MAP_NO_OWNER, &r),
+	    geteuid() ? 0 : -EACCES);
 }
 
 static void test_share(void **state)
@@ -160,13 +222,13 @@ static void test_share(void **state)
 	read_all(*state, saved_ns / PERF_MAP_SHARE / 2);
 	read_all(*state, saved_ns / PERF_MAP_SHARE / 4);
 	read_all(*state, hour_ns / PERF_MAP_SHARE);
-	assert_int_equal(perf_maps_begin(*state, self, &r), 0);
+	assert_int_equal(perf_maps_begin(*state, self, start, PERF_MAP_NO_OWNER, &r), 0);
 	assert_false(perf_maps_read_all(&r));
 	perf_maps_end(&r, 0);
 	append(100);
 	assert_true(changed_now(*state));
 	assert_int_equal(read_added(*state, false), -1);
-	assert_true(perf_maps_changed(*state, self)); /* it has still to be read */
+	assert_true(perf_maps_changed(*state, self, start)); /* it has still to be read */
 }
 
 /* All maps together have a share, too. */
@@ -184,10 +246,11 @@ static void test_share_of_all(void **state)
 	unlink(path);
 	set_path((uint32_t)child);
 	append(100);
-	assert_int_equal(perf_maps_begin(*state, (uint32_t)child, &r), 0);
+	assert_int_equal(
+	    perf_maps_begin(*state, (uint32_t)child, start_of(child), PERF_MAP_NO_OWNER, &r), 0);
 	assert_false(perf_maps_read_all(&r));
 	perf_maps_end(&r, 0);
-	assert_true(perf_maps_changed(*state, (uint32_t)child));
+	assert_true(perf_maps_changed(*state, (uint32_t)child, start_of(child)));
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
 }
@@ -199,6 +262,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_grows, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_another_file, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_another_process, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_number_used_again, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_ended, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_share, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_share_of_all, set_up, tear_down),
 	};

@@ -28,6 +28,7 @@
 #include "core/clock.h"
 #include "core/open_regular.h"
 #include "core/perf_map.h"
+#include "core/process.h"
 #include "core/sandbox.h"
 #include "core/symbol_client.h"
 #include "core/symbol_server.h"
@@ -519,31 +520,95 @@ static void test_perf_map_that_grows(void **state)
 	close_client(c);
 }
 
-static void test_perf_map_of_another(void **state)
+static uint64_t start_of(pid_t pid)
 {
-	char path[64], text[16] = "";
+	struct process process;
+
+	assert_int_equal(process_read((uint32_t)pid, &process), 0);
+	return process.start_ns;
+}
+
+static int open_own_map(void)
+{
+	return perf_map_open((uint32_t)getpid(), start_of(getpid()), PERF_MAP_NO_OWNER);
+}
+
+static void make_map(pid_t pid, char path[64])
+{
 	int fd;
 
-	(void)state;
-	snprintf(path, sizeof(path), "/tmp/perf-%d.map", (int)getpid());
+	snprintf(path, 64, "/tmp/perf-%d.map", (int)pid);
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	assert_int_equal(write(fd, "mine", 4), 4);
 	close(fd);
-	fd = perf_map_open((uint32_t)getpid());
+}
+
+static void assert_opens(int fd)
+{
+	char text[16];
+
 	assert_int_equal(read(fd, text, sizeof(text)), 4);
 	close(fd);
+}
+
+static void test_perf_map_of_another(void **state)
+{
+	char path[64];
+
+	(void)state;
+	make_map(getpid(), path);
+	assert_opens(open_own_map());
 	if (geteuid() == 0) {
 		assert_int_equal(chown(path, 12345, 12345), 0);
-		assert_int_equal(perf_map_open((uint32_t)getpid()), -EACCES);
+		assert_int_equal(open_own_map(), -EACCES);
 	}
 	unlink(path);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
-	assert_int_equal(perf_map_open((uint32_t)getpid()), -EACCES);
+	assert_int_equal(open_own_map(), -EACCES);
 	unlink(path);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(perf_map_open((uint32_t)getpid()), -EACCES);
+	assert_int_equal(open_own_map(), -EACCES);
 	unlink(path);
-	assert_int_equal(perf_map_open((uint32_t)getpid()), -ENOENT);
+	assert_int_equal(open_own_map(), -ENOENT);
+}
+
+/* Whose number may be that of another by now. */
+static void test_perf_map_of_the_dead(void **state)
+{
+	uint64_t start, long_ago;
+	uid_t uid = PERF_MAP_NO_OWNER;
+	char path[64];
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	pid = fork();
+	if (pid == 0) {
+		if (setuid(12345))
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	start = start_of(pid);
+	long_ago = start - NS_PER_SEC;
+	while (perf_map_owner((uint32_t)pid, start, &uid) == 0 && uid != 12345)
+		;
+	assert_int_equal(uid, 12345);
+	assert_int_equal(perf_map_owner((uint32_t)pid, long_ago, &uid), -ESRCH);
+	make_map(pid, path);
+	assert_int_equal(chown(path, 54321, 54321), 0);
+	assert_int_equal(perf_map_open((uint32_t)pid, start, 54321), -EACCES);
+	assert_opens(perf_map_open((uint32_t)pid, long_ago, 54321));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_true(perf_map_owner((uint32_t)pid, start, &uid) < 0);
+	assert_opens(perf_map_open((uint32_t)pid, start, 54321));
+	assert_int_equal(perf_map_open((uint32_t)pid, start, 12345), -EACCES);
+	assert_int_equal(perf_map_open((uint32_t)pid, start, PERF_MAP_NO_OWNER), -EACCES);
+	assert_int_equal(chown(path, 0, 0), 0);
+	assert_opens(perf_map_open((uint32_t)pid, start, PERF_MAP_NO_OWNER));
+	unlink(path);
 }
 
 /* ---- the sandbox ---- */
@@ -1291,6 +1356,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_perf_maps),
 		cmocka_unit_test(test_perf_map_that_grows),
 		cmocka_unit_test(test_perf_map_of_another),
+		cmocka_unit_test(test_perf_map_of_the_dead),
 		cmocka_unit_test(test_helper_has_nothing),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_sandbox),

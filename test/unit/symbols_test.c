@@ -234,7 +234,7 @@ static void test_perf_map(void **state)
 		places[i].name = NULL;
 	}
 	close(fd);
-	assert_int_equal(perf_map_open(0x70000000), -ENOENT);
+	assert_int_equal(perf_map_open(0x70000000, 0, PERF_MAP_NO_OWNER), -ENOENT);
 }
 
 /* ---- address spaces ---- */
