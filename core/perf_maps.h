@@ -37,8 +37,8 @@ struct perf_map_reading {
 };
 
 /* Opens the map of that process as perf_map_open() does; where @uid is not known, that of an
- * earlier call holds.  0,
- * and perf_maps_end() is to follow, with the CPU time that reading took; or -errno. */
+ * earlier call holds.  0, and perf_maps_end() is to follow, with the CPU time that reading took; or
+ * -errno. */
 int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t uid,
 		    struct perf_map_reading *reading);
 void perf_maps_end(struct perf_map_reading *reading, uint64_t took_ns);

@@ -95,11 +95,14 @@ void file_search_begin(struct file_search *search, const struct space_files *fil
 	search->root = files->own.fd;
 }
 
+/* It may be killed on its way (core/bounded.h): nothing is closed twice. */
 static void close_fd(int *fd)
 {
-	if (*fd >= 0)
-		close(*fd);
+	int old = *fd;
+
 	*fd = -ENOENT;
+	if (old >= 0)
+		close(old);
 }
 
 void file_search_end(struct file_search *search)

@@ -233,7 +233,7 @@ static int take_round(struct stack *s)
 /* ---- batches ---- */
 
 /* Rows that wait, and what is to be named for them, may take about twice as much. */
-#define MOST_WAITING (8U << 20)
+#define MOST_WAITING (4U << 20)
 
 /* While the helper process reads a file.  True: it should come to an end. */
 static bool meanwhile(void *ctx)

@@ -15,7 +15,7 @@
 #define MOST_KNOWN 65536
 
 /* What more stacks of a batch would take is not kept. */
-#define MOST_ASKED (16U << 20)
+#define MOST_ASKED (8U << 20)
 
 enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME, KNOWN_OWNER };
 
@@ -419,6 +419,19 @@ int naming_ask_user(struct naming *n, const struct blk_process *process, const s
 	return ask(n, &asked, number);
 }
 
+/* What others call their functions may take more than the table's limit until the end of a batch,
+ * but not much. */
+static bool has_room(const struct naming *n)
+{
+	return table_memory(n->table) <= n->table->limit + n->table->limit / 4;
+}
+
+/* With the names of one file beyond that, there is still some room for frames without any. */
+static bool is_full(const struct naming *n)
+{
+	return table_memory(n->table) > n->table->limit / 2 * 5;
+}
+
 /* Is @frame's name known, and still right? */
 static bool is_named(struct naming *n, const struct asked_frame *frame)
 {
@@ -452,6 +465,8 @@ static int learn_frame(struct naming *n, const struct asked_frame *frame,
 	uint64_t offset = frame->key.b;
 	uint32_t id;
 
+	if (!place->name && is_full(n))
+		return 0; /* nor will its stack be kept */
 	if (!frame->mapping.module->is_file)
 		offset = frame->address - frame->mapping.start;
 	else if (place->address != UINT64_MAX)
@@ -559,13 +574,6 @@ static void name_by_file(struct naming *n, const struct asked_frame *frame,
 		close(file.fd);
 	}
 	file_search_end(&search);
-}
-
-/* What others call their functions may take more than the table's limit until the end of a batch,
- * but not much. */
-static bool has_room(const struct naming *n)
-{
-	return table_memory(n->table) <= n->table->limit + n->table->limit / 4;
 }
 
 /* Names @count frames, by address, of one file, or of the memory of one process; by the place in
@@ -688,6 +696,10 @@ uint32_t naming_node(struct naming *n, uint32_t number)
 	asked = intern_key(&n->now.stacks, number - 1);
 	if (known(n, &asked->key, &node))
 		return node;
+	if (is_full(n) && asked->root != ROOT_LOST) {
+		n->lost++;
+		return root_node(n, ROOT_LOST);
+	}
 	node =
 	    asked->key.kind == KNOWN_KERNEL ? name_kernel(n, asked) : name_user(n, asked, &settled);
 	return settled && learn(n, &asked->key, node) ? INTERN_NONE : node;

@@ -34,7 +34,7 @@ struct naming {
 	unsigned int rebuilt; /* of the table, when known was right */
 	struct perf_maps *maps;
 	uint64_t unread; /* frames whose names are missing or old: not read, for what that costs */
-	uint64_t lost;	 /* stacks for which the batch had no room */
+	uint64_t lost;	 /* stacks for which the batch, or the table, had no room */
 };
 
 /* ---- a drain: everything is for the next batch ---- */

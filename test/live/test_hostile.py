@@ -336,6 +336,17 @@ class ManyNames(Row):
         return ("-m", self.file(self.name, elf("code", places=self.PLACES, salt=salt)))
 
 
+class ManyFrames(Row):
+    """Stacks of 100 frames without a name, in a file whose own name is long."""
+
+    PLACES = 131072
+    args = ("-b", "-p", PLACES * PLACE // PAGE + 1, "-c", PLACES // 100)
+    writes = PLACES // 100
+
+    def make(self):
+        return ("-m", self.file(self.name.ljust(255, "x"), elf() + bytes(self.PLACES * PLACE)))
+
+
 class PackedFile(Row):
     """A packed file that is mapped, with the code behind what is packed."""
 
@@ -919,10 +930,17 @@ class TestManyNames(HostileTest):
     FILES = 1
     BOUNDS = {"symbols_unread", "folded", "stacks_lost", "mappings_lost"}
 
-    def test_memory(self):
+    def test_names(self):
+        self.check([ManyNames(f"names-{i}") for i in range(self.FILES)],
+                   {"symbols_unread", "folded"})
+
+    def test_frames(self):
+        self.check([ManyFrames("frames")], {"folded"})
+
+    def check(self, rows, losses):
         with LoopDisk(16 * MIB) as disk, contextlib.ExitStack() as stack:
             tracer = stack.enter_context(self.tracer(disk))
-            rows = [stack.enter_context(ManyNames(f"names-{i}")) for i in range(self.FILES)]
+            rows = [stack.enter_context(row) for row in rows]
             for row in rows:
                 row.start(disk)
             start = time.monotonic()
@@ -933,12 +951,12 @@ class TestManyNames(HostileTest):
                     row.done()
                 delta.stop()
                 result = tracer.stop(timeout=60)
-            tell_row("many-names", meter, time.monotonic() - start, result.losses)
+            tell_row(rows[0].name, meter, time.monotonic() - start, result.losses)
         self.assertEqual(result.status, 0, result.err[:1000])
         self.assertEqual(sums(result.rows, disk.name), counted(delta))
         self.assertEqual(counted(delta)[1], sum(row.writes for row in rows) * IO_BYTES)
         self.assertLessEqual(result.losses.get("symbols_unread", 0), self.FILES)
-        self.assertTrue({"symbols_unread", "folded"} & set(result.losses), result.losses)
+        self.assertTrue(losses & set(result.losses), result.losses)
         self.assertLessEqual(set(result.losses), self.BOUNDS)
         self.assert_bounded(meter)
 

@@ -836,15 +836,25 @@ static void test_as_a_list(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_flips),		cmocka_unit_test(test_replaced),
-		cmocka_unit_test(test_read_again),	cmocka_unit_test(test_read_early),
-		cmocka_unit_test(test_keeps_build_id), cmocka_unit_test(test_keeps_module),	cmocka_unit_test(test_exec_and_exit),
-		cmocka_unit_test(test_gone_untold),	cmocka_unit_test(test_number_again),
-		cmocka_unit_test(test_serials),		cmocka_unit_test(test_short_lived),
-		cmocka_unit_test(test_forks_share),	cmocka_unit_test(test_too_many_mappings),
-		cmocka_unit_test(test_too_many_lines),	cmocka_unit_test(test_too_many_changes),
-		cmocka_unit_test(test_too_much_memory), cmocka_unit_test(test_too_many_processes),
-		cmocka_unit_test(test_odd_lines),	cmocka_unit_test(test_as_a_list),
+		cmocka_unit_test(test_flips),
+		cmocka_unit_test(test_replaced),
+		cmocka_unit_test(test_read_again),
+		cmocka_unit_test(test_read_early),
+		cmocka_unit_test(test_keeps_build_id),
+		cmocka_unit_test(test_keeps_module),
+		cmocka_unit_test(test_exec_and_exit),
+		cmocka_unit_test(test_gone_untold),
+		cmocka_unit_test(test_number_again),
+		cmocka_unit_test(test_serials),
+		cmocka_unit_test(test_short_lived),
+		cmocka_unit_test(test_forks_share),
+		cmocka_unit_test(test_too_many_mappings),
+		cmocka_unit_test(test_too_many_lines),
+		cmocka_unit_test(test_too_many_changes),
+		cmocka_unit_test(test_too_much_memory),
+		cmocka_unit_test(test_too_many_processes),
+		cmocka_unit_test(test_odd_lines),
+		cmocka_unit_test(test_as_a_list),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
