@@ -861,6 +861,10 @@ for make_row in ROWS:
 class TestTogether(HostileTest):
     """All rows at once beside counted loads: three subcommands and /proc/diskstats agree."""
 
+    # Three programs per event and the hostile processes: on kernels that preempt tracepoints about
+    # two of three rounds have missed events, as reported.
+    AGAIN = 12
+
     def test_counts(self):
         with LoopDisk(64 * MIB) as disk, contextlib.ExitStack() as stack:
             def trace(*args):
