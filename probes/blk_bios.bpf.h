@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_BLK_BIOS_BPF_H
+#define IOTRACE_PROBES_BLK_BIOS_BPF_H
+
+/* Bios that a request will be made of, where no hook has the request in its submitter's context. */
+
+#include "probes/blk_hooks.bpf.h"
+#include "probes/blk_operations.bpf.h"
+#include "probes/blk_submitters.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, u64);
+	__type(value, struct blk_inflight);
+} bio_owners SEC(".maps");
+
+/* The same where no hook has the request in its submitter's context: the bio
+ * that the next request will be made of, or that goes to its front. */
+static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, const bool direct)
+{
+	struct blk_inflight who = {};
+	u64 key = (u64)bio;
+
+	if (!read_submitter(&who, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
+		bpf_map_delete_elem(&bio_owners, &key);
+		return;
+	}
+	who.cgroup = bio_cgroup(bio);
+	if (own_start)
+		who.submit_ns = bpf_ktime_get_ns();
+	BLK_ON_SUBMITTED(&who, bio, front_merge);
+	bpf_map_update_elem(&bio_owners, &key, &who, BPF_ANY);
+}
+
+static __always_inline struct blk_inflight *bio_owner(struct request *rq)
+{
+	u64 key;
+
+	if (submit_mode != SUBMIT_BIO)
+		return NULL;
+	key = (u64)BPF_CORE_READ(rq, bio);
+	return key ? bpf_map_lookup_elem(&bio_owners, &key) : NULL;
+}
+
+#endif

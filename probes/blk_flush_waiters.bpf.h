@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_BLK_FLUSH_WAITERS_BPF_H
+#define IOTRACE_PROBES_BLK_FLUSH_WAITERS_BPF_H
+
+/* Requests that wait for a flush command. */
+
+#include "probes/blk_bios.bpf.h"
+#include "probes/blk_devices.bpf.h"
+#include "probes/blk_inflight.bpf.h"
+
+/*
+ * The requests that wait for a flush command are in a list of the flush machinery
+ * (block/blk-flush.c), which stays as it is while the device has the command.  Its head; NULL where
+ * that cannot be known, and for a command that another driver passed on to this queue (dm
+ * multipath).
+ */
+static __always_inline struct list_head *flush_waiters(struct request *flush_rq)
+{
+	struct blk_flush_queue *fq;
+
+	if (!bpf_core_field_exists(flush_rq->mq_hctx->fq->flush_queue))
+		return NULL;
+	fq = BPF_CORE_READ(flush_rq, mq_hctx, fq);
+	if (!fq || BPF_CORE_READ(fq, flush_rq) != flush_rq)
+		return NULL;
+	if (BPF_CORE_READ_BITFIELD_PROBED(fq, flush_running_idx))
+		return __builtin_preserve_access_index(&fq->flush_queue[1]);
+	return __builtin_preserve_access_index(&fq->flush_queue[0]);
+}
+
+static __always_inline struct request *waiter_at(struct list_head *node)
+{
+	if (bpf_core_field_exists(((struct request *)0)->flush.list))
+		return (void *)node - bpf_core_field_offset(struct request, flush.list);
+	return (void *)node - bpf_core_field_offset(struct request, queuelist);
+}
+
+/* A flush command belongs to who submitted the first of those that wait for it. */
+static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq)
+{
+	struct list_head *head = flush_waiters(flush_rq);
+	struct blk_inflight *entry;
+	struct request *first;
+	u64 key;
+
+	if (!head)
+		return NULL;
+	first = waiter_at(BPF_CORE_READ(head, next));
+	key = (u64)first;
+	entry = bpf_map_lookup_elem(&inflight, &key);
+	return entry && entry->known ? entry : bio_owner(first);
+}
+
+/*
+ * The device gets the flush command that request @key, of disk @disk, waits for.  A request that is
+ * empty and does nothing but wait is never issued itself: this is where it begins, so that settle()
+ * counts it should no program see its end.  A global function, which the verifier looks at once.
+ */
+__attribute__((noinline)) int on_waiter(u64 key, u32 disk)
+{
+	struct request *rq = (void *)key;
+	struct blk_inflight made = {}, *owner, *fresh, *entry;
+	u64 since;
+
+	entry = bpf_map_lookup_elem(&inflight, &key);
+	fresh = bio_owner(rq);
+	owner = entry && entry->known ? entry : fresh;
+	if (owner && owner->known)
+		BLK_ON_FLUSHING(owner);
+	if (op_of_code(BPF_CORE_READ(rq, cmd_flags) & 0xff) != BLK_WRITE ||
+	    BPF_CORE_READ(rq, nr_phys_segments))
+		return 0;
+	since = rq_made_ns(rq, false);
+	if (!since && fresh && fresh->known)
+		since = fresh->submit_ns;
+	else if (!since && entry && (entry->known || entry->issue_ns))
+		since = entry->submit_ns;
+	if (entry && entry->issue_ns && entry->op == BLK_SYNC && entry->submit_ns == since)
+		return 0; /* it waits still: the device had given the command back */
+	if (entry)
+		settle(entry);
+	made.dev = filter_part ? rq_wanted_dev(rq, false) : disk;
+	if (filter_dev && made.dev != filter_dev)
+		return 0;
+	owner = entry && entry->known ? entry : fresh;
+	if (owner && owner->known) {
+		made.cgroup = owner->cgroup;
+		made.call = owner->call;
+		made.process = owner->process;
+		made.writeback = owner->writeback;
+		made.stage = owner->stage;
+		made.submit_ns = owner->submit_ns;
+		made.known = 1;
+	} else if (filter_mode != FILTER_NONE ||
+		   (since ? !begin_ns || since < begin_ns
+			  : unseen_began_earlier(rq, BLK_SYNC, false))) {
+		return 0;
+	}
+	made.op = BLK_SYNC;
+	made.submit_ns = since ? since : made.submit_ns;
+	made.issue_ns = bpf_ktime_get_ns();
+	if (entry)
+		*entry = made;
+	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
+		return 0; /* its end is counted all the same, for the bio's owner */
+	if (fresh)
+		fresh->known = 0; /* spent, as in follow_issue() */
+	return 0;
+}
+
+/* One takes the verifier 20 us. */
+#define WAITERS_MAX 64
+
+__attribute__((noinline)) int each_waiter(u64 flush_rq)
+{
+	struct request *rq = (void *)flush_rq;
+	struct list_head *head = flush_waiters(rq), *node;
+	u32 disk = disk_dev(rq_disk(rq, false), false);
+
+	if (!head)
+		return 0;
+	node = BPF_CORE_READ(head, next);
+	for (int i = 0; i < WAITERS_MAX; i++) {
+		if (!node || node == head)
+			return 0;
+		on_waiter((u64)waiter_at(node), disk);
+		node = BPF_CORE_READ(node, next);
+	}
+	return 0;
+}
+
+/* A typed argument is no number that a global function would take: read from the stack by a helper
+ * it is. */
+static __always_inline u64 rq_number(struct request *rq)
+{
+	u64 number = 0;
+
+	bpf_probe_read_kernel(&number, sizeof(number), &rq);
+	return number;
+}
+
+/* The device gets a flush command. */
+static __always_inline void on_flush(struct request *rq)
+{
+	each_waiter(rq_number(rq));
+}
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_BLK_LIFETIME_BPF_H
+#define IOTRACE_PROBES_BLK_LIFETIME_BPF_H
+
+/* The life of a request: submitted, issued (requeued, issued again), completed. */
+
+#include "probes/blk_bios.bpf.h"
+#include "probes/blk_devices.bpf.h"
+#include "probes/blk_flush_waiters.bpf.h"
+#include "probes/blk_inflight.bpf.h"
+
+/* A request was made of its first bio, in the context of who submitted it. */
+static __always_inline void on_submit_rq(struct request *rq, const bool direct)
+{
+	u64 key = (u64)rq;
+	struct blk_inflight who = {}, *entry = bpf_map_lookup_elem(&inflight, &key);
+	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+
+	if (entry)
+		settle(entry);
+	if (!read_submitter(&who, op)) {
+		if (entry)
+			entry->known = 0; /* the request was somebody else's before */
+		return;
+	}
+	if (own_start)
+		who.submit_ns = bpf_ktime_get_ns();
+	if (want_cgroup)
+		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
+	BLK_ON_SUBMITTED(&who, BPF_CORE_READ(rq, bio), false);
+	if (!entry) {
+		/* Should there be no room, on_issue() counts that. */
+		bpf_map_update_elem(&inflight, &key, &who, BPF_ANY);
+		return;
+	}
+	entry->process.start = who.process.start;
+	entry->process.pid = who.process.pid;
+	entry->writeback = who.writeback;
+	entry->stage = who.stage;
+	entry->call = who.call;
+	entry->known = 1;
+	entry->submit_ns = who.submit_ns;
+	if (want_cgroup)
+		entry->cgroup = who.cgroup;
+}
+
+static __always_inline void count_issued(struct request *rq, const bool direct)
+{
+	struct blk_cpu *cpu = this_cpu();
+
+	if (cpu && !began_earlier(rq, direct) && (!filter_dev || rq_wanted_dev(rq, false)))
+		__sync_fetch_and_add(&cpu->issued, 1);
+	if ((KREAD(direct, rq, cmd_flags) & 0xff) == 2)
+		on_flush(rq);
+}
+
+static __always_inline void count_requeued(struct request *rq)
+{
+	struct blk_cpu *cpu = this_cpu();
+
+	if (cpu && !began_earlier(rq, false) && (!filter_dev || rq_wanted_dev(rq, false)))
+		__sync_fetch_and_add(&cpu->requeued, 1);
+}
+
+static __always_inline void count_completed(void)
+{
+	struct blk_cpu *cpu = this_cpu();
+
+	if (cpu)
+		__sync_fetch_and_add(&cpu->completed, 1);
+}
+
+/* Notes that the device has request @rq now. */
+static __always_inline void mark_issued(struct blk_inflight *entry, struct request *rq, u32 dev,
+					const bool direct)
+{
+	entry->dev = dev;
+	entry->op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+	entry->bytes = KREAD(direct, rq, __data_len);
+	entry->issue_ns = bpf_ktime_get_ns();
+}
+
+/* The submitter of a request that has no entry from its start. */
+static __always_inline struct blk_inflight *late_owner(struct request *rq, bool flush)
+{
+	struct blk_inflight *owner;
+
+	if (submit_mode == SUBMIT_NONE)
+		return NULL;
+	owner = flush ? flush_owner(rq) : bio_owner(rq);
+	return owner && owner->known ? owner : NULL;
+}
+
+/* The device gets the request (again, after a requeue). */
+static __always_inline void follow_issue(struct request *rq, const bool direct)
+{
+	/*
+	 * First of all, before any branch: for each pointer that is read from the request, the
+	 * verifier searches the kernel's types by name (btf_nested_type_is_trusted, 6.3), some
+	 * milliseconds on each path that leads there.
+	 */
+	u32 dev = rq_wanted_dev(rq, direct);
+	u64 key = (u64)rq;
+	struct blk_inflight made = {}, *owner, *entry = bpf_map_lookup_elem(&inflight, &key);
+	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
+
+	if (flush)
+		on_flush(rq); /* before it asks for the first one's owner */
+	BLK_ON_BIOS_ISSUED(rq);
+	if (entry)
+		settle(entry);
+	if (filter_dev && !dev)
+		return;
+	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
+		mark_issued(entry, rq, dev, direct);
+		BLK_ON_ISSUED(entry);
+		return;
+	}
+	owner = late_owner(rq, flush);
+	if (filter_mode != FILTER_NONE && !owner)
+		return;
+	if (owner) {
+		made.process = owner->process;
+		made.cgroup = owner->cgroup;
+		made.writeback = owner->writeback;
+		made.submit_ns = owner->submit_ns;
+		made.call = owner->call;
+		made.stage = flush ? 0 : owner->stage;
+		made.known = 1;
+		/* Spent: should the bio's next submission not be seen, it is nobody's. */
+		if (!flush)
+			owner->known = 0;
+	}
+	mark_issued(&made, rq, dev, direct);
+	BLK_ON_ISSUED(&made);
+	if (entry)
+		*entry = made;
+	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
+		count_loss(LOSS_REQUESTS_FULL, 1);
+}
+
+static __always_inline void on_issue(struct request *rq, const bool direct)
+{
+	if (balance)
+		count_issued(rq, direct);
+	else
+		follow_issue(rq, direct);
+}
+
+/* The device did not take it, or gave it back: it will be issued again. */
+static __always_inline void on_requeue(struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct blk_inflight *entry;
+
+	if (balance) {
+		count_requeued(rq);
+		return;
+	}
+	BLK_ON_BIOS_REQUEUED(rq);
+	entry = bpf_map_lookup_elem(&inflight, &key);
+	if (entry) {
+		BLK_ON_REQUEUED(entry);
+		entry->issue_ns = 0;
+	}
+}
+
+/* ---- completion ---- */
+
+/* What one completion event says about a request. */
+struct blk_done {
+	u32 bytes; /* moved by this step */
+	u8 op;
+	bool final; /* the request is through: count it */
+	bool none;  /* says nothing: to be ignored */
+};
+
+/*
+ * block_rq_complete fires for every part that a driver completes, and twice
+ * for requests that went through a flush sequence: once for their data with
+ * RQF_FLUSH_SEQ set, once with no bytes when the sequence is over.  Request-
+ * based dm also reports an original twice; the second time nothing of it is
+ * left.
+ */
+static __always_inline struct blk_done classify(struct request *rq, u32 bytes, const bool direct)
+{
+	struct blk_done done = { .bytes = bytes };
+	u32 code = KREAD(direct, rq, cmd_flags) & 0xff;
+	bool sequence = KREAD(direct, rq, rq_flags) & flush_seq_mask;
+
+	done.op = op_of_code(code);
+	if (done.op == BLK_FLUSH) {
+		done.final = true;
+		return done;
+	}
+	if (sequence)
+		return done;
+	done.final = bytes >= KREAD(direct, rq, __data_len);
+	if (bytes || done.op == BLK_PASSTHROUGH)
+		return done;
+	if (!BPF_CORE_READ(rq, bio))
+		done.none = true;
+	else if (done.op == BLK_WRITE && !KREAD(direct, rq, nr_phys_segments))
+		done.op = BLK_SYNC;
+	return done;
+}
+
+/* The entry of a request that completes; in the mode that follows bios also that of one that was
+ * not issued, nor noted as waiting for a flush command. */
+static __always_inline struct blk_inflight *followed(struct request *rq)
+{
+	u64 key = (u64)rq;
+	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+
+	if (submit_mode == SUBMIT_BIO && (!entry || !(entry->known || entry->issue_ns)))
+		return bio_owner(rq);
+	return entry;
+}
+
+/*
+ * Bytes that this step of a completion accounts for.  The last step takes what
+ * steps that no program saw have left.
+ */
+static __always_inline u32 step_bytes(struct blk_inflight *entry, const struct blk_done *done)
+{
+	u32 left;
+
+	if (!entry || !entry->issue_ns)
+		return done->bytes;
+	left = entry->bytes;
+	if (done->final)
+		return left > done->bytes ? left : done->bytes;
+	entry->bytes = left > done->bytes ? left - done->bytes : 0;
+	return done->bytes;
+}
+
+static __always_inline void end_use(struct blk_inflight *entry)
+{
+	entry->known = 0;
+	entry->issue_ns = 0;
+}
+
+/*
+ * The time of a request that is through, from issue (or, with @queued, from
+ * when it was made) until now.  False, and the loss counted, when it cannot be
+ * known.  An empty request that waits for a flush command is never issued
+ * itself: its time counts from when it was made.
+ */
+static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
+				       bool queued, u64 *ns, const bool direct)
+{
+	u64 start, now;
+
+	if (queued || op == BLK_SYNC) {
+		start = rq_made_ns(rq, direct);
+		if (!start && entry)
+			start = entry->submit_ns;
+	} else {
+		start = entry ? entry->issue_ns : 0;
+	}
+	if (!start) {
+		if (!unseen_began_earlier(rq, op, direct))
+			count_loss(LOSS_NO_START, 1);
+		return false;
+	}
+	now = bpf_ktime_get_ns();
+	if (now < start) {
+		count_loss(LOSS_CLOCK, 1);
+		return false;
+	}
+	*ns = now - start;
+	return true;
+}
+
+#endif
