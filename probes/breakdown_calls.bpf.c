@@ -31,6 +31,7 @@ enum merged_step {
 };
 
 #include "probes/blk.bpf.h"
+#include "probes/arch.h"
 #include "probes/understudy.bpf.h"
 #include "probes/calls.bpf.h"
 
@@ -711,35 +712,9 @@ RAW_PROGS(thread_free, sched_process_free, on_thread_free((void *)ctx[0]))
 
 /* ---- system calls ---- */
 
-/* A task of another word size has other numbers for its system calls. */
-static __always_inline bool is_compat(void)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-
-#if defined(bpf_target_x86)
-	return BPF_CORE_READ(task, thread_info.status) & 0x2; /* TS_COMPAT */
-#elif defined(bpf_target_arm64)
-	return BPF_CORE_READ(task, thread_info.flags) & 1UL << 22; /* TIF_32BIT */
-#else
-	return false;
-#endif
-}
-
 static __always_inline bool syscall_has_fd(u32 op)
 {
 	return op != SYSCALL_SYNC && op != SYSCALL_MSYNC && op < SYSCALL_OPEN;
-}
-
-static __always_inline u64 first_syscall_arg(struct pt_regs *regs)
-{
-	u64 arg = 0;
-
-#if defined(bpf_target_s390)
-	arg = PT_REGS_PARM1_CORE_SYSCALL(regs);
-#else
-	bpf_probe_read_kernel(&arg, sizeof(arg), &PT_REGS_PARM1(regs));
-#endif
-	return arg;
 }
 
 static __always_inline bool syscall_wanted(u32 op, struct file *file)
@@ -757,7 +732,7 @@ static __always_inline bool is_timed(u64 number, u32 *op)
 	if (number >= SYSCALL_NUMBERS)
 		return false;
 	*op = syscall_ops[number & (SYSCALL_NUMBERS - 1)];
-	if (!*op || is_compat())
+	if (!*op || is_compat_task())
 		return false;
 	--*op;
 	return true;
@@ -797,31 +772,6 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 		call_enter(STAND_IN, regs - 1, (u64)file, copy);
 }
 
-#if defined(bpf_target_arm64)
-/* Of what user space does not see. */
-struct pt_regs___arm64_call {
-	u64 orig_x0;
-	s32 syscallno;
-} __attribute__((preserve_access_index));
-#endif
-
-/* What was asked for by the system call that ends: its number, SYSCALL_NUMBERS where that cannot be
- * known, and its first argument. */
-static __always_inline u64 asked_for(u64 regs, u64 *arg)
-{
-	u64 number = SYSCALL_NUMBERS;
-
-	*arg = 0;
-#if defined(bpf_target_x86)
-	bpf_probe_read_kernel(&number, sizeof(number), &((struct pt_regs *)regs)->orig_rax);
-	*arg = first_syscall_arg((void *)regs);
-#elif defined(bpf_target_arm64)
-	number = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, syscallno);
-	*arg = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, orig_x0);
-#endif
-	return number;
-}
-
 /* The tracepoint of the beginning is passed by when a filter or a tracer refuses the system call,
  * but not that of the end. */
 static __always_inline bool may_be_refused(void)
@@ -836,7 +786,7 @@ static __always_inline bool may_be_refused(void)
 /* No program saw the beginning of a system call that is over. */
 static __always_inline void on_unseen_syscall(struct call_thread *t, u64 regs, u32 copy)
 {
-	u64 arg, number = asked_for(regs, &arg);
+	u64 arg, number = ended_syscall(regs, &arg, SYSCALL_NUMBERS);
 	u32 op;
 
 	if (!time_syscalls || !is_timed(number, &op) || may_be_refused())

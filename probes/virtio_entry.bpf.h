@@ -7,6 +7,8 @@
  * result; with kprobes the arguments are kept from the entry to the return.
  */
 
+#include "probes/arch.h"
+
 /* An argument as a plain number: the verifier does not let a pointer of a type that it knows go to
  * a global function. */
 static __always_inline u64 plain(const u64 *arg)
@@ -137,13 +139,6 @@ struct {
 	__type(value, struct call);
 } calls SEC(".maps");
 
-/* The stack pointer as it was at the entry. */
-#ifdef __TARGET_ARCH_x86
-#define ENTRY_SP(regs) (PT_REGS_SP(regs) - 8) /* the return address has been taken off */
-#else
-#define ENTRY_SP(regs) PT_REGS_SP(regs)
-#endif
-
 static __always_inline void enter(struct pt_regs *regs, struct call *call, u64 slot)
 {
 	u64 key = PT_REGS_SP(regs) + slot;
@@ -161,7 +156,7 @@ static __always_inline void enter(struct pt_regs *regs, struct call *call, u64 s
 /* The call that returns now. */
 static __always_inline bool leave(struct pt_regs *regs, struct call *call, u64 slot)
 {
-	u64 key = ENTRY_SP(regs) + slot;
+	u64 key = KRETPROBE_ENTRY_SP(regs) + slot;
 	struct call *known = bpf_map_lookup_elem(&calls, &key);
 
 	if (!known) {
