@@ -463,7 +463,7 @@ static const struct {
 };
 
 void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,
-		const __u64 *stood_in, size_t no_end)
+		const __u64 *backup_hits, size_t no_end)
 {
 	for (size_t i = 0; i < BLK_LOSS_ROWS; i++) {
 		uint64_t value = 0;
@@ -471,10 +471,10 @@ void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *ho
 		if (i < BLK_LOSSES)
 			value = __atomic_load_n(&now[i], __ATOMIC_RELAXED);
 		else if (i == BLK_LOSS_MISSED)
-			value = hooks_missed(hooks, (const uint64_t *)stood_in);
+			value = hooks_missed(hooks, (const uint64_t *)backup_hits);
 		else if (i == BLK_LOSS_DISK_GONE)
 			value = state->disk_gone;
-		if (value < state->before[i]) /* missed events: an understudy took one late */
+		if (value < state->before[i]) /* missed events: a backup program handled one late */
 			value = state->before[i];
 		state->rows[i].key = loss_names[i].key;
 		state->rows[i].text = loss_names[i].text;

@@ -97,13 +97,13 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 		(skel)->rodata->filter_part = (filters)->disk.partition;                           \
 		(skel)->rodata->part_start = (filters)->disk.start;                                \
 		(skel)->rodata->part_sectors = (filters)->disk.sectors;                            \
-		(skel)->rodata->filter_whole = (filters)->disk.whole;                              \
+		(skel)->rodata->filter_disk = (filters)->disk.whole;                               \
 		(skel)->rodata->submit_mode = (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE);   \
 		(skel)->rodata->flush_seq_mask = (flags)->flush_seq;                               \
 		(skel)->rodata->io_stat_mask = (flags)->io_stat;                                   \
-		(skel)->rodata->understudied = hooks_understudied(hooks);                          \
+		(skel)->rodata->has_backups = hooks_understudied(hooks);                           \
 		if (!hooks_understudied(hooks))                                                    \
-			bpf_map__set_max_entries((skel)->maps.claims, 1);                          \
+			bpf_map__set_max_entries((skel)->maps.seen_marks, 1);                      \
 	} while (0)
 
 /* Between run_begin() and hooks_attach(): where only COMMAND is followed it is what @f names.
@@ -146,11 +146,11 @@ struct blk_loss_state {
 	struct loss rows[BLK_LOSS_ROWS];
 };
 
-/* What was lost since the last call: @now is the probe's own counters, @stood_in the events that
- * understudies took, @no_end what blk_sweep() found.  Names are the caller's business, if it has
- * any. */
+/* What was lost since the last call: @now is the probe's own counters, @backup_hits the events that
+ * backup programs handled, @no_end what blk_sweep() found.  Names are the caller's business, if it
+ * has any. */
 void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,
-		const __u64 *stood_in, size_t no_end);
+		const __u64 *backup_hits, size_t no_end);
 
 /* ---- names of operations ---- */
 

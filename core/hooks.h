@@ -102,7 +102,7 @@ int hooks_tag(const struct hooks *h, const char *event, int none);
 /*
  * Does this kernel preempt tracepoints, so that programs skip events all the time?  Then every
  * program NAME whose object has a NAME_2 and a NAME_3 too is attached together with those, its
- * understudies (probes/understudy.bpf.h).
+ * understudies (probes/backup.bpf.h).
  */
 bool hooks_understudied(const struct hooks *h);
 

@@ -51,7 +51,7 @@ static __always_inline u32 part_by_sector(struct request *rq)
 	u64 sector;
 
 	if (!bpf_core_field_exists(((struct bio *)0)->bi_disk) ||
-	    disk_dev(rq_disk(rq, false), false) != filter_whole)
+	    disk_dev(rq_disk(rq, false), false) != filter_disk)
 		return 0;
 	sector = BPF_CORE_READ(rq, __sector);
 	return sector - part_start < part_sectors ? filter_dev : 0;
@@ -86,7 +86,7 @@ static __always_inline bool bio_in_part(struct bio *bio, u32 whole, const bool d
 	struct block_device *bdev;
 
 	if (bpf_core_field_exists(bio->bi_disk))
-		return whole == filter_whole &&
+		return whole == filter_disk &&
 		       KREAD(direct, bio, bi_iter.bi_sector) - part_start < part_sectors;
 	bdev = KREAD(direct, bio, bi_bdev);
 	return bdev && KREAD(direct, bdev, bd_dev) == filter_dev;

@@ -7,16 +7,15 @@
  * to hook an event, each a thin shell around the one body (on_submit_rq,
  * on_submit_bio, on_issue of probes/blk.bpf.h, and on_complete of the program
  * that includes this).  cmd/blk.c says which is used when.  Those that a kernel with
- * preempted tracepoints can have come with an understudy (probes/understudy.bpf.h).
+ * preempted tracepoints can have come with an understudy (probes/backup.bpf.h).
  */
 
-#include "probes/understudy.bpf.h"
+#include "probes/backup.bpf.h"
 
-TP_BTF_PROGS(io_start_btf, block_io_start, CLAIM_SUBMIT, rq, on_submit_rq(rq, true),
+TP_BTF_PROGS(io_start_btf, block_io_start, SEEN_SUBMIT, rq, on_submit_rq(rq, true),
 	     struct request *rq)
 
-RAW_TP_PROGS(io_start_raw, block_io_start, CLAIM_SUBMIT, ctx[0],
-	     on_submit_rq((void *)ctx[0], false))
+RAW_TP_PROGS(io_start_raw, block_io_start, SEEN_SUBMIT, ctx[0], on_submit_rq((void *)ctx[0], false))
 
 SEC("kprobe/blk_account_io_start")
 int BPF_KPROBE(io_start_kp, struct request *rq)
@@ -27,10 +26,10 @@ int BPF_KPROBE(io_start_kp, struct request *rq)
 }
 
 /* block_getrq(bio) since 5.11; (queue, bio, rw) before. */
-TP_BTF_PROGS(getrq_btf, block_getrq, CLAIM_SUBMIT, bio, on_submit_bio(bio, false, true),
+TP_BTF_PROGS(getrq_btf, block_getrq, SEEN_SUBMIT, bio, on_submit_bio(bio, false, true),
 	     struct bio *bio)
 
-RAW_TP_PROGS(getrq_raw, block_getrq, CLAIM_SUBMIT, ctx[0],
+RAW_TP_PROGS(getrq_raw, block_getrq, SEEN_SUBMIT, ctx[0],
 	     on_submit_bio((void *)ctx[0], false, false))
 
 SEC("raw_tp/block_getrq")
@@ -42,10 +41,10 @@ int getrq_raw_q(u64 *ctx)
 }
 
 /* block_bio_frontmerge(bio) since 5.11; (queue, request, bio) before. */
-TP_BTF_PROGS(frontm_btf, block_bio_frontmerge, CLAIM_FRONT_MERGE, bio,
+TP_BTF_PROGS(frontm_btf, block_bio_frontmerge, SEEN_FRONT_MERGE, bio,
 	     on_submit_bio(bio, true, true), struct bio *bio)
 
-RAW_TP_PROGS(frontm_raw, block_bio_frontmerge, CLAIM_FRONT_MERGE, ctx[0],
+RAW_TP_PROGS(frontm_raw, block_bio_frontmerge, SEEN_FRONT_MERGE, ctx[0],
 	     on_submit_bio((void *)ctx[0], true, false))
 
 SEC("raw_tp/block_bio_frontmerge")
@@ -57,9 +56,9 @@ int frontm_raw_q(u64 *ctx)
 }
 
 /* block_rq_issue(rq) since 5.11 and in late 5.10.y; (queue, rq) before. */
-TP_BTF_PROGS(issue_btf, block_rq_issue, CLAIM_ISSUE, rq, on_issue(rq, true), struct request *rq)
+TP_BTF_PROGS(issue_btf, block_rq_issue, SEEN_ISSUE, rq, on_issue(rq, true), struct request *rq)
 
-RAW_TP_PROGS(issue_raw, block_rq_issue, CLAIM_ISSUE, ctx[0], on_issue((void *)ctx[0], false))
+RAW_TP_PROGS(issue_raw, block_rq_issue, SEEN_ISSUE, ctx[0], on_issue((void *)ctx[0], false))
 
 SEC("raw_tp/block_rq_issue")
 int issue_raw_q(u64 *ctx)
@@ -70,7 +69,7 @@ int issue_raw_q(u64 *ctx)
 }
 
 /* block_rq_requeue(rq) since 5.11 and in late 5.10.y; (queue, rq) before. */
-RAW_TP_PROGS(requeue_raw, block_rq_requeue, CLAIM_REQUEUE, ctx[0], on_requeue((void *)ctx[0]))
+RAW_TP_PROGS(requeue_raw, block_rq_requeue, SEEN_REQUEUE, ctx[0], on_requeue((void *)ctx[0]))
 
 SEC("raw_tp/block_rq_requeue")
 int requeue_raw_q(u64 *ctx)
@@ -97,10 +96,10 @@ int rq_busy(u64 *ctx)
 	return state != 0;
 }
 
-TP_BTF_PROGS(complete_btf, block_rq_complete, CLAIM_COMPLETE, rq, on_complete(rq, bytes, true),
+TP_BTF_PROGS(complete_btf, block_rq_complete, SEEN_COMPLETE, rq, on_complete(rq, bytes, true),
 	     struct request *rq, int error, unsigned int bytes)
 
-RAW_TP_PROGS(complete_raw, block_rq_complete, CLAIM_COMPLETE, ctx[0],
+RAW_TP_PROGS(complete_raw, block_rq_complete, SEEN_COMPLETE, ctx[0],
 	     on_complete((void *)ctx[0], ctx[2], false))
 
 #include "probes/process_entry.bpf.h"

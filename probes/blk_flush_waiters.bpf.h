@@ -53,8 +53,9 @@ static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq
 
 /*
  * The device gets the flush command that request @key, of disk @disk, waits for.  A request that is
- * empty and does nothing but wait is never issued itself: this is where it begins, so that settle()
- * counts it should no program see its end.  A global function, which the verifier looks at once.
+ * empty and does nothing but wait is never issued itself: this is where it begins, so that
+ * account_lost_completion() counts it should no program see its end.  A global function, which the
+ * verifier looks at once.
  */
 __attribute__((noinline)) int on_waiter(u64 key, u32 disk)
 {
@@ -78,7 +79,7 @@ __attribute__((noinline)) int on_waiter(u64 key, u32 disk)
 	if (entry && entry->issue_ns && entry->op == BLK_SYNC && entry->submit_ns == since)
 		return 0; /* it waits still: the device had given the command back */
 	if (entry)
-		settle(entry);
+		account_lost_completion(entry);
 	made.dev = filter_part ? rq_wanted_dev(rq, false) : disk;
 	if (filter_dev && made.dev != filter_dev)
 		return 0;
@@ -93,7 +94,7 @@ __attribute__((noinline)) int on_waiter(u64 key, u32 disk)
 		made.known = 1;
 	} else if (filter_mode != FILTER_NONE ||
 		   (since ? !begin_ns || since < begin_ns
-			  : unseen_began_earlier(rq, BLK_SYNC, false))) {
+			  : unseen_start_predates_trace(rq, BLK_SYNC, false))) {
 		return 0;
 	}
 	made.op = BLK_SYNC;
@@ -129,9 +130,7 @@ __attribute__((noinline)) int each_waiter(u64 flush_rq)
 	return 0;
 }
 
-/* A typed argument is no number that a global function would take: read from the stack by a helper
- * it is. */
-static __always_inline u64 rq_number(struct request *rq)
+static __always_inline u64 load_scalar_rq(struct request *rq)
 {
 	u64 number = 0;
 
@@ -142,7 +141,7 @@ static __always_inline u64 rq_number(struct request *rq)
 /* The device gets a flush command. */
 static __always_inline void on_flush(struct request *rq)
 {
-	each_waiter(rq_number(rq));
+	each_waiter(load_scalar_rq(rq));
 }
 
 #endif

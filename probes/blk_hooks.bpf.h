@@ -17,7 +17,7 @@
 #define BLK_ON_ISSUED(entry)
 #define BLK_ON_FLUSHING(entry)
 #define BLK_ON_REQUEUED(entry)
-#define BLK_ON_SETTLED(entry)
+#define BLK_ON_LOST_COMPLETION(entry)
 #endif
 
 /* And these, whoever's the request is: the device gets it or gives it back, with all its bios. */
@@ -34,6 +34,6 @@
  * counted now; only its time is not known.  The program that includes this
  * says how to count.
  */
-static __always_inline void on_unseen(struct blk_inflight *entry);
+static __always_inline void on_lost_completion(struct blk_inflight *entry);
 
 #endif

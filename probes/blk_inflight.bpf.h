@@ -29,7 +29,7 @@ static __always_inline u64 rq_made_ns(struct request *rq, const bool direct)
 
 /* A request that was made before tracing began is not ours: that its start was
  * not seen is no loss. */
-static __always_inline bool began_earlier(struct request *rq, const bool direct)
+static __always_inline bool predates_trace(struct request *rq, const bool direct)
 {
 	u64 made = rq_made_ns(rq, direct);
 
@@ -41,23 +41,24 @@ static __always_inline bool began_earlier(struct request *rq, const bool direct)
  * queue whose statistics are off the kernel does not say; then it was, unless a start can have gone
  * by for want of room.
  */
-static __always_inline bool unseen_began_earlier(struct request *rq, u8 op, const bool direct)
+static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 op,
+							const bool direct)
 {
-	if (began_earlier(rq, direct))
+	if (predates_trace(rq, direct))
 		return true;
 	return own_start && op != BLK_PASSTHROUGH && !rq_made_ns(rq, direct) &&
 	       !losses[LOSS_REQUESTS_FULL];
 }
 
-static __always_inline void settle(struct blk_inflight *entry)
+static __always_inline void account_lost_completion(struct blk_inflight *entry)
 {
 	if (!entry->issue_ns)
 		return;
 	if (filter_mode == FILTER_NONE || entry->known) {
-		count_loss(LOSS_NO_END, 1);
-		on_unseen(entry);
+		count_loss(&losses[LOSS_NO_END], 1);
+		on_lost_completion(entry);
 	}
-	BLK_ON_SETTLED(entry);
+	BLK_ON_LOST_COMPLETION(entry);
 	entry->issue_ns = 0;
 	entry->known = 0;
 }

@@ -17,7 +17,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
 
 	if (entry)
-		settle(entry);
+		account_lost_completion(entry);
 	if (!read_submitter(&who, op)) {
 		if (entry)
 			entry->known = 0; /* the request was somebody else's before */
@@ -48,7 +48,7 @@ static __always_inline void count_issued(struct request *rq, const bool direct)
 {
 	struct blk_cpu *cpu = this_cpu();
 
-	if (cpu && !began_earlier(rq, direct) && (!filter_dev || rq_wanted_dev(rq, false)))
+	if (cpu && !predates_trace(rq, direct) && (!filter_dev || rq_wanted_dev(rq, false)))
 		__sync_fetch_and_add(&cpu->issued, 1);
 	if ((KREAD(direct, rq, cmd_flags) & 0xff) == 2)
 		on_flush(rq);
@@ -58,7 +58,7 @@ static __always_inline void count_requeued(struct request *rq)
 {
 	struct blk_cpu *cpu = this_cpu();
 
-	if (cpu && !began_earlier(rq, false) && (!filter_dev || rq_wanted_dev(rq, false)))
+	if (cpu && !predates_trace(rq, false) && (!filter_dev || rq_wanted_dev(rq, false)))
 		__sync_fetch_and_add(&cpu->requeued, 1);
 }
 
@@ -108,7 +108,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		on_flush(rq); /* before it asks for the first one's owner */
 	BLK_ON_BIOS_ISSUED(rq);
 	if (entry)
-		settle(entry);
+		account_lost_completion(entry);
 	if (filter_dev && !dev)
 		return;
 	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
@@ -136,7 +136,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	if (entry)
 		*entry = made;
 	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
-		count_loss(LOSS_REQUESTS_FULL, 1);
+		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 }
 
 static __always_inline void on_issue(struct request *rq, const bool direct)
@@ -207,7 +207,7 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 
 /* The entry of a request that completes; in the mode that follows bios also that of one that was
  * not issued, nor noted as waiting for a flush command. */
-static __always_inline struct blk_inflight *followed(struct request *rq)
+static __always_inline struct blk_inflight *completing_entry(struct request *rq)
 {
 	u64 key = (u64)rq;
 	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
@@ -234,7 +234,7 @@ static __always_inline u32 step_bytes(struct blk_inflight *entry, const struct b
 	return done->bytes;
 }
 
-static __always_inline void end_use(struct blk_inflight *entry)
+static __always_inline void release_entry(struct blk_inflight *entry)
 {
 	entry->known = 0;
 	entry->issue_ns = 0;
@@ -259,13 +259,13 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 		start = entry ? entry->issue_ns : 0;
 	}
 	if (!start) {
-		if (!unseen_began_earlier(rq, op, direct))
-			count_loss(LOSS_NO_START, 1);
+		if (!unseen_start_predates_trace(rq, op, direct))
+			count_loss(&losses[LOSS_NO_START], 1);
 		return false;
 	}
 	now = bpf_ktime_get_ns();
 	if (now < start) {
-		count_loss(LOSS_CLOCK, 1);
+		count_loss(&losses[LOSS_CLOCK], 1);
 		return false;
 	}
 	*ns = now - start;

@@ -16,7 +16,7 @@ const volatile __u32 filter_dev = 0;	 /* 0: all */
 const volatile bool filter_part = false; /* filter_dev is a partition */
 const volatile __u64 part_start = 0;	 /* and lies here on its disk, in sectors */
 const volatile __u64 part_sectors = 0;
-const volatile __u32 filter_whole = 0; /* the disk that it is on */
+const volatile __u32 filter_disk = 0; /* the disk that it is on */
 const volatile __u32 submit_mode = SUBMIT_NONE;
 const volatile bool want_cgroup = false;
 const volatile bool by_process = false; /* rows, with names */
@@ -38,10 +38,5 @@ __u64 losses[BLK_LOSSES] = {};
 
 /* When everything was attached; 0: not yet. */
 __u64 begin_ns = 0;
-
-static __always_inline void count_loss(enum blk_loss loss, u64 n)
-{
-	__sync_fetch_and_add(&losses[loss], n);
-}
 
 #endif

@@ -5,7 +5,7 @@
 /* Who submits: processes, their names and cgroups, write-back, and COMMAND's descendants. */
 
 #include "probes/blk_options.bpf.h"
-#include "probes/understudy.bpf.h"
+#include "probes/backup.bpf.h"
 
 /* No LRU: that drops names when there is no room for more, and says nothing. */
 struct {
@@ -53,7 +53,7 @@ static __always_inline bool process_wanted(const struct blk_process *process)
 #define TYPED_TASK bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)
 
 /* The number of the thread that runs, and of its process; start is the thread's own. */
-static __always_inline u32 this_thread_of(struct blk_process *process)
+static __always_inline u32 read_current_task(struct blk_process *process)
 {
 	struct task_struct *task;
 	u64 id;
@@ -78,7 +78,7 @@ static __always_inline u32 this_thread_of(struct blk_process *process)
 static __always_inline u64 leader_start(u64 task_start)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
-	struct blk_cpu *last = understudied ? NULL : this_cpu();
+	struct blk_cpu *last = has_backups ? NULL : this_cpu();
 	u64 start;
 
 	if (last && last->task == (u64)task && last->task_start == task_start)
@@ -93,13 +93,13 @@ static __always_inline u64 leader_start(u64 task_start)
 }
 
 /* The process that runs; false: the filter does not want it. */
-static __always_inline bool this_process(struct blk_process *process)
+static __always_inline bool current_process(struct blk_process *process)
 {
 	u32 tid;
 
 	if (!by_process && filter_mode == FILTER_NONE)
 		return true;
-	tid = this_thread_of(process);
+	tid = read_current_task(process);
 	if (filter_mode == FILTER_PID && process->pid != filter_pid)
 		return false;
 	if (!process->pid)
@@ -109,11 +109,11 @@ static __always_inline bool this_process(struct blk_process *process)
 	return process_wanted(process);
 }
 
-static __always_inline bool this_process_wanted(void)
+static __always_inline bool current_process_wanted(void)
 {
 	struct blk_process process = {};
 
-	return this_process(&process);
+	return current_process(&process);
 }
 
 /* Does a worker run that writes back dirty pages?  Its description says so ("flush-MAJ:MIN", set by
@@ -143,7 +143,7 @@ static __always_inline bool is_flusher(void)
 
 /* Puts the name of @process, which runs, where the next drain finds it.  False when there is
  * no room: user space counts those whose name it does not know. */
-static __always_inline bool put_name(void *names, const struct blk_process *process)
+static __always_inline bool store_name(void *names, const struct blk_process *process)
 {
 	struct task_struct *task = (void *)bpf_get_current_task(), *leader;
 	struct blk_name name = {};
@@ -172,7 +172,7 @@ static __always_inline void remember_name(const struct blk_process *process)
 	if (last->epoch == now && last->process.start == process->start &&
 	    last->process.pid == process->pid && process->pid)
 		return;
-	put = now & 1 ? put_name(&names1, process) : put_name(&names0, process);
+	put = now & 1 ? store_name(&names1, process) : store_name(&names0, process);
 	if (!put)
 		return;
 	last->process.start = process->start;
@@ -184,7 +184,7 @@ static __always_inline void remember_name(const struct blk_process *process)
  * write-back.  False when the filter does not want it. */
 static __always_inline bool read_submitter(struct blk_inflight *who, u8 op)
 {
-	if (!this_process(&who->process))
+	if (!current_process(&who->process))
 		return false;
 	who->known = 1;
 	if (!by_process)
@@ -216,7 +216,7 @@ static __always_inline void on_fork(struct task_struct *parent, struct task_stru
 		return;
 	made.start = KREAD(direct, child, start_boottime);
 	if (bpf_map_update_elem(&tracked, &made, &one, BPF_ANY))
-		count_loss(LOSS_TRACKED_FULL, 1);
+		count_loss(&losses[LOSS_TRACKED_FULL], 1);
 }
 
 /*

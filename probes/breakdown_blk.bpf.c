@@ -31,7 +31,7 @@ static __always_inline void hist_add(u8 op, u64 ns)
 }
 
 /* Counted as a loss by the caller: there is no time to put into a slot. */
-static __always_inline void on_unseen(struct blk_inflight *entry)
+static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }
 
@@ -44,13 +44,13 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (!done.final || done.none)
 		return;
 	if (!balance || done.op == BLK_SYNC)
-		entry = followed(rq);
+		entry = completing_entry(rq);
 	if (filter_mode != FILTER_NONE && !(entry && entry->known))
 		return;
 	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, false))
 		return;
 	if (balance) {
-		if (began_earlier(rq, direct))
+		if (predates_trace(rq, direct))
 			return;
 		if (done.op != BLK_SYNC)
 			count_completed();
@@ -58,7 +58,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (rq_latency(rq, entry, done.op, queued, &ns, direct))
 		hist_add(done.op, ns);
 	if (entry)
-		end_use(entry);
+		release_entry(entry);
 }
 
 #include "probes/blk_entry.bpf.h"

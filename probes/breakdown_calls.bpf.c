@@ -7,7 +7,7 @@
 #define BLK_ON_ISSUED(entry)			  call_issued(entry)
 #define BLK_ON_FLUSHING(entry)			  call_flushing(entry)
 #define BLK_ON_REQUEUED(entry)			  call_requeued(entry)
-#define BLK_ON_SETTLED(entry)			  ((entry)->stage = STAGE_NONE)
+#define BLK_ON_LOST_COMPLETION(entry)		  ((entry)->stage = STAGE_NONE)
 #define BLK_ON_BIOS_ISSUED(rq)			  merged_bios(rq, MERGED_ISSUED, ALL_BYTES)
 #define BLK_ON_BIOS_REQUEUED(rq)		  merged_bios(rq, MERGED_REQUEUED, ALL_BYTES)
 
@@ -32,7 +32,7 @@ enum merged_step {
 
 #include "probes/blk.bpf.h"
 #include "probes/arch.h"
-#include "probes/understudy.bpf.h"
+#include "probes/backup.bpf.h"
 #include "probes/calls.bpf.h"
 
 const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
@@ -117,10 +117,10 @@ static __always_inline void on_arrival(struct call_thread *t, struct bio *bio)
 	struct call_io *io;
 
 	if (!t || !t->open) {
-		if (!this_process_wanted() || !bio_wanted(bio))
+		if (!current_process_wanted() || !bio_wanted(bio))
 			return;
 		if (!t || t->task != bpf_get_current_task())
-			t = this_thread(true);
+			t = current_thread(true);
 		if (!t)
 			return;
 	}
@@ -159,7 +159,7 @@ static __always_inline u32 class_of_bio(struct bio *bio)
 }
 
 /* Up to 5.11 an empty bio has no place that would tell its partition; its call is about that. */
-static __always_inline bool is_placeless(struct call_thread *t, struct bio *bio)
+static __always_inline bool lacks_sector(struct call_thread *t, struct bio *bio)
 {
 	return filter_part && bpf_core_field_exists(bio->bi_disk) && t->open &&
 	       class_of_bio(bio) == CLASS_SYNC;
@@ -173,9 +173,9 @@ static __always_inline void on_admitted(struct call_thread *t, struct bio *bio, 
 
 	if (!since)
 		return;
-	if (bio_wanted(bio) || is_placeless(t, bio)) {
-		row = t->open ? table_row(t->class, WAY_DISK, LAYER_ADMIT)
-			      : table_row(class_of_bio(bio), WAY_ASYNC, LAYER_ADMIT);
+	if (bio_wanted(bio) || lacks_sector(t, bio)) {
+		row = t->open ? table_row(t->class, IO_DISK, LAYER_ADMIT)
+			      : table_row(class_of_bio(bio), IO_ASYNC, LAYER_ADMIT);
 		row_add(row, now > since ? now - since : 0, 0);
 	}
 	end_admission(t, now);
@@ -340,7 +340,7 @@ static __always_inline long follow_merged(u64 bio, u64 call)
 	/* One may stand there whose end no program saw. */
 	r = bpf_map_update_elem(&merged, &bio, &entry, BPF_EXIST);
 	if (r)
-		count_loss(LOSS_REQUESTS_FULL, 1);
+		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 	return r;
 }
 
@@ -459,17 +459,17 @@ __attribute__((noinline)) int each_bio(u64 key, u32 step, u32 bytes)
 		bio = BPF_CORE_READ(bio, bi_next);
 	}
 	if (bio)
-		count_loss(LOSS_BIOS, 1);
+		count_loss(&losses[LOSS_BIOS], 1);
 	return 0;
 }
 
 static __always_inline void merged_bios(struct request *rq, u32 step, u32 bytes)
 {
 	if (n_merged || (by_bios && step == MERGED_DONE))
-		each_bio(rq_number(rq), step, bytes);
+		each_bio(load_scalar_rq(rq), step, bytes);
 }
 
-static __always_inline void on_unseen(struct blk_inflight *entry)
+static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }
 
@@ -477,13 +477,13 @@ static __always_inline void on_unseen(struct blk_inflight *entry)
 static __always_inline void count_request(struct request *rq, struct blk_inflight *entry, u8 op,
 					  const bool direct)
 {
-	u32 class = class_of_request(op), way = WAY_ASYNC;
+	u32 class = class_of_request(op), way = IO_ASYNC;
 	struct call_thread *t = entry ? thread_of_call(entry->call) : NULL;
 	u64 ns, made;
 
 	if (t) {
 		class = t->class;
-		way = WAY_DISK;
+		way = IO_DISK;
 	} else if (entry) {
 		on_left_behind(entry->call, bpf_ktime_get_ns());
 	}
@@ -507,7 +507,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	merged_bios(rq, MERGED_DONE, bytes);
 	if (!done.final || done.none)
 		return;
-	entry = followed(rq);
+	entry = completing_entry(rq);
 	if (filter_mode != FILTER_NONE && !(entry && entry->known))
 		return;
 	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, false))
@@ -520,7 +520,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		count_request(rq, entry, done.op, direct);
 	if (entry) {
 		call_finished(entry, bpf_ktime_get_ns());
-		end_use(entry);
+		release_entry(entry);
 	}
 }
 
@@ -538,9 +538,9 @@ static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 	made.class = class_of_bio(bio);
 	made.start_ns = bpf_ktime_get_ns();
 	if (by_bios && bpf_map_lookup_elem(&stacked, &key))
-		count_loss(LOSS_NO_END, 1); /* used again */
+		count_loss(&losses[LOSS_NO_END], 1); /* used again */
 	if (bpf_map_update_elem(&stacked, &key, &made, BPF_ANY)) {
-		count_loss(LOSS_REQUESTS_FULL, 1);
+		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 		return;
 	}
 	if (!t)
@@ -577,12 +577,12 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 		/* Where the thread made no request of it itself, the bio is what it waits for. */
 		if (io->requests)
 			return;
-		row = table_row(t->class, WAY_DISK, LAYER_DEVICE);
+		row = table_row(t->class, IO_DISK, LAYER_DEVICE);
 	} else {
 		if (!by_bios)
 			return;
 		on_left_behind(was.call, now);
-		row = table_row(was.class, WAY_ASYNC, LAYER_DEVICE);
+		row = table_row(was.class, IO_ASYNC, LAYER_DEVICE);
 	}
 	if (count)
 		row_add(row, now - was.start_ns, 0);
@@ -591,11 +591,11 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 /* With -d of such a disk: all of its own bios, whoever waits for them. */
 static __always_inline void on_wanted_bio(struct call_thread *t, struct bio *bio)
 {
-	if (disk_dev(bio_disk(bio, false), false) != filter_whole)
+	if (disk_dev(bio_disk(bio, false), false) != filter_disk)
 		return;
-	if (!bio_wanted(bio) && !(t && is_placeless(t, bio)))
+	if (!bio_wanted(bio) && !(t && lacks_sector(t, bio)))
 		return;
-	if (t || this_process_wanted())
+	if (t || current_process_wanted())
 		on_stacked(t, bio);
 }
 
@@ -632,10 +632,10 @@ static __always_inline void on_remap(struct bio *bio)
 
 #include "probes/blk_entry.bpf.h"
 
-TP_BTF_PROGS(bio_queue_btf, block_bio_queue, CLAIM_BIO, bio, on_bio_queue(bio, true),
+TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(bio, true),
 	     struct bio *bio)
 
-RAW_TP_PROGS(bio_queue_raw, block_bio_queue, CLAIM_BIO, ctx[0], on_bio_queue((void *)ctx[0], false))
+RAW_TP_PROGS(bio_queue_raw, block_bio_queue, SEEN_BIO, ctx[0], on_bio_queue((void *)ctx[0], false))
 
 SEC("raw_tp/block_bio_queue")
 int bio_queue_raw_q(u64 *ctx)
@@ -645,10 +645,10 @@ int bio_queue_raw_q(u64 *ctx)
 	return 0;
 }
 
-RAW_TP_PROGS(bio_end_raw, block_bio_complete, CLAIM_BIO_END, ctx[1], on_bio_end(ctx[1], true))
+RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_bio_end(ctx[1], true))
 
 /* block_bio_remap(bio, device, sector) since 5.11; (queue, bio, device, sector) before. */
-RAW_TP_PROGS(bio_remap_raw, block_bio_remap, CLAIM_REMAP, ctx[0], on_remap((void *)ctx[0]))
+RAW_TP_PROGS(bio_remap_raw, block_bio_remap, SEEN_REMAP, ctx[0], on_remap((void *)ctx[0]))
 
 SEC("raw_tp/block_bio_remap")
 int bio_remap_raw_q(u64 *ctx)
@@ -660,9 +660,9 @@ int bio_remap_raw_q(u64 *ctx)
 
 /* block_bio_backmerge(bio) and block_bio_frontmerge(bio) since 5.11; (queue, request, bio) before.
  */
-RAW_TP_PROGS(backm_raw, block_bio_backmerge, CLAIM_BIO_MERGE, ctx[0],
+RAW_TP_PROGS(backm_raw, block_bio_backmerge, SEEN_BIO_MERGE, ctx[0],
 	     on_bio_merge((void *)ctx[0], false))
-RAW_TP_PROGS(frontb_raw, block_bio_frontmerge, CLAIM_BIO_MERGE, ctx[0],
+RAW_TP_PROGS(frontb_raw, block_bio_frontmerge, SEEN_BIO_MERGE, ctx[0],
 	     on_bio_merge((void *)ctx[0], true))
 
 SEC("raw_tp/block_bio_backmerge")
@@ -682,7 +682,7 @@ int frontb_raw_q(u64 *ctx)
 }
 
 /* block_rq_merge(rq) since 5.11 and in late 5.10.y; (queue, rq) before. */
-RAW_TP_PROGS(merge_raw, block_rq_merge, CLAIM_REQUEUE, ctx[0], on_merge((void *)ctx[0]))
+RAW_TP_PROGS(merge_raw, block_rq_merge, SEEN_REQUEUE, ctx[0], on_merge((void *)ctx[0]))
 
 SEC("raw_tp/block_rq_merge")
 int merge_raw_q(u64 *ctx)
@@ -739,12 +739,12 @@ static __always_inline bool is_timed(u64 number, u32 *op)
 }
 
 /* Has another copy of the program been here? */
-static __always_inline bool has_begun(u32 id, u64 regs, u32 copy)
+static __always_inline bool begun_by_copy(u32 id, u64 regs, u32 copy)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
 
-	return t && t->depth && is_pushed(&t->frames[0], id, regs, copy);
+	return t && t->depth && pushed_by_copy(&t->frames[0], id, regs, copy);
 }
 
 static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
@@ -758,9 +758,9 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 	fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
 	if (!time_syscalls && !fsync)
 		return;
-	if (!this_process_wanted())
+	if (!current_process_wanted())
 		return;
-	if (understudied && has_begun(CALL_ID(LAYER_SYSCALL, op, 0), regs, copy))
+	if (has_backups && begun_by_copy(CALL_ID(LAYER_SYSCALL, op, 0), regs, copy))
 		return;
 	if (combined || check_files || (fsync && time_vfs))
 		file = file_of_fd(first_syscall_arg((void *)regs));
@@ -769,12 +769,12 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 	if (time_syscalls)
 		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
 	if (fsync && time_vfs && file)
-		call_enter(STAND_IN, regs - 1, (u64)file, copy);
+		call_enter(FSYNC_PLACEHOLDER, regs - 1, (u64)file, copy);
 }
 
 /* The tracepoint of the beginning is passed by when a filter or a tracer refuses the system call,
  * but not that of the end. */
-static __always_inline bool may_be_refused(void)
+static __always_inline bool enter_may_be_skipped(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 
@@ -784,16 +784,16 @@ static __always_inline bool may_be_refused(void)
 }
 
 /* No program saw the beginning of a system call that is over. */
-static __always_inline void on_unseen_syscall(struct call_thread *t, u64 regs, u32 copy)
+static __always_inline void account_missed_syscall(struct call_thread *t, u64 regs, u32 copy)
 {
 	u64 arg, number = ended_syscall(regs, &arg, SYSCALL_NUMBERS);
 	u32 op;
 
-	if (!time_syscalls || !is_timed(number, &op) || may_be_refused())
+	if (!time_syscalls || !is_timed(number, &op) || enter_may_be_skipped())
 		return;
 	if ((combined || check_files) && !syscall_wanted(op, file_of_fd(arg)))
 		return;
-	end_unseen(t, CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
+	account_missed_begin(t, CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
 }
 
 static __always_inline void on_sys_exit(u64 regs, u32 copy)
@@ -803,8 +803,8 @@ static __always_inline void on_sys_exit(u64 regs, u32 copy)
 	u32 id;
 
 	if (t && t->depth && time_vfs &&
-	    (t->frames[0].id == STAND_IN || t->frames[1].id == STAND_IN))
-		end_call(t, STAND_IN, regs - 1, 0);
+	    (t->frames[0].id == FSYNC_PLACEHOLDER || t->frames[1].id == FSYNC_PLACEHOLDER))
+		end_call(t, FSYNC_PLACEHOLDER, regs - 1, 0);
 	if (t && t->depth) {
 		id = t->frames[0].id;
 		if (CALL_ID_LAYER(id) == LAYER_SYSCALL) {
@@ -813,8 +813,8 @@ static __always_inline void on_sys_exit(u64 regs, u32 copy)
 		}
 		drop_stale(t, regs); /* no call of a function outlives its system call */
 	}
-	if (understudied)
-		on_unseen_syscall(t, regs, copy);
+	if (has_backups)
+		account_missed_syscall(t, regs, copy);
 }
 
 RAW_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1], copy))
@@ -837,7 +837,7 @@ static __always_inline u64 first_arg(u64 *ctx)
  * NAME_ke and NAME_kx where there is no fentry.  Kprobes run with preemption off.
  */
 #define FENTRY_BODY(id) call_enter(id, (u64)ctx, first_arg(ctx), copy)
-#define FEXIT_BODY(id)	call_exit(id, (u64)ctx, understudied ? first_arg(ctx) : 0, copy)
+#define FEXIT_BODY(id)	call_exit(id, (u64)ctx, has_backups ? first_arg(ctx) : 0, copy)
 #define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), 0)
 #define KRET_BODY(id)	call_exit(id, PT_REGS_SP(ctx), 0, 0)
 

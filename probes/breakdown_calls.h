@@ -68,11 +68,11 @@ enum call_class {
 };
 
 /* ... and how it went. */
-enum call_way {
-	WAY_CACHED, /* without a request of its own */
-	WAY_DISK,   /* with one; every sync */
-	WAY_ASYNC,  /* no call that waits for it */
-	WAYS,
+enum io_kind {
+	IO_CACHED, /* without a request of its own */
+	IO_DISK,   /* with one; every sync */
+	IO_ASYNC,  /* no call that waits for it */
+	IO_KINDS,
 };
 
 /*
@@ -135,15 +135,15 @@ struct call_thread {
 	__u64 task; /* tells a reused thread id */
 	__u64 sp;   /* a pointer, which only memory makes a number */
 	__u32 depth;
-	__u32 over;    /* calls beyond CALL_DEPTH */
-	__u32 number;  /* of the system call, for its requests */
-	__u8 open;     /* it is a system call that waits: its number is valid */
-	__u8 class;    /* enum call_class */
-	__u16 fs;      /* layer of the file system met last */
-	__u32 levels;  /* bits of enum call_level that are open */
-	__u32 pending; /* the same: ended, but not counted yet, took_ns[] */
-	__u64 seen_sp; /* what lies there or below it on the stack began after tracing did */
-	__u64 end_sp;  /* the last end, */
+	__u32 over;	 /* calls beyond CALL_DEPTH */
+	__u32 number;	 /* of the system call, for its requests */
+	__u8 open;	 /* it is a system call that waits: its number is valid */
+	__u8 class;	 /* enum call_class */
+	__u16 fs;	 /* layer of the file system met last */
+	__u32 levels;	 /* bits of enum call_level that are open */
+	__u32 pending;	 /* the same: ended, but not counted yet, took_ns[] */
+	__u64 traced_sp; /* what lies there or below it on the stack began after tracing did */
+	__u64 end_sp;	 /* the last end, */
 	__u32 end_id;
 	__u32 end_copies; /* and which copies of its program saw it */
 	struct call_frame frames[CALL_DEPTH];

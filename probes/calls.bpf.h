@@ -12,7 +12,7 @@
  * request to the admission, else to the layer that runs.
  *
  * Kernels from 7.0 on preempt programs, and skip those that run on that CPU already
- * (probes/understudy.bpf.h).  There each program has two copies, and what they do is done once: the
+ * (probes/backup.bpf.h).  There each program has two copies, and what they do is done once: the
  * others see that the call stands on the stack, or is gone from it.  So the order in which the
  * kernel runs them does not matter: it is another for functions than for tracepoints.  An end that
  * all missed is known when the thread's stack shows it (CALL_LOSS_NO_END), a beginning when an end
@@ -28,8 +28,8 @@ const volatile bool time_syscalls = false;
 const volatile bool time_vfs = false;
 const volatile bool check_files = false; /* only calls on the disks in `devs` */
 const volatile __u64 unit_ns = 1;
-const volatile __u32 n_rows = 0;   /* per shard and buffer */
-const volatile __u32 n_places = 0; /* combined: rows per class and way */
+const volatile __u32 n_rows = 0;  /* per shard and buffer */
+const volatile __u32 n_cells = 0; /* combined: rows per class and way */
 const volatile __u32 shard_mask = 0;
 const volatile __u16 layer_row[LAYERS] = {}; /* the layer's first row; combined: its place */
 const volatile __u8 syscall_ops[SYSCALL_NUMBERS] = {}; /* enum call_syscall + 1; 0: none of ours */
@@ -67,11 +67,6 @@ struct {
 	__type(value, struct call_hist);
 } rows SEC(".maps");
 
-static __always_inline void count_call_loss(enum call_loss loss, u64 n)
-{
-	__sync_fetch_and_add(&call_losses[loss], n);
-}
-
 /* ---- rows ---- */
 
 static __always_inline struct call_hist *row_at(u32 row)
@@ -96,7 +91,7 @@ static __always_inline void row_add(u32 row, u64 ns, u64 self_ns)
 
 static __always_inline u32 table_row(u32 class, u32 way, u32 layer)
 {
-	return (class * WAYS + way) * n_places + (layer < LAYERS ? layer_row[layer] : 0);
+	return (class * IO_KINDS + way) * n_cells + (layer < LAYERS ? layer_row[layer] : 0);
 }
 
 static __always_inline void row_add_self(u32 row, u64 self_ns)
@@ -238,19 +233,19 @@ static __always_inline void charge(struct call_thread *t, u32 id, u64 now)
 	t->charged_ns = now;
 }
 
-static __always_inline u32 way_of(struct call_thread *t)
+static __always_inline u32 io_kind_of(struct call_thread *t)
 {
-	return t->class == CLASS_SYNC || io_of(t)->any ? WAY_DISK : WAY_CACHED;
+	return t->class == CLASS_SYNC || io_of(t)->any ? IO_DISK : IO_CACHED;
 }
 
 /* Counts the call of @level that is over. */
 static __always_inline void count_pending(struct call_thread *t, u32 level, u32 layer)
 {
 	if (t->pending & 1U << level)
-		row_add(table_row(t->class, way_of(t), layer), t->took_ns[level],
+		row_add(table_row(t->class, io_kind_of(t), layer), t->took_ns[level],
 			t->self_ns[level]);
 	else if (t->self_ns[level])
-		row_add_self(table_row(t->class, way_of(t), layer), t->self_ns[level]);
+		row_add_self(table_row(t->class, io_kind_of(t), layer), t->self_ns[level]);
 	t->pending &= ~(1U << level);
 	t->self_ns[level] = 0;
 }
@@ -291,15 +286,15 @@ static __always_inline void end_syscall(struct call_thread *t)
 	count_pending(t, LEVEL_VFS, LAYER_VFS);
 	if (t->fs)
 		count_pending(t, LEVEL_FS, t->fs);
-	row_add_self(table_row(t->class, WAY_DISK, LAYER_ADMIT), t->admit_self_ns);
-	row_add_self(table_row(t->class, WAY_DISK, LAYER_QUEUE), t->queue_self_ns);
-	row_add_self(table_row(t->class, WAY_DISK, LAYER_DEVICE), t->device_self_ns);
+	row_add_self(table_row(t->class, IO_DISK, LAYER_ADMIT), t->admit_self_ns);
+	row_add_self(table_row(t->class, IO_DISK, LAYER_QUEUE), t->queue_self_ns);
+	row_add_self(table_row(t->class, IO_DISK, LAYER_DEVICE), t->device_self_ns);
 	t->open = 0;
 }
 
 /* ---- threads ---- */
 
-static __always_inline struct call_thread *this_thread(bool make)
+static __always_inline struct call_thread *current_thread(bool make)
 {
 	u32 tid = bpf_get_current_pid_tgid(), zero = 0;
 	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid), *empty;
@@ -314,13 +309,13 @@ static __always_inline struct call_thread *this_thread(bool make)
 		bpf_map_update_elem(&threads, &tid, empty, BPF_NOEXIST);
 		t = bpf_map_lookup_elem(&threads, &tid);
 		if (!t) {
-			count_call_loss(CALL_LOSS_THREADS, 1);
+			count_loss(&call_losses[CALL_LOSS_THREADS], 1);
 			return NULL;
 		}
 	}
 	if (t->task != task) { /* new, or the end of the last with this number was not seen */
 		t->depth = t->over = t->levels = t->open = 0;
-		t->arrived_ns = t->seen_sp = t->end_sp = 0;
+		t->arrived_ns = t->traced_sp = t->end_sp = 0;
 		t->task = task;
 	}
 	return t;
@@ -358,7 +353,7 @@ static __always_inline void pop(struct call_thread *t, bool lost)
 		t->levels &= ~(1U << level_of(top->id));
 	t->depth--;
 	if (lost && begin_ns && top->start_ns >= begin_ns)
-		count_call_loss(CALL_LOSS_NO_END, 1);
+		count_loss(&call_losses[CALL_LOSS_NO_END], 1);
 }
 
 /* Calls that stand on the stack at or below where another one begins are over. */
@@ -374,7 +369,7 @@ static __always_inline void drop_stale(struct call_thread *t, u64 sp)
 }
 
 /* vfs_fsync() is vfs_fsync_range() with other arguments, and calls it or holds a copy of it. */
-static __always_inline bool is_twin(struct call_thread *t, u32 id)
+static __always_inline bool is_nested_fsync(struct call_thread *t, u32 id)
 {
 	return id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1) && t->depth &&
 	       frame_at(t, t->depth - 1)->id == CALL_ID(LAYER_VFS, CALL_FSYNC, 0);
@@ -384,22 +379,22 @@ static __always_inline bool is_twin(struct call_thread *t, u32 id)
  * fsync() may hold copies of both (6.1), which no probe sees.  So the system call itself stands for
  * the call of vfs until one of them is seen.
  */
-#define STAND_IN CALL_ID(LAYER_VFS, CALL_FSYNC, 2)
+#define FSYNC_PLACEHOLDER CALL_ID(LAYER_VFS, CALL_FSYNC, 2)
 
 /* Is what the stand-in stands for, which is on top, a call like @id? */
-static __always_inline bool has_stand_in(struct call_thread *t, u32 id)
+static __always_inline bool placeholder_on_top(struct call_thread *t, u32 id)
 {
 	return CALL_ID_LAYER(id) == LAYER_VFS && CALL_ID_OP(id) == CALL_FSYNC && t->depth &&
-	       frame_at(t, t->depth - 1)->id == STAND_IN;
+	       frame_at(t, t->depth - 1)->id == FSYNC_PLACEHOLDER;
 }
 
 /* Call @id, which lies at @sp, is what the stand-in on top stood for. */
-static __always_inline bool takes_over(struct call_thread *t, u32 id, u64 sp, u32 copy)
+static __always_inline bool replace_placeholder(struct call_thread *t, u32 id, u64 sp, u32 copy)
 {
 	struct call_frame *top;
 	u64 now;
 
-	if (!has_stand_in(t, id))
+	if (!placeholder_on_top(t, id))
 		return false;
 	top = frame_at(t, t->depth - 1);
 	now = bpf_ktime_get_ns();
@@ -414,7 +409,7 @@ static __always_inline bool takes_over(struct call_thread *t, u32 id, u64 sp, u3
 
 /* Did another copy of the program put call @id there?  Else it has stood there since its end was
  * missed, or is another one.  @copy: which one this is, a bit. */
-static __always_inline bool is_pushed(struct call_frame *top, u32 id, u64 sp, u32 copy)
+static __always_inline bool pushed_by_copy(struct call_frame *top, u32 id, u64 sp, u32 copy)
 {
 	if (top->id != id || top->sp != sp || !copy || top->copies & copy)
 		return false;
@@ -442,7 +437,7 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now,
 	struct call_frame *frame;
 
 	if (t->depth >= CALL_DEPTH) {
-		count_call_loss(CALL_LOSS_DEEP, 1);
+		count_loss(&call_losses[CALL_LOSS_DEEP], 1);
 		t->over++;
 		return;
 	}
@@ -454,8 +449,8 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now,
 	frame->outermost = !(t->levels & level);
 	t->levels |= level;
 	t->depth++;
-	if (understudied && begin_ns && sp > t->seen_sp)
-		t->seen_sp = sp;
+	if (has_backups && begin_ns && sp > t->traced_sp)
+		t->traced_sp = sp;
 	if (combined && frame->outermost && t->open)
 		enter_level(t, id);
 }
@@ -470,20 +465,20 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 	struct call_thread *t;
 	u64 sp, now;
 
-	if (stopped || !this_process_wanted())
+	if (stopped || !current_process_wanted())
 		return 0;
-	t = this_thread(true);
+	t = current_thread(true);
 	if (!t)
 		return 0;
 	t->sp = pointer;
 	barrier();
 	sp = t->sp;
-	if (understudied && t->depth && is_pushed(frame_at(t, t->depth - 1), id, sp, copy))
+	if (has_backups && t->depth && pushed_by_copy(frame_at(t, t->depth - 1), id, sp, copy))
 		return 0;
 	drop_stale(t, sp);
-	if (is_twin(t, id))
+	if (is_nested_fsync(t, id))
 		return 0;
-	if (takes_over(t, id, sp, copy))
+	if (replace_placeholder(t, id, sp, copy))
 		return 0;
 	if (!syscall && (check_files || (combined && !t->open)) &&
 	    !inode_wanted(inode_of_call(id, arg)))
@@ -545,7 +540,7 @@ static __always_inline void count_call(struct call_thread *t, struct call_frame 
 	if (!frame->outermost)
 		return;
 	if (!t->open) {
-		row_add(table_row(class_of_op(CALL_ID_OP(id)), WAY_ASYNC, layer), ns, 0);
+		row_add(table_row(class_of_op(CALL_ID_OP(id)), IO_ASYNC, layer), ns, 0);
 		return;
 	}
 	barrier_var(level);
@@ -556,7 +551,7 @@ static __always_inline void count_call(struct call_thread *t, struct call_frame 
 }
 
 /* Has another copy of the program seen this very end?  @copy: a bit. */
-static __always_inline bool has_ended(struct call_thread *t, u32 id, u64 sp, u32 copy)
+static __always_inline bool end_seen_by_copy(struct call_thread *t, u32 id, u64 sp, u32 copy)
 {
 	if (t->end_id != id || t->end_sp != sp || t->end_copies & copy)
 		return false;
@@ -575,7 +570,7 @@ static __always_inline void note_end(struct call_thread *t, u32 id, u64 sp, u32 
  * The thread, if what ends now on its stack at @pointer began after tracing did: it lies no higher
  * than what has begun since, or the thread is younger.
  */
-static __always_inline struct call_thread *began_in_time(struct call_thread *t, u64 pointer)
+static __always_inline struct call_thread *thread_if_traced(struct call_thread *t, u64 pointer)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 
@@ -584,13 +579,13 @@ static __always_inline struct call_thread *began_in_time(struct call_thread *t, 
 	if (t) {
 		t->sp = pointer;
 		barrier();
-		if (t->sp <= t->seen_sp)
+		if (t->sp <= t->traced_sp)
 			return t;
 	}
 	if (BPF_CORE_READ(task, start_time) < begin_ns)
 		return NULL;
 	if (!t) {
-		t = this_thread(true);
+		t = current_thread(true);
 		if (!t)
 			return NULL;
 		t->sp = pointer;
@@ -601,33 +596,33 @@ static __always_inline struct call_thread *began_in_time(struct call_thread *t, 
 
 /* vfs_fsync(), the vfs_fsync_range() in it and what stands in for them are one call: has it been
  * seen, though not as @id? */
-static __always_inline bool is_seen_fsync(struct call_thread *t, u32 id)
+static __always_inline bool is_counted_fsync(struct call_thread *t, u32 id)
 {
-	return is_twin(t, id) || has_stand_in(t, id) ||
+	return is_nested_fsync(t, id) || placeholder_on_top(t, id) ||
 	       (id == CALL_ID(LAYER_VFS, CALL_FSYNC, 0) && t->end_sp < t->sp &&
 		t->end_id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1));
 }
 
 /* Call @id, whose beginning no program saw, is over: would it have been counted? */
-static __always_inline void end_unseen(struct call_thread *t, u32 id, u64 pointer, u64 arg,
-				       u32 copy)
+static __always_inline void account_missed_begin(struct call_thread *t, u32 id, u64 pointer,
+						 u64 arg, u32 copy)
 {
 	if (!t && call_losses[CALL_LOSS_THREADS])
 		return;
-	if (!this_process_wanted())
+	if (!current_process_wanted())
 		return;
-	t = began_in_time(t, pointer);
-	if (!t || has_ended(t, id, t->sp, copy))
+	t = thread_if_traced(t, pointer);
+	if (!t || end_seen_by_copy(t, id, t->sp, copy))
 		return;
 	drop_stale(t, t->sp);
-	if (is_seen_fsync(t, id) || t->depth >= CALL_DEPTH)
+	if (is_counted_fsync(t, id) || t->depth >= CALL_DEPTH)
 		return;
 	if (combined && t->levels & 1U << level_of(id))
 		return; /* a call within one of its layer */
 	if (CALL_ID_LAYER(id) != LAYER_SYSCALL && (check_files || (combined && !t->open)) &&
 	    !inode_wanted(inode_of_call(id, arg)))
 		return;
-	count_call_loss(CALL_LOSS_NO_START, 1);
+	count_loss(&call_losses[CALL_LOSS_NO_START], 1);
 	note_end(t, id, t->sp, copy);
 }
 
@@ -656,7 +651,7 @@ static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 c
 	frame = frame_at(t, at);
 	count_call(t, frame, now - frame->start_ns);
 	pop_to(t, at);
-	if (understudied && copy)
+	if (has_backups && copy)
 		note_end(t, id, sp, copy);
 	if (combined && CALL_ID_LAYER(id) == LAYER_SYSCALL)
 		end_syscall(t);
@@ -667,14 +662,14 @@ static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 c
  * bit; 0: it has none. */
 static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
 {
-	struct call_thread *t = this_thread(false);
+	struct call_thread *t = current_thread(false);
 
 	if (stopped)
 		return 0;
 	if (t && t->depth && end_call(t, id, pointer, copy))
 		return 0;
-	if (understudied && copy)
-		end_unseen(t, id, pointer, arg, copy);
+	if (has_backups && copy)
+		account_missed_begin(t, id, pointer, arg, copy);
 	return 0;
 }
 

@@ -368,4 +368,20 @@ struct irqaction {
 		__val;                                                                             \
 	})
 
+/* The value at @arg (a pointer's, an entry of ctx[]) as a scalar: the verifier lets no pointer
+ * whose type it knows go to a global function. */
+static __always_inline u64 load_scalar_arg(const void *arg)
+{
+	u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), arg);
+	return value;
+}
+
+/* Adds to a counter of losses, which user space reads. */
+static __always_inline void count_loss(__u64 *losses, u64 n)
+{
+	__sync_fetch_and_add(losses, n);
+}
+
 #endif

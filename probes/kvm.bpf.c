@@ -115,11 +115,6 @@ struct {
 	__type(value, struct kvm_latency_row);
 } latency_rows SEC(".maps");
 
-static __always_inline void lose(enum kvm_loss which)
-{
-	__sync_fetch_and_add(&losses[which], 1);
-}
-
 /* ---- counting ---- */
 
 /* To be asked once per event: all of it counts in one bank. */
@@ -173,7 +168,7 @@ static __always_inline void add_keyed(__u32 bank, const struct kvm_key *key)
 	struct kvm_key_row *row = ROW_OF(keyed, free_keys, key_rows, key);
 
 	if (!row) {
-		lose(KVM_LOSS_KEYS_FULL);
+		count_loss(&losses[KVM_LOSS_KEYS_FULL], 1);
 		return;
 	}
 	barrier_var(bank); /* what was on the stack has no bounds for older verifiers */
@@ -255,7 +250,7 @@ static __always_inline void on_event(__u32 event)
 		return;
 	count_event(bank, event, tgid);
 	if (is_exit)
-		lose(KVM_LOSS_NO_REASON);
+		count_loss(&losses[KVM_LOSS_NO_REASON], 1);
 }
 
 /* ---- exits ---- */
@@ -275,7 +270,7 @@ static __always_inline struct kvm_latency *latency_of(const struct kvm_latency_k
 
 	if (row)
 		return &row->latency;
-	lose(KVM_LOSS_LATENCY_FULL);
+	count_loss(&losses[KVM_LOSS_LATENCY_FULL], 1);
 	return NULL;
 }
 
@@ -293,10 +288,10 @@ static __always_inline void note_exit(__u32 class, __u32 reason, __u32 vcpu, __u
 	if (p) {
 		/* A thread that ended may have left its number to another process' one. */
 		if (p->ns && p->tgid == tgid && p->vcpu == vcpu)
-			lose(KVM_LOSS_NO_ENTRY);
+			count_loss(&losses[KVM_LOSS_NO_ENTRY], 1);
 		*p = begun;
 	} else if (bpf_map_update_elem(&pending, &tid, &begun, BPF_ANY)) {
-		lose(KVM_LOSS_PENDING_FULL);
+		count_loss(&losses[KVM_LOSS_PENDING_FULL], 1);
 	}
 }
 
@@ -333,7 +328,7 @@ static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
 	if (vcpu_known && p->vcpu != vcpu)
 		return;
 	if (ns > now) {
-		lose(KVM_LOSS_CLOCK);
+		count_loss(&losses[KVM_LOSS_CLOCK], 1);
 		return;
 	}
 	ns = now - ns;

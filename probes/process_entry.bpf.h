@@ -4,14 +4,14 @@
 
 /* Entry points that follow processes: COMMAND's descendants and names. */
 
-#include "probes/understudy.bpf.h"
+#include "probes/backup.bpf.h"
 
-RAW_TP_PROGS(fork_raw, sched_process_fork, CLAIM_TASK, ctx[1],
+RAW_TP_PROGS(fork_raw, sched_process_fork, SEEN_TASK, ctx[1],
 	     on_fork((void *)ctx[0], (void *)ctx[1], false))
 
-RAW_TP_PROGS(free_raw, sched_process_free, CLAIM_TASK, ctx[0], on_free((void *)ctx[0], false))
+RAW_TP_PROGS(free_raw, sched_process_free, SEEN_TASK, ctx[0], on_free((void *)ctx[0], false))
 
-RAW_TP_PROGS(rename_raw, task_rename, CLAIM_TASK, ctx[0],
+RAW_TP_PROGS(rename_raw, task_rename, SEEN_TASK, ctx[0],
 	     on_rename((void *)ctx[0], (const char *)ctx[1], false))
 
 #endif

@@ -61,13 +61,8 @@ struct {
 } scratch SEC(".maps");
 
 /* Needed by blk.bpf.h, for requests: none is followed here. */
-static __always_inline void on_unseen(struct blk_inflight *entry)
+static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
-}
-
-static __always_inline void count(enum stack_loss loss, u64 n)
-{
-	__sync_fetch_and_add(&stack_losses[loss], n);
 }
 
 /* ---- stacks ---- */
@@ -78,7 +73,7 @@ static __always_inline void count(enum stack_loss loss, u64 n)
  */
 #define FIRST_DEPTH 40
 
-static __always_inline long take_frames(void *ctx, struct stack_frames *to, u64 flags)
+static __always_inline long read_frames(void *ctx, struct stack_frames *to, u64 flags)
 {
 	long size = bpf_get_stack(ctx, to->ip, FIRST_DEPTH * sizeof(u64), flags);
 
@@ -91,10 +86,10 @@ static __always_inline long take_frames(void *ctx, struct stack_frames *to, u64 
  * Takes a stack down and names it.  Two products whose factors differ and that
  * each frame goes into: what is equal in one is not in the other.
  */
-static __always_inline void take_stack(void *ctx, struct stack_frames *to, u64 flags,
+static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 flags,
 				       struct stack_id *id)
 {
-	long size = take_frames(ctx, to, flags);
+	long size = read_frames(ctx, to, flags);
 	u64 a = seed[0], b = seed[1], ip;
 	u32 i, n;
 
@@ -126,7 +121,7 @@ static __always_inline void keep_frames(void *stacks, const struct stack_frames 
 	}
 	if (bpf_map_lookup_elem(stacks, id))
 		return; /* another CPU was faster */
-	count(STACK_LOSS_FRAMES, 1);
+	count_loss(&stack_losses[STACK_LOSS_FRAMES], 1);
 	id->hash[0] = STACK_LOST;
 	id->hash[1] = 0;
 }
@@ -150,11 +145,11 @@ static __always_inline struct stack_value *lost_row(void *lost, const struct sta
 	struct stack_lost_key key = { .process = of->process, .dev = of->dev };
 	struct stack_value *value;
 
-	count(STACK_LOSS_ROWS, 1);
+	count_loss(&stack_losses[STACK_LOSS_ROWS], 1);
 	value = value_of(lost, &key);
 	if (value)
 		return value;
-	count(STACK_LOSS_PROCESSES, 1);
+	count_loss(&stack_losses[STACK_LOSS_PROCESSES], 1);
 	key.process.start = 0;
 	key.process.pid = STACK_ANY_PID;
 	return value_of(lost, &key);
@@ -185,8 +180,8 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 	if (!value)
 		value = buffer ? lost_row(&lost1, key) : lost_row(&lost0, key);
 	if (!value) {
-		count(STACK_LOSS_BIOS, 1);
-		count(STACK_LOSS_BYTES, bytes);
+		count_loss(&stack_losses[STACK_LOSS_BIOS], 1);
+		count_loss(&stack_losses[STACK_LOSS_BYTES], bytes);
 		return;
 	}
 	if (write)
@@ -198,9 +193,9 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 /* ---- bios ---- */
 
 /* Whoever runs, and the name of the process.  False when the filter does not want it. */
-static __always_inline bool wanted_process(struct blk_process *process)
+static __always_inline bool name_current_process(struct blk_process *process)
 {
-	if (!this_process(process))
+	if (!current_process(process))
 		return false;
 	remember_name(process);
 	return true;
@@ -229,15 +224,15 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 	bool write;
 	u64 bytes = counted_bytes(bio, dev, &write, direct);
 
-	if (!bytes || !wanted_process(&key.process))
+	if (!bytes || !name_current_process(&key.process))
 		return;
 	at = bpf_map_lookup_elem(&scratch, &program);
 	if (!at)
 		return;
 	if (want_kernel)
-		take_stack(ctx, &at->frames[0], 0, &key.kernel);
+		read_stack(ctx, &at->frames[0], 0, &key.kernel);
 	if (want_user)
-		take_stack(ctx, &at->frames[1], BPF_F_USER_STACK, &key.user);
+		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, &key.user);
 	key.dev = dev;
 	key.cpu = bpf_get_smp_processor_id();
 	add(at, &key, write, bytes);
@@ -282,31 +277,31 @@ static __always_inline void on_bio_end(struct bio *bio)
 	if (!BPF_CORE_READ(bio, bi_status) || !makes_requests(disk, false))
 		return;
 	bytes = counted_bytes(bio, bio_wanted_dev(bio, disk, false), &write, false);
-	if (!bytes || !this_process_wanted())
+	if (!bytes || !current_process_wanted())
 		return;
-	count(STACK_LOSS_REFUSED, 1);
-	count(STACK_LOSS_REFUSED_BYTES, bytes);
+	count_loss(&stack_losses[STACK_LOSS_REFUSED], 1);
+	count_loss(&stack_losses[STACK_LOSS_REFUSED_BYTES], bytes);
 }
 
 /* ---- entry points; cmd/blk.c says which is used when ---- */
 
 #include "probes/process_entry.bpf.h"
 
-/* Program and understudies, as in probes/understudy.bpf.h, each with a place of its own to take a
+/* Program and understudies, as in probes/backup.bpf.h, each with a place of its own to take a
  * stack down: the one before it may have been preempted in the middle of that. */
-TP_BTF_PROG(stk_queue_btf, block_bio_queue, principal, CLAIM_BIO, bio,
+TP_BTF_PROG(stk_queue_btf, block_bio_queue, primary_runs, SEEN_BIO, bio,
 	    on_bio(ctx, bio, SCRATCH_QUEUE, true), struct bio *bio)
-TP_BTF_PROG(stk_queue_btf_2, block_bio_queue, understudy, CLAIM_BIO, bio,
+TP_BTF_PROG(stk_queue_btf_2, block_bio_queue, first_backup_runs, SEEN_BIO, bio,
 	    on_bio(ctx, bio, SCRATCH_QUEUE_2, true), struct bio *bio)
-TP_BTF_PROG(stk_queue_btf_3, block_bio_queue, last_understudy, CLAIM_BIO, bio,
+TP_BTF_PROG(stk_queue_btf_3, block_bio_queue, last_backup_runs, SEEN_BIO, bio,
 	    on_bio(ctx, bio, SCRATCH_QUEUE_3, true), struct bio *bio)
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
-RAW_TP_PROG(stk_queue_raw, block_bio_queue, principal, CLAIM_BIO, ctx[0],
+RAW_TP_PROG(stk_queue_raw, block_bio_queue, primary_runs, SEEN_BIO, ctx[0],
 	    on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE, false))
-RAW_TP_PROG(stk_queue_raw_2, block_bio_queue, understudy, CLAIM_BIO, ctx[0],
+RAW_TP_PROG(stk_queue_raw_2, block_bio_queue, first_backup_runs, SEEN_BIO, ctx[0],
 	    on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE_2, false))
-RAW_TP_PROG(stk_queue_raw_3, block_bio_queue, last_understudy, CLAIM_BIO, ctx[0],
+RAW_TP_PROG(stk_queue_raw_3, block_bio_queue, last_backup_runs, SEEN_BIO, ctx[0],
 	    on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE_3, false))
 
 SEC("raw_tp/block_bio_queue")
@@ -318,11 +313,11 @@ int stk_queue_raw_q(u64 *ctx)
 }
 
 /* block_bio_remap(bio, from device, from sector) since 5.11; (queue, ...) before. */
-RAW_TP_PROG(stk_remap_raw, block_bio_remap, principal, CLAIM_REMAP, ctx[0],
+RAW_TP_PROG(stk_remap_raw, block_bio_remap, primary_runs, SEEN_REMAP, ctx[0],
 	    on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP))
-RAW_TP_PROG(stk_remap_raw_2, block_bio_remap, understudy, CLAIM_REMAP, ctx[0],
+RAW_TP_PROG(stk_remap_raw_2, block_bio_remap, first_backup_runs, SEEN_REMAP, ctx[0],
 	    on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP_2))
-RAW_TP_PROG(stk_remap_raw_3, block_bio_remap, last_understudy, CLAIM_REMAP, ctx[0],
+RAW_TP_PROG(stk_remap_raw_3, block_bio_remap, last_backup_runs, SEEN_REMAP, ctx[0],
 	    on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP_3))
 
 SEC("raw_tp/block_bio_remap")
@@ -333,6 +328,6 @@ int stk_remap_raw_q(u64 *ctx)
 	return 0;
 }
 
-RAW_TP_PROGS(stk_end_raw, block_bio_complete, CLAIM_BIO_END, ctx[1], on_bio_end((void *)ctx[1]))
+RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_bio_end((void *)ctx[1]))
 
 char LICENSE[] SEC("license") = "GPL";

@@ -48,8 +48,8 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 	key->cpu = bpf_get_smp_processor_id();
 	row = (epoch & 1) ? row_of(&rows1, key) : row_of(&rows0, key);
 	if (!row) {
-		count_loss(LOSS_ROWS_FULL, io);
-		count_loss(LOSS_ROWS_BYTES, bytes);
+		count_loss(&losses[LOSS_ROWS_FULL], io);
+		count_loss(&losses[LOSS_ROWS_BYTES], bytes);
 		return;
 	}
 	/* Atomic, though the row is this CPU's own: an interrupt may complete
@@ -73,7 +73,7 @@ static __always_inline void key_of(const struct blk_inflight *entry, struct top_
 	key->known = 1;
 }
 
-static __always_inline void on_unseen(struct blk_inflight *entry)
+static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 	struct top_key key = { .dev = entry->dev, .op = entry->op };
 
@@ -108,12 +108,12 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 	made.known = 1;
 	last = bpf_map_lookup_elem(&bios, &key);
 	if (last) {
-		/* Its end was not seen, as in settle(). */
-		count_loss(LOSS_NO_END, 1);
-		on_unseen(last);
+		/* Its end was not seen, as in account_lost_completion(). */
+		count_loss(&losses[LOSS_NO_END], 1);
+		on_lost_completion(last);
 	}
 	if (bpf_map_update_elem(&bios, &key, &made, BPF_ANY))
-		count_loss(LOSS_REQUESTS_FULL, 1);
+		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 }
 
 /* A global function, so that the verifier looks at it once and not at every
@@ -159,7 +159,7 @@ static __always_inline void end_bios_of(struct request *rq, u32 bytes)
 		bio = BPF_CORE_READ(bio, bi_next);
 	}
 	if (bio && bytes)
-		count_loss(LOSS_BIOS, 1);
+		count_loss(&losses[LOSS_BIOS], 1);
 }
 
 /* ---- requests ---- */
@@ -175,13 +175,13 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		end_bios_of(rq, bytes);
 	if (done.none)
 		return;
-	entry = followed(rq);
+	entry = completing_entry(rq);
 	if (!(entry && entry->known)) {
 		if (filter_mode != FILTER_NONE)
 			return;
-		if (unseen_began_earlier(rq, done.op, direct)) {
+		if (unseen_start_predates_trace(rq, done.op, direct)) {
 			if (entry && done.final)
-				end_use(entry);
+				release_entry(entry);
 			return;
 		}
 	}
@@ -196,7 +196,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		if (!rq_latency(rq, entry, done.op, false, &ns, direct))
 			ns = 0;
 		if (entry)
-			end_use(entry);
+			release_entry(entry);
 	}
 	add(&key, done.final, bytes, ns);
 }
@@ -204,10 +204,10 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 #include "probes/blk_entry.bpf.h"
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
-TP_BTF_PROGS(bio_queue_btf, block_bio_queue, CLAIM_BIO, bio, on_bio_queue(bio, true),
+TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(bio, true),
 	     struct bio *bio)
 
-RAW_TP_PROGS(bio_queue_raw, block_bio_queue, CLAIM_BIO, ctx[0], on_bio_queue((void *)ctx[0], false))
+RAW_TP_PROGS(bio_queue_raw, block_bio_queue, SEEN_BIO, ctx[0], on_bio_queue((void *)ctx[0], false))
 
 SEC("raw_tp/block_bio_queue")
 int bio_queue_raw_q(u64 *ctx)
@@ -217,6 +217,6 @@ int bio_queue_raw_q(u64 *ctx)
 	return 0;
 }
 
-RAW_TP_PROGS(bio_end_raw, block_bio_complete, CLAIM_BIO_END, ctx[1], on_bio_end(ctx[1]))
+RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_bio_end(ctx[1]))
 
 char LICENSE[] SEC("license") = "GPL";

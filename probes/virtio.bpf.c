@@ -20,9 +20,9 @@ const volatile bool by_driver = false, by_device = false, by_vq = false;
 const volatile __u32 only_device = 0;
 const volatile __u64 only_driver[VIRTIO_NAME_SIZE / 8] = {};
 const volatile __u64 only_vq[VIRTIO_NAME_SIZE / 8] = {};
-const volatile __u32 most_entries = 512; /* of one list: what the verifier lets us walk */
-const volatile bool follow = false;	 /* buffers, from add to get */
-const volatile bool latencies = false;	 /* a histogram per queue */
+const volatile __u32 max_list_entries = 512; /* of one list: what the verifier lets us walk */
+const volatile bool follow = false;	     /* buffers, from add to get */
+const volatile bool latencies = false;	     /* a histogram per queue */
 
 /* The bank to count in.  User space ends an interval for all queues at one moment by activating the
  * other one. */
@@ -95,11 +95,6 @@ struct {
 	__type(value, struct virtio_inflight);
 } inflight SEC(".maps");
 
-static __always_inline void count_loss(enum virtio_loss loss, u64 n)
-{
-	__sync_fetch_and_add(&losses[loss], n);
-}
-
 /* ---- queues ---- */
 
 /* Both are filled up with zeros. */
@@ -151,7 +146,7 @@ static __always_inline int find_row(struct virtio_queue *q, const struct virtio_
  * Learns the queue at address @vq: who it is, and whether it is wanted.  A global
  * function is verified once, and not for each caller.  0, or 1 when there is no room.
  */
-__attribute__((noinline)) int learn_queue(u64 vq)
+__attribute__((noinline)) int add_queue(u64 vq)
 {
 	struct virtqueue *at = (void *)vq;
 	struct virtio_device *vdev = BPF_CORE_READ(at, vdev);
@@ -236,8 +231,8 @@ static __always_inline struct virtio_queue *queue_of(u64 vq)
 
 	if (!q || q->vdev != (u64)BPF_CORE_READ(at, vdev) ||
 	    q->name != (u64)BPF_CORE_READ(at, name)) {
-		if (learn_queue(vq)) {
-			count_loss(VIRTIO_LOSS_QUEUES_FULL, 1);
+		if (add_queue(vq)) {
+			count_loss(&losses[VIRTIO_LOSS_QUEUES_FULL], 1);
 			return NULL;
 		}
 		q = bpf_map_lookup_elem(&queues, &vq);
@@ -292,14 +287,14 @@ static __always_inline void count_sums(const struct virtio_queue *q, const struc
 		add_sums(row, s);
 		return;
 	}
-	count_loss(VIRTIO_LOSS_ROWS_FULL, 1);
-	count_loss(VIRTIO_LOSS_ROWS_BYTES, s->in_bytes + s->out_bytes);
+	count_loss(&losses[VIRTIO_LOSS_ROWS_FULL], 1);
+	count_loss(&losses[VIRTIO_LOSS_ROWS_BYTES], s->in_bytes + s->out_bytes);
 }
 
 /* ---- scatter-gather lists ---- */
 
-#define MOST_LISTS 512
-#define CUT	   (1ULL << 63) /* there was more than that */
+#define MAX_LISTS 512
+#define TRUNCATED (1ULL << 63) /* there was more than that */
 
 /*
  * The bytes of the list at @sg, of at most @most entries.  The body has no
@@ -311,7 +306,7 @@ __attribute__((noinline)) u64 list_bytes(u64 sg, u32 most)
 	u64 bytes = 0, link, onward, chain, last, mask;
 	u32 length, n = 0;
 
-	for (u32 i = 0; i < most_entries; i++) {
+	for (u32 i = 0; i < max_list_entries; i++) {
 		struct scatterlist *entry = (void *)sg;
 
 		if (!sg || n >= most)
@@ -330,7 +325,7 @@ __attribute__((noinline)) u64 list_bytes(u64 sg, u32 most)
 		barrier_var(mask);
 		sg &= mask;
 	}
-	return sg && n < most ? bytes | CUT : bytes;
+	return sg && n < most ? bytes | TRUNCATED : bytes;
 }
 
 /* The bytes of the @n lists that the array @sgs leads to. */
@@ -338,22 +333,22 @@ __attribute__((noinline)) u64 lists_bytes(u64 sgs, u32 n)
 {
 	u64 bytes = 0, cut = 0, sg, r;
 
-	for (u32 i = 0; i < MOST_LISTS; i++) {
+	for (u32 i = 0; i < MAX_LISTS; i++) {
 		if (i >= n)
 			return bytes | cut;
 		bpf_probe_read_kernel(&sg, sizeof(sg), (void *)(sgs + i * sizeof(u64)));
 		r = list_bytes(sg, ~0U);
-		bytes += r & ~CUT;
-		cut |= r & CUT;
+		bytes += r & ~TRUNCATED;
+		cut |= r & TRUNCATED;
 	}
-	return n > MOST_LISTS ? bytes | CUT : bytes | cut;
+	return n > MAX_LISTS ? bytes | TRUNCATED : bytes | cut;
 }
 
-static __always_inline u64 whole(u64 bytes)
+static __always_inline u64 strip_truncated(u64 bytes)
 {
-	if (bytes & CUT)
-		count_loss(VIRTIO_LOSS_LISTS, 1);
-	return bytes & ~CUT;
+	if (bytes & TRUNCATED)
+		count_loss(&losses[VIRTIO_LOSS_LISTS], 1);
+	return bytes & ~TRUNCATED;
 }
 
 /* ---- buffers given to the device ---- */
@@ -365,10 +360,10 @@ static __always_inline void follow_buffer(const struct virtio_queue *q, u64 vq, 
 
 	last = bpf_map_lookup_elem(&inflight, &key);
 	if (last && last->born_ns == q->born_ns)
-		count_loss(VIRTIO_LOSS_NO_END, 1);
+		count_loss(&losses[VIRTIO_LOSS_NO_END], 1);
 	made.added_ns = bpf_ktime_get_ns();
 	if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
-		count_loss(VIRTIO_LOSS_BUFFERS_FULL, 1);
+		count_loss(&losses[VIRTIO_LOSS_BUFFERS_FULL], 1);
 }
 
 /* Buffer @token was taken by the queue. */
@@ -415,7 +410,7 @@ static __always_inline void time_buffer(struct virtio_value *row, u32 bank,
 	if (!added)
 		return;
 	if (now < added) {
-		count_loss(VIRTIO_LOSS_CLOCK, 1);
+		count_loss(&losses[VIRTIO_LOSS_CLOCK], 1);
 		return;
 	}
 	__sync_fetch_and_add(&row->timed, 1);
@@ -447,7 +442,7 @@ static __always_inline void on_got(u64 vq, u64 token, u32 used, const bool outer
 	q->taken = outer ? 0 : token;
 	row = row_of(q, bank);
 	if (!row) {
-		count_loss(VIRTIO_LOSS_ROWS_FULL, 1);
+		count_loss(&losses[VIRTIO_LOSS_ROWS_FULL], 1);
 		return;
 	}
 	__sync_fetch_and_add(&row->buffers, 1);

@@ -9,16 +9,6 @@
 
 #include "probes/arch.h"
 
-/* An argument as a plain number: the verifier does not let a pointer of a type that it knows go to
- * a global function. */
-static __always_inline u64 plain(const u64 *arg)
-{
-	u64 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), arg);
-	return value;
-}
-
 static __always_inline bool failed(u64 result)
 {
 	return (s32)result != 0;
@@ -29,19 +19,19 @@ static __always_inline struct sums sums_of_sgs(u64 sgs, u32 out, u32 in)
 	return (struct sums){
 		.out_sgs = out,
 		.in_sgs = in,
-		.out_bytes = whole(lists_bytes(sgs, out)),
-		.in_bytes = whole(lists_bytes(sgs + out * sizeof(u64), in)),
+		.out_bytes = strip_truncated(lists_bytes(sgs, out)),
+		.in_bytes = strip_truncated(lists_bytes(sgs + out * sizeof(u64), in)),
 	};
 }
 
 static __always_inline struct sums sums_of_out(u64 sg, u32 num)
 {
-	return (struct sums){ .out_sgs = 1, .out_bytes = whole(list_bytes(sg, num)) };
+	return (struct sums){ .out_sgs = 1, .out_bytes = strip_truncated(list_bytes(sg, num)) };
 }
 
 static __always_inline struct sums sums_of_in(u64 sg, u32 num)
 {
-	return (struct sums){ .in_sgs = 1, .in_bytes = whole(list_bytes(sg, num)) };
+	return (struct sums){ .in_sgs = 1, .in_bytes = strip_truncated(list_bytes(sg, num)) };
 }
 
 /* ---- fexit ---- */
@@ -54,8 +44,8 @@ int sgs_fx(u64 *ctx)
 
 	if (failed(ctx[6]))
 		return 0;
-	s = sums_of_sgs(plain(&ctx[1]), ctx[2], ctx[3]);
-	on_added(plain(&ctx[0]), plain(&ctx[4]), &s);
+	s = sums_of_sgs(load_scalar_arg(&ctx[1]), ctx[2], ctx[3]);
+	on_added(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[4]), &s);
 	return 0;
 }
 
@@ -68,8 +58,8 @@ int sgs_fx(u64 *ctx)
                                                                                                    \
 		if (failed(ctx[result]))                                                           \
 			return 0;                                                                  \
-		s = sums_of_##direction(plain(&ctx[1]), ctx[2]);                                   \
-		on_added(plain(&ctx[0]), plain(&ctx[3]), &s);                                      \
+		s = sums_of_##direction(load_scalar_arg(&ctx[1]), ctx[2]);                         \
+		on_added(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[3]), &s);                  \
 		return 0;                                                                          \
 	}
 
@@ -92,7 +82,8 @@ static __always_inline u32 number_at(u64 address)
 SEC("fexit/virtqueue_get_buf")
 int get_fx(u64 *ctx)
 {
-	on_got(plain(&ctx[0]), plain(&ctx[2]), number_at(plain(&ctx[1])), true);
+	on_got(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[2]),
+	       number_at(load_scalar_arg(&ctx[1])), true);
 	return 0;
 }
 
@@ -100,21 +91,22 @@ int get_fx(u64 *ctx)
 SEC("fexit/virtqueue_get_buf_ctx")
 int get_ctx_fx(u64 *ctx)
 {
-	on_got(plain(&ctx[0]), plain(&ctx[3]), number_at(plain(&ctx[1])), false);
+	on_got(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[3]),
+	       number_at(load_scalar_arg(&ctx[1])), false);
 	return 0;
 }
 
 SEC("fexit/virtqueue_detach_unused_buf")
 int detach_fx(u64 *ctx)
 {
-	on_detached(plain(&ctx[0]), plain(&ctx[1]));
+	on_detached(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[1]));
 	return 0;
 }
 
 SEC("fentry/vring_del_virtqueue")
 int del_fe(u64 *ctx)
 {
-	on_gone(plain(&ctx[0]));
+	on_gone(load_scalar_arg(&ctx[0]));
 	return 0;
 }
 
@@ -147,10 +139,10 @@ static __always_inline void enter(struct pt_regs *regs, struct call *call, u64 s
 	/* Its return was not seen: the kernel has a bounded number of return
 	 * probes at a time, and leaves out what comes upon a running probe. */
 	if (last && last->counts)
-		count_loss(VIRTIO_LOSS_CALLS, 1);
+		count_loss(&losses[VIRTIO_LOSS_CALLS], 1);
 	call->counts = begin_ns != 0;
 	if (bpf_map_update_elem(&calls, &key, call, BPF_ANY))
-		count_loss(VIRTIO_LOSS_CALLS, 1);
+		count_loss(&losses[VIRTIO_LOSS_CALLS], 1);
 }
 
 /* The call that returns now. */
@@ -161,7 +153,7 @@ static __always_inline bool leave(struct pt_regs *regs, struct call *call, u64 s
 
 	if (!known) {
 		if (begin_ns)
-			count_loss(VIRTIO_LOSS_CALLS, 1);
+			count_loss(&losses[VIRTIO_LOSS_CALLS], 1);
 		return false;
 	}
 	*call = *known;

@@ -17,8 +17,8 @@ const volatile __u64 handlers[VIRTIO_HANDLERS] = {};
 #define DESC_WRITE    2
 #define DESC_INDIRECT 4
 
-#define MOST_QUEUES	 1024
-#define MOST_DESCRIPTORS 32768 /* of a ring, or of one buffer */
+#define MAX_QUEUES	1024
+#define MAX_DESCRIPTORS 32768 /* of a ring, or of one buffer */
 
 struct chain {
 	u64 table;
@@ -74,7 +74,7 @@ static __always_inline bool walk_buffer(struct vring_virtqueue *vvq, u32 id, u64
 		if (!c->table)
 			return false;
 	}
-	bpf_loop(MOST_DESCRIPTORS, next_desc, c, 0);
+	bpf_loop(MAX_DESCRIPTORS, next_desc, c, 0);
 	return c->ended;
 }
 
@@ -83,8 +83,8 @@ static __always_inline void count_used(struct virtio_queue *q, const struct sums
 	struct virtio_value *row = row_of(q, bank_now());
 
 	if (!row) {
-		count_loss(VIRTIO_LOSS_ROWS_FULL, 1);
-		count_loss(VIRTIO_LOSS_ROWS_BYTES, s->in_bytes + s->out_bytes);
+		count_loss(&losses[VIRTIO_LOSS_ROWS_FULL], 1);
+		count_loss(&losses[VIRTIO_LOSS_ROWS_BYTES], s->in_bytes + s->out_bytes);
 		return;
 	}
 	add_sums(row, s);
@@ -106,20 +106,20 @@ static long next_used(u32 round, void *data)
 	bool whole_chain;
 
 	if (id >= r->num) {
-		count_loss(VIRTIO_LOSS_RING, 1);
+		count_loss(&losses[VIRTIO_LOSS_RING], 1);
 		return 0;
 	}
 	state += id * bpf_core_type_size(struct vring_desc_state_split);
 	if (!state_data(state)) {
-		count_loss(VIRTIO_LOSS_REAPED, 1);
+		count_loss(&losses[VIRTIO_LOSS_REAPED], 1);
 		return 0;
 	}
 	whole_chain = walk_buffer(vvq, id, state, &c);
 	/* Another CPU may have taken it out meanwhile. */
 	if (!state_data(state))
-		count_loss(VIRTIO_LOSS_REAPED, 1);
+		count_loss(&losses[VIRTIO_LOSS_REAPED], 1);
 	else if (!whole_chain)
-		count_loss(VIRTIO_LOSS_RING, 1);
+		count_loss(&losses[VIRTIO_LOSS_RING], 1);
 	else
 		count_used(r->q, &c.sums, len);
 	return 0;
@@ -163,7 +163,7 @@ static __always_inline void read_used(struct virtio_queue *q, u64 vq, bool count
 	r.vvq = (u64)vvq;
 	if (!readable(vvq)) {
 		if (count)
-			count_loss(VIRTIO_LOSS_PACKED, 1);
+			count_loss(&losses[VIRTIO_LOSS_PACKED], 1);
 		return;
 	}
 	used_ring = BPF_CORE_READ(vvq, split.vring.used);
@@ -176,7 +176,7 @@ static __always_inline void read_used(struct virtio_queue *q, u64 vq, bool count
 	}
 	r.from = new_from(q, taken_out, used, &reaped);
 	if (reaped)
-		count_loss(VIRTIO_LOSS_REAPED, reaped);
+		count_loss(&losses[VIRTIO_LOSS_REAPED], reaped);
 	q->seen = r.from;
 	if (!count || (u16)(used - r.from) > r.num)
 		return;
@@ -216,7 +216,7 @@ static __always_inline void each_queue(struct virtio_device *vdev, bool count)
 
 	d.head = (u64)vdev + bpf_core_field_offset(struct virtio_device, vqs);
 	d.at = (u64)BPF_CORE_READ(vdev, vqs.next);
-	bpf_loop(MOST_QUEUES, next_queue, &d, 0);
+	bpf_loop(MAX_QUEUES, next_queue, &d, 0);
 }
 
 static __always_inline void on_own_irq(u64 vq)

@@ -194,7 +194,7 @@ __u32 *blk_layer_stopped(struct blk_layer *layer)
 void blk_layer_losses(const struct blk_layer *layer, struct blk_loss_state *state,
 		      struct hooks *hooks, size_t no_end)
 {
-	blk_losses(state, layer->skel->bss->losses, hooks, &layer->skel->bss->stood_in, no_end);
+	blk_losses(state, layer->skel->bss->losses, hooks, &layer->skel->bss->backup_hits, no_end);
 }
 
 void blk_layer_end(struct blk_layer *layer)

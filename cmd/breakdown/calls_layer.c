@@ -63,7 +63,7 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 	if (tracks(layer->o))
 		events[n++] = blk[0];
 	events[n++] = (struct hook_event){ "thread", ALTS(thread_alts), false };
-	/* For vfs too: see STAND_IN in probes/calls.bpf.h. */
+	/* For vfs too: see FSYNC_PLACEHOLDER in probes/calls.bpf.h. */
 	if (layer->layers & (LAYER_BIT(LAYER_SYSCALL) | LAYER_BIT(LAYER_VFS)))
 		events[n++] = (struct hook_event){ "syscall", ALTS(syscall_alts), false };
 	n += layers_events(layer->hooking, layer->combined, events + n);
@@ -109,8 +109,8 @@ int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *
 		layer->n_rows += layer->combined ? 1 : layer_ops(i);
 	}
 	if (layer->combined) {
-		layer->n_places = layer->n_rows;
-		layer->n_rows *= CLASSES * WAYS;
+		layer->n_cells = layer->n_rows;
+		layer->n_rows *= CLASSES * IO_KINDS;
 	}
 	layer->rows = calloc(layer->n_rows, sizeof(*layer->rows));
 	if (!layer->rows)
@@ -124,10 +124,10 @@ const struct calls_row *calls_layer_op(const struct calls_layer *layer, unsigned
 	return &layer->rows[layer->row_of[which] + op];
 }
 
-const struct calls_row *calls_layer_place(const struct calls_layer *layer, unsigned int class,
-					  unsigned int way, unsigned int which)
+const struct calls_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
+					 unsigned int io_kind, unsigned int which)
 {
-	return &layer->rows[(class * WAYS + way) * layer->n_places + layer->row_of[which]];
+	return &layer->rows[(class * IO_KINDS + io_kind) * layer->n_cells + layer->row_of[which]];
 }
 
 /* ---- the object ---- */
@@ -190,7 +190,7 @@ static void set_options(const struct calls_layer *layer, struct breakdown_calls_
 	skel->rodata->check_files = layer->o->filters.disk.dev != 0;
 	skel->rodata->unit_ns = hists_unit_slots(layer->o) ? layer->o->unit->ns : 1;
 	skel->rodata->n_rows = layer->n_rows;
-	skel->rodata->n_places = layer->n_places;
+	skel->rodata->n_cells = layer->n_cells;
 	skel->rodata->shard_mask = layer->n_shards - 1;
 	for (size_t i = 0; i < LAYERS; i++)
 		skel->rodata->layer_row[i] = layer->row_of[i];
@@ -432,7 +432,7 @@ void calls_layer_losses(struct calls_layer *layer, struct hooks *hooks, size_t n
 	struct breakdown_calls_bpf *skel = layer->skel;
 	const __u64 *now = skel->bss->call_losses;
 
-	blk_losses(&layer->blk_losses, skel->bss->losses, hooks, &skel->bss->stood_in, no_end);
+	blk_losses(&layer->blk_losses, skel->bss->losses, hooks, &skel->bss->backup_hits, no_end);
 	memcpy(layer->losses, layer->blk_losses.rows, sizeof(layer->blk_losses.rows));
 	for (size_t i = 0; i < CALL_LOSSES; i++) {
 		uint64_t value = __atomic_load_n(&now[i], __ATOMIC_RELAXED);

@@ -30,7 +30,7 @@ struct calls_layer {
 	unsigned int hooking; /* of those that hooks are attached for now */
 	bool combined;
 	uint16_t row_of[LAYERS]; /* first row of a layer; combined: its place among those */
-	uint32_t n_places, n_rows, n_shards;
+	uint32_t n_cells, n_rows, n_shards;
 	struct call_hist *mapped; /* the map itself */
 	size_t mapped_size;
 	uint8_t parts_round;
@@ -84,11 +84,11 @@ size_t calls_layer_stop(struct calls_layer *layer, struct hooks *hooks);
  */
 int calls_layer_drain(struct calls_layer *layer, uint64_t *end_ns, struct error *err);
 
-/* The row of an operation of one layer, and of a place of the table of all. */
+/* The row of an operation of one layer, and a cell of the table of all. */
 const struct calls_row *calls_layer_op(const struct calls_layer *layer, unsigned int which,
 				       unsigned int op);
-const struct calls_row *calls_layer_place(const struct calls_layer *layer, unsigned int class,
-					  unsigned int way, unsigned int which);
+const struct calls_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
+					 unsigned int io_kind, unsigned int which);
 
 /* What was lost since the last call into layer->losses; @no_end: what calls_layer_stop() found. */
 void calls_layer_losses(struct calls_layer *layer, struct hooks *hooks, size_t no_end);

@@ -9,7 +9,7 @@
 /* ---- rows ---- */
 
 static const char *const class_names[CLASSES] = { "read", "write", "sync" };
-static const char *const way_names[WAYS] = { "cached", "disk", "async" };
+static const char *const io_kind_names[IO_KINDS] = { "cached", "disk", "async" };
 
 static void fill_row(struct table_row *row, const struct calls_row *from)
 {
@@ -30,17 +30,17 @@ static uint32_t parts_per_million(uint64_t part, uint64_t whole)
 	return whole ? (uint32_t)((double)part / (double)whole * 1e6 + 0.5) : 0;
 }
 
-/* The rows of one class and way.  All the time of its system calls is somebody's, so that the
- * sum of SELF is the time of the system calls that ended. */
-static size_t fill_way(const struct calls_layer *layer, unsigned int class, unsigned int way,
-		       struct table_row *rows)
+/* The rows of one class and kind of I/O.  All the time of its system calls is somebody's, so that
+ * the sum of SELF is the time of the system calls that ended. */
+static size_t fill_io_kind(const struct calls_layer *layer, unsigned int class,
+			   unsigned int io_kind, struct table_row *rows)
 {
 	uint64_t whole = 0;
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < LAYERS; i++) {
 		bool block = i >= LAYER_ADMIT;
-		const struct calls_row *from = calls_layer_place(layer, class, way, i);
+		const struct calls_row *from = calls_layer_cell(layer, class, io_kind, i);
 
 		if (!block && !(layer->layers & LAYER_BIT(i)))
 			continue;
@@ -48,8 +48,9 @@ static size_t fill_way(const struct calls_layer *layer, unsigned int class, unsi
 			continue;
 		rows[n].op = class_names[class];
 		rows[n].layer = layer_name(i);
-		rows[n].io = class == CLASS_SYNC && way == WAY_DISK ? "all" : way_names[way];
-		rows[n].has_self = way != WAY_ASYNC;
+		rows[n].io =
+		    class == CLASS_SYNC && io_kind == IO_DISK ? "all" : io_kind_names[io_kind];
+		rows[n].has_self = io_kind != IO_ASYNC;
 		fill_row(&rows[n], from);
 		whole += from->self_ns;
 		n++;
@@ -64,8 +65,8 @@ size_t table_fill(const struct calls_layer *layer, struct table_row *rows)
 	size_t n = 0;
 
 	for (unsigned int class = 0; class < CLASSES; class ++)
-		for (unsigned int way = 0; way < WAYS; way++)
-			n += fill_way(layer, class, way, rows + n);
+		for (unsigned int io_kind = 0; io_kind < IO_KINDS; io_kind++)
+			n += fill_io_kind(layer, class, io_kind, rows + n);
 	return n;
 }
 

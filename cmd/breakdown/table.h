@@ -20,7 +20,7 @@ struct table_row {
 	bool has_self;
 };
 
-#define TABLE_ROWS_MAX (CLASSES * WAYS * LAYERS)
+#define TABLE_ROWS_MAX (CLASSES * IO_KINDS * LAYERS)
 
 extern const struct schema table_schema;
 

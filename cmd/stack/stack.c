@@ -59,8 +59,8 @@ static size_t read_losses(struct stack *s)
 {
 	size_t n = BLK_LOSS_ROWS;
 
-	blk_losses(&s->blk_losses, s->skel->bss->losses, s->session.hooks, &s->skel->bss->stood_in,
-		   0);
+	blk_losses(&s->blk_losses, s->skel->bss->losses, s->session.hooks,
+		   &s->skel->bss->backup_hits, 0);
 	s->blk_losses.rows[BLK_LOSS_NAMES].count = names_lost(s->names);
 	memcpy(s->losses, s->blk_losses.rows, sizeof(s->blk_losses.rows));
 	for (int i = 0; i < STACK_LOSS_ROWS_ALL; i++, n++) {

@@ -344,7 +344,7 @@ static int emit(void *ctx, bool last, struct error *err)
 	if (r)
 		return r;
 	t->since_ns = out.interval.end_ns;
-	blk_losses(&t->losses, t->skel->bss->losses, t->session.hooks, &t->skel->bss->stood_in,
+	blk_losses(&t->losses, t->skel->bss->losses, t->session.hooks, &t->skel->bss->backup_hits,
 		   unseen);
 	out.interval.losses = t->losses.rows;
 	out.interval.n_losses = BLK_LOSS_ROWS;

@@ -108,8 +108,8 @@ static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj,
 		memcpy((void *)v->skel->rodata->only_driver, v->o.driver, strlen(v->o.driver));
 	if (v->o.vq)
 		memcpy((void *)v->skel->rodata->only_vq, v->o.vq, strlen(v->o.vq));
-	if (v->o.args.list_entries && v->o.args.list_entries < v->skel->rodata->most_entries)
-		v->skel->rodata->most_entries = v->o.args.list_entries;
+	if (v->o.args.list_entries && v->o.args.list_entries < v->skel->rodata->max_list_entries)
+		v->skel->rodata->max_list_entries = v->o.args.list_entries;
 	memcpy((void *)v->skel->rodata->handlers, v->handlers, sizeof(v->handlers));
 	r = size_maps(v);
 	if (r)

@@ -1033,7 +1033,7 @@ class LiveTest(unittest.TestCase):
     def run(self, result=None):
         """A test in which iotrace reported missed events is made again, on kernels that preempt
         tracepoints: while several tasks are preempted inside its programs the kernel skips them
-        (probes/understudy.bpf.h). Reported it must be, or the test fails at once."""
+        (probes/backup.bpf.h). Reported it must be, or the test fails at once."""
         hidden_ends.start()
         if result is None or not self.PREEMPTED:
             return super().run(result)

@@ -789,7 +789,7 @@ class TestOptions(VirtioTest):
         self.assertEqual(result.status, 0, result)
         lines = result.out.splitlines()
         self.assertRegex(lines[0], r"^\w+ +(raw_tp|fexit|kprobe):\w+$")
-        self.assertIn("learn_queue", result.out)
+        self.assertIn("add_queue", result.out)
         self.assertIn("Tracing virtio devices statistics", result.out)
 
     def test_time_of_day(self):

@@ -312,7 +312,7 @@ def short(what):
 
 
 def is_understudy(name, relocations):
-    """See probes/understudy.bpf.h."""
+    """See probes/backup.bpf.h."""
     return name.endswith(("_2", "_3")) and name in relocations.programs
 
 

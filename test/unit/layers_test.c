@@ -138,7 +138,7 @@ static void put(struct fixture *f, unsigned int class, unsigned int way, unsigne
 		size_t n, uint64_t ns, uint64_t self_ns)
 {
 	struct calls_row *row =
-	    (struct calls_row *)(uintptr_t)calls_layer_place(&f->layer, class, way, layer);
+	    (struct calls_row *)(uintptr_t)calls_layer_cell(&f->layer, class, way, layer);
 
 	for (size_t i = 0; i < n; i++)
 		hist_add(&row->hist, ns, 1);
@@ -148,15 +148,15 @@ static void put(struct fixture *f, unsigned int class, unsigned int way, unsigne
 
 static void put_reads(struct fixture *f)
 {
-	put(f, CLASS_READ, WAY_DISK, LAYER_SYSCALL, 2, 1000, 100);
-	put(f, CLASS_READ, WAY_DISK, LAYER_VFS, 2, 950, 200);
-	put(f, CLASS_READ, WAY_DISK, LAYER_EXT4, 2, 850, 300);
-	put(f, CLASS_READ, WAY_DISK, LAYER_ADMIT, 3, 20, 0);
-	put(f, CLASS_READ, WAY_DISK, LAYER_QUEUE, 2, 300, 400);
-	put(f, CLASS_READ, WAY_DISK, LAYER_DEVICE, 2, 500, 1000);
-	put(f, CLASS_READ, WAY_CACHED, LAYER_SYSCALL, 1, 10, 10);
-	put(f, CLASS_WRITE, WAY_ASYNC, LAYER_DEVICE, 3, 7000000, 0);
-	put(f, CLASS_SYNC, WAY_DISK, LAYER_SYSCALL, 1, 5000000000, 5000000000);
+	put(f, CLASS_READ, IO_DISK, LAYER_SYSCALL, 2, 1000, 100);
+	put(f, CLASS_READ, IO_DISK, LAYER_VFS, 2, 950, 200);
+	put(f, CLASS_READ, IO_DISK, LAYER_EXT4, 2, 850, 300);
+	put(f, CLASS_READ, IO_DISK, LAYER_ADMIT, 3, 20, 0);
+	put(f, CLASS_READ, IO_DISK, LAYER_QUEUE, 2, 300, 400);
+	put(f, CLASS_READ, IO_DISK, LAYER_DEVICE, 2, 500, 1000);
+	put(f, CLASS_READ, IO_CACHED, LAYER_SYSCALL, 1, 10, 10);
+	put(f, CLASS_WRITE, IO_ASYNC, LAYER_DEVICE, 3, 7000000, 0);
+	put(f, CLASS_SYNC, IO_DISK, LAYER_SYSCALL, 1, 5000000000, 5000000000);
 }
 
 static void test_table(void **state)

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_BACKUP_BPF_H
+#define IOTRACE_PROBES_BACKUP_BPF_H
+
+/*
+ * The kernel skips a program that is already running on the same CPU.  Where tracepoints can be
+ * preempted (7.0 and later) that happens all the time: while a task is preempted inside a program,
+ * all other tasks on its CPU go without that program.  There each program (the primary) has two
+ * backup programs, NAME_2 and NAME_3, attached after it to the same event.  A backup does the work
+ * when those before it were skipped.
+ *
+ * A backup learns that from a seen mark: the program that does the work stores a mark of the event
+ * in slots that only this context uses.  The address of the arguments identifies the context: all
+ * programs of an event get their arguments at the same place on the stack of the task or the
+ * interrupt, one program after the other.
+ *
+ * The number of events that no program saw is the number of skipped primaries, which the kernel
+ * counts, less backup_hits.
+ */
+
+#include "probes/kernel.h"
+
+/* Kinds of events, part of a mark. */
+enum seen_event {
+	SEEN_SUBMIT = 1,
+	SEEN_FRONT_MERGE,
+	SEEN_BIO_MERGE,
+	SEEN_BIO,
+	SEEN_REMAP,
+	SEEN_ISSUE,
+	SEEN_REQUEUE,
+	SEEN_COMPLETE,
+	SEEN_BIO_END,
+	SEEN_TASK, /* fork, free, rename: followed also while stopped */
+};
+
+/*
+ * A mark is stored in several slots, each chosen by other bits of the context's hash.  It is lost
+ * only when another context that is in the middle of an event shares all of them.
+ */
+#define SEEN_SLOTS     3
+#define SEEN_HASH_BITS 15
+
+const volatile bool has_backups = false;
+
+/*
+ * Set by user space at the last output, and while the disk of -d is gone: programs then do nothing.
+ * Detaching takes time, one event after the other; a program that saw a request's issue, but not
+ * its completion, would report a loss that is none.
+ */
+__u32 stopped = 0;
+
+/* Events that a backup program handled. */
+__u64 backup_hits = 0;
+
+/* User space makes it one entry where no program has backups. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SEEN_SLOTS << SEEN_HASH_BITS);
+	__type(key, u32);
+	__type(value, u64);
+} seen_marks SEC(".maps");
+
+/* A number that identifies an address and is a scalar to the verifier: the difference of two
+ * pointers. */
+static __always_inline u64 opaque_id(const void *address)
+{
+	u64 number = (u64)address - (u64)&stopped;
+
+	barrier_var(number);
+	return number;
+}
+
+/* The hash of the context whose arguments are at @ctx. */
+static __always_inline u64 seen_hash(const void *ctx)
+{
+	return opaque_id(ctx) * 0x9e3779b97f4a7c15ull;
+}
+
+/* The primary's mark of @event of @object in that context.  Even: the next number is the first
+ * backup's. */
+static __always_inline u64 seen_mark(u64 hash, enum seen_event event, u64 object)
+{
+	return (hash ^ object ^ (u64)event << 56) & ~1ull;
+}
+
+static __always_inline u64 *seen_slot(u64 hash, u32 i)
+{
+	u32 part = hash >> (64 - (i + 1) * SEEN_HASH_BITS);
+	u32 index = (part & ((1 << SEEN_HASH_BITS) - 1)) | i << SEEN_HASH_BITS;
+
+	return bpf_map_lookup_elem(&seen_marks, &index);
+}
+
+static __always_inline bool is_stopped(enum seen_event event)
+{
+	return stopped && event != SEEN_TASK;
+}
+
+/* Does the primary program do the work?  Also asked by a program without backups. */
+static __always_inline bool primary_runs(const void *ctx, enum seen_event event, u64 object)
+{
+	u64 hash, *slot;
+
+	if (is_stopped(event))
+		return false;
+	if (!has_backups)
+		return true;
+	hash = seen_hash(ctx);
+	for (u32 i = 0; i < SEEN_SLOTS; i++) {
+		slot = seen_slot(hash, i);
+		if (slot)
+			*slot = seen_mark(hash, event, object);
+	}
+	return true;
+}
+
+/*
+ * Does the first backup do the work, because the primary was skipped?  Either way it leaves a mark
+ * other than the primary's: a mark that stays, because the last backup was skipped, is then not
+ * mistaken for the primary's at the next such event of the same request.
+ */
+static __always_inline bool first_backup_runs(const void *ctx, enum seen_event event, u64 object)
+{
+	u64 hash, mark, *slot;
+	bool seen = false;
+
+	if (is_stopped(event) || !has_backups)
+		return false;
+	hash = seen_hash(ctx);
+	mark = seen_mark(hash, event, object);
+	for (u32 i = 0; i < SEEN_SLOTS; i++) {
+		slot = seen_slot(hash, i);
+		if (slot) {
+			seen |= *slot == mark;
+			*slot = mark + 1;
+		}
+	}
+	if (!seen)
+		__sync_fetch_and_add(&backup_hits, 1);
+	return !seen;
+}
+
+/* Does the last backup do the work, because both before it were skipped? */
+static __always_inline bool last_backup_runs(const void *ctx, enum seen_event event, u64 object)
+{
+	u64 hash, mark, *slot;
+	bool seen = false;
+
+	if (is_stopped(event) || !has_backups)
+		return false;
+	hash = seen_hash(ctx);
+	mark = seen_mark(hash, event, object);
+	for (u32 i = 0; i < SEEN_SLOTS; i++) {
+		slot = seen_slot(hash, i);
+		if (slot && (*slot & ~1ull) == mark) {
+			seen = true;
+			*slot = 0;
+		}
+	}
+	if (!seen)
+		__sync_fetch_and_add(&backup_hits, 1);
+	return !seen;
+}
+
+/* One program of a raw tracepoint, which does @run if @runs() says so. */
+#define RAW_TP_PROG(name, tracepoint, runs, event, object, run)                                    \
+	SEC("raw_tp/" #tracepoint)                                                                 \
+	int name(u64 *ctx)                                                                         \
+	{                                                                                          \
+		if (runs(ctx, event, object))                                                      \
+			run;                                                                       \
+		return 0;                                                                          \
+	}
+
+/*
+ * A raw tracepoint's primary program and its backups.  @event: of enum seen_event; @object: the
+ * address that the event is about, an expression of the arguments ctx[]; @run: the work.
+ */
+#define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
+	RAW_TP_PROG(name, tracepoint, primary_runs, event, object, run)                            \
+	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, run)                   \
+	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, run)
+
+#define TP_BTF_PROG(name, tracepoint, runs, event, object, run, ...)                               \
+	SEC("tp_btf/" #tracepoint)                                                                 \
+	int BPF_PROG(name, __VA_ARGS__)                                                            \
+	{                                                                                          \
+		if (runs(ctx, event, opaque_id(object)))                                           \
+			run;                                                                       \
+		return 0;                                                                          \
+	}
+
+/* The same for programs with typed arguments, declared after @run. */
+#define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
+	TP_BTF_PROG(name, tracepoint, primary_runs, event, object, run, __VA_ARGS__)               \
+	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, run, __VA_ARGS__)      \
+	TP_BTF_PROG(name##_3, tracepoint, last_backup_runs, event, object, run, __VA_ARGS__)
+
+#endif
