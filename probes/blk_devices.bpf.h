@@ -41,80 +41,63 @@ static __always_inline bool makes_requests(struct gendisk *disk, const bool dire
 	return !(fops && KREAD(direct, fops, submit_bio));
 }
 
-/*
- * Up to 5.11 a bio has forgotten its partition by the time that it is in a request, and the request
- * knows it only while it is accounted.  Where it lies on the disk tells, and is what 5.10 itself
- * goes by.
- */
-static __always_inline u32 part_by_sector(struct request *rq)
-{
-	u64 sector;
+/* ---- which device an I/O counts for ---- */
 
-	if (!bpf_core_field_exists(((struct bio *)0)->bi_disk) ||
-	    disk_dev(rq_disk(rq, false), false) != filter_disk)
-		return 0;
-	sector = BPF_CORE_READ(rq, __sector);
-	return sector - part_start < part_sectors ? filter_dev : 0;
-}
-
-/* The partition that a request was made for; the whole disk's number where it
- * is none.  0: not known.  rq->part says it only of requests that are accounted
- * (queue/iostats); the bio says it always. */
-static __always_inline u32 rq_part_dev(struct request *rq)
-{
-	struct block_device *part = NULL;
-	struct bio *bio = BPF_CORE_READ(rq, bio);
-	struct hd_struct *hd;
-
-	if (bio && bpf_core_field_exists(bio->bi_bdev))
-		return BPF_CORE_READ(bio, bi_bdev, bd_dev);
-	bpf_core_read(&part, sizeof(part), &rq->part);
-	if (!part)
-		return part_by_sector(rq);
-	if (bpf_core_field_exists(part->bd_start_sect))
-		return BPF_CORE_READ(part, bd_dev);
-	hd = (void *)part;
-	return BPF_CORE_READ(hd, __dev.devt);
-}
+/* Up to 5.11 (309dca309fc3) a bio names its disk, and from then on its partition. */
+#define BIOS_NAME_DISKS bpf_core_field_exists(((struct bio *)0)->bi_disk)
 
 /*
- * Is the bio, of disk @whole, for the partition that -d names?  Up to 5.11 block_bio_queue comes
- * after the bio was made one of the whole disk (bi_partno is 0): its place on the disk says it.
+ * Up to 5.11: the partition of -d if @sector of @disk lies in it, else 0.  Nothing else tells: a
+ * bio was made one of its whole disk before block_bio_queue (bi_partno is 0), and a request knows
+ * its partition (rq->part) only while it is accounted; the kernel itself finds that by the sector.
  */
-static __always_inline bool bio_in_part(struct bio *bio, u32 whole, const bool direct)
+static __always_inline u32 part_by_sector(u32 disk, u64 sector)
+{
+	return disk == filter_disk && sector - part_start < part_sectors ? filter_dev : 0;
+}
+
+/* The partition that a bio of @disk is for, or the disk where it is for no partition; 0: not known,
+ * or another one than that of -d. */
+static __always_inline u32 bio_part_dev(struct bio *bio, u32 disk, const bool direct)
 {
 	struct block_device *bdev;
 
-	if (bpf_core_field_exists(bio->bi_disk))
-		return whole == filter_disk &&
-		       KREAD(direct, bio, bi_iter.bi_sector) - part_start < part_sectors;
+	if (BIOS_NAME_DISKS)
+		return part_by_sector(disk, KREAD(direct, bio, bi_iter.bi_sector));
 	bdev = KREAD(direct, bio, bi_bdev);
-	return bdev && KREAD(direct, bdev, bd_dev) == filter_dev;
+	return bdev ? KREAD(direct, bdev, bd_dev) : 0;
+}
+
+/* The same of a request.  One without a bio knows its partition only if it is accounted
+ * (queue/iostats). */
+static __always_inline u32 rq_part_dev(struct request *rq)
+{
+	struct bio *bio;
+
+	if (BIOS_NAME_DISKS)
+		return part_by_sector(disk_dev(rq_disk(rq, false), false),
+				      BPF_CORE_READ(rq, __sector));
+	bio = BPF_CORE_READ(rq, bio);
+	return bio ? bio_part_dev(bio, 0, false) : BPF_CORE_READ(rq, part, bd_dev);
+}
+
+static __always_inline u32 dev_if_wanted(u32 dev)
+{
+	return !filter_dev || dev == filter_dev ? dev : 0;
 }
 
 /* The device that a bio of @disk counts for, 0 when -d asks for another. */
 static __always_inline u32 bio_wanted_dev(struct bio *bio, struct gendisk *disk, const bool direct)
 {
-	u32 whole = disk_dev(disk, direct);
+	u32 dev = disk_dev(disk, direct);
 
-	if (!filter_dev)
-		return whole;
-	if (filter_part)
-		return bio_in_part(bio, whole, direct) ? filter_dev : 0;
-	return whole == filter_dev ? whole : 0;
+	return dev_if_wanted(filter_part ? bio_part_dev(bio, dev, direct) : dev);
 }
 
 /* The device that a request counts for, 0 when -d asks for another. */
 static __always_inline u32 rq_wanted_dev(struct request *rq, const bool direct)
 {
-	u32 dev;
-
-	if (filter_dev && filter_part)
-		return rq_part_dev(rq) == filter_dev ? filter_dev : 0;
-	dev = disk_dev(rq_disk(rq, direct), direct);
-	if (filter_dev && dev != filter_dev)
-		return 0;
-	return dev;
+	return dev_if_wanted(filter_part ? rq_part_dev(rq) : disk_dev(rq_disk(rq, direct), direct));
 }
 
 #endif

@@ -52,12 +52,12 @@ static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq
 }
 
 /*
- * The device gets the flush command that request @key, of disk @disk, waits for.  A request that is
+ * The device gets the flush command that request @key waits for.  A request that is
  * empty and does nothing but wait is never issued itself: this is where it begins, so that
  * account_lost_completion() counts it should no program see its end.  A global function, which the
  * verifier looks at once.
  */
-__attribute__((noinline)) int on_waiter(u64 key, u32 disk)
+__attribute__((noinline)) int on_waiter(u64 key)
 {
 	struct request *rq = (void *)key;
 	struct blk_inflight made = {}, *owner, *fresh, *entry;
@@ -80,8 +80,8 @@ __attribute__((noinline)) int on_waiter(u64 key, u32 disk)
 		return 0; /* it waits still: the device had given the command back */
 	if (entry)
 		account_lost_completion(entry);
-	made.dev = filter_part ? rq_wanted_dev(rq, false) : disk;
-	if (filter_dev && made.dev != filter_dev)
+	made.dev = rq_wanted_dev(rq, false);
+	if (filter_dev && !made.dev)
 		return 0;
 	owner = entry && entry->known ? entry : fresh;
 	if (owner && owner->known) {
@@ -116,7 +116,6 @@ __attribute__((noinline)) int each_waiter(u64 flush_rq)
 {
 	struct request *rq = (void *)flush_rq;
 	struct list_head *head = flush_waiters(rq), *node;
-	u32 disk = disk_dev(rq_disk(rq, false), false);
 
 	if (!head)
 		return 0;
@@ -124,7 +123,7 @@ __attribute__((noinline)) int each_waiter(u64 flush_rq)
 	for (int i = 0; i < WAITERS_MAX; i++) {
 		if (!node || node == head)
 			return 0;
-		on_waiter((u64)waiter_at(node), disk);
+		on_waiter((u64)waiter_at(node));
 		node = BPF_CORE_READ(node, next);
 	}
 	return 0;

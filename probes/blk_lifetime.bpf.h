@@ -217,6 +217,12 @@ static __always_inline struct blk_inflight *completing_entry(struct request *rq)
 	return entry;
 }
 
+/* The device that a request counts for that completes: that of its issue, if a program saw it. */
+static __always_inline u32 completing_dev(struct request *rq, const struct blk_inflight *entry)
+{
+	return entry && entry->issue_ns ? entry->dev : rq_wanted_dev(rq, false);
+}
+
 /*
  * Bytes that this step of a completion accounts for.  The last step takes what
  * steps that no program saw have left.

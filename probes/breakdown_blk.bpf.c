@@ -47,7 +47,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		entry = completing_entry(rq);
 	if (filter_mode != FILTER_NONE && !(entry && entry->known))
 		return;
-	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, false))
+	if (filter_dev && !completing_dev(rq, entry))
 		return;
 	if (balance) {
 		if (predates_trace(rq, direct))

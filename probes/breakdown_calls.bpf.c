@@ -158,11 +158,17 @@ static __always_inline u32 class_of_bio(struct bio *bio)
 	return class_of_request(op);
 }
 
-/* Up to 5.11 an empty bio has no place that would tell its partition; its call is about that. */
-static __always_inline bool lacks_sector(struct call_thread *t, struct bio *bio)
+/*
+ * Is the bio, for which thread @t waits in a call if @t is not NULL, for the device of -d?  Up to
+ * 5.11 the sector tells its partition, which an empty bio has none of; then it is that of the call,
+ * if the bio is for the same disk.
+ */
+static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *bio)
 {
-	return filter_part && bpf_core_field_exists(bio->bi_disk) && t->open &&
-	       class_of_bio(bio) == CLASS_SYNC;
+	if (bio_wanted(bio))
+		return true;
+	return t && t->open && filter_part && BIOS_NAME_DISKS && class_of_bio(bio) == CLASS_SYNC &&
+	       disk_dev(bio_disk(bio, false), false) == filter_disk;
 }
 
 /* The bio has its request, or is part of another one's. */
@@ -173,7 +179,7 @@ static __always_inline void on_admitted(struct call_thread *t, struct bio *bio, 
 
 	if (!since)
 		return;
-	if (bio_wanted(bio) || lacks_sector(t, bio)) {
+	if (call_bio_wanted(t, bio)) {
 		row = t->open ? table_row(t->class, IO_DISK, LAYER_ADMIT)
 			      : table_row(class_of_bio(bio), IO_ASYNC, LAYER_ADMIT);
 		row_add(row, now > since ? now - since : 0, 0);
@@ -257,8 +263,10 @@ static __always_inline void call_flushing(struct blk_inflight *entry)
 		return;
 	now = bpf_ktime_get_ns();
 	call_in_device(entry, now);
-	if (submit_mode == SUBMIT_BIO && filter_part)
+	if (submit_mode == SUBMIT_BIO && filter_part) {
 		entry->issue_ns = now;
+		entry->dev = filter_dev;
+	}
 }
 
 static __always_inline void call_requeued(struct blk_inflight *entry)
@@ -510,7 +518,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	entry = completing_entry(rq);
 	if (filter_mode != FILTER_NONE && !(entry && entry->known))
 		return;
-	if (filter_dev && !(entry && entry->issue_ns) && !rq_wanted_dev(rq, false))
+	if (filter_dev && !completing_dev(rq, entry))
 		return;
 	/*
 	 * An empty request only waits for a flush command, which is a request of its own; but of
@@ -591,11 +599,7 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 /* With -d of such a disk: all of its own bios, whoever waits for them. */
 static __always_inline void on_wanted_bio(struct call_thread *t, struct bio *bio)
 {
-	if (disk_dev(bio_disk(bio, false), false) != filter_disk)
-		return;
-	if (!bio_wanted(bio) && !(t && lacks_sector(t, bio)))
-		return;
-	if (t || current_process_wanted())
+	if (call_bio_wanted(t, bio) && (t || current_process_wanted()))
 		on_stacked(t, bio);
 }
 

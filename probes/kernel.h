@@ -49,7 +49,6 @@ struct gendisk {
 struct block_device {
 	u32 bd_dev;
 	struct gendisk *bd_disk;
-	u64 bd_start_sect; /* since 5.11: it is what a partition is, hd_struct before */
 };
 
 struct request_queue {
@@ -84,7 +83,7 @@ struct request {
 	unsigned int __data_len;
 	u64 __sector;
 	struct bio *bio;
-	void *part; /* struct block_device * since 5.11, struct hd_struct * before */
+	struct block_device *part; /* since 5.11, struct hd_struct * before */
 	u64 start_time_ns;
 	unsigned short nr_phys_segments;
 	enum mq_rq_state state;
@@ -110,12 +109,6 @@ struct device {
 	struct kobject kobj;
 	u32 devt;
 	struct device_driver *driver;
-};
-
-/* A partition until 5.10. */
-
-struct hd_struct {
-	struct device __dev;
 };
 
 struct kernfs_node {

@@ -185,7 +185,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 			return;
 		}
 	}
-	key.dev = entry && entry->issue_ns ? entry->dev : rq_wanted_dev(rq, false);
+	key.dev = completing_dev(rq, entry);
 	if (filter_dev && !key.dev)
 		return;
 	key.op = done.op;
