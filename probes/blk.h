@@ -4,9 +4,7 @@
 
 /* What the block probes and user space share. */
 
-#ifndef __bpf__
 #include <linux/types.h>
-#endif
 
 /*
  * Operations.  The kernel's own codes differ between kernels (the zone

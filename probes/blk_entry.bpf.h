@@ -10,7 +10,7 @@
  * preempted tracepoints can have come with an understudy (probes/backup.bpf.h).
  */
 
-#include "probes/backup.bpf.h"
+#include "probes/blk_lifetime.bpf.h"
 
 TP_BTF_PROGS(io_start_btf, block_io_start, SEEN_SUBMIT, rq, on_submit_rq(rq, true),
 	     struct request *rq)

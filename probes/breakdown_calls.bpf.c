@@ -30,9 +30,8 @@ enum merged_step {
 	MERGED_DONE,
 };
 
-#include "probes/blk.bpf.h"
 #include "probes/arch.h"
-#include "probes/backup.bpf.h"
+#include "probes/blk.bpf.h"
 #include "probes/calls.bpf.h"
 
 const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */

@@ -19,7 +19,7 @@
  * comes that has none there (CALL_LOSS_NO_START).
  */
 
-#include "probes/kernel.h"
+#include "probes/blk_submitters.bpf.h"
 #include "probes/breakdown_calls.h"
 #include "probes/hist.bpf.h"
 

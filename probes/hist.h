@@ -2,6 +2,8 @@
 #ifndef IOTRACE_PROBES_HIST_H
 #define IOTRACE_PROBES_HIST_H
 
+#include <linux/types.h>
+
 /*
  * A latency histogram as the probes keep it: one per CPU and key, only added
  * to.  The slots are those of output/hist.h, which a unit test compares.

@@ -4,7 +4,7 @@
 
 /* Entry points that follow processes: COMMAND's descendants and names. */
 
-#include "probes/backup.bpf.h"
+#include "probes/blk_submitters.bpf.h"
 
 RAW_TP_PROGS(fork_raw, sched_process_fork, SEEN_TASK, ctx[1],
 	     on_fork((void *)ctx[0], (void *)ctx[1], false))

@@ -3,7 +3,8 @@
  * iotrace stack: bytes by device, process and stack, counted where a bio is
  * submitted.  docs/COUNTING.md says which bio reaches which device how often.
  */
-#include "probes/blk.bpf.h"
+#include "probes/blk_devices.bpf.h"
+#include "probes/blk_submitters.bpf.h"
 #include "probes/stack.h"
 
 const volatile bool want_kernel = false, want_user = false;
@@ -59,11 +60,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct stack_scratch);
 } scratch SEC(".maps");
-
-/* Needed by blk.bpf.h, for requests: none is followed here. */
-static __always_inline void on_lost_completion(struct blk_inflight *entry)
-{
-}
 
 /* ---- stacks ---- */
 

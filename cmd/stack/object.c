@@ -35,8 +35,6 @@ static int size_maps(struct stack *s)
 		{ skel->maps.names1, args->map_names },
 		{ skel->maps.stacks0, stacks },
 		{ skel->maps.stacks1, stacks },
-		{ skel->maps.inflight, 1 },
-		{ skel->maps.bio_owners, 1 },
 		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
 	};
 
