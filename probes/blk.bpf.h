@@ -2,11 +2,7 @@
 #ifndef IOTRACE_PROBES_BLK_BPF_H
 #define IOTRACE_PROBES_BLK_BPF_H
 
-/*
- * What every program that follows block requests does: classify a request,
- * find its disk, remember who submitted it and when the device got it.
- * @direct: see KREAD() in probes/kernel.h.
- */
+/* Everything that follows block requests.  @direct: see KREAD() in probes/kernel.h. */
 
 #include "probes/blk_options.bpf.h"
 #include "probes/blk_operations.bpf.h"

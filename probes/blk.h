@@ -25,61 +25,59 @@ enum blk_op {
 	BLK_OPS,
 };
 
-/* Whose I/O is followed. */
+/* Whose I/O is counted. */
 enum blk_filter {
 	FILTER_NONE,
 	FILTER_PID,	/* one process */
-	FILTER_TRACKED, /* one process, and its descendants: the map `tracked`, which grows at fork
-			 */
+	FILTER_TRACKED, /* one process and its descendants (map `tracked`, filled at fork) */
 };
 
 /* How the submitter of a request becomes known. */
 enum blk_submit {
-	SUBMIT_NONE, /* nobody asks */
+	SUBMIT_NONE, /* not at all */
 	SUBMIT_RQ,   /* at the accounting of the request's start */
 	SUBMIT_BIO,  /* at the bio that the request is made of */
 };
 
 /* Things that went wrong in the kernel; each only grows. */
 enum blk_loss {
-	LOSS_NO_START,	    /* a completion whose start was not seen */
+	LOSS_NO_START,	    /* a completion whose submission and issue no program saw */
 	LOSS_REQUESTS_FULL, /* no room to follow a request */
 	LOSS_ROWS_FULL,	    /* no room for a row: I/O not counted */
-	LOSS_ROWS_BYTES,    /* and its bytes */
+	LOSS_ROWS_BYTES,    /* bytes of that I/O */
 	LOSS_CLOCK,	    /* a completion before its start */
 	LOSS_BIOS,	    /* bios beyond what a program may walk */
 	LOSS_TRACKED_FULL,  /* no room for a descendant of COMMAND */
-	LOSS_NO_END,	    /* a completion that no program saw: found out later */
+	LOSS_NO_END,	    /* a completion that no program saw; detected later */
 	BLK_LOSSES,
 };
 
 /*
- * A process.  Its number is given to another one soon after it has ended: when its first thread
- * started tells them apart.  (A thread that execs takes the first one's place, and that time.)
+ * A process.  Numbers are reused; the start time of the first thread tells processes apart.  (A
+ * thread that execs becomes the first thread, and gets its start time.)
  */
 struct blk_process {
-	__u64 start; /* start_boottime, ns; 0: pid 0, the idle tasks, or not asked for */
+	__u64 start; /* start_boottime, ns; 0: the idle tasks (pid 0), or not needed */
 	__u32 pid;
 	__u32 pad;
 };
 
 /*
- * A request in flight, found by the address of its struct request; in top
- * --bio also a bio, by its own.  A request's entry is made once and stays:
- * blk-mq's requests are a fixed set.
+ * A request in flight; the key is the address of its struct request (in top --bio also of a bio).
+ * An entry is made once and stays: blk-mq's requests are a fixed set.
  */
 struct blk_inflight {
-	__u64 issue_ns;	 /* 0: the device has not got it, or it is through */
-	__u64 submit_ns; /* when it was made, where that is asked for */
+	__u64 issue_ns;	 /* 0: not issued yet, or completed */
+	__u64 submit_ns; /* when it was made; 0: not needed */
 	__u64 cgroup;
-	__u64 call; /* breakdown of all layers: the call that waits for it, thread and number */
-	struct blk_process process; /* that submitted it */
+	__u64 call; /* breakdown of all layers: the call that waits for it (thread and number) */
+	struct blk_process process; /* the submitter */
 	__u32 bytes;		    /* still to be completed */
-	__u32 dev;		    /* what it counts for */
+	__u32 dev;		    /* disk, or partition of -d, that it counts for */
 	__u8 op;
-	__u8 known; /* a submitter was seen and passed the filter */
+	__u8 known; /* its submitter was seen and passed the filter */
 	__u8 writeback;
-	__u8 stage; /* breakdown of all layers: what the call counts it as (enum call_stage) */
+	__u8 stage; /* breakdown of all layers: enum call_stage */
 };
 
 /* The name of a process. */
@@ -87,22 +85,22 @@ struct blk_name {
 	char comm[16];
 };
 
-/* What is kept per CPU: who submitted last there, so that a run of requests by
- * one process looks its name up once, and the balance of requests. */
+/* Per CPU: the last submitter, so that its name is looked up once for a series of requests; and
+ * either the start of its process, or the balance of requests. */
 struct blk_cpu {
 	struct blk_process process;
-	__u32 epoch; /* in whose buffer its name is */
+	__u32 epoch; /* of the buffer that has the name of `process` */
 	__u32 pad;
 	union {
 		struct {
-			__u64 task; /* not the first thread of its process: address, */
+			__u64 task; /* the last task that was not its process' first thread */
 			__u64 task_start;
-			__u64 leader_start; /* and of the process */
+			__u64 leader_start; /* of its process */
 		};
-		struct {		 /* `balance` only: requests that devices */
-			__u64 issued;	 /* got, */
-			__u64 requeued;	 /* gave back, */
-			__u64 completed; /* and completed */
+		struct { /* only with `balance`: numbers of requests */
+			__u64 issued;
+			__u64 requeued;
+			__u64 completed;
 		};
 	};
 	__u64 pad2[2];

@@ -2,7 +2,7 @@
 #ifndef IOTRACE_PROBES_BLK_BIOS_BPF_H
 #define IOTRACE_PROBES_BLK_BIOS_BPF_H
 
-/* Bios that a request will be made of, where no hook has the request in its submitter's context. */
+/* Submitters by bio, where no hook has the request in its submitter's context. */
 
 #include "probes/blk_hooks.bpf.h"
 #include "probes/blk_operations.bpf.h"
@@ -15,8 +15,8 @@ struct {
 	__type(value, struct blk_inflight);
 } bio_owners SEC(".maps");
 
-/* The same where no hook has the request in its submitter's context: the bio
- * that the next request will be made of, or that goes to its front. */
+/* The next request will be made of @bio, or @bio becomes the first one of its request (a front
+ * merge). */
 static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, const bool direct)
 {
 	struct blk_inflight who = {};

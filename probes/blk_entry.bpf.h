@@ -3,11 +3,10 @@
 #define IOTRACE_PROBES_BLK_ENTRY_BPF_H
 
 /*
- * The entry points of every program that follows block requests: one per way
- * to hook an event, each a thin shell around the one body (on_submit_rq,
- * on_submit_bio, on_issue of probes/blk.bpf.h, and on_complete of the program
- * that includes this).  cmd/blk.c says which is used when.  Those that a kernel with
- * preempted tracepoints can have come with an understudy (probes/backup.bpf.h).
+ * The entry points of every program that follows block requests: one per attach method of an event,
+ * each a thin shell around the event's body (on_submit_rq(), on_submit_bio(), on_issue(), and
+ * on_complete() of the program that includes this).  The attach table of cmd/blk.c says which is
+ * used when.  Those for kernels that preempt tracepoints have backups (probes/backup.bpf.h).
  */
 
 #include "probes/blk_lifetime.bpf.h"
@@ -79,8 +78,9 @@ int requeue_raw_q(u64 *ctx)
 	return 0;
 }
 
-/* Not attached: user space runs it to learn whether a request is idle (0) or in flight (1).  One
- * that only waits for a flush command (ctx[1]) is idle all the time, but somebody holds it. */
+/* Not attached; user space runs it to find out whether a request is idle (0) or in flight (1).  The
+ * state of a request that only waits for a flush command (ctx[1]) is always idle: then a reference
+ * to it says that it is in flight. */
 SEC("raw_tp")
 int rq_busy(u64 *ctx)
 {

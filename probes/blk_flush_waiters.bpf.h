@@ -9,10 +9,9 @@
 #include "probes/blk_inflight.bpf.h"
 
 /*
- * The requests that wait for a flush command are in a list of the flush machinery
- * (block/blk-flush.c), which stays as it is while the device has the command.  Its head; NULL where
- * that cannot be known, and for a command that another driver passed on to this queue (dm
- * multipath).
+ * The head of the list of requests that wait for a flush command (block/blk-flush.c), which does
+ * not change while the device has the command.  NULL where the kernel's types do not tell, and for
+ * a command that another driver passed on to this queue (dm multipath).
  */
 static __always_inline struct list_head *flush_waiters(struct request *flush_rq)
 {
@@ -35,7 +34,7 @@ static __always_inline struct request *waiter_at(struct list_head *node)
 	return (void *)node - bpf_core_field_offset(struct request, queuelist);
 }
 
-/* A flush command belongs to who submitted the first of those that wait for it. */
+/* A flush command belongs to the submitter of the first request that waits for it. */
 static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq)
 {
 	struct list_head *head = flush_waiters(flush_rq);
@@ -52,10 +51,10 @@ static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq
 }
 
 /*
- * The device gets the flush command that request @key waits for.  A request that is
- * empty and does nothing but wait is never issued itself: this is where it begins, so that
- * account_lost_completion() counts it should no program see its end.  A global function, which the
- * verifier looks at once.
+ * The flush command that request @key waits for is issued.  An empty request, which does nothing
+ * but wait, is never issued itself: it begins here, so that account_lost_completion() counts it
+ * should no program see its end.  A global function, which the verifier checks once for all
+ * callers.
  */
 __attribute__((noinline)) int on_waiter(u64 key)
 {
@@ -77,7 +76,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	else if (!since && entry && (entry->known || entry->issue_ns))
 		since = entry->submit_ns;
 	if (entry && entry->issue_ns && entry->op == BLK_SYNC && entry->submit_ns == since)
-		return 0; /* it waits still: the device had given the command back */
+		return 0; /* it still waits: the flush command was requeued */
 	if (entry)
 		account_lost_completion(entry);
 	made.dev = rq_wanted_dev(rq, false);
@@ -103,13 +102,13 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	if (entry)
 		*entry = made;
 	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
-		return 0; /* its end is counted all the same, for the bio's owner */
+		return 0; /* its completion is counted for the bio's owner */
 	if (fresh)
 		fresh->known = 0; /* spent, as in follow_issue() */
 	return 0;
 }
 
-/* One takes the verifier 20 us. */
+/* Each takes the verifier 20 us. */
 #define WAITERS_MAX 64
 
 __attribute__((noinline)) int each_waiter(u64 flush_rq)
@@ -129,6 +128,7 @@ __attribute__((noinline)) int each_waiter(u64 flush_rq)
 	return 0;
 }
 
+/* As load_scalar_arg(). */
 static __always_inline u64 load_scalar_rq(struct request *rq)
 {
 	u64 number = 0;
@@ -137,7 +137,7 @@ static __always_inline u64 load_scalar_rq(struct request *rq)
 	return number;
 }
 
-/* The device gets a flush command. */
+/* A flush command is issued. */
 static __always_inline void on_flush(struct request *rq)
 {
 	each_waiter(load_scalar_rq(rq));

@@ -2,15 +2,14 @@
 #ifndef IOTRACE_PROBES_BLK_HOOKS_BPF_H
 #define IOTRACE_PROBES_BLK_HOOKS_BPF_H
 
-/* What a program adds to the life of a request. */
+/* What a program can add to the life of a request. */
 
 #include "probes/blk.h"
 
 /*
- * A program that wants to know more of what becomes of a request than its completion defines these
- * before it includes this: what happens in its submitter's context, when the device gets it, or the
- * flush command that it waits for, gives it back, and when it turns out that its end was not seen.
- * @entry is what is kept of the request.
+ * Defined before this file is included, by a program that follows more than completions.  @entry is
+ * the entry of the request, which was submitted (in the submitter's context), issued, requeued; or
+ * whose flush command was issued; or whose completion no program saw.
  */
 #ifndef BLK_ON_SUBMITTED
 #define BLK_ON_SUBMITTED(entry, bio, front_merge)
@@ -20,19 +19,15 @@
 #define BLK_ON_LOST_COMPLETION(entry)
 #endif
 
-/* And these, whoever's the request is: the device gets it or gives it back, with all its bios. */
+/* The same for all requests, wanted or not: issued or requeued, with all bios. */
 #ifndef BLK_ON_BIOS_ISSUED
 #define BLK_ON_BIOS_ISSUED(rq)
 #define BLK_ON_BIOS_REQUEUED(rq)
 #endif
 
 /*
- * A request is used again though nobody saw the end of its last use.  That
- * happens: the kernel does not run a program that is running on that CPU
- * already, and there is a vendor's kernel that runs none while pid 1 is
- * current (docs/KERNEL-NOTES.md).  What was issued has been completed, so it is
- * counted now; only its time is not known.  The program that includes this
- * says how to count.
+ * Defined by the program: counts request @entry, which was issued and has completed at an unknown
+ * time.  See account_lost_completion().
  */
 static __always_inline void on_lost_completion(struct blk_inflight *entry);
 

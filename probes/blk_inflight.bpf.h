@@ -2,7 +2,7 @@
 #ifndef IOTRACE_PROBES_BLK_INFLIGHT_BPF_H
 #define IOTRACE_PROBES_BLK_INFLIGHT_BPF_H
 
-/* Requests in flight: their entries, when they were made, and ends that no program saw. */
+/* The entries of requests in flight, and completions that no program saw. */
 
 #include "probes/blk_hooks.bpf.h"
 #include "probes/blk_options.bpf.h"
@@ -15,9 +15,9 @@ struct {
 } inflight SEC(".maps");
 
 /*
- * When a request was made, as the kernel notes it; 0 when it did not.  From 6.12 on it
- * does so for requests that are accounted (RQF_IO_STAT) and for flush commands;
- * others still have the time of the request's last use.  Before, what is not set is 0.
+ * When a request was made, as the kernel notes it; 0: not noted.  From 6.12 on only accounted
+ * requests (RQF_IO_STAT) and flush commands get a time, and others keep that of the request's last
+ * use.  Before, the time is 0 where it is not noted.
  */
 static __always_inline u64 rq_made_ns(struct request *rq, const bool direct)
 {
@@ -27,8 +27,7 @@ static __always_inline u64 rq_made_ns(struct request *rq, const bool direct)
 	return KREAD(direct, rq, start_time_ns);
 }
 
-/* A request that was made before tracing began is not ours: that its start was
- * not seen is no loss. */
+/* Was the request made before all programs were attached?  Then an unseen start is no loss. */
 static __always_inline bool predates_trace(struct request *rq, const bool direct)
 {
 	u64 made = rq_made_ns(rq, direct);
@@ -37,9 +36,9 @@ static __always_inline bool predates_trace(struct request *rq, const bool direct
 }
 
 /*
- * Of a request whose start was not seen: was it made before tracing began?  On a
- * queue whose statistics are off the kernel does not say; then it was, unless a start can have gone
- * by for want of room.
+ * The same for a request whose start no program saw.  On a queue without I/O statistics the kernel
+ * does not tell when it was made; then it predates the trace, unless starts have been lost for want
+ * of room.
  */
 static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 op,
 							const bool direct)
@@ -50,6 +49,12 @@ static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 o
 	       !losses[LOSS_REQUESTS_FULL];
 }
 
+/*
+ * Request @entry is used again, though no program saw its last use complete.  The kernel skips a
+ * program that is already running on the same CPU, and a vendor's kernel runs none while pid 1 is
+ * current (docs/KERNEL-NOTES.md).  What was issued has been completed, so that it is counted now,
+ * without a time.
+ */
 static __always_inline void account_lost_completion(struct blk_inflight *entry)
 {
 	if (!entry->issue_ns)

@@ -9,7 +9,7 @@
 #include "probes/blk_flush_waiters.bpf.h"
 #include "probes/blk_inflight.bpf.h"
 
-/* A request was made of its first bio, in the context of who submitted it. */
+/* A request was made of its first bio, in its submitter's context. */
 static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 {
 	u64 key = (u64)rq;
@@ -20,7 +20,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		account_lost_completion(entry);
 	if (!read_submitter(&who, op)) {
 		if (entry)
-			entry->known = 0; /* the request was somebody else's before */
+			entry->known = 0; /* that was the submitter of an earlier use */
 		return;
 	}
 	if (own_start)
@@ -29,7 +29,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
 	BLK_ON_SUBMITTED(&who, BPF_CORE_READ(rq, bio), false);
 	if (!entry) {
-		/* Should there be no room, on_issue() counts that. */
+		/* Without room: on_issue() counts the loss. */
 		bpf_map_update_elem(&inflight, &key, &who, BPF_ANY);
 		return;
 	}
@@ -70,7 +70,7 @@ static __always_inline void count_completed(void)
 		__sync_fetch_and_add(&cpu->completed, 1);
 }
 
-/* Notes that the device has request @rq now. */
+/* Request @rq is issued. */
 static __always_inline void mark_issued(struct blk_inflight *entry, struct request *rq, u32 dev,
 					const bool direct)
 {
@@ -80,7 +80,7 @@ static __always_inline void mark_issued(struct blk_inflight *entry, struct reque
 	entry->issue_ns = bpf_ktime_get_ns();
 }
 
-/* The submitter of a request that has no entry from its start. */
+/* The submitter of a request that has no entry since its submission. */
 static __always_inline struct blk_inflight *late_owner(struct request *rq, bool flush)
 {
 	struct blk_inflight *owner;
@@ -91,13 +91,13 @@ static __always_inline struct blk_inflight *late_owner(struct request *rq, bool 
 	return owner && owner->known ? owner : NULL;
 }
 
-/* The device gets the request (again, after a requeue). */
+/* A request is issued (again, after a requeue). */
 static __always_inline void follow_issue(struct request *rq, const bool direct)
 {
 	/*
-	 * First of all, before any branch: for each pointer that is read from the request, the
-	 * verifier searches the kernel's types by name (btf_nested_type_is_trusted, 6.3), some
-	 * milliseconds on each path that leads there.
+	 * Before any branch: for each pointer read from the request the verifier searches the
+	 * kernel's types by name (btf_nested_type_is_trusted, 6.3), some milliseconds on each path
+	 * that leads there.
 	 */
 	u32 dev = rq_wanted_dev(rq, direct);
 	u64 key = (u64)rq;
@@ -105,7 +105,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
 
 	if (flush)
-		on_flush(rq); /* before it asks for the first one's owner */
+		on_flush(rq); /* before late_owner() looks at the first waiter */
 	BLK_ON_BIOS_ISSUED(rq);
 	if (entry)
 		account_lost_completion(entry);
@@ -127,7 +127,8 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		made.call = owner->call;
 		made.stage = flush ? 0 : owner->stage;
 		made.known = 1;
-		/* Spent: should the bio's next submission not be seen, it is nobody's. */
+		/* Used up: a later request of this bio, whose submission is missed, has no owner.
+		 */
 		if (!flush)
 			owner->known = 0;
 	}
@@ -147,7 +148,7 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 		follow_issue(rq, direct);
 }
 
-/* The device did not take it, or gave it back: it will be issued again. */
+/* The device did not take the request, or gave it back: it will be issued again. */
 static __always_inline void on_requeue(struct request *rq)
 {
 	u64 key = (u64)rq;
@@ -169,18 +170,16 @@ static __always_inline void on_requeue(struct request *rq)
 
 /* What one completion event says about a request. */
 struct blk_done {
-	u32 bytes; /* moved by this step */
+	u32 bytes; /* transferred by this step */
 	u8 op;
-	bool final; /* the request is through: count it */
-	bool none;  /* says nothing: to be ignored */
+	bool final; /* the request is complete: count it */
+	bool none;  /* to be ignored */
 };
 
 /*
- * block_rq_complete fires for every part that a driver completes, and twice
- * for requests that went through a flush sequence: once for their data with
- * RQF_FLUSH_SEQ set, once with no bytes when the sequence is over.  Request-
- * based dm also reports an original twice; the second time nothing of it is
- * left.
+ * block_rq_complete fires for each part that a driver completes, and twice for a request that went
+ * through a flush sequence: for its data, with RQF_FLUSH_SEQ set, and with 0 bytes at the end of
+ * the sequence.  Request-based dm reports its own request twice, the second time without a bio.
  */
 static __always_inline struct blk_done classify(struct request *rq, u32 bytes, const bool direct)
 {
@@ -205,8 +204,8 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 	return done;
 }
 
-/* The entry of a request that completes; in the mode that follows bios also that of one that was
- * not issued, nor noted as waiting for a flush command. */
+/* The entry of a request that completes.  Where bios are followed, that of its bio when the request
+ * was neither issued nor noted as waiting for a flush command. */
 static __always_inline struct blk_inflight *completing_entry(struct request *rq)
 {
 	u64 key = (u64)rq;
@@ -217,16 +216,14 @@ static __always_inline struct blk_inflight *completing_entry(struct request *rq)
 	return entry;
 }
 
-/* The device that a request counts for that completes: that of its issue, if a program saw it. */
+/* The device that a completing request counts for: as noted at its issue, if a program saw that. */
 static __always_inline u32 completing_dev(struct request *rq, const struct blk_inflight *entry)
 {
 	return entry && entry->issue_ns ? entry->dev : rq_wanted_dev(rq, false);
 }
 
-/*
- * Bytes that this step of a completion accounts for.  The last step takes what
- * steps that no program saw have left.
- */
+/* The bytes to count for this step of a completion.  The last step includes those of steps that no
+ * program saw. */
 static __always_inline u32 step_bytes(struct blk_inflight *entry, const struct blk_done *done)
 {
 	u32 left;
@@ -247,10 +244,9 @@ static __always_inline void release_entry(struct blk_inflight *entry)
 }
 
 /*
- * The time of a request that is through, from issue (or, with @queued, from
- * when it was made) until now.  False, and the loss counted, when it cannot be
- * known.  An empty request that waits for a flush command is never issued
- * itself: its time counts from when it was made.
+ * The time of a request that completes now, from its issue (with @queued: from when it was made).
+ * False, and the loss counted, when that is not known.  An empty request that waits for a flush
+ * command is never issued itself: its time is from when it was made.
  */
 static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
 				       bool queued, u64 *ns, const bool direct)

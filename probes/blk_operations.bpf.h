@@ -2,7 +2,7 @@
 #ifndef IOTRACE_PROBES_BLK_OPERATIONS_BPF_H
 #define IOTRACE_PROBES_BLK_OPERATIONS_BPF_H
 
-/* Operations: enum blk_op of the kernel's codes. */
+/* Operations: the kernel's codes to enum blk_op. */
 
 #include "probes/kernel.h"
 #include "probes/blk.h"
@@ -16,10 +16,11 @@ static __always_inline u32 zone_append_code(void)
 	return 256;
 }
 
-/* The operation by the kernel's code.  These codes never moved; the rest are
- * zone management, but for zone append and what 5.10 still has as 7.  A table, and
- * not a chain of ifs: for the verifier each if is a path of its own through
- * all that follows. */
+/*
+ * By the kernel's code.  The codes named here are the same in all kernels; the others are zone
+ * management, but for zone append, and for 7 (write same in 5.10).  A table, because the verifier
+ * follows each branch of a chain of ifs through all code behind it.
+ */
 const volatile __u8 op_table[64] = {
 	[0] = BLK_READ,
 	[1] = BLK_WRITE,

@@ -2,12 +2,12 @@
 #ifndef IOTRACE_PROBES_BLK_SUBMITTERS_BPF_H
 #define IOTRACE_PROBES_BLK_SUBMITTERS_BPF_H
 
-/* Who submits: processes, their names and cgroups, write-back, and COMMAND's descendants. */
+/* Who submits I/O: processes, their names and cgroups, write-back, and COMMAND's descendants. */
 
 #include "probes/blk_options.bpf.h"
 #include "probes/backup.bpf.h"
 
-/* No LRU: that drops names when there is no room for more, and says nothing. */
+/* Names per buffer.  Not LRU, which evicts names without telling. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -47,12 +47,13 @@ static __always_inline bool process_wanted(const struct blk_process *process)
 }
 
 /*
- * Since 5.11 (3ca1032ab7ab) the verifier knows the type of the task that runs: fields that are no
- * pointers are plain loads.  The helper that reads memory takes 45 ns for each (6.18).
+ * Since 5.11 (3ca1032ab7ab) the verifier knows the type of the current task, so that fields other
+ * than pointers are plain loads; bpf_probe_read_kernel() takes 45 ns for each (6.18).
  */
 #define TYPED_TASK bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)
 
-/* The number of the thread that runs, and of its process; start is the thread's own. */
+/* Returns the current thread's number; @process gets its process' number, but the start time of
+ * the thread itself. */
 static __always_inline u32 read_current_task(struct blk_process *process)
 {
 	struct task_struct *task;
@@ -72,8 +73,8 @@ static __always_inline u32 read_current_task(struct blk_process *process)
 }
 
 /*
- * When the process of the task that runs, which is not its first thread, started.  What this CPU
- * found out last is believed where no other program can have come in between.
+ * The start time of the current task's process, of which the task is not the first thread.  Cached
+ * per CPU, where programs are not preempted and so no other can change the cache meanwhile.
  */
 static __always_inline u64 leader_start(u64 task_start)
 {
@@ -92,7 +93,7 @@ static __always_inline u64 leader_start(u64 task_start)
 	return start;
 }
 
-/* The process that runs; false: the filter does not want it. */
+/* Sets @process to the current process; false when the filter excludes it. */
 static __always_inline bool current_process(struct blk_process *process)
 {
 	u32 tid;
@@ -103,7 +104,7 @@ static __always_inline bool current_process(struct blk_process *process)
 	if (filter_mode == FILTER_PID && process->pid != filter_pid)
 		return false;
 	if (!process->pid)
-		process->start = 0; /* one row for the idle tasks of all CPUs */
+		process->start = 0; /* the idle tasks of all CPUs are one row */
 	else if (tid != process->pid)
 		process->start = leader_start(process->start);
 	return process_wanted(process);
@@ -116,8 +117,8 @@ static __always_inline bool current_process_wanted(void)
 	return current_process(&process);
 }
 
-/* Does a worker run that writes back dirty pages?  Its description says so ("flush-MAJ:MIN", set by
- * wb_workfn). */
+/* Is the current task a worker that writes back dirty pages?  wb_workfn() sets its description to
+ * "flush-MAJ:MIN". */
 static __always_inline bool is_flusher(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -141,8 +142,8 @@ static __always_inline bool is_flusher(void)
 	       desc[4] == 'h' && desc[5] == '-';
 }
 
-/* Puts the name of @process, which runs, where the next drain finds it.  False when there is
- * no room: user space counts those whose name it does not know. */
+/* Stores the name of @process, the current one, for the next drain.  False when there is no room:
+ * user space counts processes without a name. */
 static __always_inline bool store_name(void *names, const struct blk_process *process)
 {
 	struct task_struct *task = (void *)bpf_get_current_task(), *leader;
@@ -156,9 +157,8 @@ static __always_inline bool store_name(void *names, const struct blk_process *pr
 }
 
 /*
- * The same, but what this CPU did last is not done again.  Where programs are preempted, what two
- * of them write down at once may be mixed: it is the process of neither then, and nothing is left
- * out.
+ * The same, unless it was the last that this CPU stored.  Two programs, of which one preempts the
+ * other, may leave a mixture of both processes there: it equals neither, so no name is left out.
  */
 static __always_inline void remember_name(const struct blk_process *process)
 {
@@ -180,8 +180,8 @@ static __always_inline void remember_name(const struct blk_process *process)
 	last->epoch = now;
 }
 
-/* Who is submitting: the process, its name stored, and whether this is
- * write-back.  False when the filter does not want it. */
+/* Sets the process of @who to the current one, stores its name, and says whether this is
+ * write-back.  False when the filter excludes it. */
 static __always_inline bool read_submitter(struct blk_inflight *who, u8 op)
 {
 	if (!current_process(&who->process))
@@ -220,8 +220,8 @@ static __always_inline void on_fork(struct task_struct *parent, struct task_stru
 }
 
 /*
- * A process is gone, with all that it submitted while it exited.  The kernel says so late (from an
- * RCU callback): its number may be another one's by now.
+ * A process has ended, after all that it submitted while it exited.  The tracepoint comes late
+ * (from an RCU callback): another process may have the number by now.
  */
 static __always_inline void on_free(struct task_struct *task, const bool direct)
 {
@@ -232,8 +232,8 @@ static __always_inline void on_free(struct task_struct *task, const bool direct)
 		bpf_map_delete_elem(&tracked, &process);
 }
 
-/* The first thread of a process gets another name (exec, prctl): the process
- * has it from now on.  The tracepoint comes before the change. */
+/* The first thread of a process gets another name (exec, prctl), which is then the process' name.
+ * The tracepoint comes before the change. */
 static __always_inline void on_rename(struct task_struct *task, const char *comm, const bool direct)
 {
 	struct blk_process process = { .pid = KREAD(direct, task, tgid) };
