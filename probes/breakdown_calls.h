@@ -51,15 +51,15 @@ enum call_syscall {
 	SYSCALL_SYNCFS,
 	SYSCALL_SYNC_FILE_RANGE,
 	SYSCALL_MSYNC,
-	SYSCALL_OPEN, /* opens come last: the table of all layers has no rows for them */
+	SYSCALL_OPEN, /* from here on: not in the table of all layers */
 	SYSCALL_OPENAT,
 	SYSCALL_OPENAT2,
 	SYSCALLS,
 };
 
-#define SYSCALL_NUMBERS 512 /* a power of two; numbers above are none of ours */
+#define SYSCALL_NUMBERS 512 /* a power of two; calls with higher numbers are not timed */
 
-/* All layers at once: what the caller wanted, ... */
+/* All layers at once: the class of a call, ... */
 enum call_class {
 	CLASS_READ,
 	CLASS_WRITE,
@@ -67,18 +67,15 @@ enum call_class {
 	CLASSES,
 };
 
-/* ... and how it went. */
+/* ... and whether it took I/O. */
 enum io_kind {
 	IO_CACHED, /* without a request of its own */
 	IO_DISK,   /* with one; every sync */
-	IO_ASYNC,  /* no call that waits for it */
+	IO_ASYNC,  /* requests that no call waits for */
 	IO_KINDS,
 };
 
-/*
- * A function that is a call of some layer: its layer, its operation there, and which of
- * several functions of the same layer and operation it is.
- */
+/* A call: its layer, its operation, and which of several functions of that layer and operation. */
 #define CALL_ID(layer, op, which) ((__u32)(layer) | (__u32)(op) << 8 | (__u32)(which) << 16)
 #define CALL_ID_LAYER(id)	  ((id)&0xff)
 #define CALL_ID_OP(id)		  ((id) >> 8 & 0xff)
@@ -94,46 +91,45 @@ enum call_level {
 /* A call that is under way. */
 struct call_frame {
 	__u64 start_ns;
-	__u64 sp; /* where on the kernel's stack: calls from within it lie below */
+	__u64 sp; /* its address on the kernel's stack: calls within it are below */
 	__u32 id;
-	__u16 outermost; /* of its layer */
-	__u16 copies;	 /* of the program that have seen it begin: bits */
+	__u16 outermost; /* no call of its level was open when it began */
+	__u16 copies;	 /* bits: which copies of the program have seen it begin */
 };
 
 #define CALL_DEPTH 8 /* a power of two */
 
-/* What a call's requests count as for it. */
+/* Where a request is, as its call counts it. */
 enum call_stage {
-	STAGE_NONE, /* nothing */
+	STAGE_NONE, /* not counted */
 	STAGE_QUEUED,
 	STAGE_DEVICE,
 };
 
 /*
- * The requests of one call: how many there are, and for how long there was at least one.
- * Others (the interrupt that completes one) write to it while the call runs, without a lock:
- * each adds the time since the last of them.
+ * The requests of one call: how many there are, and for how long there was at least one.  Other
+ * CPUs (the interrupt that completes a request) write to it while the call runs, without a lock:
+ * each adds the time since the last write.
  */
 struct call_io {
-	__u64 since_ns; /* added up to here */
+	__u64 since_ns; /* time of the last write */
 	__u64 admit_ns;
 	__u64 queue_ns;
 	__u64 device_ns;
-	__u64 admitting; /* the thread has a bio that waits for its request */
-	__u64 queued;	 /* requests that wait to be issued, */
-	__u64 in_device; /* that the device has, */
+	__u64 admitting; /* a bio of the thread waits for its request */
+	__u64 queued;	 /* requests that are not issued yet */
+	__u64 in_device; /* requests that are */
 	__u64 stacked;	 /* bios that a driver without requests (dm, md) has */
-	__u32 any;	 /* there was one */
+	__u32 any;	 /* there was a request or a bio */
 	__u32 requests;	 /* there was a request, not only bios */
 };
 
-#define CALL_IOS                                                                                   \
-	4 /* a power of two: one call after the other, so that a late writer hurts none            \
-	   */
+/* A power of two.  Calls of a thread use them in turn: what is written late hurts no later call. */
+#define CALL_IOS 4
 
 struct call_thread {
-	__u64 task; /* tells a reused thread id */
-	__u64 sp;   /* a pointer, which only memory makes a number */
+	__u64 task; /* thread ids are reused */
+	__u64 sp;   /* scratch: what is read back from memory is a scalar to the verifier */
 	__u32 depth;
 	__u32 over;	 /* calls beyond CALL_DEPTH */
 	__u32 number;	 /* of the system call, for its requests */
@@ -142,26 +138,26 @@ struct call_thread {
 	__u16 fs;	 /* layer of the file system met last */
 	__u32 levels;	 /* bits of enum call_level that are open */
 	__u32 pending;	 /* the same: ended, but not counted yet, took_ns[] */
-	__u64 traced_sp; /* what lies there or below it on the stack began after tracing did */
-	__u64 end_sp;	 /* the last end, */
+	__u64 traced_sp; /* calls at this address of the stack and below began while traced */
+	__u64 end_sp;	 /* the last call that ended, */
 	__u32 end_id;
-	__u32 end_copies; /* and which copies of its program saw it */
+	__u32 end_copies; /* and bits: which copies of the program saw that */
 	struct call_frame frames[CALL_DEPTH];
-	__u64 arrived_ns; /* a bio waits for its request since, 0: none does */
-	__u64 arriving;	  /* the one that came last */
-	__u64 charged_ns; /* all time up to here is somebody's */
-	__u64 admit_ns;	  /* of call_io: already charged */
+	__u64 arrived_ns; /* since then a bio waits for its request; 0: none does */
+	__u64 arriving;	  /* the bio that came last */
+	__u64 charged_ns; /* the time up to here is charged to a layer */
+	__u64 admit_ns;	  /* already charged, of call_io */
 	__u64 queue_ns;
 	__u64 device_ns;
 	__u64 admit_self_ns;
 	__u64 queue_self_ns;
 	__u64 device_self_ns;
 	__u64 self_ns[CALL_LEVELS];
-	__u64 took_ns[CALL_LEVELS]; /* of the outermost call, */
+	__u64 took_ns[CALL_LEVELS]; /* by the outermost call of a level */
 	struct call_io io[CALL_IOS];
 };
 
-/* One row: a histogram, and how long callers were in that layer and in none below. */
+/* One row: a histogram of the times in a layer, and the time in that layer alone. */
 struct call_hist {
 	__u64 self_ns;
 	struct probe_hist hist;
@@ -179,11 +175,11 @@ enum call_loss {
 	CALL_LOSS_THREADS,  /* no room for a thread: its call not counted */
 	CALL_LOSS_NO_START, /* a call whose beginning no program saw */
 	CALL_LOSS_NO_END,   /* a call whose end no program saw */
-	CALL_LOSS_DEEP,	    /* a call within too many others */
+	CALL_LOSS_DEEP,	    /* a call within CALL_DEPTH others */
 	CALL_LOSSES,
 };
 
-/* Rows are kept per buffer (core/flip.h) and for some CPUs together; a power of two. */
+/* Rows are kept per buffer (core/flip.h) and shard of CPUs; a power of two. */
 #define CALL_SHARDS_MAX 32
 
 _Static_assert(sizeof(struct call_frame) == 24, "shared with BPF");

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The functions of vfs and of the file systems that are timed; no guard: it is included where
- * FUNCTION(name of the programs, function, module, layer, operation, which of several) is defined.
- * In 5.10 to 7.2 all of them can be probed.
+ * The functions of vfs and of the file systems that are timed.  No include guard: the includer
+ * defines FUNCTION(name of the programs, function, module, layer, operation, which of several).
+ * All of them can be probed in 5.10 to 7.2.
  */
 
-/* Which of them a system call takes differs: readv() has one of its own, overlayfs, io_uring and
- * nfsd have others. */
+/* readv() and writev() call functions of their own; so do overlayfs, io_uring and nfsd. */
 FUNCTION(v_read, vfs_read, NULL, LAYER_VFS, CALL_READ, 0)
 FUNCTION(v_readv, vfs_readv, NULL, LAYER_VFS, CALL_READ, 1)
 FUNCTION(v_iter_r, vfs_iter_read, NULL, LAYER_VFS, CALL_READ, 2)

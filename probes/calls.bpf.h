@@ -3,20 +3,22 @@
 #define IOTRACE_PROBES_CALLS_BPF_H
 
 /*
- * Calls of threads, one within the other: a stack per thread, so that a sync within a write, a
- * read within a read, and ends that no program saw are told apart.
+ * Calls of threads, one within the other.  Each thread has a stack of them: that tells a sync
+ * within a write from a read within a read, and finds ends that no program saw.
  *
- * With one layer, each call's time goes to the row of its operation.  With all of them, each
- * nanosecond of a system call goes to just one layer: while one of its requests is in the device
- * to that, else while one waits to be issued to the queue, else while a bio of its waits for a
- * request to the admission, else to the layer that runs.
+ * With one layer, each call's time goes to the row of its operation.  With all layers, each
+ * nanosecond of a system call goes to exactly one:
+ * - the device while it has a request of the call,
+ * - else the queue while a request of the call waits to be issued,
+ * - else the admission while a bio of the call waits for its request,
+ * - else the layer that runs.
  *
- * Kernels from 7.0 on preempt programs, and skip those that run on that CPU already
- * (probes/backup.bpf.h).  There each program has two copies, and what they do is done once: the
- * others see that the call stands on the stack, or is gone from it.  So the order in which the
- * kernel runs them does not matter: it is another for functions than for tracepoints.  An end that
- * all missed is known when the thread's stack shows it (CALL_LOSS_NO_END), a beginning when an end
- * comes that has none there (CALL_LOSS_NO_START).
+ * Kernels from 7.0 on preempt programs, and skip a program that already runs on the same CPU
+ * (probes/backup.bpf.h).  There each program has two copies, and the first one that runs does the
+ * work: the others find the call on the stack, or gone from it.  So their order does not matter; it
+ * is not the same for functions and for tracepoints.  An end that all copies missed shows in the
+ * thread's stack (CALL_LOSS_NO_END), a missed beginning at an end that has none there
+ * (CALL_LOSS_NO_START).
  */
 
 #include "probes/blk_submitters.bpf.h"
@@ -29,9 +31,9 @@ const volatile bool time_vfs = false;
 const volatile bool check_files = false; /* only calls on the disks in `devs` */
 const volatile __u64 unit_ns = 1;
 const volatile __u32 n_rows = 0;  /* per shard and buffer */
-const volatile __u32 n_cells = 0; /* combined: rows per class and way */
+const volatile __u32 n_cells = 0; /* combined: rows per class and kind of I/O */
 const volatile __u32 shard_mask = 0;
-const volatile __u16 layer_row[LAYERS] = {}; /* the layer's first row; combined: its place */
+const volatile __u16 layer_row[LAYERS] = {}; /* the layer's first row; combined: its cell */
 const volatile __u8 syscall_ops[SYSCALL_NUMBERS] = {}; /* enum call_syscall + 1; 0: none of ours */
 
 __u64 call_losses[CALL_LOSSES] = {};
@@ -43,7 +45,7 @@ struct {
 	__type(value, struct call_thread);
 } threads SEC(".maps");
 
-/* What a new entry of `threads` begins with: too large for the stack of a program. */
+/* An empty entry for `threads`: too large for a program's stack. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -83,7 +85,7 @@ static __always_inline void row_add(u32 row, u64 ns, u64 self_ns)
 
 	if (!h)
 		return;
-	/* Adding a constant 0 becomes another kind of atomic, which 5.10 refuses. */
+	/* Of a constant 0 clang makes another kind of atomic instruction, which 5.10 refuses. */
 	if (combined && self_ns)
 		__sync_fetch_and_add(&h->self_ns, self_ns);
 	probe_hist_add(&h->hist, ns, unit_ns);
@@ -116,8 +118,7 @@ static __always_inline u32 inode_dev(struct inode *inode)
 	return bdev ? BPF_CORE_READ(bdev, bd_dev) : BPF_CORE_READ(sb, s_dev);
 }
 
-/* With all layers only what can be on a disk counts: regular files and block devices, not a
- * pipe that somebody waits for. */
+/* With all layers only what can be on a disk counts: regular files and block devices, no pipes. */
 static __always_inline bool inode_wanted(struct inode *inode)
 {
 	u32 dev, mode;
@@ -146,7 +147,7 @@ static __always_inline struct file *file_of_fd(u64 fd)
 	return file;
 }
 
-/* The inode that call @id of a function whose first argument is @arg is about. */
+/* The inode of call @id; @arg: the function's first argument. */
 static __always_inline struct inode *inode_of_call(u32 id, u64 arg)
 {
 	bool open = CALL_ID_OP(id) == CALL_OPEN;
@@ -165,7 +166,7 @@ static __always_inline struct inode *inode_of_call(u32 id, u64 arg)
 
 /* ---- requests of a call ---- */
 
-/* Adds the time since the last event to whoever had the requests. */
+/* Adds the time since the last write to where the requests of the call were. */
 static __always_inline void io_charge(struct call_io *io, u64 now)
 {
 	u64 since = io->since_ns;
@@ -201,9 +202,8 @@ static __always_inline u32 level_of(u32 id)
 }
 
 /*
- * Charges what of the @left nanoseconds was spent waiting in one layer: @total of the call,
- * @charged of that earlier.  Two CPUs may have added the same time at once: never more than there
- * was.
+ * Charges the wait in one layer, @total less what was @charged before, and returns what remains of
+ * @left.  At most @left: two CPUs may have added the same time.
  */
 static __always_inline u64 charge_wait(u64 *charged, u64 *self_ns, u64 total, u64 left)
 {
@@ -216,7 +216,7 @@ static __always_inline u64 charge_wait(u64 *charged, u64 *self_ns, u64 total, u6
 	return left - ns;
 }
 
-/* Charges all time since the last event of the thread's own, which ran in call @id. */
+/* Charges the time since the last event of the thread itself, which was in call @id. */
 static __always_inline void charge(struct call_thread *t, u32 id, u64 now)
 {
 	struct call_io *io = io_of(t);
@@ -238,7 +238,7 @@ static __always_inline u32 io_kind_of(struct call_thread *t)
 	return t->class == CLASS_SYNC || io_of(t)->any ? IO_DISK : IO_CACHED;
 }
 
-/* Counts the call of @level that is over. */
+/* Counts the call of @level that has ended, and the time in that level alone. */
 static __always_inline void count_pending(struct call_thread *t, u32 level, u32 layer)
 {
 	if (t->pending & 1U << level)
@@ -313,7 +313,7 @@ static __always_inline struct call_thread *current_thread(bool make)
 			return NULL;
 		}
 	}
-	if (t->task != task) { /* new, or the end of the last with this number was not seen */
+	if (t->task != task) { /* new; or the end of the last thread with this id was not seen */
 		t->depth = t->over = t->levels = t->open = 0;
 		t->arrived_ns = t->traced_sp = t->end_sp = 0;
 		t->task = task;
@@ -321,7 +321,7 @@ static __always_inline struct call_thread *current_thread(bool make)
 	return t;
 }
 
-/* The thread of @call while that is under way. */
+/* The thread of @call; NULL once the call is over. */
 static __always_inline struct call_thread *thread_of_call(u64 call)
 {
 	u32 tid = call >> 32;
@@ -341,10 +341,8 @@ static __always_inline struct call_frame *frame_at(struct call_thread *t, u32 i)
 	return &t->frames[i & (CALL_DEPTH - 1)];
 }
 
-/*
- * Takes the call on top off the stack.  @lost: its end was not seen.  Before everything was
- * attached that may happen.
- */
+/* Takes the top call off the stack.  @lost: no program saw its end, which is no loss of a call that
+ * began before all programs were attached. */
 static __always_inline void pop(struct call_thread *t, bool lost)
 {
 	struct call_frame *top = frame_at(t, t->depth - 1);
@@ -356,7 +354,7 @@ static __always_inline void pop(struct call_thread *t, bool lost)
 		count_loss(&call_losses[CALL_LOSS_NO_END], 1);
 }
 
-/* Calls that stand on the stack at or below where another one begins are over. */
+/* Where a call begins at @sp, calls on the stack at or below @sp are over. */
 static __always_inline void drop_stale(struct call_thread *t, u64 sp)
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
@@ -368,7 +366,7 @@ static __always_inline void drop_stale(struct call_thread *t, u64 sp)
 		t->over = t->open = 0;
 }
 
-/* vfs_fsync() is vfs_fsync_range() with other arguments, and calls it or holds a copy of it. */
+/* Is @id the vfs_fsync_range() within vfs_fsync(), which calls it or has it inlined? */
 static __always_inline bool is_nested_fsync(struct call_thread *t, u32 id)
 {
 	return id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1) && t->depth &&
@@ -376,19 +374,19 @@ static __always_inline bool is_nested_fsync(struct call_thread *t, u32 id)
 }
 
 /*
- * fsync() may hold copies of both (6.1), which no probe sees.  So the system call itself stands for
- * the call of vfs until one of them is seen.
+ * fsync() may have both of them inlined (6.1), so that no probe sees them.  So the system call
+ * pushes a placeholder for the call of vfs, which is replaced when one of them is seen.
  */
 #define FSYNC_PLACEHOLDER CALL_ID(LAYER_VFS, CALL_FSYNC, 2)
 
-/* Is what the stand-in stands for, which is on top, a call like @id? */
+/* Is the placeholder on top, and @id a call that it stands for? */
 static __always_inline bool placeholder_on_top(struct call_thread *t, u32 id)
 {
 	return CALL_ID_LAYER(id) == LAYER_VFS && CALL_ID_OP(id) == CALL_FSYNC && t->depth &&
 	       frame_at(t, t->depth - 1)->id == FSYNC_PLACEHOLDER;
 }
 
-/* Call @id, which lies at @sp, is what the stand-in on top stood for. */
+/* Makes the placeholder on top the call @id at @sp, if it stands for that. */
 static __always_inline bool replace_placeholder(struct call_thread *t, u32 id, u64 sp, u32 copy)
 {
 	struct call_frame *top;
@@ -407,8 +405,8 @@ static __always_inline bool replace_placeholder(struct call_thread *t, u32 id, u
 	return true;
 }
 
-/* Did another copy of the program put call @id there?  Else it has stood there since its end was
- * missed, or is another one.  @copy: which one this is, a bit. */
+/* Has another copy of the program pushed this very call?  Otherwise @top is another call, or one
+ * whose end was missed.  @copy: the bit of this copy. */
 static __always_inline bool pushed_by_copy(struct call_frame *top, u32 id, u64 sp, u32 copy)
 {
 	if (top->id != id || top->sp != sp || !copy || top->copies & copy)
@@ -417,7 +415,7 @@ static __always_inline bool pushed_by_copy(struct call_frame *top, u32 id, u64 s
 	return true;
 }
 
-/* All layers: what an outermost call of its level means for the time line. */
+/* All layers: the outermost call of its level begins; the one before it is counted. */
 static __always_inline void enter_level(struct call_thread *t, u32 id)
 {
 	u32 layer = CALL_ID_LAYER(id), level = level_of(id);
@@ -455,10 +453,9 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now,
 		enter_level(t, id);
 }
 
-/*
- * Call @id begins; @pointer: where on the kernel's stack, @arg: the function's first argument,
- * @copy: which copy of the program this is, a bit, or 0.
- */
+/* Call @id begins.  @pointer: its address on the kernel's stack; @arg: the function's first
+ * argument;
+ * @copy: the bit of this copy of the program, 0 if there are none. */
 static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 {
 	bool syscall = CALL_ID_LAYER(id) == LAYER_SYSCALL;
@@ -494,7 +491,7 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 	return 0;
 }
 
-/* A function's end is seen where its beginning was; a kretprobe's a word above. */
+/* fexit has the address of fentry; a kretprobe's is a word above the kprobe's. */
 #define SP_NEAR 256
 
 static __always_inline bool is_frame(struct call_frame *frame, u32 id, u64 sp)
@@ -502,7 +499,7 @@ static __always_inline bool is_frame(struct call_frame *frame, u32 id, u64 sp)
 	return frame->id == id && frame->sp - sp + SP_NEAR <= 2 * SP_NEAR;
 }
 
-/* How many calls are left on the stack when call @id is over, or -1: it is not there. */
+/* How many calls remain on the stack when call @id has ended; -1: it is not on the stack. */
 static __always_inline int find_frame(struct call_thread *t, u32 id, u64 sp)
 {
 	u32 at = t->depth;
@@ -517,7 +514,7 @@ static __always_inline int find_frame(struct call_thread *t, u32 id, u64 sp)
 	return -1;
 }
 
-/* Takes all calls from place @at on off the stack; those above that were not seen to end. */
+/* Takes the calls from index @at on off the stack; the ends of those above @at were missed. */
 static __always_inline void pop_to(struct call_thread *t, u32 at)
 {
 	for (int i = 0; i < CALL_DEPTH; i++) {
@@ -550,7 +547,7 @@ static __always_inline void count_call(struct call_thread *t, struct call_frame 
 	t->pending |= 1U << level;
 }
 
-/* Has another copy of the program seen this very end?  @copy: a bit. */
+/* Has another copy of the program seen this very end?  @copy: the bit of this copy. */
 static __always_inline bool end_seen_by_copy(struct call_thread *t, u32 id, u64 sp, u32 copy)
 {
 	if (t->end_id != id || t->end_sp != sp || t->end_copies & copy)
@@ -567,8 +564,8 @@ static __always_inline void note_end(struct call_thread *t, u32 id, u64 sp, u32 
 }
 
 /*
- * The thread, if what ends now on its stack at @pointer began after tracing did: it lies no higher
- * than what has begun since, or the thread is younger.
+ * The thread, if the call that ends at @pointer began while traced: another call at or above that
+ * address of the stack began while traced, or the thread itself did.  Else NULL.
  */
 static __always_inline struct call_thread *thread_if_traced(struct call_thread *t, u64 pointer)
 {
@@ -594,8 +591,8 @@ static __always_inline struct call_thread *thread_if_traced(struct call_thread *
 	return t;
 }
 
-/* vfs_fsync(), the vfs_fsync_range() in it and what stands in for them are one call: has it been
- * seen, though not as @id? */
+/* vfs_fsync(), the vfs_fsync_range() in it and their placeholder are one call: is it counted under
+ * another id than @id? */
 static __always_inline bool is_counted_fsync(struct call_thread *t, u32 id)
 {
 	return is_nested_fsync(t, id) || placeholder_on_top(t, id) ||
@@ -603,7 +600,7 @@ static __always_inline bool is_counted_fsync(struct call_thread *t, u32 id)
 		t->end_id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1));
 }
 
-/* Call @id, whose beginning no program saw, is over: would it have been counted? */
+/* Call @id ends, whose beginning no program saw: counts the loss if the call would have counted. */
 static __always_inline void account_missed_begin(struct call_thread *t, u32 id, u64 pointer,
 						 u64 arg, u32 copy)
 {
@@ -626,7 +623,7 @@ static __always_inline void account_missed_begin(struct call_thread *t, u32 id, 
 	note_end(t, id, t->sp, copy);
 }
 
-/* Call @id of thread @t is over.  False: it has no beginning there, or none any more. */
+/* Call @id of thread @t ends.  False: it is not on the stack. */
 static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 copy)
 {
 	struct call_frame *frame;
@@ -658,8 +655,7 @@ static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 c
 	return true;
 }
 
-/* @arg: the function's first argument, where programs have copies.  @copy: which one this is, a
- * bit; 0: it has none. */
+/* Call @id ends; arguments as those of call_enter(), @arg only where programs have copies. */
 static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
 {
 	struct call_thread *t = current_thread(false);
@@ -674,9 +670,9 @@ static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
 }
 
 /*
- * A thread is gone, with all that it submitted while it exited: closing a file may write it.  The
- * kernel says so late (from an RCU callback): its number may be another one's by now.  Or it was
- * one's that became its process' first thread by exec, and left it to the former one.
+ * A thread has ended, after all that it submitted while it exited: closing a file may write it. The
+ * tracepoint comes late (from an RCU callback), when another thread may have the id.  A thread that
+ * execs takes the id of its process' first thread, which ends with the id of the other.
  */
 static __always_inline void on_thread_free(struct task_struct *task)
 {
