@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace breakdown -T blk: one latency histogram per operation.  Without -Q
- * the time is from issue to completion; with -Q from when the request was made,
- * which the kernel itself notes (start_time_ns), so that no request need be
- * followed; that none is lost is seen from the balance of starts and ends.
+ * iotrace breakdown -T blk: one latency histogram per operation.  Without -Q the time is from issue
+ * to completion.  With -Q it is from when the request was made, which the kernel notes
+ * (start_time_ns): no request is followed, and losses show in the balance of issues and
+ * completions.
  */
 #include "probes/blk.bpf.h"
 #include "probes/breakdown_blk.h"
@@ -30,7 +30,7 @@ static __always_inline void hist_add(u8 op, u64 ns)
 		probe_hist_add(hist, ns, unit_ns);
 }
 
-/* Counted as a loss by the caller: there is no time to put into a slot. */
+/* Without a time there is nothing to count but the loss. */
 static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }

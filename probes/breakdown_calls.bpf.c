@@ -23,7 +23,7 @@ static __always_inline void call_flushing(struct blk_inflight *entry);
 static __always_inline void call_requeued(struct blk_inflight *entry);
 static __always_inline void merged_bios(struct request *rq, u32 step, u32 bytes);
 
-/* What happens to a request, for those whose bios were merged into it. */
+/* Steps of a request, for calls whose bios were merged into it. */
 enum merged_step {
 	MERGED_ISSUED,
 	MERGED_REQUEUED,
@@ -36,10 +36,10 @@ enum merged_step {
 
 const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
 
-/* -d names a disk whose driver makes no requests: its bios are what is timed, and nothing else. */
+/* -d names a disk whose driver makes no requests: its bios are timed, and nothing else. */
 const volatile bool by_bios = false;
 
-/* Bios that a driver without requests (dm, md) has, for calls that wait for them. */
+/* Bios that a driver without requests (dm, md) has, by address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 16384);
@@ -48,9 +48,8 @@ struct {
 } stacked SEC(".maps");
 
 /*
- * Bios that were merged into the request of another one, for calls that wait for them: what becomes
- * of them by their address.  There are `n_merged`; while that is 0, nobody looks at the bios of a
- * request.
+ * Bios that were merged into the request of another bio, and the calls that wait for them; by
+ * address.  While there are none (n_merged), the bios of requests are not looked at.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -61,7 +60,7 @@ struct {
 
 __u64 n_merged = 0;
 
-/* The current thread, if it is in a system call that waits for its requests. */
+/* Thread @tid, if it is in a timed system call. */
 static __always_inline struct call_thread *waiting_thread(u32 tid)
 {
 	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
@@ -71,7 +70,7 @@ static __always_inline struct call_thread *waiting_thread(u32 tid)
 
 /* ---- bios ---- */
 
-/* Has the bio's disk a driver that makes no requests of bios (dm, md)? */
+/* Does the driver of the bio's disk make no requests of bios (dm, md)? */
 static __always_inline bool is_stacked(struct bio *bio, const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);
@@ -93,8 +92,8 @@ static __always_inline u32 class_of_request(u8 op)
 
 /* ---- admission ---- */
 
-/* Are there more bios that this thread will submit before it goes on: what is left of one that was
- * split, those that a driver without requests made? */
+/* Will the current thread submit more bios before it goes on: the rest of a bio that was split, or
+ * bios that a driver without requests made? */
 static __always_inline bool has_more_bios(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -106,9 +105,9 @@ static __always_inline bool has_more_bios(void)
 }
 
 /*
- * A bio has arrived at a disk of requests.  It waits for one in its thread: while it is throttled
- * (wbt, io.latency, io.cost), while the queue is frozen, until there is a tag.  So of all bios of a
- * thread only one waits; the time of the next one begins when it is done.
+ * A bio has arrived at a disk with requests, and its thread waits for a request: while the bio is
+ * throttled (wbt, io.latency, io.cost), the queue is frozen, or there is no tag.  So only one bio
+ * of a thread waits at a time; the time of the next one begins when that has its request.
  */
 static __always_inline void on_arrival(struct call_thread *t, struct bio *bio)
 {
@@ -170,7 +169,7 @@ static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *b
 	       disk_dev(bio_disk(bio, false), false) == filter_disk;
 }
 
-/* The bio has its request, or is part of another one's. */
+/* The bio has its request, or was merged into another. */
 static __always_inline void on_admitted(struct call_thread *t, struct bio *bio, u64 now)
 {
 	u64 since = t->arrived_ns;
@@ -186,7 +185,7 @@ static __always_inline void on_admitted(struct call_thread *t, struct bio *bio, 
 	end_admission(t, now);
 }
 
-/* A bio ends: if it was to get a request, it gets none. */
+/* A bio ends.  If it waited for a request, it gets none. */
 static __always_inline void on_refused(u64 bio)
 {
 	u32 tid = bpf_get_current_pid_tgid();
@@ -250,9 +249,9 @@ static __always_inline void call_issued(struct blk_inflight *entry)
 }
 
 /*
- * The device gets the flush command that the request waits for.  Not all who wait own the command,
- * and with -d PARTITION nobody does.  Up to 5.11 an empty request does not even know its partition;
- * but its call does.
+ * The flush command that the request waits for is issued.  Only one of the requests that wait owns
+ * the command, and with -d PARTITION none does.  Up to 5.11 an empty request does not know its
+ * partition either; its call does.
  */
 static __always_inline void call_flushing(struct blk_inflight *entry)
 {
@@ -305,8 +304,8 @@ static __always_inline bool sleeps(struct task_struct *task)
 }
 
 /*
- * A request that an earlier call left behind (read-ahead) is over: does its thread wait for it in
- * another one, then the time since that call's last event was the device's.
+ * A request that an earlier call did not wait for (read-ahead) completes.  If its thread sleeps in
+ * another call, without requests, the time since that call's last event was the device's.
  */
 static __always_inline void on_left_behind(u64 call, u64 now)
 {
@@ -331,7 +330,7 @@ static __always_inline void on_left_behind(u64 call, u64 now)
 
 /* ---- bios in other bios' requests ---- */
 
-/* @call: who waits for it, 0: nobody.  -errno, and the loss counted, when there is no room. */
+/* Bio @bio was merged; @call waits for it, 0: none.  -errno, and the loss counted, without room. */
 static __always_inline long follow_merged(u64 bio, u64 call)
 {
 	struct blk_inflight entry = {};
@@ -344,7 +343,7 @@ static __always_inline long follow_merged(u64 bio, u64 call)
 		__sync_fetch_and_add(&n_merged, 1);
 		return 0;
 	}
-	/* One may stand there whose end no program saw. */
+	/* Perhaps there is an entry whose end no program saw. */
 	r = bpf_map_update_elem(&merged, &bio, &entry, BPF_EXIST);
 	if (r)
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
@@ -352,9 +351,9 @@ static __always_inline long follow_merged(u64 bio, u64 call)
 }
 
 /*
- * A bio goes into a request that there is: its call waits for that.  Where bios are followed, one
- * that goes to the front takes the first one's place (on_submit_bio()); that is then found beside
- * this one.
+ * A bio is merged into a request: its call waits for that request.  Where bios are followed, a bio
+ * that is merged to the front becomes the request's first one (on_submit_bio()); follow_second()
+ * finds the one that was the first.
  */
 static __always_inline void on_bio_merge(struct bio *bio, bool front)
 {
@@ -381,7 +380,7 @@ static __always_inline void on_bio_merge(struct bio *bio, bool front)
 	io->requests = 1;
 }
 
-/* A request that was merged into the one before it: so are its bios. */
+/* A request is merged into the one before it, with its bios. */
 static __always_inline void on_merge(struct request *rq)
 {
 	u64 key = (u64)rq, bio = (u64)BPF_CORE_READ(rq, bio);
@@ -397,13 +396,13 @@ static __always_inline void on_merge(struct request *rq)
 	entry->call = 0;
 }
 
-/* One that was the first of its request until another was merged to the front. */
+/* @bio was the first of its request until another was merged to the front. */
 static __always_inline struct blk_inflight *follow_second(u64 bio)
 {
 	struct blk_inflight *owner;
 
 	owner = bpf_map_lookup_elem(&bio_owners, &bio);
-	/* One that is spent is of an earlier bio at that address. */
+	/* A used-up entry belongs to an earlier bio at that address. */
 	if (!owner || !owner->known || owner->stage != STAGE_QUEUED)
 		return NULL;
 	if (follow_merged(bio, owner->call))
@@ -414,8 +413,8 @@ static __always_inline struct blk_inflight *follow_second(u64 bio)
 
 static __always_inline void on_bio_end(u64 bio, bool count);
 
-/* Step @step of the request that @bio is in, @first of all or not.  A global function, which the
- * verifier looks at once. */
+/* Step @step of the request of @bio.  @first: it is the request's first bio.  A global function,
+ * which the verifier checks once for all callers. */
 __attribute__((noinline)) int on_merged_bio(u64 bio, u32 step, u32 first)
 {
 	struct blk_inflight *entry;
@@ -480,7 +479,7 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }
 
-/* Counts a request that is over in the rows of the queue and the device. */
+/* Counts a request that completes, in the rows of the queue and the device. */
 static __always_inline void count_request(struct request *rq, struct blk_inflight *entry, u8 op,
 					  const bool direct)
 {
@@ -520,8 +519,8 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (filter_dev && !completing_dev(rq, entry))
 		return;
 	/*
-	 * An empty request only waits for a flush command, which is a request of its own; but of
-	 * the whole disk: for a partition those that wait for one stand for it.
+	 * An empty request only waits for a flush command, which is a request of its own.  The
+	 * command is for the whole disk: with -d PARTITION the waiting requests count instead.
 	 */
 	if (done.op == BLK_SYNC ? filter_part : done.op != BLK_PASSTHROUGH)
 		count_request(rq, entry, done.op, direct);
@@ -533,7 +532,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 
 /* ---- bios of drivers without requests ---- */
 
-/* @t: the thread whose call waits for it; NULL: none does. */
+/* Thread @t waits for @bio in a call; NULL: none does. */
 static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 {
 	struct call_bio made = {};
@@ -545,7 +544,7 @@ static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 	made.class = class_of_bio(bio);
 	made.start_ns = bpf_ktime_get_ns();
 	if (by_bios && bpf_map_lookup_elem(&stacked, &key))
-		count_loss(&losses[LOSS_NO_END], 1); /* used again */
+		count_loss(&losses[LOSS_NO_END], 1); /* its address is used again */
 	if (bpf_map_update_elem(&stacked, &key, &made, BPF_ANY)) {
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 		return;
@@ -558,7 +557,7 @@ static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 	io->any = 1;
 }
 
-/* @count: it went to the device as it is; else somebody else has it now. */
+/* @count: the bio ends at this disk; else it goes on to another one. */
 static __always_inline void on_bio_end(u64 bio, bool count)
 {
 	struct call_bio *known = bpf_map_lookup_elem(&stacked, &bio);
@@ -581,7 +580,7 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 		io = io_of(t);
 		io_charge(io, now);
 		__sync_fetch_and_add(&io->stacked, -1);
-		/* Where the thread made no request of it itself, the bio is what it waits for. */
+		/* The thread waits for the bio only if it made no request of it itself. */
 		if (io->requests)
 			return;
 		row = table_row(t->class, IO_DISK, LAYER_DEVICE);
@@ -595,7 +594,7 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 		row_add(row, now - was.start_ns, 0);
 }
 
-/* With -d of such a disk: all of its own bios, whoever waits for them. */
+/* With -d of such a disk: all of its bios, whether or not a call waits for them. */
 static __always_inline void on_wanted_bio(struct call_thread *t, struct bio *bio)
 {
 	if (call_bio_wanted(t, bio) && (t || current_process_wanted()))
@@ -617,15 +616,15 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 }
 
 /*
- * The very same bio goes on to another disk (md raid0, NVMe multipath), where block_bio_queue is
- * silent about one that it has been told of before: it is marked.
+ * The same bio goes on to another disk (md raid0, NVMe multipath).  There block_bio_queue is not
+ * called for a bio that it was called for before, which a flag marks.
  */
 static __always_inline void on_remap(struct bio *bio)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 
 	if (by_bios)
-		return; /* its end is that of the request that takes it */
+		return; /* it ends with its request */
 	on_bio_end((u64)bio, false);
 	if ((BPF_CORE_READ(bio, bi_flags) & trace_completion_mask) && !is_stacked(bio, false))
 		on_arrival(bpf_map_lookup_elem(&threads, &tid), bio);
@@ -695,7 +694,7 @@ int merge_raw_q(u64 *ctx)
 	return 0;
 }
 
-/* One program; @bit: its `copy`, 0 where there is one only; @what: what it does and returns. */
+/* One program.  @bit: its `copy`, 0 where there is only one; @what: what it does and returns. */
 #define CALL_PROG(section, name, function, type, bit, what)                                        \
 	SEC(section "/" #function)                                                                 \
 	int name(type *ctx)                                                                        \
@@ -729,7 +728,7 @@ static __always_inline bool syscall_wanted(u32 op, struct file *file)
 	return inode_wanted(BPF_CORE_READ(file, f_inode));
 }
 
-/* Which one of ours the system call of that number is: *op.  False: none. */
+/* Sets *op to the enum call_syscall of system call @number; false: it is not timed. */
 static __always_inline bool is_timed(u64 number, u32 *op)
 {
 	if (number >= SYSCALL_NUMBERS)
@@ -741,7 +740,7 @@ static __always_inline bool is_timed(u64 number, u32 *op)
 	return true;
 }
 
-/* Has another copy of the program been here? */
+/* Has another copy of the program seen this call begin? */
 static __always_inline bool begun_by_copy(u32 id, u64 regs, u32 copy)
 {
 	u32 tid = bpf_get_current_pid_tgid();
@@ -775,8 +774,7 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 		call_enter(FSYNC_PLACEHOLDER, regs - 1, (u64)file, copy);
 }
 
-/* The tracepoint of the beginning is passed by when a filter or a tracer refuses the system call,
- * but not that of the end. */
+/* When a filter or a tracer refuses a system call, there is only the tracepoint of its end. */
 static __always_inline bool enter_may_be_skipped(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -786,7 +784,7 @@ static __always_inline bool enter_may_be_skipped(void)
 	return bpf_core_field_exists(task->seccomp.mode) && BPF_CORE_READ(task, seccomp.mode);
 }
 
-/* No program saw the beginning of a system call that is over. */
+/* A system call ends whose beginning no program saw. */
 static __always_inline void account_missed_syscall(struct call_thread *t, u64 regs, u32 copy)
 {
 	u64 arg, number = ended_syscall(regs, &arg, SYSCALL_NUMBERS);
@@ -814,7 +812,7 @@ static __always_inline void on_sys_exit(u64 regs, u32 copy)
 			end_call(t, id, regs, copy);
 			return;
 		}
-		drop_stale(t, regs); /* no call of a function outlives its system call */
+		drop_stale(t, regs); /* functions end before their system call */
 	}
 	if (has_backups)
 		account_missed_syscall(t, regs, copy);
@@ -825,7 +823,7 @@ RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0], copy))
 
 /* ---- functions ---- */
 
-/* The first argument of the function, where it is asked for. */
+/* The first argument of the function, where that is needed. */
 static __always_inline u64 first_arg(u64 *ctx)
 {
 	u64 arg = 0;

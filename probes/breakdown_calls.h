@@ -132,12 +132,12 @@ struct call_thread {
 	__u64 sp;   /* scratch: what is read back from memory is a scalar to the verifier */
 	__u32 depth;
 	__u32 over;	 /* calls beyond CALL_DEPTH */
-	__u32 number;	 /* of the system call, for its requests */
-	__u8 open;	 /* it is a system call that waits: its number is valid */
+	__u32 number;	 /* of the system call, counted per thread; its requests carry it */
+	__u8 open;	 /* a timed system call is under way: number is valid */
 	__u8 class;	 /* enum call_class */
-	__u16 fs;	 /* layer of the file system met last */
+	__u16 fs;	 /* layer of the last file system that was entered */
 	__u32 levels;	 /* bits of enum call_level that are open */
-	__u32 pending;	 /* the same: ended, but not counted yet, took_ns[] */
+	__u32 pending;	 /* the same: ended after took_ns[], but not counted yet */
 	__u64 traced_sp; /* calls at this address of the stack and below began while traced */
 	__u64 end_sp;	 /* the last call that ended, */
 	__u32 end_id;

@@ -14,7 +14,7 @@ const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mas
 
 __u64 stack_losses[STACK_LOSSES] = {};
 
-/* How full the buffer in use has become: entries made since it was turned. */
+/* Entries made in each buffer since it became the active one. */
 __u32 rows_made[2] = {}, stacks_made[2] = {};
 
 struct {
@@ -38,8 +38,8 @@ struct {
 	__type(value, struct stack_value);
 } lost0 SEC(".maps"), lost1 SEC(".maps");
 
-/* Where a stack is taken down before it has a name: one for each program that can be running on a
- * CPU at once (7.x preempts them), [0] of the kernel, [1] of user space. */
+/* Where a stack's frames are before it is hashed: one for each program that can run on a CPU at the
+ * same time (7.x preempts programs).  frames[0]: of the kernel, [1]: of user space. */
 enum {
 	SCRATCH_QUEUE,
 	SCRATCH_QUEUE_2,
@@ -64,8 +64,8 @@ struct {
 /* ---- stacks ---- */
 
 /*
- * Most stacks are not deep, and the kernel fills what they leave of the room that it is given with
- * zeroes: so it gets little at first, and all when that was not enough.
+ * Most stacks are not deep, and the kernel zeroes the rest of the buffer that it is given.  So it
+ * first gets a small part of it, and all of it only when that is full.
  */
 #define FIRST_DEPTH 40
 
@@ -78,10 +78,8 @@ static __always_inline long read_frames(void *ctx, struct stack_frames *to, u64 
 	return bpf_get_stack(ctx, to->ip, sizeof(to->ip), flags);
 }
 
-/*
- * Takes a stack down and names it.  Two products whose factors differ and that
- * each frame goes into: what is equal in one is not in the other.
- */
+/* Reads the current stack, and its two hashes.  Their multipliers differ: stacks that collide in
+ * one do not in the other. */
 static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 flags,
 				       struct stack_id *id)
 {
@@ -105,7 +103,7 @@ static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 f
 	id->hash[1] = b;
 }
 
-/* Puts the frames where user space finds them; the name says so when there is no room. */
+/* Stores the frames for user space; without room @id becomes STACK_LOST. */
 static __always_inline void keep_frames(void *stacks, const struct stack_frames *frames,
 					struct stack_id *id, u32 buffer)
 {
@@ -135,7 +133,7 @@ static __always_inline struct stack_value *value_of(void *map, const void *key)
 	return bpf_map_lookup_elem(map, key);
 }
 
-/* No room for a row: the bytes count for their process, or at least for their device. */
+/* No room for a row: the bytes count for the process alone, or for the device alone. */
 static __always_inline struct stack_value *lost_row(void *lost, const struct stack_key *of)
 {
 	struct stack_lost_key key = { .process = of->process, .dev = of->dev };
@@ -151,7 +149,7 @@ static __always_inline struct stack_value *lost_row(void *lost, const struct sta
 	return value_of(lost, &key);
 }
 
-/* A row for a stack that has none in this buffer: its frames first. */
+/* Makes a row of a stack that has none in this buffer; its frames first. */
 static __always_inline struct stack_value *
 new_row(void *rows, void *stacks, struct stack_scratch *at, struct stack_key *key, u32 buffer)
 {
@@ -188,7 +186,7 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 
 /* ---- bios ---- */
 
-/* Whoever runs, and the name of the process.  False when the filter does not want it. */
+/* Sets @process to the current one and stores its name.  False when the filter excludes it. */
 static __always_inline bool name_current_process(struct blk_process *process)
 {
 	if (!current_process(process))
@@ -197,10 +195,10 @@ static __always_inline bool name_current_process(struct blk_process *process)
 	return true;
 }
 
-#define OP_DISCARD	3 /* never moved */
+#define OP_DISCARD	3 /* in all kernels */
 #define BLOCK_EXT_MAJOR 259
 
-/* The bytes of the bio that count, for @dev; 0: none do. */
+/* The bytes of the bio that count; 0: none.  @dev: its device, 0 if that is not wanted. */
 static __always_inline u64 counted_bytes(struct bio *bio, u32 dev, bool *write, const bool direct)
 {
 	u32 op = KREAD(direct, bio, bi_opf) & 0xff;
@@ -235,10 +233,9 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 }
 
 /*
- * The bio itself goes on to another device (md's raid0 and linear, NVMe
- * multipath): block_bio_queue is silent about one that it has been told of
- * before.  The kernel reports so the step from a partition to its disk too, with
- * the partition as where it comes from, and bi_bdev or bi_partno still say it.
+ * block_bio_remap: the bio itself goes on to another device (md's raid0 and linear, NVMe
+ * multipath), where block_bio_queue is not called again.  The kernel also calls it for the step
+ * from a partition to its disk; then @from is the partition that bi_bdev or bi_partno still name.
  */
 static __always_inline bool from_partition(struct bio *bio, u32 from)
 {
@@ -248,7 +245,7 @@ static __always_inline bool from_partition(struct bio *bio, u32 from)
 		return BPF_CORE_READ(bio, bi_bdev, bd_dev) == from;
 	partno = BPF_CORE_READ(bio, bi_partno);
 	whole = disk_dev(BPF_CORE_READ(bio, bi_disk), false);
-	/* The extended numbers are in no order; no md device has one. */
+	/* Extended numbers have no order; no md device has one. */
 	return partno && (from == whole + partno || from >> 20 == BLOCK_EXT_MAJOR);
 }
 
@@ -260,9 +257,9 @@ static __always_inline void on_remap(void *ctx, struct bio *bio, u32 from, u32 p
 }
 
 /*
- * A bio ends.  On a disk that makes requests of bios the kernel says so only of those that became
- * part of none (blk_update_request() clears BIO_TRACE_COMPLETION): the disk refused it, after
- * block_bio_queue, in the context of who submitted it.
+ * block_bio_complete.  On a disk that makes requests of bios it is called only for a bio that is in
+ * no request (blk_update_request() clears BIO_TRACE_COMPLETION): one that the disk refused after
+ * block_bio_queue, in its submitter's context.
  */
 static __always_inline void on_bio_end(struct bio *bio)
 {
@@ -283,8 +280,8 @@ static __always_inline void on_bio_end(struct bio *bio)
 
 #include "probes/process_entry.bpf.h"
 
-/* Program and understudies, as in probes/backup.bpf.h, each with a place of its own to take a
- * stack down: the one before it may have been preempted in the middle of that. */
+/* Primary and backup programs, as in probes/backup.bpf.h, each with a scratch buffer of its own:
+ * the one before it may be preempted while it reads a stack. */
 TP_BTF_PROG(stk_queue_btf, block_bio_queue, primary_runs, SEEN_BIO, bio,
 	    on_bio(ctx, bio, SCRATCH_QUEUE, true), struct bio *bio)
 TP_BTF_PROG(stk_queue_btf_2, block_bio_queue, first_backup_runs, SEEN_BIO, bio,

@@ -9,13 +9,13 @@
 /* As deep as the kernel walks unless kernel.perf_event_max_stack says more. */
 #define STACK_DEPTH 127
 
-/* The name of a stack in the maps: two independent hashes of all its frames, begun with numbers
- * that user space drew by lot.  Two stacks with one name are as good as impossible: 2^-128. */
+/* Identifies a stack in the maps: two independent hashes of all frames, seeded at random by user
+ * space.  Two stacks have the same with a probability of 2^-128. */
 struct stack_id {
 	__u64 hash[2];
 };
 
-#define STACK_NONE 0 /* hash[0]: not asked for, or there is none */
+#define STACK_NONE 0 /* hash[0]: not wanted, or there is none */
 #define STACK_LOST 1 /* hash[0]: there was no room for its frames */
 
 struct stack_key {
@@ -27,12 +27,12 @@ struct stack_key {
 
 struct stack_value {
 	__u64 bytes[2]; /* read, written */
-	__u64 first_ns; /* when the row was made: what was mapped where then */
+	__u64 first_ns; /* when the row was made: its addresses are looked up as mapped then */
 };
 
-/* When there is no room for a row: by device and process alone. */
+/* Where there is no room for a row. */
 struct stack_lost_key {
-	struct blk_process process; /* pid STACK_ANY_PID: no room for a process either */
+	struct blk_process process; /* pid STACK_ANY_PID: no room for the process either */
 	__u32 dev;
 	__u32 pad;
 };
@@ -46,9 +46,9 @@ struct stack_frames {
 
 enum stack_loss {
 	STACK_LOSS_FRAMES,    /* stacks whose frames had no room */
-	STACK_LOSS_ROWS,      /* bios that went to a lost row */
-	STACK_LOSS_PROCESSES, /* bios that went to a device's lost row */
-	STACK_LOSS_BIOS,      /* bios that went nowhere */
+	STACK_LOSS_ROWS,      /* bios that count for their process without a stack */
+	STACK_LOSS_PROCESSES, /* bios that count for their device only */
+	STACK_LOSS_BIOS,      /* bios that are not counted */
 	STACK_LOSS_BYTES,     /* and their bytes */
 	STACK_LOSS_REFUSED,   /* bios that were counted and that their disk did not take */
 	STACK_LOSS_REFUSED_BYTES,

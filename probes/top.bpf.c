@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace top: block I/O by process, operation and disk.  Requests are
- * followed from who submitted them (submit) over the moment that the device
- * got them (issue) to their completion; only completions are counted.  With
- * --bio the bios of bio-based devices (dm, md, zram, multipath) are followed
- * too, from where they are queued to where they end.
+ * iotrace top: block I/O by process, operation and disk.  Requests are followed from submission
+ * over issue to completion, and counted at completion.  With --bio the bios of bio-based devices
+ * (dm, md, zram, multipath) are followed too, from being queued to their end.
  */
 #include "probes/blk.bpf.h"
 #include "probes/top.h"
@@ -12,9 +10,8 @@
 const volatile bool bio_mode = false;
 
 /*
- * A hash with the CPU in the key, not a per-CPU hash: no two CPUs share a row
- * either, but it is made in a moment (8192 entries of the other kind take 5 ms
- * each time iotrace starts) and a lookup in it is inlined.
+ * A hash with the CPU in the key, not a per-CPU hash: CPUs do not share rows either, creating it
+ * takes no time (8192 entries of a per-CPU hash take 5 ms at each start), and lookups are inlined.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -52,8 +49,7 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 		count_loss(&losses[LOSS_ROWS_BYTES], bytes);
 		return;
 	}
-	/* Atomic, though the row is this CPU's own: an interrupt may complete
-	 * a request in between. */
+	/* Atomic, though only this CPU writes: an interrupt may complete a request meanwhile. */
 	if (io)
 		__sync_fetch_and_add(&row->io, io);
 	if (bytes)
@@ -92,7 +88,7 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 	u32 opf;
 
 	if (!disk || makes_requests(disk, direct))
-		return; /* its requests are counted */
+		return; /* the requests are counted */
 	made.dev = bio_wanted_dev(bio, disk, direct);
 	if (!made.dev)
 		return;
@@ -108,7 +104,7 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 	made.known = 1;
 	last = bpf_map_lookup_elem(&bios, &key);
 	if (last) {
-		/* Its end was not seen, as in account_lost_completion(). */
+		/* As in account_lost_completion(). */
 		count_loss(&losses[LOSS_NO_END], 1);
 		on_lost_completion(last);
 	}
@@ -116,8 +112,7 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 }
 
-/* A global function, so that the verifier looks at it once and not at every
- * round of the loop that calls it. */
+/* A global function: the verifier checks it once, not in each round of the loop that calls it. */
 __attribute__((noinline)) int on_bio_end(u64 bio)
 {
 	struct blk_inflight *entry = bpf_map_lookup_elem(&bios, &bio);
@@ -138,9 +133,8 @@ __attribute__((noinline)) int on_bio_end(u64 bio)
 }
 
 /*
- * A driver may pass the very same bio on to a request-based disk (NVMe
- * multipath, md linear and raid0).  Its end is then the end of the request
- * that took it, and block_bio_complete stays silent.
+ * A driver may pass the same bio on to a request-based disk (NVMe multipath, md linear and raid0).
+ * Then it ends with its request there, without block_bio_complete.
  */
 static __always_inline void end_bios_of(struct request *rq, u32 bytes)
 {

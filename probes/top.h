@@ -12,7 +12,7 @@ struct top_key {
 	__u32 dev;
 	__u8 op; /* enum blk_op */
 	__u8 writeback;
-	__u8 known; /* 0: nobody saw who submitted it */
+	__u8 known; /* 0: no program saw the submission */
 	__u8 pad[3];
 	__u16 cpu; /* whose row it is */
 };
@@ -21,7 +21,7 @@ struct top_value {
 	__u64 io;
 	__u64 bytes;
 	__u64 time_ns;
-	__u64 untimed; /* of io: those whose time is not known */
+	__u64 untimed; /* of io: without a time */
 };
 
 _Static_assert(sizeof(struct top_key) == 32, "shared with BPF");
