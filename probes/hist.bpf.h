@@ -5,13 +5,13 @@
 #include "probes/kernel.h"
 #include "probes/hist.h"
 
-/* Counts one value; @unit_ns: of the unit that is shown, a constant for the verifier. */
+/* Counts one value.  @unit_ns: of the unit that is shown, a constant for the verifier. */
 static __always_inline void probe_hist_add(struct probe_hist *hist, u64 ns, const u64 unit_ns)
 {
 	u64 slot, log2;
 
-	/* The verifier of 5.10 and 6.1 knows a bound only of the register that was
-	 * compared; left alone, clang compares one copy and uses another. */
+	/* The verifiers of 5.10 and 6.1 know a bound only of the register that was compared;
+	 * without this clang compares one copy and uses another. */
 	slot = probe_fine_slot(ns);
 	barrier_var(slot);
 	if (slot < PROBE_FINE_SLOTS)

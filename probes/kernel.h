@@ -3,10 +3,9 @@
 #define IOTRACE_PROBES_KERNEL_H
 
 /*
- * The kernel types and fields that the probes use, and no others.  Offsets are
- * relocated at load time (CO-RE), so only names and types matter here.  A type
- * that ends in ___pre_X or ___since_X is the shape of the same kernel type
- * before or since a change; the comment names it.
+ * The kernel types and fields that the probes use, and no others.  Offsets are relocated at load
+ * time (CO-RE): only names and types matter here.  A type that ends in ___pre_X is the kernel's
+ * type before a change in X, which the comment names.
  */
 
 #include <stdbool.h>
@@ -71,9 +70,9 @@ enum mq_rq_state {
 };
 
 /*
- * One type for all kernels: a field that a kernel has not got is only touched
- * after bpf_core_field_exists().  (Another type per shape, name___old, would
- * cost libbpf one more search through the kernel's 150,000 types at each start.)
+ * One type for all kernels: a field that some kernel does not have is used only after
+ * bpf_core_field_exists().  (With a type per shape, name___old, libbpf would search the kernel's
+ * 150,000 types once more at each start.)
  */
 struct request {
 	struct request_queue *q;
@@ -113,7 +112,7 @@ struct device {
 
 struct kernfs_node {
 	u64 id;
-	void *priv; /* of a folder: its struct kobject */
+	void *priv; /* of a directory in sysfs: its struct kobject */
 };
 
 struct cgroup {
@@ -346,10 +345,9 @@ struct irqaction {
 #define PF_KTHREAD   0x00200000
 
 /*
- * The same code serves programs whose arguments the verifier knows by type
- * (tp_btf, fentry: fields are plain loads, some 10 ns cheaper each) and those
- * that only have addresses (raw_tp, kprobe).  @direct is a constant in every
- * entry point, so one of the two branches is never compiled.
+ * Reads a field.  @direct: the verifier knows the type of @ptr (an argument of tp_btf, fentry), and
+ * a field is a plain load, some 10 ns cheaper; otherwise @ptr is only an address (raw_tp, kprobe).
+ * @direct is a constant in each entry point, so that only one of the branches is compiled.
  */
 #define KREAD(direct, ptr, field)                                                                  \
 	({                                                                                         \

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace kvm: counts the events of the tracepoint group kvm, and the exits by their reasons.
+ * iotrace kvm: counts the events of the tracepoint group kvm, and exits by reason.
  *
- * The counters are one array, mapped into user space, in which every CPU has a row per bank and
- * every event and every reason that has a name has a slot.  Reading them is no system call on a
- * map: those keep classic tracepoint programs of the same CPU from running (bpf_prog_active), even
- * while the caller is preempted, and what is lost so is not counted by all kernels.
+ * The counters are one array, mapped into user space: a row per CPU and bank, in it a slot for each
+ * event and each reason with a name.  User space does not read them by system calls on the map:
+ * during one, even while its caller is preempted, the kernel runs no classic tracepoint program on
+ * that CPU (bpf_prog_active), and not all kernels count what is missed.
  *
- * All programs count in the active bank, so that user space ends an interval for all of them at one
- * moment by activating the other one.  Counters only grow: the total is the sum over both banks.
+ * All programs count in the active bank.  To end an interval, user space activates the other bank:
+ * at one moment for all programs.  Counters only grow: the total is the sum of both banks.
  */
 #include "probes/kernel.h"
 
@@ -16,14 +16,14 @@
 
 const volatile __u32 n_slots = 1;     /* a CPU's row in counts */
 const volatile __u32 filter_tgid = 0; /* 0: all */
-const volatile bool by_guest = false; /* count in keyed for each process, too */
+const volatile bool by_guest = false; /* count per process too, in `keyed` */
 const volatile bool latency = false;
 const volatile __u32 exit_event = KVM_NONE; /* number of kvm_exit */
 const volatile __u32 uexit_event = KVM_NONE;
-/* Two programs see a kvm_exit: first that of the record, which has the reason, then that of a raw
- * tracepoint, which the kernel leaves out less often. */
+/* Two programs see a kvm_exit: first exit_tp, which has the record with the reason, then a raw
+ * tracepoint's program, which the kernel skips less often. */
 const volatile bool exits_twice = false;
-/* Where the fields are in the records: from the `format` files. */
+/* Offsets of fields in the records, from the `format` files. */
 const volatile __u32 exit_reason_off = 0;
 const volatile __u32 exit_class_off = 0; /* 0: there is none */
 const volatile __u32 exit_vcpu_off = 0;	 /* 0: there is none */
@@ -53,9 +53,8 @@ struct {
 } reasons SEC(".maps");
 
 /*
- * Reasons without a name, and with by_guest everything per process: which row of key_rows a key
- * has. The rows are mapped into user space, too; free_keys holds the numbers of those that nobody
- * has.
+ * The number of a key's row in key_rows, which is mapped into user space, too: for reasons without
+ * a name, and with by_guest for everything per process.  free_keys holds the numbers of free rows.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -85,7 +84,7 @@ struct {
 	__type(value, struct kvm_pending);
 } pending SEC(".maps");
 
-/* With exits_twice: the thread whose kvm_exit the first program has seen and the second has not. */
+/* With exits_twice: the thread whose kvm_exit only the first program has seen so far. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -117,13 +116,13 @@ struct {
 
 /* ---- counting ---- */
 
-/* To be asked once per event: all of it counts in one bank. */
+/* To be called once per event, which counts in one bank. */
 static __always_inline __u32 bank_now(void)
 {
 	return *(volatile __u32 *)&active_bank;
 }
 
-/* Atomic, though the row is the CPU's own: an interrupt may bring another event. */
+/* Atomic, though only this CPU writes: an interrupt may bring another event. */
 static __always_inline void add_slot(__u32 bank, __u32 slot)
 {
 	__u32 at = (bpf_get_smp_processor_id() * KVM_BANKS + bank) * n_slots + slot;
@@ -134,8 +133,8 @@ static __always_inline void add_slot(__u32 bank, __u32 slot)
 }
 
 /*
- * The row of @key: found in @rows by @index, or made from a free one.  NULL when there is none. The
- * key is in its row before anybody can find it.
+ * The row of @key_ptr in @rows, by @index; without one a free row becomes its row.  NULL when none
+ * is free.  The key is in the row before another CPU can find it.
  */
 #define ROW_OF(index, free, rows, key_ptr)                                                         \
 	({                                                                                         \
@@ -175,7 +174,7 @@ static __always_inline void add_keyed(__u32 bank, const struct kvm_key *key)
 	__sync_fetch_and_add(&row->counts[bank & (KVM_BANKS - 1)], 1);
 }
 
-/* The process that is to be counted now; 0: none. */
+/* The process to count for; 0: do not count. */
 static __always_inline __u32 counted_tgid(void)
 {
 	__u32 tgid;
@@ -185,7 +184,7 @@ static __always_inline __u32 counted_tgid(void)
 	tgid = bpf_get_current_pid_tgid() >> 32;
 	if (filter_tgid && tgid != filter_tgid)
 		return 0;
-	/* The idle task, process 0, is nobody's guest: it goes with all. */
+	/* The idle task (process 0) runs no guest: it counts for all processes. */
 	return tgid ? tgid : 1;
 }
 
@@ -215,9 +214,9 @@ static __always_inline void count_reason(__u32 bank, __u32 event, __u32 class, _
 }
 
 /*
- * Between the two programs of one kvm_exit: perf's probe, which runs the first one, was registered
- * before the second one's, and a tracepoint calls its probes in that order, before 7.0 without
- * being preempted.
+ * For the second program of this kvm_exit.  A tracepoint calls its probes in the order in which
+ * they were registered, before 7.0 without being preempted: perf's probe, which runs the first
+ * program, comes first.
  */
 static __always_inline void announce_exit(void)
 {
@@ -227,7 +226,7 @@ static __always_inline void announce_exit(void)
 		*tid = bpf_get_current_pid_tgid();
 }
 
-/* Has the first program dealt with this kvm_exit? */
+/* Has the first program counted this kvm_exit? */
 static __always_inline bool exit_announced(void)
 {
 	__u32 zero = 0, *tid = bpf_map_lookup_elem(&exiting, &zero);
@@ -286,7 +285,7 @@ static __always_inline void note_exit(__u32 class, __u32 reason, __u32 vcpu, __u
 	if (l)
 		l->exits++;
 	if (p) {
-		/* A thread that ended may have left its number to another process' one. */
+		/* The thread may have ended, and another process' thread have its number. */
 		if (p->ns && p->tgid == tgid && p->vcpu == vcpu)
 			count_loss(&losses[KVM_LOSS_NO_ENTRY], 1);
 		*p = begun;
@@ -367,7 +366,7 @@ static __always_inline void on_uexit(__u32 reason, __s32 error)
  * Classic tracepoint programs return 1: 0 would hide the event from every perf user.
  */
 
-/* One program for all events: the cookie of the attachment is the event's number and 1. */
+/* One program for all events: the attachment's cookie is the event's number + 1. */
 SEC("tp")
 int count_tp(void *ctx)
 {
@@ -382,8 +381,8 @@ int count_raw(void *ctx)
 	return 0;
 }
 
-/* Where attachments have no cookies it is loaded once for each event, with the event's number in
- * place of this one: core/tracepoints.h. */
+/* Where attachments have no cookies this is loaded once per event, with the event's number instead
+ * of the constant: core/tracepoints.h. */
 SEC("raw_tp")
 int count_each(void *ctx)
 {

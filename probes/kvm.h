@@ -6,13 +6,13 @@
 
 #include "probes/hist.h"
 
-#define KVM_NONE  0xffffffffU /* class and reason of the event itself */
-#define KVM_BANKS 2	      /* of counters: one is active, the other one can be read */
+#define KVM_NONE  0xffffffffU /* class and reason: the event itself */
+#define KVM_BANKS 2	      /* of counters: the active one, and one to read */
 
 /*
- * What is counted: an event of the group kvm by its number, and its children by reason.  class says
- * which table the reason belongs to: the field "isa" of kvm_exit on x86 (1 VMX, 2 SVM), "ret" on
- * arm64, and for kvm_userspace_exit enum kvm_uexit_class.
+ * What is counted: an event of the group kvm, by its number, or one of its reasons.  class is the
+ * table that the reason is from: the field "isa" of kvm_exit on x86 (1 VMX, 2 SVM), "ret" on arm64,
+ * and for kvm_userspace_exit enum kvm_uexit_class.
  */
 struct kvm_key {
 	__u32 event;
@@ -22,14 +22,14 @@ struct kvm_key {
 };
 
 enum kvm_uexit_class {
-	KVM_UEXIT_OK,	 /* the reason says why */
-	KVM_UEXIT_EINTR, /* KVM_RUN ended with that errno; so the reason may be an old one */
-	KVM_UEXIT_ERRNO, /* or with another one */
+	KVM_UEXIT_OK,	 /* the reason is valid */
+	KVM_UEXIT_EINTR, /* KVM_RUN returned EINTR: the reason may be an old one */
+	KVM_UEXIT_ERRNO, /* or another error */
 };
 
 #define KVM_UEXIT_INTR 10 /* KVM_EXIT_INTR */
 
-/* The exit that a thread has taken and not yet come back from. */
+/* The exit of a thread that has not entered the guest again. */
 struct kvm_pending {
 	__u64 ns; /* 0: none */
 	__u32 class;
@@ -45,8 +45,8 @@ struct kvm_latency_key {
 	__u32 vcpu;
 };
 
-/* What is not counted in a slot of its own.  Rows are never given back; one that holds no count is
- * free, and its key is not to be looked at: it is written before the first count. */
+/* What has no slot in counts.  A row stays with its key.  The key of a row without counts is not
+ * valid: it is written before the first count. */
 struct kvm_key_row {
 	struct kvm_key key;
 	__u64 counts[KVM_BANKS];
@@ -54,7 +54,7 @@ struct kvm_key_row {
 
 /* From exit to entry.  Only the vCPU's own thread adds to it. */
 struct kvm_latency {
-	__u64 exits; /* also those that no entry has followed */
+	__u64 exits; /* including those that no entry has followed */
 	__u64 total_ns;
 	__u64 max_ns;
 	__u64 fine[PROBE_FINE_SLOTS];
@@ -66,7 +66,7 @@ struct kvm_latency_row {
 };
 
 enum kvm_loss {
-	KVM_LOSS_KEYS_FULL,    /* counted for no guest or under no reason: no room */
+	KVM_LOSS_KEYS_FULL,    /* events without a guest or a reason: no room */
 	KVM_LOSS_LATENCY_FULL, /* exits without a time: no room for another vCPU and reason */
 	KVM_LOSS_PENDING_FULL, /* exits without a time: no room for another thread */
 	KVM_LOSS_NO_ENTRY,     /* exits whose entry was not seen */

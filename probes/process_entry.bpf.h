@@ -2,7 +2,7 @@
 #ifndef IOTRACE_PROBES_PROCESS_ENTRY_BPF_H
 #define IOTRACE_PROBES_PROCESS_ENTRY_BPF_H
 
-/* Entry points that follow processes: COMMAND's descendants and names. */
+/* Entry points that follow processes: COMMAND's descendants, and names. */
 
 #include "probes/blk_submitters.bpf.h"
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace virtio: what goes through each virtqueue.  Every function by which a driver hands
- * buffers to a queue is hooked, at its return: a buffer for which there was no room is not counted.
- * With -x and -L the functions that give buffers back are hooked, too.
+ * iotrace virtio: what goes through each virtqueue.  All functions by which a driver adds buffers
+ * to a queue are hooked, at their return: a buffer for which there was no room is not counted. With
+ * -x and -L the functions by which a driver gets buffers back are hooked, too.
  *
- * A kernel on which no function can be hooked is left with its interrupts: virtio_irq.bpf.h.
+ * Where no function can be hooked, interrupts are: virtio_irq.bpf.h.
  *
- * Counters are in arrays that are mapped into user space, two banks of them, and only grow. Reading
- * them is no system call on a map: while one of those is under way the kernel runs no kprobe's
- * program on that CPU (bpf_prog_active), so that what a driver does in an interrupt would be
- * missed, and before 6.7 (dd8657894c11) nobody would know.
+ * Counters only grow, in two banks of arrays that are mapped into user space.  User space does not
+ * read them by system calls on the maps: during one the kernel runs no kprobe's program on that CPU
+ * (bpf_prog_active), would miss what a driver does in an interrupt, and before 6.7 (dd8657894c11)
+ * does not count that.
  */
 #include "probes/kernel.h"
 #include "probes/virtio.h"
@@ -20,24 +20,24 @@ const volatile bool by_driver = false, by_device = false, by_vq = false;
 const volatile __u32 only_device = 0;
 const volatile __u64 only_driver[VIRTIO_NAME_SIZE / 8] = {};
 const volatile __u64 only_vq[VIRTIO_NAME_SIZE / 8] = {};
-const volatile __u32 max_list_entries = 512; /* of one list: what the verifier lets us walk */
+const volatile __u32 max_list_entries = 512; /* of one list; limited by the verifier */
 const volatile bool follow = false;	     /* buffers, from add to get */
 const volatile bool latencies = false;	     /* a histogram per queue */
 
-/* The bank to count in.  User space ends an interval for all queues at one moment by activating the
- * other one. */
+/* The bank to count in.  User space activates the other one to end an interval, at one moment for
+ * all queues. */
 __u32 active_bank = 0;
 
-/* How often a row was taken: those in use are below. */
+/* How often a free row was taken: rows in use have lower numbers. */
 __u32 rows_taken = 0;
 
 __u64 losses[VIRTIO_LOSSES] = {};
 
-/* When everything was attached; 0: not yet, or no more.  All programs begin and end at one
- * moment: attaching and detaching takes up to a second in all. */
+/* When all programs were attached; 0: not yet, or the run is over.  So all begin and end counting
+ * at one moment, though attaching and detaching takes up to a second. */
 __u64 begin_ns = 0;
 
-/* Queues that are gone: what they had in flight can be forgotten. */
+/* Number of queues that were deleted: their buffers in flight can be deleted. */
 __u64 queues_gone = 0;
 
 struct {
@@ -56,7 +56,7 @@ struct {
 	__type(value, struct virtio_lat);
 } lats SEC(".maps");
 
-/* Whose each row is. */
+/* The queue of each row. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -65,7 +65,7 @@ struct {
 	__type(value, struct virtio_known);
 } known SEC(".maps");
 
-/* Which row a queue has: the same one again when it comes back at another address. */
+/* The row of a queue, which keeps it when it is created again at another address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1);
@@ -97,7 +97,7 @@ struct {
 
 /* ---- queues ---- */
 
-/* Both are filled up with zeros. */
+/* Both are padded with zeros. */
 static __always_inline bool same_name(const char *name, const volatile __u64 *wanted)
 {
 	const __u64 *words = (const void *)name;
@@ -109,10 +109,8 @@ static __always_inline bool same_name(const char *name, const volatile __u64 *wa
 	return !differ;
 }
 
-/*
- * Finds the row of @q, or gives it a free one; VIRTIO_NO_ROW when none is left.  0, or 1 when that
- * is to be tried again.
- */
+/* Sets q->row to the row of @q or to a free one; VIRTIO_NO_ROW when none is free.  0, or 1: to be
+ * tried again. */
 static __always_inline int find_row(struct virtio_queue *q, const struct virtio_names *names)
 {
 	u32 *number = bpf_map_lookup_elem(&row_numbers, &q->id), row = VIRTIO_NO_ROW;
@@ -143,8 +141,8 @@ static __always_inline int find_row(struct virtio_queue *q, const struct virtio_
 }
 
 /*
- * Learns the queue at address @vq: who it is, and whether it is wanted.  A global
- * function is verified once, and not for each caller.  0, or 1 when there is no room.
+ * Adds the queue at address @vq to `queues`: its identity, and whether it is wanted.  A global
+ * function, which the verifier checks once for all callers.  0, or 1 when there is no room.
  */
 __attribute__((noinline)) int add_queue(u64 vq)
 {
@@ -174,7 +172,7 @@ __attribute__((noinline)) int add_queue(u64 vq)
 	return bpf_map_update_elem(&queues, &vq, &q, BPF_ANY) != 0;
 }
 
-/* The virtio device whose folder in sysfs this process has open as @fd, or NULL. */
+/* The virtio device whose sysfs directory this process has open as @fd, or NULL. */
 static __always_inline struct virtio_device *device_of(u64 fd)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -191,14 +189,14 @@ static __always_inline struct virtio_device *device_of(u64 fd)
 	return (void *)(device - bpf_core_field_offset(struct virtio_device, dev));
 }
 
-/* The last queue that list_queue() came to: its place in the list of its device's, 0 behind the
- * last one, and its name. */
+/* The result of list_queue(): the list node of a queue of the device, 0 after the last one, and the
+ * name of that queue. */
 __u64 listed_at = 0;
 char listed_name[VIRTIO_NAME_SIZE] = {};
 
 /*
- * Run on demand, by user space, which has the folder of a device open as ctx[0]: goes on from the
- * queue at ctx[1], a listed_at, to the next one, and from 0 to the first.
+ * Run by user space, which has the sysfs directory of a device open as ctx[0]: goes from the queue
+ * at ctx[1], a listed_at, to the next one, and from 0 to the first.
  */
 SEC("raw_tp")
 int list_queue(u64 *ctx)
@@ -242,7 +240,7 @@ static __always_inline struct virtio_queue *queue_of(u64 vq)
 
 /* ---- rows ---- */
 
-/* To be asked once per event: all of it counts in one bank. */
+/* To be called once per event, which counts in one bank. */
 static __always_inline u32 bank_now(void)
 {
 	return *(volatile u32 *)&active_bank & (VIRTIO_BANKS - 1);
@@ -266,7 +264,7 @@ struct sums {
 	u64 in_sgs, out_sgs, in_bytes, out_bytes;
 };
 
-/* Atomic: what is late, and what an interrupt brings, may come in between. */
+/* Atomic: a late program, or one in an interrupt, may write meanwhile. */
 static __always_inline void add_sums(struct virtio_value *row, const struct sums *s)
 {
 	if (s->in_sgs) {
@@ -294,12 +292,11 @@ static __always_inline void count_sums(const struct virtio_queue *q, const struc
 /* ---- scatter-gather lists ---- */
 
 #define MAX_LISTS 512
-#define TRUNCATED (1ULL << 63) /* there was more than that */
+#define TRUNCATED (1ULL << 63) /* the list was longer than that */
 
 /*
- * The bytes of the list at @sg, of at most @most entries.  The body has no
- * branch but for its end: each would be a path of its own for the verifier, in
- * every round.
+ * The bytes of the list at @sg, of at most @most entries.  The body has no branch but its end: the
+ * verifier would follow each one in every round.
  */
 __attribute__((noinline)) u64 list_bytes(u64 sg, u32 most)
 {
@@ -366,7 +363,7 @@ static __always_inline void follow_buffer(const struct virtio_queue *q, u64 vq, 
 		count_loss(&losses[VIRTIO_LOSS_BUFFERS_FULL], 1);
 }
 
-/* Buffer @token was taken by the queue. */
+/* Buffer @token was added to the queue. */
 static __always_inline void on_added(u64 vq, u64 token, const struct sums *s)
 {
 	struct virtio_queue *q = begin_ns ? queue_of(vq) : NULL;
@@ -390,7 +387,7 @@ static __always_inline void count_latency(const struct virtio_queue *q, u32 bank
 
 	if (!lat)
 		return;	   /* on_got() has found its row */
-	barrier_var(slot); /* the compiler knows that it is small enough, the verifier does not */
+	barrier_var(slot); /* for the verifier, which does not know its bound */
 	__sync_fetch_and_add(&lat->log2[slot & 63], 1);
 	if (ns > lat->max_ns)
 		lat->max_ns = ns;
@@ -421,8 +418,9 @@ static __always_inline void time_buffer(struct virtio_value *row, u32 bank,
 
 /*
  * The driver got buffer @token back, of which the device has written @used bytes.
- * virtqueue_get_buf() is virtqueue_get_buf_ctx() with an argument less: it may call it, jump to it,
- * or have it inlined, as the compiler likes.  The inner one returns first.
+ * virtqueue_get_buf() is virtqueue_get_buf_ctx() with one argument less: the compiler makes it call
+ * the other, jump to it, or inlines it.  The inner one returns first; @outer: this is the outer
+ * one.
  */
 static __always_inline void on_got(u64 vq, u64 token, u32 used, const bool outer)
 {

@@ -5,10 +5,10 @@
 #include <linux/types.h>
 
 #define VIRTIO_NAME_SIZE 64
-#define VIRTIO_BANKS	 2	    /* of counters: one is active, the other one can be read */
-#define VIRTIO_NO_ROW	 0x7fffffff /* times VIRTIO_BANKS it is still in no array */
+#define VIRTIO_BANKS	 2	    /* of counters: the active one, and one to read */
+#define VIRTIO_NO_ROW	 0x7fffffff /* times VIRTIO_BANKS it is an index of no array */
 
-/* A virtqueue, as people tell them apart: queue @vq of device virtio@device. */
+/* A virtqueue: queue @vq of device virtio@device. */
 struct virtio_id {
 	__u32 device;
 	__u32 vq;
@@ -20,43 +20,43 @@ struct virtio_names {
 	char vq[VIRTIO_NAME_SIZE];
 };
 
-/* Whose a row is.  Rows are never given back; one that holds no count may be nobody's. */
+/* The queue of a row.  A row stays with its queue; one without counts may have none. */
 struct virtio_known {
 	struct virtio_names names;
 	struct virtio_id id;
-	__u32 pad; /* the array's elements are multiples of 8 */
+	__u32 pad; /* elements of arrays are multiples of 8 bytes */
 };
 
-/* A row in one bank.  Its cache lines go from CPU to CPU with the queue's own: a driver does not
- * let two of them use a queue at a time. */
+/* A row in one bank.  Not per CPU: a driver does not let two CPUs use a queue at the same time, so
+ * that the row's cache lines move between CPUs as those of the queue do. */
 struct virtio_value {
 	__u64 in_sgs, out_sgs;
 	__u64 in_bytes, out_bytes;
-	/* what came back */
+	/* buffers that the driver got back */
 	__u64 buffers;
 	__u64 used_bytes;
-	__u64 timed; /* of buffers: those whose time is known */
+	__u64 timed; /* of buffers: with a time */
 	__u64 time_ns;
 };
 
 /* Latencies of a row in one bank. */
 struct virtio_lat {
-	__u64 max_ns;	/* user space sets it back */
+	__u64 max_ns;	/* user space resets it */
 	__u64 log2[64]; /* slot i: 2^i .. 2^(i+1)-1 ns; 0 and 1 in slot 0 */
 };
 
-/* What is known of the struct virtqueue at an address. */
+/* The virtqueue at an address. */
 struct virtio_queue {
-	__u64 vdev; /* these two are of the queue that lived there when it was learnt */
+	__u64 vdev; /* vdev and name identify it: addresses are reused */
 	__u64 name;
-	__u64 born_ns; /* when that was */
+	__u64 born_ns; /* when it was added to the map */
 	__u64 taken;   /* token of the buffer that virtqueue_get_buf_ctx() gave back last; with
 			* interrupts: 1 once `seen` is set */
 	struct virtio_id id;
-	__u16 seen;  /* up to here the used ring was read */
+	__u16 seen;  /* the used ring was read up to here */
 	__u8 wanted; /* by the filters */
 	__u8 pad;
-	__u32 row; /* VIRTIO_NO_ROW: there was none for it */
+	__u32 row; /* VIRTIO_NO_ROW: none was free */
 	__u32 pad2;
 };
 

@@ -3,8 +3,8 @@
 #define IOTRACE_PROBES_VIRTIO_ENTRY_BPF_H
 
 /*
- * Thin entry points: one per function and per way to hook it.  fexit has the arguments and the
- * result; with kprobes the arguments are kept from the entry to the return.
+ * Thin entry points: one per function and attach method.  fexit has the arguments and the result;
+ * with kprobes the arguments are stored at the entry until the return.
  */
 
 #include "probes/arch.h"
@@ -49,7 +49,7 @@ int sgs_fx(u64 *ctx)
 	return 0;
 }
 
-/* FUNCTION(vq, sg, num, data[, ctx], gfp): the result is argument @result. */
+/* @function(vq, sg, num, data[, ctx], gfp).  @result: index of the result in ctx[]. */
 #define ADD_FEXIT(name, function, direction, result)                                               \
 	SEC("fexit/" function)                                                                     \
 	int name(u64 *ctx)                                                                         \
@@ -117,11 +117,12 @@ struct call {
 	u64 vq;
 	u64 token; /* of get: where the length is stored */
 	struct sums sums;
-	u64 counts; /* it was made while tracing */
+	u64 counts; /* the call began while traced */
 };
 
-/* By the stack pointer, which no other call has meanwhile; virtqueue_get_buf() may jump to
- * virtqueue_get_buf_ctx(), which has the same then. */
+/* The key is the stack pointer, which no other call has at the same time, plus one of these:
+ * virtqueue_get_buf() may jump to virtqueue_get_buf_ctx(), which then has the same stack pointer.
+ */
 enum { SLOT_ADD, SLOT_GET, SLOT_GET_CTX, SLOT_DETACH };
 
 struct {
@@ -136,8 +137,8 @@ static __always_inline void enter(struct pt_regs *regs, struct call *call, u64 s
 	u64 key = PT_REGS_SP(regs) + slot;
 	struct call *last = bpf_map_lookup_elem(&calls, &key);
 
-	/* Its return was not seen: the kernel has a bounded number of return
-	 * probes at a time, and leaves out what comes upon a running probe. */
+	/* No program saw the return of @last: the kernel has a limited number of return probes at
+	 * a time, and skips a probe that interrupts another. */
 	if (last && last->counts)
 		count_loss(&losses[VIRTIO_LOSS_CALLS], 1);
 	call->counts = begin_ns != 0;

@@ -3,14 +3,14 @@
 #define IOTRACE_PROBES_VIRTIO_IRQ_BPF_H
 
 /*
- * For kernels of which no function can be hooked: the tracepoint of an interrupt's beginning.
- * When a queue interrupts, what the device has used is in the used ring, and the driver has not
- * taken it out yet: the descriptors are still there.  What the driver takes out without an
- * interrupt (it polls, or the kernel ran no program) is found by the ring's index having gone on;
- * of those only the number is known.
+ * For kernels of which no function can be hooked: the tracepoint irq_handler_entry.  When a queue
+ * interrupts, the buffers that the device has used are in the used ring, and the driver has not
+ * taken them out yet: their descriptors are still there.  Of buffers that the driver takes out
+ * without an interrupt (it polls, or the kernel skipped the program) only the number is known, from
+ * the ring's index.
  */
 
-/* Addresses of the handlers; 0: this kernel has no such. */
+/* Addresses of the interrupt handlers; 0: this kernel does not have it. */
 const volatile __u64 handlers[VIRTIO_HANDLERS] = {};
 
 #define DESC_NEXT     1
@@ -36,7 +36,7 @@ static long next_desc(u32 round, void *data)
 	u16 flags = BPF_CORE_READ(desc, flags);
 	u64 len = BPF_CORE_READ(desc, len), write;
 
-	/* Without a branch: the verifier would follow each through all rounds. */
+	/* Without branches: the verifier would follow each one through all rounds. */
 	write = (flags / DESC_WRITE) & 1;
 	c->sums.in_sgs += write;
 	c->sums.in_bytes += len * write;
@@ -115,7 +115,7 @@ static long next_used(u32 round, void *data)
 		return 0;
 	}
 	whole_chain = walk_buffer(vvq, id, state, &c);
-	/* Another CPU may have taken it out meanwhile. */
+	/* Another CPU may have taken the buffer out meanwhile. */
 	if (!state_data(state))
 		count_loss(&losses[VIRTIO_LOSS_REAPED], 1);
 	else if (!whole_chain)
@@ -125,7 +125,7 @@ static long next_used(u32 round, void *data)
 	return 0;
 }
 
-/* Only plain split rings say in the used ring what was used, buffer by buffer. */
+/* Only split rings have a used ring with an entry per buffer. */
 static __always_inline bool readable(struct vring_virtqueue *vvq)
 {
 	if (bpf_core_field_exists(vvq->layout))
@@ -134,8 +134,8 @@ static __always_inline bool readable(struct vring_virtqueue *vvq)
 }
 
 /*
- * From where on the used ring is new: from where it was read to, unless the driver is further.
- * *reaped is how many it took out unseen.
+ * The index from which on the used ring is new: where reading stopped, or where the driver is, if
+ * that is further on.  *reaped: how many buffers the driver took out unseen.
  */
 static __always_inline u16 new_from(const struct virtio_queue *q, u16 taken_out, u16 used,
 				    u16 *reaped)
@@ -149,7 +149,7 @@ static __always_inline u16 new_from(const struct virtio_queue *q, u16 taken_out,
 	return taken_out;
 }
 
-/* What the queue has used since the last time. */
+/* Reads the entries of the used ring that are new. */
 static __always_inline void read_used(struct virtio_queue *q, u64 vq, bool count)
 {
 	struct used_ring r = { .q = q };
@@ -158,7 +158,7 @@ static __always_inline void read_used(struct virtio_queue *q, u64 vq, bool count
 	u16 taken_out, used, reaped;
 
 	if (!bpf_core_type_exists(struct vring_virtqueue))
-		return; /* user space finds that out: irq_rest() */
+		return; /* irq_rest() tells user space */
 	vvq = (void *)(vq - bpf_core_field_offset(struct vring_virtqueue, vq));
 	r.vvq = (u64)vvq;
 	if (!readable(vvq)) {
@@ -223,8 +223,8 @@ static __always_inline void on_own_irq(u64 vq)
 {
 	struct virtqueue *at = (void *)vq;
 
-	/* The other queues of a device that shows up: from now on it is known
-	 * how far their drivers are. */
+	/* A new device: from now on it is known how far the drivers of its other queues are, too.
+	 */
 	if (!bpf_map_lookup_elem(&queues, &vq))
 		each_queue(BPF_CORE_READ(at, vdev), false);
 	on_queue_irq(vq, true);
@@ -256,8 +256,9 @@ int irq_raw(u64 *ctx)
 }
 
 /*
- * Run on demand for the queue at an address, when nothing is counted any more: what was
- * taken out since its last interrupt.  1 when this kernel does not say what a queue looks like.
+ * Run by user space for the queue at address ctx[0], when counting has ended: counts what the
+ * driver took out since the last interrupt.  Returns 1 when the kernel's types do not describe a
+ * queue.
  */
 SEC("raw_tp")
 int irq_rest(u64 *ctx)
@@ -270,9 +271,8 @@ int irq_rest(u64 *ctx)
 }
 
 /*
- * Run on demand, by user space, which has the folder of a virtio device in sysfs open as the
- * descriptor at ctx[0]: from now on it is known how far the drivers of its queues are, also of
- * those that never interrupt.
+ * Run by user space, which has the sysfs directory of a virtio device open as ctx[0]: from now on
+ * it is known how far the drivers of its queues are, including queues that never interrupt.
  */
 SEC("raw_tp")
 int irq_device(u64 *ctx)
