@@ -84,7 +84,7 @@ struct blk_flags {
 /* Asks @hooks, before they are attached. */
 struct blk_flags blk_flags(const struct hooks *hooks);
 
-/* Sets the options that probes/blk.bpf.h declares, in a skeleton that is open. */
+/* Sets the options of probes/blk_options.bpf.h in a skeleton that is open. */
 #define BLK_SET_OPTIONS(skel, args, filters, hooks, flags)                                         \
 	do {                                                                                       \
 		(skel)->rodata->filter_mode = (args)->command && !(args)->all ? FILTER_TRACKED     \
