@@ -131,10 +131,7 @@ __attribute__((noinline)) int each_waiter(u64 flush_rq)
 /* As load_scalar_arg(). */
 static __always_inline u64 load_scalar_rq(struct request *rq)
 {
-	u64 number = 0;
-
-	bpf_probe_read_kernel(&number, sizeof(number), &rq);
-	return number;
+	return load_scalar_arg(&rq);
 }
 
 /* A flush command is issued. */
