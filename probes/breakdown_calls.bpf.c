@@ -483,13 +483,13 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 static __always_inline void count_request(struct request *rq, struct blk_inflight *entry, u8 op,
 					  const bool direct)
 {
-	u32 class = class_of_request(op), way = IO_ASYNC;
+	u32 class = class_of_request(op), io_kind = IO_ASYNC;
 	struct call_thread *t = entry ? thread_of_call(entry->call) : NULL;
 	u64 ns, made;
 
 	if (t) {
 		class = t->class;
-		way = IO_DISK;
+		io_kind = IO_DISK;
 	} else if (entry) {
 		on_left_behind(entry->call, bpf_ktime_get_ns());
 	}
@@ -497,12 +497,12 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 		op = BLK_FLUSH; /* timed like the command that it waits for */
 	if (!rq_latency(rq, entry, op, false, &ns, direct))
 		return;
-	row_add(table_row(class, way, LAYER_DEVICE), ns, 0);
+	row_add(table_row(class, io_kind, LAYER_DEVICE), ns, 0);
 	made = entry ? entry->submit_ns : 0;
 	if (!made)
 		made = rq_made_ns(rq, direct);
 	if (entry && made && made <= entry->issue_ns)
-		row_add(table_row(class, way, LAYER_QUEUE), entry->issue_ns - made, 0);
+		row_add(table_row(class, io_kind, LAYER_QUEUE), entry->issue_ns - made, 0);
 }
 
 static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)

@@ -34,7 +34,7 @@ const volatile __u32 n_rows = 0;  /* per shard and buffer */
 const volatile __u32 n_cells = 0; /* combined: rows per class and kind of I/O */
 const volatile __u32 shard_mask = 0;
 const volatile __u16 layer_row[LAYERS] = {}; /* the layer's first row; combined: its cell */
-const volatile __u8 syscall_ops[SYSCALL_NUMBERS] = {}; /* enum call_syscall + 1; 0: none of ours */
+const volatile __u8 syscall_ops[SYSCALL_NUMBERS] = {}; /* enum call_syscall + 1; 0: not timed */
 
 __u64 call_losses[CALL_LOSSES] = {};
 
@@ -91,9 +91,9 @@ static __always_inline void row_add(u32 row, u64 ns, u64 self_ns)
 	probe_hist_add(&h->hist, ns, unit_ns);
 }
 
-static __always_inline u32 table_row(u32 class, u32 way, u32 layer)
+static __always_inline u32 table_row(u32 class, u32 io_kind, u32 layer)
 {
-	return (class * IO_KINDS + way) * n_cells + (layer < LAYERS ? layer_row[layer] : 0);
+	return (class * IO_KINDS + io_kind) * n_cells + (layer < LAYERS ? layer_row[layer] : 0);
 }
 
 static __always_inline void row_add_self(u32 row, u64 self_ns)
