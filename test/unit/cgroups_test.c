@@ -14,31 +14,26 @@
 
 #include "core/cgroups.h"
 #include "core/clock.h"
+#include "test/unit/fake_clock.h"
 #include "test/unit/remove_tree.h"
 
 static char root[] = "/tmp/iotrace-cgroups-XXXXXX";
 
-/* ---- the clock, and how often the tree was walked ---- */
+/* ---- how often the tree was walked ---- */
 
-uint64_t __wrap_clock_mono_ns(void);
 FTS *__wrap_fts_open(char *const *argv, int options,
 		     int (*compare)(const FTSENT **, const FTSENT **));
 FTS *__real_fts_open(char *const *argv, int options,
 		     int (*compare)(const FTSENT **, const FTSENT **));
 
-static uint64_t now_ns = NS_PER_SEC, walk_ns;
+static uint64_t walk_ns;
 static size_t walks;
-
-uint64_t __wrap_clock_mono_ns(void)
-{
-	return now_ns;
-}
 
 FTS *__wrap_fts_open(char *const *argv, int options,
 		     int (*compare)(const FTSENT **, const FTSENT **))
 {
 	walks++;
-	now_ns += walk_ns;
+	fake_clock.now_ns += walk_ns;
 	return __real_fts_open(argv, options, compare);
 }
 
@@ -159,6 +154,8 @@ static void add_file(const char *name)
 static int make_root(void **state)
 {
 	(void)state;
+	fake_clock_start();
+	fake_clock.now_ns = NS_PER_SEC;
 	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
 	if (!mkdtemp(root))
 		return -1;
@@ -237,9 +234,10 @@ static void test_new_group_is_found(void **state)
 	one = add_group("/one");
 	assert_string_equal(cgroups_path(c, one), "/one");
 	two = add_group("/user.slice/two"); /* within the second: no walk */
+	fake_clock.now_ns += NS_PER_SEC - 1;
 	early = cgroups_path(c, two);
 	assert_non_null(strstr(early, "cgroup:"));
-	now_ns += NS_PER_SEC;
+	fake_clock.now_ns += 1;
 	late = cgroups_path(c, two);
 	assert_string_equal(late, "/user.slice/two");
 	assert_non_null(strstr(early, "cgroup:")); /* what was handed out lives */
@@ -259,10 +257,10 @@ static void test_slow_walk(void **state)
 	walks = 0;
 	for (uint64_t i = 0; i < 1000; i++) {
 		assert_non_null(strstr(cgroups_path(c, UINT64_MAX - i), "cgroup:"));
-		now_ns += NS_PER_SEC;
+		fake_clock.now_ns += NS_PER_SEC;
 	}
 	assert_in_range(walks, 5, 8);
-	now_ns += 150 * NS_PER_SEC;
+	fake_clock.now_ns += 150 * NS_PER_SEC;
 	assert_string_equal(cgroups_path(c, one), "/one");
 	walk_ns = 0;
 	cgroups_free(c);

@@ -12,6 +12,7 @@
 
 #include "core/clock.h"
 #include "core/disks.h"
+#include "test/unit/fake_clock.h"
 #include "test/unit/remove_tree.h"
 
 #define STATS " 10 0 80 5 1 0 8 1 0 6 6 0 0 0 0 0 0\n"
@@ -94,6 +95,8 @@ static void put_sysfs(const char *folder, const char *size, const char *start)
 static int make_empty_root(void **state)
 {
 	(void)state;
+	fake_clock_start();
+	fake_clock.now_ns = NS_PER_SEC;
 	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
 	if (!mkdtemp(root))
 		return -1;
@@ -367,32 +370,22 @@ static void test_hint_is_cut(void **state)
 	disks_free(d);
 }
 
-/* Is it less than a second since @since?  On a slow machine it may be more. */
-static bool still_young(uint64_t since)
-{
-	return clock_mono_ns() - since < NS_PER_SEC;
-}
-
 static void test_hot_plug(void **state)
 {
 	struct disks *d = opened(&roots);
-	uint64_t begin = clock_mono_ns();
 	const char *early, *late;
-	bool young;
 
 	(void)state;
 	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "8:16");
 	put("proc/diskstats", " 8 16 sdb" STATS " 8 32 sdc" STATS);
 	/* looked for within this second already */
 	early = disks_name(d, DISK_DEV(8, 16));
-	young = still_young(begin);
-	if (young)
-		assert_string_equal(early, "8:16");
+	assert_string_equal(early, "8:16");
 	/* not looked for before, and that look learns all that is there */
 	assert_string_equal(disks_name(d, DISK_DEV(8, 32)), "sdc");
 	late = disks_name(d, DISK_DEV(8, 16));
 	assert_string_equal(late, "sdb");
-	assert_string_equal(early, young ? "8:16" : "sdb");
+	assert_string_equal(early, "8:16");
 	/* what went away keeps its name, since rows of it may still come, but is not found */
 	assert_string_equal(disks_name(d, SDA), "sda");
 	refuses(d, "sda", -ENODEV, "no such disk 'sda'", NULL);
@@ -403,16 +396,13 @@ static void test_hot_plug(void **state)
 static void test_looks_again_after_a_second(void **state)
 {
 	struct disks *d = opened(&roots);
-	uint64_t begin = clock_mono_ns();
-	const char *name;
 
 	(void)state;
 	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "8:16");
 	put("proc/diskstats", " 8 16 sdb" STATS);
-	name = disks_name(d, DISK_DEV(8, 16));
-	if (still_young(begin))
-		assert_string_equal(name, "8:16");
-	usleep(1100000);
+	fake_clock.now_ns += NS_PER_SEC - 1;
+	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "8:16");
+	fake_clock.now_ns += 1;
 	assert_string_equal(disks_name(d, DISK_DEV(8, 16)), "sdb");
 	disks_free(d);
 }

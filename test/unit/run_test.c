@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The run loop, with outputs that are made up.  Times are short, and none is asserted on. */
+/* The run loop, with outputs that are made up, and time as well where no process is waited for. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -24,8 +25,43 @@
 #include "core/clock.h"
 #include "output/render.h"
 
+#include "test/unit/fake_clock.h"
+
 #define MS	 1000000ull
 #define N(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A COMMAND that ends when it is told to. */
+struct held_command {
+	int ends[2]; /* of a pipe */
+	char script[64];
+	char *argv[4];
+};
+
+/* Does @before (shell), and at end_held() exits with @status. */
+static void hold(struct held_command *c, const char *before, int status)
+{
+	static char shell[] = "sh", option[] = "-c";
+
+	assert_int_equal(pipe(c->ends), 0);
+	assert_true(snprintf(c->script, sizeof(c->script), "%s read x <&%d; exit %d", before,
+			     c->ends[0], status) < (int)sizeof(c->script));
+	c->argv[0] = shell;
+	c->argv[1] = option;
+	c->argv[2] = c->script;
+	c->argv[3] = NULL;
+}
+
+/* Returns when it has ended, with SIGCHLD sent and nobody yet told. */
+static void end_held(void *ctx)
+{
+	struct held_command *c = ctx;
+	siginfo_t info;
+
+	assert_int_equal(write(c->ends[1], "\n", 1), 1);
+	assert_int_equal(waitid(P_ALL, 0, &info, WEXITED | WNOWAIT), 0);
+	close(c->ends[0]);
+	close(c->ends[1]);
+}
 
 /* What the made-up outputs saw, and what they do. */
 struct outputs {
@@ -37,6 +73,8 @@ struct outputs {
 	int fail_with;
 	const char *fail_text; /* NULL: an error of standard output */
 	bool as_key;	       /* the signal comes from the terminal */
+	unsigned int end_at;   /* output in which @command ends */
+	struct held_command *command;
 	unsigned int collected, collected_late;
 	unsigned int collect_fail_at;
 };
@@ -63,6 +101,8 @@ static int emit(void *ctx, bool last, struct error *err)
 		send_key(o->signal);
 	else if (o->n == o->signal_at)
 		kill(getpid(), o->signal);
+	if (o->n == o->end_at)
+		end_held(o->command);
 	if (o->n != o->fail_at)
 		return 0;
 	if (o->fail_text)
@@ -105,12 +145,19 @@ static int set_up(void **state)
 	return sigprocmask(SIG_SETMASK, NULL, &mask_before);
 }
 
+static int set_up_fake(void **state)
+{
+	fake_clock_start();
+	return set_up(state);
+}
+
 /* The signals that the loop holds back, and the pipe that it minds. */
 static int tear_down(void **state)
 {
 	sigset_t pending;
 
 	(void)state;
+	fake_clock_stop();
 	sigpending(&pending);
 	if (sigismember(&pending, SIGINT) || sigismember(&pending, SIGTERM) ||
 	    sigismember(&pending, SIGHUP))
@@ -196,8 +243,10 @@ static void test_count(void **state)
 		const struct args args = { .interval_ns = 10 * MS, .count = count };
 		struct outputs o = { 0 };
 
+		fake_clock_start();
 		assert_int_equal(runs(&args, &o, ""), 0);
 		outputs_are(&o, (unsigned int)count);
+		assert_int_equal(fake_clock.now_ns, count * 10 * MS);
 	}
 }
 
@@ -254,18 +303,23 @@ static void test_signals_inherited_as_ignored(void **state)
 
 static void test_collect(void **state)
 {
-	const struct args args = { .interval_ns = 2400 * MS, .count = 1 };
+	struct held_command command;
+	struct args args = { .interval_ns = 2400 * MS, .count = 1 };
 	struct outputs o = { 0 };
 
 	(void)state;
 	assert_int_equal(runs(&args, &o, ""), 0);
 	outputs_are(&o, 1);
-	assert_in_range(o.collected, 1, 2);
+	assert_int_equal(o.collected, 2);
 	/* without INTERVAL: as long as COMMAND runs */
+	hold(&command, "", 4);
+	args = (struct args){ .command = command.argv };
 	o = (struct outputs){ 0 };
-	assert_int_equal(runs_shell((struct args){ 0 }, &o, "sleep 2.4; exit 4", ""), 4);
+	fake_clock_start();
+	fake_clock_at(3400 * MS, end_held, &command);
+	assert_int_equal(runs(&args, &o, ""), 4);
 	outputs_are(&o, 1);
-	assert_in_range(o.collected, 1, 2);
+	assert_int_equal(o.collected, 3);
 }
 
 /* An output does it, too. */
@@ -304,6 +358,7 @@ static void test_collect_fails(void **state)
 	assert_int_equal(runs(&args, &o, "iotrace: it is broken\n"), STATUS_UNSUPPORTED);
 	assert_int_equal(o.n, 0);
 	assert_int_equal(o.collected, 1);
+	assert_int_equal(fake_clock.now_ns, 1000 * MS);
 }
 
 static void test_signal_before_count(void **state)
@@ -332,27 +387,27 @@ static void test_signal_before_the_loop(void **state)
 	outputs_are(&o, 1);
 }
 
+static void interrupt(void *ctx)
+{
+	kill(getpid(), *(const int *)ctx);
+}
+
 /* Without INTERVAL: one output, when it is stopped. */
 static void test_no_interval(void **state)
 {
 	const struct args args = { .interval_ns = 0 };
 	struct outputs o = { 0 };
 	const struct run_emit output = { emit, NULL, &o };
-	pid_t parent = getpid(), pid;
+	int signo = SIGINT;
 	struct run run;
 
 	(void)state;
+	fake_clock_at(3600 * 1000 * MS, interrupt, &signo); /* nothing comes meanwhile */
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
-	pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0) {
-		poll(NULL, 0, 50); /* nothing comes meanwhile */
-		_exit(kill(parent, SIGINT) ? 1 : 0);
-	}
 	assert_int_equal(run_loop(&run, &output), 0);
 	run_end(&run);
 	outputs_are(&o, 1);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(fake_clock.now_ns, 3600 * 1000 * MS);
 }
 
 /* A child that is none of ours ends: that is no reason to stop. */
@@ -418,12 +473,15 @@ static void test_full_disk(void **state)
 /* Its status, too, says nothing of what we lost. */
 static void test_full_disk_with_command(void **state)
 {
+	struct held_command command;
+	const struct args args = { .interval_ns = 10 * MS, .command = command.argv };
 	struct outputs o = { .fail_at = 1, .fail_with = -ENOSPC };
 
 	(void)state;
+	hold(&command, "", 0);
+	fake_clock_at(100 * MS, end_held, &command);
 	assert_int_equal(
-	    runs_shell((struct args){ .interval_ns = 10 * MS }, &o, "sleep 0.1",
-		       "iotrace: cannot write to standard output: No space left on device\n"),
+	    runs(&args, &o, "iotrace: cannot write to standard output: No space left on device\n"),
 	    STATUS_FAILED);
 	assert_int_equal(o.n, 1);
 }
@@ -508,12 +566,14 @@ static void test_command_true(void **state)
 /* Its outputs are through before it has ended: its status all the same. */
 static void test_command_outlives_count(void **state)
 {
+	struct held_command command;
+	const struct args args = { .interval_ns = 10 * MS, .count = 2, .command = command.argv };
 	struct outputs o = { 0 };
 
 	(void)state;
-	assert_int_equal(runs_shell((struct args){ .interval_ns = 10 * MS, .count = 2 }, &o,
-				    "sleep 0.2; exit 9", ""),
-			 9);
+	hold(&command, "", 9);
+	fake_clock_at(200 * MS, end_held, &command);
+	assert_int_equal(runs(&args, &o, ""), 9);
 	outputs_are(&o, 2);
 }
 
@@ -528,16 +588,17 @@ static void test_command_ends_before_count(void **state)
 	outputs_are(&o, 1);
 }
 
-/* It has ended while an output was made, and no SIGCHLD is left to tell. */
+/* It ends while an output is made. */
 static void test_command_ends_during_output(void **state)
 {
-	struct outputs o = { 0 };
+	struct held_command command;
+	const struct args args = { .interval_ns = 20 * MS, .command = command.argv };
+	struct outputs o = { .end_at = 2, .command = &command };
 
 	(void)state;
-	assert_int_equal(
-	    runs_shell((struct args){ .interval_ns = 20 * MS }, &o, "sleep 0.05; exit 4", ""), 4);
-	assert_true(o.n >= 1);
-	outputs_are(&o, o.n);
+	hold(&command, "", 4);
+	assert_int_equal(runs(&args, &o, ""), 4);
+	outputs_are(&o, 3);
 }
 
 static bool readable(int fd, int ms)
@@ -630,28 +691,32 @@ static void test_signal_is_passed_on(void **state)
 /* The terminal sends it to COMMAND, too, which knows what it means. */
 static void test_key_is_for_command(void **state)
 {
+	struct held_command command;
+	const struct args args = { .interval_ns = 20 * MS, .command = command.argv };
+
 	(void)state;
 	for (unsigned int at = 1; at <= 2; at++) {
 		struct outputs o = { .signal_at = at, .signal = SIGINT, .as_key = true };
 
-		assert_int_equal(runs_shell((struct args){ .interval_ns = 20 * MS }, &o,
-					    "sleep 0.2; exit 6", ""),
-				 6);
-		assert_true(o.n > at);
-		outputs_are(&o, o.n);
+		fake_clock_start();
+		hold(&command, "", 6);
+		fake_clock_at(90 * MS, end_held, &command);
+		assert_int_equal(runs(&args, &o, ""), 6);
+		outputs_are(&o, 5);
 	}
 }
 
 static void test_keys_between_outputs(void **state)
 {
-	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "sleep 0.2; exit 6" },
-			 NULL };
-	const struct args args = { .interval_ns = 20 * MS, .count = 2, .command = argv };
+	struct held_command command;
+	const struct args args = { .interval_ns = 20 * MS, .count = 2, .command = command.argv };
 	struct outputs o = { .signal_at = 2, .signal = SIGINT, .as_key = true };
 	const struct run_emit output = { emit, NULL, &o };
 	struct run run;
 
 	(void)state;
+	hold(&command, "", 6);
+	fake_clock_at(200 * MS, end_held, &command);
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
 	send_key(SIGINT);
 	assert_int_equal(run_loop(&run, &output), 6);
@@ -664,15 +729,16 @@ static void test_keys_between_outputs(void **state)
 /* What we ignore, COMMAND ignores. */
 static void test_ignored_signal_with_command(void **state)
 {
+	struct held_command command;
+	const struct args args = { .interval_ns = 20 * MS, .command = command.argv };
 	struct outputs o = { .signal_at = 1, .signal = SIGHUP };
 
 	(void)state;
 	signal(SIGHUP, SIG_IGN);
-	assert_int_equal(runs_shell((struct args){ .interval_ns = 20 * MS }, &o,
-				    "kill -HUP $$; sleep 0.1; exit 3", ""),
-			 3);
-	assert_true(o.n >= 1);
-	outputs_are(&o, o.n);
+	hold(&command, "kill -HUP $$;", 3);
+	fake_clock_at(90 * MS, end_held, &command);
+	assert_int_equal(runs(&args, &o, ""), 3);
+	outputs_are(&o, 5);
 }
 
 /* What we are told is not left on for COMMAND. */
@@ -691,53 +757,51 @@ static void test_command_gets_plain_signals(void **state)
 	}
 }
 
-/* Starts a process that sends @signals (ends with 0) to us, when @command has become sleep(1). */
-static pid_t sends(pid_t command, int first_ms, const int *signals)
+/* A signal for us, once COMMAND has become sleep(1). */
+struct later_signal {
+	const struct child *command;
+	int signo;
+};
+
+static void send_later(void *ctx)
 {
-	pid_t parent = getpid(), pid = fork();
+	const struct later_signal *later = ctx;
 	char path[64], comm[32] = "";
 	FILE *file;
 
-	assert_true(pid >= 0);
-	if (pid)
-		return pid;
-	snprintf(path, sizeof(path), "/proc/%d/comm", (int)command);
+	snprintf(path, sizeof(path), "/proc/%d/comm", (int)later->command->pid);
 	while (strcmp(comm, "sleep\n") != 0) {
 		file = fopen(path, "r");
-		if (!file || !fgets(comm, sizeof(comm), file))
-			_exit(1);
+		assert_non_null(file);
+		assert_non_null(fgets(comm, sizeof(comm), file));
 		fclose(file);
-		poll(NULL, 0, 1);
 	}
-	poll(NULL, 0, first_ms);
-	for (; *signals; signals++) {
-		kill(parent, *signals);
-		poll(NULL, 0, 100); /* two of one kind would be one */
-	}
-	_exit(0);
+	kill(getpid(), later->signo);
 }
 
-/* A command that does not care is left behind by the second one. */
-static void left_behind(uint64_t count, int first_ms, int first, int second)
+/* A command that does not care is left behind by the second signal, 10 ms after the first. */
+static void left_behind(uint64_t count, uint64_t first_ns, int first, int second)
 {
 	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" },
 			 (char[]){ "trap '' INT TERM HUP; exec sleep 60" }, NULL };
 	const struct args args = { .interval_ns = count ? 10 * MS : 200 * MS,
 				   .count = count,
 				   .command = argv };
-	const int signals[] = { first, second, 0 };
 	struct outputs o = { 0 };
 	const struct run_emit output = { emit, NULL, &o };
 	struct stderr_text text;
 	char expected[96];
 	struct run run;
-	pid_t pid, command;
+	struct later_signal signals[] = { { &run.child, first }, { &run.child, second } };
+	pid_t command;
 	int status;
 
+	fake_clock_start();
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
 	command = run.child.pid;
 	/* passed on right away, before the trap is set, it would end the command */
-	pid = sends(command, first_ms, signals);
+	fake_clock_at(first_ns, send_later, &signals[0]);
+	fake_clock_at(first_ns + 10 * MS, send_later, &signals[1]);
 	catch_stderr(&text);
 	status = run_loop(&run, &output);
 	run_end(&run);
@@ -748,10 +812,8 @@ static void left_behind(uint64_t count, int first_ms, int first, int second)
 	assert_true(run.stopped);
 	assert_false(run.stuck);
 	assert_int_equal(run.asked, 2);
-	assert_true(o.n >= 1);
-	outputs_are(&o, count ? (unsigned int)count : o.n);
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
+	outputs_are(&o, count ? (unsigned int)count : 1);
+	assert_int_equal(fake_clock.now_ns, first_ns + 10 * MS);
 	assert_int_equal(kill(command, SIGKILL), 0); /* it is there still */
 	assert_int_equal(waitpid(command, NULL, 0), command);
 	assert_int_equal(sigprocmask(SIG_SETMASK, &mask_before, NULL), 0);
@@ -760,36 +822,34 @@ static void left_behind(uint64_t count, int first_ms, int first, int second)
 static void test_second_signal_ends(void **state)
 {
 	(void)state;
-	left_behind(0, 0, SIGTERM, SIGTERM);
+	left_behind(0, 10 * MS, SIGTERM, SIGTERM);
 }
 
 /* All outputs are through, and only COMMAND is waited for. */
 static void test_second_signal_ends_waiting(void **state)
 {
 	(void)state;
-	left_behind(1, 100, SIGTERM, SIGHUP);
-	left_behind(2, 100, SIGHUP, SIGINT);
+	left_behind(1, 100 * MS, SIGTERM, SIGHUP);
+	left_behind(2, 100 * MS, SIGHUP, SIGINT);
 }
 
 static void test_signal_is_passed_on_waiting(void **state)
 {
-	static const int term[] = { SIGTERM, 0 };
 	char *argv[] = { (char[]){ "sleep" }, (char[]){ "60" }, NULL };
 	const struct args args = { .interval_ns = 10 * MS, .count = 1, .command = argv };
 	struct outputs o = { 0 };
 	const struct run_emit output = { emit, NULL, &o };
 	struct run run;
-	pid_t pid;
+	struct later_signal term = { &run.child, SIGTERM };
 
 	(void)state;
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
-	pid = sends(run.child.pid, 100, term);
+	fake_clock_at(100 * MS, send_later, &term);
 	assert_int_equal(run_loop(&run, &output), 128 + SIGTERM);
 	run_end(&run);
 	assert_int_equal(run.asked, 1);
 	assert_false(run.stopped);
 	outputs_are(&o, 1);
-	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 /* ---- nobody reads ---- */
@@ -800,8 +860,9 @@ static void test_signal_is_passed_on_waiting(void **state)
 struct found {
 	int status, asked;
 	bool stuck, stopped;
-	unsigned int n, alarm_left;
-	bool writing; /* just about to */
+	unsigned int n, alarm_left, alarm_s;
+	uint64_t now_ns; /* fake_clock's */
+	bool writing;	 /* just about to */
 };
 
 static int emit_much(void *ctx, bool last, struct error *err)
@@ -824,10 +885,13 @@ static void __attribute__((noreturn)) loop_into(const struct args *args, int out
 	const struct run_emit output = { emit_much, NULL, f };
 	struct run run;
 
-	if (dup2(out, STDOUT_FILENO) < 0 || run_begin(&run, args, NULL))
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || dup2(out, STDOUT_FILENO) < 0 ||
+	    run_begin(&run, args, NULL))
 		_exit(1);
 	f->status = run_loop(&run, &output);
 	f->alarm_left = alarm(0);
+	f->alarm_s = fake_clock.alarm_s;
+	f->now_ns = fake_clock.now_ns;
 	f->stuck = run.stuck;
 	f->stopped = run.stopped;
 	f->asked = run.asked;
@@ -856,6 +920,11 @@ static void fill_pipe(int fd)
 	assert_int_equal(fcntl(fd, F_SETFL, flags), 0);
 }
 
+static void nap(int ms)
+{
+	__real_poll(NULL, 0, ms);
+}
+
 /* It is in a write that does not end. */
 static void wait_blocked(const struct found *f, pid_t pid)
 {
@@ -863,7 +932,7 @@ static void wait_blocked(const struct found *f, pid_t pid)
 	FILE *file;
 
 	while (!__atomic_load_n(&f->writing, __ATOMIC_SEQ_CST))
-		poll(NULL, 0, 5);
+		nap(1);
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	for (;;) {
 		const char *after;
@@ -876,13 +945,13 @@ static void wait_blocked(const struct found *f, pid_t pid)
 		assert_non_null(after);
 		if (after[2] == 'S')
 			break;
-		poll(NULL, 0, 5);
+		nap(1);
 	}
-	poll(NULL, 0, 50);
+	nap(2 * FAKE_ALARM_US / 1000);
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
 }
 
-/* With nobody reading, @signo ends it, within about a second. */
+/* With nobody reading, @signo ends it, a second later. */
 static struct found gets_stuck(const struct args *args, bool full, int signo)
 {
 	struct found *f = shared(), found;
@@ -900,14 +969,14 @@ static struct found gets_stuck(const struct args *args, bool full, int signo)
 	close(ends[1]);
 	wait_blocked(f, pid);
 	assert_int_equal(kill(pid, signo), 0);
-	assert_int_equal(waitpid(pid, &status, 0),
-			 pid); /* in a second, if idle; else kill_what_hangs() */
+	assert_int_equal(waitpid(pid, &status, 0), pid); /* else kill_what_hangs() */
 	assert_int_equal(status, 0);
 	close(ends[0]);
 	found = *f;
 	munmap(f, sizeof(*f));
 	assert_true(found.stuck);
 	assert_int_equal(found.n, 1); /* no other is tried */
+	assert_int_equal(found.alarm_s, 1);
 	assert_int_equal(found.alarm_left, 0);
 	return found;
 }
@@ -940,9 +1009,16 @@ static void test_stuck_with_command(void **state)
 	}
 }
 
+static void close_end(void *ctx)
+{
+	close(*(const int *)ctx);
+}
+
 /* What the loop in a process of its own, whose standard output is the writing end of @ends, does
- * when the other end is closed while there is nothing to be written. */
-static struct found reader_leaves(const struct args *args, int ends[2])
+ * when the other end is closed at 50 ms, while there is nothing to be written.  @command, which may
+ * be NULL, ends at 90 ms. */
+static struct found reader_leaves(const struct args *args, int ends[2],
+				  struct held_command *command)
 {
 	struct found *f = shared(), found;
 	int status;
@@ -952,13 +1028,13 @@ static struct found reader_leaves(const struct args *args, int ends[2])
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
-		close(ends[0]);
+		fake_clock_at(50 * MS, close_end, &ends[0]);
+		if (command)
+			fake_clock_at(90 * MS, end_held, command);
 		loop_into(args, ends[1], f);
 	}
-	close(ends[1]);
-	poll(NULL, 0, 50);
-	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
 	close(ends[0]);
+	close(ends[1]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	found = *f;
@@ -977,9 +1053,10 @@ static void test_reader_leaves(void **state)
 	for (int with_socket = 0; with_socket < 2; with_socket++) {
 		assert_int_equal(
 		    with_socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends), 0);
-		found = reader_leaves(&args, ends);
+		found = reader_leaves(&args, ends, NULL);
 		assert_int_equal(found.status, 0);
 		assert_int_equal(found.n, 1);
+		assert_int_equal(found.now_ns, 50 * MS);
 		assert_false(found.stopped);
 		assert_false(found.stuck);
 	}
@@ -988,17 +1065,21 @@ static void test_reader_leaves(void **state)
 /* COMMAND is waited for, and its status ours. */
 static void test_reader_leaves_command(void **state)
 {
-	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "sleep 0.3; exit 5" },
-			 NULL };
-	const struct args args = { .interval_ns = 1000 * 1000 * MS, .command = argv };
+	struct held_command command;
+	const struct args args = { .interval_ns = 1000 * 1000 * MS, .command = command.argv };
 	struct found found;
 	int ends[2];
 
 	(void)state;
-	assert_int_equal(pipe(ends), 0);
-	found = reader_leaves(&args, ends);
+	hold(&command, "", 5);
+	/* not COMMAND's, which would be a reader */
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	found = reader_leaves(&args, ends, &command);
+	close(command.ends[0]);
+	close(command.ends[1]);
 	assert_int_equal(found.status, 5);
 	assert_int_equal(found.n, 1);
+	assert_in_range(found.now_ns, 90 * MS, 1100 * MS);
 }
 
 /* A reader that takes its time is no reason to give up. */
@@ -1021,7 +1102,7 @@ static void test_slow_reader(void **state)
 		loop_into(&args, ends[1], f);
 	close(ends[1]);
 	wait_blocked(f, pid);
-	poll(NULL, 0, 1200);
+	nap(20 * FAKE_ALARM_US / 1000);
 	while ((n = read(ends[0], page, sizeof(page))) > 0) {
 		sum += (size_t)n;
 		for (ssize_t i = 0; i < n; i++) {
@@ -1042,11 +1123,14 @@ static void test_slow_reader(void **state)
 
 static void test_closed_pipe_with_command(void **state)
 {
+	struct held_command command;
+	const struct args args = { .interval_ns = 10 * MS, .command = command.argv };
 	struct outputs o = { .fail_at = 1, .fail_with = -EPIPE };
 
 	(void)state;
-	assert_int_equal(
-	    runs_shell((struct args){ .interval_ns = 10 * MS }, &o, "sleep 0.1; exit 5", ""), 5);
+	hold(&command, "", 5);
+	fake_clock_at(100 * MS, end_held, &command);
+	assert_int_equal(runs(&args, &o, ""), 5);
 	assert_int_equal(o.n, 1);
 }
 
@@ -1054,14 +1138,15 @@ static void test_closed_pipe_with_command(void **state)
 static void kill_what_hangs(void)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-	const struct itimerspec spec = { .it_value = { 600, 0 } };
+	const struct itimerspec spec = { .it_value = { 120, 0 } };
 	timer_t timer;
 
 	if (timer_create(CLOCK_MONOTONIC, &event, &timer) == 0)
 		timer_settime(timer, 0, &spec, NULL);
 }
 
-#define in_loop(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define in_loop(test)	   cmocka_unit_test_setup_teardown(test, set_up_fake, tear_down)
+#define in_real_time(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 /* What the loop would wake for stays for the loop. */
 static void test_due(void **state)
@@ -1148,20 +1233,20 @@ int main(void)
 		in_loop(test_full_disk_with_command),
 		in_loop(test_output_fails),
 		in_loop(test_end_without_loop),
-		in_loop(test_command_status),
-		in_loop(test_sigchld_was_ignored),
-		in_loop(test_command_true),
+		in_real_time(test_command_status),
+		in_real_time(test_sigchld_was_ignored),
+		in_real_time(test_command_true),
 		in_loop(test_command_outlives_count),
-		in_loop(test_command_ends_before_count),
+		in_real_time(test_command_ends_before_count),
 		in_loop(test_command_ends_during_output),
-		in_loop(test_command_is_held),
-		in_loop(test_command_is_discarded),
-		in_loop(test_command_cannot_run),
-		in_loop(test_signal_is_passed_on),
+		in_real_time(test_command_is_held),
+		in_real_time(test_command_is_discarded),
+		in_real_time(test_command_cannot_run),
+		in_real_time(test_signal_is_passed_on),
 		in_loop(test_key_is_for_command),
 		in_loop(test_keys_between_outputs),
 		in_loop(test_ignored_signal_with_command),
-		in_loop(test_command_gets_plain_signals),
+		in_real_time(test_command_gets_plain_signals),
 		in_loop(test_second_signal_ends),
 		in_loop(test_second_signal_ends_waiting),
 		in_loop(test_signal_is_passed_on_waiting),
