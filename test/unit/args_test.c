@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "cmd/args.h"
+#include "test/unit/capture.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 #define SEC	 1000000000ull
@@ -478,28 +479,18 @@ static void test_all(void **state)
 /* What goes to standard output while @text is parsed. */
 static const char *help_of(const char *text, struct args *args)
 {
-	static char out[8192];
-	FILE *file = tmpfile();
-	int old = dup(STDOUT_FILENO), r;
+	static struct capture out;
 	struct line line;
 	struct error err;
 	struct own own;
-	size_t len;
+	int r;
 
-	assert_non_null(file);
 	split(&line, text);
-	fflush(stdout);
-	assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
+	capture_begin(&out, STDOUT_FILENO);
 	r = parse(&line, args, &own, false, &err);
-	fflush(stdout);
-	assert_true(dup2(old, STDOUT_FILENO) >= 0);
-	close(old);
+	capture_end(&out);
 	assert_int_equal(r, 0);
-	rewind(file);
-	len = fread(out, 1, sizeof(out) - 1, file);
-	out[len] = '\0';
-	fclose(file);
-	return out;
+	return out.text;
 }
 
 static void test_help(void **state)

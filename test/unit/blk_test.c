@@ -20,6 +20,7 @@
 #include "cmd/session.h"
 #include "cmd/top/rows.h"
 #include "output/render.h"
+#include "test/unit/capture.h"
 #include "test/unit/remove_tree.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -179,24 +180,11 @@ static void test_meta_hooks(void **state)
 /* What @print writes to @fd. */
 static const char *printed(int fd, void (*print)(const struct hooks *h), const struct hooks *h)
 {
-	static char text[2048];
-	FILE *file = tmpfile();
-	int old = dup(fd);
-	size_t len;
+	static struct capture c;
 
-	assert_non_null(file);
-	assert_true(old >= 0);
-	fflush(NULL);
-	assert_true(dup2(fileno(file), fd) >= 0);
+	capture_begin(&c, fd);
 	print(h);
-	fflush(NULL);
-	assert_true(dup2(old, fd) >= 0);
-	close(old);
-	rewind(file);
-	len = fread(text, 1, sizeof(text) - 1, file);
-	text[len] = '\0';
-	fclose(file);
-	return text;
+	return capture_end(&c);
 }
 
 static void test_explain_hooks(void **state)
@@ -575,27 +563,16 @@ static void test_requests_possible(void **state)
 
 /* ---- a session ---- */
 
-/* What goes wrong with the filters; returns the status. */
-static int begins(struct blk_filters *f, const struct args *args, char *text, size_t size)
+/* What goes wrong with the filters is @c's text; returns the status. */
+static int begins(struct blk_filters *f, const struct args *args, struct capture *c)
 {
-	int old = dup(STDERR_FILENO), status = 77, r;
-	FILE *file = tmpfile();
 	struct session s;
-	size_t len;
+	int status = 77, r;
 
-	assert_non_null(file);
-	assert_true(old >= 0);
-	fflush(stderr);
-	assert_true(dup2(fileno(file), STDERR_FILENO) >= 0);
 	memset(&s, 0x5a, sizeof(s));
+	capture_begin(c, STDERR_FILENO);
 	r = session_begin(&s, args, f, &status);
-	fflush(stderr);
-	assert_true(dup2(old, STDERR_FILENO) >= 0);
-	close(old);
-	rewind(file);
-	len = fread(text, 1, size - 1, file);
-	text[len] = '\0';
-	fclose(file);
+	capture_end(c);
 	assert_null(s.hooks); /* not chosen yet */
 	assert_int_equal(s.n_events, 0);
 	if (!r) {
@@ -614,26 +591,26 @@ static void test_session_begin(void **state)
 	static struct machine_disk disks[256];
 	struct blk_filters f = { 0 };
 	const struct args args = { 0 };
-	char text[2048];
+	struct capture c;
+	const char *text = c.text;
 
 	(void)state;
 	if (access("/proc/diskstats", R_OK))
 		skip();
-	assert_int_equal(begins(&f, &args, text, sizeof(text)), 0);
+	assert_int_equal(begins(&f, &args, &c), 0);
 	assert_string_equal(text, "");
 	f.disk_arg = "no-such-disk";
-	assert_int_equal(begins(&f, &args, text, sizeof(text)), STATUS_USAGE);
+	assert_int_equal(begins(&f, &args, &c), STATUS_USAGE);
 	assert_int_equal(strncmp(text, "iotrace: ", 9), 0);
 	assert_non_null(strstr(text, "no-such-disk"));
 	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 	f.disk_arg = NULL;
 	f.pid_arg = "2147483647";
-	assert_int_equal(begins(&f, &args, text, sizeof(text)), STATUS_USAGE);
+	assert_int_equal(begins(&f, &args, &c), STATUS_USAGE);
 	assert_string_equal(text, "iotrace: no such process: 2147483647\n");
 	/* what can be told of the arguments comes before the machine */
 	f.pid_arg = "1";
-	assert_int_equal(begins(&f, &args, text, sizeof(text)),
-			 in_first_namespace() ? 0 : STATUS_UNSUPPORTED);
+	assert_int_equal(begins(&f, &args, &c), in_first_namespace() ? 0 : STATUS_UNSUPPORTED);
 	if (in_first_namespace()) {
 		assert_string_equal(text, "");
 		assert_int_equal(f.pid, 1);
@@ -641,7 +618,7 @@ static void test_session_begin(void **state)
 	if (machine_disks(disks, N(disks)) == 0)
 		skip();
 	f = (struct blk_filters){ .disk_arg = disks[0].name };
-	if (begins(&f, &args, text, sizeof(text)) == 0) {
+	if (begins(&f, &args, &c) == 0) {
 		assert_int_equal(f.disk.dev, disks[0].dev);
 		assert_int_equal(f.disk.whole, disks[0].dev);
 	}

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "cmd/check.h"
+#include "test/unit/golden.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -55,26 +56,14 @@ static struct check_report report_of(size_t n)
 static void golden(const char *name, enum format format, size_t n, bool verbose)
 {
 	const struct check_report report = report_of(n);
-	char path[512], want[8192], *text = NULL;
-	size_t size = 0, read;
-	FILE *stream = open_memstream(&text, &size), *file;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
 
 	assert_non_null(stream);
 	assert_int_equal(render_check(format, stream, &report, verbose), 0);
 	fclose(stream);
-	snprintf(path, sizeof(path), "%s/golden/%s", TEST_SOURCE_DIR, name);
-	if (getenv("GOLDEN_UPDATE")) {
-		file = fopen(path, "w");
-		assert_non_null(file);
-		assert_int_equal(fwrite(text, 1, size, file), size);
-		assert_int_equal(fclose(file), 0);
-	}
-	file = fopen(path, "r");
-	assert_non_null(file);
-	read = fread(want, 1, sizeof(want) - 1, file);
-	fclose(file);
-	want[read] = 0;
-	assert_string_equal(text, want);
+	assert_golden(name, text, size);
 	free(text);
 }
 

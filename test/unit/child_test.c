@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "core/child.h"
+#include "test/unit/capture.h"
 
 static char dir[] = "/tmp/iotrace-child-XXXXXX";
 static char path[64]; /* a file in it, which the commands write */
@@ -145,19 +146,16 @@ static void test_arguments(void **state)
 static void test_output_to_stderr(void **state)
 {
 	char *argv[] = { (char[]){ "sh" }, (char[]){ "-c" }, (char[]){ "echo ran" }, NULL };
-	int old = dup(STDERR_FILENO), fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	struct child c = { 0, -1, -1 };
+	struct capture err;
 	int status = -1;
 
 	(void)state;
-	assert_true(dup2(fd, STDERR_FILENO) >= 0);
+	capture_begin(&err, STDERR_FILENO);
 	assert_int_equal(child_start(argv, NULL, true, &c, NULL), 0);
 	assert_int_equal(child_release(&c, argv[0], &status, NULL), 0);
 	assert_int_equal(end_of(&c), 0);
-	assert_true(dup2(old, STDERR_FILENO) >= 0);
-	close(old);
-	close(fd);
-	assert_string_equal(written(), "ran");
+	assert_string_equal(capture_end(&err), "ran\n");
 }
 
 static void test_held_until_released(void **state)

@@ -11,6 +11,7 @@
 
 #include "cmd/breakdown/options.h"
 #include "cmd/top/options.h"
+#include "test/unit/capture.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 #define SEC	 1000000000ull
@@ -469,33 +470,23 @@ static bool is_declared(const char *help, const char *option)
 
 static void test_help(void **state)
 {
-	static char help[16384];
-	FILE *file = tmpfile();
-	int old = dup(STDOUT_FILENO);
+	static struct capture out;
+	const char *help;
 	struct breakdown_options breakdown;
 	struct top_options top;
 	struct line line;
 	struct error err;
 	int r, s;
-	size_t len;
 
 	(void)state;
-	assert_non_null(file);
-	fflush(stdout);
-	assert_true(dup2(fileno(file), STDOUT_FILENO) >= 0);
+	capture_begin(&out, STDOUT_FILENO);
 	r = parse('t', &line, "--help", &top, NULL, &err);
 	s = parse('b', &line, "-h", NULL, &breakdown, &err);
-	fflush(stdout);
-	assert_true(dup2(old, STDOUT_FILENO) >= 0);
-	close(old);
+	help = capture_end(&out);
 	assert_int_equal(r, 0);
 	assert_int_equal(s, 0); /* although there is no -T */
 	assert_true(top.args.help);
 	assert_true(breakdown.args.help);
-	rewind(file);
-	len = fread(help, 1, sizeof(help) - 1, file);
-	help[len] = '\0';
-	fclose(file);
 	assert_true(is_declared(help, "iotrace top"));
 	assert_true(is_declared(help, "iotrace breakdown"));
 	assert_true(is_declared(help, "--maxrows=ROWS"));

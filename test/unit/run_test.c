@@ -25,6 +25,7 @@
 #include "core/clock.h"
 #include "output/render.h"
 
+#include "test/unit/capture.h"
 #include "test/unit/fake_clock.h"
 
 #define MS	 1000000ull
@@ -170,41 +171,11 @@ static int tear_down(void **state)
 	return sigprocmask(SIG_SETMASK, &mask_before, NULL);
 }
 
-struct stderr_text {
-	char text[512];
-	FILE *file;
-	int old;
-};
-
-static void catch_stderr(struct stderr_text *t)
-{
-	t->file = tmpfile();
-	assert_non_null(t->file);
-	fflush(stderr);
-	t->old = dup(STDERR_FILENO);
-	assert_true(t->old >= 0);
-	assert_true(dup2(fileno(t->file), STDERR_FILENO) >= 0);
-}
-
-static const char *caught(struct stderr_text *t)
-{
-	size_t len;
-
-	fflush(stderr);
-	assert_true(dup2(t->old, STDERR_FILENO) >= 0);
-	close(t->old);
-	rewind(t->file);
-	len = fread(t->text, 1, sizeof(t->text) - 1, t->file);
-	t->text[len] = '\0';
-	fclose(t->file);
-	return t->text;
-}
-
 /* Runs it all; returns the exit status. What goes to standard error is @expected. */
 static int runs(const struct args *args, struct outputs *o, const char *expected)
 {
 	const struct run_emit output = { emit, collect, o };
-	struct stderr_text text;
+	struct capture text;
 	struct error err;
 	struct run run;
 	int status;
@@ -212,10 +183,10 @@ static int runs(const struct args *args, struct outputs *o, const char *expected
 	if (run_begin(&run, args, &err))
 		fail_msg("%s", err.what);
 	assert_int_equal(o->n, 0);
-	catch_stderr(&text);
+	capture_begin(&text, STDERR_FILENO);
 	status = run_loop(&run, &output);
 	run_end(&run);
-	assert_string_equal(caught(&text), expected);
+	assert_string_equal(capture_end(&text), expected);
 	assert_int_equal(alarm(0), 0); /* none is left to come */
 	assert_false(run.stuck);
 	assert_int_equal(o->collected_late, 0);
@@ -789,7 +760,7 @@ static void left_behind(uint64_t count, uint64_t first_ns, int first, int second
 				   .command = argv };
 	struct outputs o = { 0 };
 	const struct run_emit output = { emit, NULL, &o };
-	struct stderr_text text;
+	struct capture text;
 	char expected[96];
 	struct run run;
 	struct later_signal signals[] = { { &run.child, first }, { &run.child, second } };
@@ -802,12 +773,12 @@ static void left_behind(uint64_t count, uint64_t first_ns, int first, int second
 	/* passed on right away, before the trap is set, it would end the command */
 	fake_clock_at(first_ns, send_later, &signals[0]);
 	fake_clock_at(first_ns + 10 * MS, send_later, &signals[1]);
-	catch_stderr(&text);
+	capture_begin(&text, STDERR_FILENO);
 	status = run_loop(&run, &output);
 	run_end(&run);
 	snprintf(expected, sizeof(expected), "iotrace: the command (process %d) goes on\n",
 		 (int)command);
-	assert_string_equal(caught(&text), expected);
+	assert_string_equal(capture_end(&text), expected);
 	assert_int_equal(status, 128 + second);
 	assert_true(run.stopped);
 	assert_false(run.stuck);

@@ -16,7 +16,8 @@
 #include "cmd/virtio/options.h"
 #include "cmd/virtio/print.h"
 #include "core/kallsyms.h"
-#include "recorded.h"
+#include "test/unit/golden.h"
+#include "test/unit/recorded.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -302,31 +303,6 @@ static void test_join_and_sort(void **state)
 
 /* ---- golden outputs ---- */
 
-static void check_golden(const char *name, const char *got, size_t size)
-{
-	char path[512], *want;
-	FILE *file;
-	size_t n;
-
-	snprintf(path, sizeof(path), "%s/golden/%s", TEST_SOURCE_DIR, name);
-	if (getenv("GOLDEN_UPDATE")) {
-		file = fopen(path, "w");
-		assert_non_null(file);
-		assert_int_equal(fwrite(got, 1, size, file), size);
-		assert_int_equal(fclose(file), 0);
-	}
-	file = fopen(path, "r");
-	assert_non_null(file);
-	want = calloc(1, size + 65536);
-	assert_non_null(want);
-	n = fread(want, 1, size + 65535, file);
-	fclose(file);
-	want[n] = 0;
-	assert_string_equal(got, want);
-	assert_int_equal(n, size);
-	free(want);
-}
-
 /* Prints the same rows once more, from a recording. */
 static void print_recorded(const struct virtio_options *o, const struct schema *schema,
 			   const struct meta *meta, const struct virtio_rows *rows,
@@ -386,13 +362,13 @@ static void golden(const char *name, enum format format, bool extended, bool lat
 	assert_int_equal(render_meta(format, stream, &meta, &schema), 0);
 	assert_int_equal(virtio_print(&o, &schema, &rows, &interval, 1700000003, stream), 0);
 	fclose(stream);
-	check_golden(name, text, size);
+	assert_golden(name, text, size);
 	free(text);
 	stream = open_memstream(&text, &size);
 	assert_non_null(stream);
 	print_recorded(&o, &schema, &meta, &rows, &interval, stream);
 	fclose(stream);
-	check_golden(name, text, size);
+	assert_golden(name, text, size);
 	free(text);
 	virtio_rows_free(&rows);
 }
