@@ -21,7 +21,7 @@
 #include "cmd/top/rows.h"
 #include "output/render.h"
 #include "test/unit/capture.h"
-#include "test/unit/remove_tree.h"
+#include "test/unit/root.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -626,7 +626,6 @@ static void test_session_begin(void **state)
 
 /* ---- rows of top ---- */
 
-static char root[] = "/tmp/iotrace-blk-XXXXXX";
 static struct top_tables tables;
 
 /* Processes 100 to 199, which began when the machine did. */
@@ -645,19 +644,11 @@ static int put_names(struct names *names)
 static int make_tables(void **state)
 {
 	struct disk_roots roots = { root, root, root };
-	char path[PATH_MAX];
-	FILE *file;
 
-	(void)state;
-	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
-	if (!mkdtemp(root))
+	if (make_root(state))
 		return -1;
-	snprintf(path, sizeof(path), "%s/diskstats", root);
-	file = fopen(path, "w");
-	if (!file)
-		return -1;
-	fputs(" 8 0 sda 0 0 0\n 8 16 sdb 0 0 0\n 8 32 early 0 0 0\n 259 0 nvme0n1 0 0 0\n", file);
-	fclose(file);
+	put("diskstats",
+	    " 8 0 sda 0 0 0\n 8 16 sdb 0 0 0\n 8 32 early 0 0 0\n 259 0 nvme0n1 0 0 0\n");
 	tables = (struct top_tables){ 0 };
 	return disks_open(&roots, &tables.disks, NULL) || names_open(&tables.names) ||
 	       put_names(tables.names);
@@ -665,11 +656,10 @@ static int make_tables(void **state)
 
 static int free_tables(void **state)
 {
-	(void)state;
 	disks_free(tables.disks);
 	names_free(tables.names);
 	cgroups_free(tables.cgroups);
-	return remove_tree(root);
+	return remove_root(state);
 }
 
 #define SDA  DISK_DEV(8, 0)

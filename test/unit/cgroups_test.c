@@ -15,9 +15,7 @@
 #include "core/cgroups.h"
 #include "core/clock.h"
 #include "test/unit/fake_clock.h"
-#include "test/unit/remove_tree.h"
-
-static char root[] = "/tmp/iotrace-cgroups-XXXXXX";
+#include "test/unit/root.h"
 
 /* ---- how often the tree was walked ---- */
 
@@ -35,18 +33,6 @@ FTS *__wrap_fts_open(char *const *argv, int options,
 	walks++;
 	fake_clock.now_ns += walk_ns;
 	return __real_fts_open(argv, options, compare);
-}
-
-static int remove_root(void **state)
-{
-	(void)state;
-	remove_tree(root);
-	return 0;
-}
-
-static void in_root(char path[PATH_MAX], const char *name)
-{
-	assert_true(snprintf(path, PATH_MAX, "%s%s", root, name) < PATH_MAX);
 }
 
 static uint64_t id_of(const char *name)
@@ -140,30 +126,17 @@ static void test_bounded(void **state)
 	cgroups_free(c);
 }
 
-static void add_file(const char *name)
+static int make_groups(void **state)
 {
-	char path[PATH_MAX];
-	FILE *file;
-
-	in_root(path, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fclose(file);
-}
-
-static int make_root(void **state)
-{
-	(void)state;
+	if (make_root(state))
+		return -1;
 	fake_clock_start();
 	fake_clock.now_ns = NS_PER_SEC;
-	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
-	if (!mkdtemp(root))
-		return -1;
-	add_file("/cgroup.procs");
+	put("cgroup.procs", "");
 	add_group("/system.slice");
-	add_file("/system.slice/io.stat");
+	put("system.slice/io.stat", "");
 	add_group("/system.slice/x.service");
-	add_file("/system.slice/x.service/io.stat");
+	put("system.slice/x.service/io.stat", "");
 	add_group("/user.slice");
 	return 0;
 }
@@ -314,15 +287,15 @@ static void test_real(void **state)
 	cgroups_free(c);
 }
 
-#define in_fresh_root(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+#define with_groups(test) cmocka_unit_test_setup_teardown(test, make_groups, remove_root)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		in_fresh_root(test_paths),     in_fresh_root(test_files_are_no_groups),
-		in_fresh_root(test_unknown),   in_fresh_root(test_new_group_is_found),
-		in_fresh_root(test_slow_walk), in_fresh_root(test_removed_group_keeps_its_path),
-		in_fresh_root(test_bounded),   cmocka_unit_test(test_no_hierarchy),
+		with_groups(test_paths),     with_groups(test_files_are_no_groups),
+		with_groups(test_unknown),   with_groups(test_new_group_is_found),
+		with_groups(test_slow_walk), with_groups(test_removed_group_keeps_its_path),
+		with_groups(test_bounded),   cmocka_unit_test(test_no_hierarchy),
 		cmocka_unit_test(test_real),
 	};
 

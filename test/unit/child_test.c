@@ -16,25 +16,16 @@
 
 #include "core/child.h"
 #include "test/unit/capture.h"
+#include "test/unit/root.h"
 
-static char dir[] = "/tmp/iotrace-child-XXXXXX";
-static char path[64]; /* a file in it, which the commands write */
+static char path[PATH_MAX]; /* a file, which the commands write */
 
-static int make_dir(void **state)
+static int set_up(void **state)
 {
-	(void)state;
-	memcpy(dir + sizeof(dir) - 7, "XXXXXX", 7);
-	if (!mkdtemp(dir))
-		return -1;
-	snprintf(path, sizeof(path), "%s/out", dir);
-	return 0;
-}
+	int r = make_root(state);
 
-static int remove_dir(void **state)
-{
-	(void)state;
-	unlink(path);
-	return rmdir(dir);
+	in_root(path, "out");
+	return r;
 }
 
 static struct child started(char *const *argv, const sigset_t *mask)
@@ -243,26 +234,19 @@ static void test_no_such_command(void **state)
 
 static void test_not_executable(void **state)
 {
-	FILE *file = fopen(path, "w");
-
 	(void)state;
-	assert_non_null(file);
-	fclose(file);
+	put("out", "");
 	assert_int_equal(chmod(path, 0644), 0);
 	cannot_run(path, EACCES, 126);
-	cannot_run(dir, EACCES, 126);
+	cannot_run(root, EACCES, 126);
 	cannot_run("/etc/passwd/x", ENOTDIR, 126);
 }
 
 /* A script whose interpreter is not there is "no such file", as a shell says. */
 static void test_no_interpreter(void **state)
 {
-	FILE *file = fopen(path, "w");
-
 	(void)state;
-	assert_non_null(file);
-	fputs("#!/nonexistent/interpreter\n", file);
-	fclose(file);
+	put("out", "#!/nonexistent/interpreter\n");
 	assert_int_equal(chmod(path, 0755), 0);
 	cannot_run(path, ENOENT, 127);
 }
@@ -435,7 +419,7 @@ static void test_no_descriptors_left(void **state)
 	assert_int_equal(after, before);
 }
 
-#define in_dir(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
+#define in_dir(test) cmocka_unit_test_setup_teardown(test, set_up, remove_root)
 
 int main(void)
 {

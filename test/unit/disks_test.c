@@ -13,7 +13,7 @@
 #include "core/clock.h"
 #include "core/disks.h"
 #include "test/unit/fake_clock.h"
-#include "test/unit/remove_tree.h"
+#include "test/unit/root.h"
 
 #define STATS " 10 0 80 5 1 0 8 1 0 6 6 0 0 0 0 0 0\n"
 
@@ -31,47 +31,8 @@ static const char here[] =
     " 104       0 cciss/c0d0" STATS " 104       1 cciss/c0d0p1" STATS " 259       0 nvme0n1" STATS
     " 259       1 nvme0n1p1" STATS " 253       0 dm-0" STATS " 259 1048575 nvme0c0n1" STATS;
 
-static char root[] = "/tmp/iotrace-disks-XXXXXX";
 static char proc[64], sys[64], dev[64];
 static const struct disk_roots roots = { proc, sys, dev };
-
-static int remove_root(void **state)
-{
-	(void)state;
-	remove_tree(root);
-	return 0;
-}
-
-/* ROOT/@name, with the folders that it lies in made. */
-static void in_root(char path[PATH_MAX], const char *name)
-{
-	assert_true(snprintf(path, PATH_MAX, "%s/%s", root, name) < PATH_MAX);
-	for (char *p = path + sizeof(root); (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		assert_true(!mkdir(path, 0755) || errno == EEXIST);
-		*p = '/';
-	}
-}
-
-static void put(const char *name, const char *text)
-{
-	char path[PATH_MAX];
-	FILE *file;
-
-	in_root(path, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
-}
-
-static void put_link(const char *name, const char *target)
-{
-	char path[PATH_MAX];
-
-	in_root(path, name);
-	assert_int_equal(symlink(target, path), 0);
-}
 
 /* A device as sysfs has it: its folder below devices/, and the link in class/block.  @start: where
  * a partition begins; NULL for a whole disk. */
@@ -94,11 +55,9 @@ static void put_sysfs(const char *folder, const char *size, const char *start)
 
 static int make_empty_root(void **state)
 {
-	(void)state;
 	fake_clock_start();
 	fake_clock.now_ns = NS_PER_SEC;
-	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
-	if (!mkdtemp(root))
+	if (make_root(state))
 		return -1;
 	snprintf(proc, sizeof(proc), "%s/proc", root);
 	snprintf(sys, sizeof(sys), "%s/sys", root);
@@ -106,7 +65,7 @@ static int make_empty_root(void **state)
 	return 0;
 }
 
-static int make_root(void **state)
+static int make_machine(void **state)
 {
 	if (make_empty_root(state))
 		return -1;
@@ -808,36 +767,36 @@ static void test_real_links(void **state)
 	disks_free(d);
 }
 
-#define in_fresh_root(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+#define on_machine(test) cmocka_unit_test_setup_teardown(test, make_machine, remove_root)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_dev_macros),
-		in_fresh_root(test_names),
-		in_fresh_root(test_find_by_name),
-		in_fresh_root(test_find_by_number),
-		in_fresh_root(test_find_by_path),
-		in_fresh_root(test_odd_partitions),
-		in_fresh_root(test_mapper_node_missing),
-		in_fresh_root(test_refuses),
-		in_fresh_root(test_hint_is_cut),
-		in_fresh_root(test_hot_plug),
-		in_fresh_root(test_looks_again_after_a_second),
-		in_fresh_root(test_number_is_reused),
-		in_fresh_root(test_number_passes_on),
-		in_fresh_root(test_refreshes_when_told),
-		in_fresh_root(test_successor_before_its_message),
-		in_fresh_root(test_is_there),
-		in_fresh_root(test_each_part),
-		in_fresh_root(test_empty),
-		in_fresh_root(test_malformed_lines),
-		in_fresh_root(test_no_diskstats),
-		in_fresh_root(test_no_sysfs),
-		in_fresh_root(test_partition_of_unlisted_disk),
+		on_machine(test_names),
+		on_machine(test_find_by_name),
+		on_machine(test_find_by_number),
+		on_machine(test_find_by_path),
+		on_machine(test_odd_partitions),
+		on_machine(test_mapper_node_missing),
+		on_machine(test_refuses),
+		on_machine(test_hint_is_cut),
+		on_machine(test_hot_plug),
+		on_machine(test_looks_again_after_a_second),
+		on_machine(test_number_is_reused),
+		on_machine(test_number_passes_on),
+		on_machine(test_refreshes_when_told),
+		on_machine(test_successor_before_its_message),
+		on_machine(test_is_there),
+		on_machine(test_each_part),
+		on_machine(test_empty),
+		on_machine(test_malformed_lines),
+		on_machine(test_no_diskstats),
+		on_machine(test_no_sysfs),
+		on_machine(test_partition_of_unlisted_disk),
 		cmocka_unit_test_setup_teardown(test_real_round_trip, make_empty_root, remove_root),
 		cmocka_unit_test(test_real_other_files),
-		in_fresh_root(test_real_links),
+		on_machine(test_real_links),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,11 +15,11 @@
 
 #include "core/hook_kernel.h"
 #include "core/hooks.h"
+#include "test/unit/root.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A kernel that libbpf writes into a folder: vmlinux and a module on top of it. */
-static char dir[] = "/tmp/hook_kernel_test.XXXXXX";
+/* A kernel that libbpf writes into the folder: vmlinux and a module on top of it. */
 static struct btf *vmlinux, *module;
 
 static int add_proto(struct btf *btf, int params)
@@ -47,21 +47,12 @@ static void add_function(struct btf *btf, const char *name)
 	assert_true(btf__add_func(btf, name, BTF_FUNC_GLOBAL, proto) > 0);
 }
 
-static const char *path_of(const char *name)
+static void take_away(const char *name)
 {
-	static char path[128];
+	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	return path;
-}
-
-static void write_file(const char *name, const void *bytes, size_t size)
-{
-	FILE *file = fopen(path_of(name), "we");
-
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, size, file), size);
-	assert_int_equal(fclose(file), 0);
+	in_root(path, name);
+	assert_int_equal(unlink(path), 0);
 }
 
 static void write_btf(const char *name, const struct btf *btf)
@@ -70,14 +61,13 @@ static void write_btf(const char *name, const struct btf *btf)
 	const void *bytes = btf__raw_data(btf, &size);
 
 	assert_non_null(bytes);
-	write_file(name, bytes, size);
+	put_bytes(name, bytes, size);
 }
 
 static int setup(void **state)
 {
-	(void)state;
-	snprintf(dir, sizeof(dir), "%s", "/tmp/hook_kernel_test.XXXXXX");
-	assert_non_null(mkdtemp(dir));
+	if (make_root(state))
+		return -1;
 	vmlinux = btf__new_empty();
 	add_tracepoint(vmlinux, "first", 2);
 	add_function(vmlinux, "here");
@@ -90,14 +80,9 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const names[] = { "vmlinux", "m.btf", "a.btf", "lacks" };
-
-	(void)state;
-	for (size_t i = 0; i < N(names); i++)
-		unlink(path_of(names[i]));
 	btf__free(module);
 	btf__free(vmlinux);
-	return rmdir(dir);
+	return remove_root(state);
 }
 
 static struct hook_kernel *opened(void)
@@ -105,7 +90,7 @@ static struct hook_kernel *opened(void)
 	struct hook_kernel *k = NULL;
 	struct error err;
 
-	assert_int_equal(hook_kernel_open(dir, &k, &err), 0);
+	assert_int_equal(hook_kernel_open(root, &k, &err), 0);
 	return k;
 }
 
@@ -158,30 +143,30 @@ static void test_lacks(void **state)
 	struct error err;
 
 	(void)state;
-	write_file("lacks", "kprobe\nfentry\n", 14);
+	put_bytes("lacks", "kprobe\nfentry\n", 14);
 	k = opened();
 	assert_true(hook_kernel_lacks(k, "kprobe"));
 	assert_true(hook_kernel_lacks(k, "fentry"));
 	assert_false(hook_kernel_lacks(k, "raw_tp"));
 	hook_kernel_free(k);
-	write_file("lacks", "kprobes\n", 8);
-	assert_int_equal(hook_kernel_open(dir, &k, &err), -EINVAL);
+	put_bytes("lacks", "kprobes\n", 8);
+	assert_int_equal(hook_kernel_open(root, &k, &err), -EINVAL);
 	assert_int_equal(err.status, STATUS_USAGE);
 	assert_non_null(strstr(err.what, "'kprobes' is not kprobe or fentry"));
 }
 
 static void test_unreadable(void **state)
 {
-	struct hook_kernel *untouched = (struct hook_kernel *)&dir, *k = untouched;
+	struct hook_kernel *untouched = (struct hook_kernel *)&root, *k = untouched;
 	struct error err;
 
 	(void)state;
-	write_file("m.btf", "no BTF", 6);
-	assert_true(hook_kernel_open(dir, &k, &err) < 0);
+	put_bytes("m.btf", "no BTF", 6);
+	assert_true(hook_kernel_open(root, &k, &err) < 0);
 	assert_int_equal(err.status, STATUS_USAGE);
 	assert_non_null(strstr(err.what, "/m.btf: "));
-	unlink(path_of("vmlinux"));
-	assert_int_equal(hook_kernel_open(dir, &k, &err), -ENOENT);
+	take_away("vmlinux");
+	assert_int_equal(hook_kernel_open(root, &k, &err), -ENOENT);
 	assert_non_null(strstr(err.what, "/vmlinux: "));
 	assert_ptr_equal(k, untouched);
 }
@@ -240,11 +225,11 @@ static void test_foreseen(void **state)
 	verdicts_are("nn???nTuuu");
 	write_btf("m.btf", module);
 	verdicts_are("nTuu?nuuuu");
-	write_file("lacks", "fentry", 6);
+	put_bytes("lacks", "fentry", 6);
 	verdicts_are("nnTu?nunuu");
-	write_file("lacks", "fentry kprobe", 13);
+	put_bytes("lacks", "fentry kprobe", 13);
 	verdicts_are("nnnT?nunnu");
-	unlink(path_of("m.btf"));
+	take_away("m.btf");
 	verdicts_are("nnn??nTnnu");
 }
 

@@ -20,7 +20,7 @@
 #include "cmd/kvm/log.h"
 #include "cmd/kvm/record.h"
 #include "cmd/kvm/view.h"
-#include "test/unit/remove_tree.h"
+#include "test/unit/root.h"
 
 /* ---- memory that runs out (the linker puts these in place of the C library's: CMakeLists.txt) */
 
@@ -316,25 +316,6 @@ static int name_reasons(void)
 	return 0;
 }
 
-static char root[] = "/tmp/iotrace-memory-XXXXXX";
-
-static void put(const char *name, const char *text)
-{
-	char path[256];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/sys/kernel/debug/kvm/%s", root, name);
-	for (char *p = path + sizeof(root); (p = strchr(p, '/')); p++) {
-		*p = 0;
-		assert_true(!mkdir(path, 0755) || errno == EEXIST);
-		*p = '/';
-	}
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-}
-
 static int look_at_debugfs(void)
 {
 	struct kvm_events e = { 0 };
@@ -390,14 +371,12 @@ static void test_reasons(void **state)
 static void test_debugfs(void **state)
 {
 	(void)state;
-	assert_non_null(mkdtemp(root));
-	put("exits", "1\n");
-	put("halts", "2\n");
-	put("12-3/exits", "1\n");
-	put("12-3/halts", "2\n");
-	put("45-6/exits", "0\n");
+	put("sys/kernel/debug/kvm/exits", "1\n");
+	put("sys/kernel/debug/kvm/halts", "2\n");
+	put("sys/kernel/debug/kvm/12-3/exits", "1\n");
+	put("sys/kernel/debug/kvm/12-3/halts", "2\n");
+	put("sys/kernel/debug/kvm/45-6/exits", "0\n");
 	starve(look_at_debugfs);
-	remove_tree(root);
 }
 
 int main(void)
@@ -405,7 +384,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_view),	cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_record),	cmocka_unit_test(test_banks),
-		cmocka_unit_test(test_reasons), cmocka_unit_test(test_debugfs),
+		cmocka_unit_test(test_reasons), in_fresh_root(test_debugfs),
 	};
 
 	return cmocka_run_group_tests_name("kvm_memory", tests, NULL, NULL);

@@ -23,65 +23,13 @@
 #include "core/guests.h"
 #include "core/tracefs.h"
 #include "output/render.h"
-#include "test/unit/remove_tree.h"
-
-/* ---- a root of our own ---- */
-
-static char root[] = "/tmp/iotrace-kvm-XXXXXX";
-
-static int make_root(void **state)
-{
-	(void)state;
-	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-	(void)state;
-	return remove_tree(root);
-}
-
-static void path_of(const char *name, char path[PATH_MAX])
-{
-	assert_true(snprintf(path, PATH_MAX, "%s/%s", root, name) < PATH_MAX);
-	for (char *p = path + sizeof(root); (p = strchr(p, '/')); p++) {
-		*p = 0;
-		assert_true(!mkdir(path, 0755) || errno == EEXIST);
-		*p = '/';
-	}
-}
-
-static void put_bytes(const char *name, const char *bytes, size_t len)
-{
-	char path[PATH_MAX];
-	FILE *file;
-
-	path_of(name, path);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_int_equal(fwrite(bytes, 1, len, file), len);
-	assert_int_equal(fclose(file), 0);
-}
-
-static void put(const char *name, const char *text)
-{
-	put_bytes(name, text, strlen(text));
-}
-
-static void put_link(const char *name, const char *target)
-{
-	char path[PATH_MAX];
-
-	path_of(name, path);
-	assert_int_equal(symlink(target, path), 0);
-}
+#include "test/unit/root.h"
 
 static void take_away(const char *name)
 {
 	char path[PATH_MAX];
 
-	path_of(name, path);
+	in_root(path, name);
 	assert_int_equal(remove_tree(path), 0);
 }
 
@@ -236,7 +184,7 @@ static void test_cpu(void **state)
 	char path[PATH_MAX];
 
 	(void)state;
-	path_of("cpuinfo", path);
+	in_root(path, "cpuinfo");
 	put("cpuinfo", "processor : 0\nflags : fpu vme svm nx\nflags : vmx\n");
 	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_SVM);
 	put("cpuinfo", "flags\t\t: fpu vmx\n");
@@ -341,11 +289,11 @@ static void test_long_command_line(void **state)
 	(void)state;
 	assert_non_null(words);
 	PUT_CMDLINE("1", "qemu\0-name\0early");
-	snprintf(path, sizeof(path), "%s/proc/1/cmdline", root);
+	in_root(path, "proc/1/cmdline");
 	assert_int_equal(truncate(path, (off_t)1 << 42), 0);
 	name_is(1, "early");
 	PUT_CMDLINE("2", "qemu");
-	snprintf(path, sizeof(path), "%s/proc/2/cmdline", root);
+	in_root(path, "proc/2/cmdline");
 	assert_int_equal(truncate(path, (off_t)1 << 42), 0);
 	name_is(2, "");
 	memset(words, 'x', 60000);
@@ -856,17 +804,17 @@ int main(void)
 		cmocka_unit_test(test_own_names),
 		cmocka_unit_test(test_tables_agree),
 		cmocka_unit_test(test_listed),
-		cmocka_unit_test_setup_teardown(test_cpu, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_tracefs, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_guest_names, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_held_command_line, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_long_command_line, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_guests, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_debugfs, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_debugfs_many, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_debugfs_past, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_debugfs_empty, make_root, remove_root),
-		cmocka_unit_test_setup_teardown(test_debugfs_missing, make_root, remove_root),
+		in_fresh_root(test_cpu),
+		in_fresh_root(test_tracefs),
+		in_fresh_root(test_guest_names),
+		in_fresh_root(test_held_command_line),
+		in_fresh_root(test_long_command_line),
+		in_fresh_root(test_guests),
+		in_fresh_root(test_debugfs),
+		in_fresh_root(test_debugfs_past),
+		in_fresh_root(test_debugfs_many),
+		in_fresh_root(test_debugfs_empty),
+		in_fresh_root(test_debugfs_missing),
 		cmocka_unit_test(test_log_text),
 		cmocka_unit_test(test_log_headings),
 		cmocka_unit_test(test_log_csv),

@@ -25,74 +25,48 @@
 #include <cmocka.h>
 
 #include "core/open_regular.h"
-#include "test/unit/remove_tree.h"
+#include "test/unit/root.h"
 
 /*
- * TREE/outside/file      "outside"
- * TREE/root/file         "inside", also as root/lib/file
- * TREE/root/lib/...      links and what is no file
+ * ROOT/outside/file      "outside"
+ * ROOT/root/file         "inside", also as root/lib/file
+ * ROOT/root/lib/...      links and what is no file
  */
-static char tree[64];
-static int root;
-
-static void write_file(const char *name, const char *text)
-{
-	char path[256];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/%s", tree, name);
-	file = fopen(path, "w");
-	assert_non_null(file);
-	fputs(text, file);
-	fclose(file);
-}
+static int inside; /* ROOT/root */
 
 static void make_folder(const char *name)
 {
-	char path[256];
+	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s", tree, name);
+	in_root(path, name);
 	assert_int_equal(mkdir(path, 0755), 0);
-}
-
-static void make_link(const char *target, const char *name)
-{
-	char path[256];
-
-	snprintf(path, sizeof(path), "%s/%s", tree, name);
-	assert_int_equal(symlink(target, path), 0);
 }
 
 static int make_tree(void **state)
 {
-	char path[128];
+	char path[PATH_MAX];
 
-	(void)state;
-	snprintf(tree, sizeof(tree), "/tmp/iotrace-test-XXXXXX");
-	assert_non_null(mkdtemp(tree));
-	make_folder("outside");
-	make_folder("root");
-	make_folder("root/lib");
-	write_file("outside/file", "outside");
-	write_file("root/file", "inside");
-	write_file("root/lib/file", "inside");
-	snprintf(path, sizeof(path), "%s/root", tree);
-	root = open_root(path);
-	assert_true(root >= 0);
+	if (make_root(state))
+		return -1;
+	put("outside/file", "outside");
+	put("root/file", "inside");
+	put("root/lib/file", "inside");
+	in_root(path, "root");
+	inside = open_root(path);
+	assert_true(inside >= 0);
 	return 0;
 }
 
 static int remove_it(void **state)
 {
-	(void)state;
-	close(root);
-	return remove_tree(tree);
+	close(inside);
+	return remove_root(state);
 }
 
 /* What the file says that @path below the root leads to; or -errno. */
 static int open_says(const char *path, unsigned int flags, char text[16])
 {
-	int fd = open_regular(root, path, flags);
+	int fd = open_regular(inside, path, flags);
 	ssize_t n;
 
 	if (fd < 0)
@@ -120,7 +94,7 @@ static void assert_refused(const char *path, int r)
 
 static void test_plain(void **state)
 {
-	int fd = open_regular(root, "/lib/../lib/./file", 0);
+	int fd = open_regular(inside, "/lib/../lib/./file", 0);
 
 	(void)state;
 	assert_true(fd >= 0);
@@ -141,11 +115,11 @@ static void test_links(void **state)
 	char text[16] = "";
 
 	(void)state;
-	make_link("../file", "root/lib/up");
-	make_link("/file", "root/lib/absolute");
-	make_link("../../outside/file", "root/lib/out");
-	make_link("/lib", "root/lib/folder");
-	make_link("round", "root/lib/round");
+	put_link("root/lib/up", "../file");
+	put_link("root/lib/absolute", "/file");
+	put_link("root/lib/out", "../../outside/file");
+	put_link("root/lib/folder", "/lib");
+	put_link("root/lib/round", "round");
 	assert_says("/lib/up", "inside");
 	assert_says("/lib/absolute", "inside");
 	assert_says("/lib/folder/folder/file", "inside");
@@ -167,8 +141,8 @@ static void test_absolute_link_out(void **state)
 	char target[128];
 
 	(void)state;
-	snprintf(target, sizeof(target), "%s/outside/file", tree);
-	make_link(target, "root/lib/away");
+	snprintf(target, sizeof(target), "%s/outside/file", root);
+	put_link("root/lib/away", target);
 	assert_refused("/lib/away", -ENOENT);
 }
 
@@ -197,12 +171,12 @@ static void test_no_files(void **state)
 	char path[128];
 
 	(void)state;
-	snprintf(address.sun_path, sizeof(address.sun_path), "%s/root/lib/socket", tree);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s/root/lib/socket", root);
 	assert_int_equal(bind(sock, (struct sockaddr *)&address, sizeof(address)), 0);
 	close(sock);
-	snprintf(path, sizeof(path), "%s/root/lib/pipe", tree);
+	snprintf(path, sizeof(path), "%s/root/lib/pipe", root);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	make_link("/lib/pipe", "root/lib/to-pipe");
+	put_link("root/lib/to-pipe", "/lib/pipe");
 	assert_refused("/lib/socket", -EACCES);
 	assert_refused("/lib/pipe", -EACCES);
 	assert_refused("/lib/to-pipe", -EACCES);
@@ -214,11 +188,11 @@ static void test_device(void **state)
 	char path[128];
 
 	(void)state;
-	snprintf(path, sizeof(path), "%s/root/lib/device", tree);
+	snprintf(path, sizeof(path), "%s/root/lib/device", root);
 	if (mknod(path, S_IFCHR | 0600, makedev(4000, 1)))
 		skip();
 	assert_int_equal(open(path, O_RDONLY | O_CLOEXEC), -1);
-	make_link("device", "root/lib/to-device");
+	put_link("root/lib/to-device", "device");
 	assert_refused("/lib/device", -EACCES);
 	assert_refused("/lib/to-device", -EACCES);
 }
@@ -240,7 +214,7 @@ static void test_kernel_files(void **state)
 
 static void test_link_of_proc(void **state)
 {
-	int file = open_regular(root, "file", 0), again;
+	int file = open_regular(inside, "file", 0), again;
 	struct stat a, b;
 	char path[64];
 
@@ -262,8 +236,8 @@ static void change_places(const char *a, const char *b)
 {
 	char path_a[128], path_b[128];
 
-	snprintf(path_a, sizeof(path_a), "%s/%s", tree, a);
-	snprintf(path_b, sizeof(path_b), "%s/%s", tree, b);
+	snprintf(path_a, sizeof(path_a), "%s/%s", root, a);
+	snprintf(path_b, sizeof(path_b), "%s/%s", root, b);
 	for (;;)
 		syscall(SYS_renameat2, AT_FDCWD, path_a, AT_FDCWD, path_b, 2 /* RENAME_EXCHANGE */);
 }
@@ -295,9 +269,9 @@ static void race(const char *path, const char *a, const char *b)
 static void test_swapped_file(void **state)
 {
 	(void)state;
-	write_file("root/lib/swap", "inside");
-	make_link("/../../../outside/file", "root/lib/swapped");
-	assert_int_equal(open_regular(root, "/lib/swapped", 0), -ENOENT);
+	put("root/lib/swap", "inside");
+	put_link("root/lib/swapped", "/../../../outside/file");
+	assert_int_equal(open_regular(inside, "/lib/swapped", 0), -ENOENT);
 	race("/lib/swap", "root/lib/swap", "root/lib/swapped");
 }
 

@@ -13,37 +13,18 @@
 #include <cmocka.h>
 
 #include "core/outfile.h"
-#include "remove_tree.h"
+#include "test/unit/root.h"
 
-static char dir[] = "/tmp/iotrace-outfile-XXXXXX";
 static char path[64], partial[80], other[80]; /* FILE, FILE.partial, FILE.partial1 */
 
-static int make_dir(void **state)
+static int set_up(void **state)
 {
-	(void)state;
-	memcpy(dir + sizeof(dir) - 7, "XXXXXX", 7);
-	if (!mkdtemp(dir))
+	if (make_root(state))
 		return -1;
-	snprintf(path, sizeof(path), "%s/it", dir);
+	snprintf(path, sizeof(path), "%s/it", root);
 	snprintf(partial, sizeof(partial), "%s.partial", path);
 	snprintf(other, sizeof(other), "%s.partial1", path);
 	return 0;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	remove_tree(dir);
-	return 0;
-}
-
-static void put(const char *file, const char *text)
-{
-	FILE *stream = fopen(file, "w");
-
-	assert_non_null(stream);
-	assert_true(fputs(text, stream) >= 0);
-	assert_int_equal(fclose(stream), 0);
 }
 
 /* @text NULL: it is not there. */
@@ -86,7 +67,7 @@ static void test_commit(void **state)
 		holds(partial, NULL);
 		outfile_discard(&f, false);
 		holds(path, "new");
-		put(path, "old");
+		put("it", "old");
 	}
 }
 
@@ -95,7 +76,7 @@ static void test_discard(void **state)
 	struct outfile f, none = { 0 };
 
 	(void)state;
-	put(path, "old");
+	put("it", "old");
 	for (int keep = 0; keep < 2; keep++) {
 		open_new(&f);
 		assert_true(fputs(", and what was not written", f.stream) >= 0);
@@ -114,7 +95,7 @@ static void test_partial_is_there(void **state)
 	struct error err;
 
 	(void)state;
-	put(partial, "left");
+	put("it.partial", "left");
 	open_new(&f);
 	holds(other, "new");
 	outfile_discard(&f, false);
@@ -133,15 +114,15 @@ static void test_cannot_open(void **state)
 	struct error err;
 
 	(void)state;
-	assert_int_equal(outfile_open(&f, dir, &err), -EISDIR);
+	assert_int_equal(outfile_open(&f, root, &err), -EISDIR);
 	assert_null(f.stream);
-	snprintf(name, sizeof(name), "%s/none/it", dir);
+	snprintf(name, sizeof(name), "%s/none/it", root);
 	assert_int_equal(outfile_open(&f, name, &err), -ENOENT);
 	assert_int_equal(err.status, STATUS_FAILED);
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
-	snprintf(name, sizeof(name), "%s/%s", dir, longest);
-	put(name, "old");
+	snprintf(name, sizeof(name), "%s/%s", root, longest);
+	put(longest, "old");
 	assert_int_equal(outfile_open(&f, name, &err), -ENAMETOOLONG);
 	holds(name, "old");
 }
@@ -155,9 +136,9 @@ static void test_sticky_directory(void **state)
 	(void)state;
 	if (geteuid())
 		skip();
-	put(path, "old");
+	put("it", "old");
 	assert_int_equal(chmod(path, 0666), 0);
-	assert_int_equal(chmod(dir, 01777), 0);
+	assert_int_equal(chmod(root, 01777), 0);
 	assert_int_equal(seteuid(65534), 0);
 	open_new(&f);
 	assert_string_equal(f.partial, "");
@@ -173,7 +154,7 @@ static void test_pipe(void **state)
 	(void)state;
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_int_equal(outfile_descriptor(path, O_APPEND), -ENXIO);
-	put(other, "old");
+	put("it.partial1", "old");
 	fd = outfile_descriptor(other, O_APPEND);
 	assert_int_equal(write(fd, "new", 3), 3);
 	close(fd);
@@ -208,7 +189,7 @@ static void test_error(void **state)
 	assert_string_equal(err.hint, "a pipe needs a reader first");
 }
 
-#define in_dir(test) cmocka_unit_test_setup_teardown(test, make_dir, remove_dir)
+#define in_dir(test) cmocka_unit_test_setup_teardown(test, set_up, remove_root)
 
 int main(void)
 {

@@ -12,44 +12,17 @@
 #include <cmocka.h>
 
 #include "core/preflight.h"
-#include "test/unit/remove_tree.h"
-
-static char root[] = "/tmp/iotrace-preflight-XXXXXX";
+#include "test/unit/root.h"
 
 #define CAP(name) (1ULL << (name))
 #define ALL_CAPS  0x1ffffffffffULL
 
 static uint64_t caps; /* of whoever is asked about */
 
-static int make_root(void **state)
+static int set_up(void **state)
 {
-	(void)state;
 	caps = 0;
-	memcpy(root + sizeof(root) - 7, "XXXXXX", 7);
-	return mkdtemp(root) ? 0 : -1;
-}
-
-static int remove_root(void **state)
-{
-	(void)state;
-	return remove_tree(root);
-}
-
-static void put(const char *name, const char *text)
-{
-	char path[PATH_MAX];
-	FILE *file;
-
-	assert_true(snprintf(path, sizeof(path), "%s/%s", root, name) < PATH_MAX);
-	for (char *p = path + sizeof(root); (p = strchr(p, '/')); p++) {
-		*p = '\0';
-		assert_true(!mkdir(path, 0755) || errno == EEXIST);
-		*p = '/';
-	}
-	file = fopen(path, "w");
-	assert_non_null(file);
-	assert_true(fputs(text, file) >= 0);
-	assert_int_equal(fclose(file), 0);
+	return make_root(state);
 }
 
 /* A machine that has all: what is missing is then taken away by the tests. */
@@ -68,9 +41,8 @@ static void put_user_ns(const char *name)
 {
 	char path[PATH_MAX];
 
-	put("proc/self/ns/user", "");
-	assert_true(snprintf(path, sizeof(path), "%s/proc/self/ns/user", root) < PATH_MAX);
-	assert_int_equal(remove(path), 0);
+	in_root(path, "proc/self/ns/user");
+	remove(path);
 	assert_int_equal(symlink(name, path), 0);
 }
 
@@ -78,7 +50,7 @@ static void without(const char *name)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s", root, name);
+	in_root(path, name);
 	assert_int_equal(remove(path), 0);
 }
 
@@ -287,7 +259,7 @@ static void set_mode(const char *name, mode_t mode)
 {
 	char path[PATH_MAX];
 
-	snprintf(path, sizeof(path), "%s/%s", root, name);
+	in_root(path, name);
 	assert_int_equal(chmod(path, mode), 0);
 }
 
@@ -348,22 +320,22 @@ static void test_real(void **state)
 	assert_int_equal(p.btf, access("/sys/kernel/btf/vmlinux", R_OK) == 0);
 }
 
-#define in_fresh_root(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+#define on_bare_machine(test) cmocka_unit_test_setup_teardown(test, set_up, remove_root)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		in_fresh_root(test_all_there),
-		in_fresh_root(test_nothing_there),
-		in_fresh_root(test_capabilities),
+		on_bare_machine(test_all_there),
+		on_bare_machine(test_nothing_there),
+		on_bare_machine(test_capabilities),
 		cmocka_unit_test(test_own_capabilities),
-		in_fresh_root(test_lockdown),
-		in_fresh_root(test_user_namespace),
-		in_fresh_root(test_unreadable),
-		in_fresh_root(test_btf),
-		in_fresh_root(test_order),
-		in_fresh_root(test_tracefs),
-		in_fresh_root(test_debugfs_and_kprobes),
+		on_bare_machine(test_lockdown),
+		on_bare_machine(test_user_namespace),
+		on_bare_machine(test_unreadable),
+		on_bare_machine(test_btf),
+		on_bare_machine(test_order),
+		on_bare_machine(test_tracefs),
+		on_bare_machine(test_debugfs_and_kprobes),
 		cmocka_unit_test(test_real),
 	};
 

@@ -18,6 +18,7 @@
 #include "core/kallsyms.h"
 #include "test/unit/golden.h"
 #include "test/unit/recorded.h"
+#include "test/unit/root.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -126,62 +127,57 @@ static void test_bad_options(void **state)
 	}
 }
 
-static void make(const char *root, const char *path)
+static void make(const char *name)
 {
-	char full[512];
+	char path[PATH_MAX];
 
-	snprintf(full, sizeof(full), "%s%s", root, path);
-	assert_int_equal(mkdir(full, 0755), 0);
+	in_root(path, name);
+	assert_int_equal(mkdir(path, 0755), 0);
 }
 
-static void write_features(const char *root, const char *device, bool packed)
+static void write_features(const char *device, bool packed)
 {
-	char full[512];
-	FILE *file;
+	char path[PATH_MAX], features[65 + 1] = "";
 
-	snprintf(full, sizeof(full), "%s/sys/bus/virtio/devices/%s/features", root, device);
-	file = fopen(full, "w");
-	assert_non_null(file);
 	for (int bit = 0; bit < 64; bit++)
-		fputc(bit == 32 || (bit == 34 && packed) ? '1' : '0', file);
-	fputc('\n', file);
-	fclose(file);
+		features[bit] = bit == 32 || (bit == 34 && packed) ? '1' : '0';
+	features[64] = '\n';
+	snprintf(path, sizeof(path), "sys/bus/virtio/devices/%s/features", device);
+	put(path, features);
 }
 
 static void test_check(void **state)
 {
-	char root[] = "/tmp/virtio-test-XXXXXX", command[64];
 	struct virtio_options o = { 0 };
 	uint64_t handlers[VIRTIO_HANDLERS];
 	struct error err;
 
 	(void)state;
-	assert_non_null(mkdtemp(root));
 	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
 	assert_int_equal(err.status, STATUS_UNSUPPORTED);
-	make(root, "/sys");
-	make(root, "/sys/bus");
-	make(root, "/sys/bus/virtio");
+	make("sys");
+	make("sys/bus");
+	make("sys/bus/virtio");
 	assert_int_equal(virtio_check(&o, root, &err), 0);
 	o.device = "virtio2";
 	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
 	assert_int_equal(err.status, STATUS_USAGE);
-	make(root, "/sys/bus/virtio/devices");
-	make(root, "/sys/bus/virtio/devices/virtio2");
-	make(root, "/sys/bus/virtio/devices/virtio3");
+	make("sys/bus/virtio/devices");
+	make("sys/bus/virtio/devices/virtio2");
+	make("sys/bus/virtio/devices/virtio3");
 	assert_int_equal(virtio_check(&o, root, &err), 0);
 	o.driver = "virtio_blk";
 	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
 	assert_string_equal(err.what, "no such virtio driver: virtio_blk");
-	make(root, "/sys/bus/virtio/drivers");
-	make(root, "/sys/bus/virtio/drivers/virtio_blk");
+	make("sys/bus/virtio/drivers");
+	make("sys/bus/virtio/drivers/virtio_blk");
 	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
 	assert_int_equal(err.status, STATUS_USAGE);
 	assert_string_equal(err.what, "the virtio driver virtio_blk does not drive virtio2");
 	o.device = NULL;
 	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
 	assert_string_equal(err.what, "the virtio driver virtio_blk does not drive any device");
-	make(root, "/sys/bus/virtio/drivers/virtio_blk/virtio2");
+	make("sys/bus/virtio/drivers/virtio_blk/virtio2");
 	assert_int_equal(virtio_check(&o, root, &err), 0);
 	o.device = "virtio3";
 	assert_int_equal(virtio_check(&o, root, &err), -ENODEV);
@@ -189,8 +185,8 @@ static void test_check(void **state)
 	assert_int_equal(virtio_check(&o, root, &err), 0);
 
 	/* interrupts tell nothing of packed rings, nor when a buffer was added */
-	write_features(root, "virtio2", true);
-	write_features(root, "virtio3", false);
+	write_features("virtio2", true);
+	write_features("virtio3", false);
 	if (virtio_irq_check(&(struct virtio_options){ 0 }, root, handlers, &err) != -ENOENT) {
 		assert_int_equal(virtio_irq_check(&o, root, handlers, &err), -ENOTSUP);
 		assert_int_equal(err.status, STATUS_UNSUPPORTED);
@@ -201,8 +197,6 @@ static void test_check(void **state)
 	o.latency = true;
 	assert_int_equal(virtio_irq_check(&o, root, handlers, &err), -ENOTSUP);
 	assert_non_null(strstr(err.what, "latency"));
-	snprintf(command, sizeof(command), "rm -r %s", root);
-	assert_int_equal(system(command), 0);
 }
 
 /* ---- rows ---- */
@@ -442,7 +436,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_defaults),      cmocka_unit_test(test_all_options),
-		cmocka_unit_test(test_bad_options),   cmocka_unit_test(test_check),
+		cmocka_unit_test(test_bad_options),   in_fresh_root(test_check),
 		cmocka_unit_test(test_join_and_sort), cmocka_unit_test(test_golden),
 		cmocka_unit_test(test_kallsyms),      cmocka_unit_test(test_events),
 	};
