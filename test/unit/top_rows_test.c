@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "cmd/top/rows.h"
+#include "test/unit/rendered.h"
+#include "test/unit/root.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+static struct top_tables tables;
+
+/* Processes 100 to 199, which began when the machine did. */
+static int put_names(struct names *names)
+{
+	char comm[NAME_SIZE];
+	int r = 0;
+
+	for (uint32_t pid = 100; !r && pid < 200; pid++) {
+		snprintf(comm, sizeof(comm), "proc%u", pid);
+		r = names_put(names, pid, 0, comm);
+	}
+	return r;
+}
+
+static int make_tables(void **state)
+{
+	struct disk_roots roots = { root, root, root };
+
+	if (make_root(state))
+		return -1;
+	put("diskstats",
+	    " 8 0 sda 0 0 0\n 8 16 sdb 0 0 0\n 8 32 early 0 0 0\n 259 0 nvme0n1 0 0 0\n");
+	tables = (struct top_tables){ 0 };
+	return disks_open(&roots, &tables.disks, NULL) || names_open(&tables.names) ||
+	       put_names(tables.names);
+}
+
+static int free_tables(void **state)
+{
+	disks_free(tables.disks);
+	names_free(tables.names);
+	cgroups_free(tables.cgroups);
+	return remove_root(state);
+}
+
+#define SDA  DISK_DEV(8, 0)
+#define SDB  DISK_DEV(8, 16)
+#define NVME DISK_DEV(259, 0)
+#define LATE DISK_DEV(8, 32) /* by number; by name it is the first */
+
+static void add(struct top_rows *rows, struct top_key key, struct top_value value)
+{
+	assert_int_equal(top_rows_add(rows, &key, &value), 0);
+}
+
+static void row_is(const struct top_rows *rows, size_t i, uint32_t pid, uint64_t io, uint64_t bytes,
+		   uint64_t time_ns)
+{
+	assert_true(i < rows->n);
+	assert_int_equal(rows->rows[i].pid, pid);
+	assert_int_equal(rows->rows[i].io, io);
+	assert_int_equal(rows->rows[i].bytes, bytes);
+	assert_int_equal(rows->rows[i].time_ns, time_ns);
+}
+
+static void test_row_labels(void **state)
+{
+	struct top_rows rows = { 0 };
+	const struct top_row *row;
+
+	(void)state;
+	add(&rows, (struct top_key){ .pid = 100, .dev = SDB, .op = BLK_WRITE, .known = 1 },
+	    (struct top_value){ 2, 8192, 3000000, 0 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 1);
+	row = rows.rows;
+	row_is(&rows, 0, 100, 2, 8192, 3000000);
+	assert_string_equal(row->comm, "proc100");
+	assert_string_equal(row->op, "write");
+	assert_int_equal(row->letter, 'W');
+	assert_int_equal(row->major, 8);
+	assert_int_equal(row->minor, 16);
+	assert_string_equal(row->disk, "sdb");
+	assert_false(row->writeback);
+	assert_string_equal(row->cgroup, "");
+	top_rows_free(&rows);
+}
+
+/* Nobody saw who submitted it; a disk that is not there; a request without one. */
+static void test_unknown_rows(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add(&rows, (struct top_key){ .pid = 0, .dev = NVME, .op = BLK_READ },
+	    (struct top_value){ .bytes = 3 });
+	add(&rows, (struct top_key){ .pid = 0, .dev = DISK_DEV(252, 7), .op = 200, .known = 1 },
+	    (struct top_value){ .bytes = 2 });
+	add(&rows, (struct top_key){ .pid = 0x70000000, .op = BLK_PASSTHROUGH, .known = 1 },
+	    (struct top_value){ .bytes = 1 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 3);
+	assert_string_equal(rows.rows[0].comm, "[unknown]");
+	assert_string_equal(rows.rows[0].disk, "nvme0n1");
+	assert_string_equal(rows.rows[1].comm, "?");
+	assert_string_equal(rows.rows[1].op, "unknown");
+	assert_int_equal(rows.rows[1].letter, '?');
+	assert_string_equal(rows.rows[1].disk, "252:7");
+	assert_int_equal(rows.rows[1].major, 252);
+	assert_int_equal(rows.rows[1].minor, 7);
+	assert_string_equal(rows.rows[2].comm, "?");
+	assert_string_equal(rows.rows[2].disk, "-");
+	top_rows_free(&rows);
+}
+
+/* Each CPU counts in a row of its own: together they are one. */
+static void test_cpus_are_joined(void **state)
+{
+	struct top_rows rows = { 0 };
+	const struct top_key key = { .pid = 100, .dev = SDA, .known = 1 };
+
+	(void)state;
+	for (uint16_t cpu = 0; cpu < 300; cpu++) {
+		struct top_key a = key, b = key;
+
+		a.cpu = b.cpu = cpu;
+		b.pid = 101;
+		add(&rows, a, (struct top_value){ 1, 512, cpu, 0 });
+		add(&rows, b, (struct top_value){ 2, UINT32_MAX, 1, 0 });
+	}
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 2);
+	row_is(&rows, 0, 101, 600, 300ull * UINT32_MAX, 300);
+	row_is(&rows, 1, 100, 300, 300 * 512, 299 * 300 / 2);
+	top_rows_free(&rows);
+}
+
+/* Whatever differs in the key but the CPU is a row of its own. */
+static void test_keys_apart(void **state)
+{
+	static const struct top_key keys[] = {
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
+		{ .pid = 101, .dev = SDA, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDB, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_WRITE, .known = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1, .writeback = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1, .cgroup = 5 },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ },
+	};
+	struct top_rows rows = { 0 };
+	uint64_t io = 0;
+
+	(void)state;
+	for (uint64_t round = 0; round < 2; round++)
+		for (size_t i = 0; i < N(keys); i++)
+			add(&rows, keys[i], (struct top_value){ 1ull << i, 1, 1, 0 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, N(keys));
+	for (size_t i = 0; i < rows.n; i++) {
+		assert_int_equal(rows.rows[i].bytes, 2);
+		io += rows.rows[i].io;
+	}
+	assert_int_equal(io, 2 * ((1 << N(keys)) - 1));
+	top_rows_free(&rows);
+}
+
+/* Now and then between two outputs: it joins, and takes nothing away. */
+static void test_compact(void **state)
+{
+	const struct top_key small = { .pid = 100, .dev = SDA, .known = 1 };
+	const struct top_key large = { .pid = 199, .dev = SDB, .known = 1 };
+	struct top_rows rows = { 0 };
+	struct top_value sum[2] = { 0 };
+
+	(void)state;
+	top_rows_compact(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 0);
+	for (uint64_t round = 1; round <= 10; round++) {
+		for (uint16_t cpu = 0; cpu < 100; cpu++) {
+			struct top_key a = small, b = large;
+
+			a.cpu = b.cpu = cpu;
+			add(&rows, b, (struct top_value){ 2, 1ull << 32, round, 1 });
+			add(&rows, a, (struct top_value){ 1, 512, cpu, 0 });
+		}
+		top_rows_compact(&rows, &tables, SORT_BYTES);
+		assert_int_equal(rows.n, 2);
+		for (size_t i = 0; i < 2; i++) {
+			const struct top_row *row = &rows.rows[i];
+
+			assert_int_equal(row->key.cpu, 0);
+			sum[0].io += row->key.pid == 100 ? row->io : 0;
+			sum[1].io += row->key.pid == 199 ? row->io : 0;
+		}
+	}
+	/* 100 + 200 + ... + 1000, and twice that */
+	assert_int_equal(sum[0].io, 5500);
+	assert_int_equal(sum[1].io, 11000);
+	/* what came after the last one is not forgotten */
+	add(&rows, small, (struct top_value){ 7, 1, 1, 7 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 2);
+	row_is(&rows, 0, 199, 2000, 1000ull << 32, 5500);
+	assert_int_equal(rows.rows[0].untimed, 1000);
+	row_is(&rows, 1, 100, 1007, 1000 * 512 + 1, 10 * 99 * 100 / 2 + 1);
+	assert_int_equal(rows.rows[1].untimed, 7);
+	top_rows_free(&rows);
+}
+
+#define MANY	   400000
+#define FIRST_MANY 0x60000000U
+
+/* Many processes of one small I/O each, on two disks, and two of which one is large, the other has
+ * many I/Os. */
+static void add_many(struct top_rows *rows, struct names *names, uint32_t from, uint32_t n)
+{
+	add(rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
+	    (struct top_value){ 2, 1 << 30, 1, 0 });
+	add(rows, (struct top_key){ .pid = 101, .dev = SDB, .op = BLK_WRITE, .known = 1 },
+	    (struct top_value){ 1000, 8192, 1, 1000 });
+	for (uint32_t i = from; i < from + n; i++) {
+		assert_int_equal(names_put(names, FIRST_MANY + i, i, "one of many"), 0);
+		add(rows,
+		    (struct top_key){ .pid = FIRST_MANY + i,
+				      .start = i,
+				      .cgroup = i,
+				      .dev = i % 2 ? SDA : SDB,
+				      .op = BLK_WRITE,
+				      .writeback = i % 4 == 3,
+				      .known = 1 },
+		    (struct top_value){ 1, 4096, 7, i % 2 });
+	}
+}
+
+static struct top_value sum_of(const struct top_rows *rows, const char *disk, bool writeback)
+{
+	struct top_value sum = { 0 };
+
+	for (size_t i = 0; i < rows->n; i++) {
+		const struct top_row *row = &rows->rows[i];
+
+		if (row->pid == 100 || row->pid == 101 || strcmp(row->disk, disk) != 0 ||
+		    row->writeback != writeback)
+			continue;
+		sum.io += row->io;
+		sum.bytes += row->bytes;
+		sum.time_ns += row->time_ns;
+		sum.untimed += row->untimed;
+	}
+	return sum;
+}
+
+static void sum_is(const struct top_rows *rows, const char *disk, bool writeback, uint64_t io,
+		   uint64_t untimed)
+{
+	struct top_value sum = sum_of(rows, disk, writeback);
+
+	assert_int_equal(sum.io, io);
+	assert_int_equal(sum.bytes, io * 4096);
+	assert_int_equal(sum.time_ns, io * 7);
+	assert_int_equal(sum.untimed, untimed);
+}
+
+/* However many processes there are in an interval: memory has a bound, sums are exact, what is
+ * large by the order that was asked for stays, with its name. */
+static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t bytes)
+{
+	struct top_tables own = { .disks = tables.disks };
+	struct top_rows rows = { 0 };
+	uint64_t named = 0, others = 0;
+	size_t before, at = 0;
+
+	assert_int_equal(names_open(&own.names), 0);
+	assert_int_equal(put_names(own.names), 0);
+	before = mallinfo2().uordblks;
+	for (uint32_t i = 0; i < MANY; i += MANY / 40) {
+		add_many(&rows, own.names, i, MANY / 40);
+		top_rows_compact(&rows, &own, sort);
+		assert_true(rows.n <= TOP_ROWS_MAX);
+		/* As drains tell it again while it does I/O. */
+		assert_int_equal(put_names(own.names), 0);
+	}
+	assert_true(mallinfo2().uordblks < before + (64U << 20));
+	top_rows_finish(&rows, &own, sort);
+	while (at < rows.n && rows.rows[at].pid != stays)
+		at++;
+	row_is(&rows, at, stays, io, bytes, 40);
+	assert_string_equal(rows.rows[at].comm, stays == 100 ? "proc100" : "proc101");
+	sum_is(&rows, "sda", false, MANY / 4, MANY / 4);
+	sum_is(&rows, "sda", true, MANY / 4, MANY / 4);
+	sum_is(&rows, "sdb", false, MANY / 2, 0);
+	for (size_t i = 0; i < rows.n; i++) {
+		const struct top_row *row = &rows.rows[i];
+
+		others += strcmp(row->comm, TOP_OTHERS) == 0;
+		named += strcmp(row->comm, "one of many") == 0;
+		if (row->pid >= FIRST_MANY)
+			assert_int_equal(row->pid - FIRST_MANY, row->start);
+	}
+	assert_int_equal(others, 3);
+	assert_int_equal(named, rows.n - others - 2);
+	assert_int_equal(rows.folded + named, MANY);
+	assert_int_equal(names_lost(own.names), 0);
+	top_rows_free(&rows);
+	names_free(own.names);
+}
+
+static void test_many_processes(void **state)
+{
+	(void)state;
+	check_many(SORT_BYTES, 100, 80, 40ULL << 30);
+	check_many(SORT_IO, 101, 40000, 40 * 8192);
+}
+
+/* One number, three processes: three rows, in the order in which they started. */
+static void test_number_used_again(void **state)
+{
+	const uint64_t starts[] = { 1ull << 33, 1ull << 32, 5 };
+	struct top_tables own = tables;
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	assert_int_equal(names_open(&own.names), 0);
+	assert_int_equal(names_put(own.names, 150, starts[0], "late"), 0);
+	assert_int_equal(names_put(own.names, 150, starts[2], "early"), 0);
+	for (uint16_t cpu = 0; cpu < 2; cpu++)
+		for (size_t i = 0; i < N(starts); i++)
+			add(&rows,
+			    (struct top_key){ starts[i], 0, 150, SDA, .known = 1, .cpu = cpu },
+			    (struct top_value){ 1, 7, 1, 0 });
+	top_rows_finish(&rows, &own, SORT_BYTES);
+	assert_int_equal(rows.n, N(starts));
+	for (size_t i = 0; i < N(starts); i++) {
+		assert_int_equal(rows.rows[i].start, starts[N(starts) - 1 - i]);
+		assert_int_equal(rows.rows[i].pid, 150);
+		assert_int_equal(rows.rows[i].io, 2);
+	}
+	assert_string_equal(rows.rows[0].comm, "early");
+	assert_string_equal(rows.rows[1].comm, "?");
+	assert_string_equal(rows.rows[2].comm, "late");
+	assert_int_equal(names_lost(own.names), 1);
+	top_rows_free(&rows);
+	names_free(own.names);
+}
+
+static void test_no_rows(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 0);
+	top_rows_free(&rows);
+	top_rows_free(&rows);
+}
+
+static void test_sort_orders(void **state)
+{
+	static const struct {
+		enum top_sort sort;
+		uint32_t pids[4];
+	} orders[] = {
+		{ SORT_BYTES, { 102, 100, 103, 101 } },
+		{ SORT_IO, { 101, 103, 100, 102 } },
+		{ SORT_TIME, { 103, 102, 101, 100 } },
+	};
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < N(orders); i++) {
+		rows.n = 0;
+		add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
+		    (struct top_value){ 20, 3000, 1, 0 });
+		add(&rows, (struct top_key){ .pid = 101, .dev = SDA, .known = 1 },
+		    (struct top_value){ 40, 1000, 2, 0 });
+		add(&rows, (struct top_key){ .pid = 102, .dev = SDA, .known = 1 },
+		    (struct top_value){ 10, 1ull << 33, 3, 0 });
+		add(&rows, (struct top_key){ .pid = 103, .dev = SDA, .known = 1 },
+		    (struct top_value){ 30, 2000, 1ull << 34, 0 });
+		top_rows_finish(&rows, &tables, orders[i].sort);
+		assert_int_equal(rows.n, 4);
+		for (size_t k = 0; k < 4; k++)
+			assert_int_equal(rows.rows[k].pid, orders[i].pids[k]);
+	}
+	top_rows_free(&rows);
+}
+
+/* What is equal: by I/Os, process, operation, disk. */
+static void test_sort_ties(void **state)
+{
+	static const struct top_key keys[] = {
+		{ .pid = 100, .dev = LATE, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDB, .op = BLK_READ, .known = 1 },
+		{ .pid = 100, .dev = SDA, .op = BLK_WRITE, .known = 1 },
+		{ .pid = 101, .dev = SDA, .op = BLK_READ, .known = 1 },
+	};
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	/* in any order that they are drained in */
+	for (size_t first = 0; first < N(keys); first++) {
+		rows.n = 0;
+		for (size_t i = 0; i < N(keys); i++)
+			add(&rows, keys[(first + i) % N(keys)], (struct top_value){ 1, 512, 1, 0 });
+		add(&rows, (struct top_key){ .pid = 199, .dev = SDA, .known = 1 },
+		    (struct top_value){ 2, 512, 1, 0 });
+		top_rows_finish(&rows, &tables, SORT_BYTES);
+		assert_int_equal(rows.n, N(keys) + 1);
+		assert_int_equal(rows.rows[0].pid, 199);
+		for (size_t i = 0; i < N(keys); i++)
+			assert_memory_equal(&rows.rows[i + 1].key, &keys[i], sizeof(keys[i]));
+	}
+	top_rows_free(&rows);
+}
+
+/* Rows that look the same but for what is not shown do not change places. */
+static void test_sort_is_stable(void **state)
+{
+	struct top_rows rows = { 0 };
+	uint64_t before[50];
+
+	(void)state;
+	for (int round = 0; round < 10; round++) {
+		rows.n = 0;
+		for (uint64_t i = 0; i < 50; i++)
+			add(&rows,
+			    (struct top_key){ .pid = 100,
+					      .dev = SDA,
+					      .known = 1,
+					      .cgroup = 1 + (i * 7 + (uint64_t)round * 11) % 50 },
+			    (struct top_value){ 1, 512, 1, 0 });
+		top_rows_finish(&rows, &tables, SORT_BYTES);
+		assert_int_equal(rows.n, 50);
+		for (size_t i = 0; i < 50; i++) {
+			if (round)
+				assert_int_equal(rows.rows[i].key.cgroup, before[i]);
+			before[i] = rows.rows[i].key.cgroup;
+		}
+	}
+	top_rows_free(&rows);
+}
+
+static void shown_as(struct top_rows *rows, enum format format, const char *expected)
+{
+	char *text;
+
+	top_rows_finish(rows, &tables, SORT_BYTES);
+	text = rendered(format, top_schema(tables.cgroups != NULL), rows->rows, rows->n);
+	assert_string_equal(text, expected);
+	free(text);
+}
+
+static void add_five(struct top_rows *rows)
+{
+	rows->n = 0;
+	add(rows, (struct top_key){ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
+	    (struct top_value){ 1000, 4096000, 1234567890, 0 });
+	add(rows,
+	    (struct top_key){
+		.pid = 101, .dev = NVME, .op = BLK_WRITE, .known = 1, .writeback = 1 },
+	    (struct top_value){ 3, 1024 * 1024 + 1023, 100000, 0 });
+	add(rows, (struct top_key){ .pid = 102, .dev = SDB, .op = BLK_DISCARD, .known = 1 },
+	    (struct top_value){ 1, 1023, 5000, 0 });
+	/* bytes of a request whose end is not there yet: no average */
+	add(rows, (struct top_key){ .pid = 103, .dev = SDB, .op = BLK_READ, .known = 1 },
+	    (struct top_value){ 0, 512, 0, 0 });
+	add(rows, (struct top_key){ .dev = SDB, .op = BLK_FLUSH },
+	    (struct top_value){ 1, 0, 4999, 0 });
+}
+
+static void test_rows_as_text(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add_five(&rows);
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n"
+		 "100    proc100          R 8   0   sda       1000    4000   1.23\n"
+		 "101    proc101-wb       W 259 0   nvme0n1      3    1024   0.03\n"
+		 "102    proc102          D 8   16  sdb          1       0   0.01\n"
+		 "103    proc103          R 8   16  sdb          0       0      -\n"
+		 "0      [unknown]        F 8   16  sdb          1       0   0.00\n");
+	top_rows_free(&rows);
+}
+
+/* Numbers that outgrow their column are not cut. */
+static void test_large_rows_as_text(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add(&rows, (struct top_key){ .pid = 4194303, .dev = DISK_DEV(4095, 1048575), .known = 1 },
+	    (struct top_value){ 1, UINT64_MAX, UINT64_MAX, 0 });
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK           I/O  Kbytes  AVGms\n"
+		 "4194303 ?                R 4095 1048575 4095:1048575     1 18014398509481983 "
+		 "18446744073709.55\n");
+	top_rows_free(&rows);
+}
+
+#define TIMES "1.000000000,2.500000000,"
+
+static void test_rows_as_csv(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add_five(&rows);
+	/* raw: the mark of write-back is a column, bytes are bytes, times are added up */
+	shown_as(&rows, FORMAT_CSV,
+		 TIMES "100,proc100,read,8,0,sda,1000,4096000,1234567890,false\n" TIMES
+		       "101,proc101,write,259,0,nvme0n1,3,1049599,100000,true\n" TIMES
+		       "102,proc102,discard,8,16,sdb,1,1023,5000,false\n" TIMES
+		       "103,proc103,read,8,16,sdb,0,512,0,false\n" TIMES
+		       "0,[unknown],flush,8,16,sdb,1,0,4999,false\n");
+	top_rows_free(&rows);
+}
+
+/* The average is that of the I/Os whose time is known. */
+static void test_untimed(void **state)
+{
+	static const struct {
+		uint64_t io, time_ns, untimed;
+		const char *average;
+	} cases[] = {
+		{ 10, 30000000, 0, "3.00" },
+		{ 10, 30000000, 4, "5.00" },
+		{ 10, 30000000, 9, "30.00" },
+		{ 10, 0, 10, "-" },
+		{ 1, 0, 1, "-" },
+		{ 0, 0, 0, "-" },
+		{ 10, 0, 0, "0.00" }, /* known, and next to nothing */
+		{ 10, 0, 11, "-" },   /* cannot be: the counters are read one by one */
+		{ 0, 0, 1, "-" },
+		{ UINT64_MAX, 1000000, UINT64_MAX - 1, "1.00" },
+	};
+	const struct schema *schema = top_schema(false);
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++) {
+		struct top_rows rows = { 0 };
+		char expected[64], *text;
+		size_t len;
+
+		add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
+		    (struct top_value){ cases[i].io, 1, cases[i].time_ns, cases[i].untimed });
+		top_rows_finish(&rows, &tables, SORT_BYTES);
+		text = rendered(FORMAT_TEXT, schema, rows.rows, rows.n);
+		len = (size_t)snprintf(expected, sizeof(expected), "%7s\n", cases[i].average);
+		assert_true(strlen(text) > len);
+		assert_string_equal(text + strlen(text) - len, expected);
+		free(text);
+		top_rows_free(&rows);
+	}
+}
+
+/* Those of all CPUs together; machine-readable output has the sum of times alone. */
+static void test_untimed_is_joined(void **state)
+{
+	struct top_rows rows = { 0 };
+	struct top_key key = { .pid = 100, .dev = SDA, .known = 1 };
+
+	(void)state;
+	for (key.cpu = 0; key.cpu < 4; key.cpu++)
+		add(&rows, key, (struct top_value){ 5, 1024, 6000000, 2 });
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n"
+		 "100    proc100          R 8   0   sda         20       4   2.00\n");
+	assert_int_equal(rows.rows[0].untimed, 8);
+	shown_as(&rows, FORMAT_CSV, TIMES "100,proc100,read,8,0,sda,20,4096,24000000,false\n");
+	top_rows_free(&rows);
+}
+
+static void test_rows_with_cgroup(void **state)
+{
+	struct top_rows rows = { 0 };
+	char path[PATH_MAX];
+	struct stat st;
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/system.slice", root);
+	assert_int_equal(mkdir(path, 0755), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(cgroups_open(root, &tables.cgroups), 0);
+	add(&rows,
+	    (struct top_key){ .pid = 100,
+			      .dev = SDA,
+			      .op = BLK_WRITE,
+			      .known = 1,
+			      .writeback = 1,
+			      .cgroup = st.st_ino },
+	    (struct top_value){ 1, 2048, 0, 1 });
+	add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
+	    (struct top_value){ 1, 1024, 0, 0 });
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms CGROUP\n"
+		 "100    proc100-wb       W 8   0   sda          1       2      - /system.slice\n"
+		 "100    proc100          R 8   0   sda          1       1   0.00 -\n");
+	top_rows_free(&rows);
+}
+
+#define with_tables(test) cmocka_unit_test_setup_teardown(test, make_tables, free_tables)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		with_tables(test_row_labels),
+		with_tables(test_unknown_rows),
+		with_tables(test_cpus_are_joined),
+		with_tables(test_keys_apart),
+		with_tables(test_compact),
+		with_tables(test_many_processes),
+		with_tables(test_number_used_again),
+		with_tables(test_no_rows),
+		with_tables(test_sort_orders),
+		with_tables(test_sort_ties),
+		with_tables(test_sort_is_stable),
+		with_tables(test_rows_as_text),
+		with_tables(test_large_rows_as_text),
+		with_tables(test_rows_as_csv),
+		with_tables(test_untimed),
+		with_tables(test_untimed_is_joined),
+		with_tables(test_rows_with_cgroup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
