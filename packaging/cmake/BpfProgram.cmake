@@ -3,6 +3,8 @@
 # source text of the program and of every header in probes/ embedded for --ebpf.
 include(EmbedText)
 
+set(IOTRACE_BPF_CACHE "" CACHE PATH "Folder of BPF objects that several build trees share; empty: none")
+
 find_program(CLANG NAMES clang clang-19 clang-16 clang-15 clang-14 REQUIRED)
 find_program(BPFTOOL NAMES bpftool PATHS /usr/sbin /sbin REQUIRED)
 find_program(LLVM_STRIP NAMES llvm-strip llvm-strip-19 llvm-strip-16 llvm-strip-15 llvm-strip-14 REQUIRED)
@@ -31,7 +33,6 @@ endif()
 function(bpf_program name)
   set(source ${CMAKE_SOURCE_DIR}/probes/${name}.bpf.c)
   set(dir ${CMAKE_BINARY_DIR}/generated/probes)
-  set(object ${dir}/${name}.bpf.o)
   set(skeleton ${dir}/${name}.skel.h)
   file(MAKE_DIRECTORY ${dir})
   file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/probes/*.h)
@@ -43,15 +44,15 @@ function(bpf_program name)
 
   # -mcpu=v2: no atomics that return a value and no 32-bit jumps, which 5.10
   # would refuse or which buy nothing here.
+  set(compile ${CLANG} -target bpf -mcpu=v2 -g -O2 -Wall -Wextra ${werror} -Wno-unused-parameter
+      -Wno-missing-declarations -D__TARGET_ARCH_${BPF_ARCH} -I${CMAKE_SOURCE_DIR}
+      ${BPF_SYSTEM_INCLUDES} -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
   add_custom_command(
     OUTPUT ${skeleton}
-    COMMAND ${CLANG} -target bpf -mcpu=v2 -g -O2 -Wall -Wextra ${werror} -Wno-unused-parameter
-            -Wno-missing-declarations -D__TARGET_ARCH_${BPF_ARCH} -I${CMAKE_SOURCE_DIR}
-            ${BPF_SYSTEM_INCLUDES} -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -c ${source} -o ${object}
-    COMMAND ${LLVM_STRIP} -g ${object}
-    COMMAND ${BPFTOOL} gen skeleton ${object} name ${name}_bpf > ${skeleton}.tmp
-    COMMAND ${CMAKE_COMMAND} -E rename ${skeleton}.tmp ${skeleton}
-    DEPENDS ${source} ${headers}
+    COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${source} -DDIR=${dir} -DCACHE=${IOTRACE_BPF_CACHE}
+            "-DCOMPILE=${compile}" -DSTRIP=${LLVM_STRIP} -DBPFTOOL=${BPFTOOL}
+            -P ${CMAKE_SOURCE_DIR}/packaging/cmake/BpfObject.cmake
+    DEPENDS ${source} ${headers} ${CMAKE_SOURCE_DIR}/packaging/cmake/BpfObject.cmake
     COMMENT "BPF program ${name}"
     VERBATIM)
 

@@ -3,7 +3,7 @@
 # to be compiled for that.
 function(embed_text symbol file source)
   set(assembly ${CMAKE_BINARY_DIR}/generated/${symbol}.S)
-  file(WRITE ${assembly} "\
+  file(CONFIGURE OUTPUT ${assembly} @ONLY CONTENT "\
 .section .rodata
 .global ${symbol}
 ${symbol}:

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Compiles SOURCE to DIR/NAME.bpf.o and makes DIR/NAME.skel.h of it, or takes both from the folder
+# CACHE (may be empty), where another build tree left what came of the same text, compiler and
+# options.  COMPILE: the compiler and its options, a list.  STRIP, BPFTOOL: programs.
+set(object ${DIR}/${NAME}.bpf.o)
+set(skeleton ${DIR}/${NAME}.skel.h)
+
+function(run output)
+  set(to "")
+  if(output)
+    set(to OUTPUT_FILE ${output})
+  endif()
+  execute_process(COMMAND ${ARGN} ${to} RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${NAME}: ${ARGV1} failed (${status})")
+  endif()
+endfunction()
+
+# copy(TO FROM OK): both files of folder FROM.
+function(copy to from ok)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E copy ${from}/${NAME}.bpf.o ${from}/${NAME}.skel.h ${to}
+                  RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+  if(status EQUAL 0)
+    set(${ok} TRUE PARENT_SCOPE)
+  else()
+    set(${ok} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+if(CACHE)
+  run(${object}.i ${COMPILE} -E ${SOURCE})
+  file(SHA256 ${object}.i text)
+  file(REMOVE ${object}.i)
+  set(tools "")
+  list(GET COMPILE 0 compiler)
+  foreach(tool ${compiler} ${STRIP} ${BPFTOOL})
+    execute_process(COMMAND ${tool} --version OUTPUT_VARIABLE version ERROR_QUIET)
+    string(APPEND tools "${tool} ${version}")
+  endforeach()
+  string(SHA256 key "${text} ${COMPILE} ${tools}")
+  copy(${DIR} ${CACHE}/${NAME}-${key} found)
+  if(found)
+    return()
+  endif()
+endif()
+
+run("" ${COMPILE} -c ${SOURCE} -o ${object})
+run("" ${STRIP} -g ${object})
+run(${skeleton}.tmp ${BPFTOOL} gen skeleton ${object} name ${NAME}_bpf)
+file(RENAME ${skeleton}.tmp ${skeleton})
+
+if(CACHE)
+  # By renaming, so that a tree that is built at the same time sees all of it or nothing.
+  string(RANDOM LENGTH 8 random)
+  set(new ${CACHE}/${NAME}-${key}.${random})
+  file(GLOB old ${CACHE}/${NAME}-*)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E make_directory ${new} OUTPUT_QUIET ERROR_QUIET)
+  copy(${new} ${DIR} found)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E rename ${new} ${CACHE}/${NAME}-${key} OUTPUT_QUIET ERROR_QUIET)
+  execute_process(COMMAND ${CMAKE_COMMAND} -E rm -rf ${new} ${old} OUTPUT_QUIET ERROR_QUIET)
+endif()
