@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What packaging/quickstart builds, runs and leaves out, with programs that only say what they do."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+from packtest import main
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CTEST = """#!/bin/sh
+printf 'ctest'; printf ' <%s>' "$@"; echo
+printf '\\n100%% tests passed, 0 tests failed out of 1\\n'
+exit ${CTEST_STATUS-0}
+"""
+CMAKE = """#!/bin/sh
+[ "$1" != --preset ] || echo "$2" >>"$LOG"
+[ "$1" != --preset ] || mkdir -p "build/$2/Testing/Temporary"
+[ "$1" != --preset ] || : >"build/$2/Testing/Temporary/LastTest.log"
+"""
+KERNELS, REST = "on other kernels in QEMU", "ASan and UBSan and for their coverage, and the fuzzers"
+
+
+class TestScopes(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="iotrace-quickstart-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.makedirs(f"{self.folder}/packaging")
+        os.makedirs(f"{self.folder}/bin")
+        with open(f"{ROOT}/packaging/quickstart", encoding="utf-8") as file:
+            text = file.read()
+        # All that it looks for is there.
+        text = re.sub(r"(?m)^have\(\) \{\n", "have() {\n\t[[ $2 != \"${LACKS-}\" ]]\n\treturn\n",
+                      text, count=1)
+        text = re.sub(r"(?m)^have_fuzzer\(\) \{\n", "have_fuzzer() {\n\treturn 0\n", text, count=1)
+        self.script("packaging/quickstart", text)
+        self.script("bin/ctest", CTEST)
+        self.script("bin/cmake", CMAKE)
+        self.script("bin/id", "#!/bin/sh\necho 0\n")
+        self.script("bin/apt-get", "#!/bin/sh\necho \"apt-get $*\" >>\"$LOG\"\n")
+        self.script("bin/apt-cache", "#!/bin/sh\necho '  Candidate: 9'\n")
+
+    def script(self, name, text):
+        with open(f"{self.folder}/{name}", "w", encoding="utf-8") as file:
+            file.write(text)
+        os.chmod(f"{self.folder}/{name}", 0o755)
+
+    def quickstart(self, *argv, status=0, **env):
+        """(its last lines, ctest's arguments, the log of what else it called)"""
+        log = f"{self.folder}/log"
+        with open(log, "w", encoding="utf-8"):
+            pass
+        done = subprocess.run([f"{self.folder}/packaging/quickstart", *argv], check=False, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, timeout=60,
+                              env={"PATH": f"{self.folder}/bin:{os.environ['PATH']}", "LOG": log,
+                                   **env})
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        ctest = re.search(r"(?m)^ctest (.*)", done.stdout)
+        end = done.stdout.split("100% tests passed, 0 tests failed out of 1\n")[-1]
+        with open(log, encoding="utf-8") as file:
+            return end, re.findall("<(.*?)>", ctest[1]) if ctest else None, file.read().splitlines()
+
+    def labels_left(self, argv):
+        """Which of the labels that the tests have ctest leaves out."""
+        labels = ("unit", "live", "lint", "packaging", "vm", "asan", "coverage", "fuzz")
+        if "-LE" not in argv:
+            return set()
+        return {label for label in labels if re.search(argv[argv.index("-LE") + 1], label)}
+
+    def test_this_machine(self):
+        end, argv, built = self.quickstart("test")
+        self.assertEqual(self.labels_left(argv), {"vm", "asan", "coverage", "fuzz"})
+        self.assertEqual(built, ["release"])
+        self.assertIn(KERNELS, end)
+        self.assertIn(REST, end)
+
+    def test_lab(self):
+        end, argv, built = self.quickstart("test", "--lab")
+        self.assertEqual(self.labels_left(argv), {"asan", "coverage", "fuzz"})
+        self.assertEqual(built, ["release"])
+        self.assertNotIn(KERNELS, end)
+        self.assertIn(REST, end)
+
+    def test_all(self):
+        end, argv, built = self.quickstart("test", "--all")
+        self.assertEqual(self.labels_left(argv), set())
+        self.assertEqual(built, ["release", "asan", "coverage", "fuzz"])
+        self.assertEqual(end, "")
+
+    def test_labels(self):
+        """Those that are left out are labels of tests."""
+        listed = ""
+        for name in ("lint", "vm"):
+            with open(f"{ROOT}/test/{name}/CMakeLists.txt", encoding="utf-8") as file:
+                listed += file.read()
+        for label in ("vm", "asan", "coverage", "fuzz"):
+            self.assertRegex(listed, rf"\bLABELS {label}\b")
+
+    def test_arguments_of_ctest(self):
+        for scope in ([], ["--lab"], ["--all"]):
+            _, argv, _ = self.quickstart("test", *scope, "-R", "a|b c")
+            self.assertEqual(argv[-2:], ["-R", "a|b c"])
+
+    def test_failure(self):
+        end, _, _ = self.quickstart("test", status=8, CTEST_STATUS="8")
+        self.assertIn(KERNELS, end)
+
+    @unittest.skipUnless(os.uname().machine == "x86_64", "the lab's kernels are for x86-64")
+    def test_only_what_is_needed_is_installed(self):
+        for what, scopes in (("qemu-system-x86_64", "lab all"), ("libFuzzer", "all"),
+                             ("mkfs.xfs", "host lab all")):
+            for scope in ("host", "lab", "all"):
+                with self.subTest(what=what, scope=scope):
+                    _, _, log = self.quickstart("test", *([f"--{scope}"] if scope != "host" else []),
+                                                LACKS=what, status=0 if what == "libFuzzer" or
+                                                scope not in scopes.split() else 1)
+                    asked = any(line.startswith("apt-get") for line in log)
+                    self.assertEqual(asked, scope in scopes.split(), log)
+
+
+if __name__ == "__main__":
+    main()
