@@ -120,6 +120,18 @@ class Result:
         if not self.tests:
             self.problem("no test ran")
 
+    def join(self, other):
+        """Takes in what another guest of the same kernel ran meanwhile."""
+        self.release, self.built = self.release or other.release, self.built or other.built
+        for mine, more in ((self.wanted, other.wanted), (self.tests, other.tests),
+                           (self.hooks, other.hooks)):
+            mine.update(more)
+        self.problems += other.problems
+        self.retries += other.retries
+        self.seconds = max(self.seconds, other.seconds)
+        self.done = self.done and other.done
+        self.hung = "; ".join(filter(None, (self.hung, other.hung))) or None
+
     def count(self, file, outcome):
         return sum(o == outcome for o, _, _ in self.tests.get(file, {}).values())
 

@@ -51,19 +51,23 @@ class TestRun(unittest.TestCase):
     BOOTED = {"kernel": "9.9", "built": "today"}
     SAYS = {"file": "test_a", "retry": "T.x", "text": "the kernel missed events"}
 
+    def options(self, **more):
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        return types.SimpleNamespace(**{**dict(
+            results=folder, build="/nowhere", slow=1, scale=1, test_timeout=SILENCE, smp=1, memory=1,
+            accel="tcg", packed=False, qemu=[], timeout=None, quiet=True, jobs=4, guests=1,
+            keep_going=True), **more})
+
     def result(self, *script, again=None):
         """Of a run whose guests do what @script says, and from the second on @again."""
         scripts = itertools.chain([script], itertools.repeat(again))
-        folder = self.enterContext(tempfile.TemporaryDirectory())
-        options = types.SimpleNamespace(
-            results=folder, build="/nowhere", slow=1, scale=1, test_timeout=SILENCE, smp=1, memory=1,
-            accel="tcg", packed=False, qemu=[], timeout=None, quiet=True)
+        options = self.options()
         kernel = types.SimpleNamespace(name="9.9")
         with mock.patch.object(run.machine, "Machine",
                                lambda _name, _image, out, **_: Guest(next(scripts), out)), \
                 contextlib.redirect_stderr(io.StringIO()):
-            return run.Run(kernel, ({"version": "9.9-1"}, folder), {"test_a": ["T.x", "T.y"]},
-                           options).run()
+            return run.Run(kernel, ({"version": "9.9-1"}, options.results),
+                           {"test_a": ["T.x", "T.y"]}, options).run()
 
     def test_slow(self):
         """However long all of it takes: signs of life are enough."""
@@ -96,6 +100,73 @@ class TestRun(unittest.TestCase):
         for text in (run.report.table([result]), run.report.document([result])):
             self.assertRegex(text, r"a:T\.x[ |]+the kernel missed events[ |]+2")
             self.assertRegex(text, r"all[ |]+2")
+
+    FILES = {"test_a": ["T.x", "T.y", "T.z"], "test_b": ["T.x"], "test_c": ["T.x", "T.y"]}
+
+    def results(self, outcome=lambda test: "passed", dmesg=(), **more):
+        """Of a run whose guests have what their jobs ask for; and the jobs, by their folders."""
+        jobs, options = {}, self.options(**more)
+
+        def boot(_name, _image, out, **_):
+            with open(f"{out}/job.json", encoding="utf-8") as file:
+                jobs[os.path.basename(out)] = job = json.load(file)
+            script = [self.BOOTED] + [{"hooks": command, "list": [], "chosen": {}, "error": None}
+                                      for command in job["hooks"]]
+            for file in job["files"]:
+                name = os.path.basename(file["path"])[:-3]
+                script += [dict(passed(test), file=name, outcome=outcome(f"{name}:{test}"))
+                           for test in file["tests"]]
+            return Guest([*script, {"dmesg": dmesg}, {"done": True}], out)
+
+        kernels = [types.SimpleNamespace(name=name) for name in ("8.8", "9.9")]
+        prepared = {kernel.name: ({"version": "1"}, options.results) for kernel in kernels}
+        with mock.patch.object(run.machine, "Machine", boot), mock.patch.object(run, "signal"), \
+                mock.patch.object(run, "offline_check", return_value="a hook is gone"), \
+                contextlib.redirect_stderr(io.StringIO()):
+            results = run.run_all(kernels, prepared, self.FILES, options)
+        for result in results:
+            written = run.report.load(f"{options.results}/{result.name}/result.json", result.name)
+            self.assertEqual(written.failed(), result.failed())
+            self.assertEqual({file: set(tests) for file, tests in written.tests.items()},
+                             {file: set(tests) for file, tests in result.tests.items()})
+        return results, jobs
+
+    def test_guests_share_the_files(self):
+        """Every test is run by one of them; what is asked of a kernel is asked of one."""
+        for guests in (1, 2, 3, 9):
+            with self.subTest(guests=guests):
+                results, jobs = self.results(guests=guests)
+                self.assertEqual([result.name for result in results], ["8.8", "9.9"])
+                for result in results:
+                    mine = [job for out, job in jobs.items() if out.startswith(result.name)]
+                    self.assertEqual(len(mine), min(guests, 3))
+                    asked = [(os.path.basename(file["path"])[:-3], test) for job in mine
+                             for file in job["files"] for test in file["tests"]]
+                    self.assertEqual(sorted(asked), [(file, test) for file, tests in
+                                                     self.FILES.items() for test in tests])
+                    self.assertEqual(result.wanted, self.FILES)
+                    self.assertEqual(set(result.tests), set(self.FILES))
+                    self.assertEqual(sum(bool(job["hooks"]) for job in mine), 1)
+                    self.assertTrue(result.hooks)
+                    self.assertEqual(result.problems, ["offline check: a hook is gone"])
+                if guests == 2:  # half of the tests each
+                    self.assertEqual([sum(len(file["tests"]) for file in job["files"])
+                                      for job in jobs.values()], [3] * 4)
+
+    def test_what_any_guest_says_is_told(self):
+        results, _ = self.results(dmesg=["BUG: it is broken"], guests=2)
+        for result in results:
+            self.assertEqual(result.problems[1:], ["the kernel complained: BUG: it is broken"] * 2)
+
+    def test_any_guest_may_fail(self):
+        for failing in ("test_a:T.z", "test_b:T.x", "test_c:T.x"):
+            with mock.patch.object(run.report.Result, "problem"):
+                results, _ = self.results(
+                    lambda test, bad=failing: "failed" if test == bad else "passed", guests=2)
+            self.assertTrue(all(result.failed() for result in results))
+            self.assertEqual(results[0].count(failing.split(":")[0], "failed"), 1)
+            results[0].tests[failing.split(":")[0]].clear()
+            self.assertFalse(results[0].failed())
 
 
 if __name__ == "__main__":
