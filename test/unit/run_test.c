@@ -985,27 +985,28 @@ static void close_end(void *ctx)
 	close(*(const int *)ctx);
 }
 
-/* What the loop in a process of its own, whose standard output is the writing end of @ends, does
- * when the other end is closed at 50 ms, while there is nothing to be written.  @command, which may
- * be NULL, ends at 90 ms. */
-static struct found reader_leaves(const struct args *args, int ends[2],
+/* What the loop in a process of its own, whose standard output is a pipe or a socket, does when the
+ * other end is closed at 50 ms, while there is nothing to be written.  @command, which may be NULL,
+ * ends at 90 ms. */
+static struct found reader_leaves(const struct args *args, bool with_socket,
 				  struct held_command *command)
 {
 	struct found *f = shared(), found;
-	int status;
+	int ends[2], status;
 	pid_t pid;
 
 	fflush(NULL);
 	pid = fork();
 	assert_true(pid >= 0);
-	if (pid == 0) {
+	if (pid == 0) { /* the only one with these ends: COMMAND would be a reader */
+		if (with_socket ? socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends)
+				: pipe2(ends, O_CLOEXEC))
+			_exit(1);
 		fake_clock_at(50 * MS, close_end, &ends[0]);
 		if (command)
 			fake_clock_at(90 * MS, end_held, command);
 		loop_into(args, ends[1], f);
 	}
-	close(ends[0]);
-	close(ends[1]);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
 	found = *f;
@@ -1018,13 +1019,10 @@ static void test_reader_leaves(void **state)
 {
 	const struct args args = { .interval_ns = 1000 * 1000 * MS };
 	struct found found;
-	int ends[2];
 
 	(void)state;
 	for (int with_socket = 0; with_socket < 2; with_socket++) {
-		assert_int_equal(
-		    with_socket ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends), 0);
-		found = reader_leaves(&args, ends, NULL);
+		found = reader_leaves(&args, with_socket, NULL);
 		assert_int_equal(found.status, 0);
 		assert_int_equal(found.n, 1);
 		assert_int_equal(found.now_ns, 50 * MS);
@@ -1039,13 +1037,10 @@ static void test_reader_leaves_command(void **state)
 	struct held_command command;
 	const struct args args = { .interval_ns = 1000 * 1000 * MS, .command = command.argv };
 	struct found found;
-	int ends[2];
 
 	(void)state;
 	hold(&command, "", 5);
-	/* not COMMAND's, which would be a reader */
-	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-	found = reader_leaves(&args, ends, &command);
+	found = reader_leaves(&args, false, &command);
 	close(command.ends[0]);
 	close(command.ends[1]);
 	assert_int_equal(found.status, 5);
