@@ -28,16 +28,16 @@ static const struct argp_option common_options[] = {
 	{ "csv", KEY_CSV, NULL, 0, "CSV instead of text", GROUP_COMMON },
 	{ "output", 'o', "FILE", 0, "write the output to FILE instead of standard output",
 	  GROUP_COMMON },
-	{ "all", KEY_ALL, NULL, 0, "with -- COMMAND: the I/O of all processes, not only of COMMAND",
+	{ "all", KEY_ALL, NULL, 0, "with -- COMMAND: count all processes, not only COMMAND's",
 	  GROUP_COMMON },
-	{ "record", KEY_RECORD, "FILE", 0, "write all that is counted to FILE, too", GROUP_COMMON },
-	{ "replay", KEY_REPLAY, "FILE", 0, "show what --record wrote to FILE, and trace nothing",
+	{ "record", KEY_RECORD, "FILE", 0, "also record to FILE what is counted", GROUP_COMMON },
+	{ "replay", KEY_REPLAY, "FILE", 0, "show the recording FILE instead of tracing",
 	  GROUP_COMMON },
-	{ "verbose", 'v', NULL, 0, "say which hook serves which event, and why not a better one",
-	  GROUP_COMMON },
+	{ "verbose", 'v', NULL, 0,
+	  "print the hook of each event, and why better ones were rejected", GROUP_COMMON },
 	{ "ebpf", KEY_EBPF, NULL, 0, "print the source of the BPF programs and exit",
 	  GROUP_COMMON },
-	{ "help", 'h', NULL, 0, "this help", GROUP_COMMON },
+	{ "help", 'h', NULL, 0, "print this help", GROUP_COMMON },
 	{ "hook", KEY_HOOK, "EVENT=KIND:TARGET", OPTION_HIDDEN, NULL, GROUP_COMMON },
 	{ "list-hooks", KEY_LIST_HOOKS, NULL, OPTION_HIDDEN, NULL, GROUP_COMMON },
 	{ "kernel", KEY_KERNEL, "DIR", OPTION_HIDDEN, NULL, GROUP_COMMON },
@@ -78,7 +78,7 @@ static int add_hook(struct args *args, const char *text, struct error *err)
 		args->hooks[i] = text;
 		return 0;
 	}
-	return error_set(err, STATUS_USAGE, -E2BIG, "too many --hook");
+	return error_set(err, STATUS_USAGE, -E2BIG, "too many --hook options");
 }
 
 static int set_map_size(struct args *args, const char *text, struct error *err)
@@ -132,7 +132,7 @@ static int set_format(struct input *in, enum format format)
 {
 	if (in->args->format != FORMAT_TEXT && in->args->format != format)
 		return error_set(in->err, STATUS_USAGE, -EINVAL,
-				 "--json and --csv exclude each other");
+				 "--json and --csv are mutually exclusive");
 	in->args->format = format;
 	return 0;
 }
@@ -345,26 +345,27 @@ static int check_replay(const struct args_spec *spec, const struct input *in, st
 
 	if (args->record)
 		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "--record and --replay exclude each other");
+				 "--record and --replay are mutually exclusive");
 	if (in->positional)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "no INTERVAL with --replay: the recording has its own");
+		return error_set(
+		    err, STATUS_USAGE, -EINVAL,
+		    "INTERVAL cannot be used with --replay: the recording has its own");
 	if (args->command)
-		return error_set(err, STATUS_USAGE, -EINVAL, "no -- COMMAND with --replay");
-	if (args->show_source || args->list_hooks || args->hooks[0])
 		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "--replay has no BPF programs: it reads a file");
+				 "-- COMMAND cannot be used with --replay");
+	if (args->show_source || args->list_hooks || args->hooks[0])
+		return error_set(err, STATUS_USAGE, -EINVAL, "--replay loads no BPF programs");
 	for (size_t i = 0; i < args->n_given; i++) {
 		if (in_list(spec->replay, args->given[i]))
 			continue;
 		option = short_option(spec->options, args->given[i]);
 		if (!option || !option->name)
-			error_set(err, STATUS_USAGE, -EINVAL, "-%c does not go with --replay",
+			error_set(err, STATUS_USAGE, -EINVAL, "-%c cannot be used with --replay",
 				  args->given[i]);
 		else
-			error_set(err, STATUS_USAGE, -EINVAL, "--%s does not go with --replay",
+			error_set(err, STATUS_USAGE, -EINVAL, "--%s cannot be used with --replay",
 				  option->name);
-		error_hint(err, "the recording holds what was counted, and no more");
+		error_hint(err, "a recording holds only what was counted");
 		return -EINVAL;
 	}
 	return 0;
@@ -401,11 +402,12 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 	if (r)
 		return in.failed ? in.error : option_error(spec, argv[0], in.at ? in.at : "", err);
 	if (args->all && !args->command)
-		return error_set(err, STATUS_USAGE, -EINVAL, "--all goes with -- COMMAND");
+		return error_set(err, STATUS_USAGE, -EINVAL, "--all requires -- COMMAND");
 	if (args->kernel && !args->list_hooks)
-		return error_set(err, STATUS_USAGE, -EINVAL, "--kernel goes with --list-hooks");
+		return error_set(err, STATUS_USAGE, -EINVAL, "--kernel requires --list-hooks");
 	if (args->output && (args->show_source || args->list_hooks))
-		return error_set(err, STATUS_USAGE, -EINVAL, "-o is for what a run shows");
+		return error_set(err, STATUS_USAGE, -EINVAL, "-o cannot be used with %s",
+				 args->show_source ? "--ebpf" : "--list-hooks");
 	args->stdout_is_data = args->format != FORMAT_TEXT && !args->output;
 	return args->replay ? check_replay(spec, &in, err) : 0;
 }

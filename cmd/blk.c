@@ -158,8 +158,8 @@ int blk_check_options(const struct blk_filters *f, const struct args *args, stru
 {
 	if (!f->pid_arg || !args->command || args->all)
 		return 0;
-	error_set(err, STATUS_USAGE, -EINVAL, "-p and -- COMMAND exclude each other");
-	error_hint(err, "give --all to see only process PID while COMMAND runs");
+	error_set(err, STATUS_USAGE, -EINVAL, "-p and -- COMMAND are mutually exclusive");
+	error_hint(err, "use --all to count process PID while COMMAND runs");
 	return -EINVAL;
 }
 
@@ -192,8 +192,8 @@ int blk_check_processes(const struct blk_filters *f, const struct args *args, st
 	if (!kind)
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-		  "cannot tell processes apart from inside a %s namespace", kind);
-	error_hint(err, "in a container: run it on the host instead");
+		  "cannot identify processes from inside a %s namespace", kind);
+	error_hint(err, "in a container: run iotrace on the host");
 	return -ENOTSUP;
 }
 
@@ -448,13 +448,14 @@ static const struct {
 	[LOSS_ROWS_BYTES] = { "rows_full_bytes",
 			      "bytes of I/O not shown: no room for another row" },
 	[LOSS_CLOCK] = { "clock", "completions before their start: the clock went backwards" },
-	[LOSS_BIOS] = { "bios", "requests of too many bios to follow each" },
+	[LOSS_BIOS] = { "bios", "requests with too many bios to follow" },
 	[LOSS_TRACKED_FULL] = { "tracked_full", "descendants of COMMAND not followed: map full" },
-	[LOSS_NO_END] = { "no_end", "completions that no program saw: their time is not known" },
+	[LOSS_NO_END] = { "no_end", "completions that no program saw: their time is unknown" },
 	[BLK_LOSS_MISSED] = { "missed",
-			      "events missed: the program was running on that CPU already" },
-	[BLK_LOSS_DISK_GONE] = { "disk_gone", "times that the disk of -d went away: nothing is "
-					      "counted until it is back" },
+			      "events missed: the program was already running on that CPU" },
+	[BLK_LOSS_DISK_GONE] = { "disk_gone",
+				 "times the disk of -d disappeared: nothing is counted until it "
+				 "returns" },
 	[BLK_LOSS_NAMES] = { "names", "processes whose name had no room: shown as ?" },
 	[BLK_LOSS_CGROUPS] = { "cgroups",
 			       "rows whose cgroup's path had no room: shown as cgroup:?" },

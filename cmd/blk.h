@@ -30,7 +30,7 @@ int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error
 /* Options -p and -d, the same for all: ARGP_ERR_UNKNOWN when @key is neither. */
 int blk_filter_option(int key, const char *arg, struct blk_filters *f);
 #define BLK_FILTER_OPTIONS                                                                         \
-	{ "pid", 'p', "PID", 0, "only I/O that process PID submitted", 1 },                        \
+	{ "pid", 'p', "PID", 0, "only I/O submitted by process PID", 1 },                          \
 	{                                                                                          \
 		"disk", 'd', "DISK", 0, "only this disk or partition: name, path or MAJ:MIN", 1    \
 	}

@@ -126,8 +126,8 @@ void check_options(struct check *check, const struct check_option *options)
 		if (in_use(check, options->event, &why))
 			continue;
 		error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "no way to see the event '%s' on this kernel: %s", options->event,
-			  why ? why : "not known");
+			  "no usable hook for the event '%s' on this kernel: %s", options->event,
+			  why ? why : "unknown");
 		error_hint(&err, "%s", "");
 		check_gap(check, options->option, &err);
 	}
@@ -182,7 +182,7 @@ static void try_hook(struct check_item *item, const struct machine *machine, int
 {
 	item->ok = r == 0;
 	if (!machine->preflight.sysfs)
-		item->detail = "not known without sysfs";
+		item->detail = "unknown: sysfs is not mounted";
 	else
 		item->detail = !r	      ? NULL
 			       : r == -ENOENT ? "this kernel has none"
@@ -222,7 +222,7 @@ static void check_machine(struct machine *machine)
 	judge(machine, ITEM_LOCKDOWN, preflight_lockdown);
 	machine->items[ITEM_LOCKDOWN].state = p->lockdown[0] ? p->lockdown
 					      : p->sysfs     ? "none"
-							     : "not known without sysfs";
+							     : "unknown: sysfs is not mounted";
 	judge(machine, ITEM_TRACEFS, preflight_tracefs);
 	judge(machine, ITEM_DEBUGFS, preflight_debugfs);
 	try_hook(&machine->items[ITEM_KPROBES], machine, hooks_try_kprobe());

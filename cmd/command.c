@@ -8,13 +8,15 @@ const struct command_entry commands[] = {
 };
 
 static const struct argp_option main_options[] = {
-	{ "check", MAIN_CHECK, NULL, 0, "what works on this machine, and by which hooks", 0 },
+	{ "check", MAIN_CHECK, NULL, 0,
+	  "test which subcommands work on this machine, and with which hooks", 0 },
 	{ "json", MAIN_JSON, NULL, 0, "with --check: JSON instead of text", 0 },
-	{ "verbose", 'v', NULL, 0, "with --check: also why not by better ones", 0 },
+	{ "verbose", 'v', NULL, 0, "with --check: also why better hooks were rejected", 0 },
 	{ "completion", MAIN_COMPLETION, "SHELL", 0,
 	  "print the completion script for bash, zsh or fish", 0 },
-	{ "help", 'h', NULL, 0, "this help; `iotrace SUBCOMMAND --help` for a subcommand's", 0 },
-	{ "version", 'V', NULL, 0, "the version", 0 },
+	{ "help", 'h', NULL, 0, "print this help; `iotrace SUBCOMMAND --help` for a subcommand's",
+	  0 },
+	{ "version", 'V', NULL, 0, "print the version", 0 },
 	{ 0 },
 };
 

@@ -52,7 +52,7 @@ static int usage_error(const char *before, const char *arg, const char *after, c
 static int unknown(const char *arg)
 {
 	return usage_error(arg[0] == '-' ? "unknown option " : "unknown subcommand ", arg, "",
-			   "`iotrace --help` lists what there is");
+			   "see `iotrace --help`");
 }
 
 /*
@@ -99,8 +99,8 @@ static int run_main(int argc, char **argv)
 		const struct argp_option *option = main_option(argv[i]);
 
 		if (!option && i)
-			return usage_error("", argv[i], " does not go with that",
-					   "`iotrace --help` lists what there is");
+			return usage_error("", argv[i], " cannot be used here",
+					   "see `iotrace --help`");
 		if (!option)
 			return unknown(argv[i]);
 		switch (option->key) {
@@ -124,8 +124,8 @@ static int run_main(int argc, char **argv)
 		}
 	}
 	if (!check)
-		return usage_error("", argv[0], " alone means nothing",
-				   "it goes with --check, or behind a subcommand");
+		return usage_error("", argv[0], " requires --check or a subcommand",
+				   "see `iotrace --help`");
 	return check_run(json ? FORMAT_JSON : FORMAT_TEXT, verbose);
 }
 

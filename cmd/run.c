@@ -117,7 +117,7 @@ static bool stops(struct run *run, int signo, bool key)
 		kill(run->child.pid, signo);
 		return false;
 	}
-	fprintf(stderr, "iotrace: the command (process %d) goes on\n", (int)run->child.pid);
+	fprintf(stderr, "iotrace: the command (pid %d) is still running\n", (int)run->child.pid);
 	run->status = 128 + signo;
 	return true;
 }

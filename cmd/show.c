@@ -88,9 +88,8 @@ static int check_stdout(const struct named_file *file, struct error *err)
 
 	if (stat(file->path, &st) || fstat(STDOUT_FILENO, &out) || !is_same(&st, &out))
 		return 0;
-	return error_set(err, STATUS_USAGE, -EINVAL,
-			 "%s needs a file of its own: %s is standard output", file->option,
-			 text_shown(file->path).text);
+	return error_set(err, STATUS_USAGE, -EINVAL, "%s and standard output are the same file: %s",
+			 file->option, text_shown(file->path).text);
 }
 
 /* No file is read and written, or written by two: that would ruin both. */
@@ -109,7 +108,7 @@ static int check_apart(const struct show *show, struct error *err)
 		for (size_t k = i + 1; files[i].path && k < n; k++)
 			if (files[k].path && is_one_file(files[i].path, files[k].path))
 				return error_set(err, STATUS_USAGE, -EINVAL,
-						 "%s and %s are one file: %s", files[i].option,
+						 "%s and %s are the same file: %s", files[i].option,
 						 files[k].option, text_shown(files[i].path).text);
 	if (args->output)
 		return 0; /* nobody writes to standard output */
@@ -153,7 +152,7 @@ static void fail_recording(struct show *show, struct error *err)
 	const char *kept = kept_recording(show);
 
 	if (kept)
-		error_hint(err, "what was recorded is in %s", text_shown(kept).text);
+		error_hint(err, "the recording so far is in %s", text_shown(kept).text);
 	drop_recording(show);
 }
 
@@ -243,7 +242,7 @@ int show_close(struct show *show, int status)
 	struct error err;
 
 	if (show->recorder && status && kept)
-		fprintf(stderr, "iotrace: note: what was recorded is in %s\n",
+		fprintf(stderr, "iotrace: note: the recording so far is in %s\n",
 			text_shown(kept).text);
 	if (show->recorder && !status && end_recording(show, &err))
 		status = report_error(&err);
@@ -374,10 +373,11 @@ static int take_settings(struct show *show, const struct player *player, const c
 		if (setting->key && args_given(show->args, setting->key))
 			continue;
 		if (value > setting->max)
-			return error_set(err, STATUS_FAILED, -EINVAL,
-					 "%s has a value of '%s' that this version of iotrace does "
-					 "not know",
-					 name, setting->name);
+			return error_set(
+			    err, STATUS_FAILED, -EINVAL,
+			    "%s has an unknown value of '%s': written by another version of "
+			    "iotrace",
+			    name, setting->name);
 		set_value(setting, value);
 	}
 	return 0;

@@ -92,9 +92,7 @@ int blocks_cut_off(const struct blocks_in *in, struct error *err)
 {
 	error_set(err, STATUS_FAILED, -EPIPE, "%s is cut off after %llu bytes", in->name,
 		  (unsigned long long)in->at);
-	error_hint(
-	    err,
-	    "its run was killed, has failed or still goes on, or the file was not copied whole");
+	error_hint(err, "the run was killed, failed or is still going, or the copy is incomplete");
 	return -EPIPE;
 }
 
@@ -123,7 +121,7 @@ int blocks_open(struct blocks_in *in, FILE *stream, const char *name, struct err
 	if (n == 0)
 		return error_set(err, STATUS_FAILED, -EINVAL, "%s is empty", name);
 	if (memcmp(head.magic, magic, (size_t)n < sizeof(magic) ? (size_t)n : sizeof(magic)) != 0)
-		return error_set(err, STATUS_FAILED, -EINVAL, "%s is no recording of iotrace",
+		return error_set(err, STATUS_FAILED, -EINVAL, "%s is not an iotrace recording",
 				 name);
 	if ((size_t)n < sizeof(head))
 		return blocks_cut_off(in, err);
@@ -199,7 +197,7 @@ int blocks_next(struct blocks_in *in, struct block *out, struct error *err)
 		block.size = le32toh(head.size);
 		block.type = le32toh(head.type);
 		if (block.size > BLOCK_SIZE_MAX)
-			return blocks_damaged(in, &block, "is larger than any can be", err);
+			return blocks_damaged(in, &block, "is larger than the format allows", err);
 		n = take_data(in, block.size);
 		if (n == (ssize_t)block.size) {
 			n = take(in, &crc, sizeof(crc));
@@ -214,7 +212,7 @@ whole:
 		    checksum(checksum(0, &head, sizeof(head)), block.data, block.size)))
 		return blocks_damaged(in, &block, "does not match its checksum", err);
 	if (le32toh(head.number) != in->n)
-		return blocks_damaged(in, &block, "is not the one that belongs there", err);
+		return blocks_damaged(in, &block, "is out of sequence", err);
 	in->n++;
 	*out = block;
 	return 1;

@@ -142,7 +142,7 @@ static int cannot_read(const char *path, int rc, struct error *err)
 	error_set(err, denied ? STATUS_UNSUPPORTED : STATUS_FAILED, rc, "cannot read '%s': %s",
 		  path, strerror(-rc));
 	if (rc == -ENOENT)
-		error_hint(err, "is procfs mounted, and has this kernel block devices?");
+		error_hint(err, "is procfs mounted, and does this kernel support block devices?");
 	return rc;
 }
 

@@ -161,9 +161,9 @@ static int no_block_device(const struct disks *d, const char *arg, const struct 
 {
 	const struct disk *below = present(disks_by_dev(d, kernel_dev(st->st_dev)));
 
-	error_set(err, STATUS_USAGE, -ENOTBLK, "'%s' is no block device", text_shown(arg).text);
+	error_set(err, STATUS_USAGE, -ENOTBLK, "'%s' is not a block device", text_shown(arg).text);
 	if (below && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
-		error_hint(err, "it lies on the disk '%s'", below->name);
+		error_hint(err, "it is on the disk '%s'", below->name);
 	else
 		hint_disks(d, err);
 	return -ENOTBLK;

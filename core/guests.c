@@ -178,13 +178,13 @@ int guests_find(const char *root, const char *name, uint32_t *pid, struct error 
 	if (matches == 1) {
 		*pid = found->pid;
 	} else if (matches) {
-		r = error_set(err, STATUS_USAGE, -ESRCH, "%zu guests are called '%s'", matches,
+		r = error_set(err, STATUS_USAGE, -ESRCH, "%zu guests are named '%s'", matches,
 			      text_shown(name).text);
-		error_hint(err, "give -p PID");
+		error_hint(err, "use -p PID");
 	} else {
-		r = error_set(err, STATUS_USAGE, -ESRCH, "no guest is called '%s'",
+		r = error_set(err, STATUS_USAGE, -ESRCH, "no guest is named '%s'",
 			      text_shown(name).text);
-		error_hint(err, "names are QEMU's -name; any other is found with -p PID");
+		error_hint(err, "names come from QEMU's -name; use -p PID for other VMMs");
 	}
 	free(guests);
 	return r;

@@ -248,7 +248,7 @@ static void judge_classic(const struct hook_alt *alt, struct hook_choice *choice
 		}
 		hidden = hidden || r == -EACCES;
 	}
-	pass_over(choice, hidden ? "may not read tracefs" : "tracefs is not mounted");
+	pass_over(choice, hidden ? "no permission to read tracefs" : "tracefs is not mounted");
 }
 
 /* What could not be tried must not be passed over for that. */
@@ -314,7 +314,7 @@ static void judge_fentry(struct hooks *h, const struct hook_alt *alt, struct hoo
 	r = fentry_allowed(h);
 	note_shortage(h, r);
 	if (r)
-		pass_over(choice, "this kernel refuses such programs: %s", reason_of(r));
+		pass_over(choice, "this kernel rejects this program type: %s", reason_of(r));
 }
 
 static void judge(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
@@ -344,7 +344,7 @@ static void judge(struct hooks *h, const struct hook_alt *alt, struct hook_choic
 
 /* ---- choosing ---- */
 
-static const char not_forced[] = "another one is forced";
+static const char not_forced[] = "another hook is forced";
 
 /* The choices of event @e start here. */
 static struct hook_choice *choices_of(const struct hooks *h, size_t e)
@@ -372,9 +372,9 @@ static int choose_first(const struct hook_event *event, struct hook_choice *choi
 	if (event->optional)
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-		  "no way to see the event '%s' on this kernel: %s:%s: %s", event->name,
+		  "no usable hook for the event '%s' on this kernel: %s:%s: %s", event->name,
 		  choice[best].kind, choice[best].target, choice[best].reason);
-	error_hint(err, "run with -v to see every way that was tried");
+	error_hint(err, "run with -v to see every hook that was tried");
 	return -ENOTSUP;
 }
 
@@ -416,7 +416,7 @@ static int apply_forced(struct hooks *h, const char *forced, struct error *err)
 		break;
 	}
 	error_set(err, STATUS_USAGE, -EINVAL, "no such hook '%.100s'", forced);
-	error_hint(err, "--list-hooks names those of this subcommand");
+	error_hint(err, "--list-hooks lists those of this subcommand");
 	return -EINVAL;
 }
 
@@ -766,16 +766,16 @@ int hooks_load_error(int r, struct error *err)
 		return limits_error(r, "load the BPF programs", err);
 	/* The verifier says EACCES too, of one program. */
 	if (r == -EPERM || (r == -EACCES && !failed_prog[0])) {
-		error_set(err, STATUS_UNSUPPORTED, r, "the kernel refuses BPF programs: %s",
+		error_set(err, STATUS_UNSUPPORTED, r, "the kernel rejects BPF programs: %s",
 			  strerror(-r));
 		error_hint(err, memory_may_be_locked()
 				    ? "run as root, or with CAP_BPF and CAP_PERFMON"
 				    : "before Linux 5.11 BPF maps count as locked memory: run as "
 				      "root or with CAP_SYS_RESOURCE, or raise ulimit -l");
 	} else {
-		error_set(err, STATUS_UNSUPPORTED, r,
-			  "this kernel does not take the BPF programs: %s", strerror(-r));
-		error_hint(err, "run with -v for the details, and please report them");
+		error_set(err, STATUS_UNSUPPORTED, r, "this kernel rejects the BPF programs: %s",
+			  strerror(-r));
+		error_hint(err, "run with -v for details, and please report this");
 	}
 	return r;
 }
@@ -814,13 +814,13 @@ static int try_attach(struct hooks *h, const struct hook_object *object, const c
 	r = object->load(object->ctx);
 	if (r) {
 		*failed = event_of_prog(h, failed_prog);
-		*doing = "loading it failed";
+		*doing = "loading failed";
 		return hooks_load_error(r, err);
 	}
 	r = attach_all(h, obj, &event);
 	if (r) {
 		*failed = (ssize_t)event;
-		*doing = "attaching it failed";
+		*doing = "attaching failed";
 		return attach_error(h, event, r, err);
 	}
 	return 0;

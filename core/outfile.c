@@ -21,11 +21,11 @@ int outfile_error(const char *path, int code, struct error *err)
 
 	/* A signal came while a pipe was full: not what run_guarded() takes for standard output. */
 	if (code == -EINTR)
-		return error_set(err, STATUS_FAILED, -EPIPE, "cannot write %s: nobody reads it",
+		return error_set(err, STATUS_FAILED, -EPIPE, "cannot write %s: no reader",
 				 name.text);
 	error_set(err, STATUS_FAILED, code, "cannot write %s: %s", name.text, strerror(-code));
 	if (code == -ENXIO)
-		error_hint(err, "a pipe needs a reader first");
+		error_hint(err, "open the reading end of the pipe first");
 	return code;
 }
 

@@ -154,7 +154,7 @@ int preflight_privileges(const struct preflight *p, struct error *err)
 		  : p->has_perfmon ? ": CAP_BPF is missing"
 				   : ": CAP_BPF and CAP_PERFMON are missing");
 	error_hint(err, p->in_user_ns
-			    ? "run as root of the machine, outside of the container"
+			    ? "run as root on the host, outside the container"
 			    : "run as root, or with the capabilities CAP_BPF and CAP_PERFMON");
 	return -EPERM;
 }
@@ -205,7 +205,7 @@ int preflight_debugfs(const struct preflight *p, struct error *err)
 int preflight_no_fs(const char *fs, const char *mount_point, int code, struct error *err)
 {
 	if (code == -EACCES || code == -EPERM) {
-		error_set(err, STATUS_UNSUPPORTED, code, "may not read %s: %s", fs,
+		error_set(err, STATUS_UNSUPPORTED, code, "no permission to read %s: %s", fs,
 			  strerror(-code));
 		error_hint(err,
 			   "run as root or with CAP_DAC_READ_SEARCH, or mount %s with gid= and "

@@ -162,7 +162,7 @@ static bool force(const char *spec, struct hook_choice choices[TRACEPOINT_WAYS])
 			continue;
 		}
 		choices[i].usable = false;
-		snprintf(choices[i].reason, sizeof(choices[i].reason), "another one is forced");
+		snprintf(choices[i].reason, sizeof(choices[i].reason), "another hook is forced");
 	}
 	return found;
 }
@@ -178,7 +178,7 @@ static int apply_forced(const char *event, const char *const *forced,
 		if (force(forced[i], choices))
 			continue;
 		error_set(err, STATUS_USAGE, -EINVAL, "no such hook '%.100s'", forced[i]);
-		error_hint(err, "--list-hooks names those of this subcommand");
+		error_hint(err, "--list-hooks lists those of this subcommand");
 		return -EINVAL;
 	}
 	return 0;
@@ -209,11 +209,10 @@ int tracepoints_choose(const char *event, const char *target, const char *const 
 	first = choose_first(choices);
 	if (first < TRACEPOINT_WAYS)
 		return (int)order[first];
-	error_set(
-	    err, STATUS_UNSUPPORTED, -ENOTSUP,
-	    "no way to see the event '%s' on this kernel: the one that is forced is not there",
-	    event);
-	error_hint(err, "--list-hooks names those of this subcommand");
+	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+		  "no usable hook for the event '%s' on this kernel: the forced one does not exist",
+		  event);
+	error_hint(err, "--list-hooks lists those of this subcommand");
 	return -ENOTSUP;
 }
 

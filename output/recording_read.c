@@ -193,11 +193,11 @@ static int check(const struct player *p, const struct cursor *c, struct error *e
 {
 	if (p->no_room)
 		return blocks_damaged(&p->blocks, &p->block,
-				      "takes more memory than any interval may", err);
+				      "exceeds the memory limit of an interval", err);
 	if (c->bad)
-		return blocks_damaged(&p->blocks, &p->block, "says what makes no sense", err);
+		return blocks_damaged(&p->blocks, &p->block, "has invalid contents", err);
 	if (c->at != c->end)
-		return blocks_damaged(&p->blocks, &p->block, "says more than it should", err);
+		return blocks_damaged(&p->blocks, &p->block, "has excess data", err);
 	return 0;
 }
 
@@ -238,8 +238,7 @@ static int next_small(struct player *p, enum recording_block type, struct error 
 	if (r == 0)
 		return blocks_cut_off(&p->blocks, err);
 	if (p->block.type != type || p->block.size > HEAD_SIZE_MAX)
-		return blocks_damaged(&p->blocks, &p->block, "is not the one that belongs there",
-				      err);
+		return blocks_damaged(&p->blocks, &p->block, "is out of sequence", err);
 	return 0;
 }
 
@@ -536,7 +535,7 @@ static int read_rows(struct player *p, struct error *err)
 	struct table *t;
 
 	if (index >= p->n_tables)
-		return blocks_damaged(&p->blocks, &p->block, "is about no table", err);
+		return blocks_damaged(&p->blocks, &p->block, "refers to no table", err);
 	t = &p->tables[index];
 	read_strings(p, &c);
 	read_nodes(p, &c);
@@ -651,8 +650,7 @@ int player_next(struct player *p, struct recording_interval *out, struct error *
 		case RECORDING_END:
 			return read_end(p, err);
 		default:
-			return blocks_damaged(&p->blocks, &p->block,
-					      "is not the one that belongs there", err);
+			return blocks_damaged(&p->blocks, &p->block, "is out of sequence", err);
 		}
 	}
 }

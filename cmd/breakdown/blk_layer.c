@@ -173,7 +173,7 @@ int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err
 	int quiet = flip_turn(layer->flip, end_ns);
 
 	if (quiet < 0)
-		return error_set(err, STATUS_FAILED, quiet, "cannot turn the BPF maps: %s",
+		return error_set(err, STATUS_FAILED, quiet, "cannot swap the BPF maps: %s",
 				 strerror(-quiet));
 	memset(layer->hists, 0, sizeof(layer->hists));
 	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)

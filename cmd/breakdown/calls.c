@@ -205,13 +205,12 @@ static int check_layers(struct calls *c, struct error *err)
 	if (!hooked) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel has no hook for the layer %s: %s", names, why);
-		error_hint(err, "-T syscall and -T blk need none; -v tells more");
+		error_hint(err, "-T syscall and -T blk need no function hooks; see -v");
 		return -ENOTSUP;
 	}
-	snprintf(
-	    c->note, sizeof(c->note),
-	    "no hook on this kernel for: %s (%s); their time counts as that of the layer above",
-	    names, why);
+	snprintf(c->note, sizeof(c->note),
+		 "no hook on this kernel for: %s (%s); their time counts for the layer above",
+		 names, why);
 	return 0;
 }
 
@@ -314,7 +313,7 @@ static void check_missing(struct check *check, const struct calls *c)
 		return;
 	snprintf(option, sizeof(option), "-T %s", layer_list(missing, names, sizeof(names)));
 	error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP, "no hook on this kernel: %s", why);
-	error_hint(&err, "their time counts as that of the layer above");
+	error_hint(&err, "their time counts for the layer above");
 	check_gap(check, option, &err);
 }
 

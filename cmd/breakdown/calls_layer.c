@@ -401,7 +401,7 @@ int calls_layer_drain(struct calls_layer *layer, uint64_t *end_ns, struct error 
 	int quiet = flip_turn(layer->flip, end_ns);
 
 	if (quiet < 0)
-		return error_set(err, STATUS_FAILED, quiet, "cannot turn the BPF maps: %s",
+		return error_set(err, STATUS_FAILED, quiet, "cannot swap the BPF maps: %s",
 				 strerror(-quiet));
 	memset(layer->rows, 0, layer->n_rows * sizeof(*layer->rows));
 	for (uint32_t shard = 0; shard < layer->n_shards; shard++)
@@ -422,9 +422,9 @@ static const struct {
 } loss_names[CALL_LOSSES] = {
 	[CALL_LOSS_THREADS] = { "threads_full", "calls not counted: no room for another thread" },
 	[CALL_LOSS_NO_START] = { "calls_no_start",
-				 "calls whose beginning no program saw: not counted" },
+				 "calls whose start no program saw: not counted" },
 	[CALL_LOSS_NO_END] = { "calls_no_end", "calls whose end no program saw: not counted" },
-	[CALL_LOSS_DEEP] = { "calls_deep", "calls within too many others: not counted" },
+	[CALL_LOSS_DEEP] = { "calls_deep", "calls nested too deeply: not counted" },
 };
 
 void calls_layer_losses(struct calls_layer *layer, struct hooks *hooks, size_t no_end)

@@ -209,13 +209,12 @@ int layers_select(const char *name, bool list, struct layers_wanted *wanted, str
 	if (layer >= LAYER_EXT4 && !(there & wanted->now)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel has no file system '%s', or its module is not loaded", name);
-		error_hint(err, "mount one, or try `modprobe %s`; -T fs takes those that are there",
-			   name);
+		error_hint(err, "mount one, or try `modprobe %s`; -T fs uses those in use", name);
 		return -ENOTSUP;
 	}
 	if (!wanted->now)
 		return error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-				 "none of the file systems that -T fs knows is there");
+				 "none of the file systems of -T fs is in use");
 	return 0;
 }
 

@@ -20,14 +20,16 @@ const struct breakdown_unit *breakdown_unit(uint64_t ns)
 
 static const struct argp_option options[] = {
 	{ "type", 'T', "LAYER", 0,
-	  "only this layer: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (all of these file "
-	  "systems that are there) or blk; without it a table of all of them",
+	  "histograms of one layer: syscall, vfs, ext4, xfs, btrfs, nfs, fuse, 9p, fs (all of "
+	  "these file systems that are in use) or blk; without it, a table of all layers",
 	  1 },
 	BLK_FILTER_OPTIONS,
-	{ "queued", 'Q', NULL, 0, "blk: with the time that requests are queued in the kernel", 1 },
-	{ "hist", KEY_HIST, NULL, 0, "without -T: the histograms after the table", 1 },
-	{ "milliseconds", 'm', NULL, 0, "times in milliseconds", 1 },
-	{ "microseconds", 'u', NULL, 0, "times in microseconds", 1 },
+	{ "queued", 'Q', NULL, 0,
+	  "with -T blk: include the time that requests are queued in the kernel", 1 },
+	{ "hist", KEY_HIST, NULL, 0, "without -T: print a histogram of each row after the table",
+	  1 },
+	{ "milliseconds", 'm', NULL, 0, "show times in milliseconds", 1 },
+	{ "microseconds", 'u', NULL, 0, "show times in microseconds", 1 },
 	{ 0 },
 };
 
@@ -35,7 +37,7 @@ static int set_unit(struct breakdown_options *o, const struct breakdown_unit *un
 		    struct error *err)
 {
 	if (o->unit != &nsecs && o->unit != unit)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-m and -u exclude each other");
+		return error_set(err, STATUS_USAGE, -EINVAL, "-m and -u are mutually exclusive");
 	o->unit = unit;
 	return 0;
 }
@@ -65,7 +67,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 int breakdown_hist_error(struct error *err)
 {
 	return error_set(err, STATUS_USAGE, -EINVAL,
-			 "--hist is for all layers; with -T there always are histograms");
+			 "--hist is for the table of all layers; -T always shows histograms");
 }
 
 static int check_layer(const struct breakdown_options *o, struct error *err)
@@ -78,15 +80,15 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 		return -EINVAL;
 	}
 	if (o->queued && !(layer && strcmp(layer, "blk") == 0)) {
-		error_set(err, STATUS_USAGE, -EINVAL, "-Q goes with -T blk");
-		error_hint(err, "without -T the queue has a row of its own");
+		error_set(err, STATUS_USAGE, -EINVAL, "-Q requires -T blk");
+		error_hint(err, "without -T, the table has a row for the queue");
 		return -EINVAL;
 	}
 	if (o->hist && layer)
 		return breakdown_hist_error(err);
 	if (o->filters.disk_arg && layer && (strcmp(layer, "nfs") == 0 || strcmp(layer, "9p") == 0))
 		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-d has no meaning for the layer '%s': no disk lies below it",
+				 "-d cannot be used with -T %s: that file system has no disk",
 				 layer);
 	return 0;
 }
@@ -134,8 +136,7 @@ int breakdown_check_disk(const struct breakdown_options *o, struct error *err)
 	if (blk_disk_has_requests(&o->filters))
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-		  "%s is driven by bios, not by requests: the layer blk cannot time it",
-		  o->filters.disk.name);
-	error_hint(err, "without -T the table times its bios; or give a disk below it");
+		  "%s is a bio-based device: -T blk cannot time it", o->filters.disk.name);
+	error_hint(err, "run without -T to time its bios, or give an underlying disk");
 	return -ENOTSUP;
 }

@@ -225,7 +225,7 @@ static int check_forced(const struct args *args, struct error *err)
 		if (strncmp(args->hooks[i], "count=", 6) == 0)
 			continue;
 		error_set(err, STATUS_USAGE, -EINVAL, "no such hook '%.100s'", args->hooks[i]);
-		error_hint(err, "--list-hooks names those of this subcommand");
+		error_hint(err, "--list-hooks lists those of this subcommand");
 		return -EINVAL;
 	}
 	return 0;
@@ -246,8 +246,8 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 		r = make_events(c, err);
 	if (!r && wants->latency && c->parents[REASON_EXIT] < 0) {
 		r = error_set(err, STATUS_UNSUPPORTED, -ENODATA,
-			      "this kernel's kvm_exit does not say the reason");
-		error_hint(err, "leave -x out");
+			      "this kernel's kvm_exit has no exit reason");
+		error_hint(err, "run without -x");
 	}
 	if (!r)
 		r = choose(c, err);
@@ -623,8 +623,8 @@ static const struct {
 	[KVM_LOSS_PENDING_FULL] = { "threads_full", "exits not timed: no room for another thread" },
 	[KVM_LOSS_NO_ENTRY] = { "no_entry", "exits whose entry was not seen" },
 	[KVM_LOSS_CLOCK] = { "clock", "entries before their exit: the clock went backwards" },
-	[KVM_LOSS_NO_REASON] = { "no_reason", "kvm_exits whose reason no program saw" },
-	[ROW_MISSED] = { "missed", "events missed: a program was running on that CPU already" },
+	[KVM_LOSS_NO_REASON] = { "no_reason", "kvm_exit events whose reason no program saw" },
+	[ROW_MISSED] = { "missed", "events missed: the program was already running on that CPU" },
 };
 
 const struct loss *counters_losses(struct counters *c)

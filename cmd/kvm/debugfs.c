@@ -69,8 +69,7 @@ static int refused(int code, struct error *err)
 {
 	error_set(err, STATUS_UNSUPPORTED, code, "cannot read KVM's counters in debugfs: %s",
 		  strerror(-code));
-	error_hint(err, "a kernel that is locked down refuses them: leave -d out and use the "
-			"tracepoints");
+	error_hint(err, "kernel lockdown may forbid it; run without -d to use the tracepoints");
 	return code;
 }
 

@@ -593,7 +593,7 @@ static int trace(struct kvm *k)
 	if (k->o.mode == KVM_SCREEN)
 		return show(k);
 	if (k->no_terminal)
-		fprintf(stderr, "iotrace: standard %s is no terminal: logging, as with -l\n",
+		fprintf(stderr, "iotrace: standard %s is not a terminal; falling back to -l\n",
 			k->no_terminal);
 	k->run.hangup = k->o.log_path ? hangup : NULL;
 	k->run.stdout_unused = k->o.log_path;
@@ -715,8 +715,9 @@ static int run_checked(struct kvm *k)
 		return report_error(&err);
 	check_terminal(k);
 	if (k->o.args.record && k->o.mode == KVM_SCREEN) {
-		error_set(&err, STATUS_USAGE, -EINVAL, "--record does not go with full screen");
-		error_hint(&err, "give -l or -1");
+		error_set(&err, STATUS_USAGE, -EINVAL,
+			  "--record cannot be used on the full screen");
+		error_hint(&err, "use -l or -1");
 		return report_error(&err);
 	}
 	prepare_show(k);

@@ -13,26 +13,28 @@
 enum { KEY_BATCH = 0x2000 };
 
 static const struct argp_option options[] = {
-	{ "once", '1', NULL, 0, "one line per event after one second", 1 },
+	{ "once", '1', NULL, 0, "count for one second, then print one line per event", 1 },
 	{ "batch", KEY_BATCH, NULL, 0, "same as --once", 1 },
-	{ "log", 'l', NULL, 0, "one line per second, as vmstat does", 1 },
-	{ "log-to-file", 'L', "FILE", 0, "log to FILE, at its end; SIGHUP opens it anew", 1 },
-	{ NULL, 'c', NULL, 0, "with -l or -L: CSV, one line each time, one column per event", 1 },
-	{ "skip-zero-records", 'z', NULL, 0, "with -l or -L: no line when nothing happened", 1 },
-	{ "set-delay", 's', "SECS", 0,
-	  "seconds from one output to the next: as INTERVAL (full "
-	  "screen: 3, else 1)",
+	{ "log", 'l', NULL, 0, "log one line per second, as vmstat does", 1 },
+	{ "log-to-file", 'L', "FILE", 0, "append the log to FILE; reopened on SIGHUP", 1 },
+	{ NULL, 'c', NULL, 0, "with -l or -L: CSV, one line per interval, one column per event",
+	  1 },
+	{ "skip-zero-records", 'z', NULL, 0, "with -l or -L: skip intervals without events", 1 },
+	{ "set-delay", 's', "SECS", 0, "same as INTERVAL (default: 3 on the full screen, else 1)",
 	  1 },
 	{ "tracepoints", 't', NULL, 0, "count tracepoints (default)", 1 },
-	{ "debugfs", 'd', NULL, 0, "show KVM's own counters; with -t both", 1 },
-	{ "debugfs-include-past", 'i', NULL, 0, "with -d: what was counted before, too", 1 },
+	{ "debugfs", 'd', NULL, 0, "show KVM's debugfs counters instead; with -t, both", 1 },
+	{ "debugfs-include-past", 'i', NULL, 0,
+	  "with -d: include what was counted before the start", 1 },
 	{ "fields", 'f', "REGEX", 0,
-	  "events whose name matches from its beginning, in upper or lower case; \"help\" lists all",
+	  "only events whose name begins with a match of REGEX, ignoring case; \"help\" lists all",
 	  1 },
-	{ "pid", 'p', "PID", 0, "only process PID", 1 },
-	{ "guest", 'g', "GUEST", 0, "only the guest of that name (QEMU's -name)", 1 },
+	{ "pid", 'p', "PID", 0, "only events of process PID", 1 },
+	{ "guest", 'g', "GUEST", 0, "only the guest named GUEST (QEMU's -name)", 1 },
 	{ "latency", 'x', NULL, 0,
-	  "time from exit to the next entry, per reason and guest; with -p or -g per vCPU", 1 },
+	  "also show the time from exit to the next entry, per reason and guest; with -p or -g, "
+	  "per vCPU",
+	  1 },
 	{ 0 },
 };
 
@@ -52,7 +54,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	case KEY_BATCH:
 		if (o->mode == KVM_LOG)
 			return error_set(err, STATUS_USAGE, -EINVAL,
-					 "-1 and -l exclude each other");
+					 "-1 and -l are mutually exclusive");
 		o->mode = KVM_ONCE;
 		return 0;
 	case 'L':
@@ -62,7 +64,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	case 'l':
 		if (o->mode == KVM_ONCE)
 			return error_set(err, STATUS_USAGE, -EINVAL,
-					 "-1 and -l exclude each other");
+					 "-1 and -l are mutually exclusive");
 		o->mode = KVM_LOG;
 		return 0;
 	case 'c':
@@ -100,37 +102,38 @@ static int check_log_options(const struct kvm_options *o, struct error *err)
 	if (o->mode == KVM_LOG)
 		return 0;
 	if (o->wide)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-c goes with -l or -L");
+		return error_set(err, STATUS_USAGE, -EINVAL, "-c requires -l or -L");
 	if (o->skip_zero)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-z goes with -l or -L");
+		return error_set(err, STATUS_USAGE, -EINVAL, "-z requires -l or -L");
 	return 0;
 }
 
 static int check(struct kvm_options *o, struct error *err)
 {
 	if (o->log_path && o->args.output)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-L and -o exclude each other");
+		return error_set(err, STATUS_USAGE, -EINVAL, "-L and -o are mutually exclusive");
 	if (o->args.output && o->fields && strcmp(o->fields, "help") == 0)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-o is for what a run shows");
+		return error_set(err, STATUS_USAGE, -EINVAL, "-o cannot be used with -f help");
 	if (o->wide && o->args.format != FORMAT_TEXT)
 		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-c, --csv and --json exclude each other");
+				 "-c, --csv and --json are mutually exclusive");
 	if (o->past && !o->debugfs)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-i goes with -d");
+		return error_set(err, STATUS_USAGE, -EINVAL, "-i requires -d");
 	if (o->latency && o->debugfs && !o->tracepoints) {
-		error_set(err, STATUS_USAGE, -EINVAL, "-x needs the tracepoints");
-		error_hint(err, "give -t too");
+		error_set(err, STATUS_USAGE, -EINVAL, "-x requires tracepoints");
+		error_hint(err, "add -t");
 		return -EINVAL;
 	}
 	if (o->pid_arg && o->guest_arg)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-p and -g exclude each other");
+		return error_set(err, STATUS_USAGE, -EINVAL, "-p and -g are mutually exclusive");
 	if (o->args.command && (o->pid_arg || o->guest_arg) && !o->args.all) {
-		error_set(err, STATUS_USAGE, -EINVAL, "-p and -g exclude -- COMMAND");
-		error_hint(err, "give --all to see only that guest while COMMAND runs");
+		error_set(err, STATUS_USAGE, -EINVAL, "-p and -g cannot be used with -- COMMAND");
+		error_hint(err, "use --all to count that guest while COMMAND runs");
 		return -EINVAL;
 	}
 	if (o->args.replay && o->fields && strcmp(o->fields, "help") == 0)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-f help does not go with --replay");
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-f help cannot be used with --replay");
 	/* Of a recording they make a log. */
 	if (o->args.replay && o->mode == KVM_SCREEN && (o->wide || o->skip_zero))
 		o->mode = KVM_LOG;

@@ -61,8 +61,7 @@ int screen_open(struct view *view, struct screen **out, struct error *err)
 	s->terminal = open_terminal();
 	if (!s->terminal) {
 		free(s);
-		error_set(err, STATUS_UNSUPPORTED, -ENOTTY,
-			  "no description of this terminal (TERM=%.40s)",
+		error_set(err, STATUS_UNSUPPORTED, -ENOTTY, "unknown terminal type (TERM=%.40s)",
 			  getenv("TERM") ? getenv("TERM") : "");
 		error_hint(err, "set TERM, or use -l");
 		return -ENOTTY;
@@ -108,7 +107,7 @@ static void draw_too_small(void)
 {
 	char text[80];
 
-	snprintf(text, sizeof(text), "terminal too small: %dx%d, not %dx%d", COLS, LINES,
+	snprintf(text, sizeof(text), "terminal too small: %dx%d, needs %dx%d", COLS, LINES,
 		 LEAST_COLUMNS, LEAST_ROWS);
 	put(0, 0, A_NORMAL, text);
 }

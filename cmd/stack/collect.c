@@ -22,7 +22,7 @@ static bool meanwhile(void *ctx);
 
 void stack_hidden_error(struct error *err)
 {
-	error_set(err, STATUS_OK, 0, "the kernel hides its addresses: its frames have no names");
+	error_set(err, STATUS_OK, 0, "kernel addresses are hidden: kernel frames have no names");
 	error_hint(err, "%s", kallsyms_hint);
 }
 
@@ -30,8 +30,7 @@ void stack_unfollowed_error(int why, struct error *err)
 {
 	error_set(
 	    err, STATUS_OK, why,
-	    "mappings of processes that begin later are not known, or late: the kernel refuses "
-	    "perf_event_open(): %s",
+	    "mappings of processes started later are missing or late: perf_event_open() failed: %s",
 	    strerror(-why));
 	error_hint(err, "%s",
 		   why == -EPERM || why == -EACCES ? "run as root or with CAP_PERFMON"
@@ -42,9 +41,10 @@ bool stack_others_error(struct error *err)
 {
 	if (spaces_reads_others())
 		return false;
-	error_set(err, STATUS_OK, 0,
-		  "mappings of other users' processes cannot be read: user frames of those that "
-		  "began before have no names");
+	error_set(
+	    err, STATUS_OK, 0,
+	    "cannot read the mappings of other users' processes: user frames of those already "
+	    "running have no names");
 	error_hint(err, "run as root or with CAP_SYS_PTRACE");
 	return true;
 }
@@ -52,8 +52,7 @@ bool stack_others_error(struct error *err)
 void stack_helper_error(int why, struct error *err)
 {
 	error_set(err, STATUS_OK, why,
-		  "the process that reads symbols cannot be started or confined: %s: user frames "
-		  "have no names",
+		  "cannot start or sandbox the symbol reader: %s: user frames have no names",
 		  strerror(-why));
 	error_hint(err, "%s",
 		   why == -EINVAL ? "the kernel needs CONFIG_SECCOMP_FILTER"
@@ -96,7 +95,7 @@ static int open_spaces(struct stack *s, struct error *err)
 	config.ctx = s;
 	why = symbol_client_open(&config, &s->naming.symbols);
 	if (limits_is_shortage(why))
-		return limits_error(why, "start the process that reads symbols", err);
+		return limits_error(why, "start the symbol reader", err);
 	if (why) {
 		stack_helper_error(why, err);
 		add_note(s, err);

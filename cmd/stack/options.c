@@ -12,15 +12,17 @@
 enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG };
 
 static const struct argp_option options[] = {
-	{ "duration", 'D', "SECS", 0, "for so many seconds, not until stopped", 1 },
-	{ "kernel-stack", 'K', NULL, 0, "by kernel stack", 1 },
-	{ "user-stack", 'U', NULL, 0, "by user stack", 1 },
-	{ "perpid", 'P', NULL, 0, "each process by itself, not by name", 1 },
-	{ "folded", 'f', NULL, 0, "one line a stack, for flame graphs", 1 },
-	{ "order", KEY_ORDER, "process|disk", 0, "with -f: what stands first (process)", 1 },
-	{ "iodir", KEY_IODIR, "r|w|rw", 0, "reads, writes or both (rw); also -io", 1 },
+	{ "duration", 'D', "SECS", 0, "stop after SECS seconds", 1 },
+	{ "kernel-stack", 'K', NULL, 0, "group by kernel stack", 1 },
+	{ "user-stack", 'U', NULL, 0, "group by user stack", 1 },
+	{ "perpid", 'P', NULL, 0, "one row per PID instead of per name", 1 },
+	{ "folded", 'f', NULL, 0, "folded lines, one per stack, for flame graphs", 1 },
+	{ "order", KEY_ORDER, "process|disk", 0,
+	  "with -f: first field of each line (default: process)", 1 },
+	{ "iodir", KEY_IODIR, "r|w|rw", 0, "count reads, writes or both (default: rw); also -io",
+	  1 },
 	BLK_FILTER_OPTIONS,
-	{ "svg", KEY_SVG, "FILE", 0, "write a flame graph to FILE as well", 1 },
+	{ "svg", KEY_SVG, "FILE", 0, "also write a flame graph to FILE", 1 },
 	{ 0 },
 };
 
@@ -97,9 +99,9 @@ static int check(struct stack_options *o, struct error *err)
 {
 	if (o->folded && o->args.format != FORMAT_TEXT)
 		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-f and --json or --csv exclude each other");
+				 "-f and --json or --csv are mutually exclusive");
 	if (args_given(&o->args, KEY_ORDER) && !o->folded)
-		return error_set(err, STATUS_USAGE, -EINVAL, "--order goes with -f");
+		return error_set(err, STATUS_USAGE, -EINVAL, "--order requires -f");
 	return blk_check_options(&o->filters, &o->args, err);
 }
 

@@ -38,20 +38,19 @@ static const struct {
 				   "of these without their process: under " TABLE_LOST_PROCESS },
 	[STACK_LOSS_BIOS] = { "lost_ios", "I/Os that are in no row" },
 	[STACK_LOSS_BYTES] = { "lost_bytes", "bytes that are in no row" },
-	[STACK_LOSS_REFUSED] = { "refused", "I/Os that the disk refused, counted all the same" },
+	[STACK_LOSS_REFUSED] = { "refused", "I/Os rejected by the disk, counted anyway" },
 	[STACK_LOSS_REFUSED_BYTES] = { "refused_bytes",
-				       "bytes of I/Os that the disk refused, counted all the same" },
+				       "bytes of I/Os rejected by the disk, counted anyway" },
 	[STACK_LOSS_FOLDED] = { "folded",
-				"rows that gave up their stack to save memory: the smallest" },
-	[STACK_LOSS_RECORDS] = { "mappings_lost", "records of processes and mappings" },
+				"rows whose stack was dropped to save memory, smallest first" },
+	[STACK_LOSS_RECORDS] = { "mappings_lost", "process and mapping records" },
 	[STACK_LOSS_SYMBOLS] = { "symbols_unread",
-				 "files whose symbols were not read, or not all: damaged, too "
-				 "large, or too slow" },
+				 "files whose symbols were not fully read: damaged, too large or "
+				 "too slow" },
 	[STACK_LOSS_MAPPINGS] = { "mappings_full",
-				  "mappings or processes that were too many, or too slow, to be followed" },
+				  "mappings or processes beyond the tracking limits" },
 	[STACK_LOSS_NAMES] = { "frames_unread",
-			       "frames whose names were not read, to save time or memory: they may "
-			       "be missing or old" },
+			       "frames left without a name, or with an old one, to save time or memory" },
 };
 
 /* All losses of the run: there is one output. */
@@ -190,7 +189,7 @@ static int check_namespace(const struct stack_options *o, struct error *err)
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 		  "cannot name user frames from inside a pid namespace");
-	error_hint(err, "in a container: run it on the host instead, or leave -U out");
+	error_hint(err, "in a container: run iotrace on the host, or without -U");
 	return -ENOTSUP;
 }
 

@@ -13,13 +13,16 @@
 enum { KEY_BIO = 0x2000, KEY_CGROUP_OWNER };
 
 static const struct argp_option options[] = {
-	{ "noclear", 'C', NULL, 0, "don't clear the screen", 1 },
-	{ "maxrows", 'r', "ROWS", 0, "at most ROWS rows each time (text: 20)", 1 },
+	{ "noclear", 'C', NULL, 0, "do not clear the screen", 1 },
+	{ "maxrows", 'r', "ROWS", 0, "show at most ROWS rows per interval (default for text: 20)",
+	  1 },
 	BLK_FILTER_OPTIONS,
-	{ "sort", 's', "io|bytes|time", 0, "sort by this, largest first (bytes)", 1 },
-	{ "bio", KEY_BIO, NULL, 0, "bio-based devices too (dm, md, zram, multipath)", 1 },
+	{ "sort", 's', "io|bytes|time", 0, "sort key, largest first (default: bytes)", 1 },
+	{ "bio", KEY_BIO, NULL, 0, "also count bio-based devices (dm, md, zram, multipath)", 1 },
 	{ "cgroup-owner", KEY_CGROUP_OWNER, NULL, 0,
-	  "name the cgroup that the I/O is charged to: for write-back, who dirtied the pages", 1 },
+	  "show the cgroup that the I/O is charged to; for write-back, the one that dirtied the "
+	  "pages",
+	  1 },
 	{ NULL, 'e', NULL, 0, "same as --ebpf", 1 },
 	{ 0 },
 };

@@ -463,9 +463,8 @@ static int check_disk(const struct top_options *o, int *status)
 
 	if (o->bio || blk_disk_has_requests(&o->filters))
 		return 0;
-	error_set(&err, STATUS_USAGE, -EINVAL, "%s is driven by bios, not by requests",
-		  o->filters.disk.name);
-	error_hint(&err, "give --bio");
+	error_set(&err, STATUS_USAGE, -EINVAL, "%s is a bio-based device", o->filters.disk.name);
+	error_hint(&err, "use --bio");
 	*status = report_error(&err);
 	return -EINVAL;
 }

@@ -151,21 +151,23 @@ int virtio_irq_check(const struct virtio_options *o, const char *root,
 
 	if (o->latency) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "this kernel does not let anybody see buffers being added: no latency");
-		error_hint(err, "it has neither kprobes nor fentry; -x shows the bytes used");
+			  "no latency: this kernel has no hook for buffers being added");
+		error_hint(err, "it has neither kprobes nor fentry; -x alone shows the bytes used");
 		return -ENOTSUP;
 	}
 	if (kallsyms_find(NULL, names, handlers, VIRTIO_HANDLERS) <= 0) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOENT,
-			  "the kernel does not show where its virtio interrupt handlers are");
+			  "cannot find the addresses of the virtio interrupt handlers");
 		error_hint(err, "%s", kallsyms_hint);
 		return -ENOENT;
 	}
 	count_devices(o, root, &all, &packed);
 	if (all && packed == all) {
-		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "all queues have packed rings: interrupts do not tell what they used");
-		error_hint(err, "this kernel has neither kprobes nor fentry, which would");
+		error_set(
+		    err, STATUS_UNSUPPORTED, -ENOTSUP,
+		    "all queues have packed rings, whose interrupts do not show which buffers "
+		    "were used");
+		error_hint(err, "kprobes or fentry are needed, and this kernel has neither");
 		return -ENOTSUP;
 	}
 	return 0;

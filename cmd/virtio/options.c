@@ -14,16 +14,15 @@
 #include "probes/virtio.h"
 
 static const struct argp_option options[] = {
-	{ "timestamp", 'T', NULL, 0, "the time of day above each output", 1 },
+	{ "timestamp", 'T', NULL, 0, "print the time of day above each output", 1 },
 	{ "debug", 'D', NULL, 0,
 	  "show the BPF programs, what each is attached to, and their source", 1 },
 	{ "driver", 'd', "DRIVER", 0, "only devices of this driver, such as virtio_blk", 1 },
 	{ "devname", 'n', "DEVICE", 0, "only this device, such as virtio0", 1 },
 	{ "vqname", 'q', "VQ", 0, "only queues of this name, such as req.0", 1 },
-	{ "extended", 'x', NULL, 0, "bytes that the device wrote, and the time from add to get",
-	  1 },
-	{ "latency", 'L', NULL, 0, "a histogram of the time from add to get, for each virtqueue",
-	  1 },
+	{ "extended", 'x', NULL, 0,
+	  "also show the bytes that the device wrote and the time from add to get", 1 },
+	{ "latency", 'L', NULL, 0, "histogram of the time from add to get, per virtqueue", 1 },
 	{ 0 },
 };
 
@@ -108,8 +107,8 @@ int virtio_options(int argc, char **argv, struct virtio_options *o, struct error
 	if (r)
 		return r;
 	if (o->debug && o->args.format != FORMAT_TEXT) {
-		error_set(err, STATUS_USAGE, -EINVAL, "-D goes with text only");
-		error_hint(err, "--ebpf prints the source, the metadata of --json has the hooks");
+		error_set(err, STATUS_USAGE, -EINVAL, "-D requires text output");
+		error_hint(err, "--ebpf prints the source; --json has the hooks in its metadata");
 		return -EINVAL;
 	}
 	return 0;
@@ -141,8 +140,9 @@ int virtio_check(const struct virtio_options *o, const char *root, struct error 
 {
 	if (!is_there(root, "", "")) {
 		error_set(err, STATUS_UNSUPPORTED, -ENODEV, "this machine has no virtio");
-		error_hint(err, "there is no /sys/bus/virtio: its modules are not loaded, or this "
-				"is no guest with virtio devices");
+		error_hint(
+		    err, "no /sys/bus/virtio: the virtio modules are not loaded, or this is not a "
+			 "guest with virtio devices");
 		return -ENODEV;
 	}
 	if (o->device && !is_there(root, "/devices/", o->device)) {

@@ -242,20 +242,22 @@ static const struct {
 	[VIRTIO_LOSS_LISTS] = { "lists", "scatter-gather lists too long to walk to their end: the "
 					 "rest of their bytes is not counted" },
 	[VIRTIO_LOSS_CALLS] = { "calls",
-				"calls of which only one end was seen: what they gave or took is "
-				"not counted" },
+				"calls of which only the entry or the return was seen: their "
+				"buffers are not counted" },
 	[VIRTIO_LOSS_BUFFERS_FULL] = { "buffers_full",
 				       "buffers that could not be followed: map full" },
 	[VIRTIO_LOSS_NO_END] = { "no_end",
-				 "buffers that came back unseen: their time is not known" },
-	[VIRTIO_LOSS_CLOCK] = { "clock", "buffers back before they were given: the clock went "
+				 "buffers whose return was not seen: their time is unknown" },
+	[VIRTIO_LOSS_CLOCK] = { "clock", "buffers returned before they were added: the clock went "
 					 "backwards" },
-	[VIRTIO_LOSS_REAPED] = { "reaped", "buffers taken out without an interrupt that was seen: "
-					   "their bytes are not counted" },
-	[VIRTIO_LOSS_PACKED] = { "packed", "interrupts of packed rings, which do not tell what "
-					   "was used" },
+	[VIRTIO_LOSS_REAPED] = { "reaped",
+				 "buffers reaped without an interrupt: their bytes are not "
+				 "counted" },
+	[VIRTIO_LOSS_PACKED] = { "packed",
+				 "interrupts of packed rings: the buffers used are unknown" },
 	[VIRTIO_LOSS_RING] = { "ring", "entries of a used ring that could not be read" },
-	[VIRTIO_LOSSES] = { "missed", "events missed: a program was running on that CPU already" },
+	[VIRTIO_LOSSES] = { "missed",
+			    "events missed: the program was already running on that CPU" },
 };
 
 static void fill_losses(struct virtio *v, struct interval *interval)
@@ -301,20 +303,19 @@ static int check_attached(const struct virtio *v, struct error *err)
 
 	if (v->way == WAY_IRQ && virtio_run_helper(v->skel->progs.irq_rest, &no_queue, 1)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "this kernel's types do not tell what a virtqueue looks like");
-		error_hint(err, "virtio_ring is a module here: only its functions could be hooked");
+			  "this kernel's BTF does not describe virtqueues");
+		error_hint(err, "virtio_ring is a module: this needs kprobes or fentry");
 		return -ENOTSUP;
 	}
 	if (v->way == WAY_CALLS && !virtio_sees_adds(v->hooks)) {
-		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "this kernel does not let anybody hook a way into a virtqueue");
-		error_hint(err, "run with -v to see every way that was tried");
+		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "no virtqueue function can be probed");
+		error_hint(err, "run with -v to see every hook that was tried");
 		return -ENOTSUP;
 	}
 	if (v->way == WAY_CALLS && follows(&v->o) && !virtio_sees_gets(v->hooks)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "this kernel does not let anybody see buffers coming back");
-		error_hint(err, "it works without -x and -L; run with -v to see what was tried");
+			  "no function that returns buffers can be probed");
+		error_hint(err, "run without -x and -L; -v shows what was tried");
 		return -ENOTSUP;
 	}
 	return 0;
@@ -323,8 +324,8 @@ static int check_attached(const struct virtio *v, struct error *err)
 /* ---- output ---- */
 
 static const char *const irq_notes[] = {
-	"this kernel lets nobody hook its functions: what is shown is what the devices have used, as "
-	"their interrupts tell, in descriptors and not in lists",
+	"this kernel has no function hooks: used buffers are counted from interrupts, in "
+	"descriptors instead of lists",
 };
 
 static int print(void *ctx, const struct recording_interval *in, struct error *err)
@@ -363,8 +364,7 @@ static int emit(void *ctx, bool last, struct error *err)
 	v->used = v->used || v->rows.n;
 	if (last && !v->used && v->o.args.format != FORMAT_JSON)
 		fprintf(stderr, "iotrace: no virtqueue was used%s\n",
-			v->o.device || v->o.driver || v->o.vq ? " of those that were asked for"
-							      : "");
+			v->o.device || v->o.driver || v->o.vq ? " that matches the filters" : "");
 	out.tables[0] = (struct recording_rows){ v->rows.rows, v->rows.n };
 	r = show_output(&v->show, &out, err);
 	virtio_rows_clear(&v->rows);

@@ -164,8 +164,8 @@ class TestPrivilege(LiveTest):
                 or not os.path.exists("/sys/kernel/tracing/events"):
             self.skipTest("tracefs is not mounted, or everybody may read it")
         done = self.as_nobody("--check")
-        self.assertRegex(done.out, r"(?m)^tracefs +no: may not read tracefs: .*\(run as root or with "
-                                   r"CAP_DAC_READ_SEARCH, or mount tracefs with .*\)$")
+        self.assertRegex(done.out, r"(?m)^tracefs +no: no permission to read tracefs: .*\(run as root "
+                                   r"or with CAP_DAC_READ_SEARCH, or mount tracefs with .*\)$")
 
 
 if __name__ == "__main__":

@@ -539,11 +539,11 @@ class TestOutputFile(LiveTest):
         for args, status, text in (
                 (["top", "-o", "-"], 2, "-o needs a file name, not -"),
                 (["top", "-o", ""], 2, "-o needs a file name"),
-                (["top", "-o", both, "--ebpf"], 2, "-o is for what a run shows"),
-                (["kvm", "-o", both, "-L", both], 2, "-l and -o exclude each other"),
-                (["kvm", "-o", both, "-f", "help"], 2, "-o is for what a run shows"),
-                (["top", "-o", both, "--record", both], 2, "--record and -o are one file"),
-                (["stack", "-o", both, "--svg", both], 2, "-o and --svg are one file"),
+                (["top", "-o", both, "--ebpf"], 2, "-o cannot be used with --ebpf"),
+                (["kvm", "-o", both, "-L", both], 2, "-l and -o are mutually exclusive"),
+                (["kvm", "-o", both, "-f", "help"], 2, "-o cannot be used with -f help"),
+                (["top", "-o", both, "--record", both], 2, "--record and -o are the same file"),
+                (["stack", "-o", both, "--svg", both], 2, "-o and --svg are the same file"),
                 (["top", "-o", self.directory], 1, "cannot write .*: is a directory"),
                 (["top", "-o", "/dev/full"], 1, "cannot write /dev/full: no space left on device")):
             with self.subTest(args=args):
@@ -557,7 +557,7 @@ class TestOutputFile(LiveTest):
         """One that nobody reads must not keep signals away; a reader that leaves ends the run."""
         os.mkfifo(self.path)
         self.assert_one_line(iotrace("top", "-o", self.path, "0.1", "1"), 1,
-                             "(a pipe needs a reader first)")
+                             "(open the reading end of the pipe first)")
         reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
         process = subprocess.Popen([IOTRACE, "top", "--csv", "-d", self.disk.name, "-o", self.path,
                                     "3600"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
@@ -578,7 +578,7 @@ class TestOutputFile(LiveTest):
         self.assertEqual((result.status, result.out, result.err), (0, "", ""))
         self.assertEqual(read_text(again), read_text(self.path))
         self.assert_one_line(iotrace("top", "--replay", record, "-o", record), 2,
-                             "--replay and -o are one file")
+                             "--replay and -o are the same file")
 
 
 class TestStandardError(LiveTest):

@@ -39,7 +39,7 @@ class TestForesight(unittest.TestCase):
         lacks = {kind.replace("ret", "") for _, kind, _, reason in found
                  if reason == "this kernel has no kprobes"}
         lacks |= {"fentry" for _, _, _, reason in found
-                  if reason and reason.startswith("this kernel refuses such programs")}
+                  if reason and reason.startswith("this kernel rejects this program type")}
         with open(os.path.join(self.folder, "lacks"), "w", encoding="utf-8") as file:
             file.write("\n".join(lacks))
 

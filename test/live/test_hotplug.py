@@ -134,7 +134,7 @@ class TestDiskOfD(LiveTest):
             add_partition(first.path, 1, START, SECTORS)
             result = tracer.stop()
         self.assertEqual(result.status, 0)
-        self.assertRegex(result.err, r"\Aiotrace: lost: 1 [^\n]*-d went away[^\n]*\n\Z")
+        self.assertRegex(result.err, r"\Aiotrace: lost: 1 [^\n]*-d disappeared[^\n]*\n\Z")
 
     def test_new_partition(self):
         """breakdown -d DISK: calls on a partition that was made after the start are its too."""

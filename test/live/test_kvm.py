@@ -455,7 +455,7 @@ class TestFile(KvmTest):
         """One that nobody reads must not keep signals away."""
         os.mkfifo(self.path)
         self.assert_one_line(iotrace("kvm", "-L", self.path, timeout=60), 1,
-                             "(a pipe needs a reader first)")
+                             "(open the reading end of the pipe first)")
 
     def test_full(self):
         result = iotrace("kvm", "-L", "/dev/full", "-f", "kvm_pio", timeout=60)
@@ -475,7 +475,7 @@ class TestDebugfs(KvmTest):
     def test_refused(self):
         if not self.refused:
             self.skipTest("this kernel is not locked down")
-        self.assert_one_line(iotrace("kvm", "-1", "-d"), 3, "debugfs", "locked down")
+        self.assert_one_line(iotrace("kvm", "-1", "-d"), 3, "debugfs", "lockdown")
         # said once, and the tracepoints go on
         result = iotrace("kvm", "-1", "-d", "-t", "-f", EVENTS, "--", GUEST, "-q", 100, timeout=120)
         self.assertEqual(result.status, 0, result)
@@ -585,7 +585,7 @@ class TestErrors(KvmTest):
         with Tracer("kvm", "-f", "kvm_pio", timeout=60) as tracer:
             result = tracer.stop(timeout=60)
         self.assertEqual(result.status, 0)
-        self.assertRegex(result.err, r"\Aiotrace: standard \w+ is no terminal: [^\n]*-l\n\Z")
+        self.assertRegex(result.err, r"\Aiotrace: standard \w+ is not a terminal; [^\n]*-l\n\Z")
         self.assertIn("kvm_pio", result.out)
 
     def test_event_list(self):
@@ -790,7 +790,7 @@ class TestScreen(KvmTest):
         screen.keys("g")
         screen.wait("Guest .*all")
         screen.keys("gamma", "Enter")
-        screen.wait("no guest is called 'gamma'")
+        screen.wait("no guest is named 'gamma'")
         screen.keys("alphx", "BSpace", "a", "Enter")
         screen.wait(rf"pid {guest.pid} \(alpha\)")
         screen.wait(r"kvm_pio +500 ")

@@ -127,7 +127,7 @@ def refuse(number):
 class TestPerfRecords(LiveTest):
     """Where perf_event_open() is refused, mappings cannot be followed: a note says so."""
 
-    NOTE = "mappings of processes that begin later are not known"
+    NOTE = "mappings of processes started later are missing or late"
 
     def setUp(self):
         if os.uname().machine not in PERF_EVENT_OPEN:

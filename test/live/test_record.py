@@ -176,7 +176,8 @@ class TestBlock(RecordTest):
         self.assertFalse(os.path.exists(path))
         again = iotrace("top", "--replay", path + ".partial", "--json", prefix=NOBODY)
         self.assertEqual(again.status, 1)
-        self.assertRegex(again.err, r"^iotrace: \S+ is cut off after \d+ bytes \(its run was killed")
+        self.assertRegex(again.err,
+                         r"^iotrace: \S+ is cut off after \d+ bytes \(the run was killed")
         # An interval is recorded before it is shown.
         self.assertTrue(again.out.startswith(live.out[:live.out.rfind("\n") + 1]))
         self.assertEqual(add_up(again.rows, "op", "io")["write"], WRITES)
@@ -194,7 +195,7 @@ class TestBlock(RecordTest):
         self.assertEqual(live.status, 1, live)
         self.assertEqual(len(live.err.splitlines()), 1)
         self.assertRegex(live.err, r"^iotrace: cannot write (\S+): No space left on device "
-                                   r"\(what was recorded is in \1\.partial\)$")
+                                   r"\(the recording so far is in \1\.partial\)$")
         self.assertGreater(len(live.intervals), 1)
 
     def test_size_limit(self):
@@ -204,7 +205,7 @@ class TestBlock(RecordTest):
                       timeout=120)
         self.assertEqual(got.status, 1, got)
         self.assertRegex(got.err, r"^iotrace: cannot write (\S+): File too large "
-                                  r"\(what was recorded is in \1\.partial\)\n$")
+                                  r"\(the recording so far is in \1\.partial\)\n$")
 
     def test_command_goes_on(self):
         """A recording that cannot be written any more: told at once, but COMMAND is not left
@@ -222,7 +223,8 @@ class TestBlock(RecordTest):
         os.mkfifo(path)
         got = iotrace("top", "--record", path, "0.1", "1", timeout=60)
         self.assertEqual((got.status, got.out), (1, ""))
-        self.assertRegex(got.err, r"^iotrace: cannot write \S+: .*\(a pipe needs a reader first\)\n$")
+        self.assertRegex(got.err, r"^iotrace: cannot write \S+: "
+                                  r".*\(open the reading end of the pipe first\)\n$")
         with contextlib.closing(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb")) as pipe:
             live = iotrace("top", "--record", path, "0.1", "1")
             self.assertEqual(live.status, 0, live)
@@ -248,7 +250,7 @@ class TestBlock(RecordTest):
         self.assertTrue(wait_until(blocked, 120))
         live = tracer.stop(signal.SIGTERM)
         self.assertEqual(live.status, 1, live)
-        self.assertRegex(live.err, r"iotrace: cannot write \S+: nobody reads it\n$")
+        self.assertRegex(live.err, r"iotrace: cannot write \S+: no reader\n$")
 
     def test_standard_output(self):
         """The recording and the output would be in each other's way: nothing is written."""
@@ -260,21 +262,22 @@ class TestBlock(RecordTest):
                 done = subprocess.run([IOTRACE, "top", "--record", record, "0.1", "1"], stdout=file,
                                       stderr=subprocess.PIPE, check=False, timeout=60)
             self.assertEqual(done.returncode, 2)
-            self.assertRegex(done.stderr, rb"^iotrace: --record needs a file of its own: ")
+            self.assertRegex(done.stderr,
+                             rb"^iotrace: --record and standard output are the same file: ")
             with open(path, encoding="ascii") as file:
                 self.assertEqual(file.read(), "old")
         got = iotrace("stack", "-D", "0.1", "--record", path, "--svg", path)
         self.assertEqual((got.status, got.out), (2, ""))
-        self.assertIn("--record and --svg are one file", got.err)
+        self.assertIn("--record and --svg are the same file", got.err)
         new = self.path("new")
         got = iotrace("stack", "-D", "0.1", "--record", new, "--svg", new)
         self.assertEqual((got.status, got.out), (2, ""))
-        self.assertIn("--record and --svg are one file", got.err)
+        self.assertIn("--record and --svg are the same file", got.err)
         self.assertFalse(os.path.exists(new))
         other = os.path.join(self.folder, ".", "new")
         got = iotrace("stack", "-D", "0.1", "--record", other, "--svg", new)
         self.assertEqual((got.status, got.out), (2, ""))
-        self.assertIn("--record and --svg are one file", got.err)
+        self.assertIn("--record and --svg are the same file", got.err)
         self.assertFalse(os.path.exists(new))
 
     def test_reader_that_leaves(self):
@@ -555,7 +558,7 @@ class TestKvm(RecordTest):
         done = subprocess.run(["script", "-qec", f"{IOTRACE} kvm --record {self.path('s.rec')}",
                                "/dev/null"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               check=False, timeout=60)
-        self.assertIn(b"--record does not go with full screen", done.stdout)
+        self.assertIn(b"--record cannot be used on the full screen", done.stdout)
         self.assertEqual(done.returncode, 2)
 
 

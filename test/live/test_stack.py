@@ -962,7 +962,7 @@ class TestForms(StackTest):
     def test_wrong_usage(self):
         for args, words in ((("-io", "x"), ("'x'", "r, w or rw")), (("5",), ("too many",)),
                             (("-D", "0"), ("-D",)), (("-D", "5x"), ("5x",)),
-                            (("-f", "--json"), ("exclude",)), (("-io",), ("iodir", "value")),
+                            (("-f", "--json"), ("exclusive",)), (("-io",), ("iodir", "value")),
                             (("-d", "nosuchdisk"), ("nosuchdisk",))):
             with self.subTest(args=args):
                 self.assert_one_line(iotrace("stack", *args), 2, *words)

@@ -322,7 +322,7 @@ class TestDisk(VirtioTest):
     def test_latency(self):
         """-L: every buffer is in one slot, and the text draws them."""
         if not sees_calls(hooks_of("-x")):
-            self.skipTest("this kernel does not let anybody see buffers being added")
+            self.skipTest("no hook for buffers being added")
         disk, device = scratch_disk()
         result = self.traced(lambda: direct_io(f"/dev/{disk}", "read", 300, 4096), device, "-L")
         self.assertEqual(sum(s["count"] for row in result.rows for s in row["slots"]), 300)
@@ -760,7 +760,7 @@ class TestUnbind(VirtioTest):
         """A device that is taken away keeps its buffers: they do not stay in the map, nor are they
         mistaken for those of its successor."""
         if not sees_calls(hooks_of("-x")):
-            self.skipTest("this kernel does not let anybody see buffers being added")
+            self.skipTest("no hook for buffers being added")
         interface, device = network()
         driver = f"/sys/bus/virtio/drivers/{driver_of(device)}"
         with Tracer("virtio", "--json", "-x", "-n", device, "0.2") as tracer:
@@ -837,7 +837,7 @@ class TestOptions(VirtioTest):
         balloons = devices("virtio_balloon")
         if not balloons:
             self.skipTest("no balloon")
-        said = "iotrace: no virtqueue was used of those that were asked for"
+        said = "iotrace: no virtqueue was used that matches the filters"
         for fmt in ([], ["--csv"], ["--json"]):
             with self.subTest(format=fmt):
                 result = iotrace("virtio", "-n", balloons[0], "-q", "deflate", *fmt, "0.1", "2")

@@ -308,8 +308,8 @@ static void test_format(void **state)
 	assert_int_equal(good(&line, "--json --json", &own).format, FORMAT_JSON);
 	assert_int_equal(good(&line, "--csv 1 2 --csv", &own).format, FORMAT_CSV);
 	assert_int_equal(good(&line, "--js", &own).format, FORMAT_JSON);
-	bad("--json --csv", -EINVAL, "--json and --csv exclude each other");
-	bad("--csv 1 --json 2", -EINVAL, "--json and --csv exclude each other");
+	bad("--json --csv", -EINVAL, "--json and --csv are mutually exclusive");
+	bad("--csv 1 --json 2", -EINVAL, "--json and --csv are mutually exclusive");
 }
 
 static void test_output(void **state)
@@ -353,7 +353,7 @@ static void test_switches(void **state)
 	assert_true(good(&line, "--ebpf", &own).show_source);
 	assert_true(good(&line, "--list-hooks", &own).list_hooks);
 	assert_string_equal(good(&line, "--kernel /there --list-hooks", &own).kernel, "/there");
-	bad("--kernel /there", -EINVAL, "--kernel goes with --list-hooks");
+	bad("--kernel /there", -EINVAL, "--kernel requires --list-hooks");
 	assert_false(good(&line, "--json", &own).verbose);
 	/* -e where the subcommand wants it */
 	split(&line, "-ve");
@@ -404,7 +404,7 @@ static void test_hooks(void **state)
 	bad("--hook 1 --hook 2 --hook 3 --hook 4 --hook 5 --hook 6 --hook 7 --hook 8 "
 	    "--hook 9 --hook 10 --hook 11 --hook 12 --hook 13 --hook 14 --hook 15 --hook 16 "
 	    "--hook 17",
-	    -E2BIG, "too many --hook");
+	    -E2BIG, "too many --hook options");
 }
 
 static void test_map_size(void **state)
@@ -472,8 +472,8 @@ static void test_all(void **state)
 	(void)state;
 	assert_true(good(&line, "--all -- true", &own).all);
 	assert_false(good(&line, "-- true --all", &own).all);
-	bad("--all", -EINVAL, "--all goes with -- COMMAND");
-	bad("1 --all 2", -EINVAL, "--all goes with -- COMMAND");
+	bad("--all", -EINVAL, "--all requires -- COMMAND");
+	bad("1 --all 2", -EINVAL, "--all requires -- COMMAND");
 }
 
 /* What goes to standard output while @text is parsed. */
@@ -656,17 +656,18 @@ static void test_recordings(void **state)
 	bad("--replay ''", -EINVAL, "--replay needs a file name");
 	bad("-o ''", -EINVAL, "-o needs a file name");
 	bad("-o -", -EINVAL, "-o needs a file name, not -");
-	bad("-o x --ebpf", -EINVAL, "-o is for what a run shows");
-	bad("--list-hooks --output=x", -EINVAL, "-o is for what a run shows");
+	bad("-o x --ebpf", -EINVAL, "-o cannot be used with --ebpf");
+	bad("--list-hooks --output=x", -EINVAL, "-o cannot be used with --list-hooks");
 	bad("-o", -EINVAL, "option '-o' needs a value: FILE");
 	bad("--record -", -EINVAL, "--record needs a file name, not -");
 	bad("--replay=-", -EINVAL, "--replay needs a file name, not -");
-	bad("--record a --replay b", -EINVAL, "--record and --replay exclude each other");
-	bad("--replay b 1", -EINVAL, "no INTERVAL with --replay: the recording has its own");
-	bad("--replay b -- true", -EINVAL, "no -- COMMAND with --replay");
-	bad("--replay b --ebpf", -EINVAL, "--replay has no BPF programs: it reads a file");
-	bad("--replay b --hook a=b:c", -EINVAL, "--replay has no BPF programs: it reads a file");
-	bad("--replay b -f x", -EINVAL, "--file does not go with --replay");
+	bad("--record a --replay b", -EINVAL, "--record and --replay are mutually exclusive");
+	bad("--replay b 1", -EINVAL,
+	    "INTERVAL cannot be used with --replay: the recording has its own");
+	bad("--replay b -- true", -EINVAL, "-- COMMAND cannot be used with --replay");
+	bad("--replay b --ebpf", -EINVAL, "--replay loads no BPF programs");
+	bad("--replay b --hook a=b:c", -EINVAL, "--replay loads no BPF programs");
+	bad("--replay b -f x", -EINVAL, "--file cannot be used with --replay");
 }
 
 int main(void)

@@ -351,9 +351,8 @@ static void test_check_options(void **state)
 		if (i != 3)
 			continue;
 		assert_int_equal(err.status, STATUS_USAGE);
-		assert_string_equal(err.what, "-p and -- COMMAND exclude each other");
-		assert_string_equal(err.hint,
-				    "give --all to see only process PID while COMMAND runs");
+		assert_string_equal(err.what, "-p and -- COMMAND are mutually exclusive");
+		assert_string_equal(err.hint, "use --all to count process PID while COMMAND runs");
 	}
 }
 

@@ -238,9 +238,9 @@ static void test_find_by_path(void **state)
 	finds(d, path, "sda1", SDA1, SDA);
 	refuses(d, "/dev/disk/by-id/gone", -ENODEV, "no such disk '/dev/disk/by-id/gone'", list);
 	refuses(d, "/dev/sda/x", -ENODEV, "no such disk '/dev/sda/x': Not a directory", NULL);
-	refuses(d, "/dev/README", -ENOTBLK, "'/dev/README' is no block device", NULL);
-	refuses(d, "/dev/disk", -ENOTBLK, "'/dev/disk' is no block device", NULL);
-	refuses(d, "/dev/", -ENOTBLK, "'/dev/' is no block device", NULL);
+	refuses(d, "/dev/README", -ENOTBLK, "'/dev/README' is not a block device", NULL);
+	refuses(d, "/dev/disk", -ENOTBLK, "'/dev/disk' is not a block device", NULL);
+	refuses(d, "/dev/", -ENOTBLK, "'/dev/' is not a block device", NULL);
 	disks_free(d);
 }
 
@@ -729,9 +729,9 @@ static void test_real_other_files(void **state)
 	if (access("/proc/diskstats", R_OK))
 		skip();
 	d = opened(NULL);
-	refuses(d, "/dev/null", -ENOTBLK, "'/dev/null' is no block device", NULL);
-	refuses(d, "/etc/passwd", -ENOTBLK, "'/etc/passwd' is no block device", NULL);
-	refuses(d, "/", -ENOTBLK, "'/' is no block device", NULL);
+	refuses(d, "/dev/null", -ENOTBLK, "'/dev/null' is not a block device", NULL);
+	refuses(d, "/etc/passwd", -ENOTBLK, "'/etc/passwd' is not a block device", NULL);
+	refuses(d, "/", -ENOTBLK, "'/' is not a block device", NULL);
 	refuses(d, "/nonexistent/x", -ENODEV, "no such disk '/nonexistent/x'", NULL);
 	refuses(d, "nvme9n9", -ENODEV, "no such disk 'nvme9n9'", NULL);
 	disks_free(d);

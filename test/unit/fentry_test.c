@@ -105,7 +105,7 @@ static void test_refused_at_attach(void **state)
 		for (size_t c = 0; c < n; c++) {
 			assert_false(choice[c].usable);
 			assert_string_equal(choice[c].reason,
-					    "this kernel refuses such programs: not supported");
+					    "this kernel rejects this program type: not supported");
 		}
 		hooks_free(h);
 	}

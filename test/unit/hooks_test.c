@@ -203,7 +203,7 @@ static void test_functions(void **state)
 		choice_is(h, 4, true, true, "");
 	else
 		assert_memory_equal(choice_of(h, 4)->reason,
-				    "this kernel refuses such programs: ", 35);
+				    "this kernel rejects this program type: ", 39);
 	assert_int_equal(choice_of(h, 5)->usable, kprobes);
 	hooks_free(h);
 }
@@ -257,10 +257,10 @@ static void test_required(void **state)
 	memset(&err, 0x5a, sizeof(err));
 	assert_int_equal(hooks_choose(events, 2, NULL, &h, &err), -ENOTSUP);
 	assert_int_equal(err.status, STATUS_UNSUPPORTED);
-	assert_string_equal(err.what, "no way to see the event 'complete' on this kernel: "
+	assert_string_equal(err.what, "no usable hook for the event 'complete' on this kernel: "
 				      "tp_btf:no_such_tracepoint: "
 				      "this kernel has no such tracepoint");
-	assert_string_equal(err.hint, "run with -v to see every way that was tried");
+	assert_string_equal(err.hint, "run with -v to see every hook that was tried");
 	/* the choices come all the same, for -v and --list-hooks */
 	assert_non_null(h);
 	choice_is(h, 4, false, false, no_tracepoint);
@@ -281,7 +281,7 @@ static void test_no_events(void **state)
 	assert_ptr_equal(h, untouched);
 }
 
-static const char not_forced[] = "another one is forced";
+static const char not_forced[] = "another hook is forced";
 
 static void test_forced(void **state)
 {
@@ -354,10 +354,10 @@ static void test_forced_unusable(void **state)
 		const char *forced, *what;
 	} cases[] = {
 		{ "submit=tp_btf:no_such_tracepoint",
-		  "no way to see the event 'submit' on this kernel: "
+		  "no usable hook for the event 'submit' on this kernel: "
 		  "tp_btf:no_such_tracepoint: this kernel has no such tracepoint" },
 		{ "submit=raw_tp:" RENAME,
-		  "no way to see the event 'submit' on this kernel: "
+		  "no usable hook for the event 'submit' on this kernel: "
 		  "raw_tp:" RENAME ": has 2 arguments on this kernel, not 7" },
 	};
 	const struct hook_event events[] = { { "submit", alts, N(alts), false } };
@@ -710,7 +710,7 @@ static void test_falls_back_after_load(void **state)
 
 	(void)state;
 	need_bpf();
-	falls_back(&fake, fork_event, "loading it failed: ");
+	falls_back(&fake, fork_event, "loading failed: ");
 }
 
 static void test_falls_back_after_attach(void **state)
@@ -719,7 +719,7 @@ static void test_falls_back_after_attach(void **state)
 
 	(void)state;
 	need_bpf();
-	falls_back(&fake, fork_event, "attaching it failed: ");
+	falls_back(&fake, fork_event, "attaching failed: ");
 }
 
 /* The second program of an alternative is refused: the first is detached again. */
@@ -741,7 +741,7 @@ static void test_second_program_fails(void **state)
 	assert_int_equal(hooks_attach(h, &object, NULL), 0);
 	assert_int_equal(hooks_tag(h, "track", 0), 10);
 	assert_false(choice_of(h, 0)->usable);
-	assert_memory_equal(choice_of(h, 0)->reason, "attaching it failed: ", 21);
+	assert_memory_equal(choice_of(h, 0)->reason, "attaching failed: ", 18);
 	assert_int_equal(fake.closed, 1);
 	assert_int_equal(count_links(), 1);
 	assert_false(forks_are_seen(&fake));
@@ -865,10 +865,10 @@ static void test_load_is_refused(void **state)
 		int code;
 		const char *what, *hint;
 	} cases[] = {
-		{ -EPERM, "the kernel refuses BPF programs: Operation not permitted",
+		{ -EPERM, "the kernel rejects BPF programs: Operation not permitted",
 		  "run as root" },
-		{ -EINVAL, "this kernel does not take the BPF programs: Invalid argument",
-		  "run with -v for the details, and please report them" },
+		{ -EINVAL, "this kernel rejects the BPF programs: Invalid argument",
+		  "run with -v for details, and please report this" },
 	};
 
 	(void)state;
@@ -1001,7 +1001,7 @@ static void test_log_names_the_program(void **state)
 		assert_int_equal(hooks_attach(h, &object, NULL), -EINVAL);
 		assert_int_equal(fake.opened, 2);
 		assert_int_equal(fake.closed, 2);
-		choice_is(h, 0, false, false, "loading it failed: Invalid argument");
+		choice_is(h, 0, false, false, "loading failed: Invalid argument");
 		/* the second was chosen then, and has not been named */
 		choice_is(h, 1, true, true, "");
 		end(h, &fake);

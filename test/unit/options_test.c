@@ -125,12 +125,12 @@ static void test_bad_for_both(void **state)
 		{ "-T blk -d", -EINVAL, "option '-d' needs a value: DISK" },
 		{ "-T blk --disk", -EINVAL, "option '--disk' needs a value: DISK" },
 		{ "-T blk -d -- true", -EINVAL, "option '-d' needs a value: DISK" },
-		{ "-T blk --json --csv", -EINVAL, "--json and --csv exclude each other" },
-		{ "-T blk --csv --json", -EINVAL, "--json and --csv exclude each other" },
+		{ "-T blk --json --csv", -EINVAL, "--json and --csv are mutually exclusive" },
+		{ "-T blk --csv --json", -EINVAL, "--json and --csv are mutually exclusive" },
 		{ "-T blk --", -EINVAL, "no COMMAND after --" },
 		{ "-T blk 1 5 --", -EINVAL, "no COMMAND after --" },
-		{ "-T blk --all", -EINVAL, "--all goes with -- COMMAND" },
-		{ "-T blk -p 1 -- true", -EINVAL, "-p and -- COMMAND exclude each other" },
+		{ "-T blk --all", -EINVAL, "--all requires -- COMMAND" },
+		{ "-T blk -p 1 -- true", -EINVAL, "-p and -- COMMAND are mutually exclusive" },
 		{ "-T blk --json=foo", -EINVAL, "option '--json=foo' takes no value" },
 	};
 
@@ -144,7 +144,7 @@ static void test_bad_for_both(void **state)
 
 static void test_hints(void **state)
 {
-	static const char all[] = "give --all to see only process PID while COMMAND runs";
+	static const char all[] = "use --all to count process PID while COMMAND runs";
 
 	(void)state;
 	refuses('t', "-1", STATUS_USAGE, -EINVAL, "unknown option '-1'",
@@ -155,13 +155,13 @@ static void test_hints(void **state)
 		"see `iotrace top --help`");
 	refuses('b', "-T blk -Q --queued=1", STATUS_USAGE, -EINVAL,
 		"option '--queued=1' takes no value", "see `iotrace breakdown --help`");
-	refuses('t', "-p 1 -- true", STATUS_USAGE, -EINVAL, "-p and -- COMMAND exclude each other",
-		all);
+	refuses('t', "-p 1 -- true", STATUS_USAGE, -EINVAL,
+		"-p and -- COMMAND are mutually exclusive", all);
 	refuses('b', "-T blk -p 1 1 -- true", STATUS_USAGE, -EINVAL,
-		"-p and -- COMMAND exclude each other", all);
+		"-p and -- COMMAND are mutually exclusive", all);
 	/* before the layer */
 	refuses('b', "-T vfs -p 1 -- true", STATUS_USAGE, -EINVAL,
-		"-p and -- COMMAND exclude each other", all);
+		"-p and -- COMMAND are mutually exclusive", all);
 }
 
 /* ---- top ---- */
@@ -361,10 +361,11 @@ static void test_breakdown_units(void **state)
 	(void)state;
 	assert_int_equal(breakdown_of(&line, "-T blk -m -m").unit->ns, 1000000);
 	assert_int_equal(breakdown_of(&line, "-T blk -uu").unit->ns, 1000);
-	refuses('b', "-T blk -m -u", STATUS_USAGE, -EINVAL, "-m and -u exclude each other", NULL);
-	refuses('b', "-T blk -um", STATUS_USAGE, -EINVAL, "-m and -u exclude each other", NULL);
+	refuses('b', "-T blk -m -u", STATUS_USAGE, -EINVAL, "-m and -u are mutually exclusive",
+		NULL);
+	refuses('b', "-T blk -um", STATUS_USAGE, -EINVAL, "-m and -u are mutually exclusive", NULL);
 	refuses('b', "-T blk --microseconds --milliseconds", STATUS_USAGE, -EINVAL,
-		"-m and -u exclude each other", NULL);
+		"-m and -u are mutually exclusive", NULL);
 }
 
 static void test_breakdown_layers(void **state)
@@ -419,15 +420,15 @@ static void test_breakdown_pairs(void **state)
 	char text[64], what[128];
 
 	(void)state;
-	refuses('b', "-Q", STATUS_USAGE, -EINVAL, "-Q goes with -T blk",
-		"without -T the queue has a row of its own");
-	refuses('b', "-T vfs -Q", STATUS_USAGE, -EINVAL, "-Q goes with -T blk", NULL);
+	refuses('b', "-Q", STATUS_USAGE, -EINVAL, "-Q requires -T blk",
+		"without -T, the table has a row for the queue");
+	refuses('b', "-T vfs -Q", STATUS_USAGE, -EINVAL, "-Q requires -T blk", NULL);
 	refuses('b', "-T ext4 --hist", STATUS_USAGE, -EINVAL,
-		"--hist is for all layers; with -T there always are histograms", NULL);
+		"--hist is for the table of all layers; -T always shows histograms", NULL);
 	for (size_t i = 0; i < N(without_disk); i++) {
 		snprintf(text, sizeof(text), "-d sda -T %s", without_disk[i]);
 		snprintf(what, sizeof(what),
-			 "-d has no meaning for the layer '%s': no disk lies below it",
+			 "-d cannot be used with -T %s: that file system has no disk",
 			 without_disk[i]);
 		refuses('b', text, STATUS_USAGE, -EINVAL, what, NULL);
 	}
@@ -505,8 +506,8 @@ static void test_many_times(void **state)
 	(void)state;
 	for (int i = 0; i < 100; i++) {
 		assert_int_equal(top_of(&line, "-r 5 1 2 -- true").max_rows, 5);
-		refuses('b', "-T blk -m -u", STATUS_USAGE, -EINVAL, "-m and -u exclude each other",
-			NULL);
+		refuses('b', "-T blk -m -u", STATUS_USAGE, -EINVAL,
+			"-m and -u are mutually exclusive", NULL);
 		refuses('t', "1 2 3", STATUS_USAGE, -E2BIG, "too many arguments: '3'", NULL);
 		assert_true(breakdown_of(&line, "-T blk -Q").queued);
 		assert_false(breakdown_of(&line, "-T blk").queued);

@@ -184,9 +184,9 @@ static void test_error(void **state)
 	assert_int_equal(outfile_error("it\n", -ENOSPC, &err), -ENOSPC);
 	assert_string_equal(err.what, "cannot write it?: No space left on device");
 	assert_int_equal(outfile_error("it", -EINTR, &err), -EPIPE);
-	assert_string_equal(err.what, "cannot write it: nobody reads it");
+	assert_string_equal(err.what, "cannot write it: no reader");
 	assert_int_equal(outfile_error("it", -ENXIO, &err), -ENXIO);
-	assert_string_equal(err.hint, "a pipe needs a reader first");
+	assert_string_equal(err.hint, "open the reading end of the pipe first");
 }
 
 #define in_dir(test) cmocka_unit_test_setup_teardown(test, set_up, remove_root)

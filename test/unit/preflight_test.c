@@ -168,7 +168,7 @@ static void test_user_namespace(void **state)
 	put_user_ns("user:[4026532186]");
 	assert_true(read_root().in_user_ns);
 	refused(-EPERM, "not permitted to trace the kernel from within a user namespace",
-		"run as root of the machine, outside of the container");
+		"run as root on the host, outside the container");
 }
 
 static void test_lockdown(void **state)
@@ -284,11 +284,11 @@ static void test_unreadable(void **state)
 	set_mode("sys/kernel/debug", 0755);
 	assert_false(p.tracefs);
 	assert_int_equal(preflight_tracefs(&p, &err), -EACCES);
-	assert_string_equal(err.what, "may not read tracefs: Permission denied");
+	assert_string_equal(err.what, "no permission to read tracefs: Permission denied");
 	assert_string_equal(err.hint, "run as root or with CAP_DAC_READ_SEARCH, or mount tracefs "
 				      "with gid= and mode=0750");
 	assert_int_equal(preflight_debugfs(&p, &err), -EACCES);
-	assert_string_equal(err.what, "may not read debugfs: Permission denied");
+	assert_string_equal(err.what, "no permission to read debugfs: Permission denied");
 }
 
 static void test_debugfs_and_kprobes(void **state)

@@ -354,8 +354,8 @@ static void test_foreign(void **state)
 	(void)state;
 	assert_refused("", 0, "is empty");
 	assert_refused("\x89", 1, "is cut off");
-	assert_refused("{}", 2, "is no recording");
-	assert_refused("#!/bin/sh\nsome script that is longer", 36, "is no recording");
+	assert_refused("{}", 2, "is not an iotrace recording");
+	assert_refused("#!/bin/sh\nsome script that is longer", 36, "is not an iotrace recording");
 	for (size_t i = 0; i < file.size; i++)
 		more[i] = file.data[i];
 	assert_refused(more, file.size + 1, "is cut off");
@@ -440,13 +440,13 @@ static void test_nonsense(void **state)
 	forge_end(&f, NULL);
 	forge_begin(&f);
 	blocks_put(&f.out, RECORDING_INTERVAL, "\1\2\0\0\0\0\1\1", 8); /* a row that is not there */
-	forge_end(&f, "makes no sense");
+	forge_end(&f, "has invalid contents");
 	forge_begin(&f);
 	blocks_put(&f.out, RECORDING_END, "", 0);
 	forge_end(&f, "comes after the end");
 	forge_begin(&f);
 	blocks_put(&f.out, 99, "", 0);
-	forge_end(&f, "is not the one that belongs there");
+	forge_end(&f, "is out of sequence");
 }
 
 /* A small file that asks for much memory: rows of 100 bytes by the million. */
@@ -464,7 +464,7 @@ static void test_memory(void **state)
 	forge_begin(&f);
 	blocks_put(&f.out, RECORDING_ROWS, data, sizeof(begin) + (1 << 24));
 	blocks_put(&f.out, RECORDING_ROWS, data, sizeof(begin) + (1 << 24));
-	forge_end(&f, "takes more memory than any interval may");
+	forge_end(&f, "exceeds the memory limit of an interval");
 	free(data);
 }
 

@@ -776,7 +776,7 @@ static void left_behind(uint64_t count, uint64_t first_ns, int first, int second
 	capture_begin(&text, STDERR_FILENO);
 	status = run_loop(&run, &output);
 	run_end(&run);
-	snprintf(expected, sizeof(expected), "iotrace: the command (process %d) goes on\n",
+	snprintf(expected, sizeof(expected), "iotrace: the command (pid %d) is still running\n",
 		 (int)command);
 	assert_string_equal(capture_end(&text), expected);
 	assert_int_equal(status, 128 + second);

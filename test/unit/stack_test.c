@@ -93,10 +93,10 @@ static void test_wrong_options(void **state)
 		{ "stack 5", "too many arguments: '5'" },
 		{ "stack -D 0", "-D" },
 		{ "stack -io", "option '--iodir' needs a value" },
-		{ "stack -f --json", "exclude each other" },
+		{ "stack -f --json", "mutually exclusive" },
 		{ "stack -f --order process,disk",
 		  "invalid order 'process,disk': process or disk" },
-		{ "stack --order disk", "--order goes with -f" },
+		{ "stack --order disk", "--order requires -f" },
 		{ "stack --svg=", "--svg needs a file name" },
 		{ "stack --svg -", "--svg needs a file name, not -" },
 	};
