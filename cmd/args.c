@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/parse.h"
-#include "core/text.h"
+#include "core/base/parse.h"
+#include "core/base/text.h"
 
 enum {
 	KEY_JSON = 0x1000,

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "output/render.h"
 
 #define ARGS_HOOKS 16
@@ -18,7 +18,7 @@ struct args {
 	bool verbose;
 	bool show_source;   /* --ebpf */
 	bool list_hooks;    /* hidden */
-	const char *kernel; /* hidden, with list_hooks: --kernel DIR, core/hook_kernel.h */
+	const char *kernel; /* hidden, with list_hooks: --kernel DIR, core/bpf/hook_kernel.h */
 	bool help;
 	const char *hooks[ARGS_HOOKS + 1]; /* hidden: --hook EVENT=KIND:TARGET */
 	uint32_t map_rows;		   /* hidden: --map-size rows=N, 0: the probe's own size */

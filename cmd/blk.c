@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "cmd/choices.h"
-#include "core/flip.h"
-#include "core/parse.h"
+#include "core/bpf/double_buffer.h"
+#include "core/base/parse.h"
 
 #define ALTS(a) (a), sizeof(a) / sizeof((a)[0])
 

@@ -7,11 +7,11 @@
 
 #include "cmd/args.h"
 #include "cmd/run.h"
-#include "core/disks.h"
-#include "core/hooks.h"
-#include "core/names.h"
-#include "core/preflight.h"
-#include "core/process.h"
+#include "core/system/disks.h"
+#include "core/bpf/hooks.h"
+#include "core/system/process_names.h"
+#include "core/system/preflight.h"
+#include "core/system/process.h"
 #include "output/render.h"
 #include "probes/blk.h"
 
@@ -20,7 +20,7 @@ struct blk_filters {
 	const char *disk_arg; /* -d */
 	const char *pid_arg;  /* -p */
 	uint32_t pid;	      /* 0: all */
-	uint64_t start_ns;    /* of that process: struct process of core/process.h */
+	uint64_t start_ns;    /* of that process: struct process of core/system/process.h */
 	struct disk_ref disk; /* dev 0: all */
 };
 

@@ -10,7 +10,7 @@
 #include "cmd/choices.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
-#include "core/privileges.h"
+#include "core/system/privileges.h"
 
 /* ---- what a subcommand finds out ---- */
 

@@ -3,7 +3,7 @@
 #define IOTRACE_CMD_CHECK_H
 
 #include "cmd/session.h"
-#include "core/hooks.h"
+#include "core/bpf/hooks.h"
 #include "output/check.h"
 
 /*
@@ -37,8 +37,8 @@ void check_works(struct check *check);
 /* It works, but not with @option ("": with whatever is meant): why is in @err. */
 void check_gap(struct check *check, const char *option, const struct error *err);
 
-/* Of the capabilities @set (core/privileges.h) a run keeps those that the user has, once it has
- * attached: @when ("with -U"; "": always, added to what attaching with hooks leaves). */
+/* Of the capabilities @set (core/system/privileges.h) a run keeps those that the user has, once it
+ * has attached: @when ("with -U"; "": always, added to what attaching with hooks leaves). */
 void check_keeps(struct check *check, const char *when, uint64_t set);
 
 /* Keeps what was chosen.  0 or -ENOMEM. */

@@ -2,7 +2,7 @@
 #ifndef IOTRACE_CMD_CHOICES_H
 #define IOTRACE_CMD_CHOICES_H
 
-#include "core/hooks.h"
+#include "core/bpf/hooks.h"
 #include "output/render.h"
 
 /* How the choice of hooks is told: --list-hooks, the metadata, -v.  The alternatives of an event

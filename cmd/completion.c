@@ -8,7 +8,7 @@
 
 #include "cmd/command.h"
 #include "cmd/report.h"
-#include "core/text.h"
+#include "core/base/text.h"
 
 /* ---- what values there are ---- */
 

@@ -10,11 +10,11 @@
 #include "cmd/command.h"
 #include "cmd/completion.h"
 #include "cmd/report.h"
-#include "core/child.h"
-#include "core/error.h"
-#include "core/limits.h"
-#include "core/symbol_server.h"
-#include "core/text.h"
+#include "core/system/child.h"
+#include "core/base/error.h"
+#include "core/system/limits.h"
+#include "core/symbols/symbol_server.h"
+#include "core/base/text.h"
 
 #define OPTION_WIDTH 24
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/outfile.h"
-#include "core/text.h"
+#include "core/system/outfile.h"
+#include "core/base/text.h"
 #include "output/render.h"
 
 /* Names in a message are made fit to be shown where it is made (text_shown()); of any other this

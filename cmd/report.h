@@ -2,7 +2,7 @@
 #ifndef IOTRACE_CMD_REPORT_H
 #define IOTRACE_CMD_REPORT_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* The only place that prints errors: one line on standard error, "iotrace:
  * WHAT (HINT)".  Returns the exit status of @err. */

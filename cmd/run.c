@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "cmd/report.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "output/render.h"
 
 _Static_assert(sizeof(sigset_t) <= sizeof(((struct run *)0)->old_mask), "room for a signal mask");

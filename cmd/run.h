@@ -3,8 +3,8 @@
 #define IOTRACE_CMD_RUN_H
 
 #include "cmd/args.h"
-#include "core/child.h"
-#include "core/privileges.h"
+#include "core/system/child.h"
+#include "core/system/privileges.h"
 
 /* What input() and hangup() want: nothing, an output now (which counts as none), the last one. */
 enum { RUN_GO_ON, RUN_OUTPUT, RUN_STOP };

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cmd/report.h"
-#include "core/clock.h"
-#include "core/hook_kernel.h"
+#include "core/base/clock.h"
+#include "core/bpf/hook_kernel.h"
 
 /* What may be wrong with the arguments comes first, then what may be wrong
  * with the machine: a wrong disk is a wrong disk for everybody. */

@@ -11,9 +11,9 @@
 
 #include "cmd/command.h"
 #include "cmd/report.h"
-#include "core/clock.h"
-#include "core/privileges.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/system/privileges.h"
+#include "core/base/text.h"
 
 /* ---- settings ---- */
 

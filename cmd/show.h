@@ -6,7 +6,7 @@
 #include <sys/utsname.h>
 
 #include "cmd/blk.h"
-#include "core/outfile.h"
+#include "core/system/outfile.h"
 #include "output/recording.h"
 
 /*

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#include "core/text.h"
+#include "core/base/text.h"
 #include "output/render_internal.h"
 
 size_t data_next(const char *text, bool visible, char unit[ESCAPE_UNIT_SIZE])

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <stdbool.h>
 
-#include "core/intern.h"
+#include "core/base/intern.h"
 #include "output/flame_script.h"
 #include "output/render_internal.h"
 

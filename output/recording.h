@@ -2,7 +2,7 @@
 #ifndef IOTRACE_OUTPUT_RECORDING_H
 #define IOTRACE_OUTPUT_RECORDING_H
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "output/render.h"
 
 /*

@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/blocks.h"
-#include "core/intern.h"
+#include "core/base/framed_file.h"
+#include "core/base/intern.h"
 #include "output/hist.h"
 #include "output/recording_internal.h"
 #include "output/render_internal.h"

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 bool column_in_text(const struct column *column)
 {

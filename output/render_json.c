@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "output/hist.h"
 
 static void json_escape(struct sink *sink, uint32_t code)

@@ -31,7 +31,8 @@ const volatile __u32 io_stat_mask = 0;	      /* RQF_IO_STAT; 0: not needed, see 
 /* Requests are not followed one by one; losses are the difference of issues and completions. */
 const volatile bool balance = false;
 
-/* The lowest bit is the buffer that programs write; user space swaps it (core/flip.h). */
+/* The lowest bit is the buffer that programs write; user space swaps it (core/bpf/double_buffer.h).
+ */
 __u32 epoch = 0;
 
 __u64 losses[BLK_LOSSES] = {};

@@ -5,7 +5,7 @@
 #include "probes/blk.h"
 #include "probes/hist.h"
 
-/* Index of a histogram: per CPU, per buffer (see core/flip.h), per operation. */
+/* Index of a histogram: per CPU, per buffer (see core/bpf/double_buffer.h), per operation. */
 #define HIST_INDEX(cpu, epoch, op) ((((cpu) << 1) | ((epoch)&1)) * BLK_OPS + (op))
 
 #endif

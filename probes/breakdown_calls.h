@@ -179,7 +179,7 @@ enum call_loss {
 	CALL_LOSSES,
 };
 
-/* Rows are kept per buffer (core/flip.h) and shard of CPUs; a power of two. */
+/* Rows are kept per buffer (core/bpf/double_buffer.h) and shard of CPUs; a power of two. */
 #define CALL_SHARDS_MAX 32
 
 _Static_assert(sizeof(struct call_frame) == 24, "shared with BPF");

@@ -382,7 +382,7 @@ int count_raw(void *ctx)
 }
 
 /* Where attachments have no cookies this is loaded once per event, with the event's number instead
- * of the constant: core/tracepoints.h. */
+ * of the constant: core/bpf/tracepoints.h. */
 SEC("raw_tp")
 int count_each(void *ctx)
 {

@@ -11,8 +11,8 @@
 
 #include "cmd/breakdown/hists.h"
 #include "cmd/maps.h"
-#include "core/clock.h"
-#include "core/cpus.h"
+#include "core/base/clock.h"
+#include "core/system/cpus.h"
 #include "probes/breakdown_blk.h"
 #include "probes/breakdown_blk.skel.h"
 

@@ -4,7 +4,7 @@
 
 #include "cmd/breakdown/options.h"
 #include "cmd/run.h"
-#include "core/flip.h"
+#include "core/bpf/double_buffer.h"
 #include "output/hist.h"
 
 /* The block layer: its BPF object and its histograms. */

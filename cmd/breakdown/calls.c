@@ -13,7 +13,7 @@
 #include "cmd/report.h"
 #include "cmd/run.h"
 #include "cmd/session.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 extern const char breakdown_calls_source[];
 

@@ -13,8 +13,8 @@
 
 #include "cmd/breakdown/hists.h"
 #include "cmd/maps.h"
-#include "core/clock.h"
-#include "core/cpus.h"
+#include "core/base/clock.h"
+#include "core/system/cpus.h"
 #include "probes/breakdown_calls.skel.h"
 
 #define ALTS(a) (a), sizeof(a) / sizeof((a)[0])

@@ -5,7 +5,7 @@
 #include "cmd/breakdown/layers.h"
 #include "cmd/breakdown/options.h"
 #include "cmd/run.h"
-#include "core/flip.h"
+#include "core/bpf/double_buffer.h"
 #include "output/hist.h"
 
 /* Losses: those of requests, and those of calls. */

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "core/error.h"
-#include "core/hooks.h"
+#include "core/base/error.h"
+#include "core/bpf/hooks.h"
 #include "probes/breakdown_calls.h"
 
 /* The layers of the I/O stack above the block layer: their names, which of them this machine has,

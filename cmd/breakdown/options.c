@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cmd/breakdown/layers.h"
-#include "core/parse.h"
-#include "core/text.h"
+#include "core/base/parse.h"
+#include "core/base/text.h"
 
 static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 1000 },
 				   msecs = { "msecs", 1000000 };

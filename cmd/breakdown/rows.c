@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <time.h>
 
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 #define AT(member) offsetof(struct breakdown_row, member)
 #define NS_COLUMN(key, role, meaning)                                                              \

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/grace.h"
+#include "core/bpf/grace.h"
 
 /* Slots and, behind them, rows of keys. */
 struct banks {

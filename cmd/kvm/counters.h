@@ -9,7 +9,7 @@
 #include "cmd/args.h"
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/reasons.h"
-#include "core/hooks.h"
+#include "core/bpf/hooks.h"
 #include "output/render.h"
 
 /* The tracepoints: one program counts, per event and per reason. */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/preflight.h"
+#include "core/system/preflight.h"
 
 struct machine {
 	char *name; /* "PID-FD" */

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "cmd/kvm/events.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 /*
  * KVM's own counters: sys/kernel/debug/kvm/PID-FD/NAME, one folder per machine.  A machine that

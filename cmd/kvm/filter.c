@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 
 int kvm_regex(const char *pattern, regex_t *out, struct error *err)
 {

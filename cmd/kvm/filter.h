@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "cmd/kvm/events.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* -f: which events are meant.  A filter that is NULL means all. */
 

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "cmd/choices.h"
-#include "core/hook_kernel.h"
-#include "core/kernel_types.h"
-#include "core/tracepoints.h"
+#include "core/bpf/hook_kernel.h"
+#include "core/bpf/kernel_types.h"
+#include "core/bpf/tracepoints.h"
 
 static const struct hook_alt counts[TRACEPOINT_WAYS] = {
 	[TRACEPOINT_TP_COOKIE] = { .progs = { "count_tp" } },

@@ -4,11 +4,11 @@
 
 #include <stdbool.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 /*
  * --list-hooks --kernel @dir: how the events of the kernel that is described there would be seen
- * (core/hook_kernel.h); @latency: with -x.  Which events there are is in tracefs alone, so that
+ * (core/bpf/hook_kernel.h); @latency: with -x.  Which events there are is in tracefs alone, so that
  * only those whose arguments are looked at are asked for.  -errno with @err.
  */
 int kvm_foresee(const char *dir, bool latency, struct error *err);

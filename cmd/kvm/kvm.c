@@ -19,8 +19,8 @@
 #include "cmd/run.h"
 #include "cmd/session.h"
 #include "cmd/show.h"
-#include "core/clock.h"
-#include "core/preflight.h"
+#include "core/base/clock.h"
+#include "core/system/preflight.h"
 
 extern const char kvm_source[];
 

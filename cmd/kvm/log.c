@@ -9,8 +9,8 @@
 
 #include "cmd/kvm/filter.h"
 #include "cmd/kvm/rows.h"
-#include "core/clock.h"
-#include "core/outfile.h"
+#include "core/base/clock.h"
+#include "core/system/outfile.h"
 #include "output/render.h"
 
 #define HEADING_EVERY 20

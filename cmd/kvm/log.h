@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #include "cmd/kvm/events.h"
-#include "core/error.h"
+#include "core/base/error.h"
 
 /* -l, -L: a line per output, a column per event; as text or as CSV. */
 struct kvm_log {

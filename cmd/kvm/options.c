@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/guests.h"
-#include "core/parse.h"
+#include "core/base/clock.h"
+#include "core/system/guests.h"
+#include "core/base/parse.h"
 
 #define SCREEN_DELAY (3 * NS_PER_SEC)
 

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "cmd/kvm/reason_tables.h"
-#include "core/event_format.h"
+#include "core/system/event_format.h"
 #include "probes/kvm.h"
 
 struct reasons {

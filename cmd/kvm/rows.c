@@ -187,7 +187,7 @@ const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid)
 	return g ? g->name : "";
 }
 
-/* Most have no name, and it may take time to find that out (core/bounded.h). */
+/* Most have no name, and it may take time to find that out (core/system/bounded.h). */
 #define MAX_LOOKS 3
 
 static void look_up(struct kvm_guest *g, unsigned int round)

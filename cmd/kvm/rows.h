@@ -7,8 +7,8 @@
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/latency.h"
 #include "cmd/kvm/reasons.h"
-#include "core/guests.h"
-#include "core/text.h"
+#include "core/system/guests.h"
+#include "core/base/text.h"
 #include "output/schema.h"
 
 struct kvm_row {

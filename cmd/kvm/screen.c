@@ -11,8 +11,8 @@
 
 #include "cmd/kvm/quit.h"
 #include "cmd/run.h"
-#include "core/clock.h"
-#include "core/parse.h"
+#include "core/base/clock.h"
+#include "core/base/parse.h"
 #include "output/render.h"
 
 #define LEAST_ROWS    8

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "cmd/kvm/rows.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 /* ---- what is asked for ---- */
 

@@ -6,7 +6,7 @@
 #include "cmd/kvm/latency.h"
 #include "cmd/kvm/options.h"
 #include "cmd/kvm/rows.h"
-#include "core/guests.h"
+#include "core/system/guests.h"
 
 /* What the full-screen view shows, apart from how it is drawn. */
 

@@ -7,8 +7,8 @@
 #include <bpf/libbpf.h>
 
 #include "cmd/stack/stack.h"
-#include "core/clock.h"
-#include "core/limits.h"
+#include "core/base/clock.h"
+#include "core/system/limits.h"
 #include "probes/stack.skel.h"
 
 /* How often the kernel is asked for what it has counted: rarely, but its maps shall not fill up,

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/perf_map.h"
-#include "core/space_files.h"
+#include "core/symbols/perf_map.h"
+#include "core/symbols/mapped_files.h"
 
 /* What was named is remembered, up to this many. */
 #define MOST_KNOWN 65536

@@ -3,10 +3,10 @@
 #define IOTRACE_CMD_STACK_FRAMES_H
 
 #include "cmd/stack/table.h"
-#include "core/kallsyms.h"
-#include "core/perf_maps.h"
-#include "core/spaces.h"
-#include "core/symbol_client.h"
+#include "core/symbols/kallsyms.h"
+#include "core/symbols/perf_maps.h"
+#include "core/symbols/address_spaces.h"
+#include "core/symbols/symbol_client.h"
 #include "probes/stack.h"
 
 /* What one or several drains of the maps want named. */

@@ -8,7 +8,7 @@
 
 #include "cmd/maps.h"
 #include "cmd/stack/stack.h"
-#include "core/cpus.h"
+#include "core/system/cpus.h"
 #include "probes/stack.skel.h"
 
 static int set_seed(struct stack_bpf *skel)

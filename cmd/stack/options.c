@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/parse.h"
-#include "core/text.h"
+#include "core/base/parse.h"
+#include "core/base/text.h"
 
 enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG };
 

@@ -9,7 +9,7 @@
 
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 /* ---- the first line ---- */
 

@@ -12,7 +12,7 @@
 #include "cmd/report.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "probes/stack.skel.h"
 
 extern const char stack_source[];

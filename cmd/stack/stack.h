@@ -11,9 +11,9 @@
 #include "cmd/stack/frames.h"
 #include "cmd/stack/options.h"
 #include "cmd/stack/table.h"
-#include "core/flip.h"
-#include "core/names.h"
-#include "core/outfile.h"
+#include "core/bpf/double_buffer.h"
+#include "core/system/process_names.h"
+#include "core/system/outfile.h"
 #include "output/stacks.h"
 
 /* Losses of its own, beside those that all block subcommands have. */

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/intern.h"
+#include "core/base/intern.h"
 #include "output/frames.h"
 
 /*

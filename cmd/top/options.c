@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "core/clock.h"
-#include "core/parse.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/parse.h"
+#include "core/base/text.h"
 
 #define DEFAULT_ROWS 20
 

@@ -120,7 +120,7 @@ int top_rows_add(void *ctx, const void *key, const void *value)
 }
 
 /* The number of a disk may have been another's when a row was drained.  A name is always the same
- * string (core/disks.h). */
+ * string (core/system/disks.h). */
 static int compare_keys(const void *a, const void *b)
 {
 	const struct top_row *x = a, *y = b;

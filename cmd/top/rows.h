@@ -3,8 +3,8 @@
 #define IOTRACE_CMD_TOP_ROWS_H
 
 #include "cmd/top/options.h"
-#include "core/cgroups.h"
-#include "core/names.h"
+#include "core/system/cgroups.h"
+#include "core/system/process_names.h"
 #include "output/schema.h"
 #include "probes/top.h"
 

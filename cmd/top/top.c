@@ -19,9 +19,9 @@
 #include "cmd/show.h"
 #include "cmd/top/options.h"
 #include "cmd/top/rows.h"
-#include "core/clock.h"
-#include "core/cpus.h"
-#include "core/flip.h"
+#include "core/base/clock.h"
+#include "core/system/cpus.h"
+#include "core/bpf/double_buffer.h"
 #include "probes/top.skel.h"
 
 extern const char top_source[];

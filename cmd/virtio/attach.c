@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "core/kallsyms.h"
+#include "core/symbols/kallsyms.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

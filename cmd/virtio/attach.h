@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "cmd/virtio/options.h"
-#include "core/hooks.h"
+#include "core/bpf/hooks.h"
 #include "probes/virtio.h"
 
 /* Which way the traffic is seen. */

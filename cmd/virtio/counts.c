@@ -4,8 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/clock.h"
-#include "core/grace.h"
+#include "core/base/clock.h"
+#include "core/bpf/grace.h"
 
 #define WORDS(type) (sizeof(type) / sizeof(__u64))
 

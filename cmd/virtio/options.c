@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/parse.h"
-#include "core/text.h"
+#include "core/base/clock.h"
+#include "core/base/parse.h"
+#include "core/base/text.h"
 #include "probes/virtio.h"
 
 static const struct argp_option options[] = {

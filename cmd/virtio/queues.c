@@ -12,7 +12,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "core/text.h"
+#include "core/base/text.h"
 #include "probes/virtio.skel.h"
 
 #define MOST_QUEUES 4096 /* of a device: its list may change while it is walked */

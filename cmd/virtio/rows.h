@@ -3,7 +3,7 @@
 #define IOTRACE_CMD_VIRTIO_ROWS_H
 
 #include "cmd/virtio/options.h"
-#include "core/text.h"
+#include "core/base/text.h"
 #include "output/hist.h"
 #include "output/schema.h"
 #include "probes/virtio.h"

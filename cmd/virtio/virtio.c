@@ -21,10 +21,10 @@
 #include "cmd/virtio/counts.h"
 #include "cmd/virtio/print.h"
 #include "cmd/virtio/queues.h"
-#include "core/clock.h"
-#include "core/cpus.h"
-#include "core/hook_kernel.h"
-#include "core/limits.h"
+#include "core/base/clock.h"
+#include "core/system/cpus.h"
+#include "core/bpf/hook_kernel.h"
+#include "core/system/limits.h"
 #include "probes/virtio.skel.h"
 
 extern const char virtio_source[];

@@ -14,10 +14,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "core/clock.h"
-#include "core/open_regular.h"
-#include "core/symbol_client.h"
-#include "core/symbol_server.h"
+#include "core/base/clock.h"
+#include "core/system/open_regular.h"
+#include "core/symbols/symbol_client.h"
+#include "core/symbols/symbol_server.h"
 
 #define MAX_ROUNDS 1000
 #define MAX_RATIO  1.5

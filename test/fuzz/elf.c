@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Symbols of programs: any user can map any file and then do I/O. */
-#include "core/elf_symbols.h"
+#include "core/symbols/elf_symbols.h"
 #include "fuzz.h"
 
 /* Debug files: the input again. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Format files of tracepoints, and the names of exit reasons that are made of them. */
 #include "cmd/kvm/reasons.h"
-#include "core/event_format.h"
+#include "core/system/event_format.h"
 #include "fuzz.h"
 
 static void parse(const char *text)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* /tmp/perf-PID.map, which any user can write, and names that are to be demangled. */
-#include "core/elf_symbols.h"
-#include "core/perf_map.h"
+#include "core/symbols/elf_symbols.h"
+#include "core/symbols/perf_map.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

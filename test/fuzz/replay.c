@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Recordings, up to the renderers of every format, and what those write (shown.h).  Checksums are
- * not looked at (core/blocks.c). */
+ * not looked at (core/base/framed_file.c). */
 #include <time.h>
 
 #include "cmd/breakdown/rows.h"

@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "core/open_regular.h"
-#include "core/symbol_client.h"
-#include "core/symbol_server.h"
-#include "core/symbol_wire.h"
+#include "core/system/open_regular.h"
+#include "core/symbols/symbol_client.h"
+#include "core/symbols/symbol_server.h"
+#include "core/symbols/symbol_wire.h"
 #include "fuzz.h"
 
 #define PLACES 8

@@ -13,8 +13,9 @@ import tempfile
 
 LAYERS = ("probes", "core", "output", "cmd")
 
-# Headers of core/ that know nothing but the C library; output/ may use them.
-LEAVES = ("core/blocks.h", "core/error.h", "core/clock.h", "core/intern.h", "core/text.h")
+# Which folders of core/ each of them may include, beside itself.
+CORE = {"base": (), "system": ("base",), "bpf": ("base", "system"),
+        "symbols": ("base", "system")}
 
 LIBC = set("""
     aio alloca argp argz arpa/inet assert byteswap complex cpio ctype dirent dlfcn elf endian err
@@ -54,21 +55,28 @@ def check_probes(_, quoted, name):
 
 
 def check_core(path, quoted, name):
-    if path in LEAVES:
-        allowed = name in LEAVES if quoted else is_libc(name)
-        return None if allowed else "output/ uses this header: it includes only the C library"
+    folder = path.split("/")[1]
+    if folder not in CORE:
+        return "core/ has the folders " + ", ".join(CORE)
     if quoted:
-        return None if name.startswith("core/") else "core/ includes nothing but core/"
-    if is_libc(name) or is_uapi(name) or is_elf(name) or name.startswith("bpf/"):
+        allowed = (folder, *CORE[folder])
+        if name.startswith(tuple(f"core/{other}/" for other in allowed)):
+            return None
+        return f"core/{folder}/ includes nothing but core/ of " + ", ".join(allowed)
+    if is_libc(name) or name == "zlib.h":
+        return None
+    if folder == "base":
+        return "core/base/ includes only the C library and zlib"
+    if is_uapi(name) or is_elf(name) or name.startswith("bpf/"):
         return None
     return "core/ includes only the C library, libbpf, libelf and libdw"
 
 
 def check_output(_, quoted, name):
     if quoted:
-        if name.startswith("output/") or name in LEAVES:
+        if name.startswith(("output/", "core/base/")):
             return None
-        return "output/ includes nothing but output/ and " + ", ".join(LEAVES)
+        return "output/ includes nothing but output/ and core/base/"
     return None if is_libc(name) else "output/ includes only the C library"
 
 
@@ -152,24 +160,29 @@ def check_tree(root):
 
 # Each is planted into a copy of the tree: a file, and a line that must be found, or must not.
 FORBIDDEN = (
-    ("probes/planted.bpf.c", '#include "core/error.h"'),
+    ("probes/planted.bpf.c", '#include "core/base/error.h"'),
     ("probes/planted.h", '#include "cmd/args.h"'),
     ("probes/planted.h", "#include <stdint.h>"),
     ("probes/planted.h", '#include "vmlinux.h"'),
-    ("core/planted.c", '#include "probes/top.h"'),
-    ("core/planted.c", '#include "output/render.h"'),
-    ("core/planted.c", '# include\t"cmd/args.h" /* why not */'),
-    ("core/planted.c", "#include <ncurses.h>"),
-    ("core/planted.c", '#include "../probes/top.h"'),
-    ("core/planted.c", '#include "core/../probes/top.h"'),
-    ("core/planted.c", "#include <probes/top.h>"),
-    ("core/planted.c", "#include HEADER"),
-    ("core/planted.c", '#include "commands.inc"'),
-    ("core/planted.c", '#include "error.h"'),
-    ("core/planted.c", '#include \\\n"cmd/args.h"'),
-    ("core/error.h", "#include <bpf/libbpf.h>"),
-    ("core/clock.h", '#include "core/hooks.h"'),
-    ("output/planted.c", '#include "core/hooks.h"'),
+    ("core/bpf/planted.c", '#include "probes/top.h"'),
+    ("core/bpf/planted.c", '#include "output/render.h"'),
+    ("core/bpf/planted.c", '# include\t"cmd/args.h" /* why not */'),
+    ("core/bpf/planted.c", "#include <ncurses.h>"),
+    ("core/bpf/planted.c", '#include "../probes/top.h"'),
+    ("core/bpf/planted.c", '#include "core/../probes/top.h"'),
+    ("core/bpf/planted.c", "#include <probes/top.h>"),
+    ("core/bpf/planted.c", "#include HEADER"),
+    ("core/bpf/planted.c", '#include "commands.inc"'),
+    ("core/bpf/planted.c", '#include "error.h"'),
+    ("core/bpf/planted.c", '#include \\\n"cmd/args.h"'),
+    ("core/base/planted.c", "#include <bpf/libbpf.h>"),
+    ("core/base/planted.h", '#include "core/bpf/hooks.h"'),
+    ("core/system/planted.c", '#include "core/bpf/hooks.h"'),
+    ("core/bpf/planted.c", '#include "core/symbols/perf_map.h"'),
+    ("core/symbols/planted.c", '#include "core/bpf/hooks.h"'),
+    ("core/planted.c", "#include <errno.h>"),
+    ("core/deep/planted.c", "#include <errno.h>"),
+    ("output/planted.c", '#include "core/bpf/hooks.h"'),
     ("output/planted.c", '#include "probes/hist.h"'),
     ("output/planted.h", "#include <bpf/bpf.h>"),
     ("output/planted.h", "#include <linux/types.h>"),
@@ -185,13 +198,15 @@ FORBIDDEN = (
 ALLOWED = (
     ("probes/planted.bpf.c", '#include "probes/planted.h"'),
     ("probes/planted.bpf.c", "#include <bpf/bpf_helpers.h>"),
-    ("probes/planted.bpf.c", '/* #include "core/error.h" */'),
-    ("probes/planted.bpf.c", '// #include "core/error.h"'),
-    ("core/planted.c", "#include <bpf/btf.h>"),
-    ("core/planted.c", "#include <sys/sysmacros.h>"),
-    ("core/planted.c", "#include <elfutils/libdwfl.h>"),
-    ("core/planted.c", "#include <linux/capability.h>"),
-    ("output/planted.c", '#include "core/error.h"'),
+    ("probes/planted.bpf.c", '/* #include "core/base/error.h" */'),
+    ("probes/planted.bpf.c", '// #include "core/base/error.h"'),
+    ("core/bpf/planted.c", "#include <bpf/btf.h>"),
+    ("core/bpf/planted.c", '#include "core/system/preflight.h"'),
+    ("core/base/planted.c", "#include <zlib.h>"),
+    ("core/bpf/planted.c", "#include <sys/sysmacros.h>"),
+    ("core/bpf/planted.c", "#include <elfutils/libdwfl.h>"),
+    ("core/bpf/planted.c", "#include <linux/capability.h>"),
+    ("output/planted.c", '#include "core/base/error.h"'),
     ("output/planted.c", "#include <inttypes.h>"),
     ("cmd/top/planted.c", '#include "cmd/top/rows.h"'),
     ("cmd/top/planted.c", '#include "cmd/args.h"'),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Who may open files, and who may parse ELF files. What any user can have made is opened by
-core/open_regular.c alone, and parsed in the helper process (docs/ARCHITECTURE.md).
+core/system/open_regular.c alone, and parsed in the helper process (docs/ARCHITECTURE.md).
 
     open_rule.py [ROOT]     checks core/, output/ and cmd/, then that planted calls would be found
 
@@ -23,26 +23,26 @@ TRACEFS = "tracefs: the kernel's"
 DEBUGFS = "debugfs: the kernel's"
 USER = "a file that the user of iotrace names"
 MAY_OPEN = {
-    "core/bounded.c": PROC,
-    "core/cpus.c": SYS,
-    "core/disks.c": PROC,
-    "core/disks_find.c": SYS,
-    "core/hook_kernel.c": USER,
-    "core/hooks.c": SYS,
-    "core/kallsyms.c": PROC,
-    "core/kernel_types.c": SYS,
-    "core/kretprobe.c": TRACEFS,
-    "core/open_regular.c": "files that others made: it looks before it opens",
-    "core/outfile.c": USER,
-    "core/perf_map.c": PROC,
-    "core/perf_records.c": SYS,
-    "core/preflight.c": PROC,
-    "core/privileges.c": PROC,
-    "core/process.c": PROC,
-    "core/sandbox.c": PROC,
-    "core/spaces.c": PROC,
-    "core/symbol_client.c": "/dev/null",
-    "core/tracefs.c": TRACEFS,
+    "core/system/bounded.c": PROC,
+    "core/system/cpus.c": SYS,
+    "core/system/disks.c": PROC,
+    "core/system/disks_find.c": SYS,
+    "core/bpf/hook_kernel.c": USER,
+    "core/bpf/hooks.c": SYS,
+    "core/symbols/kallsyms.c": PROC,
+    "core/bpf/kernel_types.c": SYS,
+    "core/bpf/kretprobe.c": TRACEFS,
+    "core/system/open_regular.c": "files that others made: it looks before it opens",
+    "core/system/outfile.c": USER,
+    "core/symbols/perf_map.c": PROC,
+    "core/symbols/perf_records.c": SYS,
+    "core/system/preflight.c": PROC,
+    "core/system/privileges.c": PROC,
+    "core/system/process.c": PROC,
+    "core/system/sandbox.c": PROC,
+    "core/symbols/address_spaces.c": PROC,
+    "core/symbols/symbol_client.c": "/dev/null",
+    "core/system/tracefs.c": TRACEFS,
     "cmd/args.c": PROC,
     "cmd/blk.c": SYS,
     "cmd/breakdown/calls_layer.c": PROC,
@@ -57,9 +57,9 @@ MAY_OPEN = {
     "cmd/virtio/queues.c": SYS,
 }
 MAY_PARSE = {
-    "core/elf_symbols.c": "in the helper process",
-    "core/symbol_server.c": "the helper process",
-    "core/kernel_types_cut.c": "our own BPF objects",
+    "core/symbols/elf_symbols.c": "in the helper process",
+    "core/symbols/symbol_server.c": "the helper process",
+    "core/bpf/btf_subset.c": "our own BPF objects",
 }
 RULES = ((OPEN, MAY_OPEN), (ELF, MAY_PARSE))
 
@@ -109,8 +109,8 @@ def check_tree(texts):
 
 
 FORBIDDEN = (
-    ("core/space_files.c", "\tint fd = open(path, O_RDONLY);"),
-    ("core/space_files.c", "\tif ((fd = openat(dir, path, O_RDONLY)) < 0)"),
+    ("core/symbols/mapped_files.c", "\tint fd = open(path, O_RDONLY);"),
+    ("core/symbols/mapped_files.c", "\tif ((fd = openat(dir, path, O_RDONLY)) < 0)"),
     ("core/planted.c", "\tfile = fopen(path, \"re\");"),
     ("core/planted.h", "\treturn fopen (path, \"re\");"),
     ("core/planted.c", "\tfd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));"),
@@ -129,7 +129,7 @@ ALLOWED = (
     ("core/planted.c", "\tint (*open)(void *ctx);"),
     ("core/planted.h", "int elf_symbols(int fd, size_t n);"),
     ("core/planted.h", "char *elf_demangle(const char *symbol);"),
-    ("core/outfile.c", "\tfd = open(path, O_WRONLY);"),
+    ("core/system/outfile.c", "\tfd = open(path, O_WRONLY);"),
 )
 
 

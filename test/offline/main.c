@@ -3,14 +3,14 @@
  * iotrace-relocations KERNEL OBJECT...
  *
  * How the CO-RE relocations of every program of the BPF objects end on the kernel that the folder
- * KERNEL describes (core/hook_kernel.h).  Prints lines with tabs:
+ * KERNEL describes (core/bpf/hook_kernel.h).  Prints lines with tabs:
  *   program OBJECT PROGRAM SECTION HOOK N  one for each; its section names a tracepoint or
  * function: HOOK is present, absent, untold (no types of modules) or none (no such name); N
  * relocations guarded OBJECT PROGRAM WHAT            missing in this kernel, and never reached then
  *   unguarded OBJECT PROGRAM WHAT          missing, and may be reached
  *   failed OBJECT PROGRAM WHAT WHY         libbpf would not load the program at all
  *   cut OBJECT PROGRAM WHAT                iotrace's own cut of the kernel's types
- *                                          (core/kernel_types_cut.c) gives another answer
+ *                                          (core/bpf/btf_subset.c) gives another answer
  * Exit status 0 whatever comes out, 2 when something cannot be read.
  */
 #include <errno.h>
@@ -21,8 +21,8 @@
 
 #include <bpf/btf.h>
 
-#include "core/hook_kernel.h"
-#include "core/kernel_types.h"
+#include "core/bpf/hook_kernel.h"
+#include "core/bpf/kernel_types.h"
 #include "test/offline/reach.h"
 #include "test/offline/relocate.h"
 

@@ -247,7 +247,7 @@ class Check:
             if self.is_known(kernel.name, subcommand, name, "cut"):
                 continue
             self.error(kernel.name, subcommand, name,
-                       f"{what} resolves otherwise from core/kernel_types_cut.c's types")
+                       f"{what} resolves otherwise from core/bpf/btf_subset.c's types")
         mentioned = set()
         for words in self.runs[subcommand]:
             for event, alternatives in self.list_hooks(kernel, words).items():
@@ -329,7 +329,7 @@ def parse(argv):
         prog="iotrace-offline",
         description="Which hook each kernel would take for each event, and whether all relocations "
         "of its programs resolve. KERNEL is a folder with its types: vmlinux and MODULE.btf "
-        "(core/hook_kernel.h).")
+        "(core/bpf/hook_kernel.h).")
     parser.add_argument("-v", "--verbose", action="store_true",
                         help="also what each kernel does without")
     parser.add_argument("--tsv", action="store_true", help="tab-separated values instead")

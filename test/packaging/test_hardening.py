@@ -130,7 +130,7 @@ class TestObjects(HardeningTest):
 class TestCompilers(unittest.TestCase):
     def test_banned_functions(self):
         """Whatever the C library makes of them with _FORTIFY_SOURCE, they are banned, and no more."""
-        banned = f"{setting('iotrace_SOURCE_DIR')}/core/banned.h"
+        banned = f"{setting('iotrace_SOURCE_DIR')}/core/base/banned.h"
         for compiler in filter(shutil.which, ("gcc", "clang")):
             for call, allowed in (("snprintf(to, 4, from)", True), ("sprintf(to, from)", False),
                                   ("strcpy(to, from)", False)):

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/bounded.h"
-#include "core/clock.h"
+#include "core/system/bounded.h"
+#include "core/base/clock.h"
 
 static char folder[] = "/tmp/iotrace-bounded-XXXXXX";
 static char plain[PATH_MAX], held[PATH_MAX];

@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#include "core/cgroups.h"
-#include "core/clock.h"
+#include "core/system/cgroups.h"
+#include "core/base/clock.h"
 #include "test/unit/fake_clock.h"
 #include "test/unit/root.h"
 

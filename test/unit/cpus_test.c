@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/cpus.h"
+#include "core/system/cpus.h"
 
 static const struct {
 	const char *text;

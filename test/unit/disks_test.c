@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "core/clock.h"
-#include "core/disks.h"
+#include "core/base/clock.h"
+#include "core/system/disks.h"
 #include "test/unit/fake_clock.h"
 #include "test/unit/root.h"
 

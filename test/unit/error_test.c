@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 static void test_fills_and_returns(void **state)
 {

@@ -13,7 +13,7 @@
 #include <bpf/bpf.h>
 #include <cmocka.h>
 
-#include "core/hooks.h"
+#include "core/bpf/hooks.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 #define ENOTSUPP 524 /* of the kernel; no errno.h has it */

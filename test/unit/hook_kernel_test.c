@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/hook_kernel.h"
-#include "core/hooks.h"
+#include "core/bpf/hook_kernel.h"
+#include "core/bpf/hooks.h"
 #include "test/unit/root.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))

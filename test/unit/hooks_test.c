@@ -12,8 +12,8 @@
 #include <bpf/libbpf.h>
 #include <cmocka.h>
 
-#include "core/hooks.h"
-#include "core/process.h"
+#include "core/bpf/hooks.h"
+#include "core/system/process.h"
 #include "probes/blk.h"
 #include "probes/top.skel.h"
 

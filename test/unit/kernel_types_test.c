@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/kernel_types.h"
-#include "core/kernel_types_internal.h"
+#include "core/bpf/kernel_types.h"
+#include "core/bpf/kernel_types_internal.h"
 #include "probes/breakdown_blk.skel.h"
 #include "probes/top.skel.h"
 

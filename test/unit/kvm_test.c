@@ -20,8 +20,8 @@
 #include "cmd/kvm/reasons.h"
 #include "cmd/kvm/rows.h"
 #include "cmd/kvm/view.h"
-#include "core/guests.h"
-#include "core/tracefs.h"
+#include "core/system/guests.h"
+#include "core/system/tracefs.h"
 #include "output/render.h"
 #include "test/unit/root.h"
 

@@ -18,10 +18,10 @@
 #include <cmocka.h>
 
 #include "cmd/stack/frames.h"
-#include "core/perf_map.h"
-#include "core/process.h"
-#include "core/symbol_server.h"
-#include "core/symbol_wire.h"
+#include "core/symbols/perf_map.h"
+#include "core/system/process.h"
+#include "core/symbols/symbol_server.h"
+#include "core/symbols/symbol_wire.h"
 
 #define BASE 0x100000UL /* where something is mapped */
 #define SIZE 0x10000000UL

@@ -24,7 +24,7 @@
 
 #include <cmocka.h>
 
-#include "core/open_regular.h"
+#include "core/system/open_regular.h"
 #include "test/unit/root.h"
 
 /*

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/parse.h"
+#include "core/base/parse.h"
 
 #define UNTOUCHED 0x5a5a5a5a5a5a5a5aull
 

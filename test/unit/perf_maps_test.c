@@ -15,10 +15,10 @@
 
 #include <cmocka.h>
 
-#include "core/clock.h"
-#include "core/perf_map.h"
-#include "core/perf_maps.h"
-#include "core/process.h"
+#include "core/base/clock.h"
+#include "core/symbols/perf_map.h"
+#include "core/symbols/perf_maps.h"
+#include "core/system/process.h"
 
 static char path[64];
 static uint32_t self;

@@ -13,9 +13,9 @@
 
 #include <cmocka.h>
 
-#include "core/clock.h"
-#include "core/limits.h"
-#include "core/perf_records.h"
+#include "core/base/clock.h"
+#include "core/system/limits.h"
+#include "core/symbols/perf_records.h"
 
 static struct perf_records *opened(void)
 {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "core/preflight.h"
+#include "core/system/preflight.h"
 #include "test/unit/root.h"
 
 #define CAP(name) (1ULL << (name))

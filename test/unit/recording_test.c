@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/blocks.h"
+#include "core/base/framed_file.h"
 #include "output/frames.h"
 #include "output/hist.h"
 #include "output/recording.h"

@@ -22,7 +22,7 @@
 #include <cmocka.h>
 
 #include "cmd/run.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 #include "output/render.h"
 
 #include "test/unit/capture.h"

@@ -13,7 +13,7 @@
 #include "cmd/stack/options.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/table.h"
-#include "core/clock.h"
+#include "core/base/clock.h"
 
 /* ---- options ---- */
 

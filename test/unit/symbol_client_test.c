@@ -25,14 +25,14 @@
 
 #include <cmocka.h>
 
-#include "core/clock.h"
-#include "core/open_regular.h"
-#include "core/perf_map.h"
-#include "core/process.h"
-#include "core/sandbox.h"
-#include "core/symbol_client.h"
-#include "core/symbol_server.h"
-#include "core/symbol_wire.h"
+#include "core/base/clock.h"
+#include "core/system/open_regular.h"
+#include "core/symbols/perf_map.h"
+#include "core/system/process.h"
+#include "core/system/sandbox.h"
+#include "core/symbols/symbol_client.h"
+#include "core/symbols/symbol_server.h"
+#include "core/symbols/symbol_wire.h"
 #include "test/unit/elf_file.h"
 #include "test/unit/remove_tree.h"
 

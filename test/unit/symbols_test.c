@@ -17,12 +17,12 @@
 
 #include <cmocka.h>
 
-#include "core/clock.h"
-#include "core/elf_symbols.h"
-#include "core/intern.h"
-#include "core/kallsyms.h"
-#include "core/perf_map.h"
-#include "core/space_files.h"
+#include "core/base/clock.h"
+#include "core/symbols/elf_symbols.h"
+#include "core/base/intern.h"
+#include "core/symbols/kallsyms.h"
+#include "core/symbols/perf_map.h"
+#include "core/symbols/mapped_files.h"
 #include "test/unit/remove_tree.h"
 
 /* ---- the kernel ---- */

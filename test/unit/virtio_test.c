@@ -15,7 +15,7 @@
 #include "cmd/virtio/attach.h"
 #include "cmd/virtio/options.h"
 #include "cmd/virtio/print.h"
-#include "core/kallsyms.h"
+#include "core/symbols/kallsyms.h"
 #include "test/unit/golden.h"
 #include "test/unit/recorded.h"
 #include "test/unit/root.h"

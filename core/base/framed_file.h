@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_BASE_FRAMED_FILE_H
+#define IOTRACE_CORE_BASE_FRAMED_FILE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/base/error.h"
+
+/*
+ * A file of numbered blocks, each with a checksum (docs/RECORDING.md): what was cut off, changed,
+ * left out or put in is found out.  What the blocks hold is output/recording.h's.
+ */
+
+/* Of the whole format, what the blocks hold included. */
+#define BLOCKS_VERSION 1
+
+/* No block is larger. */
+#define BLOCK_SIZE_MAX (64U << 20)
+
+/* ---- writing ---- */
+
+struct blocks_out {
+	FILE *stream;
+	uint32_t n; /* blocks so far */
+};
+
+/* Writes the file's head to @stream, which stays the caller's.  0 or -errno. */
+int blocks_begin(struct blocks_out *out, FILE *stream);
+
+/* Writes a block of at most BLOCK_SIZE_MAX bytes (else -E2BIG).  What stdio still holds is not on
+ * the disk: fflush().  0 or -errno. */
+int blocks_put(struct blocks_out *out, uint32_t type, const void *data, size_t size);
+
+/* ---- reading ---- */
+
+struct blocks_in {
+	FILE *stream;
+	const char *name; /* of the file, for errors: fit to be shown */
+	uint32_t n;	  /* blocks so far */
+	uint64_t at;	  /* bytes so far */
+	unsigned char *data;
+	size_t room;
+};
+
+struct block {
+	uint32_t type;
+	const unsigned char *data; /* until the next one is read */
+	size_t size;
+	uint64_t at; /* where it begins in the file */
+};
+
+/* Reads the head of @stream, which stays the caller's.  -errno with @err (STATUS_FAILED): it is no
+ * such file, or a newer one.  blocks_close() in any case. */
+int blocks_open(struct blocks_in *in, FILE *stream, const char *name, struct error *err);
+
+/*
+ * Reads a block: 1.  0: the file ends here, between two blocks.  -errno with @err (STATUS_FAILED):
+ * it ends within a block, or is damaged, or cannot be read.  Takes no more memory than twice
+ * what the file really has.
+ */
+int blocks_next(struct blocks_in *in, struct block *out, struct error *err);
+
+/* For who knows what the blocks mean.  -errno with @err: the file ends too early; block @block is
+ * wrong, because it @how ("is not the last"). */
+int blocks_cut_off(const struct blocks_in *in, struct error *err);
+int blocks_damaged(const struct blocks_in *in, const struct block *block, const char *how,
+		   struct error *err);
+
+/* Frees the memory. */
+void blocks_close(struct blocks_in *in);
+
+#endif

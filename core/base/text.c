@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "core/base/text.h"
+
+#include <search.h>
+
+/* The bounds of the second byte are those of the Unicode standard's table 3-7: they leave out
+ * overlong forms, surrogates and what lies above U+10FFFF.  A NUL ends every check, so nothing
+ * behind the string is read. */
+size_t utf8_decode(const char *text, uint32_t *code)
+{
+	const unsigned char *s = (const unsigned char *)text;
+	unsigned char lo = 0x80, hi = 0xbf;
+	uint32_t made;
+	size_t len;
+
+	if (s[0] < 0x80) {
+		*code = s[0];
+		return 1;
+	}
+	if (s[0] < 0xc2 || s[0] > 0xf4)
+		return 0;
+	len = s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;
+	if (s[0] == 0xe0)
+		lo = 0xa0;
+	else if (s[0] == 0xed)
+		hi = 0x9f;
+	else if (s[0] == 0xf0)
+		lo = 0x90;
+	else if (s[0] == 0xf4)
+		hi = 0x8f;
+
+	made = s[0] & (0x7fU >> len);
+	for (size_t i = 1; i < len; i++) {
+		if (s[i] < lo || s[i] > hi)
+			return 0;
+		lo = 0x80;
+		hi = 0xbf;
+		made = made << 6 | (s[i] & 0x3f);
+	}
+	*code = made;
+	return len;
+}
+
+/* As of Unicode 15; what is not assigned between two of them is taken in. */
+bool unicode_is_control(uint32_t code)
+{
+	static const struct {
+		uint32_t from, to;
+	} ranges[] = {
+		{ 0x0, 0x1f },	      { 0x7f, 0x9f },	    { 0xad, 0xad },
+		{ 0x600, 0x605 },     { 0x61c, 0x61c },	    { 0x6dd, 0x6dd },
+		{ 0x70f, 0x70f },     { 0x890, 0x891 },	    { 0x8e2, 0x8e2 },
+		{ 0x180e, 0x180e },   { 0x200b, 0x200f },   { 0x2028, 0x202e },
+		{ 0x2060, 0x206f },   { 0xfeff, 0xfeff },   { 0xfff9, 0xfffb },
+		{ 0x110bd, 0x110bd }, { 0x110cd, 0x110cd }, { 0x13430, 0x1343f },
+		{ 0x1bca0, 0x1bca3 }, { 0x1d173, 0x1d17a }, { 0xe0000, 0xe007f },
+	};
+
+	for (size_t i = 0; i < sizeof(ranges) / sizeof(ranges[0]) && code >= ranges[i].from; i++)
+		if (code <= ranges[i].to)
+			return true;
+	return false;
+}
+
+struct shown text_shown(const char *text)
+{
+	struct shown out;
+	size_t max = sizeof(out.text) - 1, n = 0;
+
+	for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
+		if ((*p & 0xc0) == 0x80 && p != (const unsigned char *)text && p[-1] >= 0x80)
+			continue; /* the rest of a UTF-8 character: one '?' for all of it */
+		if (n == max) {
+			memcpy(out.text + max - 3, "...", 3);
+			break;
+		}
+		out.text[n++] = (char)(*p >= 0x20 && *p < 0x7f ? *p : '?');
+	}
+	out.text[n] = '\0';
+	return out;
+}
+
+static int compare_text(const void *a, const void *b)
+{
+	return strcmp(a, b);
+}
+
+const char *text_keep(struct text_set *set, const char *text)
+{
+	char *copy;
+	void *node = tfind(text, &set->root, compare_text);
+
+	if (node)
+		return *(char **)node;
+	copy = strdup(text);
+	if (!copy)
+		return NULL;
+	if (!tsearch(copy, &set->root, compare_text)) {
+		free(copy);
+		return NULL;
+	}
+	return copy;
+}
+
+void text_set_free(struct text_set *set)
+{
+	tdestroy(set->root, free);
+	set->root = NULL;
+}

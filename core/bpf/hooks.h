@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_BPF_HOOKS_H
+#define IOTRACE_CORE_BPF_HOOKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+/*
+ * Attaching is a table: per event the alternatives in order of preference.  The
+ * engine takes the first that this kernel can do, as found out by asking its
+ * BTF and, in the end, by trying; kernel versions are never looked at.
+ */
+
+struct bpf_object;
+struct hook_kernel;
+
+enum hook_kind {
+	HOOK_TP_BTF,
+	HOOK_RAW_TP,
+	HOOK_TP, /* classic: the target is "GROUP/NAME" */
+	HOOK_FENTRY,
+	HOOK_FEXIT,
+	HOOK_KPROBE,
+	HOOK_KRETPROBE,
+};
+
+#define HOOK_PROGS 4 /* programs that belong to one alternative */
+
+struct hook_alt {
+	enum hook_kind kind;
+	const char *target; /* tracepoint or function */
+	int nargs;	    /* a tracepoint's arguments on the kernels this is for; 0: any */
+	const char *progs[HOOK_PROGS]; /* the first is attached to target, the others where their
+					* own section says; NULL ends */
+	int tag;		       /* for the subcommand: see hooks_tag() */
+	const char *module; /* where a function may be if it is not in the kernel itself, or NULL */
+	/* Its understudies are copies that do what the principal does, unless that is done: what
+	 * one of them misses is not lost, and not counted. */
+	bool copies;
+};
+
+struct hook_event {
+	const char *name;	     /* "submit", "issue", "complete" */
+	const struct hook_alt *alts; /* in order of preference */
+	size_t n;
+	bool optional; /* the subcommand can do without */
+};
+
+/* One alternative and what became of it. */
+struct hook_choice {
+	const char *event;
+	const char *kind;
+	const char *target;
+	char reason[160]; /* why it was passed over; empty: in use or not needed */
+	bool chosen;
+	bool usable;
+	bool untold; /* of a described kernel: not usable as far as its types tell, and they do not
+			tell all */
+	const struct hook_alt *alt;
+	bool optional; /* the event */
+};
+
+/* The object that holds the programs: how to open it (with options set, no
+ * program selected), load it, and close it.  The engine may open it more than once, when an
+ * alternative turns out not to load. */
+struct hook_object {
+	void *ctx;
+	const char *const *helpers; /* programs to load but not to attach; NULL ends; may be NULL */
+	const void *elf; /* the object's bytes, to find the kernel types that it asks for */
+	size_t elf_size;
+	/* Called after the choice for each event is known.  @btf_path is for libbpf's option
+	 * btf_custom_path, and may be NULL.  0 or -errno. */
+	int (*open)(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err);
+	int (*load)(void *ctx);
+	void (*close)(void *ctx);
+	size_t files; /* descriptors that the subcommand itself may still open, beyond a few */
+};
+
+struct hooks;
+
+/*
+ * Finds out which alternatives of the @n @events could be used and chooses.
+ * @forced is a NULL-terminated array of "EVENT=KIND:TARGET" (tests) or NULL.
+ * An event that is not optional and has no usable alternative is -ENOTSUP with STATUS_UNSUPPORTED;
+ * *out is set then too, to be listed and freed.
+ * @events must outlive *out, which is given to hooks_free().
+ */
+int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
+		 struct hooks **out, struct error *err);
+
+/* The same about @kernel, which is described and not running (core/bpf/hook_kernel.h) and must
+ * outlive *out.  What comes of it is to be listed; it cannot be attached. */
+int hooks_foresee(const struct hook_event *events, size_t n, const struct hook_kernel *kernel,
+		  const char *const *forced, struct hooks **out, struct error *err);
+
+/* The tag of the alternative chosen for @event, or @none when there is none. */
+int hooks_tag(const struct hooks *h, const char *event, int none);
+
+/*
+ * Does this kernel preempt tracepoints, so that programs skip events all the time?  Then every
+ * program NAME whose object has a NAME_2 and a NAME_3 too is attached together with those, its
+ * understudies (probes/backup.bpf.h).
+ */
+bool hooks_understudied(const struct hooks *h);
+
+/* What is added to NAME for its understudies on this kernel, @i from 0; NULL behind the last. */
+const char *hooks_understudy(const struct hooks *h, size_t i);
+
+/* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
+void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n);
+
+/* Opens, loads and attaches, once for each *h; close() is called after each try that failed, also
+ * after an open() that did.  hooks_log() must have been called before: the program that a kernel
+ * refuses is known from libbpf's log only.  Falls back to the next alternative of an event whose
+ * program this kernel refuses, but not for want of descriptors or memory (core/system/limits.h).
+ * -errno with @err filled. */
+int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
+
+/* limits_need() for the maps of @obj, its programs that are to be loaded and their attachments,
+ * and @more descriptors. */
+int hooks_need_files(const struct bpf_object *obj, size_t more, struct error *err);
+
+/* The error of programs that could not be loaded, for who loads them by himself: fills @err and
+ * returns @r (-errno). */
+int hooks_load_error(int r, struct error *err);
+
+/* Makes each alternative's `usable` true to what the kernel really takes, by trying: a function
+ * may be in its types and still not be open to probes.  (Attaching finds that out by itself.) */
+void hooks_try(struct hooks *h);
+
+/* Does this kernel take a program at a function, by a kprobe or by fentry?  Tried with one that
+ * every kernel has.  0 or -errno; -ENOENT: there is no such way. */
+int hooks_try_kprobe(void);
+int hooks_try_fentry(void);
+
+/* The capabilities that reading what the programs counted takes, and detaching them (PRIVILEGE()).
+ */
+uint64_t hooks_privileges(void);
+
+/* All alternatives of all events, in the order of the table.  The array belongs to @h. */
+const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
+
+/* Detaches everything; what was lost until then stays known. */
+void hooks_detach(struct hooks *h);
+
+/* Events that the kernel did not hand to the programs because one of them was
+ * running on that CPU already (since attaching).  *stood_in, which programs write: how many of
+ * those understudies took; NULL when the object has none.  Where there are understudies, an event
+ * is told of by the second call after it, or by the first after detaching. */
+uint64_t hooks_missed(struct hooks *h, const uint64_t *stood_in);
+
+/* Detaches and frees.  The object is closed by the caller. NULL is fine. */
+void hooks_free(struct hooks *h);
+
+/* Turns libbpf's own messages on (to @verbose, each one line without the newline) or, with NULL,
+ * off. */
+void hooks_log(void (*verbose)(const char *line));
+
+#endif

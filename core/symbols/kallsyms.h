@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYMBOLS_KALLSYMS_H
+#define IOTRACE_CORE_SYMBOLS_KALLSYMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+/*
+ * Looks for the functions @names in @path (NULL: /proc/kallsyms): values[i] is the address of the
+ * first of that name, 0 when there is none or when the kernel does not show it (kptr_restrict).
+ * Returns how many have an address, or -errno of the file; then @values is untouched.
+ */
+int kallsyms_find(const char *path, const char *const *names, uint64_t *values, size_t n);
+
+/* The hint of an error because of hidden addresses. */
+extern const char kallsyms_hint[];
+
+/* The kernel's functions by address, modules and BPF programs included. */
+struct kallsyms;
+
+/* Reads @path (NULL: /proc/kallsyms).  The kernel may hide all addresses: that is no error, see
+ * kallsyms_hidden().  -errno with @err. */
+int kallsyms_open(const char *path, struct kallsyms **out, struct error *err);
+void kallsyms_free(struct kallsyms *k);
+
+/* Are all addresses 0 (kernel.kptr_restrict, or no CAP_SYSLOG)? */
+bool kallsyms_hidden(const struct kallsyms *k);
+
+/* The name of the function that @address lies in, or NULL. *offset, if given, is how far behind
+ * its beginning. Lives until kallsyms_free(). */
+const char *kallsyms_name(const struct kallsyms *k, uint64_t address, uint64_t *offset);
+
+#endif

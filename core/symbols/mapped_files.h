@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYMBOLS_MAPPED_FILES_H
+#define IOTRACE_CORE_SYMBOLS_MAPPED_FILES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "core/symbols/address_spaces.h"
+
+/*
+ * Where the files of mappings are found: in our own root directory, and in those of containers and
+ * chroots, which are kept open, as their processes come and go.
+ */
+#define SPACE_ROOTS 64
+
+struct space_root {
+	dev_t dev;
+	ino_t inode;
+	int fd;
+};
+
+struct space_files {
+	struct space_root own; /* fd -errno: it cannot be opened */
+	struct space_root roots[SPACE_ROOTS];
+	size_t n, next;
+};
+
+void space_files_open(struct space_files *f);
+void space_files_close(struct space_files *f);
+
+/* Keeps the root directory of process @pid, if it is another than ours. */
+void space_files_note_root(struct space_files *f, uint32_t pid);
+
+/* One search, for the file of one mapping. */
+struct file_search {
+	const struct space_files *files;
+	const struct mapping *mapping;
+	uint32_t pid;
+	unsigned int step;
+	int process_root; /* -errno: it is ours, or that of nobody any more */
+	int kept_root;	  /* -errno; its own descriptor: @files may change meanwhile */
+	int root;	  /* in which the last file was found */
+};
+
+/* @files and @m are borrowed; file_search_end() closes what the search holds. */
+void file_search_begin(struct file_search *search, const struct space_files *files, uint32_t pid,
+		       const struct mapping *m);
+void file_search_end(struct file_search *search);
+
+/*
+ * The next file that may be the one that was mapped: what the mapping itself leads to while the
+ * process lives; then what has its path in the root of the process, in ours, in those that are
+ * kept.  Its inode is the right one; its build id is not looked at.  A descriptor for the caller to
+ * close, or -ENOENT: there are no more.
+ */
+int file_search_next(struct file_search *search);
+
+/* The roots in which the debug file of the last file is looked for, in this order; their number.
+ * Good until file_search_end(). */
+size_t file_search_roots(const struct file_search *search, int roots[2]);
+
+#endif

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYMBOLS_PERF_MAPS_H
+#define IOTRACE_CORE_SYMBOLS_PERF_MAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/*
+ * How much of the perf maps of processes has been read.  A map grows as long as its process
+ * compiles: what was added is read each time, all of it only for addresses that are new, and as
+ * often as its share of time allows.  NULL knows no map.
+ */
+struct perf_maps;
+
+/* NULL: no memory. */
+struct perf_maps *perf_maps_new(void);
+void perf_maps_free(struct perf_maps *m);
+
+/* Has process @pid, which began @start_ns after boot, a map that perf_maps_begin() opened? */
+bool perf_maps_has(const struct perf_maps *m, uint32_t pid, uint64_t start_ns);
+
+/* Has that map changed since it was read: may an address have another name?  Looked at once in a
+ * round. */
+bool perf_maps_changed(struct perf_maps *m, uint32_t pid, uint64_t start_ns);
+void perf_maps_end_round(struct perf_maps *m);
+
+struct perf_map_reading {
+	int fd;
+	bool is_new; /* nothing of this map has been read */
+	/* of perf_maps.c */
+	struct perf_maps *maps;
+	struct perf_map_slot *slot;
+	struct stat st;
+	bool is_read;
+};
+
+/* Opens the map of that process as perf_map_open() does; where @uid is not known, that of an
+ * earlier call holds.  0, and perf_maps_end() is to follow, with the CPU time that reading took; or
+ * -errno. */
+int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t uid,
+		    struct perf_map_reading *reading);
+void perf_maps_end(struct perf_map_reading *reading, uint64_t took_ns);
+
+/* Puts @fd where what has not been read begins (somewhat before).  False: all has been read, or
+ * nothing, or it is not time yet. */
+bool perf_maps_read_added(struct perf_map_reading *reading);
+
+/* Puts @fd at the beginning.  False: it is not time yet. */
+bool perf_maps_read_all(struct perf_map_reading *reading);
+
+/* The share of CPU time that goes to one map, and to all of them: one in so many. */
+#define PERF_MAP_SHARE	20
+#define PERF_MAPS_SHARE 10
+
+#endif

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYMBOLS_SYMBOL_CLIENT_H
+#define IOTRACE_CORE_SYMBOLS_SYMBOL_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "core/symbols/elf_symbols.h"
+
+/*
+ * Names of functions, as a helper process reads them (core/symbols/symbol_server.h): files are
+ * opened here and read there.  The helper may be taken over by a file that it reads.  What it
+ * answers is checked; one that answers wrongly, takes too long or dies is ended, and another one is
+ * started. It is also ended after each file that is not root's own, so that such a file names
+ * nobody's functions but its own.
+ */
+struct symbol_client;
+
+struct symbol_client_config {
+	/* Starts a helper that serves on @socket, which stays the caller's: its pid, or -errno. */
+	pid_t (*start)(int socket);
+	uint64_t cpu_ns, wall_ns; /* that a request may take; CPU time of the helper */
+	/* In a hurry: what all files together may take that are not root's own, and how long the
+	 * helper may stand still with one of root's. */
+	uint64_t hurry_ns;
+	/* Called while the helper is waited for, about every 20 ms: does what cannot wait, and says
+	 * whether there is a hurry.  It must not use the client.  NULL: there is none. */
+	bool (*wait)(void *ctx);
+	void *ctx;
+};
+
+/* What symbol_client_open() takes for NULL. */
+extern const struct symbol_client_config symbol_client_default;
+
+/* 0, or -errno: there is no helper, or no sandbox for it. */
+int symbol_client_open(const struct symbol_client_config *config, struct symbol_client **out);
+void symbol_client_close(struct symbol_client *c);
+
+/* Descriptors that it may come to hold. */
+#define SYMBOL_CLIENT_FILES 4
+
+struct symbol_place {
+	uint64_t at;	  /* offset in the file; address in a perf map */
+	uint64_t address; /* in the file's own numbering; UINT64_MAX: not mapped from it */
+	const char *name; /* NULL; or good until the next request */
+};
+
+/* An ELF file, opened by core/system/open_regular.h, and where its debug file may be. */
+struct symbol_file {
+	int fd;		    /* the caller's */
+	struct build_id id; /* that it must have; size 0: any */
+	const char *path;   /* absolute, in each of @roots (O_PATH) */
+	const int *roots;
+	size_t n_roots; /* at most 4 */
+};
+
+/* Names the @n @places.  0, or -errno with nothing named: -ENOEXEC: no ELF file; -ESTALE: another
+ * build id; -EIO: it could not be read. */
+int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
+		      struct symbol_place *places, size_t n);
+
+/* The same for perf map @fd, which is called @path, from where it stands; @places are sorted. */
+int symbol_client_perf_map(struct symbol_client *c, int fd, const char *path,
+			   struct symbol_place *places, size_t n);
+
+/* CPU time that helpers have used for requests so far, and for their start. */
+uint64_t symbol_client_cpu_ns(const struct symbol_client *c);
+
+/* Files of which not all was read: damaged, too large, or hostile; each is counted once. */
+uint64_t symbol_client_unread(const struct symbol_client *c);
+
+struct symbol_unread {
+	char *path;   /* as anybody may have named it */
+	char why[96]; /* "takes more than 5 s of CPU time" */
+};
+
+#define SYMBOL_UNREAD_FILES 16
+
+/* The first of them, SYMBOL_UNREAD_FILES at most; their number.  Good until the next request. */
+size_t symbol_client_unread_files(const struct symbol_client *c, const struct symbol_unread **out);
+
+#endif

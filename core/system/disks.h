@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYSTEM_DISKS_H
+#define IOTRACE_CORE_SYSTEM_DISKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+/*
+ * Names and numbers of block devices.  A device number here is the kernel's
+ * own dev_t, (major << 20) | minor, as BPF programs see it; never user
+ * space's encoding.
+ */
+#define DISK_DEV(major, minor) (((uint32_t)(major) << 20) | ((uint32_t)(minor)&0xfffffu))
+#define DISK_MAJOR(dev)	       ((uint32_t)(dev) >> 20)
+#define DISK_MINOR(dev)	       ((uint32_t)(dev)&0xfffffu)
+
+/* Where the facts come from; NULL members mean the real places. */
+struct disk_roots {
+	const char *proc; /* "/proc": diskstats */
+	const char *sys; /* "/sys": class/block, dev/block, block/X/dm/name, kernel/uevent_seqnum */
+	const char *dev; /* "/dev": paths that users give */
+};
+
+struct disks; /* a table that learns devices as they appear */
+
+/* What a disk argument means. */
+struct disk_ref {
+	uint32_t dev;	/* the device itself */
+	uint32_t whole; /* the whole disk it lies on; == dev when it is no partition */
+	bool partition;
+	uint64_t start, sectors; /* of a partition: where it lies on the disk, in 512 bytes */
+	char name[64];		 /* as in /proc/diskstats */
+};
+
+/* Reads the present devices.  *out is the caller's, to be given to
+ * disks_free().  @roots may be NULL.  -errno with @err filled. */
+int disks_open(const struct disk_roots *roots, struct disks **out, struct error *err);
+void disks_free(struct disks *d);
+
+/*
+ * Looks again if devices came or went since the last call.  To be called just before the buffers of
+ * the programs are turned: the names are then those of the time that the rows are about.  True if
+ * it looked.
+ */
+bool disks_refresh(struct disks *d);
+
+/*
+ * The name of device @dev as in /proc/diskstats.  An unknown number, or that of a device that is
+ * gone, makes the table look again (at most one look per number and second); what is gone keeps
+ * its name until the number is another's.  "MAJ:MIN" is what stays unknown, and what passed from
+ * one device to another between the last two calls of disks_refresh(): whose I/O that was cannot
+ * be told.  Never NULL; the string belongs to the table and lives until disks_free(), and the same
+ * name is the same string.
+ */
+const char *disks_name(struct disks *d, uint32_t dev);
+
+/*
+ * What the user means by @arg: a name as in /proc/diskstats (nvme0n1, sda1,
+ * dm-0; with or without /dev/), a device-mapper name (vg-root), a path that leads to a block device
+ * (/dev/disk/by-id/..., any symlink) or MAJ:MIN.  -ENODEV/-ENOTBLK/-EINVAL with @err
+ * (STATUS_USAGE) filled; the hint lists the disks that are there, or names the nearest.
+ */
+int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct error *err);
+
+/* Is it still there, as disks_find() found it?  False when its number is another's now. */
+bool disks_is_there(const struct disks *d, const struct disk_ref *ref);
+
+/* Calls @each with the number of @disk and of each of its partitions (a partition has none). */
+void disks_each_part(const struct disks *d, const struct disk_ref *disk,
+		     void (*each)(void *ctx, uint32_t dev), void *ctx);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYSTEM_LIMITS_H
+#define IOTRACE_CORE_SYSTEM_LIMITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/base/error.h"
+
+/*
+ * The process' resource limits: descriptors and memory.  A shortage of either is an error of its
+ * own (STATUS_FAILED): it says nothing about what the kernel can do, and must not be the reason
+ * for another hook.  libbpf does not always report it: it asks the kernel for features by loading
+ * small programs and maps, and takes EMFILE for "not supported".  So what will be needed is asked
+ * for before (limits_need()).
+ */
+
+/* Raises the soft limit of descriptors (RLIMIT_NOFILE) to the hard one; limits_restore() sets it
+ * back, for a command that is about to be executed: one that uses select(2) relies on it. */
+void limits_raise(void);
+void limits_restore(void);
+
+/* Descriptors that are open for a moment only, and address space: what any run needs. */
+#define LIMITS_FILES  24
+#define LIMITS_MEMORY (16UL << 20)
+
+/* Can @files further descriptors and @memory further bytes be had?  0, or -EMFILE, -ENOMEM with
+ * @err filled. */
+int limits_need(size_t files, size_t memory, struct error *err);
+
+/* Does -errno @r say that descriptors or memory ran out? */
+bool limits_is_shortage(int r);
+
+/* Adds to @err what helps against @r, if that is a shortage. */
+void limits_hint(int r, struct error *err);
+
+/* The error of a shortage @r while @doing ("load the BPF programs"): fills @err, returns @r. */
+int limits_error(int r, const char *doing, struct error *err);
+
+#endif

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/system/preflight.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "core/system/limits.h"
+
+static FILE *open_below(const char *root, const char *path)
+{
+	char full[PATH_MAX];
+
+	snprintf(full, sizeof(full), "%s/%s", root ? root : "", path);
+	return fopen(full, "re");
+}
+
+int preflight_access(const char *path, int mode)
+{
+	return faccessat(AT_FDCWD, path, mode, AT_EACCESS) ? -errno : 0;
+}
+
+static bool readable(const char *root, const char *path)
+{
+	char full[PATH_MAX];
+
+	snprintf(full, sizeof(full), "%s/%s", root ? root : "", path);
+	return preflight_access(full, R_OK) == 0;
+}
+
+/* By the system call, which needs neither /proc nor a descriptor. */
+uint64_t preflight_caps(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capget, &header, data))
+		return 0;
+	return data[0].effective | (uint64_t)data[1].effective << 32;
+}
+
+static bool has_cap(uint64_t caps, int cap)
+{
+	return caps >> cap & 1;
+}
+
+/* "none integrity [confidentiality]": the state stands in brackets. */
+static void read_lockdown(const char *root, char *state, size_t size)
+{
+	FILE *file = open_below(root, "sys/kernel/security/lockdown");
+	char line[128] = "";
+	const char *open;
+
+	if (!file)
+		return;
+	if (!fgets(line, sizeof(line), file))
+		line[0] = 0;
+	fclose(file);
+	open = strchr(line, '[');
+	if (open && strchr(open, ']'))
+		snprintf(state, size, "%.*s", (int)strcspn(open + 1, "]"), open + 1);
+}
+
+/* The name of the first user namespace is the same on all kernels (PROC_USER_INIT_INO, 3.8). */
+static bool in_user_ns(const char *root)
+{
+	static const char first[] = "user:[4026531837]";
+	char full[PATH_MAX], name[64];
+	ssize_t len;
+
+	snprintf(full, sizeof(full), "%s/proc/self/ns/user", root ? root : "");
+	len = readlink(full, name, sizeof(name) - 1);
+	if (len < 0) /* a kernel without them */
+		return false;
+	name[len] = 0;
+	return strcmp(name, first) != 0;
+}
+
+/* Can @shown of a file system be read?  Else -EACCES if it may not be looked for, or -ENOENT. */
+static int find_fs(const char *root, const char *shown)
+{
+	char full[PATH_MAX];
+	int r;
+
+	snprintf(full, sizeof(full), "%s/%s", root ? root : "", shown);
+	r = preflight_access(full, R_OK);
+	return !r ? 0 : r == -EACCES || r == -EPERM ? -EACCES : -ENOENT;
+}
+
+static int find_tracefs(const char *root)
+{
+	int r = find_fs(root, "sys/kernel/tracing/events");
+	int below = r ? find_fs(root, "sys/kernel/debug/tracing/events") : 0;
+
+	return !below ? 0 : r == -EACCES ? r : below;
+}
+
+void preflight_read(const char *root, uint64_t caps, struct preflight *out)
+{
+	memset(out, 0, sizeof(*out));
+	out->sysfs = readable(root, "sys/kernel");
+	out->btf = readable(root, "sys/kernel/btf/vmlinux");
+	out->in_user_ns = in_user_ns(root);
+	out->has_bpf = has_cap(caps, CAP_BPF) || has_cap(caps, CAP_SYS_ADMIN);
+	out->has_perfmon = has_cap(caps, CAP_PERFMON) || has_cap(caps, CAP_SYS_ADMIN);
+	out->can_load = !out->in_user_ns && out->has_bpf && out->has_perfmon;
+	read_lockdown(root, out->lockdown, sizeof(out->lockdown));
+	out->confidential = strcmp(out->lockdown, "confidentiality") == 0;
+	out->tracefs_code = find_tracefs(root);
+	out->tracefs = out->tracefs_code == 0;
+	out->debugfs_code = find_fs(root, "sys/kernel/debug/bdi");
+	out->debugfs = out->debugfs_code == 0;
+	out->kprobes = readable(root, "sys/bus/event_source/devices/kprobe/type");
+}
+
+int preflight_resources(struct error *err)
+{
+	struct statfs fs;
+
+	/* Another file system there may have files of the same names: a container's, a share. */
+	if (statfs("/proc", &fs) || fs.f_type != PROC_SUPER_MAGIC) {
+		error_set(err, STATUS_FAILED, -ENOENT, "procfs is not mounted");
+		error_hint(err, "mount -t proc proc /proc");
+		return -ENOENT;
+	}
+	return limits_need(LIMITS_FILES, LIMITS_MEMORY, err);
+}
+
+int preflight_trace(struct error *err)
+{
+	struct preflight p;
+	int r = preflight_resources(err);
+
+	if (r)
+		return r;
+	preflight_read(NULL, preflight_caps(), &p);
+	return preflight_bpf(&p, err);
+}
+
+int preflight_privileges(const struct preflight *p, struct error *err)
+{
+	if (p->can_load)
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -EPERM, "not permitted to trace the kernel%s",
+		  p->in_user_ns	   ? " from within a user namespace"
+		  : p->has_bpf	   ? ": CAP_PERFMON is missing"
+		  : p->has_perfmon ? ": CAP_BPF is missing"
+				   : ": CAP_BPF and CAP_PERFMON are missing");
+	error_hint(err, p->in_user_ns
+			    ? "run as root on the host, outside the container"
+			    : "run as root, or with the capabilities CAP_BPF and CAP_PERFMON");
+	return -EPERM;
+}
+
+int preflight_lockdown(const struct preflight *p, struct error *err)
+{
+	if (!p->confidential)
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -EPERM,
+		  "kernel lockdown is 'confidentiality': BPF may not read kernel memory");
+	error_hint(err, "boot with lockdown=integrity or lockdown=none");
+	return -EPERM;
+}
+
+int preflight_btf(const struct preflight *p, struct error *err)
+{
+	if (p->btf)
+		return 0;
+	if (!p->sysfs)
+		return preflight_no_fs("sysfs", "/sys", -ENOENT, err);
+	error_set(err, STATUS_UNSUPPORTED, -ENOENT,
+		  "this kernel has no type information (/sys/kernel/btf/vmlinux)");
+	error_hint(err, "use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
+	return -ENOENT;
+}
+
+int preflight_bpf(const struct preflight *p, struct error *err)
+{
+	int r = preflight_privileges(p, err);
+
+	if (!r)
+		r = preflight_lockdown(p, err);
+	return r ? r : preflight_btf(p, err);
+}
+
+int preflight_tracefs(const struct preflight *p, struct error *err)
+{
+	return p->tracefs ? 0
+			  : preflight_no_fs("tracefs", "/sys/kernel/tracing", p->tracefs_code, err);
+}
+
+int preflight_debugfs(const struct preflight *p, struct error *err)
+{
+	return p->debugfs ? 0
+			  : preflight_no_fs("debugfs", "/sys/kernel/debug", p->debugfs_code, err);
+}
+
+int preflight_no_fs(const char *fs, const char *mount_point, int code, struct error *err)
+{
+	if (code == -EACCES || code == -EPERM) {
+		error_set(err, STATUS_UNSUPPORTED, code, "no permission to read %s: %s", fs,
+			  strerror(-code));
+		error_hint(err,
+			   "run as root or with CAP_DAC_READ_SEARCH, or mount %s with gid= and "
+			   "mode=0750",
+			   fs);
+	} else {
+		error_set(err, STATUS_UNSUPPORTED, code, "%s is not mounted", fs);
+		error_hint(err, "mount -t %s %s %s", fs, fs, mount_point);
+	}
+	return code;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/system/process.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+
+uint64_t process_tick_ns(void)
+{
+	long per_second = sysconf(_SC_CLK_TCK);
+
+	return NS_PER_SEC / (uint64_t)(per_second > 0 ? per_second : 100);
+}
+
+/* "PID (COMM) STATE PPID ...": the 22nd is when it started.  COMM may hold anything. */
+static int parse(char *text, struct process *out)
+{
+	char *begin = strchr(text, '('), *end = strrchr(text, ')');
+	unsigned long long start;
+
+	if (!begin || !end || end < begin ||
+	    sscanf(end + 1,
+		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+		   "%llu",
+		   &start) != 1)
+		return -EINVAL;
+	*end = 0;
+	snprintf(out->comm, sizeof(out->comm), "%s", begin + 1);
+	out->start_ns = start * process_tick_ns();
+	return 0;
+}
+
+int process_read(uint32_t pid, struct process *out)
+{
+	char path[64], text[1024];
+	size_t len;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	len = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[len] = 0;
+	return parse(text, out);
+}

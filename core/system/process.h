@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYSTEM_PROCESS_H
+#define IOTRACE_CORE_SYSTEM_PROCESS_H
+
+#include <stdint.h>
+
+/* What /proc tells of the process that has number @pid now. */
+struct process {
+	char comm[64];	   /* a worker of a workqueue's is longer than TASK_COMM_LEN */
+	uint64_t start_ns; /* since boot, cut to a tick */
+};
+
+/* The clock of /proc, in nanoseconds. */
+uint64_t process_tick_ns(void);
+
+/* 0 or -errno. */
+int process_read(uint32_t pid, struct process *out);
+
+#endif

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/system/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#define ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCH AUDIT_ARCH_AARCH64
+#else
+#define ARCH 0 /* none: sandbox_enter() refuses */
+#endif
+
+/* The sanitizers map terabytes, and make system calls of their own. */
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#ifndef SANITIZED
+#define SANITIZED 0
+#endif
+
+/* ---- system calls ---- */
+
+struct rule {
+	uint32_t call;
+	/* One argument may be restricted: (argument & mask) == value; mask 0: none is. */
+	uint32_t arg, mask, value;
+};
+
+static const struct rule rules[] = {
+	{ SYS_read, 0, 0, 0 },
+	{ SYS_write, 0, 0, 0 },
+	{ SYS_pread64, 0, 0, 0 },
+	{ SYS_lseek, 0, 0, 0 },
+	{ SYS_fstat, 0, 0, 0 },
+	{ SYS_newfstatat, 3, ~0U, AT_EMPTY_PATH }, /* fstat() of the C library */
+	{ SYS_fcntl, 0, 0, 0 },
+	{ SYS_dup, 0, 0, 0 },
+	{ SYS_close, 0, 0, 0 },
+	{ SYS_memfd_create, 0, 0, 0 },
+	{ SYS_recvmsg, 0, 0, 0 },
+	{ SYS_sendto, 0, 0, 0 },
+	{ SYS_brk, 0, 0, 0 },
+	{ SYS_mmap, 2, PROT_EXEC, 0 },
+	{ SYS_mprotect, 2, PROT_EXEC, 0 },
+	{ SYS_munmap, 0, 0, 0 },
+	{ SYS_mremap, 0, 0, 0 },
+	{ SYS_madvise, 0, 0, 0 },
+	{ SYS_futex, 0, 0, 0 },
+	{ SYS_getrandom, 0, 0, 0 },
+	{ SYS_clock_gettime, 0, 0, 0 },
+	{ SYS_sysinfo, 0, 0, 0 }, /* qsort() of the C library: how much memory there is */
+	{ SYS_restart_syscall, 0, 0, 0 },
+	{ SYS_rt_sigreturn, 0, 0, 0 },
+	{ SYS_exit, 0, 0, 0 },
+	{ SYS_exit_group, 0, 0, 0 },
+};
+
+#define RULES	  (sizeof(rules) / sizeof(rules[0]))
+#define NEXT(...) (filter[n++] = (struct sock_filter)__VA_ARGS__)
+#define LOAD(at)  NEXT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(at)))
+#define RETURN(v) NEXT(BPF_STMT(BPF_RET | BPF_K, (v)))
+/* Skips instructions if the loaded word is, or is not, @v. */
+#define JUMP(how, v, yes, no) NEXT(BPF_JUMP(BPF_JMP | (how) | BPF_K, (v), (yes), (no)))
+#define X32_CALLS	      0x40000000 /* __X32_SYSCALL_BIT */
+
+static int filter_calls(void)
+{
+	struct sock_filter filter[8 + 6 * RULES];
+	struct sock_fprog program = { .filter = filter };
+	unsigned short n = 0;
+
+	LOAD(offsetof(struct seccomp_data, arch));
+	JUMP(BPF_JEQ, ARCH, 1, 0);
+	RETURN(SECCOMP_RET_KILL_PROCESS);
+	LOAD(offsetof(struct seccomp_data, nr));
+	JUMP(BPF_JGE, X32_CALLS, 0, 1);
+	RETURN(SECCOMP_RET_KILL_PROCESS);
+	for (size_t i = 0; i < RULES; i++) {
+		const struct rule *rule = &rules[i];
+
+		JUMP(BPF_JEQ, rule->call, 0, rule->mask ? 5 : 1);
+		if (rule->mask) {
+			/* The lower half: both processors are little-endian here. */
+			LOAD(offsetof(struct seccomp_data, args) + 8 * rule->arg);
+			NEXT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, rule->mask));
+			JUMP(BPF_JEQ, rule->value, 1, 0);
+			RETURN(SECCOMP_RET_KILL_PROCESS);
+		}
+		RETURN(SECCOMP_RET_ALLOW);
+	}
+	RETURN(SECCOMP_RET_KILL_PROCESS);
+	program.len = n;
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
+}
+
+/* ---- the rest ---- */
+
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = { { 0 } };
+
+	/* Without CAP_SETPCAP the bounding set stays; with no_new_privs it gives nothing. */
+	for (int cap = 0; prctl(PR_CAPBSET_DROP, cap) == 0; cap++)
+		;
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	return syscall(SYS_capset, &header, none) ? -errno : 0;
+}
+
+static int limit(unsigned int resource, size_t most)
+{
+	struct rlimit now, limit = { most, most };
+
+	if (getrlimit((__rlimit_resource_t)resource, &now))
+		return -errno;
+	if (now.rlim_max < most)
+		limit.rlim_cur = limit.rlim_max = now.rlim_max;
+	return setrlimit((__rlimit_resource_t)resource, &limit) ? -errno : 0;
+}
+
+/* Address space in use, in bytes; 0: not known. */
+static size_t memory_used(void)
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+
+	if (!file)
+		return 0;
+	if (fscanf(file, "%lu", &pages) != 1)
+		pages = 0;
+	fclose(file);
+	return pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static int limit_all(const struct sandbox *sandbox)
+{
+	size_t used = memory_used();
+	int r = used ? 0 : -ENOENT;
+
+	if (!r && !SANITIZED)
+		r = limit(RLIMIT_AS, used + sandbox->memory);
+	if (!r)
+		r = limit(RLIMIT_NOFILE, sandbox->files);
+	if (!r)
+		r = limit(RLIMIT_FSIZE, sandbox->file_size);
+	if (!r)
+		r = limit(RLIMIT_CORE, 0);
+	return r;
+}
+
+/* Signals to a process group or to all of a service are not meant for it: it ends by itself.  What
+ * a fault raises the kernel delivers all the same. */
+static int block_signals(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	return sigprocmask(SIG_SETMASK, &all, NULL) ? -errno : 0;
+}
+
+int sandbox_enter(const struct sandbox *sandbox)
+{
+	int r;
+
+	if (!ARCH)
+		return -ENOTSUP;
+	if (prctl(PR_SET_NAME, sandbox->name) || prctl(PR_SET_PDEATHSIG, SIGKILL) ||
+	    prctl(PR_SET_DUMPABLE, 0) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return -errno;
+	r = block_signals();
+	if (!r)
+		r = limit_all(sandbox);
+	if (!r)
+		r = drop_capabilities();
+	if (!r && !SANITIZED)
+		r = filter_calls();
+	return r;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYSTEM_TRACEFS_H
+#define IOTRACE_CORE_SYSTEM_TRACEFS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+/*
+ * The kernel's own description of its tracepoints.  @root replaces "/" in tests; NULL is "/".
+ * tracefs is looked for where it is mounted by itself, then where debugfs shows it.
+ */
+
+/* The names of the tracepoints of @group, sorted; tracefs_free_names().  -ENOENT: tracefs is not
+ * mounted, or the kernel has no such group (@err says which), -EACCES: it may not be read; all
+ * STATUS_UNSUPPORTED. */
+int tracefs_events(const char *root, const char *group, char ***names, size_t *n,
+		   struct error *err);
+void tracefs_free_names(char **names, size_t n);
+
+/* The text of a tracepoint's `format` file, the caller's to free.  NULL: it cannot be read. */
+char *tracefs_format(const char *root, const char *group, const char *event);
+
+/* The number by which perf_event_open(2) knows it, or -errno. */
+int64_t tracefs_id(const char *root, const char *group, const char *event);
+
+#endif
