@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""README.md's links lead somewhere, and its tables say what the documents say."""
+"""Links of README.md and docs lead somewhere, messages that docs quote are those of the source, and
+README.md's tables say what the documents say."""
+import glob
 import os
 import re
 import unittest
@@ -21,12 +23,94 @@ def table(text, start):
     return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if "---" not in row]
 
 
-class TestReadme(unittest.TestCase):
-    def test_links(self):
-        links = re.findall(r"\]\(([^)#]+)", read("README.md"))
-        self.assertGreater(len(links), 10)
-        self.assertEqual([link for link in links if not os.path.exists(f"{ROOT}/{link}")], [])
+def prose(text):
+    """Without literal blocks and code, in which brackets and hashes are no links and headings."""
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"(?m)^ {4}.*$", "", text))
 
+
+def anchors(text):
+    """The fragments of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"(?m)^#+ (.*)$", text)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class TestLinks(unittest.TestCase):
+    def test_links(self):
+        """Every file and every heading that a page refers to is there."""
+        pages = ["README.md", "CONTRIBUTING.md"] + [
+            os.path.relpath(path, ROOT) for path in glob.glob(f"{ROOT}/docs/*.md")]
+        wrong, n = [], 0
+        for page in pages:
+            for link in re.findall(r"\]\(([^)]+)\)", prose(read(page))):
+                path, _, fragment = link.partition("#")
+                if "://" in path:
+                    continue
+                target = os.path.normpath(os.path.join(os.path.dirname(page), path)) if path else page
+                n += 1
+                if not os.path.exists(f"{ROOT}/{target}"):
+                    wrong.append((page, link))
+                elif fragment and fragment not in anchors(read(target)):
+                    wrong.append((page, link))
+        self.assertEqual(wrong, [])
+        self.assertGreater(n, 50)
+
+
+def literals():
+    """The string literals of cmd/, core/ and output/ that may be messages."""
+    found = set()
+    for folder in ("cmd", "core", "output"):
+        for path in glob.glob(f"{ROOT}/{folder}/**/*.[ch]", recursive=True):
+            for parts in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*',
+                                    read(os.path.relpath(path, ROOT))):
+                found.add(re.sub(r'"\s*"', "", parts)[1:-1].replace("\\n", "").replace('\\"', '"'))
+    return found
+
+
+class Messages:
+    """What the source can print."""
+    CONVERSION = r"%[-.0-9]*(?:ll|z)?[sudx]"
+    ANYTHING = "cannot %s: %s"
+
+    def __init__(self):
+        self.literals = literals()
+        self.patterns = [
+            re.compile(".*".join(map(re.escape, re.split(self.CONVERSION, text))))
+            for text in self.literals - {self.ANYTHING}
+            if len(re.sub(f"{self.CONVERSION}|^iotrace: ", "", text)) >= 8]
+
+    def has_text(self, text):
+        if text.endswith("..."):
+            return any(literal.startswith(text[:-3].rstrip(": ")) for literal in self.literals)
+        return any(pattern.fullmatch(text) for pattern in self.patterns) or (
+            text.startswith("cannot ") and text.rpartition(": ")[2] in self.literals)
+
+    def has(self, message):
+        """WHAT, or WHAT (HINT); "..." stands for the rest of either."""
+        if self.has_text(message):
+            return True
+        splits = [m.start() for m in re.finditer(r" \(", message)] if message.endswith(")") else []
+        return any(self.has_text(message[:at]) and self.has_text(message[at + 2:-1])
+                   for at in splits)
+
+
+class TestMessages(unittest.TestCase):
+    def test_messages(self):
+        """Each line "iotrace: ..." that docs quote is one that the source can print."""
+        messages = Messages()
+        wrong, n = [], 0
+        for path in glob.glob(f"{ROOT}/docs/*.md"):
+            text = read(os.path.relpath(path, ROOT))
+            for line in re.findall(r"(?m)^ {4}(iotrace: .*)$", text) + \
+                    re.findall(r"`(iotrace: [^`]{12,})`", text):
+                n += 1
+                if not messages.has(line) and not messages.has(
+                        re.sub(r"^iotrace: (note: |lost: \d+ )?", "", line)):
+                    wrong.append((os.path.basename(path), line))
+        self.assertEqual(wrong, [])
+        self.assertGreater(n, 40)
+
+
+class TestReadme(unittest.TestCase):
     def test_kernels(self):
         """The kinds of hooks by subcommand and kernel are those of docs/KERNELS.md."""
         document = read("docs/KERNELS.md")
