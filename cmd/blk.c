@@ -459,8 +459,8 @@ static const struct {
 	[BLK_LOSS_NAMES] = { "names", "processes whose name had no room: shown as ?" },
 	[BLK_LOSS_CGROUPS] = { "cgroups",
 			       "rows whose cgroup's path had no room: shown as cgroup:?" },
-	[BLK_LOSS_FOLDED] = { "processes_folded", "rows that gave up their process to save memory, "
-						  "the smallest: under [other processes]" },
+	[BLK_LOSS_FOLDED] = { "processes_folded",
+			      "rows merged into [other processes] to save memory, smallest first" },
 };
 
 void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,

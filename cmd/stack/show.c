@@ -91,10 +91,11 @@ void stack_show_unread(const struct stack *s)
 	all = symbol_client_unread(s->naming.symbols);
 	n = symbol_client_unread_files(s->naming.symbols, &files);
 	for (size_t i = 0; i < n; i++)
-		fprintf(stderr, "iotrace: note: symbols of %s were not all read: %s\n",
+		fprintf(stderr, "iotrace: note: symbols of %s were not fully read: %s\n",
 			render_escape(files[i].path, path, sizeof(path)), files[i].why);
 	if (all > n)
-		fprintf(stderr, "iotrace: note: nor were those of %" PRIu64 " other files\n",
+		fprintf(stderr,
+			"iotrace: note: symbols of %" PRIu64 " more files were not fully read\n",
 			all - n);
 }
 

@@ -48,9 +48,11 @@ static const struct {
 				 "files whose symbols were not fully read: damaged, too large or "
 				 "too slow" },
 	[STACK_LOSS_MAPPINGS] = { "mappings_full",
-				  "mappings or processes beyond the tracking limits" },
+				  "mappings or processes beyond the tracking limits, or too slow to "
+				  "read" },
 	[STACK_LOSS_NAMES] = { "frames_unread",
-			       "frames left without a name, or with an old one, to save time or memory" },
+			       "frames left without a name, or with an old one, to save time or "
+			       "memory" },
 };
 
 /* All losses of the run: there is one output. */

@@ -392,50 +392,53 @@ static void explain(const struct symbol_client *c, enum unread why, char *out, s
 {
 	switch (why) {
 	case UNREAD_DAMAGED:
-		snprintf(out, size, "damaged, or takes more than %u MiB of memory",
+		snprintf(out, size, "damaged, or needs more than %u MiB of memory",
 			 MIB(SYMBOL_SERVER_MEMORY));
 		break;
 	case UNREAD_PACKED:
-		snprintf(out, size, "unpacks to more than %u MiB, or is damaged",
+		snprintf(out, size, "larger than %u MiB when unpacked, or damaged",
 			 MIB(MAX_UNPACKED));
 		break;
 	case UNREAD_DEBUGDATA:
-		snprintf(out, size, "has more than %u MiB of .gnu_debugdata", MIB(MAX_DEBUGDATA));
+		snprintf(out, size, ".gnu_debugdata is larger than %u MiB", MIB(MAX_DEBUGDATA));
 		break;
 	case UNREAD_CHECKSUM:
-		snprintf(out, size, "has a debug file of more than %u MiB without a build id",
+		snprintf(out, size, "its debug file has no build ID and is larger than %u MiB",
 			 MIB(MAX_CHECKED));
 		break;
 	case UNREAD_NAMES:
-		snprintf(out, size, "has names of more than %d KiB, or of %u MiB together",
+		snprintf(out, size,
+			 "a name is longer than %d KiB, or all names are larger than %u MiB",
 			 MAX_SYMBOL_NAME >> 10, MIB(WIRE_ALL_NAMES));
 		break;
 	case UNREAD_MAP:
-		snprintf(out, size, "has more than %u MiB", MIB(MAX_PERF_MAP));
+		snprintf(out, size, "larger than %u MiB", MIB(MAX_PERF_MAP));
 		break;
 	case UNREAD_LINE:
-		snprintf(out, size, "has a line of more than %u KiB", MAX_PERF_MAP_LINE >> 10);
+		snprintf(out, size, "a line is longer than %u KiB", MAX_PERF_MAP_LINE >> 10);
 		break;
 	case UNREAD_MEMORY:
-		snprintf(out, size, "takes more than %u MiB of memory", MIB(SYMBOL_SERVER_MEMORY));
+		snprintf(out, size, "reading it needs more than %u MiB of memory",
+			 MIB(SYMBOL_SERVER_MEMORY));
 		break;
 	case UNREAD_CPU:
-		snprintf(out, size, "takes more than %g s of CPU time", (double)c->cpu_ns / 1e9);
+		snprintf(out, size, "reading it took more than %g s of CPU time",
+			 (double)c->cpu_ns / 1e9);
 		break;
 	case UNREAD_WALL:
-		snprintf(out, size, "takes more than %g s", (double)c->wall_ns / 1e9);
+		snprintf(out, size, "reading it took more than %g s", (double)c->wall_ns / 1e9);
 		break;
 	case UNREAD_NO_TIME:
-		snprintf(out, size, "there was no time left to read it");
+		snprintf(out, size, "no time left to read it");
 		break;
 	case UNREAD_DIED:
-		snprintf(out, size, "the process that read it was killed or crashed");
+		snprintf(out, size, "the symbol reader crashed or was killed");
 		break;
 	case UNREAD_LIED:
-		snprintf(out, size, "the process that read it answered wrongly");
+		snprintf(out, size, "the symbol reader sent an invalid answer");
 		break;
 	default: /* UNREAD_NO_HELPER */
-		snprintf(out, size, "no process to read it could be started");
+		snprintf(out, size, "the symbol reader could not be started");
 	}
 }
 

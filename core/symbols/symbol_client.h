@@ -73,7 +73,7 @@ uint64_t symbol_client_unread(const struct symbol_client *c);
 
 struct symbol_unread {
 	char *path;   /* as anybody may have named it */
-	char why[96]; /* "takes more than 5 s of CPU time" */
+	char why[96]; /* "reading it took more than 5 s of CPU time" */
 };
 
 #define SYMBOL_UNREAD_FILES 16

@@ -235,7 +235,7 @@ static void test_packed(void **state)
 		free((void *)(uintptr_t)file.debugdata);
 		assert_int_equal(symbol_client_unread(c), 2 * bomb);
 	}
-	assert_told(c, 2, "/", "unpacks to more than 96 MiB, or is damaged");
+	assert_told(c, 2, "/", "larger than 96 MiB when unpacked, or damaged");
 	assert_honest(c);
 	close_client(c);
 }
@@ -264,7 +264,7 @@ static void assert_damaged(int fd)
 	struct symbol_client *c = open_client();
 
 	assert_null(name_in_fd(c, fd, 0));
-	assert_told(c, 1, "/", "damaged, or takes more than 256 MiB of memory");
+	assert_told(c, 1, "/", "damaged, or needs more than 256 MiB of memory");
 	close(fd);
 	assert_honest(c);
 	close_client(c);
@@ -426,7 +426,7 @@ static void test_sparse_debug_file(void **state)
 	close(fd);
 	assert_null(name_by_link(c, "sparse", crc));
 	assert_int_equal(symbol_client_unread(c), 1);
-	assert_told(c, 1, "/program", "has a debug file of more than 1024 MiB without a build id");
+	assert_told(c, 1, "/program", "its debug file has no build ID and is larger than 1024 MiB");
 	assert_honest(c);
 	close_client(c);
 }
@@ -465,13 +465,13 @@ static void test_perf_maps(void **state)
 	fd = map_of("1000 10 one\n", 12);
 	assert_int_equal(ftruncate(fd, 400 << 20), 0);
 	assert_map(c, fd, "one", 1);
-	assert_told(c, 1, "map", "has a line of more than 64 KiB");
+	assert_told(c, 1, "map", "a line is longer than 64 KiB");
 	/* a line that is too long, between others */
 	memset(line, 'x', sizeof(line));
 	line[snprintf(line, sizeof(line), "1000 10 one\n1000 10 ")] = 'x';
 	snprintf(line + sizeof(line) - 13, 13, "\n1000 9 two\n");
 	assert_map(c, map_of(line, sizeof(line)), "two", 2);
-	assert_told(c, 2, "map", "has a line of more than 64 KiB");
+	assert_told(c, 2, "map", "a line is longer than 64 KiB");
 	/* many lines */
 	memset(line, '\n', sizeof(line));
 	fd = map_of(line, sizeof(line));
@@ -479,7 +479,7 @@ static void test_perf_maps(void **state)
 		assert_true(write(fd, line, sizeof(line)) > 0);
 	lseek(fd, 0, SEEK_SET);
 	assert_map(c, fd, "", 3);
-	assert_told(c, 3, "map", "has more than 64 MiB");
+	assert_told(c, 3, "map", "larger than 64 MiB");
 	assert_honest(c);
 	close_client(c);
 }
@@ -1094,11 +1094,11 @@ static void test_why_not(void **state)
 		uint64_t wall_secs;
 		const char *why;
 	} lies[] = {
-		{ lie_silent, 1, "takes more than 1 s" },
-		{ lie_busy, 1000, "takes more than 0.2 s of CPU time" },
-		{ lie_killed, 1000, "the process that read it was killed or crashed" },
-		{ lie_type, 1000, "the process that read it answered wrongly" },
-		{ lie_reason, 1000, "the process that read it answered wrongly" },
+		{ lie_silent, 1, "reading it took more than 1 s" },
+		{ lie_busy, 1000, "reading it took more than 0.2 s of CPU time" },
+		{ lie_killed, 1000, "the symbol reader crashed or was killed" },
+		{ lie_type, 1000, "the symbol reader sent an invalid answer" },
+		{ lie_reason, 1000, "the symbol reader sent an invalid answer" },
 	};
 	struct symbol_client_config config = liars;
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
@@ -1246,7 +1246,7 @@ static void test_hurry(void **state)
 		skip();
 	c = open_paced(lie_silent);
 	assert_null(name_in_fd(c, fd, -EIO));
-	assert_told(c, 1, "/", "there was no time left to read it");
+	assert_told(c, 1, "/", "no time left to read it");
 	assert_string_equal(name_in_fd(c, fd, 0), "function");
 	assert_honest(c);
 	symbol_client_close(c);
@@ -1270,7 +1270,7 @@ static void test_hurry_of_others(void **state)
 	c = open_paced(lie_slow);
 	assert_int_equal(fchmod(fd, 0666), 0);
 	assert_null(name_in_fd(c, fd, -EIO));
-	assert_told(c, 1, "/", "there was no time left to read it");
+	assert_told(c, 1, "/", "no time left to read it");
 	assert_int_equal(n_started, 2);
 	more = elf_file_fd(&(struct elf_file){ .symbol = "more" });
 	assert_int_equal(fchmod(more, 0666), 0);
