@@ -60,8 +60,8 @@ def literals():
     found = set()
     for folder in ("cmd", "core", "output"):
         for path in glob.glob(f"{ROOT}/{folder}/**/*.[ch]", recursive=True):
-            for parts in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*',
-                                    read(os.path.relpath(path, ROOT))):
+            source = re.sub(r'"\s*PRIu64\s*"', "llu", read(os.path.relpath(path, ROOT)))
+            for parts in re.findall(r'"(?:[^"\\\n]|\\.)*"(?:\s*"(?:[^"\\\n]|\\.)*")*', source):
                 found.add(re.sub(r'"\s*"', "", parts)[1:-1].replace("\\n", "").replace('\\"', '"'))
     return found
 
