@@ -781,7 +781,7 @@ class HostileTest(StackTest):
     def without_time(result):
         """How many files may have been left out as the run was to end: it says so."""
         others = re.search(r"symbols of (\d+) more files", result.err)
-        return result.err.count(": there was no time left") + int(others[1] if others else 0)
+        return result.err.count(": no time left") + int(others[1] if others else 0)
 
     def assert_losses(self, result, *rows):
         """Each file that cannot be read is one; of a race either is right."""
