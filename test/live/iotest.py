@@ -872,6 +872,7 @@ class Tracer:
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.pid = self.process.pid
         self._read = {"out": bytearray(), "err": bytearray()}
+        self._closed = set()  # of these
         self._lines = threading.Condition()
         self._threads = [threading.Thread(target=self._collect, args=(name, pipe), daemon=True)
                          for name, pipe in (("out", self.process.stdout),
@@ -880,6 +881,9 @@ class Tracer:
             thread.start()
         cleanup(self.kill)
         if not self.wait_for_line(1, timeout) or self.process.poll():
+            if self._closed:  # it is about to end by itself
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(patience(5))
             self.kill()
             raise AssertionError(f"iotrace {' '.join(map(str, args))} does not start: "
                                  f"{self._result()}")
@@ -897,6 +901,7 @@ class Tracer:
                 self._lines.notify_all()
         pipe.close()
         with self._lines:
+            self._closed.add(name)
             self._lines.notify_all()
 
     def wait_for_line(self, n, timeout=30):
@@ -904,8 +909,7 @@ class Tracer:
         def there():
             return self._read["out"].count(b"\n") >= n
         with self._lines:
-            self._lines.wait_for(lambda: there() or self.process.poll() is not None,
-                                 patience(timeout))
+            self._lines.wait_for(lambda: there() or "out" in self._closed, patience(timeout))
             return there()
 
     def lines(self):

@@ -54,6 +54,26 @@ class TestAssertions(LiveTest):
                         self.fails(self.assert_counts, result, {"read": 1000})
 
 
+class TestTracer(LiveTest):
+    """Of an iotrace that ends at once, and of one that says nothing."""
+
+    def start(self, program, timeout, status):
+        with unittest.mock.patch.object(iotest, "IOTRACE", "sh"), \
+                self.assertRaisesRegex(AssertionError, f"(?s)start: status {status}\n.*complaint"):
+            iotest.Tracer("-c", f"echo complaint >&2; {program}", timeout=timeout)
+
+    def test_ends_at_once(self):
+        """Its output may be closed before it is a process that has ended."""
+        for program, status in (("exit 1", 1), ("exit 0", 0),
+                                ("exec >&- 2>&-; sleep 0.3; exit 1", 1)):
+            with self.subTest(program=program), \
+                    unittest.mock.patch.object(iotest, "patience", lambda seconds: seconds):
+                self.start(program, 3600, status)
+
+    def test_says_nothing(self):
+        self.start("exec sleep 3600", 0.1, -9)
+
+
 class TestRetries(LiveTest):
     def test_told_and_bounded(self):
         attempts, told = [], []
