@@ -756,13 +756,8 @@ class HostileTest(StackTest):
         self.assert_honest_frames(result, rows)
 
     def assert_honest_frames(self, result, rows):
-        for row in rows if self.is_followed(result) else []:
+        for row in rows:
             self.assert_frames(row["user"], *self.WANT)
-
-    def is_followed(self, result):
-        """Else frames may have no names: others on this machine start so many processes that the
-        kernel could not tell of all of them while a file was read."""
-        return not result.losses.get("mappings_lost")
 
     def assert_hostile(self, result, disk, row):
         """All of its bytes, and the names that its code has by what can be read of its files."""
@@ -771,7 +766,7 @@ class HostileTest(StackTest):
         self.assert_hostile_frames(result, found, row)
 
     def assert_hostile_frames(self, result, found, row):
-        for r in found if self.is_followed(result) else []:
+        for r in found:
             frames = [frame[:1000] for frame in r["user"]]
             self.assertIn("inner", frames, row.name)
             want = rf"{row.frame}|.+\+0x[0-9a-f]+" if self.without_time(result) else row.frame
@@ -786,12 +781,11 @@ class HostileTest(StackTest):
     def assert_losses(self, result, *rows):
         """Each file that cannot be read is one; of a race either is right."""
         least = sum(n for row in rows for n in row.losses.values() if not row.race)
-        if not self.is_followed(result) or self.missed(result):
+        if self.missed(result):
             least = 0
         most = sum(n for row in rows for n in row.losses.values()) + self.without_time(result)
         losses = dict(result.losses)
         unread = losses.pop("symbols_unread", 0)
-        losses.pop("mappings_lost", None)
         if self.missed(result):
             losses.pop("missed")
         self.assertEqual(losses, {})
