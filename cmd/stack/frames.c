@@ -570,6 +570,7 @@ static void name_by_file(struct naming *n, const struct asked_frame *frame,
 	while (r == -ESTALE && (file.fd = file_search_next(&search)) >= 0) {
 		file.roots = roots;
 		file.n_roots = file_search_roots(&search, roots);
+		file.elsewhere = file_search_is_elsewhere(&search);
 		r = symbol_client_elf(n->symbols, &file, places, count);
 		close(file.fd);
 	}

@@ -200,3 +200,8 @@ size_t file_search_roots(const struct file_search *search, int roots[2])
 		roots[n++] = search->files->own.fd;
 	return n;
 }
+
+bool file_search_is_elsewhere(const struct file_search *search)
+{
+	return search->root != search->files->own.fd;
+}

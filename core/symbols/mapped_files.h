@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CORE_SYMBOLS_MAPPED_FILES_H
 #define IOTRACE_CORE_SYMBOLS_MAPPED_FILES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -59,5 +60,8 @@ int file_search_next(struct file_search *search);
 /* The roots in which the debug file of the last file is looked for, in this order; their number.
  * Good until file_search_end(). */
 size_t file_search_roots(const struct file_search *search, int roots[2]);
+
+/* Was the last file found in another root than ours: may a container have made it? */
+bool file_search_is_elsewhere(const struct file_search *search);
 
 #endif

@@ -28,10 +28,7 @@
 #define MAX_ENDED 16
 #define MAX_NOTED 256
 
-/* All requests that fail may take so long together; from then on each of them may take a fraction
- * of what it could, so that one user's files cannot keep us from the others'. */
-#define MAX_FAILED_NS (30 * NS_PER_SEC)
-#define FRACTION      20
+#define FRACTION 20 /* of a limit, where much time has been lost */
 
 /* A file of which not all was read.  The path is part of what it is: inodes are used again. */
 struct noted {
@@ -50,7 +47,7 @@ struct symbol_client {
 	pid_t ended[MAX_ENDED]; /* killed, and not known to be gone; 0: none */
 	uint64_t used_ns;	/* CPU time, */
 	uint64_t taken_ns;	/* of which so much is of this helper */
-	uint64_t failed_ns;
+	uint64_t failed_ns;	/* that files took which are not root's own */
 	uint64_t unread;
 	struct noted noted[MAX_NOTED];
 	size_t n_noted;
@@ -116,6 +113,7 @@ const struct symbol_client_config symbol_client_default = {
 	.start = start_server,
 	.cpu_ns = 5 * NS_PER_SEC,
 	.wall_ns = 20 * NS_PER_SEC,
+	.failed_ns = 30 * NS_PER_SEC,
 	.hurry_ns = NS_PER_SEC,
 };
 
@@ -192,7 +190,8 @@ static void take_cpu_time(struct symbol_client *c)
 
 static void set_deadlines(struct symbol_client *c)
 {
-	unsigned int fraction = c->failed_ns > MAX_FAILED_NS ? FRACTION : 1;
+	bool is_short = c->foreign && c->failed_ns > c->config.failed_ns;
+	unsigned int fraction = is_short ? FRACTION : 1;
 
 	c->looked_ns = c->moved_ns = clock_mono_ns();
 	c->moved_cpu = cpu_ns(c);
@@ -503,9 +502,11 @@ static bool is_valid_query(const struct debug_query *query, const struct symbol_
 {
 	if (query->root >= file->n_roots || query->where >= DEBUG_WHERES)
 		return false;
-	return query->where == DEBUG_BY_BUILD_ID
-		   ? query->id.size >= 2 && query->id.size <= BUILD_ID_SIZE
-		   : memchr(query->link, 0, sizeof(query->link)) && debug_link_is_name(query->link);
+	if (query->where == DEBUG_BY_BUILD_ID)
+		return query->id.size >= 2 && query->id.size <= BUILD_ID_SIZE;
+	/* In another root than the file's a link would lead to what is beside another file. */
+	return !query->root && memchr(query->link, 0, sizeof(query->link)) &&
+	       debug_link_is_name(query->link);
 }
 
 /* *asked: which questions have been asked; none is needed twice. */
@@ -727,6 +728,11 @@ struct job {
 	struct stat st;
 };
 
+static bool is_of_others(const struct job *job)
+{
+	return is_foreign(&job->st) || (job->file && job->file->elsewhere);
+}
+
 /* With a helper that is ready.  0, or -errno as symbol_client_elf(). */
 static int have_it_read(struct symbol_client *c, const struct job *job)
 {
@@ -734,11 +740,11 @@ static int have_it_read(struct symbol_client *c, const struct job *job)
 	struct wire_status done = { 0 };
 	int r;
 
-	c->foreign = is_foreign(&job->st);
+	c->foreign = is_of_others(job);
 	set_deadlines(c);
 	r = exchange(c, &job->request, job->fd, job->file, job->places, &done);
 	take_cpu_time(c);
-	if (r)
+	if (r && c->foreign)
 		c->failed_ns += clock_mono_ns() - begin_ns;
 	if (r)
 		note_file(c, &job->st, job->path, c->late != UNREAD_NO_TIME, why_failed(c, r));
@@ -761,7 +767,7 @@ static int try_request(struct symbol_client *c, struct job *job)
 		return -EIO;
 	c->late = UNREAD_NOTHING;
 	c->foreign = false;
-	if (hurries(c) && is_foreign(&job->st) && c->foreign_ns > c->config.hurry_ns)
+	if (hurries(c) && is_of_others(job) && c->foreign_ns > c->config.hurry_ns)
 		r = late(c, UNREAD_NO_TIME);
 	else
 		r = have_helper(c);

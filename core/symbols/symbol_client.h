@@ -22,6 +22,9 @@ struct symbol_client_config {
 	/* Starts a helper that serves on @socket, which stays the caller's: its pid, or -errno. */
 	pid_t (*start)(int socket);
 	uint64_t cpu_ns, wall_ns; /* that a request may take; CPU time of the helper */
+	/* When files that are not root's own have failed for so long together, each of them may
+	 * take a 20th of that only, so that one user's files cannot keep us from the others'. */
+	uint64_t failed_ns;
 	/* In a hurry: what all files together may take that are not root's own, and how long the
 	 * helper may stand still with one of root's. */
 	uint64_t hurry_ns;
@@ -54,6 +57,7 @@ struct symbol_file {
 	const char *path;   /* absolute, in each of @roots (O_PATH) */
 	const int *roots;
 	size_t n_roots; /* at most 4 */
+	bool elsewhere; /* in another root directory than ours: whoever it is of, not root's own */
 };
 
 /* Names the @n @places.  0, or -errno with nothing named: -ENOEXEC: no ELF file; -ESTALE: another

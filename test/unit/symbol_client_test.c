@@ -953,6 +953,11 @@ static void lie_slow(int socket)
 	say_done(socket, 0);
 }
 
+static void lie_link_elsewhere(int socket)
+{
+	say_query(socket, 1, DEBUG_BESIDE, 2, "link");
+}
+
 static void lie_root(int socket)
 {
 	say_query(socket, request.n_roots, DEBUG_BESIDE, 2, "link");
@@ -1041,6 +1046,7 @@ static const struct symbol_client_config liars = {
 	.start = start_liar,
 	.cpu_ns = NS_PER_SEC / 5,
 	.wall_ns = NS_PER_SEC / 2,
+	.failed_ns = 30 * NS_PER_SEC,
 };
 
 static void test_hostile_helpers(void **state)
@@ -1099,9 +1105,12 @@ static void test_why_not(void **state)
 		{ lie_killed, 1000, "the symbol reader crashed or was killed" },
 		{ lie_type, 1000, "the symbol reader sent an invalid answer" },
 		{ lie_reason, 1000, "the symbol reader sent an invalid answer" },
+		{ lie_link_elsewhere, 2, "the symbol reader sent an invalid answer" },
 	};
 	struct symbol_client_config config = liars;
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+	int root = open_root("/"), roots[] = { root, root };
+	const struct symbol_file file = { .fd = fd, .path = "/", .roots = roots, .n_roots = 2 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
@@ -1112,10 +1121,11 @@ static void test_why_not(void **state)
 		lies_until = 1;
 		config.wall_ns = lies[i].wall_secs * NS_PER_SEC;
 		assert_int_equal(symbol_client_open(&config, &c), 0);
-		assert_null(name_in_fd(c, fd, -EIO));
+		assert_null(name_in(c, &file, -EIO));
 		assert_told(c, 1, "/", lies[i].why);
 		symbol_client_close(c);
 	}
+	close(root);
 	close(fd);
 }
 
@@ -1179,6 +1189,46 @@ static void test_map_that_grows(void **state)
 	close(fd);
 }
 
+/* When others' files have failed for long enough, they have less time; root's own, and the start of
+ * a helper, have not. */
+static void test_failed_for_long(void **state)
+{
+	struct symbol_client_config config = liars;
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+	struct symbol_file file = { .fd = fd, .path = "/" };
+	struct symbol_client *c = NULL;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	config.cpu_ns = config.wall_ns = 10 * NS_PER_SEC;
+	config.failed_ns = 0;
+	n_started = lies_from = 0;
+	lies_until = UINT_MAX;
+	lie = lie_dead;
+	assert_int_equal(symbol_client_open(&config, &c), 0);
+	lie = lie_slow;
+	file.path = "/own";
+	assert_int_equal(fchmod(fd, 0600), 0);
+	assert_null(name_in(c, &file, -EIO)); /* which is not others' */
+	lie = lie_dead;
+	file.path = "/others";
+	assert_int_equal(fchmod(fd, 0666), 0);
+	assert_string_equal(name_in(c, &file, 0), "slow");
+	lie = lie_slow;
+	file.path = "/others that fails";
+	assert_null(name_in(c, &file, -EIO));
+	file.path = "/own that is slow";
+	assert_int_equal(fchmod(fd, 0600), 0);
+	assert_string_equal(name_in(c, &file, 0), "slow");
+	file.path = "/others that is slow";
+	assert_int_equal(fchmod(fd, 0666), 0);
+	assert_null(name_in(c, &file, -EIO));
+	assert_told(c, 3, "/others that is slow", "takes more than 0.5 s");
+	symbol_client_close(c);
+	close(fd);
+}
+
 /* ---- hurry ---- */
 
 static bool hurry;
@@ -1195,6 +1245,7 @@ static const struct symbol_client_config paced = {
 	.start = start_liar,
 	.cpu_ns = UINT64_MAX / 2,
 	.wall_ns = UINT64_MAX / 2,
+	.failed_ns = UINT64_MAX,
 	.hurry_ns = NS_PER_SEC / 5,
 	.wait = say_pace,
 	.ctx = &hurry,
@@ -1316,11 +1367,12 @@ static void test_no_helper(void **state)
 	symbol_client_close(NULL);
 }
 
-/* A file that is not root's own has a helper of its own. */
+/* A file that is not root's own, or of a container, has a helper of its own. */
 static void test_foreign_file(void **state)
 {
 	struct symbol_client *c = NULL;
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "foreign" });
+	struct symbol_file file = { .fd = fd, .path = "/" };
 
 	(void)state;
 	n_started = lies_from = lies_until = 0;
@@ -1330,9 +1382,12 @@ static void test_foreign_file(void **state)
 		assert_string_equal(name_in_fd(c, fd, 0), "foreign");
 		assert_int_equal(n_started, 1);
 	}
+	file.elsewhere = true;
+	assert_string_equal(name_in(c, &file, 0), "foreign");
+	assert_int_equal(n_started, 2);
 	assert_int_equal(fchmod(fd, 0666), 0);
 	assert_string_equal(name_in_fd(c, fd, 0), "foreign");
-	assert_int_equal(n_started, 2);
+	assert_int_equal(n_started, 3);
 	close(fd);
 	symbol_client_close(c);
 }
@@ -1364,6 +1419,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_why_not),
 		cmocka_unit_test(test_many_unread),
 		cmocka_unit_test(test_map_that_grows),
+		cmocka_unit_test(test_failed_for_long),
 		cmocka_unit_test(test_wait),
 		cmocka_unit_test(test_hurry),
 		cmocka_unit_test(test_hurry_of_others),
