@@ -449,7 +449,14 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* A frame without a name: where it lies in its file or mapping. */
+/* Where a frame lies in its file or mapping. */
+static uint64_t offset_of(const struct asked_frame *frame)
+{
+	return frame->mapping.module->is_file ? frame->key.b
+					      : frame->address - frame->mapping.start;
+}
+
+/* A frame without a name. */
 static uint32_t place_name(struct naming *n, const struct asked_frame *frame, uint64_t offset)
 {
 	char buf[512];
@@ -462,14 +469,12 @@ static uint32_t place_name(struct naming *n, const struct asked_frame *frame, ui
 static int learn_frame(struct naming *n, const struct asked_frame *frame,
 		       const struct symbol_place *place)
 {
-	uint64_t offset = frame->key.b;
+	uint64_t offset = offset_of(frame);
 	uint32_t id;
 
 	if (!place->name && is_full(n))
 		return 0; /* nor will its stack be kept */
-	if (!frame->mapping.module->is_file)
-		offset = frame->address - frame->mapping.start;
-	else if (place->address != UINT64_MAX)
+	if (frame->mapping.module->is_file && place->address != UINT64_MAX)
 		offset = place->address;
 	id = place->name ? table_name(n->table, place->name) : place_name(n, frame, offset);
 	return learn(n, &frame->key, id);
@@ -520,16 +525,17 @@ static int read_map(struct naming *n, struct perf_map_reading *map,
 
 	snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
 	if (perf_maps_read_added(map)) {
-		symbol_client_perf_map(n->symbols, map->fd, path, places, count);
-		r = learn_frames(n, frames, places, count, true);
+		r = symbol_client_perf_map(n->symbols, map->fd, path, places, count);
+		if (r != -EAGAIN)
+			r = learn_frames(n, frames, places, count, true);
 	}
 	if (!map->is_new)
 		count = sort_unknown(n, frames, count);
 	if (r || !count || !perf_maps_read_all(map))
 		return r;
 	set_places(places, frames, count);
-	symbol_client_perf_map(n->symbols, map->fd, path, places, count);
-	return learn_frames(n, frames, places, count, false);
+	r = symbol_client_perf_map(n->symbols, map->fd, path, places, count);
+	return r == -EAGAIN ? r : learn_frames(n, frames, places, count, false);
 }
 
 static int name_by_map(struct naming *n, const struct asked_frame **frames,
@@ -549,24 +555,27 @@ static int name_by_map(struct naming *n, const struct asked_frame **frames,
 		return learn_frames(n, frames, places, sort_unknown(n, frames, count), false);
 	before_ns = symbol_client_cpu_ns(n->symbols);
 	r = read_map(n, &map, frames, places, count);
+	if (r == -EAGAIN)
+		map.is_read = false;
 	perf_maps_end(&map, symbol_client_cpu_ns(n->symbols) - before_ns);
-	return r;
+	return r == -EAGAIN ? 0 : r;
 }
 
 /* ---- by files ---- */
 
-/* By the symbols of the first file that may be the one that was mapped, and has its build id. */
-static void name_by_file(struct naming *n, const struct asked_frame *frame,
-			 struct symbol_place *places, size_t count)
+/* By the symbols of the first file that may be the one that was mapped, and has its build id; what
+ * there is no time for is asked for again.  0 or -ENOMEM. */
+static int name_by_file(struct naming *n, const struct asked_frame **frames,
+			struct symbol_place *places, size_t count)
 {
-	const struct mapping *m = &frame->mapping;
+	const struct mapping *m = &frames[0]->mapping;
 	struct symbol_file file = { .id = m->module->id, .path = m->module->path };
 	struct file_search search;
 	int roots[2], r = -ESTALE;
 
 	if (!n->symbols)
-		return;
-	file_search_begin(&search, spaces_files(n->spaces), frame->process.pid, m);
+		return learn_frames(n, frames, places, count, false);
+	file_search_begin(&search, spaces_files(n->spaces), frames[0]->process.pid, m);
 	while (r == -ESTALE && (file.fd = file_search_next(&search)) >= 0) {
 		file.roots = roots;
 		file.n_roots = file_search_roots(&search, roots);
@@ -575,6 +584,7 @@ static void name_by_file(struct naming *n, const struct asked_frame *frame,
 		close(file.fd);
 	}
 	file_search_end(&search);
+	return r == -EAGAIN ? 0 : learn_frames(n, frames, places, count, false);
 }
 
 /* Names @count frames, by address, of one file, or of the memory of one process; by the place in
@@ -591,8 +601,7 @@ static int name_group(struct naming *n, const struct asked_frame **frames, size_
 		n->unread += count;
 		r = learn_frames(n, frames, places, sort_unknown(n, frames, count), false);
 	} else if (frames[0]->mapping.module->is_file) {
-		name_by_file(n, frames[0], places, count);
-		r = learn_frames(n, frames, places, count, false);
+		r = name_by_file(n, frames, places, count);
 	} else {
 		r = name_by_map(n, frames, places, count);
 		for (size_t i = 0; i < count; i++)
@@ -674,7 +683,7 @@ static uint32_t frame_name(struct naming *n, uint64_t number, bool *settled)
 	if (known(n, &frame->key, &id))
 		return id;
 	*settled = false;
-	return place_name(n, frame, frame->address - frame->mapping.start);
+	return place_name(n, frame, offset_of(frame));
 }
 
 static uint32_t name_user(struct naming *n, const struct asked_stack *asked, bool *settled)

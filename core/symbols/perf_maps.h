@@ -28,12 +28,12 @@ void perf_maps_end_round(struct perf_maps *m);
 
 struct perf_map_reading {
 	int fd;
-	bool is_new; /* nothing of this map has been read */
+	bool is_new;  /* nothing of this map has been read */
+	bool is_read; /* now; the caller may take it back */
 	/* of perf_maps.c */
 	struct perf_maps *maps;
 	struct perf_map_slot *slot;
 	struct stat st;
-	bool is_read;
 };
 
 /* Opens the map of that process as perf_map_open() does; where @uid is not known, that of an

@@ -761,6 +761,7 @@ static int have_it_read(struct symbol_client *c, const struct job *job)
 
 static int try_request(struct symbol_client *c, struct job *job)
 {
+	bool no_time;
 	int r;
 
 	if (fstat(job->fd, &job->st) || !is_to_be_tried(c, &job->st, job->path))
@@ -773,9 +774,9 @@ static int try_request(struct symbol_client *c, struct job *job)
 		r = have_helper(c);
 	if (!r)
 		return have_it_read(c, job);
-	note_file(c, &job->st, job->path, false,
-		  c->late == UNREAD_NO_TIME ? UNREAD_NO_TIME : UNREAD_NO_HELPER);
-	return -EIO;
+	no_time = c->late == UNREAD_NO_TIME;
+	note_file(c, &job->st, job->path, false, no_time ? UNREAD_NO_TIME : UNREAD_NO_HELPER);
+	return no_time ? -EAGAIN : -EIO;
 }
 
 static int make_request(struct symbol_client *c, struct job *job, size_t n)

@@ -61,7 +61,8 @@ struct symbol_file {
 };
 
 /* Names the @n @places.  0, or -errno with nothing named: -ENOEXEC: no ELF file; -ESTALE: another
- * build id; -EIO: it could not be read. */
+ * build id; -EAGAIN: there is a hurry, and the time has gone to other files; -EIO: it could not be
+ * read. */
 int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 		      struct symbol_place *places, size_t n);
 

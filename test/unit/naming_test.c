@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -11,7 +12,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,16 +33,37 @@
 static char map_path[64];
 static struct blk_process self;
 
-/* A helper, without its sandbox. */
+static struct {
+	bool hurry;
+	unsigned int ready; /* helpers that are, or were */
+} * shared;
+static unsigned int started;
+
+static bool is_hurry(void *ctx)
+{
+	(void)ctx;
+	return shared->hurry;
+}
+
+/* A helper, without its sandbox; it does not answer what first comes in a hurry. */
 static pid_t start_helper(int socket)
 {
 	const struct wire_status ready = { .type = WIRE_READY };
+	struct pollfd request = { .fd = socket, .events = POLLIN };
 	pid_t pid = fork();
 
-	if (pid)
+	if (pid) {
+		started++;
 		return pid;
-	if (send(socket, &ready, sizeof(ready), 0) == sizeof(ready))
-		symbol_server_serve(socket);
+	}
+	if (send(socket, &ready, sizeof(ready), 0) != sizeof(ready))
+		_exit(1);
+	__atomic_add_fetch(&shared->ready, 1, __ATOMIC_SEQ_CST);
+	if (poll(&request, 1, -1) != 1)
+		_exit(1);
+	while (shared->hurry)
+		pause();
+	symbol_server_serve(socket);
 	_exit(0);
 }
 
@@ -70,10 +94,15 @@ static int set_up(void **state)
 		.start = start_helper,
 		.cpu_ns = symbol_client_default.cpu_ns,
 		.wall_ns = symbol_client_default.wall_ns,
-		.hurry_ns = symbol_client_default.hurry_ns,
+		.failed_ns = symbol_client_default.failed_ns,
+		.wait = is_hurry,
 	};
 	struct run *run = calloc(1, sizeof(*run));
 
+	started = 0;
+	shared =
+	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(shared, MAP_FAILED);
 	run->table.limit = 1 << 20;
 	run->naming.table = &run->table;
 	assert_int_equal(spaces_open_unfollowed(&run->naming.spaces), 0);
@@ -91,6 +120,7 @@ static int tear_down(void **state)
 	naming_free(&run->naming);
 	table_free(&run->table);
 	free(run);
+	munmap(shared, sizeof(*shared));
 	return 0;
 }
 
@@ -236,6 +266,36 @@ static void test_ended(void **state)
 	naming_end(&run->naming);
 }
 
+/* With a helper that waits for a request. */
+static void begin_hurry(void)
+{
+	while (__atomic_load_n(&shared->ready, __ATOMIC_SEQ_CST) < started)
+		usleep(1000);
+	shared->hurry = true;
+}
+
+/* A map for which there was no time at all is read when there is. */
+static void test_no_time(void **state)
+{
+	struct run *run = *state;
+
+	write_map("100000 10 one\n100010 10 two\n100020 10 three\n");
+	assert_int_equal(chmod(map_path, 0666), 0);
+	begin_hurry();
+	assert_leaf(run, 1, BASE, "[anon]+0x0"); /* takes all of the time */
+	assert_leaf(run, 2, BASE + 16, "[anon]+0x10");
+	assert_true(run->naming.unread > 0);
+	shared->hurry = false;
+	assert_leaf(run, 2, BASE + 16, "two");
+	write_map("100010 10 later\n");
+	begin_hurry();
+	assert_leaf(run, 3, BASE + 32, "[anon]+0x20"); /* takes all of the time */
+	write_map("100010 10 latest\n");
+	assert_leaf(run, 2, BASE + 16, "two");
+	shared->hurry = false;
+	assert_leaf(run, 2, BASE + 16, "latest");
+}
+
 /* More stacks than a batch takes, and more than the table does. */
 static void test_too_many_stacks(void **state)
 {
@@ -313,6 +373,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_no_map, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_two_batches, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_ended, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_no_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_too_many_stacks, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_long_names, set_up, tear_down),
 	};
