@@ -1224,7 +1224,7 @@ static void test_failed_for_long(void **state)
 	file.path = "/others that is slow";
 	assert_int_equal(fchmod(fd, 0666), 0);
 	assert_null(name_in(c, &file, -EIO));
-	assert_told(c, 3, "/others that is slow", "takes more than 0.5 s");
+	assert_told(c, 3, "/others that is slow", "reading it took more than 0.5 s");
 	symbol_client_close(c);
 	close(fd);
 }
