@@ -60,9 +60,10 @@ class Machine:
 
     def _argv(self, disks, shell):
         out = _comma(self.out)
-        # The emulation is slow, and slower when the machine is busy: that is no lock-up.
-        append = ("console=ttyS0 quiet panic=-1 watchdog_thresh=60 "
-                  "rcupdate.rcu_cpu_stall_timeout=120 net.ifnames=0")
+        # The emulation is slow, and stands still when the machine does: that is no lock-up. A guest
+        # that locks up says nothing more, which is seen from outside.
+        append = ("console=ttyS0 quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 "
+                  "sysctl.kernel.hung_task_timeout_secs=1200 net.ifnames=0")
         accel = "tcg,thread=multi" if self.accel == "tcg" else self.accel
         # Without a possible second CPU QEMU before 8.1 emulates no memory barriers, and requests of
         # NVMe and virtio are overlooked now and then (docs/LAB.md).
