@@ -2,10 +2,12 @@
 #include "cmd/report.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cmd/guard.h"
 #include "core/system/outfile.h"
 #include "core/base/text.h"
 #include "output/render.h"
@@ -32,14 +34,31 @@ static char *plain(char *text)
 	return text;
 }
 
+/* @text becomes plain. */
+static void print_line(char *text)
+{
+	guard_enter(GUARD_WRITE);
+	fprintf(stderr, "iotrace: %s\n", plain(text));
+	guard_leave();
+}
+
+void report_line(const char *fmt, ...)
+{
+	char line[1024];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	print_line(line);
+}
+
 int report_error(const struct error *err)
 {
-	struct error shown = *err;
-
 	if (err->hint[0])
-		fprintf(stderr, "iotrace: %s (%s)\n", plain(shown.what), plain(shown.hint));
+		report_line("%s (%s)", err->what, err->hint);
 	else
-		fprintf(stderr, "iotrace: %s\n", plain(shown.what));
+		report_line("%s", err->what);
 	return err->status;
 }
 
@@ -76,6 +95,6 @@ void report_verbose(const char *line)
 	char *shown = strdup(line);
 
 	if (shown)
-		fprintf(stderr, "iotrace: %s\n", plain(shown));
+		print_line(shown);
 	free(shown);
 }

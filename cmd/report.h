@@ -5,8 +5,12 @@
 #include "core/base/error.h"
 
 /* The only place that prints errors: one line on standard error, "iotrace:
- * WHAT (HINT)".  Returns the exit status of @err. */
+ * WHAT (HINT)".  Returns the exit status of @err.  As of all here: a signal ends a write that
+ * blocks (cmd/guard.h). */
 int report_error(const struct error *err);
+
+/* Any other line, "iotrace: ...", that is printed while signals may be held back. */
+void report_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* -o FILE: standard output is @path now. */
 void report_output_is(const char *path);

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -13,31 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cmd/guard.h"
 #include "cmd/report.h"
 #include "core/base/clock.h"
 #include "output/render.h"
 
-_Static_assert(sizeof(sigset_t) <= sizeof(((struct run *)0)->old_mask), "room for a signal mask");
+_Static_assert(sizeof(sigset_t) <= sizeof(((struct run *)0)->watched), "room for a signal mask");
 
 /* ---- signals ---- */
-
-/*
- * Signals are held back and read between outputs.  While an output is written they are let in:
- * a write that blocks for good, because nobody reads, must not keep SIGTERM away.
- */
-static volatile sig_atomic_t came;	    /* number of the signal that came meanwhile */
-static volatile sig_atomic_t from_terminal; /* sent by the kernel: a key */
-
-static void on_signal(int signo, siginfo_t *info, void *context)
-{
-	(void)context;
-	if (signo != SIGALRM) {
-		came = signo;
-		from_terminal = info->si_code == SI_KERNEL;
-	}
-	/* stdio tries again after a write that was cut short: wake it until it gives up. */
-	alarm(1);
-}
 
 /*
  * The signals that end a run.  SIGHUP is left ignored: that is nohup's way to say so.  SIGINT is
@@ -53,50 +37,6 @@ static void watch_signals(sigset_t *watched)
 	sigaddset(watched, SIGTERM);
 	if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler != SIG_IGN)
 		sigaddset(watched, SIGHUP);
-}
-
-/* After COMMAND was forked: a signal that it holds back until its exec must not run our handler. */
-static void handle_signals(const sigset_t *watched)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
-
-	came = 0;
-	/* The alarm ends a blocked write; the signal itself leaves it a second. */
-	sigaction(SIGALRM, &action, NULL);
-	action.sa_flags |= SA_RESTART;
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		if (sigismember(watched, signals[i]) == 1)
-			sigaction(signals[i], &action, NULL);
-}
-
-int run_begin(struct run *run, const struct args *args, struct error *err)
-{
-	sigset_t watched, mask, old_mask;
-	int r;
-
-	memset(run, 0, sizeof(*run));
-	run->args = args;
-	run->collect_ms = 1000;
-	run->child.release_fd = run->child.exec_fd = run->timer_fd = -1;
-	child_set_signal(SIGCHLD,
-			 SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
-	watch_signals(&watched);
-	mask = watched;
-	sigaddset(&mask, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &mask, &old_mask);
-	memcpy(run->old_mask, &old_mask, sizeof(old_mask));
-	run->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (run->signal_fd < 0)
-		return error_set(err, STATUS_FAILED, -errno, "signalfd: %s", strerror(errno));
-	r = args->command
-		? child_start(args->command, &old_mask, args->stdout_is_data, &run->child, err)
-		: 0;
-	handle_signals(&watched);
-	sigaddset(&watched,
-		  SIGALRM); /* let in with the others: it may be held back by who started us */
-	memcpy(run->watched, &watched, sizeof(watched));
-	return r;
 }
 
 /*
@@ -117,7 +57,7 @@ static bool stops(struct run *run, int signo, bool key)
 		kill(run->child.pid, signo);
 		return false;
 	}
-	fprintf(stderr, "iotrace: the command (pid %d) is still running\n", (int)run->child.pid);
+	report_line("the command (pid %d) is still running", (int)run->child.pid);
 	run->status = 128 + signo;
 	return true;
 }
@@ -126,12 +66,11 @@ static bool stops(struct run *run, int signo, bool key)
 static bool take_signals(struct run *run)
 {
 	struct signalfd_siginfo info;
-	bool stop = false;
+	bool stop = false, key;
+	int signo;
 
-	if (came) {
-		stop = stops(run, came, from_terminal);
-		came = 0;
-	}
+	if (guard_take(&signo, &key))
+		stop = stops(run, signo, key);
 	while (!stop && read(run->signal_fd, &info, sizeof(info)) == sizeof(info))
 		if (info.ssi_signo != SIGCHLD)
 			stop = stops(run, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
@@ -140,29 +79,48 @@ static bool take_signals(struct run *run)
 
 /* ---- outputs ---- */
 
-static int start_timer(struct run *run)
+/* A value of 0 leaves a timer disarmed. */
+static struct itimerspec timer_spec(uint64_t first_ns, uint64_t ns)
 {
-	uint64_t ns = run->args->interval_ns;
-	struct itimerspec spec = {
+	return (struct itimerspec){
 		.it_interval = { (time_t)(ns / NS_PER_SEC), (long)(ns % NS_PER_SEC) },
+		.it_value = { (time_t)(first_ns / NS_PER_SEC), (long)(first_ns % NS_PER_SEC) },
 	};
+}
 
-	spec.it_value = spec.it_interval;
-	run->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (run->timer_fd < 0)
-		return -errno;
-	/* A value of 0 leaves it disarmed: one output, at the end. */
-	return timerfd_settime(run->timer_fd, 0, &spec, NULL) ? -errno : 0;
+/* A descriptor, or -errno with @err. */
+static int make_timer(uint64_t first_ns, uint64_t ns, struct error *err)
+{
+	const struct itimerspec spec = timer_spec(first_ns, ns);
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK), r;
+
+	if (fd >= 0 && timerfd_settime(fd, 0, &spec, NULL) == 0)
+		return fd;
+	r = -errno;
+	if (fd >= 0)
+		close(fd);
+	return error_set(err, STATUS_FAILED, r, "cannot set a timer: %s", strerror(-r));
+}
+
+static int start_timer(struct run *run, struct error *err)
+{
+	/* Without an interval: one output, at the end. */
+	int fd = make_timer(run->args->interval_ns, run->args->interval_ns, err);
+
+	run->timer_fd = fd;
+	return fd < 0 ? fd : 0;
+}
+
+void run_set_timer(int fd, uint64_t first_ns, uint64_t ns)
+{
+	const struct itimerspec spec = timer_spec(first_ns, ns);
+
+	timerfd_settime(fd, 0, &spec, NULL);
 }
 
 void run_set_interval(struct run *run, uint64_t first_ns, uint64_t ns)
 {
-	const struct itimerspec spec = {
-		.it_interval = { (time_t)(ns / NS_PER_SEC), (long)(ns % NS_PER_SEC) },
-		.it_value = { (time_t)(first_ns / NS_PER_SEC), (long)(first_ns % NS_PER_SEC) },
-	};
-
-	timerfd_settime(run->timer_fd, 0, &spec, NULL);
+	run_set_timer(run->timer_fd, first_ns, ns);
 }
 
 #define COLLECT_LEAST_MS 20
@@ -183,15 +141,115 @@ void run_adapt(struct run *run, unsigned int longest_ms, const struct run_fill *
 	run->collect_ms = ms;
 }
 
-enum wake {
-	WAKE_OUTPUT,
-	WAKE_COLLECT,
-	WAKE_INPUT,
-	WAKE_HANGUP,
-	WAKE_STOP,
-	WAKE_CHILD,
-	WAKE_NO_READER,
+/* ---- descriptors ---- */
+
+/* What the loop itself waits for comes first in the set that is polled. */
+enum { FD_SIGNAL, FD_TIMER, FD_READER, OWN_FDS };
+
+struct run_watcher {
+	run_callback *callback; /* NULL: gone */
+	void *ctx;
+	size_t message; /* of a timer or signal, read before the call; the descriptor is ours */
 };
+
+static struct run_watcher *find_watcher(const struct run *run, int fd, size_t *at)
+{
+	for (*at = OWN_FDS; *at < run->n_fds; ++*at)
+		if (run->watchers[*at].callback && run->fds[*at].fd == fd)
+			return &run->watchers[*at];
+	return NULL;
+}
+
+/* Room for @n descriptors.  0 or -ENOMEM. */
+static int grow_fds(struct run *run, size_t n)
+{
+	size_t room = 2 * n;
+	struct run_watcher *watchers;
+	struct pollfd *fds;
+
+	if (n <= run->room_fds)
+		return 0;
+	fds = reallocarray(run->fds, room, sizeof(*fds));
+	if (!fds)
+		return -ENOMEM;
+	run->fds = fds;
+	watchers = reallocarray(run->watchers, room, sizeof(*watchers));
+	if (!watchers)
+		return -ENOMEM;
+	run->watchers = watchers;
+	run->room_fds = room;
+	return 0;
+}
+
+static int watch(struct run *run, int fd, short events, const struct run_watcher *watcher,
+		 struct error *err)
+{
+	size_t n = run->n_fds, at;
+
+	if (find_watcher(run, fd, &at))
+		return error_set(err, STATUS_FAILED, -EEXIST, "descriptor %d is watched already",
+				 fd);
+	if (grow_fds(run, n + 1))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	run->fds[n] = (struct pollfd){ fd, events, 0 };
+	run->watchers[n] = *watcher;
+	run->n_fds = n + 1;
+	return 0;
+}
+
+int run_watch(struct run *run, int fd, short events, run_callback *callback, void *ctx,
+	      struct error *err)
+{
+	return watch(run, fd, events, &(struct run_watcher){ callback, ctx, 0 }, err);
+}
+
+/* Takes @fd over, which may be -errno with @err. */
+static int watch_own(struct run *run, int fd, const struct run_watcher *watcher, struct error *err)
+{
+	int r = fd < 0 ? fd : watch(run, fd, POLLIN, watcher, err);
+
+	if (r && fd >= 0)
+		close(fd);
+	return r ? r : fd;
+}
+
+int run_watch_timer(struct run *run, uint64_t first_ns, uint64_t ns, run_callback *callback,
+		    void *ctx, struct error *err)
+{
+	const struct run_watcher watcher = { callback, ctx, sizeof(uint64_t) };
+
+	return watch_own(run, make_timer(first_ns, ns, err), &watcher, err);
+}
+
+int run_watch_signal(struct run *run, int signo, run_callback *callback, void *ctx,
+		     struct error *err)
+{
+	const struct run_watcher watcher = { callback, ctx, sizeof(struct signalfd_siginfo) };
+	sigset_t mask;
+	int fd;
+
+	sigemptyset(&mask);
+	sigaddset(&mask, signo);
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		fd = error_set(err, STATUS_FAILED, -errno, "signalfd: %s", strerror(errno));
+	return watch_own(run, fd, &watcher, err);
+}
+
+void run_unwatch(struct run *run, int fd)
+{
+	size_t at;
+	struct run_watcher *watcher = find_watcher(run, fd, &at);
+
+	if (!watcher)
+		return;
+	if (watcher->message)
+		close(fd);
+	/* Other places stay as they are: the set may be gone through just now. */
+	watcher->callback = NULL;
+	run->fds[at].fd = -1;
+}
 
 /* Standard output if somebody reads it who may go away, else -1.  A write would tell, but there
  * may be nothing to write for hours. */
@@ -204,16 +262,96 @@ static int reader_fd(const struct run *run)
 	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ? STDOUT_FILENO : -1;
 }
 
-static enum wake wait_event(struct run *run, const struct run_emit *emit)
+/* The set is as long as it need be. */
+static void prepare_fds(struct run *run)
 {
-	const int reader = reader_fd(run);
-	struct pollfd fds[] = { { run->signal_fd, POLLIN, 0 },
-				{ run->timer_fd, POLLIN, 0 },
-				{ run->input ? STDIN_FILENO : -1, POLLIN, 0 },
-				{ reader, 0, 0 } }; /* POLLERR or POLLHUP, unasked for */
+	size_t n = OWN_FDS;
+
+	for (size_t i = OWN_FDS; i < run->n_fds; i++) {
+		if (!run->watchers[i].callback)
+			continue;
+		run->watchers[n] = run->watchers[i];
+		run->fds[n++] = run->fds[i];
+	}
+	run->n_fds = n;
+	run->fds[FD_SIGNAL] = (struct pollfd){ run->signal_fd, POLLIN, 0 };
+	run->fds[FD_TIMER] = (struct pollfd){ run->timer_fd, POLLIN, 0 };
+	/* POLLERR or POLLHUP, unasked for */
+	run->fds[FD_READER] = (struct pollfd){ reader_fd(run), 0, 0 };
+}
+
+struct dispatch {
+	struct run *run;
+	struct error *err;
+};
+
+static int call_watcher(struct run *run, size_t i, struct error *err)
+{
+	const struct run_watcher *watcher = &run->watchers[i];
+	const struct pollfd *fd = &run->fds[i];
+	struct signalfd_siginfo message;
+
+	if (fd->revents & POLLNVAL)
+		return error_set(err, STATUS_FAILED, -EBADF, "descriptor %d was closed", fd->fd);
+	/* A timer that was set anew meanwhile has nothing to say. */
+	if (watcher->message && read(fd->fd, &message, watcher->message) < 0)
+		return RUN_GO_ON;
+	return watcher->callback(watcher->ctx, fd->revents, err);
+}
+
+/* Calls everybody who is ready, once.  The most that one of them wants, or its -errno. */
+static int dispatch(void *ctx)
+{
+	const struct dispatch *d = ctx;
+	const size_t n = d->run->n_fds; /* others may be added */
+	int most = RUN_GO_ON;
+
+	for (size_t i = OWN_FDS; i < n; i++) {
+		int r = RUN_GO_ON;
+
+		if (d->run->watchers[i].callback && d->run->fds[i].revents)
+			r = call_watcher(d->run, i, d->err);
+		if (r < 0)
+			return r;
+		if (r > most)
+			most = r;
+	}
+	return most;
+}
+
+/* ---- the loop ---- */
+
+enum wake {
+	WAKE_OUTPUT,
+	WAKE_COLLECT,
+	WAKE_WATCHER,
+	WAKE_HANGUP,
+	WAKE_STOP,
+	WAKE_CHILD,
+	WAKE_NO_READER,
+};
+
+/* poll()'s timeout until the next collect, 0 if it is due. */
+static int collect_timeout(const struct run *run)
+{
+	uint64_t at = run->collected_ns + run->collect_ms * (NS_PER_SEC / 1000);
+	uint64_t now = clock_mono_ns();
+
+	if (at <= now)
+		return 0;
+	return (int)((at - now + NS_PER_SEC / 1000 - 1) / (NS_PER_SEC / 1000));
+}
+
+/* Waits for something to happen.  However much is due, who is ready is called once before the next
+ * output: what takes longer than the interval keeps neither keys nor signals waiting.  *wanted:
+ * what they want, or -errno. */
+static enum wake wait_event(struct run *run, const struct run_emit *emit, int *wanted,
+			    struct error *err)
+{
 	uint64_t ticks;
 
-	for (;;) {
+	for (*wanted = RUN_GO_ON;;) {
+		bool tick;
 		int n;
 
 		if (take_signals(run))
@@ -222,27 +360,42 @@ static enum wake wait_event(struct run *run, const struct run_emit *emit)
 			return WAKE_CHILD;
 		if (run->hung_up)
 			return WAKE_HANGUP;
-		if (reader >= 0 && render_nobody_reads(stdout))
+		prepare_fds(run);
+		n = poll(run->fds, run->n_fds, emit->collect ? collect_timeout(run) : -1);
+		if (n < 0 && errno != EINTR) {
+			*wanted =
+			    error_set(err, STATUS_FAILED, -errno, "poll: %s", strerror(errno));
+			return WAKE_WATCHER;
+		}
+		if (n < 0 || run->fds[FD_SIGNAL].revents)
+			continue;
+		if (run->fds[FD_READER].revents & (POLLERR | POLLHUP))
 			return WAKE_NO_READER;
-		if (read(run->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
+		tick = run->fds[FD_TIMER].revents;
+		if (n > 0)
+			*wanted = run_guarded(run, dispatch, &(struct dispatch){ run, err });
+		if (*wanted < 0 || *wanted == RUN_STOP || run->stuck)
+			return WAKE_WATCHER;
+		if (tick && read(run->timer_fd, &ticks, sizeof(ticks)) == sizeof(ticks))
 			return WAKE_OUTPUT;
-		n = poll(fds, 4, emit->collect ? (int)run->collect_ms : -1);
-		if (n == 0)
+		if (*wanted != RUN_GO_ON)
+			return WAKE_WATCHER;
+		if (emit->collect && collect_timeout(run) == 0)
 			return WAKE_COLLECT;
-		if (n < 0 && errno != EINTR)
-			return WAKE_STOP;
-		/* A signal that is let in: the terminal has another size. */
-		if (run->input && (n < 0 || fds[2].revents))
-			return WAKE_INPUT;
 	}
 }
 
-bool run_is_due(const struct run *run)
+static bool is_ready(int fd, short events)
+{
+	struct pollfd one = { fd, events, 0 };
+
+	return poll(&one, 1, 0) > 0;
+}
+
+static bool signal_is_due(const struct run *run)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	struct pollfd timer = { run->timer_fd, POLLIN, 0 };
 	sigset_t watched, pending;
-	siginfo_t ended = { 0 };
 
 	memcpy(&watched, run->watched, sizeof(watched));
 	if (sigpending(&pending) == 0)
@@ -250,24 +403,35 @@ bool run_is_due(const struct run *run)
 			if (sigismember(&watched, signals[i]) == 1 &&
 			    sigismember(&pending, signals[i]) == 1)
 				return true;
+	return guard_is_interrupted();
+}
+
+bool run_is_due(const struct run *run)
+{
+	siginfo_t ended = { 0 };
+
+	if (signal_is_due(run))
+		return true;
 	if (run->child.pid &&
 	    !waitid(P_PID, (id_t)run->child.pid, &ended, WEXITED | WNOHANG | WNOWAIT) &&
 	    ended.si_pid)
 		return true;
-	return poll(&timer, 1, 0) > 0 || (reader_fd(run) >= 0 && render_nobody_reads(stdout));
+	for (size_t i = OWN_FDS; i < run->n_fds; i++)
+		if (is_ready(run->fds[i].fd, run->fds[i].events))
+			return true;
+	return is_ready(run->timer_fd, POLLIN) || is_ready(reader_fd(run), 0);
 }
 
 int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx)
 {
-	sigset_t watched, before;
+	bool stuck;
 	int r;
 
-	memcpy(&watched, run->watched, sizeof(watched));
-	sigprocmask(SIG_UNBLOCK, &watched, &before);
+	guard_enter(GUARD_OUTPUT);
 	r = output(ctx);
-	sigprocmask(SIG_SETMASK, &before, NULL);
-	alarm(0); /* not before: one more signal would set it again */
-	if (r != -EINTR || !came)
+	guard_leave();
+	stuck = guard_gave_up_output() || (r == -EINTR && guard_is_interrupted());
+	if (!stuck || (r < 0 && r != -EINTR))
 		return r;
 	/* What is still buffered would block again when the program ends. */
 	__fpurge(stdout);
@@ -288,17 +452,34 @@ static int emit_one(void *ctx)
 	return one->emit->emit(one->emit->ctx, one->last, one->err);
 }
 
+struct one_hangup {
+	struct run *run;
+	void *ctx;
+	struct error *err;
+};
+
+static int hang_up(void *ctx)
+{
+	struct one_hangup *one = ctx;
+
+	return one->run->hangup(one->ctx, one->err);
+}
+
 /* Whether there is an output now: RUN_GO_ON, RUN_OUTPUT, RUN_STOP (the last one), or -errno. */
 static int handle(struct run *run, const struct run_emit *emit, enum wake wake, struct error *err)
 {
+	struct one_hangup one = { run, emit->ctx, err };
+	int r;
+
 	switch (wake) {
 	case WAKE_COLLECT:
-		return emit->collect ? emit->collect(emit->ctx, err) : 0;
-	case WAKE_INPUT:
-		return run->input(emit->ctx, err);
+		r = emit->collect(emit->ctx, err);
+		run->collected_ns = clock_mono_ns();
+		return r;
 	case WAKE_HANGUP:
 		run->hung_up = false;
-		return run->hangup(emit->ctx, err);
+		return run_guarded(run, hang_up, &one);
+	case WAKE_WATCHER:
 	case WAKE_OUTPUT:
 	case WAKE_STOP:
 	case WAKE_CHILD:
@@ -315,10 +496,12 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 	bool last = false;
 	int r = 0;
 
+	run->collected_ns = clock_mono_ns();
 	while (r >= 0 && !last && !run->stuck) {
-		enum wake wake = wait_event(run, emit);
+		int wanted;
+		enum wake wake = wait_event(run, emit, &wanted, err);
 
-		r = handle(run, emit, wake, err);
+		r = wake == WAKE_WATCHER ? wanted : handle(run, emit, wake, err);
 		if (r < 0 || r == RUN_GO_ON)
 			continue;
 		run->stopped = wake == WAKE_STOP;
@@ -327,6 +510,7 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 		       (wake == WAKE_OUTPUT && ++done == run->args->count);
 		run->partial = last && wake != WAKE_OUTPUT && wake != WAKE_CHILD;
 		r = run_guarded(run, emit_one, &(struct one_output){ emit, last, err });
+		run->collected_ns = clock_mono_ns();
 	}
 	return r;
 }
@@ -386,15 +570,52 @@ static int report_failure(int r, const struct error *err)
 	return !r ? STATUS_OK : err->status != STATUS_OK ? report_error(err) : report_output(r);
 }
 
-int run_loop(struct run *run, const struct run_emit *emit)
+/* ---- the run ---- */
+
+static int hold_signals(struct run *run, sigset_t *watched, sigset_t *old_mask, struct error *err)
+{
+	sigset_t mask;
+
+	child_set_signal(SIGCHLD,
+			 SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
+	watch_signals(watched);
+	mask = *watched;
+	sigaddset(&mask, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &mask, old_mask);
+	memcpy(run->watched, watched, sizeof(*watched));
+	run->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (run->signal_fd < 0)
+		return error_set(err, STATUS_FAILED, -errno, "signalfd: %s", strerror(errno));
+	return 0;
+}
+
+int run_begin(struct run *run, const struct args *args, struct error *err)
+{
+	sigset_t watched, old_mask;
+	int r;
+
+	memset(run, 0, sizeof(*run));
+	run->args = args;
+	run->collect_ms = 1000;
+	run->child.release_fd = run->child.exec_fd = run->signal_fd = run->timer_fd = -1;
+	if (grow_fds(run, OWN_FDS))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	run->n_fds = OWN_FDS;
+	r = hold_signals(run, &watched, &old_mask, err);
+	if (!r && args->command)
+		r = child_start(args->command, &old_mask, args->stdout_is_data, &run->child, err);
+	/* Not before: a signal that COMMAND holds back until its exec must not run our handler. */
+	guard_init(&watched);
+	return r;
+}
+
+static int loop(struct run *run, const struct run_emit *emit)
 {
 	struct error err = { .status = STATUS_OK };
-	int r = start_timer(run), failed;
+	int r = start_timer(run, &err), failed;
 
-	if (r) {
-		error_set(&err, STATUS_FAILED, r, "cannot set a timer: %s", strerror(-r));
+	if (r)
 		return report_error(&err);
-	}
 	if (run->args->output && !let_go(run))
 		return run->status;
 	r = run_guarded(run, start_one, &(struct one_start){ emit, &err });
@@ -411,12 +632,26 @@ int run_loop(struct run *run, const struct run_emit *emit)
 	return failed ? failed : run->status;
 }
 
+int run_loop(struct run *run, const struct run_emit *emit)
+{
+	int status = loop(run, emit);
+
+	/* For what is left to be written, files as well: nothing waits for a signal any more. */
+	guard_enter(GUARD_OUTPUT);
+	return status;
+}
+
 void run_end(struct run *run)
 {
 	if (run->child.release_fd >= 0)
 		child_discard(&run->child);
+	for (size_t i = OWN_FDS; i < run->n_fds; i++)
+		run_unwatch(run, run->fds[i].fd);
+	free(run->fds);
+	free(run->watchers);
 	if (run->signal_fd >= 0)
 		close(run->signal_fd);
 	if (run->timer_fd >= 0)
 		close(run->timer_fd);
+	guard_end();
 }

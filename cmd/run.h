@@ -2,15 +2,20 @@
 #ifndef IOTRACE_CMD_RUN_H
 #define IOTRACE_CMD_RUN_H
 
+#include <poll.h>
+
 #include "cmd/args.h"
 #include "core/system/child.h"
 #include "core/system/privileges.h"
 
-/* What input() and hangup() want: nothing, an output now (which counts as none), the last one. */
+/* What a callback or hangup() wants: nothing, an output now (which counts as none), the last one.
+ */
 enum { RUN_GO_ON, RUN_OUTPUT, RUN_STOP };
 
+struct run_watcher;
+
 /*
- * The one run loop: signals, the timer, COMMAND, outputs.
+ * The one run loop: signals, timers, descriptors, COMMAND, outputs.
  *
  *   run_begin()   before anything is attached: signals are held back, COMMAND
  *                 is forked and waits
@@ -35,23 +40,24 @@ struct run {
 	bool stdout_unused;	    /* the output goes elsewhere: who reads it does not matter */
 	bool stuck;		    /* a signal came while nobody read our output: it is given up */
 	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
-	unsigned char old_mask[128]; /* sigset_t */
 	/*
 	 * Set by a subcommand between run_begin() and run_loop(); NULL where it has none.  Called
-	 * with the context of run_emit; what is to follow, or as its emit().
+	 * with the context of run_emit; what is to follow, or as its emit().  What SIGHUP means if
+	 * it is not the end.
 	 */
-	/* For a full-screen view: there is something to read on standard input, or the terminal has
-	 * changed its size. */
-	int (*input)(void *ctx, struct error *err);
-	/* What SIGHUP means if it is not the end. */
 	int (*hangup)(void *ctx, struct error *err);
+	/* run_watch() */
+	struct pollfd *fds;
+	struct run_watcher *watchers; /* as fds */
+	size_t n_fds, room_fds;
+	uint64_t collected_ns; /* the last collect or output was */
 };
 
 /* One output: drains what came since the last one and renders it; @last: there
  * will be no other.  0, or -errno of standard output, or -errno with @err filled. */
 struct run_emit {
 	int (*emit)(void *ctx, bool last, struct error *err);
-	/* Called every second between outputs, where they are further apart: empties
+	/* Called every run->collect_ms between outputs, where they are further apart: empties
 	 * what would fill up in the kernel.  May be NULL.  As emit(). */
 	int (*collect)(void *ctx, struct error *err);
 	void *ctx;
@@ -65,11 +71,41 @@ struct run_emit {
 int run_begin(struct run *run, const struct args *args, struct error *err);
 
 /*
- * Calls @output, which writes to standard output, with signals let in: a write that blocks
- * because nobody reads ends a second after one came.  Then 0, and run->stuck is set: whatever
- * is left to be written is to be dropped.  Else what @output returned.
+ * Calls @output, which writes to standard output, with signals let in (cmd/guard.h): a write that
+ * blocks because nobody reads ends a second after one came.  Then 0, and run->stuck is set:
+ * whatever is left to be written is to be dropped.  Else what @output returned.
  */
 int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx);
+
+/* @events: what poll() found.  Called as by run_guarded().  What is to follow (RUN_GO_ON, ...), or
+ * as emit(). */
+typedef int run_callback(void *ctx, short events, struct error *err);
+
+/*
+ * From now on run_loop() calls @callback when poll() finds @events (POLLIN, POLLOUT) on @fd, which
+ * stays the caller's, and open until run_unwatch().  POLLERR and POLLHUP come unasked for, and
+ * again and again.  Between two outputs everybody who is ready is called once, however late the
+ * next output is.  There is no limit but memory and that of open files.  0, or -errno with @err:
+ * -EEXIST if @fd is watched already.
+ */
+int run_watch(struct run *run, int fd, short events, run_callback *callback, void *ctx,
+	      struct error *err);
+
+/*
+ * The same with descriptors of the loop's own, which are read before the call and closed by
+ * run_unwatch() or run_end(): a timer that ends after @first_ns (0: not before run_set_timer())
+ * and then every @ns (0: not again), what was missed being one call; and a signal, which is held
+ * back from now on, and which is none of those that end a run.  The descriptor, or -errno with
+ * @err.
+ */
+int run_watch_timer(struct run *run, uint64_t first_ns, uint64_t ns, run_callback *callback,
+		    void *ctx, struct error *err);
+int run_watch_signal(struct run *run, int signo, run_callback *callback, void *ctx,
+		     struct error *err);
+void run_set_timer(int fd, uint64_t first_ns, uint64_t ns);
+
+/* Nothing is called for @fd any more; within callbacks, too.  Fine for what is not watched. */
+void run_unwatch(struct run *run, int fd);
 
 /* What was in a map when it was drained, and what it holds. */
 struct run_fill {
@@ -81,13 +117,15 @@ struct run_fill {
 void run_adapt(struct run *run, unsigned int longest_ms, const struct run_fill *fills, size_t n);
 
 /* Is there something that run_loop() would do now, beside a collect: a signal, the end of COMMAND,
- * an output?  For who keeps it from that; nothing is taken notice of. */
+ * an output, a descriptor that is watched?  For who keeps it from that; nothing is taken notice of.
+ */
 bool run_is_due(const struct run *run);
 
 /* From now on an output every @ns, the first after @first_ns; within run_loop(). */
 void run_set_interval(struct run *run, uint64_t first_ns, uint64_t ns);
 
-/* Returns the exit status; errors are reported. */
+/* Returns the exit status; errors are reported.  From then on signals are let in: whatever is still
+ * to be written may block. */
 int run_loop(struct run *run, const struct run_emit *emit);
 
 void run_end(struct run *run);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cmd/command.h"
+#include "cmd/guard.h"
 #include "cmd/report.h"
 #include "core/base/clock.h"
 #include "core/system/privileges.h"
@@ -174,9 +175,12 @@ static int open_recording(struct show *show, struct error *err)
 
 	if (r)
 		return r;
+	/* Signals are held back, and a pipe may be full. */
+	guard_enter(GUARD_WRITE);
 	r = recorder_open(show->file.stream, &show->recorder);
 	if (!r)
 		r = record_head(show);
+	guard_leave();
 	if (r) {
 		r = outfile_error(show->args->record, r, err);
 		drop_recording(show);
@@ -242,8 +246,7 @@ int show_close(struct show *show, int status)
 	struct error err;
 
 	if (show->recorder && status && kept)
-		fprintf(stderr, "iotrace: note: the recording so far is in %s\n",
-			text_shown(kept).text);
+		report_line("note: the recording so far is in %s", text_shown(kept).text);
 	if (show->recorder && !status && end_recording(show, &err))
 		status = report_error(&err);
 	drop_recording(show);

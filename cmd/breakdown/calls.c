@@ -85,8 +85,8 @@ static void hook_newcomers(struct calls *c)
 			continue;
 		c->tried |= LAYER_BIT(i);
 		if (attach_late(c, i, &err))
-			fprintf(stderr, "iotrace: the file system %s cannot be timed: %s\n",
-				layer_name(i), err.what);
+			report_line("the file system %s cannot be timed: %s", layer_name(i),
+				    err.what);
 		else if (c->o->args.verbose)
 			blk_explain_hooks(c->late[c->n_late - 1].hooks);
 	}

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -428,11 +429,12 @@ static int draw(void *ctx, bool last, struct error *err)
 	return 0;
 }
 
-static int input(void *ctx, struct error *err)
+static int input(void *ctx, short events, struct error *err)
 {
 	struct kvm *k = ctx;
 	int r = screen_input(k->screen);
 
+	(void)events;
 	(void)err;
 	if (k->view.delay_changed)
 		run_set_interval(&k->run, k->view.delay_ns, k->view.delay_ns);
@@ -440,25 +442,51 @@ static int input(void *ctx, struct error *err)
 	return r;
 }
 
-#define FIRST_REFRESH (NS_PER_SEC / 4)
+static int resized(void *ctx, short events, struct error *err)
+{
+	struct kvm *k = ctx;
+
+	(void)events;
+	(void)err;
+	screen_resized(k->screen);
+	return RUN_GO_ON;
+}
+
+static int draw_first(void *ctx, struct error *err)
+{
+	struct kvm *k = ctx;
+
+	(void)err;
+	k->drawn_ns = clock_mono_ns();
+	screen_draw(k->screen);
+	return 0;
+}
+
+/* The terminal is taken over last: an error is seen. */
+static int open_screen(struct kvm *k, struct error *err)
+{
+	int r = view_open(&k->view, &k->events, &k->o, err);
+
+	if (!r)
+		r = run_watch(&k->run, STDIN_FILENO, POLLIN, input, k, err);
+	if (!r)
+		r = run_watch_signal(&k->run, SIGWINCH, resized, k, err);
+	return r < 0 ? r : screen_open(&k->view, &k->screen, err);
+}
 
 static int show(struct kvm *k)
 {
-	const struct run_emit output = { draw, NULL, k };
+	const struct run_emit output = { draw, NULL, k, draw_first, k };
 	struct error err;
 	int status;
 
-	if (view_open(&k->view, &k->events, &k->o, &err) || screen_open(&k->view, &k->screen, &err))
+	if (open_screen(k, &err))
 		return report_error(&err);
-	k->run.input = input;
-	k->drawn_ns = clock_mono_ns();
-	screen_draw(k->screen);
 	status = run_loop(&k->run, &output);
 	screen_close(k->screen);
 	k->screen = NULL;
 	if (k->view.lost)
-		fprintf(stderr, "iotrace: lost: %llu (%s)\n", (unsigned long long)k->view.lost,
-			k->view.lost_by);
+		report_line("lost: %llu (%s)", (unsigned long long)k->view.lost, k->view.lost_by);
 	return status;
 }
 
@@ -536,7 +564,7 @@ static int list_events(const struct kvm *k)
 
 static void skipped(const char *name, int code)
 {
-	fprintf(stderr, "iotrace: %s is not counted: %s\n", name, strerror(-code));
+	report_line("%s is not counted: %s", name, strerror(-code));
 }
 
 /* Everything is counted from here on.  -errno with @err. */
@@ -593,8 +621,7 @@ static int trace(struct kvm *k)
 	if (k->o.mode == KVM_SCREEN)
 		return show(k);
 	if (k->no_terminal)
-		fprintf(stderr, "iotrace: standard %s is not a terminal; falling back to -l\n",
-			k->no_terminal);
+		report_line("standard %s is not a terminal; falling back to -l", k->no_terminal);
 	k->run.hangup = k->o.log_path ? hangup : NULL;
 	k->run.stdout_unused = k->o.log_path;
 	return run_loop(&k->run, &outputs);

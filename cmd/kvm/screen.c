@@ -274,6 +274,15 @@ void screen_draw(struct screen *s)
 	refresh();
 }
 
+void screen_resized(struct screen *s)
+{
+	struct winsize size;
+
+	if (ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0)
+		resizeterm(size.ws_row, size.ws_col);
+	screen_draw(s);
+}
+
 /* ---- keys ---- */
 
 static void ask(struct screen *s, enum asking what)

@@ -16,7 +16,10 @@ void screen_close(struct screen *s);
 /* Draws what the view shows; @elapsed_ns is since the last refresh. */
 void screen_draw(struct screen *s);
 
-/* Handles the keys that wait, and a new size: RUN_GO_ON, RUN_OUTPUT or RUN_STOP (cmd/run.h). */
+/* The terminal has another size (SIGWINCH). */
+void screen_resized(struct screen *s);
+
+/* Handles the keys that wait: RUN_GO_ON, RUN_OUTPUT or RUN_STOP (cmd/run.h). */
 int screen_input(struct screen *s);
 
 #endif

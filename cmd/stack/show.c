@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cmd/guard.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
 #include "core/base/clock.h"
@@ -61,6 +62,7 @@ void stack_show_progress(struct stack *s)
 	if (!isatty(STDERR_FILENO) || (s->progress_ns && now - s->progress_ns < NS_PER_SEC))
 		return;
 	s->progress_ns = now;
+	guard_enter(GUARD_WRITE); /* a terminal may be stopped */
 	fprintf(stderr, "\r\033[K%s elapsed", clock_text(elapsed, first, sizeof(first)));
 	if (s->o.args.interval_ns > elapsed)
 		fprintf(stderr, ", %s remaining",
@@ -68,6 +70,7 @@ void stack_show_progress(struct stack *s)
 				   sizeof(second)));
 	fprintf(stderr, ", %s so far", bytes_text(s->bytes, third, sizeof(third)));
 	fflush(stderr);
+	guard_leave();
 }
 
 void stack_wipe_progress(struct stack *s)

@@ -231,6 +231,85 @@ class TestNobodyReads(CommandTest):
         self.assertFalse(alive(pid))
 
 
+class TestNobodyReadsFile(LiveTest):
+    """The same of a pipe by name, and of standard error: whatever is written waits, and ends by a
+    signal."""
+
+    def setUp(self):
+        self.path = os.path.join(
+            self.enterContext(tempfile.TemporaryDirectory(prefix="iotrace-test-")), "fifo")
+        os.mkfifo(self.path)
+        self.reader = os.open(self.path, os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, self.reader)
+
+    def full(self):
+        writer = os.open(self.path, os.O_WRONLY)
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        os.write(writer, b"x" * fcntl.fcntl(writer, fcntl.F_GETPIPE_SZ))
+        return writer
+
+    def blocked(self, pid):
+        self.assertTrue(wait_until(lambda: "pipe_write" in TestNobodyReads.waits_in(pid), 20),
+                        TestNobodyReads.waits_in(pid))
+
+    def end(self, *args, status, line=None, stderr=None):
+        process = subprocess.Popen([IOTRACE, *args], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=stderr or subprocess.PIPE)
+        cleanup(process.kill)
+        with process:
+            self.addCleanup(process.kill)
+            self.blocked(process.pid)
+            objects = bpf_objects(process.pid)
+            process.send_signal(signal.SIGTERM)
+            try:
+                err = process.communicate(timeout=patience(6))[1] or b""
+            except subprocess.TimeoutExpired:
+                process.kill()
+                self.fail(f"still there, in {TestNobodyReads.waits_in(process.pid)}")
+        lines = [text for text in err.decode().splitlines() if self.UNSEEN not in text]
+        self.assertEqual((process.returncode, lines), (status, [line] if line else []))
+        self.assert_gone(objects)
+
+    def test_recording(self):
+        os.close(self.full())
+        for args in (["top", "0.02"], [*BLK, "60"], ["stack"]):
+            with self.subTest(args=args):
+                self.end(*args, "--record", self.path, status=1,
+                         line=f"iotrace: cannot write {self.path}: no reader")
+
+    def test_output(self):
+        os.close(self.full())
+        for args in (["top", "0.02"], [*BLK, "--json", "0.02"], ["stack"]):
+            with self.subTest(args=args):
+                self.end(*args, "-o", self.path, status=0)
+
+    def test_picture(self):
+        """It is written at the end of COMMAND, or after a signal, when it takes another one."""
+        os.close(self.full())
+        line = f"iotrace: cannot write {self.path}: no reader"
+        self.end("stack", "--svg", self.path, "--", "true", status=1, line=line)
+        tracer = Tracer("stack", "--svg", self.path)
+        tracer.process.send_signal(signal.SIGINT)
+        self.blocked(tracer.pid)
+        self.assert_one_line(tracer.stop(signal.SIGINT, 10), 1, line)
+
+    @unittest.skipUnless(have_kvm(), "no KVM")
+    def test_log(self):
+        os.close(self.full())
+        for args in (["-l"], ["-l", "--csv"], ["-l", "--json"]):
+            with self.subTest(args=args):
+                self.end("kvm", *args, "-s", "0.1", "-L", self.path, status=0)
+
+    def test_standard_error(self):
+        """Lines that are written before and after the outputs."""
+        writer = self.full()
+        self.addCleanup(os.close, writer)
+        for args, status in ((["top", "-v"], 0), (["top", "-o", "/dev/full", "0.1"], 1),
+                             (["top", "--record", "/dev/full", "0.1"], 1)):
+            with self.subTest(args=args):
+                self.end(*args, status=status, stderr=writer)
+
+
 class TestSignalsToCommand(CommandTest):
     def test_after_the_last_output(self):
         """COUNT is reached, COMMAND still runs: a signal is passed on, and its status too."""

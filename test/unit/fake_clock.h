@@ -19,6 +19,11 @@
 #define FAKE_NEVER    UINT64_MAX
 #define FAKE_ALARM_US 5000 /* alarm()'s second: the write that it cuts short waits really */
 
+struct fake_timer {
+	int fd;
+	uint64_t at_ns, every_ns;
+};
+
 struct fake_event {
 	uint64_t at_ns;
 	void (*what)(void *ctx);
@@ -28,17 +33,17 @@ struct fake_event {
 static struct fake_clock {
 	bool on;
 	uint64_t now_ns;
-	int timer_fd; /* the one timer there is */
-	uint64_t timer_at_ns, timer_every_ns;
+	struct fake_timer timers[16];
+	size_t n_timers;
 	struct fake_event events[4];
 	size_t n_events;
 	unsigned int alarm_s; /* what alarm() was last given, but 0 */
 } fake_clock;
 
-/* Sets it to zero and on, without timer and events. */
+/* Sets it to zero and on, without timers and events. */
 static inline void fake_clock_start(void)
 {
-	fake_clock = (struct fake_clock){ .on = true, .timer_fd = -1, .timer_at_ns = FAKE_NEVER };
+	fake_clock = (struct fake_clock){ .on = true };
 }
 
 static inline void fake_clock_stop(void)
@@ -71,10 +76,38 @@ uint64_t __wrap_clock_mono_ns(void)
 
 int __wrap_timerfd_create(int clock, int flags)
 {
+	struct fake_timer *timer = &fake_clock.timers[fake_clock.n_timers];
+
 	if (!fake_clock.on)
 		return __real_timerfd_create(clock, flags);
-	fake_clock.timer_fd = eventfd(0, flags); /* the same flags, and the same eight bytes */
-	return fake_clock.timer_fd;
+	assert_true(fake_clock.n_timers++ <
+		    sizeof(fake_clock.timers) / sizeof(fake_clock.timers[0]));
+	timer->at_ns = FAKE_NEVER;
+	timer->fd = eventfd(0, flags); /* the same flags, and the same eight bytes */
+	for (struct fake_timer *old = fake_clock.timers; old < timer; old++)
+		if (old->fd == timer->fd) /* which was closed */
+			*old = (struct fake_timer){ -1, FAKE_NEVER, 0 };
+	return timer->fd;
+}
+
+static inline struct fake_timer *fake_timer(int fd)
+{
+	for (size_t i = 0; i < fake_clock.n_timers; i++)
+		if (fake_clock.timers[i].fd == fd)
+			return &fake_clock.timers[i];
+	fail_msg("%d is no timer", fd);
+	return NULL;
+}
+
+static inline struct fake_timer *fake_next_timer(void)
+{
+	static struct fake_timer never = { -1, FAKE_NEVER, 0 };
+	struct fake_timer *next = &never;
+
+	for (size_t i = 0; i < fake_clock.n_timers; i++)
+		if (fake_clock.timers[i].at_ns < next->at_ns)
+			next = &fake_clock.timers[i];
+	return next;
 }
 
 static inline uint64_t fake_ns(struct timespec ts)
@@ -84,12 +117,15 @@ static inline uint64_t fake_ns(struct timespec ts)
 
 int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, struct itimerspec *old)
 {
-	uint64_t first = fake_ns(new->it_value);
+	uint64_t first = fake_ns(new->it_value), none;
+	struct fake_timer *timer;
 
 	if (!fake_clock.on)
 		return __real_timerfd_settime(fd, flags, new, old);
-	fake_clock.timer_at_ns = first ? fake_clock.now_ns + first : FAKE_NEVER;
-	fake_clock.timer_every_ns = fake_ns(new->it_interval);
+	timer = fake_timer(fd);
+	(void)!read(fd, &none, sizeof(none)); /* what it has counted so far */
+	timer->at_ns = first ? fake_clock.now_ns + first : FAKE_NEVER;
+	timer->every_ns = fake_ns(new->it_interval);
 	return 0;
 }
 
@@ -107,8 +143,9 @@ static inline struct fake_event *fake_next_event(void)
 static inline bool fake_clock_step(uint64_t until_ns)
 {
 	struct fake_event *next = fake_next_event(), event;
+	struct fake_timer *timer = fake_next_timer();
 
-	if (next && next->at_ns <= fake_clock.timer_at_ns && next->at_ns <= until_ns) {
+	if (next && next->at_ns <= timer->at_ns && next->at_ns <= until_ns) {
 		event = *next;
 		*next = fake_clock.events[--fake_clock.n_events];
 		if (event.at_ns > fake_clock.now_ns)
@@ -116,13 +153,24 @@ static inline bool fake_clock_step(uint64_t until_ns)
 		event.what(event.ctx);
 		return true;
 	}
-	if (fake_clock.timer_at_ns == FAKE_NEVER || fake_clock.timer_at_ns > until_ns)
+	if (timer->at_ns == FAKE_NEVER || timer->at_ns > until_ns)
 		return false;
-	fake_clock.now_ns = fake_clock.timer_at_ns;
-	fake_clock.timer_at_ns =
-	    fake_clock.timer_every_ns ? fake_clock.now_ns + fake_clock.timer_every_ns : FAKE_NEVER;
-	assert_int_equal(eventfd_write(fake_clock.timer_fd, 1), 0);
+	if (timer->at_ns > fake_clock.now_ns)
+		fake_clock.now_ns = timer->at_ns;
+	timer->at_ns = timer->every_ns ? timer->at_ns + timer->every_ns : FAKE_NEVER;
+	if (eventfd_write(timer->fd, 1)) /* closed */
+		timer->at_ns = FAKE_NEVER;
 	return true;
+}
+
+/* So much time is spent, in a callback say; timers end meanwhile. */
+static inline void fake_clock_spend(uint64_t ns)
+{
+	uint64_t until_ns = fake_clock.now_ns + ns;
+
+	while (fake_clock_step(until_ns))
+		;
+	fake_clock.now_ns = until_ns;
 }
 
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)

@@ -21,6 +21,7 @@
 
 #include <cmocka.h>
 
+#include "cmd/report.h"
 #include "cmd/run.h"
 #include "core/base/clock.h"
 #include "output/render.h"
@@ -78,6 +79,7 @@ struct outputs {
 	struct held_command *command;
 	unsigned int collected, collected_late;
 	unsigned int collect_fail_at;
+	uint64_t spend_ns; /* what an output takes */
 };
 
 /* As the terminal sends it: to ourselves, anything may be sent. */
@@ -98,6 +100,7 @@ static int emit(void *ctx, bool last, struct error *err)
 	if (o->n == sizeof(o->last) / sizeof(o->last[0]))
 		return error_set(err, STATUS_FAILED, -E2BIG, "it does not end");
 	o->last[o->n++] = last;
+	fake_clock_spend(o->spend_ns);
 	if (o->n == o->signal_at && o->as_key)
 		send_key(o->signal);
 	else if (o->n == o->signal_at)
@@ -823,6 +826,379 @@ static void test_signal_is_passed_on_waiting(void **state)
 	outputs_are(&o, 1);
 }
 
+/* ---- descriptors ---- */
+
+/* A pipe that is watched, and what its callback does. */
+struct watched {
+	struct run *run;
+	int ends[2];
+	unsigned int called;
+	int wants;
+	const struct outputs *o;
+	unsigned int outputs_at_last; /* that there were when it was called last */
+	int unwatch[2];		      /* descriptors; 0: none */
+	struct watched *adds;
+	bool leave; /* what there is to read */
+};
+
+static void open_watched(struct watched *w, struct run *run)
+{
+	w->run = run;
+	assert_int_equal(pipe2(w->ends, O_CLOEXEC | O_NONBLOCK), 0);
+}
+
+static void close_watched(struct watched *w)
+{
+	close(w->ends[0]);
+	close(w->ends[1]);
+}
+
+static void press_key(void *ctx)
+{
+	const struct watched *w = ctx;
+
+	assert_int_equal(write(w->ends[1], "x", 1), 1);
+}
+
+static int on_watched(void *ctx, short events, struct error *err)
+{
+	struct watched *w = ctx;
+	char key;
+
+	assert_true(events & POLLIN);
+	w->called++;
+	if (w->o)
+		w->outputs_at_last = w->o->n;
+	if (!w->leave)
+		assert_int_equal(read(w->ends[0], &key, 1), 1);
+	for (size_t i = 0; i < N(w->unwatch); i++)
+		if (w->unwatch[i])
+			run_unwatch(w->run, w->unwatch[i]);
+	if (w->adds)
+		assert_int_equal(
+		    run_watch(w->run, w->adds->ends[0], POLLIN, on_watched, w->adds, err), 0);
+	if (w->wants < 0)
+		return error_set(err, STATUS_UNSUPPORTED, w->wants, "it is broken");
+	return w->wants;
+}
+
+static void watch_pipe(struct watched *w, struct run *run)
+{
+	struct error err;
+
+	open_watched(w, run);
+	assert_int_equal(run_watch(run, w->ends[0], POLLIN, on_watched, w, &err), 0);
+}
+
+/* What runs() does, with descriptors that are watched by now. */
+static int loops(struct run *run, struct outputs *o)
+{
+	const struct run_emit output = { emit, collect, o };
+	int status = run_loop(run, &output);
+
+	run_end(run);
+	assert_int_equal(sigprocmask(SIG_SETMASK, &mask_before, NULL), 0);
+	return status;
+}
+
+/* Each output is late for the one after it: a key is read between the two all the same, and so is a
+ * signal. */
+static void test_slow_outputs(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS, .count = 1000 };
+	int term = SIGTERM;
+
+	(void)state;
+	for (int with_signal = 0; with_signal < 2; with_signal++) {
+		struct outputs o = { .spend_ns = 25 * MS };
+		struct watched key = { .o = &o, .wants = RUN_STOP };
+		struct run run;
+
+		fake_clock_start();
+		assert_int_equal(run_begin(&run, &args, NULL), 0);
+		watch_pipe(&key, &run);
+		if (with_signal)
+			fake_clock_at(100 * MS, interrupt, &term);
+		else
+			fake_clock_at(100 * MS, press_key, &key);
+		assert_int_equal(loops(&run, &o), 0);
+		/* The fourth, begun at 85 ms, is under way at 100. */
+		assert_int_equal(key.called, !with_signal);
+		outputs_are(&o, 5);
+		close_watched(&key);
+	}
+}
+
+/* Nor do keys keep outputs from being counted. */
+static void test_keys_and_outputs(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS, .count = 3 };
+	struct outputs o = { .spend_ns = 25 * MS };
+	struct watched key = { .wants = RUN_OUTPUT, .leave = true };
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	watch_pipe(&key, &run);
+	fake_clock_at(15 * MS, press_key, &key); /* and there it stays */
+	assert_int_equal(loops(&run, &o), 0);
+	outputs_are(&o, 3);
+	assert_int_equal(key.called, 2);
+	close_watched(&key);
+}
+
+/* An output that is asked for counts as none. */
+static void test_asked_for(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS, .count = 2 };
+	struct outputs o = { 0 };
+	struct watched key = { .wants = RUN_OUTPUT };
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	watch_pipe(&key, &run);
+	fake_clock_at(13 * MS, press_key, &key);
+	fake_clock_at(16 * MS, press_key, &key);
+	assert_int_equal(loops(&run, &o), 0);
+	outputs_are(&o, 4);
+	assert_int_equal(key.called, 2);
+	assert_int_equal(fake_clock.now_ns, 20 * MS);
+	close_watched(&key);
+}
+
+/* As many as there are, each is called once. */
+static void test_many_descriptors(void **state)
+{
+	static struct watched many[200];
+	const struct args args = { .interval_ns = 10 * MS, .count = 1 };
+	struct outputs o = { 0 };
+	struct error err;
+	struct run run;
+
+	(void)state;
+	memset(many, 0, sizeof(many));
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	for (size_t i = 0; i < N(many); i++) {
+		watch_pipe(&many[i], &run);
+		press_key(&many[i]);
+	}
+	assert_int_equal(run_watch(&run, many[7].ends[0], POLLIN, on_watched, &many[7], &err),
+			 -EEXIST);
+	run_unwatch(&run, many[8].ends[0]);
+	run_unwatch(&run, many[8].ends[0]);
+	run_unwatch(&run, many[8].ends[1]);
+	assert_true(run_is_due(&run));
+	assert_int_equal(loops(&run, &o), 0);
+	outputs_are(&o, 1);
+	for (size_t i = 0; i < N(many); i++) {
+		assert_int_equal(many[i].called, i != 8);
+		close_watched(&many[i]);
+	}
+}
+
+/* In a callback descriptors come and go: of those that are gone nobody is called, though they were
+ * ready. */
+static void test_watched_in_callback(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS, .count = 1 };
+	struct outputs o = { 0 };
+	struct watched added[60] = { 0 }, first = { 0 }, second = { 0 }, *last = &first;
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	watch_pipe(&first, &run);
+	watch_pipe(&second, &run);
+	for (size_t i = 0; i < N(added); i++) {
+		open_watched(&added[i], &run);
+		press_key(&added[i]);
+		last->adds = &added[i];
+		last->unwatch[0] = last->ends[0];
+		last = &added[i];
+	}
+	first.unwatch[1] = second.ends[0];
+	for (int i = 0; i < 2; i++) {
+		press_key(&first);
+		press_key(&second);
+	}
+	assert_int_equal(loops(&run, &o), 0);
+	outputs_are(&o, 1);
+	assert_int_equal(first.called, 1);
+	assert_int_equal(second.called, 0);
+	for (size_t i = 0; i < N(added); i++) {
+		assert_int_equal(added[i].called, 1);
+		close_watched(&added[i]);
+	}
+	close_watched(&first);
+	close_watched(&second);
+}
+
+static void test_callback_fails(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS };
+	struct outputs o = { 0 };
+	struct watched key = { .wants = -EIO };
+	struct capture text;
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	watch_pipe(&key, &run);
+	fake_clock_at(25 * MS, press_key, &key);
+	capture_begin(&text, STDERR_FILENO);
+	assert_int_equal(loops(&run, &o), STATUS_UNSUPPORTED);
+	assert_string_equal(capture_end(&text), "iotrace: it is broken\n");
+	assert_int_equal(o.n, 2);
+	close_watched(&key);
+}
+
+/* One that is closed would be ready for ever. */
+static void test_closed_descriptor(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS };
+	const int fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 500);
+	struct outputs o = { 0 };
+	struct watched key = { 0 };
+	struct capture text;
+	char expected[64];
+	struct error err;
+	struct run run;
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	assert_int_equal(run_watch(&run, fd, POLLIN, on_watched, &key, &err), 0);
+	close(fd);
+	snprintf(expected, sizeof(expected), "iotrace: descriptor %d was closed\n", fd);
+	capture_begin(&text, STDERR_FILENO);
+	assert_int_equal(loops(&run, &o), STATUS_FAILED);
+	assert_string_equal(capture_end(&text), expected);
+	assert_int_equal(o.n, 0);
+}
+
+/* Descriptors that are ready all the time do not put off what empties the kernel's maps. */
+static void test_collect_beside_keys(void **state)
+{
+	const struct args args = { .interval_ns = 2400 * MS, .count = 1 };
+	struct outputs o = { 0 };
+	struct watched key = { 0 };
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	watch_pipe(&key, &run);
+	fake_clock_at(300 * MS, press_key, &key);
+	fake_clock_at(900 * MS, press_key, &key);
+	fake_clock_at(1500 * MS, press_key, &key);
+	fake_clock_at(1900 * MS, press_key, &key);
+	assert_int_equal(loops(&run, &o), 0);
+	outputs_are(&o, 1);
+	assert_int_equal(o.collected, 2);
+	assert_int_equal(key.called, 4);
+	close_watched(&key);
+}
+
+struct ticker {
+	struct run *run;
+	int fd;
+	unsigned int called, unwatch_at;
+	uint64_t last_ns;
+};
+
+static int on_tick(void *ctx, short events, struct error *err)
+{
+	struct ticker *t = ctx;
+
+	(void)events;
+	(void)err;
+	t->last_ns = fake_clock.now_ns;
+	if (++t->called == t->unwatch_at)
+		run_unwatch(t->run, t->fd);
+	return RUN_GO_ON;
+}
+
+/* Users of the loop have timers of their own. */
+static void test_timers(void **state)
+{
+	static const struct {
+		uint64_t first, every;
+		unsigned int called, unwatch_at;
+		uint64_t last;
+	} cases[] = {
+		{ 7 * MS, 7 * MS, 14, 0, 98 * MS },
+		{ 30 * MS, 0, 1, 0, 30 * MS },
+		{ 0, 5 * MS, 0, 0, 0 },
+		{ 1 * MS, 20 * MS, 5, 0, 81 * MS },
+		{ 3 * MS, 3 * MS, 4, 4, 12 * MS },
+	};
+	const struct args args = { .interval_ns = 10 * MS, .count = 10 };
+	struct ticker tickers[N(cases)] = { 0 };
+	int before = dup(STDERR_FILENO), after;
+	struct outputs o = { 0 };
+	struct error err;
+	struct run run;
+
+	(void)state;
+	close(before);
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	for (size_t i = 0; i < N(cases); i++) {
+		tickers[i] = (struct ticker){ .run = &run, .unwatch_at = cases[i].unwatch_at };
+		tickers[i].fd = run_watch_timer(&run, cases[i].first, cases[i].every, on_tick,
+						&tickers[i], &err);
+		assert_true(tickers[i].fd >= 0);
+	}
+	assert_int_equal(loops(&run, &o), 0);
+	outputs_are(&o, 10);
+	for (size_t i = 0; i < N(cases); i++) {
+		assert_int_equal(tickers[i].called, cases[i].called);
+		assert_int_equal(tickers[i].last_ns, cases[i].last);
+	}
+	after = dup(STDERR_FILENO);
+	close(after);
+	assert_int_equal(after, before);
+}
+
+/* What a timer missed while an output was made is one call. */
+static void test_timer_beside_slow_output(void **state)
+{
+	const struct args args = { .interval_ns = 100 * MS, .count = 3 };
+	struct ticker ticker = { 0 };
+	struct outputs o = { .spend_ns = 50 * MS };
+	struct error err;
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	ticker.fd = run_watch_timer(&run, 10 * MS, 10 * MS, on_tick, &ticker, &err);
+	assert_true(ticker.fd >= 0);
+	assert_int_equal(loops(&run, &o), 0);
+	outputs_are(&o, 3);
+	/* 10 to 100, then those missed in one, 160 to 200, and so on */
+	assert_int_equal(ticker.called, 10 + 1 + 5 + 1 + 5);
+	assert_int_equal(ticker.last_ns, 300 * MS);
+}
+
+static void test_watched_signal(void **state)
+{
+	const struct args args = { .interval_ns = 10 * MS, .count = 4 };
+	struct ticker ticker = { 0 };
+	struct outputs o = { .signal_at = 1, .signal = SIGWINCH };
+	int winch = SIGWINCH;
+	struct error err;
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	ticker.fd = run_watch_signal(&run, SIGWINCH, on_tick, &ticker, &err);
+	assert_true(ticker.fd >= 0);
+	fake_clock_at(25 * MS, interrupt, &winch);
+	assert_int_equal(loops(&run, &o), 0);
+	outputs_are(&o, 4);
+	assert_int_equal(ticker.called, 2);
+	assert_int_equal(ticker.last_ns, 25 * MS);
+}
+
 /* ---- nobody reads ---- */
 
 #define BLOCKED_BYTES (1 << 20) /* more than any pipe takes by itself */
@@ -849,6 +1225,16 @@ static int emit_much(void *ctx, bool last, struct error *err)
 	if (fwrite(text, 1, sizeof(text), stdout) != sizeof(text) || fputs("end\n", stdout) < 0)
 		return -errno;
 	return render_flush(stdout);
+}
+
+static int emit_nothing(void *ctx, bool last, struct error *err)
+{
+	struct found *f = ctx;
+
+	(void)last;
+	(void)err;
+	f->n++;
+	return 0;
 }
 
 static void __attribute__((noreturn)) loop_into(const struct args *args, int out, struct found *f)
@@ -978,6 +1364,57 @@ static void test_stuck_with_command(void **state)
 		assert_int_equal(found.asked, 1);
 		assert_false(found.stopped);
 	}
+}
+
+/* ---- nobody reads standard error ---- */
+
+/* Lines before the loop and after it. */
+static void __attribute__((noreturn)) report_into(const struct args *args, int err, struct found *f)
+{
+	const struct run_emit output = { emit_nothing, NULL, f };
+	struct run run;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || dup2(err, STDERR_FILENO) < 0 ||
+	    run_begin(&run, args, NULL))
+		_exit(1);
+	__atomic_store_n(&f->writing, true, __ATOMIC_SEQ_CST);
+	for (int i = 0; i < 5; i++)
+		report_line("line %d", i);
+	f->status = run_loop(&run, &output);
+	report_line("the end");
+	f->stuck = run.stuck;
+	f->stopped = run.stopped;
+	run_end(&run);
+	exit(0);
+}
+
+/* A signal ends what is written while signals are held back, and with it the run. */
+static void test_full_stderr(void **state)
+{
+	const struct args args = { .interval_ns = 1000 * 1000 * MS };
+	struct found *f = shared();
+	int ends[2], status;
+	pid_t pid;
+
+	(void)state;
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	fill_pipe(ends[1]);
+	fflush(NULL);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		report_into(&args, ends[1], f);
+	wait_blocked(f, pid);
+	assert_int_equal(kill(pid, SIGTERM), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid); /* else kill_what_hangs() */
+	assert_int_equal(status, 0);
+	assert_int_equal(f->status, 0);
+	assert_int_equal(f->n, 1);
+	assert_true(f->stopped);
+	assert_false(f->stuck); /* standard output is read */
+	close(ends[0]);
+	close(ends[1]);
+	munmap(f, sizeof(*f));
 }
 
 static void close_end(void *ctx)
@@ -1222,6 +1659,18 @@ int main(void)
 		in_loop(test_reader_leaves_command),
 		in_loop(test_slow_reader),
 		in_loop(test_closed_pipe_with_command),
+		in_loop(test_slow_outputs),
+		in_loop(test_keys_and_outputs),
+		in_loop(test_asked_for),
+		in_loop(test_many_descriptors),
+		in_loop(test_watched_in_callback),
+		in_loop(test_callback_fails),
+		in_loop(test_closed_descriptor),
+		in_loop(test_collect_beside_keys),
+		in_loop(test_timers),
+		in_loop(test_timer_beside_slow_output),
+		in_loop(test_watched_signal),
+		in_loop(test_full_stderr),
 		cmocka_unit_test(test_adapt),
 		cmocka_unit_test(test_due),
 	};
