@@ -53,4 +53,6 @@ void quit_catch(const struct termios *modes)
 void quit_release(void)
 {
 	sigaction(SIGQUIT, &way_back.old, NULL);
+	/* endwin() does so by standard output, which may have been given up (cmd/guard.h). */
+	tcsetattr(STDIN_FILENO, TCSANOW, &way_back.modes);
 }

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import termios
 import time
 
 from iotest import (IOTRACE, Held, LiveTest, Tracer, cleanup, have_kvm, iotrace, list_hooks,
@@ -939,6 +940,22 @@ class TestScreen(KvmTest):
         pid = screen.iotrace_pid()
         screen.close()
         self.assertTrue(wait_until(lambda: not os.path.exists(f"/proc/{pid}"), 60))
+
+    def test_stopped_terminal(self):
+        """One that takes nothing keeps it no longer than a second after a signal: that it was
+        blocked when the first one came is not said."""
+        screen = self.screen("-s", "0.1")
+        before = screen.modes()[0]
+        pid = screen.iotrace_pid()
+        terminal = os.open(screen.tmux("list-panes", "-F", "#{pane_tty}").strip(), os.O_RDWR)
+        self.addCleanup(os.close, terminal)
+        termios.tcflow(terminal, termios.TCOOFF)
+        os.kill(pid, signal.SIGTERM)
+        if not wait_until(lambda: os.path.exists(screen.status_path), 5):
+            os.kill(pid, signal.SIGTERM)
+        self.assertEqual(screen.ended(), 0)
+        termios.tcflow(terminal, termios.TCOON)
+        self.assertNotEqual(screen.modes()[0], before)
 
     def test_no_description(self):
         """A terminal that nobody has described, and a machine without any description."""
