@@ -47,6 +47,7 @@ MAY_OPEN = {
     "cmd/blk.c": SYS,
     "cmd/breakdown/calls_layer.c": PROC,
     "cmd/breakdown/layers.c": PROC,
+    "cmd/guard.c": "/dev/null",
     "cmd/kvm/debugfs.c": DEBUGFS,
     "cmd/kvm/reasons.c": PROC,
     "cmd/kvm/view.c": PROC,
