@@ -32,6 +32,7 @@ class Result:
         self.wanted = {file: list(tests) for file, tests in wanted.items()}
         self.tests = {}     # file -> {test: (outcome, seconds, text)}
         self.hooks = {}     # command -> {"list", "chosen", "error"}
+        self.figures = None     # the verifier's: what verifier_table.renewed() takes
         self.problems = []
         self.retries = []   # [FILE:TEST, why], one for each
         self.seconds = 0.0
@@ -67,6 +68,8 @@ class Result:
             return f"booted, {self.release}"
         elif "hooks" in said:
             self.hooks[said["hooks"]] = {k: said[k] for k in ("list", "chosen", "error")}
+        elif "figures" in said:
+            self.figures = said["figures"]
         elif "dmesg" in said:
             for line in said["dmesg"]:
                 self.problem(f"the kernel complained: {line}")
@@ -126,6 +129,7 @@ class Result:
         for mine, more in ((self.wanted, other.wanted), (self.tests, other.tests),
                            (self.hooks, other.hooks)):
             mine.update(more)
+        self.figures = self.figures or other.figures
         self.problems += other.problems
         self.retries += other.retries
         self.seconds = max(self.seconds, other.seconds)

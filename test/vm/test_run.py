@@ -169,5 +169,90 @@ class TestRun(unittest.TestCase):
             self.assertFalse(results[0].failed())
 
 
+vt = run.verifier_table
+
+
+class TestVerifierTable(unittest.TestCase):
+    """docs/KERNELS.md's figures: what is compared with them, and how they are renewed."""
+
+    maxDiff = None
+    CELLS = {"top a": [100, "0.1 ms"], "top b": [None, "no such function"], "calls *_e": [50, "9.0 ms"]}
+    TABLE = {"compiler": "clang 99", "kernels": ["8.8", "9.9"],
+             "rows": {row: {"8.8": cell, "9.9": cell} for row, cell in CELLS.items()}}
+
+    def figures(self, cells):
+        return {"compiler": "clang 99", "programs": list(cells), "cells": cells}
+
+    def test_rows(self):
+        """Backup programs count for their primary, and the most is taken."""
+        self.assertEqual(vt.gather(["top\ta\t7\t1000", "top\ta_2\t9\t500", "top\ta_3\t8\t2000",
+                                    "top\tb\t-\tno such tracepoint", "top\tc\t-\tbad", "top\tc\t1\t99",
+                                    "calls\tv_read_ke\t5\t100", "calls\text4_r_ke_2\t6\t100"]),
+                         {"top a": [9, "0.5 ms"], "top b": [None, "no such tracepoint"],
+                          "top c": [1, "0.1 ms"], "calls *_ke": [6, "0.1 ms"]})
+
+    def test_text(self):
+        """What is written is read again."""
+        text = vt.render(self.TABLE)
+        self.assertEqual(vt.parse(f"before\n{text}after\n"), self.TABLE)
+        self.assertEqual(vt.section(f"before\n{text}after\n"), text)
+        self.assertEqual(vt.parse("no table\n"), {"compiler": None, "kernels": [], "rows": {}})
+
+    def test_exceeded(self):
+        for insns, wrong in ((10, 0), (100, 0), (120, 0), (121, 1), (200, 1)):
+            with self.subTest(insns=insns):
+                found = vt.exceeded(self.TABLE, "9.9", {"top a": [insns, "1.0 ms"]})
+                self.assertEqual(len(found), wrong, found)
+        self.assertEqual(vt.exceeded(self.TABLE, "9.9", {"top a": [200, "1.0 ms"]}),
+                         ["top a: 200 instructions, +100%: the table has 100"])
+
+    def test_other_outcome(self):
+        """A program that was loaded must still be, and one that was not is renewed."""
+        self.assertEqual(vt.exceeded(self.TABLE, "9.9", self.CELLS), [])
+        for cells in ({"top a": [None, "refused"]}, {"top b": [1, "0.1 ms"]}, {"top x": [1, "0.1 ms"]}):
+            self.assertEqual(len(vt.exceeded(self.TABLE, "9.9", cells)), 1)
+        self.assertEqual(vt.exceeded(self.TABLE, "7.7", {"top a": [1, "0.1 ms"]}),
+                         ["top a: the table has no figure for 7.7"])
+
+    def test_unlisted(self):
+        rows, kernels = list(self.CELLS), ["8.8", "9.9"]
+        self.assertEqual(vt.unlisted(self.TABLE, kernels, rows), [])
+        self.assertEqual(vt.unlisted(self.TABLE, kernels, rows[1:]),
+                         ["top a: in the table, and no such program"])
+        self.assertEqual(vt.unlisted(self.TABLE, kernels, [*rows, "top x"]),
+                         ["top x: not in the table"])
+        self.assertEqual(len(vt.unlisted(self.TABLE, [*kernels, "10.1"], rows)), 1)
+
+    def test_renewed(self):
+        """By the kernels that were run; the others' figures stay, rows are those of today."""
+        new = {"top a": [300, "0.3 ms"], "top x": [7, "0.1 ms"]}
+        table = vt.renewed(self.TABLE, ["8.8", "9.9"], {"9.9": self.figures(new)})
+        self.assertEqual(table["rows"], {"top a": {"8.8": self.CELLS["top a"], "9.9": new["top a"]},
+                                         "top x": {"9.9": new["top x"]}})
+        text = f"before\n{vt.render(self.TABLE)}after\n"
+        self.assertEqual(vt.replaced(text, table), f"before\n{vt.render(table)}after\n")
+        self.assertEqual(vt.parse(vt.replaced("none yet\n", table)), table)
+
+    def test_written(self):
+        """What a guest tells gets into the document, and stays there when --docs writes it anew."""
+        result = run.report.Result("9.9", {"version": "9.9-1"}, {})
+        result.take({"file": "test_verifier", "figures": self.figures(self.CELLS)})
+        with tempfile.TemporaryDirectory() as tree, mock.patch.object(run, "TREE", tree), \
+                mock.patch.object(vt, "PATH", f"{tree}/docs/KERNELS.md"), \
+                mock.patch.object(run, "all_kernels", lambda: [types.SimpleNamespace(name="9.9")]), \
+                contextlib.redirect_stderr(io.StringIO()):
+            os.mkdir(f"{tree}/docs")
+            run.write(vt.PATH, "# Kernels\n")
+            run.write(f"{tree}/README.md", run.report.BEGIN + run.report.END)
+            run.write_verifier_table([result])
+            self.assertEqual(vt.parse(run.read(vt.PATH))["rows"],
+                             {row: {"9.9": cell} for row, cell in self.CELLS.items()})
+            written = vt.section(run.read(vt.PATH))
+            run.write_docs([result])
+            self.assertEqual(vt.section(run.read(vt.PATH)), written)
+            with self.assertRaises(run.CannotRun):
+                run.write_verifier_table([run.report.Result("9.9", {"version": "9.9-1"}, {})])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -5,6 +5,7 @@ The lines go to the file descriptor that RESULTS_FD names:
   {"start": TEST}
   {"alive": true}           a part of a test has ended
   {"retry": TEST, "text": why}
+  {"figures": ...}          what a test measured
   {"end": TEST, "outcome": "passed"|"failed"|"skipped", "seconds": N, "text": why}
   {"file": "skipped", "text": why}
 With LIST=1 nothing is run: {"test": TEST} for each.

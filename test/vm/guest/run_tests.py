@@ -6,6 +6,7 @@ A line of JSON each, written at once, as the guest may die at any moment:
   {"file": FILE, "start": TEST}
   {"file": FILE, "alive": true}                 a part of the test that runs has ended
   {"file": FILE, "retry": TEST, "text": why}    it is made again
+  {"file": FILE, "figures": ...}                what test/vm/verifier_table.py makes a table of
   {"file": FILE, "test": TEST, "outcome": "passed"|"failed"|"skipped", "seconds": N, "text": why}
   {"file": FILE, "hung": TEST, "text": why}     the last test: what it left is not to be trusted
   {"hooks": COMMAND, "list": [[event, kind, target, state]], "chosen": {event: hook}, "error": why}
@@ -111,6 +112,8 @@ class File:
             self._results.tell(file=self.name, alive=True)
         elif "retry" in said:
             self._results.tell(file=self.name, retry=said["retry"], text=said["text"])
+        elif "figures" in said:
+            self._results.tell(file=self.name, figures=said["figures"])
         elif said.get("file") == "skipped":
             for test in list(self._left):
                 self._ended(test, "skipped", said["text"])

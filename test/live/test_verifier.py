@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""What the kernel's verifier makes of each BPF program: not more than docs/KERNELS.md says.
+
+VERIFIER names the program that loads them (verifier.c); IOTRACE_TEST_KERNEL, which the lab sets, the
+kernel of the table.
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+import iotest
+from iotest import main, patience
+
+sys.path.insert(0, f"{os.path.dirname(os.path.dirname(os.path.abspath(__file__)))}/vm")
+
+import verifier_table as vt  # noqa: E402
+
+VERIFIER = os.environ.get("VERIFIER", "")
+KERNEL = os.environ.get("IOTRACE_TEST_KERNEL")
+
+# Each program with the options that give the verifier most to do; a row has the most of all.
+COMMANDS = (
+    "--all virtio -x",
+    "--all top --bio",
+    "top --bio -p 1 -d loop0",
+    "top --bio -- true",
+    "--all breakdown -T blk -Q",
+    "breakdown -T blk -Q -p 1 -d loop0",
+    "breakdown -T blk -- true",
+    "--all breakdown",
+    "breakdown -p 1 -d loop0",
+    "breakdown -- true",
+    "--all stack -K -U",
+    "--all stack -K -U -p 1 -d loop0",
+    "stack -K -U -- true",
+    "--all kvm -x -t",
+)
+
+
+def verifier(*argv):
+    """The lines that it prints."""
+    done = subprocess.run([VERIFIER, *argv], capture_output=True, text=True, check=False,
+                          timeout=patience(120))
+    if done.returncode:
+        raise AssertionError(f"verifier {' '.join(argv)}: status {done.returncode}: {done.stderr}")
+    return done.stdout.splitlines()
+
+
+def table():
+    return vt.parse(iotest.read_text(vt.PATH))
+
+
+class TestVerifier(unittest.TestCase):
+    maxDiff = None
+
+    @classmethod
+    def setUpClass(cls):
+        compiler, *programs = verifier("--programs")
+        cls.compiler = compiler.split("\t")[1]
+        cls.rows = list(dict.fromkeys(vt.row_of(*line.split("\t")[:2]) for line in programs))
+
+    def test_table(self):
+        """It has a row for each program, and no other."""
+        with open(f"{vt.TREE}/test/vm/kernels.txt", encoding="utf-8") as file:
+            kernels = [line.split()[0] for line in file if line.strip() and line[0] != "#"]
+        self.assertGreater(len(self.rows), 100)
+        self.assertEqual(vt.unlisted(table(), kernels, self.rows), [], vt.RENEW)
+
+    def test_figures(self):
+        if not KERNEL:
+            self.skipTest("not a kernel of the lab: docs/KERNELS.md has no figures of it")
+        lines = []
+        for command in COMMANDS:
+            lines += verifier(*command.split())
+            iotest.tell(alive=True)
+        cells = vt.gather(lines)
+        iotest.tell(figures={"compiler": self.compiler, "programs": self.rows, "cells": cells})
+        self.assertEqual(set(cells), set(self.rows))
+        was = table()
+        if was["compiler"] != self.compiler:
+            self.skipTest(f"the table's programs were compiled by {was['compiler']}, these by "
+                          f"{self.compiler}")
+        self.assertEqual(vt.exceeded(was, KERNEL, cells), [], vt.RENEW)
+
+
+if __name__ == "__main__":
+    main()
