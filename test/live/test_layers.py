@@ -299,7 +299,8 @@ class TestTable(Table):
             self.assertEqual(table["read", layer, "disk"][0], 12, table)
         self.assert_self_adds_up(table, "read")
         device = table["read", "device", "disk"]
-        self.assertGreater(device[2], 10 * 100 * MS)
+        # The disk's throttle counts ticks: each wait may be one or two shorter.
+        self.assertGreater(device[2], 0.9 * 10 * 100 * MS)
         # One at a time: the union of the requests is their sum.
         self.assertAlmostEqual(device[2], device[1], delta=0.01 * device[1])
         # How much more the workload sees depends on how busy the machine is.
