@@ -60,14 +60,6 @@ struct {
 
 __u64 n_merged = 0;
 
-/* Thread @tid, if it is in a timed system call. */
-static __always_inline struct call_thread *waiting_thread(u32 tid)
-{
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
-
-	return t && t->open ? t : NULL;
-}
-
 /* ---- bios ---- */
 
 /* Does the driver of the bio's disk make no requests of bios (dm, md)? */
@@ -188,8 +180,7 @@ static __always_inline void on_admitted(struct call_thread *t, struct bio *bio, 
 /* A bio ends.  If it waited for a request, it gets none. */
 static __always_inline void on_refused(u64 bio)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct call_thread *t = known_thread(bpf_get_current_task());
 
 	if (t && t->arrived_ns && t->arriving == bio)
 		end_admission(t, bpf_ktime_get_ns());
@@ -200,8 +191,7 @@ static __always_inline void on_refused(u64 bio)
 static __always_inline void call_submitted(struct blk_inflight *entry, struct bio *bio,
 					   bool front_merge)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct call_thread *t = known_thread(bpf_get_current_task());
 	struct call_io *io;
 
 	if (by_bios)
@@ -210,7 +200,7 @@ static __always_inline void call_submitted(struct blk_inflight *entry, struct bi
 		on_admitted(t, bio, entry->submit_ns);
 	if (!t || !t->open)
 		return;
-	entry->call = (u64)tid << 32 | t->number;
+	entry->call = call_of(t);
 	io = io_of(t);
 	io->any = 1;
 	if (front_merge)
@@ -309,14 +299,14 @@ static __always_inline bool sleeps(struct task_struct *task)
  */
 static __always_inline void on_left_behind(u64 call, u64 now)
 {
-	u32 tid = call >> 32;
+	u32 key = call >> 32;
 	struct call_thread *t;
 	struct call_io *io;
 
 	if (!call)
 		return;
-	t = waiting_thread(tid);
-	if (!t || !sleeps((void *)t->task))
+	t = bpf_map_lookup_elem(&threads, &key);
+	if (!t || !t->open || !sleeps((void *)t->task))
 		return;
 	io = io_of(t);
 	if ((s64)io->in_device > 0 || (s64)io->queued > 0 || io->admitting)
@@ -357,8 +347,7 @@ static __always_inline long follow_merged(u64 bio, u64 call)
  */
 static __always_inline void on_bio_merge(struct bio *bio, bool front)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct call_thread *t = known_thread(bpf_get_current_task());
 	u64 now = bpf_ktime_get_ns();
 	struct call_io *io;
 
@@ -373,7 +362,7 @@ static __always_inline void on_bio_merge(struct bio *bio, bool front)
 	}
 	io = io_of(t);
 	io->any = 1;
-	if (follow_merged((u64)bio, (u64)tid << 32 | t->number))
+	if (follow_merged((u64)bio, call_of(t)))
 		return;
 	io_charge(io, now);
 	__sync_fetch_and_add(&io->queued, 1);
@@ -540,7 +529,7 @@ static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 	u64 key = (u64)bio;
 
 	if (t)
-		made.call = bpf_get_current_pid_tgid() << 32 | t->number;
+		made.call = call_of(t);
 	made.class = class_of_bio(bio);
 	made.start_ns = bpf_ktime_get_ns();
 	if (by_bios && bpf_map_lookup_elem(&stacked, &key))
@@ -604,8 +593,7 @@ static __always_inline void on_wanted_bio(struct call_thread *t, struct bio *bio
 static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 {
 	bool of_stacked = is_stacked(bio, direct);
-	u32 tid = bpf_get_current_pid_tgid();
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct call_thread *t = known_thread(bpf_get_current_task());
 
 	if (by_bios)
 		on_wanted_bio(t && t->open ? t : NULL, bio);
@@ -621,13 +609,11 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
  */
 static __always_inline void on_remap(struct bio *bio)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-
 	if (by_bios)
 		return; /* it ends with its request */
 	on_bio_end((u64)bio, false);
 	if ((BPF_CORE_READ(bio, bi_flags) & trace_completion_mask) && !is_stacked(bio, false))
-		on_arrival(bpf_map_lookup_elem(&threads, &tid), bio);
+		on_arrival(known_thread(bpf_get_current_task()), bio);
 }
 
 /* ---- entry points ---- */
@@ -743,8 +729,7 @@ static __always_inline bool is_timed(u64 number, u32 *op)
 /* Has another copy of the program seen this call begin? */
 static __always_inline bool begun_by_copy(u32 id, u64 regs, u32 copy)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct call_thread *t = known_thread(bpf_get_current_task());
 
 	return t && t->depth && pushed_by_copy(&t->frames[0], id, regs, copy);
 }
@@ -799,8 +784,7 @@ static __always_inline void account_missed_syscall(struct call_thread *t, u64 re
 
 static __always_inline void on_sys_exit(u64 regs, u32 copy)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
+	struct call_thread *t = known_thread(bpf_get_current_task());
 	u32 id;
 
 	if (t && t->depth && time_vfs &&

@@ -128,8 +128,8 @@ struct call_io {
 #define CALL_IOS 4
 
 struct call_thread {
-	__u64 task; /* thread ids are reused */
-	__u64 sp;   /* scratch: what is read back from memory is a scalar to the verifier */
+	__u64 task;
+	__u64 sp; /* scratch: what is read back from memory is a scalar to the verifier */
 	__u32 depth;
 	__u32 over;	 /* calls beyond CALL_DEPTH */
 	__u32 number;	 /* of the system call, counted per thread; its requests carry it */

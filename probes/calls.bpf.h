@@ -294,11 +294,28 @@ static __always_inline void end_syscall(struct call_thread *t)
 
 /* ---- threads ---- */
 
+/*
+ * Threads are known by their task_struct, not by their id: that passes to another thread while the
+ * end of the last one is yet to be told.  These structs are more than 2 KiB apart, so 32 bits tell
+ * them apart within 8 TiB of memory.
+ */
+static __always_inline u32 thread_key(u64 task)
+{
+	return task >> 11;
+}
+
+static __always_inline struct call_thread *known_thread(u64 task)
+{
+	u32 key = thread_key(task);
+
+	return bpf_map_lookup_elem(&threads, &key);
+}
+
 static __always_inline struct call_thread *current_thread(bool make)
 {
-	u32 tid = bpf_get_current_pid_tgid(), zero = 0;
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid), *empty;
 	u64 task = bpf_get_current_task();
+	u32 key = thread_key(task), zero = 0;
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &key), *empty;
 
 	if (!t) {
 		if (!make)
@@ -306,14 +323,14 @@ static __always_inline struct call_thread *current_thread(bool make)
 		empty = bpf_map_lookup_elem(&new_thread, &zero);
 		if (!empty)
 			return NULL;
-		bpf_map_update_elem(&threads, &tid, empty, BPF_NOEXIST);
-		t = bpf_map_lookup_elem(&threads, &tid);
+		bpf_map_update_elem(&threads, &key, empty, BPF_NOEXIST);
+		t = bpf_map_lookup_elem(&threads, &key);
 		if (!t) {
 			count_loss(&call_losses[CALL_LOSS_THREADS], 1);
 			return NULL;
 		}
 	}
-	if (t->task != task) { /* new; or the end of the last thread with this id was not seen */
+	if (t->task != task) { /* new */
 		t->depth = t->over = t->levels = t->open = 0;
 		t->arrived_ns = t->traced_sp = t->end_sp = 0;
 		t->task = task;
@@ -321,15 +338,21 @@ static __always_inline struct call_thread *current_thread(bool make)
 	return t;
 }
 
+/* The current call of @t, as requests and bios carry it. */
+static __always_inline u64 call_of(struct call_thread *t)
+{
+	return (u64)thread_key(t->task) << 32 | t->number;
+}
+
 /* The thread of @call; NULL once the call is over. */
 static __always_inline struct call_thread *thread_of_call(u64 call)
 {
-	u32 tid = call >> 32;
+	u32 key = call >> 32;
 	struct call_thread *t;
 
 	if (!call)
 		return NULL;
-	t = bpf_map_lookup_elem(&threads, &tid);
+	t = bpf_map_lookup_elem(&threads, &key);
 	return t && t->open && t->number == (u32)call ? t : NULL;
 }
 
@@ -671,20 +694,14 @@ static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
 
 /*
  * A thread has ended, after all that it submitted while it exited: closing a file may write it. The
- * tracepoint comes late (from an RCU callback), when another thread may have the id.  A thread that
- * execs takes the id of its process' first thread, which ends with the id of the other.
+ * tracepoint comes late (from an RCU callback), when another thread may have the id, but none the
+ * address.
  */
 static __always_inline void on_thread_free(struct task_struct *task)
 {
-	u32 tid = BPF_CORE_READ(task, pid);
-	struct call_thread *t = bpf_map_lookup_elem(&threads, &tid);
-	struct task_struct *known;
+	u32 key = thread_key((u64)task);
 
-	if (!t)
-		return;
-	known = (void *)t->task;
-	if (known == task || (u32)BPF_CORE_READ(known, pid) != tid)
-		bpf_map_delete_elem(&threads, &tid);
+	bpf_map_delete_elem(&threads, &key);
 }
 
 #endif
