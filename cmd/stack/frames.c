@@ -525,7 +525,7 @@ static int read_map(struct naming *n, struct perf_map_reading *map,
 
 	snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
 	if (perf_maps_read_added(map)) {
-		r = symbol_client_perf_map(n->symbols, map->fd, path, places, count);
+		r = symbol_client_perf_map(n->symbols, &map->file, path, places, count);
 		if (r != -EAGAIN)
 			r = learn_frames(n, frames, places, count, true);
 	}
@@ -534,7 +534,7 @@ static int read_map(struct naming *n, struct perf_map_reading *map,
 	if (r || !count || !perf_maps_read_all(map))
 		return r;
 	set_places(places, frames, count);
-	r = symbol_client_perf_map(n->symbols, map->fd, path, places, count);
+	r = symbol_client_perf_map(n->symbols, &map->file, path, places, count);
 	return r == -EAGAIN ? r : learn_frames(n, frames, places, count, false);
 }
 
@@ -576,12 +576,11 @@ static int name_by_file(struct naming *n, const struct asked_frame **frames,
 	if (!n->symbols)
 		return learn_frames(n, frames, places, count, false);
 	file_search_begin(&search, spaces_files(n->spaces), frames[0]->process.pid, m);
-	while (r == -ESTALE && (file.fd = file_search_next(&search)) >= 0) {
+	while (r == -ESTALE && !file_search_next(&search, &file.file)) {
 		file.roots = roots;
 		file.n_roots = file_search_roots(&search, roots);
-		file.elsewhere = file_search_is_elsewhere(&search);
 		r = symbol_client_elf(n->symbols, &file, places, count);
-		close(file.fd);
+		opened_file_close(&file.file);
 	}
 	file_search_end(&search);
 	return r == -EAGAIN ? 0 : learn_frames(n, frames, places, count, false);

@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/stat.h>
 
 #include "core/symbols/address_spaces.h"
+#include "core/system/open_regular.h"
 
 /*
  * Where the files of mappings are found: in our own root directory, and in those of containers and
@@ -16,8 +16,7 @@
 #define SPACE_ROOTS 64
 
 struct space_root {
-	dev_t dev;
-	ino_t inode;
+	struct root_id id;
 	int fd;
 };
 
@@ -52,16 +51,13 @@ void file_search_end(struct file_search *search);
 /*
  * The next file that may be the one that was mapped: what the mapping itself leads to while the
  * process lives; then what has its path in the root of the process, in ours, in those that are
- * kept.  Its inode is the right one; its build id is not looked at.  A descriptor for the caller to
- * close, or -ENOENT: there are no more.
+ * kept.  Its inode is the right one; its build id is not looked at; in another root than ours it is
+ * foreign.  0 with *@out, which opened_file_close() closes, or -ENOENT: there are no more.
  */
-int file_search_next(struct file_search *search);
+int file_search_next(struct file_search *search, struct opened_file *out);
 
 /* The roots in which the debug file of the last file is looked for, in this order; their number.
  * Good until file_search_end(). */
 size_t file_search_roots(const struct file_search *search, int roots[2]);
-
-/* Was the last file found in another root than ours: may a container have made it? */
-bool file_search_is_elsewhere(const struct file_search *search);
 
 #endif

@@ -5,11 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/symbols/elf_symbols.h"
-#include "core/system/open_regular.h"
 #include "core/system/process.h"
 #include "core/base/search.h"
 
@@ -138,32 +136,45 @@ int perf_map_owner(uint32_t pid, uint64_t start_ns, uid_t *uid)
 	return r;
 }
 
-static int open_owned(const char *root_path, uint32_t number, uid_t uid)
+static bool is_own_root(int root)
 {
-	int root = open_root(root_path), fd;
-	struct stat st;
+	int own = open_root("/");
+	struct root_id id, own_id;
+	bool is_own = own >= 0 && !open_root_id(root, &id) && !open_root_id(own, &own_id) &&
+		      open_root_is_same(&id, &own_id);
+
+	if (own >= 0)
+		close(own);
+	return is_own;
+}
+
+static int open_owned(const char *root_path, uint32_t number, uid_t uid, struct opened_file *out)
+{
+	int root = open_root(root_path), r;
 	char path[64];
 
 	if (root < 0)
 		return root;
 	snprintf(path, sizeof(path), "/tmp/perf-%u.map", number);
-	fd = open_regular(root, path, OPEN_NOFOLLOW);
+	r = open_regular(root, path, OPEN_NOFOLLOW, out);
+	if (!r)
+		out->is_foreign |= !is_own_root(root);
 	close(root);
-	if (fd < 0 || (fstat(fd, &st) == 0 && (st.st_uid == uid || !st.st_uid)))
-		return fd;
-	close(fd);
+	if (r || out->st.st_uid == uid || !out->st.st_uid)
+		return r;
+	opened_file_close(out);
 	return -EACCES;
 }
 
-int perf_map_open(uint32_t pid, uint64_t start_ns, uid_t uid)
+int perf_map_open(uint32_t pid, uint64_t start_ns, uid_t uid, struct opened_file *out)
 {
 	struct owner owner = { .number = pid };
 	char root[64];
-	int fd;
 
 	if (owner_of(pid, start_ns, &owner))
-		return open_owned("/", pid, uid);
+		return open_owned("/", pid, uid, out);
 	snprintf(root, sizeof(root), "/proc/%u/root", pid);
-	fd = open_owned(root, owner.number, owner.uid);
-	return fd >= 0 ? fd : open_owned("/", pid, owner.uid);
+	if (!open_owned(root, owner.number, owner.uid, out))
+		return 0;
+	return open_owned("/", pid, owner.uid, out);
 }

@@ -101,15 +101,12 @@ static bool is_unchanged(const struct stat *a, const struct stat *b)
 
 static bool look(struct perf_map_slot *slot)
 {
-	int fd = perf_map_open(slot->pid, slot->start_ns, slot->uid);
-	struct stat st;
-	bool changed;
+	struct opened_file file;
 
-	if (fd < 0)
+	if (perf_map_open(slot->pid, slot->start_ns, slot->uid, &file))
 		return false;
-	changed = fstat(fd, &st) == 0 && !is_unchanged(&slot->st, &st);
-	close(fd);
-	return changed;
+	opened_file_close(&file);
+	return !is_unchanged(&slot->st, &file.st);
 }
 
 bool perf_maps_changed(struct perf_maps *m, uint32_t pid, uint64_t start_ns)
@@ -133,29 +130,24 @@ int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t 
 {
 	struct perf_map_slot *slot = slot_of(m, pid);
 	bool is_known = is_of(slot, pid, start_ns);
-	struct stat st;
-	int fd;
+	struct opened_file file;
+	int r;
 
 	if (is_known && uid == PERF_MAP_NO_OWNER)
 		uid = slot->uid;
-	fd = perf_map_open(pid, start_ns, uid);
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st)) {
-		close(fd);
-		return -EIO;
-	}
+	r = perf_map_open(pid, start_ns, uid, &file);
+	if (r)
+		return r;
 	if (!is_known)
 		*slot = (struct perf_map_slot){
 			.start_ns = start_ns, .pid = pid, .round = m->round, .changed = true
 		};
 	slot->uid = uid;
 	*reading = (struct perf_map_reading){
-		.fd = fd,
-		.is_new = !slot->st.st_ino || !is_same_file(&slot->st, &st),
+		.file = file,
+		.is_new = !slot->st.st_ino || !is_same_file(&slot->st, &file.st),
 		.maps = m,
 		.slot = slot,
-		.st = st,
 	};
 	return 0;
 }
@@ -163,7 +155,7 @@ int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t 
 static bool read_from(struct perf_map_reading *reading, off_t at)
 {
 	if (!is_time(reading->slot->free_ns) || !is_time(reading->maps->free_ns) ||
-	    lseek(reading->fd, at, SEEK_SET) != at)
+	    lseek(reading->file.fd, at, SEEK_SET) != at)
 		return false;
 	reading->is_read = true;
 	return true;
@@ -173,7 +165,7 @@ bool perf_maps_read_added(struct perf_map_reading *reading)
 {
 	off_t end = reading->slot->st.st_size;
 
-	if (reading->is_new || is_unchanged(&reading->slot->st, &reading->st))
+	if (reading->is_new || is_unchanged(&reading->slot->st, &reading->file.st))
 		return false;
 	return read_from(reading, end > OVERLAP ? end - OVERLAP : 0);
 }
@@ -187,10 +179,10 @@ void perf_maps_end(struct perf_map_reading *reading, uint64_t took_ns)
 {
 	struct perf_map_slot *slot = reading->slot;
 
-	close(reading->fd);
+	opened_file_close(&reading->file);
 	if (!reading->is_read)
 		return;
-	slot->st = reading->st;
+	slot->st = reading->file.st;
 	slot->round = reading->maps->round;
 	slot->changed = false;
 	pay(&slot->free_ns, took_ns, PERF_MAP_SHARE);

@@ -4,8 +4,9 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/stat.h>
 #include <sys/types.h>
+
+#include "core/system/open_regular.h"
 
 /*
  * How much of the perf maps of processes has been read.  A map grows as long as its process
@@ -27,13 +28,12 @@ bool perf_maps_changed(struct perf_maps *m, uint32_t pid, uint64_t start_ns);
 void perf_maps_end_round(struct perf_maps *m);
 
 struct perf_map_reading {
-	int fd;
+	struct opened_file file;
 	bool is_new;  /* nothing of this map has been read */
 	bool is_read; /* now; the caller may take it back */
 	/* of perf_maps.c */
 	struct perf_maps *maps;
 	struct perf_map_slot *slot;
-	struct stat st;
 };
 
 /* Opens the map of that process as perf_map_open() does; where @uid is not known, that of an
@@ -43,11 +43,11 @@ int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t 
 		    struct perf_map_reading *reading);
 void perf_maps_end(struct perf_map_reading *reading, uint64_t took_ns);
 
-/* Puts @fd where what has not been read begins (somewhat before).  False: all has been read, or
+/* Puts the file where what has not been read begins (somewhat before).  False: all has been read, or
  * nothing, or it is not time yet. */
 bool perf_maps_read_added(struct perf_map_reading *reading);
 
-/* Puts @fd at the beginning.  False: it is not time yet. */
+/* Puts the file at the beginning.  False: it is not time yet. */
 bool perf_maps_read_all(struct perf_map_reading *reading);
 
 /* The share of CPU time that goes to one map, and to all of them: one in so many. */

@@ -150,6 +150,17 @@ static void reap(struct symbol_client *c)
 			c->ended[i] = 0;
 }
 
+/* Is there room for one more that does not end? */
+static bool may_hang(struct symbol_client *c)
+{
+	size_t i = 0;
+
+	reap(c);
+	while (i < MAX_ENDED && c->ended[i])
+		i++;
+	return i < MAX_ENDED;
+}
+
 /* It may end late, when it waits for a disk: it is not waited for. */
 static void end_helper(struct symbol_client *c)
 {
@@ -461,12 +472,6 @@ static void note_file(struct symbol_client *c, const struct stat *st, const char
 	noted->changed = st->st_ctim;
 }
 
-/* Could another than root have made what is in it? */
-static bool is_foreign(const struct stat *st)
-{
-	return st->st_uid || st->st_mode & (S_IWGRP | S_IWOTH);
-}
-
 /* ---- debug files ---- */
 
 static void hex_of(const struct build_id *id, char out[2 * BUILD_ID_SIZE + 1])
@@ -509,16 +514,26 @@ static bool is_valid_query(const struct debug_query *query, const struct symbol_
 	       debug_link_is_name(query->link);
 }
 
+/* May whoever made the file read @debug, to which a link of his may lead?  We may read all. */
+static bool is_owners_to_read(const struct symbol_file *file, uint32_t root,
+			      const struct opened_file *debug)
+{
+	const struct opened_file *of = &file->file;
+
+	return debug->st.st_mode & S_IROTH ||
+	       (!root && !of->is_claimed && of->st.st_uid == debug->st.st_uid);
+}
+
 /* *asked: which questions have been asked; none is needed twice. */
 static int answer_query(struct symbol_client *c, const struct symbol_file *file,
 			const struct wire_query *message, ssize_t size, uint32_t *asked)
 {
 	const struct debug_query *query = &message->query;
 	struct wire_status answer = { .type = WIRE_FILE };
+	struct opened_file debug;
 	char path[PATH_MAX];
-	struct stat st;
 	uint32_t bit;
-	int fd, r;
+	int r;
 
 	if (!file || size != sizeof(*message) || !is_valid_query(query, file))
 		return -EPROTO;
@@ -527,13 +542,17 @@ static int answer_query(struct symbol_client *c, const struct symbol_file *file,
 		return -EPROTO;
 	*asked |= bit;
 	debug_path(query, file->path, path);
-	fd = open_regular(file->roots[query->root], path, 0);
-	answer.status = fd < 0 ? fd : 0;
-	if (fd >= 0 && (fstat(fd, &st) || is_foreign(&st)))
-		c->foreign = true;
-	r = send_message(c, &answer, sizeof(answer), fd);
-	if (fd >= 0)
-		close(fd);
+	answer.status = open_regular(file->roots[query->root], path, 0, &debug);
+	if (answer.status)
+		return send_message(c, &answer, sizeof(answer), -1);
+	if (is_owners_to_read(file, query->root, &debug)) {
+		c->foreign |= debug.is_foreign;
+		r = send_message(c, &answer, sizeof(answer), debug.fd);
+	} else {
+		answer.status = -EACCES;
+		r = send_message(c, &answer, sizeof(answer), -1);
+	}
+	opened_file_close(&debug);
 	return r;
 }
 
@@ -721,35 +740,30 @@ static enum unread why_failed(const struct symbol_client *c, int r)
 
 struct job {
 	struct wire_request request;
-	int fd;
+	const struct opened_file *opened;
 	const struct symbol_file *file; /* NULL: a perf map */
 	const char *path;
 	struct symbol_place *places;
-	struct stat st;
 };
-
-static bool is_of_others(const struct job *job)
-{
-	return is_foreign(&job->st) || (job->file && job->file->elsewhere);
-}
 
 /* With a helper that is ready.  0, or -errno as symbol_client_elf(). */
 static int have_it_read(struct symbol_client *c, const struct job *job)
 {
+	const struct stat *st = &job->opened->st;
 	uint64_t begin_ns = clock_mono_ns();
 	struct wire_status done = { 0 };
 	int r;
 
-	c->foreign = is_of_others(job);
+	c->foreign = job->opened->is_foreign;
 	set_deadlines(c);
-	r = exchange(c, &job->request, job->fd, job->file, job->places, &done);
+	r = exchange(c, &job->request, job->opened->fd, job->file, job->places, &done);
 	take_cpu_time(c);
 	if (r && c->foreign)
 		c->failed_ns += clock_mono_ns() - begin_ns;
 	if (r)
-		note_file(c, &job->st, job->path, c->late != UNREAD_NO_TIME, why_failed(c, r));
+		note_file(c, st, job->path, c->late != UNREAD_NO_TIME, why_failed(c, r));
 	else if (done.unread)
-		note_file(c, &job->st, job->path, false, done.unread);
+		note_file(c, st, job->path, false, done.unread);
 	if (r || done.status)
 		clear_places(job->places, job->request.n_places);
 	if (r || c->foreign) {
@@ -761,21 +775,24 @@ static int have_it_read(struct symbol_client *c, const struct job *job)
 
 static int try_request(struct symbol_client *c, struct job *job)
 {
+	const struct stat *st = &job->opened->st;
 	bool no_time;
 	int r;
 
-	if (fstat(job->fd, &job->st) || !is_to_be_tried(c, &job->st, job->path))
+	if (!is_to_be_tried(c, st, job->path))
 		return -EIO;
 	c->late = UNREAD_NOTHING;
 	c->foreign = false;
-	if (hurries(c) && is_of_others(job) && c->foreign_ns > c->config.hurry_ns)
+	if (job->opened->is_foreign && !may_hang(c))
+		r = -EBUSY;
+	else if (hurries(c) && job->opened->is_foreign && c->foreign_ns > c->config.hurry_ns)
 		r = late(c, UNREAD_NO_TIME);
 	else
 		r = have_helper(c);
 	if (!r)
 		return have_it_read(c, job);
 	no_time = c->late == UNREAD_NO_TIME;
-	note_file(c, &job->st, job->path, false, no_time ? UNREAD_NO_TIME : UNREAD_NO_HELPER);
+	note_file(c, st, job->path, false, no_time ? UNREAD_NO_TIME : UNREAD_NO_HELPER);
 	return no_time ? -EAGAIN : -EIO;
 }
 
@@ -794,7 +811,7 @@ int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 {
 	struct job job = {
 		.request = { .type = WIRE_ELF, .id = file->id },
-		.fd = file->fd,
+		.opened = &file->file,
 		.file = file,
 		.path = file->path,
 		.places = places,
@@ -804,11 +821,11 @@ int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 	return make_request(c, &job, n);
 }
 
-int symbol_client_perf_map(struct symbol_client *c, int fd, const char *path,
-			   struct symbol_place *places, size_t n)
+int symbol_client_perf_map(struct symbol_client *c, const struct opened_file *file,
+			   const char *path, struct symbol_place *places, size_t n)
 {
 	struct job job = {
-		.request = { .type = WIRE_PERF_MAP }, .fd = fd, .path = path, .places = places
+		.request = { .type = WIRE_PERF_MAP }, .opened = file, .path = path, .places = places
 	};
 
 	return make_request(c, &job, n);

@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "core/symbols/elf_symbols.h"
+#include "core/system/open_regular.h"
 
 /*
  * Names of functions, as a helper process reads them (core/symbols/symbol_server.h): files are
@@ -42,7 +43,7 @@ int symbol_client_open(const struct symbol_client_config *config, struct symbol_
 void symbol_client_close(struct symbol_client *c);
 
 /* Descriptors that it may come to hold. */
-#define SYMBOL_CLIENT_FILES 4
+#define SYMBOL_CLIENT_FILES 8
 
 struct symbol_place {
 	uint64_t at;	  /* offset in the file; address in a perf map */
@@ -52,12 +53,11 @@ struct symbol_place {
 
 /* An ELF file, opened by core/system/open_regular.h, and where its debug file may be. */
 struct symbol_file {
-	int fd;		    /* the caller's */
+	struct opened_file file; /* the caller's */
 	struct build_id id; /* that it must have; size 0: any */
 	const char *path;   /* absolute, in each of @roots (O_PATH) */
 	const int *roots;
 	size_t n_roots; /* at most 4 */
-	bool elsewhere; /* in another root directory than ours: whoever it is of, not root's own */
 };
 
 /* Names the @n @places.  0, or -errno with nothing named: -ENOEXEC: no ELF file; -ESTALE: another
@@ -66,9 +66,9 @@ struct symbol_file {
 int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 		      struct symbol_place *places, size_t n);
 
-/* The same for perf map @fd, which is called @path, from where it stands; @places are sorted. */
-int symbol_client_perf_map(struct symbol_client *c, int fd, const char *path,
-			   struct symbol_place *places, size_t n);
+/* The same for perf map @file, which is called @path, from where it stands; @places are sorted. */
+int symbol_client_perf_map(struct symbol_client *c, const struct opened_file *file,
+			   const char *path, struct symbol_place *places, size_t n);
 
 /* CPU time that helpers have used for requests so far, and for their start. */
 uint64_t symbol_client_cpu_ns(const struct symbol_client *c);

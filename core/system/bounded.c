@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,8 +25,11 @@
 /* What a task needs lies in one mapping: this, its stack, and what it reads. */
 struct task {
 	int (*call)(void *ctx, struct task *task);
-	int (*open)(void *ctx);
+	int (*open)(void *ctx, void *told);
 	void *ctx;
+	const int *kept; /* descriptors, ascending */
+	size_t n_kept;
+	bool is_sharing; /* all of our descriptors instead */
 	char *text;
 	size_t most;
 	pid_t parent;
@@ -60,31 +65,59 @@ static void take_time(uint64_t ns)
 
 /* ---- tasks ---- */
 
+static int read_text(void *ctx, struct task *task);
+
 /* Killed, but not gone: the kernel may still write to their memory. */
 static struct {
 	pid_t pid; /* 0: none */
 	void *room;
 	size_t size;
-} stuck[8];
+} stuck[64];
 
-#define MAX_STUCK (sizeof(stuck) / sizeof(stuck[0]))
+#define MAX_STUCK    (sizeof(stuck) / sizeof(stuck[0]))
+#define READ_PLACES 8 /* for reading alone: who reads of /proc can be killed */
 
-/* Where there is room for one more; NULL: nowhere. */
-static void *free_place(size_t *place)
+/* Where there is room for one more; false: nowhere. */
+static bool free_place(bool is_reading, size_t *place)
 {
-	void *found = NULL;
+	bool found = false;
 
 	for (size_t i = 0; i < MAX_STUCK; i++) {
 		if (stuck[i].pid && waitpid(stuck[i].pid, NULL, WNOHANG | __WALL)) {
 			munmap(stuck[i].room, stuck[i].size);
 			stuck[i].pid = 0;
 		}
-		if (!stuck[i].pid) {
+		if (!stuck[i].pid && (is_reading || i >= READ_PLACES)) {
 			*place = i;
-			found = &stuck[i];
+			found = true;
 		}
 	}
 	return found;
+}
+
+#define MAX_FILE 4096 /* where close_range() (5.9) is not allowed */
+
+static void close_range_of(unsigned int first, unsigned int last)
+{
+	if (first > last || !syscall(SYS_close_range, first, last, 0))
+		return;
+	for (unsigned int fd = first; fd <= last && fd < MAX_FILE; fd++)
+		close((int)fd);
+}
+
+/* Hooks stay attached as long as anybody has them open. */
+static void close_others(const struct task *task)
+{
+	unsigned int first = 0;
+
+	for (size_t i = 0; i < task->n_kept; i++) {
+		unsigned int fd = (unsigned int)task->kept[i];
+
+		if (fd)
+			close_range_of(first, fd - 1);
+		first = fd + 1;
+	}
+	close_range_of(first, ~0U);
 }
 
 static int begin(void *arg)
@@ -92,6 +125,8 @@ static int begin(void *arg)
 	struct task *task = arg;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!task->is_sharing)
+		close_others(task);
 	task->result = getppid() == task->parent ? task->call(task->ctx, task) : -ESRCH;
 	return 0;
 }
@@ -133,20 +168,21 @@ static bool await_in_time(pid_t pid, int pidfd, uint64_t since_ns)
 
 /* Runs @task, whose memory of @size bytes is the caller's again but with -ETIMEDOUT.  No signal
  * comes meanwhile. */
-static int run_blocked(struct task *task, size_t size, int flags)
+static int run_blocked(struct task *task, size_t size)
 {
+	const int flags = CLONE_VM | CLONE_PIDFD | (task->is_sharing ? CLONE_FILES : 0);
 	uint64_t since_ns = clock_mono_ns();
 	size_t place;
 	int pidfd, r;
 	bool ended;
 	pid_t pid;
 
-	if (!free_place(&place))
+	if (!free_place(task->call == read_text, &place))
 		return -EBUSY;
 	task->parent = getpid();
 	task->result = -ETIMEDOUT;
 	/* No signal tells of its end: that would be one more to be told from COMMAND's. */
-	pid = clone(begin, (char *)task + size, CLONE_VM | CLONE_PIDFD | flags, task, &pidfd);
+	pid = clone(begin, (char *)task + size, flags, task, &pidfd);
 	if (pid < 0)
 		return -errno;
 	ended = await_in_time(pid, pidfd, since_ns);
@@ -169,14 +205,14 @@ static int run_blocked(struct task *task, size_t size, int flags)
 	return r;
 }
 
-static int run(struct task *task, size_t size, int flags)
+static int run(struct task *task, size_t size)
 {
 	sigset_t all, before;
 	int r;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before);
-	r = run_blocked(task, size, flags);
+	r = run_blocked(task, size);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return r;
 }
@@ -227,7 +263,7 @@ int bounded_read(const char *path, size_t most, struct bounded_text *out)
 		return -ENOMEM;
 	task->call = read_text;
 	task->ctx = (void *)(uintptr_t)path;
-	r = run(task, size, 0);
+	r = run(task, size);
 	if (r >= 0)
 		*out = (struct bounded_text){ task->text, (size_t)r, task, size };
 	else if (r != -ETIMEDOUT)
@@ -240,24 +276,112 @@ void bounded_text_free(struct bounded_text *text)
 	munmap(text->room, text->room_size);
 }
 
-static int open_file(void *ctx, struct task *task)
+struct opening {
+	void *ctx;
+	int socket; /* to where the descriptor is wanted */
+};
+
+union file_control {
+	struct cmsghdr header;
+	char bytes[CMSG_SPACE(sizeof(int))];
+};
+
+static int send_file(int socket, int fd)
 {
-	return task->open(ctx);
+	union file_control control = { .header = { CMSG_LEN(sizeof(fd)), SOL_SOCKET, SCM_RIGHTS } };
+	char byte = 0;
+	struct iovec iov = { &byte, 1 };
+	const struct msghdr message = { .msg_iov = &iov,
+					.msg_iovlen = 1,
+					.msg_control = control.bytes,
+					.msg_controllen = sizeof(control.bytes) };
+
+	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+	return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
 }
 
-int bounded_open(int (*call)(void *ctx), void *ctx)
+static int receive_file(int socket)
+{
+	union file_control control;
+	char byte;
+	struct iovec iov = { &byte, 1 };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	int fd;
+
+	if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) < 0)
+		return -errno;
+	if (!CMSG_FIRSTHDR(&message)) /* there was no room for one more */
+		return -EMFILE;
+	memcpy(&fd, CMSG_DATA(&control.header), sizeof(fd));
+	return fd;
+}
+
+static int open_file(void *ctx, struct task *task)
+{
+	const struct opening *opening = ctx;
+	int fd = task->open(opening->ctx, task->text);
+
+	return fd < 0 ? fd : send_file(opening->socket, fd);
+}
+
+static int run_opening(struct task *task, size_t size, int dir, int sockets[2])
+{
+	const int fd = sockets[1], low = dir < fd ? dir : fd, high = dir < fd ? fd : dir;
+	const int kept[] = { low < 0 ? high : low, high };
+
+	task->kept = kept;
+	task->n_kept = low < 0 ? 1 : 2;
+	return run(task, size);
+}
+
+int bounded_open(int (*call)(void *ctx, void *told), void *ctx, int dir, void *told, size_t size)
+{
+	struct opening opening = { .ctx = ctx };
+	struct task *task;
+	int sockets[2], r;
+	size_t room_size;
+
+	if (socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, sockets))
+		return -errno;
+	opening.socket = sockets[1];
+	task = make_room(size, &room_size);
+	r = -ENOMEM;
+	if (task) {
+		task->call = open_file;
+		task->open = call;
+		task->ctx = &opening;
+		r = run_opening(task, room_size, dir, sockets);
+	}
+	close(sockets[1]);
+	if (!r) {
+		memcpy(told, task->text, size);
+		r = receive_file(sockets[0]);
+	}
+	close(sockets[0]);
+	if (task && r != -ETIMEDOUT)
+		munmap(task, room_size);
+	return r;
+}
+
+static int close_file(void *ctx, struct task *task)
+{
+	(void)task;
+	return close(*(const int *)ctx);
+}
+
+void bounded_close(int fd)
 {
 	size_t size;
 	struct task *task = make_room(0, &size);
-	int r;
 
 	if (!task)
-		return -ENOMEM;
-	task->call = open_file;
-	task->open = call;
-	task->ctx = ctx;
-	r = run(task, size, CLONE_FILES);
-	if (r != -ETIMEDOUT)
+		return;
+	task->call = close_file;
+	task->ctx = &fd;
+	task->is_sharing = true;
+	if (run(task, size) != -ETIMEDOUT)
 		munmap(task, size);
-	return r;
 }

@@ -11,13 +11,20 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <sys/vfs.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+
+#include "core/system/bounded.h"
 
 #define LOOK (O_PATH | O_CLOEXEC | O_NOFOLLOW)
 
 /* ---- what may be opened ---- */
 
+#ifndef FUSE_SUPER_MAGIC
+#define FUSE_SUPER_MAGIC 0x65735546 /* fs/fuse/inode.c */
+#endif
 #ifndef FUSE_CTL_SUPER_MAGIC
 #define FUSE_CTL_SUPER_MAGIC 0x65735543 /* fs/fuse/control.c */
 #endif
@@ -25,7 +32,7 @@
 #define MQUEUE_MAGIC   0x19800202 /* ipc/mqueue.c */
 
 /* File systems whose "regular files" are calls into the kernel. */
-static bool holds_data(int fd)
+static bool is_data(const struct statfs *fs)
 {
 	static const unsigned int interfaces[] = {
 		PROC_SUPER_MAGIC, SYSFS_MAGIC,	      DEBUGFS_MAGIC,	    TRACEFS_MAGIC,
@@ -34,35 +41,50 @@ static bool holds_data(int fd)
 		SMACK_MAGIC,	  NSFS_MAGIC,	      RDTGROUP_SUPER_MAGIC, FUSE_CTL_SUPER_MAGIC,
 		CONFIGFS_MAGIC,	  MQUEUE_MAGIC,	      XENFS_SUPER_MAGIC,    DEVPTS_SUPER_MAGIC,
 	};
-	struct statfs fs;
 
-	if (fstatfs(fd, &fs))
-		return false;
 	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
-		if ((unsigned int)fs.f_type == interfaces[i])
+		if ((unsigned int)fs->f_type == interfaces[i])
 			return false;
 	return true;
 }
 
-/* Opens what @fd, which was opened with O_PATH, refers to; closes @fd.  O_NONBLOCK: the owner may
- * hold a lease (fcntl(2), F_SETLEASE), which an open() would wait for. */
-static int reopen(int fd)
+static bool holds_data(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && is_data(&fs);
+}
+
+static void judge(struct opened_file *file, const struct statfs *fs)
+{
+	file->is_claimed =
+	    (unsigned int)fs->f_type == FUSE_SUPER_MAGIC || (fs->f_flags & ST_NOSUID);
+	file->is_foreign =
+	    file->is_claimed || file->st.st_uid || file->st.st_mode & (S_IWGRP | S_IWOTH);
+}
+
+int opened_file_look(struct opened_file *out)
+{
+	struct statfs fs;
+
+	if (fstat(out->fd, &out->st) || fstatfs(out->fd, &fs))
+		return -errno;
+	judge(out, &fs);
+	return S_ISREG(out->st.st_mode) && is_data(&fs) ? 0 : -EACCES;
+}
+
+/* Opens what @out->fd, which was opened with O_PATH or is -errno, refers to.  O_NONBLOCK: the owner
+ * may hold a lease (fcntl(2), F_SETLEASE), which an open() would wait for. */
+static int reopen(struct opened_file *out)
 {
 	char path[64];
-	struct stat st;
-	int opened;
+	int r = out->fd < 0 ? out->fd : opened_file_look(out), fd;
 
-	if (fd < 0)
-		return fd;
-	opened = -EACCES;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && holds_data(fd)) {
-		snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-		opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-		if (opened < 0)
-			opened = -errno;
-	}
-	close(fd);
-	return opened;
+	if (r)
+		return r;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", out->fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
 }
 
 /* ---- where openat2() is not allowed: component by component ---- */
@@ -211,27 +233,94 @@ int open_root(const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-int open_regular(int root, const char *path, unsigned int flags)
+int open_root_id(int root, struct root_id *out)
+{
+	struct statx stx;
+
+	if (statx(root, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &stx))
+		return -errno;
+	out->dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+	out->inode = stx.stx_ino;
+	return 0;
+}
+
+bool open_root_is_same(const struct root_id *a, const struct root_id *b)
+{
+	return a->dev == b->dev && a->inode == b->inode;
+}
+
+struct sought {
+	int root; /* -1: where the link leads */
+	const char *path;
+	unsigned int flags;
+};
+
+static int find_below(const struct sought *sought)
 {
 	const struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC | (flags & OPEN_NOFOLLOW ? O_NOFOLLOW : 0),
+		.flags = O_PATH | O_CLOEXEC | (sought->flags & OPEN_NOFOLLOW ? O_NOFOLLOW : 0),
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
-			   (flags & OPEN_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0),
+			   (sought->flags & OPEN_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0),
 	};
-	int fd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));
+	int fd = (int)syscall(SYS_openat2, sought->root, sought->path, &how, sizeof(how));
 
 	if (fd < 0)
 		fd = -errno;
 	/* Before 5.6 there is no openat2(), filters of containers refuse it, and it gives up where
 	 * a directory is moved meanwhile. */
 	if (fd == -ENOSYS || fd == -EPERM || fd == -EAGAIN)
-		fd = walk(root, path, flags);
-	return reopen(fd);
+		fd = walk(sought->root, sought->path, sought->flags);
+	return fd;
 }
 
-int open_regular_link(const char *path)
+static int find_linked(const char *path)
 {
 	int fd = open(path, O_PATH | O_CLOEXEC);
 
-	return reopen(fd < 0 ? -errno : fd);
+	return fd < 0 ? -errno : fd;
+}
+
+/* In the task, with which all of its descriptors go. */
+static int open_sought(void *ctx, void *told)
+{
+	const struct sought *sought = ctx;
+	struct opened_file *out = told;
+
+	out->fd = sought->root < 0 ? find_linked(sought->path) : find_below(sought);
+	return reopen(out);
+}
+
+static int open_bounded(struct sought *sought, struct opened_file *out)
+{
+	struct opened_file opened;
+	int fd = bounded_open(open_sought, sought, sought->root, &opened, sizeof(opened));
+
+	if (fd < 0)
+		return fd;
+	*out = opened;
+	out->fd = fd;
+	return 0;
+}
+
+int open_regular(int root, const char *path, unsigned int flags, struct opened_file *out)
+{
+	struct sought sought = { root, path, flags };
+
+	return root < 0 ? -EBADF : open_bounded(&sought, out);
+}
+
+int open_regular_link(const char *path, struct opened_file *out)
+{
+	struct sought sought = { -1, path, 0 };
+
+	return open_bounded(&sought, out);
+}
+
+/* What root has made waits for no process; the rest may be FUSE, by way of overlayfs, too. */
+void opened_file_close(struct opened_file *file)
+{
+	if (file->is_foreign)
+		bounded_close(file->fd);
+	else
+		close(file->fd);
 }

@@ -9,9 +9,34 @@
  * effects.)  All descriptors are close-on-exec.
  */
 
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+struct opened_file {
+	int fd;
+	struct stat st;	 /* as its file system says */
+	bool is_claimed; /* which may be one of anybody's making: FUSE, or mounted nosuid */
+	bool is_foreign; /* could another than root have made what is in it? */
+};
+
+/* Of @out->fd, the rest of *@out.  0, or -errno.  It asks the file system, for as long as that takes. */
+int opened_file_look(struct opened_file *out);
+
+/* Closes it, which may be left to a task as below. */
+void opened_file_close(struct opened_file *file);
+
 /* A directory below which files are opened ("/", "/proc/PID/root"), with O_PATH.  @path is ours to
  * trust.  A descriptor, or -errno. */
 int open_root(const char *path);
+
+/* Which directory @root is; no file system is asked.  0, or -errno. */
+struct root_id {
+	dev_t dev;
+	ino_t inode;
+};
+int open_root_id(int root, struct root_id *out);
+bool open_root_is_same(const struct root_id *a, const struct root_id *b);
 
 #define OPEN_NOFOLLOW	 1U /* the last component is no symbolic link */
 #define OPEN_NO_SYMLINKS 2U /* none is: for paths as the kernel tells them, which have none */
@@ -19,12 +44,13 @@ int open_root(const char *path);
 /*
  * Opens @path read-only as a process with the root directory @root would: an absolute link leads
  * to a place below @root, ".." not above it, and links of /proc that are none (/proc/PID/root)
- * nowhere.  A descriptor, or -errno: -EACCES where the file is not regular, -ELOOP where the path
- * has too many links.
+ * nowhere.  A task does it, as a file system may not answer (core/system/bounded.h).  0 with *@out,
+ * which opened_file_close() closes, or -errno: -EACCES where the file is not regular, -ELOOP where
+ * the path has too many links, -ETIMEDOUT.
  */
-int open_regular(int root, const char *path, unsigned int flags);
+int open_regular(int root, const char *path, unsigned int flags, struct opened_file *out);
 
 /* The same where a link of /proc leads (/proc/PID/map_files/...); its path is ours to trust. */
-int open_regular_link(const char *path);
+int open_regular_link(const char *path, struct opened_file *out);
 
 #endif

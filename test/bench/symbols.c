@@ -93,9 +93,10 @@ static uint64_t time_here(int fd, struct range code, size_t *named)
 	return clock_mono_ns() - begin_ns;
 }
 
-static uint64_t time_client(struct symbol_client *c, int fd, struct range code, size_t *named)
+static uint64_t time_client(struct symbol_client *c, const struct opened_file *opened,
+			    struct range code, size_t *named)
 {
-	const struct symbol_file file = { .fd = fd, .path = "/" };
+	const struct symbol_file file = { .file = *opened, .path = "/" };
 	struct symbol_place *places = calloc(n_places, sizeof(*places));
 	uint64_t begin_ns = clock_mono_ns();
 
@@ -126,20 +127,20 @@ static double median(double *values, size_t n)
 static bool bench(struct symbol_client *c, const char *path)
 {
 	static double here[MAX_ROUNDS], client[MAX_ROUNDS], ratios[MAX_ROUNDS];
-	int fd = open_regular(own_root, path, 0);
+	struct opened_file file;
 	size_t named[2] = { 0 };
 	struct range code;
 	double ratio, ms[2];
 
-	if (fd < 0)
+	if (open_regular(own_root, path, 0, &file))
 		fail(path);
-	code = code_of(fd);
+	code = code_of(file.fd);
 	for (size_t i = 0; i < n_rounds; i++) {
-		here[i] = (double)time_here(fd, code, &named[0]) / 1e6;
-		client[i] = (double)time_client(c, fd, code, &named[1]) / 1e6;
+		here[i] = (double)time_here(file.fd, code, &named[0]) / 1e6;
+		client[i] = (double)time_client(c, &file, code, &named[1]) / 1e6;
 		ratios[i] = client[i] / here[i];
 	}
-	close(fd);
+	opened_file_close(&file);
 	ratio = median(ratios, n_rounds);
 	ms[0] = median(here, n_rounds);
 	ms[1] = median(client, n_rounds);

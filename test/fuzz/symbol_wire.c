@@ -87,13 +87,13 @@ static void fuzz_client(int fd)
 	struct symbol_client *c;
 	int root = open_root("/proc/self");
 	const struct symbol_file file = {
-		.fd = fd, .path = "/folder/program", .roots = &root, .n_roots = 1
+		.file = { .fd = fd }, .path = "/folder/program", .roots = &root, .n_roots = 1
 	};
 
 	if (symbol_client_open(&config, &c))
 		abort();
 	check(places, symbol_client_elf(c, &file, places, PLACES));
-	check(places, symbol_client_perf_map(c, fd, "/tmp/perf-1.map", places, PLACES));
+	check(places, symbol_client_perf_map(c, &file.file, "/tmp/perf-1.map", places, PLACES));
 	symbol_client_close(c);
 	close(root);
 }

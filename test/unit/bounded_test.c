@@ -94,16 +94,23 @@ static void test_read_large(void **state)
 	bounded_text_free(&text);
 }
 
-static int open_path(void *ctx)
+static int open_path(void *ctx, void *told)
 {
 	int fd = open(ctx, O_RDONLY | O_CLOEXEC);
 
+	(void)told;
 	return fd < 0 ? -errno : fd;
+}
+
+/* What @call opens; nothing is told. */
+static int open_bounded(int (*call)(void *, void *), void *ctx)
+{
+	return bounded_open(call, ctx, -1, NULL, 0);
 }
 
 static void test_open(void **state)
 {
-	int files = count_files(), fd = bounded_open(open_path, plain);
+	int files = count_files(), fd = open_bounded(open_path, plain);
 	char missing[] = "/proc/self/none", text[4];
 
 	(void)state;
@@ -112,8 +119,63 @@ static void test_open(void **state)
 	assert_int_equal(read(fd, text, 4), 4);
 	assert_memory_equal(text, "0123", 4);
 	close(fd);
-	assert_int_equal(bounded_open(open_path, missing), -ENOENT);
+	assert_int_equal(open_bounded(open_path, missing), -ENOENT);
 	assert_int_equal(count_files(), files);
+}
+
+/* All descriptors of its own, as a string. */
+static int open_and_list(void *ctx, void *told)
+{
+	char *out = told;
+	int fd = open_path(ctx, NULL);
+
+	for (int i = 0; i < 100; i++)
+		*out++ = fcntl(i, F_GETFD) < 0 ? '-' : 'x';
+	return fd;
+}
+
+/* It has the directory, our end of a socket, and what it opens; and it tells about that. */
+static void test_own_files(void **state)
+{
+	int before = open(plain, O_RDONLY | O_CLOEXEC), dir = open(folder, O_PATH | O_CLOEXEC);
+	int files = count_files(), fd, n = 0;
+	char told[100];
+
+	(void)state;
+	fd = bounded_open(open_and_list, plain, dir, told, sizeof(told));
+	assert_true(fd >= 0);
+	for (size_t i = 0; i < sizeof(told); i++)
+		n += told[i] == 'x';
+	assert_int_equal(n, 3);
+	assert_int_equal(told[dir], 'x');
+	assert_int_equal(told[before], '-');
+	assert_int_equal(count_files(), files + 1);
+	bounded_close(fd);
+	assert_int_equal(count_files(), files);
+	fd = bounded_open(open_and_list, plain, -1, told, sizeof(told));
+	assert_int_equal(told[dir], '-');
+	bounded_close(fd);
+	bounded_close(before);
+	close(dir);
+	assert_no_child();
+}
+
+/* Killed with a descriptor that nobody has been told of. */
+static int open_both(void *ctx, void *told)
+{
+	int first = open_path(plain, told);
+
+	return first < 0 ? first : open_path(ctx, told);
+}
+
+static void test_held_with_a_file(void **state)
+{
+	int files = count_files();
+
+	(void)state;
+	assert_int_equal(open_bounded(open_both, held), -ETIMEDOUT);
+	assert_int_equal(count_files(), files);
+	assert_no_child();
 }
 
 /* However often: neither tasks nor descriptors are left, and others are read, at the latest when
@@ -126,7 +188,7 @@ static void test_held(void **state)
 	(void)state;
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(bounded_read(held, 100, &text), -ETIMEDOUT);
-		assert_int_equal(bounded_open(open_path, held), -ETIMEDOUT);
+		assert_int_equal(open_bounded(open_path, held), -ETIMEDOUT);
 	}
 	do
 		r = bounded_read(plain, 100, &text);
@@ -138,13 +200,13 @@ static void test_held(void **state)
 	assert_int_equal(count_files(), files);
 }
 
-static int open_late(void *ctx)
+static int open_late(void *ctx, void *told)
 {
 	uint64_t end = clock_mono_ns() + 4 * NS_PER_SEC / 10;
 
 	while (clock_mono_ns() < end)
 		;
-	return open_path(ctx);
+	return open_path(ctx, told);
 }
 
 /* One that has or wants a CPU waits for nobody else, and has more time than is left. */
@@ -158,7 +220,7 @@ static void test_busy(void **state)
 	for (int i = 0; i < 3; i++)
 		assert_int_equal(bounded_read(held, 100, &text), -ETIMEDOUT);
 	do
-		fd = bounded_open(open_late, plain);
+		fd = open_bounded(open_late, plain);
 	while (fd == -ETIMEDOUT);
 	assert_true(fd >= 0);
 	close(fd);
@@ -169,7 +231,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_read), cmocka_unit_test(test_read_large),
-		cmocka_unit_test(test_open), cmocka_unit_test(test_held),
+		cmocka_unit_test(test_open), cmocka_unit_test(test_own_files),
+		cmocka_unit_test(test_held_with_a_file), cmocka_unit_test(test_held),
 		cmocka_unit_test(test_busy),
 	};
 

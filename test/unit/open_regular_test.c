@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -63,10 +64,27 @@ static int remove_it(void **state)
 	return remove_root(state);
 }
 
+/* A descriptor, or -errno. */
+static int open_it(int below, const char *path, unsigned int flags)
+{
+	struct opened_file file;
+	int r = open_regular(below, path, flags, &file);
+
+	return r ? r : file.fd;
+}
+
+static int open_link(const char *path)
+{
+	struct opened_file file;
+	int r = open_regular_link(path, &file);
+
+	return r ? r : file.fd;
+}
+
 /* What the file says that @path below the root leads to; or -errno. */
 static int open_says(const char *path, unsigned int flags, char text[16])
 {
-	int fd = open_regular(inside, path, flags);
+	int fd = open_it(inside, path, flags);
 	ssize_t n;
 
 	if (fd < 0)
@@ -94,7 +112,7 @@ static void assert_refused(const char *path, int r)
 
 static void test_plain(void **state)
 {
-	int fd = open_regular(inside, "/lib/../lib/./file", 0);
+	int fd = open_it(inside, "/lib/../lib/./file", 0);
 
 	(void)state;
 	assert_true(fd >= 0);
@@ -204,30 +222,85 @@ static void test_kernel_files(void **state)
 
 	(void)state;
 	assert_true(own >= 0);
-	assert_int_equal(open_regular(own, "/proc/version", 0), -EACCES);
+	assert_int_equal(open_it(own, "/proc/version", 0), -EACCES);
 	if (access("/sys/kernel/notes", R_OK) == 0)
-		assert_int_equal(open_regular(own, "/sys/kernel/notes", 0), -EACCES);
-	assert_int_equal(open_regular(own, "/proc/self/root/proc/version", 0), -ELOOP);
-	assert_int_equal(open_regular_link("/proc/self/fd/0"), -EACCES);
+		assert_int_equal(open_it(own, "/sys/kernel/notes", 0), -EACCES);
+	assert_int_equal(open_it(own, "/proc/self/root/proc/version", 0), -ELOOP);
 	close(own);
 }
 
 static void test_link_of_proc(void **state)
 {
-	int file = open_regular(inside, "file", 0), again;
+	int file = open_it(inside, "file", 0), again;
 	struct stat a, b;
 	char path[64];
 
 	(void)state;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-	again = open_regular_link(path);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)getpid(), file);
+	again = open_link(path);
 	assert_true(again >= 0);
 	assert_int_equal(fstat(file, &a), 0);
 	assert_int_equal(fstat(again, &b), 0);
 	assert_true(a.st_ino == b.st_ino && a.st_dev == b.st_dev);
 	close(file);
 	close(again);
-	assert_int_equal(open_regular_link("/proc/self/fd/4095"), -ENOENT);
+	snprintf(path, sizeof(path), "/proc/%d/fd/4095", (int)getpid());
+	assert_int_equal(open_link(path), -ENOENT);
+	snprintf(path, sizeof(path), "/proc/%d/fd/0", (int)getpid());
+	assert_int_equal(open_link(path), -EACCES);
+}
+
+/* ---- whose a file is ---- */
+
+static void assert_judged(bool is_claimed, bool is_foreign)
+{
+	struct opened_file file;
+
+	assert_int_equal(open_regular(inside, "file", 0, &file), 0);
+	assert_int_equal(file.st.st_size, 6);
+	assert_true(file.is_claimed == is_claimed);
+	assert_true(file.is_foreign == is_foreign);
+	opened_file_close(&file);
+}
+
+static void test_owner(void **state)
+{
+	char path[PATH_MAX];
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	in_root(path, "root/file");
+	assert_int_equal(chmod(path, 0644), 0);
+	assert_judged(false, false);
+	assert_int_equal(chmod(path, 0664), 0);
+	assert_judged(false, true);
+	assert_int_equal(chmod(path, 0644), 0);
+	assert_int_equal(chown(path, 12345, 0), 0);
+	assert_judged(false, true);
+}
+
+/* Who may mount a file system of his making gets it nosuid. */
+static void test_nosuid(void **state)
+{
+	char path[PATH_MAX];
+	int file, before = inside;
+
+	(void)state;
+	in_root(path, "root/mounted");
+	assert_int_equal(mkdir(path, 0755), 0);
+	if (mount("iotrace-test", path, "tmpfs", MS_NOSUID, NULL))
+		skip();
+	inside = open_root(path);
+	in_root(path, "root/mounted/file");
+	file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(file, "inside", 6), 6);
+	close(file);
+	assert_judged(true, true);
+	close(inside);
+	inside = before;
+	in_root(path, "root/mounted");
+	assert_int_equal(umount2(path, MNT_DETACH), 0);
 }
 
 /* ---- what is swapped meanwhile ---- */
@@ -271,7 +344,7 @@ static void test_swapped_file(void **state)
 	(void)state;
 	put("root/lib/swap", "inside");
 	put_link("root/lib/swapped", "/../../../outside/file");
-	assert_int_equal(open_regular(inside, "/lib/swapped", 0), -ENOENT);
+	assert_int_equal(open_it(inside, "/lib/swapped", 0), -ENOENT);
 	race("/lib/swap", "root/lib/swap", "root/lib/swapped");
 }
 
@@ -313,8 +386,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_plain),	 TEST(test_links),	  TEST(test_absolute_link_out),
 		TEST(test_long),	 TEST(test_no_files),	  TEST(test_device),
-		TEST(test_kernel_files), TEST(test_link_of_proc), TEST(test_swapped_file),
-		TEST(test_moved_folder),
+		TEST(test_kernel_files), TEST(test_link_of_proc), TEST(test_owner),
+		TEST(test_nosuid),	 TEST(test_swapped_file), TEST(test_moved_folder),
 	};
 	int failed = cmocka_run_group_tests_name("openat2", tests, NULL, NULL);
 

@@ -65,7 +65,7 @@ static void append(size_t size)
 
 static off_t position(const struct perf_map_reading *r)
 {
-	return lseek(r->fd, 0, SEEK_CUR);
+	return lseek(r->file.fd, 0, SEEK_CUR);
 }
 
 /* Reads all of it, which takes @took_ns. */

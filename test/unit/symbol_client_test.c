@@ -60,6 +60,14 @@ static struct symbol_client *open_client(void)
 	return c;
 }
 
+static struct opened_file opened(int fd)
+{
+	struct opened_file file = { .fd = fd };
+
+	assert_int_equal(opened_file_look(&file), 0);
+	return file;
+}
+
 /* The name of the function in the middle of @fd's only one; NULL: it has none. */
 static const char *name_in(struct symbol_client *c, const struct symbol_file *file, int want)
 {
@@ -73,7 +81,7 @@ static const char *name_in(struct symbol_client *c, const struct symbol_file *fi
 
 static const char *name_in_fd(struct symbol_client *c, int fd, int want)
 {
-	return name_in(c, &(struct symbol_file){ .fd = fd, .path = "/" }, want);
+	return name_in(c, &(struct symbol_file){ .file = opened(fd), .path = "/" }, want);
 }
 
 static void assert_honest(struct symbol_client *c)
@@ -133,7 +141,7 @@ static void test_many(void **state)
 {
 	enum { N = 3 * WIRE_PLACES_EACH + 1 };
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
-	const struct symbol_file file = { .fd = fd, .path = "/" };
+	const struct symbol_file file = { .file = opened(fd), .path = "/" };
 	struct symbol_place *places = calloc(WIRE_MAX_PLACES + 1, sizeof(*places));
 	struct symbol_client *c = open_client();
 
@@ -308,7 +316,7 @@ static void test_cut_file(void **state)
 		}
 	}
 	for (int i = 0; i < 300; i++) {
-		const struct symbol_file asked = { .fd = fd, .path = "/" };
+		const struct symbol_file asked = { .file = opened(fd), .path = "/" };
 		struct symbol_place place = { .at = 0x1080 };
 
 		if (symbol_client_elf(c, &asked, &place, 1) == 0 && place.name)
@@ -364,7 +372,7 @@ static const char *name_by_link(struct symbol_client *c, const char *link, unsig
 	int fd = elf_file_fd(&(struct elf_file){ .link = link, .crc = crc }),
 	    root = open_root(tree);
 	const struct symbol_file file = {
-		.fd = fd, .path = "/program", .roots = &root, .n_roots = 1
+		.file = opened(fd), .path = "/program", .roots = &root, .n_roots = 1
 	};
 	const char *name = name_in(c, &file, 0);
 
@@ -433,11 +441,18 @@ static void test_sparse_debug_file(void **state)
 
 /* ---- perf maps ---- */
 
+static int perf_map_names(struct symbol_client *c, int fd, struct symbol_place *places, size_t n)
+{
+	const struct opened_file file = opened(fd);
+
+	return symbol_client_perf_map(c, &file, "map", places, n);
+}
+
 static void assert_map(struct symbol_client *c, int fd, const char *want, uint64_t unread)
 {
 	struct symbol_place places[] = { { .at = 0x1008 }, { .at = 0x5000 } };
 
-	assert_int_equal(symbol_client_perf_map(c, fd, "map", places, 2), 0);
+	assert_int_equal(perf_map_names(c, fd, places, 2), 0);
 	assert_string_equal(places[0].name ? places[0].name : "", want);
 	assert_null(places[1].name);
 	assert_int_equal(symbol_client_unread(c), unread);
@@ -500,7 +515,7 @@ static void test_perf_map_that_grows(void **state)
 	fd = map_of(line, sizeof(line));
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
-		assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), 0);
+		assert_int_equal(perf_map_names(c, fd, &place, 1), 0);
 		assert_string_equal(place.name, i ? "two" : "one");
 		assert_int_equal(symbol_client_unread(c), 1);
 		assert_true(symbol_client_cpu_ns(c) > used_ns);
@@ -510,10 +525,10 @@ static void test_perf_map_that_grows(void **state)
 	}
 	/* From the first line that begins behind where it stands. */
 	assert_int_equal(lseek(fd, sizeof(line) + 11, SEEK_SET), sizeof(line) + 11);
-	assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), 0);
+	assert_int_equal(perf_map_names(c, fd, &place, 1), 0);
 	assert_string_equal(place.name, "two");
 	assert_int_equal(lseek(fd, sizeof(line) + 23, SEEK_SET), sizeof(line) + 23);
-	assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), 0);
+	assert_int_equal(perf_map_names(c, fd, &place, 1), 0);
 	assert_null(place.name);
 	close(fd);
 	close_client(c);
@@ -527,9 +542,18 @@ static uint64_t start_of(pid_t pid)
 	return process.start_ns;
 }
 
+/* Its descriptor, or -errno. */
+static int open_map(pid_t pid, uint64_t start, uid_t uid)
+{
+	struct opened_file file;
+	int r = perf_map_open((uint32_t)pid, start, uid, &file);
+
+	return r ? r : file.fd;
+}
+
 static int open_own_map(void)
 {
-	return perf_map_open((uint32_t)getpid(), start_of(getpid()), PERF_MAP_NO_OWNER);
+	return open_map(getpid(), start_of(getpid()), PERF_MAP_NO_OWNER);
 }
 
 static void make_map(pid_t pid, char path[64])
@@ -597,16 +621,16 @@ static void test_perf_map_of_the_dead(void **state)
 	assert_int_equal(perf_map_owner((uint32_t)pid, long_ago, &uid), -ESRCH);
 	make_map(pid, path);
 	assert_int_equal(chown(path, 54321, 54321), 0);
-	assert_int_equal(perf_map_open((uint32_t)pid, start, 54321), -EACCES);
-	assert_opens(perf_map_open((uint32_t)pid, long_ago, 54321));
+	assert_int_equal(open_map(pid, start, 54321), -EACCES);
+	assert_opens(open_map(pid, long_ago, 54321));
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	assert_true(perf_map_owner((uint32_t)pid, start, &uid) < 0);
-	assert_opens(perf_map_open((uint32_t)pid, start, 54321));
-	assert_int_equal(perf_map_open((uint32_t)pid, start, 12345), -EACCES);
-	assert_int_equal(perf_map_open((uint32_t)pid, start, PERF_MAP_NO_OWNER), -EACCES);
+	assert_opens(open_map(pid, start, 54321));
+	assert_int_equal(open_map(pid, start, 12345), -EACCES);
+	assert_int_equal(open_map(pid, start, PERF_MAP_NO_OWNER), -EACCES);
 	assert_int_equal(chown(path, 0, 0), 0);
-	assert_opens(perf_map_open((uint32_t)pid, start, PERF_MAP_NO_OWNER));
+	assert_opens(open_map(pid, start, PERF_MAP_NO_OWNER));
 	unlink(path);
 }
 
@@ -1069,7 +1093,7 @@ static void test_hostile_helpers(void **state)
 	for (size_t i = 0; i < sizeof(lying) / sizeof(lying[0]); i++) {
 		int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
 		const struct symbol_file file = {
-			.fd = fd, .path = "/x", .roots = &root, .n_roots = 1
+			.file = opened(fd), .path = "/x", .roots = &root, .n_roots = 1
 		};
 		struct symbol_client *c = NULL;
 
@@ -1110,7 +1134,7 @@ static void test_why_not(void **state)
 	struct symbol_client_config config = liars;
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
 	int root = open_root("/"), roots[] = { root, root };
-	const struct symbol_file file = { .fd = fd, .path = "/", .roots = roots, .n_roots = 2 };
+	const struct symbol_file file = { .file = opened(fd), .path = "/", .roots = roots, .n_roots = 2 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
@@ -1143,13 +1167,13 @@ static void test_many_unread(void **state)
 	lies_until = UINT_MAX;
 	assert_int_equal(symbol_client_open(&liars, &c), 0);
 	for (unsigned int i = 0; i < 2 * SYMBOL_UNREAD_FILES; i++) {
-		struct symbol_file file = { .fd = fd, .path = path };
+		struct symbol_file file = { .file = opened(fd), .path = path };
 
 		snprintf(path, sizeof(path), "/file %u", i / 2 * 2);
 		assert_null(name_in(c, &file, -EIO));
 	}
 	for (unsigned int i = 0; i < 10; i++) {
-		struct symbol_file file = { .fd = fd, .path = path };
+		struct symbol_file file = { .file = opened(fd), .path = path };
 
 		snprintf(path, sizeof(path), "/another %u", i);
 		assert_null(name_in(c, &file, -EIO));
@@ -1177,12 +1201,12 @@ static void test_map_that_grows(void **state)
 	lies_until = 2;
 	assert_int_equal(symbol_client_open(&liars, &c), 0);
 	for (int i = 0; i < 2; i++) {
-		assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), -EIO);
+		assert_int_equal(perf_map_names(c, fd, &place, 1), -EIO);
 		assert_int_equal(n_started, i + 2);
 		usleep(20000); /* ctime goes by ticks */
 		assert_int_equal(pwrite(fd, "2000 10 two\n", 12, 12), 12);
 	}
-	assert_int_equal(symbol_client_perf_map(c, fd, "map", &place, 1), 0);
+	assert_int_equal(perf_map_names(c, fd, &place, 1), 0);
 	assert_string_equal(place.name, "one");
 	assert_int_equal(symbol_client_unread(c), 1);
 	symbol_client_close(c);
@@ -1195,7 +1219,7 @@ static void test_failed_for_long(void **state)
 {
 	struct symbol_client_config config = liars;
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
-	struct symbol_file file = { .fd = fd, .path = "/" };
+	struct symbol_file file = { .file = opened(fd), .path = "/" };
 	struct symbol_client *c = NULL;
 
 	(void)state;
@@ -1210,19 +1234,23 @@ static void test_failed_for_long(void **state)
 	lie = lie_slow;
 	file.path = "/own";
 	assert_int_equal(fchmod(fd, 0600), 0);
+	file.file = opened(fd);
 	assert_null(name_in(c, &file, -EIO)); /* which is not others' */
 	lie = lie_dead;
 	file.path = "/others";
 	assert_int_equal(fchmod(fd, 0666), 0);
+	file.file = opened(fd);
 	assert_string_equal(name_in(c, &file, 0), "slow");
 	lie = lie_slow;
 	file.path = "/others that fails";
 	assert_null(name_in(c, &file, -EIO));
 	file.path = "/own that is slow";
 	assert_int_equal(fchmod(fd, 0600), 0);
+	file.file = opened(fd);
 	assert_string_equal(name_in(c, &file, 0), "slow");
 	file.path = "/others that is slow";
 	assert_int_equal(fchmod(fd, 0666), 0);
+	file.file = opened(fd);
 	assert_null(name_in(c, &file, -EIO));
 	assert_told(c, 3, "/others that is slow", "reading it took more than 0.5 s");
 	symbol_client_close(c);
@@ -1372,7 +1400,7 @@ static void test_foreign_file(void **state)
 {
 	struct symbol_client *c = NULL;
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "foreign" });
-	struct symbol_file file = { .fd = fd, .path = "/" };
+	struct symbol_file file = { .file = opened(fd), .path = "/" };
 
 	(void)state;
 	n_started = lies_from = lies_until = 0;
@@ -1382,7 +1410,7 @@ static void test_foreign_file(void **state)
 		assert_string_equal(name_in_fd(c, fd, 0), "foreign");
 		assert_int_equal(n_started, 1);
 	}
-	file.elsewhere = true;
+	file.file.is_foreign = true;
 	assert_string_equal(name_in(c, &file, 0), "foreign");
 	assert_int_equal(n_started, 2);
 	assert_int_equal(fchmod(fd, 0666), 0);

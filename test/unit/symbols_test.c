@@ -218,6 +218,7 @@ static void test_perf_map(void **state)
 	};
 	enum { N = sizeof(want) / sizeof(want[0]) };
 	struct perf_map_place places[N] = { { 0 } };
+	struct opened_file file;
 
 	(void)state;
 	unlink(path);
@@ -234,7 +235,7 @@ static void test_perf_map(void **state)
 		places[i].name = NULL;
 	}
 	close(fd);
-	assert_int_equal(perf_map_open(0x70000000, 0, PERF_MAP_NO_OWNER), -ENOENT);
+	assert_int_equal(perf_map_open(0x70000000, 0, PERF_MAP_NO_OWNER, &file), -ENOENT);
 }
 
 /* ---- address spaces ---- */
@@ -246,7 +247,8 @@ static void test_own_space(void **state)
 	struct mapping m;
 	struct file_search search;
 	char path[256];
-	int why, fd, roots[2];
+	struct opened_file file;
+	int why, roots[2];
 
 	(void)state;
 	assert_int_equal(spaces_open(&s, &why), 0);
@@ -257,10 +259,9 @@ static void test_own_space(void **state)
 		    offset_of((const char *)(uintptr_t)known_function, path));
 	assert_string_equal(m.module->path, path);
 	file_search_begin(&search, spaces_files(s), (uint32_t)getpid(), &m);
-	fd = file_search_next(&search);
-	assert_true(fd >= 0);
+	assert_int_equal(file_search_next(&search, &file), 0);
 	assert_int_equal(file_search_roots(&search, roots), 1);
-	close(fd);
+	opened_file_close(&file);
 	file_search_end(&search);
 	assert_false(spaces_find(s, (uint32_t)getpid(), 16, clock_mono_ns(), &m));
 	assert_false(spaces_find(s, 0x70000000, address, clock_mono_ns(), &m));
@@ -300,8 +301,9 @@ static void test_search_keeps_root(void **state)
 	char tree[] = "/tmp/iotrace-test-XXXXXX", path[128], byte;
 	struct file_search search;
 	struct space_files files;
+	struct opened_file file;
 	struct stat found, wanted;
-	int go[2], gone[2], roots[2], fd;
+	int go[2], gone[2], roots[2];
 	pid_t pid;
 
 	(void)state;
@@ -321,9 +323,9 @@ static void test_search_keeps_root(void **state)
 		snprintf(path, sizeof(path), "%s/0/here", tree);
 		close(open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600));
 		file_search_begin(&search, &files, 0x70000000, &m);
-		fd = file_search_next(&search);
-		assert_true(fd >= 0);
-		close(fd);
+		assert_int_equal(file_search_next(&search, &file), 0);
+		assert_true(file.is_foreign); /* be it root's */
+		opened_file_close(&file);
 		assert_int_equal(file_search_roots(&search, roots), 2);
 	}
 	assert_int_equal(fstat(roots[0], &found), 0);
