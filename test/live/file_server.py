@@ -4,7 +4,8 @@
 serves it: FUSE, or NFS version 3 over the loopback device. Needs nothing but the kernel's client.
 
 It prints "mounted", or why it is not. "hold" on standard input lets reads by FUSE wait, which it
-confirms by "held", until "answer". Whoever starts it unmounts the directory, then closes standard
+confirms by "held", until "answer"; "hold OPEN FLUSH ..." lets these requests wait (names of Fuse). The first that waits is
+told by "asked". Whoever starts it unmounts the directory, then closes standard
 input, and it ends.
 """
 import ctypes
@@ -61,11 +62,13 @@ class Fuse:
     INTERRUPT, BATCH_FORGET = 36, 42
     MODES = {ROOT: 0o040755, FILE: 0o100755}
     FATTR_SIZE = 1 << 3
+    TIMES = struct.pack("=Q2I", 0, 0, 0)  # attributes are asked for each time
 
     def __init__(self, directory):
         self.store = Store()
         self.answering = threading.Event()
         self.answering.set()
+        self.held, self.asked = (), False
         self.fd = os.open("/dev/fuse", os.O_RDWR)
         mount(b"iotrace-test", directory, b"fuse",
               f"fd={self.fd},rootmode=40000,user_id=0,group_id=0")
@@ -78,10 +81,10 @@ class Fuse:
     def lookup(self, _, body):
         if body.rstrip(b"\0") != NAME:
             return -ENOENT
-        return struct.pack("=4Q2I", FILE, 0, 3600, 3600, 0, 0) + self.attributes(FILE)
+        return struct.pack("=4Q2I", FILE, 0, 0, 0, 0, 0) + self.attributes(FILE)
 
     def getattr(self, node, _):
-        return struct.pack("=Q2I", 3600, 0, 0) + self.attributes(node)
+        return self.TIMES + self.attributes(node)
 
     def setattr(self, node, body):
         valid, _, _, size = struct.unpack_from("=2I2Q", body)
@@ -92,7 +95,10 @@ class Fuse:
     def obey(self):
         """Does what standard input says, until it is closed."""
         for line in sys.stdin:
-            if line == "hold\n":
+            words = line.split()
+            if words[0] == "hold":
+                self.held = [getattr(self, name) for name in words[1:] or ("READ",)]
+                self.asked = False
                 self.answering.clear()
                 print("held", flush=True)
             else:
@@ -100,7 +106,6 @@ class Fuse:
         self.answering.set()
 
     def read(self, _, body):
-        self.answering.wait()
         _, offset, size = struct.unpack_from("=2QI", body)
         return self.store.read(offset, size)
 
@@ -122,6 +127,8 @@ class Fuse:
                 self.STATFS: lambda *_: bytes(80)}
         empty = (self.RELEASE, self.FSYNC, self.FLUSH, self.RELEASEDIR)
         def answer(code, unique, node, body):
+            if code in self.held:
+                self.answering.wait()
             said = b"" if code in empty else -ENOSYS
             if code in done:
                 said = done[code](node, body)
@@ -139,7 +146,10 @@ class Fuse:
             _, code, unique, node = struct.unpack_from("=2I2Q", request)
             if code in (self.FORGET, self.BATCH_FORGET, self.INTERRUPT):
                 continue
-            if code == self.READ and not self.answering.is_set():
+            if code in self.held and not self.answering.is_set():
+                if not self.asked:
+                    print("asked", flush=True)
+                self.asked = True
                 threading.Thread(target=answer, args=(code, unique, node, request[40:]),
                                  daemon=True).start()
             else:

@@ -564,12 +564,22 @@ class Served:
     def __exit__(self, *_):
         self._stack.close()
 
-    def hold(self):
-        """FUSE: from now on no read comes to its end, until answer()."""
-        self._server.stdin.write("hold\n")
+    def hold(self, *requests):
+        """FUSE: from now on none of these comes to its end (names of file_server.Fuse; none: a
+        read), until answer()."""
+        self._server.stdin.write(f"{' '.join(('hold', *requests))}\n")
         self._server.stdin.flush()
-        if self._server.stdout.readline() != "held\n":
-            raise AssertionError("the file server holds nothing back")
+        self._wait_for("held")
+
+    def asked(self):
+        """One of these requests has come, or comes."""
+        self._wait_for("asked")
+
+    def _wait_for(self, word):
+        for line in self._server.stdout:
+            if line.strip() == word:
+                return
+        raise AssertionError(f"the file server does not say {word}")
 
     def answer(self):
         self._server.stdin.write("answer\n")

@@ -822,7 +822,8 @@ class TestRows(HostileTest):
                 result = self.end_of(tracer)
             return result, delta, meter, time.monotonic() - start, opened.so_far()
 
-    def end_of(self, tracer):
+    @staticmethod
+    def end_of(tracer):
         with contextlib.suppress(subprocess.TimeoutExpired):
             return tracer.stop(timeout=6)
         tracer.kill()
@@ -1114,6 +1115,41 @@ class TestHanging(HostileTest):
                     took = self.end_while_it_hangs(disk, server, *args)
                     self.assertLess(took, 15)  # of the 20 s that a file may take
                     print(f"{args}: the end took {took:.1f} s")
+
+    def check_request(self, request):
+        """A file whose server holds that request back: nothing of it stays with iotrace, which
+        names what others do and ends."""
+        with LoopDisk() as disk, iotest.Served("fuse") as server, contextlib.ExitStack() as stack:
+            with open(server.path, "wb") as out:
+                out.write(elf("code"))
+            tracer = stack.enter_context(self.tracer(disk))
+            hung = Process("hung", disk, "-m", server.path)
+            stack.callback(hung.end)
+            stack.callback(server.answer)
+            honest = stack.enter_context(Honest("honest")).start(disk)
+            rounds(tracer)
+            with Delta(disk.name) as delta:
+                server.hold(request)
+                hung.go().done()
+                server.asked()
+                files = [os.path.realpath(f"/proc/{tracer.pid}/fd/{fd}")
+                         for fd in os.listdir(f"/proc/{tracer.pid}/fd")]
+                honest.go()
+                honest.done()
+                delta.stop()
+            result = TestRows.end_of(tracer)
+            server.answer()
+            self.assertNotIn(server.path, files)
+            self.assertIsNotNone(result, "no end")
+        self.assertEqual(result.status, 0, result.err)
+        self.assertEqual(sums(result.rows, disk.name), counted(delta))
+        self.assert_honest(result, disk)
+        self.assertLessEqual(set(result.losses), {"symbols_unread"})
+
+    def test_requests_that_hang(self):
+        for request in ("STATFS", "GETATTR", "OPEN", "FLUSH"):
+            with self.subTest(request):
+                self.check_request(request)
 
     def test_file_is_told(self):
         """Which was not read, and why; its name would drive a terminal."""

@@ -404,6 +404,35 @@ static void test_debug_link(void **state)
 	close_client(c);
 }
 
+/* What root alone may read is not read for who has made a link to it. */
+static void test_debug_link_of_another(void **state)
+{
+	struct symbol_client *c = open_client();
+	unsigned int crc;
+	int debug = create("debug", &(struct elf_file){ .symbol = "linked" }, &crc);
+	int fd = elf_file_fd(&(struct elf_file){ .link = "debug", .crc = crc }),
+	    root = open_root(tree);
+	struct symbol_file file = { .path = "/program", .roots = &root, .n_roots = 1 };
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(fchown(fd, 12345, 12345), 0);
+	file.file = opened(fd);
+	assert_null(name_in(c, &file, 0));
+	assert_int_equal(fchown(debug, 12345, 12345), 0);
+	assert_string_equal(name_in(c, &file, 0), "linked");
+	file.file.is_claimed = true; /* as by a server of FUSE */
+	assert_null(name_in(c, &file, 0));
+	assert_int_equal(fchmod(debug, 0604), 0);
+	assert_string_equal(name_in(c, &file, 0), "linked");
+	assert_int_equal(symbol_client_unread(c), 0);
+	close(debug);
+	close(fd);
+	close(root);
+	close_client(c);
+}
+
 /* A pipe would be waited for, and a device be started. */
 static void test_debug_link_to_no_file(void **state)
 {
@@ -593,6 +622,49 @@ static void test_perf_map_of_another(void **state)
 	assert_int_equal(open_own_map(), -EACCES);
 	unlink(path);
 	assert_int_equal(open_own_map(), -ENOENT);
+}
+
+/* In another root directory a map is not root's own, whoever it is of. */
+static void test_perf_map_elsewhere(void **state)
+{
+	struct opened_file file;
+	char path[PATH_MAX];
+	int told[2], fd;
+	pid_t pid;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	make_map(getpid(), path);
+	assert_int_equal(perf_map_open((uint32_t)getpid(), start_of(getpid()), PERF_MAP_NO_OWNER,
+				       &file), 0);
+	assert_false(file.is_foreign);
+	opened_file_close(&file);
+	unlink(path);
+	assert_int_equal(pipe(told), 0);
+	pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (chroot(tree) || write(told[1], "x", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(told[0], path, 1), 1);
+	snprintf(path, sizeof(path), "%s/tmp", tree);
+	assert_int_equal(mkdir(path, 0755), 0);
+	snprintf(path, sizeof(path), "%s/tmp/perf-%d.map", tree, (int)pid);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(perf_map_open((uint32_t)pid, start_of(pid), PERF_MAP_NO_OWNER, &file), 0);
+	assert_int_equal(file.st.st_uid, 0);
+	assert_true(file.is_foreign);
+	opened_file_close(&file);
+	close(fd);
+	close(told[0]);
+	close(told[1]);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
 }
 
 /* Whose number may be that of another by now. */
@@ -1433,11 +1505,13 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_too_many_symbols),
 		cmocka_unit_test(test_cut_file),
 		IN_TREE(test_debug_link),
+		IN_TREE(test_debug_link_of_another),
 		IN_TREE(test_debug_link_to_no_file),
 		IN_TREE(test_sparse_debug_file),
 		cmocka_unit_test(test_perf_maps),
 		cmocka_unit_test(test_perf_map_that_grows),
 		cmocka_unit_test(test_perf_map_of_another),
+		IN_TREE(test_perf_map_elsewhere),
 		cmocka_unit_test(test_perf_map_of_the_dead),
 		cmocka_unit_test(test_helper_has_nothing),
 		cmocka_unit_test(test_signals),
