@@ -40,8 +40,8 @@ static struct space_root other_root(const struct space_files *f, uint32_t pid)
 
 	snprintf(path, sizeof(path), "/proc/%u/root", pid);
 	root.fd = open_root(path);
-	if (root.fd < 0 || (open_root_id(root.fd, &root.id) == 0 &&
-			    !open_root_is_same(&root.id, &f->own.id)))
+	if (root.fd < 0 ||
+	    (open_root_id(root.fd, &root.id) == 0 && !open_root_is_same(&root.id, &f->own.id)))
 		return root;
 	close(root.fd);
 	root.fd = -ENOENT;

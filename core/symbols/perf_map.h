@@ -24,9 +24,9 @@ int perf_map_owner(uint32_t pid, uint64_t start_ns, uid_t *uid);
 
 /* Opens /tmp/perf-PID.map of process @pid: in its own root directory, with the number that it knows
  * itself by; else, and when it has ended, in ours.  Anybody can put a file there: it must belong to
- * the user that the process runs as, or ran as (@uid; PERF_MAP_NO_OWNER: not known), or to root.  In
- * another root directory than ours it is foreign.  0 with *@out, which opened_file_close() closes, or
- * -errno. */
+ * the user that the process runs as, or ran as (@uid; PERF_MAP_NO_OWNER: not known), or to root. In
+ * another root directory than ours it is foreign.  0 with *@out, which opened_file_close() closes,
+ * or -errno. */
 int perf_map_open(uint32_t pid, uint64_t start_ns, uid_t uid, struct opened_file *out);
 
 /* Bytes that are read of a map; of a line. */

@@ -43,8 +43,8 @@ int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t 
 		    struct perf_map_reading *reading);
 void perf_maps_end(struct perf_map_reading *reading, uint64_t took_ns);
 
-/* Puts the file where what has not been read begins (somewhat before).  False: all has been read, or
- * nothing, or it is not time yet. */
+/* Puts the file where what has not been read begins (somewhat before).  False: all has been read,
+ * or nothing, or it is not time yet. */
 bool perf_maps_read_added(struct perf_map_reading *reading);
 
 /* Puts the file at the beginning.  False: it is not time yet. */

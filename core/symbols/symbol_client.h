@@ -54,8 +54,8 @@ struct symbol_place {
 /* An ELF file, opened by core/system/open_regular.h, and where its debug file may be. */
 struct symbol_file {
 	struct opened_file file; /* the caller's */
-	struct build_id id; /* that it must have; size 0: any */
-	const char *path;   /* absolute, in each of @roots (O_PATH) */
+	struct build_id id;	 /* that it must have; size 0: any */
+	const char *path;	 /* absolute, in each of @roots (O_PATH) */
 	const int *roots;
 	size_t n_roots; /* at most 4 */
 };

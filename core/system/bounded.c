@@ -74,7 +74,7 @@ static struct {
 	size_t size;
 } stuck[64];
 
-#define MAX_STUCK    (sizeof(stuck) / sizeof(stuck[0]))
+#define MAX_STUCK   (sizeof(stuck) / sizeof(stuck[0]))
 #define READ_PLACES 8 /* for reading alone: who reads of /proc can be killed */
 
 /* Where there is room for one more; false: nowhere. */

@@ -8,7 +8,8 @@
 /*
  * Reading and opening what another process can keep waiting.  Some files of /proc/PID (cmdline,
  * maps before 6.17, map_files) take the lock of its address space, which a thread of it holds while
- * it waits for a file system of its own (FUSE); such a file system may answer nobody at all, and does not let go of whom it has been asked by, killed or not.
+ * it waits for a file system of its own (FUSE); such a file system may answer nobody at all, and
+ * does not let go of whom it has been asked by, killed or not.
  *
  * A task that shares our memory does it and is killed after half a second.  Together such tasks may
  * take 2 % of the time; when that is used up each has 10 ms.  One that waits for a CPU and nothing
@@ -31,9 +32,9 @@ void bounded_text_free(struct bounded_text *text);
 /*
  * Runs @call(@ctx, @told) in a task that has no descriptor but @dir (-1: none at all), so that
  * nothing that it holds when it is killed is held by us.  Returns what it returns: a descriptor,
- * which is ours then, with the @size bytes at @told as it left them, or -errno; -ETIMEDOUT.  It must
- * not allocate memory nor use stdio's streams, nor let the kernel write to our memory but at @told
- * and on its stack: it may be killed at any time, and be gone much later.
+ * which is ours then, with the @size bytes at @told as it left them, or -errno; -ETIMEDOUT.  It
+ * must not allocate memory nor use stdio's streams, nor let the kernel write to our memory but at
+ * @told and on its stack: it may be killed at any time, and be gone much later.
  */
 int bounded_open(int (*call)(void *ctx, void *told), void *ctx, int dir, void *told, size_t size);
 

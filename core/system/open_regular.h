@@ -2,16 +2,16 @@
 #ifndef IOTRACE_CORE_SYSTEM_OPEN_REGULAR_H
 #define IOTRACE_CORE_SYSTEM_OPEN_REGULAR_H
 
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
 /*
  * Files that any local user or container may have made: programs, libraries, debug files, perf
  * maps.  A file is looked at before it is opened, so that no device is ever opened; only regular
  * files of file systems that hold data are.  (Reading a file of /proc or tracefs may have
  * effects.)  All descriptors are close-on-exec.
  */
-
-#include <stdbool.h>
-#include <sys/stat.h>
-#include <sys/types.h>
 
 struct opened_file {
 	int fd;
@@ -20,7 +20,8 @@ struct opened_file {
 	bool is_foreign; /* could another than root have made what is in it? */
 };
 
-/* Of @out->fd, the rest of *@out.  0, or -errno.  It asks the file system, for as long as that takes. */
+/* Of @out->fd, the rest of *@out.  0, or -errno.  It asks the file system, for as long as that
+ * takes. */
 int opened_file_look(struct opened_file *out);
 
 /* Closes it, which may be left to a task as below. */

@@ -230,9 +230,12 @@ static void test_busy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read), cmocka_unit_test(test_read_large),
-		cmocka_unit_test(test_open), cmocka_unit_test(test_own_files),
-		cmocka_unit_test(test_held_with_a_file), cmocka_unit_test(test_held),
+		cmocka_unit_test(test_read),
+		cmocka_unit_test(test_read_large),
+		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_own_files),
+		cmocka_unit_test(test_held_with_a_file),
+		cmocka_unit_test(test_held),
 		cmocka_unit_test(test_busy),
 	};
 

@@ -636,8 +636,8 @@ static void test_perf_map_elsewhere(void **state)
 	if (geteuid() != 0)
 		skip();
 	make_map(getpid(), path);
-	assert_int_equal(perf_map_open((uint32_t)getpid(), start_of(getpid()), PERF_MAP_NO_OWNER,
-				       &file), 0);
+	assert_int_equal(
+	    perf_map_open((uint32_t)getpid(), start_of(getpid()), PERF_MAP_NO_OWNER, &file), 0);
 	assert_false(file.is_foreign);
 	opened_file_close(&file);
 	unlink(path);
@@ -1206,7 +1206,9 @@ static void test_why_not(void **state)
 	struct symbol_client_config config = liars;
 	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
 	int root = open_root("/"), roots[] = { root, root };
-	const struct symbol_file file = { .file = opened(fd), .path = "/", .roots = roots, .n_roots = 2 };
+	const struct symbol_file file = {
+		.file = opened(fd), .path = "/", .roots = roots, .n_roots = 2
+	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
