@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cmd/choices.h"
+#include "cmd/tool.h"
 #include "core/bpf/double_buffer.h"
 #include "core/base/parse.h"
 
@@ -101,6 +102,46 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 	}
 	events[n++] = (struct hook_event){ "complete", ALTS(complete_alts), false };
 	return n;
+}
+
+int blk_configure(struct bpf_object *obj, const struct args *args, const struct blk_filters *f,
+		  const struct hooks *hooks, const struct blk_flags *flags)
+{
+	bool tracked = args->command && !args->all, backups = hooks_understudied(hooks);
+	uint32_t mode = tracked ? FILTER_TRACKED : f->pid ? FILTER_PID : FILTER_NONE;
+	const struct probe_option options[] = {
+		{ "filter_mode", mode },
+		{ "filter_pid", f->pid },
+		{ "filter_start", f->start_ns },
+		{ "filter_tick", process_tick_ns() },
+		{ "filter_dev", f->disk.dev },
+		{ "filter_part", f->disk.partition },
+		{ "part_start", f->disk.start },
+		{ "part_sectors", f->disk.sectors },
+		{ "filter_disk", f->disk.whole },
+		{ "submit_mode", (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE) },
+		{ "flush_seq_mask", flags->flush_seq },
+		{ "io_stat_mask", flags->io_stat },
+		{ "has_backups", backups },
+	};
+	/* Those that no program of this run uses are as small as they can be. */
+	const struct probe_map maps[] = {
+		{ "tracked", tracked ? 0 : 1 },
+		{ "seen_marks", backups ? 0 : 1 },
+	};
+	int r = probe_set_options(obj, options, sizeof(options) / sizeof(options[0]));
+
+	return r ? r : probe_size_maps(obj, maps, sizeof(maps) / sizeof(maps[0]));
+}
+
+bool blk_filters_processes(const struct blk_filters *f, const struct args *args)
+{
+	return f->pid || (args->command && !args->all);
+}
+
+bool blk_follows_bios(const struct hooks *hooks)
+{
+	return hooks_tag(hooks, "submit", SUBMIT_NONE) == SUBMIT_BIO;
 }
 
 /* When process f->pid started: its number may be another one's later. */
@@ -439,51 +480,35 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 
 /* ---- losses ---- */
 
-static const struct {
-	const char *key, *text;
-} loss_names[BLK_LOSS_ROWS] = {
-	[LOSS_NO_START] = { "no_start", "completions whose start was not seen" },
-	[LOSS_REQUESTS_FULL] = { "requests_full", "requests that could not be followed: map full" },
-	[LOSS_ROWS_FULL] = { "rows_full", "I/Os not shown: no room for another row" },
-	[LOSS_ROWS_BYTES] = { "rows_full_bytes",
-			      "bytes of I/O not shown: no room for another row" },
-	[LOSS_CLOCK] = { "clock", "completions before their start: the clock went backwards" },
-	[LOSS_BIOS] = { "bios", "requests with too many bios to follow" },
-	[LOSS_TRACKED_FULL] = { "tracked_full", "descendants of COMMAND not followed: map full" },
-	[LOSS_NO_END] = { "no_end", "completions that no program saw: their time is unknown" },
-	[BLK_LOSS_MISSED] = { "missed",
-			      "events missed: the program was already running on that CPU" },
-	[BLK_LOSS_DISK_GONE] = { "disk_gone",
-				 "times the disk of -d disappeared: nothing is counted until it "
-				 "returns" },
-	[BLK_LOSS_NAMES] = { "names", "processes whose name had no room: shown as ?" },
-	[BLK_LOSS_CGROUPS] = { "cgroups",
-			       "rows whose cgroup's path had no room: shown as cgroup:?" },
-	[BLK_LOSS_FOLDED] = { "processes_folded",
-			      "rows merged into [other processes] to save memory, smallest first" },
+#define PROBE_LOSS(i, key, text) [i] = { key, text, "losses", i, false }
+
+const struct tool_loss blk_loss_table[BLK_LOSS_ROWS] = {
+	PROBE_LOSS(LOSS_NO_START, "no_start", "completions whose start was not seen"),
+	PROBE_LOSS(LOSS_REQUESTS_FULL, "requests_full",
+		   "requests that could not be followed: map full"),
+	PROBE_LOSS(LOSS_ROWS_FULL, "rows_full", "I/Os not shown: no room for another row"),
+	PROBE_LOSS(LOSS_ROWS_BYTES, "rows_full_bytes",
+		   "bytes of I/O not shown: no room for another row"),
+	PROBE_LOSS(LOSS_CLOCK, "clock", "completions before their start: the clock went backwards"),
+	PROBE_LOSS(LOSS_BIOS, "bios", "requests with too many bios to follow"),
+	PROBE_LOSS(LOSS_TRACKED_FULL, "tracked_full",
+		   "descendants of COMMAND not followed: map full"),
+	PROBE_LOSS(LOSS_NO_END, "no_end", "completions that no program saw: their time is unknown"),
+	[BLK_LOSS_MISSED] = { .key = "missed",
+			      .text = "events missed: the program was already running on that CPU",
+			      .missed = true },
+	[BLK_LOSS_DISK_GONE] = { .key = "disk_gone",
+				 .text =
+				     "times the disk of -d disappeared: nothing is counted until "
+				     "it returns" },
+	[BLK_LOSS_NAMES] = { .key = "names",
+			     .text = "processes whose name had no room: shown as ?" },
+	[BLK_LOSS_CGROUPS] = { .key = "cgroups",
+			       .text = "rows whose cgroup's path had no room: shown as cgroup:?" },
+	[BLK_LOSS_FOLDED] = { .key = "processes_folded",
+			      .text = "rows merged into [other processes] to save memory, "
+				      "smallest first" },
 };
-
-void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,
-		const __u64 *backup_hits, size_t no_end)
-{
-	for (size_t i = 0; i < BLK_LOSS_ROWS; i++) {
-		uint64_t value = 0;
-
-		if (i < BLK_LOSSES)
-			value = __atomic_load_n(&now[i], __ATOMIC_RELAXED);
-		else if (i == BLK_LOSS_MISSED)
-			value = hooks_missed(hooks, (const uint64_t *)backup_hits);
-		else if (i == BLK_LOSS_DISK_GONE)
-			value = state->disk_gone;
-		if (value < state->before[i]) /* missed events: a backup program handled one late */
-			value = state->before[i];
-		state->rows[i].key = loss_names[i].key;
-		state->rows[i].text = loss_names[i].text;
-		state->rows[i].count = value - state->before[i];
-		state->before[i] = value;
-	}
-	state->rows[LOSS_NO_END].count += no_end;
-}
 
 /* ---- operations ---- */
 
@@ -515,22 +540,6 @@ char blk_op_letter(unsigned int op)
 }
 
 /* ---- hooks ---- */
-
-void blk_list_hooks(const struct hooks *hooks)
-{
-	size_t n;
-	const struct hook_choice *choices = hooks_choices(hooks, &n);
-
-	choices_list(choices, n);
-}
-
-void blk_table_hooks(const struct hooks *hooks)
-{
-	size_t n;
-	const struct hook_choice *choices = hooks_choices(hooks, &n);
-
-	choices_table(choices, n, hooks);
-}
 
 size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max)
 {

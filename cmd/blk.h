@@ -84,27 +84,16 @@ struct blk_flags {
 /* Asks @hooks, before they are attached. */
 struct blk_flags blk_flags(const struct hooks *hooks);
 
-/* Sets the options of probes/blk_options.bpf.h in a skeleton that is open. */
-#define BLK_SET_OPTIONS(skel, args, filters, hooks, flags)                                         \
-	do {                                                                                       \
-		(skel)->rodata->filter_mode = (args)->command && !(args)->all ? FILTER_TRACKED     \
-					      : (filters)->pid		      ? FILTER_PID         \
-									      : FILTER_NONE;                      \
-		(skel)->rodata->filter_pid = (filters)->pid;                                       \
-		(skel)->rodata->filter_start = (filters)->start_ns;                                \
-		(skel)->rodata->filter_tick = process_tick_ns();                                   \
-		(skel)->rodata->filter_dev = (filters)->disk.dev;                                  \
-		(skel)->rodata->filter_part = (filters)->disk.partition;                           \
-		(skel)->rodata->part_start = (filters)->disk.start;                                \
-		(skel)->rodata->part_sectors = (filters)->disk.sectors;                            \
-		(skel)->rodata->filter_disk = (filters)->disk.whole;                               \
-		(skel)->rodata->submit_mode = (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE);   \
-		(skel)->rodata->flush_seq_mask = (flags)->flush_seq;                               \
-		(skel)->rodata->io_stat_mask = (flags)->io_stat;                                   \
-		(skel)->rodata->has_backups = hooks_understudied(hooks);                           \
-		if (!hooks_understudied(hooks))                                                    \
-			bpf_map__set_max_entries((skel)->maps.seen_marks, 1);                      \
-	} while (0)
+/* Sets the options of probes/blk_options.bpf.h and sizes the maps that go with them, in @obj, which
+ * is open. 0 or -errno. */
+int blk_configure(struct bpf_object *obj, const struct args *args, const struct blk_filters *f,
+		  const struct hooks *hooks, const struct blk_flags *flags);
+
+/* Is only I/O of some processes counted? */
+bool blk_filters_processes(const struct blk_filters *f, const struct args *args);
+
+/* Are submitters found by bios (SUBMIT_BIO)?  Else the map bio_owners is not used. */
+bool blk_follows_bios(const struct hooks *hooks);
 
 /* Between run_begin() and hooks_attach(): where only COMMAND is followed it is what @f names.
  * -errno with @err. */
@@ -129,8 +118,9 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 
 /* ---- losses ---- */
 
-/* What user space finds out: events that were missed, how often the disk of -d went away, processes
- * without a name, cgroups without one, rows without their process. */
+/* What user space finds out, behind the losses of the probe (blk_loss_table in cmd/tool.h): events
+ * that were missed, how often the disk of -d went away, processes without a name, cgroups without
+ * one, rows without their process. */
 enum {
 	BLK_LOSS_MISSED = BLK_LOSSES,
 	BLK_LOSS_DISK_GONE,
@@ -140,35 +130,12 @@ enum {
 	BLK_LOSS_ROWS
 };
 
-struct blk_loss_state {
-	uint64_t disk_gone;		/* only grows, as the probe's own */
-	uint64_t before[BLK_LOSS_ROWS]; /* what has been told */
-	struct loss rows[BLK_LOSS_ROWS];
-};
-
-/* What was lost since the last call: @now is the probe's own counters, @backup_hits the events that
- * backup programs handled, @no_end what blk_sweep() found.  Names are the caller's business, if it
- * has any. */
-void blk_losses(struct blk_loss_state *state, const __u64 *now, struct hooks *hooks,
-		const __u64 *backup_hits, size_t no_end);
-
 /* ---- names of operations ---- */
 
 const char *blk_op_name(unsigned int op); /* "read", for JSON */
 char blk_op_letter(unsigned int op);	  /* 'R', for text */
 
 /* ---- things every such subcommand does with its hooks ---- */
-
-/* --list-hooks: "EVENT KIND TARGET usable" or the reason. */
-void blk_list_hooks(const struct hooks *hooks);
-
-/*
- * --list-hooks --kernel: a line per alternative, its fields separated by tabs: event, "required" or
- * "optional", kind, target, "taken", "usable", "untold" or "no", its programs (separated by
- * commas; where there are understudies, theirs too, whether the object has them or not), the
- * reason.  test/offline reads it.
- */
-void blk_table_hooks(const struct hooks *hooks);
 
 /* -v: the choice for each event and why not a better one. */
 void blk_explain_hooks(const struct hooks *hooks);

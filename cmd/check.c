@@ -82,11 +82,6 @@ int check_choose(struct check *check, const struct hook_event *events, size_t n,
 	return r;
 }
 
-int check_attach(struct check *check, struct hooks *hooks, const struct hook_object *object)
-{
-	return check_outcome(check, hooks, hooks_attach(hooks, object, &check->err));
-}
-
 int check_outcome(struct check *check, struct hooks *hooks, int r)
 {
 	int kept;
@@ -117,12 +112,12 @@ static bool in_use(const struct check *check, const char *event, const char **wh
 	return false;
 }
 
-void check_options(struct check *check, const struct check_option *options)
+void check_optional(struct check *check, const struct tool_optional *options)
 {
 	struct error err;
 	const char *why;
 
-	for (; options->event; options++) {
+	for (; options && options->event; options++) {
 		if (in_use(check, options->event, &why))
 			continue;
 		error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP,
@@ -131,23 +126,6 @@ void check_options(struct check *check, const struct check_option *options)
 		error_hint(&err, "%s", "");
 		check_gap(check, options->option, &err);
 	}
-}
-
-int check_choose_blk(struct check *check, unsigned int wants, const struct check_option *options,
-		     struct session *s)
-{
-	int r;
-
-	memset(s, 0, sizeof(*s));
-	s->n_events = blk_events(wants, s->events);
-	for (size_t i = 0; i < s->n_events; i++)
-		for (const struct check_option *o = options; o->event; o++)
-			if (strcmp(s->events[i].name, o->event) == 0)
-				s->events[i].optional = true;
-	r = check_choose(check, s->events, s->n_events, &s->hooks);
-	if (!r)
-		s->flags = blk_flags(s->hooks);
-	return r;
 }
 
 void check_free(struct check *check)
@@ -277,7 +255,7 @@ static int check_all(struct result *results, struct check_subcommand *subcommand
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n_commands; i++) {
-		commands[i].command->check(&results[i].check);
+		tool_check(commands[i].command, &results[i].check);
 		check_keeps(&results[i].check, "with -- COMMAND", PRIVILEGES_COMMAND);
 		check_keeps(&results[i].check, "with --record", PRIVILEGES_FILE);
 		r = describe(&results[i], commands[i].name, &subcommands[i]);

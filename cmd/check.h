@@ -2,7 +2,7 @@
 #ifndef IOTRACE_CMD_CHECK_H
 #define IOTRACE_CMD_CHECK_H
 
-#include "cmd/session.h"
+#include "cmd/tool.h"
 #include "core/bpf/hooks.h"
 #include "output/check.h"
 
@@ -26,11 +26,6 @@ struct check {
 	size_t n_choices;
 };
 
-/* An event that a subcommand can do without, and the option that it is for. */
-struct check_option {
-	const char *event, *option;
-};
-
 /* It works, in part if there are gaps. */
 void check_works(struct check *check);
 
@@ -45,21 +40,15 @@ void check_keeps(struct check *check, const char *when, uint64_t set);
 int check_keep(struct check *check, const struct hook_choice *choices, size_t n);
 
 /*
- * The three steps of a subcommand with an attach table of its own; each returns 0, or -errno with
- * check->err filled.  *hooks is the caller's to free in any case.
+ * Of a subcommand with an attach table: each returns 0, or -errno with check->err filled.  *hooks
+ * is the caller's to free in any case.
  */
 int check_choose(struct check *check, const struct hook_event *events, size_t n,
 		 struct hooks **hooks);
-int check_attach(struct check *check, struct hooks *hooks, const struct hook_object *object);
-/* The same for who has attached by himself: @r is what became of it, @check->err is filled then. */
+/* @r is what became of attaching, @check->err is filled then.  Detaches. */
 int check_outcome(struct check *check, struct hooks *hooks, int r);
-/* Events of @options (an event of NULL ends) that have no hook become gaps. */
-void check_options(struct check *check, const struct check_option *options);
-
-/* check_choose() for the block subcommands: fills *s, which session_end() frees, with the events of
- * @wants, of which those of @options may be missing. */
-int check_choose_blk(struct check *check, unsigned int wants, const struct check_option *options,
-		     struct session *s);
+/* Events of @options (an event of NULL ends; NULL: none) that have no hook become gaps. */
+void check_optional(struct check *check, const struct tool_optional *options);
 
 void check_free(struct check *check);
 

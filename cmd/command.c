@@ -2,7 +2,7 @@
 #include "cmd/command.h"
 
 const struct command_entry commands[] = {
-#define COMMAND(name, summary) { #name, summary, &command_##name },
+#define COMMAND(name, summary) { #name, summary, &tool_##name },
 #include "commands.inc"
 #undef COMMAND
 };

@@ -3,23 +3,9 @@
 #define IOTRACE_CMD_COMMAND_H
 
 #include "cmd/args.h"
-#include "output/schema.h"
+#include "cmd/tool.h"
 
-struct check;
-
-/* A subcommand: what the main command knows of it. */
-struct command {
-	/* @argv[0] is "iotrace NAME".  Returns the exit status. */
-	int (*run)(int argc, char **argv);
-	/* Would it work here?  Fills @check, which is all zero (cmd/check.h). */
-	void (*check)(struct check *check);
-	const struct args_spec *args;
-	/* The columns of variant @i, with the options that *@with names: "" for the first, which is
-	 * what there is without any.  NULL behind the last. */
-	const struct schema *(*columns)(size_t i, const char **with);
-};
-
-#define COMMAND(name, summary) extern const struct command command_##name;
+#define COMMAND(name, summary) extern const struct tool tool_##name;
 #include "commands.inc"
 #undef COMMAND
 
@@ -27,7 +13,7 @@ struct command {
 struct command_entry {
 	const char *name;
 	const char *summary;
-	const struct command *command;
+	const struct tool *command;
 };
 
 extern const struct command_entry commands[];

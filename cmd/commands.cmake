@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # The subcommands, one line each: name, BPF programs, one-line summary.
-# The sources of NAME are cmd/NAME/*.c; its `const struct command command_NAME`
+# The sources of NAME are cmd/NAME/*.c; its `const struct tool tool_NAME`
 # is declared by cmd/command.h.  Adding a line is all that main.c needs.
 iotrace_command(virtio    "virtio"        "what goes through each virtqueue")
 iotrace_command(top       "top"           "block I/O by process")

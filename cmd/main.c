@@ -85,7 +85,7 @@ static int run_subcommand(int argc, char **argv)
 			continue;
 		snprintf(name, sizeof(name), "iotrace %s", commands[i].name);
 		argv[0] = name;
-		return commands[i].command->run(argc, argv);
+		return tool_main(commands[i].command, argc, argv);
 	}
 	return unknown(argv[0]);
 }

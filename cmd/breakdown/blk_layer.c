@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/breakdown/blk_layer.h"
-
+/* iotrace breakdown -T blk: the block layer. */
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,130 +8,104 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "cmd/breakdown/breakdown.h"
 #include "cmd/breakdown/hists.h"
-#include "cmd/maps.h"
-#include "core/base/clock.h"
 #include "core/system/cpus.h"
-#include "probes/breakdown_blk.h"
 #include "probes/breakdown_blk.skel.h"
 
-unsigned int blk_layer_wants(const struct breakdown_options *o, bool own_start)
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- attaching ---- */
+
+static int resolve(struct tool_run *run, struct error *err)
+{
+	struct breakdown *b = run->ctx;
+
+	/* With -Q for all, without for what is never issued (an fsync). */
+	b->blk.own_start = blk_iostats_off(b->o.filters.disk.whole);
+	b->blk.n_cpus = cpus_possible();
+	return breakdown_check_disk(&b->o, err);
+}
+
+static unsigned int wants(const struct breakdown_options *o, bool own_start)
 {
 	bool track = o->args.command && !o->args.all;
 	/* Always issue: without -Q for the time, with -p for a flush command's
 	 * submitter, else for the balance. */
-	unsigned int wants = WANT_ISSUE;
+	unsigned int events = WANT_ISSUE;
 
 	if (o->filters.pid_arg || track || own_start)
-		wants |= WANT_SUBMIT;
+		events |= WANT_SUBMIT;
 	if (track)
-		wants |= WANT_TRACK;
-	return wants;
+		events |= WANT_TRACK;
+	return events;
 }
 
-/* Maps are as large as this machine needs, those that no program of this run
- * uses as small as they can be. */
-static int size_maps(struct blk_layer *layer)
+static size_t events(struct tool_run *run, struct hook_event *out)
 {
-	const struct args *args = &layer->o->args;
-	uint32_t requests = args->map_requests
-				? args->map_requests
-				: blk_requests_possible(layer->o->filters.disk.whole);
-	struct breakdown_blk_bpf *skel = layer->skel;
-	const struct map_size sizes[] = {
-		{ skel->maps.hists, layer->n_cpus * 2 * BLK_OPS },
-		{ skel->maps.cpus, layer->n_cpus },
-		{ skel->maps.inflight, requests }, /* -Q: of those that wait for a flush command */
-		{ skel->maps.names0, 1 },
-		{ skel->maps.names1, 1 },
-		{ skel->maps.bio_owners, skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
-		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
-	};
+	const struct breakdown *b = run->ctx;
 
-	return maps_resize(sizes, sizeof(sizes) / sizeof(sizes[0]));
+	return blk_events(run->check ? WANT_SUBMIT | WANT_ISSUE | WANT_TRACK
+				     : wants(&b->o, b->blk.own_start),
+			  out);
 }
 
 /* With -Q and no filter by process the kernel's own start times are enough. */
-static bool follows_nothing(const struct breakdown_options *o, uint32_t submit_mode)
+static bool follows_nothing(const struct tool_run *run, const struct breakdown_options *o)
 {
-	return o->queued && submit_mode == SUBMIT_NONE;
+	return o->queued && hooks_tag(run->object.hooks, "submit", SUBMIT_NONE) == SUBMIT_NONE;
 }
 
-static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
+static int configure(struct tool_run *run, struct tool_object *object)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
-	struct blk_layer *layer = ctx;
-	int r;
-
-	layer->skel = breakdown_blk_bpf__open_opts(&opts);
-	if (!layer->skel)
-		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
-				 strerror(errno));
-	BLK_SET_OPTIONS(layer->skel, &layer->o->args, &layer->o->filters, layer->hooks,
-			layer->flags);
-	layer->skel->rodata->queued = layer->o->queued;
-	layer->skel->rodata->own_start = layer->own_start;
-	layer->skel->rodata->balance = follows_nothing(layer->o, layer->skel->rodata->submit_mode);
-	layer->skel->rodata->unit_ns = layer->o->unit->ns;
-	layer->n_cpus = cpus_possible();
-	r = size_maps(layer);
-	if (r)
-		return error_set(err, STATUS_FAILED, r, "cannot size the BPF maps: %s",
-				 strerror(-r));
-	*obj = layer->skel->obj;
-	return 0;
-}
-
-static int load_object(void *ctx)
-{
-	return breakdown_blk_bpf__load(((struct blk_layer *)ctx)->skel);
-}
-
-static void close_object(void *ctx)
-{
-	struct blk_layer *layer = ctx;
-
-	breakdown_blk_bpf__destroy(layer->skel);
-	layer->skel = NULL;
-}
-
-struct hook_object blk_layer_object(struct blk_layer *layer)
-{
-	struct hook_object object = {
-		.ctx = layer,
-		.helpers = blk_helpers,
-		.open = open_object,
-		.load = load_object,
-		.close = close_object,
+	const struct breakdown *b = run->ctx;
+	const struct args *args = &b->o.args;
+	const struct probe_option options[] = {
+		{ "queued", b->o.queued },
+		{ "own_start", b->blk.own_start },
+		{ "balance", follows_nothing(run, &b->o) },
+		{ "unit_ns", b->o.unit->ns },
+	};
+	/* As large as this machine needs, or, if no program of this run uses it, as small as it
+	 * can be. */
+	const struct probe_map maps[] = {
+		{ "hists", b->blk.n_cpus * 2 * BLK_OPS },
+		{ "cpus", b->blk.n_cpus },
+		/* -Q: of those that wait for a flush command */
+		{ "inflight", args->map_requests ? args->map_requests
+						 : blk_requests_possible(b->o.filters.disk.whole) },
+		{ "names0", 1 },
+		{ "names1", 1 },
+		{ "bio_owners", blk_follows_bios(run->object.hooks) ? 0 : 1 },
 	};
 
-	object.elf = breakdown_blk_bpf__elf_bytes(&object.elf_size);
-	return object;
+	return tool_configure(object, options, N(options), maps, N(maps));
 }
 
-int blk_layer_start(struct blk_layer *layer, struct error *err)
+static int attached(struct tool_run *run, struct error *err)
 {
+	struct blk_layer *layer = &((struct breakdown *)run->ctx)->blk;
+	size_t size = layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist);
 	void *mapped;
-	int r;
+	int r = hists_map(tool_map(run, "hists"), &size, &mapped, err);
 
-	layer->mapped_size = layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist);
-	r = hists_map(bpf_map__fd(layer->skel->maps.hists), &layer->mapped_size, &mapped, err);
 	if (r)
 		return r;
 	layer->mapped = mapped;
-	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
-	layer->skel->bss->begin_ns = clock_mono_ns();
-	return r;
+	layer->mapped_size = size;
+	return 0;
 }
 
+/* ---- what is counted ---- */
+
 /* Issued, less what was given back or completed. */
-static int64_t outstanding(const struct blk_layer *layer)
+static int64_t outstanding(const struct breakdown_blk_bpf *skel, uint32_t n_cpus)
 {
-	int fd = bpf_map__fd(layer->skel->maps.cpus);
+	int fd = bpf_map__fd(skel->maps.cpus);
 	struct blk_cpu cpu;
 	int64_t n = 0;
 
-	for (uint32_t i = 0; i < layer->n_cpus; i++)
+	for (uint32_t i = 0; i < n_cpus; i++)
 		if (bpf_map_lookup_elem(fd, &i, &cpu) == 0)
 			n += (int64_t)(cpu.issued - cpu.requeued - cpu.completed);
 	return n;
@@ -142,14 +115,14 @@ static int64_t outstanding(const struct blk_layer *layer)
  * difference is a little too high now and then: the lowest of some is believed. */
 #define BALANCE_READINGS 5
 
-static size_t unbalanced(const struct blk_layer *layer)
+static size_t unbalanced(const struct breakdown_blk_bpf *skel, const struct breakdown *b)
 {
 	int64_t least = INT64_MAX;
 
 	for (int i = 0; i < BALANCE_READINGS; i++) {
-		uint64_t before = blk_requests_in_flight(layer->o->filters.disk.whole);
-		int64_t n = outstanding(layer);
-		uint64_t after = blk_requests_in_flight(layer->o->filters.disk.whole);
+		uint64_t before = blk_requests_in_flight(b->o.filters.disk.whole);
+		int64_t n = outstanding(skel, b->blk.n_cpus);
+		uint64_t after = blk_requests_in_flight(b->o.filters.disk.whole);
 
 		n -= (int64_t)(before > after ? before : after);
 		if (n < least)
@@ -158,49 +131,78 @@ static size_t unbalanced(const struct blk_layer *layer)
 	return least > 0 ? (size_t)least : 0;
 }
 
-size_t blk_layer_stop(struct blk_layer *layer, struct hooks *hooks)
+static void stop(struct tool_run *run)
 {
-	size_t n = layer->skel->rodata->balance ? unbalanced(layer) : 0;
+	const struct breakdown *b = run->ctx;
 
-	return n + blk_sweep(hooks, &layer->skel->bss->stopped,
-			     bpf_map__fd(layer->skel->maps.inflight),
-			     bpf_program__fd(layer->skel->progs.rq_busy), NULL, NULL);
+	if (follows_nothing(run, &b->o))
+		tool_lose(run, LOSS_NO_END, unbalanced(run->object.skel, b));
+	tool_sweep(run, NULL);
 }
 
-int blk_layer_drain(struct blk_layer *layer, uint64_t *end_ns, struct error *err)
+static int drain(struct tool_run *run, int inactive, struct error *err)
 {
-	bool unit_slots = hists_unit_slots(layer->o);
-	int quiet = flip_turn(layer->flip, end_ns);
+	struct breakdown *b = run->ctx;
+	struct blk_layer *layer = &b->blk;
+	bool unit_slots = hists_unit_slots(&b->o);
 
-	if (quiet < 0)
-		return error_set(err, STATUS_FAILED, quiet, "cannot swap the BPF maps: %s",
-				 strerror(-quiet));
+	(void)err;
 	memset(layer->hists, 0, sizeof(layer->hists));
 	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
 		for (uint32_t op = 0; op < BLK_OPS; op++)
 			hists_take(&layer->hists[op],
-				   &layer->mapped[HIST_INDEX(cpu, (uint32_t)quiet, op)],
+				   &layer->mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)],
 				   unit_slots);
 	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
 		hist_log2_from_fine(&layer->hists[op]);
 	return 0;
 }
 
-__u32 *blk_layer_stopped(struct blk_layer *layer)
+static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
 {
-	return &layer->skel->bss->stopped;
+	struct blk_layer *layer = &((struct breakdown *)run->ctx)->blk;
+	size_t n = 0;
+
+	(void)err;
+	for (unsigned int op = 0; op < BLK_OPS; op++)
+		if (layer->hists[op].count)
+			breakdown_row_fill(&layer->rows[n++], "blk", blk_op_name(op),
+					   &layer->hists[op]);
+	out->tables[0] = (struct recording_rows){ layer->rows, n };
+	return 0;
 }
 
-void blk_layer_losses(const struct blk_layer *layer, struct blk_loss_state *state,
-		      struct hooks *hooks, size_t no_end)
+static void free_blk(void *ctx)
 {
-	blk_losses(state, layer->skel->bss->losses, hooks, &layer->skel->bss->backup_hits, no_end);
-}
+	const struct blk_layer *layer = &((struct breakdown *)ctx)->blk;
 
-void blk_layer_end(struct blk_layer *layer)
-{
-	flip_close(layer->flip);
 	if (layer->mapped)
 		munmap(layer->mapped, layer->mapped_size);
-	breakdown_blk_bpf__destroy(layer->skel);
 }
+
+/* ---- the declaration ---- */
+
+TOOL_PROBE(breakdown_blk);
+
+const struct tool breakdown_blk_tool = {
+	.name = "breakdown",
+	.ctx_size = sizeof(struct breakdown),
+	.args_at = offsetof(struct breakdown, o.args),
+	.filters_at = offsetof(struct breakdown, o.filters),
+	.flags = TOOL_BLK | TOOL_DOUBLE_BUFFER,
+	.args = &breakdown_args,
+	.probe = &breakdown_blk_probe,
+	.helpers = blk_helpers,
+	.settings = breakdown_settings,
+	.n_settings = BREAKDOWN_SETTINGS,
+	.view = &breakdown_view,
+	.options = breakdown_tool_options,
+	.resolve = resolve,
+	.events = events,
+	.configure = configure,
+	.attached = attached,
+	.stop = stop,
+	.drain = drain,
+	.rows = rows,
+	.free = free_blk,
+};

@@ -1,78 +1,155 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/breakdown/calls.h"
-
+/* iotrace breakdown for the layers above the block layer, or without -T for all. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "cmd/breakdown/calls_layer.h"
-#include "cmd/breakdown/rows.h"
-#include "cmd/breakdown/show.h"
-#include "cmd/breakdown/table.h"
+#include <bpf/libbpf.h>
+
+#include "cmd/breakdown/breakdown.h"
+#include "cmd/check.h"
 #include "cmd/report.h"
-#include "cmd/run.h"
-#include "cmd/session.h"
-#include "core/base/clock.h"
+#include "core/system/privileges.h"
+#include "probes/breakdown_calls.skel.h"
 
-extern const char breakdown_calls_source[];
+/* ---- attaching ---- */
 
-/* A file system that came into use while we run. */
-struct late {
-	struct calls_late object;
-	struct hooks *hooks;
-	struct hook_event events[LAYER_EVENTS_MAX];
-};
+static int resolve(struct tool_run *run, struct error *err)
+{
+	struct breakdown *b = run->ctx;
+	struct layers_wanted wanted;
+	int r = layers_select(b->o.layer, run->args->list_hooks, &wanted, err);
 
-struct calls {
-	struct breakdown_options *o;
-	struct session session;
-	struct calls_layer layer;
-	struct hook_event events[CALLS_EVENTS_MAX];
-	uint64_t since_ns;
-	struct breakdown_show show;
-	char note[512]; /* on layers that cannot be timed; empty: none */
-	const char *notes[1];
-	unsigned int tried; /* bits of the layers that are hooked, or cannot be */
-	struct late late[LAYERS];
-	size_t n_late;
-	uint64_t late_missed; /* what has been told of their programs' misses */
-};
+	if (!r)
+		r = calls_layer_init(&b->calls.layer, &b->o, wanted, err);
+	if (r)
+		return r;
+	b->calls.tried = wanted.now;
+	b->combined = b->calls.layer.combined;
+	if (b->combined)
+		run->helpers = blk_helpers;
+	return 0;
+}
+
+static size_t events(struct tool_run *run, struct hook_event *out)
+{
+	_Static_assert(CALLS_EVENTS_MAX <= TOOL_EVENTS_MAX, "room");
+	return calls_layer_events(&((struct breakdown *)run->ctx)->calls.layer, out);
+}
+
+/* Names of the layers whose bits are set, with commas. */
+static char *layer_list(unsigned int layers, char *buf, size_t size)
+{
+	size_t len = 0;
+
+	buf[0] = 0;
+	for (unsigned int i = 0; i < LAYERS && len < size; i++)
+		if (layers & LAYER_BIT(i))
+			len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? ", " : "",
+						layer_name(i));
+	return buf;
+}
+
+/*
+ * Layers that this kernel cannot time: an error where one was asked for, else a note.  Asked before
+ * and after attaching, which finds out more.
+ */
+static int check_layers(struct tool_run *run, struct calls *c, struct error *err)
+{
+	unsigned int wanted = c->layer.hooking, hooked, missing;
+	char why[256], names[128];
+
+	hooked = layers_hooked(run->object.hooks, wanted, why, sizeof(why));
+	missing = wanted & ~hooked;
+	if (!missing)
+		return 0;
+	layer_list(missing, names, sizeof(names));
+	if (!hooked) {
+		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+			  "this kernel has no hook for the layer %s: %s", names, why);
+		error_hint(err, "-T syscall and -T blk need no function hooks; see -v");
+		return -ENOTSUP;
+	}
+	if (run->object.obj && !run->check)
+		tool_note(
+		    run,
+		    "no hook on this kernel for: %s (%s); their time counts for the layer above",
+		    names, why);
+	return 0;
+}
+
+static int chosen(struct tool_run *run, struct error *err)
+{
+	return run->check ? 0 : check_layers(run, &((struct breakdown *)run->ctx)->calls, err);
+}
+
+static int configure(struct tool_run *run, struct tool_object *object)
+{
+	return calls_layer_configure(&((struct breakdown *)run->ctx)->calls.layer, run, object);
+}
+
+static int attached(struct tool_run *run, struct error *err)
+{
+	struct calls *c = &((struct breakdown *)run->ctx)->calls;
+	int r;
+
+	calls_layer_find_parts(&c->layer, run);
+	r = calls_layer_map(&c->layer, run, err);
+	return r ? r : check_layers(run, c, err);
+}
+
+static void find_parts(struct tool_run *run)
+{
+	calls_layer_find_parts(&((struct breakdown *)run->ctx)->calls.layer, run);
+}
+
+/* What there may be to be attached during the run. */
+static void keeps(struct tool_run *run)
+{
+	const struct calls *c = &((struct breakdown *)run->ctx)->calls;
+
+	tool_keep(run, "without -T, or with -T fs",
+		  c->layer.layers & ~c->tried ? PRIVILEGES_ATTACH : 0, true);
+}
+
+/* Layers that no hook is attached for. */
+static int check(struct tool_run *run, struct check *check, struct error *out)
+{
+	const struct calls *c = &((struct breakdown *)run->ctx)->calls;
+	unsigned int wanted = c->layer.hooking, missing;
+	char why[256], names[128], option[192];
+	struct error err;
+
+	(void)out;
+	missing = wanted & ~layers_hooked(run->object.hooks, wanted, why, sizeof(why));
+	if (!missing)
+		return 0;
+	snprintf(option, sizeof(option), "-T %s", layer_list(missing, names, sizeof(names)));
+	error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP, "no hook on this kernel: %s", why);
+	error_hint(&err, "their time counts for the layer above");
+	check_gap(check, option, &err);
+	return 0;
+}
 
 /* ---- file systems that come later ---- */
 
-static int attach_late(struct calls *c, unsigned int layer, struct error *err)
+static int attach_late(struct tool_run *run, struct calls *c, unsigned int layer, struct error *err)
 {
-	struct late *late = &c->late[c->n_late];
-	struct hook_object object;
+	struct hook_event events[LAYER_EVENTS_MAX];
+	struct tool_object *object;
 	char why[256];
-	size_t n;
-	int r;
+	int r = tool_attach_more(
+	    run, events, layers_events(LAYER_BIT(layer), c->layer.combined, events), &object, err);
 
-	n = layers_events(LAYER_BIT(layer), c->layer.combined, late->events);
-	r = hooks_choose(late->events, n, NULL, &late->hooks, err);
-	if (r) { /* may leave hooks that are only to be listed */
-		hooks_free(late->hooks);
-		late->hooks = NULL;
-		return r;
-	}
-	late->object = (struct calls_late){ .layer = &c->layer, .hooks = late->hooks };
-	object = calls_layer_late(&late->object);
-	c->n_late++;
-	r = hooks_attach(late->hooks, &object, err);
-	if (!r && !layers_hooked(late->hooks, LAYER_BIT(layer), why, sizeof(why)))
+	if (!r && !layers_hooked(object->hooks, LAYER_BIT(layer), why, sizeof(why)))
 		r = error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "%s", why);
+	if (!r && run->args->verbose)
+		blk_explain_hooks(object->hooks);
 	return r;
 }
 
-/* What there may be to be attached during the run takes. */
-static uint64_t late_privileges(const struct calls *c)
-{
-	return c->layer.layers & ~c->tried ? PRIVILEGES_ATTACH : 0;
-}
-
 /* A file system that was mounted, or whose module was loaded, since the last look. */
-static void hook_newcomers(struct calls *c)
+static void hook_newcomers(struct tool_run *run, struct calls *c)
 {
 	unsigned int newcomers;
 	struct error err;
@@ -84,40 +161,45 @@ static void hook_newcomers(struct calls *c)
 		if (!(newcomers & LAYER_BIT(i)))
 			continue;
 		c->tried |= LAYER_BIT(i);
-		if (attach_late(c, i, &err))
+		if (attach_late(run, c, i, &err))
 			report_line("the file system %s cannot be timed: %s", layer_name(i),
 				    err.what);
-		else if (c->o->args.verbose)
-			blk_explain_hooks(c->late[c->n_late - 1].hooks);
 	}
 }
 
-/* Where programs have copies, what one of them misses is not lost. */
-static void add_late_misses(struct calls *c)
+static int collect(struct tool_run *run, struct error *err)
 {
-	uint64_t missed = 0;
-
-	for (size_t i = 0; i < c->n_late; i++)
-		if (!hooks_understudied(c->late[i].hooks))
-			missed += hooks_missed(c->late[i].hooks, NULL);
-	c->layer.losses[BLK_LOSS_MISSED].count += missed - c->late_missed;
-	c->late_missed = missed;
+	(void)err;
+	tool_look(run);
+	hook_newcomers(run, &((struct breakdown *)run->ctx)->calls);
+	return 0;
 }
 
-static void drop_late(struct calls *c)
+/* ---- outputs ---- */
+
+static void stop(struct tool_run *run)
 {
-	for (size_t i = 0; i < c->n_late; i++) {
-		hooks_free(c->late[i].hooks);
-		calls_layer_drop(&c->late[i].object);
-	}
+	struct calls *c = &((struct breakdown *)run->ctx)->calls;
+	struct breakdown_calls_bpf *skel = run->object.skel;
+
+	/* Before anything is detached: from now on nothing is counted. */
+	__atomic_store_n(&skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
+	if (c->layer.combined)
+		tool_sweep(run, NULL);
+	else
+		tool_detach(run);
+	c->stopped = true;
 }
 
-/* ---- output ---- */
-
-static void look(struct calls *c)
+static int drain(struct tool_run *run, int inactive, struct error *err)
 {
-	if (session_look(&c->session, calls_layer_stopped(&c->layer), &c->layer.blk_losses))
-		calls_layer_find_parts(&c->layer);
+	struct calls *c = &((struct breakdown *)run->ctx)->calls;
+
+	(void)err;
+	if (!c->stopped)
+		hook_newcomers(run, c);
+	calls_layer_drain(&c->layer, inactive);
+	return 0;
 }
 
 /* The rows of one layer each: those that had operations.  @rows has room for all of @layer. */
@@ -139,219 +221,63 @@ static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row 
 	return n;
 }
 
-static int emit(void *ctx, bool last, struct error *err)
+static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
 {
-	struct calls *c = ctx;
-	struct recording_interval out = { .interval.start_ns = c->since_ns, .last = last };
-	struct table_row table[TABLE_ROWS_MAX];
-	struct breakdown_row rows[SYSCALLS + LAYERS * CALL_OPS];
-	size_t unseen = 0;
-	int r;
+	struct calls *c = &((struct breakdown *)run->ctx)->calls;
 
-	if (last) {
-		calls_layer_stopping(&c->layer);
-		for (size_t i = 0; i < c->n_late; i++)
-			hooks_detach(c->late[i].hooks);
-		unseen = calls_layer_stop(&c->layer, c->session.hooks);
-	} else {
-		hook_newcomers(c);
-	}
-	look(c);
-	r = calls_layer_drain(&c->layer, &out.interval.end_ns, err);
-	if (r)
-		return r;
-	c->since_ns = out.interval.end_ns;
-	calls_layer_losses(&c->layer, c->session.hooks, unseen);
-	add_late_misses(c);
-	out.interval.losses = c->layer.losses;
-	out.interval.n_losses = CALLS_LOSS_ROWS;
-	if (c->layer.combined)
-		out.tables[0] = (struct recording_rows){ table, table_fill(&c->layer, table) };
-	else
-		out.tables[0] = (struct recording_rows){ rows, fill_layers(&c->layer, rows) };
-	return show_output(&c->show.show, &out, err);
-}
-
-/* ---- the run ---- */
-
-/* Names of the layers whose bits are set, with commas. */
-static char *layer_list(unsigned int layers, char *buf, size_t size)
-{
-	size_t len = 0;
-
-	buf[0] = 0;
-	for (unsigned int i = 0; i < LAYERS && len < size; i++)
-		if (layers & LAYER_BIT(i))
-			len += (size_t)snprintf(buf + len, size - len, "%s%s", len ? ", " : "",
-						layer_name(i));
-	return buf;
-}
-
-/*
- * Layers that this kernel cannot time: an error where one was asked for, else a note.  Asked before
- * and after attaching, which finds out more.
- */
-static int check_layers(struct calls *c, struct error *err)
-{
-	unsigned int wanted = c->layer.hooking, hooked, missing;
-	char why[256], names[128];
-
-	hooked = layers_hooked(c->session.hooks, wanted, why, sizeof(why));
-	missing = wanted & ~hooked;
-	c->note[0] = 0;
-	if (!missing)
-		return 0;
-	layer_list(missing, names, sizeof(names));
-	if (!hooked) {
-		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "this kernel has no hook for the layer %s: %s", names, why);
-		error_hint(err, "-T syscall and -T blk need no function hooks; see -v");
-		return -ENOTSUP;
-	}
-	snprintf(c->note, sizeof(c->note),
-		 "no hook on this kernel for: %s (%s); their time counts for the layer above",
-		 names, why);
-	return 0;
-}
-
-static int collect(void *ctx, struct error *err)
-{
 	(void)err;
-	look(ctx);
-	hook_newcomers(ctx);
+	out->tables[0] = c->layer.combined
+			     ? (struct recording_rows){ c->table, table_fill(&c->layer, c->table) }
+			     : (struct recording_rows){ c->rows, fill_layers(&c->layer, c->rows) };
 	return 0;
 }
 
-static int trace(struct calls *c, struct run *run)
+static void free_calls(void *ctx)
 {
-	const struct run_emit output = { emit, collect, c, show_start, &c->show.show };
-	struct hook_object object = calls_layer_object(&c->layer);
-	struct error err;
-
-	c->notes[0] = c->note;
-	c->layer.hooks = c->session.hooks;
-	c->layer.flags = &c->session.flags;
-	c->layer.disks = c->session.disks;
-	if (blk_follow(&c->o->filters, run, &err) ||
-	    hooks_attach(c->session.hooks, &object, &err) || calls_layer_start(&c->layer, &err) ||
-	    check_layers(c, &err) ||
-	    show_open_hooks(&c->show.show, c->session.hooks, c->notes, c->note[0] ? 1 : 0, &err))
-		return report_error(&err);
-	run->keeps = hooks_privileges() | late_privileges(c);
-	c->since_ns = clock_epoch_ns();
-	if (c->o->args.verbose)
-		blk_explain_hooks(c->session.hooks);
-	return run_loop(run, &output);
+	calls_layer_end(&((struct breakdown *)ctx)->calls.layer);
 }
 
-static int prepare(struct calls *c, int *status)
-{
-	struct layers_wanted wanted;
-	struct error err;
-	size_t n;
+/* ---- the declaration ---- */
 
-	if (session_begin(&c->session, &c->o->args, &c->o->filters, status))
-		return -ECANCELED;
-	if (layers_select(c->o->layer, c->o->args.list_hooks, &wanted, &err) ||
-	    calls_layer_init(&c->layer, c->o, wanted, &err)) {
-		*status = report_error(&err);
-		return -ECANCELED;
-	}
-	c->tried = wanted.now;
-	n = calls_layer_events(&c->layer, c->events);
-	if (session_choose_events(&c->session, c->events, n, &c->o->args, status))
-		return -ECANCELED;
-	if (!check_layers(c, &err))
-		return 0;
-	if (c->o->args.verbose)
-		blk_explain_hooks(c->session.hooks);
-	*status = report_error(&err);
-	return -ECANCELED;
-}
+TOOL_PROBE(breakdown_calls);
 
-int calls_run(struct breakdown_options *o)
-{
-	struct calls *c = calloc(1, sizeof(*c));
-	struct error err;
-	struct run run;
-	int status;
+static const char *const no_helpers[] = { NULL };
 
-	if (!c) {
-		error_set(&err, STATUS_FAILED, -ENOMEM, "out of memory");
-		return report_error(&err);
-	}
-	c->o = o;
-	if (prepare(c, &status)) {
-		session_end(&c->session);
-		calls_layer_end(&c->layer);
-		free(c);
-		return status;
-	}
-	breakdown_show_init(&c->show, o, c->layer.combined);
-	if (run_begin(&run, &o->args, &err))
-		status = report_error(&err);
-	else
-		status = trace(c, &run);
-	status = show_close(&c->show.show, status);
-	drop_late(c);
-	session_end(&c->session);
-	calls_layer_end(&c->layer);
-	run_end(&run);
-	free(c);
-	return status;
-}
+#define LOSS(i, key, text) [i] = { key, text, "call_losses", i, false }
 
-/* Layers that no hook is attached for. */
-static void check_missing(struct check *check, const struct calls *c)
-{
-	unsigned int wanted = c->layer.hooking, missing;
-	char why[256], names[128], option[192];
-	struct error err;
+static const struct tool_loss losses[CALL_LOSSES] = {
+	LOSS(CALL_LOSS_THREADS, "threads_full", "calls not counted: no room for another thread"),
+	LOSS(CALL_LOSS_NO_START, "calls_no_start", "calls whose start no program saw: not counted"),
+	LOSS(CALL_LOSS_NO_END, "calls_no_end", "calls whose end no program saw: not counted"),
+	LOSS(CALL_LOSS_DEEP, "calls_deep", "calls nested too deeply: not counted"),
+};
 
-	missing = wanted & ~layers_hooked(c->session.hooks, wanted, why, sizeof(why));
-	if (!missing)
-		return;
-	snprintf(option, sizeof(option), "-T %s", layer_list(missing, names, sizeof(names)));
-	error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP, "no hook on this kernel: %s", why);
-	error_hint(&err, "their time counts for the layer above");
-	check_gap(check, option, &err);
-}
-
-int calls_check(struct check *check, struct breakdown_options *o)
-{
-	struct calls *c = calloc(1, sizeof(*c));
-	struct layers_wanted wanted;
-	struct hook_object object;
-	int r;
-
-	if (!c)
-		return error_set(&check->err, STATUS_FAILED, -ENOMEM, "out of memory");
-	c->o = o;
-	r = layers_select(NULL, false, &wanted, &check->err);
-	if (!r)
-		r = calls_layer_init(&c->layer, o, wanted, &check->err);
-	if (!r)
-		r = check_choose(check, c->events, calls_layer_events(&c->layer, c->events),
-				 &c->session.hooks);
-	if (!r) {
-		c->session.flags = blk_flags(c->session.hooks);
-		c->layer.hooks = c->session.hooks;
-		c->layer.flags = &c->session.flags;
-		object = calls_layer_object(&c->layer);
-		r = check_attach(check, c->session.hooks, &object);
-	}
-	if (!r) {
-		check_missing(check, c);
-		c->tried = wanted.now;
-		check_keeps(check, "without -T, or with -T fs", late_privileges(c));
-	}
-	session_end(&c->session);
-	calls_layer_end(&c->layer);
-	free(c);
-	return r;
-}
-
-int calls_source(void)
-{
-	return session_source(breakdown_calls_source);
-}
+const struct tool breakdown_calls_tool = {
+	.name = "breakdown",
+	.ctx_size = sizeof(struct breakdown),
+	.args_at = offsetof(struct breakdown, o.args),
+	.filters_at = offsetof(struct breakdown, o.filters),
+	.flags = TOOL_BLK | TOOL_DOUBLE_BUFFER,
+	.args = &breakdown_args,
+	.probe = &breakdown_calls_probe,
+	.helpers = no_helpers,
+	.losses = losses,
+	.n_losses = CALL_LOSSES,
+	.settings = breakdown_settings,
+	.n_settings = BREAKDOWN_SETTINGS,
+	.view = &breakdown_view,
+	.options = breakdown_tool_options,
+	.resolve = resolve,
+	.events = events,
+	.chosen = chosen,
+	.configure = configure,
+	.attached = attached,
+	.keeps = keeps,
+	.check = check,
+	.stop = stop,
+	.disks = find_parts,
+	.drain = drain,
+	.collect = collect,
+	.rows = rows,
+	.free = free_calls,
+};

@@ -9,15 +9,12 @@
 #include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 
 #include "cmd/breakdown/hists.h"
-#include "cmd/maps.h"
-#include "core/base/clock.h"
 #include "core/system/cpus.h"
-#include "probes/breakdown_calls.skel.h"
 
-#define ALTS(a) (a), sizeof(a) / sizeof((a)[0])
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+#define ALTS(a)	 (a), N(a)
 
 static const struct hook_alt syscall_alts[] = {
 	{ HOOK_RAW_TP, "sys_enter", 2, { "sys_enter_raw", "sys_exit_raw" }, 0, NULL, true },
@@ -152,166 +149,47 @@ static uint32_t threads_possible(void)
 	return n > FEWEST_THREADS ? n : FEWEST_THREADS;
 }
 
-static int size_maps(const struct calls_layer *layer, struct breakdown_calls_bpf *skel)
+int calls_layer_configure(const struct calls_layer *layer, const struct tool_run *run,
+			  struct tool_object *object)
 {
-	const struct args *args = &layer->o->args;
-	uint32_t requests = args->map_requests
-				? args->map_requests
-				: blk_requests_possible(layer->o->filters.disk.whole);
-	const struct map_size sizes[] = {
-		{ skel->maps.rows, layer->n_shards * 2 * layer->n_rows },
-		{ skel->maps.threads, args->map_rows ? args->map_rows : threads_possible() },
-		{ skel->maps.devs, layer->o->filters.disk.dev ? 0 : 1 },
-		{ skel->maps.cpus, layer->combined ? cpus_possible() : 1 },
-		{ skel->maps.inflight, layer->combined ? requests : 1 },
-		{ skel->maps.stacked, layer->combined ? 0 : 1 },
-		{ skel->maps.merged, layer->combined ? 0 : 1 },
-		{ skel->maps.names0, 1 },
-		{ skel->maps.names1, 1 },
-		{ skel->maps.bio_owners,
-		  layer->combined && skel->rodata->submit_mode == SUBMIT_BIO ? 0 : 1 },
-		{ skel->maps.tracked, skel->rodata->filter_mode == FILTER_TRACKED ? 0 : 1 },
+	const struct breakdown_options *o = layer->o;
+	const struct args *args = &o->args;
+	const struct hooks *hooks = run->object.hooks;
+	unsigned int hooked = layers_hooked(hooks, layer->layers, NULL, 0);
+	bool combined = layer->combined;
+	unsigned char syscall_ops[SYSCALL_NUMBERS] = { 0 };
+	const struct probe_option options[] = {
+		{ "own_start", true },
+		{ "trace_completion_mask", run->flags.trace_completion },
+		{ "time_syscalls", (hooked & LAYER_BIT(LAYER_SYSCALL)) != 0 },
+		{ "time_vfs", (hooked & LAYER_BIT(LAYER_VFS)) != 0 },
+		{ "combined", combined },
+		{ "by_bios", combined && !blk_disk_has_requests(&o->filters) },
+		{ "check_files", o->filters.disk.dev != 0 },
+		{ "unit_ns", hists_unit_slots(o) ? o->unit->ns : 1 },
+		{ "n_rows", layer->n_rows },
+		{ "n_cells", layer->n_cells },
+		{ "shard_mask", layer->n_shards - 1 },
+		{ "layer_row", 0, layer->row_of, sizeof(layer->row_of) },
+		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
+	};
+	const struct probe_map maps[] = {
+		{ "rows", layer->n_shards * 2 * layer->n_rows },
+		{ "threads", args->map_rows ? args->map_rows : threads_possible() },
+		{ "devs", o->filters.disk.dev ? 0 : 1 },
+		{ "cpus", combined ? cpus_possible() : 1 },
+		{ "inflight", !combined		   ? 1
+			      : args->map_requests ? args->map_requests
+						   : blk_requests_possible(o->filters.disk.whole) },
+		{ "stacked", combined ? 0 : 1 },
+		{ "merged", combined ? 0 : 1 },
+		{ "names0", 1 },
+		{ "names1", 1 },
+		{ "bio_owners", combined && blk_follows_bios(hooks) ? 0 : 1 },
 	};
 
-	return maps_resize(sizes, sizeof(sizes) / sizeof(sizes[0]));
-}
-
-static void set_options(const struct calls_layer *layer, struct breakdown_calls_bpf *skel)
-{
-	unsigned int hooked = layers_hooked(layer->hooks, layer->layers, NULL, 0);
-
-	BLK_SET_OPTIONS(skel, &layer->o->args, &layer->o->filters, layer->hooks, layer->flags);
-	skel->rodata->own_start = true;
-	skel->rodata->trace_completion_mask = layer->flags->trace_completion;
-	skel->rodata->time_syscalls = hooked & LAYER_BIT(LAYER_SYSCALL);
-	skel->rodata->time_vfs = hooked & LAYER_BIT(LAYER_VFS);
-	skel->rodata->combined = layer->combined;
-	skel->rodata->by_bios = layer->combined && !blk_disk_has_requests(&layer->o->filters);
-	skel->rodata->check_files = layer->o->filters.disk.dev != 0;
-	skel->rodata->unit_ns = hists_unit_slots(layer->o) ? layer->o->unit->ns : 1;
-	skel->rodata->n_rows = layer->n_rows;
-	skel->rodata->n_cells = layer->n_cells;
-	skel->rodata->shard_mask = layer->n_shards - 1;
-	for (size_t i = 0; i < LAYERS; i++)
-		skel->rodata->layer_row[i] = layer->row_of[i];
-	layers_syscalls(layer->combined, skel->rodata->syscall_ops);
-}
-
-static int open_skel(const struct calls_layer *layer, const char *btf_path,
-		     struct breakdown_calls_bpf **skel, struct error *err)
-{
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
-
-	*skel = breakdown_calls_bpf__open_opts(&opts);
-	if (!*skel)
-		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
-				 strerror(errno));
-	set_options(layer, *skel);
-	return 0;
-}
-
-static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
-{
-	struct calls_layer *layer = ctx;
-	int r = open_skel(layer, btf_path, &layer->skel, err);
-
-	if (r)
-		return r;
-	r = size_maps(layer, layer->skel);
-	if (r)
-		return error_set(err, STATUS_FAILED, r, "cannot size the BPF maps: %s",
-				 strerror(-r));
-	*obj = layer->skel->obj;
-	return 0;
-}
-
-static int load_object(void *ctx)
-{
-	return breakdown_calls_bpf__load(((struct calls_layer *)ctx)->skel);
-}
-
-static void close_object(void *ctx)
-{
-	struct calls_layer *layer = ctx;
-
-	breakdown_calls_bpf__destroy(layer->skel);
-	layer->skel = NULL;
-}
-
-struct hook_object calls_layer_object(struct calls_layer *layer)
-{
-	static const char *const none[] = { NULL };
-	struct hook_object object = {
-		.ctx = layer,
-		.helpers = layer->combined ? blk_helpers : none,
-		.open = open_object,
-		.load = load_object,
-		.close = close_object,
-	};
-
-	object.elf = breakdown_calls_bpf__elf_bytes(&object.elf_size);
-	return object;
-}
-
-/* ---- file systems that come later ---- */
-
-/* All maps but the options are those of the first object. */
-static int share_maps(const struct bpf_object *first, struct bpf_object *obj)
-{
-	struct bpf_map *map = bpf_object__next_map(obj, NULL);
-	struct bpf_map *known = bpf_object__next_map(first, NULL);
-	int r = 0;
-
-	for (; !r && map && known; map = bpf_object__next_map(obj, map)) {
-		if (bpf_map__fd(known) >= 0 && !strstr(bpf_map__name(map), ".rodata"))
-			r = bpf_map__reuse_fd(map, bpf_map__fd(known));
-		known = bpf_object__next_map(first, known);
-	}
-	return r;
-}
-
-static int open_late(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
-{
-	struct calls_late *late = ctx;
-	int r = open_skel(late->layer, btf_path, &late->skel, err);
-
-	if (r)
-		return r;
-	r = share_maps(late->layer->skel->obj, late->skel->obj);
-	if (r)
-		return error_set(err, STATUS_FAILED, r, "cannot share the BPF maps: %s",
-				 strerror(-r));
-	*obj = late->skel->obj;
-	return 0;
-}
-
-static int load_late(void *ctx)
-{
-	return breakdown_calls_bpf__load(((struct calls_late *)ctx)->skel);
-}
-
-static void close_late(void *ctx)
-{
-	calls_layer_drop(ctx);
-}
-
-void calls_layer_drop(struct calls_late *late)
-{
-	breakdown_calls_bpf__destroy(late->skel);
-	late->skel = NULL;
-}
-
-struct hook_object calls_layer_late(struct calls_late *late)
-{
-	struct hook_object object = {
-		.ctx = late,
-		.open = open_late,
-		.load = load_late,
-		.close = close_late,
-	};
-
-	object.elf = breakdown_calls_bpf__elf_bytes(&object.elf_size);
-	return object;
+	layers_syscalls(combined, syscall_ops);
+	return tool_configure(object, options, N(options), maps, N(maps));
 }
 
 /* ---- a run ---- */
@@ -329,16 +207,16 @@ static void add_part(void *ctx, uint32_t dev)
 	(void)bpf_map_update_elem(parts->fd, &dev, &parts->round, BPF_ANY);
 }
 
-void calls_layer_find_parts(struct calls_layer *layer)
+void calls_layer_find_parts(struct calls_layer *layer, const struct tool_run *run)
 {
-	struct parts parts = { bpf_map__fd(layer->skel->maps.devs), ++layer->parts_round };
+	struct parts parts = { tool_map(run, "devs"), ++layer->parts_round };
 	uint32_t dev, next;
 	uint8_t round;
 	bool more;
 
 	if (!layer->o->filters.disk.dev)
 		return;
-	disks_each_part(layer->disks, &layer->o->filters.disk, add_part, &parts);
+	disks_each_part(run->disks, &layer->o->filters.disk, add_part, &parts);
 	more = !bpf_map_get_next_key(parts.fd, NULL, &dev);
 	while (more) {
 		more = !bpf_map_get_next_key(parts.fd, &dev, &next);
@@ -348,39 +226,16 @@ void calls_layer_find_parts(struct calls_layer *layer)
 	}
 }
 
-int calls_layer_start(struct calls_layer *layer, struct error *err)
+int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struct error *err)
 {
+	size_t size = layer->n_shards * 2 * layer->n_rows * sizeof(struct call_hist);
 	void *mapped;
-	int r;
+	int r = hists_map(tool_map(run, "rows"), &size, &mapped, err);
 
-	calls_layer_find_parts(layer);
-	layer->mapped_size = layer->n_shards * 2 * layer->n_rows * sizeof(struct call_hist);
-	r = hists_map(bpf_map__fd(layer->skel->maps.rows), &layer->mapped_size, &mapped, err);
 	if (r)
 		return r;
 	layer->mapped = mapped;
-	r = flip_open(&layer->skel->bss->epoch, &layer->flip, err);
-	layer->skel->bss->begin_ns = clock_mono_ns();
-	return r;
-}
-
-__u32 *calls_layer_stopped(struct calls_layer *layer)
-{
-	return &layer->skel->bss->stopped;
-}
-
-void calls_layer_stopping(struct calls_layer *layer)
-{
-	__atomic_store_n(&layer->skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
-}
-
-size_t calls_layer_stop(struct calls_layer *layer, struct hooks *hooks)
-{
-	if (layer->combined)
-		return blk_sweep(hooks, &layer->skel->bss->stopped,
-				 bpf_map__fd(layer->skel->maps.inflight),
-				 bpf_program__fd(layer->skel->progs.rq_busy), NULL, NULL);
-	hooks_detach(hooks);
+	layer->mapped_size = size;
 	return 0;
 }
 
@@ -395,62 +250,25 @@ static void take_row(struct calls_row *to, struct call_hist *from, bool unit_slo
 	to->count = to->hist.count;
 }
 
-int calls_layer_drain(struct calls_layer *layer, uint64_t *end_ns, struct error *err)
+void calls_layer_drain(struct calls_layer *layer, int inactive)
 {
 	bool unit_slots = hists_unit_slots(layer->o);
-	int quiet = flip_turn(layer->flip, end_ns);
 
-	if (quiet < 0)
-		return error_set(err, STATUS_FAILED, quiet, "cannot swap the BPF maps: %s",
-				 strerror(-quiet));
 	memset(layer->rows, 0, layer->n_rows * sizeof(*layer->rows));
 	for (uint32_t shard = 0; shard < layer->n_shards; shard++)
 		for (uint32_t i = 0; i < layer->n_rows; i++)
-			take_row(&layer->rows[i],
-				 &layer->mapped[(shard * 2 + (uint32_t)quiet) * layer->n_rows + i],
-				 unit_slots);
+			take_row(
+			    &layer->rows[i],
+			    &layer->mapped[(shard * 2 + (uint32_t)inactive) * layer->n_rows + i],
+			    unit_slots);
 	for (size_t i = 0; !unit_slots && i < layer->n_rows; i++)
 		if (layer->rows[i].count)
 			hist_log2_from_fine(&layer->rows[i].hist);
-	return 0;
-}
-
-/* ---- losses ---- */
-
-static const struct {
-	const char *key, *text;
-} loss_names[CALL_LOSSES] = {
-	[CALL_LOSS_THREADS] = { "threads_full", "calls not counted: no room for another thread" },
-	[CALL_LOSS_NO_START] = { "calls_no_start",
-				 "calls whose start no program saw: not counted" },
-	[CALL_LOSS_NO_END] = { "calls_no_end", "calls whose end no program saw: not counted" },
-	[CALL_LOSS_DEEP] = { "calls_deep", "calls nested too deeply: not counted" },
-};
-
-void calls_layer_losses(struct calls_layer *layer, struct hooks *hooks, size_t no_end)
-{
-	struct breakdown_calls_bpf *skel = layer->skel;
-	const __u64 *now = skel->bss->call_losses;
-
-	blk_losses(&layer->blk_losses, skel->bss->losses, hooks, &skel->bss->backup_hits, no_end);
-	memcpy(layer->losses, layer->blk_losses.rows, sizeof(layer->blk_losses.rows));
-	for (size_t i = 0; i < CALL_LOSSES; i++) {
-		uint64_t value = __atomic_load_n(&now[i], __ATOMIC_RELAXED);
-
-		layer->losses[BLK_LOSS_ROWS + i] = (struct loss){
-			.key = loss_names[i].key,
-			.text = loss_names[i].text,
-			.count = value - layer->lost_before[i],
-		};
-		layer->lost_before[i] = value;
-	}
 }
 
 void calls_layer_end(struct calls_layer *layer)
 {
-	flip_close(layer->flip);
 	if (layer->mapped)
 		munmap(layer->mapped, layer->mapped_size);
-	breakdown_calls_bpf__destroy(layer->skel);
 	free(layer->rows);
 }

@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/breakdown/show.h"
+#include "cmd/breakdown/breakdown.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd/breakdown/rows.h"
-#include "cmd/breakdown/table.h"
-
-static const struct schema *schema_of(const struct breakdown_show *b)
+static const struct schema *schema_of(const struct breakdown *b)
 {
 	return b->combined ? &table_schema : &breakdown_schema;
 }
 
-static const struct hist **slots_of(const struct breakdown_show *b, void *rows, size_t i)
+static const struct hist **slots_of(const struct breakdown *b, void *rows, size_t i)
 {
 	return b->combined ? &((struct table_row *)rows)[i].slots
 			   : &((struct breakdown_row *)rows)[i].slots;
@@ -21,7 +18,7 @@ static const struct hist **slots_of(const struct breakdown_show *b, void *rows, 
 
 /* JSON has slots by nanoseconds, whatever the unit of the text: they are made of the fine ones, in
  * @hists. */
-static void slots_in_ns(const struct breakdown_show *b, void *rows, size_t n, struct hist *hists)
+static void slots_in_ns(const struct breakdown *b, void *rows, size_t n, struct hist *hists)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct hist **slots = slots_of(b, rows, i);
@@ -34,24 +31,24 @@ static void slots_in_ns(const struct breakdown_show *b, void *rows, size_t n, st
 	}
 }
 
-static int print_text(const struct breakdown_show *b, const struct interval *interval, void *rows,
+static int print_text(const struct breakdown *b, const struct interval *interval, void *rows,
 		      size_t n)
 {
 	int r = breakdown_print_time(interval->end_ns, stdout);
 
 	if (!r && b->combined)
-		r = table_print(rows, n, b->o, stdout);
+		r = table_print(rows, n, &b->o, stdout);
 	else if (!r)
-		r = breakdown_print(rows, n, b->o->unit, stdout);
+		r = breakdown_print(rows, n, b->o.unit, stdout);
 	return r ? r : render_flush(stdout);
 }
 
 static int print(void *ctx, const struct recording_interval *in, struct error *err)
 {
-	struct breakdown_show *b = ctx;
-	enum format format = b->o->args.format;
+	struct breakdown *b = ctx;
+	enum format format = b->o.args.format;
 	size_t n = in->tables[0].n, size = schema_of(b)->row_size;
-	bool in_ns = format != FORMAT_TEXT && b->o->unit->ns != 1;
+	bool in_ns = format != FORMAT_TEXT && b->o.unit->ns != 1;
 	void *rows = calloc(n + 1, size);
 	struct hist *hists = in_ns ? calloc(n + 1, sizeof(*hists)) : NULL;
 	int r = -ENOMEM;
@@ -84,44 +81,28 @@ static int print_start(void *ctx)
 
 static int check_options(void *ctx, struct error *err)
 {
-	const struct breakdown_show *b = ctx;
+	const struct breakdown *b = ctx;
 
-	return b->combined || !b->o->hist ? 0 : breakdown_hist_error(err);
+	return b->combined || !b->o.hist ? 0 : breakdown_hist_error(err);
 }
 
 /* The settings are known: the unit too. */
-static void prepare_tables(void *ctx, struct show *show)
+static void tables(void *ctx, struct show *show)
 {
-	struct breakdown_show *b = ctx;
+	struct breakdown *b = ctx;
 	const struct breakdown_unit *unit = breakdown_unit(b->unit_ns);
 
 	if (unit)
-		b->o->unit = unit;
+		b->o.unit = unit;
 	show->tables[0] = (struct recording_table){ b->combined ? "layers" : "rows", schema_of(b) };
 	show->n_tables = 1;
 }
 
-void breakdown_show_init(struct breakdown_show *b, struct breakdown_options *o, bool combined)
-{
-	const struct show_setting settings[] = {
-		SHOW_SETTING("unit_ns", 0, b->unit_ns, UINT32_MAX),
-		SHOW_SETTING("combined", 0, b->combined, 1),
-	};
-
-	_Static_assert(sizeof(settings) <= sizeof(b->settings), "room");
-	*b = (struct breakdown_show){ .o = o, .combined = combined, .unit_ns = o->unit->ns };
-	memcpy(b->settings, settings, sizeof(settings));
-	b->show = (struct show){
-		.args = &o->args,
-		.subcommand = "breakdown",
-		.ctx = b,
-		.settings = b->settings,
-		.n_settings = sizeof(settings) / sizeof(settings[0]),
-		.check = check_options,
-		.prepare = prepare_tables,
-		.start = print_start,
-		.empty = "no I/O seen",
-		.notes_first = true,
-		.print = print,
-	};
-}
+const struct tool_view breakdown_view = {
+	.tables = tables,
+	.check = check_options,
+	.start = print_start,
+	.print = print,
+	.empty = "no I/O seen",
+	.notes_first = true,
+};

@@ -5,9 +5,8 @@
 #include <unistd.h>
 
 #include "cmd/blk.h"
-#include "cmd/check.h"
-#include "cmd/choices.h"
 #include "cmd/command.h"
+#include "cmd/kvm/check.h"
 #include "cmd/kvm/counters.h"
 #include "cmd/kvm/debugfs.h"
 #include "cmd/kvm/foresee.h"
@@ -17,13 +16,10 @@
 #include "cmd/kvm/rows.h"
 #include "cmd/kvm/screen.h"
 #include "cmd/report.h"
-#include "cmd/run.h"
-#include "cmd/session.h"
-#include "cmd/show.h"
+#include "cmd/tool.h"
 #include "core/base/clock.h"
 #include "core/system/preflight.h"
-
-extern const char kvm_source[];
+#include "probes/kvm.skel.h"
 
 struct kvm {
 	struct kvm_options o;
@@ -35,11 +31,8 @@ struct kvm {
 	struct kvm_log log;
 	struct view view;
 	struct screen *screen;
-	struct run run;
-	uint64_t since_ns, drawn_ns;
-	struct show_setting settings[4];
-	struct show show;
-	struct meta_hook hooks[COUNTERS_CHOICES];
+	uint64_t drawn_ns;
+	bool stopped; /* nothing is counted any more */
 	struct kvm_namer namer;
 	struct kvm_record record;
 	struct kvm_replay replay; /* what names reasons in a replay */
@@ -255,39 +248,43 @@ static int print(void *ctx, const struct recording_interval *in, struct error *e
 	return r;
 }
 
-/* Records what was read, if that is asked for, and shows it. */
-static int output(struct kvm *k, struct recording_interval *out, struct error *err)
+/* What is recorded, if that is asked for. */
+static int fill_record(struct kvm *k, struct recording_interval *out, struct error *err)
 {
 	int r = 0;
 
 	if (k->o.args.record)
 		r = kvm_record_fill(&k->record, &k->events, filter_of(k), k->latency, &k->rows,
 				    (int)k->exit_event, &k->namer, out);
-	return r ? error_set(err, STATUS_FAILED, r, "out of memory")
-		 : show_output(&k->show, out, err);
+	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
 
-static int emit(void *ctx, bool last, struct error *err)
+static void stop(struct tool_run *t)
 {
-	struct kvm *k = ctx;
-	struct recording_interval out = {
-		.interval.start_ns = k->since_ns,
-		.last = last,
-		.text = k->run.partial ? KVM_RECORDED_PARTIAL : "",
-	};
-	int r;
+	struct kvm *k = t->ctx;
 
-	out.interval.end_ns = clock_epoch_ns();
-	if (last)
-		counters_stop(k->counters);
-	else
+	counters_stop(k->counters);
+	k->stopped = true;
+}
+
+static int drain(struct tool_run *t, int inactive, struct error *err)
+{
+	struct kvm *k = t->ctx;
+
+	(void)inactive;
+	t->end_ns = clock_epoch_ns();
+	if (!k->stopped)
 		counters_swap(k->counters);
-	r = read_all(k, 0, err);
-	if (r)
-		return r;
-	k->since_ns = out.interval.end_ns;
-	take_losses(k, &out.interval);
-	return output(k, &out, err);
+	return read_all(k, 0, err);
+}
+
+static int rows(struct tool_run *t, struct recording_interval *out, struct error *err)
+{
+	struct kvm *k = t->ctx;
+
+	out->text = t->run->partial ? KVM_RECORDED_PARTIAL : "";
+	take_losses(k, &out->interval);
+	return fill_record(k, out, err);
 }
 
 /* JSON and CSV. */
@@ -302,28 +299,35 @@ static int print_meta(void *ctx, const struct meta *meta)
 }
 
 /* What comes first; the events, so far without counts, are recorded with it. */
-static int print_start(void *ctx, struct error *err)
+static int start(struct tool_run *t, struct error *err)
 {
-	struct kvm *k = ctx;
+	struct kvm *k = t->ctx;
 	struct recording_interval out = {
-		.interval = { k->since_ns, k->since_ns, NULL, 0 },
+		.interval = { t->since_ns, t->since_ns, NULL, 0 },
 		.text = KVM_RECORDED_START,
 	};
-	int r = show_start(&k->show, err);
+	int r;
 
+	if (k->o.mode == KVM_SCREEN) {
+		k->drawn_ns = clock_mono_ns();
+		screen_draw(k->screen);
+		return 0;
+	}
+	r = show_start(&t->show, err);
 	if (r)
 		return file_error(k, r, err);
-	return output(k, &out, err);
+	r = fill_record(k, &out, err);
+	return r ? r : tool_show(t, &out, err);
 }
 
-static int hangup(void *ctx, struct error *err)
+static int hangup(struct tool_run *t, struct error *err)
 {
-	struct kvm *k = ctx;
+	struct kvm *k = t->ctx;
 	int r = kvm_log_reopen(&k->log, err);
 
 	if (r)
 		return r;
-	r = k->o.args.format == FORMAT_TEXT ? print_heading(k) : show_start(&k->show, err);
+	r = k->o.args.format == FORMAT_TEXT ? print_heading(k) : show_start(&t->show, err);
 	return r ? file_error(k, r, err) : RUN_GO_ON;
 }
 
@@ -399,9 +403,9 @@ static int obey(struct kvm *k, struct error *err)
 	return r;
 }
 
-static int draw(void *ctx, bool last, struct error *err)
+static int draw(struct tool_run *t, bool last, struct error *err)
 {
-	struct kvm *k = ctx;
+	struct kvm *k = t->ctx;
 	uint64_t now = clock_mono_ns();
 	int r;
 
@@ -431,63 +435,49 @@ static int draw(void *ctx, bool last, struct error *err)
 
 static int input(void *ctx, short events, struct error *err)
 {
-	struct kvm *k = ctx;
+	struct tool_run *t = ctx;
+	struct kvm *k = t->ctx;
 	int r = screen_input(k->screen);
 
 	(void)events;
 	(void)err;
 	if (k->view.delay_changed)
-		run_set_interval(&k->run, k->view.delay_ns, k->view.delay_ns);
+		run_set_interval(t->run, k->view.delay_ns, k->view.delay_ns);
 	k->view.delay_changed = false;
 	return r;
 }
 
 static int resized(void *ctx, short events, struct error *err)
 {
-	struct kvm *k = ctx;
+	const struct tool_run *t = ctx;
 
 	(void)events;
 	(void)err;
-	screen_resized(k->screen);
+	screen_resized(((struct kvm *)t->ctx)->screen);
 	return RUN_GO_ON;
 }
 
-static int draw_first(void *ctx, struct error *err)
-{
-	struct kvm *k = ctx;
-
-	(void)err;
-	k->drawn_ns = clock_mono_ns();
-	screen_draw(k->screen);
-	return 0;
-}
-
 /* The terminal is taken over last: an error is seen. */
-static int open_screen(struct kvm *k, struct error *err)
+static int begin_screen(struct tool_run *t, struct kvm *k, struct error *err)
 {
 	int r = view_open(&k->view, &k->events, &k->o, err);
 
+	t->own_output = true;
 	if (!r)
-		r = run_watch(&k->run, STDIN_FILENO, POLLIN, input, k, err);
+		r = run_watch(t->run, STDIN_FILENO, POLLIN, input, t, err);
 	if (!r)
-		r = run_watch_signal(&k->run, SIGWINCH, resized, k, err);
+		r = run_watch_signal(t->run, SIGWINCH, resized, t, err);
 	return r < 0 ? r : screen_open(&k->view, &k->screen, err);
 }
 
-static int show(struct kvm *k)
+static void finish(struct tool_run *t)
 {
-	const struct run_emit output = { draw, NULL, k, draw_first, k };
-	struct error err;
-	int status;
+	struct kvm *k = t->ctx;
 
-	if (open_screen(k, &err))
-		return report_error(&err);
-	status = run_loop(&k->run, &output);
 	screen_close(k->screen);
 	k->screen = NULL;
 	if (k->view.lost)
 		report_line("lost: %llu (%s)", (unsigned long long)k->view.lost, k->view.lost_by);
-	return status;
 }
 
 /* ---- the run ---- */
@@ -525,41 +515,46 @@ static int open_debugfs(struct kvm *k, struct error *err)
 	return 0;
 }
 
-/* Sources, until there is something to list or to trace.  True: go on; else the end, *status. */
-static bool open_sources(struct kvm *k, int *status)
+static int foresee(struct tool_run *t, struct error *err)
 {
-	const struct hook_choice *choices;
-	struct error err;
-	size_t n;
-	int r = 0;
+	const struct kvm *k = t->ctx;
 
-	hooks_log(k->o.args.verbose ? report_verbose : NULL);
-	if (k->o.tracepoints)
-		r = open_counters(k, &err);
-	choices = k->counters ? counters_choices(k->counters, &n) : NULL;
-	if (choices && k->o.args.list_hooks) {
-		choices_list(choices, n);
-		*status = report_stdout();
-		return false;
-	}
-	if (!r && k->o.debugfs)
-		r = open_debugfs(k, &err);
-	if (!r)
-		r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, &err);
-	if (choices && k->o.args.verbose)
-		choices_explain(choices, n);
-	if (r)
-		*status = report_error(&err);
-	return !r;
+	return kvm_foresee(t->args->kernel, k->o.latency, err);
+}
+
+static int choose(struct tool_run *t, struct error *err)
+{
+	struct kvm *k = t->ctx;
+
+	return k->o.tracepoints ? open_counters(k, err) : 0;
+}
+
+static const struct hook_choice *choices(void *ctx, size_t *n)
+{
+	const struct kvm *k = ctx;
+
+	return k->counters ? counters_choices(k->counters, n) : NULL;
 }
 
 /* -f help */
-static int list_events(const struct kvm *k)
+static void list_events(const struct kvm *k)
 {
 	for (size_t i = 0; i < k->events.n; i++)
 		if (k->events.v[i].parent < 0)
 			printf("%s\n", k->events.v[i].name);
-	return report_stdout();
+}
+
+static int chosen(struct tool_run *t, struct error *err)
+{
+	struct kvm *k = t->ctx;
+	int r = k->o.debugfs ? open_debugfs(k, err) : 0;
+
+	if (!r)
+		r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
+	if (r || !k->o.fields_help)
+		return r;
+	list_events(k);
+	return TOOL_DONE;
 }
 
 static void skipped(const char *name, int code)
@@ -567,64 +562,51 @@ static void skipped(const char *name, int code)
 	report_line("%s is not counted: %s", name, strerror(-code));
 }
 
-/* Everything is counted from here on.  -errno with @err. */
-static int start_counting(struct kvm *k, struct error *err)
+static int attach(struct tool_run *t, struct error *err)
 {
-	const struct hook_choice *choices;
-	size_t n = 0;
-	int r = 0;
+	struct kvm *k = t->ctx;
 
-	if (k->counters && k->o.args.command && !k->o.args.all)
-		counters_only(k->counters, (uint32_t)k->run.child.pid);
-	if (k->counters)
-		r = counters_attach(k->counters, skipped, err);
-	k->since_ns = clock_epoch_ns();
+	if (!k->counters)
+		return 0;
+	if (k->o.args.command && !k->o.args.all)
+		counters_only(k->counters, (uint32_t)t->run->child.pid);
+	return counters_attach(k->counters, skipped, err);
+}
+
+static int attached(struct tool_run *t, struct error *err)
+{
+	struct kvm *k = t->ctx;
+
 	/* It may be gone by the time of the first output. */
-	if (!r && k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	if (!r)
-		r = kvm_log_open(&k->log, err);
-	if (r)
-		return r;
-	if (k->counters) {
+	if (k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	if (k->counters)
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
-		choices = counters_choices(k->counters, &n);
-		n = choices_meta(choices, n, k->hooks, COUNTERS_CHOICES);
-	}
 	k->recorded_mode = k->o.mode;
-	return show_open(&k->show, k->hooks, n, NULL, 0, err);
+	return kvm_log_open(&k->log, err);
 }
 
-#define KEEPS_FOR_DEBUGFS PRIVILEGE(CAP_DAC_READ_SEARCH)
-
-static uint64_t keeps(const struct kvm *k)
+static void keeps(struct tool_run *t)
 {
-	uint64_t set = k->counters ? privileges_to_drain() : 0;
+	const struct kvm *k = t->ctx;
 
-	if (k->debugfs)
-		set |= KEEPS_FOR_DEBUGFS;
-	if (k->o.mode == KVM_SCREEN)
-		set |= PRIVILEGES_GUESTS;
-	if (k->o.log_path) /* opened anew on SIGHUP */
-		set |= PRIVILEGES_FILE;
-	return set | privileges_to_name();
+	tool_keep(t, "", privileges_to_name() | (k->counters ? privileges_to_drain() : 0), true);
+	tool_keep(t, "with -d", KVM_KEEPS_FOR_DEBUGFS, k->debugfs);
+	tool_keep(t, "on the full screen", PRIVILEGES_GUESTS, k->o.mode == KVM_SCREEN);
+	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path); /* opened anew on SIGHUP */
 }
 
-static int trace(struct kvm *k)
+static int begin(struct tool_run *t, struct error *err)
 {
-	const struct run_emit outputs = { emit, NULL, k, print_start, k };
-	struct error err;
+	struct kvm *k = t->ctx;
 
-	if (start_counting(k, &err))
-		return report_error(&err);
-	k->run.keeps = keeps(k);
 	if (k->o.mode == KVM_SCREEN)
-		return show(k);
+		return begin_screen(t, k, err);
 	if (k->no_terminal)
 		report_line("standard %s is not a terminal; falling back to -l", k->no_terminal);
-	k->run.hangup = k->o.log_path ? hangup : NULL;
-	k->run.stdout_unused = k->o.log_path;
-	return run_loop(&k->run, &outputs);
+	t->takes_hangup = k->o.log_path;
+	t->run->stdout_unused = k->o.log_path;
+	return 0;
 }
 
 /* The full-screen view needs a terminal on both sides. */
@@ -646,8 +628,10 @@ static int check_process(struct kvm_options *o, struct error *err)
 	return r ? r : kvm_options_process(o, err);
 }
 
-static void cleanup(struct kvm *k)
+static void free_kvm(void *ctx)
 {
+	struct kvm *k = ctx;
+
 	screen_close(k->screen);
 	view_close(&k->view);
 	counters_close(k->counters);
@@ -670,7 +654,7 @@ static char *name_reason(const void *ctx, uint32_t class, uint32_t reason,
 	return reason_name(counters_reasons(k->counters), REASON_EXIT, class, reason, name);
 }
 
-static void prepare_tables(void *ctx, struct show *show)
+static void tables(void *ctx, struct show *show)
 {
 	struct kvm *k = ctx;
 	bool replay = k->o.args.replay;
@@ -685,166 +669,45 @@ static void prepare_tables(void *ctx, struct show *show)
 	show->n_tables = KVM_RECORDED_TABLES;
 }
 
-static void prepare_show(struct kvm *k)
+static int options(int argc, char **argv, void *ctx, struct error *err)
 {
+	struct kvm *k = ctx;
 	struct kvm_options *o = &k->o;
-	const struct show_setting settings[] = {
-		SHOW_SETTING("mode", 0, k->recorded_mode, KVM_LOG),
-		SHOW_SETTING("latency", 0, o->latency, 1),
-		SHOW_SETTING("pid", 0, o->pid, UINT32_MAX),
-		SHOW_SETTING("exit_event", 0, k->exit_event, UINT32_MAX),
-	};
+	int r = kvm_options(argc, argv, o, err);
 
-	_Static_assert(sizeof(settings) <= sizeof(k->settings), "room");
-	memcpy(k->settings, settings, sizeof(settings));
 	k->exit_event = KVM_NONE;
 	k->namer = o->args.replay ? (struct kvm_namer){ kvm_replay_name, &k->replay }
 				  : (struct kvm_namer){ name_reason, k };
 	k->log.path = o->log_path;
 	k->log.csv = o->wide;
 	k->log.skip_zero = o->skip_zero;
-	k->show = (struct show){
-		.args = &o->args,
-		.subcommand = "kvm",
-		.ctx = k,
-		.written = o->log_path,
-		.written_by = "-L",
-		.settings = k->settings,
-		.n_settings = sizeof(settings) / sizeof(settings[0]),
-		.prepare = prepare_tables,
-		.meta = print_meta,
-		.print = print,
-	};
-}
-
-/* The times are put back like the events; whether there are any the recording says. */
-static int replay(struct kvm *k)
-{
-	struct error err;
-	int r;
-
-	prepare_show(k);
-	r = kvm_log_open(&k->log, &err);
-	if (!r && latency_open(&k->latency))
-		r = error_set(&err, STATUS_FAILED, -ENOMEM, "out of memory");
-	return r ? report_error(&err) : show_replay(&k->show);
-}
-
-static int run_checked(struct kvm *k)
-{
-	struct error err;
-	int status;
-
-	if (k->o.args.kernel)
-		return kvm_foresee(k->o.args.kernel, k->o.latency, &err) ? report_error(&err)
-									 : report_stdout();
-	if (check_process(&k->o, &err))
-		return report_error(&err);
-	check_terminal(k);
-	if (k->o.args.record && k->o.mode == KVM_SCREEN) {
-		error_set(&err, STATUS_USAGE, -EINVAL,
-			  "--record cannot be used on the full screen");
-		error_hint(&err, "use -l or -1");
-		return report_error(&err);
-	}
-	prepare_show(k);
-	if (!open_sources(k, &status))
-		return status;
-	if (k->o.fields_help)
-		return list_events(k);
-	if (run_begin(&k->run, &k->o.args, &err))
-		status = report_error(&err);
-	else
-		status = trace(k);
-	status = show_close(&k->show, status);
-	run_end(&k->run);
-	return status;
-}
-
-static int run_kvm(int argc, char **argv)
-{
-	struct kvm k = { 0 };
-	struct error err;
-	int status;
-
-	if (kvm_options(argc, argv, &k.o, &err))
-		status = report_error(&err);
-	else if (k.o.args.help)
-		status = report_stdout();
-	else if (k.o.args.show_source)
-		status = session_source(kvm_source);
-	else if (k.o.args.replay)
-		status = replay(&k);
-	else
-		status = run_checked(&k);
-	cleanup(&k);
-	return status;
-}
-
-static void ignore(const char *name, int code)
-{
-	(void)name;
-	(void)code;
-}
-
-/* The tracepoints.  To let go of a classic one takes 40 ms, so that of all only those are attached
- * to that have programs of their own. */
-static int check_counters(struct check *check, bool latency, struct error *err)
-{
-	const struct args args = { 0 };
-	struct kvm_events events = { 0 };
-	struct counters_wants wants = { .args = &args, .latency = latency };
-	struct counters *counters = NULL;
-	const struct hook_choice *choices;
-	static const char pattern[] = "kvm_(entry|exit|userspace_exit)$";
-	regex_t only;
-	size_t n;
-	int r = kvm_regex(pattern, &only, err);
-
-	if (r)
-		return r;
-	wants.only = &only;
-	wants.pattern = pattern;
-	r = preflight_trace(err);
-	if (!r)
-		r = counters_open(&wants, &events, &counters, err);
-	if (!r)
-		r = counters_attach(counters, ignore, err);
-	if (counters && !(r && latency)) {
-		choices = counters_choices(counters, &n);
-		check_keep(check, choices, n);
-	}
-	counters_close(counters);
-	events_free(&events);
-	regfree(&only);
 	return r;
 }
 
-static void check_kvm(struct check *check)
+static int resolve(struct tool_run *t, struct error *err)
 {
-	struct kvm_events events = { 0 };
-	struct debugfs *debugfs = NULL;
-	struct error latency, debug;
-	int without_latency = check_counters(check, true, &latency);
-	int r = without_latency ? check_counters(check, false, &check->err) : 0;
-	int without_debugfs = debugfs_open(NULL, false, &events, &debugfs, &debug);
+	struct kvm *k = t->ctx;
+	int r = check_process(&k->o, err);
 
-	debugfs_close(debugfs);
-	events_free(&events);
-	if (r && without_debugfs)
-		return;
 	if (r)
-		check_gap(check, "-t", &check->err);
-	else if (without_latency)
-		check_gap(check, "-x", &latency);
-	if (without_debugfs)
-		check_gap(check, "-d", &debug);
-	check_keeps(check, "", (r ? 0 : privileges_to_drain()) | privileges_to_name());
-	if (!without_debugfs)
-		check_keeps(check, "with -d", KEEPS_FOR_DEBUGFS);
-	check_keeps(check, "on the full screen", PRIVILEGES_GUESTS);
-	check_keeps(check, "with -L", PRIVILEGES_FILE);
-	check_works(check);
+		return r;
+	check_terminal(k);
+	if (!k->o.args.record || k->o.mode != KVM_SCREEN)
+		return 0;
+	error_set(err, STATUS_USAGE, -EINVAL, "--record cannot be used on the full screen");
+	error_hint(err, "use -l or -1");
+	return -EINVAL;
+}
+
+/* The times are put back like the events; whether there are any the recording says. */
+static int replay(struct tool_run *t, struct error *err)
+{
+	struct kvm *k = t->ctx;
+	int r = kvm_log_open(&k->log, err);
+
+	if (!r && latency_open(&k->latency))
+		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	return r;
 }
 
 static const struct schema *columns(size_t i, const char **with)
@@ -855,4 +718,52 @@ static const struct schema *columns(size_t i, const char **with)
 	return i < 3 ? kvm_schema(i > 0, i > 1) : NULL;
 }
 
-const struct command command_kvm = { run_kvm, check_kvm, &kvm_args, columns };
+/* ---- the declaration ---- */
+
+TOOL_PROBE(kvm);
+
+static const struct tool_setting settings[] = {
+	TOOL_SETTING(struct kvm, "mode", 0, recorded_mode, KVM_LOG),
+	TOOL_SETTING(struct kvm, "latency", 0, o.latency, 1),
+	TOOL_SETTING(struct kvm, "pid", 0, o.pid, UINT32_MAX),
+	TOOL_SETTING(struct kvm, "exit_event", 0, exit_event, UINT32_MAX),
+};
+
+static const struct tool_view view = {
+	.tables = tables,
+	.meta = print_meta,
+	.print = print,
+	.written_by = "-L",
+	.written_at = offsetof(struct kvm, o.log_path),
+};
+
+static const struct tool_attacher attacher = { foresee, choose, attach, choices };
+
+const struct tool tool_kvm = {
+	.name = "kvm",
+	.ctx_size = sizeof(struct kvm),
+	.args_at = offsetof(struct kvm, o.args),
+	.args = &kvm_args,
+	.probe = &kvm_probe,
+	.settings = settings,
+	.n_settings = sizeof(settings) / sizeof(settings[0]),
+	.view = &view,
+	.attacher = &attacher,
+	.columns = columns,
+	.options = options,
+	.resolve = resolve,
+	.replay = replay,
+	.chosen = chosen,
+	.attached = attached,
+	.keeps = keeps,
+	.check_all = kvm_check,
+	.begin = begin,
+	.start = start,
+	.stop = stop,
+	.drain = drain,
+	.rows = rows,
+	.output = draw,
+	.hangup = hangup,
+	.finish = finish,
+	.free = free_kvm,
+};

@@ -61,10 +61,7 @@ void stack_helper_error(int why, struct error *err)
 
 static void add_note(struct stack *s, const struct error *err)
 {
-	char *text = s->note_texts[s->n_notes];
-
-	snprintf(text, sizeof(s->note_texts[0]), "%s (%s)", err->what, err->hint);
-	s->notes[s->n_notes++] = text;
+	tool_note(s->run, "%s (%s)", err->what, err->hint);
 }
 
 static int open_kallsyms(struct stack *s, struct error *err)
@@ -125,10 +122,10 @@ static int add_waiting(struct stack *s, const struct blk_process *process, uint3
 {
 	bool any = process->pid == STACK_ANY_PID, per_pid = s->o.per_pid && !any;
 	const char *comm =
-	    any ? TABLE_LOST_PROCESS : names_of(s->names, process->pid, process->start);
+	    any ? TABLE_LOST_PROCESS : names_of(s->run->names, process->pid, process->start);
 	uint64_t bytes[2] = { value->bytes[0], value->bytes[1] };
 
-	key->disk = table_name(&s->next, disks_name(s->session.disks, dev));
+	key->disk = table_name(&s->next, disks_name(s->run->disks, dev));
 	key->comm = table_name(&s->next, comm);
 	key->start = per_pid ? process->start : 0;
 	key->pid = per_pid ? process->pid : 0;
@@ -166,66 +163,65 @@ static int take_lost(void *ctx, const void *key, const void *value)
 	return r ? r : add_waiting(s, &row->process, row->dev, &made, value);
 }
 
-/* Empties the maps of the quiet buffer. */
-static int drain(struct stack *s, int quiet)
+/* Empties the maps of the inactive buffer. */
+static int take_maps(struct stack *s, int inactive)
 {
-	struct stack_bpf *skel = s->skel;
+	struct stack_bpf *skel = s->run->object.skel;
+	struct names *names = s->run->names;
 	int r =
-	    blk_drain_names(bpf_map__fd(quiet ? skel->maps.names1 : skel->maps.names0), s->names);
+	    blk_drain_names(bpf_map__fd(inactive ? skel->maps.names1 : skel->maps.names0), names);
 
 	if (r < 0)
 		return r;
 	s->names_taken = (uint32_t)r;
 	r = 0;
 	if (s->o.kernel || s->o.user)
-		r = flip_drain_hash(bpf_map__fd(quiet ? skel->maps.stacks1 : skel->maps.stacks0),
+		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.stacks1 : skel->maps.stacks0),
 				    sizeof(struct stack_id), sizeof(struct stack_frames),
 				    naming_take, &s->naming);
 	if (!r)
-		r = flip_drain_hash(bpf_map__fd(quiet ? skel->maps.rows1 : skel->maps.rows0),
+		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.rows1 : skel->maps.rows0),
 				    sizeof(struct stack_key), sizeof(struct stack_value), take_row,
 				    s);
 	if (!r)
-		r = flip_drain_hash(bpf_map__fd(quiet ? skel->maps.lost1 : skel->maps.lost0),
+		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.lost1 : skel->maps.lost0),
 				    sizeof(struct stack_lost_key), sizeof(struct stack_value),
 				    take_lost, s);
 	naming_end_drain(&s->naming);
-	names_forget(s->names);
+	names_forget(names);
 	return r;
 }
 
-static void adapt_period(struct stack *s, int quiet)
+static void adapt_period(struct stack *s, int inactive)
 {
-	struct stack_bpf *skel = s->skel;
+	struct stack_bpf *skel = s->run->object.skel;
 	const struct run_fill fills[] = {
-		{ skel->bss->rows_made[quiet], bpf_map__max_entries(skel->maps.rows0) },
-		{ skel->bss->stacks_made[quiet], bpf_map__max_entries(skel->maps.stacks0) },
+		{ skel->bss->rows_made[inactive], bpf_map__max_entries(skel->maps.rows0) },
+		{ skel->bss->stacks_made[inactive], bpf_map__max_entries(skel->maps.stacks0) },
 		{ s->names_taken, bpf_map__max_entries(skel->maps.names0) },
 	};
 
-	run_adapt(s->run, s->o.user ? PERIOD_USER_MS : PERIOD_MS, fills,
-		  sizeof(fills) / sizeof(fills[0]));
-	skel->bss->rows_made[quiet] = 0;
-	skel->bss->stacks_made[quiet] = 0;
+	tool_adapt(s->run, s->o.user ? PERIOD_USER_MS : PERIOD_MS, fills,
+		   sizeof(fills) / sizeof(fills[0]));
+	skel->bss->rows_made[inactive] = 0;
+	skel->bss->stacks_made[inactive] = 0;
 }
 
-static int take_round(struct stack *s)
+int stack_drain(struct tool_run *run, int inactive, struct error *err)
 {
-	uint64_t before_ns = s->turned_ns, now_ns = clock_mono_ns();
-	int quiet, r;
+	struct stack *s = run->ctx;
+	uint64_t before_ns = s->turned_ns;
+	int r;
 
-	session_look(&s->session, &s->skel->bss->stopped, &s->blk_losses);
-	quiet = flip_turn(s->flip, &s->end_epoch_ns);
-	if (quiet < 0)
-		return quiet;
-	/* When it began: while it waits, rows are made in the other buffer already. */
-	s->turned_ns = now_ns;
-	/* After the turn, so that the kernel has told of all that the rows are about; what ended
-	 * before the turn before this one is in none of them. */
+	(void)err;
+	/* While it waits, rows are made in the other buffer already. */
+	s->turned_ns = clock_mono_ns();
+	/* After the swap, so that the kernel has told of all that the rows are about; what ended
+	 * before the swap before this one is in none of them. */
 	if (s->naming.spaces)
 		spaces_update(s->naming.spaces, before_ns);
-	r = drain(s, quiet);
-	adapt_period(s, quiet);
+	r = take_maps(s, inactive);
+	adapt_period(s, inactive);
 	return r;
 }
 
@@ -239,16 +235,17 @@ static bool meanwhile(void *ctx)
 {
 	struct stack *s = ctx;
 	uint64_t period_ns = s->run->collect_ms * (NS_PER_SEC / 1000);
+	struct error err;
 
-	if (!s->flip)
+	if (!s->begin_ns)
 		return false; /* nothing is attached yet */
 	if (s->is_last)
 		return true;
 	if (!s->failed && clock_mono_ns() - s->turned_ns >= period_ns) {
-		s->failed = take_round(s);
+		s->failed = tool_drain(s->run, &err);
 		stack_show_progress(s);
 	}
-	return s->failed || run_is_due(s->run) ||
+	return s->failed || run_is_due(s->run->run) ||
 	       table_memory(&s->next) + naming_waiting(&s->naming) > MOST_WAITING;
 }
 
@@ -286,15 +283,10 @@ static int name_batch(struct stack *s)
 	return r;
 }
 
-int stack_collect(struct stack *s, bool last, struct error *err)
+int stack_name(struct stack *s, struct error *err)
 {
-	int r;
+	int r = name_batch(s);
 
-	s->is_last = last;
-	r = take_round(s);
-	if (!r)
-		r = name_batch(s);
-	if (r)
-		error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s", strerror(-r));
-	return r;
+	return r ? error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s", strerror(-r))
+		 : 0;
 }

@@ -21,7 +21,7 @@ static int print_start(void *ctx)
 
 	if (s->o.folded)
 		return 0; /* nothing that is no stack */
-	session_seconds(s->o.args.interval_ns, secs, sizeof(secs));
+	tool_seconds(s->o.args.interval_ns, secs, sizeof(secs));
 	if (s->o.args.interval_ns)
 		printf("Tracing io (bytes) to block devices for %s secs.\n", secs);
 	else
@@ -136,16 +136,16 @@ static int fewest_first(const void *a, const void *b)
 	return r;
 }
 
-/* All rows, the caller's to free; NULL: out of memory. */
-static struct stack_row *all_rows(struct stack *s)
+int stack_make_rows(struct stack *s, struct error *err)
 {
-	struct stack_row *rows = calloc(s->table.keys.n + 1, sizeof(*rows));
-
-	for (uint32_t i = 0; rows && i < s->table.keys.n; i++)
-		row_of(s, i, &rows[i]);
-	if (rows && s->table.keys.n)
-		qsort(rows, s->table.keys.n, sizeof(*rows), fewest_first);
-	return rows;
+	s->rows = calloc(s->table.keys.n + 1, sizeof(*s->rows));
+	if (!s->rows)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	for (uint32_t i = 0; i < s->table.keys.n; i++)
+		row_of(s, i, &s->rows[i]);
+	if (s->table.keys.n)
+		qsort(s->rows, s->table.keys.n, sizeof(*s->rows), fewest_first);
+	return 0;
 }
 
 /* ---- the flame graph ---- */
@@ -173,23 +173,6 @@ static int write_svg(struct stack *s, const struct recording_interval *in, struc
 
 /* ---- the output ---- */
 
-int stack_show(struct stack *s, const struct loss *losses, size_t n, struct error *err)
-{
-	struct recording_interval out = {
-		.interval = { s->begin_epoch_ns, s->end_epoch_ns, losses, n },
-		.last = true,
-	};
-	struct stack_row *rows = all_rows(s);
-	int r;
-
-	if (!rows)
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	out.tables[0] = (struct recording_rows){ rows, s->table.keys.n };
-	r = show_output(&s->show, &out, err);
-	free(rows);
-	return r;
-}
-
 static int print(void *ctx, const struct recording_interval *in, struct error *err)
 {
 	const struct stack_row *rows = in->tables[0].rows;
@@ -212,36 +195,19 @@ static int print(void *ctx, const struct recording_interval *in, struct error *e
 	return r;
 }
 
-static void prepare_tables(void *ctx, struct show *show)
+static void tables(void *ctx, struct show *show)
 {
 	(void)ctx;
 	show->tables[0] = (struct recording_table){ "rows", stack_schema() };
 	show->n_tables = 1;
 }
 
-void stack_prepare_show(struct stack *s)
-{
-	struct stack_options *o = &s->o;
-	const struct show_setting settings[] = {
-		SHOW_SETTING("duration_ns", 0, o->args.interval_ns, UINT64_MAX),
-		SHOW_SETTING("reads", 0, o->reads, 1),
-		SHOW_SETTING("writes", 0, o->writes, 1),
-	};
-
-	_Static_assert(sizeof(settings) <= sizeof(s->settings), "room");
-	memcpy(s->settings, settings, sizeof(settings));
-	s->show = (struct show){
-		.args = &o->args,
-		.subcommand = "stack",
-		.ctx = s,
-		.written = o->svg,
-		.written_by = "--svg",
-		.written_beside = true,
-		.settings = s->settings,
-		.n_settings = sizeof(settings) / sizeof(settings[0]),
-		.prepare = prepare_tables,
-		.start = print_start,
-		.empty = "no I/O seen",
-		.print = print,
-	};
-}
+const struct tool_view stack_view = {
+	.tables = tables,
+	.start = print_start,
+	.print = print,
+	.empty = "no I/O seen",
+	.written_by = "--svg",
+	.written_at = offsetof(struct stack, o.svg),
+	.written_beside = true,
+};

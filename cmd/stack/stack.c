@@ -4,18 +4,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include <bpf/libbpf.h>
 
 #include "cmd/check.h"
 #include "cmd/command.h"
-#include "cmd/report.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
 #include "core/base/clock.h"
+#include "core/system/cpus.h"
+#include "core/system/privileges.h"
 #include "probes/stack.skel.h"
 
-extern const char stack_source[];
+#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 /* What all that has been counted may take: with the maps, the kernel's symbols and the rest,
  * iotrace stays below 64 MB. */
@@ -26,168 +28,57 @@ extern const char stack_source[];
  * keeps them. */
 #define HEAP_BLOCK (128 << 10)
 
-/* ---- losses ---- */
+/* ---- the BPF object ---- */
 
-static const struct {
-	const char *key, *text;
-} loss_names[STACK_LOSS_ROWS_ALL] = {
-	[STACK_LOSS_FRAMES] = { "stacks_lost", "stacks whose frames had no room" },
-	[STACK_LOSS_ROWS] = { "rows_full",
-			      "I/Os without a row of their own: under " TABLE_LOST_STACK },
-	[STACK_LOSS_PROCESSES] = { "processes_full",
-				   "of these without their process: under " TABLE_LOST_PROCESS },
-	[STACK_LOSS_BIOS] = { "lost_ios", "I/Os that are in no row" },
-	[STACK_LOSS_BYTES] = { "lost_bytes", "bytes that are in no row" },
-	[STACK_LOSS_REFUSED] = { "refused", "I/Os rejected by the disk, counted anyway" },
-	[STACK_LOSS_REFUSED_BYTES] = { "refused_bytes",
-				       "bytes of I/Os rejected by the disk, counted anyway" },
-	[STACK_LOSS_FOLDED] = { "folded",
-				"rows whose stack was dropped to save memory, smallest first" },
-	[STACK_LOSS_RECORDS] = { "mappings_lost", "process and mapping records" },
-	[STACK_LOSS_SYMBOLS] = { "symbols_unread",
-				 "files whose symbols were not fully read: damaged, too large or "
-				 "too slow" },
-	[STACK_LOSS_MAPPINGS] = { "mappings_full",
-				  "mappings or processes beyond the tracking limits, or too slow to "
-				  "read" },
-	[STACK_LOSS_NAMES] = { "frames_unread",
-			       "frames left without a name, or with an old one, to save time or "
-			       "memory" },
-};
-
-/* All losses of the run: there is one output. */
-static size_t read_losses(struct stack *s)
+static int configure(struct tool_run *run, struct tool_object *object)
 {
-	size_t n = BLK_LOSS_ROWS;
+	const struct stack *s = run->ctx;
+	const struct args *args = &s->o.args;
+	uint32_t stacks = s->o.kernel || s->o.user ? args->map_stacks : 1;
+	uint64_t seed[4];
+	const struct probe_option options[] = {
+		{ "by_process", true },
+		{ "want_kernel", s->o.kernel },
+		{ "want_user", s->o.user },
+		{ "want_read", s->o.reads },
+		{ "want_write", s->o.writes },
+		{ "trace_completion_mask", run->flags.trace_completion },
+		{ "seed", 0, seed, sizeof(seed) },
+	};
+	const struct probe_map maps[] = {
+		{ "cpus", cpus_possible() },   { "rows0", args->map_rows },
+		{ "rows1", args->map_rows },   { "names0", args->map_names },
+		{ "names1", args->map_names }, { "stacks0", stacks },
+		{ "stacks1", stacks },
+	};
 
-	blk_losses(&s->blk_losses, s->skel->bss->losses, s->session.hooks,
-		   &s->skel->bss->backup_hits, 0);
-	s->blk_losses.rows[BLK_LOSS_NAMES].count = names_lost(s->names);
-	memcpy(s->losses, s->blk_losses.rows, sizeof(s->blk_losses.rows));
-	for (int i = 0; i < STACK_LOSS_ROWS_ALL; i++, n++) {
-		uint64_t count = 0;
-
-		if (i < STACK_LOSSES)
-			count = s->skel->bss->stack_losses[i];
-		if (i == STACK_LOSS_FRAMES)
-			count += s->naming.lost;
-		else if (i == STACK_LOSS_FOLDED)
-			count = s->table.folded;
-		else if (i == STACK_LOSS_SYMBOLS && s->naming.symbols)
-			count = symbol_client_unread(s->naming.symbols);
-		else if (s->naming.spaces && i == STACK_LOSS_RECORDS)
-			count = spaces_lost(s->naming.spaces);
-		else if (s->naming.spaces && i == STACK_LOSS_MAPPINGS)
-			count = spaces_full(s->naming.spaces);
-		else if (i == STACK_LOSS_NAMES)
-			count = s->naming.unread;
-		s->losses[n] = (struct loss){ loss_names[i].key, loss_names[i].text, count };
-	}
-	return n;
+	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
+		return -errno;
+	seed[2] |= 1;
+	seed[3] |= 1;
+	return tool_configure(object, options, N(options), maps, N(maps));
 }
 
-/* ---- the run ---- */
+/* ---- attaching ---- */
 
-static int collect(void *ctx, struct error *err)
+static int options(int argc, char **argv, void *ctx, struct error *err)
+{
+	return stack_options(argc, argv, &((struct stack *)ctx)->o, err);
+}
+
+static void want_all(void *ctx)
 {
 	struct stack *s = ctx;
-	int r = stack_collect(s, false, err);
 
-	stack_show_progress(s);
-	return r;
-}
-
-static int emit(void *ctx, bool last, struct error *err)
-{
-	struct stack *s = ctx;
-	int r;
-
-	if (last) {
-		__atomic_store_n(&s->skel->bss->stopped, 1, __ATOMIC_SEQ_CST);
-		hooks_detach(s->session.hooks);
-	}
-	r = stack_collect(s, last, err);
-	if (!r)
-		r = stack_show(s, s->losses, read_losses(s), err);
-	if (!r && last)
-		stack_show_unread(s);
-	return r;
-}
-
-static unsigned int wants(const struct stack_options *o)
-{
-	return WANT_STACK | WANT_NAMES | (o->args.command && !o->args.all ? WANT_TRACK : 0);
-}
-
-static uint64_t keeps(const struct stack_options *o)
-{
-	return hooks_privileges() | privileges_to_name() | (o->user ? PRIVILEGES_USER_STACKS : 0) |
-	       (o->svg ? PRIVILEGES_FILE : 0);
-}
-
-static int prepare(struct stack *s, struct run *run, struct error *err)
-{
-	int r = names_open(&s->names);
-
-	if (r)
-		return error_set(err, STATUS_FAILED, r, "out of memory");
-	s->run = run;
-	s->table.limit = TABLE_LIMIT;
-	r = stack_open_svg(s, err);
-	if (!r)
-		r = stack_open_naming(s, err);
-	if (!r)
-		r = blk_follow(&s->o.filters, run, err);
-	if (!r)
-		r = stack_attach(s, err);
-	if (!r)
-		r = show_open_hooks(&s->show, s->session.hooks, s->notes, s->n_notes, err);
-	run->keeps = keeps(&s->o);
-	s->begin_ns = s->turned_ns = clock_mono_ns();
-	s->begin_epoch_ns = clock_epoch_ns();
-	return r;
-}
-
-static int trace(struct stack *s, struct run *run)
-{
-	const struct run_emit output = { emit, collect, s, show_start, &s->show };
-	struct error err;
-
-	mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
-	if (prepare(s, run, &err))
-		return report_error(&err);
-	if (s->o.args.verbose)
-		blk_explain_hooks(s->session.hooks);
-	return run_loop(run, &output);
-}
-
-static void cleanup(struct stack *s)
-{
-	stack_wipe_progress(s);
-	flip_close(s->flip);
-	session_end(&s->session);
-	stack_close(s);
-	naming_free(&s->naming);
-	table_free(&s->table);
-	names_free(s->names);
-	table_free(&s->now);
-	table_free(&s->next);
-	outfile_discard(&s->svg, false);
-}
-
-static int replay(struct stack *s)
-{
-	struct error err;
-	int status = stack_open_svg(s, &err) ? report_error(&err) : show_replay(&s->show);
-
-	cleanup(s);
-	return status;
+	s->o.kernel = s->o.user = true;
 }
 
 /* The mappings of a process are found by its number: there they would be another's, or nobody's. */
-static int check_namespace(const struct stack_options *o, struct error *err)
+static int resolve(struct tool_run *run, struct error *err)
 {
-	if (!o->user || o->args.kernel || !blk_in_pid_namespace())
+	const struct stack *s = run->ctx;
+
+	if (!s->o.user || run->check || run->args->kernel || !blk_in_pid_namespace())
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 		  "cannot name user frames from inside a pid namespace");
@@ -195,45 +86,57 @@ static int check_namespace(const struct stack_options *o, struct error *err)
 	return -ENOTSUP;
 }
 
-static int run_stack(int argc, char **argv)
+static int replay(struct tool_run *run, struct error *err)
 {
-	struct stack s = { 0 };
-	struct run run;
-	struct error err;
-	int status;
+	return stack_open_svg(run->ctx, err);
+}
 
-	if (stack_options(argc, argv, &s.o, &err))
-		return report_error(&err);
-	if (s.o.args.help)
-		return report_stdout();
-	if (s.o.args.show_source)
-		return session_source(stack_source);
-	stack_prepare_show(&s);
-	if (s.o.args.replay)
-		return replay(&s);
-	if (check_namespace(&s.o, &err))
-		return report_error(&err);
-	if (session_begin(&s.session, &s.o.args, &s.o.filters, &status) ||
-	    session_choose(&s.session, &s.o.args, wants(&s.o), &status)) {
-		session_end(&s.session);
-		return status;
-	}
-	if (run_begin(&run, &s.o.args, &err))
-		status = report_error(&err);
-	else
-		status = trace(&s, &run);
-	status = show_close(&s.show, status);
-	cleanup(&s);
-	run_end(&run);
-	return status;
+static size_t events(struct tool_run *run, struct hook_event *out)
+{
+	const struct stack *s = run->ctx;
+
+	run->files = s->o.user ? SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
+	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0), out);
+}
+
+static int prepare(struct tool_run *run, struct error *err)
+{
+	struct stack *s = run->ctx;
+	int r;
+
+	mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
+	s->run = run;
+	s->table.limit = TABLE_LIMIT;
+	r = stack_open_svg(s, err);
+	return r ? r : stack_open_naming(s, err);
+}
+
+static void keeps(struct tool_run *run)
+{
+	const struct stack *s = run->ctx;
+
+	tool_keep(run, "", privileges_to_name(), true);
+	tool_keep(run, "with -U", PRIVILEGES_USER_STACKS, s->o.user);
+	tool_keep(run, "with --svg", PRIVILEGES_FILE, s->o.svg);
+}
+
+static int begin(struct tool_run *run, struct error *err)
+{
+	struct stack *s = run->ctx;
+
+	(void)err;
+	s->begin_ns = s->turned_ns = clock_mono_ns();
+	return 0;
 }
 
 /* Are there names for what -K and -U show? */
-static void check_naming(struct check *check, struct stack *s)
+static int check(struct tool_run *run, struct check *check, struct error *out)
 {
+	struct stack *s = run->ctx;
 	struct error err;
 	int why = 0;
 
+	(void)out;
 	if (kallsyms_open(NULL, &s->naming.kallsyms, &err)) {
 		check_gap(check, "-K", &err);
 	} else if (kallsyms_hidden(s->naming.kallsyms)) {
@@ -251,27 +154,80 @@ static void check_naming(struct check *check, struct stack *s)
 		stack_helper_error(why, &err);
 		check_gap(check, "-U", &err);
 	}
+	return 0;
 }
 
-static void check_stack(struct check *check)
-{
-	static const struct check_option options[] = {
-		{ "track", "-- COMMAND" },
-		{ "rename", "names of processes that change them" },
-		{ NULL, NULL },
-	};
-	struct stack s = { .o = { .kernel = true, .user = true, .reads = true, .writes = true } };
+/* ---- outputs ---- */
 
-	if (!check_choose_blk(check, WANT_STACK | WANT_NAMES | WANT_TRACK, options, &s.session) &&
-	    !check_outcome(check, s.session.hooks, stack_attach(&s, &check->err))) {
-		check_options(check, options);
-		check_naming(check, &s);
-		check_keeps(check, "", privileges_to_name());
-		check_keeps(check, "with -U", PRIVILEGES_USER_STACKS);
-		check_keeps(check, "with --svg", PRIVILEGES_FILE);
-		check_works(check);
+static int collect(struct tool_run *run, struct error *err)
+{
+	int r = tool_drain(run, err);
+
+	if (!r)
+		r = stack_name(run->ctx, err);
+	stack_show_progress(run->ctx);
+	return r;
+}
+
+static void stop(struct tool_run *run)
+{
+	struct stack *s = run->ctx;
+
+	tool_detach(run);
+	s->is_last = true;
+}
+
+/* What is lost in user space.  There is one output: all of the run. */
+static void count_losses(struct tool_run *run, const struct stack *s)
+{
+	const struct naming *naming = &s->naming;
+
+	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, naming->lost);
+	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FOLDED, s->table.folded);
+	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, naming->unread);
+	if (naming->symbols)
+		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_SYMBOLS,
+			  symbol_client_unread(naming->symbols));
+	if (naming->spaces) {
+		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_RECORDS, spaces_lost(naming->spaces));
+		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_MAPPINGS, spaces_full(naming->spaces));
 	}
-	cleanup(&s);
+}
+
+static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
+{
+	struct stack *s = run->ctx;
+	int r = stack_name(s, err);
+
+	if (!r)
+		r = stack_make_rows(s, err);
+	if (r)
+		return r;
+	count_losses(run, s);
+	out->tables[0] = (struct recording_rows){ s->rows, s->table.keys.n };
+	return 0;
+}
+
+static void settle(struct tool_run *run, bool last)
+{
+	struct stack *s = run->ctx;
+
+	free(s->rows);
+	s->rows = NULL;
+	if (last)
+		stack_show_unread(s);
+}
+
+static void free_stack(void *ctx)
+{
+	struct stack *s = ctx;
+
+	stack_wipe_progress(s);
+	naming_free(&s->naming);
+	table_free(&s->table);
+	table_free(&s->now);
+	table_free(&s->next);
+	outfile_discard(&s->svg, false);
 }
 
 static const struct schema *columns(size_t i, const char **with)
@@ -280,4 +236,76 @@ static const struct schema *columns(size_t i, const char **with)
 	return i ? NULL : stack_schema();
 }
 
-const struct command command_stack = { run_stack, check_stack, &stack_args, columns };
+/* ---- the declaration ---- */
+
+TOOL_PROBE(stack);
+
+#define PROBE_LOSS(i, key, text) [i] = { key, text, "stack_losses", i, false }
+#define LOSS(i, key, text)	 [i] = { key, text, NULL, 0, false }
+
+static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
+	PROBE_LOSS(STACK_LOSS_FRAMES, "stacks_lost", "stacks whose frames had no room"),
+	PROBE_LOSS(STACK_LOSS_ROWS, "rows_full",
+		   "I/Os without a row of their own: under " TABLE_LOST_STACK),
+	PROBE_LOSS(STACK_LOSS_PROCESSES, "processes_full",
+		   "of these without their process: under " TABLE_LOST_PROCESS),
+	PROBE_LOSS(STACK_LOSS_BIOS, "lost_ios", "I/Os that are in no row"),
+	PROBE_LOSS(STACK_LOSS_BYTES, "lost_bytes", "bytes that are in no row"),
+	PROBE_LOSS(STACK_LOSS_REFUSED, "refused", "I/Os rejected by the disk, counted anyway"),
+	PROBE_LOSS(STACK_LOSS_REFUSED_BYTES, "refused_bytes",
+		   "bytes of I/Os rejected by the disk, counted anyway"),
+	LOSS(STACK_LOSS_FOLDED, "folded",
+	     "rows whose stack was dropped to save memory, smallest first"),
+	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),
+	LOSS(STACK_LOSS_SYMBOLS, "symbols_unread",
+	     "files whose symbols were not fully read: damaged, too large or too slow"),
+	LOSS(STACK_LOSS_MAPPINGS, "mappings_full",
+	     "mappings or processes beyond the tracking limits, or too slow to read"),
+	LOSS(STACK_LOSS_NAMES, "frames_unread",
+	     "frames left without a name, or with an old one, to save time or memory"),
+};
+
+static const struct tool_optional optional[] = {
+	{ "track", "-- COMMAND" },
+	{ "rename", "names of processes that change them" },
+	{ NULL, NULL },
+};
+
+static const struct tool_setting settings[] = {
+	TOOL_SETTING(struct stack, "duration_ns", 0, o.args.interval_ns, UINT64_MAX),
+	TOOL_SETTING(struct stack, "reads", 0, o.reads, 1),
+	TOOL_SETTING(struct stack, "writes", 0, o.writes, 1),
+};
+
+const struct tool tool_stack = {
+	.name = "stack",
+	.ctx_size = sizeof(struct stack),
+	.args_at = offsetof(struct stack, o.args),
+	.filters_at = offsetof(struct stack, o.filters),
+	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
+	.args = &stack_args,
+	.probe = &stack_probe,
+	.optional = optional,
+	.losses = losses,
+	.n_losses = N(losses),
+	.settings = settings,
+	.n_settings = N(settings),
+	.view = &stack_view,
+	.columns = columns,
+	.options = options,
+	.want_all = want_all,
+	.resolve = resolve,
+	.replay = replay,
+	.events = events,
+	.prepare = prepare,
+	.configure = configure,
+	.keeps = keeps,
+	.check = check,
+	.begin = begin,
+	.collect = collect,
+	.stop = stop,
+	.drain = stack_drain,
+	.rows = rows,
+	.settle = settle,
+	.free = free_stack,
+};

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# bpf_program(NAME): probes/NAME.bpf.c -> generated/probes/NAME.skel.h, and the
-# source text of the program and of every header in probes/ embedded for --ebpf.
+# bpf_program(NAME [FOLDER]): FOLDER/NAME.bpf.c -> generated/FOLDER/NAME.skel.h, and the source text
+# of the program and of the headers of FOLDER and probes/ that it includes, embedded for --ebpf. Those
+# of probes/, which is the default, are iotrace's; of others NAME_SKELETON and NAME_SOURCE are what a
+# program that uses it is to be made of.
 include(EmbedText)
 
 set(IOTRACE_BPF_CACHE "" CACHE PATH "Folder of BPF objects that several build trees share; empty: none")
@@ -31,11 +33,15 @@ if(CMAKE_LIBRARY_ARCHITECTURE AND EXISTS /usr/include/${CMAKE_LIBRARY_ARCHITECTU
 endif()
 
 function(bpf_program name)
-  set(source ${CMAKE_SOURCE_DIR}/probes/${name}.bpf.c)
-  set(dir ${CMAKE_BINARY_DIR}/generated/probes)
+  set(folder probes)
+  if(ARGC GREATER 1)
+    set(folder ${ARGV1})
+  endif()
+  set(source ${CMAKE_SOURCE_DIR}/${folder}/${name}.bpf.c)
+  set(dir ${CMAKE_BINARY_DIR}/generated/${folder})
   set(skeleton ${dir}/${name}.skel.h)
   file(MAKE_DIRECTORY ${dir})
-  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/probes/*.h)
+  file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/probes/*.h ${CMAKE_SOURCE_DIR}/${folder}/*.h)
 
   set(werror "")
   if(IOTRACE_WERROR)
@@ -65,6 +71,11 @@ function(bpf_program name)
     DEPENDS ${source} ${headers} ${CMAKE_SOURCE_DIR}/packaging/cmake/JoinSource.cmake
     VERBATIM)
   embed_text(${name}_source ${text} assembly)
+  if(NOT folder STREQUAL "probes")
+    set(${name}_SKELETON ${skeleton} PARENT_SCOPE)
+    set(${name}_SOURCE ${assembly} PARENT_SCOPE)
+    return()
+  endif()
   set_property(GLOBAL APPEND PROPERTY IOTRACE_BPF_OUTPUTS ${skeleton} ${text})
   set_property(GLOBAL APPEND PROPERTY IOTRACE_BPF_SOURCES ${assembly})
 endfunction()

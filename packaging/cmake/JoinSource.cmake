@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Joins SOURCE and the headers of probes/ that it includes (each once, before
+# Joins SOURCE and the headers of probes/ and of its own folder that it includes (each once, before
 # its user) into OUT: what `iotrace SUBCOMMAND --ebpf` prints.
 set(done "")
 set(text "")
@@ -10,7 +10,7 @@ function(join file)
   endif()
   list(APPEND done ${file})
   file(READ ${ROOT}/${file} content)
-  string(REGEX MATCHALL "#include \"probes/[^\"]+\"" includes "${content}")
+  string(REGEX MATCHALL "#include \"(probes|${own})/[^\"]+\"" includes "${content}")
   foreach(include ${includes})
     string(REGEX REPLACE "#include \"(.*)\"" "\\1" header "${include}")
     join(${header})
@@ -20,4 +20,5 @@ function(join file)
 endfunction()
 file(WRITE ${OUT} "")
 file(RELATIVE_PATH first ${ROOT} ${SOURCE})
+get_filename_component(own ${first} DIRECTORY)
 join(${first})

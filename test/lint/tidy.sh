@@ -14,11 +14,12 @@ need_files ${#files[@]}
 # so are found first. As a system header it would be reported all the same.
 skeletons=$(mktemp -d)
 trap 'rm -rf "$skeletons"' EXIT
-mkdir "$skeletons/probes"
-for header in "$build"/generated/probes/*.skel.h; do
+for header in "$build"/generated/{probes,test/sample}/*.skel.h; do
 	[ -e "$header" ] || continue
+	copy=$skeletons/${header#"$build"/generated/}
+	mkdir -p "${copy%/*}"
 	{ echo "// NOLINTBEGIN" && cat "$header" && echo && echo "// NOLINTEND"; } \
-		>"$skeletons/probes/${header##*/}"
+		>"$copy"
 done
 
 # "123 warnings generated." counts those of system headers, which are not shown.

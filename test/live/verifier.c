@@ -324,7 +324,7 @@ int main(int argc, char **argv)
 	limits_raise();
 	for (size_t i = 0; argc > 0 && i < n_commands; i++)
 		if (strcmp(argv[0], commands[i].name) == 0) {
-			commands[i].command->run(argc, argv);
+			tool_main(commands[i].command, argc, argv);
 			fprintf(stderr, "verifier: %s loaded nothing\n", argv[0]);
 			return 1;
 		}

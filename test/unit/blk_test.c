@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cmd/blk.h"
+#include "cmd/choices.h"
 #include "output/render.h"
 #include "test/unit/capture.h"
 #include "test/unit/machine.h"
@@ -195,12 +196,28 @@ static void test_explain_hooks(void **state)
 	hooks_free(h);
 }
 
+static void table_hooks(const struct hooks *h)
+{
+	size_t n;
+	const struct hook_choice *choices = hooks_choices(h, &n);
+
+	choices_table(choices, n, h);
+}
+
+static void list_hooks(const struct hooks *h)
+{
+	size_t n;
+	const struct hook_choice *choices = hooks_choices(h, &n);
+
+	choices_list(choices, n);
+}
+
 static void test_table_hooks(void **state)
 {
 	struct hooks *h = three();
 
 	(void)state;
-	assert_string_equal(printed(STDOUT_FILENO, blk_table_hooks, h),
+	assert_string_equal(printed(STDOUT_FILENO, table_hooks, h),
 			    "submit\trequired\ttp_btf\tno_such_tracepoint\tno\ta\t"
 			    "this kernel has no such tracepoint\n"
 			    "submit\trequired\traw_tp\ttask_rename\tno\tb\t"
@@ -222,7 +239,7 @@ static void test_list_hooks(void **state)
 	struct hooks *h = three();
 
 	(void)state;
-	assert_string_equal(printed(STDOUT_FILENO, blk_list_hooks, h),
+	assert_string_equal(printed(STDOUT_FILENO, list_hooks, h),
 			    "submit tp_btf no_such_tracepoint this kernel has no such tracepoint\n"
 			    "submit raw_tp task_rename has 2 arguments on this kernel, not 7\n"
 			    "submit raw_tp task_rename usable\n"
@@ -231,83 +248,6 @@ static void test_list_hooks(void **state)
 			    "issue raw_tp sched_process_fork usable\n"
 			    "rename tp_btf no_such_tracepoint this kernel has no such tracepoint\n"
 			    "rename raw_tp task_rename has 2 arguments on this kernel, not 7\n");
-	hooks_free(h);
-}
-
-/* ---- losses ---- */
-
-static const struct loss *loss_named(const struct blk_loss_state *state, const char *key)
-{
-	for (size_t i = 0; i < BLK_LOSS_ROWS; i++)
-		if (strcmp(state->rows[i].key, key) == 0)
-			return &state->rows[i];
-	fail_msg("no loss '%s'", key);
-	return NULL;
-}
-
-static void test_losses(void **state)
-{
-	struct blk_loss_state losses = { 0 };
-	struct hooks *h = three();
-	__u64 now[BLK_LOSSES] = { 0 };
-
-	(void)state;
-	blk_losses(&losses, now, h, NULL, 0);
-	for (size_t i = 0; i < BLK_LOSS_ROWS; i++) {
-		assert_int_equal(losses.rows[i].count, 0);
-		assert_true(losses.rows[i].key[0]);
-		assert_true(losses.rows[i].text[0]);
-		for (size_t k = 0; k < i; k++) {
-			assert_string_not_equal(losses.rows[i].key, losses.rows[k].key);
-			assert_string_not_equal(losses.rows[i].text, losses.rows[k].text);
-		}
-	}
-	/* the probe's counters only grow; what is shown is what came since */
-	now[LOSS_NO_START] = 5;
-	now[LOSS_ROWS_BYTES] = 1ull << 40;
-	now[LOSS_NO_END] = 2;
-	blk_losses(&losses, now, h, NULL, 0);
-	assert_int_equal(loss_named(&losses, "no_start")->count, 5);
-	assert_int_equal(loss_named(&losses, "rows_full_bytes")->count, 1ull << 40);
-	assert_int_equal(loss_named(&losses, "no_end")->count, 2);
-	assert_int_equal(loss_named(&losses, "requests_full")->count, 0);
-	assert_int_equal(loss_named(&losses, "missed")->count, 0);
-	blk_losses(&losses, now, h, NULL, 0);
-	for (size_t i = 0; i < BLK_LOSS_ROWS; i++)
-		assert_int_equal(losses.rows[i].count, 0);
-	/* what the sweep found comes on top, and is no counter of the probe */
-	now[LOSS_NO_START] = 6;
-	now[LOSS_NO_END] = 5;
-	blk_losses(&losses, now, h, NULL, 4);
-	assert_int_equal(loss_named(&losses, "no_start")->count, 1);
-	assert_int_equal(loss_named(&losses, "no_end")->count, 3 + 4);
-	blk_losses(&losses, now, h, NULL, 0);
-	assert_int_equal(loss_named(&losses, "no_end")->count, 0);
-	hooks_free(h);
-}
-
-static void test_losses_shown(void **state)
-{
-	struct blk_loss_state losses = { 0 };
-	__u64 now[BLK_LOSSES] = { 0 };
-	struct hooks *h = three();
-	struct interval interval = { .losses = losses.rows, .n_losses = BLK_LOSS_ROWS };
-	char *text = NULL;
-	size_t size = 0;
-	FILE *stream = open_memstream(&text, &size);
-
-	(void)state;
-	assert_non_null(stream);
-	blk_losses(&losses, now, h, NULL, 0);
-	assert_int_equal(render_losses(stream, &interval), 0);
-	assert_int_equal(fflush(stream), 0);
-	assert_string_equal(text, ""); /* what is 0 is not mentioned */
-	now[LOSS_ROWS_FULL] = 3;
-	blk_losses(&losses, now, h, NULL, 0);
-	assert_int_equal(render_losses(stream, &interval), 0);
-	assert_int_equal(fclose(stream), 0);
-	assert_string_equal(text, "iotrace: lost: 3 I/Os not shown: no room for another row\n");
-	free(text);
 	hooks_free(h);
 }
 
@@ -483,8 +423,6 @@ int main(void)
 		cmocka_unit_test(test_explain_hooks),
 		cmocka_unit_test(test_list_hooks),
 		cmocka_unit_test(test_table_hooks),
-		cmocka_unit_test(test_losses),
-		cmocka_unit_test(test_losses_shown),
 		cmocka_unit_test(test_filter_option),
 		cmocka_unit_test(test_check_options),
 		cmocka_unit_test(test_check_processes),

@@ -110,9 +110,9 @@ static const struct hook_choice choices[] = {
 
 static void test_options(void **state)
 {
-	static const struct check_option options[] = { { "submit", "-p" },
-						       { "bio", "--bio" },
-						       { NULL, NULL } };
+	static const struct tool_optional options[] = { { "submit", "-p" },
+							{ "bio", "--bio" },
+							{ NULL, NULL } };
 	struct check check = { 0 };
 
 	(void)state;
@@ -121,7 +121,7 @@ static void test_options(void **state)
 	assert_int_equal(check_keep(&check, choices, 0), 0);
 	assert_int_equal(check.n_choices, 4);
 	assert_int_equal(check.works, CHECK_NO);
-	check_options(&check, options);
+	check_optional(&check, options);
 	assert_int_equal(check.n_gaps, 1);
 	assert_string_equal(check.gaps[0].what, "--bio");
 	assert_string_equal(check.gaps[0].why,
@@ -134,12 +134,12 @@ static void test_options(void **state)
 
 static void test_no_gap(void **state)
 {
-	static const struct check_option options[] = { { "submit", "-p" }, { NULL, NULL } };
+	static const struct tool_optional options[] = { { "submit", "-p" }, { NULL, NULL } };
 	struct check check = { 0 };
 
 	(void)state;
 	assert_int_equal(check_keep(&check, choices, N(choices)), 0);
-	check_options(&check, options);
+	check_optional(&check, options);
 	check_works(&check);
 	assert_int_equal(check.works, CHECK_YES);
 	check_free(&check);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_PROBE_H
+#define IOTRACE_CMD_PROBE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct bpf_object;
+
+/*
+ * The options, the maps and the variables of a BPF object, by the names that they have in probes/:
+ * a subcommand writes down as tables what it sets.  An object need not have been written for them,
+ * but for what is in a table it must have the name: -ENOENT.
+ */
+
+/* An option: a constant of the programs (const volatile) that is set before they are loaded. */
+struct probe_option {
+	const char *name;
+	uint64_t value; /* of an integer or a bool */
+	/* An array: its first @size bytes.  NULL: @value counts. */
+	const void *bytes;
+	size_t size;
+};
+
+/* Sets @options in @obj, which is open and not loaded.  0; -ENOENT; -ERANGE where a value does not
+ * fit. */
+int probe_set_options(struct bpf_object *obj, const struct probe_option *options, size_t n);
+
+/* How many entries a map gets; 0: as many as it declares. */
+struct probe_map {
+	const char *name;
+	uint32_t entries;
+};
+
+/* Sizes the maps of @obj, which is open and not loaded.  0 or -errno. */
+int probe_size_maps(struct bpf_object *obj, const struct probe_map *maps, size_t n);
+
+/* The variable @name of @obj: where it is, or NULL if there is none of at least @size bytes.  Once
+ * the object is loaded it is the one that the programs see, until the object is closed. */
+void *probe_variable(const struct bpf_object *obj, const char *name, size_t size);
+
+/* The descriptor of the map, or program, @name of an object that is loaded; -ENOENT. */
+int probe_map_fd(const struct bpf_object *obj, const char *name);
+int probe_program_fd(const struct bpf_object *obj, const char *name);
+
+#endif

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The life of a tool: docs/ARCHITECTURE.md, "A run". */
+#include "cmd/tool.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd/choices.h"
+#include "cmd/report.h"
+#include "cmd/tool_private.h"
+#include "core/base/clock.h"
+#include "core/bpf/hook_kernel.h"
+#include "core/system/preflight.h"
+#include "core/system/privileges.h"
+
+_Static_assert(BLK_LOSS_ROWS < TOOL_LOSSES, "room for a tool's own losses");
+
+static int no_memory(struct error *err)
+{
+	return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+}
+
+/* ---- options ---- */
+
+int tool_new(const struct tool *tool, struct tool_run **out, struct error *err)
+{
+	struct tool_run *t = calloc(1, sizeof(*t));
+
+	*out = t;
+	if (t)
+		t->ctx = calloc(1, tool->ctx_size);
+	if (!t || !t->ctx) {
+		free(t);
+		*out = NULL;
+		no_memory(err);
+		return -ENOMEM;
+	}
+	t->tool = tool;
+	t->args = (struct args *)(void *)((char *)t->ctx + tool->args_at);
+	t->collect_ms = 1000;
+	return 0;
+}
+
+void tool_take_options(struct tool_run *t)
+{
+	const struct tool *tool;
+
+	if (t->tool->part)
+		t->tool = t->tool->part(t->ctx);
+	tool = t->tool;
+	if (tool->flags & TOOL_BLK)
+		t->filters = (struct blk_filters *)(void *)((char *)t->ctx + tool->filters_at);
+	t->object.run = t;
+	t->object.probe = tool->probe;
+	t->helpers = tool->helpers;
+}
+
+bool tool_tracks(const struct tool_run *t)
+{
+	return t->check || (t->args->command && !t->args->all);
+}
+
+/* ---- what is shown ---- */
+
+static int prepare_show(struct tool_run *t, struct error *err)
+{
+	const struct tool *tool = t->tool;
+	const struct tool_view *view = tool->view;
+
+	t->settings = calloc(tool->n_settings + 1, sizeof(*t->settings));
+	if (!t->settings)
+		return no_memory(err);
+	for (size_t i = 0; i < tool->n_settings; i++)
+		t->settings[i] = (struct show_setting){
+			.name = tool->settings[i].name,
+			.key = tool->settings[i].key,
+			.at = (char *)t->ctx + tool->settings[i].at,
+			.size = tool->settings[i].size,
+			.max = tool->settings[i].max,
+		};
+	t->show.args = t->args;
+	t->show.subcommand = tool->name;
+	t->show.ctx = t->ctx;
+	t->show.settings = t->settings;
+	t->show.n_settings = tool->n_settings;
+	t->show.check = view->check;
+	t->show.prepare = view->tables;
+	t->show.start = view->start;
+	t->show.end = view->end;
+	t->show.notes_first = view->notes_first;
+	t->show.meta = view->meta;
+	t->show.empty = view->empty;
+	t->show.print = view->print;
+	t->show.written_by = view->written_by;
+	t->show.written_beside = view->written_beside;
+	if (view->written_by)
+		memcpy(&t->show.written, (char *)t->ctx + view->written_at,
+		       sizeof(t->show.written));
+	return 0;
+}
+
+void tool_note(struct tool_run *t, const char *fmt, ...)
+{
+	va_list args;
+
+	if (t->n_notes == TOOL_NOTES)
+		return;
+	va_start(args, fmt);
+	if (vasprintf(&t->notes[t->n_notes], fmt, args) >= 0)
+		t->n_notes++;
+	va_end(args);
+}
+
+static int open_show(struct tool_run *t, struct error *err)
+{
+	size_t n = 0;
+	const struct hook_choice *choices = tool_choices(t, &n);
+
+	n = choices_meta(choices, n, t->show.hooks, BLK_META_HOOKS);
+	return show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes,
+			 err);
+}
+
+/* ---- hooks ---- */
+
+const struct hook_choice *tool_choices(struct tool_run *t, size_t *n)
+{
+	*n = 0;
+	if (t->tool->attacher)
+		return t->tool->attacher->choices(t->ctx, n);
+	return t->object.hooks ? hooks_choices(t->object.hooks, n) : NULL;
+}
+
+static void explain(struct tool_run *t)
+{
+	size_t n;
+	const struct hook_choice *choices = tool_choices(t, &n);
+
+	if (t->args->verbose)
+		choices_explain(choices, n);
+}
+
+static int list_hooks(struct tool_run *t)
+{
+	size_t n;
+	const struct hook_choice *choices;
+
+	if (t->object.hooks && !t->args->kernel)
+		hooks_try(t->object.hooks);
+	choices = tool_choices(t, &n);
+	if (t->args->kernel)
+		choices_table(choices, n, t->object.hooks);
+	else
+		choices_list(choices, n);
+	return TOOL_DONE;
+}
+
+/* Of an attach table. */
+static int choose_table(struct tool_run *t, struct error *err)
+{
+	struct tool_object *o = &t->object;
+	int r;
+
+	hooks_free(o->hooks);
+	o->hooks = NULL;
+	o->n_events = t->tool->events(t, o->events);
+	if (t->args->kernel) {
+		r = t->kernel ? 0 : hook_kernel_open(t->args->kernel, &t->kernel, err);
+		if (!r)
+			r = hooks_foresee(o->events, o->n_events, t->kernel, t->args->hooks,
+					  &o->hooks, err);
+	} else {
+		r = preflight_trace(err);
+		if (!r)
+			r = hooks_choose(o->events, o->n_events, t->args->hooks, &o->hooks, err);
+	}
+	if (!r && t->tool->flags & TOOL_BLK)
+		t->flags = blk_flags(o->hooks);
+	return r;
+}
+
+int tool_choose(struct tool_run *t, struct error *err)
+{
+	const struct tool_attacher *attacher = t->tool->attacher;
+	size_t n;
+	int r;
+
+	do {
+		r = attacher ? attacher->choose(t, err) : choose_table(t, err);
+		if (t->args->list_hooks && tool_choices(t, &n))
+			return list_hooks(t);
+		if (r)
+			break;
+		r = t->tool->chosen ? t->tool->chosen(t, err) : 0;
+	} while (r == TOOL_AGAIN);
+	if (r < 0 || attacher)
+		explain(t);
+	return r;
+}
+
+/* ---- from the arguments to the choice of hooks ---- */
+
+/* What may be wrong with the arguments comes first, then what may be wrong with the machine: a
+ * wrong disk is a wrong disk for everybody. */
+static int find_disks(struct tool_run *t, struct error *err)
+{
+	int r = t->args->kernel ? 0 : preflight_resources(err);
+
+	if (!r)
+		r = disks_open(NULL, &t->disks, err);
+	if (r || !t->filters)
+		return r;
+	r = blk_resolve_filters(t->filters, t->disks, err);
+	if (!r && !t->args->kernel)
+		r = blk_check_processes(t->filters, t->args, err);
+	return r;
+}
+
+static int parse(const struct tool *tool, int argc, char **argv, struct tool_run **out,
+		 struct error *err)
+{
+	int r = tool_new(tool, out, err);
+
+	if (!r)
+		r = tool->options(argc, argv, (*out)->ctx, err);
+	if (r)
+		return r;
+	tool_take_options(*out);
+	return prepare_show(*out, err);
+}
+
+static int open_parsed(struct tool_run *t, struct error *err)
+{
+	const struct tool *tool = t->tool;
+	int r = 0;
+
+	if (t->args->kernel && tool->attacher)
+		return tool->attacher->foresee(t, err) ?: TOOL_DONE;
+	if (tool->flags & (TOOL_DISKS | TOOL_BLK))
+		r = find_disks(t, err);
+	if (!r && tool->resolve)
+		r = tool->resolve(t, err);
+	if (r)
+		return r;
+	hooks_log(t->args->verbose ? report_verbose : NULL);
+	return tool_choose(t, err);
+}
+
+int tool_open(const struct tool *tool, int argc, char **argv, struct tool_run **out,
+	      struct error *err)
+{
+	int r = parse(tool, argc, argv, out, err);
+
+	if (!r && ((*out)->args->help || (*out)->args->show_source || (*out)->args->replay))
+		return TOOL_DONE;
+	return r ? r : open_parsed(*out, err);
+}
+
+/* ---- attach ---- */
+
+static int prepare(struct tool_run *t, struct error *err)
+{
+	int r = 0;
+
+	if (t->tool->flags & TOOL_NAMES)
+		r = names_open(&t->names);
+	if (r)
+		return no_memory(err);
+	if (t->tool->prepare)
+		r = t->tool->prepare(t, err);
+	if (!r && t->filters)
+		r = blk_follow(t->filters, t->run, err);
+	return r;
+}
+
+/* What the engine itself reads and writes. */
+static int find_variables(struct tool_run *t, struct error *err)
+{
+	uint32_t *epoch = tool_variable(t, "epoch", sizeof(*epoch));
+
+	t->stopped = tool_variable(t, "stopped", sizeof(*t->stopped));
+	t->backup_hits = tool_variable(t, "backup_hits", sizeof(*t->backup_hits));
+	if ((t->tool->flags & TOOL_BLK && !t->stopped) ||
+	    (t->tool->flags & TOOL_DOUBLE_BUFFER && !epoch))
+		return error_set(err, STATUS_FAILED, -ENOENT,
+				 "the BPF object lacks a variable of its flags");
+	return t->tool->flags & TOOL_DOUBLE_BUFFER ? flip_open(epoch, &t->flip, err) : 0;
+}
+
+static int attach(struct tool_run *t, struct error *err)
+{
+	int r;
+
+	if (t->tool->attacher)
+		return t->tool->attacher->attach(t, err);
+	r = tool_attach_object(&t->object, err);
+	return r ? r : find_variables(t, err);
+}
+
+/* From now on its programs count. */
+static int begin(struct tool_run *t, struct error *err)
+{
+	uint64_t *begin_ns = t->object.obj ? tool_variable(t, "begin_ns", sizeof(*begin_ns)) : NULL;
+
+	if (begin_ns) {
+		*begin_ns = clock_mono_ns();
+		t->since_ns = clock_epoch_ns();
+	}
+	return t->tool->begin ? t->tool->begin(t, err) : 0;
+}
+
+int tool_attach(struct tool_run *t, struct run *run, struct error *err)
+{
+	int r;
+
+	t->run = run;
+	r = prepare(t, err);
+	if (!r)
+		r = attach(t, err);
+	if (!r)
+		r = tool_find_losses(t, err);
+	t->since_ns = clock_epoch_ns();
+	if (!r && t->tool->attached)
+		r = t->tool->attached(t, err);
+	if (!r && !t->sink)
+		r = open_show(t, err);
+	if (r)
+		return r;
+	if (!t->tool->attacher) {
+		t->keeps |= hooks_privileges();
+		explain(t);
+	}
+	if (t->tool->keeps)
+		t->tool->keeps(t);
+	return begin(t, err);
+}
+
+/* ---- the run loop ---- */
+
+struct tool_set {
+	struct tool_run **tools;
+	size_t n;
+};
+
+static int emit_all(void *ctx, bool last, struct error *err)
+{
+	const struct tool_set *set = ctx;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < set->n; i++)
+		r = tool_emit(set->tools[i], last, err);
+	return r;
+}
+
+/* As often as the one that is in the greatest hurry. */
+static void set_pace(const struct tool_set *set)
+{
+	unsigned int ms = UINT32_MAX;
+
+	for (size_t i = 0; i < set->n; i++)
+		if (set->tools[i]->collect_ms < ms)
+			ms = set->tools[i]->collect_ms;
+	set->tools[0]->run->collect_ms = ms;
+}
+
+static int collect_all(void *ctx, struct error *err)
+{
+	const struct tool_set *set = ctx;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < set->n; i++)
+		r = tool_collect(set->tools[i], err);
+	set_pace(set);
+	return r;
+}
+
+static int start_one(struct tool_run *t, struct error *err)
+{
+	if (t->sink)
+		return 0;
+	return t->tool->start ? t->tool->start(t, err) : show_start(&t->show, err);
+}
+
+static int start_all(void *ctx, struct error *err)
+{
+	const struct tool_set *set = ctx;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < set->n; i++)
+		r = start_one(set->tools[i], err);
+	return r;
+}
+
+static int take_hangup(void *ctx, struct error *err)
+{
+	const struct tool_set *set = ctx;
+	int r = RUN_GO_ON;
+
+	for (size_t i = 0; r == RUN_GO_ON && i < set->n; i++)
+		if (set->tools[i]->takes_hangup)
+			r = set->tools[i]->tool->hangup(set->tools[i], err);
+	return r;
+}
+
+static bool is_collected(const struct tool_run *t)
+{
+	return t->disks || t->tool->collect;
+}
+
+int tools_loop(struct tool_run **tools, size_t n, struct run *run)
+{
+	struct tool_set set = { tools, n };
+	struct run_emit output = { emit_all, NULL, &set, start_all, &set };
+	int status;
+
+	for (size_t i = 0; i < n; i++) {
+		run->keeps |= tools[i]->keeps;
+		if (is_collected(tools[i]))
+			output.collect = collect_all;
+		if (tools[i]->takes_hangup)
+			run->hangup = take_hangup;
+	}
+	set_pace(&set);
+	status = run_loop(run, &output);
+	for (size_t i = 0; i < n; i++)
+		if (tools[i]->tool->finish)
+			tools[i]->tool->finish(tools[i]);
+	return status;
+}
+
+/* ---- a run of one tool ---- */
+
+/* Text ends as it began: on standard output, while somebody reads. */
+static int end_text(struct tool_run *t, int status)
+{
+	int r;
+
+	if (!t->show.end || t->run->stuck || !t->show.started || t->args->format != FORMAT_TEXT)
+		return status;
+	r = run_guarded(t->run, t->show.end, t->ctx);
+	return r && !status ? report_output(r) : status;
+}
+
+static int run_one(struct tool_run *t)
+{
+	struct error err;
+	struct run run;
+	int status;
+
+	if (run_begin(&run, t->args, &err) || tool_attach(t, &run, &err))
+		status = report_error(&err);
+	else
+		status = end_text(t, tools_loop(&t, 1, &run));
+	status = show_close(&t->show, status);
+	run_end(&run);
+	return status;
+}
+
+static int replay(struct tool_run *t)
+{
+	struct error err;
+
+	if (t->tool->replay && t->tool->replay(t, &err))
+		return report_error(&err);
+	return show_replay(&t->show);
+}
+
+static int print_source(const struct tool_run *t)
+{
+	if (fputs(t->tool->probe->source, stdout) < 0)
+		return report_output(-errno);
+	return report_stdout();
+}
+
+static int open_and_run(struct tool_run *t)
+{
+	struct error err;
+	int r = open_parsed(t, &err);
+
+	if (!r)
+		return run_one(t);
+	return r < 0 ? report_error(&err) : report_stdout();
+}
+
+int tool_main(const struct tool *tool, int argc, char **argv)
+{
+	struct tool_run *t;
+	struct error err;
+	int status;
+
+	if (parse(tool, argc, argv, &t, &err))
+		status = report_error(&err);
+	else if (t->args->help)
+		status = report_stdout();
+	else if (t->args->show_source)
+		status = print_source(t);
+	else if (t->args->replay)
+		status = replay(t);
+	else
+		status = open_and_run(t);
+	tool_close(t);
+	return status;
+}
+
+void tool_close(struct tool_run *t)
+{
+	if (!t)
+		return;
+	if (t->object.hooks)
+		hooks_detach(t->object.hooks);
+	if (t->tool->free)
+		t->tool->free(t->ctx);
+	flip_close(t->flip);
+	tool_close_objects(t);
+	hook_kernel_free(t->kernel);
+	names_free(t->names);
+	disks_free(t->disks);
+	for (size_t i = 0; i < t->n_notes; i++)
+		free(t->notes[i]);
+	free(t->settings);
+	free(t->ctx);
+	free(t);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_TOOL_PRIVATE_H
+#define IOTRACE_CMD_TOOL_PRIVATE_H
+
+#include "cmd/tool.h"
+
+/* What the engine's own files share: tool.c (a run), tool_objects.c (BPF objects), tool_output.c
+ * (what is drained, lost and shown), tool_check.c (--check). */
+
+/* A run of @tool with the structure that goes with it, zeroed.  0 or -ENOMEM with @err. */
+int tool_new(const struct tool *tool, struct tool_run **out, struct error *err);
+
+/* The options are in: what follows from them. */
+void tool_take_options(struct tool_run *t);
+
+/* Calls events(), and chooses hooks; the choice is told to chosen().  As of struct tool. */
+int tool_choose(struct tool_run *t, struct error *err);
+
+/* All that was chosen, best first; NULL: nothing. */
+const struct hook_choice *tool_choices(struct tool_run *t, size_t *n);
+
+/* Opens, loads and attaches @o.  -errno with @err. */
+int tool_attach_object(struct tool_object *o, struct error *err);
+
+/* Frees the objects of @t. */
+void tool_close_objects(struct tool_run *t);
+
+/* Finds the losses' variables in the first object, which is loaded. */
+int tool_find_losses(struct tool_run *t, struct error *err);
+
+/* Fills @interval with what was lost since the last call. */
+void tool_losses(struct tool_run *t, struct interval *interval);
+
+#endif

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The sample subcommand of docs/ADDING-A-COMMAND.md, alone and with another one in its process."""
+import json
+import os
+import tempfile
+
+import iotest
+from iotest import LiveTest, Load, LoopDisk, Tracer, iotrace, list_hooks, main, run_loads
+
+iotest.IOTRACE = os.environ.get("SAMPLE", "")
+if not iotest.IOTRACE:
+    iotest.skip("SAMPLE names no iotrace-sample")
+
+BLOCK = 4096
+READS = 500
+
+
+def load(disk, reads=READS):
+    return Load("read", reads, BLOCK, disk.path, options=["-r"])
+
+
+def total(rows, disk, *keys):
+    return tuple(sum(row[key] for row in rows if row["disk"] == disk.name) for key in keys)
+
+
+class TestSample(LiveTest):
+    def trace(self, disk, *args, reads=READS):
+        with Tracer("--json", *args, "0.2") as tracer:
+            run_loads(load(disk, reads))
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        return result
+
+    def test_every_hook_alternative(self):
+        usable = [hook for hook in list_hooks() if hook[3] is None]
+        self.assertTrue(usable, "no hook is usable")
+        for event, kind, target, _ in usable:
+            with self.subTest(kind=kind), LoopDisk() as disk:
+                result = self.trace(disk, "--hook", f"{event}={kind}:{target}")
+                self.assertEqual(total(result.rows, disk, "requests", "bytes"),
+                                 (READS, READS * BLOCK))
+                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+
+    def test_option(self):
+        for least, requests in ((BLOCK, READS), (BLOCK + 1, 0)):
+            with self.subTest(least=least), LoopDisk() as disk:
+                result = self.trace(disk, "-m", str(least))
+                self.assertEqual(total(result.rows, disk, "requests"), (requests,))
+
+    def test_recording(self):
+        with LoopDisk() as disk, tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "sample.rec")
+            result = self.trace(disk, "--record", path)
+            self.assertEqual(total(result.rows, disk, "requests"), (READS,))
+            replay = iotrace("--replay", path, "--json")
+        self.assert_ended_well(replay)
+        self.assertEqual(replay.out, result.out)
+
+    def test_source(self):
+        source = iotrace("--ebpf")
+        self.assert_ended_well(source)
+        self.assertIn("int issue_raw_q(u64 *ctx)", source.out)
+        self.assertIn("struct sample_key {", source.out)
+
+
+class TestTwo(LiveTest):
+    """Two tools in one process, in one run loop: each counts all, and knows nothing of the other."""
+
+    def test_with_top(self):
+        with LoopDisk() as disk:
+            work = load(disk, reads=5000)
+            with Tracer("--both", disk.name, "0.1") as tracer:
+                run_loads(work)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        lines = [json.loads(line) for line in result.out.splitlines()]
+        self.assertEqual([line["subcommand"] for line in lines[:2]], ["sample", "top"])
+        outputs = [line for line in lines if line["type"] == "interval"]
+        self.assertEqual(len(outputs), len(lines) - 2)
+        sample = [row for line in outputs[0::2] for row in line["rows"]]
+        top = [row for line in outputs[1::2] for row in line["rows"]]
+        self.assertEqual(total(sample, disk, "requests", "bytes"), work.did("read"))
+        self.assertEqual(total(top, disk, "io", "bytes"), work.did("read"))
+        self.assertEqual({row["pid"] for row in top}, {work.pid})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * iotrace-sample: the sample subcommand alone, or
+ *
+ *     iotrace-sample --both DISK INTERVAL
+ *
+ * with `iotrace top -d DISK` in the same process: JSON of both on standard output, in turn.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cmd/command.h"
+#include "cmd/report.h"
+#include "core/system/child.h"
+
+extern const struct tool tool_sample;
+
+#define N_TOOLS 2
+
+static int attach_all(struct tool_run **tools, struct run *run, struct error *err)
+{
+	int r = run_begin(run, tools[0]->args, err);
+
+	for (size_t i = 0; !r && i < N_TOOLS; i++)
+		r = tool_attach(tools[i], run, err);
+	return r;
+}
+
+static int run_both(char *disk, char *interval)
+{
+	char json[] = "--json", d[] = "-d", *sample[] = { json, json, interval, NULL };
+	char *top[] = { json, json, d, disk, interval, NULL };
+	struct tool_run *tools[N_TOOLS] = { NULL };
+	struct error err;
+	struct run run;
+	int status;
+
+	if (tool_open(&tool_sample, 3, sample, &tools[0], &err) ||
+	    tool_open(&tool_top, 5, top, &tools[1], &err) || attach_all(tools, &run, &err)) {
+		status = report_error(&err);
+	} else {
+		status = tools_loop(tools, N_TOOLS, &run);
+		run_end(&run);
+	}
+	for (size_t i = 0; i < N_TOOLS && tools[i]; i++) {
+		status = show_close(&tools[i]->show, status);
+		tool_close(tools[i]);
+	}
+	return status;
+}
+
+int main(int argc, char **argv)
+{
+	child_set_signal(SIGPIPE, SIG_IGN);
+	if (argc == 4 && strcmp(argv[1], "--both") == 0)
+		return run_both(argv[2], argv[3]);
+	return tool_main(&tool_sample, argc, argv);
+}

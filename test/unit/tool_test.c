@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/tool.h"
+#include "cmd/tool_private.h"
+#include "core/base/clock.h"
+#include "test/unit/machine.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A tool without programs: it notes what the engine asks of it, a letter for each. */
+struct fake {
+	struct args args;
+	struct blk_filters filters;
+	char calls[64];
+	uint64_t counted, drained;
+	struct fake_row {
+		uint64_t count;
+	} row;
+};
+
+static void note(void *ctx, char what)
+{
+	struct fake *f = ctx;
+
+	f->calls[strlen(f->calls)] = what;
+}
+
+static int fake_options(int argc, char **argv, void *ctx, struct error *err)
+{
+	struct fake *f = ctx;
+
+	(void)err;
+	note(ctx, 'o');
+	for (int i = 1; i + 1 < argc; i += 2)
+		blk_filter_option(argv[i][1], argv[i + 1], &f->filters);
+	return 0;
+}
+
+/* ---- what is asked for ---- */
+
+/* Nothing of the kernel is looked at. */
+static int no_more(struct tool_run *t, struct error *err)
+{
+	(void)err;
+	assert_non_null(t->disks);
+	note(t->ctx, 'r');
+	return TOOL_DONE;
+}
+
+static const struct tool_view fake_view = { .empty = NULL };
+
+static const struct tool filtered = {
+	.name = "filtered",
+	.ctx_size = sizeof(struct fake),
+	.args_at = offsetof(struct fake, args),
+	.filters_at = offsetof(struct fake, filters),
+	.flags = TOOL_BLK,
+	.view = &fake_view,
+	.options = fake_options,
+	.resolve = no_more,
+};
+
+/* What goes wrong is in @err: the status. */
+static int opens(const char *option, const char *value, struct error *err, struct blk_filters *f)
+{
+	char name[] = "filtered",
+	     *argv[] = { name, (char *)(uintptr_t)option, (char *)(uintptr_t)value, NULL };
+	struct tool_run *t;
+	int r = tool_open(&filtered, option ? 3 : 1, argv, &t, err);
+
+	assert_non_null(t);
+	assert_null(t->object.hooks); /* not chosen yet */
+	*f = *t->filters;
+	if (r == TOOL_DONE)
+		assert_string_equal(((struct fake *)t->ctx)->calls, "or");
+	else
+		assert_string_equal(((struct fake *)t->ctx)->calls, "o");
+	tool_close(t);
+	return r == TOOL_DONE ? 0 : (int)err->status;
+}
+
+static void test_open(void **state)
+{
+	static struct machine_disk disks[256];
+	struct blk_filters f;
+	struct error err;
+
+	(void)state;
+	if (access("/proc/diskstats", R_OK))
+		skip();
+	assert_int_equal(opens(NULL, NULL, &err, &f), 0);
+	assert_int_equal(opens("-d", "no-such-disk", &err, &f), STATUS_USAGE);
+	assert_non_null(strstr(err.what, "no-such-disk"));
+	assert_int_equal(opens("-p", "2147483647", &err, &f), STATUS_USAGE);
+	assert_string_equal(err.what, "no such process: 2147483647");
+	/* what can be told of the arguments comes before the machine */
+	assert_int_equal(opens("-p", "1", &err, &f), in_first_namespace() ? 0 : STATUS_UNSUPPORTED);
+	if (in_first_namespace())
+		assert_int_equal(f.pid, 1);
+	if (machine_disks(disks, N(disks)) == 0)
+		skip();
+	if (opens("-d", disks[0].name, &err, &f) == 0) {
+		assert_int_equal(f.disk.dev, disks[0].dev);
+		assert_int_equal(f.disk.whole, disks[0].dev);
+	}
+	tool_close(NULL);
+}
+
+/* ---- losses ---- */
+
+static const struct tool_loss own_losses[] = {
+	{ "own", "things of its own", "own_losses", 1, false },
+	{ "found", "things found in user space", NULL, 0, false },
+};
+
+static const struct tool losing = {
+	.name = "losing",
+	.flags = TOOL_BLK,
+	.losses = own_losses,
+	.n_losses = N(own_losses),
+};
+
+/* As if its programs had been loaded: @counters are theirs. */
+static void begin_losses(struct tool_run *t, const uint64_t *counters)
+{
+	memset(t, 0, sizeof(*t));
+	t->tool = &losing;
+	t->n_losses = BLK_LOSS_ROWS + N(own_losses);
+	for (size_t i = 0; i < BLK_LOSS_ROWS; i++)
+		if (blk_loss_table[i].variable)
+			t->loss_at[i] = &counters[blk_loss_table[i].index];
+	t->loss_at[BLK_LOSS_ROWS] = &counters[BLK_LOSSES];
+}
+
+static uint64_t lost(const struct interval *interval, const char *key)
+{
+	for (size_t i = 0; i < interval->n_losses; i++)
+		if (strcmp(interval->losses[i].key, key) == 0)
+			return interval->losses[i].count;
+	fail_msg("no loss '%s'", key);
+	return 0;
+}
+
+static uint64_t all_lost(const struct interval *interval)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < interval->n_losses; i++)
+		sum += interval->losses[i].count;
+	return sum;
+}
+
+static void test_losses(void **state)
+{
+	uint64_t now[BLK_LOSSES + 1] = { 0 };
+	struct interval interval = { 0 };
+	static struct tool_run t;
+
+	(void)state;
+	begin_losses(&t, now);
+	tool_losses(&t, &interval);
+	assert_int_equal(interval.n_losses, BLK_LOSS_ROWS + N(own_losses));
+	assert_int_equal(all_lost(&interval), 0);
+	for (size_t i = 0; i < interval.n_losses; i++) {
+		assert_true(interval.losses[i].key[0]);
+		assert_true(interval.losses[i].text[0]);
+		for (size_t k = 0; k < i; k++) {
+			assert_string_not_equal(interval.losses[i].key, interval.losses[k].key);
+			assert_string_not_equal(interval.losses[i].text, interval.losses[k].text);
+		}
+	}
+	/* the probe's counters only grow; what is shown is what came since */
+	now[LOSS_NO_START] = 5;
+	now[LOSS_ROWS_BYTES] = 1ull << 40;
+	now[LOSS_NO_END] = 2;
+	now[BLK_LOSSES] = 7;
+	tool_losses(&t, &interval);
+	assert_int_equal(lost(&interval, "no_start"), 5);
+	assert_int_equal(lost(&interval, "rows_full_bytes"), 1ull << 40);
+	assert_int_equal(lost(&interval, "no_end"), 2);
+	assert_int_equal(lost(&interval, "own"), 7);
+	assert_int_equal(all_lost(&interval), 5 + (1ull << 40) + 2 + 7);
+	tool_losses(&t, &interval);
+	assert_int_equal(all_lost(&interval), 0);
+	/* what user space found comes on top, once */
+	now[LOSS_NO_END] = 5;
+	tool_lose(&t, LOSS_NO_END, 4);
+	tool_lose(&t, BLK_LOSS_ROWS + 1, 2);
+	tool_lose(&t, BLK_LOSS_ROWS + 1, 3);
+	tool_losses(&t, &interval);
+	assert_int_equal(lost(&interval, "no_end"), 3 + 4);
+	assert_int_equal(lost(&interval, "found"), 5);
+	tool_losses(&t, &interval);
+	assert_int_equal(all_lost(&interval), 0);
+}
+
+static void test_losses_shown(void **state)
+{
+	uint64_t now[BLK_LOSSES + 1] = { 0 };
+	struct interval interval = { 0 };
+	static struct tool_run t;
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+
+	(void)state;
+	assert_non_null(stream);
+	begin_losses(&t, now);
+	tool_losses(&t, &interval);
+	assert_int_equal(render_losses(stream, &interval), 0);
+	assert_int_equal(fflush(stream), 0);
+	assert_string_equal(text, ""); /* what is 0 is not mentioned */
+	now[LOSS_ROWS_FULL] = 3;
+	tool_losses(&t, &interval);
+	assert_int_equal(render_losses(stream, &interval), 0);
+	assert_int_equal(fclose(stream), 0);
+	assert_string_equal(text, "iotrace: lost: 3 I/Os not shown: no room for another row\n");
+	free(text);
+}
+
+/* ---- two in one process ---- */
+
+static int fake_choose(struct tool_run *t, struct error *err)
+{
+	(void)err;
+	note(t->ctx, 'c');
+	return 0;
+}
+
+static int fake_attach(struct tool_run *t, struct error *err)
+{
+	(void)err;
+	note(t->ctx, 'a');
+	return 0;
+}
+
+static const struct hook_choice *no_choices(void *ctx, size_t *n)
+{
+	(void)ctx;
+	*n = 0;
+	return NULL;
+}
+
+static void fake_stop(struct tool_run *t)
+{
+	note(t->ctx, 's');
+}
+
+static int fake_drain(struct tool_run *t, int inactive, struct error *err)
+{
+	struct fake *f = t->ctx;
+
+	(void)inactive;
+	(void)err;
+	note(t->ctx, 'd');
+	f->drained = ++f->counted;
+	t->end_ns = clock_epoch_ns();
+	return 0;
+}
+
+static int fake_rows(struct tool_run *t, struct recording_interval *out, struct error *err)
+{
+	struct fake *f = t->ctx;
+
+	(void)err;
+	f->row.count = f->drained;
+	out->tables[0] = (struct recording_rows){ &f->row, 1 };
+	return 0;
+}
+
+static void fake_settle(struct tool_run *t, bool last)
+{
+	note(t->ctx, last ? 'L' : '.');
+}
+
+static void fake_finish(struct tool_run *t)
+{
+	note(t->ctx, 'f');
+}
+
+static const struct tool_attacher fake_attacher = { NULL, fake_choose, fake_attach, no_choices };
+
+static const struct tool counting = {
+	.name = "counting",
+	.ctx_size = sizeof(struct fake),
+	.args_at = offsetof(struct fake, args),
+	.view = &fake_view,
+	.attacher = &fake_attacher,
+	.options = fake_options,
+	.stop = fake_stop,
+	.drain = fake_drain,
+	.rows = fake_rows,
+	.settle = fake_settle,
+	.finish = fake_finish,
+};
+
+struct sunk {
+	const struct tool_run *of[16];
+	uint64_t counts[16], since[16], end[16];
+	size_t n;
+};
+
+static int sink(void *ctx, struct tool_run *t, struct recording_interval *in, struct error *err)
+{
+	struct sunk *s = ctx;
+
+	(void)err;
+	assert_true(s->n < N(s->of));
+	s->of[s->n] = t;
+	s->counts[s->n] = ((const struct fake_row *)in->tables[0].rows)->count;
+	s->since[s->n] = in->interval.start_ns;
+	s->end[s->n++] = in->interval.end_ns;
+	return 0;
+}
+
+/* Each is asked in turn, in one loop, and knows nothing of the other. */
+static void test_two(void **state)
+{
+	char name[] = "counting", *argv[] = { name, NULL };
+	struct tool_run *tools[2];
+	struct sunk sunk = { 0 };
+	struct args args = { .interval_ns = NS_PER_SEC / 100, .count = 3 };
+	struct error err;
+	struct run run;
+
+	(void)state;
+	assert_int_equal(run_begin(&run, &args, &err), 0);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(tool_open(&counting, 1, argv, &tools[i], &err), 0);
+		tools[i]->sink = sink;
+		tools[i]->sink_ctx = &sunk;
+		((struct fake *)tools[i]->ctx)->counted = i * 100;
+		assert_int_equal(tool_attach(tools[i], &run, &err), 0);
+	}
+	assert_int_equal(tools_loop(tools, 2, &run), 0);
+	assert_int_equal(sunk.n, 6);
+	for (size_t i = 0; i < sunk.n; i++) {
+		assert_ptr_equal(sunk.of[i], tools[i % 2]);
+		assert_int_equal(sunk.counts[i], i % 2 * 100 + i / 2 + 1);
+		if (i >= 2)
+			assert_int_equal(sunk.since[i], sunk.end[i - 2]);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		assert_string_equal(((struct fake *)tools[i]->ctx)->calls, "ocad.d.sdLf");
+		tool_close(tools[i]);
+	}
+	run_end(&run);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_open),
+		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_losses_shown),
+		/* The last: it gives up capabilities. */
+		cmocka_unit_test(test_two),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
