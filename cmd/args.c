@@ -14,7 +14,6 @@ enum {
 	KEY_EBPF,
 	KEY_HOOK,
 	KEY_LIST_HOOKS,
-	KEY_KERNEL,
 	KEY_MAP_SIZE,
 	KEY_ALL,
 	KEY_RECORD,
@@ -40,7 +39,6 @@ static const struct argp_option common_options[] = {
 	{ "help", 'h', NULL, 0, "print this help", GROUP_COMMON },
 	{ "hook", KEY_HOOK, "EVENT=KIND:TARGET", OPTION_HIDDEN, NULL, GROUP_COMMON },
 	{ "list-hooks", KEY_LIST_HOOKS, NULL, OPTION_HIDDEN, NULL, GROUP_COMMON },
-	{ "kernel", KEY_KERNEL, "DIR", OPTION_HIDDEN, NULL, GROUP_COMMON },
 	{ "map-size", KEY_MAP_SIZE, "MAP=N", OPTION_HIDDEN, NULL, GROUP_COMMON },
 	{ 0 },
 };
@@ -159,9 +157,6 @@ static int take_common(struct input *in, int key, char *arg)
 		return add_hook(args, arg, in->err);
 	case KEY_LIST_HOOKS:
 		args->list_hooks = true;
-		return 0;
-	case KEY_KERNEL:
-		args->kernel = arg;
 		return 0;
 	case KEY_MAP_SIZE:
 		return set_map_size(args, arg, in->err);
@@ -403,8 +398,6 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 		return in.failed ? in.error : option_error(spec, argv[0], in.at ? in.at : "", err);
 	if (args->all && !args->command)
 		return error_set(err, STATUS_USAGE, -EINVAL, "--all requires -- COMMAND");
-	if (args->kernel && !args->list_hooks)
-		return error_set(err, STATUS_USAGE, -EINVAL, "--kernel requires --list-hooks");
 	if (args->output && (args->show_source || args->list_hooks))
 		return error_set(err, STATUS_USAGE, -EINVAL, "-o cannot be used with %s",
 				 args->show_source ? "--ebpf" : "--list-hooks");

@@ -16,9 +16,8 @@
 struct args {
 	enum format format;
 	bool verbose;
-	bool show_source;   /* --ebpf */
-	bool list_hooks;    /* hidden */
-	const char *kernel; /* hidden, with list_hooks: --kernel DIR, core/bpf/hook_kernel.h */
+	bool show_source; /* --ebpf */
+	bool list_hooks;  /* hidden */
 	bool help;
 	const char *hooks[ARGS_HOOKS + 1]; /* hidden: --hook EVENT=KIND:TARGET */
 	uint32_t map_rows;		   /* hidden: --map-size rows=N, 0: the probe's own size */

@@ -107,7 +107,7 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 int blk_configure(struct bpf_object *obj, const struct args *args, const struct blk_filters *f,
 		  const struct hooks *hooks, const struct blk_flags *flags)
 {
-	bool tracked = args->command && !args->all, backups = hooks_understudied(hooks);
+	bool tracked = args->command && !args->all, backups = hooks_has_backups(hooks);
 	uint32_t mode = tracked ? FILTER_TRACKED : f->pid ? FILTER_PID : FILTER_NONE;
 	const struct probe_option options[] = {
 		{ "filter_mode", mode },
@@ -330,7 +330,7 @@ static void add_up(void *sum, unsigned long long reads, unsigned long long write
 }
 
 #define ROOM_FOR_NEW_DISKS 4096
-#define MOST_REQUESTS	   (1 << 19) /* 60 MB of kernel memory */
+#define MAX_REQUESTS	   (1 << 19) /* 60 MB of kernel memory */
 
 static uint64_t tags_of(const char *disk)
 {
@@ -360,7 +360,7 @@ uint32_t blk_requests_possible(uint32_t whole)
 		if (is_wanted_disk(found.gl_pathv[i], whole))
 			sum += 2 * tags_of(found.gl_pathv[i]);
 	globfree(&found);
-	return sum < MOST_REQUESTS ? (uint32_t)sum : MOST_REQUESTS;
+	return sum < MAX_REQUESTS ? (uint32_t)sum : MAX_REQUESTS;
 }
 
 bool blk_iostats_off(uint32_t whole)
@@ -547,12 +547,4 @@ size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t m
 	const struct hook_choice *choices = hooks_choices(hooks, &n);
 
 	return choices_meta(choices, n, out, max);
-}
-
-void blk_explain_hooks(const struct hooks *hooks)
-{
-	size_t n;
-	const struct hook_choice *choices = hooks_choices(hooks, &n);
-
-	choices_explain(choices, n);
 }

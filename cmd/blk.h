@@ -137,12 +137,9 @@ char blk_op_letter(unsigned int op);	  /* 'R', for text */
 
 /* ---- things every such subcommand does with its hooks ---- */
 
-/* -v: the choice for each event and why not a better one. */
-void blk_explain_hooks(const struct hooks *hooks);
-
 #define BLK_META_HOOKS 160
 
-/* The same for the metadata: at most @max entries; returns how many. */
+/* The choice for each event, and why not a better one, for the metadata: at most @max entries; returns how many. */
 size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max);
 
 #endif

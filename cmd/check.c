@@ -89,7 +89,7 @@ int check_outcome(struct check *check, struct hooks *hooks, int r)
 	/* As attaching left them: what the kernel refused has its reason now. */
 	const struct hook_choice *choices = hooks_choices(hooks, &n);
 
-	check_keeps(check, "", hooks_privileges());
+	check_keeps(check, "", hooks_privileges(hooks));
 	hooks_detach(hooks);
 	kept = check_keep(check, choices, n);
 	return r ? r : kept;
@@ -167,13 +167,13 @@ static void try_hook(struct check_item *item, const struct machine *machine, int
 					      : strerrordesc_np(-r);
 }
 
-static void judge(struct machine *machine, size_t i,
-		  int (*judgement)(const struct preflight *p, struct error *err))
+static void check_one(struct machine *machine, size_t i,
+		      int (*works)(const struct preflight *p, struct error *err))
 {
 	struct check_item *item = &machine->items[i];
 	struct error *err = &machine->errors[i];
 
-	item->ok = judgement(&machine->preflight, err) == 0;
+	item->ok = works(&machine->preflight, err) == 0;
 	if (item->ok)
 		return;
 	item->detail = err->what;
@@ -195,14 +195,14 @@ static void check_machine(struct machine *machine)
 
 	memcpy(machine->items, items, sizeof(items));
 	preflight_read(NULL, preflight_caps(), &machine->preflight);
-	judge(machine, ITEM_BTF, preflight_btf);
-	judge(machine, ITEM_PRIVILEGES, preflight_privileges);
-	judge(machine, ITEM_LOCKDOWN, preflight_lockdown);
+	check_one(machine, ITEM_BTF, preflight_btf);
+	check_one(machine, ITEM_PRIVILEGES, preflight_privileges);
+	check_one(machine, ITEM_LOCKDOWN, preflight_lockdown);
 	machine->items[ITEM_LOCKDOWN].state = p->lockdown[0] ? p->lockdown
 					      : p->sysfs     ? "none"
 							     : "unknown: sysfs is not mounted";
-	judge(machine, ITEM_TRACEFS, preflight_tracefs);
-	judge(machine, ITEM_DEBUGFS, preflight_debugfs);
+	check_one(machine, ITEM_TRACEFS, preflight_tracefs);
+	check_one(machine, ITEM_DEBUGFS, preflight_debugfs);
 	try_hook(&machine->items[ITEM_KPROBES], machine, hooks_try_kprobe());
 	try_hook(&machine->items[ITEM_FENTRY], machine, hooks_try_fentry());
 }
@@ -214,7 +214,7 @@ struct result {
 	struct meta_hook *hooks;
 };
 
-/* Of what does not work no hook is in use; why others were passed over stays. */
+/* What does not work uses no hook; why others were rejected stays. */
 static size_t drop_used(struct meta_hook *hooks, size_t n)
 {
 	size_t kept = 0;

@@ -52,7 +52,7 @@ void check_optional(struct check *check, const struct tool_optional *options);
 
 void check_free(struct check *check);
 
-/* The command itself, @verbose with the hooks that were passed over.  Returns the exit status. */
+/* The command itself, @verbose with the hooks that were rejected.  Returns the exit status. */
 int check_run(enum format format, bool verbose);
 
 #endif

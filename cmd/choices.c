@@ -5,40 +5,14 @@
 
 #include "cmd/report.h"
 
-void choices_list(const struct hook_choice *choice, size_t n)
+void choices_list(const struct hooks *hooks)
 {
+	size_t n;
+	const struct hook_choice *choice = hooks_choices(hooks, &n);
+
 	for (size_t i = 0; i < n; i++)
 		printf("%s %s %s %s\n", choice[i].event, choice[i].kind, choice[i].target,
 		       choice[i].usable ? "usable" : choice[i].reason);
-}
-
-static const char *verdict(const struct hook_choice *choice)
-{
-	if (choice->chosen)
-		return "taken";
-	return choice->usable ? "usable" : choice->untold ? "untold" : "no";
-}
-
-static void print_programs(const struct hook_choice *choice, const struct hooks *hooks)
-{
-	const char *const *progs = choice->alt->progs;
-
-	for (int p = 0; p < HOOK_PROGS && progs[p]; p++) {
-		printf("%s%s", p ? "," : "", progs[p]);
-		for (size_t u = 0; hooks && hooks_understudy(hooks, u); u++)
-			printf(",%s%s", progs[p], hooks_understudy(hooks, u));
-	}
-}
-
-void choices_table(const struct hook_choice *choice, size_t n, const struct hooks *hooks)
-{
-	for (size_t i = 0; i < n; i++) {
-		printf("%s\t%s\t%s\t%s\t%s\t", choice[i].event,
-		       choice[i].optional ? "optional" : "required", choice[i].kind,
-		       choice[i].target, verdict(&choice[i]));
-		print_programs(&choice[i], hooks);
-		printf("\t%s\n", choice[i].reason);
-	}
 }
 
 size_t choices_meta(const struct hook_choice *choice, size_t n, struct meta_hook *out, size_t max)
@@ -61,9 +35,11 @@ size_t choices_meta(const struct hook_choice *choice, size_t n, struct meta_hook
 	return used;
 }
 
-void choices_explain(const struct hook_choice *choice, size_t n)
+void choices_explain(const struct hooks *hooks)
 {
 	struct meta_hook hook[CHOICES_MAX];
+	size_t n;
+	const struct hook_choice *choice = hooks_choices(hooks, &n);
 	size_t used = choices_meta(choice, n, hook, CHOICES_MAX);
 	char line[320];
 

@@ -232,14 +232,6 @@ int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const 
 	return r ? r : open_output(show, err);
 }
 
-int show_open_hooks(struct show *show, const struct hooks *hooks, const char *const *notes,
-		    size_t n_notes, struct error *err)
-{
-	size_t n = blk_meta_hooks(hooks, show->hooks, BLK_META_HOOKS);
-
-	return show_open(show, show->hooks, n, notes, n_notes, err);
-}
-
 int show_close(struct show *show, int status)
 {
 	const char *kept = kept_recording(show);

@@ -74,10 +74,6 @@ struct show {
 int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const char *const *notes,
 	      size_t n_notes, struct error *err);
 
-/* The same for an attach table's engine. */
-int show_open_hooks(struct show *show, const struct hooks *hooks, const char *const *notes,
-		    size_t n_notes, struct error *err);
-
 /* The first line; with -o it empties the file.  For run_emit, with a struct show. */
 int show_start(void *show, struct error *err);
 

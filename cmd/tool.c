@@ -12,7 +12,6 @@
 #include "cmd/report.h"
 #include "cmd/tool_private.h"
 #include "core/base/clock.h"
-#include "core/bpf/hook_kernel.h"
 #include "core/system/preflight.h"
 #include "core/system/privileges.h"
 
@@ -116,45 +115,33 @@ void tool_note(struct tool_run *t, const char *fmt, ...)
 
 static int open_show(struct tool_run *t, struct error *err)
 {
-	size_t n = 0;
-	const struct hook_choice *choices = tool_choices(t, &n);
+	const struct hooks *hooks = tool_hooks(t);
+	size_t n = hooks ? blk_meta_hooks(hooks, t->show.hooks, BLK_META_HOOKS) : 0;
 
-	n = choices_meta(choices, n, t->show.hooks, BLK_META_HOOKS);
 	return show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes,
 			 err);
 }
 
 /* ---- hooks ---- */
 
-const struct hook_choice *tool_choices(struct tool_run *t, size_t *n)
+struct hooks *tool_hooks(struct tool_run *t)
 {
-	*n = 0;
-	if (t->tool->attacher)
-		return t->tool->attacher->choices(t->ctx, n);
-	return t->object.hooks ? hooks_choices(t->object.hooks, n) : NULL;
+	return t->tool->attacher ? t->tool->attacher->hooks(t->ctx) : t->object.hooks;
 }
 
 static void explain(struct tool_run *t)
 {
-	size_t n;
-	const struct hook_choice *choices = tool_choices(t, &n);
+	const struct hooks *hooks = tool_hooks(t);
 
-	if (t->args->verbose)
-		choices_explain(choices, n);
+	if (hooks && t->args->verbose)
+		choices_explain(hooks);
 }
 
 static int list_hooks(struct tool_run *t)
 {
-	size_t n;
-	const struct hook_choice *choices;
-
-	if (t->object.hooks && !t->args->kernel)
+	if (t->object.hooks)
 		hooks_try(t->object.hooks);
-	choices = tool_choices(t, &n);
-	if (t->args->kernel)
-		choices_table(choices, n, t->object.hooks);
-	else
-		choices_list(choices, n);
+	choices_list(tool_hooks(t));
 	return TOOL_DONE;
 }
 
@@ -167,16 +154,9 @@ static int choose_table(struct tool_run *t, struct error *err)
 	hooks_free(o->hooks);
 	o->hooks = NULL;
 	o->n_events = t->tool->events(t, o->events);
-	if (t->args->kernel) {
-		r = t->kernel ? 0 : hook_kernel_open(t->args->kernel, &t->kernel, err);
-		if (!r)
-			r = hooks_foresee(o->events, o->n_events, t->kernel, t->args->hooks,
-					  &o->hooks, err);
-	} else {
-		r = preflight_trace(err);
-		if (!r)
-			r = hooks_choose(o->events, o->n_events, t->args->hooks, &o->hooks, err);
-	}
+	r = preflight_trace(err);
+	if (!r)
+		r = hooks_choose(o->events, o->n_events, t->args->hooks, &o->hooks, err);
 	if (!r && t->tool->flags & TOOL_BLK)
 		t->flags = blk_flags(o->hooks);
 	return r;
@@ -185,12 +165,11 @@ static int choose_table(struct tool_run *t, struct error *err)
 int tool_choose(struct tool_run *t, struct error *err)
 {
 	const struct tool_attacher *attacher = t->tool->attacher;
-	size_t n;
 	int r;
 
 	do {
 		r = attacher ? attacher->choose(t, err) : choose_table(t, err);
-		if (t->args->list_hooks && tool_choices(t, &n))
+		if (t->args->list_hooks && tool_hooks(t))
 			return list_hooks(t);
 		if (r)
 			break;
@@ -207,14 +186,14 @@ int tool_choose(struct tool_run *t, struct error *err)
  * wrong disk is a wrong disk for everybody. */
 static int find_disks(struct tool_run *t, struct error *err)
 {
-	int r = t->args->kernel ? 0 : preflight_resources(err);
+	int r = preflight_resources(err);
 
 	if (!r)
 		r = disks_open(NULL, &t->disks, err);
 	if (r || !t->filters)
 		return r;
 	r = blk_resolve_filters(t->filters, t->disks, err);
-	if (!r && !t->args->kernel)
+	if (!r)
 		r = blk_check_processes(t->filters, t->args, err);
 	return r;
 }
@@ -237,8 +216,6 @@ static int open_parsed(struct tool_run *t, struct error *err)
 	const struct tool *tool = t->tool;
 	int r = 0;
 
-	if (t->args->kernel && tool->attacher)
-		return tool->attacher->foresee(t, err) ?: TOOL_DONE;
 	if (tool->flags & (TOOL_DISKS | TOOL_BLK))
 		r = find_disks(t, err);
 	if (!r && tool->resolve)
@@ -330,7 +307,7 @@ int tool_attach(struct tool_run *t, struct run *run, struct error *err)
 	if (r)
 		return r;
 	if (!t->tool->attacher) {
-		t->keeps |= hooks_privileges();
+		t->keeps |= hooks_privileges(t->object.hooks);
 		explain(t);
 	}
 	if (t->tool->keeps)
@@ -515,7 +492,6 @@ void tool_close(struct tool_run *t)
 		t->tool->free(t->ctx);
 	flip_close(t->flip);
 	tool_close_objects(t);
-	hook_kernel_free(t->kernel);
 	names_free(t->names);
 	disks_free(t->disks);
 	for (size_t i = 0; i < t->n_notes; i++)

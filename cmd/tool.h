@@ -145,12 +145,10 @@ struct tool_part {
 
 /* For who attaches without an attach table of cmd/: in place of events() and configure(). */
 struct tool_attacher {
-	/* --list-hooks --kernel: prints.  -errno with @err. */
-	int (*foresee)(struct tool_run *t, struct error *err);
 	int (*choose)(struct tool_run *t, struct error *err);
 	int (*attach)(struct tool_run *t, struct error *err);
 	/* NULL: nothing was chosen. */
-	const struct hook_choice *(*choices)(void *ctx, size_t *n);
+	struct hooks *(*hooks)(void *ctx);
 };
 
 /* Beside 0 and -errno: choose again, since events() has another answer now; all is done, and was
@@ -267,7 +265,6 @@ struct tool_run {
 	struct show show;
 	/* Private: */
 	struct tool_object *more;
-	struct hook_kernel *kernel; /* --kernel */
 	struct flip *flip;
 	uint32_t *stopped;
 	const uint64_t *backup_hits;

@@ -16,8 +16,8 @@ void tool_take_options(struct tool_run *t);
 /* Calls events(), and chooses hooks; the choice is told to chosen().  As of struct tool. */
 int tool_choose(struct tool_run *t, struct error *err);
 
-/* All that was chosen, best first; NULL: nothing. */
-const struct hook_choice *tool_choices(struct tool_run *t, size_t *n);
+/* The hooks of the first object; NULL: none were chosen. */
+struct hooks *tool_hooks(struct tool_run *t);
 
 /* Opens, loads and attaches @o.  -errno with @err. */
 int tool_attach_object(struct tool_object *o, struct error *err);

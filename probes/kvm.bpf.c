@@ -393,28 +393,28 @@ int count_each(void *ctx)
 	return 0;
 }
 
-SEC("tp")
+SEC("tp/kvm/kvm_exit")
 int exit_tp(void *ctx)
 {
 	on_exit(ctx);
 	return 1;
 }
 
-SEC("tp")
+SEC("tp/kvm/kvm_entry")
 int entry_tp(void *ctx)
 {
 	on_entry(entry_vcpu_off && exit_vcpu_off, field(ctx, entry_vcpu_off));
 	return 1;
 }
 
-SEC("raw_tp")
+SEC("raw_tp/kvm_entry")
 int entry_raw(void *ctx)
 {
 	on_entry(false, 0);
 	return 0;
 }
 
-SEC("tp")
+SEC("tp/kvm/kvm_userspace_exit")
 int uexit_tp(void *ctx)
 {
 	on_uexit(field(ctx, uexit_reason_off), field(ctx, uexit_errno_off));
@@ -422,7 +422,7 @@ int uexit_tp(void *ctx)
 }
 
 /* (reason, errno) in all kernels so far */
-SEC("raw_tp")
+SEC("raw_tp/kvm_userspace_exit")
 int uexit_raw(__u64 *ctx)
 {
 	on_uexit(ctx[0], ctx[1]);

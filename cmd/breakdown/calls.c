@@ -7,6 +7,7 @@
 #include <bpf/libbpf.h>
 
 #include "cmd/breakdown/breakdown.h"
+#include "cmd/choices.h"
 #include "cmd/check.h"
 #include "cmd/report.h"
 #include "core/system/privileges.h"
@@ -144,7 +145,7 @@ static int attach_late(struct tool_run *run, struct calls *c, unsigned int layer
 	if (!r && !layers_hooked(object->hooks, LAYER_BIT(layer), why, sizeof(why)))
 		r = error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "%s", why);
 	if (!r && run->args->verbose)
-		blk_explain_hooks(object->hooks);
+		choices_explain(object->hooks);
 	return r;
 }
 

@@ -130,7 +130,7 @@ const struct calls_row *calls_layer_cell(const struct calls_layer *layer, unsign
 /* ---- the object ---- */
 
 #define FEWEST_THREADS 4096
-#define MOST_THREADS   65536
+#define MAX_THREADS    65536
 
 /* Entries for threads: four times those that there are now. */
 static uint32_t threads_possible(void)
@@ -143,9 +143,9 @@ static uint32_t threads_possible(void)
 			n = 0;
 		fclose(file);
 	}
-	n = n < MOST_THREADS ? n * 4 : MOST_THREADS;
-	if (n > MOST_THREADS)
-		return MOST_THREADS;
+	n = n < MAX_THREADS ? n * 4 : MAX_THREADS;
+	if (n > MAX_THREADS)
+		return MAX_THREADS;
 	return n > FEWEST_THREADS ? n : FEWEST_THREADS;
 }
 

@@ -37,7 +37,7 @@ static int check_counters(struct check *check, bool latency, struct error *err)
 	if (!r)
 		r = counters_attach(counters, ignore, err);
 	if (counters && !(r && latency)) {
-		choices = counters_choices(counters, &n);
+		choices = hooks_choices(counters_hooks(counters), &n);
 		check_keep(check, choices, n);
 	}
 	counters_close(counters);

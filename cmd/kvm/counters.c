@@ -17,9 +17,10 @@
 #include "core/system/limits.h"
 #include "core/system/preflight.h"
 #include "core/system/tracefs.h"
-#include "core/bpf/tracepoints.h"
 #include "probes/kvm.h"
 #include "probes/kvm.skel.h"
+
+#define COUNTERS_EVENTS 4
 
 #define GROUP	    "kvm"
 #define PLACEHOLDER 0x107ace0c00c1eULL /* of count_each in probes/kvm.bpf.c */
@@ -40,12 +41,12 @@ struct counters {
 	int *slot_event;	    /* which event a slot counts for */
 	uint32_t *reason_slot;	    /* which slot a named reason has */
 	size_t n_slots, stride;
-	struct hook_choice choices[COUNTERS_CHOICES];
-	size_t n_choices;
-	enum tracepoint_way way;
-	bool exits_twice; /* a raw program, too, sees kvm_exit: probes/kvm.bpf.c */
+	struct hook_group group;
+	struct hook_event hook_events[COUNTERS_EVENTS];
+	size_t n_hook_events;
+	struct hooks *hooks;
+	int *skipped; /* by number of the tracepoint: -errno why it could not be attached to */
 	struct kvm_bpf *skel;
-	struct tracepoints *tracepoints;
 	struct bank_arrays arrays;
 	size_t counts_size, keys_size;
 	struct banks *banks;
@@ -184,51 +185,97 @@ static int make_events(struct counters *c, struct error *err)
 
 /* ---- hooks ---- */
 
-/* A hook that has no alternative. */
-static void add_choice(struct counters *c, const char *event, bool raw, const char *target)
+enum { COUNT_RAW = 1, COUNT_CLASSIC }; /* tags */
+
+#define RAW_COOKIE                                                                                 \
+	{                                                                                          \
+		HOOK_RAW_TP_COOKIE, GROUP "/*", 0, { "count_raw" }, COUNT_RAW                      \
+	}
+#define RAW_EACH                                                                                   \
+	{                                                                                          \
+		HOOK_RAW_TP_EACH, GROUP "/*", 0, { "count_each" }, COUNT_RAW                       \
+	}
+#define TP_COOKIE                                                                                  \
+	{                                                                                          \
+		HOOK_TP_COOKIE, GROUP "/*", 0, { "count_tp" }, COUNT_CLASSIC                       \
+	}
+
+static const struct hook_alt count_alts[] = { RAW_COOKIE, RAW_EACH, TP_COOKIE };
+static const struct hook_alt preempted_count_alts[] = { TP_COOKIE, RAW_COOKIE, RAW_EACH };
+
+/* The record has the reason, on all kernels. */
+static const struct hook_alt exit_alts[] = {
+	{ HOOK_TP, GROUP "/kvm_exit", 0, { "exit_tp" } },
+};
+static const struct hook_alt uexit_alts[] = {
+	{ HOOK_RAW_TP, GROUP "/kvm_userspace_exit", 0, { "uexit_raw" } },
+	{ HOOK_TP, GROUP "/kvm_userspace_exit", 0, { "uexit_tp" } },
+	{ HOOK_RAW_TP, GROUP "/kvm_userspace_exit", 0, { "uexit_raw" } },
+};
+static const struct hook_alt entry_alts[] = {
+	{ HOOK_RAW_TP, GROUP "/kvm_entry", 0, { "entry_raw" } },
+	{ HOOK_TP, GROUP "/kvm_entry", 0, { "entry_tp" } },
+	{ HOOK_RAW_TP, GROUP "/kvm_entry", 0, { "entry_raw" } },
+};
+
+/* Does a raw program, too, see kvm_exit: probes/kvm.bpf.c?  Where tracepoints are preempted, that
+ * may happen between two programs of one, too. */
+static bool exits_twice(const struct counters *c)
 {
-	c->choices[c->n_choices++] = (struct hook_choice){
-		.event = event,
-		.kind = raw ? "raw_tp" : "tp",
-		.target = target,
-		.chosen = true,
-		.usable = true,
-	};
+	return hooks_tag(c->hooks, "count", 0) == COUNT_RAW && !hooks_has_backups(c->hooks);
+}
+
+static bool is_counted_with_all(void *ctx, size_t i, int tag)
+{
+	const struct counters *c = ctx;
+
+	(void)tag;
+	if (c->events->v[i].off || (int)i == c->parents[REASON_UEXIT])
+		return false;
+	return (int)i != c->parents[REASON_EXIT] ||
+	       (exits_twice(c) && hooks_tag(c->hooks, "exit", -1) == 0);
+}
+
+static void note_skipped(void *ctx, size_t i, int code)
+{
+	struct counters *c = ctx;
+
+	c->skipped[i] = code;
+}
+
+static void add_hook(struct counters *c, const struct hook_event *event)
+{
+	c->hook_events[c->n_hook_events++] = *event;
+}
+
+static bool is_hooked(const struct counters *c, enum reason_event which)
+{
+	return c->parents[which] >= 0 && !c->events->v[c->parents[which]].off;
 }
 
 static int choose(struct counters *c, struct error *err)
 {
-	bool raw;
-	int r;
-
-	r = tracepoints_choose("count", GROUP "/*", c->wants.args->hooks, c->choices, err);
-	c->n_choices = TRACEPOINT_WAYS;
-	if (r < 0)
-		return r;
-	c->way = (enum tracepoint_way)r;
-	raw = c->way != TRACEPOINT_TP_COOKIE;
-	/* Where classic ones come first tracepoints are preempted, between two programs too. */
-	c->exits_twice = raw && strcmp(c->choices[0].kind, "tp+cookie") != 0;
-	if (c->parents[REASON_EXIT] >= 0)
-		add_choice(c, "exit", false, GROUP "/kvm_exit");
-	if (c->parents[REASON_UEXIT] >= 0)
-		add_choice(c, "userspace_exit", raw, GROUP "/kvm_userspace_exit");
+	c->skipped = calloc(c->n_names + 1, sizeof(*c->skipped));
+	if (!c->skipped)
+		return no_memory(err);
+	c->group = (struct hook_group){ GROUP,
+					(const char *const *)c->names,
+					c->n_names,
+					PLACEHOLDER,
+					is_counted_with_all,
+					note_skipped,
+					c };
+	add_hook(c, &(struct hook_event){ "count", count_alts, 3, false, preempted_count_alts,
+					  &c->group });
+	if (is_hooked(c, REASON_EXIT))
+		add_hook(c, &(struct hook_event){ "exit", exit_alts, 1, true });
+	if (is_hooked(c, REASON_UEXIT))
+		add_hook(c, &(struct hook_event){ "userspace_exit", uexit_alts, 2, true,
+						  uexit_alts + 1 });
+	/* The last is attached first: no exit is timed whose entry was not seen. */
 	if (c->wants.latency)
-		add_choice(c, "entry", raw, GROUP "/kvm_entry");
-	return 0;
-}
-
-/* "--hook EVENT=..." of an event that is not ours. */
-static int check_forced(const struct args *args, struct error *err)
-{
-	for (size_t i = 0; args->hooks[i]; i++) {
-		if (strncmp(args->hooks[i], "count=", 6) == 0)
-			continue;
-		error_set(err, STATUS_USAGE, -EINVAL, "no such hook '%.100s'", args->hooks[i]);
-		error_hint(err, "--list-hooks lists those of this subcommand");
-		return -EINVAL;
-	}
-	return 0;
+		add_hook(c, &(struct hook_event){ "entry", entry_alts, 2, false, entry_alts + 1 });
+	return hooks_choose(c->hook_events, c->n_hook_events, c->wants.args->hooks, &c->hooks, err);
 }
 
 int counters_open(const struct counters_wants *wants, struct kvm_events *events,
@@ -241,9 +288,7 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 		return no_memory(err);
 	c->wants = *wants;
 	c->events = events;
-	r = check_forced(wants->args, err);
-	if (!r)
-		r = make_events(c, err);
+	r = make_events(c, err);
 	if (!r && wants->latency && c->parents[REASON_EXIT] < 0) {
 		r = error_set(err, STATUS_UNSUPPORTED, -ENODATA,
 			      "this kernel's kvm_exit has no exit reason");
@@ -259,10 +304,9 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 	return r;
 }
 
-const struct hook_choice *counters_choices(const struct counters *c, size_t *n)
+struct hooks *counters_hooks(const struct counters *c)
 {
-	*n = c->n_choices;
-	return c->choices;
+	return c->hooks;
 }
 
 /* ---- load ---- */
@@ -317,46 +361,13 @@ static void set_options(struct counters *c)
 	o->latency = c->wants.latency;
 	o->exit_event = (uint32_t)c->parents[REASON_EXIT];
 	o->uexit_event = (uint32_t)c->parents[REASON_UEXIT];
-	o->exits_twice = c->exits_twice;
+	o->exits_twice = exits_twice(c);
 	o->exit_reason_off = f.exit_reason;
 	o->exit_class_off = f.exit_class;
 	o->exit_vcpu_off = f.exit_vcpu;
 	o->entry_vcpu_off = c->entry_vcpu;
 	o->uexit_reason_off = f.uexit_reason;
 	o->uexit_errno_off = f.uexit_errno;
-}
-
-/* The program that counts all events by the way that was chosen. */
-static struct bpf_program *count_program(const struct counters *c)
-{
-	switch (c->way) {
-	case TRACEPOINT_TP_COOKIE:
-		return c->skel->progs.count_tp;
-	case TRACEPOINT_RAW_COOKIE:
-		return c->skel->progs.count_raw;
-	case TRACEPOINT_RAW_EACH:
-	case TRACEPOINT_WAYS:
-		break;
-	}
-	return c->skel->progs.count_each;
-}
-
-static void select_programs(struct counters *c)
-{
-	bool raw = c->way != TRACEPOINT_TP_COOKIE;
-	struct bpf_program *prog;
-
-	bpf_object__for_each_program (prog, c->skel->obj)
-		bpf_program__set_autoload(prog, false);
-	bpf_program__set_autoload(count_program(c), true);
-	if (c->parents[REASON_EXIT] >= 0)
-		bpf_program__set_autoload(c->skel->progs.exit_tp, true);
-	if (c->parents[REASON_UEXIT] >= 0)
-		bpf_program__set_autoload(raw ? c->skel->progs.uexit_raw : c->skel->progs.uexit_tp,
-					  true);
-	if (c->wants.latency)
-		bpf_program__set_autoload(raw ? c->skel->progs.entry_raw : c->skel->progs.entry_tp,
-					  true);
 }
 
 /* Tells the programs which reasons have a slot. */
@@ -398,25 +409,28 @@ static int map_arrays(struct counters *c)
 	return r;
 }
 
-static int load(struct counters *c, struct error *err)
-{
-	int r;
+/* ---- attach: struct hook_object ---- */
 
-	c->skel = kvm_bpf__open();
-	if (!c->skel) {
-		r = error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
-			      strerror(errno));
-		limits_hint(r, err);
-		return r;
-	}
+static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
+	struct counters *c = ctx;
+
+	memset(c->skipped, 0, c->n_names * sizeof(*c->skipped));
+	c->skel = kvm_bpf__open_opts(&opts);
+	if (!c->skel)
+		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
+				 strerror(errno));
 	set_options(c);
-	select_programs(c);
-	/* An attachment for each event; of a copy of a program, that copy too. */
-	r = hooks_need_files(c->skel->obj,
-			     c->way == TRACEPOINT_RAW_EACH ? 2 * c->n_names : c->n_names, err);
-	if (r)
-		return r;
-	r = size_maps(c);
+	*obj = c->skel->obj;
+	return 0;
+}
+
+static int load_object(void *ctx)
+{
+	struct counters *c = ctx;
+	int r = size_maps(c);
+
 	if (!r)
 		r = kvm_bpf__load(c->skel);
 	if (!r)
@@ -427,40 +441,25 @@ static int load(struct counters *c, struct error *err)
 		r = maps_fill_queue(c->skel->maps.free_latencies, c->n_latencies);
 	if (!r)
 		r = map_arrays(c);
-	if (r)
-		return hooks_load_error(r, err);
-	return banks_open(&c->arrays, &c->banks) ? no_memory(err) : 0;
+	return r ? r : banks_open(&c->arrays, &c->banks);
 }
 
-/* ---- attach ---- */
-
-/* The event @i by all the programs that count it. */
-static int attach_event(struct counters *c, int i)
+static void close_object(void *ctx)
 {
-	struct kvm_bpf *skel = c->skel;
-	bool raw = c->way != TRACEPOINT_TP_COOKIE;
-	const char *name = c->names[i];
-	int r;
+	struct counters *c = ctx;
 
-	if (i == c->parents[REASON_UEXIT])
-		return raw ? tracepoints_attach_raw(c->tracepoints, name, skel->progs.uexit_raw, -1)
-			   : tracepoints_attach_tp(c->tracepoints, GROUP, name,
-						   skel->progs.uexit_tp, -1);
-	if (i == c->parents[REASON_EXIT]) {
-		r = tracepoints_attach_tp(c->tracepoints, GROUP, name, skel->progs.exit_tp, -1);
-		if (r || !c->exits_twice)
-			return r;
-	}
-	return tracepoints_attach(c->tracepoints, c->way, GROUP, name, count_program(c), i,
-				  PLACEHOLDER);
-}
-
-static int attach_entry(struct counters *c)
-{
-	if (c->way == TRACEPOINT_TP_COOKIE)
-		return tracepoints_attach_tp(c->tracepoints, GROUP, "kvm_entry",
-					     c->skel->progs.entry_tp, -1);
-	return tracepoints_attach_raw(c->tracepoints, "kvm_entry", c->skel->progs.entry_raw, -1);
+	banks_close(c->banks);
+	c->banks = NULL;
+	if (c->arrays.counts)
+		munmap((void *)c->arrays.counts, c->counts_size);
+	if (c->arrays.keys)
+		munmap((void *)c->arrays.keys, c->keys_size);
+	if (c->latencies)
+		munmap((void *)c->latencies, c->latencies_size);
+	c->arrays = (struct bank_arrays){ 0 };
+	c->latencies = NULL;
+	kvm_bpf__destroy(c->skel);
+	c->skel = NULL;
 }
 
 void counters_only(struct counters *c, uint32_t tgid)
@@ -468,43 +467,65 @@ void counters_only(struct counters *c, uint32_t tgid)
 	c->wants.tgid = tgid;
 }
 
+/* Why an event with a program of its own has none, or 0. */
+static int refused(const struct counters *c, enum reason_event which, const char *event)
+{
+	size_t n;
+	const struct hook_choice *choice = hooks_choices(c->hooks, &n);
+	int code = -ENOTSUP;
+
+	if (!is_hooked(c, which) || hooks_tag(c->hooks, event, -1) == 0)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(choice[i].event, event) == 0 && choice[i].code)
+			code = choice[i].code;
+	return code;
+}
+
+/* What could not be attached to is not among the events any more; an error when nothing is left. */
+static int leave_out_skipped(struct counters *c, void (*skipped)(const char *name, int code),
+			     struct error *err)
+{
+	const int exit = refused(c, REASON_EXIT, "exit");
+	const int uexit = refused(c, REASON_UEXIT, "userspace_exit");
+	size_t attached = 0;
+	int last = 0;
+
+	for (size_t i = 0; i < c->n_names; i++) {
+		int code = (int)i == c->parents[REASON_EXIT] && exit ? exit
+			   : (int)i == c->parents[REASON_UEXIT]	     ? uexit
+								     : c->skipped[i];
+
+		if (c->events->v[i].off)
+			continue;
+		attached += !code;
+		if (!code)
+			continue;
+		last = code;
+		c->events->v[i].off = true;
+		skipped(c->names[i], code);
+	}
+	if (attached || !last)
+		return 0;
+	return error_set(err, STATUS_UNSUPPORTED, last, "cannot attach to any event of kvm: %s",
+			 strerror(-last));
+}
+
 int counters_attach(struct counters *c, void (*skipped)(const char *name, int code),
 		    struct error *err)
 {
-	size_t attached = 0, wanted = 0;
-	int r, last = 0;
+	const struct hook_object object = {
+		.ctx = c, .open = open_object, .load = load_object, .close = close_object
+	};
+	int r;
 
-	r = load(c, err);
+	r = hooks_attach(c->hooks, &object, err);
+	if (!r)
+		r = leave_out_skipped(c, skipped, err);
 	if (r)
 		return r;
-	if (tracepoints_open(&c->tracepoints))
-		return no_memory(err);
-	r = c->wants.latency ? attach_entry(c) : 0;
-	if (limits_is_shortage(r))
-		return limits_error(r, "attach to kvm_entry", err);
-	if (r)
-		return error_set(err, STATUS_UNSUPPORTED, r, "cannot attach to kvm_entry: %s",
-				 strerror(-r));
-	for (size_t i = 0; i < c->n_names; i++) {
-		if (c->events->v[i].off)
-			continue;
-		wanted++;
-		r = attach_event(c, (int)i);
-		if (!r) {
-			attached++;
-			continue;
-		}
-		if (limits_is_shortage(r))
-			return limits_error(r, "attach to all events of kvm", err);
-		last = r;
-		c->events->v[i].off = true;
-		skipped(c->names[i], r);
-	}
-	if (!attached && wanted)
-		return error_set(err, STATUS_UNSUPPORTED, last,
-				 "cannot attach to any event of kvm: %s", strerror(-last));
 	/* Attaching may take a second in all. */
-	c->losses_before[ROW_MISSED] = tracepoints_missed(c->tracepoints);
+	c->losses_before[ROW_MISSED] = hooks_missed(c->hooks, NULL);
 	banks_start(c->banks);
 	return 0;
 }
@@ -525,19 +546,13 @@ void counters_close(struct counters *c)
 {
 	if (!c)
 		return;
-	tracepoints_close(c->tracepoints);
-	banks_close(c->banks);
-	if (c->arrays.counts)
-		munmap((void *)c->arrays.counts, c->counts_size);
-	if (c->arrays.keys)
-		munmap((void *)c->arrays.keys, c->keys_size);
-	if (c->latencies)
-		munmap((void *)c->latencies, c->latencies_size);
-	kvm_bpf__destroy(c->skel);
+	hooks_free(c->hooks);
+	close_object(c);
 	reasons_free(c->reasons);
 	tracefs_free_names(c->names, c->n_names);
 	free(c->slot_event);
 	free(c->reason_slot);
+	free(c->skipped);
 	free(c);
 }
 
@@ -631,7 +646,7 @@ const struct loss *counters_losses(struct counters *c)
 {
 	for (size_t i = 0; i < COUNTERS_LOSSES; i++) {
 		uint64_t now = i == ROW_MISSED
-				   ? tracepoints_missed(c->tracepoints)
+				   ? hooks_missed(c->hooks, NULL)
 				   : __atomic_load_n(&c->skel->bss->losses[i], __ATOMIC_RELAXED);
 
 		c->losses[i].key = loss_names[i].key;

@@ -30,10 +30,10 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 		  struct counters **out, struct error *err);
 void counters_close(struct counters *c);
 
-#define COUNTERS_CHOICES 8
+#define COUNTERS_CHOICES 8 /* alternatives in all */
 
-/* All alternatives, as of hooks_choices(). */
-const struct hook_choice *counters_choices(const struct counters *c, size_t *n);
+/* How each event is seen; of @c. */
+struct hooks *counters_hooks(const struct counters *c);
 
 /* Before counters_attach(): count process @tgid alone. */
 void counters_only(struct counters *c, uint32_t tgid);

@@ -9,7 +9,6 @@
 #include "cmd/kvm/check.h"
 #include "cmd/kvm/counters.h"
 #include "cmd/kvm/debugfs.h"
-#include "cmd/kvm/foresee.h"
 #include "cmd/kvm/log.h"
 #include "cmd/kvm/options.h"
 #include "cmd/kvm/record.h"
@@ -515,13 +514,6 @@ static int open_debugfs(struct kvm *k, struct error *err)
 	return 0;
 }
 
-static int foresee(struct tool_run *t, struct error *err)
-{
-	const struct kvm *k = t->ctx;
-
-	return kvm_foresee(t->args->kernel, k->o.latency, err);
-}
-
 static int choose(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
@@ -529,11 +521,11 @@ static int choose(struct tool_run *t, struct error *err)
 	return k->o.tracepoints ? open_counters(k, err) : 0;
 }
 
-static const struct hook_choice *choices(void *ctx, size_t *n)
+static struct hooks *hooks(void *ctx)
 {
 	const struct kvm *k = ctx;
 
-	return k->counters ? counters_choices(k->counters, n) : NULL;
+	return k->counters ? counters_hooks(k->counters) : NULL;
 }
 
 /* -f help */
@@ -737,7 +729,7 @@ static const struct tool_view view = {
 	.written_at = offsetof(struct kvm, o.log_path),
 };
 
-static const struct tool_attacher attacher = { foresee, choose, attach, choices };
+static const struct tool_attacher attacher = { choose, attach, hooks };
 
 const struct tool tool_kvm = {
 	.name = "kvm",

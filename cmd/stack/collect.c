@@ -228,7 +228,7 @@ int stack_drain(struct tool_run *run, int inactive, struct error *err)
 /* ---- batches ---- */
 
 /* Rows that wait, and what is to be named for them, may take about twice as much. */
-#define MOST_WAITING (4U << 20)
+#define MAX_WAITING (4U << 20)
 
 /* While the helper process reads a file.  True: it should come to an end. */
 static bool meanwhile(void *ctx)
@@ -246,7 +246,7 @@ static bool meanwhile(void *ctx)
 		stack_show_progress(s);
 	}
 	return s->failed || run_is_due(s->run->run) ||
-	       table_memory(&s->next) + naming_waiting(&s->naming) > MOST_WAITING;
+	       table_memory(&s->next) + naming_waiting(&s->naming) > MAX_WAITING;
 }
 
 static int add_row(struct stack *s, uint32_t row)

@@ -12,10 +12,10 @@
 #include "core/symbols/mapped_files.h"
 
 /* What was named is remembered, up to this many. */
-#define MOST_KNOWN 65536
+#define MAX_KNOWN 65536
 
 /* What more stacks of a batch would take is not kept. */
-#define MOST_ASKED (8U << 20)
+#define MAX_ASKED (8U << 20)
 
 enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME, KNOWN_OWNER };
 
@@ -109,7 +109,7 @@ void naming_end(struct naming *n)
 	free_batch(n, &n->now);
 	perf_maps_end_round(n->maps);
 	n->is_naming = false;
-	if (n->rebuilt != n->table->rebuilt || n->known.n > MOST_KNOWN)
+	if (n->rebuilt != n->table->rebuilt || n->known.n > MAX_KNOWN)
 		forget_known(n);
 	n->rebuilt = n->table->rebuilt;
 }
@@ -247,7 +247,7 @@ static const uint64_t *frames_to_ask(struct naming *n, const struct asked_stack 
 		return NULL;
 	}
 	ip = raw_stack(n, id);
-	if (ip && naming_waiting(n) > MOST_ASKED) {
+	if (ip && naming_waiting(n) > MAX_ASKED) {
 		n->lost++;
 		ip = NULL;
 	}
@@ -282,14 +282,14 @@ static bool is_tracing(const char *name)
 	return false;
 }
 
-#define MOST_TRACING 8
+#define MAX_TRACING 8
 
 static size_t tracing_frames(const struct naming *n, const uint64_t *ip, size_t depth)
 {
 	size_t frames = 0;
 	char buf[64];
 
-	for (size_t i = 0; i < depth && i < MOST_TRACING; i++)
+	for (size_t i = 0; i < depth && i < MAX_TRACING; i++)
 		if (is_tracing(kernel_name(n, ip[i], buf, sizeof(buf))))
 			frames = i + 1;
 	return frames;

@@ -78,7 +78,7 @@ static int resolve(struct tool_run *run, struct error *err)
 {
 	const struct stack *s = run->ctx;
 
-	if (!s->o.user || run->check || run->args->kernel || !blk_in_pid_namespace())
+	if (!s->o.user || run->check || !blk_in_pid_namespace())
 		return 0;
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 		  "cannot name user frames from inside a pid namespace");

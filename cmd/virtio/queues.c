@@ -15,7 +15,7 @@
 #include "core/base/text.h"
 #include "probes/virtio.skel.h"
 
-#define MOST_QUEUES 4096 /* of a device: its list may change while it is walked */
+#define MAX_QUEUES 4096 /* of a device: its list may change while it is walked */
 
 uint32_t virtio_run_helper(const struct bpf_program *prog, const uint64_t *args, size_t n)
 {
@@ -91,7 +91,7 @@ static void search_device(void *ctx, int fd)
 	struct search *search = ctx;
 	uint64_t args[] = { (uint64_t)fd, 0 };
 
-	for (int i = 0; i < MOST_QUEUES; i++) {
+	for (int i = 0; i < MAX_QUEUES; i++) {
 		virtio_run_helper(search->skel->progs.list_queue, args, 2);
 		args[1] = search->skel->bss->listed_at;
 		if (!args[1])

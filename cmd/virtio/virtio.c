@@ -240,7 +240,7 @@ static int resolve(struct tool_run *run, struct error *err)
 	struct virtio *v = run->ctx;
 
 	v->way = forces_irq(run->args) ? WAY_IRQ : WAY_CALLS;
-	return run->args->kernel ? 0 : virtio_check(&v->o, NULL, err);
+	return virtio_check(&v->o, NULL, err);
 }
 
 static size_t events(struct tool_run *run, struct hook_event *out)

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,11 +17,12 @@
 
 #define MAX_MODULES 16
 
-/* libbpf's handlers are for the whole process, and so is this. */
-static struct {
+struct btf_attach {
 	const struct kernel_types *types;
 	const char *(*module)(void *ctx, const struct bpf_program *prog);
 	void *ctx;
+	struct btf_attach *before;	 /* that began earlier and has not ended */
+	const struct bpf_program *begun; /* that libbpf began to load last */
 	/* Programs of the same function come one after the other. */
 	char function[128];
 	int id, fd;
@@ -29,7 +31,10 @@ static struct {
 		int fd;
 	} modules[MAX_MODULES];
 	size_t n_modules;
-} finder;
+};
+
+/* libbpf's handlers are for the whole process, and know the program alone. */
+static _Thread_local struct btf_attach *loading;
 
 /* The descriptor of the types of module @name as the kernel holds them, or -errno. */
 static int open_module(const char *name)
@@ -42,7 +47,7 @@ static int open_module(const char *name)
 		__u32 len = sizeof(info);
 		int fd = bpf_btf_get_fd_by_id(id);
 
-		if (fd < 0 && limits_is_shortage(-errno))
+		if (fd < 0 && limits_is_passing(-errno))
 			return -errno;
 		if (fd < 0)
 			continue;
@@ -54,46 +59,58 @@ static int open_module(const char *name)
 	return errno == EPERM ? -EPERM : -ENOENT; /* only CAP_SYS_ADMIN may ask */
 }
 
-static int module_fd(const char *name)
+static int module_fd(struct btf_attach *b, const char *name)
 {
 	int fd;
 
-	for (size_t i = 0; i < finder.n_modules; i++)
-		if (strcmp(finder.modules[i].name, name) == 0)
-			return finder.modules[i].fd;
-	if (finder.n_modules == MAX_MODULES)
+	for (size_t i = 0; i < b->n_modules; i++)
+		if (strcmp(b->modules[i].name, name) == 0)
+			return b->modules[i].fd;
+	if (b->n_modules == MAX_MODULES)
 		return -ENOSPC;
 	fd = open_module(name);
 	if (fd < 0)
 		return fd;
-	snprintf(finder.modules[finder.n_modules].name, sizeof(finder.modules[0].name), "%s", name);
-	finder.modules[finder.n_modules++].fd = fd;
+	snprintf(b->modules[b->n_modules].name, sizeof(b->modules[0].name), "%s", name);
+	b->modules[b->n_modules++].fd = fd;
 	return fd;
 }
 
-static int find(const char *function, const char *module)
+static int look_up(struct btf_attach *b, const char *function, const char *module)
 {
 	char path[128];
 	int id, fd = 0;
 
-	if (strcmp(finder.function, function) == 0)
-		return 0;
-	id = kernel_types_function(finder.types, function);
+	id = kernel_types_function(b->types, function);
 	if (id < 0 && module) {
 		snprintf(path, sizeof(path), "/sys/kernel/btf/%s", module);
-		id = kernel_types_module_function(finder.types, path, function);
+		id = kernel_types_module_function(b->types, path, function);
 		if (id >= 0)
-			fd = module_fd(module);
+			fd = module_fd(b, module);
 		if (fd < 0)
 			return fd;
 	}
 	if (id < 0)
 		return id;
-	snprintf(finder.function, sizeof(finder.function), "%s", function);
-	finder.id = id;
-	finder.fd = fd;
+	snprintf(b->function, sizeof(b->function), "%s", function);
+	b->id = id;
+	b->fd = fd;
 	return 0;
 }
+
+int btf_attach_find(struct btf_attach *b, const char *function, const char *module, int *id,
+		    int *fd)
+{
+	int r = strcmp(b->function, function) == 0 ? 0 : look_up(b, function, module);
+
+	if (r)
+		return r;
+	*id = b->id;
+	*fd = b->fd;
+	return 0;
+}
+
+/* ---- handlers ---- */
 
 /*
  * An object is opened with programs of another type, or libbpf would read all the kernel's types
@@ -101,60 +118,100 @@ static int find(const char *function, const char *module)
  */
 #define TYPE_UNTIL_LOADED BPF_PROG_TYPE_RAW_TRACEPOINT
 
-static int prepare(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
+static int prepare_tracing(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
 {
 	const char *target = strchr(bpf_program__section_name(prog), '/');
-	int r;
+	int r, id, fd = 0;
 
-	if (!target || !finder.types)
+	if (!target || !loading)
 		return -EINVAL;
+	loading->begun = prog;
 	target++;
-	if (cookie == BPF_TRACE_RAW_TP) {
-		r = kernel_types_tracepoint(finder.types, target);
-		if (r < 0)
-			return r;
-		opts->attach_btf_id = (__u32)r;
-	} else {
-		r = find(target, finder.module(finder.ctx, prog));
-		if (r)
-			return r;
-		opts->attach_btf_id = (__u32)finder.id;
-		opts->attach_btf_obj_fd = (__u32)finder.fd;
-	}
+	if (cookie == BPF_TRACE_RAW_TP)
+		r = id = kernel_types_tracepoint(loading->types, target);
+	else
+		r = btf_attach_find(loading, target, loading->module(loading->ctx, prog), &id, &fd);
+	if (r < 0)
+		return r;
+	opts->attach_btf_id = (__u32)id;
+	opts->attach_btf_obj_fd = (__u32)fd;
 	return bpf_program__set_type(prog, BPF_PROG_TYPE_TRACING);
 }
 
-void btf_attach_begin(const struct kernel_types *types,
-		      const char *(*module)(void *ctx, const struct bpf_program *prog), void *ctx)
+static int note_begun(struct bpf_program *prog, struct bpf_prog_load_opts *opts, long cookie)
+{
+	(void)opts;
+	(void)cookie;
+	if (loading)
+		loading->begun = prog;
+	return 0;
+}
+
+static void register_handlers(void)
 {
 	static const struct {
 		const char *section;
-		enum bpf_attach_type type;
+		enum bpf_prog_type type;
+		enum bpf_attach_type attach;
+		libbpf_prog_prepare_load_fn_t prepare;
 	} handlers[] = {
-		{ "tp_btf+", BPF_TRACE_RAW_TP },
-		{ "fentry+", BPF_TRACE_FENTRY },
-		{ "fexit+", BPF_TRACE_FEXIT },
+		{ "tp_btf+", TYPE_UNTIL_LOADED, BPF_TRACE_RAW_TP, prepare_tracing },
+		{ "fentry+", TYPE_UNTIL_LOADED, BPF_TRACE_FENTRY, prepare_tracing },
+		{ "fexit+", TYPE_UNTIL_LOADED, BPF_TRACE_FEXIT, prepare_tracing },
+		{ "raw_tp+", BPF_PROG_TYPE_RAW_TRACEPOINT, 0, note_begun },
+		{ "tp+", BPF_PROG_TYPE_TRACEPOINT, 0, note_begun },
+		{ "kprobe+", BPF_PROG_TYPE_KPROBE, 0, note_begun },
+		{ "kretprobe+", BPF_PROG_TYPE_KPROBE, 0, note_begun },
 	};
-	static bool registered;
+	static bool registered; /* as long as libbpf knows them: for good */
 
-	finder.types = types;
-	finder.module = module;
-	finder.ctx = ctx;
 	for (size_t i = 0; !registered && i < sizeof(handlers) / sizeof(handlers[0]); i++) {
-		LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .cookie = (long)handlers[i].type,
-			    .prog_prepare_load_fn = prepare);
+		LIBBPF_OPTS(libbpf_prog_handler_opts, opts, .cookie = (long)handlers[i].attach,
+			    .prog_prepare_load_fn = handlers[i].prepare);
 
-		libbpf_register_prog_handler(handlers[i].section, TYPE_UNTIL_LOADED,
-					     handlers[i].type, &opts);
+		libbpf_register_prog_handler(handlers[i].section, handlers[i].type,
+					     handlers[i].attach, &opts);
 	}
 	registered = true;
 }
 
-void btf_attach_end(void)
+/* ---- a handle ---- */
+
+struct btf_attach *btf_attach_new(const struct kernel_types *types,
+				  const char *(*module)(void *ctx, const struct bpf_program *prog),
+				  void *ctx)
 {
-	for (size_t i = 0; i < finder.n_modules; i++)
-		close(finder.modules[i].fd);
-	finder.n_modules = 0;
-	finder.function[0] = 0;
-	finder.types = NULL;
+	struct btf_attach *b = calloc(1, sizeof(*b));
+
+	if (b)
+		*b = (struct btf_attach){ .types = types, .module = module, .ctx = ctx };
+	return b;
+}
+
+void btf_attach_free(struct btf_attach *b)
+{
+	if (!b)
+		return;
+	for (size_t i = 0; i < b->n_modules; i++)
+		close(b->modules[i].fd);
+	free(b);
+}
+
+void btf_attach_begin(struct btf_attach *b)
+{
+	register_handlers();
+	b->begun = NULL;
+	b->before = loading;
+	loading = b;
+}
+
+void btf_attach_end(struct btf_attach *b)
+{
+	loading = b->before;
+}
+
+/* libbpf loads a program after the other, and none behind one that was refused. */
+const struct bpf_program *btf_attach_refused(const struct btf_attach *b)
+{
+	return b->begun && bpf_program__fd(b->begun) < 0 ? b->begun : NULL;
 }

@@ -15,7 +15,6 @@
  */
 
 struct bpf_object;
-struct hook_kernel;
 
 enum hook_kind {
 	HOOK_TP_BTF,
@@ -25,28 +24,57 @@ enum hook_kind {
 	HOOK_FEXIT,
 	HOOK_KPROBE,
 	HOOK_KRETPROBE,
+	/* One program on many tracepoints, struct hook_group. */
+	HOOK_RAW_TP_COOKIE, /* told by the attachment's cookie which one it was called for */
+	HOOK_RAW_TP_EACH,   /* loaded once for each, with another number in its code */
+	HOOK_TP_COOKIE,
 };
 
 #define HOOK_PROGS 4 /* programs that belong to one alternative */
 
 struct hook_alt {
 	enum hook_kind kind;
-	const char *target; /* tracepoint or function */
+	const char *target; /* tracepoint (a module's: "GROUP/NAME") or function */
 	int nargs;	    /* a tracepoint's arguments on the kernels this is for; 0: any */
 	const char *progs[HOOK_PROGS]; /* the first is attached to target, the others where their
 					* own section says; NULL ends */
 	int tag;		       /* for the subcommand: see hooks_tag() */
 	const char *module; /* where a function may be if it is not in the kernel itself, or NULL */
-	/* Its understudies are copies that do what the principal does, unless that is done: what
+	/* Its backup programs are copies that do what the primary does, unless that is done: what
 	 * one of them misses is not lost, and not counted. */
 	bool copies;
+};
+
+/*
+ * Tracepoints that are found at run time.  A program that serves all of them has to be told which
+ * one it was called for: a raw tracepoint takes a cookie with the attachment since 6.10, a classic
+ * one since 5.15 (perf links); before, the program is loaded once for each.
+ *
+ * Raw ones cost less (0.09 against 0.17 us for each event on 6.18, where `perf stat` takes 0.12),
+ * and are detached at once: the kernel waits for all CPUs after each classic one, 40 ms.  But where
+ * tracepoints are preempted (7.0) a raw program skips what happens on its CPU meanwhile; a classic
+ * one is run with preemption off.
+ */
+struct hook_group {
+	const char *name;	  /* "kvm" */
+	const char *const *names; /* the program is told the index; as a cookie, that and 1 */
+	size_t n;
+	uint64_t placeholder; /* in the program of HOOK_RAW_TP_EACH: see tracepoints.h */
+	/* Is tracepoint @i to be attached to by the alternative with @tag? */
+	bool (*wanted)(void *ctx, size_t i, int tag);
+	/* It could not be (@code: -errno), and is left out. */
+	void (*skipped)(void *ctx, size_t i, int code);
+	void *ctx;
 };
 
 struct hook_event {
 	const char *name;	     /* "submit", "issue", "complete" */
 	const struct hook_alt *alts; /* in order of preference */
 	size_t n;
-	bool optional; /* the subcommand can do without */
+	bool optional;			     /* the subcommand can do without */
+	const struct hook_alt *if_preempted; /* the same @n in the order for a kernel that preempts
+					      * tracepoints; NULL: alts */
+	const struct hook_group *group;	     /* of its alternatives for many tracepoints */
 };
 
 /* One alternative and what became of it. */
@@ -54,11 +82,10 @@ struct hook_choice {
 	const char *event;
 	const char *kind;
 	const char *target;
-	char reason[160]; /* why it was passed over; empty: in use or not needed */
+	char reason[160]; /* why it was rejected; empty: in use or not needed */
 	bool chosen;
 	bool usable;
-	bool untold; /* of a described kernel: not usable as far as its types tell, and they do not
-			tell all */
+	int code; /* -errno why it was rejected, where the kernel said one */
 	const struct hook_alt *alt;
 	bool optional; /* the event */
 };
@@ -69,7 +96,8 @@ struct hook_choice {
 struct hook_object {
 	void *ctx;
 	const char *const *helpers; /* programs to load but not to attach; NULL ends; may be NULL */
-	const void *elf; /* the object's bytes, to find the kernel types that it asks for */
+	const void *elf; /* the object's bytes, to find the kernel types that it asks for;
+			  * NULL: for none */
 	size_t elf_size;
 	/* Called after the choice for each event is known.  @btf_path is for libbpf's option
 	 * btf_custom_path, and may be NULL.  0 or -errno. */
@@ -91,54 +119,40 @@ struct hooks;
 int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
 		 struct hooks **out, struct error *err);
 
-/* The same about @kernel, which is described and not running (core/bpf/hook_kernel.h) and must
- * outlive *out.  What comes of it is to be listed; it cannot be attached. */
-int hooks_foresee(const struct hook_event *events, size_t n, const struct hook_kernel *kernel,
-		  const char *const *forced, struct hooks **out, struct error *err);
-
 /* The tag of the alternative chosen for @event, or @none when there is none. */
 int hooks_tag(const struct hooks *h, const char *event, int none);
 
 /*
  * Does this kernel preempt tracepoints, so that programs skip events all the time?  Then every
  * program NAME whose object has a NAME_2 and a NAME_3 too is attached together with those, its
- * understudies (probes/backup.bpf.h).
+ * backup programs (probes/backup.bpf.h).
  */
-bool hooks_understudied(const struct hooks *h);
+bool hooks_has_backups(const struct hooks *h);
 
-/* What is added to NAME for its understudies on this kernel, @i from 0; NULL behind the last. */
-const char *hooks_understudy(const struct hooks *h, size_t i);
+/* What is added to NAME for its backup programs on this kernel, @i from 0; NULL behind the last. */
+const char *hooks_backup(const struct hooks *h, size_t i);
 
 /* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
 void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n);
 
 /* Opens, loads and attaches, once for each *h; close() is called after each try that failed, also
- * after an open() that did.  hooks_log() must have been called before: the program that a kernel
- * refuses is known from libbpf's log only.  Falls back to the next alternative of an event whose
- * program this kernel refuses, but not for want of descriptors or memory (core/system/limits.h).
- * -errno with @err filled. */
+ * after an open() that did.  Falls back to the next alternative of an event whose program this
+ * kernel refuses, but not for want of descriptors or memory or because of a signal
+ * (core/system/limits.h).  -errno with @err filled. */
 int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
-
-/* limits_need() for the maps of @obj, its programs that are to be loaded and their attachments,
- * and @more descriptors. */
-int hooks_need_files(const struct bpf_object *obj, size_t more, struct error *err);
-
-/* The error of programs that could not be loaded, for who loads them by himself: fills @err and
- * returns @r (-errno). */
-int hooks_load_error(int r, struct error *err);
 
 /* Makes each alternative's `usable` true to what the kernel really takes, by trying: a function
  * may be in its types and still not be open to probes.  (Attaching finds that out by itself.) */
 void hooks_try(struct hooks *h);
 
 /* Does this kernel take a program at a function, by a kprobe or by fentry?  Tried with one that
- * every kernel has.  0 or -errno; -ENOENT: there is no such way. */
+ * every kernel has.  0 or -errno; -ENOENT: there is no such thing. */
 int hooks_try_kprobe(void);
 int hooks_try_fentry(void);
 
-/* The capabilities that reading what the programs counted takes, and detaching them (PRIVILEGE()).
+/* The capabilities that reading what @h's programs counted takes, and detaching them (PRIVILEGE()).
  */
-uint64_t hooks_privileges(void);
+uint64_t hooks_privileges(const struct hooks *h);
 
 /* All alternatives of all events, in the order of the table.  The array belongs to @h. */
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
@@ -147,10 +161,10 @@ const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 void hooks_detach(struct hooks *h);
 
 /* Events that the kernel did not hand to the programs because one of them was
- * running on that CPU already (since attaching).  *stood_in, which programs write: how many of
- * those understudies took; NULL when the object has none.  Where there are understudies, an event
+ * running on that CPU already (since attaching).  *backup_hits, which programs write: how many of
+ * those backup programs took; NULL when the object has none.  Where there are such, an event
  * is told of by the second call after it, or by the first after detaching. */
-uint64_t hooks_missed(struct hooks *h, const uint64_t *stood_in);
+uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits);
 
 /* Detaches and frees.  The object is closed by the caller. NULL is fine. */
 void hooks_free(struct hooks *h);

@@ -20,9 +20,8 @@
 #include "core/system/privileges.h"
 
 #define GROUP	   "iotrace_"
-#define MOST_CALLS 4096 /* KRETPROBE_MAXACTIVE_MAX of the kernel */
-
-static bool defined; /* by this process */
+#define MAX_CALLS  4096 /* KRETPROBE_MAXACTIVE_MAX of the kernel */
+#define MAX_GROUPS 4096 /* of this process */
 
 static const char *tracefs(void)
 {
@@ -54,7 +53,7 @@ static int command(const char *root, const char *line)
 }
 
 /* Opens the event as perf knows it.  Its descriptor or -errno. */
-static int open_event(const char *root, const char *name)
+static int open_event(const char *root, const char *group, const char *name)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr), .type = PERF_TYPE_TRACEPOINT };
 	unsigned int id = 0;
@@ -62,7 +61,7 @@ static int open_event(const char *root, const char *name)
 	FILE *file;
 	int fd, n;
 
-	snprintf(path, sizeof(path), "%s/events/" GROUP "%d/%s/id", root, (int)getpid(), name);
+	snprintf(path, sizeof(path), "%s/events/%s/%s/id", root, group, name);
 	file = fopen(path, "re");
 	if (!file)
 		return -errno;
@@ -78,31 +77,53 @@ static int open_event(const char *root, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* What the names of @owner's events begin with: kprobe_profile does not name their group. */
-static void owners_prefix(unsigned int owner, char prefix[32])
+/* The first group of this process that nobody has. */
+static int name_group(struct kretprobes *k, const char *root)
 {
-	snprintf(prefix, 32, GROUP "%d_%u_", (int)getpid(), owner);
+	char path[128];
+
+	for (int i = 0; i < MAX_GROUPS; i++) {
+		snprintf(k->group, sizeof(k->group), GROUP "%d_%d", (int)getpid(), i);
+		snprintf(path, sizeof(path), "%s/events/%s", root, k->group);
+		if (access(path, F_OK))
+			return 0;
+	}
+	k->group[0] = 0;
+	return -ENOSPC;
 }
 
-int kretprobe_attach(const struct bpf_program *prog, unsigned int owner, struct bpf_link **out)
+/* Defines the event @name: kprobe_profile does not name the group, so the event's name does. */
+static int define(struct kretprobes *k, const char *root, const struct bpf_program *prog,
+		  const char *function, char name[64])
+{
+	bool first = !k->group[0];
+	char line[256];
+	int r = first ? name_group(k, root) : 0;
+
+	if (r)
+		return r;
+	snprintf(name, 64, "%s_%s", k->group, bpf_program__name(prog));
+	snprintf(line, sizeof(line), "r%d:%s/%s %s\n", MAX_CALLS, k->group, name, function);
+	r = command(root, line);
+	if (r && first)
+		k->group[0] = 0;
+	return r;
+}
+
+int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog, struct bpf_link **out)
 {
 	const char *root = tracefs();
 	const char *function = strchr(bpf_program__section_name(prog), '/');
 	struct bpf_link *link;
-	char line[256], prefix[32], name[64];
+	char name[64];
 	int r, fd;
 
 	if (!root || !function)
 		return -ENOENT;
-	owners_prefix(owner, prefix);
-	snprintf(name, sizeof(name), "%s%s", prefix, bpf_program__name(prog));
-	snprintf(line, sizeof(line), "r%d:" GROUP "%d/%s %s\n", MOST_CALLS, (int)getpid(), name,
-		 function + 1);
-	r = command(root, line);
+	r = define(k, root, prog, function + 1, name);
 	if (r)
 		return r;
-	defined = true;
-	fd = open_event(root, name);
+	fd = open_event(root, k->group, name);
 	if (fd < 0)
 		return fd;
 	link = bpf_program__attach_perf_event(prog, fd);
@@ -115,15 +136,16 @@ int kretprobe_attach(const struct bpf_program *prog, unsigned int owner, struct 
 	return 0;
 }
 
-uint64_t kretprobe_privileges(void)
+uint64_t kretprobe_privileges(const struct kretprobes *k)
 {
-	return defined ? PRIVILEGE(CAP_DAC_OVERRIDE) : 0;
+	return k->group[0] ? PRIVILEGE(CAP_DAC_OVERRIDE) : 0;
 }
 
-uint64_t kretprobe_missed(unsigned int owner)
+uint64_t kretprobe_missed(const struct kretprobes *k)
 {
-	const char *root = defined ? tracefs() : NULL;
-	char path[64], prefix[32], name[64];
+	const char *root = k->group[0] ? tracefs() : NULL;
+	size_t len = strlen(k->group);
+	char path[64], name[64];
 	uint64_t missed, sum = 0;
 	FILE *file;
 
@@ -133,9 +155,8 @@ uint64_t kretprobe_missed(unsigned int owner)
 	file = fopen(path, "re");
 	if (!file)
 		return 0;
-	owners_prefix(owner, prefix);
 	while (fscanf(file, "%63s %*u %" SCNu64, name, &missed) == 2)
-		if (strncmp(name, prefix, strlen(prefix)) == 0)
+		if (strncmp(name, k->group, len) == 0 && name[len] == '_')
 			sum += missed;
 	fclose(file);
 	return sum;
@@ -167,22 +188,21 @@ static bool is_left_behind(const char *group)
 	return sscanf(group, GROUP "%d", &pid) == 1 && kill(pid, 0) && errno == ESRCH;
 }
 
-void kretprobe_clean(void)
+void kretprobe_clean(struct kretprobes *k)
 {
-	const char *root = defined ? tracefs() : NULL;
+	const char *root = k->group[0] ? tracefs() : NULL;
 	struct dirent *entry;
-	char path[64], own[32];
+	char path[64];
 	DIR *dir;
 
 	if (!root)
 		return;
-	snprintf(own, sizeof(own), GROUP "%d", (int)getpid());
 	snprintf(path, sizeof(path), "%s/events", root);
 	dir = opendir(path);
 	while (dir && (entry = readdir(dir)))
-		if (strcmp(entry->d_name, own) == 0 || is_left_behind(entry->d_name))
+		if (strcmp(entry->d_name, k->group) == 0 || is_left_behind(entry->d_name))
 			remove_group(root, entry->d_name);
 	if (dir)
 		closedir(dir);
-	defined = false;
+	k->group[0] = 0;
 }

@@ -7,29 +7,34 @@
 struct bpf_link;
 struct bpf_program;
 
+/* The probes of one owner; zeroed before it is used. */
+struct kretprobes {
+	char group[32]; /* in tracefs; empty: nothing is defined */
+};
+
 /*
- * A probe at the return of a function, with room for thousands of calls at the same time.  The way
- * that libbpf takes has room for twice as many as there are CPUs, and at least ten (5.10 without
+ * A probe at the return of a function, with room for thousands of calls at the same time.  What
+ * libbpf attaches has room for twice as many as there are CPUs, and at least ten (5.10 without
  * preemption: for as many as there are CPUs); ends of further calls are not seen, and functions
  * that wait for a disk are often under way that many times.
  *
- * It needs a definition in tracefs, in a group of this process's own; @owner is a number that tells
- * those of the process apart.  -errno: there is no tracefs, or what the kernel said.
+ * It needs a definition in tracefs, in a group of @k's own.  -errno: there is no tracefs, or what
+ * the kernel said.
  */
-int kretprobe_attach(const struct bpf_program *prog, unsigned int owner, struct bpf_link **out);
+int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog, struct bpf_link **out);
 
-/* What kretprobe_missed() and kretprobe_clean() take (PRIVILEGE()): to write to tracefs, where this
- * process has defined something. */
-uint64_t kretprobe_privileges(void);
+/* What kretprobe_missed() and kretprobe_clean() take (PRIVILEGE()): to write to tracefs, where
+ * something is defined. */
+uint64_t kretprobe_privileges(const struct kretprobes *k);
 
 /*
- * How many calls of @owner's functions nobody saw since they were attached: the kernel runs no
+ * How many calls of @k's functions nobody saw since they were attached: the kernel runs no
  * kprobe in an interrupt that comes upon a running one on that CPU, but counts it (`nmissed`).
  */
-uint64_t kretprobe_missed(unsigned int owner);
+uint64_t kretprobe_missed(const struct kretprobes *k);
 
-/* Takes the definitions away, after all links of this process were destroyed; and those that
- * processes which were killed have left. */
-void kretprobe_clean(void);
+/* Takes the definitions away, after all links of @k were destroyed; and those that processes which
+ * were killed have left. */
+void kretprobe_clean(struct kretprobes *k);
 
 #endif

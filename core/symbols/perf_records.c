@@ -18,7 +18,7 @@
 
 /* Of all CPUs together; a machine with many has less for each. */
 #define ALL_BUFFERS (8U << 20)
-#define MOST_PAGES  64
+#define MAX_PAGES   64
 
 struct ring {
 	int fd; /* -1: the CPU is offline */
@@ -186,7 +186,7 @@ size_t perf_records_cpus(const struct perf_records *p)
 int perf_records_open(struct perf_records **out)
 {
 	struct perf_records *p = calloc(1, sizeof(*p));
-	size_t cpus = cpus_possible(), pages = MOST_PAGES;
+	size_t cpus = cpus_possible(), pages = MAX_PAGES;
 	int r;
 
 	if (!p)

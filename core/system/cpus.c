@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MOST_CPUS 65536
+#define MAX_CPUS 65536
 
 uint32_t cpus_parse_list(const char *text)
 {
@@ -17,7 +17,7 @@ uint32_t cpus_parse_list(const char *text)
 		if (!isdigit((unsigned char)*text))
 			return 0;
 		cpu = strtoul(text, &end, 10);
-		if (cpu >= MOST_CPUS)
+		if (cpu >= MAX_CPUS)
 			return 0;
 		if (cpu > most)
 			most = cpu;

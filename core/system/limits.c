@@ -62,6 +62,11 @@ bool limits_is_shortage(int r)
 	return r == -EMFILE || r == -ENFILE || r == -ENOMEM;
 }
 
+bool limits_is_passing(int r)
+{
+	return limits_is_shortage(r) || r == -EAGAIN || r == -EINTR;
+}
+
 /* A limit of descriptors that is enough: the next power of two. */
 static unsigned int enough_files(size_t needed)
 {

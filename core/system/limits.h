@@ -31,6 +31,10 @@ int limits_need(size_t files, size_t memory, struct error *err);
 /* Does -errno @r say that descriptors or memory ran out? */
 bool limits_is_shortage(int r);
 
+/* The same, or that the call was interrupted (a program's verification by a signal: EAGAIN): not
+ * what the kernel would say another time. */
+bool limits_is_passing(int r);
+
 /* Adds to @err what helps against @r, if that is a shortage. */
 void limits_hint(int r, struct error *err);
 

@@ -227,16 +227,15 @@ class TestExact(KvmTest):
         self.assertIn("kvm_exit(other)", sums)
 
     def test_every_way(self):
-        """Each way to see the events that this kernel has."""
-        ways = [(kind, target) for event, kind, target, why in list_hooks("kvm")
-                if event == "count" and why is None]
-        self.assertTrue(ways)
-        for kind, target in ways:
-            with self.subTest(kind=kind):
+        """Each alternative that this kernel has."""
+        usable = [hook[:3] for hook in list_hooks("kvm") if hook[3] is None]
+        self.assertLessEqual({"count", "userspace_exit"}, {event for event, _, _ in usable})
+        for event, kind, target in usable:
+            with self.subTest(event=event, kind=kind):
                 result = iotrace("kvm", "-1", "--json", "-f", EVENTS, "--hook",
-                                 f"count={kind}:{target}", "--", GUEST, "-q", 10000, timeout=120)
+                                 f"{event}={kind}:{target}", "--", GUEST, "-q", 10000, timeout=120)
                 self.assertEqual(result.status, 0, result)
-                self.assertEqual(result.hooks()["count"], f"{kind}:{target}")
+                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
                 self.assert_no_loss(result)
                 self.assert_exits(json_sums(result), 10000)
 
@@ -380,6 +379,22 @@ class TestLatency(KvmTest):
         # the last one is not followed by an entry
         halts = rows.get("kvm_exit(hlt)") or rows["kvm_exit(HLT)"]
         self.assertEqual((halts["delta"], halts["count"]), (1, 0))
+
+    def test_every_alternative(self):
+        """Each alternative of the entries that this kernel has."""
+        usable = [hook[1:3] for hook in list_hooks("kvm", "-x")
+                  if hook[0] == "entry" and hook[3] is None]
+        self.assertTrue(usable)
+        for kind, target in usable:
+            with self.subTest(kind=kind):
+                result = iotrace("kvm", "-1", "-x", "--json", "-f", "kvm_exit", "--hook",
+                                 f"entry={kind}:{target}", "--", GUEST, "-q", 2000, timeout=120)
+                self.assertEqual(result.status, 0, result)
+                self.assertEqual(result.hooks()["entry"], f"{kind}:{target}")
+                self.assert_no_loss(result)
+                counts = {row["event"]: row["count"] for row in self.exits(result)}
+                self.assertEqual(counts.get("kvm_exit(io)", 0) +
+                                 counts.get("kvm_exit(IO_INSTRUCTION)", 0), 2000)
 
     def test_by_vcpu(self):
         guest = Guest(1500, "many", vcpus=2)

@@ -3,9 +3,9 @@
  * iotrace-relocations KERNEL OBJECT...
  *
  * How the CO-RE relocations of every program of the BPF objects end on the kernel that the folder
- * KERNEL describes (core/bpf/hook_kernel.h).  Prints lines with tabs:
+ * KERNEL has the types of (test/offline/offline_kernel.h).  Prints lines with tabs:
  *   program OBJECT PROGRAM SECTION HOOK N  one for each; its section names a tracepoint or
- * function: HOOK is present, absent, untold (no types of modules) or none (no such name); N
+ * function: HOOK is present, absent, unknown (no types of modules) or none (no such name); N
  * relocations guarded OBJECT PROGRAM WHAT            missing in this kernel, and never reached then
  *   unguarded OBJECT PROGRAM WHAT          missing, and may be reached
  *   failed OBJECT PROGRAM WHAT WHY         libbpf would not load the program at all
@@ -21,13 +21,13 @@
 
 #include <bpf/btf.h>
 
-#include "core/bpf/hook_kernel.h"
+#include "test/offline/offline_kernel.h"
 #include "core/bpf/kernel_types.h"
 #include "test/offline/reach.h"
 #include "test/offline/relocate.h"
 
 struct kernel {
-	struct hook_kernel *described;
+	struct offline_kernel *kernel;
 	struct kernel_types *own; /* as iotrace reads it */
 	struct types *types;
 	size_t n;
@@ -44,20 +44,20 @@ static int list_types(struct kernel *k)
 {
 	const char *name;
 
-	while (hook_kernel_btf(k->described, k->n, &name))
+	while (offline_kernel_btf(k->kernel, k->n, &name))
 		k->n++;
 	k->types = calloc(k->n, sizeof(*k->types));
 	if (!k->types)
 		return -ENOMEM;
 	for (size_t i = 0; i < k->n; i++)
-		k->types[i].btf = hook_kernel_btf(k->described, i, &k->types[i].name);
+		k->types[i].btf = offline_kernel_btf(k->kernel, i, &k->types[i].name);
 	return 0;
 }
 
 static int open_kernel(const char *dir, struct kernel *k, struct error *err)
 {
 	char path[4096];
-	int r = hook_kernel_open(dir, &k->described, err);
+	int r = offline_kernel_open(dir, &k->kernel, err);
 
 	if (r)
 		return r;
@@ -70,7 +70,7 @@ static int open_kernel(const char *dir, struct kernel *k, struct error *err)
 
 static void close_kernel(struct kernel *k)
 {
-	hook_kernel_free(k->described);
+	offline_kernel_free(k->kernel);
 	kernel_types_free(k->own);
 	free(k->types);
 }
@@ -126,7 +126,7 @@ static void report_relocation(const char *name, const struct object *o, size_t i
 }
 
 /* "raw_tp/block_rq_issue": is there such a hook? */
-static const char *hook_state(const struct hook_kernel *k, const char *section)
+static const char *hook_state(const struct offline_kernel *k, const char *section)
 {
 	static const char *const tracepoints[] = { "tp_btf/", "raw_tp/", "raw_tracepoint/", "tp/",
 						   "tracepoint/" };
@@ -136,17 +136,17 @@ static const char *hook_state(const struct hook_kernel *k, const char *section)
 
 	for (size_t i = 0; i < sizeof(tracepoints) / sizeof(tracepoints[0]); i++)
 		if (strncmp(section, tracepoints[i], strlen(tracepoints[i])) == 0)
-			r = hook_kernel_tracepoint(k, target + 1);
+			r = offline_kernel_tracepoint(k, target + 1);
 	if (r < 0 && strstr(section, "/syscalls/"))
 		r = -ENODATA; /* as the engine has it: they share one type */
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		if (strncmp(section, functions[i], strlen(functions[i])) == 0)
-			r = hook_kernel_function(k, target + 1, NULL);
-	return r > 0 ? "none" : r == 0 ? "present" : r == -ENODATA ? "untold" : "absent";
+			r = offline_kernel_function(k, target + 1, NULL);
+	return r > 0 ? "none" : r == 0 ? "present" : r == -ENODATA ? "unknown" : "absent";
 }
 
 static int report_program(const char *name, const struct object *o, size_t entry,
-			  const struct result *results, const struct hook_kernel *described)
+			  const struct result *results, const struct offline_kernel *kernel)
 {
 	const struct function *program = &o->functions[entry];
 	struct marks marks = make_marks(o);
@@ -160,8 +160,8 @@ static int report_program(const char *name, const struct object *o, size_t entry
 						   o->relocations[i].insn)];
 	if (!r)
 		printf("program\t%s\t%s\t%s\t%s\t%zu\n", name, program->name,
-		       o->code[program->code].name,
-		       hook_state(described, o->code[program->code].name), n);
+		       o->code[program->code].name, hook_state(kernel, o->code[program->code].name),
+		       n);
 	for (size_t i = 0; !r && i < o->n_relocations; i++)
 		report_relocation(name, o, i, entry, &results[i], &marks);
 	free_marks(o, &marks);
@@ -243,7 +243,7 @@ static int report_object(const char *path, const struct kernel *k, struct error 
 	relocate(&o, k->types, k->n, results);
 	for (size_t f = 0; !r && f < o.n_functions; f++)
 		if (o.functions[f].program)
-			r = report_program(base_name(path), &o, f, results, k->described);
+			r = report_program(base_name(path), &o, f, results, k->kernel);
 	if (r)
 		error_set(err, STATUS_FAILED, r, "out of memory");
 	else if (o.n_relocations)

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which alternative of each hook would each kernel take, and do all CO-RE relocations of it resolve?
 
-Asks the attach tables and the engine of the built iotrace itself (--list-hooks --kernel) and
-libbpf's own relocation (iotrace-relocations), about kernels that are described by their types (BTF)
-and need not run.
+Asks the attach tables and the engine of iotrace itself (iotrace-hooks) and libbpf's own relocation
+(iotrace-relocations), about kernels of which there are the types (BTF) and that need not run.
 
 Exit status: 0 all well; 1 something does not resolve, each named in a line on standard error;
 2 wrong usage.
@@ -31,7 +30,7 @@ class Usage(Exception):
 
 
 class Alternative:
-    """A line of --list-hooks --kernel."""
+    """A line of iotrace-hooks."""
 
     def __init__(self, fields):
         (self.event, necessity, self.kind, self.target, self.verdict, programs,
@@ -58,9 +57,9 @@ class Known:
         self.where = where
         self.text = " ".join(fields[:4])
         self.kernel, self.subcommand, self.name, self.what, self.reason = fields
-        if self.what not in ("absent", "untold", "optional", "unused", "cut") and \
+        if self.what not in ("absent", "unknown", "optional", "unused", "cut") and \
                 self.what.count(":") < 2:
-            raise Usage(f"{where}: '{self.what}' is not absent, untold, optional, unused, cut or "
+            raise Usage(f"{where}: '{self.what}' is not absent, unknown, optional, unused, cut or "
                         "refused:KIND:TARGET")
         self.used = False
 
@@ -146,9 +145,7 @@ class Check:
 
     def list_hooks(self, kernel, words):
         """{event: [Alternative]} of one command line."""
-        at = words.index("--") if "--" in words else len(words)
-        command = [self.options.iotrace, *words[:at], "--list-hooks", "--kernel", kernel.dir,
-                   *words[at:]]
+        command = [self.options.hooks, kernel.dir, *words]
         events = collections.defaultdict(list)
         for fields in output_of(command):
             if len(fields) != 7:
@@ -158,17 +155,17 @@ class Check:
 
     def choose(self, kernel, subcommand, alternatives):
         """(the alternative that is taken or None, those before it of which nothing is known)."""
-        untold = []
+        unknown = []
         for alt in alternatives:
-            if alt.verdict == "untold":
-                untold.append(alt)
+            if alt.verdict == "unknown":
+                unknown.append(alt)
             if alt.verdict not in ("taken", "usable"):
                 continue
             if self.is_known(kernel.name, subcommand, alt.event, f"refused:{alt.name}"):
                 alt.reason = "known to be refused"
                 continue
-            return alt, untold
-        return None, untold
+            return alt, unknown
+        return None, unknown
 
     def check_event(self, kernel, subcommand, alternatives, relocations):
         """Enters the event into the table; returns what is taken, or None."""
@@ -176,21 +173,21 @@ class Check:
         for alt in alternatives:  # all of them, so that no known line is taken for stale
             if alt.verdict in ("taken", "usable"):
                 self.is_known(kernel.name, subcommand, event, f"refused:{alt.name}")
-        taken, untold = self.choose(kernel, subcommand, alternatives)
-        words = ["?" + alt.cell for alt in untold] + ([taken.cell] if taken else [])
-        if taken and any(is_understudy(name, relocations) for name in taken.programs):
+        taken, unknown = self.choose(kernel, subcommand, alternatives)
+        words = ["?" + alt.cell for alt in unknown] + ([taken.cell] if taken else [])
+        if taken and any(is_backup(name, relocations) for name in taken.programs):
             words[-1] += "+"
         cell = " else ".join(words) or "-"
         cells = self.cells[subcommand, event][kernel.name]
         if cell not in cells:
             cells.append(cell)
-        what = None if taken else "untold" if untold else "absent"
+        what = None if taken else "unknown" if unknown else "absent"
         if alternatives[0].optional and \
                 self.is_known(kernel.name, subcommand, event, "optional"):
             what = None
         if what and not self.is_known(kernel.name, subcommand, event, what):
             why = "; ".join(f"{alt.name}: {alt.reason}" for alt in alternatives)
-            text = "the types do not tell whether an alternative works" if untold \
+            text = "the types do not tell whether an alternative works" if unknown \
                 else "no alternative works"
             self.error(kernel.name, subcommand, event, f"{text}: {why}")
         return taken
@@ -205,7 +202,7 @@ class Check:
             self.error(kernel.name, subcommand, event or name,
                        f"{name}: there is no {program.section}")
         # The engine has seen to the first program's; of the others only the kernel could tell.
-        if program.hook == "untold" and not self.is_known(kernel.name, subcommand, name, "untold"):
+        if program.hook == "unknown" and not self.is_known(kernel.name, subcommand, name, "unknown"):
             self.error(kernel.name, subcommand, event or name,
                        f"{name}: the types do not tell whether there is {program.section}")
         for what, in relocations.of(name, "unguarded"):
@@ -217,7 +214,7 @@ class Check:
                 what for what, in relocations.of(name, "guarded"))
 
     def check_table(self, subcommand, alternatives, relocations):
-        """The engine judges what the table says, libbpf attaches what the section says."""
+        """The engine checks what the table says, libbpf attaches what the section says."""
         for alt in alternatives:
             program = relocations.programs.get(alt.programs[0]) if alt.programs else None
             if not program or "/" not in program.section:
@@ -257,7 +254,7 @@ class Check:
                 taken = self.check_event(kernel, subcommand, alternatives, relocations)
                 for name in taken.programs if taken else ():
                     if name.endswith(("_2", "_3")) and name not in relocations.programs:
-                        continue  # it has no understudy
+                        continue  # it has no backup program
                     self.check_program(kernel, subcommand, event, name, relocations)
         self.check_rest(kernel, subcommand, mentioned, relocations)
 
@@ -290,10 +287,10 @@ class Check:
                         print(f"    {name} does without {', '.join(missing)}", file=out)
         text = "\n".join(cell for row in rows[1:] for cell in row[1:])
         if "*" in text:
-            print("* a function, judged by the types: whether it may be traced only a trial tells",
+            print("* a function, found in the types: whether it may be traced only a trial tells",
                   file=out)
         if "+" in text:
-            print("+ with understudies: this kernel preempts tracepoints", file=out)
+            print("+ with backup programs: this kernel preempts tracepoints", file=out)
         if "?" in text:
             print("? the types do not tell: it may be in a module that has none", file=out)
 
@@ -311,7 +308,7 @@ def short(what):
     return re.sub(r"^\w+ |___\w+", "", what)
 
 
-def is_understudy(name, relocations):
+def is_backup(name, relocations):
     """See probes/backup.bpf.h."""
     return name.endswith(("_2", "_3")) and name in relocations.programs
 
@@ -329,7 +326,7 @@ def parse(argv):
         prog="iotrace-offline",
         description="Which hook each kernel would take for each event, and whether all relocations "
         "of its programs resolve. KERNEL is a folder with its types: vmlinux and MODULE.btf "
-        "(core/bpf/hook_kernel.h).")
+        "(test/offline/offline_kernel.h).")
     parser.add_argument("-v", "--verbose", action="store_true",
                         help="also what each kernel does without")
     parser.add_argument("--tsv", action="store_true", help="tab-separated values instead")
@@ -337,7 +334,7 @@ def parse(argv):
                         help="what is known to be missing")
     parser.add_argument("--runs", default=os.path.join(HERE, "runs.txt"), metavar="FILE",
                         help="the command lines to ask")
-    parser.add_argument("--iotrace", required=True, help=argparse.SUPPRESS)
+    parser.add_argument("--hooks", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--relocations", required=True, help=argparse.SUPPRESS)
     parser.add_argument("--object", action="append", default=[], help=argparse.SUPPRESS)
     parser.add_argument("kernels", nargs="+", metavar="[NAME=]KERNEL", type=kernel_of)

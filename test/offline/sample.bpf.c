@@ -46,7 +46,7 @@ int plain(__u64 *ctx)
 	return READ(s, flags);
 }
 
-/* By its name an understudy. */
+/* By its name a backup program. */
 SEC("raw_tp/sample_start")
 int plain_2(__u64 *ctx)
 {

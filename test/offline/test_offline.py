@@ -17,7 +17,7 @@ import unittest
 
 import offline
 
-IOTRACE = os.environ["IOTRACE"]
+HOOKS = os.environ["HOOKS"]
 OFFLINE = os.environ["OFFLINE"]
 RELOCATIONS = os.environ["RELOCATIONS"]
 SAMPLE = os.environ["SAMPLE"]
@@ -223,10 +223,9 @@ class TestTable(Case):
         used = {name for text in table for line in text.splitlines()
                 for program in line.split("\t")[5].split(",") for name in
                 (program, program + "_2", program + "_3")}
-        fake = self.file("iotrace", """\
+        fake = self.file("hooks", """\
             #!/bin/sh
-            while [ "$1" != --kernel ]; do shift; done
-            cat "$2/table"
+            cat "$1/table"
             """)
         os.chmod(fake, 0o755)
         unused = "".join(f"* sample {name} unused not wanted\n"
@@ -234,7 +233,7 @@ class TestTable(Case):
         out, err = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             status = offline.main(
-                ["--iotrace", fake, "--relocations", RELOCATIONS, "--object", "sample=" + SAMPLE,
+                ["--hooks", fake, "--relocations", RELOCATIONS, "--object", "sample=" + SAMPLE,
                  "--known", self.file("known", textwrap.dedent(known) + unused),
                  "--runs", self.file("runs", runs), *args, *kernels])
         return subprocess.CompletedProcess([], status, out.getvalue(), err.getvalue())
@@ -301,7 +300,7 @@ class TestTable(Case):
 
     def test_stale(self):
         kernels = [self.kernel("old", old_kernel())]
-        for known in ("old sample start absent it was\n", "* sample start untold it was\n",
+        for known in ("old sample start absent it was\n", "* sample start unknown it was\n",
                       "old * start refused:kprobe:sample_function it was\n",
                       "* sample guarded unused it was\n"):
             self.check(self.offline(kernels, [TAKEN], known), 1,
@@ -309,16 +308,16 @@ class TestTable(Case):
         # of a kernel that is not looked at nothing is said
         self.check(self.offline(kernels, [TAKEN], "other sample start absent it is\n"), 0)
 
-    def test_untold(self):
-        table = ("start\trequired\tkprobe\tsample_function\tuntold\tby_module\tin a module?\n"
+    def test_unknown(self):
+        table = ("start\trequired\tkprobe\tsample_function\tunknown\tby_module\tin a module?\n"
                  "start\trequired\traw_tp\tsample_start\tno\tguarded\tnot there\n")
         folder = self.kernel("old", old_kernel())
         done = self.offline([folder], [table])
         self.check(done, 1, "old: sample: start: the types do not tell whether an alternative")
         self.assertEqual(done.stdout.splitlines()[1].split(),
                          ["sample/start", "?kprobe:sample_function*"])
-        self.check(self.offline([folder], [table], "old sample start untold no BTF of it\n"), 0)
-        self.check(self.offline([folder], [table], "old sample start absent no, untold\n"), 1,
+        self.check(self.offline([folder], [table], "old sample start unknown no BTF of it\n"), 0)
+        self.check(self.offline([folder], [table], "old sample start absent no, unknown\n"), 1,
                    "old: sample: start: the types do not tell",
                    f"old: {self.top}/known:1: says nothing new any more: ")
         done = self.offline([folder], [table + TAKEN])
@@ -350,10 +349,10 @@ class TestTable(Case):
         folder = self.kernel("older", types)
         self.check(self.offline([folder], [table]), 1,
                    "older: sample: start: by_module: the types do not tell whether there is ")
-        self.check(self.offline([folder], [table], "older sample by_module untold tried\n"), 0)
+        self.check(self.offline([folder], [table], "older sample by_module unknown tried\n"), 0)
 
-    def test_understudy(self):
-        """Where the table names understudies, those that there are are checked like the others."""
+    def test_backup(self):
+        """Where the table names backup programs, those that there are are checked like the others."""
         table = TAKEN.replace("guarded", "guarded,guarded_2,plain,plain_2")
         done = self.offline([self.kernel("old", old_kernel())], [table])
         self.check(done, 1, "old: sample: plain_2: there is no sample.disk, and it may be reached")
@@ -389,11 +388,11 @@ class TestTable(Case):
 
 
 class TestEngine(Case):
-    """What the built iotrace says about kernels that are not running."""
+    """What the built subcommands say about kernels that are not running."""
 
     def list_hooks(self, folder, *args, status=0):
-        done = subprocess.run([IOTRACE, "top", "--list-hooks", "--kernel", folder, *args],
-                              capture_output=True, text=True, check=False)
+        done = subprocess.run([HOOKS, folder, "top", *args], capture_output=True, text=True,
+                              check=False)
         self.assertEqual(done.returncode, status, done)
         return [line.split("\t") for line in done.stdout.splitlines()]
 
@@ -426,8 +425,8 @@ class TestEngine(Case):
         self.assertEqual(self.kprobe("with", types), ["taken"])
         self.assertEqual(self.kprobe("lacking", types, lacks="fentry\nkprobe\n"), ["no"])
 
-    def test_understudies(self):
-        """Understudies are programs of the alternative where tracepoints are preempted."""
+    def test_backup_programs(self):
+        """Backup programs are programs of the alternative where tracepoints are preempted."""
         types = Types()
         types.tracepoint("block_rq_complete", 3)
         programs = []
@@ -441,9 +440,6 @@ class TestEngine(Case):
         folder = self.kernel("bad", Types(), lacks="everything\n")
         self.list_hooks(folder, status=2)
         self.list_hooks("/nonexistent", status=2)
-        done = subprocess.run([IOTRACE, "top", "--kernel", folder], capture_output=True,
-                              check=False)
-        self.assertEqual(done.returncode, 2)
 
 
 class TestThisKernel(Case):

@@ -352,8 +352,6 @@ static void test_switches(void **state)
 	assert_true(good(&line, "--verbose", &own).verbose);
 	assert_true(good(&line, "--ebpf", &own).show_source);
 	assert_true(good(&line, "--list-hooks", &own).list_hooks);
-	assert_string_equal(good(&line, "--kernel /there --list-hooks", &own).kernel, "/there");
-	bad("--kernel /there", -EINVAL, "--kernel requires --list-hooks");
 	assert_false(good(&line, "--json", &own).verbose);
 	/* -e where the subcommand wants it */
 	split(&line, "-ve");
@@ -513,7 +511,6 @@ static void test_help(void **state)
 		assert_null(strstr(out, "--hook")); /* hidden */
 		assert_null(strstr(out, "--map-size"));
 		assert_null(strstr(out, "--list-hooks"));
-		assert_null(strstr(out, "--kernel"));
 	}
 }
 

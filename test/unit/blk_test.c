@@ -147,7 +147,7 @@ static void meta_is(const struct meta_hook *hook, const char *event, const char 
 		assert_null(hook->reason);
 }
 
-/* Those that were passed over and then the one in use; the rest is nobody's concern. */
+/* Those that were rejected and then the one in use; the rest is nobody's concern. */
 static void test_meta_hooks(void **state)
 {
 	struct meta_hook hook[BLK_META_HOOKS];
@@ -186,7 +186,7 @@ static void test_explain_hooks(void **state)
 
 	(void)state;
 	assert_string_equal(
-	    printed(STDERR_FILENO, blk_explain_hooks, h),
+	    printed(STDERR_FILENO, choices_explain, h),
 	    "iotrace: submit: not tp_btf:no_such_tracepoint: this kernel has no such tracepoint\n"
 	    "iotrace: submit: not raw_tp:task_rename: has 2 arguments on this kernel, not 7\n"
 	    "iotrace: submit: raw_tp:task_rename\n"
@@ -196,50 +196,12 @@ static void test_explain_hooks(void **state)
 	hooks_free(h);
 }
 
-static void table_hooks(const struct hooks *h)
-{
-	size_t n;
-	const struct hook_choice *choices = hooks_choices(h, &n);
-
-	choices_table(choices, n, h);
-}
-
-static void list_hooks(const struct hooks *h)
-{
-	size_t n;
-	const struct hook_choice *choices = hooks_choices(h, &n);
-
-	choices_list(choices, n);
-}
-
-static void test_table_hooks(void **state)
-{
-	struct hooks *h = three();
-
-	(void)state;
-	assert_string_equal(printed(STDOUT_FILENO, table_hooks, h),
-			    "submit\trequired\ttp_btf\tno_such_tracepoint\tno\ta\t"
-			    "this kernel has no such tracepoint\n"
-			    "submit\trequired\traw_tp\ttask_rename\tno\tb\t"
-			    "has 2 arguments on this kernel, not 7\n"
-			    "submit\trequired\traw_tp\ttask_rename\ttaken\tc\t\n"
-			    "submit\trequired\ttp_btf\tno_such_either\tno\td\t"
-			    "this kernel has no such tracepoint\n"
-			    "submit\trequired\traw_tp\tsched_process_fork\tusable\te\t\n"
-			    "issue\trequired\traw_tp\tsched_process_fork\ttaken\te\t\n"
-			    "rename\toptional\ttp_btf\tno_such_tracepoint\tno\ta\t"
-			    "this kernel has no such tracepoint\n"
-			    "rename\toptional\traw_tp\ttask_rename\tno\tb\t"
-			    "has 2 arguments on this kernel, not 7\n");
-	hooks_free(h);
-}
-
 static void test_list_hooks(void **state)
 {
 	struct hooks *h = three();
 
 	(void)state;
-	assert_string_equal(printed(STDOUT_FILENO, list_hooks, h),
+	assert_string_equal(printed(STDOUT_FILENO, choices_list, h),
 			    "submit tp_btf no_such_tracepoint this kernel has no such tracepoint\n"
 			    "submit raw_tp task_rename has 2 arguments on this kernel, not 7\n"
 			    "submit raw_tp task_rename usable\n"
@@ -422,7 +384,6 @@ int main(void)
 		cmocka_unit_test(test_meta_hooks),
 		cmocka_unit_test(test_explain_hooks),
 		cmocka_unit_test(test_list_hooks),
-		cmocka_unit_test(test_table_hooks),
 		cmocka_unit_test(test_filter_option),
 		cmocka_unit_test(test_check_options),
 		cmocka_unit_test(test_check_processes),

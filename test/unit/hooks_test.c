@@ -117,6 +117,9 @@ static void test_kind_names(void **state)
 		{ HOOK_FEXIT, "fexit" },
 		{ HOOK_KPROBE, "kprobe" },
 		{ HOOK_KRETPROBE, "kretprobe" },
+		{ HOOK_RAW_TP_COOKIE, "raw_tp+cookie" },
+		{ HOOK_RAW_TP_EACH, "raw_tp" },
+		{ HOOK_TP_COOKIE, "tp+cookie" },
 	};
 
 	(void)state;
@@ -127,6 +130,7 @@ static void test_kind_names(void **state)
 		const struct hook_event events[] = { { "submit", alts, N(alts), false } };
 		struct hooks *h = chosen(events, 1, NULL);
 
+		assert_ptr_equal(choice_of(h, 0)->alt, &alts[0]);
 		assert_string_equal(choice_of(h, 0)->kind, kinds[i].name);
 		assert_string_equal(choice_of(h, 1)->kind, "raw_tp");
 		hooks_free(h);
@@ -420,8 +424,11 @@ static void test_forced_unknown(void **state)
 struct fake {
 	struct top_bpf *skel;
 	const char *unloadable, *unattachable;
-	const char *log; /* what libbpf is said to have said when @load_code is returned */
 	int open_code, load_code;
+	int refused_code; /* of the program that is @unloadable, instead of what the kernel says */
+	int after_code;	  /* of what is done to the loaded object */
+	struct hooks *within; /* to be attached before the first load */
+	struct hook_object *object_within;
 	int opened, loaded, closed;
 };
 
@@ -477,27 +484,19 @@ static int fake_open(void *ctx, const char *btf_path, struct bpf_object **obj, s
 	return 0;
 }
 
-/* Says @fmt as libbpf would. */
-__attribute__((format(printf, 1, 2))) static void libbpf_says(const char *fmt, ...)
-{
-	libbpf_print_fn_t print = libbpf_set_print(NULL);
-	va_list args;
-
-	assert_non_null(print);
-	libbpf_set_print(print);
-	va_start(args, fmt);
-	print(LIBBPF_WARN, fmt, args);
-	va_end(args);
-}
-
 static int fake_load(void *ctx)
 {
 	struct fake *fake = ctx;
+	int r;
 
-	fake->loaded++;
-	if (fake->log)
-		libbpf_says("%s", fake->log);
-	return fake->load_code ? fake->load_code : top_bpf__load(fake->skel);
+	if (!fake->loaded++ && fake->within)
+		assert_int_equal(hooks_attach(fake->within, fake->object_within, NULL), 0);
+	if (fake->load_code)
+		return fake->load_code;
+	r = top_bpf__load(fake->skel);
+	if (r && fake->refused_code)
+		return fake->refused_code;
+	return r ? r : fake->after_code;
 }
 
 static void fake_close(void *ctx)
@@ -609,7 +608,6 @@ static void test_attach(void **state)
 
 	(void)state;
 	need_bpf();
-	hooks_log(NULL);
 	h = chosen(&event, 1, NULL);
 	assert_int_equal(hooks_attach(h, &object, NULL), 0);
 	assert_int_equal(fake.opened, 1);
@@ -671,7 +669,6 @@ static void test_helpers_are_loaded(void **state)
 
 	(void)state;
 	need_bpf();
-	hooks_log(NULL);
 	object.helpers = helpers;
 	h = chosen(&event, 1, NULL);
 	assert_int_equal(hooks_attach(h, &object, NULL), 0);
@@ -687,7 +684,6 @@ static void falls_back(struct fake *fake, const struct hook_event *event, const 
 	struct hooks *h = chosen(event, 1, NULL);
 	struct error err;
 
-	hooks_log(NULL);
 	assert_int_equal(hooks_tag(h, "track", 0), 10);
 	if (hooks_attach(h, &object, &err))
 		fail_msg("%s", err.what);
@@ -736,7 +732,6 @@ static void test_second_program_fails(void **state)
 
 	(void)state;
 	need_bpf();
-	hooks_log(NULL);
 	h = chosen(&event, 1, NULL);
 	assert_int_equal(hooks_attach(h, &object, NULL), 0);
 	assert_int_equal(hooks_tag(h, "track", 0), 10);
@@ -760,7 +755,6 @@ static void test_nothing_left(void **state)
 
 	(void)state;
 	need_bpf();
-	hooks_log(NULL);
 	h = chosen(&event, 1, NULL);
 	r = hooks_attach(h, &object, &err);
 	assert_true(r < 0);
@@ -786,7 +780,6 @@ static void test_forced_does_not_fall_back(void **state)
 
 	(void)state;
 	need_bpf();
-	hooks_log(NULL);
 	h = chosen(fork_event, 1, forced);
 	assert_true(hooks_attach(h, &object, &err) < 0);
 	assert_int_equal(err.status, STATUS_UNSUPPORTED);
@@ -808,7 +801,6 @@ static void test_optional_is_done_without(void **state)
 
 	(void)state;
 	need_bpf();
-	hooks_log(NULL);
 	h = chosen(events, 2, NULL);
 	assert_int_equal(hooks_tag(h, "rename", -1), 10);
 	assert_int_equal(hooks_attach(h, &object, NULL), 0);
@@ -829,13 +821,95 @@ static void test_helper_fails(void **state)
 
 	(void)state;
 	need_bpf();
-	hooks_log(NULL);
 	object.helpers = helpers;
 	h = chosen(fork_event, 1, NULL);
 	assert_true(hooks_attach(h, &object, &err) < 0);
 	assert_int_equal(err.status, STATUS_UNSUPPORTED);
 	assert_int_equal(fake.opened, 1);
 	choice_is(h, 0, true, true, "");
+	end(h, &fake);
+}
+
+/* ---- a group of tracepoints ---- */
+
+static const char *const group_names[] = { RENAME, "no_such_tracepoint", FORK };
+
+/* The last one is not wanted. */
+static bool group_wanted(void *ctx, size_t i, int tag)
+{
+	(void)ctx;
+	assert_in_range(tag, 1, 2);
+	return i < 2;
+}
+
+static void group_skipped(void *ctx, size_t i, int code)
+{
+	int *codes = ctx;
+
+	codes[i] = code;
+}
+
+static const struct hook_alt group_alts[] = {
+	{ HOOK_RAW_TP_EACH, "two/*", 0, { "fork_raw" }, 1 }, /* without the number's place */
+	{ HOOK_RAW_TP_COOKIE, "two/*", 0, { "rename_raw" }, 2 },
+};
+
+/* An alternative that takes none of the group falls back like any other; of one that takes some the
+ * rest is left out. */
+static void test_group(void **state)
+{
+	int codes[N(group_names)] = { 0 };
+	const struct hook_group group = { "two",	  group_names,
+					  N(group_names), 0x1234567812345678,
+					  group_wanted,	  group_skipped,
+					  codes };
+	const struct hook_event event = { "track", group_alts, 2, false, NULL, &group };
+	struct fake fake = { 0 };
+	struct hook_object object = object_of(&fake);
+	struct hooks *h;
+
+	(void)state;
+	need_bpf();
+	h = chosen(&event, 1, NULL);
+	if (!choice_of(h, 1)->usable) {
+		hooks_free(h);
+		skip();
+	}
+	assert_int_equal(hooks_tag(h, "track", 0), 1);
+	assert_int_equal(hooks_attach(h, &object, NULL), 0);
+	assert_int_equal(hooks_tag(h, "track", 0), 2);
+	choice_is(h, 0, false, false, "attaching failed: Invalid argument");
+	assert_int_equal(choice_of(h, 0)->code, -EINVAL);
+	choice_is(h, 1, true, true, "");
+	assert_int_equal(count_links(), 1);
+	assert_int_equal(codes[1], -ENOENT);
+	assert_int_equal(codes[2], 0);
+	hooks_detach(h);
+	assert_int_equal(count_links(), 0);
+	end(h, &fake);
+}
+
+/* A descriptor for each of them is asked for before anything is loaded. */
+static void test_too_few_files_for_a_group(void **state)
+{
+	const char *names[100];
+	const struct hook_group group = { "many", names, N(names), 0, group_wanted, group_skipped };
+	const struct hook_event event = { "track", group_alts, 1, false, NULL, &group };
+	struct fake fake = { 0 };
+	struct hook_object object = object_of(&fake);
+	struct rlimit before, few;
+	struct hooks *h;
+
+	(void)state;
+	need_btf();
+	h = chosen(&event, 1, NULL);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	few = before;
+	few.rlim_cur = 200; /* one program's, but not a hundred copies' and their attachments' */
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(hooks_attach(h, &object, NULL), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(fake.loaded, 0);
 	end(h, &fake);
 }
 
@@ -873,7 +947,6 @@ static void test_load_is_refused(void **state)
 
 	(void)state;
 	need_btf();
-	hooks_log(NULL);
 	for (size_t i = 0; i < N(cases); i++) {
 		struct fake fake = { .load_code = cases[i].code };
 		struct hook_object object = object_of(&fake);
@@ -895,10 +968,15 @@ static void test_load_is_refused(void **state)
 static void test_locked_memory(void **state)
 {
 	const struct rlimit none = { 0, 0 };
+	struct fake fake = { .load_code = -EPERM };
+	struct hook_object object = object_of(&fake);
+	struct hooks *h;
 	pid_t pid;
 	int status;
 
 	(void)state;
+	need_btf();
+	h = chosen(fork_event, 1, NULL);
 	pid = fork();
 	assert_true(pid >= 0);
 	if (pid == 0) {
@@ -907,15 +985,16 @@ static void test_locked_memory(void **state)
 		if ((geteuid() == 0 && setresuid(65534, 65534, 65534)) ||
 		    setrlimit(RLIMIT_MEMLOCK, &none))
 			_exit(2);
-		hooks_load_error(-EPERM, &err);
+		if (hooks_attach(h, &object, &err) != -EPERM)
+			_exit(3);
 		_exit(strstr(err.hint, "CAP_SYS_RESOURCE") && strstr(err.hint, "ulimit -l") ? 0
 											    : 1);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
+	end(h, &fake);
 }
 
-/* Each form in which libbpf has named the program that failed. */
 /* A shortage while the first alternative is loaded: an error of its own, and no other is tried. */
 static void test_shortage(void **state)
 {
@@ -927,15 +1006,16 @@ static void test_shortage(void **state)
 		{ -ENFILE, "cannot load the BPF programs: Too many open files in system",
 		  "fs.file-max" },
 		{ -ENOMEM, "cannot load the BPF programs: out of memory", "ulimit -v" },
+		{ -EAGAIN, "cannot load the BPF programs: Resource temporarily unavailable", "" },
+		{ -EINTR, "cannot load the BPF programs: Interrupted system call", "" },
 	};
 
 	(void)state;
-	need_btf();
-	hooks_log(NULL);
+	need_bpf();
 	for (size_t i = 0; i < N(cases); i++) {
 		struct fake fake = {
-			.load_code = cases[i].code,
-			.log = "libbpf: prog 'rename_raw': BPF program load failed: x\n",
+			.unloadable = "rename_raw",
+			.refused_code = cases[i].code,
 		};
 		struct hook_object object = object_of(&fake);
 		struct hooks *h = chosen(fork_event, 1, NULL);
@@ -963,7 +1043,6 @@ static void test_too_few_files(void **state)
 
 	(void)state;
 	need_btf();
-	hooks_log(NULL);
 	object.files = 10;
 	h = chosen(fork_event, 1, NULL);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -982,62 +1061,59 @@ static void test_too_few_files(void **state)
 	end(h, &fake);
 }
 
-static void test_log_names_the_program(void **state)
+/* The object loads, and what it still needs fails: none of its programs was refused. */
+static void test_fails_when_loaded(void **state)
 {
-	static const char *const logs[] = {
-		"libbpf: prog 'rename_raw': BPF program load failed: Invalid argument\n",
-		"libbpf: prog 'rename_raw': failed to load: -22\n",
-		"libbpf: prog 'rename_raw': failed to prepare load attributes: -3\n",
-	};
+	struct fake fake = { .after_code = -EINVAL };
+	struct hook_object object = object_of(&fake);
+	struct hooks *h;
+	struct error err;
 
 	(void)state;
-	need_btf();
-	hooks_log(NULL);
-	for (size_t i = 0; i < N(logs); i++) {
-		struct fake fake = { .load_code = -EINVAL, .log = logs[i] };
-		struct hook_object object = object_of(&fake);
-		struct hooks *h = chosen(fork_event, 1, NULL);
-
-		assert_int_equal(hooks_attach(h, &object, NULL), -EINVAL);
-		assert_int_equal(fake.opened, 2);
-		assert_int_equal(fake.closed, 2);
-		choice_is(h, 0, false, false, "loading failed: Invalid argument");
-		/* the second was chosen then, and has not been named */
-		choice_is(h, 1, true, true, "");
-		end(h, &fake);
-	}
+	need_bpf();
+	h = chosen(fork_event, 1, NULL);
+	assert_int_equal(hooks_attach(h, &object, &err), -EINVAL);
+	assert_int_equal(fake.opened, 1);
+	choice_is(h, 0, true, true, "");
+	end(h, &fake);
 }
 
-/* A name that neither the kernel nor libbpf would let a program have. */
-static const char too_long[] = "libbpf: prog '0123456789012345678901234567890123456789"
-			       "0123456789012345678901234567890123456789': failed to load: -22\n";
-
-static void test_log_of_others(void **state)
+/* A handle knows what was refused of its own object, whatever others load meanwhile. */
+static void test_handles_are_apart(void **state)
 {
-	static const char *const logs[] = {
-		"libbpf: failed to load object 'top_bpf'\n",
-		"libbpf: prog 'issue_raw': BPF program load failed: Invalid argument\n",
-		"libbpf: prog 'rename_raw\n",
-		"prog 'rename_raw': failed to load: -22\n",
-		too_long,
-	};
+	struct fake refused = { .unloadable = "rename_raw" }, loads = { 0 };
+	struct hook_object outer = object_of(&refused), inner = object_of(&loads);
+	struct hooks *h, *other;
 
 	(void)state;
-	need_btf();
-	hooks_log(NULL);
-	for (size_t i = 0; i < N(logs); i++) {
-		struct fake fake = { .load_code = -EINVAL, .log = logs[i] };
-		struct hook_object object = object_of(&fake);
-		struct hooks *h = chosen(fork_event, 1, NULL);
-
-		assert_int_equal(hooks_attach(h, &object, NULL), -EINVAL);
-		assert_int_equal(fake.opened, 1);
-		choice_is(h, 0, true, true, "");
-		end(h, &fake);
-	}
+	need_bpf();
+	h = chosen(fork_event, 1, NULL);
+	other = chosen(fork_event, 1, NULL);
+	refused.within = other;
+	refused.object_within = &inner;
+	assert_int_equal(hooks_attach(h, &outer, NULL), 0);
+	assert_int_equal(hooks_tag(h, "track", 0), 20);
+	assert_int_equal(hooks_tag(other, "track", 0), 10);
+	choice_is(other, 0, true, true, "");
+	assert_int_equal(loads.opened, 1);
+	end(other, &loads);
+	end(h, &refused);
 }
 
 /* ---- the log ---- */
+
+/* Says @fmt as libbpf would. */
+__attribute__((format(printf, 1, 2))) static void libbpf_says(const char *fmt, ...)
+{
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
+	va_list args;
+
+	assert_non_null(print);
+	libbpf_set_print(print);
+	va_start(args, fmt);
+	print(LIBBPF_WARN, fmt, args);
+	va_end(args);
+}
 
 static char logged[4][600];
 static unsigned int n_logged;
@@ -1101,13 +1177,15 @@ int main(void)
 		cmocka_unit_test(test_forced_does_not_fall_back),
 		cmocka_unit_test(test_optional_is_done_without),
 		cmocka_unit_test(test_helper_fails),
+		cmocka_unit_test(test_group),
+		cmocka_unit_test(test_too_few_files_for_a_group),
 		cmocka_unit_test(test_open_fails),
 		cmocka_unit_test(test_load_is_refused),
 		cmocka_unit_test(test_locked_memory),
 		cmocka_unit_test(test_shortage),
 		cmocka_unit_test(test_too_few_files),
-		cmocka_unit_test(test_log_names_the_program),
-		cmocka_unit_test(test_log_of_others),
+		cmocka_unit_test(test_fails_when_loaded),
+		cmocka_unit_test(test_handles_are_apart),
 		cmocka_unit_test(test_verbose),
 	};
 

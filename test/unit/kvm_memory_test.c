@@ -24,9 +24,9 @@
 
 /* ---- memory that runs out (the linker puts these in place of the C library's: CMakeLists.txt) */
 
-#define MOST_BLOCKS 4096
+#define MAX_BLOCKS 4096
 
-static void *blocks[MOST_BLOCKS]; /* what was allocated and not freed */
+static void *blocks[MAX_BLOCKS]; /* what was allocated and not freed */
 static size_t n_blocks;
 static long before_failure = -1; /* so many allocations succeed; -1: all */
 static bool for_good;		 /* once one has failed, all do */
@@ -56,7 +56,7 @@ static void note(void *block)
 {
 	if (!block)
 		return;
-	assert_true(n_blocks < MOST_BLOCKS);
+	assert_true(n_blocks < MAX_BLOCKS);
 	blocks[n_blocks++] = block;
 }
 

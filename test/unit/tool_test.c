@@ -245,10 +245,9 @@ static int fake_attach(struct tool_run *t, struct error *err)
 	return 0;
 }
 
-static const struct hook_choice *no_choices(void *ctx, size_t *n)
+static struct hooks *no_hooks(void *ctx)
 {
 	(void)ctx;
-	*n = 0;
 	return NULL;
 }
 
@@ -289,7 +288,7 @@ static void fake_finish(struct tool_run *t)
 	note(t->ctx, 'f');
 }
 
-static const struct tool_attacher fake_attacher = { NULL, fake_choose, fake_attach, no_choices };
+static const struct tool_attacher fake_attacher = { fake_choose, fake_attach, no_hooks };
 
 static const struct tool counting = {
 	.name = "counting",

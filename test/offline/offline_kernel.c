@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "core/bpf/hook_kernel.h"
+#include "test/offline/offline_kernel.h"
 
 #include <errno.h>
 #include <glob.h>
@@ -19,7 +19,7 @@ struct piece {
 	struct btf *btf;
 };
 
-struct hook_kernel {
+struct offline_kernel {
 	char path[4096];      /* of vmlinux */
 	struct piece *pieces; /* vmlinux first */
 	size_t n;
@@ -37,7 +37,7 @@ static char *module_name(const char *path)
 	return strndup(name, strlen(name) - strlen(".btf"));
 }
 
-static int read_piece(struct hook_kernel *k, const char *path, char *name, struct error *err)
+static int read_piece(struct offline_kernel *k, const char *path, char *name, struct error *err)
 {
 	struct piece *piece = &k->pieces[k->n];
 
@@ -52,7 +52,7 @@ static int read_piece(struct hook_kernel *k, const char *path, char *name, struc
 			 strerror(errno));
 }
 
-static int read_modules(struct hook_kernel *k, const glob_t *found, struct error *err)
+static int read_modules(struct offline_kernel *k, const glob_t *found, struct error *err)
 {
 	int r = 0;
 
@@ -61,7 +61,7 @@ static int read_modules(struct hook_kernel *k, const glob_t *found, struct error
 	return r;
 }
 
-static int read_types(struct hook_kernel *k, const char *dir, struct error *err)
+static int read_types(struct offline_kernel *k, const char *dir, struct error *err)
 {
 	glob_t found = { 0 };
 	char path[4096];
@@ -83,7 +83,7 @@ static int read_types(struct hook_kernel *k, const char *dir, struct error *err)
 	return r;
 }
 
-static int read_lacks(struct hook_kernel *k, const char *dir, struct error *err)
+static int read_lacks(struct offline_kernel *k, const char *dir, struct error *err)
 {
 	char path[4096], word[sizeof(k->lacks[0])];
 	FILE *file;
@@ -104,9 +104,9 @@ static int read_lacks(struct hook_kernel *k, const char *dir, struct error *err)
 	return r;
 }
 
-int hook_kernel_open(const char *dir, struct hook_kernel **out, struct error *err)
+int offline_kernel_open(const char *dir, struct offline_kernel **out, struct error *err)
 {
-	struct hook_kernel *k = calloc(1, sizeof(*k));
+	struct offline_kernel *k = calloc(1, sizeof(*k));
 	int r;
 
 	if (!k)
@@ -117,11 +117,11 @@ int hook_kernel_open(const char *dir, struct hook_kernel **out, struct error *er
 	if (!r)
 		*out = k;
 	else
-		hook_kernel_free(k);
+		offline_kernel_free(k);
 	return r;
 }
 
-void hook_kernel_free(struct hook_kernel *k)
+void offline_kernel_free(struct offline_kernel *k)
 {
 	if (!k)
 		return;
@@ -136,12 +136,12 @@ void hook_kernel_free(struct hook_kernel *k)
 
 /* ---- questions ---- */
 
-const char *hook_kernel_path(const struct hook_kernel *k)
+const char *offline_kernel_path(const struct offline_kernel *k)
 {
 	return k->path;
 }
 
-const struct btf *hook_kernel_btf(const struct hook_kernel *k, size_t i, const char **name)
+const struct btf *offline_kernel_btf(const struct offline_kernel *k, size_t i, const char **name)
 {
 	if (i >= k->n)
 		return NULL;
@@ -162,7 +162,7 @@ static bool has_type(const struct btf *btf, uint32_t start, const char *name, ui
 	return false;
 }
 
-static int find(const struct hook_kernel *k, const char *name, uint32_t kind, const char *module)
+static int find(const struct offline_kernel *k, const char *name, uint32_t kind, const char *module)
 {
 	uint32_t start = btf__type_cnt(k->pieces[0].btf);
 
@@ -175,7 +175,7 @@ static int find(const struct hook_kernel *k, const char *name, uint32_t kind, co
 	return k->n == 1 ? -ENODATA : -ENOENT;
 }
 
-int hook_kernel_tracepoint(const struct hook_kernel *k, const char *name)
+int offline_kernel_tracepoint(const struct offline_kernel *k, const char *name)
 {
 	char typedef_name[128];
 
@@ -183,12 +183,12 @@ int hook_kernel_tracepoint(const struct hook_kernel *k, const char *name)
 	return find(k, typedef_name, BTF_KIND_TYPEDEF, NULL);
 }
 
-int hook_kernel_function(const struct hook_kernel *k, const char *name, const char *module)
+int offline_kernel_function(const struct offline_kernel *k, const char *name, const char *module)
 {
 	return find(k, name, BTF_KIND_FUNC, module);
 }
 
-bool hook_kernel_lacks(const struct hook_kernel *k, const char *what)
+bool offline_kernel_lacks(const struct offline_kernel *k, const char *what)
 {
 	for (size_t i = 0; i < k->n_lacks; i++)
 		if (strcmp(k->lacks[i], what) == 0)

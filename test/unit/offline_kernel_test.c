@@ -13,8 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/bpf/hook_kernel.h"
+#include "core/bpf/hook_facts.h"
 #include "core/bpf/hooks.h"
+#include "test/offline/facts.h"
+#include "test/offline/offline_kernel.h"
 #include "test/unit/root.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -85,93 +87,94 @@ static int teardown(void **state)
 	return remove_root(state);
 }
 
-static struct hook_kernel *opened(void)
+static struct offline_kernel *opened(void)
 {
-	struct hook_kernel *k = NULL;
+	struct offline_kernel *k = NULL;
 	struct error err;
 
-	assert_int_equal(hook_kernel_open(root, &k, &err), 0);
+	assert_int_equal(offline_kernel_open(root, &k, &err), 0);
+	facts_about(k);
 	return k;
 }
 
 static void test_vmlinux_alone(void **state)
 {
-	struct hook_kernel *k = opened();
+	struct offline_kernel *k = opened();
 	const char *name = NULL;
 
 	(void)state;
-	assert_int_equal(hook_kernel_tracepoint(k, "first"), 0);
-	assert_int_equal(hook_kernel_tracepoint(k, "second"), -ENODATA);
-	assert_int_equal(hook_kernel_function(k, "here", NULL), 0);
-	assert_int_equal(hook_kernel_function(k, "there", NULL), -ENODATA); /* in some module? */
-	assert_false(hook_kernel_lacks(k, "kprobe"));
-	assert_non_null(hook_kernel_btf(k, 0, &name));
+	assert_int_equal(offline_kernel_tracepoint(k, "first"), 0);
+	assert_int_equal(offline_kernel_tracepoint(k, "second"), -ENODATA);
+	assert_int_equal(offline_kernel_function(k, "here", NULL), 0);
+	assert_int_equal(offline_kernel_function(k, "there", NULL), -ENODATA); /* in some module? */
+	assert_false(offline_kernel_lacks(k, "kprobe"));
+	assert_non_null(offline_kernel_btf(k, 0, &name));
 	assert_string_equal(name, "vmlinux");
-	assert_null(hook_kernel_btf(k, 1, &name));
-	hook_kernel_free(k);
-	hook_kernel_free(NULL);
+	assert_null(offline_kernel_btf(k, 1, &name));
+	offline_kernel_free(k);
+	offline_kernel_free(NULL);
 }
 
 static void test_modules(void **state)
 {
 	struct btf *empty = btf__new_empty_split(vmlinux);
-	struct hook_kernel *k;
+	struct offline_kernel *k;
 	const char *name = NULL;
 
 	(void)state;
 	write_btf("m.btf", module);
 	write_btf("a.btf", empty);
 	k = opened();
-	assert_int_equal(hook_kernel_tracepoint(k, "first"), 0);
-	assert_int_equal(hook_kernel_tracepoint(k, "second"), 0);
-	assert_int_equal(hook_kernel_tracepoint(k, "third"), -ENOENT);
-	assert_int_equal(hook_kernel_function(k, "there", NULL), 0);
-	assert_int_equal(hook_kernel_function(k, "there", "m"), 0);
-	assert_int_equal(hook_kernel_function(k, "there", "a"), -ENOENT);
-	assert_int_equal(hook_kernel_function(k, "here", "a"), 0);
-	assert_int_equal(hook_kernel_function(k, "nowhere", NULL), -ENOENT);
-	assert_non_null(hook_kernel_btf(k, 2, &name));
+	assert_int_equal(offline_kernel_tracepoint(k, "first"), 0);
+	assert_int_equal(offline_kernel_tracepoint(k, "second"), 0);
+	assert_int_equal(offline_kernel_tracepoint(k, "third"), -ENOENT);
+	assert_int_equal(offline_kernel_function(k, "there", NULL), 0);
+	assert_int_equal(offline_kernel_function(k, "there", "m"), 0);
+	assert_int_equal(offline_kernel_function(k, "there", "a"), -ENOENT);
+	assert_int_equal(offline_kernel_function(k, "here", "a"), 0);
+	assert_int_equal(offline_kernel_function(k, "nowhere", NULL), -ENOENT);
+	assert_non_null(offline_kernel_btf(k, 2, &name));
 	assert_string_equal(name, "m");
-	assert_null(hook_kernel_btf(k, 3, NULL));
-	hook_kernel_free(k);
+	assert_null(offline_kernel_btf(k, 3, NULL));
+	offline_kernel_free(k);
 	btf__free(empty);
 }
 
 static void test_lacks(void **state)
 {
-	struct hook_kernel *k;
+	struct offline_kernel *k;
 	struct error err;
 
 	(void)state;
 	put_bytes("lacks", "kprobe\nfentry\n", 14);
 	k = opened();
-	assert_true(hook_kernel_lacks(k, "kprobe"));
-	assert_true(hook_kernel_lacks(k, "fentry"));
-	assert_false(hook_kernel_lacks(k, "raw_tp"));
-	hook_kernel_free(k);
+	assert_true(offline_kernel_lacks(k, "kprobe"));
+	assert_true(offline_kernel_lacks(k, "fentry"));
+	assert_false(offline_kernel_lacks(k, "raw_tp"));
+	offline_kernel_free(k);
 	put_bytes("lacks", "kprobes\n", 8);
-	assert_int_equal(hook_kernel_open(root, &k, &err), -EINVAL);
+	assert_int_equal(offline_kernel_open(root, &k, &err), -EINVAL);
 	assert_int_equal(err.status, STATUS_USAGE);
 	assert_non_null(strstr(err.what, "'kprobes' is not kprobe or fentry"));
 }
 
 static void test_unreadable(void **state)
 {
-	struct hook_kernel *untouched = (struct hook_kernel *)&root, *k = untouched;
+	struct offline_kernel *untouched = (struct offline_kernel *)&root, *k = untouched;
 	struct error err;
 
 	(void)state;
 	put_bytes("m.btf", "no BTF", 6);
-	assert_true(hook_kernel_open(root, &k, &err) < 0);
+	assert_true(offline_kernel_open(root, &k, &err) < 0);
 	assert_int_equal(err.status, STATUS_USAGE);
 	assert_non_null(strstr(err.what, "/m.btf: "));
 	take_away("vmlinux");
-	assert_int_equal(hook_kernel_open(root, &k, &err), -ENOENT);
+	assert_int_equal(offline_kernel_open(root, &k, &err), -ENOENT);
 	assert_non_null(strstr(err.what, "/vmlinux: "));
 	assert_ptr_equal(k, untouched);
 }
 
-/* ---- the engine's judgement of it ---- */
+/* ---- the engine's choice ---- */
 
 static const struct hook_alt start_alts[] = {
 	{ HOOK_TP_BTF, "first", 1, { "a" }, 1, NULL },
@@ -191,18 +194,18 @@ static const struct hook_event events[] = {
 	{ "nor", start_alts, 1, false },
 };
 
-/* "n" no, "?" untold, "u" usable, "T" taken: of the alternatives of "start". */
+/* "n" no, "?" unknown, "u" usable, "T" taken: of the alternatives of "start". */
 static void verdicts_are(const char *expected)
 {
-	struct hook_kernel *k = opened();
+	struct offline_kernel *k = opened();
 	struct hooks *h = NULL;
 	char found[N(start_alts) + 1] = "";
 	const struct hook_choice *choice;
 	struct error err;
 	size_t n;
 
-	assert_int_equal(hooks_foresee(events, N(events), k, NULL, &h, &err), -ENOTSUP);
-	/* the error is the first event's, and the events behind it are judged all the same */
+	assert_int_equal(hooks_choose(events, N(events), NULL, &h, &err), -ENOTSUP);
+	/* the error is the first event's, and the events behind it are checked all the same */
 	assert_non_null(strstr(err.what, "'none'"));
 	choice = hooks_choices(h, &n);
 	assert_int_equal(n, N(start_alts) + 2);
@@ -211,15 +214,15 @@ static void verdicts_are(const char *expected)
 
 		assert_ptr_equal(c->alt, &start_alts[i]);
 		assert_true(c->optional);
-		found[i] = c->chosen ? 'T' : c->usable ? 'u' : c->untold ? '?' : 'n';
+		found[i] = c->chosen ? 'T' : c->usable ? 'u' : c->code == HOOK_UNKNOWN ? '?' : 'n';
 	}
 	assert_string_equal(found, expected);
 	assert_false(choice[0].optional);
 	hooks_free(h);
-	hook_kernel_free(k);
+	offline_kernel_free(k);
 }
 
-static void test_foreseen(void **state)
+static void test_choices(void **state)
 {
 	(void)state;
 	verdicts_are("nn???nTuuu");
@@ -233,24 +236,68 @@ static void test_foreseen(void **state)
 	verdicts_are("nnn??nTnnu");
 }
 
-static void test_understudied(void **state)
+static void add_member(const char *type, const char *name)
 {
-	struct hook_kernel *k = opened();
+	assert_true(btf__add_struct(vmlinux, type, 8) > 0);
+	assert_int_equal(btf__add_field(vmlinux, name, 1, 0, 0), 0);
+	write_btf("vmlinux", vmlinux);
+}
+
+static void test_backups(void **state)
+{
+	struct offline_kernel *k = opened();
 	struct hooks *h = NULL;
 
 	(void)state;
-	assert_int_equal(hooks_foresee(&events[1], 1, k, NULL, &h, NULL), 0);
-	assert_false(hooks_understudied(h));
+	assert_int_equal(hooks_choose(&events[1], 1, NULL, &h, NULL), 0);
+	assert_false(hooks_has_backups(h));
 	hooks_free(h);
-	hook_kernel_free(k);
-	assert_true(btf__add_struct(vmlinux, "tp_transition_snapshot", 8) > 0);
-	assert_int_equal(btf__add_field(vmlinux, "srcu_gp", 1, 0, 0), 0);
-	write_btf("vmlinux", vmlinux);
+	offline_kernel_free(k);
+	add_member("tp_transition_snapshot", "srcu_gp");
 	k = opened();
-	assert_int_equal(hooks_foresee(&events[1], 1, k, NULL, &h, NULL), 0);
-	assert_true(hooks_understudied(h));
+	assert_int_equal(hooks_choose(&events[1], 1, NULL, &h, NULL), 0);
+	assert_true(hooks_has_backups(h));
 	hooks_free(h);
-	hook_kernel_free(k);
+	offline_kernel_free(k);
+}
+
+static const struct hook_alt group_alts[] = {
+	{ HOOK_RAW_TP_COOKIE, "x/*", 0, { "a" }, 1 },
+	{ HOOK_RAW_TP_EACH, "x/*", 0, { "b" }, 2 },
+	{ HOOK_TP_COOKIE, "x/*", 0, { "c" }, 3 },
+};
+static const struct hook_alt preempted_alts[] = {
+	{ HOOK_TP_COOKIE, "x/*", 0, { "c" }, 3 },
+	{ HOOK_RAW_TP_COOKIE, "x/*", 0, { "a" }, 1 },
+	{ HOOK_RAW_TP_EACH, "x/*", 0, { "b" }, 2 },
+};
+
+/* The tag of what is chosen, and of what stands first. */
+static void chosen_is(int tag, int first)
+{
+	const struct hook_event event = { "count", group_alts, 3, false, preempted_alts };
+	struct offline_kernel *k = opened();
+	struct hooks *h = NULL;
+	size_t n;
+
+	assert_int_equal(hooks_choose(&event, 1, NULL, &h, NULL), 0);
+	assert_int_equal(hooks_tag(h, "count", 0), tag);
+	assert_int_equal(hooks_choices(h, &n)->alt->tag, first);
+	assert_int_equal(n, 3);
+	hooks_free(h);
+	offline_kernel_free(k);
+}
+
+static void test_group(void **state)
+{
+	(void)state;
+	chosen_is(2, 1);
+	add_member("bpf_raw_tp_link", "cookie");
+	chosen_is(1, 1);
+	add_member("tp_transition_snapshot", "srcu_gp");
+	chosen_is(1, 3);
+	add_member("perf_event", "bpf_cookie");
+	chosen_is(3, 3);
 }
 
 int main(void)
@@ -260,8 +307,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_modules, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_lacks, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_unreadable, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_foreseen, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_understudied, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_choices, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_backups, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_group, setup, teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/bpf/hook_facts.h"
+
+#include <errno.h>
+#include <linux/perf_event.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "core/bpf/btf_attach.h"
+#include "core/bpf/kernel_types.h"
+#include "core/system/preflight.h"
+
+const char *hook_facts_types(void)
+{
+	return NULL;
+}
+
+/* Needs tracefs, as attaching does. */
+int hook_facts_tracepoint(const char *target)
+{
+	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
+	bool hidden = false;
+	char path[256];
+	int r;
+
+	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
+		snprintf(path, sizeof(path), "%s/events/%s/id", roots[i], target);
+		if (!preflight_access(path, R_OK))
+			return 0;
+		snprintf(path, sizeof(path), "%s/events", roots[i]);
+		r = preflight_access(path, R_OK);
+		if (!r)
+			return -ENOENT;
+		hidden = hidden || r == -EACCES;
+	}
+	return hidden ? -EACCES : -ENODEV;
+}
+
+int hook_facts_module_function(const struct kernel_types *types, const char *name,
+			       const char *module)
+{
+	char path[128];
+	int id;
+
+	snprintf(path, sizeof(path), "/sys/kernel/btf/%s", module);
+	id = kernel_types_module_function(types, path, name);
+	return id < 0 ? id : 0;
+}
+
+/* ---- functions ---- */
+
+/* The number by which perf knows kprobes (libbpf attaches them by perf), -1: there are none. */
+static int kprobe_pmu(void)
+{
+	FILE *file = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
+	int type;
+
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &type) != 1)
+		type = -1;
+	fclose(file);
+	return type;
+}
+
+int hook_facts_kprobes(void)
+{
+	return kprobe_pmu() < 0 ? -ENOENT : 0;
+}
+
+/* The kernel finds functions of modules by itself. */
+int hook_facts_kprobe(const char *name, const char *module)
+{
+	struct perf_event_attr attr = { .size = sizeof(attr), .type = (uint32_t)kprobe_pmu() };
+	int fd;
+
+	(void)module;
+	attr.kprobe_func = (uint64_t)(uintptr_t)name;
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+/* A program that does nothing, for function @id of the types @btf_fd.  Its descriptor or -errno. */
+static int load_fentry(int id, int btf_fd)
+{
+	struct bpf_insn insns[] = {
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY,
+		    .attach_btf_id = (uint32_t)id, .attach_btf_obj_fd = (uint32_t)btf_fd);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_probe", "GPL", insns, 2, &opts);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module)
+{
+	int id, btf_fd, fd, link, r = btf_attach_find(b, name, module, &id, &btf_fd);
+
+	if (r)
+		return r;
+	fd = load_fentry(id, btf_fd);
+	if (fd < 0)
+		return fd;
+	link = bpf_raw_tracepoint_open(NULL, fd);
+	if (link < 0)
+		r = -errno;
+	else
+		close(link);
+	close(fd);
+	return r;
+}
+
+/* ---- cookies ---- */
+
+/* Asked by loading a program: no other question has the same answer in all versions. */
+static int has_cookies(enum bpf_prog_type type)
+{
+	const struct bpf_insn insns[] = {
+		{ .code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_get_attach_cookie },
+		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1 },
+		{ .code = BPF_JMP | BPF_EXIT },
+	};
+	int fd = bpf_prog_load(type, "cookie_probe", "GPL", insns, 3, NULL);
+
+	if (fd < 0)
+		return -errno;
+	close(fd);
+	return 0;
+}
+
+int hook_facts_raw_cookie(void)
+{
+	return has_cookies(BPF_PROG_TYPE_RAW_TRACEPOINT);
+}
+
+int hook_facts_classic_cookie(void)
+{
+	return has_cookies(BPF_PROG_TYPE_TRACEPOINT);
+}

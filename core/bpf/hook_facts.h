@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_BPF_HOOK_FACTS_H
+#define IOTRACE_CORE_BPF_HOOK_FACTS_H
+
+#include <stddef.h>
+
+/*
+ * What core/bpf/hooks.c asks the running kernel beside its types.  The offline check links answers
+ * about a kernel that is not running instead (test/offline/facts.c).  Each returns 0 for yes, or
+ * -errno; HOOK_UNKNOWN: nothing that is known tells.
+ */
+struct btf_attach;
+struct kernel_types;
+
+#define HOOK_UNKNOWN (-ENODATA)
+
+/* The file with the kernel's types; NULL: where the running one has them. */
+const char *hook_facts_types(void);
+
+/* The classic tracepoint "GROUP/NAME": -ENOENT; -EACCES: tracefs may not be read, -ENODEV: it is
+ * not mounted. */
+int hook_facts_tracepoint(const char *target);
+
+/* Function @name in the types of @module. */
+int hook_facts_module_function(const struct kernel_types *types, const char *name,
+			       const char *module);
+
+/* Are there kprobes at all? */
+int hook_facts_kprobes(void);
+
+/* Can a probe be set on function @name, of @module or (NULL) of any?  Tried. */
+int hook_facts_kprobe(const char *name, const char *module);
+
+/* Can a program be attached to the entry of function @name, of the kernel itself or of @module (may
+ * be NULL)?  Tried. */
+int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module);
+
+/* Do raw tracepoint programs, or classic ones, get the cookie of their attachment? */
+int hook_facts_raw_cookie(void);
+int hook_facts_classic_cookie(void);
+
+#endif

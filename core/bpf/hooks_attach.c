@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "core/bpf/hooks_internal.h"
+#include "core/bpf/tracepoints.h"
+#include "core/system/limits.h"
+#include "core/system/privileges.h"
+
+/* ---- one program ---- */
+
+static void detach(const struct attachment *a)
+{
+	if (a->link)
+		bpf_link__destroy(a->link);
+	else
+		close(a->link_fd);
+	if (a->own)
+		close(a->prog_fd);
+}
+
+/* Takes over what *@new holds, whatever becomes of it. */
+static int keep(struct hooks *h, const struct attachment *new)
+{
+	struct attachment *more = reallocarray(h->attached, h->n_attached + 1, sizeof(*more));
+
+	if (!more) {
+		detach(new);
+		return -ENOMEM;
+	}
+	h->attached = more;
+	more[h->n_attached++] = *new;
+	return 0;
+}
+
+static int keep_fd(struct hooks *h, int link_fd, int prog_fd)
+{
+	return link_fd < 0 ? link_fd
+			   : keep(h, &(struct attachment){ NULL, link_fd, prog_fd, false });
+}
+
+static int keep_link(struct hooks *h, struct bpf_link *link, int prog_fd)
+{
+	return link ? keep(h, &(struct attachment){ link, -1, prog_fd, false }) : -errno;
+}
+
+/* @name is "GROUP/NAME". */
+static int attach_classic(const char *target, int prog_fd)
+{
+	const char *slash = strchr(target, '/');
+	char group[64];
+
+	if (!slash || sscanf(target, "%63[^/]", group) != 1)
+		return -EINVAL;
+	return tracepoints_attach_classic(group, slash + 1, prog_fd, 0);
+}
+
+/* A kretprobe by perf where there is no tracefs. */
+static int attach_kprobe(struct hooks *h, const struct bpf_program *prog, const char *function)
+{
+	bool is_return = strncmp(bpf_program__section_name(prog), "kret", 4) == 0;
+	struct bpf_link *link = NULL;
+	int r = is_return ? kretprobe_attach(&h->kretprobes, prog, &link) : -ENOENT;
+
+	if (limits_is_passing(r))
+		return r;
+	if (r)
+		link = bpf_program__attach_kprobe(prog, is_return, function);
+	return keep_link(h, link, bpf_program__fd(prog));
+}
+
+/* To where its section says. */
+static int attach_program(struct hooks *h, const struct bpf_object *obj, const char *name)
+{
+	struct bpf_program *prog = bpf_object__find_program_by_name(obj, name);
+	const char *target = prog ? strchr(bpf_program__section_name(prog), '/') : NULL;
+	int fd = prog ? bpf_program__fd(prog) : -1;
+
+	if (!target++)
+		return -EINVAL;
+	switch (bpf_program__type(prog)) {
+	case BPF_PROG_TYPE_TRACING:
+		return keep_link(h, bpf_program__attach_trace(prog), fd);
+	case BPF_PROG_TYPE_RAW_TRACEPOINT:
+		return keep_fd(h, tracepoints_attach_raw(target, fd, 0), fd);
+	case BPF_PROG_TYPE_TRACEPOINT:
+		return keep_fd(h, attach_classic(target, fd), fd);
+	case BPF_PROG_TYPE_KPROBE:
+		return attach_kprobe(h, prog, target);
+	default:
+		return -EINVAL;
+	}
+}
+
+/* The backup programs of program @name, which is attached last, if it has any: they run after it.
+ */
+static int attach_backups(struct hooks *h, const struct bpf_object *obj, const char *name,
+			  bool copies)
+{
+	size_t at = h->n_attached - 1;
+	struct attachment primary = h->attached[at];
+	char backup[BPF_OBJ_NAME_LEN];
+	int r;
+
+	for (size_t i = 0; hooks_backup(h, i); i++) {
+		snprintf(backup, sizeof(backup), "%s%s", name, hooks_backup(h, i));
+		if (!bpf_object__find_program_by_name(obj, backup))
+			return 0;
+		r = attach_program(h, obj, backup);
+		if (r)
+			return r;
+		/* Detached before it, so that none runs because its primary is gone. */
+		h->attached[at] = h->attached[at + 1];
+		h->attached[at++].prog_fd = -1;
+		h->attached[at] = primary;
+		if (copies)
+			h->attached[at].prog_fd = -1;
+	}
+	return 0;
+}
+
+/* ---- many tracepoints by one program ---- */
+
+bool hooks_is_group(enum hook_kind kind)
+{
+	return kind == HOOK_RAW_TP_COOKIE || kind == HOOK_RAW_TP_EACH || kind == HOOK_TP_COOKIE;
+}
+
+/* A copy of @prog, with the number of tracepoint @name in it. */
+static int attach_copy(struct hooks *h, const struct hook_group *group, const char *name,
+		       const struct bpf_program *prog, uint32_t number)
+{
+	struct attachment new = { .own = true };
+
+	new.prog_fd = tracepoints_load_numbered(prog, group->placeholder, number);
+	if (new.prog_fd < 0)
+		return new.prog_fd;
+	new.link_fd = tracepoints_attach_raw(name, new.prog_fd, 0);
+	if (new.link_fd >= 0)
+		return keep(h, &new);
+	close(new.prog_fd);
+	return new.link_fd;
+}
+
+/* @counted: its program's misses are counted with this attachment. */
+static int attach_one_of(struct hooks *h, const struct hook_group *group, enum hook_kind kind,
+			 const struct bpf_program *prog, size_t i, bool counted)
+{
+	const char *name = group->names[i];
+	int fd = bpf_program__fd(prog), link;
+
+	if (kind == HOOK_RAW_TP_EACH)
+		return attach_copy(h, group, name, prog, (uint32_t)i);
+	link = kind == HOOK_TP_COOKIE ? tracepoints_attach_classic(group->name, name, fd, i + 1)
+				      : tracepoints_attach_raw(name, fd, i + 1);
+	return keep_fd(h, link, counted ? fd : -1);
+}
+
+/* -errno when none of the tracepoints that are wanted could be attached to. */
+static int attach_group(struct hooks *h, const struct bpf_object *obj,
+			const struct hook_group *group, const struct hook_alt *alt)
+{
+	const struct bpf_program *prog = bpf_object__find_program_by_name(obj, alt->progs[0]);
+	size_t before = h->n_attached;
+	int r, last = 0;
+
+	if (!prog)
+		return -EINVAL;
+	for (size_t i = 0; i < group->n; i++) {
+		if (!group->wanted(group->ctx, i, alt->tag))
+			continue;
+		r = attach_one_of(h, group, alt->kind, prog, i, h->n_attached == before);
+		if (limits_is_passing(r))
+			return r;
+		if (!r)
+			continue;
+		group->skipped(group->ctx, i, r);
+		last = r;
+	}
+	return h->n_attached > before ? 0 : last;
+}
+
+static int attach_event(struct hooks *h, const struct bpf_object *obj, size_t e)
+{
+	const struct hook_alt *alt = hooks_chosen(h, e);
+	int r = 0;
+
+	if (alt && hooks_is_group(alt->kind))
+		return attach_group(h, obj, h->events[e].group, alt);
+	for (int i = 0; !r && alt && i < HOOK_PROGS && alt->progs[i]; i++) {
+		r = attach_program(h, obj, alt->progs[i]);
+		if (!r)
+			r = attach_backups(h, obj, alt->progs[i], alt->copies);
+	}
+	return r;
+}
+
+int hooks_attach_all(struct hooks *h, const struct bpf_object *obj, size_t *failed)
+{
+	for (size_t e = h->n_events; e-- > 0;) {
+		int r = attach_event(h, obj, e);
+
+		if (r) {
+			*failed = e;
+			return r;
+		}
+	}
+	return 0;
+}
+
+/* ---- afterwards ---- */
+
+/* Misses of the programs that are attached now. */
+static uint64_t count_missed(const struct hooks *h)
+{
+	uint64_t missed = kretprobe_missed(&h->kretprobes);
+
+	for (size_t i = 0; i < h->n_attached; i++) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+		int fd = h->attached[i].prog_fd;
+
+		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &len) == 0)
+			missed += info.recursion_misses;
+	}
+	return missed;
+}
+
+void hooks_detach(struct hooks *h)
+{
+	h->missed_before += count_missed(h);
+	for (size_t i = 0; i < h->n_attached; i++)
+		detach(&h->attached[i]);
+	h->n_attached = 0;
+	kretprobe_clean(&h->kretprobes);
+}
+
+uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits)
+{
+	uint64_t missed = h->missed_before + count_missed(h), last = h->missed_last, taken;
+	bool counted_late = h->has_backups && backup_hits;
+
+	taken = counted_late ? __atomic_load_n(backup_hits, __ATOMIC_SEQ_CST) : 0;
+	missed = missed > taken ? missed - taken : 0;
+	h->missed_last = missed;
+	/* A backup program may be about to run: what is missing twice is missed. */
+	return !counted_late || !h->n_attached || missed < last ? missed : last;
+}
+
+uint64_t hooks_privileges(const struct hooks *h)
+{
+	return privileges_to_drain() | kretprobe_privileges(&h->kretprobes);
+}

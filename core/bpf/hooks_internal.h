@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_BPF_HOOKS_INTERNAL_H
+#define IOTRACE_CORE_BPF_HOOKS_INTERNAL_H
+
+/* Between hooks.c, which chooses, hooks_load.c, which loads what was chosen, and hooks_attach.c. */
+
+#include <bpf/libbpf.h>
+
+#include "core/bpf/btf_attach.h"
+#include "core/bpf/hooks.h"
+#include "core/bpf/kretprobe.h"
+
+/* Programs of one alternative on one tracepoint or function. */
+struct attachment {
+	struct bpf_link *link; /* NULL: it is link_fd */
+	int link_fd;
+	int prog_fd; /* of which the misses are counted, or -1 */
+	bool own;    /* prog_fd is closed with it */
+};
+
+struct hooks {
+	const struct hook_event *events;
+	size_t n_events;
+	struct hook_choice *choices; /* all alternatives, event by event */
+	size_t n_choices;
+	struct kernel_types *types;
+	struct btf_attach *btf_attach; /* for as long as types */
+	struct kretprobes kretprobes;
+	struct attachment *attached;
+	size_t n_attached;
+	bool has_backups;
+	int passing;		/* -errno: an alternative could not be tried just now */
+	int fentry;		/* 0 or -errno: does this kernel take fentry?  1: not asked yet */
+	uint64_t missed_before; /* by programs that are detached */
+	uint64_t missed_last;	/* what hooks_missed() found last */
+};
+
+/* The kernel's own; it comes from attaching fentry where there is no trampoline. */
+#define ENOTSUPP 524
+
+#define HOOKS_NO_FENTRY "this kernel rejects this program type: %s"
+
+/* ---- hooks.c ---- */
+
+extern const char *const hooks_kind_names[];
+
+bool hooks_is_fentry(enum hook_kind kind);
+
+/* The choices of event @e start here. */
+struct hook_choice *hooks_choices_of(const struct hooks *h, size_t e);
+
+/* What is chosen for event @e, or NULL. */
+const struct hook_alt *hooks_chosen(const struct hooks *h, size_t e);
+
+/* Chooses the first usable one.  -ENOTSUP with @err: there is none, and it is not optional. */
+int hooks_choose_first(const struct hook_event *event, struct hook_choice *choice,
+		       struct error *err);
+
+__attribute__((format(printf, 2, 3))) void hooks_reject(struct hook_choice *choice, const char *fmt,
+							...);
+const char *hooks_reason(int r);
+
+void hooks_close_types(struct hooks *h);
+
+/* ---- hooks_load.c ---- */
+
+/* For btf_attach_new(); @ctx: struct hooks. */
+const char *hooks_module_of_prog(void *ctx, const struct bpf_program *prog);
+
+/* ---- hooks_attach.c ---- */
+
+bool hooks_is_group(enum hook_kind kind);
+
+/*
+ * Attaches everything that was chosen, the last event of the table first: the table
+ * stands in the order in which a request meets its events, and whoever sees a
+ * request's start shall see its end.  *failed is the event that could not.
+ */
+int hooks_attach_all(struct hooks *h, const struct bpf_object *obj, size_t *failed);
+
+#endif

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <linux/capability.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "core/bpf/hooks_internal.h"
+#include "core/bpf/kernel_types.h"
+#include "core/system/limits.h"
+#include "core/system/preflight.h"
+
+/* ---- libbpf's log, which is the whole process' ---- */
+
+static void (*log_line)(const char *line);
+
+__attribute__((format(printf, 2, 0))) static int on_libbpf_log(enum libbpf_print_level level,
+							       const char *fmt, va_list args)
+{
+	char *text, *line, *rest;
+
+	/* The verifier's log comes as one message of many lines. */
+	if (level == LIBBPF_DEBUG || !log_line || vasprintf(&text, fmt, args) < 0)
+		return 0;
+	rest = text;
+	while ((line = strsep(&rest, "\n")))
+		if (*line)
+			log_line(line);
+	free(text);
+	return 0;
+}
+
+void hooks_log(void (*verbose)(const char *line))
+{
+	log_line = verbose;
+	libbpf_set_print(on_libbpf_log);
+}
+
+/* ---- falling back ---- */
+
+/* Is @prog program @name, or one of its backup programs where there are such? */
+static bool is_run_for(const struct hooks *h, const char *prog, const char *name)
+{
+	size_t len = strlen(name);
+
+	if (strncmp(prog, name, len) != 0)
+		return false;
+	for (size_t i = 0; hooks_backup(h, i); i++)
+		if (strcmp(prog + len, hooks_backup(h, i)) == 0)
+			return true;
+	return !prog[len];
+}
+
+/* The event that uses program @prog now, or -ENOENT. */
+static ssize_t event_of_prog(const struct hooks *h, const char *prog)
+{
+	for (size_t e = 0; e < h->n_events; e++) {
+		const struct hook_alt *alt = hooks_chosen(h, e);
+
+		for (int i = 0; alt && i < HOOK_PROGS && alt->progs[i]; i++)
+			if (is_run_for(h, prog, alt->progs[i]))
+				return (ssize_t)e;
+	}
+	return -ENOENT;
+}
+
+/* A kernel that takes fentry, but not by itself as it turns out: no function of it is tried again,
+ * each of which would load the whole object anew. */
+static int reject_all_fentry(struct hooks *h, int code)
+{
+	int r = 0;
+
+	for (size_t e = 0; e < h->n_events; e++) {
+		struct hook_choice *choice = hooks_choices_of(h, e);
+		bool rejected = false;
+
+		for (size_t i = 0; i < h->events[e].n; i++) {
+			if (!choice[i].usable || !hooks_is_fentry(choice[i].alt->kind))
+				continue;
+			rejected = rejected || choice[i].chosen;
+			hooks_reject(&choice[i], HOOKS_NO_FENTRY, hooks_reason(code));
+		}
+		if (rejected && hooks_choose_first(&h->events[e], choice, NULL))
+			r = -ENOTSUP;
+	}
+	return r;
+}
+
+/* Alternative of event @e failed with @code: the next one, or an error. */
+static int fall_back(struct hooks *h, size_t e, const char *doing, int code)
+{
+	struct hook_choice *choice = hooks_choices_of(h, e);
+	bool fentry = false;
+	int r;
+
+	for (size_t i = 0; i < h->events[e].n; i++) {
+		if (!choice[i].chosen)
+			continue;
+		fentry = hooks_is_fentry(choice[i].alt->kind);
+		choice[i].code = code;
+		hooks_reject(&choice[i], "%s: %s", doing, hooks_reason(code));
+	}
+	r = hooks_choose_first(&h->events[e], choice, NULL);
+	return !r && fentry && (code == -ENOTSUPP || code == -EPERM) ? reject_all_fentry(h, code)
+								     : r;
+}
+
+static bool is_helper(const char *const *helpers, const char *prog)
+{
+	for (size_t i = 0; helpers && helpers[i]; i++)
+		if (strcmp(helpers[i], prog) == 0)
+			return true;
+	return false;
+}
+
+static void select_programs(const struct hooks *h, const char *const *helpers,
+			    struct bpf_object *obj)
+{
+	struct bpf_program *prog;
+
+	bpf_object__for_each_program (prog, obj) {
+		const char *name = bpf_program__name(prog);
+
+		bpf_program__set_autoload(prog,
+					  event_of_prog(h, name) >= 0 || is_helper(helpers, name));
+	}
+}
+
+/* ---- loading ---- */
+
+/* Descriptors for the maps of @obj, its programs that are to be loaded, their attachments, and
+ * @more. */
+static int need_files(const struct hooks *h, const struct bpf_object *obj, size_t more,
+		      struct error *err)
+{
+	struct bpf_program *prog;
+	const struct bpf_map *map = NULL;
+	size_t n = LIMITS_FILES + more;
+
+	while ((map = bpf_object__next_map(obj, map)))
+		n++;
+	/* Itself and its attachment, which for a kprobe is an event and what ties the two. */
+	bpf_object__for_each_program (prog, obj)
+		if (bpf_program__autoload(prog))
+			n += bpf_program__type(prog) == BPF_PROG_TYPE_KPROBE ? 3 : 2;
+	for (size_t e = 0; e < h->n_events; e++) {
+		const struct hook_alt *alt = hooks_chosen(h, e);
+
+		if (alt && hooks_is_group(alt->kind))
+			n += h->events[e].group->n * (alt->kind == HOOK_RAW_TP_EACH ? 2 : 1);
+	}
+	return limits_need(n, LIMITS_MEMORY, err);
+}
+
+/* Up to 5.10 maps are charged to RLIMIT_MEMLOCK, and EPERM is what comes of too low a limit; libbpf
+ * raises it where it may. */
+static bool memory_may_be_locked(void)
+{
+	struct rlimit limit;
+
+	return getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+	       preflight_caps() >> CAP_SYS_RESOURCE & 1;
+}
+
+static int load_error(int r, const char *refused, struct error *err)
+{
+	if (limits_is_passing(r))
+		return limits_error(r, "load the BPF programs", err);
+	/* The verifier says EACCES too, of one program. */
+	if (r == -EPERM || (r == -EACCES && !refused)) {
+		error_set(err, STATUS_UNSUPPORTED, r, "the kernel rejects BPF programs: %s",
+			  strerror(-r));
+		error_hint(err, memory_may_be_locked()
+				    ? "run as root, or with CAP_BPF and CAP_PERFMON"
+				    : "before Linux 5.11 BPF maps count as locked memory: run as "
+				      "root or with CAP_SYS_RESOURCE, or raise ulimit -l");
+	} else {
+		error_set(err, STATUS_UNSUPPORTED, r, "this kernel rejects the BPF programs: %s",
+			  strerror(-r));
+		error_hint(err, "run with -v for details, and please report this");
+	}
+	return r;
+}
+
+static int attach_error(const struct hooks *h, size_t e, int r, struct error *err)
+{
+	const struct hook_alt *alt = hooks_chosen(h, e);
+
+	if (!alt)
+		return r;
+	if (limits_is_passing(r))
+		return limits_error(r, "attach the BPF programs", err);
+	return error_set(err, STATUS_UNSUPPORTED, r, "cannot attach to the event '%s' by %s:%s: %s",
+			 h->events[e].name, hooks_kind_names[alt->kind], alt->target, strerror(-r));
+}
+
+/* Opens and loads; *failed as of try_attach(). */
+static int try_load(struct hooks *h, const struct hook_object *object, const char *btf_path,
+		    struct bpf_object **obj, ssize_t *failed, struct error *err)
+{
+	const struct bpf_program *refused;
+	int r = object->open(object->ctx, btf_path, obj, err);
+
+	if (r) {
+		limits_hint(r, err);
+		return r;
+	}
+	select_programs(h, object->helpers, *obj);
+	r = need_files(h, *obj, object->files, err);
+	if (r)
+		return r;
+	r = object->load(object->ctx);
+	if (!r)
+		return 0;
+	refused = btf_attach_refused(h->btf_attach);
+	if (refused)
+		*failed = event_of_prog(h, bpf_program__name(refused));
+	return load_error(r, refused ? bpf_program__name(refused) : NULL, err);
+}
+
+/* One try.  *failed is the event whose alternative did not work, or -1. */
+static int try_attach(struct hooks *h, const struct hook_object *object, const char *btf_path,
+		      ssize_t *failed, const char **doing, struct error *err)
+{
+	struct bpf_object *obj;
+	size_t event = 0;
+	int r;
+
+	*failed = -1;
+	*doing = "loading failed";
+	btf_attach_begin(h->btf_attach);
+	r = try_load(h, object, btf_path, &obj, failed, err);
+	btf_attach_end(h->btf_attach);
+	if (r)
+		return r;
+	r = hooks_attach_all(h, obj, &event);
+	if (!r)
+		return 0;
+	*failed = (ssize_t)event;
+	*doing = "attaching failed";
+	return attach_error(h, event, r, err);
+}
+
+static int attach_with_types(struct hooks *h, const struct hook_object *object,
+			     const char *btf_path, struct error *err)
+{
+	const char *doing = "";
+	ssize_t failed;
+	int r;
+
+	for (;;) {
+		r = try_attach(h, object, btf_path, &failed, &doing, err);
+		if (!r)
+			return 0;
+		hooks_detach(h);
+		object->close(object->ctx);
+		/* Every round takes one alternative away, so this ends. */
+		if (failed < 0 || limits_is_passing(r) || fall_back(h, (size_t)failed, doing, r))
+			return r;
+	}
+}
+
+const char *hooks_module_of_prog(void *ctx, const struct bpf_program *prog)
+{
+	ssize_t e = event_of_prog(ctx, bpf_program__name(prog));
+	const struct hook_alt *alt = e < 0 ? NULL : hooks_chosen(ctx, (size_t)e);
+
+	return alt ? alt->module : NULL;
+}
+
+int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err)
+{
+	char path[64];
+	int fd, r;
+
+	fd = object->elf ? kernel_types_cut(h->types, object->elf, object->elf_size) : -ENODATA;
+	if (limits_is_passing(fd))
+		return limits_error(fd, "copy the kernel's types", err);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	r = attach_with_types(h, object, fd >= 0 ? path : NULL, err);
+	hooks_close_types(h);
+	if (fd >= 0)
+		close(fd);
+	return r;
+}

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_TEST_OFFLINE_FACTS_H
+#define IOTRACE_TEST_OFFLINE_FACTS_H
+
+struct offline_kernel;
+
+/* Whose answers core/bpf/hook_facts.h gives in the program that facts.c is linked to; it is set
+ * before the first question. */
+void facts_about(const struct offline_kernel *kernel);
+
+#endif
