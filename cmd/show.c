@@ -118,10 +118,11 @@ static int check_apart(const struct show *show, struct error *err)
 	return show->written && show->written_beside ? check_stdout(&files[3], err) : 0;
 }
 
-static int record_head(struct show *show)
+static int record_head(struct show *show, struct error *err)
 {
 	struct recording_setting settings[RECORDING_SETTINGS];
-	const struct recording_head head = { show->about, settings, show->n_settings };
+	const struct recording_head recorded = { show->about, settings, show->n_settings };
+	const struct render_head head = { &recorded, show->tables, show->n_tables, NULL };
 
 	if (show->n_settings > RECORDING_SETTINGS)
 		return -E2BIG;
@@ -129,7 +130,7 @@ static int record_head(struct show *show)
 		settings[i].name = show->settings[i].name;
 		settings[i].value = setting_value(&show->settings[i]);
 	}
-	return recorder_head(show->recorder, &head, show->tables, show->n_tables);
+	return renderer_begin(recorder_renderer(show->recorder), &head, err);
 }
 
 /* Without an end, if there is a recorder still: whoever replays it is told.  What it holds is kept,
@@ -159,7 +160,7 @@ static void fail_recording(struct show *show, struct error *err)
 
 static int end_recording(struct show *show, struct error *err)
 {
-	int r = recorder_end(show->recorder);
+	int r = renderer_end(recorder_renderer(show->recorder), err);
 
 	r = r ? outfile_error(show->args->record, r, err) : outfile_commit(&show->file, err);
 	if (r)
@@ -179,7 +180,7 @@ static int open_recording(struct show *show, struct error *err)
 	guard_enter(GUARD_WRITE);
 	r = recorder_open(show->file.stream, &show->recorder);
 	if (!r)
-		r = record_head(show);
+		r = record_head(show, err);
 	guard_leave();
 	if (r) {
 		r = outfile_error(show->args->record, r, err);
@@ -210,6 +211,18 @@ static int open_output(const struct show *show, struct error *err)
 	return r;
 }
 
+static void prepare(struct show *show)
+{
+	show->of_format = renderer_of(show->args->format, stdout);
+	show->display = &show->of_format;
+	if (!show->text.ctx)
+		show->text.ctx = show->ctx;
+	show->of_format.text = &show->text;
+	show->prepare(show->ctx, show);
+	if (!show->schema)
+		show->schema = show->tables[0].schema;
+}
+
 int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const char *const *notes,
 	      size_t n_notes, struct error *err)
 {
@@ -225,7 +238,7 @@ int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const 
 		.notes = notes,
 		.n_notes = n_notes,
 	};
-	show->prepare(show->ctx, show);
+	prepare(show);
 	r = check_apart(show, err);
 	if (!r && show->args->record)
 		r = open_recording(show, err);
@@ -252,31 +265,43 @@ static void print_notes(const struct show *show)
 {
 	char text[1024];
 
-	if (show->args->format == FORMAT_JSON)
+	if (show->display->ops->says_all)
 		return;
 	for (size_t i = 0; i < show->about.n_notes; i++)
 		fprintf(stderr, "iotrace: note: %s\n",
 			render_escape(show->about.notes[i], text, sizeof(text)));
 }
 
+int show_error(const struct show *show, int r, struct error *err)
+{
+	if (!r || show->display->stream == stdout || err->status != STATUS_OK)
+		return r;
+	return error_set(err, STATUS_FAILED, r, "cannot write to %s: %s", show->written,
+			 strerror(-r));
+}
+
 int show_start(void *ctx, struct error *err)
 {
 	struct show *show = ctx;
-	enum format format = show->args->format;
+	const struct recording_head recorded = { .meta = show->about };
+	const struct render_head head = { &recorded, show->tables, show->n_tables, show->schema };
 	struct stat st;
 
-	(void)err;
 	if (show->args->output && !fstat(STDOUT_FILENO, &st) && S_ISREG(st.st_mode) &&
 	    ftruncate(STDOUT_FILENO, 0))
 		return -errno;
 	show->started = true;
 	if (show->notes_first)
 		print_notes(show);
-	if (format == FORMAT_TEXT)
-		return show->start ? show->start(show->ctx) : 0;
-	if (show->meta)
-		return show->meta(show->ctx, &show->about);
-	return render_meta(format, stdout, &show->about, show->tables[0].schema);
+	return show_error(show, renderer_begin(show->display, &head, err), err);
+}
+
+int show_end(void *ctx)
+{
+	struct show *show = ctx;
+	struct error err = { .status = STATUS_OK };
+
+	return renderer_end(show->display, &err);
 }
 
 static void note_seen(struct show *show, const struct recording_interval *in)
@@ -287,14 +312,45 @@ static void note_seen(struct show *show, const struct recording_interval *in)
 		show->seen = show->seen || in->interval.losses[i].count;
 }
 
+static int render(struct show *show, struct render_interval *out, struct error *err)
+{
+	int r = show->beside ? renderer_interval(show->beside, out, err) : 0;
+
+	if (!r)
+		r = renderer_interval(show->display, out, err);
+	if (!r)
+		r = renderer_losses(show->display, &out->interval, err);
+	return r;
+}
+
+static int render_rows(struct show *show, const struct recording_interval *in, struct error *err)
+{
+	struct render_interval out = { in->interval, in, show->schema, in->tables[0].rows,
+				       in->tables[0].n };
+	bool own_text = show->display->ops->own_text && show->text.body;
+	void *own = NULL;
+	int r = show->rows && !own_text ? show->rows(show->ctx, &out, &own, err) : 0;
+
+	if (!r)
+		r = show_error(show, render(show, &out, err), err);
+	free(own);
+	if (show->done)
+		show->done(show->ctx, in);
+	return r;
+}
+
 static int print_output(struct show *show, const struct recording_interval *in, struct error *err)
 {
-	int r = show->print(show->ctx, in, err);
+	int r = show->take ? show->take(show->ctx, in, err) : 0;
 
+	if (r < 0)
+		return show_error(show, r, err);
+	if (!r)
+		r = render_rows(show, in, err);
 	note_seen(show, in);
 	if (r || !in->last)
-		return r;
-	if (!show->seen && show->empty && show->args->format != FORMAT_JSON &&
+		return r < 0 ? r : 0;
+	if (!show->seen && show->empty && !show->display->ops->says_all &&
 	    !render_nobody_reads(stdout))
 		fprintf(stderr, "iotrace: %s\n", show->empty);
 	if (!show->notes_first)
@@ -311,7 +367,7 @@ static int32_t utc_offset_at(uint64_t epoch_ns)
 	return (int32_t)tm.tm_gmtoff;
 }
 
-/* The run ends, as it does by a signal, for want of a reader: print() with @r. */
+/* The run ends, as it does by a signal, for want of a reader: print_output() with @r. */
 static bool nobody_reads(int r)
 {
 	return r == -EPIPE || r == -EINTR;
@@ -326,7 +382,8 @@ int show_output(struct show *show, struct recording_interval *in, struct error *
 		in->text = "";
 	if (show->recorder) {
 		in->utc_offset = utc_offset_at(in->interval.end_ns);
-		failed = recorder_interval(show->recorder, in);
+		failed = renderer_interval(recorder_renderer(show->recorder),
+					   &(struct render_interval){ .drained = in }, err);
 		show->recorded =
 		    show->recorded || (!failed && in->interval.end_ns > in->interval.start_ns);
 	}
@@ -429,7 +486,7 @@ static int begin(struct show *show, struct player *player, const char *name, str
 		r = show->check(show->ctx, err);
 	if (r)
 		return r;
-	show->prepare(show->ctx, show);
+	prepare(show);
 	if (show->args->verbose)
 		explain(show);
 	return player_bind(player, show->tables, show->n_tables, err);
@@ -448,9 +505,7 @@ static int play(struct show *show, struct player *player, struct error *err)
 		live_in_zone(in.utc_offset);
 		r = print_output(show, &in, err);
 	}
-	if (!r && show->end && show->args->format == FORMAT_TEXT)
-		r = show->end(show->ctx);
-	return r;
+	return r ? r : show_end(show);
 }
 
 int show_replay(struct show *show)

@@ -7,7 +7,7 @@
 
 #include "cmd/blk.h"
 #include "core/system/outfile.h"
-#include "output/recording.h"
+#include "output/renderer.h"
 
 /*
  * What a subcommand shows of what it has drained: the same way in a run, where it may be recorded
@@ -44,23 +44,31 @@ struct show {
 	int (*check)(void *ctx, struct error *err);
 	/* Declares the tables: which columns they have may depend on the settings. */
 	void (*prepare)(void *ctx, struct show *show);
-	/* Text: what comes first and last.  NULL: nothing.  0 or -errno of standard output. */
-	int (*start)(void *ctx);
-	int (*end)(void *ctx);
 	/* The notes come before all else; else they come last.  JSON has them in the metadata. */
 	bool notes_first;
-	/* JSON and CSV: what comes first; NULL: render_meta() with the first table. */
-	int (*meta)(void *ctx, const struct meta *meta);
 	/* Said at the end of a run that has had no row and no loss; NULL: nothing.  In JSON the
 	 * intervals say it. */
 	const char *empty;
-	/* One output, losses included.  0, or -errno of standard output, or -errno with @err. */
-	int (*print)(void *ctx, const struct recording_interval *in, struct error *err);
 	struct recording_table tables[RECORDING_TABLES];
 	size_t n_tables;
-	bool started; /* the first line was due: what comes last may follow */
+	const struct schema *schema; /* of the rows that are shown; NULL: of the first table */
+	/* An interval has come, of the run or of a recording.  1: it is not shown; 0; -errno with
+	 * @err.  NULL: 0. */
+	int (*take)(void *ctx, const struct recording_interval *in, struct error *err);
+	/* The rows to be shown, in place of the first table's; *@own is freed once they are.  Not
+	 * called for text that has a body of its own.  0, or -errno with @err.  NULL: as they are.
+	 */
+	int (*rows)(void *ctx, struct render_interval *in, void **own, struct error *err);
+	struct text_view text;
+	/* It was shown, or could not be. */
+	void (*done)(void *ctx, const struct recording_interval *in);
+	/* What shows it: that of the format before prepare(), which may change it. */
+	struct renderer *display;
+	struct renderer *beside; /* and what shows it, too; NULL: nothing */
+	bool started;		 /* the first line was due: what comes last may follow */
 	/* Private: */
 	bool seen; /* a row, or a loss */
+	struct renderer of_format;
 	struct meta about;
 	struct meta_hook hooks[BLK_META_HOOKS];
 	struct utsname uts;
@@ -77,9 +85,16 @@ int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const 
 /* The first line; with -o it empties the file.  For run_emit, with a struct show. */
 int show_start(void *show, struct error *err);
 
-/* Records @in, whose time zone is filled in, and prints it; the last one ends the recording.  As
- * print(). */
+/* What comes last, of text.  0 or -errno of standard output; as run_guarded() wants it. */
+int show_end(void *show);
+
+/* Records @in, whose time zone is filled in, and prints it; the last one ends the recording.  0, or
+ * -errno of standard output, or -errno with @err. */
 int show_output(struct show *show, struct recording_interval *in, struct error *err);
+
+/* Fills @err for an error @r of what shows the intervals, unless that is standard output, whose
+ * errors are the caller's to tell, or @err is filled already.  Returns @r. */
+int show_error(const struct show *show, int r, struct error *err);
 
 /* Closes the recording, which has no end if @status is not 0 before the last output; returns
  * @status, or that of an error which it reports. */

@@ -87,12 +87,12 @@ static int prepare_show(struct tool_run *t, struct error *err)
 	t->show.n_settings = tool->n_settings;
 	t->show.check = view->check;
 	t->show.prepare = view->tables;
-	t->show.start = view->start;
-	t->show.end = view->end;
+	t->show.take = view->take;
+	t->show.rows = view->rows;
+	t->show.done = view->done;
+	t->show.text = view->text;
 	t->show.notes_first = view->notes_first;
-	t->show.meta = view->meta;
 	t->show.empty = view->empty;
-	t->show.print = view->print;
 	t->show.written_by = view->written_by;
 	t->show.written_beside = view->written_beside;
 	if (view->written_by)
@@ -410,14 +410,14 @@ int tools_loop(struct tool_run **tools, size_t n, struct run *run)
 
 /* ---- a run of one tool ---- */
 
-/* Text ends as it began: on standard output, while somebody reads. */
-static int end_text(struct tool_run *t, int status)
+/* What comes last, while somebody reads. */
+static int end_show(struct tool_run *t, int status)
 {
 	int r;
 
-	if (!t->show.end || t->run->stuck || !t->show.started || t->args->format != FORMAT_TEXT)
+	if (t->run->stuck || !t->show.started)
 		return status;
-	r = run_guarded(t->run, t->show.end, t->ctx);
+	r = run_guarded(t->run, show_end, &t->show);
 	return r && !status ? report_output(r) : status;
 }
 
@@ -430,7 +430,7 @@ static int run_one(struct tool_run *t)
 	if (run_begin(&run, t->args, &err) || tool_attach(t, &run, &err))
 		status = report_error(&err);
 	else
-		status = end_text(t, tools_loop(&t, 1, &run));
+		status = end_show(t, tools_loop(&t, 1, &run));
 	status = show_close(&t->show, status);
 	run_end(&run);
 	return status;

@@ -120,10 +120,10 @@ struct tool_setting {
 struct tool_view {
 	void (*tables)(void *ctx, struct show *show);
 	int (*check)(void *ctx, struct error *err);
-	int (*meta)(void *ctx, const struct meta *meta);
-	int (*start)(void *ctx);
-	int (*print)(void *ctx, const struct recording_interval *in, struct error *err);
-	int (*end)(void *ctx);
+	int (*take)(void *ctx, const struct recording_interval *in, struct error *err);
+	int (*rows)(void *ctx, struct render_interval *in, void **own, struct error *err);
+	void (*done)(void *ctx, const struct recording_interval *in);
+	struct text_view text;
 	const char *empty;
 	bool notes_first;
 	/* A file that is written too, and by which option; NULL: none. */

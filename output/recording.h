@@ -50,9 +50,13 @@ struct recording_interval {
 /* ---- writing: 0, or -errno of the stream, or -ENOMEM ---- */
 
 struct recorder;
+struct renderer;
 
 /* @stream stays the caller's. */
 int recorder_open(FILE *stream, struct recorder **out);
+
+/* The recorder as a renderer: it takes what was drained.  Lives as long as the recorder. */
+struct renderer *recorder_renderer(struct recorder *r);
 
 /* First and once.  @tables (at most RECORDING_TABLES; the array is not kept) must outlive the
  * recorder with what they point to. */

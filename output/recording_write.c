@@ -26,6 +26,7 @@ struct node {
 };
 
 struct recorder {
+	struct renderer renderer; /* first */
 	struct blocks_out blocks;
 	struct recording_table tables[RECORDING_TABLES];
 	size_t n_tables;
@@ -382,4 +383,42 @@ void recorder_close(struct recorder *r)
 	intern_free(&r->strings);
 	intern_free(&r->nodes);
 	free(r);
+}
+
+/* ---- the renderer ---- */
+
+static struct recorder *recorder_of(struct renderer *r)
+{
+	return (struct recorder *)r;
+}
+
+static int begin(struct renderer *r, const struct render_head *head, struct error *err)
+{
+	(void)err;
+	return recorder_head(recorder_of(r), head->recorded, head->tables, head->n_tables);
+}
+
+static int interval(struct renderer *r, const struct render_interval *in, struct error *err)
+{
+	(void)err;
+	return recorder_interval(recorder_of(r), in->drained);
+}
+
+static int end(struct renderer *r, struct error *err)
+{
+	(void)err;
+	return recorder_end(recorder_of(r));
+}
+
+static const struct renderer_ops recording_renderer = {
+	.begin = begin,
+	.interval = interval,
+	.end = end,
+	.says_all = true,
+};
+
+struct renderer *recorder_renderer(struct recorder *r)
+{
+	r->renderer = (struct renderer){ &recording_renderer, r->blocks.stream, false, NULL };
+	return &r->renderer;
 }

@@ -42,21 +42,6 @@ struct interval {
 	bool partial; /* it was ended before its time: JSON says so */
 };
 
-/* Everything returns 0 or -errno of the stream (-EPIPE when the reader went away). */
-
-/* JSON: the meta line.  CSV: the header line.  Text: nothing. */
-int render_meta(enum format format, FILE *stream, const struct meta *meta,
-		const struct schema *schema);
-
-/*
- * JSON: one line, {"type":"interval","start":S.NNNNNNNNN,"end":...,"rows":[...],"losses":{...}}
- * (losses that are 0 are absent).  CSV: one line a row, with start and end before it.  Text: the
- * heading and the rows.  Flushes the stream. Losses are not printed here for text and CSV: see
- * render_losses().
- */
-int render_interval(enum format format, FILE *stream, const struct interval *interval,
-		    const struct schema *schema, const void *rows, size_t n);
-
 /* The footer: one line per loss that is not 0, on @stream (standard error), "iotrace: lost: N
  * TEXT".  Returns 0 or -errno. */
 int render_losses(FILE *stream, const struct interval *interval);

@@ -68,7 +68,7 @@ static void csv_value(struct sink *sink, const struct column *column, const void
 	}
 }
 
-void csv_heading(struct sink *sink, const struct schema *schema)
+static void csv_heading(struct sink *sink, const struct schema *schema)
 {
 	sink_puts(sink, "start,end");
 	for (size_t i = 0; i < schema->n; i++) {
@@ -95,10 +95,29 @@ static void csv_row(struct sink *sink, const struct interval *interval, const st
 	sink_puts(sink, "\n");
 }
 
-void csv_rows(struct sink *sink, const struct interval *interval, const struct schema *schema,
-	      const void *rows, size_t n)
+static int csv_begin(struct renderer *r, const struct render_head *head, struct error *err)
 {
-	sink->terminal = isatty(fileno(sink->stream));
-	for (size_t i = 0; i < n; i++)
-		csv_row(sink, interval, schema, schema_row(schema, rows, i));
+	struct sink sink = { .stream = r->stream };
+
+	(void)err;
+	if (r->appends)
+		return 0;
+	csv_heading(&sink, head->schema);
+	return sink_flush(&sink);
 }
+
+static int csv_interval(struct renderer *r, const struct render_interval *in, struct error *err)
+{
+	struct sink sink = { .stream = r->stream, .terminal = isatty(fileno(r->stream)) };
+
+	(void)err;
+	for (size_t i = 0; i < in->n; i++)
+		csv_row(&sink, &in->interval, in->schema, schema_row(in->schema, in->rows, i));
+	return sink_flush(&sink);
+}
+
+const struct renderer_ops csv_renderer = {
+	.begin = csv_begin,
+	.interval = csv_interval,
+	.losses = render_losses_apart,
+};

@@ -3,7 +3,7 @@
 #define IOTRACE_OUTPUT_RENDER_INTERNAL_H
 
 #include "output/frames.h"
-#include "output/render.h"
+#include "output/renderer.h"
 #include "output/sink.h"
 
 /* Private to output/: what the renderers of the formats share. */
@@ -64,12 +64,28 @@ void json_member(struct sink *sink, const char *key, const char *value, bool fir
 void json_hooks(struct sink *sink, const char *key, const struct meta_hook *hooks, size_t n,
 		bool in_use);
 
-void json_meta(struct sink *sink, const struct meta *meta, const struct schema *schema);
-void json_interval(struct sink *sink, const struct interval *interval, const struct schema *schema,
-		   const void *rows, size_t n);
-void csv_heading(struct sink *sink, const struct schema *schema);
-void csv_rows(struct sink *sink, const struct interval *interval, const struct schema *schema,
-	      const void *rows, size_t n);
+/* Losses where the renderer's own stream has no place for them: on standard error. */
+int render_losses_apart(struct renderer *r, const struct interval *interval, struct error *err);
+
+/* Columns that a table of text is laid out in. */
+#define TEXT_COLUMNS_MAX 64
+
+struct text_table {
+	const struct schema *schema;
+	size_t widths[TEXT_COLUMNS_MAX];
+	bool cuts; /* what is wider than its column */
+};
+
+/* Lays a table out for @n @rows: each column as wide as it is declared, or as its widest cell. */
+void text_table_measure(struct text_table *table, const struct schema *schema, const void *rows,
+			size_t n);
+
+/* Makes it fit into @room columns, as far as columns of names can give way. */
+void text_table_fit(struct text_table *table, size_t room);
+
+/* A line of it, with its end: the headings (NULL), or the values of @row. */
+void text_line(struct sink *sink, const struct text_table *table, const void *row);
+
 /* @rows: those that will stand below it. */
 void text_heading(struct sink *sink, const struct schema *schema, const void *rows, size_t n);
 void text_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n);

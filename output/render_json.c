@@ -140,7 +140,7 @@ static void json_columns(struct sink *sink, const struct schema *schema)
 	sink_puts(sink, "]");
 }
 
-void json_meta(struct sink *sink, const struct meta *meta, const struct schema *schema)
+static void json_meta(struct sink *sink, const struct meta *meta, const struct schema *schema)
 {
 	sink_puts(sink, "{");
 	json_member(sink, "type", "meta", true);
@@ -242,27 +242,43 @@ static void json_losses(struct sink *sink, const struct interval *interval)
 	sink_puts(sink, "}");
 }
 
-void json_interval(struct sink *sink, const struct interval *interval, const struct schema *schema,
-		   const void *rows, size_t n)
+static int json_interval(struct renderer *r, const struct render_interval *in, struct error *err)
 {
-	size_t i;
+	struct sink sink = { .stream = r->stream };
 
-	sink_puts(sink, "{");
-	json_member(sink, "type", "interval", true);
-	json_time(sink, "start", interval->start_ns);
-	json_time(sink, "end", interval->end_ns);
-	if (interval->partial) {
-		json_key(sink, "partial", false);
-		sink_puts(sink, "true");
+	(void)err;
+	sink_puts(&sink, "{");
+	json_member(&sink, "type", "interval", true);
+	json_time(&sink, "start", in->interval.start_ns);
+	json_time(&sink, "end", in->interval.end_ns);
+	if (in->interval.partial) {
+		json_key(&sink, "partial", false);
+		sink_puts(&sink, "true");
 	}
-	json_key(sink, "rows", false);
-	sink_puts(sink, "[");
-	for (i = 0; i < n; i++) {
+	json_key(&sink, "rows", false);
+	sink_puts(&sink, "[");
+	for (size_t i = 0; i < in->n; i++) {
 		if (i)
-			sink_puts(sink, ",");
-		json_row(sink, schema, schema_row(schema, rows, i));
+			sink_puts(&sink, ",");
+		json_row(&sink, in->schema, schema_row(in->schema, in->rows, i));
 	}
-	sink_puts(sink, "]");
-	json_losses(sink, interval);
-	sink_puts(sink, "}\n");
+	sink_puts(&sink, "]");
+	json_losses(&sink, &in->interval);
+	sink_puts(&sink, "}\n");
+	return sink_flush(&sink);
 }
+
+static int json_begin(struct renderer *r, const struct render_head *head, struct error *err)
+{
+	struct sink sink = { .stream = r->stream };
+
+	(void)err;
+	json_meta(&sink, &head->recorded->meta, head->schema);
+	return sink_flush(&sink);
+}
+
+const struct renderer_ops json_renderer = {
+	.begin = json_begin,
+	.interval = json_interval,
+	.says_all = true,
+};

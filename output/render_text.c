@@ -3,26 +3,26 @@
 
 #include <inttypes.h>
 
+#include "output/terminal.h"
+
 /* Enough for what a column makes of its value; plain strings have no such bound. */
 #define CELL_SIZE 1024
-
-#define MAX_COLUMNS 64
-
-struct table {
-	const struct schema *schema;
-	size_t widths[MAX_COLUMNS];
-};
 
 /* A line of the table.  Blanks are held back until something follows them, so that no line
  * ends in blanks. */
 struct line {
 	struct sink *sink;
-	const struct table *table;
+	const struct text_table *table;
 	size_t blanks;
 	bool first;
 };
 
-/* Columns that the text takes once escaped: one a character, however many bytes that has. */
+/* Columns that a character takes once escaped: one, however many bytes it has. */
+static size_t unit_width(const char *unit)
+{
+	return (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1;
+}
+
 static size_t shown_width(const char *text)
 {
 	struct name_walk walk = { text, NAME_SHOWN };
@@ -30,17 +30,25 @@ static size_t shown_width(const char *text)
 	size_t width = 0;
 
 	while (name_next(&walk, unit))
-		width += (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1;
+		width += unit_width(unit);
 	return width;
 }
 
-void put_escaped(struct sink *sink, const char *text)
+/* At most @room columns of it. */
+static void put_cut(struct sink *sink, const char *text, size_t room)
 {
 	struct name_walk walk = { text, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
 
-	while (name_next(&walk, unit))
+	while (name_next(&walk, unit) && unit_width(unit) <= room) {
 		sink_puts(sink, unit);
+		room -= unit_width(unit);
+	}
+}
+
+void put_escaped(struct sink *sink, const char *text)
+{
+	put_cut(sink, text, SIZE_MAX);
 }
 
 static void put_cell(struct line *line, const struct column *column, const char *text)
@@ -58,56 +66,49 @@ static void put_cell(struct line *line, const struct column *column, const char 
 	if (shown) {
 		sink_fill(line->sink, ' ', line->blanks);
 		line->blanks = 0;
-		put_escaped(line->sink, text);
+		put_cut(line->sink, text, line->table->cuts ? width : SIZE_MAX);
 	}
 	if (column->left)
 		line->blanks += pad;
 }
 
-static void put_value(struct line *line, const struct column *column, const void *row)
+/* The text of a cell, in @buf if it is made anew. */
+static const char *cell_text(const struct column *column, const void *row, char buf[CELL_SIZE])
 {
-	char buf[CELL_SIZE] = "";
-
+	buf[0] = 0;
 	if (column->cell) {
-		column->cell(row, buf, sizeof(buf));
-		put_cell(line, column, buf);
-		return;
+		column->cell(row, buf, CELL_SIZE);
+		return buf;
 	}
 
 	switch (column->type) {
 	case COLUMN_U64:
 	case COLUMN_U32:
-		snprintf(buf, sizeof(buf), "%" PRIu64, column_integer(column, row));
-		put_cell(line, column, buf);
-		break;
+		snprintf(buf, CELL_SIZE, "%" PRIu64, column_integer(column, row));
+		return buf;
 	case COLUMN_BOOL:
-		put_cell(line, column, column_integer(column, row) ? "yes" : "no");
-		break;
+		return column_integer(column, row) ? "yes" : "no";
 	case COLUMN_STR:
-		put_cell(line, column, column_string(column, row));
-		break;
+		return column_string(column, row);
 	case COLUMN_FRAMES:
 	case COLUMN_HIST: /* drawn by hist_print(), stacks_text(): column_in_text() */
 		break;
 	}
+	return buf;
 }
 
-/* One line: the headings, or the values of @row if there is one. */
-static void text_line(struct sink *sink, const struct table *table, const void *row)
+void text_line(struct sink *sink, const struct text_table *table, const void *row)
 {
 	struct line line = { .sink = sink, .table = table, .first = true };
 	const struct schema *schema = table->schema;
-	const struct column *column;
-	size_t i;
+	char buf[CELL_SIZE];
 
-	for (i = 0; i < schema->n && i < MAX_COLUMNS; i++) {
-		column = &schema->columns[i];
-		if (!column_in_text(column))
-			continue;
-		if (row)
-			put_value(&line, column, row);
-		else
-			put_cell(&line, column, column->heading);
+	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++) {
+		const struct column *column = &schema->columns[i];
+
+		if (column_in_text(column))
+			put_cell(&line, column,
+				 row ? cell_text(column, row, buf) : column->heading);
 	}
 	sink_puts(sink, "\n");
 }
@@ -130,26 +131,202 @@ static size_t column_width(const struct schema *schema, const struct column *col
 	return width;
 }
 
-static struct table table_of(const struct schema *schema, const void *rows, size_t n)
+static struct text_table table_of(const struct schema *schema, const void *rows, size_t n)
 {
-	struct table table = { .schema = schema };
+	struct text_table table = { .schema = schema };
 
-	for (size_t i = 0; i < schema->n && i < MAX_COLUMNS; i++)
+	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++)
 		table.widths[i] = column_width(schema, &schema->columns[i], rows, n);
 	return table;
 }
 
+/* ---- a table that fits ---- */
+
+/* How far columns of names give way, and how wide they get. */
+#define NAME_WIDTH_MIN 20
+#define NAME_WIDTH_MAX 60
+
+static size_t widest_cell(const struct column *column, const struct schema *schema,
+			  const void *rows, size_t n)
+{
+	size_t width = shown_width(column->heading);
+	char buf[CELL_SIZE];
+
+	if (column->width > 0 && (size_t)column->width > width)
+		width = (size_t)column->width;
+	for (size_t i = 0; i < n; i++) {
+		size_t shown = shown_width(cell_text(column, schema_row(schema, rows, i), buf));
+
+		if (shown > width)
+			width = shown;
+	}
+	return width;
+}
+
+static bool is_name(const struct column *column)
+{
+	return column_in_text(column) && column->type == COLUMN_STR && column->left;
+}
+
+/* The widest column of names that can give way; NULL: none. */
+static size_t *widest_name(struct text_table *table)
+{
+	size_t *widest = NULL;
+
+	for (size_t i = 0; i < table->schema->n && i < TEXT_COLUMNS_MAX; i++)
+		if (is_name(&table->schema->columns[i]) && table->widths[i] > NAME_WIDTH_MIN &&
+		    (!widest || table->widths[i] > *widest))
+			widest = &table->widths[i];
+	return widest;
+}
+
+void text_table_measure(struct text_table *table, const struct schema *schema, const void *rows,
+			size_t n)
+{
+	*table = (struct text_table){ .schema = schema, .cuts = true };
+	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++) {
+		const struct column *column = &schema->columns[i];
+
+		if (!column_in_text(column))
+			continue;
+		table->widths[i] = widest_cell(column, schema, rows, n);
+		if (is_name(column) && table->widths[i] > NAME_WIDTH_MAX)
+			table->widths[i] = NAME_WIDTH_MAX;
+	}
+}
+
+void text_table_fit(struct text_table *table, size_t room)
+{
+	size_t width = 0, *name;
+
+	for (size_t i = 0; i < TEXT_COLUMNS_MAX; i++)
+		if (table->widths[i])
+			width += table->widths[i] + (width != 0);
+	for (; width > room && (name = widest_name(table)); width--)
+		--*name;
+}
+
+/* ---- all of a table ---- */
+
 void text_heading(struct sink *sink, const struct schema *schema, const void *rows, size_t n)
 {
-	const struct table table = table_of(schema, rows, n);
+	const struct text_table table = table_of(schema, rows, n);
 
 	text_line(sink, &table, NULL);
 }
 
 void text_rows(struct sink *sink, const struct schema *schema, const void *rows, size_t n)
 {
-	const struct table table = table_of(schema, rows, n);
+	const struct text_table table = table_of(schema, rows, n);
 
 	for (size_t i = 0; i < n; i++)
 		text_line(sink, &table, schema_row(schema, rows, i));
 }
+
+/* ---- the renderer ---- */
+
+/* On a screen of @columns. */
+static size_t loss_lines(const struct interval *interval, size_t columns)
+{
+	size_t lines = 0;
+
+	for (size_t i = 0; i < interval->n_losses; i++) {
+		const struct loss *loss = &interval->losses[i];
+
+		if (loss->count)
+			lines +=
+			    1 + (render_loss(NULL, 0, loss) - 1) / (columns ? columns : SIZE_MAX);
+	}
+	return lines;
+}
+
+#define LINES_AROUND 2 /* heading, and the cursor's own */
+
+/* How many rows of @in fit on the screen, below the losses and what head() writes. */
+static size_t rows_that_fit(const struct renderer *r, const struct render_interval *in)
+{
+	struct terminal_size size = terminal_size(r->stream);
+	size_t around =
+	    LINES_AROUND + r->text->head_lines + loss_lines(&in->interval, size.columns);
+	size_t fit = size.lines > around ? size.lines - around : 1;
+
+	return size.lines && in->n > fit ? fit : in->n;
+}
+
+static int begin(struct renderer *r, const struct render_head *head, struct error *err)
+{
+	(void)head;
+	(void)err;
+	return r->text && r->text->begin ? r->text->begin(r->text->ctx, r->stream)
+					 : render_flush(r->stream);
+}
+
+static int put_table(struct renderer *r, const struct render_interval *in, size_t n)
+{
+	struct sink sink = { .stream = r->stream };
+
+	text_heading(&sink, in->schema, in->rows, n);
+	text_rows(&sink, in->schema, in->rows, n);
+	return sink_result(&sink);
+}
+
+static int put_interval(struct renderer *r, const struct render_interval *in, size_t n,
+			struct error *err)
+{
+	const struct text_view *text = r->text;
+	int code = 0;
+
+	if (text && text->head)
+		code = text->head(text->ctx, in->drained, r->stream);
+	if (!code && text && text->body)
+		code = text->body(text->ctx, in, r->stream, err);
+	else if (!code)
+		code = put_table(r, in, n);
+	if (!code && text && text->tail)
+		code = text->tail(text->ctx, in, r->stream);
+	return code ? code : render_flush(r->stream);
+}
+
+/* A line below the losses that is too long is cut: it would push them out of sight. */
+static int put_screen(struct renderer *r, const struct render_interval *in, struct error *err)
+{
+	int code = terminal_clear(r->stream), wrapped;
+
+	if (!code)
+		code = render_flush(r->stream);
+	if (code)
+		return code;
+	render_losses_apart(r, &in->interval, err);
+	code = terminal_wrap(r->stream, false);
+	if (!code)
+		code = put_interval(r, in, rows_that_fit(r, in), err);
+	wrapped = terminal_wrap(r->stream, true);
+	if (!wrapped)
+		wrapped = render_flush(r->stream);
+	return code ? code : wrapped;
+}
+
+static int interval(struct renderer *r, const struct render_interval *in, struct error *err)
+{
+	return r->text && r->text->clears ? put_screen(r, in, err)
+					  : put_interval(r, in, in->n, err);
+}
+
+static int losses(struct renderer *r, const struct interval *interval, struct error *err)
+{
+	return r->text && r->text->clears ? 0 : render_losses_apart(r, interval, err);
+}
+
+static int end(struct renderer *r, struct error *err)
+{
+	(void)err;
+	return r->text && r->text->end ? r->text->end(r->text->ctx, r->stream) : 0;
+}
+
+const struct renderer_ops text_renderer = {
+	.begin = begin,
+	.interval = interval,
+	.losses = losses,
+	.end = end,
+	.own_text = true,
+};

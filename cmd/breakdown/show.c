@@ -31,52 +31,65 @@ static void slots_in_ns(const struct breakdown *b, void *rows, size_t n, struct 
 	}
 }
 
-static int print_text(const struct breakdown *b, const struct interval *interval, void *rows,
-		      size_t n)
+/* A copy of @in's rows, in memory of its own; @n histograms stand before it.  NULL: none left. */
+static void *copy_rows(const struct breakdown *b, const struct render_interval *in, size_t n,
+		       void **own)
 {
-	int r = breakdown_print_time(interval->end_ns, stdout);
+	size_t size = schema_of(b)->row_size;
+	void *rows;
 
-	if (!r && b->combined)
-		r = table_print(rows, n, &b->o, stdout);
-	else if (!r)
-		r = breakdown_print(rows, n, b->o.unit, stdout);
-	return r ? r : render_flush(stdout);
+	*own = calloc(1, n * sizeof(struct hist) + (in->n + 1) * size);
+	if (!*own)
+		return NULL;
+	rows = (struct hist *)*own + n;
+	if (in->n)
+		memcpy(rows, in->rows, in->n * size);
+	return rows;
 }
 
-static int print(void *ctx, const struct recording_interval *in, struct error *err)
+static int rows_in_ns(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
-	struct breakdown *b = ctx;
-	enum format format = b->o.args.format;
-	size_t n = in->tables[0].n, size = schema_of(b)->row_size;
-	bool in_ns = format != FORMAT_TEXT && b->o.unit->ns != 1;
-	void *rows = calloc(n + 1, size);
-	struct hist *hists = in_ns ? calloc(n + 1, sizeof(*hists)) : NULL;
-	int r = -ENOMEM;
+	const struct breakdown *b = ctx;
+	void *rows;
 
-	if (rows && n)
-		memcpy(rows, in->tables[0].rows, n * size);
-	if (!rows || (in_ns && !hists)) {
-		error_set(err, STATUS_FAILED, r, "out of memory");
-	} else if (format == FORMAT_TEXT) {
-		r = print_text(b, &in->interval, rows, n);
-	} else {
-		if (in_ns)
-			slots_in_ns(b, rows, n, hists);
-		r = render_interval(format, stdout, &in->interval, schema_of(b), rows, n);
-	}
-	free(rows);
-	free(hists);
-	if (!r && format != FORMAT_JSON)
-		render_losses(stderr, &in->interval);
+	if (b->o.unit->ns == 1)
+		return 0;
+	rows = copy_rows(b, in, in->n, own);
+	if (!rows)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	slots_in_ns(b, rows, in->n, *own);
+	in->rows = rows;
+	return 0;
+}
+
+static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
+{
+	const struct breakdown *b = ctx;
+	void *own = NULL, *rows;
+	int r;
+
+	if (!b->combined)
+		return breakdown_print(in->rows, in->n, b->o.unit, stream);
+	rows = copy_rows(b, in, 0, &own);
+	if (!rows)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	r = table_print(rows, in->n, &b->o, stream);
+	free(own);
 	return r;
 }
 
-static int print_start(void *ctx)
+static int print_head(void *ctx, const struct recording_interval *in, FILE *stream)
 {
 	(void)ctx;
-	if (puts(breakdown_first_line) < 0)
+	return breakdown_print_time(in->interval.end_ns, stream);
+}
+
+static int print_start(void *ctx, FILE *stream)
+{
+	(void)ctx;
+	if (fprintf(stream, "%s\n", breakdown_first_line) < 0)
 		return -errno;
-	return render_flush(stdout);
+	return render_flush(stream);
 }
 
 static int check_options(void *ctx, struct error *err)
@@ -101,8 +114,8 @@ static void tables(void *ctx, struct show *show)
 const struct tool_view breakdown_view = {
 	.tables = tables,
 	.check = check_options,
-	.start = print_start,
-	.print = print,
+	.rows = rows_in_ns,
+	.text = { .begin = print_start, .head = print_head, .body = print_body },
 	.empty = "no I/O seen",
 	.notes_first = true,
 };

@@ -29,7 +29,8 @@ struct kvm {
 	struct kvm_rows rows;
 	struct kvm_log log;
 	struct view view;
-	struct screen *screen;
+	struct kvm_screen screen;
+	struct show *show;
 	uint64_t drawn_ns;
 	bool stopped; /* nothing is counted any more */
 	struct kvm_namer namer;
@@ -65,7 +66,7 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	}
 	if (r || !k->debugfs)
 		return r;
-	r = debugfs_read(k->debugfs, k->screen ? pid : k->o.pid, &refusal);
+	r = debugfs_read(k->debugfs, k->o.mode == KVM_SCREEN ? pid : k->o.pid, &refusal);
 	if (!r)
 		return 0;
 	if (!k->counters) {
@@ -128,21 +129,9 @@ static int print_latency(struct kvm *k)
 	return r;
 }
 
-static int make_rows(struct kvm *k)
+static bool is_partial(const struct recording_interval *in)
 {
-	int without = k->latency ? (int)k->exit_event : -1, r;
-
-	kvm_rows_clear(&k->rows);
-	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), without);
-	if (!r && k->latency)
-		r = kvm_rows_of_latency(&k->rows, &k->events, without, k->latency, &k->namer,
-					filter_of(k), k->o.pid);
-	return r;
-}
-
-static const struct schema *schema_of(const struct kvm *k)
-{
-	return kvm_schema(k->o.latency, k->o.pid != 0);
+	return strcmp(in->text, KVM_RECORDED_PARTIAL) == 0;
 }
 
 static int print_once(struct kvm *k)
@@ -156,44 +145,42 @@ static int print_once(struct kvm *k)
 	return r;
 }
 
-static int print_text(struct kvm *k, const struct interval *interval, bool last)
+static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
 {
+	struct kvm *k = ctx;
 	int r = 0;
 
+	(void)err;
 	if (k->o.mode == KVM_ONCE)
 		r = print_once(k);
-	else if (!interval->partial) /* in a log it would look like a rate that sank */
-		r = kvm_log_line(&k->log, &k->events, filter_of(k), interval->end_ns);
+	else if (!is_partial(in->drained)) /* in a log it would look like a rate that sank */
+		r = kvm_log_line(&k->log, &k->events, filter_of(k), in->interval.end_ns);
 	/* A log's lines are not to be interrupted: the times are those of the whole run. */
-	if (!r && k->latency && !k->o.wide && !k->o.log_path && last)
+	if (!r && k->latency && !k->o.wide && !k->o.log_path && in->drained->last)
 		r = print_latency(k);
-	return r ? r : render_flush(stdout);
+	return r ? r : render_flush(stream);
 }
 
-/* An error of standard output is the run loop's to tell, one of the file is not. */
-static int file_error(const struct kvm *k, int r, struct error *err)
+/* The times of the interval; text has those of the run at its end. */
+static int make_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
-	if (!r || !k->o.log_path)
-		return r;
-	return error_set(err, STATUS_FAILED, r, "cannot write to %s: %s", k->o.log_path,
-			 strerror(-r));
-}
+	struct kvm *k = ctx;
+	int without = k->latency ? (int)k->exit_event : -1, r;
 
-static int render(struct kvm *k, const struct interval *interval, bool last, struct error *err)
-{
-	int r;
-
-	if (k->o.args.format == FORMAT_TEXT) {
-		r = print_text(k, interval, last);
-	} else {
-		r = make_rows(k);
-		if (!r)
-			r = render_interval(k->o.args.format, k->log.stream, interval, schema_of(k),
-					    k->rows.rows, k->rows.n);
-	}
-	if (!r && k->o.args.format != FORMAT_JSON)
-		render_losses(stderr, interval);
-	return file_error(k, r, err);
+	(void)own;
+	kvm_rows_clear(&k->rows);
+	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), without);
+	if (!r && k->latency)
+		r = kvm_rows_of_latency(&k->rows, &k->events, without, k->latency, &k->namer,
+					filter_of(k), k->o.pid);
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "out of memory");
+	if (k->latency)
+		latency_settle(k->latency);
+	in->rows = k->rows.rows;
+	in->n = k->rows.n;
+	in->interval.partial = is_partial(in->drained);
+	return 0;
 }
 
 /* What the recording holds takes the place of what is counted. */
@@ -209,11 +196,11 @@ static int load(struct kvm *k, const struct recording_interval *in, struct error
 	return kvm_replay_latencies(in, k->latency, &k->rows, &k->replay, err);
 }
 
-static int print_heading(struct kvm *k)
+static int print_heading(struct kvm *k, struct error *err)
 {
-	if (k->o.args.format != FORMAT_TEXT || k->o.mode != KVM_LOG)
+	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG)
 		return 0;
-	return kvm_log_heading(&k->log, &k->events, filter_of(k));
+	return show_error(k->show, kvm_log_heading(&k->log, &k->events, filter_of(k)), err);
 }
 
 static bool any_shown(const struct kvm *k)
@@ -224,27 +211,27 @@ static bool any_shown(const struct kvm *k)
 	return false;
 }
 
-static int print(void *ctx, const struct recording_interval *in, struct error *err)
+/* In a replay puts back what was counted; the heading of a log comes before anything is. */
+static int take(void *ctx, const struct recording_interval *in, struct error *err)
 {
-	struct interval interval = in->interval;
 	struct kvm *k = ctx;
 	int r = k->o.args.replay ? load(k, in, err) : 0;
 
-	if (r)
+	if (r || strcmp(in->text, KVM_RECORDED_START) != 0)
 		return r;
-	if (strcmp(in->text, KVM_RECORDED_START) == 0) {
-		r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
-		return r ? r : file_error(k, print_heading(k), err);
-	}
-	interval.partial = strcmp(in->text, KVM_RECORDED_PARTIAL) == 0;
-	r = render(k, &interval, in->last, err);
+	r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
+	if (!r)
+		r = print_heading(k, err);
+	return r ? r : 1;
+}
+
+static void done(void *ctx, const struct recording_interval *in)
+{
+	struct kvm *k = ctx;
+
 	if (in->last && !any_shown(k))
 		fputs("iotrace: no event matches\n", stderr);
 	events_settle(&k->events);
-	/* The log as text shows them once, at the end. */
-	if (k->latency && k->o.args.format != FORMAT_TEXT)
-		latency_settle(k->latency);
-	return r;
 }
 
 /* What is recorded, if that is asked for. */
@@ -286,17 +273,6 @@ static int rows(struct tool_run *t, struct recording_interval *out, struct error
 	return fill_record(k, out, err);
 }
 
-/* JSON and CSV. */
-static int print_meta(void *ctx, const struct meta *meta)
-{
-	struct kvm *k = ctx;
-
-	/* CSV that is appended to has its heading already. */
-	if (k->o.args.format == FORMAT_CSV && k->log.begun)
-		return 0;
-	return render_meta(k->o.args.format, k->log.stream, meta, schema_of(k));
-}
-
 /* What comes first; the events, so far without counts, are recorded with it. */
 static int start(struct tool_run *t, struct error *err)
 {
@@ -307,16 +283,19 @@ static int start(struct tool_run *t, struct error *err)
 	};
 	int r;
 
-	if (k->o.mode == KVM_SCREEN) {
-		k->drawn_ns = clock_mono_ns();
-		screen_draw(k->screen);
-		return 0;
-	}
+	k->drawn_ns = clock_mono_ns();
 	r = show_start(&t->show, err);
-	if (r)
-		return file_error(k, r, err);
+	if (r || k->o.mode == KVM_SCREEN)
+		return r;
 	r = fill_record(k, &out, err);
 	return r ? r : tool_show(t, &out, err);
+}
+
+/* CSV that is appended to has its heading already. */
+static void show_in_log(struct kvm *k)
+{
+	k->show->display->stream = k->log.stream;
+	k->show->display->appends = k->log.begun;
 }
 
 static int hangup(struct tool_run *t, struct error *err)
@@ -324,10 +303,12 @@ static int hangup(struct tool_run *t, struct error *err)
 	struct kvm *k = t->ctx;
 	int r = kvm_log_reopen(&k->log, err);
 
-	if (r)
-		return r;
-	r = k->o.args.format == FORMAT_TEXT ? print_heading(k) : show_start(&t->show, err);
-	return r ? file_error(k, r, err) : RUN_GO_ON;
+	show_in_log(k);
+	if (!r)
+		r = show_start(&t->show, err);
+	if (!r)
+		r = print_heading(k, err);
+	return r ? r : RUN_GO_ON;
 }
 
 /* ---- full screen ---- */
@@ -349,25 +330,6 @@ static int read_guests(struct kvm *k, struct error *err)
 	return r;
 }
 
-static void note_losses(struct kvm *k)
-{
-	struct interval interval = { 0 };
-	size_t len;
-
-	take_losses(k, &interval);
-	for (size_t i = 0; i < interval.n_losses; i++) {
-		const struct loss *loss = &interval.losses[i];
-
-		if (!loss->count)
-			continue;
-		k->view.lost += loss->count;
-		len = strlen(k->view.lost_by);
-		if (!strstr(k->view.lost_by, loss->key))
-			snprintf(k->view.lost_by + len, sizeof(k->view.lost_by) - len, "%s%s",
-				 len ? ", " : "", loss->key);
-	}
-}
-
 static int refill(struct kvm *k, struct error *err)
 {
 	int r = read_all(k, k->view.pid, err);
@@ -381,7 +343,7 @@ static int refill(struct kvm *k, struct error *err)
 }
 
 /* What the keys have asked for since the last time. */
-static int obey(struct kvm *k, struct error *err)
+static int apply_commands(struct kvm *k, struct error *err)
 {
 	struct view *v = &k->view;
 	int r = 0;
@@ -402,41 +364,71 @@ static int obey(struct kvm *k, struct error *err)
 	return r;
 }
 
-static int draw(struct tool_run *t, bool last, struct error *err)
+static int view_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
+{
+	struct kvm *k = ctx;
+
+	(void)own;
+	if (view_lines(&k->view))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	kvm_screen_title(&k->screen);
+	in->schema = &k->view.schema;
+	in->rows = k->view.lines;
+	in->n = k->view.n_lines;
+	return 0;
+}
+
+static void view_done(void *ctx, const struct recording_interval *in)
+{
+	(void)in;
+	view_settle(&((struct kvm *)ctx)->view);
+}
+
+static int refresh(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
+	struct recording_interval out = { .interval.start_ns = t->since_ns,
+					  .interval.end_ns = clock_epoch_ns() };
 	uint64_t now = clock_mono_ns();
 	int r;
 
-	if (last) {
-		screen_close(k->screen);
-		k->screen = NULL;
-		counters_stop(k->counters);
-		note_losses(k);
-		return 0;
-	}
 	counters_swap(k->counters);
-	r = obey(k, err);
+	r = apply_commands(k, err);
 	if (!r)
 		r = refill(k, err);
-	note_losses(k);
-	k->view.elapsed_ns = now - k->drawn_ns;
-	k->drawn_ns = now;
-	k->view.ready = true;
-	if (!r && view_lines(&k->view))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	if (r)
 		return r;
-	screen_draw(k->screen);
-	view_settle(&k->view);
-	return 0;
+	take_losses(k, &out.interval);
+	t->since_ns = out.interval.end_ns;
+	k->view.elapsed_ns = now - k->drawn_ns;
+	k->drawn_ns = now;
+	return show_output(&t->show, &out, err);
+}
+
+/* The terminal is as it was before anything else is said. */
+static int draw(struct tool_run *t, bool last, struct error *err)
+{
+	struct kvm *k = t->ctx;
+	struct interval interval = { 0 };
+	int r;
+
+	if (!last) {
+		r = refresh(t, err);
+		if (r)
+			show_end(&t->show);
+		return r;
+	}
+	counters_stop(k->counters);
+	take_losses(k, &interval);
+	r = renderer_losses(t->show.display, &interval, err);
+	return r ? r : show_end(&t->show);
 }
 
 static int input(void *ctx, short events, struct error *err)
 {
 	struct tool_run *t = ctx;
 	struct kvm *k = t->ctx;
-	int r = screen_input(k->screen);
+	int r = kvm_screen_input(&k->screen);
 
 	(void)events;
 	(void)err;
@@ -452,31 +444,34 @@ static int resized(void *ctx, short events, struct error *err)
 
 	(void)events;
 	(void)err;
-	screen_resized(((struct kvm *)t->ctx)->screen);
+	screen_resized(((struct kvm *)t->ctx)->screen.screen);
 	return RUN_GO_ON;
 }
 
-/* The terminal is taken over last: an error is seen. */
 static int begin_screen(struct tool_run *t, struct kvm *k, struct error *err)
 {
 	int r = view_open(&k->view, &k->events, &k->o, err);
 
-	t->own_output = true;
+	if (!r && kvm_screen_open(&k->screen, &k->view))
+		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	if (!r)
 		r = run_watch(t->run, STDIN_FILENO, POLLIN, input, t, err);
 	if (!r)
 		r = run_watch_signal(t->run, SIGWINCH, resized, t, err);
-	return r < 0 ? r : screen_open(&k->view, &k->screen, err);
+	if (r < 0)
+		return r;
+	t->own_output = true;
+	t->show.display = screen_renderer(k->screen.screen);
+	t->show.schema = &k->view.schema;
+	t->show.rows = view_rows;
+	t->show.done = view_done;
+	return 0;
 }
 
 static void finish(struct tool_run *t)
 {
-	struct kvm *k = t->ctx;
-
-	screen_close(k->screen);
-	k->screen = NULL;
-	if (k->view.lost)
-		report_line("lost: %llu (%s)", (unsigned long long)k->view.lost, k->view.lost_by);
+	if (t->own_output)
+		show_end(&t->show);
 }
 
 /* ---- the run ---- */
@@ -624,7 +619,7 @@ static void free_kvm(void *ctx)
 {
 	struct kvm *k = ctx;
 
-	screen_close(k->screen);
+	kvm_screen_close(&k->screen);
 	view_close(&k->view);
 	counters_close(k->counters);
 	debugfs_close(k->debugfs);
@@ -657,6 +652,9 @@ static void tables(void *ctx, struct show *show)
 		latency_close(k->latency);
 		k->latency = NULL;
 	}
+	k->show = show;
+	show_in_log(k);
+	show->schema = kvm_schema(k->o.latency, k->o.pid != 0);
 	memcpy(show->tables, kvm_recorded_tables, sizeof(kvm_recorded_tables));
 	show->n_tables = KVM_RECORDED_TABLES;
 }
@@ -723,8 +721,10 @@ static const struct tool_setting settings[] = {
 
 static const struct tool_view view = {
 	.tables = tables,
-	.meta = print_meta,
-	.print = print,
+	.take = take,
+	.rows = make_rows,
+	.done = done,
+	.text = { .body = print_body },
 	.written_by = "-L",
 	.written_at = offsetof(struct kvm, o.log_path),
 };

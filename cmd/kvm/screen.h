@@ -3,23 +3,24 @@
 #define IOTRACE_CMD_KVM_SCREEN_H
 
 #include "cmd/kvm/view.h"
+#include "output/screen.h"
 
-/* The full-screen view. */
-struct screen;
+/* The full-screen view: its keys, and what stands around its table. */
+struct kvm_screen {
+	struct view *view;
+	struct screen *screen; /* NULL: not open */
+	struct screen_view around;
+	int (*answered)(struct view *v, const char *text, struct error *err);
+};
 
-/* Takes the terminal over.  -errno with @err (STATUS_UNSUPPORTED: ncurses cannot drive it). */
-int screen_open(struct view *view, struct screen **out, struct error *err);
+/* The terminal is not taken over yet.  0 or -ENOMEM. */
+int kvm_screen_open(struct kvm_screen *s, struct view *view);
+void kvm_screen_close(struct kvm_screen *s);
 
-/* Gives it back.  NULL is fine. */
-void screen_close(struct screen *s);
-
-/* Draws what the view shows; @elapsed_ns is since the last refresh. */
-void screen_draw(struct screen *s);
-
-/* The terminal has another size (SIGWINCH). */
-void screen_resized(struct screen *s);
+/* Makes the title anew, before the table is drawn. */
+void kvm_screen_title(struct kvm_screen *s);
 
 /* Handles the keys that wait: RUN_GO_ON, RUN_OUTPUT or RUN_STOP (cmd/run.h). */
-int screen_input(struct screen *s);
+int kvm_screen_input(struct kvm_screen *s);
 
 #endif

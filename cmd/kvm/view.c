@@ -16,6 +16,7 @@ int view_open(struct view *v, struct kvm_events *events, const struct kvm_option
 	v->delay_ns = o->args.interval_ns;
 	view_set_process(v, o->pid);
 	v->renew = false;
+	view_columns(v);
 	return o->fields ? view_set_filter(v, o->fields, err) : 0;
 }
 
@@ -190,6 +191,73 @@ int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
 	return r;
 }
 
+/* ---- columns ---- */
+
+static void cell_name(const void *row, char *buf, size_t size)
+{
+	const struct view_line *line = row;
+
+	snprintf(buf, size, "%s%s", line->child ? " " : "", line->name);
+}
+
+static void cell_share(const void *row, char *buf, size_t size)
+{
+	const struct view_line *line = row;
+
+	if (line->whole)
+		snprintf(buf, size, "%.1f", (double)line->total * 100 / (double)line->whole);
+}
+
+/* A rate of 0 is left blank: what moves is seen better. */
+static void cell_rate(const void *row, char *buf, size_t size)
+{
+	const struct view_line *line = row;
+
+	if (line->rate)
+		snprintf(buf, size, "%llu", (unsigned long long)line->rate);
+}
+
+static void in_us(const struct view_line *line, uint64_t ns, char *buf, size_t size)
+{
+	if (line->times)
+		snprintf(buf, size, "%.1f", (double)ns / 1e3);
+}
+
+static void cell_average(const void *row, char *buf, size_t size)
+{
+	in_us(row, ((const struct view_line *)row)->avg_ns, buf, size);
+}
+
+static void cell_p99(const void *row, char *buf, size_t size)
+{
+	in_us(row, ((const struct view_line *)row)->p99_ns, buf, size);
+}
+
+#define COLUMN(member, heading, type, width, cell)                                                 \
+	{                                                                                          \
+		NULL, heading, type, ROLE_GAUGE, "", "", offsetof(struct view_line, member),       \
+		    width, (type) == COLUMN_STR, cell                                              \
+	}
+
+void view_columns(struct view *v)
+{
+	static const struct column columns[] = {
+		COLUMN(name, "Event", COLUMN_STR, 60, cell_name),
+		COLUMN(total, "Total", COLUMN_U64, 10, NULL),
+		COLUMN(whole, "%Total", COLUMN_U64, 6, cell_share),
+		COLUMN(rate, "CurAvg/s", COLUMN_U64, 9, cell_rate),
+		COLUMN(avg_ns, "Avg us", COLUMN_U64, 9, cell_average),
+		COLUMN(p99_ns, "P99 us", COLUMN_U64, 9, cell_p99),
+	};
+
+	_Static_assert(sizeof(columns) == sizeof(v->columns), "room");
+	memcpy(v->columns, columns, sizeof(columns));
+	if (v->by_guest)
+		v->columns[0].heading = "Guest";
+	v->schema = (struct schema){ v->columns, v->latencies ? VIEW_COLUMNS : VIEW_COLUMNS - 2,
+				     sizeof(struct view_line) };
+}
+
 /* ---- lines ---- */
 
 uint64_t view_rate(const struct view *v, uint64_t delta)
@@ -225,6 +293,7 @@ static struct view_line *add_line(struct view *v)
 static int add_event(struct view *v, size_t i)
 {
 	const struct kvm_event *e = &v->events->v[i];
+	const struct latency_sum *sum = latency_of(v, e->name);
 	struct view_line *line = add_line(v);
 
 	if (!line)
@@ -234,8 +303,12 @@ static int add_event(struct view *v, size_t i)
 		.child = e->parent >= 0,
 		.total = e->total,
 		.delta = grown(e->total, e->before),
-		.latency = latency_of(v, e->name),
 	};
+	if (sum && sum->hist.count) {
+		line->times = sum->hist.count;
+		line->avg_ns = sum->hist.total / sum->hist.count;
+		line->p99_ns = hist_percentile(&sum->hist, 990);
+	}
 	return 0;
 }
 
@@ -305,8 +378,8 @@ static int event_lines(struct view *v)
 			r = add_event(v, i);
 	sort(v, 0);
 	for (size_t i = 0; i < v->n_lines; i++) {
-		v->total += v->lines[i].total;
-		v->delta += v->lines[i].delta;
+		v->sum.total += v->lines[i].total;
+		v->sum.delta += v->lines[i].delta;
 	}
 	if (r || !v->children)
 		return r;
@@ -342,8 +415,8 @@ static int guest_lines(struct view *v)
 		*line = (struct view_line){ .name = g->name,
 					    .total = g->total,
 					    .delta = grown(g->total, g->before) };
-		v->total += line->total;
-		v->delta += line->delta;
+		v->sum.total += line->total;
+		v->sum.delta += line->delta;
 	}
 	sort(v, 0);
 	return 0;
@@ -351,7 +424,16 @@ static int guest_lines(struct view *v)
 
 int view_lines(struct view *v)
 {
+	int r;
+
 	v->n_lines = 0;
-	v->total = v->delta = 0;
-	return v->by_guest ? guest_lines(v) : event_lines(v);
+	v->sum = (struct view_line){ .name = "Total" };
+	view_columns(v);
+	r = v->by_guest ? guest_lines(v) : event_lines(v);
+	for (size_t i = 0; i < v->n_lines; i++) {
+		v->lines[i].rate = view_rate(v, v->lines[i].delta);
+		v->lines[i].whole = v->sum.total;
+	}
+	v->sum.rate = view_rate(v, v->sum.delta);
+	return r;
 }

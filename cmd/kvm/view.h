@@ -17,12 +17,17 @@ struct view_guest {
 	uint64_t total, before;
 };
 
+/* A row of the table. */
 struct view_line {
 	const char *name;
 	bool child;
 	uint64_t total, delta;
-	const struct latency_sum *latency; /* NULL: none */
+	uint64_t rate;	/* of delta, per second */
+	uint64_t whole; /* what total is a part of; 0: of nothing */
+	uint64_t times, avg_ns, p99_ns;
 };
+
+#define VIEW_COLUMNS 6
 
 struct view {
 	struct kvm_events *events;
@@ -36,19 +41,18 @@ struct view {
 	/* What the keys ask for. */
 	bool reset, renew, delay_changed;
 	/* What was counted. */
-	bool ready;	     /* there was an output */
 	uint64_t elapsed_ns; /* since the one before */
 	struct view_guest *guests;
 	size_t n_guests;
 	struct latency_sum *latencies; /* by reason; NULL: not measured */
 	size_t n_latencies;
 	const char **latency_names; /* the events that they are of */
-	uint64_t lost;		    /* since the start */
-	char lost_by[160];	    /* names of the losses */
 	/* view_lines(): */
 	struct view_line *lines;
 	size_t n_lines;
-	uint64_t total, delta; /* of all lines, each event once */
+	struct view_line sum; /* each event once */
+	struct column columns[VIEW_COLUMNS];
+	struct schema schema; /* of lines and sum */
 };
 
 /* The view as the options want it; delay and filters included.  -errno with @err. */
@@ -68,8 +72,11 @@ void view_set_process(struct view *v, uint32_t pid);
 int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
 			const struct kvm_namer *namer);
 
-/* Makes v->lines of what was counted.  0 or -ENOMEM. */
+/* Makes v->lines, and what stands with them, of what was counted.  0 or -ENOMEM. */
 int view_lines(struct view *v);
+
+/* Makes v->schema: what the columns are. */
+void view_columns(struct view *v);
 
 /* Adds @total of @event to guest @pid; to be called for all after view_begin_guests(). */
 void view_begin_guests(struct view *v);

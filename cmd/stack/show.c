@@ -11,10 +11,11 @@
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
 #include "core/base/clock.h"
+#include "output/terminal.h"
 
 /* ---- the first line ---- */
 
-static int print_start(void *ctx)
+static int print_start(void *ctx, FILE *stream)
 {
 	struct stack *s = ctx;
 	char secs[32];
@@ -23,10 +24,10 @@ static int print_start(void *ctx)
 		return 0; /* nothing that is no stack */
 	tool_seconds(s->o.args.interval_ns, secs, sizeof(secs));
 	if (s->o.args.interval_ns)
-		printf("Tracing io (bytes) to block devices for %s secs.\n", secs);
+		fprintf(stream, "Tracing io (bytes) to block devices for %s secs.\n", secs);
 	else
-		puts("Tracing io (bytes) to block devices... Hit Ctrl-C to end.");
-	return render_flush(stdout);
+		fputs("Tracing io (bytes) to block devices... Hit Ctrl-C to end.\n", stream);
+	return render_flush(stream);
 }
 
 /* ---- progress ---- */
@@ -63,7 +64,8 @@ void stack_show_progress(struct stack *s)
 		return;
 	s->progress_ns = now;
 	guard_enter(GUARD_WRITE); /* a terminal may be stopped */
-	fprintf(stderr, "\r\033[K%s elapsed", clock_text(elapsed, first, sizeof(first)));
+	terminal_clear_line(stderr);
+	fprintf(stderr, "%s elapsed", clock_text(elapsed, first, sizeof(first)));
 	if (s->o.args.interval_ns > elapsed)
 		fprintf(stderr, ", %s remaining",
 			clock_text(s->o.args.interval_ns - elapsed + NS_PER_SEC - 1, second,
@@ -76,7 +78,7 @@ void stack_show_progress(struct stack *s)
 void stack_wipe_progress(struct stack *s)
 {
 	if (s->progress_ns)
-		fputs("\r\033[K", stderr);
+		terminal_clear_line(stderr);
 	s->progress_ns = 0;
 }
 
@@ -150,49 +152,53 @@ int stack_make_rows(struct stack *s, struct error *err)
 
 /* ---- the flame graph ---- */
 
-/* At the beginning of a run: an error here must not come after a day. */
-int stack_open_svg(struct stack *s, struct error *err)
+static int write_svg(struct renderer *r, const struct render_interval *in, struct error *err)
 {
-	return s->o.svg ? outfile_open(&s->svg, s->o.svg, err) : 0;
-}
-
-static int write_svg(struct stack *s, const struct recording_interval *in, struct error *err)
-{
+	struct stack *s = (struct stack *)((char *)r - offsetof(struct stack, svg_renderer));
 	const char *what = s->o.reads && s->o.writes ? "I/O" : s->o.reads ? "Reads" : "Writes";
 	char title[128], time[32];
-	int r;
+	int code;
 
-	if (!s->svg.stream)
-		return 0;
 	clock_text(in->interval.end_ns - in->interval.start_ns, time, sizeof(time));
 	snprintf(title, sizeof(title), "%s in bytes by disk, process and stack, in %s (h:mm:ss)",
 		 what, time);
-	r = stacks_svg(s->svg.stream, title, in->tables[0].rows, in->tables[0].n);
-	return r ? outfile_error(s->o.svg, r, err) : outfile_commit(&s->svg, err);
+	code = stacks_svg(s->svg.stream, title, in->rows, in->n);
+	return code ? outfile_error(s->o.svg, code, err) : outfile_commit(&s->svg, err);
+}
+
+static const struct renderer_ops svg_renderer = { .interval = write_svg };
+
+/* At the beginning of a run: an error here must not come after a day. */
+int stack_open_svg(struct tool_run *run, struct error *err)
+{
+	struct stack *s = run->ctx;
+	int r = s->o.svg ? outfile_open(&s->svg, s->o.svg, err) : 0;
+
+	if (s->svg.stream) {
+		s->svg_renderer = (struct renderer){ .ops = &svg_renderer };
+		run->show.beside = &s->svg_renderer;
+	}
+	return r;
 }
 
 /* ---- the output ---- */
 
-static int print(void *ctx, const struct recording_interval *in, struct error *err)
+static int print_stacks(void *ctx, const struct render_interval *in, FILE *stream,
+			struct error *err)
 {
-	const struct stack_row *rows = in->tables[0].rows;
-	size_t n = in->tables[0].n;
-	struct stack *s = ctx;
-	int r = write_svg(s, in, err);
+	const struct stack *s = ctx;
 
-	stack_wipe_progress(s);
-	if (r)
-		return r;
-	if (s->o.args.format != FORMAT_TEXT)
-		r = render_interval(s->o.args.format, stdout, &in->interval, stack_schema(), rows,
-				    n);
-	else if (s->o.folded)
-		r = stacks_folded(stdout, s->o.order, rows, n);
-	else
-		r = stacks_text(stdout, rows, n);
-	if (!r && s->o.args.format != FORMAT_JSON)
-		render_losses(stderr, &in->interval);
-	return r;
+	(void)err;
+	return s->o.folded ? stacks_folded(stream, s->o.order, in->rows, in->n)
+			   : stacks_text(stream, in->rows, in->n);
+}
+
+static int take(void *ctx, const struct recording_interval *in, struct error *err)
+{
+	(void)in;
+	(void)err;
+	stack_wipe_progress(ctx);
+	return 0;
 }
 
 static void tables(void *ctx, struct show *show)
@@ -204,8 +210,8 @@ static void tables(void *ctx, struct show *show)
 
 const struct tool_view stack_view = {
 	.tables = tables,
-	.start = print_start,
-	.print = print,
+	.take = take,
+	.text = { .begin = print_start, .body = print_stacks },
 	.empty = "no I/O seen",
 	.written_by = "--svg",
 	.written_at = offsetof(struct stack, o.svg),

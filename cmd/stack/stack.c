@@ -88,7 +88,7 @@ static int resolve(struct tool_run *run, struct error *err)
 
 static int replay(struct tool_run *run, struct error *err)
 {
-	return stack_open_svg(run->ctx, err);
+	return stack_open_svg(run, err);
 }
 
 static size_t events(struct tool_run *run, struct hook_event *out)
@@ -107,7 +107,7 @@ static int prepare(struct tool_run *run, struct error *err)
 	mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
 	s->run = run;
 	s->table.limit = TABLE_LIMIT;
-	r = stack_open_svg(s, err);
+	r = stack_open_svg(run, err);
 	return r ? r : stack_open_naming(s, err);
 }
 

@@ -33,6 +33,7 @@ struct stack {
 	int failed;	      /* -errno of what was done while files were read */
 	uint32_t names_taken; /* from the maps, last */
 	struct outfile svg;
+	struct renderer svg_renderer;
 	uint64_t begin_ns, turned_ns; /* CLOCK_MONOTONIC */
 	uint64_t bytes;		      /* so far */
 	uint64_t progress_ns;	      /* when progress was shown last; 0: never */
@@ -77,6 +78,6 @@ void stack_wipe_progress(struct stack *s);
 void stack_show_unread(const struct stack *s);
 
 /* Opens the flame graph's file, if there is to be one.  -errno with @err. */
-int stack_open_svg(struct stack *s, struct error *err);
+int stack_open_svg(struct tool_run *run, struct error *err);
 
 #endif

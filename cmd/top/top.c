@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,6 +26,7 @@ struct top {
 	struct cgroups *cgroups; /* NULL: not asked for */
 	struct top_rows rows;
 	char load[LOAD_SIZE];
+	bool clears; /* the screen, at each refresh */
 };
 
 /* ---- the BPF object ---- */
@@ -72,16 +72,6 @@ static int configure(struct tool_run *run, struct tool_object *o)
 
 /* ---- output ---- */
 
-/* Of the terminal that standard output is; zeros when it is none. */
-static struct winsize screen_size(void)
-{
-	struct winsize size;
-
-	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size))
-		memset(&size, 0, sizeof(size));
-	return size;
-}
-
 static void read_load(char load[LOAD_SIZE])
 {
 	FILE *file = fopen("/proc/loadavg", "re");
@@ -95,143 +85,73 @@ static void read_load(char load[LOAD_SIZE])
 	load[strcspn(load, "\n")] = 0;
 }
 
-static int print_screen_top(const struct recording_interval *in)
+static int print_head(void *ctx, const struct recording_interval *in, FILE *stream)
 {
 	time_t now = (time_t)(in->interval.end_ns / NS_PER_SEC);
 	char clock[16], load[4 * LOAD_SIZE];
+	const struct top *t = ctx;
 	struct tm tm = { 0 };
 
 	localtime_r(&now, &tm);
 	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
 	render_escape(in->text, load, sizeof(load));
-	return printf("%s loadavg: %s\n\n", clock, load) < 0 ? -errno : 0;
+	return fprintf(stream, "%s%s loadavg: %s\n\n", t->clears ? "" : "\n", clock, load) < 0
+		   ? -errno
+		   : 0;
 }
 
-/* Is the screen cleared at each refresh?  Not over what COMMAND writes. */
-static bool clears(const struct top *t)
+static int limit_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
-	const struct args *args = &t->o.args;
+	uint64_t most = top_most_rows(&((struct top *)ctx)->o);
 
-	return args->format == FORMAT_TEXT && !t->o.no_clear && !args->command && !args->replay &&
-	       isatty(STDOUT_FILENO);
-}
-
-/* Makes room for an output: an empty line, or an empty screen.  Losses stand at its top, where they
- * stay in sight; a line below them that is too long is cut and not wrapped (DECAWM off). */
-static int print_separator(const struct top *t, const struct interval *interval)
-{
-	if (fputs(clears(t) ? "\033[H\033[2J" : "\n", stdout) < 0)
-		return -errno;
-	if (clears(t)) {
-		int r = render_flush(stdout);
-
-		if (r)
-			return r;
-		render_losses(stderr, interval);
-		if (fputs("\033[?7l", stdout) < 0)
-			return -errno;
-	}
-	return render_flush(stdout);
-}
-
-/* Of a screen of @width columns. */
-static size_t loss_lines(const struct interval *interval, size_t width)
-{
-	size_t lines = 0;
-
-	for (size_t i = 0; i < interval->n_losses; i++) {
-		const struct loss *loss = &interval->losses[i];
-
-		if (loss->count)
-			lines += 1 + (render_loss(NULL, 0, loss) - 1) / (width ? width : SIZE_MAX);
-	}
-	return lines;
-}
-
-#define LINES_AROUND 4 /* time, blank, heading, and the cursor's own */
-
-/* How many of @n rows are shown: as many as were asked for, and as fit. */
-static size_t rows_shown(const struct top *t, size_t n, const struct interval *interval)
-{
-	size_t most = top_most_rows(&t->o);
-
-	if (clears(t)) {
-		struct winsize size = screen_size();
-		size_t around = LINES_AROUND + loss_lines(interval, size.ws_col);
-		size_t fit = size.ws_row > around ? size.ws_row - around : 1;
-
-		if (size.ws_row && most > fit)
-			most = fit;
-	}
-	return n < most ? n : most;
-}
-
-static int print_rows(const struct top *t, const struct recording_interval *in)
-{
-	const struct interval *interval = &in->interval;
-	const struct recording_rows *rows = &in->tables[0];
-	bool text = t->o.args.format == FORMAT_TEXT;
-	int r = 0;
-
-	if (text)
-		r = print_separator(t, interval);
-	if (!r && text)
-		r = print_screen_top(in);
-	if (!r)
-		r = render_interval(t->o.args.format, stdout, interval,
-				    top_schema(t->o.cgroup_owner), rows->rows,
-				    rows_shown(t, rows->n, interval));
-	if (clears(t) && (fputs("\033[?7h", stdout) < 0 || render_flush(stdout)))
-		r = r ? r : -EIO;
-	if (!r && !clears(t) && t->o.args.format != FORMAT_JSON)
-		render_losses(stderr, interval);
-	return r;
+	(void)own;
+	(void)err;
+	if (in->n > most)
+		in->n = most;
+	return 0;
 }
 
 /* In another order than that of the run. */
-static int print_sorted(const struct top *t, const struct recording_interval *in, struct error *err)
+static int sort_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
-	struct recording_interval sorted = *in;
-	size_t size = in->tables[0].n * sizeof(struct top_row);
-	struct top_row *rows = malloc(size ? size : 1);
-	int r;
+	struct top *t = ctx;
+	size_t size = in->n * sizeof(struct top_row);
 
-	if (!rows)
+	*own = malloc(size ? size : 1);
+	if (!*own)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	if (size)
-		memcpy(rows, in->tables[0].rows, size);
-	top_rows_sort(rows, in->tables[0].n, t->o.sort);
-	sorted.tables[0].rows = rows;
-	r = print_rows(t, &sorted);
-	free(rows);
-	return r;
+		memcpy(*own, in->rows, size);
+	top_rows_sort(*own, in->n, t->o.sort);
+	in->rows = *own;
+	return limit_rows(ctx, in, own, err);
 }
 
-static int print(void *ctx, const struct recording_interval *in, struct error *err)
+static int shown_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
-	const struct top *t = ctx;
+	const struct args *args = &((struct top *)ctx)->o.args;
 
-	return t->o.args.replay && args_given(&t->o.args, 's') ? print_sorted(t, in, err)
-							       : print_rows(t, in);
+	return args->replay && args_given(args, 's') ? sort_rows(ctx, in, own, err)
+						     : limit_rows(ctx, in, own, err);
 }
 
-static int print_start(void *ctx)
+static int print_start(void *ctx, FILE *stream)
 {
 	struct top *t = ctx;
 	char secs[32];
 
 	tool_seconds(t->o.args.interval_ns, secs, sizeof(secs));
-	if (printf("Tracing... Output every %s secs. Hit Ctrl-C to end\n", secs) < 0)
+	if (fprintf(stream, "Tracing... Output every %s secs. Hit Ctrl-C to end\n", secs) < 0)
 		return -errno;
-	return render_flush(stdout);
+	return render_flush(stream);
 }
 
-static int print_end(void *ctx)
+static int print_end(void *ctx, FILE *stream)
 {
 	(void)ctx;
-	if (fputs("Detaching...\n", stdout) < 0)
+	if (fputs("Detaching...\n", stream) < 0)
 		return -errno;
-	return render_flush(stdout);
+	return render_flush(stream);
 }
 
 static void tables(void *ctx, struct show *show)
@@ -382,6 +302,9 @@ static int prepare(struct tool_run *run, struct error *err)
 	struct top *t = run->ctx;
 	int r = t->o.cgroup_owner ? cgroups_open(NULL, &t->cgroups) : 0;
 
+	/* Not over what COMMAND writes. */
+	t->clears = !t->o.no_clear && !t->o.args.command && isatty(STDOUT_FILENO);
+	run->show.text.clears = t->clears;
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
 
@@ -427,9 +350,8 @@ static const struct tool_setting settings[] = {
 
 static const struct tool_view view = {
 	.tables = tables,
-	.start = print_start,
-	.print = print,
-	.end = print_end,
+	.rows = shown_rows,
+	.text = { .begin = print_start, .head = print_head, .head_lines = 2, .end = print_end },
 	.empty = "no I/O seen",
 };
 

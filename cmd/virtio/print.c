@@ -2,9 +2,14 @@
 #include "cmd/virtio/print.h"
 
 #include <errno.h>
+#include <time.h>
 
-static int print_separator(const struct virtio_options *o, time_t now, FILE *stream)
+#include "core/base/clock.h"
+
+int virtio_print_head(void *ctx, const struct recording_interval *in, FILE *stream)
 {
+	time_t now = (time_t)(in->interval.end_ns / NS_PER_SEC);
+	const struct virtio_options *o = ctx;
 	char text[16] = "--------";
 	struct tm tm;
 
@@ -15,13 +20,15 @@ static int print_separator(const struct virtio_options *o, time_t now, FILE *str
 	return fprintf(stream, "%s\n", text) < 0 ? -errno : 0;
 }
 
-static int print_latencies(const struct virtio_rows *rows, FILE *stream)
+int virtio_print_tail(void *ctx, const struct render_interval *in, FILE *stream)
 {
 	char driver[4 * VIRTIO_NAME_SIZE], vq[4 * VIRTIO_NAME_SIZE], device[4 * VIRTIO_NAME_SIZE];
+	const struct virtio_options *o = ctx;
+	const struct virtio_row *rows = in->rows;
 	int r = 0;
 
-	for (size_t i = 0; !r && i < rows->n; i++) {
-		const struct virtio_row *row = &rows->rows[i];
+	for (size_t i = 0; !r && o->latency && i < in->n; i++) {
+		const struct virtio_row *row = &rows[i];
 
 		if (!row->latency)
 			continue;
@@ -33,18 +40,4 @@ static int print_latencies(const struct virtio_rows *rows, FILE *stream)
 		r = hist_print(row->latency, "nsecs", stream);
 	}
 	return r;
-}
-
-int virtio_print(const struct virtio_options *o, const struct schema *schema,
-		 const struct virtio_rows *rows, const struct interval *interval, time_t now,
-		 FILE *stream)
-{
-	enum format format = o->args.format;
-	int r = format == FORMAT_TEXT ? print_separator(o, now, stream) : 0;
-
-	if (!r)
-		r = render_interval(format, stream, interval, schema, rows->rows, rows->n);
-	if (!r && format == FORMAT_TEXT && o->latency)
-		r = print_latencies(rows, stream);
-	return r ? r : render_flush(stream);
 }

@@ -2,15 +2,11 @@
 #ifndef IOTRACE_CMD_VIRTIO_PRINT_H
 #define IOTRACE_CMD_VIRTIO_PRINT_H
 
-#include <stdio.h>
-#include <time.h>
-
 #include "cmd/virtio/rows.h"
-#include "output/render.h"
+#include "output/renderer.h"
 
-/* One output, with finished @rows, at the time @now (for -T).  Flushed.  0 or -errno of @stream. */
-int virtio_print(const struct virtio_options *o, const struct schema *schema,
-		 const struct virtio_rows *rows, const struct interval *interval, time_t now,
-		 FILE *stream);
+/* The text beside the table of finished rows: a struct text_view's, with the options as @ctx. */
+int virtio_print_head(void *ctx, const struct recording_interval *in, FILE *stream);
+int virtio_print_tail(void *ctx, const struct render_interval *in, FILE *stream);
 
 #endif

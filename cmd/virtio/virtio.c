@@ -387,34 +387,30 @@ static void settle(struct tool_run *run, bool last)
 	virtio_rows_clear(&((struct virtio *)run->ctx)->rows);
 }
 
-static int print(void *ctx, const struct recording_interval *in, struct error *err)
+static int print_head(void *ctx, const struct recording_interval *in, FILE *stream)
 {
-	struct virtio *v = ctx;
-	const struct virtio_rows rows = { .rows = (struct virtio_row *)in->tables[0].rows,
-					  .n = in->tables[0].n };
-	time_t now = (time_t)(in->interval.end_ns / NS_PER_SEC);
-	int r = virtio_print(&v->o, &v->schema, &rows, &in->interval, now, stdout);
-
-	(void)err;
-	if (!r && v->o.args.format != FORMAT_JSON)
-		render_losses(stderr, &in->interval);
-	return r;
+	return virtio_print_head(&((struct virtio *)ctx)->o, in, stream);
 }
 
-static int print_start(void *ctx)
+static int print_tail(void *ctx, const struct render_interval *in, FILE *stream)
+{
+	return virtio_print_tail(&((struct virtio *)ctx)->o, in, stream);
+}
+
+static int print_start(void *ctx, FILE *stream)
 {
 	const struct virtio *v = ctx;
 	const struct tool_object *object = v->run ? &v->run->object : NULL;
 	int r;
 
 	if (v->o.debug && object) {
-		r = virtio_list_programs(object->hooks, object->events, object->n_events, stdout);
-		if (r || fputs(object->probe->source, stdout) < 0)
+		r = virtio_list_programs(object->hooks, object->events, object->n_events, stream);
+		if (r || fputs(object->probe->source, stream) < 0)
 			return r ? r : -errno;
 	}
-	if (puts("Tracing virtio devices statistics ... Hit Ctrl-C to end.") < 0)
+	if (fputs("Tracing virtio devices statistics ... Hit Ctrl-C to end.\n", stream) < 0)
 		return -errno;
-	return render_flush(stdout);
+	return render_flush(stream);
 }
 
 static void tables(void *ctx, struct show *show)
@@ -496,8 +492,7 @@ static const struct tool_setting settings[] = {
 
 static const struct tool_view view = {
 	.tables = tables,
-	.start = print_start,
-	.print = print,
+	.text = { .begin = print_start, .head = print_head, .tail = print_tail },
 };
 
 const struct tool tool_virtio = {

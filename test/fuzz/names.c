@@ -9,6 +9,7 @@
 #include "output/render.h"
 #include "output/stacks.h"
 #include "shown.h"
+#include "test/unit/formats.h"
 
 #define NAMES 40
 
@@ -74,8 +75,10 @@ static void show_virtio(const struct names_in *in)
 	struct virtio_row row = {
 		.driver = name(in, 0), .device = name(in, 1), .vq = name(in, 2), .latency = &latency
 	};
-	const struct virtio_rows rows = { .rows = &row, .n = 1 };
 	const struct virtio_options o = { .latency = true };
+	const struct text_view text = { .ctx = (void *)&o,
+					.head = virtio_print_head,
+					.tail = virtio_print_tail };
 	const struct interval interval = { .end_ns = 1 };
 	struct column columns[VIRTIO_COLUMNS];
 	struct shown_output out;
@@ -83,7 +86,7 @@ static void show_virtio(const struct names_in *in)
 
 	virtio_schema(&o, columns, &schema);
 	render(in, &schema, &row, 1);
-	virtio_print(&o, &schema, &rows, &interval, 0, shown_begin(&out));
+	render_interval_with(&text, FORMAT_TEXT, shown_begin(&out), &interval, &schema, &row, 1);
 	shown_end(&out, SHOWN_TEXT);
 }
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Recordings, up to the renderers of every format, and what those write (shown.h).  Checksums are
  * not looked at (core/base/framed_file.c). */
-#include <time.h>
-
 #include "cmd/breakdown/rows.h"
 #include "cmd/breakdown/table.h"
 #include "cmd/kvm/log.h"
@@ -13,6 +11,7 @@
 #include "output/recording.h"
 #include "output/stacks.h"
 #include "shown.h"
+#include "test/unit/formats.h"
 
 static struct column virtio_columns[VIRTIO_COLUMNS];
 static struct schema virtio_rows_schema;
@@ -97,7 +96,9 @@ static void show_text(enum what what, const struct recording_interval *in)
 {
 	const void *rows = in->tables[0].rows;
 	size_t n = in->tables[0].n;
-	struct virtio_rows virtio = { .rows = (void *)rows, .n = n };
+	const struct text_view virtio = { .ctx = (void *)&virtio_all,
+					  .head = virtio_print_head,
+					  .tail = virtio_print_tail };
 	struct shown_output out;
 
 	switch (what) {
@@ -122,8 +123,8 @@ static void show_text(enum what what, const struct recording_interval *in)
 		shown_end(&out, SHOWN_SVG);
 		break;
 	case OF_VIRTIO:
-		virtio_print(&virtio_all, &virtio_rows_schema, &virtio, &in->interval,
-			     (time_t)(in->interval.end_ns / 1000000000), shown_begin(&out));
+		render_interval_with(&virtio, FORMAT_TEXT, shown_begin(&out), &in->interval,
+				     &virtio_rows_schema, rows, n);
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	}

@@ -98,19 +98,6 @@ static void tables(void *ctx, struct show *show)
 	show->n_tables = 1;
 }
 
-static int print(void *ctx, const struct recording_interval *in, struct error *err)
-{
-	const struct sample *s = ctx;
-	const struct recording_rows *table = &in->tables[0];
-	int r = render_interval(s->o.args.format, stdout, &in->interval, &sample_schema,
-				table->rows, table->n);
-
-	(void)err;
-	if (!r && s->o.args.format != FORMAT_JSON)
-		render_losses(stderr, &in->interval);
-	return r;
-}
-
 /* ---- the declaration ---- */
 
 TOOL_PROBE(sample);
@@ -123,7 +110,7 @@ static const struct tool_loss losses[] = {
 	  .missed = true },
 };
 
-static const struct tool_view view = { .tables = tables, .print = print, .empty = "no I/O seen" };
+static const struct tool_view view = { .tables = tables, .empty = "no I/O seen" };
 
 const struct tool tool_sample = {
 	.name = "sample",

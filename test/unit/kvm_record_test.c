@@ -14,6 +14,7 @@
 #include "cmd/kvm/log.h"
 #include "cmd/kvm/options.h"
 #include "cmd/kvm/record.h"
+#include "test/unit/formats.h"
 #include "recorded.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))

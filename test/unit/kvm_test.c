@@ -23,6 +23,7 @@
 #include "core/system/guests.h"
 #include "core/system/tracefs.h"
 #include "output/render.h"
+#include "test/unit/formats.h"
 #include "test/unit/root.h"
 
 static void take_away(const char *name)
@@ -730,17 +731,86 @@ static void test_view(void **state)
 	open_view(&v, &e);
 	lines_are(&v, "kvm_pio kvm_exit ");
 	/* the children count once, with their parents */
-	assert_int_equal(v.total, 70);
-	assert_int_equal(v.delta, 65);
+	assert_int_equal(v.sum.total, 70);
+	assert_int_equal(v.sum.delta, 65);
 	assert_int_equal(view_rate(&v, 25), 13);
 	v.children = true;
 	lines_are(&v, "kvm_pio kvm_exit kvm_exit(IO_INSTRUCTION) kvm_exit(HLT) ");
-	assert_int_equal(v.total, 70);
+	assert_int_equal(v.sum.total, 70);
 	/* order by total */
 	e.v[1].before = 39;
 	lines_are(&v, "kvm_exit kvm_exit(IO_INSTRUCTION) kvm_exit(HLT) kvm_pio ");
 	v.by_total = true;
 	lines_are(&v, "kvm_pio kvm_exit kvm_exit(IO_INSTRUCTION) kvm_exit(HLT) ");
+	view_close(&v);
+	events_free(&e);
+}
+
+/* What the screen shows of the lines: a table of text. */
+static void cells_are(const struct view *v, const char *want)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	assert_non_null(stream);
+	assert_int_equal(render_table_heading(stream, &v->schema), 0);
+	assert_int_equal(render_table_rows(stream, &v->schema, v->lines, v->n_lines), 0);
+	assert_int_equal(render_table_rows(stream, &v->schema, &v->sum, 1), 0);
+	fclose(stream);
+	assert_string_equal(text, want);
+	free(text);
+}
+
+static void test_view_cells(void **state)
+{
+	struct latency_sum *sums = calloc(1, sizeof(*sums));
+	const char **names = calloc(1, sizeof(*names));
+	struct kvm_events e = { 0 };
+	struct view v;
+
+	(void)state;
+	assert_non_null(sums);
+	assert_non_null(names);
+	open_view(&v, &e);
+	v.children = true;
+	assert_int_equal(view_lines(&v), 0);
+	cells_are(&v, "Event                                                             Total"
+		      " %Total  CurAvg/s\n"
+		      "kvm_pio                                                              40"
+		      "   57.1        20\n"
+		      "kvm_exit                                                             30"
+		      "   42.9        13\n"
+		      " kvm_exit(IO_INSTRUCTION)                                            20"
+		      "   28.6         8\n"
+		      " kvm_exit(HLT)                                                       10"
+		      "   14.3         5\n"
+		      "Total                                                                70"
+		      "               33\n");
+	/* with -x; what does not happen has no rate */
+	sums[0].hist.count = 4;
+	sums[0].hist.total = 8000;
+	sums[0].hist.max = 1300;
+	sums[0].hist.fine[hist_fine_slot(1250)] = 4;
+	names[0] = e.v[events_find(&e, "kvm_exit(HLT)")].name;
+	v.latencies = sums;
+	v.latency_names = names;
+	v.n_latencies = 1;
+	events_settle(&e);
+	assert_int_equal(view_set_filter(&v, "kvm_exit", NULL), 0);
+	assert_int_equal(view_lines(&v), 0);
+	cells_are(&v, "Event                                                             Total"
+		      " %Total  CurAvg/s    Avg us    P99 us\n"
+		      "kvm_exit                                                             30"
+		      "  100.0\n"
+		      " kvm_exit(IO_INSTRUCTION)                                            20"
+		      "   66.7\n"
+		      " kvm_exit(HLT)                                                       10"
+		      "   33.3                 2.0       1.2\n"
+		      "Total                                                                30\n");
+	v.by_guest = true;
+	assert_int_equal(view_lines(&v), 0);
+	assert_string_equal(v.schema.columns[0].heading, "Guest");
 	view_close(&v);
 	events_free(&e);
 }
@@ -758,7 +828,7 @@ static void test_view_filter(void **state)
 	/* the child alone */
 	assert_int_equal(view_set_filter(&v, "kvm_exit\\(H", &err), 0);
 	lines_are(&v, "kvm_exit(HLT) ");
-	assert_int_equal(v.total, 10);
+	assert_int_equal(v.sum.total, 10);
 	assert_int_equal(view_set_filter(&v, "(", &err), -EINVAL);
 	lines_are(&v, "kvm_exit(HLT) ");
 	assert_int_equal(view_set_filter(&v, "", &err), 0);
@@ -783,7 +853,7 @@ static void test_view_guests(void **state)
 	lines_are(&v, "? [2147483632] ? [2147483633] ");
 	assert_int_equal(v.lines[0].total, 35);
 	assert_int_equal(v.lines[1].total, 35);
-	assert_int_equal(v.total, 70);
+	assert_int_equal(v.sum.total, 70);
 	/* others come, and go */
 	for (uint32_t i = 0; i < 3000; i++) {
 		view_begin_guests(&v);
@@ -822,6 +892,7 @@ int main(void)
 		cmocka_unit_test(test_rows),
 		cmocka_unit_test(test_regex),
 		cmocka_unit_test(test_view),
+		cmocka_unit_test(test_view_cells),
 		cmocka_unit_test(test_view_filter),
 		cmocka_unit_test(test_view_guests),
 	};

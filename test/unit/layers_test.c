@@ -16,6 +16,7 @@
 #include "cmd/breakdown/layers.h"
 #include "cmd/breakdown/table.h"
 #include "output/render.h"
+#include "test/unit/formats.h"
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 

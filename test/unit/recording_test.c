@@ -15,6 +15,7 @@
 #include "output/hist.h"
 #include "output/recording.h"
 #include "output/recording_internal.h"
+#include "test/unit/formats.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 

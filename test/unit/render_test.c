@@ -16,6 +16,7 @@
 
 #include "output/hist.h"
 #include "output/render.h"
+#include "test/unit/formats.h"
 
 struct row {
 	uint32_t pid;

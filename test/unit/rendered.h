@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "output/render.h"
+#include "test/unit/formats.h"
 
 /* @n @rows of an interval of 1.5 s; the caller's to free. */
 static inline char *rendered(enum format format, const struct schema *schema, const void *rows,

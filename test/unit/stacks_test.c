@@ -11,6 +11,7 @@
 
 #include "output/render.h"
 #include "output/stacks.h"
+#include "test/unit/formats.h"
 
 /* A stack as a list of names, leaf first, that ends with NULL. */
 static const char *next_name(const void *owner, uint32_t *at)

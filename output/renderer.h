@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_RENDERER_H
+#define IOTRACE_OUTPUT_RENDERER_H
+
+#include "core/base/error.h"
+#include "output/recording.h"
+
+/*
+ * A way to show a run, or to write it down: each is a file of output/.  begin() once, then for each
+ * interval interval() and losses(), then end().
+ *
+ * Every function returns 0, or -errno of the renderer's stream with @err as it was, or -errno with
+ * @err filled.  What they are given belongs to the caller and need not outlive the call.
+ */
+
+/* What is known of a run before its first interval. */
+struct render_head {
+	const struct recording_head *recorded;
+	const struct recording_table *tables; /* as drained */
+	size_t n_tables;
+	const struct schema *schema; /* of the rows to be shown */
+};
+
+/* An interval: what was drained, and the rows to be shown of it. */
+struct render_interval {
+	struct interval interval;
+	const struct recording_interval *drained;
+	const struct schema *schema;
+	const void *rows;
+	size_t n;
+};
+
+struct renderer;
+
+/* NULL where there is nothing to be done. */
+struct renderer_ops {
+	int (*begin)(struct renderer *r, const struct render_head *head, struct error *err);
+	int (*interval)(struct renderer *r, const struct render_interval *in, struct error *err);
+	int (*losses)(struct renderer *r, const struct interval *interval, struct error *err);
+	int (*end)(struct renderer *r, struct error *err);
+	bool says_all; /* notes and losses are part of what it writes */
+	bool own_text; /* struct text_view takes the place of the rows, where it has a body() */
+};
+
+struct renderer {
+	const struct renderer_ops *ops;
+	FILE *stream;		      /* the caller's */
+	bool appends;		      /* CSV: the stream has its header line already */
+	const struct text_view *text; /* text; NULL: a table */
+};
+
+/* What a subcommand's text has beside the table, or (body) in its place; NULL: nothing.  0, or
+ * -errno of the stream, or, of body(), -errno with @err. */
+struct text_view {
+	void *ctx; /* of the functions */
+	int (*begin)(void *ctx, FILE *stream);
+	int (*head)(void *ctx, const struct recording_interval *in, FILE *stream);
+	int (*body)(void *ctx, const struct render_interval *in, FILE *stream, struct error *err);
+	int (*tail)(void *ctx, const struct render_interval *in, FILE *stream);
+	int (*end)(void *ctx, FILE *stream);
+	size_t head_lines; /* that head() writes */
+	/* The stream is a terminal, and each interval has an empty screen: losses stand at its top,
+	 * where they stay in sight, and only the rows that fit are shown. */
+	bool clears;
+};
+
+/* The renderer of @format. */
+struct renderer renderer_of(enum format format, FILE *stream);
+
+int renderer_begin(struct renderer *r, const struct render_head *head, struct error *err);
+int renderer_interval(struct renderer *r, const struct render_interval *in, struct error *err);
+int renderer_losses(struct renderer *r, const struct interval *interval, struct error *err);
+int renderer_end(struct renderer *r, struct error *err);
+
+/*
+ * Text: a table of each interval.  Losses go to standard error, one line for each that is not 0.
+ *
+ * JSON: a line of metadata, then one line for each interval:
+ * {"type":"interval","start":S.NNNNNNNNN,"end":...,"rows":[...],"losses":{...}}; losses that are 0
+ * are absent.
+ *
+ * CSV: a header line, then one line for each row, with start and end before it.  Losses as of text.
+ */
+extern const struct renderer_ops text_renderer, json_renderer, csv_renderer;
+
+#endif

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "output/screen_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* Lines of the screen: title, note, heading, rows, the sum, losses. */
+#define HEADING_LINE 2
+#define ROWS_LINE    3
+#define MESSAGE_LINE 4
+#define LINES_BELOW  2
+
+#define NOTE_COLUMN 17
+
+static struct screen *screen_of(struct renderer *r)
+{
+	return (struct screen *)r;
+}
+
+/* ---- the table ---- */
+
+/* The heading, or @row. */
+static void put_line(int line, int attributes, const struct text_table *table, const void *row)
+{
+	char *text = NULL;
+	size_t size = 0;
+	struct sink sink = { .stream = open_memstream(&text, &size) };
+
+	if (!sink.stream)
+		return;
+	text_line(&sink, table, row);
+	fclose(sink.stream);
+	if (text) {
+		text[strcspn(text, "\n")] = 0;
+		screen_put(line, 1, attributes, text);
+	}
+	free(text);
+}
+
+/* How many of the rows are shown; they begin with the one that was scrolled to. */
+static size_t rows_shown(struct screen *s)
+{
+	size_t room = (size_t)(LINES - ROWS_LINE - LINES_BELOW);
+
+	if (s->rows.n <= room)
+		s->first = 0;
+	else if (s->first > s->rows.n - room)
+		s->first = s->rows.n - room;
+	return s->rows.n < room ? s->rows.n : room;
+}
+
+static void draw_rows(struct screen *s)
+{
+	const void *sum = screen_rows_sum(&s->rows);
+	struct text_table table = s->rows.table;
+	int line = ROWS_LINE;
+	size_t n = rows_shown(s);
+
+	text_table_fit(&table, (size_t)(COLS - 1));
+	put_line(HEADING_LINE, A_STANDOUT, &table, NULL);
+	if (!s->ready)
+		screen_put(MESSAGE_LINE, 1, A_NORMAL, "Collecting data...");
+	else if (!s->rows.n && s->view->none)
+		screen_put(MESSAGE_LINE, 1, A_NORMAL, s->view->none);
+	for (size_t i = 0; i < n; i++)
+		put_line(line++, A_NORMAL, &table, s->rows.order[s->first + i]);
+	if (s->rows.n && sum)
+		put_line(line, A_BOLD, &table, sum);
+}
+
+static void draw_table(struct screen *s)
+{
+	char text[256];
+
+	screen_put(0, 0, A_BOLD, s->view->title);
+	screen_put(1, NOTE_COLUMN, A_NORMAL, s->view->note);
+	draw_rows(s);
+	if (!s->lost)
+		return;
+	snprintf(text, sizeof(text), "lost: %llu (%s)", (unsigned long long)s->lost, s->lost_by);
+	screen_put(LINES - 1, 1, A_BOLD, text);
+}
+
+/* ---- drawing ---- */
+
+static void draw_too_small(void)
+{
+	char text[80];
+
+	snprintf(text, sizeof(text), "terminal too small: %dx%d, needs %dx%d", COLS, LINES,
+		 SCREEN_COLUMNS_MIN, SCREEN_LINES_MIN);
+	screen_put(0, 0, A_NORMAL, text);
+}
+
+void screen_draw(struct screen *s)
+{
+	if (!s->terminal)
+		return;
+	erase();
+	curs_set(s->page == PAGE_QUESTION);
+	if (LINES < SCREEN_LINES_MIN || COLS < SCREEN_COLUMNS_MIN)
+		draw_too_small();
+	else if (s->page == PAGE_HELP)
+		screen_draw_help(s);
+	else if (s->page == PAGE_QUESTION)
+		screen_draw_question(s);
+	else
+		draw_table(s);
+	refresh();
+}
+
+/* ---- the renderer ---- */
+
+static int begin(struct renderer *r, const struct render_head *head, struct error *err)
+{
+	struct screen *s = screen_of(r);
+	const struct render_interval none = { .schema = head->schema };
+
+	if (screen_rows_copy(&s->rows, &none, s->view))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	if (screen_take_terminal(s, err))
+		return -ENOTTY;
+	screen_draw(s);
+	return 0;
+}
+
+static int interval(struct renderer *r, const struct render_interval *in, struct error *err)
+{
+	struct screen *s = screen_of(r);
+
+	if (screen_rows_copy(&s->rows, in, s->view))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	s->ready = true;
+	screen_draw(s);
+	return 0;
+}
+
+/* They are added up: each is seen, however short the interval. */
+static int losses(struct renderer *r, const struct interval *interval, struct error *err)
+{
+	struct screen *s = screen_of(r);
+	uint64_t before = s->lost;
+	size_t len;
+
+	(void)err;
+	for (size_t i = 0; i < interval->n_losses; i++) {
+		const struct loss *loss = &interval->losses[i];
+
+		if (!loss->count)
+			continue;
+		s->lost += loss->count;
+		len = strlen(s->lost_by);
+		if (!strstr(s->lost_by, loss->key))
+			snprintf(s->lost_by + len, sizeof(s->lost_by) - len, "%s%s",
+				 len ? ", " : "", loss->key);
+	}
+	if (s->lost != before)
+		screen_draw(s);
+	return 0;
+}
+
+static int end(struct renderer *r, struct error *err)
+{
+	struct screen *s = screen_of(r);
+
+	(void)err;
+	if (!s->terminal)
+		return 0;
+	screen_give_terminal(s);
+	if (s->lost)
+		fprintf(stderr, "iotrace: lost: %llu (%s)\n", (unsigned long long)s->lost,
+			s->lost_by);
+	return 0;
+}
+
+int screen_open(FILE *in, FILE *out, const struct screen_view *view, struct screen **screen)
+{
+	static const struct renderer_ops screen_ops = {
+		.begin = begin,
+		.interval = interval,
+		.losses = losses,
+		.end = end,
+		.says_all = true,
+	};
+	struct screen *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->renderer = (struct renderer){ .ops = &screen_ops, .stream = out };
+	s->in = in;
+	s->view = view;
+	*screen = s;
+	return 0;
+}
+
+struct renderer *screen_renderer(struct screen *s)
+{
+	return &s->renderer;
+}
+
+void screen_close(struct screen *s)
+{
+	if (!s)
+		return;
+	screen_give_terminal(s);
+	screen_rows_free(&s->rows);
+	free(s);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_SCREEN_H
+#define IOTRACE_OUTPUT_SCREEN_H
+
+#include "output/renderer.h"
+
+/*
+ * A full screen: the rows of an interval as a table that fits the terminal, whatever their schema;
+ * or a page of help, or a question.  begin() of its renderer takes the terminal over, end() gives
+ * it back and says on standard error what was lost.  An interval's rows are copied; what the cells
+ * of text are made of has to stand in columns.
+ *
+ * Whoever waits for the terminal calls screen_key() when there is something to read.
+ */
+struct screen;
+
+#define SCREEN_LINES_MIN   8
+#define SCREEN_COLUMNS_MIN 60
+
+#define SCREEN_UNSORTED SIZE_MAX
+
+/* What stands around the rows; the caller's, may change at any time. */
+struct screen_view {
+	char title[640];     /* texts are fit to be shown */
+	char note[512];	     /* below the title; may be empty */
+	const char *none;    /* in place of rows, if there are none; may be NULL */
+	const char *instead; /* what there is for a terminal that cannot be driven: "-l" */
+	const void *sum;     /* a row below the others, copied with them; NULL: none */
+	size_t sort; /* column to sort by, largest number or first name first; or SCREEN_UNSORTED */
+	bool reverse;
+};
+
+struct screen_question {
+	const char *title, *question;
+	/* Lines below it, the first of them a heading; the screen frees them.  NULL: none. */
+	char *(*list)(void);
+};
+
+/* On @out, a terminal, with keys from @in; both are the caller's, as is @view.  0 or -ENOMEM. */
+int screen_open(FILE *in, FILE *out, const struct screen_view *view, struct screen **screen);
+
+/* Gives the terminal back, if it has not been.  NULL is fine. */
+void screen_close(struct screen *s);
+
+/* Of a screen, which lives as long.  begin(): -ENOTTY with @err (STATUS_UNSUPPORTED) if the
+ * terminal cannot be driven. */
+struct renderer *screen_renderer(struct screen *s);
+
+/* Draws it anew. */
+void screen_draw(struct screen *s);
+
+/* The terminal has another size (SIGWINCH, if that is held back). */
+void screen_resized(struct screen *s);
+
+/* What screen_key() returns beside keys. */
+enum {
+	SCREEN_NO_KEY = -1,
+	SCREEN_HANDLED = -2, /* scrolled, a character of an answer, another size */
+	SCREEN_BACK = -3,    /* help or a question was left */
+	SCREEN_ANSWER =
+	    -4, /* screen_answer() has it; screen_back() or screen_refuse() is to follow */
+};
+
+/* The next key that waits, if it is not the screen's own; as <ncurses.h> has it. */
+int screen_key(struct screen *s);
+
+/* The terminal is gone, or what is read is at its end: for when screen_key() had no key. */
+bool screen_hung_up(const struct screen *s);
+
+/* Other pages, from the next screen_draw() on: @lines, below a title, until any key is pressed; a
+ * question, which belongs to the caller; the table again. */
+void screen_help(struct screen *s, const char *const *lines, size_t n);
+void screen_ask(struct screen *s, const struct screen_question *question);
+void screen_back(struct screen *s);
+
+const char *screen_answer(const struct screen *s);
+
+/* The question stays; @why is shown below it. */
+void screen_refuse(struct screen *s, const char *why);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include "output/terminal.h"
+
+#include <errno.h>
+#include <sys/ioctl.h>
+
+struct terminal_size terminal_size(FILE *stream)
+{
+	struct winsize size;
+
+	if (ioctl(fileno(stream), TIOCGWINSZ, &size))
+		return (struct terminal_size){ 0 };
+	return (struct terminal_size){ size.ws_row, size.ws_col };
+}
+
+static int put(FILE *stream, const char *sequence)
+{
+	errno = 0;
+	return fputs(sequence, stream) < 0 ? (errno ? -errno : -EIO) : 0;
+}
+
+int terminal_clear(FILE *stream)
+{
+	return put(stream, "\033[H\033[2J");
+}
+
+int terminal_wrap(FILE *stream, bool wrap)
+{
+	return put(stream, wrap ? "\033[?7h" : "\033[?7l"); /* DECAWM */
+}
+
+int terminal_clear_line(FILE *stream)
+{
+	return put(stream, "\r\033[K");
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_TERMINAL_H
+#define IOTRACE_OUTPUT_TERMINAL_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+/* What lines of text need to know of a terminal.  A full screen is output/screen.h. */
+
+struct terminal_size {
+	unsigned int lines, columns; /* 0: not known, or no terminal */
+};
+
+struct terminal_size terminal_size(FILE *stream);
+
+/* Empties the screen; the cursor is at its top.  0 or -errno. */
+int terminal_clear(FILE *stream);
+
+/* Lines that are too long are continued on the next one, or cut.  0 or -errno. */
+int terminal_wrap(FILE *stream, bool wrap);
+
+/* Empties the line that the cursor is in; the cursor is at its beginning.  0 or -errno. */
+int terminal_clear_line(FILE *stream);
+
+#endif

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The screen, on a terminal of its own: every cell of it. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <termios.h>
+
+#include <cmocka.h>
+#include <ncurses.h>
+
+#include "core/base/text.h"
+#include "output/screen.h"
+#include "test/unit/capture.h"
+#include "test/unit/pty.h"
+
+struct row {
+	const char *name;
+	uint64_t count;
+	uint32_t depth;
+	const char *disk;
+};
+
+static void cell_count(const void *row, char *buf, size_t size)
+{
+	const struct row *r = row;
+
+	if (r->count)
+		snprintf(buf, size, "%llu.0", (unsigned long long)r->count);
+}
+
+#define AT(member) offsetof(struct row, member)
+
+static const struct column columns[] = {
+	{ "name", "NAME", COLUMN_STR, ROLE_LABEL, "", "", AT(name), 24, true, NULL },
+	{ "count", "COUNT", COLUMN_U64, ROLE_COUNTER, "", "", AT(count), 7, false, cell_count },
+	{ "depth", NULL, COLUMN_U32, ROLE_STATE, "", "", AT(depth), 0, false, NULL },
+	{ NULL, "DEPTH", COLUMN_U32, ROLE_GAUGE, "", "", AT(depth), 5, false, NULL },
+	{ "disk", "DISK", COLUMN_STR, ROLE_LABEL, "", "", AT(disk), 6, true, NULL },
+};
+static const struct schema schema = { columns, 5, sizeof(struct row) };
+
+static const struct row three[] = {
+	{ "read", 5, 1, "vda" },
+	{ "a\033b", 70, 2, "nvme0n1" },
+	{ "write", 0, 3, "vda" },
+};
+static const struct row total = { "Total", 75, 6, "" };
+
+struct fixture {
+	struct pty pty;
+	struct screen *screen;
+	struct screen_view view;
+	struct error err;
+};
+
+static void begin(struct fixture *f, unsigned short lines, unsigned short columns_wide)
+{
+	const struct render_head head = { .schema = &schema };
+
+	*f = (struct fixture){ .view = { .title = "a title",
+					 .note = "a note",
+					 .none = "nothing",
+					 .instead = "-l",
+					 .sum = &total,
+					 .sort = SCREEN_UNSORTED } };
+	setenv("TERM", "vt100", 1);
+	unsetenv("LINES");
+	unsetenv("COLUMNS");
+	pty_open(&f->pty, lines, columns_wide);
+	assert_int_equal(screen_open(f->pty.in, f->pty.out, &f->view, &f->screen), 0);
+	assert_int_equal(renderer_begin(screen_renderer(f->screen), &head, &f->err), 0);
+}
+
+static void finish(struct fixture *f)
+{
+	assert_int_equal(renderer_end(screen_renderer(f->screen), &f->err), 0);
+	screen_close(f->screen);
+	pty_close(&f->pty);
+}
+
+static void show(struct fixture *f, const struct row *rows, size_t n)
+{
+	const struct render_interval in = { .schema = &schema, .rows = rows, .n = n };
+
+	assert_int_equal(renderer_interval(screen_renderer(f->screen), &in, &f->err), 0);
+	pty_read(&f->pty);
+}
+
+/* The cells from line @from on: @want, a line each; all below are empty. */
+static void cells_are(int from, const char *want)
+{
+	char got[16384] = "", line[1024];
+	size_t len = 0, end = 0;
+
+	for (int i = from; i < LINES; i++) {
+		mvinnstr(i, 0, line, COLS);
+		len += (size_t)snprintf(got + len, sizeof(got) - len, "%s", line);
+		while (len > 0 && got[len - 1] == ' ')
+			len--;
+		if (len > 0 && got[len - 1] != '\n')
+			end = len + 1;
+		got[len++] = '\n';
+	}
+	got[end] = 0;
+	assert_string_equal(got, want);
+}
+
+static void attributes_are(int line, int column, chtype want)
+{
+	assert_int_equal(mvinch(line, column) & (A_BOLD | A_STANDOUT | A_UNDERLINE), want);
+}
+
+static void test_table(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 12, 60);
+	cells_are(0, "a title\n"
+		     "                 a note\n"
+		     " NAME                       COUNT DEPTH DISK\n"
+		     "\n"
+		     " Collecting data...\n");
+	show(&f, three, 3);
+	cells_are(0, "a title\n"
+		     "                 a note\n"
+		     " NAME                       COUNT DEPTH DISK\n"
+		     " read                         5.0     1 vda\n"
+		     " a\\x1bb                      70.0     2 nvme0n1\n"
+		     " write                                3 vda\n"
+		     " Total                       75.0     6\n");
+	attributes_are(0, 0, A_BOLD);
+	attributes_are(1, 17, 0);
+	attributes_are(2, 1, A_STANDOUT);
+	attributes_are(2, 0, 0);
+	attributes_are(3, 1, 0);
+	attributes_are(6, 1, A_BOLD);
+	show(&f, three, 0);
+	cells_are(2, " NAME                       COUNT DEPTH DISK\n"
+		     "\n"
+		     " nothing\n");
+	finish(&f);
+}
+
+/* Each column is as wide as its widest cell; names give way, and are cut. */
+static void test_widths(void **state)
+{
+	const struct row rows[] = {
+		{ "a name of forty characters, to the dot .", 12345678901, 1,
+		  "a-disk-of-24-characters." },
+		{ "short", 1, 4294967295, "vda" },
+	};
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 12, 120);
+	f.view.sum = NULL;
+	show(&f, rows, 2);
+	cells_are(2, " NAME                                             COUNT      DEPTH DISK\n"
+		     " a name of forty characters, to the dot . 12345678901.0          1 "
+		     "a-disk-of-24-characters.\n"
+		     " short                                              1.0 4294967295 vda\n");
+	resizeterm(12, 76);
+	screen_draw(f.screen);
+	cells_are(2, " NAME                              COUNT      DEPTH DISK\n"
+		     " a name of forty character 12345678901.0          1 "
+		     "a-disk-of-24-characters.\n"
+		     " short                               1.0 4294967295 vda\n");
+	/* no less than 20 columns: what remains is cut off at the edge */
+	resizeterm(12, 60);
+	screen_draw(f.screen);
+	cells_are(2, " NAME                         COUNT      DEPTH DISK\n"
+		     " a name of forty char 12345678901.0          1 a-disk-of-24-\n"
+		     " short                          1.0 4294967295 vda\n");
+	finish(&f);
+}
+
+/* Names are UTF-8, whatever the locale. */
+static void test_characters(void **state)
+{
+	const struct row rows[] = { { "g\xc3\xa4st\xc3\xa4", 5, 1, "vda" },
+				    { "\xff", 5, 1, "\xc3\xa4" } };
+	struct fixture f;
+
+	(void)state;
+	setenv("LC_ALL", "C", 1);
+	begin(&f, 12, 60);
+	f.view.sum = NULL;
+	show(&f, rows, 2);
+	cells_are(3, " g\xc3\xa4st\xc3\xa4                        5.0     1 vda\n"
+		     " \\xff                         5.0     1 \xc3\xa4\n");
+	finish(&f);
+}
+
+static void names_are(const char *want)
+{
+	char got[256] = "", line[64];
+
+	for (int i = 3; i < LINES; i++) {
+		mvinnstr(i, 1, line, 24);
+		line[strcspn(line, " ")] = 0;
+		if (line[0])
+			snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s ", line);
+	}
+	assert_string_equal(got, want);
+}
+
+static void test_order(void **state)
+{
+	const struct row rows[] = {
+		{ "d", 1, 9, "" }, { "a", 3, 9, "" }, { "c", 2, 9, "" }, { "b", 3, 9, "" }
+	};
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 24, 80);
+	show(&f, rows, 4);
+	names_are("d a c b Total ");
+	f.view.sort = 1;
+	show(&f, rows, 4);
+	names_are("a b c d Total ");
+	f.view.reverse = true;
+	show(&f, rows, 4);
+	names_are("d c a b Total ");
+	f.view.sort = 0;
+	show(&f, rows, 4);
+	names_are("d c b a Total ");
+	f.view.reverse = false;
+	show(&f, rows, 4);
+	names_are("a b c d Total ");
+	f.view.sort = 3;
+	show(&f, rows, 4);
+	names_are("d a c b Total ");
+	finish(&f);
+}
+
+static void press(struct fixture *f, int key, int want)
+{
+	ungetch(key);
+	assert_int_equal(screen_key(f->screen), want);
+	assert_int_equal(screen_key(f->screen), SCREEN_NO_KEY);
+	screen_draw(f->screen);
+	pty_read(&f->pty);
+}
+
+static void test_scrolling(void **state)
+{
+	struct row rows[9];
+	char names[9][2];
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < 9; i++) {
+		snprintf(names[i], sizeof(names[i]), "%zu", i + 1);
+		rows[i] = (struct row){ names[i], 1, 1, "" };
+	}
+	begin(&f, 9, 80);
+	show(&f, rows, 9);
+	names_are("1 2 3 4 Total ");
+	press(&f, KEY_DOWN, SCREEN_HANDLED);
+	names_are("2 3 4 5 Total ");
+	press(&f, KEY_NPAGE, SCREEN_HANDLED);
+	names_are("5 6 7 8 Total ");
+	press(&f, KEY_NPAGE, SCREEN_HANDLED);
+	names_are("6 7 8 9 Total ");
+	press(&f, KEY_UP, SCREEN_HANDLED);
+	names_are("5 6 7 8 Total ");
+	press(&f, KEY_HOME, SCREEN_HANDLED);
+	names_are("1 2 3 4 Total ");
+	press(&f, KEY_UP, SCREEN_HANDLED);
+	names_are("1 2 3 4 Total ");
+	press(&f, KEY_END, SCREEN_HANDLED);
+	names_are("6 7 8 9 Total ");
+	press(&f, KEY_PPAGE, SCREEN_HANDLED);
+	names_are("3 4 5 6 Total ");
+	/* where it is stays, also in the next interval, while there are enough rows */
+	show(&f, rows, 8);
+	names_are("3 4 5 6 Total ");
+	show(&f, rows, 5);
+	names_are("2 3 4 5 Total ");
+	resizeterm(24, 80);
+	screen_draw(f.screen);
+	names_are("1 2 3 4 5 Total ");
+	assert_int_equal(screen_key(f.screen), SCREEN_HANDLED); /* the size */
+	press(&f, 'x', 'x');
+	finish(&f);
+}
+
+static void test_sizes(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 8, 60);
+	show(&f, three, 3);
+	names_are("read a\\x1bb write Total ");
+	resizeterm(6, 50);
+	screen_draw(f.screen);
+	cells_are(0, "terminal too small: 50x6, needs 60x8\n");
+	resizeterm(1, 1);
+	screen_draw(f.screen);
+	resizeterm(100, 300);
+	screen_draw(f.screen);
+	names_are("read a\\x1bb write Total ");
+	/* the terminal's own message */
+	pty_resize(&f.pty, 12, 70);
+	screen_resized(f.screen);
+	assert_int_equal(LINES, 12);
+	assert_int_equal(COLS, 70);
+	names_are("read a\\x1bb write Total ");
+	finish(&f);
+}
+
+/* What becomes of the caller's rows does not matter. */
+static void test_rows_are_copied(void **state)
+{
+	char name[] = "name", sum[] = "sum";
+	struct row row = { name, 1, 2, name }, below = { sum, 1, 2, "" };
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 12, 60);
+	f.view.sum = &below;
+	show(&f, &row, 1);
+	memset(name, 'x', 4);
+	memset(sum, 'x', 3);
+	row = below = (struct row){ NULL, 9, 9, NULL };
+	erase();
+	screen_draw(f.screen);
+	cells_are(3, " name                         1.0     2 name\n"
+		     " sum                          1.0     2\n");
+	finish(&f);
+}
+
+static void test_losses(void **state)
+{
+	const struct loss some[] = { { "full", "x", 2 }, { "none", "x", 0 }, { "late", "x", 3 } };
+	const struct loss more[] = { { "full", "x", 5 }, { "none", "x", 0 }, { "late", "x", 0 } };
+	const struct interval first = { .losses = some, .n_losses = 3 },
+			      second = { .losses = more, .n_losses = 3 };
+	struct capture c;
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 9, 60);
+	show(&f, three, 3);
+	cells_are(7, "");
+	assert_int_equal(renderer_losses(screen_renderer(f.screen), &first, &f.err), 0);
+	cells_are(7, "\n lost: 5 (full, late)\n");
+	attributes_are(8, 1, A_BOLD);
+	assert_int_equal(renderer_losses(screen_renderer(f.screen), &second, &f.err), 0);
+	cells_are(7, "\n lost: 10 (full, late)\n");
+	capture_begin(&c, STDERR_FILENO);
+	assert_int_equal(renderer_end(screen_renderer(f.screen), &f.err), 0);
+	assert_string_equal(capture_end(&c), "iotrace: lost: 10 (full, late)\n");
+	/* once */
+	capture_begin(&c, STDERR_FILENO);
+	finish(&f);
+	assert_string_equal(capture_end(&c), "");
+}
+
+static void test_help(void **state)
+{
+	static const char *const lines[] = { "q  quit", "", "That is all." };
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 8, 60);
+	show(&f, three, 3);
+	screen_help(f.screen, lines, 3);
+	screen_draw(f.screen);
+	cells_are(0, "Keys\n\n   q  quit\n\n   That is all.\n\n\nPress any key to go back\n");
+	/* an interval does not take it away */
+	show(&f, three, 1);
+	cells_are(0, "Keys\n\n   q  quit\n\n   That is all.\n\n\nPress any key to go back\n");
+	press(&f, KEY_UP, SCREEN_BACK);
+	names_are("read Total ");
+	finish(&f);
+}
+
+static char *two_lines(void)
+{
+	return strdup("  PID\n    1");
+}
+
+static void type(struct fixture *f, const char *text)
+{
+	for (; *text; text++)
+		press(f, *text, SCREEN_HANDLED);
+}
+
+static void test_question(void **state)
+{
+	static const struct screen_question question = { "Which?",
+							 "Disk [ENTER: all]: ", two_lines };
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 10, 60);
+	show(&f, three, 3);
+	screen_ask(f.screen, &question);
+	type(&f, "vdx");
+	press(&f, KEY_BACKSPACE, SCREEN_HANDLED);
+	type(&f, "a q");
+	cells_are(0, "Which?\n\nDisk [ENTER: all]: vda q\n\n\n\n   PID\n     1\n");
+	attributes_are(6, 3, A_UNDERLINE);
+	attributes_are(7, 5, 0);
+	press(&f, '\r', SCREEN_ANSWER);
+	assert_string_equal(screen_answer(f.screen), "vda q");
+	screen_refuse(f.screen, "no such disk");
+	screen_draw(f.screen);
+	cells_are(0, "Which?\n\nDisk [ENTER: all]:\n\nno such disk\n\n   PID\n     1\n");
+	type(&f, "abc");
+	press(&f, 'U' - '@', SCREEN_HANDLED);
+	press(&f, '\r', SCREEN_ANSWER);
+	assert_string_equal(screen_answer(f.screen), "");
+	press(&f, 27, SCREEN_BACK);
+	names_are("read a\\x1bb write Total ");
+	finish(&f);
+}
+
+static bool are_same_modes(const struct termios *a, const struct termios *b)
+{
+	return a->c_iflag == b->c_iflag && a->c_oflag == b->c_oflag && a->c_cflag == b->c_cflag &&
+	       a->c_lflag == b->c_lflag && memcmp(a->c_cc, b->c_cc, sizeof(a->c_cc)) == 0;
+}
+
+#define RMKX "\033[?1l\033>" /* of a vt100 */
+
+static void test_terminal_is_given_back(void **state)
+{
+	struct termios before, meanwhile, after;
+	struct fixture f;
+	struct pty probe;
+
+	(void)state;
+	pty_open(&probe, 24, 80);
+	assert_int_equal(tcgetattr(fileno(probe.in), &before), 0);
+	pty_close(&probe);
+	begin(&f, 24, 80);
+	assert_int_equal(tcgetattr(fileno(f.pty.in), &meanwhile), 0);
+	assert_false(are_same_modes(&before, &meanwhile));
+	pty_read(&f.pty);
+	assert_int_equal(renderer_end(screen_renderer(f.screen), &f.err), 0);
+	assert_int_equal(tcgetattr(fileno(f.pty.in), &after), 0);
+	assert_true(are_same_modes(&before, &after));
+	assert_non_null(strstr(pty_read(&f.pty), RMKX));
+	finish(&f);
+}
+
+/* Ctrl-\ ends the program there and then, the terminal being as it was. */
+static void test_quit(void **state)
+{
+	struct termios after;
+	struct fixture f;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	begin(&f, 24, 80);
+	pty_read(&f.pty);
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		raise(SIGQUIT);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(WTERMSIG(status), SIGQUIT);
+	assert_non_null(strstr(pty_read(&f.pty), RMKX));
+	assert_int_equal(tcgetattr(fileno(f.pty.in), &after), 0);
+	assert_true(after.c_lflag & ICANON);
+	assert_true(after.c_lflag & ECHO);
+	finish(&f);
+}
+
+static void test_hangup(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 24, 80);
+	assert_false(screen_hung_up(f.screen));
+	close(f.pty.master);
+	f.pty.master = -1;
+	assert_true(screen_hung_up(f.screen));
+	screen_close(f.screen);
+	pty_close(&f.pty);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_widths),
+		cmocka_unit_test(test_characters),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_scrolling),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_rows_are_copied),
+		cmocka_unit_test(test_losses),
+		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_question),
+		cmocka_unit_test(test_terminal_is_given_back),
+		cmocka_unit_test(test_quit),
+		cmocka_unit_test(test_hangup),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
