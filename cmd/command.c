@@ -12,16 +12,12 @@ static const struct argp_option main_options[] = {
 	  "test which subcommands work on this machine, and with which hooks", 0 },
 	{ "json", MAIN_JSON, NULL, 0, "with --check: JSON instead of text", 0 },
 	{ "verbose", 'v', NULL, 0, "with --check: also why better hooks were rejected", 0 },
-	{ "completion", MAIN_COMPLETION, "SHELL", 0,
-	  "print the completion script for bash, zsh or fish", 0 },
 	{ "help", 'h', NULL, 0, "print this help; `iotrace SUBCOMMAND --help` for a subcommand's",
 	  0 },
 	{ "version", 'V', NULL, 0, "print the version", 0 },
 	{ 0 },
 };
 
-static const struct args_values main_values[] = { { "SHELL", "bash|zsh|fish" }, { 0 } };
-
-const struct args_spec main_args = { .options = main_options, .values = main_values };
+const struct args_spec main_args = { .options = main_options };
 
 const size_t n_commands = sizeof(commands) / sizeof(commands[0]);

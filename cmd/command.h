@@ -20,7 +20,7 @@ extern const struct command_entry commands[];
 extern const size_t n_commands;
 
 /* The options of `iotrace` itself; the keys of those without a letter are these. */
-enum { MAIN_CHECK = 0x100, MAIN_COMPLETION, MAIN_JSON };
+enum { MAIN_CHECK = 0x100, MAIN_JSON };
 extern const struct args_spec main_args;
 
 #endif

@@ -8,7 +8,6 @@
 
 #include "cmd/check.h"
 #include "cmd/command.h"
-#include "cmd/completion.h"
 #include "cmd/report.h"
 #include "core/system/child.h"
 #include "core/base/error.h"
@@ -110,8 +109,6 @@ static int run_main(int argc, char **argv)
 		case 'V':
 			puts("iotrace " IOTRACE_VERSION);
 			return report_stdout();
-		case MAIN_COMPLETION:
-			return completion_run(argc - i - 1, argv + i + 1);
 		case MAIN_CHECK:
 			check = true;
 			break;

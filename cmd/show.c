@@ -422,7 +422,8 @@ static int take_settings(struct show *show, const struct player *player, const c
 		const struct show_setting *setting = &show->settings[i];
 		uint64_t value = player_setting(player, setting->name, setting_value(setting));
 
-		if (setting->key && args_given(show->args, setting->key))
+		if ((setting->key && args_given(show->args, setting->key)) ||
+		    (setting->other_key && args_given(show->args, setting->other_key)))
 			continue;
 		if (value > setting->max)
 			return error_set(

@@ -21,15 +21,12 @@
  * is given anew. */
 struct show_setting {
 	const char *name;
-	int key; /* own option (struct args_spec); 0: it cannot be given with --replay */
+	int key;       /* own option (struct args_spec); 0: it cannot be given with --replay */
+	int other_key; /* another that sets it, too; 0: none */
 	void *at;
 	size_t size;  /* of what @at points to: an unsigned integer, an enum or a bool */
 	uint64_t max; /* more is no value of it */
 };
-#define SHOW_SETTING(name, key, what, max)                                                         \
-	{                                                                                          \
-		name, key, &(what), sizeof(what), max                                              \
-	}
 
 struct show {
 	const struct args *args;

@@ -76,6 +76,7 @@ static int prepare_show(struct tool_run *t, struct error *err)
 		t->settings[i] = (struct show_setting){
 			.name = tool->settings[i].name,
 			.key = tool->settings[i].key,
+			.other_key = tool->settings[i].other_key,
 			.at = (char *)t->ctx + tool->settings[i].at,
 			.size = tool->settings[i].size,
 			.max = tool->settings[i].max,

@@ -110,6 +110,7 @@ struct tool_setting {
 	int key;
 	size_t at, size;
 	uint64_t max;
+	int other_key;
 };
 #define TOOL_SETTING(type, name, key, member, max)                                                 \
 	{                                                                                          \

@@ -22,13 +22,17 @@ struct machine {
 
 #define ENDED_PID 0 /* no machine's: of many processes */
 
+struct field {
+	char *name;
+	int event;
+};
+
 struct debugfs {
 	char path[PATH_MAX];
 	bool past;
 	bool first; /* no look yet: what is there began before us */
 	struct kvm_events *events;
-	char **fields;
-	int *field_event;
+	struct field *fields;
 	size_t n_fields;
 	struct machine *machines;
 	size_t n_machines;
@@ -94,24 +98,15 @@ static int open_top(struct debugfs *d, const char *root, DIR **out, struct error
 /* A counter is a file that holds one number. */
 static int add_field(struct debugfs *d, const char *name)
 {
-	char **fields = reallocarray(d->fields, d->n_fields + 1, sizeof(*fields));
-	int *event;
+	struct field *more = reallocarray(d->fields, d->n_fields + 1, sizeof(*more));
 
-	if (!fields)
+	if (!more)
 		return -ENOMEM;
-	d->fields = fields;
-	event = reallocarray(d->field_event, d->n_fields + 1, sizeof(*event));
-	if (!event)
-		return -ENOMEM;
-	d->field_event = event;
-	event[d->n_fields] = events_add(d->events, name, -1, true);
-	if (event[d->n_fields] < 0)
-		return -ENOMEM;
-	fields[d->n_fields] = strdup(name);
-	if (!fields[d->n_fields])
-		return -ENOMEM;
-	d->n_fields++;
-	return 0;
+	d->fields = more;
+	more += d->n_fields;
+	*more = (struct field){ strdup(name), events_add(d->events, name, -1, true) };
+	d->n_fields += more->name != NULL;
+	return more->name && more->event >= 0 ? 0 : -ENOMEM;
 }
 
 static int find_fields(struct debugfs *d, DIR *top, struct error *err)
@@ -176,9 +171,8 @@ void debugfs_close(struct debugfs *d)
 	if (!d)
 		return;
 	for (size_t i = 0; i < d->n_fields; i++)
-		free(d->fields[i]);
+		free(d->fields[i].name);
 	free(d->fields);
-	free(d->field_event);
 	while (d->n_machines)
 		free_machine(&d->machines[--d->n_machines]);
 	free(d->machines);
@@ -228,7 +222,7 @@ static void read_machine(struct debugfs *d, int dir, struct machine *m, bool fre
 	int64_t value;
 
 	for (size_t i = 0; i < d->n_fields; i++) {
-		if (read_number(dir, d->fields[i], &value))
+		if (read_number(dir, d->fields[i].name, &value))
 			continue;
 		m->last[i] = value;
 		if (fresh && d->first && !d->past)
@@ -329,7 +323,7 @@ static void add_up(struct debugfs *d, uint32_t pid)
 		for (size_t i = 0; i < d->n_machines; i++)
 			if (!pid || d->machines[i].pid == pid)
 				sum += d->machines[i].last[f] - d->machines[i].base[f];
-		d->events->v[d->field_event[f]].total = sum > 0 ? (uint64_t)sum : 0;
+		d->events->v[d->fields[f].event].total = sum > 0 ? (uint64_t)sum : 0;
 	}
 }
 
@@ -374,7 +368,7 @@ int debugfs_each_guest(struct debugfs *d,
 		for (size_t f = 0; !r && d->machines[i].pid != ENDED_PID && f < d->n_fields; f++) {
 			int64_t n = d->machines[i].last[f] - d->machines[i].base[f];
 
-			r = each(ctx, d->machines[i].pid, d->field_event[f],
+			r = each(ctx, d->machines[i].pid, d->fields[f].event,
 				 n > 0 ? (uint64_t)n : 0);
 		}
 	return r;

@@ -32,16 +32,23 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 
 int events_add_child(struct kvm_events *e, int parent, const char *reason, bool listed)
 {
-	char name[192];
+	char name[EVENT_NAME_SIZE];
 
 	snprintf(name, sizeof(name), "%s(%s)", e->v[parent].name, reason);
 	return events_add(e, name, parent, listed);
 }
 
-void events_clear(struct kvm_events *e)
+bool events_has_children(const struct kvm_events *e, size_t i)
 {
-	for (size_t i = 0; i < e->n; i++)
-		e->v[i].total = e->v[i].before = 0;
+	for (size_t k = 0; k < e->n; k++)
+		if (e->v[k].parent == (int)i)
+			return true;
+	return false;
+}
+
+uint64_t events_delta(const struct kvm_event *event)
+{
+	return event->total > event->before ? event->total - event->before : 0;
 }
 
 void events_settle(struct kvm_events *e)

@@ -6,13 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define EVENT_NAME_SIZE 192
+
 /* What is counted, by name, whatever the source.  Names never leave the table. */
 struct kvm_event {
 	char *name;  /* "kvm_exit", "kvm_exit(HLT)" */
 	int parent;  /* -1: it has none */
 	bool listed; /* shown though it is 0 */
 	bool off;    /* not counted: not asked for, or could not be */
-	/* In a replay: the filter of the run kept it, or "NAME(other)", from view. */
+	/* In a replay without -f: the run's -f hid it, or "NAME(other)". */
 	bool hidden, others_hidden;
 	uint64_t total;	 /* since the start */
 	uint64_t before; /* at the last output */
@@ -32,8 +34,11 @@ int events_add_child(struct kvm_events *e, int parent, const char *reason, bool 
 /* The index of @name, or -ENOENT. */
 int events_find(const struct kvm_events *e, const char *name);
 
-/* All totals become 0 (and before, which is what they grow from). */
-void events_clear(struct kvm_events *e);
+/* Is event @i the parent of any? */
+bool events_has_children(const struct kvm_events *e, size_t i);
+
+/* What it has counted since events_settle(). */
+uint64_t events_delta(const struct kvm_event *event);
 
 /* The totals are those that the next interval grows from. */
 void events_settle(struct kvm_events *e);

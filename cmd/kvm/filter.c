@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/kvm/filter.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -89,21 +88,13 @@ bool kvm_filter_matches_unnamed(const regex_t *filter, const char *pattern,
 	return false;
 }
 
-static bool has_children(const struct kvm_events *e, size_t i)
-{
-	for (size_t k = 0; k < e->n; k++)
-		if (e->v[k].parent == (int)i)
-			return true;
-	return false;
-}
-
 static bool may_match(const regex_t *filter, const char *pattern, const struct kvm_events *e)
 {
 	for (size_t i = 0; i < e->n; i++)
 		if (kvm_filter_matches(filter, e->v[i].name))
 			return true;
 	for (size_t i = 0; i < e->n; i++)
-		if (has_children(e, i) && kvm_filter_matches_unnamed(filter, pattern, e, i))
+		if (events_has_children(e, i) && kvm_filter_matches_unnamed(filter, pattern, e, i))
 			return true;
 	return false;
 }
@@ -111,40 +102,9 @@ static bool may_match(const regex_t *filter, const char *pattern, const struct k
 /* ---- names that are close ---- */
 
 #define CLOSE_NAMES	3
-#define CLOSE_LENGTH	64 /* of what is compared */
-#define CLOSE_SHARE	3  /* one letter in so many may be wrong */
+#define CLOSE_SHARE	3 /* one letter in so many may be wrong */
 #define CLOSE_NOTHING	1000
 #define EXPRESSION_SIZE 256
-
-static bool same(char a, char b)
-{
-	return tolower((unsigned char)a) == tolower((unsigned char)b);
-}
-
-/* How many letters are changed, added, left out or swapped with the next one. */
-static unsigned int distance(const char *a, const char *b)
-{
-	unsigned char d[CLOSE_LENGTH + 1][CLOSE_LENGTH + 1], least;
-	size_t n = strnlen(a, CLOSE_LENGTH), m = strnlen(b, CLOSE_LENGTH);
-
-	for (size_t i = 0; i <= n; i++)
-		for (size_t k = 0; k <= m; k++) {
-			if (!i || !k) {
-				d[i][k] = (unsigned char)(i + k);
-				continue;
-			}
-			least = (unsigned char)(d[i - 1][k - 1] + !same(a[i - 1], b[k - 1]));
-			if (d[i - 1][k] < least)
-				least = (unsigned char)(d[i - 1][k] + 1);
-			if (d[i][k - 1] < least)
-				least = (unsigned char)(d[i][k - 1] + 1);
-			if (i > 1 && k > 1 && same(a[i - 1], b[k - 2]) &&
-			    same(a[i - 2], b[k - 1]) && d[i - 2][k - 2] < least)
-				least = (unsigned char)(d[i - 2][k - 2] + 1);
-			d[i][k] = least;
-		}
-	return d[n][m];
-}
 
 /* How far event @i is from @text; 0: it has it, but not at its beginning. */
 static unsigned int how_far(const struct kvm_events *e, size_t i, const char *text)
@@ -154,16 +114,16 @@ static unsigned int how_far(const struct kvm_events *e, size_t i, const char *te
 	/* Reasons are only close to who has asked for one. */
 	if (!*text || (e->v[i].parent >= 0 && !strchr(text, '(')))
 		return CLOSE_NOTHING;
-	far = strcasestr(e->v[i].name, text) ? 0 : distance(text, e->v[i].name);
+	far = strcasestr(e->v[i].name, text) ? 0 : text_distance(text, e->v[i].name);
 	return far <= strlen(text) / CLOSE_SHARE ? far : CLOSE_NOTHING;
 }
 
 /* The pattern as a name: without what has a meaning in expressions. */
-static void plain_text(const char *pattern, char text[CLOSE_LENGTH])
+static void plain_text(const char *pattern, char text[TEXT_DISTANCE_LENGTH])
 {
 	size_t len = 0;
 
-	for (; *pattern && len + 1 < CLOSE_LENGTH; pattern++)
+	for (; *pattern && len + 1 < TEXT_DISTANCE_LENGTH; pattern++)
 		if (!strchr("^$\\.*+?", *pattern))
 			text[len++] = *pattern;
 	text[len] = 0;
@@ -186,7 +146,7 @@ static const char *as_pattern(const char *name, char text[EXPRESSION_SIZE])
 static void hint_close(const char *pattern, const struct kvm_events *e, struct error *err)
 {
 	unsigned int nearest = CLOSE_NOTHING, far;
-	char text[CLOSE_LENGTH], expression[EXPRESSION_SIZE], list[256] = "";
+	char text[TEXT_DISTANCE_LENGTH], expression[EXPRESSION_SIZE], list[256] = "";
 	size_t len = 0, n = 0;
 
 	plain_text(pattern, text);

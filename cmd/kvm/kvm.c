@@ -17,6 +17,7 @@
 #include "cmd/report.h"
 #include "cmd/tool.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/system/preflight.h"
 #include "probes/kvm.skel.h"
 
@@ -46,6 +47,12 @@ static const regex_t *filter_of(const struct kvm *k)
 	return k->o.filtered ? &k->o.filter : NULL;
 }
 
+/* On the screen and in replays what is shown changes. */
+static bool counts_all(const struct kvm *k)
+{
+	return k->o.mode == KVM_SCREEN || k->o.args.record;
+}
+
 /* ---- reading ---- */
 
 /* Totals of process @pid (0: of all, or of the one that the programs count alone). */
@@ -66,7 +73,7 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	}
 	if (r || !k->debugfs)
 		return r;
-	r = debugfs_read(k->debugfs, k->o.mode == KVM_SCREEN ? pid : k->o.pid, &refusal);
+	r = debugfs_read(k->debugfs, counts_all(k) ? pid : k->o.pid, &refusal);
 	if (!r)
 		return 0;
 	if (!k->counters) {
@@ -91,7 +98,7 @@ static void take_losses(struct kvm *k, struct interval *interval)
 
 static int print_histograms(const struct kvm_rows *rows)
 {
-	char guest[4 * GUEST_NAME_SIZE], event[4 * 192];
+	char guest[4 * GUEST_NAME_SIZE], event[4 * EVENT_NAME_SIZE];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < rows->n; i++) {
@@ -186,7 +193,7 @@ static int make_rows(void *ctx, struct render_interval *in, void **own, struct e
 /* What the recording holds takes the place of what is counted. */
 static int load(struct kvm *k, const struct recording_interval *in, struct error *err)
 {
-	int r = kvm_replay_events(in, &k->events, err);
+	int r = kvm_replay_events(in, &k->events, !k->o.filtered, err);
 
 	if (r || !k->latency)
 		return r;
@@ -211,12 +218,29 @@ static bool any_shown(const struct kvm *k)
 	return false;
 }
 
+/* A recording has all processes: -p or -g are for what is shown. */
+static void select_process(struct kvm *k, const struct recording_interval *in)
+{
+	uint32_t pid = k->o.pid;
+
+	if (pid == KVM_PID_UNKNOWN)
+		pid = kvm_replay_guest(in, k->o.guest_arg);
+	if (pid)
+		k->o.pid = pid;
+	kvm_replay_process(in, &k->events, pid);
+	if (!pid && in->last)
+		fprintf(stderr, "iotrace: no guest '%s' in the recording\n",
+			text_shown(k->o.guest_arg).text);
+}
+
 /* In a replay puts back what was counted; the heading of a log comes before anything is. */
 static int take(void *ctx, const struct recording_interval *in, struct error *err)
 {
 	struct kvm *k = ctx;
 	int r = k->o.args.replay ? load(k, in, err) : 0;
 
+	if (!r && k->o.pid && (k->o.args.replay || k->o.args.record))
+		select_process(k, in);
 	if (r || strcmp(in->text, KVM_RECORDED_START) != 0)
 		return r;
 	r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
@@ -234,12 +258,24 @@ static void done(void *ctx, const struct recording_interval *in)
 	events_settle(&k->events);
 }
 
+static int record_process(void *ctx, uint32_t pid, int event, uint64_t total)
+{
+	struct kvm *k = ctx;
+
+	return kvm_record_process(&k->record, &k->rows, pid, event, total);
+}
+
 /* What is recorded, if that is asked for. */
 static int fill_record(struct kvm *k, struct recording_interval *out, struct error *err)
 {
 	int r = 0;
 
-	if (k->o.args.record)
+	kvm_record_begin(&k->record);
+	if (k->o.args.record && k->counters)
+		r = counters_each_guest(k->counters, record_process, k, err);
+	if (!r && k->o.args.record && k->debugfs)
+		r = debugfs_each_guest(k->debugfs, record_process, k);
+	if (!r && k->o.args.record)
 		r = kvm_record_fill(&k->record, &k->events, filter_of(k), k->latency, &k->rows,
 				    (int)k->exit_event, &k->namer, out);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
@@ -478,14 +514,12 @@ static void finish(struct tool_run *t)
 
 static int open_counters(struct kvm *k, struct error *err)
 {
-	bool screen = k->o.mode == KVM_SCREEN;
 	const struct counters_wants wants = {
 		.args = &k->o.args,
-		/* On the screen the filters change. */
-		.only = screen ? NULL : filter_of(k),
+		.only = counts_all(k) ? NULL : filter_of(k),
 		.pattern = k->o.fields,
-		.tgid = screen ? 0 : k->o.pid,
-		.by_guest = screen,
+		.tgid = counts_all(k) ? 0 : k->o.pid,
+		.by_guest = counts_all(k),
 		.latency = k->o.latency,
 	};
 	int r;
@@ -693,8 +727,10 @@ static int resolve(struct tool_run *t, struct error *err)
 static int replay(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
-	int r = kvm_log_open(&k->log, err);
+	int r = kvm_options_process(&k->o, err);
 
+	if (!r)
+		r = kvm_log_open(&k->log, err);
 	if (!r && latency_open(&k->latency))
 		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	return r;
@@ -715,7 +751,7 @@ TOOL_PROBE(kvm);
 static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct kvm, "mode", 0, recorded_mode, KVM_LOG),
 	TOOL_SETTING(struct kvm, "latency", 0, o.latency, 1),
-	TOOL_SETTING(struct kvm, "pid", 0, o.pid, UINT32_MAX),
+	{ "pid", 'p', offsetof(struct kvm, o.pid), sizeof(uint32_t), UINT32_MAX, 'g' },
 	TOOL_SETTING(struct kvm, "exit_event", 0, exit_event, UINT32_MAX),
 };
 

@@ -59,72 +59,49 @@ int kvm_log_reopen(struct kvm_log *log, struct error *err)
 
 /* ---- columns ---- */
 
-/* Stands for the children of event i that have no column of their own. */
-#define OTHERS_OF(i) (-1 - (int)(i))
+struct kvm_log_column {
+	int event;
+	bool others; /* for the event's children that have no column of their own */
+	char name[4 * EVENT_NAME_SIZE];
+};
 
-static int add_column(struct kvm_log *log, int what)
+static int add_column(struct kvm_log *log, int event, bool others, const char *name)
 {
-	int *more = reallocarray(log->columns, log->n + 1, sizeof(*more));
+	struct kvm_log_column *more = reallocarray(log->columns, log->n + 1, sizeof(*more));
 
 	if (!more)
 		return -ENOMEM;
 	log->columns = more;
-	more[log->n++] = what;
+	more += log->n++;
+	*more = (struct kvm_log_column){ .event = event, .others = others };
+	render_escape(name, more->name, sizeof(more->name));
 	return 0;
 }
 
-static const char *column_name(const struct kvm_events *e, int what, char buf[192])
+static int compare_names(const void *a, const void *b)
 {
-	if (what >= 0)
-		return e->v[what].name;
-	snprintf(buf, 192, "%s(other)", e->v[OTHERS_OF(what)].name);
-	return buf;
-}
-
-/* The same, fit for a terminal. */
-#define SHOWN_SIZE (4 * 192)
-static const char *shown_name(const struct kvm_events *e, int what, char buf[SHOWN_SIZE])
-{
-	char name[192];
-
-	return render_escape(column_name(e, what, name), buf, SHOWN_SIZE);
-}
-
-static int compare_names(const void *a, const void *b, void *events)
-{
-	char left[192], right[192];
-
-	return strcmp(column_name(events, *(const int *)a, left),
-		      column_name(events, *(const int *)b, right));
-}
-
-static bool has_children(const struct kvm_events *e, size_t i)
-{
-	for (size_t k = 0; k < e->n; k++)
-		if (e->v[k].parent == (int)i)
-			return true;
-	return false;
+	return strcmp(((const struct kvm_log_column *)a)->name,
+		      ((const struct kvm_log_column *)b)->name);
 }
 
 static int make_columns(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter)
 {
-	char name[192];
+	char others[EVENT_NAME_SIZE];
 	int r = 0;
 
 	log->n = 0;
 	for (size_t i = 0; !r && i < e->n; i++) {
 		if (kvm_shown(e, i, filter))
-			r = add_column(log, (int)i);
-		if (r || !log->csv || e->v[i].off || !has_children(e, i))
+			r = add_column(log, (int)i, false, e->v[i].name);
+		if (r || !log->csv || e->v[i].off || e->v[i].others_hidden ||
+		    !events_has_children(e, i))
 			continue;
-		column_name(e, OTHERS_OF(i), name);
-		if (e->v[i].others_hidden)
-			continue;
-		if (kvm_filter_matches(filter, name))
-			r = add_column(log, OTHERS_OF(i));
+		snprintf(others, sizeof(others), "%s(other)", e->v[i].name);
+		if (kvm_filter_matches(filter, others))
+			r = add_column(log, (int)i, true, others);
 	}
 	if (log->n)
-		qsort_r(log->columns, log->n, sizeof(*log->columns), compare_names, (void *)e);
+		qsort(log->columns, log->n, sizeof(*log->columns), compare_names);
 	return r;
 }
 
@@ -139,28 +116,24 @@ static bool columns_changed(const struct kvm_log *log, const struct kvm_events *
 	return shown != log->n;
 }
 
-static bool has_column(const struct kvm_log *log, int what)
+static bool has_column(const struct kvm_log *log, size_t event)
 {
 	for (size_t i = 0; i < log->n; i++)
-		if (log->columns[i] == what)
+		if (log->columns[i].event == (int)event && !log->columns[i].others)
 			return true;
 	return false;
 }
 
-static uint64_t delta_of(const struct kvm_event *event)
-{
-	return event->total > event->before ? event->total - event->before : 0;
-}
-
-static uint64_t column_value(const struct kvm_log *log, const struct kvm_events *e, int what)
+static uint64_t column_value(const struct kvm_log *log, const struct kvm_events *e,
+			     const struct kvm_log_column *column)
 {
 	uint64_t sum = 0;
 
-	if (what >= 0)
-		return delta_of(&e->v[what]);
+	if (!column->others)
+		return events_delta(&e->v[column->event]);
 	for (size_t i = 0; i < e->n; i++)
-		if (e->v[i].parent == OTHERS_OF(what) && !has_column(log, (int)i))
-			sum += delta_of(&e->v[i]);
+		if (e->v[i].parent == column->event && !has_column(log, i))
+			sum += events_delta(&e->v[i]);
 	return sum;
 }
 
@@ -170,38 +143,35 @@ static uint64_t column_value(const struct kvm_log *log, const struct kvm_events 
 static bool all_zero(const struct kvm_log *log, const struct kvm_events *e)
 {
 	for (size_t i = 0; i < log->n; i++)
-		if (column_value(log, e, log->columns[i]))
+		if (column_value(log, e, &log->columns[i]))
 			return false;
 	return true;
 }
 
-static void print_heading(const struct kvm_log *log, const struct kvm_events *e)
+static void print_heading(const struct kvm_log *log)
 {
-	char name[SHOWN_SIZE];
-
 	/* Of as many words as the lines below. */
 	fputs(log->csv ? "timestamp" : "date       time    ", log->stream);
 	for (size_t i = 0; i < log->n; i++)
 		if (log->csv)
-			fprintf(log->stream, ",%s", shown_name(e, log->columns[i], name));
+			fprintf(log->stream, ",%s", log->columns[i].name);
 		else
-			fprintf(log->stream, " %*s", LEAST_WIDTH,
-				shown_name(e, log->columns[i], name));
+			fprintf(log->stream, " %*s", LEAST_WIDTH, log->columns[i].name);
 	fputc('\n', log->stream);
 }
 
 static void print_numbers(const struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns)
 {
 	time_t now = (time_t)(now_ns / NS_PER_SEC);
-	char text[32], name[SHOWN_SIZE];
+	char text[32];
 	struct tm tm;
 
 	localtime_r(&now, &tm);
 	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
 	fputs(text, log->stream);
 	for (size_t i = 0; i < log->n; i++) {
-		unsigned long long value = column_value(log, e, log->columns[i]);
-		int width = (int)strlen(shown_name(e, log->columns[i], name));
+		unsigned long long value = column_value(log, e, &log->columns[i]);
+		int width = (int)strlen(log->columns[i].name);
 
 		if (log->csv)
 			fprintf(log->stream, ",%llu", value);
@@ -222,11 +192,11 @@ static int need_columns(struct kvm_log *log, const struct kvm_events *e, const r
 }
 
 /* Prints the heading if it is due. */
-static void head(struct kvm_log *log, const struct kvm_events *e)
+static void head(struct kvm_log *log)
 {
 	if (log->csv ? log->begun : log->left > 0)
 		return;
-	print_heading(log, e);
+	print_heading(log);
 	log->begun = true;
 	log->left = HEADING_EVERY;
 }
@@ -235,7 +205,7 @@ int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e, const regex
 {
 	if (need_columns(log, e, filter))
 		return -ENOMEM;
-	head(log, e);
+	head(log);
 	return render_flush(log->stream);
 }
 
@@ -246,7 +216,7 @@ int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, const regex_t 
 		return -ENOMEM;
 	if (log->skip_zero && all_zero(log, e))
 		return 0;
-	head(log, e);
+	head(log);
 	if (log->left)
 		log->left--;
 	print_numbers(log, e, now_ns);

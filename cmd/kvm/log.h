@@ -17,7 +17,7 @@ struct kvm_log {
 	bool csv;
 	bool skip_zero;
 	FILE *stream; /* standard output or the file */
-	int *columns; /* events */
+	struct kvm_log_column *columns;
 	size_t n;
 	unsigned int left; /* lines before the next heading */
 	bool begun;	   /* CSV: has its heading */

@@ -161,7 +161,7 @@ static void set_defaults(struct kvm_options *o)
 }
 
 /* What only shapes the output. */
-static const int shown[] = { '1', KEY_BATCH, 'l', 'L', 'c', 'z', 'f', 0 };
+static const int shown[] = { '1', KEY_BATCH, 'l', 'L', 'c', 'z', 'f', 'p', 'g', 0 };
 
 const struct args_spec kvm_args = {
 	.options = options,
@@ -204,6 +204,14 @@ void kvm_options_free(struct kvm_options *o)
 
 int kvm_options_process(struct kvm_options *o, struct error *err)
 {
+	uint64_t pid = 0;
+	int r;
+
+	if (o->args.replay) {
+		r = o->pid_arg ? parse_u64("-p", o->pid_arg, 0, INT32_MAX, &pid, err) : 0;
+		o->pid = o->guest_arg ? KVM_PID_UNKNOWN : (uint32_t)pid;
+		return r;
+	}
 	if (o->pid_arg)
 		return args_process(o->pid_arg, &o->pid, err);
 	if (o->guest_arg)

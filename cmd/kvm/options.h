@@ -5,6 +5,8 @@
 #include "cmd/args.h"
 #include "cmd/kvm/filter.h"
 
+#define KVM_PID_UNKNOWN UINT32_MAX
+
 enum kvm_mode { KVM_SCREEN, KVM_ONCE, KVM_LOG };
 
 struct kvm_options {
@@ -23,7 +25,7 @@ struct kvm_options {
 	regex_t filter;
 	bool filtered; /* filter is compiled */
 	const char *pid_arg, *guest_arg;
-	uint32_t pid; /* of -p or -g; 0: all */
+	uint32_t pid; /* of -p or -g; 0: all; KVM_PID_UNKNOWN: of a guest that has not come yet */
 };
 
 /* Its options, without their own. */
@@ -33,7 +35,7 @@ extern const struct args_spec kvm_args;
 int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err);
 void kvm_options_free(struct kvm_options *o);
 
-/* Finds the process of -p or -g.  -errno with @err. */
+/* Finds the process of -p or -g; in a replay that of -p, which may be 0.  -errno with @err. */
 int kvm_options_process(struct kvm_options *o, struct error *err);
 
 #endif

@@ -3,7 +3,12 @@
 
 #include <errno.h>
 
-#include "cmd/kvm/reason_tables.h"
+#if __has_include(<asm/vmx.h>)
+#include <asm/kvm.h> /* vectors */
+#include <asm/svm.h>
+#include <asm/vmx.h>
+#endif
+
 #include "core/system/event_format.h"
 #include "probes/kvm.h"
 
@@ -15,15 +20,39 @@ struct reasons {
 	size_t n;
 };
 
+/* ---- tables ---- */
+
+#define TABLE(a)                                                                                   \
+	{                                                                                          \
+		.symbols = (a), .n = sizeof(a) / sizeof((a)[0])                                    \
+	}
+
+/* Names of the uapi headers that this was built with, for what the running kernel does not name:
+ * the macros are what its tracepoints' texts are made of, too.  arm64 has no such header. */
+#ifdef VMX_EXIT_REASONS
+static struct event_symbol vmx_symbols[] = { VMX_EXIT_REASONS };
+static struct event_symbol vmx_flag_symbols[] = { VMX_EXIT_REASON_FLAGS };
+static struct event_symbol svm_symbols[] = { SVM_EXIT_REASONS };
+static const struct event_table vmx = TABLE(vmx_symbols);
+static const struct event_table vmx_flags = TABLE(vmx_flag_symbols);
+static const struct event_table svm = TABLE(svm_symbols);
+#else
+static const struct event_table vmx, vmx_flags, svm;
+#endif
+
+static struct event_symbol uexit_symbols[] = {
+#include "kvm_exits.inc"
+};
+static const struct event_table uexit = TABLE(uexit_symbols), none;
+
 /* What the numbers of one class mean. */
 struct meaning {
-	const struct event_table *kernel; /* the kernel's own names, or NULL */
-	const struct event_table *flags;  /* names of the bits outside of the mask, or NULL */
-	const struct known_table *known;  /* ours, or NULL */
+	/* the kernel's own names, or NULL, and those of the headers */
+	const struct event_table *kernel, *headers;
+	/* the same of the bits outside of the mask */
+	const struct event_table *kernel_flags, *headers_flags;
 	uint32_t mask;
 };
-
-/* ---- tables ---- */
 
 static const struct event_table *find_table(const struct event_format *format, const char *field,
 					    bool flags, bool conditional, uint32_t when)
@@ -38,61 +67,43 @@ static const struct event_table *find_table(const struct event_format *format, c
 	return NULL;
 }
 
-static struct meaning meaning_x86(const struct reasons *r, uint32_t class)
+static struct meaning meaning_of_exit(const struct reasons *r, uint32_t class)
 {
 	const struct event_format *format = &r->formats[REASON_EXIT];
-	struct meaning m = { .mask = UINT32_MAX };
+	struct meaning m = { NULL, &none, NULL, &none, UINT32_MAX };
 
+	if (r->arm) {
+		/* What the world switch returned, and if that was a trap, which exception class. */
+		if (class == CLASS_ARM_TRAP)
+			m.kernel = find_table(format, "esr_ec", false, false, 0);
+		return m;
+	}
 	/* "(REC->isa == 1) ? VMX's table : SVM's" */
 	m.kernel = find_table(format, "exit_reason", false, class == CLASS_VMX, CLASS_VMX);
+	m.headers = class == CLASS_VMX ? &vmx : class == CLASS_SVM ? &svm : &none;
 	if (class == CLASS_VMX) {
-		m.known = &reasons_vmx;
-		m.flags = find_table(format, "exit_reason", true, true, CLASS_VMX);
+		m.kernel_flags = find_table(format, "exit_reason", true, true, CLASS_VMX);
+		m.headers_flags = &vmx_flags;
 		/* The low half is the basic reason, what is above it says more of it. */
 		m.mask = 0xffff;
-	} else if (class == CLASS_SVM) {
-		m.known = &reasons_svm;
 	}
-	return m;
-}
-
-/* What the world switch returned, and if that was a trap, which class of exception. */
-static struct meaning meaning_arm(const struct reasons *r, uint32_t class)
-{
-	const struct event_format *format = &r->formats[REASON_EXIT];
-	struct meaning m = { .mask = UINT32_MAX };
-
-	if (class != CLASS_ARM_TRAP)
-		return m;
-	m.kernel = find_table(format, "esr_ec", false, false, 0);
-	m.known = &reasons_arm_traps;
 	return m;
 }
 
 static struct meaning meaning_of(const struct reasons *r, enum reason_event event, uint32_t class)
 {
 	if (event == REASON_EXIT)
-		return r->arm ? meaning_arm(r, class) : meaning_x86(r, class);
-	return (struct meaning){
-		.kernel = find_table(&r->formats[REASON_UEXIT], "reason", false, false, 0),
-		.known = &reasons_uexit,
-		.mask = UINT32_MAX,
-	};
+		return meaning_of_exit(r, class);
+	return (struct meaning){ find_table(&r->formats[REASON_UEXIT], "reason", false, false, 0),
+				 &uexit, NULL, &none, UINT32_MAX };
 }
 
-static const char *known_name(const struct known_table *table, uint32_t value)
+static const char *name_of(const struct event_table *kernel, const struct event_table *headers,
+			   uint32_t value)
 {
-	for (size_t i = 0; table && i < table->n; i++)
-		if (table->known[i].value == value)
-			return table->known[i].name;
-	return NULL;
-}
+	const char *name = kernel ? event_table_name(kernel, value) : NULL;
 
-static const char *plain_name(const struct meaning *m, uint32_t value)
-{
-	const char *name = m->kernel ? event_table_name(m->kernel, value) : NULL;
-
-	return name ? name : known_name(m->known, value);
+	return name ? name : event_table_name(headers, value);
 }
 
 /* ---- names ---- */
@@ -110,29 +121,23 @@ static void copy_name(char name[REASON_NAME_SIZE], const char *from)
 			*c = '_';
 }
 
-static const char *exit_class_name(const struct reasons *r, uint32_t class)
+/* What the world switch of arm64 returned. */
+static const struct event_table *arm_returns(const struct reasons *r)
 {
 	const struct event_table *kernel =
 	    find_table(&r->formats[REASON_EXIT], "ret", false, false, 0);
-	const char *name = kernel ? event_table_name(kernel, class) : NULL;
 
-	return name ? name : known_name(&reasons_arm_returns, class);
+	return kernel ? kernel : &none;
 }
-
-#define FAILED_VMENTRY 0x80000000U /* bit 31 of VMX's exit reason */
 
 static void append_flags(const struct meaning *m, uint32_t flags, char name[REASON_NAME_SIZE])
 {
-	const char *text = m->flags ? event_table_name(m->flags, flags) : NULL;
+	const char *text = name_of(m->kernel_flags, m->headers_flags, flags);
 	size_t len = strlen(name);
 
-	if (!flags)
-		return;
-	if (!text && flags == FAILED_VMENTRY)
-		text = "FAILED_VMENTRY";
-	if (text)
+	if (flags && text)
 		snprintf(name + len, REASON_NAME_SIZE - len, "|%s", text);
-	else
+	else if (flags)
 		snprintf(name + len, REASON_NAME_SIZE - len, "|0x%x", flags);
 }
 
@@ -140,13 +145,13 @@ char *reason_name(const struct reasons *r, enum reason_event event, uint32_t cla
 		  char name[REASON_NAME_SIZE])
 {
 	struct meaning m = meaning_of(r, event, class);
-	const char *text = plain_name(&m, reason & m.mask);
+	const char *text = name_of(m.kernel, m.headers, reason & m.mask);
 
 	/* KVM_RUN failed: the reason is what was left in the page before, but for a signal's. */
 	if (event == REASON_UEXIT && class != KVM_UEXIT_OK && reason != KVM_UEXIT_INTR)
 		text = class == KVM_UEXIT_EINTR ? "restart" : "error";
 	if (event == REASON_EXIT && r->arm && class != CLASS_ARM_TRAP)
-		text = exit_class_name(r, class);
+		text = event_table_name(arm_returns(r), class);
 	if (text)
 		copy_name(name, text);
 	else
@@ -176,27 +181,26 @@ static int add(struct reasons *r, enum reason_event event, uint32_t class, uint3
 	return 0;
 }
 
-/* All that have a name in @class. */
+/* All that have a name in @class; the headers' are for where the kernel's cannot be read. */
 static int add_class(struct reasons *r, enum reason_event event, uint32_t class, bool listed)
 {
 	struct meaning m = meaning_of(r, event, class);
+	const struct event_table *t = m.kernel ? m.kernel : m.headers;
 	int err = 0;
 
-	for (size_t i = 0; !err && m.kernel && i < m.kernel->n; i++)
-		err = add(r, event, class, (uint32_t)m.kernel->symbols[i].value, listed);
-	/* Ours are for where the kernel's cannot be read. */
-	for (size_t i = 0; !err && !m.kernel && m.known && i < m.known->n; i++)
-		err = add(r, event, class, m.known->known[i].value, listed);
+	for (size_t i = 0; !err && i < t->n; i++)
+		err = add(r, event, class, (uint32_t)t->symbols[i].value, listed);
 	return err;
 }
 
 static int add_arm_returns(struct reasons *r, bool listed)
 {
+	const struct event_table *t = arm_returns(r);
 	int err = 0;
 
-	for (size_t i = 0; !err && i < reasons_arm_returns.n; i++)
-		if (reasons_arm_returns.known[i].value != CLASS_ARM_TRAP)
-			err = add(r, REASON_EXIT, reasons_arm_returns.known[i].value, 0, listed);
+	for (size_t i = 0; !err && i < t->n; i++)
+		if (t->symbols[i].value != CLASS_ARM_TRAP)
+			err = add(r, REASON_EXIT, (uint32_t)t->symbols[i].value, 0, listed);
 	return err;
 }
 
@@ -270,7 +274,6 @@ int reasons_open(const char *exit_format, const char *uexit_format, enum reason_
 		    event_format_parse(uexit_format ? uexit_format : "", &r->formats[REASON_UEXIT]);
 	if (!err) {
 		find_fields(r);
-		r->arm = r->arm || (cpu == CPU_ARM64 && !r->fields.exit_reason);
 		err = make_list(r, cpu);
 	}
 	if (err) {

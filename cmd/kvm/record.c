@@ -9,14 +9,18 @@
 /* More events than any kernel has; a table of them is gone through for each. */
 #define EVENTS_MAX 16384
 
-#define EVENT_NAME_SIZE 192
-
 struct kvm_recorded_event {
 	uint32_t number;
 	const char *name;
 	uint32_t parent; /* number of its parent, from 1 on; 0: none */
 	bool listed, off, hidden, others_hidden;
-	uint64_t total, before;
+	uint64_t total;
+};
+
+struct kvm_recorded_process {
+	uint32_t pid, event;
+	uint64_t total;
+	const char *guest;
 };
 
 struct kvm_recorded_latency {
@@ -28,118 +32,122 @@ struct kvm_recorded_latency {
 
 /* ---- columns ---- */
 
-#define EVENT(member, type, role, meaning)                                                         \
+#define FIELD(of, member, type, role, meaning)                                                     \
 	{                                                                                          \
 #member, NULL, type, role, "", meaning,                                            \
-		    offsetof(struct kvm_recorded_event, member), 0, false, NULL                    \
-	}
-#define LATENCY(member, type, role, meaning)                                                       \
-	{                                                                                          \
-#member, NULL, type, role, "", meaning,                                            \
-		    offsetof(struct kvm_recorded_latency, member), 0, false, NULL                  \
+		    offsetof(struct kvm_recorded_##of, member), 0, false, NULL                     \
 	}
 
 static const struct column event_columns[] = {
-	EVENT(number, COLUMN_U32, ROLE_LABEL,
+	FIELD(event, number, COLUMN_U32, ROLE_LABEL,
 	      "the event's; one that is not there is as it was, and has counted nothing"),
-	EVENT(name, COLUMN_STR, ROLE_LABEL, "name of the event"),
-	EVENT(parent, COLUMN_U32, ROLE_LABEL, "number of its parent plus 1; 0: it has none"),
-	EVENT(listed, COLUMN_BOOL, ROLE_STATE, "shown though it is 0"),
-	EVENT(off, COLUMN_BOOL, ROLE_STATE, "not counted"),
-	EVENT(hidden, COLUMN_BOOL, ROLE_STATE, "kept from view by the filter of the run"),
-	EVENT(others_hidden, COLUMN_BOOL, ROLE_STATE, "the same of NAME(other)"),
-	EVENT(total, COLUMN_U64, ROLE_GAUGE, "since the start"),
-	EVENT(before, COLUMN_U64, ROLE_GAUGE, "the same at the end of the interval before"),
+	FIELD(event, name, COLUMN_STR, ROLE_LABEL, "name of the event"),
+	FIELD(event, parent, COLUMN_U32, ROLE_LABEL, "number of its parent plus 1; 0: it has none"),
+	FIELD(event, listed, COLUMN_BOOL, ROLE_STATE, "shown though it is 0"),
+	FIELD(event, off, COLUMN_BOOL, ROLE_STATE, "not counted"),
+	FIELD(event, hidden, COLUMN_BOOL, ROLE_STATE, "hidden by the run's -f"),
+	FIELD(event, others_hidden, COLUMN_BOOL, ROLE_STATE, "the same of NAME(other)"),
+	FIELD(event, total, COLUMN_U64, ROLE_GAUGE, "since the start"),
+};
+
+static const struct column process_columns[] = {
+	FIELD(process, pid, COLUMN_U32, ROLE_LABEL, "process that has met the event"),
+	FIELD(process, event, COLUMN_U32, ROLE_LABEL, "number of the event"),
+	FIELD(process, total, COLUMN_U64, ROLE_GAUGE, "since the start; rows of one event add up"),
+	FIELD(process, guest, COLUMN_STR, ROLE_LABEL, "name of the guest that the process runs"),
 };
 
 static const struct column latency_columns[] = {
-	LATENCY(class, COLUMN_U32, ROLE_LABEL, "table that the reason is of"),
-	LATENCY(reason, COLUMN_U32, ROLE_LABEL, "reason of the exit, as a number"),
-	LATENCY(pid, COLUMN_U32, ROLE_LABEL, "process that runs the guest"),
-	LATENCY(vcpu, COLUMN_U32, ROLE_LABEL, "number of the vCPU; 4294967295: not known"),
-	LATENCY(exits, COLUMN_U64, ROLE_GAUGE, "exits since the start"),
-	LATENCY(times, COLUMN_HIST, ROLE_HISTOGRAM, "their times to the next entry"),
-	LATENCY(name, COLUMN_STR, ROLE_LABEL, "name of the reason"),
-	LATENCY(guest, COLUMN_STR, ROLE_LABEL, "name of the guest"),
+	FIELD(latency, class, COLUMN_U32, ROLE_LABEL, "table that the reason is of"),
+	FIELD(latency, reason, COLUMN_U32, ROLE_LABEL, "reason of the exit, as a number"),
+	FIELD(latency, pid, COLUMN_U32, ROLE_LABEL, "process that runs the guest"),
+	FIELD(latency, vcpu, COLUMN_U32, ROLE_LABEL, "number of the vCPU; 4294967295: not known"),
+	FIELD(latency, exits, COLUMN_U64, ROLE_GAUGE, "exits since the start"),
+	FIELD(latency, times, COLUMN_HIST, ROLE_HISTOGRAM, "their times to the next entry"),
+	FIELD(latency, name, COLUMN_STR, ROLE_LABEL, "name of the reason"),
+	FIELD(latency, guest, COLUMN_STR, ROLE_LABEL, "name of the guest"),
 };
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 static const struct schema event_schema = { event_columns, N(event_columns),
 					    sizeof(struct kvm_recorded_event) };
+static const struct schema process_schema = { process_columns, N(process_columns),
+					      sizeof(struct kvm_recorded_process) };
 static const struct schema latency_schema = { latency_columns, N(latency_columns),
 					      sizeof(struct kvm_recorded_latency) };
 
 const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES] = {
 	{ "events", &event_schema },
 	{ "latencies", &latency_schema },
+	{ "processes", &process_schema },
 };
 
 /* ---- recording ---- */
 
-static void forget_interval(struct kvm_record *record)
+void kvm_record_begin(struct kvm_record *record)
 {
 	free(record->events);
+	free(record->processes);
 	free(record->latencies);
 	free(record->hists);
 	text_set_free(&record->texts);
 	record->events = NULL;
+	record->processes = NULL;
 	record->latencies = NULL;
 	record->hists = NULL;
-	record->n_events = record->n_latencies = 0;
+	record->n_events = record->n_processes = record->n_latencies = 0;
 }
 
-/* Notes what is recorded of event @number.  Is it anything new? */
-static bool is_new(struct kvm_record *record, const struct kvm_recorded_event *event)
+int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_t pid, int event,
+		       uint64_t total)
 {
-	unsigned char flags = (unsigned char)(event->listed | event->off << 1 | event->hidden << 2 |
-					      event->others_hidden << 3 | 1 << 4);
-	bool changed = record->flags[event->number] != flags;
+	struct kvm_recorded_process *more;
+	const char *guest;
 
-	record->flags[event->number] = flags;
-	return changed;
-}
-
-static int more_flags(struct kvm_record *record, size_t n)
-{
-	unsigned char *more;
-
-	if (n <= record->n_flags)
+	if (!total)
 		return 0;
-	more = realloc(record->flags, n);
+	more = reallocarray(record->processes, record->n_processes + 1, sizeof(*more));
 	if (!more)
 		return -ENOMEM;
-	memset(more + record->n_flags, 0, n - record->n_flags);
-	record->flags = more;
-	record->n_flags = n;
-	return 0;
+	record->processes = more;
+	if (kvm_rows_name_guest(rows, pid, NULL))
+		return -ENOMEM;
+	guest = text_keep(&record->texts, kvm_rows_guest(rows, pid));
+	more[record->n_processes++] =
+	    (struct kvm_recorded_process){ pid, (uint32_t)event, total, guest };
+	return guest ? 0 : -ENOMEM;
 }
 
 static int fill_events(struct kvm_record *record, const struct kvm_events *e, const regex_t *filter)
 {
+	uint64_t *totals = reallocarray(record->totals, e->n + 1, sizeof(*totals));
 	char others[EVENT_NAME_SIZE];
 
+	if (!totals)
+		return -ENOMEM;
+	record->totals = totals;
 	record->events = calloc(e->n + 1, sizeof(*record->events));
-	if (!record->events || more_flags(record, e->n))
+	if (!record->events)
 		return -ENOMEM;
 	for (size_t i = 0; i < e->n; i++) {
 		const struct kvm_event *from = &e->v[i];
-		struct kvm_recorded_event *to = &record->events[record->n_events];
 
+		if (i < record->n_known && from->total == totals[i])
+			continue;
+		totals[i] = from->total;
 		snprintf(others, sizeof(others), "%s(other)", from->name);
-		*to = (struct kvm_recorded_event){
+		record->events[record->n_events++] = (struct kvm_recorded_event){
 			.number = (uint32_t)i,
 			.name = from->name,
 			.parent = (uint32_t)(from->parent + 1),
 			.listed = from->listed,
 			.off = from->off,
-			.hidden = from->hidden || !kvm_filter_matches(filter, from->name),
-			.others_hidden = from->others_hidden || !kvm_filter_matches(filter, others),
+			.hidden = !kvm_filter_matches(filter, from->name),
+			.others_hidden = !kvm_filter_matches(filter, others),
 			.total = from->total,
-			.before = from->before,
 		};
-		if (is_new(record, to) || to->total != to->before)
-			record->n_events++;
 	}
+	record->n_known = e->n;
 	return 0;
 }
 
@@ -168,11 +176,11 @@ static int fill_latency(struct kvm_record *record, const struct kvm_latency_row 
 	return to->name && to->guest ? 0 : -ENOMEM;
 }
 
-static int fill_latencies(struct kvm_record *record, const struct latency *latency,
-			  const struct kvm_rows *rows, const char *exit_name, const regex_t *filter,
+static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int exit_event,
+			  const struct latency *latency, const struct kvm_rows *rows,
 			  const struct kvm_namer *namer)
 {
-	char reason[REASON_NAME_SIZE], text[EVENT_NAME_SIZE];
+	char reason[REASON_NAME_SIZE];
 	struct kvm_latency_row row;
 	size_t n = latency_entries(latency);
 	int r = 0;
@@ -184,32 +192,34 @@ static int fill_latencies(struct kvm_record *record, const struct latency *laten
 	for (size_t i = 0; !r && i < n; i++) {
 		latency_entry(latency, i, &row);
 		namer->name(namer->ctx, row.key.class, row.key.reason, reason);
-		snprintf(text, sizeof(text), "%s(%s)", exit_name, reason);
-		if (kvm_filter_matches(filter, text))
+		/* Of its event is recorded whether it is hidden. */
+		r = events_add_child(e, exit_event, reason, false);
+		if (r >= 0)
 			r = fill_latency(record, &row, reason, kvm_rows_guest(rows, row.key.tgid));
 	}
 	return r;
 }
 
-int kvm_record_fill(struct kvm_record *record, const struct kvm_events *e, const regex_t *filter,
+int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const regex_t *filter,
 		    const struct latency *latency, const struct kvm_rows *rows, int exit_event,
 		    const struct kvm_namer *namer, struct recording_interval *out)
 {
-	int r;
+	int r = 0;
 
-	forget_interval(record);
-	r = fill_events(record, e, filter);
-	if (!r && latency)
-		r = fill_latencies(record, latency, rows, e->v[exit_event].name, filter, namer);
+	if (latency)
+		r = fill_latencies(record, e, exit_event, latency, rows, namer);
+	if (!r)
+		r = fill_events(record, e, filter);
 	out->tables[0] = (struct recording_rows){ record->events, record->n_events };
 	out->tables[1] = (struct recording_rows){ record->latencies, record->n_latencies };
+	out->tables[2] = (struct recording_rows){ record->processes, record->n_processes };
 	return r;
 }
 
 void kvm_record_free(struct kvm_record *record)
 {
-	forget_interval(record);
-	free(record->flags);
+	kvm_record_begin(record);
+	free(record->totals);
 	*record = (struct kvm_record){ 0 };
 }
 
@@ -242,11 +252,11 @@ static int take_event(const struct kvm_recorded_event *from, struct kvm_events *
 	return at;
 }
 
-int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e, struct error *err)
+int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e, bool as_filtered,
+		      struct error *err)
 {
 	const struct kvm_recorded_event *from = in->tables[0].rows;
 
-	events_settle(e);
 	for (size_t i = 0; i < in->tables[0].n; i++, from++) {
 		int at = take_event(from, e, err);
 
@@ -254,12 +264,32 @@ int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e,
 			return at;
 		e->v[at].listed = from->listed;
 		e->v[at].off = from->off;
-		e->v[at].hidden = from->hidden;
-		e->v[at].others_hidden = from->others_hidden;
+		e->v[at].hidden = as_filtered && from->hidden;
+		e->v[at].others_hidden = as_filtered && from->others_hidden;
 		e->v[at].total = from->total;
-		e->v[at].before = from->before;
 	}
 	return 0;
+}
+
+uint32_t kvm_replay_guest(const struct recording_interval *in, const char *guest)
+{
+	const struct kvm_recorded_process *from = in->tables[2].rows;
+
+	for (size_t i = 0; i < in->tables[2].n; i++)
+		if (strcmp(from[i].guest, guest) == 0)
+			return from[i].pid;
+	return 0;
+}
+
+void kvm_replay_process(const struct recording_interval *in, struct kvm_events *e, uint32_t pid)
+{
+	const struct kvm_recorded_process *from = in->tables[2].rows;
+
+	for (size_t i = 0; i < e->n; i++)
+		e->v[i].total = 0;
+	for (size_t i = 0; i < in->tables[2].n; i++)
+		if (from[i].pid == pid && from[i].event < e->n)
+			e->v[from[i].event].total += from[i].total;
 }
 
 static void latency_row(const struct kvm_recorded_latency *from, struct kvm_latency_row *to)

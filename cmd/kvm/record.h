@@ -6,23 +6,25 @@
 #include "output/recording.h"
 
 /*
- * What a recording of kvm holds: the table of events as it is, and the times of exits as the probe
- * counts them, since the start.  A replay puts both back and goes on as a run does.
+ * What a recording of kvm holds: the table of events, whatever -f, -p and -g show of it, what each
+ * process has counted of it, and the times of all exits as the probe counts them, since the start.
+ * A replay puts both back and goes on as a run does.
  */
 
 struct kvm_record {
 	struct kvm_recorded_event *events; /* those of the last interval that have changed */
+	struct kvm_recorded_process *processes;
 	struct kvm_recorded_latency *latencies;
 	struct hist *hists;
-	size_t n_events, n_latencies;
+	size_t n_events, n_processes, n_latencies;
 	struct text_set texts;
-	/* Of the run: what has been recorded of each event but its counts. */
-	unsigned char *flags;
-	size_t n_flags;
+	/* Of the run: the events that have been recorded, and their last totals. */
+	uint64_t *totals;
+	size_t n_known;
 };
 
-/* Tables 0 and 1 of struct recording_interval. */
-#define KVM_RECORDED_TABLES 2
+/* Tables 0, 1, ... of struct recording_interval. */
+#define KVM_RECORDED_TABLES 3
 extern const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES];
 
 /* The text of the interval that is none: events before anything was counted. */
@@ -31,9 +33,17 @@ extern const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES];
 /* That of one which was ended before its time. */
 #define KVM_RECORDED_PARTIAL "partial"
 
-/* Fills @record, which begins as { 0 }, and @out, which points into it.  @latency may be NULL.  An
- * event that has counted nothing is there once.  0 or -ENOMEM. */
-int kvm_record_fill(struct kvm_record *record, const struct kvm_events *e, const regex_t *filter,
+/* Begins an interval of @record, which begins as { 0 }. */
+void kvm_record_begin(struct kvm_record *record);
+
+/* Adds what process @pid has counted of @event; its guest's name is found out.  0 or -ENOMEM. */
+int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_t pid, int event,
+		       uint64_t total);
+
+/* Fills @record and @out, which points into it: with everything, and what of
+ * it @filter hides.  @latency may be NULL; the events of its reasons are added to @e.  An event
+ * that has counted nothing is there once.  0 or -ENOMEM. */
+int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const regex_t *filter,
 		    const struct latency *latency, const struct kvm_rows *rows, int exit_event,
 		    const struct kvm_namer *namer, struct recording_interval *out);
 void kvm_record_free(struct kvm_record *record);
@@ -44,9 +54,16 @@ struct kvm_replay {
 	size_t n;
 };
 
-/* Puts the events of @in back; those that are there stay where they are.  -errno with @err: they
- * are not as a run writes them. */
-int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e, struct error *err);
+/* Puts the events of @in back; those that are there stay where they are.  @as_filtered: what the
+ * run's -f hid is hidden.  -errno with @err: they are not as a run writes them. */
+int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e, bool as_filtered,
+		      struct error *err);
+
+/* The totals become those of process @pid in @in. */
+void kvm_replay_process(const struct recording_interval *in, struct kvm_events *e, uint32_t pid);
+
+/* The process that runs @guest; 0: it has not counted anything so far. */
+uint32_t kvm_replay_guest(const struct recording_interval *in, const char *guest);
 
 /* The same for times, and the names of guests.  @replay names reasons until the next interval. */
 int kvm_replay_latencies(const struct recording_interval *in, struct latency *latency,

@@ -10,89 +10,58 @@
 #define AT(member) offsetof(struct kvm_row, member)
 #define N(a)	   (sizeof(a) / sizeof((a)[0]))
 
-#define EVENT_COLUMNS                                                                               \
-	{ "event",                                                                                  \
-	  "",                                                                                       \
-	  COLUMN_STR,                                                                               \
-	  ROLE_LABEL,                                                                               \
-	  "",                                                                                       \
-	  "tracepoint, with the reason in parentheses for the exits of that reason, or counter of " \
-	  "KVM",                                                                                    \
-	  AT(event),                                                                                \
-	  42,                                                                                       \
-	  true,                                                                                     \
-	  NULL },                                                                                   \
-	    { "total",		 "",	    COLUMN_U64, ROLE_GAUGE, "events",                       \
-	      "since the start", AT(total), 9,		false,	    NULL },                         \
-	{                                                                                           \
-		"delta", "", COLUMN_U64, ROLE_COUNTER, "events", "in the interval", AT(delta), 9,   \
-		    false, NULL                                                                     \
+#define US_CELL(member)                                                                            \
+	static void cell_##member(const void *row, char *buf, size_t size)                         \
+	{                                                                                          \
+		uint64_t ns = ((const struct kvm_row *)row)->member;                               \
+                                                                                                   \
+		snprintf(buf, size, "%llu.%02llu", (unsigned long long)(ns / 1000),                \
+			 (unsigned long long)(ns % 1000 / 10));                                    \
 	}
 
-#define VCPU_COLUMN                                                                                \
+US_CELL(total_ns)
+US_CELL(avg_ns)
+US_CELL(p99_ns)
+US_CELL(max_ns)
+
+#define COLUMN(key, heading, type, role, unit, meaning, member, width, left, cell)                 \
 	{                                                                                          \
-		"vcpu", "VCPU", COLUMN_STR, ROLE_LABEL, "", "number of the vCPU", AT(vcpu), 4,     \
-		    false, NULL                                                                    \
+		key, heading, COLUMN_##type, ROLE_##role, unit, meaning, AT(member), width, left,  \
+		    cell                                                                           \
 	}
+#define NUMBER(key, type, role, unit, meaning, width)                                              \
+	COLUMN(#key, "", type, role, unit, meaning, key, width, false, NULL)
+#define TIME(member, heading, role, meaning, width)                                                \
+	COLUMN(#member, heading " us", U64, role, "ns", meaning, member, width, false,             \
+	       cell_##member)
+
+#define EVENT_COLUMNS                                                                              \
+	COLUMN("event", "", STR, LABEL, "",                                                        \
+	       "tracepoint, with the reason in parentheses for the exits of that reason, "         \
+	       "or counter of KVM",                                                                \
+	       event, 42, true, NULL),                                                             \
+	    NUMBER(total, U64, GAUGE, "events", "since the start", 9),                             \
+	    NUMBER(delta, U64, COUNTER, "events", "in the interval", 9)
 
 #define GUEST_COLUMNS                                                                              \
-	{ "pid",   "PID", COLUMN_U32, ROLE_LABEL, "", "process that runs the guest; 0: of all",    \
-	  AT(pid), 7,	  false,      NULL },                                                      \
-	{                                                                                          \
-		"guest", "GUEST", COLUMN_STR, ROLE_LABEL, "", "its name (QEMU's -name)",           \
-		    AT(guest), 16, true, NULL                                                      \
-	}
+	COLUMN("pid", "PID", U32, LABEL, "", "process that runs the guest; 0: of all", pid, 7,     \
+	       false, NULL),                                                                       \
+	    COLUMN("guest", "GUEST", STR, LABEL, "", "its name (QEMU's -name)", guest, 16, true,   \
+		   NULL)
+
+#define VCPU_COLUMN                                                                                \
+	COLUMN("vcpu", "VCPU", STR, LABEL, "", "number of the vCPU", vcpu, 4, false, NULL)
+#define REASON_COLUMN COLUMN(NULL, "EXIT REASON", STR, LABEL, "", "", event, 32, true, NULL)
 
 #define TIME_COLUMNS                                                                               \
-	{ "count",	"COUNT", COLUMN_U64,                                                       \
-	  ROLE_COUNTER, "exits", "exits that an entry has followed in the interval",               \
-	  AT(count),	9,	 false,                                                            \
-	  NULL },                                                                                  \
-	    { "total_ns",   "TOTAL us", COLUMN_U64,                                                \
-	      ROLE_COUNTER, "ns",	"their times from exit to entry, added up",                \
-	      AT(total_ns), 12,		false,                                                     \
-	      cell_total },                                                                        \
-	    { "avg_ns",	       "AVG us",   COLUMN_U64, ROLE_GAUGE, "ns",                           \
-	      "their average", AT(avg_ns), 10,	       false,	   cell_average },                 \
-	    { "p99_ns",	  "P99 us", COLUMN_U64, ROLE_GAUGE, "ns", "99 % of them took no longer",   \
-	      AT(p99_ns), 10,	    false,	cell_p99 },                                        \
-	    { "max_ns",	  "MAX us", COLUMN_U64, ROLE_GAUGE, "ns", "none of them took longer",      \
-	      AT(max_ns), 10,	    false,	cell_max },                                        \
-	{                                                                                          \
-		"slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",   \
-		    AT(slots), 0, false, NULL                                                      \
-	}
-
-#define REASON_COLUMN                                                                              \
-	{                                                                                          \
-		NULL, "EXIT REASON", COLUMN_STR, ROLE_LABEL, "", "", AT(event), 32, true, NULL     \
-	}
-
-static void in_us(uint64_t ns, char *buf, size_t size)
-{
-	snprintf(buf, size, "%llu.%02llu", (unsigned long long)(ns / 1000),
-		 (unsigned long long)(ns % 1000 / 10));
-}
-
-static void cell_total(const void *row, char *buf, size_t size)
-{
-	in_us(((const struct kvm_row *)row)->total_ns, buf, size);
-}
-
-static void cell_average(const void *row, char *buf, size_t size)
-{
-	in_us(((const struct kvm_row *)row)->avg_ns, buf, size);
-}
-
-static void cell_p99(const void *row, char *buf, size_t size)
-{
-	in_us(((const struct kvm_row *)row)->p99_ns, buf, size);
-}
-
-static void cell_max(const void *row, char *buf, size_t size)
-{
-	in_us(((const struct kvm_row *)row)->max_ns, buf, size);
-}
+	COLUMN("count", "COUNT", U64, COUNTER, "exits",                                            \
+	       "exits that an entry has followed in the interval", count, 9, false, NULL),         \
+	    TIME(total_ns, "TOTAL", COUNTER, "their times from exit to entry, added up", 12),      \
+	    TIME(avg_ns, "AVG", GAUGE, "their average", 10),                                       \
+	    TIME(p99_ns, "P99", GAUGE, "99 % of them took no longer", 10),                         \
+	    TIME(max_ns, "MAX", GAUGE, "none of them took longer", 10),                            \
+	    COLUMN("slots", NULL, HIST, HISTOGRAM, "ns", "how many took from lo to hi", slots, 0,  \
+		   false, NULL)
 
 static const struct column plain[] = { EVENT_COLUMNS };
 static const struct column times[] = { EVENT_COLUMNS, GUEST_COLUMNS, TIME_COLUMNS };
@@ -165,7 +134,7 @@ int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, const 
 			return -ENOMEM;
 		row->event = event->name;
 		row->total = event->total;
-		row->delta = event->total > event->before ? event->total - event->before : 0;
+		row->delta = events_delta(event);
 	}
 	if (rows->n)
 		qsort(rows->rows, rows->n, sizeof(*rows->rows), by_event);
@@ -255,15 +224,16 @@ int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int e
 			const struct latency *l, const struct kvm_namer *namer,
 			const regex_t *filter, uint32_t pid)
 {
-	char reason[REASON_NAME_SIZE], text[192];
+	char reason[REASON_NAME_SIZE], text[EVENT_NAME_SIZE];
 	struct kvm_row *row;
 	size_t n;
-	int r = latency_sums(l, pid, false, pid != 0, &rows->sums, &n);
+	int event, r = latency_sums(l, pid, false, pid != 0, &rows->sums, &n);
 
 	for (size_t i = 0; !r && i < n; i++) {
 		namer->name(namer->ctx, rows->sums[i].class, rows->sums[i].reason, reason);
 		snprintf(text, sizeof(text), "%s(%s)", e->v[exit_event].name, reason);
-		if (!kvm_filter_matches(filter, text))
+		event = events_find(e, text);
+		if ((event >= 0 && e->v[event].hidden) || !kvm_filter_matches(filter, text))
 			continue;
 		row = add_row(rows);
 		if (!row)

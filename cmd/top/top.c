@@ -302,10 +302,18 @@ static int prepare(struct tool_run *run, struct error *err)
 	struct top *t = run->ctx;
 	int r = t->o.cgroup_owner ? cgroups_open(NULL, &t->cgroups) : 0;
 
-	/* Not over what COMMAND writes. */
+	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
+}
+
+/* Is the screen cleared at each refresh?  Not over what COMMAND writes. */
+static int begin(struct tool_run *run, struct error *err)
+{
+	struct top *t = run->ctx;
+
+	(void)err;
 	t->clears = !t->o.no_clear && !t->o.args.command && isatty(STDOUT_FILENO);
 	run->show.text.clears = t->clears;
-	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
+	return 0;
 }
 
 static void keeps(struct tool_run *run)
@@ -376,6 +384,7 @@ const struct tool tool_top = {
 	.prepare = prepare,
 	.configure = configure,
 	.keeps = keeps,
+	.begin = begin,
 	.stop = stop,
 	.drain = drain,
 	.collect = collect,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/base/text.h"
 
+#include <ctype.h>
 #include <search.h>
 
 /* The bounds of the second byte are those of the Unicode standard's table 3-7: they leave out
@@ -106,4 +107,33 @@ void text_set_free(struct text_set *set)
 {
 	tdestroy(set->root, free);
 	set->root = NULL;
+}
+
+static bool same_letter(char a, char b)
+{
+	return tolower((unsigned char)a) == tolower((unsigned char)b);
+}
+
+unsigned int text_distance(const char *a, const char *b)
+{
+	unsigned char d[TEXT_DISTANCE_LENGTH + 1][TEXT_DISTANCE_LENGTH + 1], least;
+	size_t n = strnlen(a, TEXT_DISTANCE_LENGTH), m = strnlen(b, TEXT_DISTANCE_LENGTH);
+
+	for (size_t i = 0; i <= n; i++)
+		for (size_t k = 0; k <= m; k++) {
+			if (!i || !k) {
+				d[i][k] = (unsigned char)(i + k);
+				continue;
+			}
+			least = (unsigned char)(d[i - 1][k - 1] + !same_letter(a[i - 1], b[k - 1]));
+			if (d[i - 1][k] < least)
+				least = (unsigned char)(d[i - 1][k] + 1);
+			if (d[i][k - 1] < least)
+				least = (unsigned char)(d[i][k - 1] + 1);
+			if (i > 1 && k > 1 && same_letter(a[i - 1], b[k - 2]) &&
+			    same_letter(a[i - 2], b[k - 1]) && d[i - 2][k - 2] < least)
+				least = (unsigned char)(d[i - 2][k - 2] + 1);
+			d[i][k] = least;
+		}
+	return d[n][m];
 }

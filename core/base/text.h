@@ -37,4 +37,9 @@ struct text_set {
 const char *text_keep(struct text_set *set, const char *text);
 void text_set_free(struct text_set *set);
 
+/* How many letters of @a are changed, added, left out or swapped with the next one to make @b,
+ * upper or lower case; of the first TEXT_DISTANCE_LENGTH characters. */
+#define TEXT_DISTANCE_LENGTH 64
+unsigned int text_distance(const char *a, const char *b);
+
 #endif

@@ -170,7 +170,7 @@ static bool parse_symbol(const char **at, struct event_table *table)
 	if (!symbol.name || !take(at, "}"))
 		goto fail;
 	if (!parse_sum(&value, &symbol.value) || !take(&value, ",")) {
-		free(symbol.name);
+		free((char *)symbol.name);
 		return true;
 	}
 	more = reallocarray(table->symbols, table->n + 1, sizeof(*more));
@@ -180,7 +180,7 @@ static bool parse_symbol(const char **at, struct event_table *table)
 	more[table->n++] = symbol;
 	return true;
 fail:
-	free(symbol.name);
+	free((char *)symbol.name);
 	return false;
 }
 
@@ -221,7 +221,7 @@ static void parse_condition(const char *begin, const char *table, struct event_t
 static void free_table(struct event_table *table)
 {
 	for (size_t i = 0; i < table->n; i++)
-		free(table->symbols[i].name);
+		free((char *)table->symbols[i].name);
 	free(table->symbols);
 }
 

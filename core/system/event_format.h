@@ -13,7 +13,7 @@
 
 struct event_symbol {
 	uint64_t value;
-	char *name;
+	const char *name; /* the format's own, of event_format_free() */
 };
 
 struct event_table {

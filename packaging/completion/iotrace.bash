@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# bash completion for iotrace, made by `iotrace --completion bash`
+# bash completion for iotrace
 
 #@subcommands@
 

@@ -1,4 +1,4 @@
-# fish completion for iotrace, made by `iotrace --completion fish`
+# fish completion for iotrace
 
 function __iotrace_disk
 	string replace -rf '^\s*\d+\s+\d+\s+(\S+).*' '$1' </proc/diskstats

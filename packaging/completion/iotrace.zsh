@@ -1,5 +1,5 @@
 #compdef iotrace
-# zsh completion for iotrace, made by `iotrace --completion zsh`
+# zsh completion for iotrace
 
 _iotrace_disk() {
 	local -a names

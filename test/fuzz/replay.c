@@ -78,7 +78,7 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 	struct shown_output out;
 	struct error err;
 
-	if (kvm_replay_events(in, &k->e, &err) ||
+	if (kvm_replay_events(in, &k->e, true, &err) ||
 	    kvm_replay_latencies(in, k->latency, &k->rows, &k->replay, &err))
 		return;
 	kvm_rows_clear(&k->rows);
@@ -90,6 +90,7 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 	kvm_log_line(&k->log, &k->e, NULL, in->interval.end_ns);
 	shown_end(&out, SHOWN_FREE);
 	latency_settle(k->latency);
+	kvm_replay_process(in, &k->e, kvm_replay_guest(in, "web \"1\""));
 }
 
 static void show_text(enum what what, const struct recording_interval *in)

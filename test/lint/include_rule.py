@@ -102,7 +102,7 @@ def check_cmd(path, quoted, name):
 
 
 CHECKS = {"probes": check_probes, "core": check_core, "output": check_output, "cmd": check_cmd}
-GENERATED = ("commands.inc",)  # in cmd/
+GENERATED = ("commands.inc", "kvm_exits.inc")  # in cmd/
 
 
 def check_include(path, argument):

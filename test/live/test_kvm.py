@@ -340,6 +340,38 @@ class TestGuests(KvmTest):
     def test_by_name(self):
         self.two_guests("-g")
 
+    def test_recording(self):
+        """It has all processes, whatever -p or -g of the run."""
+        guests = [Guest(4000, "alpha", keep=True), Guest(3000, "beta", keep=True)]
+        with tempfile.TemporaryDirectory() as directory:
+            path = f"{directory}/it.rec"
+            with Tracer("kvm", "--json", "-x", "-f", EVENTS, "-p", guests[0].pid, "--record", path, "0.1",
+                        timeout=120) as tracer:
+                for guest in guests:
+                    guest.go()
+                for guest in guests:
+                    guest.done()
+                # A guest is asked for its name at the end of an interval.
+                self.assertTrue(tracer.wait_for_line(tracer.lines() + 2))
+                for guest in guests:
+                    guest.quit()
+                live = tracer.stop(timeout=120)
+            self.assert_ended_well(live)
+            self.assert_no_loss(live)
+            self.assert_exits(json_sums(live), 4000)
+            self.assertEqual(iotrace("kvm", "--replay", path, "--json").out, live.out)
+            for options, exits in ((["-p", guests[1].pid], 3000), (["-g", "beta"], 3000),
+                                   (["-g", "alpha"], 4000)):
+                again = iotrace("kvm", "--replay", path, "--json", *options)
+                self.assert_exits(json_sums(again), exits)
+                # Times, where kvm_exit fires, have the process.
+                self.assertLessEqual({row["pid"] for row in again.rows} - {0},
+                                     {guest.pid for guest in guests if guest.exits == exits})
+            self.assert_exits(json_sums(iotrace("kvm", "--replay", path, "--json", "-p", "0")), 7000, 2)
+            self.assert_one_line(iotrace("kvm", "--replay", path, "-p", "x"), 2, "-p")
+            none = iotrace("kvm", "--replay", path, "-1", "-g", "gamma")
+            self.assertIn("no guest 'gamma' in the recording", none.err)
+
     def test_wrong_names(self):
         guests = [Guest(1, "twin"), Guest(1, "twin")]
         self.assert_one_line(iotrace("kvm", "-1", "-g", "twin"), 2, "2 guests", "twin")

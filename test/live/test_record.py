@@ -516,6 +516,11 @@ class TestKvm(RecordTest):
                 rows = self.replayed("kvm", path, "--json").rows
                 total = add_up(rows, "event", "delta")
                 self.assertEqual(total["kvm_userspace_exit(IO)"], 500)
+                # Without its filter the recording has everything.
+                everything = self.replayed("kvm", path, "-f", ".", "--json").rows
+                total = add_up(everything, "event", "delta")
+                self.assertEqual(total["kvm_pio"], 500)
+                self.assertEqual(len(everything) > len(rows), "-f" in args)
                 if KEEP:
                     shutil.copy(path, KEEP)
 

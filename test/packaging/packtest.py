@@ -34,7 +34,7 @@ def options(subcommand=None):
     text = run(IOTRACE, *([subcommand] if subcommand else []), "--help")
     found = {}
     for line in text.splitlines():
-        # "-d, --disk=DISK", "-e", "--completion SHELL"
+        # "-d, --disk=DISK", "-e", "--iodir=r|w|rw"
         match = re.match(r"^ {2,6}(?:(-\w)(?:, |(?= )|$))?(--[a-z-]+)?(?:[= ](?! )([A-Z]\S+|\S+\|\S+))?",
                          line)
         found.update({name: match[3] for name in match.groups()[:2] if name} if match else {})

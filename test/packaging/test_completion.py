@@ -7,12 +7,14 @@ import re
 import select
 import shutil
 import signal
+import subprocess
 import tempfile
 import time
 import unittest
 
-from packtest import IOTRACE, main, options, run, subcommands
+from packtest import main, options, run, subcommands
 
+COMPLETION, TEMPLATES = os.environ["COMPLETION"], os.environ["COMPLETIONS"]
 SUBCOMMANDS = [name for name, _ in subcommands()]
 
 
@@ -24,7 +26,7 @@ def disks():
 def script(shell, directory):
     path = f"{directory}/iotrace.{shell}"
     with open(path, "w", encoding="utf-8") as file:
-        file.write(run(IOTRACE, "--completion", shell))
+        file.write(run(COMPLETION, shell, f"{TEMPLATES}/iotrace.{shell}"))
     return path
 
 
@@ -56,7 +58,7 @@ class Shell:
 
     def test_no_subcommand(self):
         """A subcommand stands first: behind an option it is refused."""
-        for words in (["--check", ""], ["--check", "--json", ""], ["--completion", "bash", ""]):
+        for words in (["--check", ""], ["--check", "--json", ""]):
             with self.subTest(words=words):
                 self.assertEqual(self.offered(*words), [])
         self.assertEqual(self.offered("--check", "--js"), ["--json"])
@@ -64,7 +66,6 @@ class Shell:
     def test_main_options(self):
         self.assertEqual(self.offered("--"),
                          sorted(o for o in options() if o.startswith("--")))
-        self.assertEqual(self.offered("--completion", ""), ["bash", "fish", "zsh"])
 
     def test_options(self):
         for name in SUBCOMMANDS:
@@ -221,10 +222,9 @@ class TestZsh(unittest.TestCase):
     def test_completed(self):
         for line, want in (
                 ("iotrace vi", "iotrace virtio"),
-                ("iotrace --com", "iotrace --completion"),
+                ("iotrace --ch", "iotrace --check"),
                 ("iotrace --check vi", "iotrace --check vi"),
                 ("iotrace --check --js", "iotrace --check --json"),
-                ("iotrace --completion fi", "iotrace --completion fish"),
                 ("iotrace top --cg", "iotrace top --cgroup-owner"),
                 ("iotrace top -s by", "iotrace top -s bytes"),
                 ("iotrace top --sort=by", "iotrace top --sort=bytes"),
@@ -261,6 +261,33 @@ class TestZsh(unittest.TestCase):
                     with self.subTest(name=name, option=option):
                         got = self.completed(f"iotrace {name} {short}")
                         self.assertEqual(got.rstrip("="), f"iotrace {name} {option}")
+
+
+class TestTemplates(unittest.TestCase):
+    """What is wrong in a template fails the build."""
+
+    def test_mistakes(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = f"{directory}/template"
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("# of the script\n#@option@\n")
+            for args, said in ((["bash", path], "no such part: option"),
+                               (["ksh", path], "no such shell: ksh"),
+                               (["bash", f"{directory}/none"], "No such file"),
+                               (["bash"], "SHELL TEMPLATE")):
+                done = subprocess.run([COMPLETION, *args], check=False, capture_output=True,
+                                      text=True)
+                self.assertEqual(done.returncode, 1, args)
+                self.assertIn(said, done.stderr)
+
+    def test_installed(self):
+        """The build has made what the program makes."""
+        for shell in ("bash", "zsh", "fish"):
+            made = run(COMPLETION, shell, f"{TEMPLATES}/iotrace.{shell}")
+            self.assertNotIn("#@", made)
+            with open(f"{os.environ['BUILD']}/packaging/completion.{shell}",
+                      encoding="utf-8") as file:
+                self.assertEqual(file.read(), made)
 
 
 if __name__ == "__main__":

@@ -139,11 +139,13 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 			in =
 			    (struct recording_interval){ times[i - 1], .last = i == 2, .text = "" };
 		}
+		kvm_record_begin(&record);
 		assert_int_equal(kvm_record_fill(&record, &run.e, filter, run.latency, &run.rows,
 						 run.exit_event, &run.namer, &in),
 				 0);
-		/* kvm_entry counts nothing; others are there when they have counted */
-		assert_int_equal(in.tables[0].n, i == 0 ? 3 : i + 1);
+		/* at first all; then what has counted, and a reason that is new */
+		assert_int_equal(in.tables[0].n, 3);
+		assert_int_equal(in.tables[1].n, i == 0 ? 0 : i + 1);
 		recorded_add(recorder, &in);
 		if (i)
 			show(stream, format, &run, &log, &times[i - 1], filter);
@@ -156,8 +158,8 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 	return text;
 }
 
-/* The same from the recording, without the filter. */
-static char *again(enum format format, struct recorded *r)
+/* From the recording, as the run was filtered, or by another @filter. */
+static char *again(enum format format, struct recorded *r, bool as_filtered, const regex_t *filter)
 {
 	struct kvm_replay replay = { 0 };
 	struct recording_interval in;
@@ -172,11 +174,11 @@ static char *again(enum format format, struct recorded *r)
 	recorded_play(r, kvm_recorded_tables, KVM_RECORDED_TABLES);
 	for (int i = 0; i < 3; i++) {
 		recorded_next(r, &in);
-		assert_int_equal(kvm_replay_events(&in, &run.e, &err), 0);
+		assert_int_equal(kvm_replay_events(&in, &run.e, as_filtered, &err), 0);
 		assert_int_equal(kvm_replay_latencies(&in, run.latency, &run.rows, &replay, &err),
 				 0);
 		if (i)
-			show(stream, format, &run, &log, &in.interval, NULL);
+			show(stream, format, &run, &log, &in.interval, filter);
 		else
 			assert_string_equal(in.text, KVM_RECORDED_START);
 	}
@@ -195,7 +197,7 @@ static void same(const regex_t *filter, bool keep, const char *part, const char 
 
 		if (keep)
 			recorded_keep(&r, "kvm-x.rec");
-		got = again((enum format)format, &r);
+		got = again((enum format)format, &r, true, NULL);
 		assert_string_equal(got, want);
 		if (format == FORMAT_JSON && !strstr(got, part))
 			fail_msg("no %s in %s", part, got);
@@ -212,23 +214,46 @@ static void test_round_trip(void **state)
 	same(NULL, true, "\"guest\":\"web \\\"1\\\"\"", "kvm_entry");
 }
 
-/* What the run's filter left out is not there either when no filter is given. */
+/* A run with filter @run, replayed by @own, is a run with @own: the recording has everything. */
+static void refiltered(const regex_t *run, const regex_t *own, const char *no_part)
+{
+	for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++) {
+		struct recorded r = { 0 }, other = { 0 };
+		char *filtered = live((enum format)format, &r, run);
+		char *got = again((enum format)format, &r, false, own);
+		char *want = live((enum format)format, &other, own);
+
+		assert_string_not_equal(got, filtered);
+		assert_string_equal(got, want);
+		if (no_part && strstr(got, no_part))
+			fail_msg("%s in %s", no_part, got);
+		free(again((enum format)format, &other, true, NULL));
+		free(filtered);
+		free(got);
+		free(want);
+	}
+}
+
 static void test_filter(void **state)
 {
+	regex_t filter, another;
 	struct error err;
-	regex_t filter;
 
 	(void)state;
 	assert_int_equal(kvm_regex("kvm_exit\\(R1_30", &filter, &err), 0);
+	assert_int_equal(kvm_regex("kvm_exit\\(R1_12", &another, &err), 0);
 	same(&filter, false, "R1_30", "R1_12");
+	refiltered(&filter, NULL, NULL);
+	refiltered(&filter, &another, "R1_30");
 	regfree(&filter);
+	regfree(&another);
 }
 
 static void refused(const struct recording_interval *in, struct kvm_events *e, const char *why)
 {
 	struct error err;
 
-	assert_true(kvm_replay_events(in, e, &err) < 0);
+	assert_true(kvm_replay_events(in, e, true, &err) < 0);
 	assert_int_equal(err.status, STATUS_FAILED);
 	if (!strstr(err.what, why))
 		fail_msg("%s", err.what);
@@ -245,20 +270,23 @@ static void test_nonsense(void **state)
 	(void)state;
 	events_add(&names, "a", -1, true);
 	events_add(&names, "b", 0, true);
+	kvm_record_begin(&record);
 	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
-	assert_int_equal(kvm_replay_events(&in, &e, &err), 0);
+	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.n, 2);
 	assert_int_equal(e.v[1].parent, 0);
 	/* once more: that is no harm */
-	assert_int_equal(kvm_replay_events(&in, &e, &err), 0);
+	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.n, 2);
 	/* nothing has changed */
+	kvm_record_begin(&record);
 	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
 	assert_int_equal(in.tables[0].n, 0);
 	names.v[1].total = 5;
+	kvm_record_begin(&record);
 	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
 	assert_int_equal(in.tables[0].n, 1);
-	assert_int_equal(kvm_replay_events(&in, &e, &err), 0);
+	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.v[1].total, 5);
 	/* the second without the first */
 	events_free(&e);
@@ -275,6 +303,7 @@ static void test_nonsense(void **state)
 	/* a name that is there twice */
 	events_free(&e);
 	names.v[1].name[0] = 'a';
+	kvm_record_begin(&record);
 	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
 	refused(&in, &e, "out of their order");
 	kvm_record_free(&record);
@@ -282,9 +311,70 @@ static void test_nonsense(void **state)
 	events_free(&e);
 	names.v[1].name[0] = 'b';
 	names.v[1].parent = 7;
+	kvm_record_begin(&record);
 	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
 	refused(&in, &e, "out of their order");
 	kvm_record_free(&record);
+	events_free(&e);
+	events_free(&names);
+}
+
+static void add_counts(struct kvm_record *record, struct kvm_rows *rows, struct kvm_events *e,
+		       uint64_t rounds)
+{
+	static const struct {
+		uint32_t pid;
+		int event;
+		uint64_t n;
+	} counts[] = { { 100, 0, 5 }, { 200, 0, 7 }, { 100, 1, 2 }, { 100, 1, 3 }, { 300, 1, 0 } };
+
+	kvm_record_begin(record);
+	e->v[0].total = 12 * rounds;
+	e->v[1].total = 5 * rounds;
+	for (size_t i = 0; i < N(counts); i++)
+		assert_int_equal(kvm_record_process(record, rows, counts[i].pid, counts[i].event,
+						    counts[i].n * rounds),
+				 0);
+}
+
+/* What one process has counted, of a recording of all. */
+static void test_process(void **state)
+{
+	struct recording_interval in = { .text = "" };
+	struct kvm_events names = { 0 }, e = { 0 };
+	struct kvm_record record = { 0 };
+	struct kvm_rows rows = { 0 };
+	struct error err;
+
+	(void)state;
+	events_add(&names, "a", -1, true);
+	events_add(&names, "b", -1, true);
+	assert_int_equal(kvm_rows_name_guest(&rows, 100, "web"), 0);
+	for (uint64_t rounds = 1; rounds < 3; rounds++) {
+		add_counts(&record, &rows, &names, rounds);
+		assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, &rows, 0, NULL, &in),
+				 0);
+		assert_int_equal(in.tables[2].n, 4);
+		assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
+		assert_int_equal(e.v[0].total, 12 * rounds);
+		assert_int_equal(kvm_replay_guest(&in, "web"), 100);
+		assert_int_equal(kvm_replay_guest(&in, "we"), 0);
+		kvm_replay_process(&in, &e, 200);
+		assert_int_equal(e.v[0].total, 7 * rounds);
+		assert_int_equal(e.v[1].total, 0);
+		kvm_replay_process(&in, &e, 100);
+		assert_int_equal(e.v[0].total, 5 * rounds);
+		assert_int_equal(e.v[1].total, 5 * rounds);
+		assert_int_equal(events_delta(&e.v[1]), 5);
+		events_settle(&e);
+	}
+	/* of an event that is not there: no recording of ours */
+	e.n = 1;
+	kvm_replay_process(&in, &e, 100);
+	assert_int_equal(e.v[0].total, 10);
+	e.n = 2;
+	kvm_record_free(&record);
+	kvm_rows_free(&rows);
 	events_free(&e);
 	events_free(&names);
 }
@@ -312,6 +402,7 @@ static void test_replayed_guests(void **state)
 			    kvm_rows_name_guest(&run.rows, counted[i].key.tgid, "guest"), 0);
 		}
 		assert_int_equal(latency_read(run.latency, counted, N(counted), NULL), 0);
+		kvm_record_begin(&record);
 		assert_int_equal(kvm_record_fill(&record, &run.e, NULL, run.latency, &run.rows,
 						 run.exit_event, &run.namer, &in),
 				 0);
@@ -328,9 +419,8 @@ static void test_replayed_guests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_nonsense),
+		cmocka_unit_test(test_round_trip),	cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_nonsense),	cmocka_unit_test(test_process),
 		cmocka_unit_test(test_replayed_guests),
 	};
 

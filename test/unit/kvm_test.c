@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <linux/kvm.h>
 
 #include "cmd/kvm/debugfs.h"
 #include "cmd/kvm/log.h"
@@ -25,6 +26,13 @@
 #include "output/render.h"
 #include "test/unit/formats.h"
 #include "test/unit/root.h"
+
+/* Their exits have names in headers (asm/vmx.h, asm/svm.h). */
+#ifdef __x86_64__
+#define X86 1
+#else
+#define X86 0
+#endif
 
 static void take_away(const char *name)
 {
@@ -94,8 +102,8 @@ static void test_kernel_names(void **state)
 		named(r, REASON_UEXIT, KVM_UEXIT_EINTR, 10, "INTR");
 		named(r, REASON_UEXIT, KVM_UEXIT_EINTR, 2, "restart");
 		named(r, REASON_UEXIT, KVM_UEXIT_ERRNO, 2, "error");
-		/* not in the kernel's table */
-		named(r, REASON_UEXIT, KVM_UEXIT_OK, 39, "MEMORY_FAULT");
+		/* not in the kernel's table, but in its headers */
+		named(r, REASON_UEXIT, KVM_UEXIT_OK, KVM_EXIT_X86_BUS_LOCK, "X86_BUS_LOCK");
 		named(r, REASON_UEXIT, KVM_UEXIT_OK, 777, "0x309");
 		assert_int_equal(reasons_fields(r).exit_reason, 8);
 		assert_int_equal(reasons_fields(r).exit_class, 24);
@@ -115,39 +123,46 @@ static void test_arm_names(void **state)
 	named(r, REASON_EXIT, CLASS_ARM_TRAP, 0x18, "SYS64");
 	named(r, REASON_EXIT, 0, 0, "IRQ");
 	named(r, REASON_EXIT, 3, 0, "IL");
-	/* the kernel's text leaves it out, our table does not */
-	named(r, REASON_EXIT, CLASS_ARM_TRAP, 0x19, "SVE");
+	/* the kernel's text leaves it out */
+	named(r, REASON_EXIT, CLASS_ARM_TRAP, 0x19, "0x19");
 	assert_int_equal(reasons_fields(r).exit_reason, 12);
 	assert_int_equal(reasons_fields(r).exit_class, 8);
 	reasons_free(r);
 }
 
-/* Without any text of the kernel. */
-static void test_own_names(void **state)
+/* Without any text of the kernel: as the headers that this was built with say. */
+static void test_header_names(void **state)
 {
 	struct reasons *r;
 
 	(void)state;
 	assert_int_equal(reasons_open(NULL, NULL, CPU_VMX, &r), 0);
-	named(r, REASON_EXIT, CLASS_VMX, 12, "HLT");
-	named(r, REASON_EXIT, CLASS_VMX, 0x80000000U | 33, "INVALID_STATE|FAILED_VMENTRY");
-	named(r, REASON_EXIT, CLASS_SVM, 0x78, "hlt");
-	named(r, REASON_UEXIT, KVM_UEXIT_OK, 2, "IO");
+	if (X86) {
+		named(r, REASON_EXIT, CLASS_VMX, 12, "HLT");
+		named(r, REASON_EXIT, CLASS_VMX, 0x80000000U | 33, "INVALID_STATE|FAILED_VMENTRY");
+		named(r, REASON_EXIT, CLASS_SVM, 0x78, "hlt");
+		named(r, REASON_EXIT, CLASS_SVM, 0x40 + 14, "PF_excp");
+		named(r, REASON_EXIT, CLASS_SVM, UINT32_MAX, "invalid_guest_state");
+	}
+	named(r, REASON_EXIT, CLASS_VMX, 0x10000 | 999, "0x3e7|0x10000");
+	/* and not EXCEPTION or IO for what tells more of another one: KVM_EXIT_IO_OUT */
+	named(r, REASON_UEXIT, KVM_UEXIT_OK, KVM_EXIT_UNKNOWN, "UNKNOWN");
+	named(r, REASON_UEXIT, KVM_UEXIT_OK, KVM_EXIT_EXCEPTION, "EXCEPTION");
+	named(r, REASON_UEXIT, KVM_UEXIT_OK, KVM_EXIT_IO, "IO");
+	named(r, REASON_UEXIT, KVM_UEXIT_OK, KVM_EXIT_HYPERCALL, "HYPERCALL");
+	named(r, REASON_UEXIT, KVM_UEXIT_OK, KVM_EXIT_NOTIFY, "NOTIFY");
 	assert_int_equal(reasons_fields(r).exit_reason, 0);
-	reasons_free(r);
-	assert_int_equal(reasons_open(NULL, NULL, CPU_ARM64, &r), 0);
-	named(r, REASON_EXIT, CLASS_ARM_TRAP, 0x16, "HVC64");
-	named(r, REASON_EXIT, 0, 0, "IRQ");
 	reasons_free(r);
 }
 
-/* What ours say is what kernels say. */
+/* What the headers say is what kernels say: those of one version may have a name that another has
+ * not. */
 static void test_tables_agree(void **state)
 {
 	static const char *const kernels[] = { "5.10", "6.1", "6.12", "6.18", "7.2" };
 	char ours_name[REASON_NAME_SIZE];
 	struct reasons *ours;
-	size_t n;
+	size_t n, same;
 
 	(void)state;
 	assert_int_equal(reasons_open(NULL, NULL, CPU_VMX, &ours), 0);
@@ -156,12 +171,16 @@ static void test_tables_agree(void **state)
 		const struct reason *list = reasons_list(r, &n);
 
 		assert_true(n > 150);
+		same = 0;
 		for (size_t k = 0; k < n; k++) {
 			reason_name(ours, list[k].event, list[k].class, list[k].reason, ours_name);
-			if (strncmp(ours_name, "0x", 2) == 0)
-				fail_msg("%s: %s (%#x) is not in our table", kernels[i],
-					 list[k].name, list[k].reason);
+			if (strcmp(ours_name, list[k].name) == 0)
+				same++;
+			else if (strncmp(ours_name, "0x", 2) != 0)
+				fail_msg("%s: %s (%#x) is %s in the headers", kernels[i],
+					 list[k].name, list[k].reason, ours_name);
 		}
+		assert_true(same > (X86 ? 230 : 60));
 		reasons_free(r);
 	}
 	reasons_free(ours);
@@ -871,7 +890,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_kernel_names),
 		cmocka_unit_test(test_arm_names),
-		cmocka_unit_test(test_own_names),
+		cmocka_unit_test(test_header_names),
 		cmocka_unit_test(test_tables_agree),
 		cmocka_unit_test(test_listed),
 		in_fresh_root(test_cpu),

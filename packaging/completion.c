@@ -1,16 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/completion.h"
-
+/*
+ * Makes the completion script of a shell of its template (packaging/completion/iotrace.SHELL): at
+ * build time, with the declarations that --help is made of.
+ *
+ *     completion SHELL TEMPLATE   the script on standard output; status 1 with a line on standard
+ *                                 error
+ *
+ * In a template a line "#@NAME@" stands for what part NAME prints.
+ */
 #include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/command.h"
-#include "cmd/report.h"
-#include "core/base/text.h"
+
+static void die(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+static void die(const char *fmt, ...)
+{
+	va_list args;
+
+	fputs("completion: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputs("\n", stderr);
+	exit(1);
+}
 
 /* ---- what values there are ---- */
+
+/* What can be said of the value of an option. */
+enum value_kind {
+	VALUE_NONE,   /* it takes none */
+	VALUE_FREE,   /* a number, a name that nobody can guess */
+	VALUE_WORDS,  /* one of some words */
+	VALUE_DISK,   /* as in /proc/diskstats, a device-mapper name or a path */
+	VALUE_PID,    /* a process */
+	VALUE_FILE,   /* a path */
+	VALUE_DRIVER, /* a virtio driver */
+	VALUE_DEVICE, /* a virtio device */
+};
 
 static const struct {
 	const char *arg;
@@ -22,8 +56,9 @@ static const struct {
 	{ "SECS", VALUE_FREE },
 };
 
-enum value_kind completion_kind(const struct args_spec *spec, const struct argp_option *option,
-				const char **words)
+/* By the name of its argument; *words is "a|b|c" for VALUE_WORDS. */
+static enum value_kind kind_of(const struct args_spec *spec, const struct argp_option *option,
+			       const char **words)
 {
 	const struct args_values *v = spec->values;
 
@@ -41,37 +76,29 @@ enum value_kind completion_kind(const struct args_spec *spec, const struct argp_
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
 		if (strcmp(kinds[i].arg, option->arg) == 0)
 			return kinds[i].kind;
-	return VALUE_UNKNOWN;
+	die("kinds[] of packaging/completion.c does not know %s", option->arg);
 }
 
 /* ---- templates ---- */
 
-/* packaging/completion/iotrace.SHELL; a line "#@NAME@" stands for what part NAME prints. */
-extern const char completion_bash[], completion_zsh[], completion_fish[];
-
 struct part {
-	const char *name;
+	const char *name; /* NULL: the end */
 	void (*print)(void);
 };
 
-static void print_part(const struct part *parts, const char *name, size_t len)
+/* Prints the part that @line stands for; false: it is a line of the script. */
+static bool print_part(const struct part *parts, const char *line)
 {
-	for (; parts->name; parts++)
-		if (strlen(parts->name) == len && strncmp(parts->name, name, len) == 0)
-			parts->print();
-}
+	char name[64];
 
-static void print_template(const char *text, const struct part *parts)
-{
-	size_t len;
-
-	for (; *text; text += len) {
-		len = strcspn(text, "\n") + 1;
-		if (strncmp(text, "#@", 2) == 0)
-			print_part(parts, text + 2, strcspn(text + 2, "@"));
-		else
-			printf("%.*s", (int)len, text);
-	}
+	if (sscanf(line, "#@%63[^@\n]@", name) != 1)
+		return false;
+	while (parts->name && strcmp(parts->name, name) != 0)
+		parts++;
+	if (!parts->name)
+		die("no such part: %s", name);
+	parts->print();
+	return true;
 }
 
 /* What the scripts call the kinds. */
@@ -92,7 +119,6 @@ static const char *kind_name(enum value_kind kind)
 		return "words";
 	case VALUE_NONE:
 	case VALUE_FREE:
-	case VALUE_UNKNOWN:
 		break;
 	}
 	return "free";
@@ -146,7 +172,7 @@ static void walk_subcommand(const struct command_entry *entry,
 static void bash_value(const struct walk *walk, const struct argp_option *option)
 {
 	const char *sub = walk->subcommand ? walk->subcommand : "", *words;
-	enum value_kind kind = completion_kind(walk->spec, option, &words);
+	enum value_kind kind = kind_of(walk->spec, option, &words);
 
 	if (kind == VALUE_NONE)
 		return;
@@ -200,18 +226,6 @@ static void bash_options(void)
 	}
 }
 
-static void print_bash(void)
-{
-	static const struct part parts[] = {
-		{ "subcommands", bash_subcommands },
-		{ "values", bash_values },
-		{ "options", bash_options },
-		{ NULL, NULL },
-	};
-
-	print_template(completion_bash, parts);
-}
-
 /* ---- zsh ---- */
 
 /* Text within '...[here]:...' of _arguments. */
@@ -230,7 +244,7 @@ static void put_zsh(const char *text)
 static void zsh_value(const struct walk *walk, const struct argp_option *option)
 {
 	const char *words;
-	enum value_kind kind = completion_kind(walk->spec, option, &words);
+	enum value_kind kind = kind_of(walk->spec, option, &words);
 
 	if (kind == VALUE_NONE)
 		return;
@@ -255,7 +269,6 @@ static void zsh_value(const struct walk *walk, const struct argp_option *option)
 		break;
 	case VALUE_NONE:
 	case VALUE_FREE:
-	case VALUE_UNKNOWN:
 		fputs(": ", stdout);
 		break;
 	}
@@ -308,18 +321,6 @@ static void zsh_options(void)
 	walk_main(zsh_option);
 }
 
-static void print_zsh(void)
-{
-	static const struct part parts[] = {
-		{ "suboptions", zsh_suboptions },
-		{ "subcommands", zsh_subcommands },
-		{ "options", zsh_options },
-		{ NULL, NULL },
-	};
-
-	print_template(completion_zsh, parts);
-}
-
 /* ---- fish ---- */
 
 static void put_fish(const char *text)
@@ -334,7 +335,7 @@ static void put_fish(const char *text)
 static void fish_option(const struct walk *walk, const struct argp_option *option)
 {
 	const char *words;
-	enum value_kind kind = completion_kind(walk->spec, option, &words);
+	enum value_kind kind = kind_of(walk->spec, option, &words);
 
 	printf("complete -c iotrace -n '__iotrace_in%s%s'", walk->subcommand ? " " : "",
 	       walk->subcommand ? walk->subcommand : "");
@@ -361,7 +362,6 @@ static void fish_option(const struct walk *walk, const struct argp_option *optio
 		printf(" -x -a '(__iotrace_%s)'", kind_name(kind));
 		break;
 	case VALUE_FREE:
-	case VALUE_UNKNOWN:
 		fputs(" -x", stdout);
 		break;
 	case VALUE_NONE:
@@ -382,38 +382,49 @@ static void fish_options(void)
 		walk_subcommand(&commands[i], fish_option);
 }
 
-static void print_fish(void)
-{
-	static const struct part parts[] = { { "options", fish_options }, { NULL, NULL } };
+/* ---- scripts ---- */
 
-	print_template(completion_fish, parts);
+static const struct shell {
+	const char *name;
+	struct part parts[4];
+} shells[] = {
+	{ "bash",
+	  { { "subcommands", bash_subcommands },
+	    { "values", bash_values },
+	    { "options", bash_options } } },
+	{ "zsh",
+	  { { "suboptions", zsh_suboptions },
+	    { "subcommands", zsh_subcommands },
+	    { "options", zsh_options } } },
+	{ "fish", { { "options", fish_options } } },
+};
+
+static void print_script(const struct shell *shell, const char *path)
+{
+	FILE *template = fopen(path, "re");
+	char *line = NULL;
+	size_t size = 0;
+
+	if (!template)
+		die("%s: %s", path, strerror(errno));
+	while (getline(&line, &size, template) >= 0)
+		if (!print_part(shell->parts, line))
+			fputs(line, stdout);
+	free(line);
+	if (ferror(template) || fflush(stdout))
+		die("%s: %s", path, strerror(errno));
+	fclose(template);
 }
 
-/* ---- the command ---- */
-
-int completion_run(int argc, char **argv)
+int main(int argc, char **argv)
 {
-	static const struct {
-		const char *shell;
-		void (*print)(void);
-	} shells[] = {
-		{ "bash", print_bash },
-		{ "zsh", print_zsh },
-		{ "fish", print_fish },
-	};
-	struct error err;
-
-	for (size_t i = 0; argc == 1 && i < sizeof(shells) / sizeof(shells[0]); i++) {
-		if (strcmp(argv[0], shells[i].shell) != 0)
+	if (argc != 3)
+		die("SHELL TEMPLATE");
+	for (size_t i = 0; i < sizeof(shells) / sizeof(shells[0]); i++) {
+		if (strcmp(argv[1], shells[i].name) != 0)
 			continue;
-		shells[i].print();
-		return report_stdout();
+		print_script(&shells[i], argv[2]);
+		return 0;
 	}
-	if (argc)
-		error_set(&err, STATUS_USAGE, -EINVAL, "no completion for '%s'",
-			  text_shown(argv[argc - 1]).text);
-	else
-		error_set(&err, STATUS_USAGE, -EINVAL, "--completion needs a shell's name");
-	error_hint(&err, "bash, zsh or fish");
-	return report_error(&err);
+	die("no such shell: %s", argv[1]);
 }

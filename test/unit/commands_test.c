@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* The declarations of all subcommands: options and columns. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cmd/breakdown/options.h"
+#include "cmd/command.h"
+
+static size_t n_options;
+
+static void is_said(void *ctx, const struct argp_option *option)
+{
+	(void)ctx;
+	n_options++;
+	assert_non_null(option->doc);
+	assert_false(option->flags & OPTION_HIDDEN);
+}
+
+/* What --help, completion and manual pages are made of. */
+static void test_options(void **state)
+{
+	(void)state;
+	assert_true(n_commands >= 5);
+	for (size_t i = 0; i < n_commands; i++) {
+		n_options = 0;
+		args_each(commands[i].command->args, is_said, NULL);
+		assert_true(n_options > 6);
+	}
+	for (const struct argp_option *o = main_args.options; o->name; o++)
+		is_said(NULL, o);
+}
+
+/* What is offered for -T is taken. */
+static void test_layers(void **state)
+{
+	const struct args_values *v = breakdown_args.values;
+	char words[128], *rest = words, *word;
+	size_t n = 0;
+
+	(void)state;
+	assert_string_equal(v->arg, "LAYER");
+	snprintf(words, sizeof(words), "%s", v->words);
+	while ((word = strsep(&rest, "|"))) {
+		char *argv[] = { (char[]){ "breakdown" }, (char[]){ "-T" }, word, NULL };
+		struct breakdown_options o;
+
+		assert_int_equal(breakdown_options(3, argv, &o, NULL), 0);
+		n++;
+	}
+	assert_true(n >= 10);
+}
+
+/* The keys of each variant of the columns are unique. */
+static void test_columns(void **state)
+{
+	const struct schema *schema;
+	const char *with;
+
+	(void)state;
+	for (size_t i = 0; i < n_commands; i++) {
+		assert_non_null(commands[i].command->columns(0, &with));
+		for (size_t v = 0; (schema = commands[i].command->columns(v, &with)); v++) {
+			assert_int_equal(with[0] != 0, v != 0);
+			for (size_t c = 0; c < schema->n; c++)
+				for (size_t k = 0; k < c; k++)
+					assert_string_not_equal(schema->columns[k].key,
+								schema->columns[c].key);
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_options),
+		cmocka_unit_test(test_layers),
+		cmocka_unit_test(test_columns),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
