@@ -139,7 +139,8 @@ char blk_op_letter(unsigned int op);	  /* 'R', for text */
 
 #define BLK_META_HOOKS 160
 
-/* The choice for each event, and why not a better one, for the metadata: at most @max entries; returns how many. */
+/* The choice for each event, and why not a better one, for the metadata: at most @max entries;
+ * returns how many. */
 size_t blk_meta_hooks(const struct hooks *hooks, struct meta_hook *out, size_t max);
 
 #endif
