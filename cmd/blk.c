@@ -395,7 +395,7 @@ struct blk_flags blk_flags(const struct hooks *hooks)
 }
 
 struct taken_names {
-	struct names *names;
+	struct process_names *names;
 	int n;
 };
 
@@ -406,14 +406,14 @@ static int take_name(void *ctx, const void *key, const void *value)
 	struct taken_names *taken = ctx;
 
 	taken->n++;
-	return names_put(taken->names, process->pid, process->start, name->comm);
+	return process_names_put(taken->names, process->pid, process->start, name->comm);
 }
 
-int blk_drain_names(int fd, struct names *names)
+int blk_drain_names(int fd, struct process_names *names)
 {
 	struct taken_names taken = { names, 0 };
-	int r = flip_drain_hash(fd, sizeof(struct blk_process), sizeof(struct blk_name), take_name,
-				&taken);
+	int r = double_buffer_drain_hash(fd, sizeof(struct blk_process), sizeof(struct blk_name),
+					 take_name, &taken);
 
 	return r ? r : taken.n;
 }

@@ -100,7 +100,7 @@ bool blk_follows_bios(const struct hooks *hooks);
 int blk_follow(struct blk_filters *f, const struct run *run, struct error *err);
 
 /* Empties a map of names: into @names.  How many there were, or -errno. */
-int blk_drain_names(int fd, struct names *names);
+int blk_drain_names(int fd, struct process_names *names);
 
 /* ---- completions that no program saw ---- */
 

@@ -415,12 +415,13 @@ static void live_in_zone(int32_t utc_offset)
 	tzset();
 }
 
-static int take_settings(struct show *show, const struct player *player, const char *name,
+static int take_settings(struct show *show, const struct recording_reader *reader, const char *name,
 			 struct error *err)
 {
 	for (size_t i = 0; i < show->n_settings; i++) {
 		const struct show_setting *setting = &show->settings[i];
-		uint64_t value = player_setting(player, setting->name, setting_value(setting));
+		uint64_t value =
+		    recording_reader_setting(reader, setting->name, setting_value(setting));
 
 		if ((setting->key && args_given(show->args, setting->key)) ||
 		    (setting->other_key && args_given(show->args, setting->other_key)))
@@ -475,14 +476,15 @@ static void explain(const struct show *show)
 	}
 }
 
-static int begin(struct show *show, struct player *player, const char *name, struct error *err)
+static int begin(struct show *show, struct recording_reader *reader, const char *name,
+		 struct error *err)
 {
 	int r;
 
-	show->about = player_head(player)->meta;
+	show->about = recording_reader_head(reader)->meta;
 	r = check_subcommand(show, name, err);
 	if (!r)
-		r = take_settings(show, player, name, err);
+		r = take_settings(show, reader, name, err);
 	if (!r && show->check)
 		r = show->check(show->ctx, err);
 	if (r)
@@ -490,17 +492,17 @@ static int begin(struct show *show, struct player *player, const char *name, str
 	prepare(show);
 	if (show->args->verbose)
 		explain(show);
-	return player_bind(player, show->tables, show->n_tables, err);
+	return recording_reader_bind(reader, show->tables, show->n_tables, err);
 }
 
 /* 0, -errno of standard output, or -errno with @err. */
-static int play(struct show *show, struct player *player, struct error *err)
+static int play(struct show *show, struct recording_reader *reader, struct error *err)
 {
 	struct recording_interval in;
 	int r = show_start(show, err);
 
 	while (!r) {
-		r = player_next(player, &in, err);
+		r = recording_reader_next(reader, &in, err);
 		if (r <= 0)
 			break;
 		live_in_zone(in.utc_offset);
@@ -513,7 +515,7 @@ int show_replay(struct show *show)
 {
 	struct shown name = text_shown(show->args->replay);
 	struct error err = { .status = STATUS_OK };
-	struct player *player = NULL;
+	struct recording_reader *reader = NULL;
 	FILE *file = fopen(show->args->replay, "re");
 	int r;
 
@@ -527,14 +529,14 @@ int show_replay(struct show *show)
 		r = privileges_drop(show->args->output || show->written ? PRIVILEGES_FILE : 0,
 				    &err);
 	if (!r)
-		r = player_open(file, name.text, &player, &err);
+		r = recording_reader_open(file, name.text, &reader, &err);
 	if (!r)
-		r = begin(show, player, name.text, &err);
+		r = begin(show, reader, name.text, &err);
 	if (!r)
 		r = open_output(show, &err);
 	if (!r)
-		r = play(show, player, &err);
-	player_close(player);
+		r = play(show, reader, &err);
+	recording_reader_close(reader);
 	fclose(file);
 	if (r && err.status != STATUS_OK)
 		return report_error(&err);

@@ -244,7 +244,7 @@ static int prepare(struct tool_run *t, struct error *err)
 	int r = 0;
 
 	if (t->tool->flags & TOOL_NAMES)
-		r = names_open(&t->names);
+		r = process_names_open(&t->names);
 	if (r)
 		return no_memory(err);
 	if (t->tool->prepare)
@@ -265,7 +265,9 @@ static int find_variables(struct tool_run *t, struct error *err)
 	    (t->tool->flags & TOOL_DOUBLE_BUFFER && !epoch))
 		return error_set(err, STATUS_FAILED, -ENOENT,
 				 "the BPF object lacks a variable of its flags");
-	return t->tool->flags & TOOL_DOUBLE_BUFFER ? flip_open(epoch, &t->flip, err) : 0;
+	return t->tool->flags & TOOL_DOUBLE_BUFFER
+		   ? double_buffer_open(epoch, &t->double_buffer, err)
+		   : 0;
 }
 
 static int attach(struct tool_run *t, struct error *err)
@@ -491,9 +493,9 @@ void tool_close(struct tool_run *t)
 		hooks_detach(t->object.hooks);
 	if (t->tool->free)
 		t->tool->free(t->ctx);
-	flip_close(t->flip);
+	double_buffer_close(t->double_buffer);
 	tool_close_objects(t);
-	names_free(t->names);
+	process_names_free(t->names);
 	disks_free(t->disks);
 	for (size_t i = 0; i < t->n_notes; i++)
 		free(t->notes[i]);

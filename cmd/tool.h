@@ -249,7 +249,7 @@ struct tool_run {
 	struct check *check;	     /* --check; NULL: a run */
 	struct run *run;	     /* from tool_attach() on */
 	struct disks *disks;
-	struct names *names;
+	struct process_names *names;
 	struct blk_flags flags;
 	struct tool_object object; /* the first */
 	const char *const *helpers;
@@ -266,7 +266,7 @@ struct tool_run {
 	struct show show;
 	/* Private: */
 	struct tool_object *more;
-	struct flip *flip;
+	struct double_buffer *double_buffer;
 	uint32_t *stopped;
 	const uint64_t *backup_hits;
 	uint64_t keeps;

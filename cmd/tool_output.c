@@ -109,8 +109,8 @@ int tool_drain(struct tool_run *t, struct error *err)
 	int inactive = 0, r;
 
 	tool_look(t);
-	if (t->flip) {
-		inactive = flip_turn(t->flip, &t->end_ns);
+	if (t->double_buffer) {
+		inactive = double_buffer_swap(t->double_buffer, &t->end_ns);
 		if (inactive < 0)
 			return error_set(err, STATUS_FAILED, inactive,
 					 "cannot swap the BPF maps: %s", strerror(-inactive));
@@ -134,7 +134,7 @@ void tool_adapt(struct tool_run *t, unsigned int longest_ms, const struct run_fi
 int tool_show(struct tool_run *t, struct recording_interval *out, struct error *err)
 {
 	if (t->names)
-		tool_lose(t, BLK_LOSS_NAMES, names_lost(t->names));
+		tool_lose(t, BLK_LOSS_NAMES, process_names_lost(t->names));
 	if (t->n_losses)
 		tool_losses(t, &out->interval);
 	return t->sink ? t->sink(t->sink_ctx, t, out, err) : show_output(&t->show, out, err);
@@ -162,7 +162,7 @@ int tool_emit(struct tool_run *t, bool last, struct error *err)
 	if (tool->settle)
 		tool->settle(t, last && !r);
 	if (t->names)
-		names_forget(t->names);
+		process_names_forget(t->names);
 	return r;
 }
 

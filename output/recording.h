@@ -74,34 +74,37 @@ void recorder_close(struct recorder *r);
 
 /* ---- reading: errors are -errno with @err filled, STATUS_FAILED ---- */
 
-struct player;
+struct recording_reader;
 
 /* Reads up to the first interval of @stream, which stays the caller's.  @name is for errors: fit
- * to be shown, and to outlive the player. */
-int player_open(FILE *stream, const char *name, struct player **out, struct error *err);
+ * to be shown, and to outlive the reader. */
+int recording_reader_open(FILE *stream, const char *name, struct recording_reader **out,
+			  struct error *err);
 
-/* What the file says of the run; lives as long as the player. */
-const struct recording_head *player_head(const struct player *p);
+/* What the file says of the run; lives as long as the reader. */
+const struct recording_head *recording_reader_head(const struct recording_reader *p);
 
 /* The value of setting @name, or @otherwise. */
-uint64_t player_setting(const struct player *p, const char *name, uint64_t otherwise);
+uint64_t recording_reader_setting(const struct recording_reader *p, const char *name,
+				  uint64_t otherwise);
 
 /*
- * Once, before player_next(): the rows are to be made by @tables, which must outlive the player.
- * Tables and columns go by their names: what the file has and @tables has not is passed over,
- * what the file has not is 0 or empty.  A column of another type is an error.
+ * Once, before recording_reader_next(): the rows are to be made by @tables, which must outlive the
+ * reader. Tables and columns go by their names: what the file has and @tables has not is passed
+ * over, what the file has not is 0 or empty.  A column of another type is an error.
  */
-int player_bind(struct player *p, const struct recording_table *tables, size_t n_tables,
-		struct error *err);
+int recording_reader_bind(struct recording_reader *p, const struct recording_table *tables,
+			  size_t n_tables, struct error *err);
 
 /*
  * The next interval: 1; all it points to lives until the next call.  0: that was the last, the run
  * has ended.  An error: the file is damaged or cut off; the intervals before are whole.  No
  * interval takes more than RECORDING_MEMORY_MAX.
  */
-int player_next(struct player *p, struct recording_interval *out, struct error *err);
+int recording_reader_next(struct recording_reader *p, struct recording_interval *out,
+			  struct error *err);
 
 /* NULL is fine. */
-void player_close(struct player *p);
+void recording_reader_close(struct recording_reader *p);
 
 #endif

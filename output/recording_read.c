@@ -41,13 +41,13 @@ struct table {
 		const struct column *to; /* NULL: passed over */
 	} columns[COLUMNS_MAX];
 	size_t n_columns;
-	size_t index;		     /* in what player_bind() was given */
+	size_t index;		     /* in what recording_reader_bind() was given */
 	const struct schema *schema; /* NULL: passed over */
 	unsigned char *rows;
 	size_t n, room;
 };
 
-struct player {
+struct recording_reader {
 	struct blocks_in blocks;
 	struct block block;    /* the one that is read now */
 	struct text_set known; /* of the head */
@@ -71,7 +71,7 @@ struct player {
 
 /* ---- memory ---- */
 
-static bool may_take(struct player *p, size_t size)
+static bool may_take(struct recording_reader *p, size_t size)
 {
 	if (size > RECORDING_MEMORY_MAX - p->memory) {
 		p->no_room = true;
@@ -82,7 +82,7 @@ static bool may_take(struct player *p, size_t size)
 }
 
 /* @n times @size bytes, all 0, in *@list; NULL and p->no_room. */
-static void *take(struct player *p, struct chunk **list, size_t n, size_t size)
+static void *take(struct recording_reader *p, struct chunk **list, size_t n, size_t size)
 {
 	struct chunk *chunk = NULL;
 
@@ -156,7 +156,7 @@ static size_t get_count(struct cursor *c, size_t least)
 
 #define STRING_COST 128 /* what a set takes for each beside its bytes */
 
-static const char *get_text(struct player *p, struct cursor *c, struct text_set *set)
+static const char *get_text(struct recording_reader *p, struct cursor *c, struct text_set *set)
 {
 	size_t len = get_count(c, 1);
 	const char *kept;
@@ -189,7 +189,7 @@ static struct cursor cursor_of(const struct block *block)
 }
 
 /* What was read of p->block: 0, or why not. */
-static int check(const struct player *p, const struct cursor *c, struct error *err)
+static int check(const struct recording_reader *p, const struct cursor *c, struct error *err)
 {
 	if (p->no_room)
 		return blocks_damaged(&p->blocks, &p->block,
@@ -203,7 +203,7 @@ static int check(const struct player *p, const struct cursor *c, struct error *e
 
 /* ---- the head ---- */
 
-static void read_hooks(struct player *p, struct cursor *c)
+static void read_hooks(struct recording_reader *p, struct cursor *c)
 {
 	size_t n = get_count(c, 4);
 	struct meta_hook *hooks = take(p, &p->kept, n, sizeof(*hooks));
@@ -218,7 +218,7 @@ static void read_hooks(struct player *p, struct cursor *c)
 	p->head.meta.n_hooks = hooks ? n : 0;
 }
 
-static void read_notes(struct player *p, struct cursor *c)
+static void read_notes(struct recording_reader *p, struct cursor *c)
 {
 	size_t n = get_count(c, 1);
 	const char **notes = take(p, &p->kept, n, sizeof(*notes));
@@ -229,7 +229,7 @@ static void read_notes(struct player *p, struct cursor *c)
 	p->head.meta.n_notes = notes ? n : 0;
 }
 
-static int next_small(struct player *p, enum recording_block type, struct error *err)
+static int next_small(struct recording_reader *p, enum recording_block type, struct error *err)
 {
 	int r = blocks_next(&p->blocks, &p->block, err);
 
@@ -242,7 +242,7 @@ static int next_small(struct player *p, enum recording_block type, struct error 
 	return 0;
 }
 
-static int read_head(struct player *p, struct error *err)
+static int read_head(struct recording_reader *p, struct error *err)
 {
 	struct cursor c;
 	int r = next_small(p, RECORDING_HEAD, err);
@@ -265,7 +265,7 @@ static int read_head(struct player *p, struct error *err)
 	return check(p, &c, err);
 }
 
-static int read_table(struct player *p, struct table *t, struct error *err)
+static int read_table(struct recording_reader *p, struct table *t, struct error *err)
 {
 	struct cursor c;
 	int r = next_small(p, RECORDING_TABLE, err);
@@ -288,9 +288,10 @@ static int read_table(struct player *p, struct table *t, struct error *err)
 	return check(p, &c, err);
 }
 
-int player_open(FILE *stream, const char *name, struct player **out, struct error *err)
+int recording_reader_open(FILE *stream, const char *name, struct recording_reader **out,
+			  struct error *err)
 {
-	struct player *p = calloc(1, sizeof(*p));
+	struct recording_reader *p = calloc(1, sizeof(*p));
 	int r;
 
 	if (!p)
@@ -301,18 +302,19 @@ int player_open(FILE *stream, const char *name, struct player **out, struct erro
 	for (size_t i = 0; !r && i < p->n_tables; i++)
 		r = read_table(p, &p->tables[i], err);
 	if (r)
-		player_close(p);
+		recording_reader_close(p);
 	else
 		*out = p;
 	return r;
 }
 
-const struct recording_head *player_head(const struct player *p)
+const struct recording_head *recording_reader_head(const struct recording_reader *p)
 {
 	return &p->head;
 }
 
-uint64_t player_setting(const struct player *p, const char *name, uint64_t otherwise)
+uint64_t recording_reader_setting(const struct recording_reader *p, const char *name,
+				  uint64_t otherwise)
 {
 	for (size_t i = 0; i < p->head.n_settings; i++)
 		if (strcmp(p->settings[i].name, name) == 0)
@@ -330,8 +332,8 @@ static const struct column *column_named(const struct schema *schema, const char
 	return NULL;
 }
 
-static int bind_table(const struct player *p, struct table *t, const struct schema *schema,
-		      struct error *err)
+static int bind_table(const struct recording_reader *p, struct table *t,
+		      const struct schema *schema, struct error *err)
 {
 	t->schema = schema;
 	for (size_t i = 0; i < t->n_columns; i++) {
@@ -349,8 +351,8 @@ static int bind_table(const struct player *p, struct table *t, const struct sche
 	return 0;
 }
 
-int player_bind(struct player *p, const struct recording_table *tables, size_t n_tables,
-		struct error *err)
+int recording_reader_bind(struct recording_reader *p, const struct recording_table *tables,
+			  size_t n_tables, struct error *err)
 {
 	int r = 0;
 
@@ -378,7 +380,7 @@ static const char *next_frame(const void *owner, uint32_t *at)
 	return node->name;
 }
 
-static void read_strings(struct player *p, struct cursor *c)
+static void read_strings(struct recording_reader *p, struct cursor *c)
 {
 	p->n_strings = get_count(c, 1);
 	p->strings = take(p, &p->chunks, p->n_strings, sizeof(*p->strings));
@@ -388,7 +390,7 @@ static void read_strings(struct player *p, struct cursor *c)
 		p->strings[i] = get_text(p, c, &p->texts);
 }
 
-static const char *get_string(struct player *p, struct cursor *c)
+static const char *get_string(struct recording_reader *p, struct cursor *c)
 {
 	uint64_t number = get_number(c);
 
@@ -399,7 +401,7 @@ static const char *get_string(struct player *p, struct cursor *c)
 }
 
 /* A node's callers have come before it: no stack goes round in a circle. */
-static void read_nodes(struct player *p, struct cursor *c)
+static void read_nodes(struct recording_reader *p, struct cursor *c)
 {
 	p->n_nodes = get_count(c, 2);
 	p->nodes = take(p, &p->chunks, p->n_nodes, sizeof(*p->nodes));
@@ -427,7 +429,7 @@ static void get_slots(struct cursor *c, uint64_t *slots, size_t n_slots)
 	}
 }
 
-static const struct hist *get_hist(struct player *p, struct cursor *c)
+static const struct hist *get_hist(struct recording_reader *p, struct cursor *c)
 {
 	struct hist *h;
 
@@ -447,7 +449,7 @@ static const struct hist *get_hist(struct player *p, struct cursor *c)
 }
 
 /* Reads a value of type @type; to @at, unless that is NULL. */
-static void read_value(struct player *p, struct cursor *c, unsigned int type, void *at)
+static void read_value(struct recording_reader *p, struct cursor *c, unsigned int type, void *at)
 {
 	struct frames frames = { next_frame, p->nodes, 0 };
 	const struct hist *hist;
@@ -491,7 +493,7 @@ static void read_value(struct player *p, struct cursor *c, unsigned int type, vo
 }
 
 /* Room for @n rows more. */
-static bool more_rows(struct player *p, struct table *t, size_t n)
+static bool more_rows(struct recording_reader *p, struct table *t, size_t n)
 {
 	size_t room = t->n + n;
 	unsigned char *grown;
@@ -528,7 +530,7 @@ static unsigned char *empty_row(struct table *t)
 	return row;
 }
 
-static int read_rows(struct player *p, struct error *err)
+static int read_rows(struct recording_reader *p, struct error *err)
 {
 	struct cursor c = cursor_of(&p->block);
 	size_t index = get_number(&c), n;
@@ -559,7 +561,7 @@ static int read_rows(struct player *p, struct error *err)
 /* ---- intervals ---- */
 
 /* What the interval before took; memory for its rows stays. */
-static void forget_interval(struct player *p)
+static void forget_interval(struct recording_reader *p)
 {
 	free_chunks(&p->chunks);
 	text_set_free(&p->texts);
@@ -572,7 +574,7 @@ static void forget_interval(struct player *p)
 	}
 }
 
-static void read_losses(struct player *p, struct cursor *c, struct interval *out)
+static void read_losses(struct recording_reader *p, struct cursor *c, struct interval *out)
 {
 	size_t n = get_count(c, 3);
 	struct loss *losses = take(p, &p->chunks, n, sizeof(*losses));
@@ -588,7 +590,8 @@ static void read_losses(struct player *p, struct cursor *c, struct interval *out
 
 #define DAY_SECS 86400
 
-static int read_interval(struct player *p, struct recording_interval *out, struct error *err)
+static int read_interval(struct recording_reader *p, struct recording_interval *out,
+			 struct error *err)
 {
 	struct cursor c = cursor_of(&p->block);
 	uint64_t offset;
@@ -615,7 +618,7 @@ static int read_interval(struct player *p, struct recording_interval *out, struc
 	return r;
 }
 
-static int read_end(struct player *p, struct error *err)
+static int read_end(struct recording_reader *p, struct error *err)
 {
 	struct cursor c = cursor_of(&p->block);
 	int r = check(p, &c, err);
@@ -629,7 +632,8 @@ static int read_end(struct player *p, struct error *err)
 	return r > 0 ? blocks_damaged(&p->blocks, &p->block, "comes after the end", err) : r;
 }
 
-int player_next(struct player *p, struct recording_interval *out, struct error *err)
+int recording_reader_next(struct recording_reader *p, struct recording_interval *out,
+			  struct error *err)
 {
 	int r;
 
@@ -655,7 +659,7 @@ int player_next(struct player *p, struct recording_interval *out, struct error *
 	}
 }
 
-void player_close(struct player *p)
+void recording_reader_close(struct recording_reader *p)
 {
 	if (!p)
 		return;

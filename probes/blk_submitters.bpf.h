@@ -13,7 +13,7 @@ struct {
 	__uint(max_entries, 16384);
 	__type(key, struct blk_process);
 	__type(value, struct blk_name);
-} names0 SEC(".maps"), names1 SEC(".maps");
+} process_names0 SEC(".maps"), process_names1 SEC(".maps");
 
 /* COMMAND's descendants. */
 struct {
@@ -172,7 +172,7 @@ static __always_inline void remember_name(const struct blk_process *process)
 	if (last->epoch == now && last->process.start == process->start &&
 	    last->process.pid == process->pid && process->pid)
 		return;
-	put = now & 1 ? store_name(&names1, process) : store_name(&names0, process);
+	put = now & 1 ? store_name(&process_names1, process) : store_name(&process_names0, process);
 	if (!put)
 		return;
 	last->process.start = process->start;
@@ -242,8 +242,8 @@ static __always_inline void on_rename(struct task_struct *task, const char *comm
 	if ((u32)KREAD(direct, task, pid) != process.pid)
 		return;
 	process.start = KREAD(direct, task, start_boottime);
-	known = epoch & 1 ? bpf_map_lookup_elem(&names1, &process)
-			  : bpf_map_lookup_elem(&names0, &process);
+	known = epoch & 1 ? bpf_map_lookup_elem(&process_names1, &process)
+			  : bpf_map_lookup_elem(&process_names0, &process);
 	if (known)
 		bpf_probe_read_kernel_str(known->comm, sizeof(known->comm), comm);
 }

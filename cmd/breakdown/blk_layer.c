@@ -74,8 +74,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		/* -Q: of those that wait for a flush command */
 		{ "inflight", args->map_requests ? args->map_requests
 						 : blk_requests_possible(b->o.filters.disk.whole) },
-		{ "names0", 1 },
-		{ "names1", 1 },
+		{ "process_names0", 1 },
+		{ "process_names1", 1 },
 		{ "bio_owners", blk_follows_bios(run->object.hooks) ? 0 : 1 },
 	};
 

@@ -183,8 +183,8 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 						   : blk_requests_possible(o->filters.disk.whole) },
 		{ "stacked", combined ? 0 : 1 },
 		{ "merged", combined ? 0 : 1 },
-		{ "names0", 1 },
-		{ "names1", 1 },
+		{ "process_names0", 1 },
+		{ "process_names1", 1 },
 		{ "bio_owners", combined && blk_follows_bios(hooks) ? 0 : 1 },
 	};
 

@@ -39,7 +39,7 @@ void stack_unfollowed_error(int why, struct error *err)
 
 bool stack_others_error(struct error *err)
 {
-	if (spaces_reads_others())
+	if (address_spaces_reads_others())
 		return false;
 	error_set(
 	    err, STATUS_OK, 0,
@@ -66,9 +66,9 @@ static void add_note(struct stack *s, const struct error *err)
 
 static int open_kallsyms(struct stack *s, struct error *err)
 {
-	int r = kallsyms_open(NULL, &s->naming.kallsyms, err);
+	int r = kallsyms_open(NULL, &s->symbolizer.kallsyms, err);
 
-	if (r || !kallsyms_hidden(s->naming.kallsyms))
+	if (r || !kallsyms_hidden(s->symbolizer.kallsyms))
 		return r;
 	stack_hidden_error(err);
 	add_note(s, err);
@@ -78,7 +78,7 @@ static int open_kallsyms(struct stack *s, struct error *err)
 static int open_spaces(struct stack *s, struct error *err)
 {
 	struct symbol_client_config config = symbol_client_default;
-	int why = 0, r = spaces_open(&s->naming.spaces, &why);
+	int why = 0, r = address_spaces_open(&s->symbolizer.spaces, &why);
 
 	if (r)
 		return limits_error(r, "follow the mappings of processes", err);
@@ -90,7 +90,7 @@ static int open_spaces(struct stack *s, struct error *err)
 		add_note(s, err);
 	config.wait = meanwhile;
 	config.ctx = s;
-	why = symbol_client_open(&config, &s->naming.symbols);
+	why = symbol_client_open(&config, &s->symbolizer.symbols);
 	if (limits_is_shortage(why))
 		return limits_error(why, "start the symbol reader", err);
 	if (why) {
@@ -100,11 +100,11 @@ static int open_spaces(struct stack *s, struct error *err)
 	return 0;
 }
 
-int stack_open_naming(struct stack *s, struct error *err)
+int stack_open_symbolizer(struct stack *s, struct error *err)
 {
 	int r = 0;
 
-	s->naming.table = &s->table;
+	s->symbolizer.table = &s->table;
 	s->run->collect_ms = s->o.user ? PERIOD_USER_MS : PERIOD_MS;
 	if (s->o.kernel)
 		r = open_kallsyms(s, err);
@@ -121,8 +121,8 @@ static int add_waiting(struct stack *s, const struct blk_process *process, uint3
 		       struct table_key *key, const struct stack_value *value)
 {
 	bool any = process->pid == STACK_ANY_PID, per_pid = s->o.per_pid && !any;
-	const char *comm =
-	    any ? TABLE_LOST_PROCESS : names_of(s->run->names, process->pid, process->start);
+	const char *comm = any ? TABLE_LOST_PROCESS
+			       : process_names_get(s->run->names, process->pid, process->start);
 	uint64_t bytes[2] = { value->bytes[0], value->bytes[1] };
 
 	key->disk = table_name(&s->next, disks_name(s->run->disks, dev));
@@ -141,11 +141,11 @@ static int take_row(void *ctx, const void *key, const void *value)
 	const struct stack_key *row = key;
 	struct table_key made = { 0 };
 	struct stack *s = ctx;
-	int r = naming_ask_kernel(&s->naming, &row->kernel, &made.kernel);
+	int r = symbolizer_queue_kernel(&s->symbolizer, &row->kernel, &made.kernel);
 
 	if (!r)
-		r = naming_ask_user(&s->naming, &row->process, &row->user, from->first_ns,
-				    &made.user);
+		r = symbolizer_queue_user(&s->symbolizer, &row->process, &row->user, from->first_ns,
+					  &made.user);
 	return r ? r : add_waiting(s, &row->process, row->dev, &made, from);
 }
 
@@ -156,10 +156,10 @@ static int take_lost(void *ctx, const void *key, const void *value)
 	const struct stack_lost_key *row = key;
 	struct table_key made = { 0 };
 	struct stack *s = ctx;
-	int r = s->o.kernel ? naming_ask_kernel(&s->naming, &lost, &made.kernel) : 0;
+	int r = s->o.kernel ? symbolizer_queue_kernel(&s->symbolizer, &lost, &made.kernel) : 0;
 
 	if (!r && s->o.user)
-		r = naming_ask_user(&s->naming, &row->process, &lost, 0, &made.user);
+		r = symbolizer_queue_user(&s->symbolizer, &row->process, &lost, 0, &made.user);
 	return r ? r : add_waiting(s, &row->process, row->dev, &made, value);
 }
 
@@ -167,28 +167,29 @@ static int take_lost(void *ctx, const void *key, const void *value)
 static int take_maps(struct stack *s, int inactive)
 {
 	struct stack_bpf *skel = s->run->object.skel;
-	struct names *names = s->run->names;
-	int r =
-	    blk_drain_names(bpf_map__fd(inactive ? skel->maps.names1 : skel->maps.names0), names);
+	struct process_names *names = s->run->names;
+	int r = blk_drain_names(
+	    bpf_map__fd(inactive ? skel->maps.process_names1 : skel->maps.process_names0), names);
 
 	if (r < 0)
 		return r;
 	s->names_taken = (uint32_t)r;
 	r = 0;
 	if (s->o.kernel || s->o.user)
-		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.stacks1 : skel->maps.stacks0),
-				    sizeof(struct stack_id), sizeof(struct stack_frames),
-				    naming_take, &s->naming);
+		r = double_buffer_drain_hash(
+		    bpf_map__fd(inactive ? skel->maps.stacks1 : skel->maps.stacks0),
+		    sizeof(struct stack_id), sizeof(struct stack_frames), symbolizer_take_stack,
+		    &s->symbolizer);
 	if (!r)
-		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.rows1 : skel->maps.rows0),
-				    sizeof(struct stack_key), sizeof(struct stack_value), take_row,
-				    s);
+		r = double_buffer_drain_hash(
+		    bpf_map__fd(inactive ? skel->maps.rows1 : skel->maps.rows0),
+		    sizeof(struct stack_key), sizeof(struct stack_value), take_row, s);
 	if (!r)
-		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.lost1 : skel->maps.lost0),
-				    sizeof(struct stack_lost_key), sizeof(struct stack_value),
-				    take_lost, s);
-	naming_end_drain(&s->naming);
-	names_forget(names);
+		r = double_buffer_drain_hash(
+		    bpf_map__fd(inactive ? skel->maps.lost1 : skel->maps.lost0),
+		    sizeof(struct stack_lost_key), sizeof(struct stack_value), take_lost, s);
+	symbolizer_end_drain(&s->symbolizer);
+	process_names_forget(names);
 	return r;
 }
 
@@ -198,7 +199,7 @@ static void adapt_period(struct stack *s, int inactive)
 	const struct run_fill fills[] = {
 		{ skel->bss->rows_made[inactive], bpf_map__max_entries(skel->maps.rows0) },
 		{ skel->bss->stacks_made[inactive], bpf_map__max_entries(skel->maps.stacks0) },
-		{ s->names_taken, bpf_map__max_entries(skel->maps.names0) },
+		{ s->names_taken, bpf_map__max_entries(skel->maps.process_names0) },
 	};
 
 	tool_adapt(s->run, s->o.user ? PERIOD_USER_MS : PERIOD_MS, fills,
@@ -218,8 +219,8 @@ int stack_drain(struct tool_run *run, int inactive, struct error *err)
 	s->turned_ns = clock_mono_ns();
 	/* After the swap, so that the kernel has told of all that the rows are about; what ended
 	 * before the swap before this one is in none of them. */
-	if (s->naming.spaces)
-		spaces_update(s->naming.spaces, before_ns);
+	if (s->symbolizer.spaces)
+		address_spaces_update(s->symbolizer.spaces, before_ns);
 	r = take_maps(s, inactive);
 	adapt_period(s, inactive);
 	return r;
@@ -246,7 +247,7 @@ static bool meanwhile(void *ctx)
 		stack_show_progress(s);
 	}
 	return s->failed || run_is_due(s->run->run) ||
-	       table_memory(&s->next) + naming_waiting(&s->naming) > MAX_WAITING;
+	       table_memory(&s->next) + symbolizer_queued_size(&s->symbolizer) > MAX_WAITING;
 }
 
 static int add_row(struct stack *s, uint32_t row)
@@ -255,8 +256,8 @@ static int add_row(struct stack *s, uint32_t row)
 
 	key.disk = table_name(&s->table, table_text(&s->now, key.disk));
 	key.comm = table_name(&s->table, table_text(&s->now, key.comm));
-	key.kernel = naming_node(&s->naming, key.kernel);
-	key.user = naming_node(&s->naming, key.user);
+	key.kernel = symbolizer_node(&s->symbolizer, key.kernel);
+	key.user = symbolizer_node(&s->symbolizer, key.user);
 	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.kernel == INTERN_NONE ||
 	    key.user == INTERN_NONE)
 		return -ENOMEM;
@@ -270,8 +271,8 @@ static int name_batch(struct stack *s)
 
 	s->now = s->next;
 	s->next = (struct table){ 0 };
-	naming_begin(&s->naming);
-	r = naming_resolve(&s->naming);
+	symbolizer_begin_batch(&s->symbolizer);
+	r = symbolizer_resolve(&s->symbolizer);
 	if (!r)
 		r = s->failed;
 	for (uint32_t i = 0; !r && i < s->now.keys.n; i++)
@@ -279,7 +280,7 @@ static int name_batch(struct stack *s)
 	if (!r)
 		r = table_fit(&s->table);
 	table_free(&s->now);
-	naming_end(&s->naming);
+	symbolizer_end_batch(&s->symbolizer);
 	return r;
 }
 

@@ -91,10 +91,10 @@ void stack_show_unread(const struct stack *s)
 	uint64_t all;
 	size_t n;
 
-	if (!s->naming.symbols)
+	if (!s->symbolizer.symbols)
 		return;
-	all = symbol_client_unread(s->naming.symbols);
-	n = symbol_client_unread_files(s->naming.symbols, &files);
+	all = symbol_client_unread(s->symbolizer.symbols);
+	n = symbol_client_unread_files(s->symbolizer.symbols, &files);
 	for (size_t i = 0; i < n; i++)
 		fprintf(stderr, "iotrace: note: symbols of %s were not fully read: %s\n",
 			render_escape(files[i].path, path, sizeof(path)), files[i].why);

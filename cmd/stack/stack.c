@@ -46,9 +46,12 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "seed", 0, seed, sizeof(seed) },
 	};
 	const struct probe_map maps[] = {
-		{ "cpus", cpus_possible() },   { "rows0", args->map_rows },
-		{ "rows1", args->map_rows },   { "names0", args->map_names },
-		{ "names1", args->map_names }, { "stacks0", stacks },
+		{ "cpus", cpus_possible() },
+		{ "rows0", args->map_rows },
+		{ "rows1", args->map_rows },
+		{ "process_names0", args->map_names },
+		{ "process_names1", args->map_names },
+		{ "stacks0", stacks },
 		{ "stacks1", stacks },
 	};
 
@@ -95,7 +98,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 {
 	const struct stack *s = run->ctx;
 
-	run->files = s->o.user ? SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
+	run->files = s->o.user ? ADDRESS_SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
 	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0), out);
 }
 
@@ -108,7 +111,7 @@ static int prepare(struct tool_run *run, struct error *err)
 	s->run = run;
 	s->table.limit = TABLE_LIMIT;
 	r = stack_open_svg(run, err);
-	return r ? r : stack_open_naming(s, err);
+	return r ? r : stack_open_symbolizer(s, err);
 }
 
 static void keeps(struct tool_run *run)
@@ -137,19 +140,19 @@ static int check(struct tool_run *run, struct check *check, struct error *out)
 	int why = 0;
 
 	(void)out;
-	if (kallsyms_open(NULL, &s->naming.kallsyms, &err)) {
+	if (kallsyms_open(NULL, &s->symbolizer.kallsyms, &err)) {
 		check_gap(check, "-K", &err);
-	} else if (kallsyms_hidden(s->naming.kallsyms)) {
+	} else if (kallsyms_hidden(s->symbolizer.kallsyms)) {
 		stack_hidden_error(&err);
 		check_gap(check, "-K", &err);
 	}
-	if (spaces_open(&s->naming.spaces, &why) == 0 && why) {
+	if (address_spaces_open(&s->symbolizer.spaces, &why) == 0 && why) {
 		stack_unfollowed_error(why, &err);
 		check_gap(check, "-U", &err);
 	}
 	if (stack_others_error(&err))
 		check_gap(check, "-U", &err);
-	why = symbol_client_open(NULL, &s->naming.symbols);
+	why = symbol_client_open(NULL, &s->symbolizer.symbols);
 	if (why) {
 		stack_helper_error(why, &err);
 		check_gap(check, "-U", &err);
@@ -180,17 +183,19 @@ static void stop(struct tool_run *run)
 /* What is lost in user space.  There is one output: all of the run. */
 static void count_losses(struct tool_run *run, const struct stack *s)
 {
-	const struct naming *naming = &s->naming;
+	const struct symbolizer *symbolizer = &s->symbolizer;
 
-	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, naming->lost);
+	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, symbolizer->lost);
 	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FOLDED, s->table.folded);
-	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, naming->unread);
-	if (naming->symbols)
+	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, symbolizer->unread);
+	if (symbolizer->symbols)
 		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_SYMBOLS,
-			  symbol_client_unread(naming->symbols));
-	if (naming->spaces) {
-		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_RECORDS, spaces_lost(naming->spaces));
-		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_MAPPINGS, spaces_full(naming->spaces));
+			  symbol_client_unread(symbolizer->symbols));
+	if (symbolizer->spaces) {
+		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_RECORDS,
+			  address_spaces_lost(symbolizer->spaces));
+		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_MAPPINGS,
+			  address_spaces_full(symbolizer->spaces));
 	}
 }
 
@@ -223,7 +228,7 @@ static void free_stack(void *ctx)
 	struct stack *s = ctx;
 
 	stack_wipe_progress(s);
-	naming_free(&s->naming);
+	symbolizer_free(&s->symbolizer);
 	table_free(&s->table);
 	table_free(&s->now);
 	table_free(&s->next);

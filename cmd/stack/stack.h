@@ -6,7 +6,7 @@
  * maps (collect.c), and what is shown (show.c). */
 
 #include "cmd/tool.h"
-#include "cmd/stack/frames.h"
+#include "cmd/stack/symbolizer.h"
 #include "cmd/stack/options.h"
 #include "cmd/stack/table.h"
 #include "core/system/outfile.h"
@@ -26,8 +26,9 @@ struct stack {
 	struct stack_options o;
 	struct tool_run *run;
 	struct table table;
-	struct naming naming;
-	/* Rows that have been drained; their stacks are numbers of naming.now and naming.next. */
+	struct symbolizer symbolizer;
+	/* Rows that have been drained; their stacks are numbers of symbolizer.now and
+	 * symbolizer.next. */
 	struct table now, next;
 	bool is_last;	      /* nothing is counted any more */
 	int failed;	      /* -errno of what was done while files were read */
@@ -49,7 +50,7 @@ int stack_drain(struct tool_run *run, int inactive, struct error *err);
 int stack_name(struct stack *s, struct error *err);
 
 /* Opens what names are looked up in. */
-int stack_open_naming(struct stack *s, struct error *err);
+int stack_open_symbolizer(struct stack *s, struct error *err);
 
 /* Why kernel frames have no names, though they can be had: kallsyms_hidden(). */
 void stack_hidden_error(struct error *err);

@@ -214,7 +214,7 @@ static void fold(struct top_rows *rows, enum top_sort sort)
 /* ---- labels ---- */
 
 /* At the end of the interval, when all names that come have come. */
-static void label_process(struct top_row *row, struct names *names)
+static void label_process(struct top_row *row, struct process_names *names)
 {
 	const struct top_key *k = &row->key;
 
@@ -223,7 +223,7 @@ static void label_process(struct top_row *row, struct names *names)
 	if (k->known == FOLDED)
 		row->comm = TOP_OTHERS;
 	else
-		row->comm = k->known ? names_of(names, k->pid, k->start) : "[unknown]";
+		row->comm = k->known ? process_names_get(names, k->pid, k->start) : "[unknown]";
 }
 
 /* Largest first; what is equal by I/Os, then in an order that does not change
@@ -257,11 +257,12 @@ void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, en
 	join(rows);
 	if (rows->n > TOP_ROWS_MAX)
 		fold(rows, sort);
-	forgot = names_forget(tables->names);
+	forgot = process_names_forget(tables->names);
 	for (size_t i = 0; i < rows->n; i++) {
 		label(&rows->rows[i], tables);
 		if (forgot)
-			names_keep(tables->names, rows->rows[i].key.pid, rows->rows[i].key.start);
+			process_names_keep(tables->names, rows->rows[i].key.pid,
+					   rows->rows[i].key.start);
 	}
 }
 

@@ -23,7 +23,7 @@ struct top_row {
 /* What rows are made with. */
 struct top_tables {
 	struct disks *disks;
-	struct names *names;
+	struct process_names *names;
 	struct cgroups *cgroups; /* NULL: not asked for */
 };
 
@@ -38,8 +38,8 @@ struct top_rows {
 #define TOP_ROWS_MAX 65536
 #define TOP_OTHERS   "[other processes]"
 
-/* Adds the counters of @key, a struct top_key.  0 or -ENOMEM.  (The form that flip_drain_hash()
- * wants; @ctx is a struct top_rows.) */
+/* Adds the counters of @key, a struct top_key.  0 or -ENOMEM.  (The form that
+ * double_buffer_drain_hash() wants; @ctx is a struct top_rows.) */
 int top_rows_add(void *ctx, const void *key, const void *value);
 
 /* Joins what belongs to one row, and learns what disks and control groups are called while they are

@@ -59,8 +59,8 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "cpus", cpus_possible() },
 		{ "rows0", rows },
 		{ "rows1", rows },
-		{ "names0", names },
-		{ "names1", names },
+		{ "process_names0", names },
+		{ "process_names1", names },
 		{ "inflight",
 		  args->map_requests ? args->map_requests : blk_requests_possible(whole) },
 		{ "bios", t->o.bio ? args->map_requests : 1 },
@@ -197,12 +197,13 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	struct top *t = run->ctx;
 	struct top_bpf *skel = run->object.skel;
 	const struct bpf_map *rows = inactive ? skel->maps.rows1 : skel->maps.rows0;
-	const struct bpf_map *names = inactive ? skel->maps.names1 : skel->maps.names0;
+	const struct bpf_map *names =
+	    inactive ? skel->maps.process_names1 : skel->maps.process_names0;
 	struct run_fill fills[] = { { 0, bpf_map__max_entries(rows) },
 				    { 0, bpf_map__max_entries(names) } };
 	size_t before = t->rows.n;
-	int r = flip_drain_hash(bpf_map__fd(rows), sizeof(struct top_key), sizeof(struct top_value),
-				top_rows_add, &t->rows),
+	int r = double_buffer_drain_hash(bpf_map__fd(rows), sizeof(struct top_key),
+					 sizeof(struct top_value), top_rows_add, &t->rows),
 	    n;
 
 	(void)err;

@@ -18,14 +18,14 @@
  * the members that nobody names.  What a member is made of follows, by value.
  */
 
-struct names {
+struct process_names {
 	const char **list;
 	size_t n;
 };
 
 struct cut {
 	const struct kernel_types *k;
-	struct names types, members;
+	struct process_names types, members;
 	uint32_t *old_ids; /* by new id: 1 .. n-1 */
 	uint32_t *new_ids; /* by old id; 0: not taken */
 	uint32_t n, room;
@@ -40,14 +40,14 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool has_name(const struct names *names, const char *name)
+static bool has_name(const struct process_names *names, const char *name)
 {
 	return names->n &&
 	       bsearch(&name, names->list, names->n, sizeof(*names->list), compare_names);
 }
 
 /* Adds @name without the "___suffix" that tells the shapes of one type apart. */
-static int add_name(struct names *names, const char *name)
+static int add_name(struct process_names *names, const char *name)
 {
 	const char *suffix = strstr(name, "___");
 	const char **grown;
@@ -66,7 +66,7 @@ static int add_name(struct names *names, const char *name)
 	return 0;
 }
 
-static void free_names(struct names *names)
+static void free_names(struct process_names *names)
 {
 	for (size_t i = 0; i < names->n; i++)
 		free((char *)names->list[i]);
@@ -349,7 +349,7 @@ static int cut_types(struct cut *c)
 	return r;
 }
 
-int kernel_types_cut(const struct kernel_types *k, const void *elf, size_t size)
+int kernel_types_subset(const struct kernel_types *k, const void *elf, size_t size)
 {
 	struct btf *local = btf_of_elf(elf, size);
 	struct cut c = { .k = k };

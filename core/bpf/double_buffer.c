@@ -13,40 +13,40 @@
 #include "core/base/clock.h"
 #include "core/system/limits.h"
 
-struct flip {
+struct double_buffer {
 	uint32_t *epoch;
 	int outer; /* a map of maps that no program uses: see wait_for_programs() */
 	int inner;
 };
 
-int flip_open(uint32_t *epoch, struct flip **out, struct error *err)
+int double_buffer_open(uint32_t *epoch, struct double_buffer **out, struct error *err)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts);
-	struct flip *f = calloc(1, sizeof(*f));
+	struct double_buffer *f = calloc(1, sizeof(*f));
 	int r;
 
 	if (!f)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	f->epoch = epoch;
 	f->outer = -1;
-	f->inner = bpf_map_create(BPF_MAP_TYPE_ARRAY, "flip_inner", 4, 4, 1, NULL);
+	f->inner = bpf_map_create(BPF_MAP_TYPE_ARRAY, "buffer_inner", 4, 4, 1, NULL);
 	if (f->inner < 0)
 		goto fail;
 	opts.inner_map_fd = (uint32_t)f->inner;
-	f->outer = bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "flip_outer", 4, 4, 1, &opts);
+	f->outer = bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "buffer_outer", 4, 4, 1, &opts);
 	if (f->outer < 0)
 		goto fail;
 	*out = f;
 	return 0;
 fail:
 	r = -errno;
-	flip_close(f);
+	double_buffer_close(f);
 	if (limits_is_shortage(r))
 		return limits_error(r, "make a BPF map", err);
 	return error_set(err, STATUS_UNSUPPORTED, r, "cannot make a BPF map: %s", strerror(-r));
 }
 
-void flip_close(struct flip *f)
+void double_buffer_close(struct double_buffer *f)
 {
 	if (!f)
 		return;
@@ -58,12 +58,11 @@ void flip_close(struct flip *f)
 }
 
 /*
- * The kernel lets an update of a map of maps return only after all BPF programs
- * that run have ended (maybe_wait_bpf_programs(): synchronize_rcu(), 4.20), so
- * that user space may rely on nobody using the old inner map.  Which map it is
- * does not matter.
+ * An update of a map of maps returns only after all running BPF programs have ended
+ * (maybe_wait_bpf_programs(): synchronize_rcu(), 4.20), so that no program still uses the old inner
+ * map.  Which map is updated does not matter.
  */
-static int wait_for_programs(struct flip *f)
+static int wait_for_programs(struct double_buffer *f)
 {
 	uint32_t zero = 0;
 
@@ -72,7 +71,7 @@ static int wait_for_programs(struct flip *f)
 	return 0;
 }
 
-int flip_turn(struct flip *f, uint64_t *end_ns)
+int double_buffer_swap(struct double_buffer *f, uint64_t *end_ns)
 {
 	uint32_t old = *f->epoch;
 	int r;
@@ -126,8 +125,8 @@ static int batch_take(int fd, struct batch *b, const uint32_t *in, uint32_t *nex
 	}
 }
 
-int flip_drain_hash(int fd, uint32_t key_size, uint32_t value_size,
-		    int (*each)(void *ctx, const void *key, const void *value), void *ctx)
+int double_buffer_drain_hash(int fd, uint32_t key_size, uint32_t value_size,
+			     int (*each)(void *ctx, const void *key, const void *value), void *ctx)
 {
 	struct batch b = { .key_size = key_size, .value_size = value_size };
 	uint32_t position = 0, next = 0;

@@ -276,7 +276,7 @@ int hooks_attach(struct hooks *h, const struct hook_object *object, struct error
 	char path[64];
 	int fd, r;
 
-	fd = object->elf ? kernel_types_cut(h->types, object->elf, object->elf_size) : -ENODATA;
+	fd = object->elf ? kernel_types_subset(h->types, object->elf, object->elf_size) : -ENODATA;
 	if (limits_is_passing(fd))
 		return limits_error(fd, "copy the kernel's types", err);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

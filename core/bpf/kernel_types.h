@@ -52,6 +52,6 @@ void kernel_types_enumerators(const struct kernel_types *k, const char *const *n
  * names, and what those are made of; pointers lead to void.  Returns the descriptor of
  * an anonymous file with it, the caller's to close, or -errno: then libbpf has to use the whole.
  */
-int kernel_types_cut(const struct kernel_types *k, const void *elf, size_t size);
+int kernel_types_subset(const struct kernel_types *k, const void *elf, size_t size);
 
 #endif

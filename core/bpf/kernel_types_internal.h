@@ -2,7 +2,7 @@
 #ifndef IOTRACE_CORE_BPF_KERNEL_TYPES_INTERNAL_H
 #define IOTRACE_CORE_BPF_KERNEL_TYPES_INTERNAL_H
 
-/* Between kernel_types.c, which reads, and kernel_types_cut.c, which cuts. */
+/* Between kernel_types.c, which reads, and btf_subset.c, which cuts. */
 
 #include <linux/btf.h>
 #include <stddef.h>

@@ -24,30 +24,30 @@
 struct process {
 	struct process *next;
 	uint32_t pid;
-	bool news; /* executed something since its root was looked at */
+	bool root_stale; /* executed something since its root was looked at */
 	struct mapping_history maps;
 	uint64_t looked_ns;    /* when /proc was asked last */
 	uint64_t next_look_ns; /* not before this */
 	uint64_t ended_ns;     /* 0: lives */
 };
 
-struct spaces {
-	struct perf_records *records; /* NULL: the kernel does not tell */
+struct address_spaces {
+	struct perf_records *records; /* NULL: there are none */
 	struct process **buckets;     /* by pid, @n_buckets (a power of two) */
 	size_t n_buckets, n_processes;
 	struct mapping_pool pool;
 	uint64_t full;
-	uint64_t lost;	   /* as perf_records_lost() said last, */
-	uint64_t doubt_ns; /* and when that grew: what was known before may be out of date */
-	struct space_files files;
+	uint64_t lost;	   /* perf_records_lost() at the last update */
+	uint64_t doubt_ns; /* when it grew: mappings read before may be out of date */
+	struct address_space_files files;
 	unsigned int updates;
 };
 
 #define FIRST_BUCKETS 256
 
-int spaces_open_unfollowed(struct spaces **out)
+int address_spaces_open_unfollowed(struct address_spaces **out)
 {
-	struct spaces *s = calloc(1, sizeof(*s));
+	struct address_spaces *s = calloc(1, sizeof(*s));
 
 	if (!s)
 		return -ENOMEM;
@@ -57,22 +57,22 @@ int spaces_open_unfollowed(struct spaces **out)
 		return -ENOMEM;
 	}
 	s->n_buckets = FIRST_BUCKETS;
-	mapping_pool_init(&s->pool, SPACES_MEMORY);
-	space_files_open(&s->files);
+	mapping_pool_init(&s->pool, ADDRESS_SPACES_MEMORY);
+	address_space_files_open(&s->files);
 	*out = s;
 	return 0;
 }
 
-int spaces_open(struct spaces **out, int *why)
+int address_spaces_open(struct address_spaces **out, int *why)
 {
-	struct spaces *s;
-	int r = spaces_open_unfollowed(&s);
+	struct address_spaces *s;
+	int r = address_spaces_open_unfollowed(&s);
 
 	if (r)
 		return r;
 	*why = perf_records_open(&s->records);
 	if (limits_is_shortage(*why)) {
-		spaces_free(s);
+		address_spaces_free(s);
 		return *why;
 	}
 	*out = s;
@@ -80,7 +80,7 @@ int spaces_open(struct spaces **out, int *why)
 }
 
 /* Takes the process at *at out of its bucket. */
-static void drop_process(struct spaces *s, struct process **at)
+static void drop_process(struct address_spaces *s, struct process **at)
 {
 	struct process *process = *at;
 
@@ -90,7 +90,7 @@ static void drop_process(struct spaces *s, struct process **at)
 	budget_free(&s->pool.budget, process, sizeof(*process));
 }
 
-void spaces_free(struct spaces *s)
+void address_spaces_free(struct address_spaces *s)
 {
 	if (!s)
 		return;
@@ -99,24 +99,24 @@ void spaces_free(struct spaces *s)
 		while (s->buckets[i])
 			drop_process(s, &s->buckets[i]);
 	modules_sweep(&s->pool.modules);
-	space_files_close(&s->files);
+	address_space_files_close(&s->files);
 	free(s->buckets);
 	free(s);
 }
 
-uint64_t spaces_lost(const struct spaces *s)
+uint64_t address_spaces_lost(const struct address_spaces *s)
 {
 	return s->records ? perf_records_lost(s->records) : 0;
 }
 
-uint64_t spaces_full(const struct spaces *s)
+uint64_t address_spaces_full(const struct address_spaces *s)
 {
 	return s->full;
 }
 
-void spaces_size(const struct spaces *s, struct spaces_size *out)
+void address_spaces_size(const struct address_spaces *s, struct address_spaces_size *out)
 {
-	*out = (struct spaces_size){
+	*out = (struct address_spaces_size){
 		.processes = s->n_processes,
 		.mappings = s->pool.nodes,
 		.modules = s->pool.modules.n,
@@ -128,7 +128,7 @@ void spaces_size(const struct spaces *s, struct spaces_size *out)
 }
 
 /* Counts what -errno @r says had no room. */
-static void count_full(struct spaces *s, int r)
+static void count_full(struct address_spaces *s, int r)
 {
 	if (r)
 		s->full++;
@@ -136,12 +136,12 @@ static void count_full(struct spaces *s, int r)
 
 /* ---- processes ---- */
 
-static struct process **bucket_of(const struct spaces *s, uint32_t pid)
+static struct process **bucket_of(const struct address_spaces *s, uint32_t pid)
 {
 	return &s->buckets[pid & (s->n_buckets - 1)];
 }
 
-static struct process *process_of(const struct spaces *s, uint32_t pid)
+static struct process *process_of(const struct address_spaces *s, uint32_t pid)
 {
 	struct process *process = *bucket_of(s, pid);
 
@@ -150,7 +150,7 @@ static struct process *process_of(const struct spaces *s, uint32_t pid)
 	return process;
 }
 
-static void link_process(struct spaces *s, struct process *process)
+static void link_process(struct address_spaces *s, struct process *process)
 {
 	struct process **bucket = bucket_of(s, process->pid);
 
@@ -159,7 +159,7 @@ static void link_process(struct spaces *s, struct process *process)
 }
 
 /* Without memory it stays as it is: slower. */
-static void more_buckets(struct spaces *s)
+static void more_buckets(struct address_spaces *s)
 {
 	size_t n = s->n_buckets;
 	struct process **old = s->buckets, **grown = calloc(2 * n, sizeof(void *));
@@ -179,13 +179,13 @@ static void more_buckets(struct spaces *s)
 }
 
 /* That of @pid, which is made if there is none; NULL: no room. */
-static struct process *get_process(struct spaces *s, uint32_t pid)
+static struct process *add_process(struct address_spaces *s, uint32_t pid)
 {
 	struct process *process = process_of(s, pid);
 
 	if (process)
 		return process;
-	if (s->n_processes < SPACES_PROCESSES)
+	if (s->n_processes < ADDRESS_SPACES_PROCESSES)
 		process = budget_alloc(&s->pool.budget, sizeof(*process));
 	if (!process) {
 		s->full++;
@@ -233,7 +233,7 @@ static struct module *known_module(struct mapping_node *now, const struct mappin
 }
 
 /* START-END PERMS OFFSET MAJ:MIN INODE  PATH; adds what can be executed to *set. */
-static int take_line(struct spaces *s, struct mapping_node *now, const char *line,
+static int take_line(struct address_spaces *s, struct mapping_node *now, const char *line,
 		     struct mapping_node **set)
 {
 	unsigned int major, minor;
@@ -261,7 +261,7 @@ static int take_line(struct spaces *s, struct mapping_node *now, const char *lin
 	return mappings_set(&s->pool, set, &m);
 }
 
-static void take_maps(struct spaces *s, struct process *process, uint64_t at_ns, FILE *maps)
+static void take_maps(struct address_spaces *s, struct process *process, uint64_t at_ns, FILE *maps)
 {
 	struct mapping_node *set = NULL, *now = history_at(&process->maps, at_ns);
 	char line[LINE_SIZE];
@@ -277,9 +277,9 @@ static void take_maps(struct spaces *s, struct process *process, uint64_t at_ns,
 	count_full(s, r);
 }
 
-void spaces_take_maps(struct spaces *s, uint32_t pid, uint64_t at_ns, FILE *maps)
+void address_spaces_take_maps(struct address_spaces *s, uint32_t pid, uint64_t at_ns, FILE *maps)
 {
-	struct process *process = get_process(s, pid);
+	struct process *process = add_process(s, pid);
 
 	if (process)
 		take_maps(s, process, at_ns, maps);
@@ -293,7 +293,7 @@ void spaces_take_maps(struct spaces *s, uint32_t pid, uint64_t at_ns, FILE *maps
 
 #define MAPS_SIZE (8UL << 20) /* of /proc/PID/maps: what is larger is not followed */
 
-static int read_maps(struct spaces *s, struct process *process, uint64_t now_ns)
+static int read_maps(struct address_spaces *s, struct process *process, uint64_t now_ns)
 {
 	struct bounded_text text;
 	char path[64];
@@ -315,14 +315,14 @@ static int read_maps(struct spaces *s, struct process *process, uint64_t now_ns)
 }
 
 /* Reads what /proc says is mapped now. */
-static void look_up(struct spaces *s, struct process *process)
+static void look_up(struct address_spaces *s, struct process *process)
 {
 	uint64_t now_ns = clock_mono_ns(), period_ns = LOOK_LATER;
 	int r = read_maps(s, process, now_ns);
 
 	process->looked_ns = now_ns;
 	if (!r)
-		space_files_note_root(&s->files, process->pid);
+		address_space_files_note_root(&s->files, process->pid);
 	/* Else it is gone, or we may not. */
 	s->full += r && r != -ENOENT && r != -ESRCH && r != -EACCES && r != -EPERM;
 	if (r != -ETIMEDOUT && r != -EBUSY)
@@ -330,23 +330,24 @@ static void look_up(struct spaces *s, struct process *process)
 	process->next_look_ns = now_ns + (period_ns > LOOK_PERIOD ? period_ns : LOOK_PERIOD);
 }
 
-static struct process *met(struct spaces *s, uint32_t pid)
+static struct process *get_process(struct address_spaces *s, uint32_t pid)
 {
 	struct process *process = process_of(s, pid);
 
 	if (process)
 		return process;
-	process = get_process(s, pid);
+	process = add_process(s, pid);
 	if (process)
 		look_up(s, process);
 	return process;
 }
 
-/* ---- what the kernel tells ---- */
+/* ---- perf records ---- */
 
-static void on_fork(struct spaces *s, const struct perf_record *record)
+static void on_fork(struct address_spaces *s, const struct perf_record *record)
 {
-	struct process *parent = met(s, record->parent), *child = get_process(s, record->pid);
+	struct process *parent = get_process(s, record->parent),
+		       *child = add_process(s, record->pid);
 	struct mapping_node *set = NULL;
 
 	if (!child)
@@ -357,27 +358,27 @@ static void on_fork(struct spaces *s, const struct perf_record *record)
 	count_full(s, history_begin(&s->pool, &child->maps, record->time_ns, set));
 }
 
-static void on_exec(struct spaces *s, const struct perf_record *record)
+static void on_exec(struct address_spaces *s, const struct perf_record *record)
 {
-	struct process *process = get_process(s, record->pid);
+	struct process *process = add_process(s, record->pid);
 
 	if (!process)
 		return;
 	count_full(s, history_begin(&s->pool, &process->maps, record->time_ns, NULL));
-	process->news = true;
+	process->root_stale = true;
 }
 
-/* What was unmapped nobody tells: before it fills the room, what there is is read. */
-static void shed_unmapped(struct spaces *s, struct process *process, uint64_t at_ns)
+/* There are no records of munmap(): /proc is read before unmapped mappings fill the room. */
+static void shed_unmapped(struct address_spaces *s, struct process *process, uint64_t at_ns)
 {
 	if (mappings_count(history_at(&process->maps, at_ns)) >= HISTORY_MAPPINGS / 2 &&
 	    clock_mono_ns() >= process->next_look_ns)
 		look_up(s, process);
 }
 
-static void on_mapped(struct spaces *s, const struct perf_record *record)
+static void on_mapped(struct address_spaces *s, const struct perf_record *record)
 {
-	struct process *process = met(s, record->pid);
+	struct process *process = get_process(s, record->pid);
 	struct mapping m = {
 		.start = record->start,
 		.end = record->start + record->length,
@@ -397,7 +398,7 @@ static void on_mapped(struct spaces *s, const struct perf_record *record)
 	}
 }
 
-void spaces_take(struct spaces *s, const struct perf_record *record)
+void address_spaces_take(struct address_spaces *s, const struct perf_record *record)
 {
 	struct process *process;
 
@@ -421,7 +422,7 @@ void spaces_take(struct spaces *s, const struct perf_record *record)
 
 static void on_record(void *ctx, const struct perf_record *record)
 {
-	spaces_take(ctx, record);
+	address_spaces_take(ctx, record);
 }
 
 /* ---- forgetting ---- */
@@ -441,7 +442,7 @@ static bool is_gone(struct process *process, uint64_t until_ns, bool thorough)
 
 #define THOROUGH 64 /* every so many updates: records of exits may have been lost */
 
-static void forget(struct spaces *s, uint64_t until_ns)
+static void forget(struct address_spaces *s, uint64_t until_ns)
 {
 	bool thorough = ++s->updates % THOROUGH == 0;
 
@@ -456,23 +457,23 @@ static void forget(struct spaces *s, uint64_t until_ns)
 				continue;
 			}
 			history_forget(&s->pool, &process->maps, until_ns);
-			if (process->news)
-				space_files_note_root(&s->files, process->pid);
-			process->news = false;
+			if (process->root_stale)
+				address_space_files_note_root(&s->files, process->pid);
+			process->root_stale = false;
 			at = &process->next;
 		}
 	}
 	modules_sweep(&s->pool.modules);
 }
 
-void spaces_update(struct spaces *s, uint64_t until_ns)
+void address_spaces_update(struct address_spaces *s, uint64_t until_ns)
 {
 	forget(s, until_ns);
 	if (s->records)
 		perf_records_read(s->records, on_record, s);
-	if (spaces_lost(s) > s->lost)
+	if (address_spaces_lost(s) > s->lost)
 		s->doubt_ns = clock_mono_ns();
-	s->lost = spaces_lost(s);
+	s->lost = address_spaces_lost(s);
 }
 
 /* ---- answers ---- */
@@ -487,10 +488,10 @@ static bool find_in(const struct process *process, uint64_t address, uint64_t at
 	return m;
 }
 
-bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
-		 struct mapping *out)
+bool address_spaces_find(struct address_spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
+			 struct mapping *out)
 {
-	struct process *process = met(s, pid);
+	struct process *process = get_process(s, pid);
 	bool may_look = process && clock_mono_ns() >= process->next_look_ns, in_doubt;
 
 	if (!process)
@@ -503,12 +504,12 @@ bool spaces_find(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_n
 	return find_in(process, address, at_ns, out);
 }
 
-void spaces_put(struct spaces *s, struct module *module)
+void address_spaces_put(struct address_spaces *s, struct module *module)
 {
 	modules_put(&s->pool.modules, module);
 }
 
-uint64_t spaces_number(const struct spaces *s, uint32_t pid, uint64_t at_ns)
+uint64_t address_spaces_number(const struct address_spaces *s, uint32_t pid, uint64_t at_ns)
 {
 	const struct process *process = process_of(s, pid);
 
@@ -517,7 +518,7 @@ uint64_t spaces_number(const struct spaces *s, uint32_t pid, uint64_t at_ns)
 
 /* ---- permission ---- */
 
-/* A process that nobody may look at without a capability, whoever runs it, until @fd is closed. */
+/* Becomes a process that no user may inspect without a capability, until @fd is closed. */
 static void __attribute__((noreturn)) be_unreadable(int fd)
 {
 	char byte = 0;
@@ -541,8 +542,8 @@ static bool reads_maps(pid_t pid)
 	return true;
 }
 
-/* The processes that there are may be anybody's: one that is as others' are is made. */
-bool spaces_reads_others(void)
+/* Forks a process that is as inaccessible as another user's: existing ones may be our own. */
+bool address_spaces_reads_others(void)
 {
 	bool may = true;
 	int fds[2];
@@ -567,7 +568,7 @@ bool spaces_reads_others(void)
 
 /* ---- files ---- */
 
-const struct space_files *spaces_files(const struct spaces *s)
+const struct address_space_files *address_spaces_files(const struct address_spaces *s)
 {
 	return &s->files;
 }

@@ -16,7 +16,7 @@ static void close_root(struct space_root *root)
 		close(root->fd);
 }
 
-void space_files_open(struct space_files *f)
+void address_space_files_open(struct address_space_files *f)
 {
 	f->n = f->next = 0;
 	f->own.fd = open_root("/");
@@ -24,7 +24,7 @@ void space_files_open(struct space_files *f)
 		f->own.id = (struct root_id){ 0 };
 }
 
-void space_files_close(struct space_files *f)
+void address_space_files_close(struct address_space_files *f)
 {
 	close_root(&f->own);
 	for (size_t i = 0; i < f->n; i++)
@@ -33,7 +33,7 @@ void space_files_close(struct space_files *f)
 }
 
 /* The root of process @pid, for the caller to close; fd -errno: it is ours, or there is none. */
-static struct space_root other_root(const struct space_files *f, uint32_t pid)
+static struct space_root other_root(const struct address_space_files *f, uint32_t pid)
 {
 	struct space_root root = { 0 };
 	char path[64];
@@ -48,7 +48,7 @@ static struct space_root other_root(const struct space_files *f, uint32_t pid)
 	return root;
 }
 
-void space_files_note_root(struct space_files *f, uint32_t pid)
+void address_space_files_note_root(struct address_space_files *f, uint32_t pid)
 {
 	struct space_root root = other_root(f, pid);
 
@@ -69,8 +69,8 @@ void space_files_note_root(struct space_files *f, uint32_t pid)
 
 /* ---- the search ---- */
 
-void file_search_begin(struct file_search *search, const struct space_files *files, uint32_t pid,
-		       const struct mapping *m)
+void file_search_begin(struct file_search *search, const struct address_space_files *files,
+		       uint32_t pid, const struct mapping *m)
 {
 	*search = (struct file_search){ .files = files, .mapping = m, .pid = pid };
 	search->process_root = other_root(files, pid).fd;

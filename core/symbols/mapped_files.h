@@ -20,21 +20,21 @@ struct space_root {
 	int fd;
 };
 
-struct space_files {
+struct address_space_files {
 	struct space_root own; /* fd -errno: it cannot be opened */
 	struct space_root roots[SPACE_ROOTS];
 	size_t n, next;
 };
 
-void space_files_open(struct space_files *f);
-void space_files_close(struct space_files *f);
+void address_space_files_open(struct address_space_files *f);
+void address_space_files_close(struct address_space_files *f);
 
 /* Keeps the root directory of process @pid, if it is another than ours. */
-void space_files_note_root(struct space_files *f, uint32_t pid);
+void address_space_files_note_root(struct address_space_files *f, uint32_t pid);
 
 /* One search, for the file of one mapping. */
 struct file_search {
-	const struct space_files *files;
+	const struct address_space_files *files;
 	const struct mapping *mapping;
 	uint32_t pid;
 	unsigned int step;
@@ -44,8 +44,8 @@ struct file_search {
 };
 
 /* @files and @m are borrowed; file_search_end() closes what the search holds. */
-void file_search_begin(struct file_search *search, const struct space_files *files, uint32_t pid,
-		       const struct mapping *m);
+void file_search_begin(struct file_search *search, const struct address_space_files *files,
+		       uint32_t pid, const struct mapping *m);
 void file_search_end(struct file_search *search);
 
 /*

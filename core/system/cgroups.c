@@ -49,7 +49,7 @@ static struct cgroup *find(struct cgroups *c, uint64_t id)
 }
 
 /* Stores @path for @id unless a path is known already; NULL without memory or room. */
-static struct cgroup *learn(struct cgroups *c, uint64_t id, const char *path, bool known)
+static struct cgroup *add_cgroup(struct cgroups *c, uint64_t id, const char *path, bool known)
 {
 	struct cgroup *group = find(c, id);
 	const char *kept;
@@ -112,7 +112,7 @@ static int walk_tree(struct cgroups *c, const char *top)
 
 		if (entry->fts_info != FTS_D || stat(entry->fts_path, &st))
 			continue;
-		if (!learn(c, st.st_ino, *path ? path : "/", true)) {
+		if (!add_cgroup(c, st.st_ino, *path ? path : "/", true)) {
 			rc = c->full ? 0 : -ENOMEM;
 			goto out;
 		}
@@ -230,7 +230,7 @@ const char *cgroups_path(struct cgroups *c, uint64_t id)
 	}
 	if (!group) {
 		snprintf(text, sizeof(text), "cgroup:%" PRIu64, id);
-		group = learn(c, id, text, false);
+		group = add_cgroup(c, id, text, false);
 	}
 	if (!group)
 		c->lost++;

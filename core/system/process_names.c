@@ -14,25 +14,25 @@
 struct name {
 	uint64_t start_ns;
 	uint32_t pid;
-	uint32_t missed; /* the round in which it was asked for and not known, last */
+	uint32_t missed; /* the last round in which it was asked for and unknown */
 	bool known;
-	char comm[NAME_SIZE];
+	char comm[PROCESS_NAME_SIZE];
 };
 
 /*
- * Two generations: who is put or asked for is in the first, or moves there.  When that has become
- * large it takes the place of the second, whose names nobody wanted for as many processes.
+ * Two generations: a name that is put or asked for moves to the first.  When that is full it
+ * replaces the second, whose names were not asked for since.
  */
-struct names {
+struct process_names {
 	void *tree, *old; /* of struct name */
 	size_t count;	  /* in tree */
 	uint32_t round;
 	uint64_t lost;
 };
 
-int names_open(struct names **out)
+int process_names_open(struct process_names **out)
 {
-	struct names *n = calloc(1, sizeof(*n));
+	struct process_names *n = calloc(1, sizeof(*n));
 
 	if (!n)
 		return -ENOMEM;
@@ -41,7 +41,7 @@ int names_open(struct names **out)
 	return 0;
 }
 
-void names_free(struct names *n)
+void process_names_free(struct process_names *n)
 {
 	if (!n)
 		return;
@@ -60,7 +60,7 @@ static int compare(const void *a, const void *b)
 }
 
 /* Takes the name out of the older generation, or makes one. */
-static struct name *revive(struct names *n, const struct name *key)
+static struct name *revive(struct process_names *n, const struct name *key)
 {
 	struct name **found = tfind(key, &n->old, compare), *name;
 
@@ -75,7 +75,7 @@ static struct name *revive(struct names *n, const struct name *key)
 	return name;
 }
 
-static struct name *entry_of(struct names *n, uint32_t pid, uint64_t start_ns)
+static struct name *entry_of(struct process_names *n, uint32_t pid, uint64_t start_ns)
 {
 	struct name key = { .pid = pid, .start_ns = start_ns }, *name, **found;
 
@@ -95,12 +95,12 @@ static struct name *entry_of(struct names *n, uint32_t pid, uint64_t start_ns)
 
 static void set_comm(struct name *name, const char *comm)
 {
-	memcpy(name->comm, comm, strnlen(comm, NAME_SIZE - 1) + 1);
-	name->comm[NAME_SIZE - 1] = 0;
+	memcpy(name->comm, comm, strnlen(comm, PROCESS_NAME_SIZE - 1) + 1);
+	name->comm[PROCESS_NAME_SIZE - 1] = 0;
 	name->known = true;
 }
 
-int names_put(struct names *n, uint32_t pid, uint64_t start_ns, const char *comm)
+int process_names_put(struct process_names *n, uint32_t pid, uint64_t start_ns, const char *comm)
 {
 	struct name *name = entry_of(n, pid, start_ns);
 
@@ -110,7 +110,7 @@ int names_put(struct names *n, uint32_t pid, uint64_t start_ns, const char *comm
 	return 0;
 }
 
-/* Of a process that the probes had no room for but that is there still. */
+/* Of a process that the probes had no room for, and that still runs. */
 static void name_from_proc(struct name *name)
 {
 	struct process process;
@@ -120,7 +120,7 @@ static void name_from_proc(struct name *name)
 		set_comm(name, process.comm);
 }
 
-const char *names_of(struct names *n, uint32_t pid, uint64_t start_ns)
+const char *process_names_get(struct process_names *n, uint32_t pid, uint64_t start_ns)
 {
 	struct name *name = entry_of(n, pid, start_ns);
 
@@ -135,7 +135,7 @@ const char *names_of(struct names *n, uint32_t pid, uint64_t start_ns)
 	return "?";
 }
 
-uint64_t names_lost(struct names *n)
+uint64_t process_names_lost(struct process_names *n)
 {
 	uint64_t lost = n->lost;
 
@@ -144,7 +144,7 @@ uint64_t names_lost(struct names *n)
 	return lost;
 }
 
-bool names_forget(struct names *n)
+bool process_names_forget(struct process_names *n)
 {
 	if (n->count < MANY_NAMES)
 		return false;
@@ -155,7 +155,7 @@ bool names_forget(struct names *n)
 	return true;
 }
 
-void names_keep(struct names *n, uint32_t pid, uint64_t start_ns)
+void process_names_keep(struct process_names *n, uint32_t pid, uint64_t start_ns)
 {
 	const struct name key = { .pid = pid, .start_ns = start_ns };
 

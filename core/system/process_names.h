@@ -8,33 +8,33 @@
 #include "core/base/error.h"
 
 /*
- * Names of processes.  The probes tell a process's name when it submits I/O; it outlives the
- * process here.  A process is its number and when it started, in nanoseconds since boot.
+ * Names of processes.  The probes report a process's name when it submits I/O; here it outlives the
+ * process.  A process is identified by its PID and its start time, in nanoseconds since boot.
  */
-struct names;
+struct process_names;
 
-#define NAME_SIZE 16 /* TASK_COMM_LEN */
+#define PROCESS_NAME_SIZE 16 /* TASK_COMM_LEN */
 
-int names_open(struct names **out);
-void names_free(struct names *n);
+int process_names_open(struct process_names **out);
+void process_names_free(struct process_names *n);
 
-/* What process @pid is called from now on: @comm, which ends with a NUL or is NAME_SIZE bytes, of
- * which the last does not count.  0 or -ENOMEM. */
-int names_put(struct names *n, uint32_t pid, uint64_t start_ns, const char *comm);
+/* What process @pid is called from now on: @comm, which ends with a NUL or is PROCESS_NAME_SIZE
+ * bytes, of which the last does not count.  0 or -ENOMEM. */
+int process_names_put(struct process_names *n, uint32_t pid, uint64_t start_ns, const char *comm);
 
 /* The name of process @pid as the kernel has it, bytes that cannot be printed
- * included; "?" when nobody knows.  Never NULL; lives until names_forget() or
- * names_free(). */
-const char *names_of(struct names *n, uint32_t pid, uint64_t start_ns);
+ * included; "?" if it is unknown.  Never NULL; lives until process_names_forget() or
+ * process_names_free(). */
+const char *process_names_get(struct process_names *n, uint32_t pid, uint64_t start_ns);
 
-/* For how many processes names_of() had no name since the last call, each of them once. */
-uint64_t names_lost(struct names *n);
+/* For how many processes process_names_get() had no name since the last call, each of them once. */
+uint64_t process_names_lost(struct process_names *n);
 
-/* Drops what has not been in use for long if there is a lot: true if it did.  To be called when no
- * name that was handed out is in use any more. */
-bool names_forget(struct names *n);
+/* Drops the names that were not asked for in a long time, if there are many names: true if it did.
+ * To be called when no returned name is in use any more. */
+bool process_names_forget(struct process_names *n);
 
-/* The name of @pid, if there is one, is in use: it outlives the next names_forget(). */
-void names_keep(struct names *n, uint32_t pid, uint64_t start_ns);
+/* The name of @pid, if there is one, is in use: it outlives the next process_names_forget(). */
+void process_names_keep(struct process_names *n, uint32_t pid, uint64_t start_ns);
 
 #endif

@@ -21,10 +21,10 @@ static struct breakdown_options breakdown_all = { .hist = true };
 enum what { OF_TOP, OF_BREAKDOWN, OF_LAYERS, OF_STACK, OF_VIRTIO, OF_KVM };
 
 /* The tables that the file's subcommand has. */
-static size_t tables_of(const struct player *player, struct recording_table *tables,
+static size_t tables_of(const struct recording_reader *reader, struct recording_table *tables,
 			enum what *what)
 {
-	const char *name = player_head(player)->meta.subcommand;
+	const char *name = recording_reader_head(reader)->meta.subcommand;
 
 	if (strcmp(name, "kvm") == 0) {
 		memcpy(tables, kvm_recorded_tables, sizeof(kvm_recorded_tables));
@@ -42,7 +42,7 @@ static size_t tables_of(const struct player *player, struct recording_table *tab
 	} else if (strcmp(name, "breakdown") != 0) {
 		tables[0].schema = top_schema(true);
 		*what = OF_TOP;
-	} else if (player_setting(player, "combined", 0)) {
+	} else if (recording_reader_setting(reader, "combined", 0)) {
 		tables[0] = (struct recording_table){ "layers", &table_schema };
 		*what = OF_LAYERS;
 	} else {
@@ -131,7 +131,7 @@ static void show_text(enum what what, const struct recording_interval *in)
 	}
 }
 
-static void show(struct player *player)
+static void show(struct recording_reader *reader)
 {
 	struct recording_table tables[RECORDING_TABLES];
 	struct recording_interval in;
@@ -139,14 +139,15 @@ static void show(struct player *player)
 	struct shown_output out;
 	enum what what;
 	struct error err;
-	size_t n = tables_of(player, tables, &what);
+	size_t n = tables_of(reader, tables, &what);
 
 	kvm.namer = (struct kvm_namer){ kvm_replay_name, &kvm.replay };
-	if (latency_open(&kvm.latency) || player_bind(player, tables, n, &err))
+	if (latency_open(&kvm.latency) || recording_reader_bind(reader, tables, n, &err))
 		goto out;
-	render_meta(FORMAT_JSON, shown_begin(&out), &player_head(player)->meta, tables[0].schema);
+	render_meta(FORMAT_JSON, shown_begin(&out), &recording_reader_head(reader)->meta,
+		    tables[0].schema);
 	shown_end(&out, SHOWN_JSON);
-	while (player_next(player, &in, &err) > 0) {
+	while (recording_reader_next(reader, &in, &err) > 0) {
 		for (size_t i = 0; i < n; i++)
 			show_interval(&in.interval, tables[i].schema, in.tables[i].rows,
 				      in.tables[i].n);
@@ -167,14 +168,14 @@ out:
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	FILE *file = size ? fmemopen((void *)data, size, "r") : NULL;
-	struct player *player;
+	struct recording_reader *reader;
 	struct error err;
 
 	if (!file)
 		return 0;
-	if (!player_open(file, "it", &player, &err)) {
-		show(player);
-		player_close(player);
+	if (!recording_reader_open(file, "it", &reader, &err)) {
+		show(reader);
+		recording_reader_close(reader);
 	}
 	fclose(file);
 	return 0;

@@ -178,7 +178,7 @@ static bool same(const struct object *o, size_t i, const struct result *a, const
 /* A BTF of what iotrace hands libbpf: only the types that @o names.  NULL. */
 static struct btf *cut_types(const struct kernel *k, const struct object *o)
 {
-	int fd = kernel_types_cut(k->own, o->bytes, o->size);
+	int fd = kernel_types_subset(k->own, o->bytes, o->size);
 	struct btf *btf;
 	char path[64];
 

@@ -23,7 +23,7 @@ extern const struct schema sample_schema;
 const struct schema *sample_columns(size_t i, const char **with);
 
 /* Adds the counters of @key to the row of its disk, @ctx is a struct sample_rows: the form that
- * flip_drain_hash() wants.  0 or -ENOMEM. */
+ * double_buffer_drain_hash() wants.  0 or -ENOMEM. */
 int sample_rows_add(void *ctx, const void *key, const void *value);
 
 /* Names the rows. */

@@ -64,8 +64,9 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 	struct sample *s = t->ctx;
 
 	(void)err;
-	return flip_drain_hash(tool_map(t, inactive ? "rows1" : "rows0"), sizeof(struct sample_key),
-			       sizeof(struct sample_value), sample_rows_add, &s->rows);
+	return double_buffer_drain_hash(tool_map(t, inactive ? "rows1" : "rows0"),
+					sizeof(struct sample_key), sizeof(struct sample_value),
+					sample_rows_add, &s->rows);
 }
 
 static int rows(struct tool_run *t, struct recording_interval *out, struct error *err)

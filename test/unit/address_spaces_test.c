@@ -22,26 +22,26 @@
 
 /* ---- what the kernel tells ---- */
 
-static struct spaces *opened(void)
+static struct address_spaces *opened(void)
 {
-	struct spaces *s = NULL;
+	struct address_spaces *s = NULL;
 
-	assert_int_equal(spaces_open_unfollowed(&s), 0);
+	assert_int_equal(address_spaces_open_unfollowed(&s), 0);
 	return s;
 }
 
-static void tell(struct spaces *s, enum perf_record_kind kind, uint32_t pid, uint32_t parent,
-		 uint64_t at_ns)
+static void tell(struct address_spaces *s, enum perf_record_kind kind, uint32_t pid,
+		 uint32_t parent, uint64_t at_ns)
 {
 	const struct perf_record record = {
 		.kind = kind, .pid = pid, .parent = parent, .time_ns = at_ns
 	};
 
-	spaces_take(s, &record);
+	address_spaces_take(s, &record);
 }
 
-static void map(struct spaces *s, uint32_t pid, uint64_t at_ns, uint64_t start, uint64_t length,
-		uint64_t offset, const char *path)
+static void map(struct address_spaces *s, uint32_t pid, uint64_t at_ns, uint64_t start,
+		uint64_t length, uint64_t offset, const char *path)
 {
 	char copy[64];
 	const struct perf_record record = {
@@ -55,30 +55,30 @@ static void map(struct spaces *s, uint32_t pid, uint64_t at_ns, uint64_t start, 
 	};
 
 	snprintf(copy, sizeof(copy), "%s", path);
-	spaces_take(s, &record);
+	address_spaces_take(s, &record);
 }
 
-static void read_maps(struct spaces *s, uint32_t pid, uint64_t at_ns, const char *text)
+static void read_maps(struct address_spaces *s, uint32_t pid, uint64_t at_ns, const char *text)
 {
 	FILE *file = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
 
 	assert_non_null(file);
-	spaces_take_maps(s, pid, at_ns, file);
+	address_spaces_take_maps(s, pid, at_ns, file);
 	fclose(file);
 }
 
-static struct spaces_size size_of(const struct spaces *s)
+static struct address_spaces_size size_of(const struct address_spaces *s)
 {
-	struct spaces_size size;
+	struct address_spaces_size size;
 
-	spaces_size(s, &size);
+	address_spaces_size(s, &size);
 	return size;
 }
 
-static void assert_size(const struct spaces *s, size_t processes, size_t versions, size_t mappings,
-			size_t modules)
+static void assert_size(const struct address_spaces *s, size_t processes, size_t versions,
+			size_t mappings, size_t modules)
 {
-	struct spaces_size size = size_of(s);
+	struct address_spaces_size size = size_of(s);
 
 	assert_int_equal(size.processes, processes);
 	assert_int_equal(size.versions, versions);
@@ -86,11 +86,11 @@ static void assert_size(const struct spaces *s, size_t processes, size_t version
 	assert_int_equal(size.modules, modules);
 }
 
-static const char *path_at(struct spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns)
+static const char *path_at(struct address_spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns)
 {
 	struct mapping m;
 
-	return spaces_find(s, pid, address, at_ns, &m) ? m.module->path : "none";
+	return address_spaces_find(s, pid, address, at_ns, &m) ? m.module->path : "none";
 }
 
 #define assert_path(s, pid, address, at_ns, want)                                                  \
@@ -104,14 +104,14 @@ static const char *path_at(struct spaces *s, uint32_t pid, uint64_t address, uin
 /* A JIT that makes a page writable and executable again: the kernel tells the same each time. */
 static void test_flips(void **state)
 {
-	struct spaces *s = opened();
-	struct spaces_size before;
+	struct address_spaces *s = opened();
+	struct address_spaces_size before;
 
 	(void)state;
 	tell(s, PERF_EXEC, PID, 0, 10);
 	map(s, PID, 11, 0x10000, 4 * PAGE, 0, "/bin/jit");
 	map(s, PID, 12, 0x20000, PAGE, 0, "//anon");
-	spaces_update(s, 20);
+	address_spaces_update(s, 20);
 	assert_size(s, 1, 1, 2, 2);
 	before = size_of(s);
 	for (uint64_t i = 0; i < 2000; i++)
@@ -119,20 +119,20 @@ static void test_flips(void **state)
 	assert_size(s, 1, 1, 2, 2);
 	assert_int_equal(size_of(s).memory, before.memory);
 	assert_path(s, PID, 0x20800, 1000, "[anon]");
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* Two libraries, one in place of the other in turn: each is there while it may be asked for. */
 static void test_replaced(void **state)
 {
-	struct spaces *s = opened();
-	struct spaces_size before;
+	struct address_spaces *s = opened();
+	struct address_spaces_size before;
 
 	(void)state;
 	tell(s, PERF_EXEC, PID, 0, 10);
 	map(s, PID, 11, 0x10000, 4 * PAGE, 0, "/bin/one");
 	map(s, PID, 12, 0x20000, PAGE, 0, "/lib/even");
-	spaces_update(s, 20);
+	address_spaces_update(s, 20);
 	before = size_of(s);
 	for (uint64_t i = 1; i <= 2000; i++)
 		map(s, PID, 100 + i, 0x20000, PAGE, 0, i % 2 ? "/lib/odd" : "/lib/even");
@@ -140,13 +140,13 @@ static void test_replaced(void **state)
 	assert_path(s, PID, 0x20000, 100, "/lib/even");
 	for (uint64_t i = 1; i <= 2000; i++)
 		assert_path(s, PID, 0x20000, 100 + i, i % 2 ? "/lib/odd" : "/lib/even");
-	spaces_update(s, 2100);
+	address_spaces_update(s, 2100);
 	assert_size(s, 1, 1, 2, 2);
 	assert_int_equal(size_of(s).memory, before.memory);
 	assert_path(s, PID, 0x20000, 2100, "/lib/even");
 	assert_path(s, PID, 0x10000, 2100, "/bin/one");
-	assert_int_equal(spaces_full(s), 0);
-	spaces_free(s);
+	assert_int_equal(address_spaces_full(s), 0);
+	address_spaces_free(s);
 }
 
 #define MAPS                                                                                       \
@@ -158,7 +158,7 @@ static void test_replaced(void **state)
 /* A program without frame pointers is read again and again. */
 static void test_read_again(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 
 	(void)state;
 	for (uint64_t at_ns = 100; at_ns <= 125; at_ns++) {
@@ -177,18 +177,18 @@ static void test_read_again(void **state)
 	assert_path(s, PID, 0x20000, 200, "/lib/two");
 	read_maps(s, PID, 400, MAPS);
 	assert_path(s, PID, 0x20000, 400, "none");
-	spaces_update(s, 400);
+	address_spaces_update(s, 400);
 	assert_size(s, 1, 1, 1, 1);
 	/* nothing at all says nothing */
 	read_maps(s, PID, 500, "");
 	assert_path(s, PID, 0x10000, 500, "/bin/one");
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* What was read before the kernel's records of before are: it stays what was mapped then. */
 static void test_read_early(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 
 	(void)state;
 	read_maps(s, PID, 100, MAPS);
@@ -200,7 +200,7 @@ static void test_read_early(void **state)
 	assert_path(s, PID, 0x10000, 49, "/bin/one");
 	assert_path(s, PID, 0x10000, 50, "none");
 	assert_path(s, PID, 0x10000, 100, "/bin/one");
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* The build id that the kernel told stays when the same is read in /proc. */
@@ -217,45 +217,45 @@ static void test_keeps_build_id(void **state)
 		.id = { 2, { 7, 8 } },
 		.path = path,
 	};
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	struct mapping m;
 
 	(void)state;
 	tell(s, PERF_EXEC, PID, 0, 5);
-	spaces_take(s, &record);
+	address_spaces_take(s, &record);
 	read_maps(s, PID, 100, MAPS);
-	spaces_update(s, 100);
+	address_spaces_update(s, 100);
 	assert_size(s, 1, 1, 1, 1);
-	assert_true(spaces_find(s, PID, 0x10000, 100, &m));
+	assert_true(address_spaces_find(s, PID, 0x10000, 100, &m));
 	assert_int_equal(m.module->id.size, 2);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* A module that somebody refers to outlives its mapping. */
 static void test_keeps_module(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	struct mapping m;
 
 	(void)state;
 	tell(s, PERF_EXEC, PID, 0, 10);
 	map(s, PID, 11, 0x10000, PAGE, 0, "/bin/first");
-	assert_true(spaces_find(s, PID, 0x10000, 11, &m));
+	assert_true(address_spaces_find(s, PID, 0x10000, 11, &m));
 	module_get(m.module);
 	tell(s, PERF_EXEC, PID, 0, 20);
-	spaces_update(s, 30);
-	spaces_update(s, 40);
+	address_spaces_update(s, 30);
+	address_spaces_update(s, 40);
 	assert_string_equal(m.module->path, "/bin/first");
 	assert_int_equal(size_of(s).modules, 1);
-	spaces_put(s, m.module);
-	spaces_update(s, 50);
+	address_spaces_put(s, m.module);
+	address_spaces_update(s, 50);
 	assert_int_equal(size_of(s).modules, 0);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 static void test_exec_and_exit(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	size_t empty = size_of(s).memory;
 
 	(void)state;
@@ -267,41 +267,41 @@ static void test_exec_and_exit(void **state)
 	assert_path(s, PID, 0x10000, 49, "/bin/first");
 	assert_path(s, PID, 0x10000, 50, "none");
 	assert_path(s, PID, 0x10000, 51, "/bin/second");
-	spaces_update(s, 49);
+	address_spaces_update(s, 49);
 	assert_path(s, PID, 0x20000, 49, "/bin/first");
-	spaces_update(s, 51);
+	address_spaces_update(s, 51);
 	assert_size(s, 1, 1, 1, 1);
 	tell(s, PERF_EXIT, PID, 0, 60);
-	spaces_update(s, 60);
+	address_spaces_update(s, 60);
 	assert_path(s, PID, 0x10000, 60, "/bin/second");
-	spaces_update(s, 61);
+	address_spaces_update(s, 61);
 	assert_size(s, 0, 0, 0, 0);
 	assert_int_equal(size_of(s).memory, empty);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* A process is gone, and the record of its exit was lost, or has still to be read: it may have run
  * until now. */
 static void test_gone_untold(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 
 	(void)state;
 	tell(s, PERF_EXEC, PID, 0, 10);
 	map(s, PID, 11, 0x10000, PAGE, 0, "/bin/a");
 	for (int i = 0; i < 200; i++) {
-		spaces_update(s, 12);
+		address_spaces_update(s, 12);
 		assert_path(s, PID, 0x10000, 20, "/bin/a");
 	}
-	spaces_update(s, clock_mono_ns());
+	address_spaces_update(s, clock_mono_ns());
 	assert_size(s, 0, 0, 0, 0);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* A process gets the number of one that has ended. */
 static void test_number_again(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 
 	(void)state;
 	tell(s, PERF_EXEC, PID, 0, 10);
@@ -311,17 +311,17 @@ static void test_number_again(void **state)
 	map(s, PID, 31, 0x20000, PAGE, 0, "/bin/second");
 	assert_path(s, PID, 0x10000, 29, "/bin/first");
 	assert_path(s, PID, 0x10000, 31, "none");
-	assert_int_equal(spaces_number(s, PID, 11), spaces_number(s, PID, 29));
-	assert_int_not_equal(spaces_number(s, PID, 11), spaces_number(s, PID, 31));
-	spaces_update(s, 40);
+	assert_int_equal(address_spaces_number(s, PID, 11), address_spaces_number(s, PID, 29));
+	assert_int_not_equal(address_spaces_number(s, PID, 11), address_spaces_number(s, PID, 31));
+	address_spaces_update(s, 40);
 	assert_path(s, PID, 0x20000, 40, "/bin/second");
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* A module whose memory another one has got is not that one. */
 static void test_serials(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	uint64_t last = 0;
 	struct mapping m;
 	char path[32];
@@ -331,14 +331,14 @@ static void test_serials(void **state)
 	for (uint64_t i = 1; i <= 50; i++) {
 		snprintf(path, sizeof(path), "/lib/%03u", (unsigned int)i);
 		map(s, PID, 10 * i, 0x10000, PAGE, 0, path);
-		assert_true(spaces_find(s, PID, 0x10000, 10 * i, &m));
+		assert_true(address_spaces_find(s, PID, 0x10000, 10 * i, &m));
 		assert_true(m.module->serial > last);
 		last = m.module->serial;
-		spaces_update(s, 10 * i);
+		address_spaces_update(s, 10 * i);
 		assert_string_equal(m.module->path, path);
 		assert_size(s, 1, 1, 1, 1);
 	}
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* ---- many ---- */
@@ -346,7 +346,7 @@ static void test_serials(void **state)
 #define SHORT_LIVED 100000U
 #define PER_UPDATE  500U
 
-static void live_shortly(struct spaces *s, uint32_t pid, uint64_t at_ns)
+static void live_shortly(struct address_spaces *s, uint32_t pid, uint64_t at_ns)
 {
 	tell(s, PERF_FORK, pid, PID, at_ns);
 	tell(s, PERF_EXEC, pid, 0, at_ns + 1);
@@ -358,7 +358,7 @@ static void live_shortly(struct spaces *s, uint32_t pid, uint64_t at_ns)
 /* Their parent is mapped by each of them until its exec. */
 static void test_short_lived(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	uint64_t at_ns = 1000, turn_ns = 0;
 	size_t before, used, most = 0;
 
@@ -371,30 +371,30 @@ static void test_short_lived(void **state)
 		assert_path(s, PID + i, 5 << 20, at_ns + 3, "/bin/short");
 		if (size_of(s).memory > most)
 			most = size_of(s).memory;
-		spaces_update(s, turn_ns);
+		address_spaces_update(s, turn_ns);
 		turn_ns = at_ns + 4;
 		assert_in_range(size_of(s).processes, PER_UPDATE, PER_UPDATE + 1);
 	}
-	spaces_update(s, turn_ns);
+	address_spaces_update(s, turn_ns);
 	before = size_of(s).processes; /* the parent, if not found gone yet */
 	assert_in_range(before, 0, 1);
 	assert_in_range(most, 1, 2 * PER_UPDATE * 2048);
-	assert_int_equal(spaces_full(s), 0);
+	assert_int_equal(address_spaces_full(s), 0);
 	assert_in_range(mallinfo2().uordblks, 0, used + 65536);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* A fork shares all with its parent. */
 static void test_forks_share(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	size_t one;
 
 	(void)state;
 	tell(s, PERF_EXEC, PID, 0, 10);
 	for (uint64_t i = 0; i < 1000; i++)
 		map(s, PID, 11, (i + 1) << 16, PAGE, 0, "/bin/parent");
-	spaces_update(s, 20);
+	address_spaces_update(s, 20);
 	assert_size(s, 1, 1, 1000, 1);
 	tell(s, PERF_FORK, PID + 1, PID, 30);
 	one = size_of(s).memory;
@@ -406,14 +406,14 @@ static void test_forks_share(void **state)
 	assert_path(s, PID + 7, 0x50000, 40, "/bin/child");
 	assert_path(s, PID + 8, 0x50000, 40, "/bin/parent");
 	assert_path(s, PID, 0x50000, 40, "/bin/parent");
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* ---- limits ---- */
 
 static void test_too_many_mappings(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 
 	(void)state;
 	tell(s, PERF_EXEC, PID, 0, 10);
@@ -422,16 +422,16 @@ static void test_too_many_mappings(void **state)
 	for (uint64_t i = 0; i < HISTORY_MAPPINGS; i++) {
 		map(s, PID, 11 + i, (i + 1) << 16, PAGE, 0, "/bin/many");
 		if (i % 1000 == 0)
-			spaces_update(s, 11 + i);
+			address_spaces_update(s, 11 + i);
 	}
-	assert_int_equal(spaces_full(s), 0);
+	assert_int_equal(address_spaces_full(s), 0);
 	assert_path(s, PID, 0x10000, 20000, "/bin/many");
 	map(s, PID, 20000, (HISTORY_MAPPINGS + 1) << 16, PAGE, 0, "/bin/many");
-	assert_int_equal(spaces_full(s), 1);
+	assert_int_equal(address_spaces_full(s), 1);
 	assert_path(s, PID, 0x10000, 19999, "/bin/many");
 	assert_path(s, PID, 0x10000, 20000, "none");
 	assert_path(s, PID + 1, 0x10000, 20000, "/bin/other");
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 static void test_too_many_lines(void **state)
@@ -439,7 +439,7 @@ static void test_too_many_lines(void **state)
 	char *text = NULL;
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 
 	(void)state;
 	for (uint64_t i = 0; i <= HISTORY_MAPPINGS; i++)
@@ -448,18 +448,18 @@ static void test_too_many_lines(void **state)
 			((unsigned long long)(i + 1) << 16) + PAGE);
 	fclose(out);
 	read_maps(s, PID, 10, text);
-	assert_int_equal(spaces_full(s), 1);
+	assert_int_equal(address_spaces_full(s), 1);
 	assert_path(s, PID, 0x10000, 10, "none");
-	spaces_update(s, 20);
+	address_spaces_update(s, 20);
 	assert_int_equal(size_of(s).mappings, 0);
 	free(text);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* More changes than are kept: what was before is unknown, what is now is right. */
 static void test_too_many_changes(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	uint64_t last = 100 + 3 * HISTORY_VERSIONS;
 
 	(void)state;
@@ -467,17 +467,17 @@ static void test_too_many_changes(void **state)
 	for (uint64_t i = 100; i <= last; i++)
 		map(s, PID, i, 0x20000, PAGE, 0, i % 2 ? "/lib/odd" : "/lib/even");
 	assert_in_range(size_of(s).versions, HISTORY_VERSIONS / 2, HISTORY_VERSIONS);
-	assert_in_range(spaces_full(s), 1, 8);
+	assert_in_range(address_spaces_full(s), 1, 8);
 	assert_path(s, PID, 0x20000, 100, "none");
 	for (uint64_t i = last - HISTORY_VERSIONS / 3; i <= last; i++)
 		assert_path(s, PID, 0x20000, i, i % 2 ? "/lib/odd" : "/lib/even");
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 static void test_too_much_memory(void **state)
 {
 	char path[32], want[32];
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	uint32_t known = 0, n = 60;
 
 	(void)state;
@@ -486,10 +486,10 @@ static void test_too_much_memory(void **state)
 		tell(s, PERF_EXEC, PID + i, 0, 10);
 		for (uint64_t j = 0; j < 4000; j++)
 			map(s, PID + i, 11, (j + 1) << 16, PAGE, 0, path);
-		assert_in_range(size_of(s).memory, 1, SPACES_MEMORY);
-		spaces_update(s, 11);
+		assert_in_range(size_of(s).memory, 1, ADDRESS_SPACES_MEMORY);
+		address_spaces_update(s, 11);
 	}
-	assert_true(spaces_full(s) > 0);
+	assert_true(address_spaces_full(s) > 0);
 	for (uint32_t i = 0; i < n; i++)
 		for (uint64_t j = 0; j < 4000; j += 999) {
 			const char *found = path_at(s, PID + i, (j + 1) << 16, 11);
@@ -500,23 +500,23 @@ static void test_too_much_memory(void **state)
 			known += strcmp(found, "none") != 0;
 		}
 	assert_in_range(known, 100, 5 * n - 1);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 static void test_too_many_processes(void **state)
 {
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 
 	(void)state;
-	for (uint32_t i = 0; i < SPACES_PROCESSES + 3; i++)
+	for (uint32_t i = 0; i < ADDRESS_SPACES_PROCESSES + 3; i++)
 		tell(s, PERF_EXEC, PID + i, 0, 10);
-	assert_int_equal(size_of(s).processes, SPACES_PROCESSES);
-	assert_int_equal(spaces_full(s), 3);
-	for (uint32_t i = 0; i < SPACES_PROCESSES; i++)
+	assert_int_equal(size_of(s).processes, ADDRESS_SPACES_PROCESSES);
+	assert_int_equal(address_spaces_full(s), 3);
+	for (uint32_t i = 0; i < ADDRESS_SPACES_PROCESSES; i++)
 		tell(s, PERF_EXIT, PID + i, 0, 20);
-	spaces_update(s, 30);
+	address_spaces_update(s, 30);
 	assert_size(s, 0, 0, 0, 0);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* ---- names that others gave ---- */
@@ -526,7 +526,7 @@ static void test_odd_lines(void **state)
 	char *text = NULL, path[4200];
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 
 	(void)state;
 	memset(path, 'x', sizeof(path));
@@ -573,7 +573,7 @@ static void test_odd_lines(void **state)
 	map(s, PID, 30, UINT64_MAX - 10, 100, 0, "/wraps");
 	assert_int_equal(size_of(s).mappings, 9);
 	free(text);
-	spaces_free(s);
+	address_spaces_free(s);
 }
 
 /* ---- the same answers as a list that is never cut ---- */
@@ -690,7 +690,7 @@ static const char *file_name(int file)
 }
 
 /* As the kernel writes it: one line per run of pages. */
-static void tell_cells(struct spaces *s, uint32_t pid, uint64_t at_ns,
+static void tell_cells(struct address_spaces *s, uint32_t pid, uint64_t at_ns,
 		       const struct cell cells[PAGES])
 {
 	char *text = NULL;
@@ -742,7 +742,7 @@ static bool some_reading(const struct model *model, uint64_t at_ns, struct cell 
 	return any;
 }
 
-static void step(struct spaces *s, struct model *models, uint64_t now_ns, uint64_t until_ns)
+static void step(struct address_spaces *s, struct model *models, uint64_t now_ns, uint64_t until_ns)
 {
 	int i = some(PROCESSES), other = some(PROCESSES), what = some(20);
 	struct model *model = &models[i];
@@ -782,7 +782,8 @@ static void step(struct spaces *s, struct model *models, uint64_t now_ns, uint64
 	}
 }
 
-static void compare(struct spaces *s, const struct model *model, uint32_t pid, uint64_t at_ns)
+static void compare(struct address_spaces *s, const struct model *model, uint32_t pid,
+		    uint64_t at_ns)
 {
 	for (int page = 0; page < PAGES; page++) {
 		struct cell want = model_at(model, page, at_ns);
@@ -792,7 +793,7 @@ static void compare(struct spaces *s, const struct model *model, uint32_t pid, u
 		assert_path(s, pid, address, at_ns, file_name(want.file));
 		if (want.file < 0 || want.file == FILES)
 			continue;
-		assert_true(spaces_find(s, pid, address, at_ns, &m));
+		assert_true(address_spaces_find(s, pid, address, at_ns, &m));
 		assert_int_equal(address - m.start + m.offset, want.offset * PAGE + 7);
 	}
 }
@@ -800,7 +801,7 @@ static void compare(struct spaces *s, const struct model *model, uint32_t pid, u
 static void live_at_random(unsigned int seed)
 {
 	struct model *models = calloc(PROCESSES, sizeof(*models));
-	struct spaces *s = opened();
+	struct address_spaces *s = opened();
 	uint64_t until_ns = 1, turn_ns = 1, now_ns = 1;
 
 	srand(seed);
@@ -809,7 +810,7 @@ static void live_at_random(unsigned int seed)
 		if (some(EVENTS / 20) == 0) {
 			until_ns = turn_ns;
 			turn_ns = now_ns;
-			spaces_update(s, until_ns);
+			address_spaces_update(s, until_ns);
 		}
 		if (some(10) == 0) {
 			uint32_t which = (uint32_t)some(PROCESSES);
@@ -821,8 +822,8 @@ static void live_at_random(unsigned int seed)
 	for (uint32_t i = 0; i < PROCESSES; i++)
 		for (uint64_t at_ns = until_ns; at_ns <= now_ns; at_ns += 3)
 			compare(s, &models[i], PID + i, at_ns);
-	assert_int_equal(spaces_full(s), 0);
-	spaces_free(s);
+	assert_int_equal(address_spaces_full(s), 0);
+	address_spaces_free(s);
 	free(models);
 }
 

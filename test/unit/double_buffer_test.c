@@ -28,48 +28,48 @@ static void need_bpf(void)
 static void test_turns(void **state)
 {
 	uint32_t epoch = 0;
-	struct flip *f = NULL;
+	struct double_buffer *f = NULL;
 	uint64_t before, end, after;
 
 	(void)state;
 	need_bpf();
-	assert_int_equal(flip_open(&epoch, &f, NULL), 0);
+	assert_int_equal(double_buffer_open(&epoch, &f, NULL), 0);
 	assert_int_equal(epoch, 0);
 	for (uint32_t i = 0; i < 50; i++) {
 		before = clock_epoch_ns();
-		assert_int_equal(flip_turn(f, i % 3 ? &end : NULL), i & 1);
+		assert_int_equal(double_buffer_swap(f, i % 3 ? &end : NULL), i & 1);
 		after = clock_epoch_ns();
 		assert_int_equal(epoch, i + 1);
 		if (i % 3)
 			assert_true(before <= end && end <= after);
 	}
 	epoch = UINT32_MAX;
-	assert_int_equal(flip_turn(f, NULL), 1);
+	assert_int_equal(double_buffer_swap(f, NULL), 1);
 	assert_int_equal(epoch, 0);
-	assert_int_equal(flip_turn(f, NULL), 0);
+	assert_int_equal(double_buffer_swap(f, NULL), 0);
 	assert_int_equal(epoch, 1);
-	flip_close(f);
-	flip_close(NULL);
+	double_buffer_close(f);
+	double_buffer_close(NULL);
 }
 
 /* Two at once do not disturb each other. */
 static void test_two(void **state)
 {
 	uint32_t a = 0, b = 1;
-	struct flip *f, *g;
+	struct double_buffer *f, *g;
 
 	(void)state;
 	need_bpf();
-	assert_int_equal(flip_open(&a, &f, NULL), 0);
-	assert_int_equal(flip_open(&b, &g, NULL), 0);
-	assert_int_equal(flip_turn(f, NULL), 0);
-	assert_int_equal(flip_turn(g, NULL), 1);
-	assert_int_equal(flip_turn(f, NULL), 1);
+	assert_int_equal(double_buffer_open(&a, &f, NULL), 0);
+	assert_int_equal(double_buffer_open(&b, &g, NULL), 0);
+	assert_int_equal(double_buffer_swap(f, NULL), 0);
+	assert_int_equal(double_buffer_swap(g, NULL), 1);
+	assert_int_equal(double_buffer_swap(f, NULL), 1);
 	assert_int_equal(a, 2);
 	assert_int_equal(b, 2);
-	flip_close(f);
-	assert_int_equal(flip_turn(g, NULL), 0);
-	flip_close(g);
+	double_buffer_close(f);
+	assert_int_equal(double_buffer_swap(g, NULL), 0);
+	double_buffer_close(g);
 }
 
 /* ---- draining ---- */
@@ -148,8 +148,8 @@ static void drains(int fd, uint32_t from, uint32_t to, uint32_t n_values)
 	assert_non_null(seen);
 	seen->values = n_values;
 	fill(fd, from, to, n_values);
-	assert_int_equal(flip_drain_hash(fd, sizeof(struct key),
-					 n_values * (uint32_t)sizeof(uint64_t), see, seen),
+	assert_int_equal(double_buffer_drain_hash(fd, sizeof(struct key),
+						  n_values * (uint32_t)sizeof(uint64_t), see, seen),
 			 0);
 	assert_int_equal(seen->calls, to - from);
 	for (uint32_t i = 0; i < MAX_KEYS; i++)
@@ -214,7 +214,7 @@ static void test_drain_odd_size(void **state)
 		snprintf(text, sizeof(text), "twelve byte%u", i);
 		assert_int_equal(bpf_map_update_elem(fd, &i, text, BPF_ANY), 0);
 	}
-	assert_int_equal(flip_drain_hash(fd, 4, 12, see_bytes, &seen), 0);
+	assert_int_equal(double_buffer_drain_hash(fd, 4, 12, see_bytes, &seen), 0);
 	assert_int_equal(seen, 0x3ff);
 	close(fd);
 }
@@ -228,7 +228,7 @@ static void test_drain_stops(void **state)
 	need_bpf();
 	fd = make_map(sizeof(struct key), 8, 1000, 0);
 	fill(fd, 0, 1000, 1);
-	assert_int_equal(flip_drain_hash(fd, sizeof(struct key), 8, see, &seen), -ENOMEM);
+	assert_int_equal(double_buffer_drain_hash(fd, sizeof(struct key), 8, see, &seen), -ENOMEM);
 	assert_int_equal(seen.calls, 1);
 	close(fd);
 }
@@ -239,7 +239,7 @@ static void test_drain_fails(void **state)
 
 	(void)state;
 	need_bpf();
-	assert_int_equal(flip_drain_hash(-1, sizeof(struct key), 8, see, &seen), -EBADF);
+	assert_int_equal(double_buffer_drain_hash(-1, sizeof(struct key), 8, see, &seen), -EBADF);
 	assert_int_equal(seen.calls, 0);
 }
 
@@ -329,7 +329,7 @@ static void test_drain_crowded_bucket(void **state)
 	}
 	crowd(fd, -1, 1024 - CROWD, &put); /* and others before and behind */
 	assert_int_equal(put.n, 1024);
-	assert_int_equal(flip_drain_hash(fd, 4, 8, sum_up, &got), 0);
+	assert_int_equal(double_buffer_drain_hash(fd, 4, 8, sum_up, &got), 0);
 	assert_int_equal(got.n, put.n);
 	assert_int_equal(got.keys, put.keys);
 	assert_int_equal(got.values, put.values);

@@ -171,7 +171,7 @@ static size_t compare_cut(const struct btf *cut, const struct btf *local)
 
 static void check_cut(const void *elf, size_t size, struct bpf_object *obj)
 {
-	int fd = kernel_types_cut(types, elf, size);
+	int fd = kernel_types_subset(types, elf, size);
 	struct btf *cut;
 	char path[64];
 
@@ -208,7 +208,7 @@ static void test_cut_of_no_object(void **state)
 {
 	(void)state;
 	need_btf();
-	assert_int_equal(kernel_types_cut(types, "not an ELF object", 17), -EINVAL);
+	assert_int_equal(kernel_types_subset(types, "not an ELF object", 17), -EINVAL);
 }
 
 /* ---- damaged files ---- */

@@ -15,90 +15,90 @@
 /* No process has such a number: the kernel's limit is 4194304. */
 #define NOBODY 0x70000000u
 
-static struct names *opened(void)
+static struct process_names *opened(void)
 {
-	struct names *n = NULL;
+	struct process_names *n = NULL;
 
-	assert_int_equal(names_open(&n), 0);
+	assert_int_equal(process_names_open(&n), 0);
 	assert_non_null(n);
 	return n;
 }
 
-static void put(struct names *n, uint32_t pid, uint64_t start_ns, const char *name)
+static void put(struct process_names *n, uint32_t pid, uint64_t start_ns, const char *name)
 {
-	assert_int_equal(names_put(n, pid, start_ns, name), 0);
+	assert_int_equal(process_names_put(n, pid, start_ns, name), 0);
 }
 
 static void test_put(void **state)
 {
-	struct names *n = opened();
+	struct process_names *n = opened();
 
 	(void)state;
 	put(n, NOBODY, 5, "fio");
-	assert_string_equal(names_of(n, NOBODY, 5), "fio");
+	assert_string_equal(process_names_get(n, NOBODY, 5), "fio");
 	put(n, NOBODY, 5, "fifteen chars..");
-	assert_string_equal(names_of(n, NOBODY, 5), "fifteen chars..");
+	assert_string_equal(process_names_get(n, NOBODY, 5), "fifteen chars..");
 	put(n, NOBODY, 5, "a\n\x1b\xff"); /* as the kernel has it */
-	assert_string_equal(names_of(n, NOBODY, 5), "a\n\x1b\xff");
+	assert_string_equal(process_names_get(n, NOBODY, 5), "a\n\x1b\xff");
 	put(n, NOBODY, 5, "sixteen, no end.");
-	assert_string_equal(names_of(n, NOBODY, 5), "sixteen, no end");
+	assert_string_equal(process_names_get(n, NOBODY, 5), "sixteen, no end");
 	put(n, NOBODY, 5, ""); /* a name, too */
-	assert_string_equal(names_of(n, NOBODY, 5), "");
-	assert_int_equal(names_lost(n), 0);
-	names_free(n);
-	names_free(NULL);
+	assert_string_equal(process_names_get(n, NOBODY, 5), "");
+	assert_int_equal(process_names_lost(n), 0);
+	process_names_free(n);
+	process_names_free(NULL);
 }
 
 static void test_unknown(void **state)
 {
-	struct names *n = opened();
+	struct process_names *n = opened();
 
 	(void)state;
-	assert_string_equal(names_of(n, NOBODY, 1), "?");
-	assert_string_equal(names_of(n, NOBODY + 1, 1), "?");
-	assert_string_equal(names_of(n, UINT32_MAX, UINT64_MAX), "?");
+	assert_string_equal(process_names_get(n, NOBODY, 1), "?");
+	assert_string_equal(process_names_get(n, NOBODY + 1, 1), "?");
+	assert_string_equal(process_names_get(n, UINT32_MAX, UINT64_MAX), "?");
 	/* learnt later */
 	put(n, NOBODY, 1, "late");
-	assert_string_equal(names_of(n, NOBODY, 1), "late");
-	assert_string_equal(names_of(n, NOBODY + 1, 1), "?");
-	names_free(n);
+	assert_string_equal(process_names_get(n, NOBODY, 1), "late");
+	assert_string_equal(process_names_get(n, NOBODY + 1, 1), "?");
+	process_names_free(n);
 }
 
 /* Each process once, anew after each look. */
 static void test_lost(void **state)
 {
-	struct names *n = opened();
+	struct process_names *n = opened();
 
 	(void)state;
-	assert_int_equal(names_lost(n), 0);
+	assert_int_equal(process_names_lost(n), 0);
 	for (int i = 0; i < 3; i++) {
-		names_of(n, NOBODY, 1);
-		names_of(n, NOBODY, 2);
-		names_of(n, NOBODY + 1, 1);
+		process_names_get(n, NOBODY, 1);
+		process_names_get(n, NOBODY, 2);
+		process_names_get(n, NOBODY + 1, 1);
 	}
-	assert_int_equal(names_lost(n), 3);
-	assert_int_equal(names_lost(n), 0);
-	names_of(n, NOBODY, 1);
+	assert_int_equal(process_names_lost(n), 3);
+	assert_int_equal(process_names_lost(n), 0);
+	process_names_get(n, NOBODY, 1);
 	put(n, NOBODY, 2, "known");
-	names_of(n, NOBODY, 2);
-	assert_int_equal(names_lost(n), 1);
-	names_free(n);
+	process_names_get(n, NOBODY, 2);
+	assert_int_equal(process_names_lost(n), 1);
+	process_names_free(n);
 }
 
 /* The same number, one after the other. */
 static void test_number_used_again(void **state)
 {
-	struct names *n = opened();
+	struct process_names *n = opened();
 
 	(void)state;
 	put(n, NOBODY, 1000, "first");
 	put(n, NOBODY, 1001, "second");
 	put(n, NOBODY, 1000ull << 32, "third");
-	assert_string_equal(names_of(n, NOBODY, 1000), "first");
-	assert_string_equal(names_of(n, NOBODY, 1001), "second");
-	assert_string_equal(names_of(n, NOBODY, 1000ull << 32), "third");
-	assert_string_equal(names_of(n, NOBODY, 999), "?");
-	names_free(n);
+	assert_string_equal(process_names_get(n, NOBODY, 1000), "first");
+	assert_string_equal(process_names_get(n, NOBODY, 1001), "second");
+	assert_string_equal(process_names_get(n, NOBODY, 1000ull << 32), "third");
+	assert_string_equal(process_names_get(n, NOBODY, 999), "?");
+	process_names_free(n);
 }
 
 static struct process self(void)
@@ -111,7 +111,7 @@ static struct process self(void)
 
 static void test_proc(void **state)
 {
-	struct names *n = opened();
+	struct process_names *n = opened();
 	uint64_t start_ns = self().start_ns, tick_ns = process_tick_ns();
 	uint32_t pid = (uint32_t)getpid();
 
@@ -119,22 +119,22 @@ static void test_proc(void **state)
 	assert_int_equal(prctl(PR_SET_NAME, "names) in (proc"), 0);
 	assert_string_equal(self().comm, "names) in (proc");
 	/* /proc shows the tick, the probes know the nanosecond */
-	assert_string_equal(names_of(n, pid, start_ns), "names) in (proc");
-	assert_string_equal(names_of(n, pid, start_ns + tick_ns - 1), "names) in (proc");
+	assert_string_equal(process_names_get(n, pid, start_ns), "names) in (proc");
+	assert_string_equal(process_names_get(n, pid, start_ns + tick_ns - 1), "names) in (proc");
 	/* who had the number before, or will have it */
-	assert_string_equal(names_of(n, pid, start_ns - 1), "?");
-	assert_string_equal(names_of(n, pid, start_ns + tick_ns), "?");
-	assert_int_equal(names_lost(n), 2);
+	assert_string_equal(process_names_get(n, pid, start_ns - 1), "?");
+	assert_string_equal(process_names_get(n, pid, start_ns + tick_ns), "?");
+	assert_int_equal(process_names_lost(n), 2);
 	/* the probes know better */
 	put(n, pid, start_ns, "from the probe");
-	assert_string_equal(names_of(n, pid, start_ns), "from the probe");
-	names_free(n);
+	assert_string_equal(process_names_get(n, pid, start_ns), "from the probe");
+	process_names_free(n);
 }
 
 /* A real process that is there at first and gone later. */
 static void test_proc_exited(void **state)
 {
-	struct names *n = opened();
+	struct process_names *n = opened();
 	int ready[2], end[2];
 	struct process process;
 	uint32_t child;
@@ -156,32 +156,32 @@ static void test_proc_exited(void **state)
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	assert_int_equal(process_read(child, &process), 0);
 	assert_true(process.start_ns >= self().start_ns);
-	assert_string_equal(names_of(n, child, process.start_ns), "short-lived");
+	assert_string_equal(process_names_get(n, child, process.start_ns), "short-lived");
 	close(end[1]);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	close(ready[0]);
 	close(ready[1]);
-	assert_string_equal(names_of(n, child, process.start_ns), "short-lived");
+	assert_string_equal(process_names_get(n, child, process.start_ns), "short-lived");
 	assert_true(process_read(NOBODY, &process) < 0);
-	names_free(n);
+	process_names_free(n);
 }
 
 /* What was handed out stays, however many come after. */
 static void test_names_stay(void **state)
 {
-	struct names *n = opened();
+	struct process_names *n = opened();
 	const char *first;
 
 	(void)state;
 	put(n, NOBODY, 1, "first");
-	first = names_of(n, NOBODY, 1);
+	first = process_names_get(n, NOBODY, 1);
 	for (uint32_t i = 1; i < 1000; i++)
 		put(n, NOBODY + i, 1, "other");
 	assert_string_equal(first, "first");
-	names_free(n);
+	process_names_free(n);
 }
 
-static void fill(struct names *n, uint32_t first, uint32_t count)
+static void fill(struct process_names *n, uint32_t first, uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++)
 		put(n, NOBODY + first + i, 1, "one of many");
@@ -190,28 +190,28 @@ static void fill(struct names *n, uint32_t first, uint32_t count)
 /* What nobody wanted for 65536 others is forgotten. */
 static void test_forget_when_many(void **state)
 {
-	struct names *n = opened();
+	struct process_names *n = opened();
 
 	(void)state;
 	fill(n, 0, 65535);
-	names_forget(n);
-	names_forget(n);
-	assert_string_equal(names_of(n, NOBODY, 1), "one of many");
+	process_names_forget(n);
+	process_names_forget(n);
+	assert_string_equal(process_names_get(n, NOBODY, 1), "one of many");
 	put(n, NOBODY + 65535, 1, "the last");
-	names_forget(n); /* all are old now */
-	assert_string_equal(names_of(n, NOBODY + 1, 1), "one of many");
+	process_names_forget(n); /* all are old now */
+	assert_string_equal(process_names_get(n, NOBODY + 1, 1), "one of many");
 	fill(n, 65536, 65534);
-	names_forget(n); /* one less: one was wanted */
-	assert_string_equal(names_of(n, NOBODY + 65535, 1), "the last");
-	names_forget(n);
-	assert_string_equal(names_of(n, NOBODY, 1), "?");
-	assert_string_equal(names_of(n, NOBODY + 1, 1), "one of many");
-	assert_string_equal(names_of(n, NOBODY + 65535, 1), "the last");
+	process_names_forget(n); /* one less: one was wanted */
+	assert_string_equal(process_names_get(n, NOBODY + 65535, 1), "the last");
+	process_names_forget(n);
+	assert_string_equal(process_names_get(n, NOBODY, 1), "?");
+	assert_string_equal(process_names_get(n, NOBODY + 1, 1), "one of many");
+	assert_string_equal(process_names_get(n, NOBODY + 65535, 1), "the last");
 	/* and on from there */
 	put(n, NOBODY, 1, "again");
-	names_forget(n);
-	assert_string_equal(names_of(n, NOBODY, 1), "again");
-	names_free(n);
+	process_names_forget(n);
+	assert_string_equal(process_names_get(n, NOBODY, 1), "again");
+	process_names_free(n);
 }
 
 int main(void)

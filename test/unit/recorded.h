@@ -10,7 +10,7 @@ struct recorded {
 	char *data;
 	size_t size;
 	FILE *stream;
-	struct player *player;
+	struct recording_reader *reader;
 };
 
 /* Begins a recording in @r; recorded_add() adds to it, recorded_finish() ends it. */
@@ -46,15 +46,15 @@ static inline void recorded_play(struct recorded *r, const struct recording_tabl
 
 	r->stream = fmemopen(r->data, r->size, "r");
 	assert_non_null(r->stream);
-	assert_int_equal(player_open(r->stream, "it", &r->player, &err), 0);
-	assert_int_equal(player_bind(r->player, tables, n_tables, &err), 0);
+	assert_int_equal(recording_reader_open(r->stream, "it", &r->reader, &err), 0);
+	assert_int_equal(recording_reader_bind(r->reader, tables, n_tables, &err), 0);
 }
 
 static inline void recorded_next(struct recorded *r, struct recording_interval *out)
 {
 	struct error err;
 
-	assert_int_equal(player_next(r->player, out, &err), 1);
+	assert_int_equal(recording_reader_next(r->reader, out, &err), 1);
 }
 
 /* With GOLDEN_UPDATE it becomes test/data/recordings/@name, for test/replay. */
@@ -77,8 +77,8 @@ static inline void recorded_end(struct recorded *r)
 	struct recording_interval none;
 	struct error err;
 
-	assert_int_equal(player_next(r->player, &none, &err), 0);
-	player_close(r->player);
+	assert_int_equal(recording_reader_next(r->reader, &none, &err), 0);
+	recording_reader_close(r->reader);
 	fclose(r->stream);
 	free(r->data);
 }

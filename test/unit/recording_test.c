@@ -164,24 +164,25 @@ static void render(FILE *to, const struct recording_interval *in)
 static struct bytes play(const char *data, size_t size, int *result, struct error *err)
 {
 	struct recording_interval in;
-	struct player *p = NULL;
+	struct recording_reader *p = NULL;
 	struct bytes out;
 	FILE *from = size ? fmemopen((void *)data, size, "r") : fopen("/dev/null", "r");
 	FILE *to = open_memstream(&out.data, &out.size);
 	int r;
 
 	memset(err, 0, sizeof(*err));
-	r = player_open(from, "FILE", &p, err);
+	r = recording_reader_open(from, "FILE", &p, err);
 	if (!r) {
 		for (int format = FORMAT_TEXT; format <= FORMAT_CSV; format++)
-			render_meta((enum format)format, to, &player_head(p)->meta, &schema);
-		r = player_bind(p, tables, N(tables), err);
+			render_meta((enum format)format, to, &recording_reader_head(p)->meta,
+				    &schema);
+		r = recording_reader_bind(p, tables, N(tables), err);
 	}
-	while (!r && (r = player_next(p, &in, err)) > 0) {
+	while (!r && (r = recording_reader_next(p, &in, err)) > 0) {
 		render(to, &in);
 		r = 0;
 	}
-	player_close(p);
+	recording_reader_close(p);
 	fclose(from);
 	fclose(to);
 	*result = r;
@@ -224,17 +225,17 @@ static void test_settings(void **state)
 {
 	struct bytes file = record(0, true);
 	FILE *from = fmemopen(file.data, file.size, "r");
-	struct player *p;
+	struct recording_reader *p;
 	struct error err;
 
 	(void)state;
-	assert_int_equal(player_open(from, "FILE", &p, &err), 0);
-	assert_int_equal(player_setting(p, "sort", 9), 2);
-	assert_int_equal(player_setting(p, "ns", 9), UINT64_MAX);
-	assert_int_equal(player_setting(p, "other", 9), 9);
-	assert_int_equal(player_head(p)->meta.n_notes, 2);
-	assert_string_equal(player_head(p)->meta.hooks[1].reason, "no \"kprobes\"\n");
-	player_close(p);
+	assert_int_equal(recording_reader_open(from, "FILE", &p, &err), 0);
+	assert_int_equal(recording_reader_setting(p, "sort", 9), 2);
+	assert_int_equal(recording_reader_setting(p, "ns", 9), UINT64_MAX);
+	assert_int_equal(recording_reader_setting(p, "other", 9), 9);
+	assert_int_equal(recording_reader_head(p)->meta.n_notes, 2);
+	assert_string_equal(recording_reader_head(p)->meta.hooks[1].reason, "no \"kprobes\"\n");
+	recording_reader_close(p);
 	fclose(from);
 	free(file.data);
 }
@@ -247,14 +248,14 @@ static void test_values(void **state)
 	struct recording_interval in;
 	const struct row *got;
 	struct frames a, b;
-	struct player *p;
+	struct recording_reader *p;
 	struct error err;
 	const char *last_a = NULL, *last_b = NULL, *name;
 
 	(void)state;
-	assert_int_equal(player_open(from, "FILE", &p, &err), 0);
-	assert_int_equal(player_bind(p, tables, N(tables), &err), 0);
-	assert_int_equal(player_next(p, &in, &err), 1);
+	assert_int_equal(recording_reader_open(from, "FILE", &p, &err), 0);
+	assert_int_equal(recording_reader_bind(p, tables, N(tables), &err), 0);
+	assert_int_equal(recording_reader_next(p, &in, &err), 1);
 	got = in.tables[0].rows;
 	assert_memory_equal(got[0].hist, &hist, sizeof(hist));
 	assert_null(got[1].hist);
@@ -267,8 +268,8 @@ static void test_values(void **state)
 	/* output/frames.h: the same name is the same pointer */
 	assert_string_equal(last_a, "main");
 	assert_ptr_equal(last_a, last_b);
-	assert_int_equal(player_next(p, &in, &err), 0);
-	player_close(p);
+	assert_int_equal(recording_reader_next(p, &in, &err), 0);
+	recording_reader_close(p);
 	fclose(from);
 	free(file.data);
 }
@@ -479,29 +480,29 @@ static void test_other_type(void **state)
 	FILE *from = fmemopen(file.data, file.size, "r");
 	struct recording_interval in;
 	const struct row *got;
-	struct player *p;
+	struct recording_reader *p;
 	struct error err;
 
 	(void)state;
 	memcpy(changed, columns, sizeof(columns));
 	changed[0].type = COLUMN_U32;
-	assert_int_equal(player_open(from, "FILE", &p, &err), 0);
-	assert_true(player_bind(p, &bound, 1, &err) < 0);
+	assert_int_equal(recording_reader_open(from, "FILE", &p, &err), 0);
+	assert_true(recording_reader_bind(p, &bound, 1, &err) < 0);
 	assert_non_null(strstr(err.what, "another version of iotrace (0.1.0): its column 'big'"));
-	player_close(p);
+	recording_reader_close(p);
 	/* One that is gone, and one that is new. */
 	changed[0] = columns[0];
 	changed[3].key = "new";
 	rewind(from);
-	assert_int_equal(player_open(from, "FILE", &p, &err), 0);
-	assert_int_equal(player_bind(p, &bound, 1, &err), 0);
-	assert_int_equal(player_next(p, &in, &err), 1);
+	assert_int_equal(recording_reader_open(from, "FILE", &p, &err), 0);
+	assert_int_equal(recording_reader_bind(p, &bound, 1, &err), 0);
+	assert_int_equal(recording_reader_next(p, &in, &err), 1);
 	got = in.tables[0].rows;
 	assert_int_equal(in.tables[0].n, 3);
 	assert_int_equal(got[2].big, 127);
 	assert_string_equal(got[0].text, "");
-	assert_int_equal(player_next(p, &in, &err), 0);
-	player_close(p);
+	assert_int_equal(recording_reader_next(p, &in, &err), 0);
+	recording_reader_close(p);
 	fclose(from);
 	free(file.data);
 }
@@ -515,7 +516,7 @@ static void test_many_rows(void **state)
 	struct recording_interval in = { .text = "" };
 	struct bytes file;
 	struct recorder *r;
-	struct player *p;
+	struct recording_reader *p;
 	struct error err;
 	FILE *stream = open_memstream(&file.data, &file.size);
 	const struct other_row *got;
@@ -533,9 +534,9 @@ static void test_many_rows(void **state)
 	recorder_close(r);
 	fclose(stream);
 	stream = fmemopen(file.data, file.size, "r");
-	assert_int_equal(player_open(stream, "FILE", &p, &err), 0);
-	assert_int_equal(player_bind(p, tables, N(tables), &err), 0);
-	assert_int_equal(player_next(p, &in, &err), 1);
+	assert_int_equal(recording_reader_open(stream, "FILE", &p, &err), 0);
+	assert_int_equal(recording_reader_bind(p, tables, N(tables), &err), 0);
+	assert_int_equal(recording_reader_next(p, &in, &err), 1);
 	assert_int_equal(in.tables[1].n, ROWS);
 	got = in.tables[1].rows;
 	for (size_t i = 0; i < ROWS; i++) {
@@ -544,8 +545,8 @@ static void test_many_rows(void **state)
 		if (i % 2)
 			assert_ptr_equal(got[i].name, got[i - 1].name);
 	}
-	assert_int_equal(player_next(p, &in, &err), 0);
-	player_close(p);
+	assert_int_equal(recording_reader_next(p, &in, &err), 0);
+	recording_reader_close(p);
 	fclose(stream);
 	free(file.data);
 	free(names);

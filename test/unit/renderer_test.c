@@ -115,7 +115,7 @@ static void test_recording(void **state)
 	struct error err = { .status = STATUS_OK };
 	struct recording_interval in;
 	struct recorder *recorder;
-	struct player *player;
+	struct recording_reader *reader;
 	const struct row *played;
 	char *data = NULL;
 	size_t size;
@@ -130,10 +130,10 @@ static void test_recording(void **state)
 	recorder_close(recorder);
 	fclose(stream);
 	stream = fmemopen(data, size, "r");
-	assert_int_equal(player_open(stream, "it", &player, &err), 0);
-	assert_string_equal(player_head(player)->meta.subcommand, "top");
-	assert_int_equal(player_bind(player, &table, 1, &err), 0);
-	assert_int_equal(player_next(player, &in, &err), 1);
+	assert_int_equal(recording_reader_open(stream, "it", &reader, &err), 0);
+	assert_string_equal(recording_reader_head(reader)->meta.subcommand, "top");
+	assert_int_equal(recording_reader_bind(reader, &table, 1, &err), 0);
+	assert_int_equal(recording_reader_next(reader, &in, &err), 1);
 	assert_int_equal(in.tables[0].n, 3);
 	played = in.tables[0].rows;
 	for (size_t i = 0; i < 3; i++) {
@@ -144,8 +144,8 @@ static void test_recording(void **state)
 	assert_int_equal(in.interval.n_losses, 1);
 	assert_string_equal(in.interval.losses[0].key, "full");
 	assert_int_equal(in.interval.losses[0].count, 2);
-	assert_int_equal(player_next(player, &in, &err), 0);
-	player_close(player);
+	assert_int_equal(recording_reader_next(reader, &in, &err), 0);
+	recording_reader_close(reader);
 	fclose(stream);
 	free(data);
 }

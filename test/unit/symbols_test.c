@@ -243,7 +243,7 @@ static void test_perf_map(void **state)
 static void test_own_space(void **state)
 {
 	uint64_t address = (uint64_t)(uintptr_t)known_function;
-	struct spaces *s = NULL;
+	struct address_spaces *s = NULL;
 	struct mapping m;
 	struct file_search search;
 	char path[256];
@@ -251,22 +251,22 @@ static void test_own_space(void **state)
 	int why, roots[2];
 
 	(void)state;
-	assert_int_equal(spaces_open(&s, &why), 0);
-	spaces_update(s, 0);
-	assert_true(spaces_find(s, (uint32_t)getpid(), address, clock_mono_ns(), &m));
+	assert_int_equal(address_spaces_open(&s, &why), 0);
+	address_spaces_update(s, 0);
+	assert_true(address_spaces_find(s, (uint32_t)getpid(), address, clock_mono_ns(), &m));
 	assert_true(m.module->is_file);
 	assert_true(address - m.start + m.offset ==
 		    offset_of((const char *)(uintptr_t)known_function, path));
 	assert_string_equal(m.module->path, path);
-	file_search_begin(&search, spaces_files(s), (uint32_t)getpid(), &m);
+	file_search_begin(&search, address_spaces_files(s), (uint32_t)getpid(), &m);
 	assert_int_equal(file_search_next(&search, &file), 0);
 	assert_int_equal(file_search_roots(&search, roots), 1);
 	opened_file_close(&file);
 	file_search_end(&search);
-	assert_false(spaces_find(s, (uint32_t)getpid(), 16, clock_mono_ns(), &m));
-	assert_false(spaces_find(s, 0x70000000, address, clock_mono_ns(), &m));
-	spaces_free(s);
-	spaces_free(NULL);
+	assert_false(address_spaces_find(s, (uint32_t)getpid(), 16, clock_mono_ns(), &m));
+	assert_false(address_spaces_find(s, 0x70000000, address, clock_mono_ns(), &m));
+	address_spaces_free(s);
+	address_spaces_free(NULL);
 }
 
 /* A process that goes into each of @n new directories below @tree when it is told to. */
@@ -300,7 +300,7 @@ static void test_search_keeps_root(void **state)
 	const struct mapping m = { .start = 0x1000, .end = 0x2000, .module = &module };
 	char tree[] = "/tmp/iotrace-test-XXXXXX", path[128], byte;
 	struct file_search search;
-	struct space_files files;
+	struct address_space_files files;
 	struct opened_file file;
 	struct stat found, wanted;
 	int go[2], gone[2], roots[2];
@@ -310,12 +310,12 @@ static void test_search_keeps_root(void **state)
 	if (geteuid() != 0)
 		skip();
 	assert_non_null(mkdtemp(tree));
-	space_files_open(&files);
+	address_space_files_open(&files);
 	pid = start_wanderer(tree, SPACE_ROOTS + 1, go, gone);
 	for (int i = 0; i < SPACE_ROOTS + 1; i++) {
 		assert_int_equal(write(go[1], "x", 1), 1);
 		assert_int_equal(read(gone[0], &byte, 1), 1);
-		space_files_note_root(&files, (uint32_t)pid);
+		address_space_files_note_root(&files, (uint32_t)pid);
 		if (i)
 			continue;
 		snprintf(path, sizeof(path), "%s/0", tree);
@@ -331,7 +331,7 @@ static void test_search_keeps_root(void **state)
 	assert_int_equal(fstat(roots[0], &found), 0);
 	assert_true(found.st_ino == wanted.st_ino && found.st_dev == wanted.st_dev);
 	file_search_end(&search);
-	space_files_close(&files);
+	address_space_files_close(&files);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	for (int i = 0; i < 2; i++) {
@@ -345,19 +345,19 @@ static void test_search_keeps_root(void **state)
 static void test_space_of_the_dead(void **state)
 {
 	uint64_t address = (uint64_t)(uintptr_t)known_function, before, after;
-	struct spaces *s = NULL;
+	struct address_spaces *s = NULL;
 	struct mapping m;
 	int why, go[2];
 	pid_t pid;
 	char c;
 
 	(void)state;
-	assert_int_equal(spaces_open(&s, &why), 0);
+	assert_int_equal(address_spaces_open(&s, &why), 0);
 	if (why) {
-		spaces_free(s);
+		address_spaces_free(s);
 		skip();
 	}
-	spaces_update(s, 0);
+	address_spaces_update(s, 0);
 	assert_int_equal(pipe(go), 0);
 	pid = fork();
 	if (pid == 0) {
@@ -371,16 +371,16 @@ static void test_space_of_the_dead(void **state)
 	close(go[0]);
 	close(go[1]);
 	after = clock_mono_ns();
-	spaces_update(s, 0);
-	assert_true(spaces_find(s, (uint32_t)pid, address, before, &m));
+	address_spaces_update(s, 0);
+	assert_true(address_spaces_find(s, (uint32_t)pid, address, before, &m));
 	assert_true(m.module->is_file);
 	/* not of the other program */
-	assert_false(spaces_find(s, (uint32_t)pid, address, after, &m));
+	assert_false(address_spaces_find(s, (uint32_t)pid, address, after, &m));
 	/* forgotten when it is said to be old */
-	spaces_update(s, clock_mono_ns());
-	assert_false(spaces_find(s, (uint32_t)pid, address, before, &m));
-	assert_int_equal(spaces_lost(s), 0);
-	spaces_free(s);
+	address_spaces_update(s, clock_mono_ns());
+	assert_false(address_spaces_find(s, (uint32_t)pid, address, before, &m));
+	assert_int_equal(address_spaces_lost(s), 0);
+	address_spaces_free(s);
 }
 
 /* ---- numbered keys ---- */

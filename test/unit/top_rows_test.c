@@ -16,14 +16,14 @@
 static struct top_tables tables;
 
 /* Processes 100 to 199, which began when the machine did. */
-static int put_names(struct names *names)
+static int put_names(struct process_names *names)
 {
-	char comm[NAME_SIZE];
+	char comm[PROCESS_NAME_SIZE];
 	int r = 0;
 
 	for (uint32_t pid = 100; !r && pid < 200; pid++) {
 		snprintf(comm, sizeof(comm), "proc%u", pid);
-		r = names_put(names, pid, 0, comm);
+		r = process_names_put(names, pid, 0, comm);
 	}
 	return r;
 }
@@ -37,14 +37,14 @@ static int make_tables(void **state)
 	put("diskstats",
 	    " 8 0 sda 0 0 0\n 8 16 sdb 0 0 0\n 8 32 early 0 0 0\n 259 0 nvme0n1 0 0 0\n");
 	tables = (struct top_tables){ 0 };
-	return disks_open(&roots, &tables.disks, NULL) || names_open(&tables.names) ||
+	return disks_open(&roots, &tables.disks, NULL) || process_names_open(&tables.names) ||
 	       put_names(tables.names);
 }
 
 static int free_tables(void **state)
 {
 	disks_free(tables.disks);
-	names_free(tables.names);
+	process_names_free(tables.names);
 	cgroups_free(tables.cgroups);
 	return remove_root(state);
 }
@@ -218,14 +218,14 @@ static void test_compact(void **state)
 
 /* Many processes of one small I/O each, on two disks, and two of which one is large, the other has
  * many I/Os. */
-static void add_many(struct top_rows *rows, struct names *names, uint32_t from, uint32_t n)
+static void add_many(struct top_rows *rows, struct process_names *names, uint32_t from, uint32_t n)
 {
 	add(rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
 	    (struct top_value){ 2, 1 << 30, 1, 0 });
 	add(rows, (struct top_key){ .pid = 101, .dev = SDB, .op = BLK_WRITE, .known = 1 },
 	    (struct top_value){ 1000, 8192, 1, 1000 });
 	for (uint32_t i = from; i < from + n; i++) {
-		assert_int_equal(names_put(names, FIRST_MANY + i, i, "one of many"), 0);
+		assert_int_equal(process_names_put(names, FIRST_MANY + i, i, "one of many"), 0);
 		add(rows,
 		    (struct top_key){ .pid = FIRST_MANY + i,
 				      .start = i,
@@ -276,7 +276,7 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 	uint64_t named = 0, others = 0;
 	size_t before, at = 0;
 
-	assert_int_equal(names_open(&own.names), 0);
+	assert_int_equal(process_names_open(&own.names), 0);
 	assert_int_equal(put_names(own.names), 0);
 	before = mallinfo2().uordblks;
 	for (uint32_t i = 0; i < MANY; i += MANY / 40) {
@@ -306,9 +306,9 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 	assert_int_equal(others, 3);
 	assert_int_equal(named, rows.n - others - 2);
 	assert_int_equal(rows.folded + named, MANY);
-	assert_int_equal(names_lost(own.names), 0);
+	assert_int_equal(process_names_lost(own.names), 0);
 	top_rows_free(&rows);
-	names_free(own.names);
+	process_names_free(own.names);
 }
 
 static void test_many_processes(void **state)
@@ -326,9 +326,9 @@ static void test_number_used_again(void **state)
 	struct top_rows rows = { 0 };
 
 	(void)state;
-	assert_int_equal(names_open(&own.names), 0);
-	assert_int_equal(names_put(own.names, 150, starts[0], "late"), 0);
-	assert_int_equal(names_put(own.names, 150, starts[2], "early"), 0);
+	assert_int_equal(process_names_open(&own.names), 0);
+	assert_int_equal(process_names_put(own.names, 150, starts[0], "late"), 0);
+	assert_int_equal(process_names_put(own.names, 150, starts[2], "early"), 0);
 	for (uint16_t cpu = 0; cpu < 2; cpu++)
 		for (size_t i = 0; i < N(starts); i++)
 			add(&rows,
@@ -344,9 +344,9 @@ static void test_number_used_again(void **state)
 	assert_string_equal(rows.rows[0].comm, "early");
 	assert_string_equal(rows.rows[1].comm, "?");
 	assert_string_equal(rows.rows[2].comm, "late");
-	assert_int_equal(names_lost(own.names), 1);
+	assert_int_equal(process_names_lost(own.names), 1);
 	top_rows_free(&rows);
-	names_free(own.names);
+	process_names_free(own.names);
 }
 
 static void test_no_rows(void **state)

@@ -336,8 +336,9 @@ static void print_recorded(const struct virtio_options *o, const struct schema *
 	if (o->extended && o->latency)
 		recorded_keep(&recorded, "virtio-xL.rec");
 	recorded_play(&recorded, &table, 1);
-	assert_int_equal(
-	    render_meta(o->args.format, stream, &player_head(recorded.player)->meta, schema), 0);
+	assert_int_equal(render_meta(o->args.format, stream,
+				     &recording_reader_head(recorded.reader)->meta, schema),
+			 0);
 	recorded_next(&recorded, &in);
 	replayed.rows = (struct virtio_row *)in.tables[0].rows;
 	replayed.n = in.tables[0].n;

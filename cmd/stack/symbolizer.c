@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/stack/frames.h"
+#include "cmd/stack/symbolizer.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -11,26 +11,26 @@
 #include "core/symbols/perf_map.h"
 #include "core/symbols/mapped_files.h"
 
-/* What was named is remembered, up to this many. */
-#define MAX_KNOWN 65536
+/* Named stacks and frames that are kept. */
+#define MAX_CACHED 65536
 
-/* What more stacks of a batch would take is not kept. */
-#define MAX_ASKED (8U << 20)
+/* Bytes of a batch; stacks beyond are lost. */
+#define MAX_QUEUED (8U << 20)
 
-enum known_kind { KNOWN_KERNEL, KNOWN_USER, KNOWN_FRAME, KNOWN_OWNER };
+enum cache_kind { CACHED_KERNEL, CACHED_USER, CACHED_FRAME, CACHED_OWNER };
 
-struct known_key {
+struct cache_key {
 	uint64_t a, b; /* a stack's name; or a module and the place in it */
-	/* of a user stack: spaces_number(); of a process's owner, and of a frame that is in no
-	 * file: when the process began */
+	/* of a user stack: address_spaces_number(); of a process's owner, and of a frame that is in
+	 * no file: when the process began */
 	uint64_t since;
 	uint32_t pid; /* of these three */
 	uint32_t kind;
 };
 
 /* Where a user's frame lies. */
-struct asked_frame {
-	struct known_key key;
+struct queued_frame {
+	struct cache_key key;
 	struct mapping mapping; /* module NULL: nobody knows */
 	uint64_t address;
 	struct blk_process process;
@@ -39,89 +39,89 @@ struct asked_frame {
 
 enum stack_root { ROOT_WHOLE, ROOT_CUT, ROOT_NO_POINTER, ROOT_LOST };
 
-struct asked_stack {
-	struct known_key key;
+struct queued_stack {
+	struct cache_key key;
 	uint32_t depth;
 	uint32_t root;		  /* enum stack_root */
 	uint64_t at[STACK_DEPTH]; /* @depth; the kernel's: addresses; a user's: numbers of frames */
 };
 
-/* ---- what is known ---- */
+/* ---- the cache ---- */
 
-static bool known(const struct naming *n, const struct known_key *key, uint32_t *id)
+static bool cache_get(const struct symbolizer *n, const struct cache_key *key, uint32_t *id)
 {
-	uint32_t number = intern_find(&n->known, key, sizeof(*key));
+	uint32_t number = intern_find(&n->cache, key, sizeof(*key));
 
 	if (number == INTERN_NONE)
 		return false;
-	*id = n->known_ids[number];
+	*id = n->cache_ids[number];
 	return true;
 }
 
-static int learn(struct naming *n, const struct known_key *key, uint32_t id)
+static int cache_put(struct symbolizer *n, const struct cache_key *key, uint32_t id)
 {
-	uint32_t number = intern_bytes(&n->known, key, sizeof(*key), NULL);
+	uint32_t number = intern_bytes(&n->cache, key, sizeof(*key), NULL);
 
 	if (number == INTERN_NONE || id == INTERN_NONE)
 		return -ENOMEM;
-	if (number >= n->known_room) {
-		uint32_t room = n->known_room + n->known_room / 2 + 256;
-		uint32_t *grown = realloc(n->known_ids, room * sizeof(*grown));
+	if (number >= n->cache_room) {
+		uint32_t room = n->cache_room + n->cache_room / 2 + 256;
+		uint32_t *grown = realloc(n->cache_ids, room * sizeof(*grown));
 
 		if (!grown)
 			return -ENOMEM;
-		n->known_ids = grown;
-		n->known_room = room;
+		n->cache_ids = grown;
+		n->cache_room = room;
 	}
-	n->known_ids[number] = id;
+	n->cache_ids[number] = id;
 	return 0;
 }
 
-static void forget_known(struct naming *n)
+static void cache_clear(struct symbolizer *n)
 {
-	intern_free(&n->known);
-	free(n->known_ids);
-	n->known_ids = NULL;
-	n->known_room = 0;
+	intern_free(&n->cache);
+	free(n->cache_ids);
+	n->cache_ids = NULL;
+	n->cache_room = 0;
 }
 
-static void free_batch(struct naming *n, struct naming_batch *batch)
+static void free_batch(struct symbolizer *n, struct symbolizer_batch *batch)
 {
 	for (uint32_t i = 0; i < batch->frames.n; i++) {
-		const struct asked_frame *frame = intern_key(&batch->frames, i);
+		const struct queued_frame *frame = intern_key(&batch->frames, i);
 
 		if (frame->mapping.module)
-			spaces_put(n->spaces, frame->mapping.module);
+			address_spaces_put(n->spaces, frame->mapping.module);
 	}
 	intern_free(&batch->stacks);
 	intern_free(&batch->frames);
 }
 
-void naming_begin(struct naming *n)
+void symbolizer_begin_batch(struct symbolizer *n)
 {
 	n->now = n->next;
-	n->next = (struct naming_batch){ 0 };
-	n->is_naming = true;
+	n->next = (struct symbolizer_batch){ 0 };
+	n->is_resolving = true;
 }
 
-void naming_end(struct naming *n)
+void symbolizer_end_batch(struct symbolizer *n)
 {
 	free_batch(n, &n->now);
 	perf_maps_end_round(n->maps);
-	n->is_naming = false;
-	if (n->rebuilt != n->table->rebuilt || n->known.n > MAX_KNOWN)
-		forget_known(n);
+	n->is_resolving = false;
+	if (n->rebuilt != n->table->rebuilt || n->cache.n > MAX_CACHED)
+		cache_clear(n);
 	n->rebuilt = n->table->rebuilt;
 }
 
-void naming_free(struct naming *n)
+void symbolizer_free(struct symbolizer *n)
 {
 	intern_free(&n->raw);
 	free_batch(n, &n->now);
 	free_batch(n, &n->next);
-	forget_known(n);
+	cache_clear(n);
 	kallsyms_free(n->kallsyms);
-	spaces_free(n->spaces);
+	address_spaces_free(n->spaces);
 	symbol_client_close(n->symbols);
 	perf_maps_free(n->maps);
 }
@@ -142,10 +142,10 @@ static size_t depth_of(const uint64_t *ip)
 	return depth;
 }
 
-int naming_take(void *ctx, const void *key, const void *value)
+int symbolizer_take_stack(void *ctx, const void *key, const void *value)
 {
 	const struct stack_frames *frames = value;
-	struct naming *n = ctx;
+	struct symbolizer *n = ctx;
 	struct raw_stack raw = { .id = *(const struct stack_id *)key };
 	size_t depth = depth_of((const uint64_t *)frames->ip);
 
@@ -157,7 +157,7 @@ int naming_take(void *ctx, const void *key, const void *value)
 }
 
 /* Its frames, 0 at the end; NULL: the kernel had no room for them. */
-static const uint64_t *raw_stack(const struct naming *n, const struct stack_id *id)
+static const uint64_t *raw_stack(const struct symbolizer *n, const struct stack_id *id)
 {
 	uint32_t number = intern_find(&n->raw, id, sizeof(*id));
 	const char *raw;
@@ -175,7 +175,7 @@ static uint64_t place_of(const uint64_t *ip, size_t i)
 }
 
 /* Above the root of a stack of which not all is known. */
-static uint32_t root_node(struct naming *n, uint32_t root)
+static uint32_t root_node(struct symbolizer *n, uint32_t root)
 {
 	static const char *const names[] = {
 		[ROOT_CUT] = "[cut off]",
@@ -192,73 +192,74 @@ static enum stack_root root_of(size_t depth)
 	return depth < STACK_DEPTH ? ROOT_WHOLE : ROOT_CUT;
 }
 
-void naming_end_drain(struct naming *n)
+void symbolizer_end_drain(struct symbolizer *n)
 {
 	intern_free(&n->raw);
 }
 
-size_t naming_waiting(const struct naming *n)
+size_t symbolizer_queued_size(const struct symbolizer *n)
 {
 	return intern_memory(&n->next.stacks) + intern_memory(&n->next.frames);
 }
 
 /* Has the batch the stack already? */
-static bool is_asked(const struct naming *n, const struct asked_stack *asked, uint32_t *number)
+static bool is_queued(const struct symbolizer *n, const struct queued_stack *queued,
+		      uint32_t *number)
 {
-	*number = intern_find(&n->next.stacks, &asked->key, sizeof(asked->key)) + 1;
+	*number = intern_find(&n->next.stacks, &queued->key, sizeof(queued->key)) + 1;
 	return *number; /* INTERN_NONE + 1 is 0 */
 }
 
-/* Will it be known by its key when its row is named? */
-static bool stays_known(const struct naming *n, const struct asked_stack *asked)
+/* Will it still be in the cache when its row is named? */
+static bool stays_cached(const struct symbolizer *n, const struct queued_stack *queued)
 {
 	uint32_t id;
 
-	return !n->is_naming && known(n, &asked->key, &id);
+	return !n->is_resolving && cache_get(n, &queued->key, &id);
 }
 
-static int ask(struct naming *n, const struct asked_stack *asked, uint32_t *number)
+static int queue(struct symbolizer *n, const struct queued_stack *queued, uint32_t *number)
 {
-	size_t size = offsetof(struct asked_stack, at) + asked->depth * sizeof(asked->at[0]);
+	size_t size = offsetof(struct queued_stack, at) + queued->depth * sizeof(queued->at[0]);
 
-	*number = intern_keyed(&n->next.stacks, asked, size, sizeof(asked->key)) + 1;
+	*number = intern_keyed(&n->next.stacks, queued, size, sizeof(queued->key)) + 1;
 	return *number ? 0 : -ENOMEM;
 }
 
-static int ask_lost(struct naming *n, uint32_t kind, uint32_t *number)
+static int queue_lost(struct symbolizer *n, uint32_t kind, uint32_t *number)
 {
-	const struct asked_stack lost = { .key = { .a = STACK_LOST, .kind = kind },
-					  .root = ROOT_LOST };
+	const struct queued_stack lost = { .key = { .a = STACK_LOST, .kind = kind },
+					   .root = ROOT_LOST };
 
-	return ask(n, &lost, number);
+	return queue(n, &lost, number);
 }
 
 /* The frames of a stack whose names are to be found; NULL: *number is its, or *r an error. */
-static const uint64_t *frames_to_ask(struct naming *n, const struct asked_stack *asked,
-				     const struct stack_id *id, uint32_t *number, int *r)
+static const uint64_t *frames_to_queue(struct symbolizer *n, const struct queued_stack *queued,
+				       const struct stack_id *id, uint32_t *number, int *r)
 {
 	const uint64_t *ip;
 
 	*r = 0;
-	if (is_asked(n, asked, number))
+	if (is_queued(n, queued, number))
 		return NULL;
-	if (stays_known(n, asked)) {
-		*r = ask(n, asked, number);
+	if (stays_cached(n, queued)) {
+		*r = queue(n, queued, number);
 		return NULL;
 	}
 	ip = raw_stack(n, id);
-	if (ip && naming_waiting(n) > MAX_ASKED) {
+	if (ip && symbolizer_queued_size(n) > MAX_QUEUED) {
 		n->lost++;
 		ip = NULL;
 	}
 	if (!ip)
-		*r = ask_lost(n, asked->key.kind, number);
+		*r = queue_lost(n, queued->key.kind, number);
 	return ip;
 }
 
 /* ---- the kernel's ---- */
 
-static const char *kernel_name(const struct naming *n, uint64_t address, char *buf, size_t size)
+static const char *kernel_name(const struct symbolizer *n, uint64_t address, char *buf, size_t size)
 {
 	const char *name = n->kallsyms ? kallsyms_name(n->kallsyms, address, NULL) : NULL;
 
@@ -268,7 +269,7 @@ static const char *kernel_name(const struct naming *n, uint64_t address, char *b
 	return buf;
 }
 
-/* The way from the tracepoint to our own program, which lies above what submitted the bio. */
+/* A function between the tracepoint and our own program, above the one that submitted the bio? */
 static bool is_tracing(const char *name)
 {
 	static const char *const beginnings[] = { "bpf_prog_",	    "bpf_trace_run",
@@ -284,7 +285,7 @@ static bool is_tracing(const char *name)
 
 #define MAX_TRACING 8
 
-static size_t tracing_frames(const struct naming *n, const uint64_t *ip, size_t depth)
+static size_t tracing_frames(const struct symbolizer *n, const uint64_t *ip, size_t depth)
 {
 	size_t frames = 0;
 	char buf[64];
@@ -295,32 +296,32 @@ static size_t tracing_frames(const struct naming *n, const uint64_t *ip, size_t 
 	return frames;
 }
 
-int naming_ask_kernel(struct naming *n, const struct stack_id *id, uint32_t *number)
+int symbolizer_queue_kernel(struct symbolizer *n, const struct stack_id *id, uint32_t *number)
 {
-	struct asked_stack asked = { .key = { id->hash[0], id->hash[1], 0, 0, KNOWN_KERNEL } };
+	struct queued_stack queued = { .key = { id->hash[0], id->hash[1], 0, 0, CACHED_KERNEL } };
 	const uint64_t *ip;
 	int r;
 
 	*number = 0;
 	if (id->hash[0] == STACK_NONE)
 		return 0;
-	ip = frames_to_ask(n, &asked, id, number, &r);
+	ip = frames_to_queue(n, &queued, id, number, &r);
 	if (!ip)
 		return r;
-	asked.depth = (uint32_t)depth_of(ip);
-	asked.root = root_of(asked.depth);
-	memcpy(asked.at, ip, asked.depth * sizeof(asked.at[0]));
-	return ask(n, &asked, number);
+	queued.depth = (uint32_t)depth_of(ip);
+	queued.root = root_of(queued.depth);
+	memcpy(queued.at, ip, queued.depth * sizeof(queued.at[0]));
+	return queue(n, &queued, number);
 }
 
-static uint32_t name_kernel(struct naming *n, const struct asked_stack *asked)
+static uint32_t name_kernel(struct symbolizer *n, const struct queued_stack *queued)
 {
-	size_t first = tracing_frames(n, asked->at, asked->depth);
-	uint32_t node = root_node(n, asked->root);
+	size_t first = tracing_frames(n, queued->at, queued->depth);
+	uint32_t node = root_node(n, queued->root);
 	char buf[64];
 
-	for (size_t i = asked->depth; i-- > first;) {
-		const char *name = kernel_name(n, place_of(asked->at, i), buf, sizeof(buf));
+	for (size_t i = queued->depth; i-- > first;) {
+		const char *name = kernel_name(n, place_of(queued->at, i), buf, sizeof(buf));
 
 		node = table_node(n->table, node, table_name(n->table, name));
 	}
@@ -329,32 +330,33 @@ static uint32_t name_kernel(struct naming *n, const struct asked_stack *asked)
 
 /* ---- user space's ---- */
 
-/* Who may have written down what its code in no file is called: soon it may have ended. */
-static uid_t owner_of(struct naming *n, const struct blk_process *process)
+/* The user whose perf map may name the process's code that is in no file.  Asked early, as the
+ * process may end. */
+static uid_t owner_of(struct symbolizer *n, const struct blk_process *process)
 {
-	const struct known_key key = { process->start, 0, 0, process->pid, KNOWN_OWNER };
+	const struct cache_key key = { process->start, 0, 0, process->pid, CACHED_OWNER };
 	uint32_t uid;
 	uid_t owner;
 
-	if (known(n, &key, &uid))
+	if (cache_get(n, &key, &uid))
 		return uid;
 	if (perf_map_owner(process->pid, process->start, &owner))
 		return PERF_MAP_NO_OWNER;
-	learn(n, &key, owner); /* what is known may be forgotten before the batch is named */
+	cache_put(n, &key, owner); /* may be cleared before the batch is named */
 	return owner;
 }
 
 /* The number of the frame at @address in the batch; INTERN_NONE: out of memory. */
-static uint32_t ask_frame(struct naming *n, const struct blk_process *process, uint64_t address,
-			  uint64_t at_ns)
+static uint32_t queue_frame(struct symbolizer *n, const struct blk_process *process,
+			    uint64_t address, uint64_t at_ns)
 {
 	uint32_t number, before = n->next.frames.n;
-	struct asked_frame frame = { .key = { 0, address, 0, 0, KNOWN_FRAME },
-				     .address = address,
-				     .process = *process };
+	struct queued_frame frame = { .key = { 0, address, 0, 0, CACHED_FRAME },
+				      .address = address,
+				      .process = *process };
 	const struct mapping *m = &frame.mapping;
 
-	if (spaces_find(n->spaces, process->pid, address, at_ns, &frame.mapping)) {
+	if (address_spaces_find(n->spaces, process->pid, address, at_ns, &frame.mapping)) {
 		frame.key.a = m->module->serial;
 		/* Code that no file holds is each process's own. */
 		if (!m->module->is_file) {
@@ -377,67 +379,67 @@ static uint32_t ask_frame(struct naming *n, const struct blk_process *process, u
  * How many frames are code.  The kernel follows frame pointers; in a function that was compiled
  * without, it finds whatever lies on the stack, and what follows is no path any more.
  */
-static size_t depth_of_code(struct naming *n, uint32_t pid, const uint64_t *ip, uint64_t at_ns)
+static size_t depth_of_code(struct symbolizer *n, uint32_t pid, const uint64_t *ip, uint64_t at_ns)
 {
 	size_t depth = depth_of(ip);
 	struct mapping mapping;
 
-	if (!depth || !spaces_find(n->spaces, pid, ip[0], at_ns, &mapping))
+	if (!depth || !address_spaces_find(n->spaces, pid, ip[0], at_ns, &mapping))
 		return depth;
 	for (size_t i = 1; i < depth; i++)
-		if (!spaces_find(n->spaces, pid, place_of(ip, i), at_ns, &mapping))
+		if (!address_spaces_find(n->spaces, pid, place_of(ip, i), at_ns, &mapping))
 			return i;
 	return depth;
 }
 
-int naming_ask_user(struct naming *n, const struct blk_process *process, const struct stack_id *id,
-		    uint64_t at_ns, uint32_t *number)
+int symbolizer_queue_user(struct symbolizer *n, const struct blk_process *process,
+			  const struct stack_id *id, uint64_t at_ns, uint32_t *number)
 {
-	struct asked_stack asked = { .key = { id->hash[0], id->hash[1], 0, process->pid,
-					      KNOWN_USER } };
+	struct queued_stack queued = { .key = { id->hash[0], id->hash[1], 0, process->pid,
+						CACHED_USER } };
 	const uint64_t *ip;
 	int r;
 
 	*number = 0;
 	if (id->hash[0] == STACK_NONE)
 		return 0;
-	asked.key.since = spaces_number(n->spaces, process->pid, at_ns);
-	ip = frames_to_ask(n, &asked, id, number, &r);
+	queued.key.since = address_spaces_number(n->spaces, process->pid, at_ns);
+	ip = frames_to_queue(n, &queued, id, number, &r);
 	if (!ip)
 		return r;
-	asked.depth = (uint32_t)depth_of_code(n, process->pid, ip, at_ns);
-	asked.root = asked.depth < depth_of(ip) ? ROOT_NO_POINTER : root_of(asked.depth);
-	for (uint32_t i = 0; i < asked.depth; i++) {
-		uint32_t frame = ask_frame(n, process, place_of(ip, i), at_ns);
+	queued.depth = (uint32_t)depth_of_code(n, process->pid, ip, at_ns);
+	queued.root = queued.depth < depth_of(ip) ? ROOT_NO_POINTER : root_of(queued.depth);
+	for (uint32_t i = 0; i < queued.depth; i++) {
+		uint32_t frame = queue_frame(n, process, place_of(ip, i), at_ns);
 
 		if (frame == INTERN_NONE)
 			return -ENOMEM;
-		asked.at[i] = frame;
+		queued.at[i] = frame;
 	}
 	/* Looking a process up may have changed what is known of it. */
-	asked.key.since = spaces_number(n->spaces, process->pid, at_ns);
-	return ask(n, &asked, number);
+	queued.key.since = address_spaces_number(n->spaces, process->pid, at_ns);
+	return queue(n, &queued, number);
 }
 
 /* What others call their functions may take more than the table's limit until the end of a batch,
  * but not much. */
-static bool has_room(const struct naming *n)
+static bool has_room(const struct symbolizer *n)
 {
 	return table_memory(n->table) <= n->table->limit + n->table->limit / 4;
 }
 
 /* With the names of one file beyond that, there is still some room for frames without any. */
-static bool is_full(const struct naming *n)
+static bool is_full(const struct symbolizer *n)
 {
 	return table_memory(n->table) > n->table->limit / 2 * 5;
 }
 
 /* Is @frame's name known, and still right? */
-static bool is_named(struct naming *n, const struct asked_frame *frame)
+static bool is_named(struct symbolizer *n, const struct queued_frame *frame)
 {
 	uint32_t id;
 
-	return known(n, &frame->key, &id) &&
+	return cache_get(n, &frame->key, &id) &&
 	       (frame->mapping.module->is_file ||
 		!perf_maps_changed(n->maps, frame->process.pid, frame->process.start));
 }
@@ -450,14 +452,14 @@ static const char *base_name(const char *path)
 }
 
 /* Where a frame lies in its file or mapping. */
-static uint64_t offset_of(const struct asked_frame *frame)
+static uint64_t offset_of(const struct queued_frame *frame)
 {
 	return frame->mapping.module->is_file ? frame->key.b
 					      : frame->address - frame->mapping.start;
 }
 
 /* A frame without a name. */
-static uint32_t place_name(struct naming *n, const struct asked_frame *frame, uint64_t offset)
+static uint32_t place_name(struct symbolizer *n, const struct queued_frame *frame, uint64_t offset)
 {
 	char buf[512];
 
@@ -466,7 +468,7 @@ static uint32_t place_name(struct naming *n, const struct asked_frame *frame, ui
 	return table_name(n->table, buf);
 }
 
-static int learn_frame(struct naming *n, const struct asked_frame *frame,
+static int cache_frame(struct symbolizer *n, const struct queued_frame *frame,
 		       const struct symbol_place *place)
 {
 	uint64_t offset = offset_of(frame);
@@ -477,47 +479,48 @@ static int learn_frame(struct naming *n, const struct asked_frame *frame,
 	if (frame->mapping.module->is_file && place->address != UINT64_MAX)
 		offset = place->address;
 	id = place->name ? table_name(n->table, place->name) : place_name(n, frame, offset);
-	return learn(n, &frame->key, id);
+	return cache_put(n, &frame->key, id);
 }
 
-static void set_places(struct symbol_place *places, const struct asked_frame *const *frames,
+static void set_places(struct symbol_place *places, const struct queued_frame *const *frames,
 		       size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		places[i] = (struct symbol_place){ frames[i]->key.b, UINT64_MAX, NULL };
 }
 
-static int learn_frames(struct naming *n, const struct asked_frame *const *frames,
+static int cache_frames(struct symbolizer *n, const struct queued_frame *const *frames,
 			const struct symbol_place *places, size_t count, bool only_named)
 {
 	int r = 0;
 
 	for (size_t i = 0; !r && i < count; i++)
 		if (places[i].name || !only_named)
-			r = learn_frame(n, frames[i], &places[i]);
+			r = cache_frame(n, frames[i], &places[i]);
 	return r;
 }
 
 /* ---- by what a process has written down of the code that it made at run time ---- */
 
-/* Moves those frames to the front whose names are not known; their number. */
-static size_t sort_unknown(const struct naming *n, const struct asked_frame **frames, size_t count)
+/* Moves those frames to the front whose names are not in the cache; their number. */
+static size_t sort_uncached(const struct symbolizer *n, const struct queued_frame **frames,
+			    size_t count)
 {
-	size_t unknown = 0;
+	size_t uncached = 0;
 	uint32_t id;
 
 	for (size_t i = 0; i < count; i++)
-		if (!known(n, &frames[i]->key, &id)) {
-			const struct asked_frame *frame = frames[i];
+		if (!cache_get(n, &frames[i]->key, &id)) {
+			const struct queued_frame *frame = frames[i];
 
-			frames[i] = frames[unknown];
-			frames[unknown++] = frame;
+			frames[i] = frames[uncached];
+			frames[uncached++] = frame;
 		}
-	return unknown;
+	return uncached;
 }
 
-static int read_map(struct naming *n, struct perf_map_reading *map,
-		    const struct asked_frame **frames, struct symbol_place *places, size_t count)
+static int read_map(struct symbolizer *n, struct perf_map_reading *map,
+		    const struct queued_frame **frames, struct symbol_place *places, size_t count)
 {
 	uint32_t pid = frames[0]->process.pid;
 	char path[64];
@@ -527,18 +530,18 @@ static int read_map(struct naming *n, struct perf_map_reading *map,
 	if (perf_maps_read_added(map)) {
 		r = symbol_client_perf_map(n->symbols, &map->file, path, places, count);
 		if (r != -EAGAIN)
-			r = learn_frames(n, frames, places, count, true);
+			r = cache_frames(n, frames, places, count, true);
 	}
 	if (!map->is_new)
-		count = sort_unknown(n, frames, count);
+		count = sort_uncached(n, frames, count);
 	if (r || !count || !perf_maps_read_all(map))
 		return r;
 	set_places(places, frames, count);
 	r = symbol_client_perf_map(n->symbols, &map->file, path, places, count);
-	return r == -EAGAIN ? r : learn_frames(n, frames, places, count, false);
+	return r == -EAGAIN ? r : cache_frames(n, frames, places, count, false);
 }
 
-static int name_by_map(struct naming *n, const struct asked_frame **frames,
+static int name_by_map(struct symbolizer *n, const struct queued_frame **frames,
 		       struct symbol_place *places, size_t count)
 {
 	const struct blk_process *process = &frames[0]->process;
@@ -552,7 +555,7 @@ static int name_by_map(struct naming *n, const struct asked_frame **frames,
 		return -ENOMEM;
 	if (!n->symbols ||
 	    perf_maps_begin(n->maps, process->pid, process->start, frames[0]->owner, &map))
-		return learn_frames(n, frames, places, sort_unknown(n, frames, count), false);
+		return cache_frames(n, frames, places, sort_uncached(n, frames, count), false);
 	before_ns = symbol_client_cpu_ns(n->symbols);
 	r = read_map(n, &map, frames, places, count);
 	if (r == -EAGAIN)
@@ -564,8 +567,8 @@ static int name_by_map(struct naming *n, const struct asked_frame **frames,
 /* ---- by files ---- */
 
 /* By the symbols of the first file that may be the one that was mapped, and has its build id; what
- * there is no time for is asked for again.  0 or -ENOMEM. */
-static int name_by_file(struct naming *n, const struct asked_frame **frames,
+ * there is no time for is read with the next batch.  0 or -ENOMEM. */
+static int name_by_file(struct symbolizer *n, const struct queued_frame **frames,
 			struct symbol_place *places, size_t count)
 {
 	const struct mapping *m = &frames[0]->mapping;
@@ -574,8 +577,8 @@ static int name_by_file(struct naming *n, const struct asked_frame **frames,
 	int roots[2], r = -ESTALE;
 
 	if (!n->symbols)
-		return learn_frames(n, frames, places, count, false);
-	file_search_begin(&search, spaces_files(n->spaces), frames[0]->process.pid, m);
+		return cache_frames(n, frames, places, count, false);
+	file_search_begin(&search, address_spaces_files(n->spaces), frames[0]->process.pid, m);
 	while (r == -ESTALE && !file_search_next(&search, &file.file)) {
 		file.roots = roots;
 		file.n_roots = file_search_roots(&search, roots);
@@ -583,12 +586,12 @@ static int name_by_file(struct naming *n, const struct asked_frame **frames,
 		opened_file_close(&file.file);
 	}
 	file_search_end(&search);
-	return r == -EAGAIN ? 0 : learn_frames(n, frames, places, count, false);
+	return r == -EAGAIN ? 0 : cache_frames(n, frames, places, count, false);
 }
 
 /* Names @count frames, by address, of one file, or of the memory of one process; by the place in
  * it where there is no name, or no room for it. */
-static int name_group(struct naming *n, const struct asked_frame **frames, size_t count)
+static int name_group(struct symbolizer *n, const struct queued_frame **frames, size_t count)
 {
 	struct symbol_place *places = calloc(count, sizeof(*places));
 	int r;
@@ -598,7 +601,7 @@ static int name_group(struct naming *n, const struct asked_frame **frames, size_
 	set_places(places, frames, count);
 	if (!has_room(n)) {
 		n->unread += count;
-		r = learn_frames(n, frames, places, sort_unknown(n, frames, count), false);
+		r = cache_frames(n, frames, places, sort_uncached(n, frames, count), false);
 	} else if (frames[0]->mapping.module->is_file) {
 		r = name_by_file(n, frames, places, count);
 	} else {
@@ -611,7 +614,7 @@ static int name_group(struct naming *n, const struct asked_frame **frames, size_
 }
 
 /* What can be named at once: a file, 0, or 0 and a process. */
-static int compare_groups(const struct asked_frame *x, const struct asked_frame *y)
+static int compare_groups(const struct queued_frame *x, const struct queued_frame *y)
 {
 	uint64_t a = x->key.pid ? 0 : x->key.a, b = y->key.pid ? 0 : y->key.a;
 
@@ -624,14 +627,14 @@ static int compare_groups(const struct asked_frame *x, const struct asked_frame 
 
 static int by_group(const void *a, const void *b)
 {
-	const struct asked_frame *x = *(const struct asked_frame *const *)a;
-	const struct asked_frame *y = *(const struct asked_frame *const *)b;
+	const struct queued_frame *x = *(const struct queued_frame *const *)a;
+	const struct queued_frame *y = *(const struct queued_frame *const *)b;
 	int r = compare_groups(x, y);
 
 	return r ? r : x->key.b < y->key.b ? -1 : x->key.b > y->key.b;
 }
 
-static int name_sorted(struct naming *n, const struct asked_frame **frames, size_t count)
+static int name_sorted(struct symbolizer *n, const struct queued_frame **frames, size_t count)
 {
 	size_t end;
 	int r = 0;
@@ -644,16 +647,16 @@ static int name_sorted(struct naming *n, const struct asked_frame **frames, size
 	return r;
 }
 
-int naming_resolve(struct naming *n)
+int symbolizer_resolve(struct symbolizer *n)
 {
-	const struct asked_frame **frames = calloc(n->now.frames.n + 1, sizeof(const void *));
+	const struct queued_frame **frames = calloc(n->now.frames.n + 1, sizeof(const void *));
 	size_t count = 0;
 	int r;
 
 	if (!frames)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n->now.frames.n; i++) {
-		const struct asked_frame *frame = intern_key(&n->now.frames, i);
+		const struct queued_frame *frame = intern_key(&n->now.frames, i);
 
 		if (frame->mapping.module && !is_named(n, frame))
 			frames[count++] = frame;
@@ -664,10 +667,10 @@ int naming_resolve(struct naming *n)
 	return r;
 }
 
-/* *settled: the name will stay, as long as the same is mapped. */
-static uint32_t frame_name(struct naming *n, uint64_t number, bool *settled)
+/* *stable: the name will stay, as long as the same is mapped. */
+static uint32_t frame_name(struct symbolizer *n, uint64_t number, bool *stable)
 {
-	const struct asked_frame *frame = intern_key(&n->now.frames, (uint32_t)number);
+	const struct queued_frame *frame = intern_key(&n->now.frames, (uint32_t)number);
 	const struct module *module = frame->mapping.module;
 	char buf[64];
 	uint32_t id;
@@ -678,38 +681,38 @@ static uint32_t frame_name(struct naming *n, uint64_t number, bool *settled)
 		return table_name(n->table, buf);
 	}
 	if (!module->is_file && perf_maps_has(n->maps, frame->process.pid, frame->process.start))
-		*settled = false;
-	if (known(n, &frame->key, &id))
+		*stable = false;
+	if (cache_get(n, &frame->key, &id))
 		return id;
-	*settled = false;
+	*stable = false;
 	return place_name(n, frame, offset_of(frame));
 }
 
-static uint32_t name_user(struct naming *n, const struct asked_stack *asked, bool *settled)
+static uint32_t name_user(struct symbolizer *n, const struct queued_stack *queued, bool *stable)
 {
-	uint32_t node = root_node(n, asked->root);
+	uint32_t node = root_node(n, queued->root);
 
-	for (size_t i = asked->depth; i-- > 0;)
-		node = table_node(n->table, node, frame_name(n, asked->at[i], settled));
+	for (size_t i = queued->depth; i-- > 0;)
+		node = table_node(n->table, node, frame_name(n, queued->at[i], stable));
 	return node;
 }
 
-uint32_t naming_node(struct naming *n, uint32_t number)
+uint32_t symbolizer_node(struct symbolizer *n, uint32_t number)
 {
-	const struct asked_stack *asked;
-	bool settled = true;
+	const struct queued_stack *queued;
+	bool stable = true;
 	uint32_t node;
 
 	if (!number)
 		return 0;
-	asked = intern_key(&n->now.stacks, number - 1);
-	if (known(n, &asked->key, &node))
+	queued = intern_key(&n->now.stacks, number - 1);
+	if (cache_get(n, &queued->key, &node))
 		return node;
-	if (is_full(n) && asked->root != ROOT_LOST) {
+	if (is_full(n) && queued->root != ROOT_LOST) {
 		n->lost++;
 		return root_node(n, ROOT_LOST);
 	}
-	node =
-	    asked->key.kind == KNOWN_KERNEL ? name_kernel(n, asked) : name_user(n, asked, &settled);
-	return settled && learn(n, &asked->key, node) ? INTERN_NONE : node;
+	node = queued->key.kind == CACHED_KERNEL ? name_kernel(n, queued)
+						 : name_user(n, queued, &stable);
+	return stable && cache_put(n, &queued->key, node) ? INTERN_NONE : node;
 }

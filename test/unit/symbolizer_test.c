@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cmd/stack/frames.c: names of user frames, in memory that is bounded, whatever there is to name.
+/* cmd/stack/symbolizer.c: names of user frames, in memory that is bounded, whatever there is to
+ * name.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/stack/frames.h"
+#include "cmd/stack/symbolizer.h"
 #include "core/symbols/perf_map.h"
 #include "core/system/process.h"
 #include "core/symbols/symbol_server.h"
@@ -68,7 +69,7 @@ static pid_t start_helper(int socket)
 }
 
 struct run {
-	struct naming naming;
+	struct symbolizer symbolizer;
 	struct table table;
 };
 
@@ -84,7 +85,7 @@ static void look_at(struct run *run, pid_t pid)
 	snprintf(map_path, sizeof(map_path), "/tmp/perf-%d.map", (int)pid);
 	snprintf(maps, sizeof(maps), "%lx-%lx r-xp 00000000 00:00 0\n", BASE, BASE + SIZE);
 	file = fmemopen(maps, strlen(maps), "r");
-	spaces_take_maps(run->naming.spaces, self.pid, NOW, file);
+	address_spaces_take_maps(run->symbolizer.spaces, self.pid, NOW, file);
 	fclose(file);
 }
 
@@ -104,9 +105,9 @@ static int set_up(void **state)
 	    mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	run->table.limit = 1 << 20;
-	run->naming.table = &run->table;
-	assert_int_equal(spaces_open_unfollowed(&run->naming.spaces), 0);
-	assert_int_equal(symbol_client_open(&config, &run->naming.symbols), 0);
+	run->symbolizer.table = &run->table;
+	assert_int_equal(address_spaces_open_unfollowed(&run->symbolizer.spaces), 0);
+	assert_int_equal(symbol_client_open(&config, &run->symbolizer.symbols), 0);
 	look_at(run, getpid());
 	*state = run;
 	return 0;
@@ -117,7 +118,7 @@ static int tear_down(void **state)
 	struct run *run = *state;
 
 	unlink(map_path);
-	naming_free(&run->naming);
+	symbolizer_free(&run->symbolizer);
 	table_free(&run->table);
 	free(run);
 	munmap(shared, sizeof(*shared));
@@ -140,7 +141,7 @@ static struct stack_id take_stack(struct run *run, uint64_t number, uint64_t fir
 
 	for (size_t i = 0; i < depth; i++)
 		frames.ip[i] = first + 16 * i;
-	assert_int_equal(naming_take(&run->naming, &id, &frames), 0);
+	assert_int_equal(symbolizer_take_stack(&run->symbolizer, &id, &frames), 0);
 	return id;
 }
 
@@ -149,14 +150,14 @@ static uint32_t ask(struct run *run, const struct stack_id *id)
 {
 	uint32_t number = 0;
 
-	assert_int_equal(naming_ask_user(&run->naming, &self, id, NOW, &number), 0);
+	assert_int_equal(symbolizer_queue_user(&run->symbolizer, &self, id, NOW, &number), 0);
 	return number;
 }
 
 /* The leaf's name. */
 static const char *leaf_of(struct run *run, uint32_t number)
 {
-	struct frames frames = table_frames(&run->table, naming_node(&run->naming, number));
+	struct frames frames = table_frames(&run->table, symbolizer_node(&run->symbolizer, number));
 
 	return frames_next(&frames);
 }
@@ -166,11 +167,11 @@ static void assert_leaf(struct run *run, uint64_t number, uint64_t address, cons
 	struct stack_id id = take_stack(run, number, address, 1);
 	uint32_t asked = ask(run, &id);
 
-	naming_end_drain(&run->naming);
-	naming_begin(&run->naming);
-	assert_int_equal(naming_resolve(&run->naming), 0);
+	symbolizer_end_drain(&run->symbolizer);
+	symbolizer_begin_batch(&run->symbolizer);
+	assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
 	assert_string_equal(leaf_of(run, asked), want);
-	naming_end(&run->naming);
+	symbolizer_end_batch(&run->symbolizer);
 }
 
 /* An address is used again, as code is compiled anew. */
@@ -188,7 +189,7 @@ static void test_compiled_again(void **state)
 	write_map("100020 10 late\n");
 	assert_leaf(run, 3, BASE + 32, "late");
 	assert_leaf(run, 1, BASE, "two");
-	assert_int_equal(run->naming.unread, 0);
+	assert_int_equal(run->symbolizer.unread, 0);
 }
 
 /* One that had no map when it was asked for stays as it is. */
@@ -199,7 +200,7 @@ static void test_no_map(void **state)
 	assert_leaf(run, 1, BASE, "[anon]+0x0");
 	write_map("100000 10 one\n100010 10 other\n");
 	assert_leaf(run, 2, BASE + 16, "other");
-	assert_int_equal(run->naming.unread, 0);
+	assert_int_equal(run->symbolizer.unread, 0);
 }
 
 /* What is asked for while a batch is named is in the next one, whatever has been forgotten then. */
@@ -211,23 +212,23 @@ static void test_two_batches(void **state)
 
 	write_map("100000 10 one\n100010 10 other\n");
 	asked = ask(run, &now);
-	naming_end_drain(&run->naming);
-	naming_begin(&run->naming);
-	assert_int_equal(naming_resolve(&run->naming), 0);
+	symbolizer_end_drain(&run->symbolizer);
+	symbolizer_begin_batch(&run->symbolizer);
+	assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
 	now = take_stack(run, 1, BASE, 1);
 	next = take_stack(run, 2, BASE + 16, 1);
 	asked_next = ask(run, &next);
 	assert_int_equal(ask(run, &now), asked_next + 1);
-	naming_end_drain(&run->naming);
+	symbolizer_end_drain(&run->symbolizer);
 	assert_string_equal(leaf_of(run, asked), "one");
 	run->table.rebuilt++;
-	naming_end(&run->naming);
-	naming_begin(&run->naming);
-	assert_int_equal(naming_resolve(&run->naming), 0);
+	symbolizer_end_batch(&run->symbolizer);
+	symbolizer_begin_batch(&run->symbolizer);
+	assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
 	assert_string_equal(leaf_of(run, asked_next), "other");
 	assert_string_equal(leaf_of(run, asked_next + 1), "one");
-	naming_end(&run->naming);
-	assert_int_equal(run->naming.unread, 0);
+	symbolizer_end_batch(&run->symbolizer);
+	assert_int_equal(run->symbolizer.unread, 0);
 }
 
 /* Whose map it is was asked before it ended; what is forgotten meanwhile changes nothing. */
@@ -252,18 +253,18 @@ static void test_ended(void **state)
 		assert_int_equal(perf_map_owner(self.pid, self.start, &uid), 0);
 	write_map("100000 10 one\n");
 	assert_int_equal(chown(map_path, 12345, 12345), 0);
-	naming_begin(&run->naming);
+	symbolizer_begin_batch(&run->symbolizer);
 	id = take_stack(run, 1, BASE, 1);
 	asked = ask(run, &id);
-	naming_end_drain(&run->naming);
+	symbolizer_end_drain(&run->symbolizer);
 	run->table.rebuilt++;
-	naming_end(&run->naming);
+	symbolizer_end_batch(&run->symbolizer);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	naming_begin(&run->naming);
-	assert_int_equal(naming_resolve(&run->naming), 0);
+	symbolizer_begin_batch(&run->symbolizer);
+	assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
 	assert_string_equal(leaf_of(run, asked), "one");
-	naming_end(&run->naming);
+	symbolizer_end_batch(&run->symbolizer);
 }
 
 /* With a helper that waits for a request. */
@@ -284,7 +285,7 @@ static void test_no_time(void **state)
 	begin_hurry();
 	assert_leaf(run, 1, BASE, "[anon]+0x0"); /* takes all of the time */
 	assert_leaf(run, 2, BASE + 16, "[anon]+0x10");
-	assert_true(run->naming.unread > 0);
+	assert_true(run->symbolizer.unread > 0);
 	shared->hurry = false;
 	assert_leaf(run, 2, BASE + 16, "two");
 	write_map("100010 10 later\n");
@@ -311,12 +312,12 @@ static void test_too_many_stacks(void **state)
 
 		asked[i] = ask(run, &id);
 	}
-	naming_end_drain(&run->naming);
-	assert_in_range(naming_waiting(&run->naming), 8 << 20, 20 << 20);
-	lost_by_batch = run->naming.lost;
-	naming_begin(&run->naming);
-	assert_int_equal(naming_waiting(&run->naming), 0);
-	assert_int_equal(naming_resolve(&run->naming), 0);
+	symbolizer_end_drain(&run->symbolizer);
+	assert_in_range(symbolizer_queued_size(&run->symbolizer), 8 << 20, 20 << 20);
+	lost_by_batch = run->symbolizer.lost;
+	symbolizer_begin_batch(&run->symbolizer);
+	assert_int_equal(symbolizer_queued_size(&run->symbolizer), 0);
+	assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
 	for (size_t i = 0; i < STACKS; i++) {
 		const char *leaf = leaf_of(run, asked[i]);
 
@@ -326,12 +327,12 @@ static void test_too_many_stacks(void **state)
 		else
 			assert_string_equal(leaf, i ? want : "first");
 	}
-	naming_end(&run->naming);
+	symbolizer_end_batch(&run->symbolizer);
 	assert_in_range(lost_by_batch, 1, STACKS - 100);
 	assert_in_range(lost, lost_by_batch + 1, STACKS - 100);
-	assert_int_equal(run->naming.lost, lost);
+	assert_int_equal(run->symbolizer.lost, lost);
 	assert_in_range(table_memory(&run->table), run->table.limit, 3 * run->table.limit);
-	assert_int_equal(run->naming.unread, 0);
+	assert_int_equal(run->symbolizer.unread, 0);
 }
 
 /* Names that take all of the table's room.  Each frame without one is counted once. */
@@ -353,17 +354,17 @@ static void test_long_names(void **state)
 		struct stack_id id = take_stack(run, i, BASE + i * 1600, 100);
 
 		asked = ask(run, &id);
-		naming_end_drain(&run->naming);
-		naming_begin(&run->naming);
-		assert_int_equal(naming_resolve(&run->naming), 0);
+		symbolizer_end_drain(&run->symbolizer);
+		symbolizer_begin_batch(&run->symbolizer);
+		assert_int_equal(symbolizer_resolve(&run->symbolizer), 0);
 		if (i < NAMES / 100 - 1)
-			naming_end(&run->naming);
+			symbolizer_end_batch(&run->symbolizer);
 	}
 	assert_in_range(table_memory(&run->table), run->table.limit, 3 * run->table.limit);
-	assert_in_range(run->naming.unread, NAMES / 2, NAMES - 100);
-	assert_int_equal(run->naming.unread % 100, 0);
+	assert_in_range(run->symbolizer.unread, NAMES / 2, NAMES - 100);
+	assert_int_equal(run->symbolizer.unread % 100, 0);
 	assert_string_equal(leaf_of(run, asked), "[anon]+0x3840");
-	naming_end(&run->naming);
+	symbolizer_end_batch(&run->symbolizer);
 }
 
 int main(void)
