@@ -221,7 +221,7 @@ static bool may_be_wrong(const struct args_spec *spec, const char *text)
 
 /* The argument that argp itself found wrong.  getopt stands behind it, but on it when there are
  * letters left ("-5x"). */
-static const char *stumbled_over(const struct args_spec *spec, const struct argp_state *state)
+static const char *offending_arg(const struct args_spec *spec, const struct argp_state *state)
 {
 	if (state->next > 1 && may_be_wrong(spec, state->argv[state->next - 1]))
 		return state->argv[state->next - 1];
@@ -250,7 +250,7 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 		return 0;
 	}
 	if (key == ARGP_KEY_ERROR && !in->failed)
-		in->at = stumbled_over(in->spec, state);
+		in->at = offending_arg(in->spec, state);
 	if (key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
 	r = in->spec->parse(key, arg, in->spec->own, in->err);

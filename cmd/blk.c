@@ -453,7 +453,7 @@ static size_t find_suspects(int inflight_fd, int busy_fd, struct suspect *out, s
 }
 
 size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_fd,
-		 void (*unseen)(void *ctx, const struct blk_inflight *entry), void *ctx)
+		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx)
 {
 	struct suspect suspects[1024];
 	struct blk_inflight entry;
@@ -472,8 +472,8 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 		    entry.issue_ns != suspects[i].issue_ns)
 			continue;
 		found++;
-		if (unseen)
-			unseen(ctx, &entry);
+		if (account)
+			account(ctx, &entry);
 	}
 	return found;
 }
@@ -505,9 +505,9 @@ const struct tool_loss blk_loss_table[BLK_LOSS_ROWS] = {
 			     .text = "processes whose name had no room: shown as ?" },
 	[BLK_LOSS_CGROUPS] = { .key = "cgroups",
 			       .text = "rows whose cgroup's path had no room: shown as cgroup:?" },
-	[BLK_LOSS_FOLDED] = { .key = "processes_folded",
-			      .text = "rows merged into [other processes] to save memory, "
-				      "smallest first" },
+	[BLK_LOSS_EVICTED] = { .key = "processes_evicted",
+			       .text = "rows merged into [other processes] to save memory, "
+				       "smallest first" },
 };
 
 /* ---- operations ---- */

@@ -109,12 +109,12 @@ extern const char *const blk_helpers[];
 
 /*
  * At the end of a run: sets *@stopped, which the programs look at, detaches @hooks, and finds the
- * requests in @inflight_fd that were issued and are idle all the same.  Each is handed to @unseen
+ * requests in @inflight_fd that were issued and are idle all the same.  Each is handed to @account
  * (may be NULL); returns how many there were.  @busy_fd is the program rq_busy.  A kernel that
  * cannot run it on demand finds none.
  */
 size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_fd,
-		 void (*unseen)(void *ctx, const struct blk_inflight *entry), void *ctx);
+		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx);
 
 /* ---- losses ---- */
 
@@ -126,7 +126,7 @@ enum {
 	BLK_LOSS_DISK_GONE,
 	BLK_LOSS_NAMES,
 	BLK_LOSS_CGROUPS,
-	BLK_LOSS_FOLDED,
+	BLK_LOSS_EVICTED,
 	BLK_LOSS_ROWS
 };
 

@@ -58,7 +58,7 @@ static int unknown(const char *arg)
  * A standard stream that was closed (`iotrace top >&-`) must not become the
  * number of some map or socket of ours: it is opened so that using it fails.
  */
-static void hold_standard_streams(void)
+static void ensure_std_fds(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0)
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
 {
 	if (symbol_server_is(argc, argv))
 		symbol_server_run();
-	hold_standard_streams();
+	ensure_std_fds();
 	limits_raise();
 	child_set_signal(SIGPIPE, SIG_IGN); /* a reader that goes away ends the run, quietly */
 	child_set_signal(SIGXFSZ, SIG_IGN); /* a limit (ulimit -f) is an error like a full disk */

@@ -404,7 +404,7 @@ int show_output(struct show *show, struct recording_interval *in, struct error *
 /* ---- replay ---- */
 
 /* The recorded machine's time of day is shown, not ours. */
-static void live_in_zone(int32_t utc_offset)
+static void set_timezone(int32_t utc_offset)
 {
 	int secs = utc_offset < 0 ? -utc_offset : utc_offset;
 	char zone[32];
@@ -496,7 +496,7 @@ static int begin(struct show *show, struct recording_reader *reader, const char 
 }
 
 /* 0, -errno of standard output, or -errno with @err. */
-static int play(struct show *show, struct recording_reader *reader, struct error *err)
+static int replay(struct show *show, struct recording_reader *reader, struct error *err)
 {
 	struct recording_interval in;
 	int r = show_start(show, err);
@@ -505,7 +505,7 @@ static int play(struct show *show, struct recording_reader *reader, struct error
 		r = recording_reader_next(reader, &in, err);
 		if (r <= 0)
 			break;
-		live_in_zone(in.utc_offset);
+		set_timezone(in.utc_offset);
 		r = print_output(show, &in, err);
 	}
 	return r ? r : show_end(show);
@@ -535,7 +535,7 @@ int show_replay(struct show *show)
 	if (!r)
 		r = open_output(show, &err);
 	if (!r)
-		r = play(show, reader, &err);
+		r = replay(show, reader, &err);
 	recording_reader_close(reader);
 	fclose(file);
 	if (r && err.status != STATUS_OK)

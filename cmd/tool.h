@@ -93,7 +93,7 @@ enum tool_flags {
 };
 
 /* What may be lost: since the last output, what @variable[@index] of its programs has grown by, and
- * what tool_lose() has added.  A row without a variable may be that of missed events. */
+ * what tool_count_loss() has added.  A row without a variable may be that of missed events. */
 struct tool_loss {
 	const char *key, *text;
 	const char *variable; /* an array of u64; NULL: none */
@@ -222,10 +222,11 @@ struct tool {
 	/* Between two outputs, about every t->collect_ms: what else than the disks is to be seen
 	 * to.  tool_drain(), if the maps could fill up. */
 	int (*collect)(struct tool_run *t, struct error *err);
-	/* An output: the rows of what was drained, in out->tables.  They live until settle(). */
+	/* An output: the rows of what was drained, in out->tables.  They live until end_output().
+	 */
 	int (*rows)(struct tool_run *t, struct recording_interval *out, struct error *err);
 	/* The output is done; @last: it was that of the whole run, and could be shown. */
-	void (*settle)(struct tool_run *t, bool last);
+	void (*end_output)(struct tool_run *t, bool last);
 	/* In place of draining and rows, where t->own_output is set. */
 	int (*output)(struct tool_run *t, bool last, struct error *err);
 	/* Of struct run, where t->takes_hangup is set. */
@@ -337,7 +338,7 @@ void tool_keep(struct tool_run *t, const char *when, uint64_t set, bool wants);
 void tool_note(struct tool_run *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Row @i of the losses has lost @n more. */
-void tool_lose(struct tool_run *t, size_t i, uint64_t n);
+void tool_count_loss(struct tool_run *t, size_t i, uint64_t n);
 
 /* Looks after disks that come and go. */
 void tool_look(struct tool_run *t);
@@ -349,7 +350,7 @@ int tool_drain(struct tool_run *t, struct error *err);
 void tool_detach(struct tool_run *t);
 
 /* The same with blk_sweep(): finds completions that no program saw. */
-void tool_sweep(struct tool_run *t, void (*unseen)(void *ctx, const struct blk_inflight *entry));
+void tool_sweep(struct tool_run *t, void (*account)(void *ctx, const struct blk_inflight *entry));
 
 /* run_adapt() for this tool. */
 void tool_adapt(struct tool_run *t, unsigned int longest_ms, const struct run_fill *fills,

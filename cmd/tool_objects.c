@@ -142,27 +142,28 @@ void tool_detach(struct tool_run *t)
 		hooks_detach(t->object.hooks);
 }
 
-struct unseen {
+struct lost_completion {
 	struct tool_run *t;
 	void (*each)(void *ctx, const struct blk_inflight *entry);
 };
 
-static void found_unseen(void *ctx, const struct blk_inflight *entry)
+static void on_lost_completion(void *ctx, const struct blk_inflight *entry)
 {
-	const struct unseen *unseen = ctx;
+	const struct lost_completion *lost = ctx;
 
-	if (unseen->each)
-		unseen->each(unseen->t->ctx, entry);
+	if (lost->each)
+		lost->each(lost->t->ctx, entry);
 }
 
-void tool_sweep(struct tool_run *t, void (*unseen)(void *ctx, const struct blk_inflight *entry))
+void tool_sweep(struct tool_run *t, void (*account)(void *ctx, const struct blk_inflight *entry))
 {
-	struct unseen ctx = { t, unseen };
+	struct lost_completion ctx = { t, account };
 
 	detach_more(t);
-	tool_lose(t, LOSS_NO_END,
-		  blk_sweep(t->object.hooks, t->stopped, tool_map(t, "inflight"),
-			    probe_program_fd(t->object.obj, "rq_busy"), found_unseen, &ctx));
+	tool_count_loss(t, LOSS_NO_END,
+			blk_sweep(t->object.hooks, t->stopped, tool_map(t, "inflight"),
+				  probe_program_fd(t->object.obj, "rq_busy"), on_lost_completion,
+				  &ctx));
 }
 
 static void free_object(struct tool_object *o)

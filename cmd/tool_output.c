@@ -37,7 +37,7 @@ int tool_find_losses(struct tool_run *t, struct error *err)
 	return 0;
 }
 
-void tool_lose(struct tool_run *t, size_t i, uint64_t n)
+void tool_count_loss(struct tool_run *t, size_t i, uint64_t n)
 {
 	t->lost[i] += n;
 }
@@ -89,7 +89,7 @@ static void watch_disk(struct tool_run *t)
 		return;
 	gone = !disks_is_there(t->disks, &t->filters->disk);
 	if (gone && !t->disk_gone)
-		tool_lose(t, BLK_LOSS_DISK_GONE, 1);
+		tool_count_loss(t, BLK_LOSS_DISK_GONE, 1);
 	if (gone != t->disk_gone)
 		__atomic_store_n(t->stopped, gone, __ATOMIC_SEQ_CST);
 	t->disk_gone = gone;
@@ -134,7 +134,7 @@ void tool_adapt(struct tool_run *t, unsigned int longest_ms, const struct run_fi
 int tool_show(struct tool_run *t, struct recording_interval *out, struct error *err)
 {
 	if (t->names)
-		tool_lose(t, BLK_LOSS_NAMES, process_names_lost(t->names));
+		tool_count_loss(t, BLK_LOSS_NAMES, process_names_lost(t->names));
 	if (t->n_losses)
 		tool_losses(t, &out->interval);
 	return t->sink ? t->sink(t->sink_ctx, t, out, err) : show_output(&t->show, out, err);
@@ -159,8 +159,8 @@ int tool_emit(struct tool_run *t, bool last, struct error *err)
 	r = tool->rows(t, &out, err);
 	if (!r)
 		r = tool_show(t, &out, err);
-	if (tool->settle)
-		tool->settle(t, last && !r);
+	if (tool->end_output)
+		tool->end_output(t, last && !r);
 	if (t->names)
 		process_names_forget(t->names);
 	return r;

@@ -15,7 +15,7 @@
 #define TOP	     60
 #define BOTTOM	     40
 #define CHAR_WIDTH   6.7
-#define MOST_FRAMES  512
+#define MAX_FRAMES   512
 
 enum kind { KIND_ALL, KIND_DISK, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
 
@@ -71,10 +71,10 @@ static uint32_t add_node(struct tree *t, const struct node_key *key, uint64_t by
 static uint32_t add_frames(struct tree *t, uint32_t parent, struct frames frames, enum kind kind,
 			   uint64_t bytes)
 {
-	const char *names[MOST_FRAMES], *name;
+	const char *names[MAX_FRAMES], *name;
 	size_t n = 0;
 
-	while (n < MOST_FRAMES && (name = frames_next(&frames)))
+	while (n < MAX_FRAMES && (name = frames_next(&frames)))
 		names[n++] = name;
 	while (n-- > 0 && parent != INTERN_NONE)
 		parent = add_node(t, &(struct node_key){ parent, kind, 0, 0, names[n] }, bytes);

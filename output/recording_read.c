@@ -48,9 +48,9 @@ struct table {
 };
 
 struct recording_reader {
-	struct blocks_in blocks;
-	struct block block;    /* the one that is read now */
-	struct text_set known; /* of the head */
+	struct framed_in file;
+	struct framed_block block; /* the one that is read now */
+	struct text_set known;	   /* of the head */
 	struct chunk *kept;
 	struct recording_head head;
 	struct recording_setting settings[RECORDING_SETTINGS];
@@ -71,7 +71,7 @@ struct recording_reader {
 
 /* ---- memory ---- */
 
-static bool may_take(struct recording_reader *p, size_t size)
+static bool may_alloc(struct recording_reader *p, size_t size)
 {
 	if (size > RECORDING_MEMORY_MAX - p->memory) {
 		p->no_room = true;
@@ -82,11 +82,11 @@ static bool may_take(struct recording_reader *p, size_t size)
 }
 
 /* @n times @size bytes, all 0, in *@list; NULL and p->no_room. */
-static void *take(struct recording_reader *p, struct chunk **list, size_t n, size_t size)
+static void *alloc_chunk(struct recording_reader *p, struct chunk **list, size_t n, size_t size)
 {
 	struct chunk *chunk = NULL;
 
-	if (n <= RECORDING_MEMORY_MAX / size && may_take(p, sizeof(*chunk) + n * size))
+	if (n <= RECORDING_MEMORY_MAX / size && may_alloc(p, sizeof(*chunk) + n * size))
 		chunk = calloc(1, sizeof(*chunk) + n * size);
 	if (!chunk) {
 		p->no_room = true;
@@ -178,12 +178,12 @@ static const char *get_text(struct recording_reader *p, struct cursor *c, struct
 	memcpy(p->scratch, c->at, len);
 	p->scratch[len] = 0;
 	c->at += len;
-	kept = may_take(p, len + STRING_COST) ? text_keep(set, p->scratch) : NULL;
+	kept = may_alloc(p, len + STRING_COST) ? text_keep(set, p->scratch) : NULL;
 	p->no_room = p->no_room || !kept;
 	return kept ? kept : "";
 }
 
-static struct cursor cursor_of(const struct block *block)
+static struct cursor cursor_of(const struct framed_block *block)
 {
 	return (struct cursor){ block->data, block->data + block->size, false };
 }
@@ -192,12 +192,12 @@ static struct cursor cursor_of(const struct block *block)
 static int check(const struct recording_reader *p, const struct cursor *c, struct error *err)
 {
 	if (p->no_room)
-		return blocks_damaged(&p->blocks, &p->block,
+		return framed_damaged(&p->file, &p->block,
 				      "exceeds the memory limit of an interval", err);
 	if (c->bad)
-		return blocks_damaged(&p->blocks, &p->block, "has invalid contents", err);
+		return framed_damaged(&p->file, &p->block, "has invalid contents", err);
 	if (c->at != c->end)
-		return blocks_damaged(&p->blocks, &p->block, "has excess data", err);
+		return framed_damaged(&p->file, &p->block, "has excess data", err);
 	return 0;
 }
 
@@ -206,7 +206,7 @@ static int check(const struct recording_reader *p, const struct cursor *c, struc
 static void read_hooks(struct recording_reader *p, struct cursor *c)
 {
 	size_t n = get_count(c, 4);
-	struct meta_hook *hooks = take(p, &p->kept, n, sizeof(*hooks));
+	struct meta_hook *hooks = alloc_chunk(p, &p->kept, n, sizeof(*hooks));
 
 	for (size_t i = 0; hooks && i < n; i++) {
 		hooks[i].event = get_text(p, c, &p->known);
@@ -221,7 +221,7 @@ static void read_hooks(struct recording_reader *p, struct cursor *c)
 static void read_notes(struct recording_reader *p, struct cursor *c)
 {
 	size_t n = get_count(c, 1);
-	const char **notes = take(p, &p->kept, n, sizeof(*notes));
+	const char **notes = alloc_chunk(p, &p->kept, n, sizeof(*notes));
 
 	for (size_t i = 0; notes && i < n; i++)
 		notes[i] = get_text(p, c, &p->known);
@@ -231,14 +231,14 @@ static void read_notes(struct recording_reader *p, struct cursor *c)
 
 static int next_small(struct recording_reader *p, enum recording_block type, struct error *err)
 {
-	int r = blocks_next(&p->blocks, &p->block, err);
+	int r = framed_next(&p->file, &p->block, err);
 
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return blocks_cut_off(&p->blocks, err);
+		return framed_cut_off(&p->file, err);
 	if (p->block.type != type || p->block.size > HEAD_SIZE_MAX)
-		return blocks_damaged(&p->blocks, &p->block, "is out of sequence", err);
+		return framed_damaged(&p->file, &p->block, "is out of sequence", err);
 	return 0;
 }
 
@@ -296,7 +296,7 @@ int recording_reader_open(FILE *stream, const char *name, struct recording_reade
 
 	if (!p)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	r = blocks_open(&p->blocks, stream, name, err);
+	r = framed_open(&p->file, stream, name, err);
 	if (!r)
 		r = read_head(p, err);
 	for (size_t i = 0; !r && i < p->n_tables; i++)
@@ -345,8 +345,7 @@ static int bind_table(const struct recording_reader *p, struct table *t,
 		return error_set(err, STATUS_FAILED, -EINVAL,
 				 "%s was written by another version of iotrace (%s): its column "
 				 "'%s' is of another type",
-				 p->blocks.name, text_shown(p->head.meta.version).text,
-				 column->key);
+				 p->file.name, text_shown(p->head.meta.version).text, column->key);
 	}
 	return 0;
 }
@@ -383,7 +382,7 @@ static const char *next_frame(const void *owner, uint32_t *at)
 static void read_strings(struct recording_reader *p, struct cursor *c)
 {
 	p->n_strings = get_count(c, 1);
-	p->strings = take(p, &p->chunks, p->n_strings, sizeof(*p->strings));
+	p->strings = alloc_chunk(p, &p->chunks, p->n_strings, sizeof(*p->strings));
 	if (!p->strings)
 		p->n_strings = 0;
 	for (size_t i = 0; i < p->n_strings; i++)
@@ -404,7 +403,7 @@ static const char *get_string(struct recording_reader *p, struct cursor *c)
 static void read_nodes(struct recording_reader *p, struct cursor *c)
 {
 	p->n_nodes = get_count(c, 2);
-	p->nodes = take(p, &p->chunks, p->n_nodes, sizeof(*p->nodes));
+	p->nodes = alloc_chunk(p, &p->chunks, p->n_nodes, sizeof(*p->nodes));
 	if (!p->nodes)
 		p->n_nodes = 0;
 	for (size_t i = 0; i < p->n_nodes; i++) {
@@ -435,7 +434,7 @@ static const struct hist *get_hist(struct recording_reader *p, struct cursor *c)
 
 	if (!get_within(c, 1))
 		return NULL;
-	h = take(p, &p->chunks, 1, sizeof(*h));
+	h = alloc_chunk(p, &p->chunks, 1, sizeof(*h));
 	if (!h) {
 		spoil(c);
 		return NULL;
@@ -503,7 +502,7 @@ static bool more_rows(struct recording_reader *p, struct table *t, size_t n)
 	if (room < t->room + t->room / 2)
 		room = t->room + t->room / 2;
 	if (room > RECORDING_MEMORY_MAX / t->schema->row_size ||
-	    !may_take(p, (room - t->room) * t->schema->row_size)) {
+	    !may_alloc(p, (room - t->room) * t->schema->row_size)) {
 		p->no_room = true;
 		return false;
 	}
@@ -537,7 +536,7 @@ static int read_rows(struct recording_reader *p, struct error *err)
 	struct table *t;
 
 	if (index >= p->n_tables)
-		return blocks_damaged(&p->blocks, &p->block, "refers to no table", err);
+		return framed_damaged(&p->file, &p->block, "refers to no table", err);
 	t = &p->tables[index];
 	read_strings(p, &c);
 	read_nodes(p, &c);
@@ -577,7 +576,7 @@ static void forget_interval(struct recording_reader *p)
 static void read_losses(struct recording_reader *p, struct cursor *c, struct interval *out)
 {
 	size_t n = get_count(c, 3);
-	struct loss *losses = take(p, &p->chunks, n, sizeof(*losses));
+	struct loss *losses = alloc_chunk(p, &p->chunks, n, sizeof(*losses));
 
 	for (size_t i = 0; losses && i < n; i++) {
 		losses[i].key = get_text(p, c, &p->texts);
@@ -625,11 +624,11 @@ static int read_end(struct recording_reader *p, struct error *err)
 
 	for (size_t i = 0; !r && i < p->n_tables; i++)
 		if (p->tables[i].n)
-			r = blocks_damaged(&p->blocks, &p->block, "ends the run within an interval",
+			r = framed_damaged(&p->file, &p->block, "ends the run within an interval",
 					   err);
 	if (!r)
-		r = blocks_next(&p->blocks, &p->block, err);
-	return r > 0 ? blocks_damaged(&p->blocks, &p->block, "comes after the end", err) : r;
+		r = framed_next(&p->file, &p->block, err);
+	return r > 0 ? framed_damaged(&p->file, &p->block, "comes after the end", err) : r;
 }
 
 int recording_reader_next(struct recording_reader *p, struct recording_interval *out,
@@ -639,9 +638,9 @@ int recording_reader_next(struct recording_reader *p, struct recording_interval 
 
 	forget_interval(p);
 	for (;;) {
-		r = blocks_next(&p->blocks, &p->block, err);
+		r = framed_next(&p->file, &p->block, err);
 		if (r <= 0)
-			return r ? r : blocks_cut_off(&p->blocks, err);
+			return r ? r : framed_cut_off(&p->file, err);
 		switch (p->block.type) {
 		case RECORDING_ROWS:
 			r = read_rows(p, err);
@@ -654,7 +653,7 @@ int recording_reader_next(struct recording_reader *p, struct recording_interval 
 		case RECORDING_END:
 			return read_end(p, err);
 		default:
-			return blocks_damaged(&p->blocks, &p->block, "is out of sequence", err);
+			return framed_damaged(&p->file, &p->block, "is out of sequence", err);
 		}
 	}
 }
@@ -669,7 +668,7 @@ void recording_reader_close(struct recording_reader *p)
 	free_chunks(&p->kept);
 	text_set_free(&p->texts);
 	text_set_free(&p->known);
-	blocks_close(&p->blocks);
+	framed_close(&p->file);
 	free(p->scratch);
 	free(p);
 }

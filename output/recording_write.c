@@ -27,7 +27,7 @@ struct node {
 
 struct recorder {
 	struct renderer renderer; /* first */
-	struct blocks_out blocks;
+	struct framed_out file;
 	struct recording_table tables[RECORDING_TABLES];
 	size_t n_tables;
 	struct buffer block, rows;
@@ -83,7 +83,7 @@ static void put_text(struct buffer *b, const char *text)
 /* Writes what is in @b, and empties it. */
 static int put_block(struct recorder *r, enum recording_block type, struct buffer *b)
 {
-	int code = b->failed || r->failed ? -ENOMEM : blocks_put(&r->blocks, type, b->data, b->n);
+	int code = b->failed || r->failed ? -ENOMEM : framed_put(&r->file, type, b->data, b->n);
 
 	b->n = 0;
 	return code;
@@ -98,7 +98,7 @@ int recorder_open(FILE *stream, struct recorder **out)
 
 	if (!r)
 		return -ENOMEM;
-	code = blocks_begin(&r->blocks, stream);
+	code = framed_begin(&r->file, stream);
 	if (code) {
 		free(r);
 		return code;
@@ -155,7 +155,7 @@ static int put_table(struct recorder *r, const struct recording_table *table)
 static int flush(const struct recorder *r)
 {
 	errno = 0;
-	return fflush(r->blocks.stream) ? (errno ? -errno : -EIO) : 0;
+	return fflush(r->file.stream) ? (errno ? -errno : -EIO) : 0;
 }
 
 int recorder_head(struct recorder *r, const struct recording_head *head,
@@ -419,6 +419,6 @@ static const struct renderer_ops recording_renderer = {
 
 struct renderer *recorder_renderer(struct recorder *r)
 {
-	r->renderer = (struct renderer){ &recording_renderer, r->blocks.stream, false, NULL };
+	r->renderer = (struct renderer){ &recording_renderer, r->file.stream, false, NULL };
 	return &r->renderer;
 }

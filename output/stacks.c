@@ -53,14 +53,14 @@ static void put_folded(struct sink *sink, const char *name)
 		sink_puts(sink, unit[0] == ';' ? "\\x3b" : unit);
 }
 
-#define MOST_FRAMES 512
+#define MAX_FRAMES 512
 
 static void fold_frames(struct sink *sink, struct frames frames, const char *mark)
 {
-	const char *names[MOST_FRAMES], *name;
+	const char *names[MAX_FRAMES], *name;
 	size_t n = 0;
 
-	while (n < MOST_FRAMES && (name = frames_next(&frames)))
+	while (n < MAX_FRAMES && (name = frames_next(&frames)))
 		names[n++] = name;
 	while (n-- > 0) {
 		sink_puts(sink, ";");

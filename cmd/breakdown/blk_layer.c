@@ -136,7 +136,7 @@ static void stop(struct tool_run *run)
 	const struct breakdown *b = run->ctx;
 
 	if (follows_nothing(run, &b->o))
-		tool_lose(run, LOSS_NO_END, unbalanced(run->object.skel, b));
+		tool_count_loss(run, LOSS_NO_END, unbalanced(run->object.skel, b));
 	tool_sweep(run, NULL);
 }
 

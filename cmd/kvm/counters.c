@@ -462,7 +462,7 @@ static void close_object(void *ctx)
 	c->skel = NULL;
 }
 
-void counters_only(struct counters *c, uint32_t tgid)
+void counters_set_tgid(struct counters *c, uint32_t tgid)
 {
 	c->wants.tgid = tgid;
 }

@@ -36,7 +36,7 @@ void counters_close(struct counters *c);
 struct hooks *counters_hooks(const struct counters *c);
 
 /* Before counters_attach(): count process @tgid alone. */
-void counters_only(struct counters *c, uint32_t tgid);
+void counters_set_tgid(struct counters *c, uint32_t tgid);
 
 /* Loads and attaches; from its end on all is counted.  An event that cannot be attached is told to
  * @skipped (its name, -errno) and left out; -errno with @err when none can be. */

@@ -590,7 +590,7 @@ static int attach(struct tool_run *t, struct error *err)
 	if (!k->counters)
 		return 0;
 	if (k->o.args.command && !k->o.args.all)
-		counters_only(k->counters, (uint32_t)t->run->child.pid);
+		counters_set_tgid(k->counters, (uint32_t)t->run->child.pid);
 	return counters_attach(k->counters, skipped, err);
 }
 

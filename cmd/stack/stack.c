@@ -185,17 +185,17 @@ static void count_losses(struct tool_run *run, const struct stack *s)
 {
 	const struct symbolizer *symbolizer = &s->symbolizer;
 
-	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, symbolizer->lost);
-	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FOLDED, s->table.folded);
-	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, symbolizer->unread);
+	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, symbolizer->lost);
+	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_EVICTED, s->table.evicted);
+	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, symbolizer->unread);
 	if (symbolizer->symbols)
-		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_SYMBOLS,
-			  symbol_client_unread(symbolizer->symbols));
+		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_SYMBOLS,
+				symbol_client_unread(symbolizer->symbols));
 	if (symbolizer->spaces) {
-		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_RECORDS,
-			  address_spaces_lost(symbolizer->spaces));
-		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_MAPPINGS,
-			  address_spaces_full(symbolizer->spaces));
+		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_RECORDS,
+				address_spaces_lost(symbolizer->spaces));
+		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_MAPPINGS,
+				address_spaces_full(symbolizer->spaces));
 	}
 }
 
@@ -213,7 +213,7 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	return 0;
 }
 
-static void settle(struct tool_run *run, bool last)
+static void end_output(struct tool_run *run, bool last)
 {
 	struct stack *s = run->ctx;
 
@@ -259,7 +259,7 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_REFUSED, "refused", "I/Os rejected by the disk, counted anyway"),
 	PROBE_LOSS(STACK_LOSS_REFUSED_BYTES, "refused_bytes",
 		   "bytes of I/Os rejected by the disk, counted anyway"),
-	LOSS(STACK_LOSS_FOLDED, "folded",
+	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),
 	LOSS(STACK_LOSS_SYMBOLS, "symbols_unread",
@@ -311,6 +311,6 @@ const struct tool tool_stack = {
 	.stop = stop,
 	.drain = stack_drain,
 	.rows = rows,
-	.settle = settle,
+	.end_output = end_output,
 	.free = free_stack,
 };

@@ -14,7 +14,7 @@
 
 /* Losses of its own, beside those that all block subcommands have. */
 enum {
-	STACK_LOSS_FOLDED = STACK_LOSSES,
+	STACK_LOSS_EVICTED = STACK_LOSSES,
 	STACK_LOSS_RECORDS,
 	STACK_LOSS_SYMBOLS,
 	STACK_LOSS_MAPPINGS,

@@ -156,9 +156,9 @@ static int copy_row(struct table *to, const struct table *from, uint32_t row, bo
 
 /* A new table in the place of @t: the largest rows keep all until half of the limit is used, the
  * next keep their process until three quarters are, the rest only the disk. */
-static int fold(struct table *t, const struct order *order)
+static int evict(struct table *t, const struct order *order)
 {
-	struct table made = { .limit = t->limit, .rebuilt = t->rebuilt + 1, .folded = t->folded };
+	struct table made = { .limit = t->limit, .rebuilt = t->rebuilt + 1, .evicted = t->evicted };
 	int r = 0;
 
 	for (uint32_t i = 0; !r && i < t->keys.n; i++) {
@@ -166,7 +166,7 @@ static int fold(struct table *t, const struct order *order)
 		bool stack = memory < t->limit / 2, process = memory < t->limit / 4 * 3;
 
 		if (!stack)
-			made.folded++;
+			made.evicted++;
 		r = copy_row(&made, t, order[i].row, stack, process);
 	}
 	if (r) {
@@ -188,7 +188,7 @@ int table_fit(struct table *t)
 	order = largest_first(t);
 	if (!order)
 		return -ENOMEM;
-	r = fold(t, order);
+	r = evict(t, order);
 	free(order);
 	return r;
 }

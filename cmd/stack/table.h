@@ -40,7 +40,7 @@ struct table {
 	uint32_t rows_room;
 	size_t limit;	      /* bytes of memory */
 	unsigned int rebuilt; /* changes when numbers of names and nodes become void */
-	uint64_t folded;      /* rows whose stack or process was given up for want of memory */
+	uint64_t evicted;     /* rows whose stack or process was given up for want of memory */
 };
 
 /* The numbers of a name and of a node; 0 and -ENOMEM are told apart by INTERN_NONE. */

@@ -92,7 +92,7 @@ int top_options(int argc, char **argv, struct top_options *o, struct error *err)
 	return blk_check_options(&o->filters, &o->args, err);
 }
 
-uint64_t top_most_rows(const struct top_options *o)
+uint64_t top_max_rows(const struct top_options *o)
 {
 	if (o->max_rows)
 		return o->max_rows;

@@ -10,7 +10,7 @@ struct top_options {
 	struct args args;
 	struct blk_filters filters;
 	bool no_clear;
-	uint64_t max_rows; /* -r; 0: not given, see top_most_rows() */
+	uint64_t max_rows; /* -r; 0: not given, see top_max_rows() */
 	enum top_sort sort;
 	bool bio;
 	bool cgroup_owner;
@@ -23,6 +23,6 @@ extern const struct args_spec top_args;
 int top_options(int argc, char **argv, struct top_options *o, struct error *err);
 
 /* At most so many rows are shown: -r, else 20 in text and all in other formats. */
-uint64_t top_most_rows(const struct top_options *o);
+uint64_t top_max_rows(const struct top_options *o);
 
 #endif

@@ -174,7 +174,7 @@ static void label(struct top_row *row, const struct top_tables *tables)
 
 /* ---- too many rows ---- */
 
-#define FOLDED 2 /* key.known: of many processes */
+#define EVICTED 2 /* key.known: of many processes */
 
 static uint64_t sort_value(const struct top_row *row, enum top_sort sort)
 {
@@ -197,16 +197,16 @@ static int compare_values(const void *a, const void *b, void *sort)
 	return p != q ? (p < q) - (p > q) : compare_keys(a, b);
 }
 
-static void fold(struct top_rows *rows, enum top_sort sort)
+static void evict(struct top_rows *rows, enum top_sort sort)
 {
 	qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_values, &sort);
 	for (size_t i = TOP_ROWS_MAX / 2; i < rows->n; i++) {
 		struct top_key *key = &rows->rows[i].key;
 
-		rows->folded += key->known != FOLDED;
+		rows->evicted += key->known != EVICTED;
 		key->start = key->cgroup = 0;
 		key->pid = 0;
-		key->known = FOLDED;
+		key->known = EVICTED;
 	}
 	join(rows);
 }
@@ -220,7 +220,7 @@ static void label_process(struct top_row *row, struct process_names *names)
 
 	row->start = k->start;
 	row->pid = k->pid;
-	if (k->known == FOLDED)
+	if (k->known == EVICTED)
 		row->comm = TOP_OTHERS;
 	else
 		row->comm = k->known ? process_names_get(names, k->pid, k->start) : "[unknown]";
@@ -256,7 +256,7 @@ void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, en
 	label_disks(rows, tables->disks);
 	join(rows);
 	if (rows->n > TOP_ROWS_MAX)
-		fold(rows, sort);
+		evict(rows, sort);
 	forgot = process_names_forget(tables->names);
 	for (size_t i = 0; i < rows->n; i++) {
 		label(&rows->rows[i], tables);

@@ -30,7 +30,7 @@ struct top_tables {
 struct top_rows {
 	struct top_row *rows;
 	size_t n, room;
-	uint64_t folded; /* rows that gave up their process, until the caller sets it back */
+	uint64_t evicted; /* rows that gave up their process, until the caller sets it back */
 };
 
 /* How many rows are kept between two outputs; what is added until top_rows_compact() comes on top.

@@ -102,7 +102,7 @@ static int print_head(void *ctx, const struct recording_interval *in, FILE *stre
 
 static int limit_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
-	uint64_t most = top_most_rows(&((struct top *)ctx)->o);
+	uint64_t most = top_max_rows(&((struct top *)ctx)->o);
 
 	(void)own;
 	(void)err;
@@ -165,7 +165,7 @@ static void tables(void *ctx, struct show *show)
 /* ---- what is counted ---- */
 
 /* A completion that no program saw, found at the end. */
-static void add_unseen(void *ctx, const struct blk_inflight *entry)
+static void account_lost_completion(void *ctx, const struct blk_inflight *entry)
 {
 	struct top *t = ctx;
 	const struct top_value value = { .io = 1, .bytes = entry->bytes };
@@ -185,7 +185,7 @@ static void add_unseen(void *ctx, const struct blk_inflight *entry)
 
 static void stop(struct tool_run *run)
 {
-	tool_sweep(run, add_unseen);
+	tool_sweep(run, account_lost_completion);
 }
 
 /* The longest time between two drains. */
@@ -247,15 +247,15 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 		out->text = t->load;
 	}
 	top_rows_finish(&t->rows, &tables, t->o.sort);
-	tool_lose(run, BLK_LOSS_FOLDED, t->rows.folded);
-	t->rows.folded = 0;
+	tool_count_loss(run, BLK_LOSS_EVICTED, t->rows.evicted);
+	t->rows.evicted = 0;
 	if (t->cgroups)
-		tool_lose(run, BLK_LOSS_CGROUPS, cgroups_lost(t->cgroups));
+		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(t->cgroups));
 	out->tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };
 	return 0;
 }
 
-static void settle(struct tool_run *run, bool last)
+static void end_output(struct tool_run *run, bool last)
 {
 	struct top *t = run->ctx;
 
@@ -390,6 +390,6 @@ const struct tool tool_top = {
 	.drain = drain,
 	.collect = collect,
 	.rows = rows,
-	.settle = settle,
+	.end_output = end_output,
 	.free = free_top,
 };

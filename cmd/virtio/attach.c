@@ -11,26 +11,26 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 /*
- * The ways into a queue.  They are exported to drivers, so that no kernel has them inlined
- * away, but each kernel has only some: the premapped ones came with 6.13, _cache_clean with 7.1.
- * fexit, and not fentry: whether the queue took the buffer is known at the end only.
+ * The functions that add buffers to a queue.  They are exported to drivers, so that none is inlined
+ * away, but each kernel has only some: the premapped ones since 6.13, _cache_clean since 7.1.
+ * fexit, not fentry: whether the queue took the buffer is known only at the end.
  */
-#define WAY_IN(name, function, fexit, kprobe)                                                      \
+#define ENTRY(name, function, fexit, kprobe)                                                       \
 	static const struct hook_alt name##_alts[] = {                                             \
 		{ HOOK_FEXIT, function, 0, { fexit }, 0, "virtio_ring" },                          \
 		{ HOOK_KPROBE, function, 0, { kprobe "_kp", kprobe "_kr" }, 0, "virtio_ring" },    \
 	}
 
-WAY_IN(sgs, "virtqueue_add_sgs", "sgs_fx", "sgs");
-WAY_IN(out, "virtqueue_add_outbuf", "out_fx", "out");
-WAY_IN(in, "virtqueue_add_inbuf", "in_fx", "in");
-WAY_IN(in_ctx, "virtqueue_add_inbuf_ctx", "in_ctx_fx", "in_ctx");
-WAY_IN(out_pm, "virtqueue_add_outbuf_premapped", "out_pm_fx", "out_pm");
-WAY_IN(in_pm, "virtqueue_add_inbuf_premapped", "in_pm_fx", "in_pm");
-WAY_IN(in_cc, "virtqueue_add_inbuf_cache_clean", "in_cc_fx", "in_cc");
-WAY_IN(get, "virtqueue_get_buf", "get_fx", "get");
-WAY_IN(get_ctx, "virtqueue_get_buf_ctx", "get_ctx_fx", "get_ctx");
-WAY_IN(detach, "virtqueue_detach_unused_buf", "detach_fx", "detach");
+ENTRY(sgs, "virtqueue_add_sgs", "sgs_fx", "sgs");
+ENTRY(out, "virtqueue_add_outbuf", "out_fx", "out");
+ENTRY(in, "virtqueue_add_inbuf", "in_fx", "in");
+ENTRY(in_ctx, "virtqueue_add_inbuf_ctx", "in_ctx_fx", "in_ctx");
+ENTRY(out_pm, "virtqueue_add_outbuf_premapped", "out_pm_fx", "out_pm");
+ENTRY(in_pm, "virtqueue_add_inbuf_premapped", "in_pm_fx", "in_pm");
+ENTRY(in_cc, "virtqueue_add_inbuf_cache_clean", "in_cc_fx", "in_cc");
+ENTRY(get, "virtqueue_get_buf", "get_fx", "get");
+ENTRY(get_ctx, "virtqueue_get_buf_ctx", "get_ctx_fx", "get_ctx");
+ENTRY(detach, "virtqueue_detach_unused_buf", "detach_fx", "detach");
 
 static const struct hook_alt del_alts[] = {
 	{ HOOK_FENTRY, "vring_del_virtqueue", 0, { "del_fe" }, 0, "virtio_ring" },
@@ -62,11 +62,11 @@ static const struct hook_event irq = { "irq", irq_alts, COUNT(irq_alts), false }
 
 _Static_assert(COUNT(adds) + COUNT(follows) <= VIRTIO_EVENTS_MAX, "room");
 
-size_t virtio_events(enum virtio_way way, bool follow, struct hook_event *events)
+size_t virtio_events(enum attach_method method, bool follow, struct hook_event *events)
 {
 	size_t n = 0;
 
-	if (way == WAY_IRQ) {
+	if (method == ATTACH_IRQ) {
 		events[n++] = irq;
 		return n;
 	}

@@ -8,27 +8,27 @@
 #include "core/bpf/hooks.h"
 #include "probes/virtio.h"
 
-/* Which way the traffic is seen. */
-enum virtio_way {
-	WAY_CALLS, /* the functions by which drivers use their queues */
-	WAY_IRQ,   /* interrupts, and the used rings */
+/* What the programs are attached to. */
+enum attach_method {
+	ATTACH_CALLS, /* the functions by which drivers use their queues */
+	ATTACH_IRQ,   /* interrupts, and the used rings */
 };
 
 #define VIRTIO_EVENTS_MAX 12
 
-/* Fills @events (room for VIRTIO_EVENTS_MAX) with the attach table; @follow: also what gives
- * buffers back.  Returns how many. */
-size_t virtio_events(enum virtio_way way, bool follow, struct hook_event *events);
+/* Fills @events (room for VIRTIO_EVENTS_MAX) with the attach table; @follow: also the
+ * functions that return buffers.  Returns how many. */
+size_t virtio_events(enum attach_method method, bool follow, struct hook_event *events);
 
-/* Is one of the ways into a queue hooked? */
+/* Is a function that adds buffers hooked? */
 bool virtio_sees_adds(const struct hooks *hooks);
 
-/* Are both functions that give buffers back? */
+/* Are both functions that return buffers hooked? */
 bool virtio_sees_gets(const struct hooks *hooks);
 
 /*
- * Looks up what WAY_IRQ needs.  -errno with @err (STATUS_UNSUPPORTED) when this kernel does not
- * show it, or when none of the wanted devices can be seen so: @root as in virtio_check().
+ * Looks up what ATTACH_IRQ needs.  -errno with @err (STATUS_UNSUPPORTED) when this kernel lacks
+ * it, or when none of the wanted devices can be traced by interrupts: @root as in virtio_check().
  */
 int virtio_irq_check(const struct virtio_options *o, const char *root,
 		     uint64_t handlers[VIRTIO_HANDLERS], struct error *err);

@@ -26,7 +26,7 @@
 
 struct virtio {
 	struct virtio_options o;
-	enum virtio_way way;
+	enum attach_method method;
 	const struct tool_run *run; /* once it is attached */
 	const char *helpers[4];
 	uint64_t handlers[VIRTIO_HANDLERS];
@@ -82,7 +82,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "row_numbers", rows },
 		{ "free_rows", rows },
 		{ "inflight", follows(o) ? o->args.map_requests : 1 },
-		{ "calls", v->way == WAY_CALLS ? 0 : 1 },
+		{ "calls", v->method == ATTACH_CALLS ? 0 : 1 },
 	};
 
 	return tool_configure(object, options, N(options), maps, N(maps));
@@ -161,7 +161,7 @@ static bool is_gone(int queues_fd, const struct virtio_buffer *buffer,
 	return bpf_map_lookup_elem(queues_fd, &buffer->vq, &q) || q.born_ns != entry->born_ns;
 }
 
-/* A device that is taken away, or reset, keeps what it had: nobody gives it back. */
+/* A device that is removed or reset never returns its buffers. */
 static void forget_gone(struct virtio *v, const struct virtio_bpf *skel)
 {
 	int inflight = bpf_map__fd(skel->maps.inflight);
@@ -186,25 +186,25 @@ static void forget_gone(struct virtio *v, const struct virtio_bpf *skel)
 
 /* ---- attaching ---- */
 
-/* Once everything is attached: does what is left of the attach table do what was asked for? */
+/* Once everything is attached: do the hooks that worked cover the options? */
 static int check_attached(const struct virtio *v, const struct tool_run *run, struct error *err)
 {
 	const struct virtio_bpf *skel = run->object.skel;
 	const struct hooks *hooks = run->object.hooks;
 	const uint64_t no_queue = 0;
 
-	if (v->way == WAY_IRQ && virtio_run_helper(skel->progs.irq_rest, &no_queue, 1)) {
+	if (v->method == ATTACH_IRQ && virtio_run_helper(skel->progs.irq_rest, &no_queue, 1)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel's BTF does not describe virtqueues");
 		error_hint(err, "virtio_ring is a module: this needs kprobes or fentry");
 		return -ENOTSUP;
 	}
-	if (v->way == WAY_CALLS && !virtio_sees_adds(hooks)) {
+	if (v->method == ATTACH_CALLS && !virtio_sees_adds(hooks)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "no virtqueue function can be probed");
 		error_hint(err, "run with -v to see every hook that was tried");
 		return -ENOTSUP;
 	}
-	if (v->way == WAY_CALLS && follows(&v->o) && !virtio_sees_gets(hooks)) {
+	if (v->method == ATTACH_CALLS && follows(&v->o) && !virtio_sees_gets(hooks)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "no function that returns buffers can be probed");
 		error_hint(err, "run without -x and -L; -v shows what was tried");
@@ -239,7 +239,7 @@ static int resolve(struct tool_run *run, struct error *err)
 {
 	struct virtio *v = run->ctx;
 
-	v->way = forces_irq(run->args) ? WAY_IRQ : WAY_CALLS;
+	v->method = forces_irq(run->args) ? ATTACH_IRQ : ATTACH_CALLS;
 	return virtio_check(&v->o, NULL, err);
 }
 
@@ -249,29 +249,29 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	size_t n;
 
 	if (!run->args->list_hooks)
-		return virtio_events(v->way, follows(&v->o), out);
-	n = virtio_events(WAY_CALLS, follows(&v->o), out);
-	return n + virtio_events(WAY_IRQ, false, out + n);
+		return virtio_events(v->method, follows(&v->o), out);
+	n = virtio_events(ATTACH_CALLS, follows(&v->o), out);
+	return n + virtio_events(ATTACH_IRQ, false, out + n);
 }
 
-/* The functions if one way in can be hooked, else the interrupts. */
+/* The functions if one that adds buffers can be hooked, else the interrupts. */
 static int chosen(struct tool_run *run, struct error *err)
 {
 	struct virtio *v = run->ctx;
 	size_t n = 0;
 
-	if (v->way == WAY_CALLS && !virtio_sees_adds(run->object.hooks)) {
-		v->way = WAY_IRQ;
+	if (v->method == ATTACH_CALLS && !virtio_sees_adds(run->object.hooks)) {
+		v->method = ATTACH_IRQ;
 		return TOOL_AGAIN;
 	}
 	if (v->o.vq)
 		v->helpers[n++] = "list_queue";
-	if (v->way == WAY_IRQ) {
+	if (v->method == ATTACH_IRQ) {
 		v->helpers[n++] = "irq_rest";
 		v->helpers[n++] = "irq_device";
 	}
 	run->helpers = v->helpers;
-	return v->way == WAY_CALLS ? 0 : virtio_irq_check(&v->o, NULL, v->handlers, err);
+	return v->method == ATTACH_CALLS ? 0 : virtio_irq_check(&v->o, NULL, v->handlers, err);
 }
 
 static int attached(struct tool_run *run, struct error *err)
@@ -284,13 +284,13 @@ static int attached(struct tool_run *run, struct error *err)
 		r = virtio_check_queue(run->object.skel, &v->o, err);
 	if (!r)
 		r = open_counts(v, run->object.skel, err);
-	if (!r && v->way == WAY_IRQ)
+	if (!r && v->method == ATTACH_IRQ)
 		tool_note(run, "%s", irq_note);
 	return r;
 }
 
-/* Its queues, also those that never interrupt: it shall be known how many buffers went through. */
-static void learn_device(void *ctx, int fd)
+/* Notes its queues, also those that never interrupt: their buffers are counted from here on. */
+static void note_queues(void *ctx, int fd)
 {
 	const struct virtio_bpf *skel = ctx;
 
@@ -302,8 +302,8 @@ static int begin(struct tool_run *run, struct error *err)
 	const struct virtio *v = run->ctx;
 
 	(void)err;
-	if (v->way == WAY_IRQ)
-		virtio_each_device(&v->o, learn_device, run->object.skel);
+	if (v->method == ATTACH_IRQ)
+		virtio_each_device(&v->o, note_queues, run->object.skel);
 	return 0;
 }
 
@@ -317,11 +317,11 @@ static int check(struct tool_run *run, struct check *check, struct error *err)
 	int r = check_attached(v, run, err);
 
 	/* Without -x and -L it may be enough. */
-	if (r && (v->way == WAY_IRQ || !virtio_sees_adds(run->object.hooks)))
+	if (r && (v->method == ATTACH_IRQ || !virtio_sees_adds(run->object.hooks)))
 		return r;
 	if (r)
 		check_gap(check, "-x and -L", err);
-	if (v->way == WAY_CALLS)
+	if (v->method == ATTACH_CALLS)
 		return 0;
 	if (virtio_irq_check(&latency, NULL, handlers, &gap))
 		check_gap(check, "-L", &gap);
@@ -351,7 +351,7 @@ static void stop(struct tool_run *run)
 	struct virtio_bpf *skel = run->object.skel;
 
 	__atomic_store_n(&skel->bss->begin_ns, 0, __ATOMIC_SEQ_CST);
-	if (v->way == WAY_IRQ)
+	if (v->method == ATTACH_IRQ)
 		count_rest(skel);
 	tool_detach(run);
 	v->stopped = true;
@@ -381,7 +381,7 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	return 0;
 }
 
-static void settle(struct tool_run *run, bool last)
+static void end_output(struct tool_run *run, bool last)
 {
 	(void)last;
 	virtio_rows_clear(&((struct virtio *)run->ctx)->rows);
@@ -487,7 +487,7 @@ static const struct tool_loss losses[] = {
 static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct virtio, "extended", 0, o.extended, 1),
 	TOOL_SETTING(struct virtio, "latency", 0, o.latency, 1),
-	TOOL_SETTING(struct virtio, "way", 0, way, WAY_IRQ),
+	TOOL_SETTING(struct virtio, "way", 0, method, ATTACH_IRQ),
 };
 
 static const struct tool_view view = {
@@ -519,6 +519,6 @@ const struct tool tool_virtio = {
 	.stop = stop,
 	.drain = drain,
 	.rows = rows,
-	.settle = settle,
+	.end_output = end_output,
 	.free = free_virtio,
 };

@@ -53,23 +53,23 @@ static int put(FILE *stream, const void *data, size_t size)
 	return errno ? -errno : -EIO;
 }
 
-int blocks_begin(struct blocks_out *out, FILE *stream)
+int framed_begin(struct framed_out *out, FILE *stream)
 {
-	struct file_head head = { .version = htole32(BLOCKS_VERSION) };
+	struct file_head head = { .version = htole32(FRAMED_VERSION) };
 
 	memcpy(head.magic, magic, sizeof(magic));
 	head.crc = htole32(checksum(0, &head, offsetof(struct file_head, crc)));
-	*out = (struct blocks_out){ .stream = stream };
+	*out = (struct framed_out){ .stream = stream };
 	return put(stream, &head, sizeof(head));
 }
 
-int blocks_put(struct blocks_out *out, uint32_t type, const void *data, size_t size)
+int framed_put(struct framed_out *out, uint32_t type, const void *data, size_t size)
 {
 	const struct block_head head = { htole32(out->n), htole32(type), htole32((uint32_t)size) };
 	uint32_t crc;
 	int r;
 
-	if (size > BLOCK_SIZE_MAX)
+	if (size > FRAMED_BLOCK_MAX)
 		return -E2BIG;
 	crc = htole32(checksum(checksum(0, &head, sizeof(head)), data, size));
 	r = put(out->stream, &head, sizeof(head));
@@ -83,12 +83,12 @@ int blocks_put(struct blocks_out *out, uint32_t type, const void *data, size_t s
 
 /* ---- reading ---- */
 
-static int unreadable(const struct blocks_in *in, int code, struct error *err)
+static int unreadable(const struct framed_in *in, int code, struct error *err)
 {
 	return error_set(err, STATUS_FAILED, code, "cannot read %s: %s", in->name, strerror(-code));
 }
 
-int blocks_cut_off(const struct blocks_in *in, struct error *err)
+int framed_cut_off(const struct framed_in *in, struct error *err)
 {
 	error_set(err, STATUS_FAILED, -EPIPE, "%s is cut off after %llu bytes", in->name,
 		  (unsigned long long)in->at);
@@ -97,7 +97,7 @@ int blocks_cut_off(const struct blocks_in *in, struct error *err)
 }
 
 /* As many of @size bytes as there are; -errno. */
-static ssize_t take(struct blocks_in *in, void *to, size_t size)
+static ssize_t read_upto(struct framed_in *in, void *to, size_t size)
 {
 	size_t n;
 
@@ -109,13 +109,13 @@ static ssize_t take(struct blocks_in *in, void *to, size_t size)
 	return (ssize_t)n;
 }
 
-int blocks_open(struct blocks_in *in, FILE *stream, const char *name, struct error *err)
+int framed_open(struct framed_in *in, FILE *stream, const char *name, struct error *err)
 {
 	struct file_head head = { 0 };
 	ssize_t n;
 
-	*in = (struct blocks_in){ .stream = stream, .name = name };
-	n = take(in, &head, sizeof(head));
+	*in = (struct framed_in){ .stream = stream, .name = name };
+	n = read_upto(in, &head, sizeof(head));
 	if (n < 0)
 		return unreadable(in, (int)n, err);
 	if (n == 0)
@@ -124,21 +124,21 @@ int blocks_open(struct blocks_in *in, FILE *stream, const char *name, struct err
 		return error_set(err, STATUS_FAILED, -EINVAL, "%s is not an iotrace recording",
 				 name);
 	if ((size_t)n < sizeof(head))
-		return blocks_cut_off(in, err);
+		return framed_cut_off(in, err);
 	if (!checks(le32toh(head.crc), checksum(0, &head, offsetof(struct file_head, crc))))
 		return error_set(err, STATUS_FAILED, -EINVAL,
 				 "%s is damaged: its first bytes do not match their checksum",
 				 name);
-	if (le32toh(head.version) == BLOCKS_VERSION)
+	if (le32toh(head.version) == FRAMED_VERSION)
 		return 0;
 	return error_set(err, STATUS_FAILED, -EINVAL,
 			 "%s has format %u, written by another version of iotrace: this one reads "
 			 "format %u",
-			 name, le32toh(head.version), BLOCKS_VERSION);
+			 name, le32toh(head.version), FRAMED_VERSION);
 }
 
 /* Room for @size bytes. */
-static int make_room(struct blocks_in *in, size_t size)
+static int make_room(struct framed_in *in, size_t size)
 {
 	unsigned char *grown;
 
@@ -155,8 +155,8 @@ static int make_room(struct blocks_in *in, size_t size)
 #define FIRST_ROOM 4096
 
 /* Reads @size bytes into in->data, whose room grows with what is really there: a size is only
- * what the file says.  As take(). */
-static ssize_t take_data(struct blocks_in *in, size_t size)
+ * what the file says.  As read_upto(). */
+static ssize_t read_data(struct framed_in *in, size_t size)
 {
 	size_t used = 0, want;
 	ssize_t n;
@@ -167,7 +167,7 @@ static ssize_t take_data(struct blocks_in *in, size_t size)
 			want = size;
 		if (make_room(in, want))
 			return -ENOMEM;
-		n = take(in, in->data + used, want - used);
+		n = read_upto(in, in->data + used, want - used);
 		if (n < 0)
 			return n;
 		used += (size_t)n;
@@ -177,48 +177,48 @@ static ssize_t take_data(struct blocks_in *in, size_t size)
 	return (ssize_t)used;
 }
 
-int blocks_damaged(const struct blocks_in *in, const struct block *block, const char *how,
+int framed_damaged(const struct framed_in *in, const struct framed_block *block, const char *how,
 		   struct error *err)
 {
 	return error_set(err, STATUS_FAILED, -EINVAL, "%s is damaged: the block at byte %llu %s",
 			 in->name, (unsigned long long)block->at, how);
 }
 
-int blocks_next(struct blocks_in *in, struct block *out, struct error *err)
+int framed_next(struct framed_in *in, struct framed_block *out, struct error *err)
 {
-	struct block block = { .at = in->at };
+	struct framed_block block = { .at = in->at };
 	struct block_head head;
 	uint32_t crc = 0;
-	ssize_t n = take(in, &head, sizeof(head));
+	ssize_t n = read_upto(in, &head, sizeof(head));
 
 	if (n == 0)
 		return 0;
 	if (n == (ssize_t)sizeof(head)) {
 		block.size = le32toh(head.size);
 		block.type = le32toh(head.type);
-		if (block.size > BLOCK_SIZE_MAX)
-			return blocks_damaged(in, &block, "is larger than the format allows", err);
-		n = take_data(in, block.size);
+		if (block.size > FRAMED_BLOCK_MAX)
+			return framed_damaged(in, &block, "is larger than the format allows", err);
+		n = read_data(in, block.size);
 		if (n == (ssize_t)block.size) {
-			n = take(in, &crc, sizeof(crc));
+			n = read_upto(in, &crc, sizeof(crc));
 			if (n == (ssize_t)sizeof(crc))
 				goto whole;
 		}
 	}
-	return n < 0 ? unreadable(in, (int)n, err) : blocks_cut_off(in, err);
+	return n < 0 ? unreadable(in, (int)n, err) : framed_cut_off(in, err);
 whole:
 	block.data = block.size ? in->data : (const unsigned char *)"";
 	if (!checks(le32toh(crc),
 		    checksum(checksum(0, &head, sizeof(head)), block.data, block.size)))
-		return blocks_damaged(in, &block, "does not match its checksum", err);
+		return framed_damaged(in, &block, "does not match its checksum", err);
 	if (le32toh(head.number) != in->n)
-		return blocks_damaged(in, &block, "is out of sequence", err);
+		return framed_damaged(in, &block, "is out of sequence", err);
 	in->n++;
 	*out = block;
 	return 1;
 }
 
-void blocks_close(struct blocks_in *in)
+void framed_close(struct framed_in *in)
 {
 	free(in->data);
 	in->data = NULL;

@@ -14,28 +14,28 @@
  */
 
 /* Of the whole format, what the blocks hold included. */
-#define BLOCKS_VERSION 1
+#define FRAMED_VERSION 1
 
 /* No block is larger. */
-#define BLOCK_SIZE_MAX (64U << 20)
+#define FRAMED_BLOCK_MAX (64U << 20)
 
 /* ---- writing ---- */
 
-struct blocks_out {
+struct framed_out {
 	FILE *stream;
 	uint32_t n; /* blocks so far */
 };
 
 /* Writes the file's head to @stream, which stays the caller's.  0 or -errno. */
-int blocks_begin(struct blocks_out *out, FILE *stream);
+int framed_begin(struct framed_out *out, FILE *stream);
 
-/* Writes a block of at most BLOCK_SIZE_MAX bytes (else -E2BIG).  What stdio still holds is not on
+/* Writes a block of at most FRAMED_BLOCK_MAX bytes (else -E2BIG).  What stdio still holds is not on
  * the disk: fflush().  0 or -errno. */
-int blocks_put(struct blocks_out *out, uint32_t type, const void *data, size_t size);
+int framed_put(struct framed_out *out, uint32_t type, const void *data, size_t size);
 
 /* ---- reading ---- */
 
-struct blocks_in {
+struct framed_in {
 	FILE *stream;
 	const char *name; /* of the file, for errors: fit to be shown */
 	uint32_t n;	  /* blocks so far */
@@ -44,7 +44,7 @@ struct blocks_in {
 	size_t room;
 };
 
-struct block {
+struct framed_block {
 	uint32_t type;
 	const unsigned char *data; /* until the next one is read */
 	size_t size;
@@ -52,23 +52,23 @@ struct block {
 };
 
 /* Reads the head of @stream, which stays the caller's.  -errno with @err (STATUS_FAILED): it is no
- * such file, or a newer one.  blocks_close() in any case. */
-int blocks_open(struct blocks_in *in, FILE *stream, const char *name, struct error *err);
+ * such file, or a newer one.  framed_close() in any case. */
+int framed_open(struct framed_in *in, FILE *stream, const char *name, struct error *err);
 
 /*
  * Reads a block: 1.  0: the file ends here, between two blocks.  -errno with @err (STATUS_FAILED):
  * it ends within a block, or is damaged, or cannot be read.  Takes no more memory than twice
  * what the file really has.
  */
-int blocks_next(struct blocks_in *in, struct block *out, struct error *err);
+int framed_next(struct framed_in *in, struct framed_block *out, struct error *err);
 
 /* For who knows what the blocks mean.  -errno with @err: the file ends too early; block @block is
  * wrong, because it @how ("is not the last"). */
-int blocks_cut_off(const struct blocks_in *in, struct error *err);
-int blocks_damaged(const struct blocks_in *in, const struct block *block, const char *how,
+int framed_cut_off(const struct framed_in *in, struct error *err);
+int framed_damaged(const struct framed_in *in, const struct framed_block *block, const char *how,
 		   struct error *err);
 
 /* Frees the memory. */
-void blocks_close(struct blocks_in *in);
+void framed_close(struct framed_in *in);
 
 #endif

@@ -68,7 +68,7 @@ static void skip_blanks(const char **at)
 	*at += strspn(*at, " \t\n");
 }
 
-static bool take(const char **at, const char *token)
+static bool skip_text(const char **at, const char *token)
 {
 	skip_blanks(at);
 	if (strncmp(*at, token, strlen(token)) != 0)
@@ -81,20 +81,20 @@ static bool parse_operand(const char **at, uint64_t *value)
 {
 	char *end;
 
-	if (take(at, "-")) {
+	if (skip_text(at, "-")) {
 		if (!parse_operand(at, value))
 			return false;
 		*value = -*value;
 		return true;
 	}
-	if (take(at, "~")) {
+	if (skip_text(at, "~")) {
 		if (!parse_operand(at, value))
 			return false;
 		*value = ~*value;
 		return true;
 	}
-	if (take(at, "("))
-		return parse_sum(at, value) && take(at, ")");
+	if (skip_text(at, "("))
+		return parse_sum(at, value) && skip_text(at, ")");
 	if (!isdigit((unsigned char)**at))
 		return false;
 	*value = strtoull(*at, &end, 0);
@@ -112,15 +112,15 @@ static bool parse_sum(const char **at, uint64_t *value)
 	if (!parse_operand(at, value))
 		return false;
 	for (;;) {
-		if (take(at, "<<")) {
+		if (skip_text(at, "<<")) {
 			if (!parse_operand(at, &right) || right > 63)
 				return false;
 			*value <<= right;
-		} else if (take(at, "+")) {
+		} else if (skip_text(at, "+")) {
 			if (!parse_operand(at, &right))
 				return false;
 			*value += right;
-		} else if (take(at, "|")) {
+		} else if (skip_text(at, "|")) {
 			if (!parse_operand(at, &right))
 				return false;
 			*value |= right;
@@ -138,7 +138,7 @@ static char *parse_string(const char **at)
 	char *text = NULL, *more;
 	size_t len = 0, part;
 
-	while (take(at, "\"")) {
+	while (skip_text(at, "\"")) {
 		part = strcspn(*at, "\"");
 		more = realloc(text, len + part + 1);
 		if (!more || !(*at)[part]) {
@@ -160,16 +160,16 @@ static bool parse_symbol(const char **at, struct event_table *table)
 	struct event_symbol symbol, *more;
 	const char *value;
 
-	if (!take(at, "{"))
+	if (!skip_text(at, "{"))
 		return false;
 	value = *at;
 	*at += strcspn(*at, ",}");
-	if (!take(at, ","))
+	if (!skip_text(at, ","))
 		return false;
 	symbol.name = parse_string(at);
-	if (!symbol.name || !take(at, "}"))
+	if (!symbol.name || !skip_text(at, "}"))
 		goto fail;
-	if (!parse_sum(&value, &symbol.value) || !take(&value, ",")) {
+	if (!parse_sum(&value, &symbol.value) || !skip_text(&value, ",")) {
 		free((char *)symbol.name);
 		return true;
 	}
@@ -189,7 +189,7 @@ static bool parse_record_field(const char **at, char *name, size_t size)
 {
 	size_t len;
 
-	if (!take(at, "REC->"))
+	if (!skip_text(at, "REC->"))
 		return false;
 	for (len = 0; isalnum((unsigned char)(*at)[len]) || (*at)[len] == '_';)
 		len++;
@@ -212,10 +212,11 @@ static void parse_condition(const char *begin, const char *table, struct event_t
 		return;
 	while (at > begin && *at != '(')
 		at--;
-	if (!take(&at, "(") || !parse_record_field(&at, out->when_field, sizeof(out->when_field)))
+	if (!skip_text(&at, "(") ||
+	    !parse_record_field(&at, out->when_field, sizeof(out->when_field)))
 		return;
-	out->conditional =
-	    take(&at, "==") && parse_sum(&at, &out->when) && take(&at, ")") && take(&at, "?");
+	out->conditional = skip_text(&at, "==") && parse_sum(&at, &out->when) &&
+			   skip_text(&at, ")") && skip_text(&at, "?");
 }
 
 static void free_table(struct event_table *table)
@@ -230,18 +231,18 @@ static bool parse_table(const char **at, struct event_table *table)
 {
 	char *separator;
 
-	if (!take(at, "(") || !parse_record_field(at, table->field, sizeof(table->field)))
+	if (!skip_text(at, "(") || !parse_record_field(at, table->field, sizeof(table->field)))
 		return false;
 	table->mask = UINT64_MAX;
-	if (take(at, "&") && !parse_sum(at, &table->mask))
+	if (skip_text(at, "&") && !parse_sum(at, &table->mask))
 		return false;
 	if (table->flags) {
-		if (!take(at, ","))
+		if (!skip_text(at, ","))
 			return false;
 		separator = parse_string(at);
 		free(separator);
 	}
-	while (take(at, ",") && parse_symbol(at, table))
+	while (skip_text(at, ",") && parse_symbol(at, table))
 		;
 	return true;
 }

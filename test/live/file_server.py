@@ -92,7 +92,7 @@ class Fuse:
             self.store.truncate(size)
         return self.getattr(node, body)
 
-    def obey(self):
+    def apply_commands(self):
         """Does what standard input says, until it is closed."""
         for line in sys.stdin:
             words = line.split()
@@ -120,7 +120,7 @@ class Fuse:
         return struct.pack("=4I2H2I2HI7I", 7, 31, 131072, 0, 16, 12, 131072, 1, 32, 0, 0, *[0] * 7)
 
     def serve(self):
-        threading.Thread(target=self.obey, daemon=True).start()
+        threading.Thread(target=self.apply_commands, daemon=True).start()
         done = {self.LOOKUP: self.lookup, self.GETATTR: self.getattr, self.SETATTR: self.setattr,
                 self.READ: self.read, self.WRITE: self.write, self.INIT: self.init,
                 self.OPEN: lambda *_: bytes(16), self.OPENDIR: lambda *_: bytes(16),

@@ -931,14 +931,14 @@ class TestManyNames(HostileTest):
     """More names than there is memory for: stacks are given up, and that is told."""
 
     FILES = 1
-    BOUNDS = {"symbols_unread", "folded", "stacks_lost", "mappings_lost"}
+    BOUNDS = {"symbols_unread", "stacks_evicted", "stacks_lost", "mappings_lost"}
 
     def test_names(self):
         self.check([ManyNames(f"names-{i}") for i in range(self.FILES)],
-                   {"symbols_unread", "folded"})
+                   {"symbols_unread", "stacks_evicted"})
 
     def test_frames(self):
-        self.check([ManyFrames("frames")], {"folded"})
+        self.check([ManyFrames("frames")], {"stacks_evicted"})
 
     def check(self, rows, losses):
         with LoopDisk(16 * MIB) as disk, contextlib.ExitStack() as stack:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Known traffic through virtqueues, and exactly its lists and bytes, by every way to see it.
+"""Known traffic through virtqueues, and exactly its lists and bytes, by every attach method.
 
 Devices of a virtual machine made for tests are used as they are (disks whose serial number says
 that they are scratch, a network without a neighbour that speaks by itself, a console that nobody
@@ -130,8 +130,8 @@ def hooks_of(*options):
 
 
 @functools.lru_cache(None)
-def ways():
-    """{name: options}: every way to see the traffic that this kernel has, each forced."""
+def methods():
+    """{name: options}: every attach method of this kernel, each forced."""
     hooks = hooks_of("-x")
     found = {}
     for name, kinds in (("fexit", ("fexit", "fentry")), ("kprobe", ("kprobe",))):
@@ -149,18 +149,18 @@ class VirtioTest(LiveTest):
         if not os.path.isdir(BUS) or not os.listdir(BUS):
             self.skipTest("no virtio devices")
 
-    def for_each_way(self, device, check):
-        """check(way, options) for every way that can see the device's traffic."""
+    def for_each_method(self, device, check):
+        """check(method, options) for every method that can see the device's traffic."""
         tried = 0
-        for way, options in ways().items():
-            if way == "irq" and is_packed(device):
+        for method, options in methods().items():
+            if method == "irq" and is_packed(device):
                 continue  # TestPacked
             tried += 1
-            with self.subTest(way=way):
-                check(way, options)
+            with self.subTest(method=method):
+                check(method, options)
         if not tried and is_packed(device):
             self.skipTest("packed rings, and functions cannot be hooked")
-        self.assertTrue(tried, "no way to see virtio's traffic")
+        self.assertTrue(tried, "no attach method sees virtio's traffic")
 
     def assert_ended_well(self, result, status=0):
         err = "".join(line for line in result.err.splitlines(True) if not line.startswith(NOTE))
@@ -241,14 +241,14 @@ class TestDisk(VirtioTest):
     def test_small(self):
         """One segment each, so that lists and descriptors are as many."""
         _, device = scratch_disk()
-        self.for_each_way(device, lambda way, options:
-                          self.check(400, 4096, options, way == "irq"))
+        self.for_each_method(device, lambda method, options:
+                          self.check(400, 4096, options, method == "irq"))
 
     def test_long_lists(self):
         """Half a MiB in pages: lists of some 100 entries, chained (a request has room for two)."""
         _, device = scratch_disk()
-        self.for_each_way(device, lambda way, options:
-                          self.check(40, 512 << 10, options, way == "irq", way != "irq"))
+        self.for_each_method(device, lambda method, options:
+                          self.check(40, 512 << 10, options, method == "irq", method != "irq"))
 
     def test_too_long_lists(self):
         """A list longer than what is walked is a loss, and never silently fewer bytes."""
@@ -265,12 +265,12 @@ class TestDisk(VirtioTest):
         """24 threads on a ring of some hundred: what finds no room is not counted twice."""
         _, device = scratch_disk()
 
-        def check(way, options):
+        def check(method, options):
             disk, _ = scratch_disk()
             result = self.traced(
                 lambda: direct_io(f"/dev/{disk}", "write", 480, 65536, 24), device, *options)
             reaped = result.losses.get("reaped", 0)
-            if way == "irq" and reaped:  # said, and never more than that
+            if method == "irq" and reaped:  # said, and never more than that
                 buffers = sum(row["buffers"] for row in result.rows)
                 self.assertEqual(buffers + reaped, 480)
                 self.assert_sums(result.rows, out_bytes=buffers * (65536 + HEADER))
@@ -278,7 +278,7 @@ class TestDisk(VirtioTest):
             self.assert_no_loss(result)
             self.assert_sums(result.rows, out_bytes=480 * (65536 + HEADER), in_bytes=480,
                              buffers=480)
-        self.for_each_way(device, check)
+        self.for_each_method(device, check)
 
     def test_short_intervals(self):
         """Fifty ends of intervals a second, on the CPU that the device interrupts: none hides
@@ -289,18 +289,18 @@ class TestDisk(VirtioTest):
         self.addCleanup(os.sched_setaffinity, 0, cpus)
         os.sched_setaffinity(0, {max(cpus)})
 
-        def check(way, options):
+        def check(method, options):
             result = self.traced(lambda: direct_io(f"/dev/{disk}", "read", count, 4096, 4),
                                  device, *options, interval="0.02")
-            reaped = result.losses.get("reaped", 0) if way == "irq" else 0  # said
+            reaped = result.losses.get("reaped", 0) if method == "irq" else 0  # said
             if not reaped:
                 self.assert_no_loss(result)
             seen = count - reaped
             self.assert_sums(result.rows, buffers=seen, used_bytes=seen * 4097,
                              in_bytes=seen * 4097, out_bytes=seen * HEADER,
-                             timed=0 if way == "irq" else seen)
+                             timed=0 if method == "irq" else seen)
             self.assertGreater(sum(bool(interval["rows"]) for interval in result.intervals), 5)
-        self.for_each_way(device, check)
+        self.for_each_method(device, check)
 
     def test_default(self):
         """Without any option, in text."""
@@ -372,7 +372,7 @@ def exchange_with_gateway():
 
 
 class TestOwnDevices(VirtioTest):
-    """The interrupt way on devices that are in use: the kernel's own counters are the witness.
+    """Interrupts on devices that are in use: the kernel's own counters are the witness.
 
     Others use them, too. So what is counted lies between what the witness counted while all of it
     was seen (from after the start to before the end) and while any of it was (from before the start
@@ -383,7 +383,7 @@ class TestOwnDevices(VirtioTest):
 
     def setUp(self):
         super().setUp()
-        if "irq" not in ways():
+        if "irq" not in methods():
             self.skipTest("interrupts do not tell it on this kernel")
 
     def sandwich(self, device, look, work, *options):
@@ -462,18 +462,18 @@ class TestOwnDevices(VirtioTest):
                 return interface, device
         return self.skipTest("no virtio network in use that has one queue for each direction")
 
-    def look_at_network(self, interface, way):
+    def look_at_network(self, interface, direction):
         """(packets, bytes, headers included), when what was sent before has been accounted for."""
         exchange_with_gateway()
         time.sleep(0.3)
-        packets, size = (int(read_text(f"/sys/class/net/{interface}/statistics/{way}_{what}"))
+        packets, size = (int(read_text(f"/sys/class/net/{interface}/statistics/{direction}_{what}"))
                          for what in ("packets", "bytes"))
         return packets, size + 12 * packets
 
-    def check_network(self, way, queue, key):
+    def check_network(self, direction, queue, key):
         interface, device = self.used_network()
         least, most, result = self.sandwich(
-            device, lambda: self.look_at_network(interface, way), lambda: None, "-q", queue)
+            device, lambda: self.look_at_network(interface, direction), lambda: None, "-q", queue)
         if not least[0]:
             self.skipTest(f"no packet came or went on {interface}")
         reaped = result.losses.get("reaped", 0)
@@ -557,9 +557,9 @@ class TestNetwork(VirtioTest):
                 self.assertTrue(wait_until(
                     lambda: self.statistics("tx_packets") - before >= count))
 
-        def check(way, options):
+        def check(method, options):
             result = self.traced(send, self.device, "-q", "output.0", *options)
-            if way == "irq":  # transmitted packets are taken out without interrupts
+            if method == "irq":  # transmitted packets are taken out without interrupts
                 buffers = sum(row["buffers"] for row in result.rows)
                 self.assertLessEqual(buffers, count)
                 self.assertGreaterEqual(buffers + result.losses.get("reaped", 0), count - 300)
@@ -568,12 +568,12 @@ class TestNetwork(VirtioTest):
             self.assert_no_loss(result)
             self.assert_sums(result.rows, out_sgs=count, in_sgs=0, in_bytes=0,
                              out_bytes=count * (size + self.NET_HEADER))
-        self.for_each_way(self.device, check)
+        self.for_each_method(self.device, check)
 
     def test_upon_another(self):
         """The disk's interrupts while packets are sent from that CPU: what comes upon a probe of a
         packet's queue, and is not seen, is said."""
-        if "kprobe" not in ways():
+        if "kprobe" not in methods():
             self.skipTest("no kprobes")
         disk, device = scratch_disk()
         count = 3000
@@ -597,7 +597,7 @@ class TestNetwork(VirtioTest):
             finally:
                 done.set()
                 sender.join()
-        result = self.traced(work, device, *ways()["kprobe"])
+        result = self.traced(work, device, *methods()["kprobe"])
         seen = sum(row["buffers"] for row in result.rows)
         told = sum(result.losses.get(name, 0) for name in ("missed", "calls"))
         self.assertLessEqual(seen, count)
@@ -620,13 +620,13 @@ class TestNetwork(VirtioTest):
                     sock.send(request)
                     got.append(len(sock.recv(2000)))
 
-        def check(way, options):
+        def check(method, options):
             try:
                 result = self.traced(ask, self.device, "-q", "input.0", *options)
             except socket.timeout:
                 self.skipTest("nobody answers ARP there")
             self.assertEqual(len(got), count)
-            if way == "irq" and result.losses:  # said, and all are of one size
+            if method == "irq" and result.losses:  # said, and all are of one size
                 buffers = sum(row["buffers"] for row in result.rows)
                 self.assertEqual(result.losses, {"reaped": count - buffers})
                 self.assert_sums(result.rows, used_bytes=buffers * (got[0] + self.NET_HEADER))
@@ -634,7 +634,7 @@ class TestNetwork(VirtioTest):
             self.assert_no_loss(result)
             self.assert_sums(result.rows, buffers=count, out_sgs=0, out_bytes=0,
                              used_bytes=sum(got) + count * self.NET_HEADER)
-        self.for_each_way(self.device, check)
+        self.for_each_method(self.device, check)
 
 
 # -- 9p, console, rng ------------------------------------------------------
@@ -683,7 +683,7 @@ class TestNinep(VirtioTest):
             pieces = large[1] - small[1]
             self.assertEqual(large[0] - small[0], 60000 + 11 * pieces)
             self.assertEqual(large[2] - small[2], 23 * pieces)
-        self.for_each_way(device, check)
+        self.for_each_method(device, check)
 
 
 class TestConsole(VirtioTest):
@@ -699,7 +699,7 @@ class TestConsole(VirtioTest):
         os.set_blocking(fd, True)
         text = b"x" * 1000
 
-        def check(way, options):
+        def check(method, options):
             def work():
                 for _ in range(5):
                     self.assertEqual(os.write(fd, text), len(text))
@@ -707,14 +707,14 @@ class TestConsole(VirtioTest):
                 time.sleep(0.5)
             result = self.traced(work, device, *options)
             rows = [row for row in result.rows if row["out_bytes"]]
-            if way == "irq":  # the driver waits for its output by polling: few are measured
+            if method == "irq":  # the driver waits for its output by polling: few are measured
                 seen = sum(row["buffers"] for row in rows)
                 self.assertEqual(sum(row["out_bytes"] for row in rows), seen * len(text))
                 self.assertGreaterEqual(seen + result.losses["reaped"], 5)
                 return
             self.assert_no_loss(result)
             self.assert_sums(rows, out_bytes=5 * len(text))
-        self.for_each_way(device, check)
+        self.for_each_method(device, check)
 
 
 class TestRandom(VirtioTest):
@@ -726,7 +726,7 @@ class TestRandom(VirtioTest):
             self.skipTest("no virtio rng")
         size, got = 512, []
 
-        def check(way, options):
+        def check(method, options):
             def work():
                 end = time.monotonic() + 20
                 fd = os.open("/dev/hwrng", os.O_RDONLY | os.O_NONBLOCK)
@@ -737,7 +737,7 @@ class TestRandom(VirtioTest):
                     time.sleep(0.01)
                 os.close(fd)
             result = self.traced(work, found[0], *options)
-            if way == "irq" and result.losses:  # said: some were not measured
+            if method == "irq" and result.losses:  # said: some were not measured
                 self.assertEqual(set(result.losses), {"reaped"})
                 self.assertGreater(sum(got), 0)
                 return
@@ -747,10 +747,10 @@ class TestRandom(VirtioTest):
             self.assertGreaterEqual(used, sum(got) - 128)
             self.assertGreater(used, 0)
             self.assertEqual({row["vq"] for row in result.rows}, {"input"})
-            if way != "irq":
+            if method != "irq":
                 lists = sum(row["in_sgs"] for row in result.rows)
                 self.assertLessEqual(abs(lists - buffers), 1)
-        self.for_each_way(found[0], check)
+        self.for_each_method(found[0], check)
 
 
 # -- Devices that go -------------------------------------------------------

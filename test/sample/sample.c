@@ -79,7 +79,7 @@ static int rows(struct tool_run *t, struct recording_interval *out, struct error
 	return 0;
 }
 
-static void settle(struct tool_run *t, bool last)
+static void end_output(struct tool_run *t, bool last)
 {
 	(void)last;
 	((struct sample *)t->ctx)->rows.n = 0;
@@ -129,6 +129,6 @@ const struct tool tool_sample = {
 	.configure = configure,
 	.drain = drain,
 	.rows = rows,
-	.settle = settle,
+	.end_output = end_output,
 	.free = free_sample,
 };

@@ -135,11 +135,11 @@ static void set_up(struct fixture *f)
 }
 
 /* @n calls of @ns each. */
-static void put(struct fixture *f, unsigned int class, unsigned int way, unsigned int layer,
+static void put(struct fixture *f, unsigned int class, unsigned int io_kind, unsigned int layer,
 		size_t n, uint64_t ns, uint64_t self_ns)
 {
 	struct calls_row *row =
-	    (struct calls_row *)(uintptr_t)calls_layer_cell(&f->layer, class, way, layer);
+	    (struct calls_row *)(uintptr_t)calls_layer_cell(&f->layer, class, io_kind, layer);
 
 	for (size_t i = 0; i < n; i++)
 		hist_add(&row->hist, ns, 1);

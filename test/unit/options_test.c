@@ -175,7 +175,7 @@ static void test_top_defaults(void **state)
 	assert_int_equal(o.args.interval_ns, SEC);
 	assert_int_equal(o.args.count, 0);
 	assert_int_equal(o.args.format, FORMAT_TEXT);
-	assert_int_equal(top_most_rows(&o), 20);
+	assert_int_equal(top_max_rows(&o), 20);
 	assert_int_equal(o.sort, SORT_BYTES);
 	assert_false(o.no_clear);
 	assert_false(o.bio);
@@ -226,9 +226,9 @@ static void test_top_rows(void **state)
 	assert_int_equal(top_of(&line, "-r 4294967295").max_rows, UINT32_MAX);
 	/* a reader of JSON or CSV wants all, unless it says otherwise */
 	o = top_of(&line, "--json");
-	assert_int_equal(top_most_rows(&o), UINT64_MAX);
+	assert_int_equal(top_max_rows(&o), UINT64_MAX);
 	o = top_of(&line, "--csv");
-	assert_int_equal(top_most_rows(&o), UINT64_MAX);
+	assert_int_equal(top_max_rows(&o), UINT64_MAX);
 	assert_int_equal(top_of(&line, "--json -r 3").max_rows, 3);
 	assert_int_equal(top_of(&line, "-r 3 --csv").max_rows, 3);
 	refuses('t', "-r 0", STATUS_USAGE, -ERANGE, "invalid -r '0': less than 1",
@@ -285,7 +285,7 @@ static void test_top_command(void **state)
 
 	(void)state;
 	assert_int_equal(o.args.format, FORMAT_TEXT);
-	assert_int_equal(top_most_rows(&o), 20);
+	assert_int_equal(top_max_rows(&o), 20);
 	assert_string_equal(o.args.command[0], "fio");
 	assert_string_equal(o.args.command[2], "--json");
 	assert_string_equal(o.args.command[6], "nothing");

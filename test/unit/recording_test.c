@@ -369,7 +369,7 @@ static void test_foreign(void **state)
 
 struct forge {
 	struct bytes bytes;
-	struct blocks_out out;
+	struct framed_out out;
 };
 
 /* A file whose head declares one table with one column "name" of type RECORDED_STR. */
@@ -379,15 +379,15 @@ static void forge_begin(struct forge *f)
 	static const char table_block[] = "\6others\1\4name\4\0\0"; /* and here a text's length */
 	FILE *file = open_memstream(&f->bytes.data, &f->bytes.size);
 
-	assert_int_equal(blocks_begin(&f->out, file), 0);
-	assert_int_equal(blocks_put(&f->out, RECORDING_HEAD, head_block, sizeof(head_block) - 1),
+	assert_int_equal(framed_begin(&f->out, file), 0);
+	assert_int_equal(framed_put(&f->out, RECORDING_HEAD, head_block, sizeof(head_block) - 1),
 			 0);
-	assert_int_equal(blocks_put(&f->out, RECORDING_TABLE, table_block, sizeof(table_block)), 0);
+	assert_int_equal(framed_put(&f->out, RECORDING_TABLE, table_block, sizeof(table_block)), 0);
 }
 
 static void forge_end(struct forge *f, const char *why)
 {
-	assert_int_equal(blocks_put(&f->out, RECORDING_END, "", 0), 0);
+	assert_int_equal(framed_put(&f->out, RECORDING_END, "", 0), 0);
 	fclose(f->out.stream);
 	if (why) {
 		assert_refused(f->bytes.data, f->bytes.size, why);
@@ -428,26 +428,26 @@ static void test_nonsense(void **state)
 	(void)state;
 	for (size_t i = 0; i < N(bad); i++) {
 		forge_begin(&f);
-		assert_int_equal(blocks_put(&f.out, RECORDING_ROWS, bad[i].data, bad[i].size), 0);
+		assert_int_equal(framed_put(&f.out, RECORDING_ROWS, bad[i].data, bad[i].size), 0);
 		forge_end(&f, "is damaged");
 	}
 	forge_begin(&f);
 	forge_end(&f, NULL);
 	forge_begin(&f);
-	blocks_put(&f.out, RECORDING_ROWS, "\0\1\1a\0\1\0", 7);
+	framed_put(&f.out, RECORDING_ROWS, "\0\1\1a\0\1\0", 7);
 	forge_end(&f, "within an interval");
 	forge_begin(&f);
-	blocks_put(&f.out, RECORDING_ROWS, "\0\1\1a\0\1\0", 7);
-	blocks_put(&f.out, RECORDING_INTERVAL, "\1\2\0\0\0\0\1\1", 8);
+	framed_put(&f.out, RECORDING_ROWS, "\0\1\1a\0\1\0", 7);
+	framed_put(&f.out, RECORDING_INTERVAL, "\1\2\0\0\0\0\1\1", 8);
 	forge_end(&f, NULL);
 	forge_begin(&f);
-	blocks_put(&f.out, RECORDING_INTERVAL, "\1\2\0\0\0\0\1\1", 8); /* a row that is not there */
+	framed_put(&f.out, RECORDING_INTERVAL, "\1\2\0\0\0\0\1\1", 8); /* a row that is not there */
 	forge_end(&f, "has invalid contents");
 	forge_begin(&f);
-	blocks_put(&f.out, RECORDING_END, "", 0);
+	framed_put(&f.out, RECORDING_END, "", 0);
 	forge_end(&f, "comes after the end");
 	forge_begin(&f);
-	blocks_put(&f.out, 99, "", 0);
+	framed_put(&f.out, 99, "", 0);
 	forge_end(&f, "is out of sequence");
 }
 
@@ -464,8 +464,8 @@ static void test_memory(void **state)
 	(void)state;
 	memcpy(data, begin, sizeof(begin));
 	forge_begin(&f);
-	blocks_put(&f.out, RECORDING_ROWS, data, sizeof(begin) + (1 << 24));
-	blocks_put(&f.out, RECORDING_ROWS, data, sizeof(begin) + (1 << 24));
+	framed_put(&f.out, RECORDING_ROWS, data, sizeof(begin) + (1 << 24));
+	framed_put(&f.out, RECORDING_ROWS, data, sizeof(begin) + (1 << 24));
 	forge_end(&f, "exceeds the memory limit of an interval");
 	free(data);
 }

@@ -201,7 +201,7 @@ static void test_table_is_bounded(void **state)
 	}
 	assert_true(sum[0] == want[0] && sum[1] == want[1]);
 	assert_true(largest && lost);
-	assert_true(t.folded > 0 && t.rebuilt > 0);
+	assert_true(t.evicted > 0 && t.rebuilt > 0);
 	table_free(&t);
 }
 

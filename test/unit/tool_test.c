@@ -195,9 +195,9 @@ static void test_losses(void **state)
 	assert_int_equal(all_lost(&interval), 0);
 	/* what user space found comes on top, once */
 	now[LOSS_NO_END] = 5;
-	tool_lose(&t, LOSS_NO_END, 4);
-	tool_lose(&t, BLK_LOSS_ROWS + 1, 2);
-	tool_lose(&t, BLK_LOSS_ROWS + 1, 3);
+	tool_count_loss(&t, LOSS_NO_END, 4);
+	tool_count_loss(&t, BLK_LOSS_ROWS + 1, 2);
+	tool_count_loss(&t, BLK_LOSS_ROWS + 1, 3);
 	tool_losses(&t, &interval);
 	assert_int_equal(lost(&interval, "no_end"), 3 + 4);
 	assert_int_equal(lost(&interval, "found"), 5);
@@ -278,7 +278,7 @@ static int fake_rows(struct tool_run *t, struct recording_interval *out, struct 
 	return 0;
 }
 
-static void fake_settle(struct tool_run *t, bool last)
+static void fake_end_output(struct tool_run *t, bool last)
 {
 	note(t->ctx, last ? 'L' : '.');
 }
@@ -300,7 +300,7 @@ static const struct tool counting = {
 	.stop = fake_stop,
 	.drain = fake_drain,
 	.rows = fake_rows,
-	.settle = fake_settle,
+	.end_output = fake_end_output,
 	.finish = fake_finish,
 };
 

@@ -305,7 +305,7 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 	}
 	assert_int_equal(others, 3);
 	assert_int_equal(named, rows.n - others - 2);
-	assert_int_equal(rows.folded + named, MANY);
+	assert_int_equal(rows.evicted + named, MANY);
 	assert_int_equal(process_names_lost(own.names), 0);
 	top_rows_free(&rows);
 	process_names_free(own.names);

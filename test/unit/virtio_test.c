@@ -320,7 +320,7 @@ static void print_recorded(const struct virtio_options *o, const struct schema *
 	const struct recording_setting settings[] = {
 		{ "extended", o->extended },
 		{ "latency", o->latency },
-		{ "way", WAY_CALLS },
+		{ "way", ATTACH_CALLS },
 	};
 	const struct recording_head head = { *meta, settings, N(settings) };
 	const struct recording_table table = { "rows", schema };
@@ -431,7 +431,7 @@ static void test_kallsyms(void **state)
 static void test_events(void **state)
 {
 	struct hook_event events[VIRTIO_EVENTS_MAX];
-	size_t n = virtio_events(WAY_CALLS, false, events);
+	size_t n = virtio_events(ATTACH_CALLS, false, events);
 
 	(void)state;
 	assert_int_equal(n, 7);
@@ -443,8 +443,8 @@ static void test_events(void **state)
 		assert_int_equal(events[i].alts[1].kind, HOOK_KPROBE);
 		assert_string_equal(events[i].alts[0].target, events[i].alts[1].target);
 	}
-	assert_int_equal(virtio_events(WAY_CALLS, true, events), 11);
-	assert_int_equal(virtio_events(WAY_IRQ, true, events), 1);
+	assert_int_equal(virtio_events(ATTACH_CALLS, true, events), 11);
+	assert_int_equal(virtio_events(ATTACH_IRQ, true, events), 1);
 	assert_string_equal(events[0].name, "irq");
 }
 
