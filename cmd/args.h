@@ -53,8 +53,8 @@ struct args_spec {
 	const int *replay;
 };
 
-/* The values of an option that takes one of some words, "a|b|c", where its @arg does not say them
- * itself.  Told by the completion. */
+/* The values of an option that takes one of some words, "a|b|c", where its @arg does not list
+ * them.  For the completion. */
 struct args_values {
 	const char *arg; /* "LAYER" */
 	const char *words;

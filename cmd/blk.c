@@ -426,7 +426,7 @@ struct suspect {
 	uint64_t rq, issue_ns;
 };
 
-/* Is the request at address @rq in flight?  True when it cannot be told. */
+/* Is the request at address @rq in flight?  True when that is unknown. */
 static bool rq_busy(int prog_fd, uint64_t rq, bool sync)
 {
 	const uint64_t ctx[] = { rq, sync };

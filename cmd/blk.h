@@ -42,7 +42,7 @@ int blk_check_options(const struct blk_filters *f, const struct args *args, stru
  * processes than the kernel's programs. */
 bool blk_in_pid_namespace(void);
 
-/* Processes are told apart by their numbers in the first pid namespace; filters by
+/* Processes are identified by their numbers in the first pid namespace; filters by
  * process cannot work in another.  -ENOTSUP with @err (STATUS_UNSUPPORTED). */
 int blk_check_processes(const struct blk_filters *f, const struct args *args, struct error *err);
 

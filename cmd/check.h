@@ -22,7 +22,7 @@ struct check {
 	size_t n_gaps;
 	struct check_kept keeps[CHECK_KEEPS]; /* the first: always */
 	size_t n_keeps;
-	struct hook_choice *choices; /* a copy: the hooks are gone when they are told */
+	struct hook_choice *choices; /* a copy: the hooks are freed before they are printed */
 	size_t n_choices;
 };
 

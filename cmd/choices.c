@@ -17,7 +17,7 @@ void choices_list(const struct hooks *hooks)
 
 size_t choices_meta(const struct hook_choice *choice, size_t n, struct meta_hook *out, size_t max)
 {
-	const char *settled = NULL; /* the event whose choice has been met: the rest is worse */
+	const char *settled = NULL; /* the event whose chosen hook was seen: the rest is worse */
 	size_t used = 0;
 
 	for (size_t i = 0; i < n && used < max; i++) {

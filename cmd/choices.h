@@ -5,7 +5,7 @@
 #include "core/bpf/hooks.h"
 #include "output/render.h"
 
-/* How the choice of hooks is told: --list-hooks, the metadata, -v.  The alternatives of an event
+/* The choice of hooks as output: --list-hooks, the metadata, -v.  The alternatives of an event
  * follow each other, best first. */
 
 #define CHOICES_MAX 64

@@ -24,9 +24,9 @@ _Static_assert(sizeof(sigset_t) <= sizeof(((struct run *)0)->watched), "room for
 /* ---- signals ---- */
 
 /*
- * The signals that end a run.  SIGHUP is left ignored: that is nohup's way to say so.  SIGINT is
+ * The signals that end a run.  SIGHUP stays ignored if it was: that is what nohup does.  SIGINT is
  * not: shells without job control start a background job with SIGINT ignored, so that a key does
- * not end it, but who sends a signal to us means it.
+ * not end it, but a signal that is sent to us is meant for us.
  */
 static void watch_signals(sigset_t *watched)
 {
@@ -251,8 +251,8 @@ void run_unwatch(struct run *run, int fd)
 	run->fds[at].fd = -1;
 }
 
-/* Standard output if somebody reads it who may go away, else -1.  A write would tell, but there
- * may be nothing to write for hours. */
+/* Standard output if its reader may go away, else -1.  A write would notice, but there may be
+ * nothing to write for hours. */
 static int reader_fd(const struct run *run)
 {
 	struct stat st;
@@ -293,13 +293,13 @@ static int call_watcher(struct run *run, size_t i, struct error *err)
 
 	if (fd->revents & POLLNVAL)
 		return error_set(err, STATUS_FAILED, -EBADF, "descriptor %d was closed", fd->fd);
-	/* A timer that was set anew meanwhile has nothing to say. */
+	/* A timer that was set again meanwhile has not expired. */
 	if (watcher->message && read(fd->fd, &message, watcher->message) < 0)
 		return RUN_GO_ON;
 	return watcher->callback(watcher->ctx, fd->revents, err);
 }
 
-/* Calls everybody who is ready, once.  The most that one of them wants, or its -errno. */
+/* Calls every watcher that is ready, once.  Returns the highest of their results, or -errno. */
 static int dispatch(void *ctx)
 {
 	const struct dispatch *d = ctx;
@@ -342,9 +342,9 @@ static int collect_timeout(const struct run *run)
 	return (int)((at - now + NS_PER_SEC / 1000 - 1) / (NS_PER_SEC / 1000));
 }
 
-/* Waits for something to happen.  However much is due, who is ready is called once before the next
- * output: what takes longer than the interval keeps neither keys nor signals waiting.  *wanted:
- * what they want, or -errno. */
+/* Waits for something to happen.  However much is due, every watcher that is ready is called once
+ * before the next output: what takes longer than the interval keeps neither keys nor signals
+ * waiting.  *wanted: what dispatch() returned. */
 static enum wake wait_event(struct run *run, const struct run_emit *emit, int *wanted,
 			    struct error *err)
 {

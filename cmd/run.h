@@ -36,9 +36,9 @@ struct run {
 	/* What attaching leaves to be done takes, beside COMMAND and --record: run_loop() gives up
 	 * the other capabilities. */
 	uint64_t keeps;
-	unsigned int collect_ms;    /* between two collects, a second; may be set at any time */
-	bool stdout_unused;	    /* the output goes elsewhere: who reads it does not matter */
-	bool stuck;		    /* a signal came while nobody read our output: it is given up */
+	unsigned int collect_ms; /* between two collects, a second; may be set at any time */
+	bool stdout_unused;	 /* the output goes elsewhere: its reader does not matter */
+	bool stuck; /* a signal came while a write was blocked: the output is dropped */
 	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
 	/*
 	 * Set by a subcommand between run_begin() and run_loop(); NULL where it has none.  Called
@@ -72,7 +72,7 @@ int run_begin(struct run *run, const struct args *args, struct error *err);
 
 /*
  * Calls @output, which writes to standard output, with signals let in (cmd/guard.h): a write that
- * blocks because nobody reads ends a second after one came.  Then 0, and run->stuck is set:
+ * blocks without a reader ends a second after a signal came.  Then 0, and run->stuck is set:
  * whatever is left to be written is to be dropped.  Else what @output returned.
  */
 int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx);
@@ -84,9 +84,9 @@ typedef int run_callback(void *ctx, short events, struct error *err);
 /*
  * From now on run_loop() calls @callback when poll() finds @events (POLLIN, POLLOUT) on @fd, which
  * stays the caller's, and open until run_unwatch().  POLLERR and POLLHUP come unasked for, and
- * again and again.  Between two outputs everybody who is ready is called once, however late the
- * next output is.  There is no limit but memory and that of open files.  0, or -errno with @err:
- * -EEXIST if @fd is watched already.
+ * again and again.  Between two outputs every watcher that is ready is called once, however late
+ * the next output is.  There is no limit but memory and that of open files.  0, or -errno with
+ * @err: -EEXIST if @fd is watched already.
  */
 int run_watch(struct run *run, int fd, short events, run_callback *callback, void *ctx,
 	      struct error *err);
@@ -117,7 +117,7 @@ struct run_fill {
 void run_adapt(struct run *run, unsigned int longest_ms, const struct run_fill *fills, size_t n);
 
 /* Is there something that run_loop() would do now, beside a collect: a signal, the end of COMMAND,
- * an output, a descriptor that is watched?  For who keeps it from that; nothing is taken notice of.
+ * an output, a descriptor that is watched?  For callers that delay the loop; nothing is consumed.
  */
 bool run_is_due(const struct run *run);
 

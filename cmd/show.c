@@ -112,7 +112,7 @@ static int check_apart(const struct show *show, struct error *err)
 						 "%s and %s are the same file: %s", files[i].option,
 						 files[k].option, text_shown(files[i].path).text);
 	if (args->output)
-		return 0; /* nobody writes to standard output */
+		return 0; /* standard output is not written to */
 	if (args->record && check_stdout(&files[1], err))
 		return -EINVAL;
 	return show->written && show->written_beside ? check_stdout(&files[3], err) : 0;
@@ -133,7 +133,7 @@ static int record_head(struct show *show, struct error *err)
 	return renderer_begin(recorder_renderer(show->recorder), &head, err);
 }
 
-/* Without an end, if there is a recorder still: whoever replays it is told.  What it holds is kept,
+/* If there is still a recorder, without an end, which a replay reports.  What it holds is kept,
  * unless nothing was counted. */
 static void drop_recording(struct show *show)
 {

@@ -18,7 +18,7 @@
  */
 
 /* An option that shapes what is shown: it goes into the recording, and comes from there unless it
- * is given anew. */
+ * is given with --replay. */
 struct show_setting {
 	const char *name;
 	int key;       /* own option (struct args_spec); 0: it cannot be given with --replay */

@@ -18,9 +18,9 @@
 #include "output/schema.h"
 
 /*
- * A subcommand is a declaration, struct tool, and what only it knows: its options, which events it
- * wants, what it tells its programs, how it makes rows of what they count.  The engine (cmd/tool.c)
- * takes all of them through the same life: a run, --check, --list-hooks, --ebpf, --record,
+ * A subcommand is a declaration, struct tool, and what only it knows: its options, its
+ * events, the configuration of its programs, and how their counts become rows.  The engine
+ * (cmd/tool.c) runs all of them the same way: a run, --check, --list-hooks, --ebpf, --record,
  * --replay.
  *
  * All that a tool keeps is in its own structure (@ctx, of ctx_size bytes, zeroed at first), so that
@@ -144,7 +144,7 @@ struct tool_part {
 	const char *what; /* what does not work when this part does not */
 };
 
-/* For who attaches without an attach table of cmd/: in place of events() and configure(). */
+/* For tools without an attach table of cmd/: in place of events() and configure(). */
 struct tool_attacher {
 	int (*choose)(struct tool_run *t, struct error *err);
 	int (*attach)(struct tool_run *t, struct error *err);
@@ -205,7 +205,7 @@ struct tool {
 	void (*keeps)(struct tool_run *t);
 	/* --check, when all is attached: check_gap().  -errno with @err: it does not work. */
 	int (*check)(struct tool_run *t, struct check *check, struct error *err);
-	/* All of --check, for who cannot be checked by its attach table. */
+	/* All of --check, for tools that cannot be checked by an attach table. */
 	void (*check_all)(struct check *check);
 	/* Outputs may begin; begin_ns is set.  What it waits for: run_watch() of t->run. */
 	int (*begin)(struct tool_run *t, struct error *err);
@@ -219,8 +219,8 @@ struct tool {
 	 * buffer, else up to t->end_ns, which it sets.  @err may stay as it is: the BPF maps could
 	 * not be read. */
 	int (*drain)(struct tool_run *t, int inactive, struct error *err);
-	/* Between two outputs, about every t->collect_ms: what else than the disks is to be seen
-	 * to.  tool_drain(), if the maps could fill up. */
+	/* Between two outputs, about every t->collect_ms: what is to be done beside
+	 * the disks.  tool_drain(), if the maps could fill up. */
 	int (*collect)(struct tool_run *t, struct error *err);
 	/* An output: the rows of what was drained, in out->tables.  They live until end_output().
 	 */
@@ -287,8 +287,8 @@ int tool_main(const struct tool *tool, int argc, char **argv);
 void tool_check(const struct tool *tool, struct check *check);
 
 /*
- * The steps of tool_main(), for who runs several tools: each with its own structure, all in one
- * struct run.
+ * The steps of tool_main(), for callers that run several tools: each with its own structure, all in
+ * one struct run.
  *
  *   tool_open()    parses, resolves, chooses hooks; TOOL_DONE: there is nothing to trace
  *   run_begin()
@@ -330,17 +330,17 @@ void *tool_variable(const struct tool_run *t, const char *name, size_t size);
 /* The descriptor of a map of the first object. */
 int tool_map(const struct tool_run *t, const char *name);
 
-/* The capabilities @set are kept if this run @wants them; --check tells them for @when ("with -U";
+/* The capabilities @set are kept if this run @wants them; --check lists them for @when ("with -U";
  * "": always). */
 void tool_keep(struct tool_run *t, const char *when, uint64_t set, bool wants);
 
-/* What a reader should know, in the metadata and on standard error. */
+/* A note for the user, in the metadata and on standard error. */
 void tool_note(struct tool_run *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Row @i of the losses has lost @n more. */
+/* Adds @n to row @i of the losses. */
 void tool_count_loss(struct tool_run *t, size_t i, uint64_t n);
 
-/* Looks after disks that come and go. */
+/* Handles disks that appeared or disappeared. */
 void tool_look(struct tool_run *t);
 
 /* The same, and drains: t->end_ns.  -errno with @err. */

@@ -91,7 +91,7 @@ static int check_one(const struct tool *tool, struct check *check)
 
 #define PARTS_MAX 4
 
-/* What is told of hooks and capabilities is that of the first part that works. */
+/* Hooks and capabilities are reported for the first part that works. */
 static void check_parts(const struct tool_part *parts, struct check *check)
 {
 	struct check results[PARTS_MAX] = { 0 };

@@ -13,7 +13,7 @@ int tool_new(const struct tool *tool, struct tool_run **out, struct error *err);
 /* The options are in: what follows from them. */
 void tool_take_options(struct tool_run *t);
 
-/* Calls events(), and chooses hooks; the choice is told to chosen().  As of struct tool. */
+/* Calls events(), and chooses hooks; the choice is passed to chosen().  As of struct tool. */
 int tool_choose(struct tool_run *t, struct error *err);
 
 /* The hooks of the first object; NULL: none were chosen. */

@@ -6,7 +6,7 @@
 
 #include "output/render.h"
 
-/* What `iotrace --check` found out, as text and as JSON.  All strings may be anybody's; NULL and ""
+/* What `iotrace --check` found out, as text and as JSON.  All strings are untrusted; NULL and ""
  * are none. */
 
 /* One thing that the machine brings along, or does not. */

@@ -37,7 +37,7 @@ static void die(const char *fmt, ...)
 /* What can be said of the value of an option. */
 enum value_kind {
 	VALUE_NONE,   /* it takes none */
-	VALUE_FREE,   /* a number, a name that nobody can guess */
+	VALUE_FREE,   /* a number, or a name that cannot be completed */
 	VALUE_WORDS,  /* one of some words */
 	VALUE_DISK,   /* as in /proc/diskstats, a device-mapper name or a path */
 	VALUE_PID,    /* a process */

@@ -53,7 +53,7 @@ enum blk_loss {
 };
 
 /*
- * A process.  Numbers are reused; the start time of the first thread tells processes apart.  (A
+ * A process.  Numbers are reused; the start time of the first thread makes them unique.  (A
  * thread that execs becomes the first thread, and gets its start time.)
  */
 struct blk_process {

@@ -19,18 +19,18 @@ struct {
  * merge). */
 static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, const bool direct)
 {
-	struct blk_inflight who = {};
+	struct blk_inflight submitter = {};
 	u64 key = (u64)bio;
 
-	if (!read_submitter(&who, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
+	if (!read_submitter(&submitter, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
 		bpf_map_delete_elem(&bio_owners, &key);
 		return;
 	}
-	who.cgroup = bio_cgroup(bio);
+	submitter.cgroup = bio_cgroup(bio);
 	if (own_start)
-		who.submit_ns = bpf_ktime_get_ns();
-	BLK_ON_SUBMITTED(&who, bio, front_merge);
-	bpf_map_update_elem(&bio_owners, &key, &who, BPF_ANY);
+		submitter.submit_ns = bpf_ktime_get_ns();
+	BLK_ON_SUBMITTED(&submitter, bio, front_merge);
+	bpf_map_update_elem(&bio_owners, &key, &submitter, BPF_ANY);
 }
 
 static __always_inline struct blk_inflight *bio_owner(struct request *rq)

@@ -47,7 +47,7 @@ static __always_inline bool makes_requests(struct gendisk *disk, const bool dire
 #define BIOS_NAME_DISKS bpf_core_field_exists(((struct bio *)0)->bi_disk)
 
 /*
- * Up to 5.11: the partition of -d if @sector of @disk lies in it, else 0.  Nothing else tells: a
+ * Up to 5.11: the partition of -d if @sector of @disk lies in it, else 0.  Nothing else shows it: a
  * bio was made one of its whole disk before block_bio_queue (bi_partno is 0), and a request knows
  * its partition (rq->part) only while it is accounted; the kernel itself finds that by the sector.
  */

@@ -13,35 +13,35 @@
 static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 {
 	u64 key = (u64)rq;
-	struct blk_inflight who = {}, *entry = bpf_map_lookup_elem(&inflight, &key);
+	struct blk_inflight submitter = {}, *entry = bpf_map_lookup_elem(&inflight, &key);
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
 
 	if (entry)
 		account_lost_completion(entry);
-	if (!read_submitter(&who, op)) {
+	if (!read_submitter(&submitter, op)) {
 		if (entry)
 			entry->known = 0; /* that was the submitter of an earlier use */
 		return;
 	}
 	if (own_start)
-		who.submit_ns = bpf_ktime_get_ns();
+		submitter.submit_ns = bpf_ktime_get_ns();
 	if (want_cgroup)
-		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
-	BLK_ON_SUBMITTED(&who, BPF_CORE_READ(rq, bio), false);
+		submitter.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
+	BLK_ON_SUBMITTED(&submitter, BPF_CORE_READ(rq, bio), false);
 	if (!entry) {
 		/* Without room: on_issue() counts the loss. */
-		bpf_map_update_elem(&inflight, &key, &who, BPF_ANY);
+		bpf_map_update_elem(&inflight, &key, &submitter, BPF_ANY);
 		return;
 	}
-	entry->process.start = who.process.start;
-	entry->process.pid = who.process.pid;
-	entry->writeback = who.writeback;
-	entry->stage = who.stage;
-	entry->call = who.call;
+	entry->process.start = submitter.process.start;
+	entry->process.pid = submitter.process.pid;
+	entry->writeback = submitter.writeback;
+	entry->stage = submitter.stage;
+	entry->call = submitter.call;
 	entry->known = 1;
-	entry->submit_ns = who.submit_ns;
+	entry->submit_ns = submitter.submit_ns;
 	if (want_cgroup)
-		entry->cgroup = who.cgroup;
+		entry->cgroup = submitter.cgroup;
 }
 
 static __always_inline void count_issued(struct request *rq, const bool direct)

@@ -180,18 +180,18 @@ static __always_inline void remember_name(const struct blk_process *process)
 	last->epoch = now;
 }
 
-/* Sets the process of @who to the current one, stores its name, and says whether this is
+/* Sets the process of @submitter to the current one, stores its name, and says whether this is
  * write-back.  False when the filter excludes it. */
-static __always_inline bool read_submitter(struct blk_inflight *who, u8 op)
+static __always_inline bool read_submitter(struct blk_inflight *submitter, u8 op)
 {
-	if (!current_process(&who->process))
+	if (!current_process(&submitter->process))
 		return false;
-	who->known = 1;
+	submitter->known = 1;
 	if (!by_process)
 		return true;
-	remember_name(&who->process);
+	remember_name(&submitter->process);
 	if (op == BLK_WRITE)
-		who->writeback = is_flusher();
+		submitter->writeback = is_flusher();
 	return true;
 }
 

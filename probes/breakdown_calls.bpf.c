@@ -150,8 +150,8 @@ static __always_inline u32 class_of_bio(struct bio *bio)
 
 /*
  * Is the bio, for which thread @t waits in a call if @t is not NULL, for the device of -d?  Up to
- * 5.11 the sector tells its partition, which an empty bio has none of; then it is that of the call,
- * if the bio is for the same disk.
+ * 5.11 the sector determines the partition; an empty bio has no sector: then it is that of the
+ * call, if the bio is for the same disk.
  */
 static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *bio)
 {

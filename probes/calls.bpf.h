@@ -3,8 +3,8 @@
 #define IOTRACE_PROBES_CALLS_BPF_H
 
 /*
- * Calls of threads, one within the other.  Each thread has a stack of them: that tells a sync
- * within a write from a read within a read, and finds ends that no program saw.
+ * Calls of threads, one within the other.  Each thread has a stack of them: that distinguishes a
+ * sync within a write from a read within a read, and finds ends that no program saw.
  *
  * With one layer, each call's time goes to the row of its operation.  With all layers, each
  * nanosecond of a system call goes to exactly one:
@@ -295,9 +295,9 @@ static __always_inline void end_syscall(struct call_thread *t)
 /* ---- threads ---- */
 
 /*
- * Threads are known by their task_struct, not by their id: that passes to another thread while the
- * end of the last one is yet to be told.  These structs are more than 2 KiB apart, so 32 bits tell
- * them apart within 8 TiB of memory.
+ * Threads are known by their task_struct, not by their id: that may be reused before
+ * the end of the last one is seen.  These structs are more than 2 KiB apart, so 32 bits identify
+ * them within 8 TiB of memory.
  */
 static __always_inline u32 thread_key(u64 task)
 {

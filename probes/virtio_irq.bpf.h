@@ -158,7 +158,7 @@ static __always_inline void read_used(struct virtio_queue *q, u64 vq, bool count
 	u16 taken_out, used, reaped;
 
 	if (!bpf_core_type_exists(struct vring_virtqueue))
-		return; /* irq_rest() tells user space */
+		return; /* irq_rest() reports it to user space */
 	vvq = (void *)(vq - bpf_core_field_offset(struct vring_virtqueue, vq));
 	r.vvq = (u64)vvq;
 	if (!readable(vvq)) {

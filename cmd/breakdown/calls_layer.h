@@ -44,7 +44,7 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 /* When the programs of @run are attached.  -errno with @err. */
 int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struct error *err);
 
-/* With -d: tells the programs which partitions the disk has now. */
+/* With -d: passes the disk's partitions to the programs. */
 void calls_layer_find_parts(struct calls_layer *layer, const struct tool_run *run);
 
 /* Takes what is in the @inactive buffer into layer->rows. */

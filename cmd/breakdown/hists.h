@@ -9,7 +9,7 @@
 /* Maps @size bytes, rounded up to whole pages, of the array @fd.  -errno with @err. */
 int hists_map(int fd, size_t *size, void **mapped, struct error *err);
 
-/* Adds @from to @to and empties it: nobody may be writing to it.  @unit_slots: log2[] too. */
+/* Adds @from to @to and empties it: no program may be writing to it.  @unit_slots: log2[] too. */
 void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots);
 
 /* Text in micro- or milliseconds has slots of its own, and a recording may become text; everything

@@ -25,7 +25,8 @@ extern const struct schema breakdown_schema;
 extern const char breakdown_first_line[];
 
 /* What an operation is called in text, "vfs_read": its parts may come from a recording, which
- * anybody may have written, and are escaped.  Returns @buf, which has BREAKDOWN_NAME_SIZE bytes. */
+ * other users may have chosen, and are escaped.  Returns @buf, which has BREAKDOWN_NAME_SIZE bytes.
+ */
 #define BREAKDOWN_NAME_SIZE 512
 char *breakdown_name(char *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

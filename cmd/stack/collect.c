@@ -217,8 +217,8 @@ int stack_drain(struct tool_run *run, int inactive, struct error *err)
 	(void)err;
 	/* While it waits, rows are made in the other buffer already. */
 	s->turned_ns = clock_mono_ns();
-	/* After the swap, so that the kernel has told of all that the rows are about; what ended
-	 * before the swap before this one is in none of them. */
+	/* After the swap, so that the records cover all that the rows need; a process that ended
+	 * before the previous swap is in no row. */
 	if (s->symbolizer.spaces)
 		address_spaces_update(s->symbolizer.spaces, before_ns);
 	r = take_maps(s, inactive);

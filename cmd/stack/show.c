@@ -121,7 +121,7 @@ static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 	};
 }
 
-/* Fewest bytes first; then in an order that does not depend on who came first. */
+/* Fewest bytes first; then in an order that does not depend on arrival. */
 static int fewest_first(const void *a, const void *b)
 {
 	const struct stack_row *x = a, *y = b;

@@ -76,7 +76,7 @@ static void want_all(void *ctx)
 	s->o.kernel = s->o.user = true;
 }
 
-/* The mappings of a process are found by its number: there they would be another's, or nobody's. */
+/* Mappings are found by PID: in a pid namespace they would be of another process, or of none. */
 static int resolve(struct tool_run *run, struct error *err)
 {
 	const struct stack *s = run->ctx;

@@ -31,7 +31,7 @@ struct cache_key {
 /* Where a user's frame lies. */
 struct queued_frame {
 	struct cache_key key;
-	struct mapping mapping; /* module NULL: nobody knows */
+	struct mapping mapping; /* module NULL: unknown */
 	uint64_t address;
 	struct blk_process process;
 	uid_t owner; /* of the process, where it is in no file */

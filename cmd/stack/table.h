@@ -39,11 +39,11 @@ struct table {
 	struct table_row *rows;
 	uint32_t rows_room;
 	size_t limit;	      /* bytes of memory */
-	unsigned int rebuilt; /* changes when numbers of names and nodes become void */
+	unsigned int rebuilt; /* changes when numbers of names and nodes become invalid */
 	uint64_t evicted;     /* rows whose stack or process was given up for want of memory */
 };
 
-/* The numbers of a name and of a node; 0 and -ENOMEM are told apart by INTERN_NONE. */
+/* The numbers of a name and of a node; 0: none; INTERN_NONE: -ENOMEM. */
 uint32_t table_name(struct table *t, const char *name);
 uint32_t table_node(struct table *t, uint32_t caller, uint32_t name);
 

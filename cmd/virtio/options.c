@@ -90,8 +90,8 @@ const struct args_spec virtio_args = {
 	.doc = "What goes through each virtqueue, every INTERVAL seconds (3), COUNT times.\v"
 	       "In is what the device writes, Out what it reads. SGs are the scatter-gather "
 	       "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "
-	       "runs as long as COMMAND does; a queue is everybody's, so that all of its "
-	       "traffic is counted.",
+	       "runs as long as COMMAND does, and counts all traffic of a queue, not only "
+	       "COMMAND's.",
 	.replay = shown,
 };
 

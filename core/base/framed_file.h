@@ -9,14 +9,14 @@
 #include "core/base/error.h"
 
 /*
- * A file of numbered blocks, each with a checksum (docs/RECORDING.md): what was cut off, changed,
- * left out or put in is found out.  What the blocks hold is output/recording.h's.
+ * A file of numbered blocks, each with a checksum (docs/RECORDING.md): truncated, changed, missing
+ * and inserted blocks are detected.  Their contents are up to output/recording.h.
  */
 
 /* Of the whole format, what the blocks hold included. */
 #define FRAMED_VERSION 1
 
-/* No block is larger. */
+/* The largest block, in bytes. */
 #define FRAMED_BLOCK_MAX (64U << 20)
 
 /* ---- writing ---- */
@@ -62,8 +62,8 @@ int framed_open(struct framed_in *in, FILE *stream, const char *name, struct err
  */
 int framed_next(struct framed_in *in, struct framed_block *out, struct error *err);
 
-/* For who knows what the blocks mean.  -errno with @err: the file ends too early; block @block is
- * wrong, because it @how ("is not the last"). */
+/* Errors that the reader of the blocks finds.  -errno with @err: the file ends too early; block
+ * @block is wrong, because it @how ("is not the last"). */
 int framed_cut_off(const struct framed_in *in, struct error *err);
 int framed_damaged(const struct framed_in *in, const struct framed_block *block, const char *how,
 		   struct error *err);

@@ -114,7 +114,7 @@ int btf_attach_find(struct btf_attach *b, const char *function, const char *modu
 
 /*
  * An object is opened with programs of another type, or libbpf would read all the kernel's types
- * before it asks anybody: what each is becomes known when it is loaded.
+ * before it calls us; the type of each is set when it is loaded.
  */
 #define TYPE_UNTIL_LOADED BPF_PROG_TYPE_RAW_TRACEPOINT
 

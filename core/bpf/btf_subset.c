@@ -15,17 +15,17 @@
 /*
  * Cutting: from the object's own BTF come the names that matter (types, and
  * members of any type); from the kernel's the types of those names, without
- * the members that nobody names.  What a member is made of follows, by value.
+ * unnamed members, and the types of the members that are held by value.
  */
 
-struct process_names {
+struct name_set {
 	const char **list;
 	size_t n;
 };
 
 struct cut {
 	const struct kernel_types *k;
-	struct process_names types, members;
+	struct name_set types, members;
 	uint32_t *old_ids; /* by new id: 1 .. n-1 */
 	uint32_t *new_ids; /* by old id; 0: not taken */
 	uint32_t n, room;
@@ -40,14 +40,14 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool has_name(const struct process_names *names, const char *name)
+static bool has_name(const struct name_set *names, const char *name)
 {
 	return names->n &&
 	       bsearch(&name, names->list, names->n, sizeof(*names->list), compare_names);
 }
 
-/* Adds @name without the "___suffix" that tells the shapes of one type apart. */
-static int add_name(struct process_names *names, const char *name)
+/* Adds @name without the "___suffix" that distinguishes the variants of one type. */
+static int add_name(struct name_set *names, const char *name)
 {
 	const char *suffix = strstr(name, "___");
 	const char **grown;
@@ -66,7 +66,7 @@ static int add_name(struct process_names *names, const char *name)
 	return 0;
 }
 
-static void free_names(struct process_names *names)
+static void free_names(struct name_set *names)
 {
 	for (size_t i = 0; i < names->n; i++)
 		free((char *)names->list[i]);

@@ -7,7 +7,7 @@
  * update of a map of maps, as core/bpf/double_buffer.c does it: during a system call on a map the
  * kernel leaves the programs of kprobes and of classic tracepoints out (bpf_prog_active).  With
  * nohz_full, and with one CPU on which tasks are preempted in programs, the kernel promises less:
- * who waits here must not lose what a program counts later.
+ * the caller must not lose what a program counts later.
  */
 void grace_wait(void);
 

@@ -7,7 +7,7 @@
 /*
  * What core/bpf/hooks.c asks the running kernel beside its types.  The offline check links answers
  * about a kernel that is not running instead (test/offline/facts.c).  Each returns 0 for yes, or
- * -errno; HOOK_UNKNOWN: nothing that is known tells.
+ * -errno; HOOK_UNKNOWN: it cannot be known.
  */
 struct btf_attach;
 struct kernel_types;

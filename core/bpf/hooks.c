@@ -129,7 +129,7 @@ static bool has_function(struct hooks *h, const struct hook_alt *alt)
 	return r == 0;
 }
 
-/* A module may have no types (5.10 has none of any): there only a probe tells. */
+/* A module may have no types (5.10 has none of any): there only trying a probe shows it. */
 static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
 {
 	int r;

@@ -25,7 +25,7 @@ enum hook_kind {
 	HOOK_KPROBE,
 	HOOK_KRETPROBE,
 	/* One program on many tracepoints, struct hook_group. */
-	HOOK_RAW_TP_COOKIE, /* told by the attachment's cookie which one it was called for */
+	HOOK_RAW_TP_COOKIE, /* the attachment's cookie says for which */
 	HOOK_RAW_TP_EACH,   /* loaded once for each, with another number in its code */
 	HOOK_TP_COOKIE,
 };
@@ -46,7 +46,7 @@ struct hook_alt {
 };
 
 /*
- * Tracepoints that are found at run time.  A program that serves all of them has to be told which
+ * Tracepoints that are found at run time.  A program that serves all of them must know which
  * one it was called for: a raw tracepoint takes a cookie with the attachment since 6.10, a classic
  * one since 5.15 (perf links); before, the program is loaded once for each.
  *
@@ -57,7 +57,7 @@ struct hook_alt {
  */
 struct hook_group {
 	const char *name;	  /* "kvm" */
-	const char *const *names; /* the program is told the index; as a cookie, that and 1 */
+	const char *const *names; /* the program gets the index; as a cookie, that plus 1 */
 	size_t n;
 	uint64_t placeholder; /* in the program of HOOK_RAW_TP_EACH: see tracepoints.h */
 	/* Is tracepoint @i to be attached to by the alternative with @tag? */
@@ -163,7 +163,7 @@ void hooks_detach(struct hooks *h);
 /* Events that the kernel did not hand to the programs because one of them was
  * running on that CPU already (since attaching).  *backup_hits, which programs write: how many of
  * those backup programs took; NULL when the object has none.  Where there are such, an event
- * is told of by the second call after it, or by the first after detaching. */
+ * is reported by the second call after it, or by the first after detaching. */
 uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits);
 
 /* Detaches and frees.  The object is closed by the caller. NULL is fine. */

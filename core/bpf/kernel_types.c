@@ -277,8 +277,8 @@ bool kernel_types_has_member(const struct kernel_types *k, const char *type, con
 	return false;
 }
 
-/* Do the names of this enum begin like one of @names?  Those of one enum begin alike, so the
- * first tells, without looking at the strings of all. */
+/* Do the names of this enum begin like one of @names?  Those of one enum begin alike, so it
+ * is enough to look at the first. */
 static bool begins_alike(const struct kernel_types *k, const struct btf_enum *first,
 			 const char *const *names, size_t n)
 {

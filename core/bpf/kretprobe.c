@@ -77,7 +77,7 @@ static int open_event(const char *root, const char *group, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The first group of this process that nobody has. */
+/* The first unused group name of this process. */
 static int name_group(struct kretprobes *k, const char *root)
 {
 	char path[128];

@@ -28,7 +28,7 @@ int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog, struc
 uint64_t kretprobe_privileges(const struct kretprobes *k);
 
 /*
- * How many calls of @k's functions nobody saw since they were attached: the kernel runs no
+ * How many calls of @k's functions no program saw since they were attached: the kernel runs no
  * kprobe in an interrupt that comes upon a running one on that CPU, but counts it (`nmissed`).
  */
 uint64_t kretprobe_missed(const struct kretprobes *k);

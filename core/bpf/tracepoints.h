@@ -8,8 +8,8 @@ struct bpf_program;
 
 /*
  * Programs on tracepoints, one of them on many: one descriptor each, whatever the number of CPUs,
- * which holds the attachment until it is closed.  Each function returns it or -errno.  @cookie is
- * what the program is told about this attachment, 0: nothing.
+ * which holds the attachment until it is closed.  Each function returns it or -errno.  @cookie
+ * is what the program reads for this attachment; 0: none.
  */
 
 int tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie);

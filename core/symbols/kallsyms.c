@@ -8,7 +8,7 @@
 
 #include "core/system/limits.h"
 
-/* At 1 the capability is enough; at 0 anybody's is, where perf_event_paranoid is below 2. */
+/* At 1 the capability is enough; at 0 none is needed where perf_event_paranoid is below 2. */
 const char kallsyms_hint[] =
     "run as root or with CAP_SYSLOG; the sysctl kernel.kptr_restrict must not be 2";
 

@@ -127,7 +127,7 @@ static int take_step(struct file_search *search, unsigned int step, struct opene
 	}
 }
 
-/* The device is not compared: overlay and btrfs show stat() another one.  Where the kernel tells
+/* The device is not compared: overlay and btrfs show stat() another one.  Where the kernel reports
  * build ids instead, the inode is 0. */
 static bool is_right(const struct module *module, const struct opened_file *file)
 {

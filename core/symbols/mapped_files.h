@@ -38,7 +38,7 @@ struct file_search {
 	const struct mapping *mapping;
 	uint32_t pid;
 	unsigned int step;
-	int process_root; /* -errno: it is ours, or that of nobody any more */
+	int process_root; /* -errno: it is ours, or the process has ended */
 	int kept_root;	  /* -errno; its own descriptor: @files may change meanwhile */
 	int root;	  /* in which the last file was found */
 };

@@ -21,7 +21,7 @@ void mapping_pool_init(struct mapping_pool *pool, size_t limit)
 		pool->random = 0x9e3779b97f4a7c15ULL;
 }
 
-/* xorshift64: nobody who maps files sees what comes out. */
+/* xorshift64: processes that map files cannot observe the numbers. */
 static uint32_t next_random(struct mapping_pool *pool)
 {
 	pool->random ^= pool->random << 13;

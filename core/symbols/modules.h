@@ -42,7 +42,7 @@ struct module *modules_find(struct modules *set, const char *path, const struct 
 void module_get(struct module *module);
 void modules_put(struct modules *set, struct module *module);
 
-/* Frees those that nobody refers to. */
+/* Frees those without references. */
 void modules_sweep(struct modules *set);
 
 #endif

@@ -113,7 +113,7 @@ static int read_status(uint32_t pid, struct owner *out)
 	return r;
 }
 
-/* Its number may be another's by now: who began when it began is looked at last. */
+/* The PID may have been reused: the start time is compared last. */
 static int owner_of(uint32_t pid, uint64_t start_ns, struct owner *out)
 {
 	struct process process;

@@ -8,8 +8,8 @@
 #include "core/symbols/elf_symbols.h"
 
 /*
- * What the kernel tells of processes without being asked for each: executable
- * mappings, exec, fork and exit, of all processes, in buffers of their own for each CPU.  (Software
+ * The kernel's records about all processes: executable
+ * mappings, exec, fork and exit, in buffers of their own for each CPU.  (Software
  * event "dummy" of perf_event_open(2); no sample is ever taken.)
  */
 struct perf_records;

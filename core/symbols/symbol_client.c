@@ -452,7 +452,7 @@ static void explain(const struct symbol_client *c, enum unread why, char *out, s
 	}
 }
 
-/* It is counted, and told, once. */
+/* Counts and reports a file once. */
 static void note_file(struct symbol_client *c, const struct stat *st, const char *path, bool failed,
 		      enum unread why)
 {

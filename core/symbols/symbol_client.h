@@ -14,8 +14,8 @@
  * Names of functions, as a helper process reads them (core/symbols/symbol_server.h): files are
  * opened here and read there.  The helper may be taken over by a file that it reads.  What it
  * answers is checked; one that answers wrongly, takes too long or dies is ended, and another one is
- * started. It is also ended after each file that is not root's own, so that such a file names
- * nobody's functions but its own.
+ * started. It is also ended after each file that is not root's own, so that such a file can
+ * name no other file's functions.
  */
 struct symbol_client;
 
@@ -77,7 +77,7 @@ uint64_t symbol_client_cpu_ns(const struct symbol_client *c);
 uint64_t symbol_client_unread(const struct symbol_client *c);
 
 struct symbol_unread {
-	char *path;   /* as anybody may have named it */
+	char *path;   /* chosen by another user: escape it */
 	char why[96]; /* "reading it took more than 5 s of CPU time" */
 };
 

@@ -25,7 +25,7 @@
 /* What a task needs lies in one mapping: this, its stack, and what it reads. */
 struct task {
 	int (*call)(void *ctx, struct task *task);
-	int (*open)(void *ctx, void *told);
+	int (*open)(void *ctx, void *result);
 	void *ctx;
 	const int *kept; /* descriptors, ascending */
 	size_t n_kept;
@@ -75,7 +75,7 @@ static struct {
 } stuck[64];
 
 #define MAX_STUCK   (sizeof(stuck) / sizeof(stuck[0]))
-#define READ_PLACES 8 /* for reading alone: who reads of /proc can be killed */
+#define READ_PLACES 8 /* for reading alone: a reader of /proc can be killed */
 
 /* Where there is room for one more; false: nowhere. */
 static bool free_place(bool is_reading, size_t *place)
@@ -181,7 +181,7 @@ static int run_blocked(struct task *task, size_t size)
 		return -EBUSY;
 	task->parent = getpid();
 	task->result = -ETIMEDOUT;
-	/* No signal tells of its end: that would be one more to be told from COMMAND's. */
+	/* Its end sends no signal, which would have to be distinguished from COMMAND's. */
 	pid = clone(begin, (char *)task + size, flags, task, &pidfd);
 	if (pid < 0)
 		return -errno;
@@ -337,7 +337,8 @@ static int run_opening(struct task *task, size_t size, int dir, int sockets[2])
 	return run(task, size);
 }
 
-int bounded_open(int (*call)(void *ctx, void *told), void *ctx, int dir, void *told, size_t size)
+int bounded_open(int (*call)(void *ctx, void *result), void *ctx, int dir, void *result,
+		 size_t size)
 {
 	struct opening opening = { .ctx = ctx };
 	struct task *task;
@@ -357,7 +358,7 @@ int bounded_open(int (*call)(void *ctx, void *told), void *ctx, int dir, void *t
 	}
 	close(sockets[1]);
 	if (!r) {
-		memcpy(told, task->text, size);
+		memcpy(result, task->text, size);
 		r = receive_file(sockets[0]);
 	}
 	close(sockets[0]);

@@ -6,10 +6,10 @@
 #include <sys/types.h>
 
 /*
- * Reading and opening what another process can keep waiting.  Some files of /proc/PID (cmdline,
+ * Reading and opening files that another process can block.  Some files of /proc/PID (cmdline,
  * maps before 6.17, map_files) take the lock of its address space, which a thread of it holds while
- * it waits for a file system of its own (FUSE); such a file system may answer nobody at all, and
- * does not let go of whom it has been asked by, killed or not.
+ * it waits for a file system of its own (FUSE); such a file system may never answer, and
+ * then even a killed task does not end.
  *
  * A task that shares our memory does it and is killed after half a second.  Together such tasks may
  * take 2 % of the time; when that is used up each has 10 ms.  One that waits for a CPU and nothing
@@ -30,13 +30,14 @@ int bounded_read(const char *path, size_t most, struct bounded_text *out);
 void bounded_text_free(struct bounded_text *text);
 
 /*
- * Runs @call(@ctx, @told) in a task that has no descriptor but @dir (-1: none at all), so that
+ * Runs @call(@ctx, @result) in a task that has no descriptor but @dir (-1: none at all), so that
  * nothing that it holds when it is killed is held by us.  Returns what it returns: a descriptor,
- * which is ours then, with the @size bytes at @told as it left them, or -errno; -ETIMEDOUT.  It
+ * which is ours then, with the @size bytes at @result as it left them, or -errno; -ETIMEDOUT.  It
  * must not allocate memory nor use stdio's streams, nor let the kernel write to our memory but at
- * @told and on its stack: it may be killed at any time, and be gone much later.
+ * @result and on its stack: it may be killed at any time, and be gone much later.
  */
-int bounded_open(int (*call)(void *ctx, void *told), void *ctx, int dir, void *told, size_t size);
+int bounded_open(int (*call)(void *ctx, void *result), void *ctx, int dir, void *result,
+		 size_t size);
 
 /* Closes @fd, which can take as long (FUSE_FLUSH).  We do not have it any more, unless no task can
  * be made. */

@@ -14,7 +14,7 @@ void child_set_signal(int signo, void (*disposition)(int));
 struct child {
 	pid_t pid;	/* 0: none */
 	int release_fd; /* writing a byte lets it go */
-	int exec_fd;	/* tells the errno of an exec that failed */
+	int exec_fd;	/* the errno of an exec that failed is read from it */
 };
 
 /* Forks; the new process waits.  @argv ends with NULL. The signal mask @mask (may be NULL) is

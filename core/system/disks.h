@@ -50,9 +50,9 @@ bool disks_refresh(struct disks *d);
  * The name of device @dev as in /proc/diskstats.  An unknown number, or that of a device that is
  * gone, makes the table look again (at most one look per number and second); what is gone keeps
  * its name until the number is another's.  "MAJ:MIN" is what stays unknown, and what passed from
- * one device to another between the last two calls of disks_refresh(): whose I/O that was cannot
- * be told.  Never NULL; the string belongs to the table and lives until disks_free(), and the same
- * name is the same string.
+ * one device to another between the last two calls of disks_refresh(): which device's I/O that was
+ * is unknown.  Never NULL; the string belongs to the table and lives until disks_free(), and the
+ * same name is the same string.
  */
 const char *disks_name(struct disks *d, uint32_t dev);
 

@@ -83,7 +83,7 @@ static bool has_file(const char *folder, const char *name)
 	return len < (int)sizeof(path) && !access(path, F_OK);
 }
 
-/* Which disks to name first to someone who seeks one: real ones, then others (dm, md, loop), then
+/* Which disks to suggest first: real ones, then others (dm, md, loop), then
  * those of no size.  -1 for partitions. */
 static int rank(const struct disks *d, const struct disk *disk)
 {

@@ -17,7 +17,8 @@ struct disk {
 	bool present;	 /* in diskstats when it was last read */
 	uint64_t looked; /* when the table last looked for this device, unknown or gone */
 	const char *name;
-	const char *before; /* whose number it was at the last disks_refresh(); NULL: nobody's */
+	const char
+	    *before; /* the device with this number at the last disks_refresh(); NULL: none */
 };
 
 struct disks {

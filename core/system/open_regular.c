@@ -281,10 +281,10 @@ static int find_linked(const char *path)
 }
 
 /* In the task, with which all of its descriptors go. */
-static int open_sought(void *ctx, void *told)
+static int open_sought(void *ctx, void *result)
 {
 	const struct sought *sought = ctx;
-	struct opened_file *out = told;
+	struct opened_file *out = result;
 
 	out->fd = sought->root < 0 ? find_linked(sought->path) : find_below(sought);
 	return reopen(out);

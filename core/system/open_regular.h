@@ -16,7 +16,7 @@
 struct opened_file {
 	int fd;
 	struct stat st;	 /* as its file system says */
-	bool is_claimed; /* which may be one of anybody's making: FUSE, or mounted nosuid */
+	bool is_claimed; /* which any user may serve: FUSE, or mounted nosuid */
 	bool is_foreign; /* could another than root have made what is in it? */
 };
 
@@ -40,7 +40,7 @@ int open_root_id(int root, struct root_id *out);
 bool open_root_is_same(const struct root_id *a, const struct root_id *b);
 
 #define OPEN_NOFOLLOW	 1U /* the last component is no symbolic link */
-#define OPEN_NO_SYMLINKS 2U /* none is: for paths as the kernel tells them, which have none */
+#define OPEN_NO_SYMLINKS 2U /* none is: for paths from the kernel, which have none */
 
 /*
  * Opens @path read-only as a process with the root directory @root would: an absolute link leads

@@ -97,8 +97,8 @@ static bool find_target(struct outfile *f, const struct stat *st)
 	       now.st_ino == st->st_ino;
 }
 
-/* May the file @st be replaced, as far as its directory is concerned?  In one like /tmp nobody may
- * take another's file away, though it may be written. */
+/* May the file @st be replaced, as far as its directory is concerned?  In one like /tmp no user may
+ * remove another's file, though it may be written. */
 static bool may_replace(const struct outfile *f, const struct stat *st)
 {
 	int len = (int)(strrchr(f->target, '/') - f->target);
@@ -157,7 +157,7 @@ int outfile_open(struct outfile *f, const char *path, struct error *err)
 
 	*f = (struct outfile){ .path = path };
 	/* It must be one that may be written, though it is not: by its mode, and where symbolic
-	 * links of others are restricted.  A pipe that nobody reads would keep us waiting here. */
+	 * links of others are restricted.  A pipe without a reader would block here. */
 	fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd >= 0)
 		r = open_beside(f, fd);

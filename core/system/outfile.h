@@ -34,7 +34,7 @@ int outfile_commit(struct outfile *f, struct error *err);
 void outfile_discard(struct outfile *f, bool keep);
 
 /* A descriptor of @path to write to in place, made if it is not there; @flags: 0 or O_APPEND.  A
- * pipe that nobody reads is refused (-ENXIO): it would keep us waiting, while signals are held
+ * pipe without a reader is refused (-ENXIO): opening it would block while signals are held
  * back. Else -errno, too. */
 int outfile_descriptor(const char *path, int flags);
 

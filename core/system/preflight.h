@@ -8,7 +8,7 @@
 #include "core/base/error.h"
 
 /* What this machine and this user bring along; read once, before anything is
- * loaded, so that a refusal can be told in the user's words. */
+ * loaded, so that a refusal can be explained. */
 struct preflight {
 	bool sysfs;	 /* mounted */
 	bool btf;	 /* /sys/kernel/btf/vmlinux can be read */

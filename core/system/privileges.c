@@ -97,7 +97,7 @@ uint64_t privileges_kept(uint64_t wanted)
 	return kept_of(wanted, preflight_caps());
 }
 
-/* CAP_SETPCAP is for that; who has it not cannot add to what is permitted either. */
+/* CAP_SETPCAP is for that; without it nothing can be added to the permitted set either. */
 static void drop_bounding(uint64_t kept)
 {
 	for (int i = 0; i < 64 && prctl(PR_CAPBSET_READ, i) >= 0; i++)

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What /proc tells of the process that has number @pid now. */
+/* What /proc says about the process with number @pid now. */
 struct process {
 	char comm[64];	   /* a worker of a workqueue's is longer than TASK_COMM_LEN */
 	uint64_t start_ns; /* since boot, cut to a tick */

@@ -94,15 +94,15 @@ static void test_read_large(void **state)
 	bounded_text_free(&text);
 }
 
-static int open_path(void *ctx, void *told)
+static int open_path(void *ctx, void *result)
 {
 	int fd = open(ctx, O_RDONLY | O_CLOEXEC);
 
-	(void)told;
+	(void)result;
 	return fd < 0 ? -errno : fd;
 }
 
-/* What @call opens; nothing is told. */
+/* What @call opens; there is no result. */
 static int open_bounded(int (*call)(void *, void *), void *ctx)
 {
 	return bounded_open(call, ctx, -1, NULL, 0);
@@ -124,9 +124,9 @@ static void test_open(void **state)
 }
 
 /* All descriptors of its own, as a string. */
-static int open_and_list(void *ctx, void *told)
+static int open_and_list(void *ctx, void *result)
 {
-	char *out = told;
+	char *out = result;
 	int fd = open_path(ctx, NULL);
 
 	for (int i = 0; i < 100; i++)
@@ -139,33 +139,33 @@ static void test_own_files(void **state)
 {
 	int before = open(plain, O_RDONLY | O_CLOEXEC), dir = open(folder, O_PATH | O_CLOEXEC);
 	int files = count_files(), fd, n = 0;
-	char told[100];
+	char result[100];
 
 	(void)state;
-	fd = bounded_open(open_and_list, plain, dir, told, sizeof(told));
+	fd = bounded_open(open_and_list, plain, dir, result, sizeof(result));
 	assert_true(fd >= 0);
-	for (size_t i = 0; i < sizeof(told); i++)
-		n += told[i] == 'x';
+	for (size_t i = 0; i < sizeof(result); i++)
+		n += result[i] == 'x';
 	assert_int_equal(n, 3);
-	assert_int_equal(told[dir], 'x');
-	assert_int_equal(told[before], '-');
+	assert_int_equal(result[dir], 'x');
+	assert_int_equal(result[before], '-');
 	assert_int_equal(count_files(), files + 1);
 	bounded_close(fd);
 	assert_int_equal(count_files(), files);
-	fd = bounded_open(open_and_list, plain, -1, told, sizeof(told));
-	assert_int_equal(told[dir], '-');
+	fd = bounded_open(open_and_list, plain, -1, result, sizeof(result));
+	assert_int_equal(result[dir], '-');
 	bounded_close(fd);
 	bounded_close(before);
 	close(dir);
 	assert_no_child();
 }
 
-/* Killed with a descriptor that nobody has been told of. */
-static int open_both(void *ctx, void *told)
+/* Killed with a descriptor that the caller does not have yet. */
+static int open_both(void *ctx, void *result)
 {
-	int first = open_path(plain, told);
+	int first = open_path(plain, result);
 
-	return first < 0 ? first : open_path(ctx, told);
+	return first < 0 ? first : open_path(ctx, result);
 }
 
 static void test_held_with_a_file(void **state)
@@ -200,13 +200,13 @@ static void test_held(void **state)
 	assert_int_equal(count_files(), files);
 }
 
-static int open_late(void *ctx, void *told)
+static int open_late(void *ctx, void *result)
 {
 	uint64_t end = clock_mono_ns() + 4 * NS_PER_SEC / 10;
 
 	while (clock_mono_ns() < end)
 		;
-	return open_path(ctx, told);
+	return open_path(ctx, result);
 }
 
 /* One that has or wants a CPU waits for nobody else, and has more time than is left. */
