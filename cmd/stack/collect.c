@@ -211,12 +211,12 @@ static void adapt_period(struct stack *s, int inactive)
 int stack_drain(struct tool_run *run, int inactive, struct error *err)
 {
 	struct stack *s = run->ctx;
-	uint64_t before_ns = s->turned_ns;
+	uint64_t before_ns = s->swapped_ns;
 	int r;
 
 	(void)err;
 	/* While it waits, rows are made in the other buffer already. */
-	s->turned_ns = clock_mono_ns();
+	s->swapped_ns = clock_mono_ns();
 	/* After the swap, so that the records cover all that the rows need; a process that ended
 	 * before the previous swap is in no row. */
 	if (s->symbolizer.spaces)
@@ -242,7 +242,7 @@ static bool meanwhile(void *ctx)
 		return false; /* nothing is attached yet */
 	if (s->is_last)
 		return true;
-	if (!s->failed && clock_mono_ns() - s->turned_ns >= period_ns) {
+	if (!s->failed && clock_mono_ns() - s->swapped_ns >= period_ns) {
 		s->failed = tool_drain(s->run, &err);
 		stack_show_progress(s);
 	}

@@ -128,7 +128,7 @@ static int begin(struct tool_run *run, struct error *err)
 	struct stack *s = run->ctx;
 
 	(void)err;
-	s->begin_ns = s->turned_ns = clock_mono_ns();
+	s->begin_ns = s->swapped_ns = clock_mono_ns();
 	return 0;
 }
 

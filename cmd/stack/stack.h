@@ -35,10 +35,10 @@ struct stack {
 	uint32_t names_taken; /* from the maps, last */
 	struct outfile svg;
 	struct renderer svg_renderer;
-	uint64_t begin_ns, turned_ns; /* CLOCK_MONOTONIC */
-	uint64_t bytes;		      /* so far */
-	uint64_t progress_ns;	      /* when progress was shown last; 0: never */
-	struct stack_row *rows;	      /* of the output */
+	uint64_t begin_ns, swapped_ns; /* CLOCK_MONOTONIC */
+	uint64_t bytes;		       /* so far */
+	uint64_t progress_ns;	       /* when progress was shown last; 0: never */
+	struct stack_row *rows;	       /* of the output */
 };
 
 /* collect.c: what tool_drain() takes. */

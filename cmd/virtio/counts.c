@@ -98,13 +98,13 @@ static int take_bank(struct virtio_counts *c, uint32_t bank, struct virtio_rows 
 int virtio_counts_take(struct virtio_counts *c, bool last, struct virtio_rows *rows,
 		       uint64_t *end_ns)
 {
-	uint32_t quiet = *c->arrays.active;
+	uint32_t inactive = *c->arrays.active;
 	int r;
 
-	__atomic_store_n(c->arrays.active, !quiet, __ATOMIC_SEQ_CST);
+	__atomic_store_n(c->arrays.active, !inactive, __ATOMIC_SEQ_CST);
 	*end_ns = clock_epoch_ns();
 	grace_wait();
-	/* A program that is later all the same is counted when this bank's turn comes again. */
-	r = take_bank(c, quiet, rows);
-	return r || !last ? r : take_bank(c, !quiet, rows);
+	/* A program that is still later is counted when this bank is drained next. */
+	r = take_bank(c, inactive, rows);
+	return r || !last ? r : take_bank(c, !inactive, rows);
 }

@@ -55,7 +55,7 @@ static bool holds_data(int fd)
 	return fstatfs(fd, &fs) == 0 && is_data(&fs);
 }
 
-static void judge(struct opened_file *file, const struct statfs *fs)
+static void classify(struct opened_file *file, const struct statfs *fs)
 {
 	file->is_claimed =
 	    (unsigned int)fs->f_type == FUSE_SUPER_MAGIC || (fs->f_flags & ST_NOSUID);
@@ -69,7 +69,7 @@ int opened_file_look(struct opened_file *out)
 
 	if (fstat(out->fd, &out->st) || fstatfs(out->fd, &fs))
 		return -errno;
-	judge(out, &fs);
+	classify(out, &fs);
 	return S_ISREG(out->st.st_mode) && is_data(&fs) ? 0 : -EACCES;
 }
 

@@ -22,7 +22,7 @@ MORTAL = ("setpriv", "--pdeathsig", "KILL")
 
 
 class BenchError(Exception):
-    """Why the benchmark cannot go on, for whoever started it."""
+    """Why the benchmark cannot continue, as an error message."""
 
 
 class Helper:

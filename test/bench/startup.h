@@ -2,7 +2,7 @@
 #ifndef IOTRACE_BENCH_STARTUP_H
 #define IOTRACE_BENCH_STARTUP_H
 
-/* What startup.bpf.c is told about the process to watch, and what it saw. */
+/* The process that startup.bpf.c watches, and what it saw. */
 struct startup {
 	unsigned long long exec_ns;   /* when its exec was done, CLOCK_MONOTONIC */
 	unsigned long long attach_ns; /* when it last attached a program */

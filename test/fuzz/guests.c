@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The command line of whoever says that he is a virtual machine. */
+/* The command line of a process that claims to be a virtual machine. */
 #include <stdbool.h>
 #include <sys/stat.h>
 

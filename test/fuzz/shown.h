@@ -51,7 +51,7 @@ static inline size_t shown_character(const unsigned char *s, uint32_t *code)
 	return len;
 }
 
-/* Does a terminal, or who reads it, take it for something else than a character? */
+/* Does a terminal or its reader take it for something else than a character? */
 static inline bool shown_is_control(uint32_t c)
 {
 	return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0xad || c == 0x61c || c == 0x180e ||

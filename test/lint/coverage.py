@@ -30,7 +30,7 @@ def skip(why):
 
 def run_tests(build, data):
     """True if all passed; what they counted is in the folder `data`."""
-    # Some tests run iotrace as an ordinary user, who must be able to add to the same counts.
+    # Some tests run iotrace as an ordinary user: it must be able to add to the same counts.
     os.umask(0)
     os.chmod(data, 0o777)
     done = subprocess.run(["ctest", "--test-dir", build, "-R", TESTS, "--output-on-failure",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Who may open files, and who may parse ELF files. What any user can have made is opened by
+"""Which files of the tree may open files, and which may parse ELF files. What any user can have made is opened by
 core/system/open_regular.c alone, and parsed in the helper process (docs/ARCHITECTURE.md).
 
     open_rule.py [ROOT]     checks core/, output/ and cmd/, then that planted calls would be found

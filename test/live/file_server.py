@@ -5,7 +5,7 @@ serves it: FUSE, or NFS version 3 over the loopback device. Needs nothing but th
 
 It prints "mounted", or why it is not. "hold" on standard input lets reads by FUSE wait, which it
 confirms by "held", until "answer"; "hold OPEN FLUSH ..." lets these requests wait (names of Fuse). The first that waits is
-told by "asked". Whoever starts it unmounts the directory, then closes standard
+reported by "asked". The caller unmounts the directory, then closes standard
 input, and it ends.
 """
 import ctypes
@@ -135,7 +135,7 @@ class Fuse:
             error, said = (said, b"") if isinstance(said, int) else (0, said)
             try:
                 os.write(self.fd, struct.pack("=IiQ", 16 + len(said), error, unique) + said)
-            except FileNotFoundError:  # who has asked was killed
+            except FileNotFoundError:  # the process that asked was killed
                 pass
 
         while True:

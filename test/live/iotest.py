@@ -91,7 +91,7 @@ def cleanup(function, *args):
     _cleanups.callback(function, *args)
 
 
-# What the lab is told while a test runs (test/vm/guest/run_file.py).
+# What is reported to the lab while a test runs (test/vm/guest/run_file.py).
 tell = lambda **_: None  # noqa: E731
 
 # Nothing is tried again in silence: {(test, reason): how often} so far.
@@ -778,7 +778,7 @@ UNSEEN = "completions that no program saw"
 class Result:
     """What a run of iotrace left: .status (negative: signal), .out, .err."""
 
-    missed = False  # has any run told of missed events since this was last set?
+    missed = False  # has any run reported missed events since this was last set?
 
     def __init__(self, status, out, err, args=()):
         self.status, self.out, self.err = status, out, err
@@ -819,8 +819,8 @@ class Result:
     @property
     def unseen(self):
         """How many I/Os had no end, by JSON or by text."""
-        told = re.findall(rf"(\d+) {UNSEEN}", self.err)
-        return self.losses.get("no_end", 0) + sum(int(n) for n in told)
+        missed = re.findall(rf"(\d+) {UNSEEN}", self.err)
+        return self.losses.get("no_end", 0) + sum(int(n) for n in missed)
 
     def hooks(self):
         """EVENT -> "KIND:TARGET" of the hooks in use, from the JSON metadata."""
@@ -1039,7 +1039,7 @@ class LiveTest(unittest.TestCase):
 
     PREEMPTED = KERNEL >= (7, 0)
     # Elsewhere an interrupt in which another disk (virtio-blk with several queues) completes a
-    # request may come while the very program runs: told as missed, and nothing of the test's own
+    # request may come while the very program runs: reported as missed, and nothing of the test's own
     # disk is. Seen once on 6.1; what is counted must be exact all the same.
     INTERRUPTED = 2
     AGAIN = 5
@@ -1085,7 +1085,7 @@ class LiveTest(unittest.TestCase):
 
     def assert_unseen(self, result, of=None):
         """Of `of` I/Os, some may be without an end: no more than the kernel hid in this test, or
-        skipped and told so, and never all."""
+        skipped and reported, and never all."""
         most = hidden_ends.count(not result.one_disk) + result.losses.get("missed", 0)
         self.assertLessEqual(result.unseen, most, "more than the kernel hid")
         if of:
@@ -1108,7 +1108,7 @@ class LiveTest(unittest.TestCase):
         self.assert_unseen(result, of)
 
     def missed(self, result):
-        """Events that the kernel did not show and iotrace tells of; 0 on kernels that never should
+        """Events that the kernel did not show and iotrace reports; 0 on kernels that never should
         have any. Everything that is not as it should be must be among them, one by one: a run of
         some 5,000 I/Os by 15 threads on one emulated CPU loses none or a few dozen."""
         return result.losses.get("missed", 0) if self.PREEMPTED else 0
@@ -1145,7 +1145,7 @@ class LiveTest(unittest.TestCase):
         self.assert_unseen(result, sum(want.values()))
         if missed:
             unseen += result.losses.get("no_start", 0)
-            # With a filter, who was not seen to submit it does not count.
+            # With a filter, I/O whose submission was not seen does not count.
             self.assertIn(sum(want.values()) - sum(counts.values()) - unseen,
                           range(missed + 1), (counts, want))
             unseen += missed
@@ -1164,7 +1164,7 @@ class LiveTest(unittest.TestCase):
             self.assertIn(word.lower(), result.err.lower())
 
     def as_nobody(self, *args, timeout=30):
-        """iotrace run by who may do nothing, from a folder where he can execute it."""
+        """iotrace run by a user without privileges, from a folder where that user can execute it."""
         if not shutil.which("setpriv"):
             self.skipTest("no setpriv")
         with tempfile.TemporaryDirectory(prefix="iotrace-test-") as directory:

@@ -133,7 +133,7 @@ class TestPrivilege(LiveTest):
             self.assertRegex(done.out, rf"(?m)^{name} +does not work: .+\(.+\)$")
 
     def test_user_namespace(self):
-        """Root of a container has capabilities, but none of the kernel's own: it is told."""
+        """Root of a container has capabilities, but none of the kernel's own: that is reported."""
         if subprocess.run(["unshare", "-Ur", "true"], check=False, capture_output=True).returncode:
             self.skipTest("no user namespaces, or no unshare")
         done = subprocess.run(["unshare", "-Ur", IOTRACE, "--check"], check=False,
@@ -144,7 +144,7 @@ class TestPrivilege(LiveTest):
             self.assertRegex(done.stdout, rf"(?m)^{name} +does not work: .*user namespace \(.+\)$")
 
     def test_too_few_files(self):
-        """What helps is told; of what does not work no hook is in use."""
+        """The remedy is shown; what does not work has no hook in use."""
         got = iotrace("--check", "--json", prefix=["prlimit", "--nofile=12"])
         self.assertEqual((got.status, got.err), (3, ""))
         for subcommand in got.objects[0]["subcommands"]:

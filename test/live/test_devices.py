@@ -138,7 +138,7 @@ class ArrayDisk(Disk):
             f"--level={self._level}", f"--raid-devices={len(self._disks)}",
             *[disk.path for disk in self._disks], stdin=subprocess.DEVNULL)
         cleanup(self.close)
-        with open(self.path, "rb"):  # whoever opens it first has the partition table read
+        with open(self.path, "rb"):  # the first open reads the partition table
             pass
         # Superblocks are written when the array becomes dirty and, after a while, clean again.
         if whole:

@@ -633,7 +633,7 @@ class TestOutputFile(LiveTest):
                 self.assertFalse(os.path.exists(both))
 
     def test_pipe(self):
-        """One that nobody reads must not keep signals away; a reader that leaves ends the run."""
+        """A pipe without a reader must not block signals; a reader that leaves ends the run."""
         os.mkfifo(self.path)
         self.assert_one_line(iotrace("top", "-o", self.path, "0.1", "1"), 1,
                              "(open the reading end of the pipe first)")

@@ -412,13 +412,13 @@ class TestLosses(LiveTest):
                          12 * 300 * KIB4)
 
     def test_requests(self):
-        """Without room to follow a request it is still counted, under nobody's name."""
+        """Without room to follow a request it is still counted, without a process."""
         result = self.run_unfollowed("top")
         self.assert_unfollowed(result, sum(row["io"] for row in result.rows))
-        nobody = sum(row["io"] for row in result.rows if row["pid"] == 0)
-        self.assertGreaterEqual(nobody, 12 * 8 - 4 - hidden_ends.count())
-        # That a followed request has no submitter is told as well: its event was missed.
-        self.assertGreaterEqual(result.losses.get("no_start", 0) + self.missed(result), nobody)
+        unknown = sum(row["io"] for row in result.rows if row["pid"] == 0)
+        self.assertGreaterEqual(unknown, 12 * 8 - 4 - hidden_ends.count())
+        # That a followed request has no submitter is reported as well: its event was missed.
+        self.assertGreaterEqual(result.losses.get("no_start", 0) + self.missed(result), unknown)
 
     def test_requests_of_breakdown(self):
         """Without room to follow a request its latency is not known: count + lost is all."""

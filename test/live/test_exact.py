@@ -327,7 +327,7 @@ class TestMixed(LiveTest):
         return result, delta
 
     def test_everything_at_once(self):
-        """-e: who writes past the page cache makes others' fdatasync and discards fail at times."""
+        """-e: writing past the page cache makes others' fdatasync and discards fail at times."""
         def work():
             run_loads(
                 Load("read", 5000, KIB4, disk.path, "bufwrite", 4000, KIB4, disk.path,
@@ -571,7 +571,7 @@ class TestIostatsOff(LiveTest):
 
 
 class TestBusyDisk(LiveTest):
-    """The disk is busy when tracing begins: what is in flight then is nobody's, and no loss."""
+    """The disk is busy when tracing begins: what is in flight then has no process, and is no loss."""
 
     def check(self, disk, iostats):
         disk.queue("iostats", iostats)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Processes, files and containers that are made to harm who looks at them.
+"""Processes, files and containers that are made to harm a tracer.
 
 Each row is a process (hostile.c; the program lies beside LOAD) that writes to a disk from code in
 such a file, so that `iotrace stack -U` reads it. A line per row says what that took, memory of
@@ -201,7 +201,7 @@ class Opened(contextlib.ExitStack):
 # -- Rows --------------------------------------------------------------------
 
 class Process:
-    """hostile.c, which has everything mapped and waits; then what it is told to do is done once."""
+    """hostile.c, which has everything mapped and waits; then it does its one task."""
 
     def __init__(self, name, disk, *args):
         self.leaves = "-x" in args
@@ -266,7 +266,7 @@ class Row:
         return ("-m", self.file(self.name, elf("code")))
 
     def watched(self):
-        """Paths that nobody may open."""
+        """Paths that must not be opened."""
         return []
 
     def ready(self, process):
@@ -527,7 +527,7 @@ class CutFile(Row):
 
     def cut(self, path, data):
         while not self._over.wait(0.02):
-            # Not the page that is mapped: who touches it would be killed.
+            # Not the page that is mapped: touching it would kill the process.
             os.truncate(path, 2 * PAGE)
             self._over.wait(0.003)
             with open(path, "r+b") as file:
@@ -928,7 +928,7 @@ class TestTogether(HostileTest):
 
 
 class TestManyNames(HostileTest):
-    """More names than there is memory for: stacks are given up, and that is told."""
+    """More names than there is memory for: stacks are evicted, and that is reported."""
 
     FILES = 1
     BOUNDS = {"symbols_unread", "stacks_evicted", "stacks_lost", "mappings_lost"}
@@ -1049,7 +1049,7 @@ class TestProcess(HostileTest):
 
 
 class TestHanging(HostileTest):
-    """Files that are not read for as long as it pleases who has them."""
+    """Files whose owners could make reading take for ever."""
 
     def test_helper_hangs(self):
         """Stacks for which the maps would have no room meanwhile; they are named in the end."""
@@ -1162,10 +1162,10 @@ class TestHanging(HostileTest):
             result = tracer.stop()
             path = f"{packed.folder}/{packed.name[:-4]}\\x1b[1m"
         self.assertEqual(result.losses, UNREAD)
-        told = f"iotrace: note: symbols of {path} were not fully read: "
+        note = f"iotrace: note: symbols of {path} were not fully read: "
         # An emulated CPU may take longer than the limit to meet the other.
-        self.assertIn(result.err, (told + "larger than 96 MiB when unpacked, or damaged\n",
-                                   told + "reading it took more than 5 s of CPU time\n"))
+        self.assertIn(result.err, (note + "larger than 96 MiB when unpacked, or damaged\n",
+                                   note + "reading it took more than 5 s of CPU time\n"))
 
 
 if __name__ == "__main__":

@@ -61,7 +61,7 @@ class TestDiskOfD(LiveTest):
         run_load("read", count, KIB4, f"/dev/{name}", name=process, options=["-r"])
 
     def goes(self, *subcommand, settle=outputs):
-        """300 reads of the partition, 400 of its successor, 200 when it is back: what is told."""
+        """300 reads of the partition, 400 of its successor, 200 when it is back: what is reported."""
         with self.disks() as (first, second, part), \
                 Tracer(*subcommand, "--json", "-d", part, *(["0.2"] if settle is outputs else [])
                        ) as tracer:

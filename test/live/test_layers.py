@@ -160,7 +160,7 @@ os.sync()
         self.assertEqual({op: counts.get(op) for op in want}, want)
 
     def test_killed_within_a_call(self):
-        """Their threads are gone in the middle; numbers are used again, nobody is mistaken."""
+        """Their threads are gone in the middle; numbers are reused, and no thread is mistaken for another."""
         with LoopDisk(64 * MIB) as disk:
             with Tracer("breakdown", "-T", "syscall", "--json") as tracer:
                 victims = [subprocess.Popen(["cat"], stdin=subprocess.PIPE) for _ in range(40)]
@@ -593,7 +593,7 @@ for turn in range(3):
         self.assert_self_adds_up(table, "write")
 
     def test_pipes_are_no_disk(self):
-        """Somebody who waits for a pipe is not waiting for a disk."""
+        """A process that waits for a pipe is not waiting for a disk."""
         result = iotrace("breakdown", "--json", "--", "sh", "-c", "sleep 1.5 | cat")
         self.assert_calls_whole(result)
         longest = [row["max_ns"] for row in result.rows if row["layer"] == "syscall"]
@@ -800,7 +800,7 @@ os._exit(0)
 
     def test_many_threads(self):
         """More of them in a call at once than a kretprobe has room for by itself. What all copies of a
-        program missed, as several threads were preempted inside them, is told, each call once."""
+        program missed, as several threads were preempted inside them, is reported, each call once."""
         with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
             path = make_file(directory)
             for hook in ([], ["--hook=ext4_sync_file=kprobe:ext4_sync_file"]):
@@ -811,10 +811,10 @@ os._exit(0)
                     load.go().wait()
                     result = tracer.stop()
                 counts = self.counts(result)
-                told = sum(result.losses.get(f"calls_no_{side}", 0) for side in ("start", "end"))
+                lost = sum(result.losses.get(f"calls_no_{side}", 0) for side in ("start", "end"))
                 if not self.PREEMPTED:
                     self.assertEqual(result.losses, {}, result)
-                self.assertEqual(counts["ext4", "read"] + counts["ext4", "fsync"] + told, 1120,
+                self.assertEqual(counts["ext4", "read"] + counts["ext4", "fsync"] + lost, 1120,
                                  result)
                 self.assertGreaterEqual(800, counts["ext4", "read"])
                 self.assertGreaterEqual(320, counts["ext4", "fsync"])

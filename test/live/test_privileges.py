@@ -94,7 +94,7 @@ class TestBlock(PrivilegeTest):
         for kernel, more, hidden in (([], [], False), (["-K"], ["syslog"], False),
                                      (["-K"], [], True)):
             if hidden and read_text("/proc/sys/kernel/kptr_restrict").strip() == "0":
-                continue  # anybody's, where perf_event_paranoid is below 2
+                continue  # not needed where perf_event_paranoid is below 2
             result = self.exact(["stack", *kernel], [*BPF, *more], lambda r: sum(
                 row["read_bytes"] for row in r.rows if row["comm"] == "unprivileged") // KIB4)
             notes = result.meta.get("notes", [])
@@ -105,7 +105,7 @@ class TestBlock(PrivilegeTest):
         self.refused_without_each(BPF, "stack", "-D", "1")
 
     def test_user_stack(self):
-        """Who may not look at others' processes sees no names of theirs, and is told."""
+        """A user who may not inspect others' processes gets no names of theirs, and a note."""
         perfmon_is_enough = self.reads_mappings(*BPF)  # 6.18; 6.12 wants sys_ptrace
         self.assertTrue(self.reads_mappings(*BPF, "sys_ptrace"))
         for more in (["sys_ptrace"], []):
@@ -126,7 +126,7 @@ class TestBlock(PrivilegeTest):
                 self.assertEqual(["CAP_SYS_PTRACE" in n for n in notes], [] if may else [True])
 
     def test_check(self):
-        """--check tells of each subcommand what is missing."""
+        """--check reports for each subcommand what is missing."""
         report, = iotrace("--check", "--json", prefix=self.nobody(*BPF)).objects
         found = {s["name"]: s for s in report["subcommands"]}
         self.assertTrue(report["machine"]["privileges"]["ok"])
@@ -282,11 +282,11 @@ class TestDropped(DroppedTest):
             self.skipTest("the documentation is not here")
         rows = re.findall(r"(?m)^\| (?:`(\w+)`|every) (\S[^|]*\S) \| (CAP[^|]*) \| ",
                           read_text(page).split("## What is kept")[1].split("\n## ")[0])
-        told = {name: {} for name in KEPT}
+        documented = {name: {} for name in KEPT}
         for name, when, kept in rows:
             for one in [name] if name else KEPT:
-                told[one][when.replace("`", "")] = set(re.findall(r"CAP_\w+", kept))
-        self.assertEqual(told, KEPT)
+                documented[one][when.replace("`", "")] = set(re.findall(r"CAP_\w+", kept))
+        self.assertEqual(documented, KEPT)
 
     def exact(self, args, whens, count, outputs=3):
         """77 reads in three goes, and outputs between them: all of them after the drop."""

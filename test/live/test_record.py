@@ -54,7 +54,7 @@ class RecordTest(LiveTest):
         return result, path
 
     def assert_same(self, result, path, subcommand, *options):
-        """Replayed by somebody who may do nothing, it is what the run has shown."""
+        """Replayed by a user without privileges, it is what the run has shown."""
         again = iotrace(subcommand, "--replay", path, *options, prefix=NOBODY)
         self.assertEqual(again.status, 0, again)
         self.assertEqual(again.out, result.out)
@@ -208,7 +208,7 @@ class TestBlock(RecordTest):
                                   r"\(the recording so far is in \1\.partial\)\n$")
 
     def test_command_goes_on(self):
-        """A recording that cannot be written any more: told at once, but COMMAND is not left
+        """A recording that cannot be written any more: reported at once, but COMMAND is not left
         behind, and gets the signals as they always are."""
         got = iotrace("top", "-d", self.disk.name, "--record", self.path("command-limit.rec"), "0.01",
                       "--", "sh", "-c", "grep SigIgn /proc/self/status; sleep 4; echo finished",
@@ -218,7 +218,7 @@ class TestBlock(RecordTest):
         self.assertIn("\nfinished\n", got.out)
 
     def test_pipe(self):
-        """A pipe takes a recording, too; one that nobody reads must not keep signals away."""
+        """A pipe takes a recording, too; one without a reader must not block signals."""
         path = self.path("pipe")
         os.mkfifo(path)
         got = iotrace("top", "--record", path, "0.1", "1", timeout=60)
@@ -405,7 +405,7 @@ class TestOldFile(RecordTest):
         self.assertEqual((replay.status, add_up(replay.rows, "op", "io")), (0, {"write": WRITES}))
 
     def test_replaced(self):
-        """Where a symbolic link leads to, there or not; nobody can read it who could not before."""
+        """Where a symbolic link leads to, there or not; no further user can read it."""
         for option in self.OPTIONS:
             for old in (True, False):
                 with self.subTest(option=option, old=old):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""iotrace stack: bytes that add up to /proc/diskstats, and names for the frames of who sent them."""
+"""iotrace stack: bytes that add up to /proc/diskstats, and names for the frames of their senders."""
 import contextlib
 import mmap
 import os
@@ -314,7 +314,7 @@ class StackTest(iotest.LiveTest):
 
 
 class TestRefused(StackTest):
-    """Bios that their disk takes note of and refuses: they are counted, and told."""
+    """Bios that their disk rejects: they are counted, and reported."""
 
     def check(self, disk, work, *args):
         """The rows are diskstats and what was refused; work() says how much that was, or True."""

@@ -3,7 +3,7 @@
 """Known traffic through virtqueues, and exactly its lists and bytes, by every attach method.
 
 Devices of a virtual machine made for tests are used as they are (disks whose serial number says
-that they are scratch, a network without a neighbour that speaks by itself, a console that nobody
+that they are scratch, a network without a neighbour that speaks by itself, a console that no process
 reads). On another machine only its own disk and network are used, through files and packets, and
 /proc/diskstats is the second witness.
 """
@@ -79,7 +79,7 @@ def scratch_disk():
 
 
 def network():
-    """(interface, device) of a virtio network that is nobody's: it has no address."""
+    """(interface, device) of an unused virtio network: it has no address."""
     for path in sorted(glob.glob("/sys/class/net/*")):
         name, device = os.path.basename(path), device_of(path)
         if device and not socket_address(name):
@@ -599,9 +599,9 @@ class TestNetwork(VirtioTest):
                 sender.join()
         result = self.traced(work, device, *methods()["kprobe"])
         seen = sum(row["buffers"] for row in result.rows)
-        told = sum(result.losses.get(name, 0) for name in ("missed", "calls"))
+        lost = sum(result.losses.get(name, 0) for name in ("missed", "calls"))
         self.assertLessEqual(seen, count)
-        self.assertLessEqual(count, seen + told)
+        self.assertLessEqual(count, seen + lost)
 
     def test_received(self):
         """Answers to ARP: the device wrote what was received, and a header in front of each."""
@@ -624,7 +624,7 @@ class TestNetwork(VirtioTest):
             try:
                 result = self.traced(ask, self.device, "-q", "input.0", *options)
             except socket.timeout:
-                self.skipTest("nobody answers ARP there")
+                self.skipTest("no host answers ARP there")
             self.assertEqual(len(got), count)
             if method == "irq" and result.losses:  # said, and all are of one size
                 buffers = sum(row["buffers"] for row in result.rows)

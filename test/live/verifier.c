@@ -218,7 +218,7 @@ static void tell_loaded(const struct bpf_program *prog, const char *log)
 	tell(prog, figure, more);
 }
 
-/* In a child: loads what is selected, and tells of all up to the one that is refused. */
+/* In a child: loads what is selected, and reports all up to the one that is refused. */
 static void load_and_tell(struct bpf_object_skeleton *s)
 {
 	int r = __real_bpf_object__load_skeleton(s);

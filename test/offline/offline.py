@@ -287,7 +287,7 @@ class Check:
                         print(f"    {name} does without {', '.join(missing)}", file=out)
         text = "\n".join(cell for row in rows[1:] for cell in row[1:])
         if "*" in text:
-            print("* a function, found in the types: whether it may be traced only a trial tells",
+            print("* a function, found in the types: only a trial shows whether it may be traced",
                   file=out)
         if "+" in text:
             print("+ with backup programs: this kernel preempts tracepoints", file=out)

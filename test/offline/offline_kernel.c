@@ -12,7 +12,8 @@
 
 #define MAX_LACKS 8
 
-/* Read by libbpf and not by core/bpf/kernel_types.h: here nobody waits, and all modules are wanted.
+/* Read by libbpf and not by core/bpf/kernel_types.h: here speed does not matter, and all modules
+ * are wanted.
  */
 struct piece {
 	char *name;

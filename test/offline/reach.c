@@ -268,7 +268,7 @@ static void run_call(struct state *s)
 	if (gets_frame && holds_frame)
 		smear_from(s, -FRAME_SIZE);
 	for (int i = 0; i <= 5; i++)
-		s->regs[i] = other; /* the kernel lets nobody return a pointer into a frame */
+		s->regs[i] = other; /* the kernel allows no pointer into a frame to be returned */
 }
 
 static void run_atomic(struct state *s, const struct bpf_insn *insn)

@@ -174,7 +174,7 @@ int kept_near(__u64 *ctx)
 	KEPT_AT("8");
 }
 
-/* The frame is written to through a pointer that nobody can follow. */
+/* The frame is written to through a pointer that cannot be followed. */
 SEC("raw_tp/sample_start")
 int smashed(__u64 *ctx)
 {

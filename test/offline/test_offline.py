@@ -164,7 +164,7 @@ class TestRelocations(Case):
             "enum_guarded": ("guarded", new),
             "enum_bare": ("unguarded", new),
             "kept_far": ("guarded", disk),
-            "kept_near": ("unguarded", disk),  # it cannot be told
+            "kept_near": ("unguarded", disk),  # that is undecidable
             "smashed": ("unguarded", disk),
             "ambiguous": ("failed", "twice.field"),
             "by_module": ("unguarded", "in_module.field"),

@@ -36,7 +36,7 @@ def kernel_in(root, *more):
     """The kernel's file systems, and the folders MORE, within ROOT, read from there."""
     mounted = []
     try:
-        # A root that is no mount point lets nobody have mounts of their own: `unshare -m` fails.
+        # Below a root that is no mount point no process can have mounts of its own: `unshare -m` fails.
         subprocess.run(["mount", "--bind", root, root], check=True)
         mounted.append(root)
         subprocess.run(["mount", "--make-private", root], check=True)

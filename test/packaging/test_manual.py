@@ -109,7 +109,7 @@ class TestAgreement(unittest.TestCase):
                 self.assertEqual(page_columns(page(name)), keys)
 
     def test_columns_of_output(self):
-        """What JSON tells of its columns, and CSV's heading; needs privilege."""
+        """The columns in JSON's metadata, and CSV's heading; needs privilege."""
         columns = declared("column")
         ran = 0
         for name, args, variants in (

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Replay without privilege: each recording of test/data/recordings gives the same bytes, in every
-format, as when it was put there; what is damaged or wrongly asked for is told in one line.
+format, as when it was put there; damage and wrong usage are reported in one line.
 
 The recordings come from the kernel lab (docs/LAB.md): dd, fstrim and sync on an ext4 on a virtio
 disk, test/live/guest for kvm. top, kvm-x: 5.10; stack, virtio-xL: 6.1; breakdown, virtio-irq: 6.12;
@@ -57,7 +57,7 @@ def drop_privileges():
 
 
 def replay(subcommand, path, *options, **more):
-    """(status, stdout, stderr), as an ordinary user who is somewhere else."""
+    """(status, stdout, stderr), as an ordinary user in another directory."""
     argv = [IOTRACE, subcommand, "--replay", path, *options]
     done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, preexec_fn=drop_privileges, check=False,

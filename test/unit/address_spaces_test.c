@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What is mapped where, told without a kernel: right at each moment, and forgotten in time. */
+/* What is mapped where, from made-up records: right at each moment, and forgotten in time. */
 #include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@
 #define PAGE 0x1000ULL
 #define PID  0x70000000U /* and above: of no process */
 
-/* ---- what the kernel tells ---- */
+/* ---- perf records ---- */
 
 static struct address_spaces *opened(void)
 {
@@ -101,7 +101,8 @@ static const char *path_at(struct address_spaces *s, uint32_t pid, uint64_t addr
 /* Processes that do not exist are looked for at every 64th update: most of these tests have fewer.
  */
 
-/* A JIT that makes a page writable and executable again: the kernel tells the same each time. */
+/* A JIT that makes a page writable and executable again: the kernel sends the same record each
+ * time. */
 static void test_flips(void **state)
 {
 	struct address_spaces *s = opened();
@@ -166,7 +167,7 @@ static void test_read_again(void **state)
 		assert_size(s, 1, 1, 2, 2);
 	}
 	assert_path(s, PID, 0x20000, 1, "/lib/two");
-	/* unmapped, which only /proc tells; and mapped again */
+	/* unmapped, which only /proc shows; and mapped again */
 	read_maps(s, PID, 200, MAPS);
 	assert_size(s, 1, 2, 3, 2);
 	assert_path(s, PID, 0x20000, 199, "/lib/two");
@@ -203,7 +204,7 @@ static void test_read_early(void **state)
 	address_spaces_free(s);
 }
 
-/* The build id that the kernel told stays when the same is read in /proc. */
+/* The build id of a record stays when the same mapping is read from /proc. */
 static void test_keeps_build_id(void **state)
 {
 	char path[] = "/bin/one";
@@ -590,7 +591,7 @@ struct cell {
 	int offset; /* in pages */
 };
 
-/* One thing that was told: of all pages, or of some. */
+/* One record: of all pages, or of some. */
 struct event {
 	uint64_t at_ns;
 	bool is_whole;
@@ -726,7 +727,7 @@ static struct cell some_cell(void)
 	return (struct cell){ file, file == FILES ? 0 : some(50) };
 }
 
-/* What is mapped then, but for a change that nobody told of. */
+/* What is mapped then, but for a change without a record. */
 static bool some_reading(const struct model *model, uint64_t at_ns, struct cell cells[PAGES])
 {
 	int first = some(PAGES), count = some(3) ? 0 : some(8);

@@ -123,7 +123,7 @@ static void bad(const char *text, int code, const char *what)
 	assert_int_equal(err.status, STATUS_USAGE);
 	is_one_line(&err);
 	assert_string_equal(err.what, what);
-	/* and for one who does not want to know */
+	/* and without @err */
 	split(&line, text);
 	assert_int_equal(args_parse(&(struct args_spec){ own_options, own_parse, &own, "", false },
 				    line.argc, line.argv, &args, NULL),
@@ -216,7 +216,7 @@ static void test_bad_numbers(void **state)
 		{ "1 18446744073709551616", -ERANGE,
 		  "invalid COUNT '18446744073709551616': more than 18446744073709551615" },
 		{ "1\n2", -EINVAL, "invalid INTERVAL '1?2': not a number of seconds" },
-		/* the first that is wrong is told */
+		/* the first that is wrong is reported */
 		{ "5x 0", -EINVAL, "invalid INTERVAL '5x': not a number of seconds" },
 	};
 

@@ -74,7 +74,7 @@ static void test_events(void **state)
 		assert_int_equal(has_event(events, n, "bio"), !!(wants & WANT_BIO));
 		assert_int_equal(has_event(events, n, "rename"), !!(wants & WANT_NAMES));
 		assert_int_equal(has_event(events, n, "track"), !!(wants & WANT_TRACK));
-		/* attached from the last on: who sees a start shall see its end */
+		/* attached from the last on: a start that is seen is followed by a seen end */
 		assert_string_equal(events[n - 1].name, "complete");
 		for (size_t i = 0; i < n; i++) {
 			assert_true(events[i].n > 0);
@@ -147,7 +147,7 @@ static void meta_is(const struct meta_hook *hook, const char *event, const char 
 		assert_null(hook->reason);
 }
 
-/* Those that were rejected and then the one in use; the rest is nobody's concern. */
+/* Those that were rejected and then the one in use; the rest is left out. */
 static void test_meta_hooks(void **state)
 {
 	struct meta_hook hook[BLK_META_HOOKS];

@@ -134,7 +134,7 @@ static int open_and_list(void *ctx, void *result)
 	return fd;
 }
 
-/* It has the directory, our end of a socket, and what it opens; and it tells about that. */
+/* It has the directory, our end of a socket, and what it opens; and it reports these. */
 static void test_own_files(void **state)
 {
 	int before = open(plain, O_RDONLY | O_CLOEXEC), dir = open(folder, O_PATH | O_CLOEXEC);
@@ -209,7 +209,7 @@ static int open_late(void *ctx, void *result)
 	return open_path(ctx, result);
 }
 
-/* One that has or wants a CPU waits for nobody else, and has more time than is left. */
+/* A task that has or wants a CPU is not blocked, and has more time than is left. */
 static void test_busy(void **state)
 {
 	struct bounded_text text;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* `iotrace --check`: what becomes of what was found out, and how it is told (golden/check*: run
+/* `iotrace --check`: how the findings are combined and printed (golden/check*: run
  * with GOLDEN_UPDATE=1 to write them anew). */
 #include <errno.h>
 #include <setjmp.h>

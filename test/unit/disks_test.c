@@ -406,7 +406,7 @@ static void test_number_passes_on(void **state)
 	old = disks_name(d, SDA);
 	disks_refresh(d);
 	assert_ptr_equal(disks_name(d, SDA), old);
-	/* gone, and another in its place: nobody knows whose the I/O was; then it is known */
+	/* gone, and another in its place: whose the I/O was is unknown at first, then known */
 	put("proc/diskstats", " 8 0 sdx" STATS);
 	set_uevents(9);
 	disks_refresh(d);
@@ -593,7 +593,7 @@ static void test_no_diskstats(void **state)
 	assert_int_equal(disks_open(&roots, &out, NULL), -EISDIR);
 }
 
-/* Without sysfs a partition cannot be told from a disk: said, not guessed. */
+/* Without sysfs a partition looks like a disk: an error, not a guess. */
 static void test_no_sysfs(void **state)
 {
 	const struct disk_roots bare = { proc, "/nonexistent", dev };

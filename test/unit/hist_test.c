@@ -461,7 +461,7 @@ static void print_to_a_full_disk_fails(void **state)
 	fclose(f);
 }
 
-/* The reader goes away in the middle of a picture; who flushes later still learns why. */
+/* The reader goes away in the middle of a picture; a later flush still returns why. */
 static void print_to_a_closed_pipe_fails(void **state)
 {
 	struct hist h = { 0 };

@@ -202,7 +202,7 @@ static void test_functions(void **state)
 	choice_is(h, 1, false, false, "no such function in this kernel's BTF");
 	choice_is(h, 2, false, false, no_kprobe);
 	choice_is(h, 3, false, false, no_kprobe);
-	/* who may not load programs is told so */
+	/* without permission to load programs: an error */
 	if (choice_of(h, 4)->usable)
 		choice_is(h, 4, true, true, "");
 	else
@@ -346,7 +346,7 @@ static void test_forced_for_two_events(void **state)
 	hooks_free(h);
 }
 
-/* The one that was asked for is told, wherever it stands in the table. */
+/* The forced one is reported, wherever it stands in the table. */
 static void test_forced_unusable(void **state)
 {
 	static const struct hook_alt alts[] = {
@@ -953,7 +953,7 @@ static void test_load_is_refused(void **state)
 		struct hooks *h = chosen(fork_event, 1, NULL);
 		struct error err;
 
-		/* nobody knows which program it was: no round without end */
+		/* which program it was is unknown: no endless loop */
 		assert_int_equal(hooks_attach(h, &object, &err), cases[i].code);
 		assert_int_equal(err.status, STATUS_UNSUPPORTED);
 		assert_string_equal(err.what, cases[i].what);
@@ -964,7 +964,7 @@ static void test_load_is_refused(void **state)
 	}
 }
 
-/* For who may not raise it, the limit of locked memory may be the reason. */
+/* Where it cannot be raised, the limit of locked memory may be the reason. */
 static void test_locked_memory(void **state)
 {
 	const struct rlimit none = { 0, 0 };

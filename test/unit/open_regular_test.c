@@ -252,7 +252,7 @@ static void test_link_of_proc(void **state)
 
 /* ---- whose a file is ---- */
 
-static void assert_judged(bool is_claimed, bool is_foreign)
+static void assert_classified(bool is_claimed, bool is_foreign)
 {
 	struct opened_file file;
 
@@ -272,12 +272,12 @@ static void test_owner(void **state)
 		skip();
 	in_root(path, "root/file");
 	assert_int_equal(chmod(path, 0644), 0);
-	assert_judged(false, false);
+	assert_classified(false, false);
 	assert_int_equal(chmod(path, 0664), 0);
-	assert_judged(false, true);
+	assert_classified(false, true);
 	assert_int_equal(chmod(path, 0644), 0);
 	assert_int_equal(chown(path, 12345, 0), 0);
-	assert_judged(false, true);
+	assert_classified(false, true);
 }
 
 /* Who may mount a file system of his making gets it nosuid. */
@@ -296,7 +296,7 @@ static void test_nosuid(void **state)
 	file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(write(file, "inside", 6), 6);
 	close(file);
-	assert_judged(true, true);
+	assert_classified(true, true);
 	close(inside);
 	inside = before;
 	in_root(path, "root/mounted");

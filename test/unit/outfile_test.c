@@ -127,7 +127,7 @@ static void test_cannot_open(void **state)
 	holds(name, "old");
 }
 
-/* Where nobody may take another's file away, one that may be written is written. */
+/* Where no user may remove another's file, a writable one is written in place. */
 static void test_sticky_directory(void **state)
 {
 	struct outfile f;
@@ -161,7 +161,7 @@ static void test_pipe(void **state)
 	holds(other, "oldnew");
 }
 
-/* It cannot take its place: told, and there to be kept. */
+/* It cannot take its place: an error, and the file stays. */
 static void test_cannot_rename(void **state)
 {
 	struct outfile f;

@@ -157,7 +157,7 @@ static void test_another_process(void **state)
 
 	append(100);
 	read_all(*state, 0);
-	/* of the same slot: by its number, which is nobody's */
+	/* of the same slot: by its number, which no process has */
 	assert_int_equal(perf_maps_begin(*state, self + 1024 * 4096, start, PERF_MAP_NO_OWNER, &r),
 			 -ENOENT);
 	assert_true(perf_maps_has(*state, self, start));
@@ -179,7 +179,7 @@ static void test_number_used_again(void **state)
 	assert_true(perf_maps_changed(*state, self, later));
 }
 
-/* A map of one that has ended is read on, as its user was told once. */
+/* A map of a process that has ended is still read, as its user is known. */
 static void test_ended(void **state)
 {
 	struct perf_map_reading r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* What the kernel tells of processes: of all CPUs, or an error. */
+/* The kernel's records of processes: of all CPUs, or an error. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

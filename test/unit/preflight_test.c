@@ -17,7 +17,7 @@
 #define CAP(name) (1ULL << (name))
 #define ALL_CAPS  0x1ffffffffffULL
 
-static uint64_t caps; /* of whoever is asked about */
+static uint64_t caps; /* of the process that is asked about */
 
 static int set_up(void **state)
 {
@@ -310,7 +310,7 @@ static void test_debugfs_and_kprobes(void **state)
 	assert_string_equal(err.hint, "mount -t debugfs debugfs /sys/kernel/debug");
 }
 
-/* The real machine, as far as it can be told by other means. */
+/* The real machine, as far as it can be checked by other means. */
 static void test_real(void **state)
 {
 	struct preflight p;

@@ -121,7 +121,7 @@ static void test_proc(void **state)
 	/* /proc shows the tick, the probes know the nanosecond */
 	assert_string_equal(process_names_get(n, pid, start_ns), "names) in (proc");
 	assert_string_equal(process_names_get(n, pid, start_ns + tick_ns - 1), "names) in (proc");
-	/* who had the number before, or will have it */
+	/* the previous and the next process with the number */
 	assert_string_equal(process_names_get(n, pid, start_ns - 1), "?");
 	assert_string_equal(process_names_get(n, pid, start_ns + tick_ns), "?");
 	assert_int_equal(process_names_lost(n), 2);
@@ -187,7 +187,7 @@ static void fill(struct process_names *n, uint32_t first, uint32_t count)
 		put(n, NOBODY + first + i, 1, "one of many");
 }
 
-/* What nobody wanted for 65536 others is forgotten. */
+/* A name that was not asked for during 65536 others is dropped. */
 static void test_forget_when_many(void **state)
 {
 	struct process_names *n = opened();

@@ -274,7 +274,7 @@ static void test_values(void **state)
 	free(file.data);
 }
 
-/* Wherever it is cut off, that is told, and the intervals before are whole. */
+/* Wherever it is truncated, that is reported, and the intervals before are complete. */
 static void test_truncation(void **state)
 {
 	struct bytes file = record(3, true), got, want;

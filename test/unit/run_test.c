@@ -32,7 +32,7 @@
 #define MS	 1000000ull
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
-/* A COMMAND that ends when it is told to. */
+/* A COMMAND that ends on demand. */
 struct held_command {
 	int ends[2]; /* of a pipe */
 	char script[64];
@@ -53,7 +53,7 @@ static void hold(struct held_command *c, const char *before, int status)
 	c->argv[3] = NULL;
 }
 
-/* Returns when it has ended, with SIGCHLD sent and nobody yet told. */
+/* Returns when it has ended, with SIGCHLD sent and not yet handled. */
 static void end_held(void *ctx)
 {
 	struct held_command *c = ctx;
@@ -715,7 +715,7 @@ static void test_ignored_signal_with_command(void **state)
 	outputs_are(&o, 5);
 }
 
-/* What we are told is not left on for COMMAND. */
+/* Our signal settings are not inherited by COMMAND. */
 static void test_command_gets_plain_signals(void **state)
 {
 	static const char *const names[] = { "INT", "TERM", "HUP", "ALRM", "PIPE" };
@@ -997,7 +997,7 @@ static void test_many_descriptors(void **state)
 	}
 }
 
-/* In a callback descriptors come and go: of those that are gone nobody is called, though they were
+/* In a callback descriptors come and go: those that are gone are not called, though they were
  * ready. */
 static void test_watched_in_callback(void **state)
 {
@@ -1199,7 +1199,7 @@ static void test_watched_signal(void **state)
 	assert_int_equal(ticker.last_ns, 25 * MS);
 }
 
-/* ---- nobody reads ---- */
+/* ---- output without a reader ---- */
 
 #define BLOCKED_BYTES (1 << 20) /* more than any pipe takes by itself */
 
@@ -1308,7 +1308,7 @@ static void wait_blocked(const struct found *f, pid_t pid)
 	assert_int_equal(waitpid(pid, NULL, WNOHANG), 0);
 }
 
-/* With nobody reading, @signo ends it, a second later. */
+/* Without a reader, @signo ends it, a second later. */
 static struct found gets_stuck(const struct args *args, bool full, int signo)
 {
 	struct found *f = shared(), found;
@@ -1366,7 +1366,7 @@ static void test_stuck_with_command(void **state)
 	}
 }
 
-/* ---- nobody reads standard error ---- */
+/* ---- standard error without a reader ---- */
 
 /* Lines before the loop and after it. */
 static void __attribute__((noreturn)) report_into(const struct args *args, int err, struct found *f)

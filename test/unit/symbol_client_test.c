@@ -404,7 +404,7 @@ static void test_debug_link(void **state)
 	close_client(c);
 }
 
-/* What root alone may read is not read for who has made a link to it. */
+/* A file that root alone may read is not read through another user's link. */
 static void test_debug_link_of_another(void **state)
 {
 	struct symbol_client *c = open_client();
@@ -624,7 +624,7 @@ static void test_perf_map_of_another(void **state)
 	assert_int_equal(open_own_map(), -ENOENT);
 }
 
-/* In another root directory a map is not root's own, whoever it is of. */
+/* In another root directory a map is not root's own, whoever owns it. */
 static void test_perf_map_elsewhere(void **state)
 {
 	struct opened_file file;

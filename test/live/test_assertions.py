@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tests' own assertions: what is wrong fails them, and what is made again is told."""
+"""The tests' own assertions: wrong results fail them, and a repeated attempt is reported."""
 import contextlib
 import io
 import json
@@ -25,7 +25,7 @@ class TestAssertions(LiveTest):
             check(*args, **options)
 
     def test_no_rows(self):
-        """Whatever is told as lost: that nothing at all was seen is no success."""
+        """Whatever is reported as lost: seeing nothing at all is no success."""
         for want in (40, 64, 4000):
             with self.subTest(want=want):
                 self.fails(self.assert_counts, result_of([], no_end=want), {"read": want})
@@ -76,16 +76,16 @@ class TestTracer(LiveTest):
 
 class TestRetries(LiveTest):
     def test_told_and_bounded(self):
-        attempts, told = [], []
+        attempts, reported = [], []
         with contextlib.redirect_stderr(io.StringIO()) as err, \
-                unittest.mock.patch.object(iotest, "tell", lambda **what: told.append(what)):
+                unittest.mock.patch.object(iotest, "tell", lambda **what: reported.append(what)):
             got = tried("Some.test", lambda: attempts.append(1) or len(attempts),
                         lambda n: f"because of {n // 10}")
         self.addCleanup(retries.pop, ("Some.test", "because of 0"))
         self.assertEqual((got, len(attempts)), (3, 3))
         self.assertEqual(retries["Some.test", "because of 0"], 2)
         self.assertEqual(err.getvalue(), "RETRY: Some.test: because of 0\n" * 2)
-        self.assertEqual(told, [{"retry": "Some.test", "text": "because of 0"}] * 2)
+        self.assertEqual(reported, [{"retry": "Some.test", "text": "because of 0"}] * 2)
 
     def test_good_at_once(self):
         self.assertEqual(tried("Some.test", lambda: 5, lambda _: None), 5)
