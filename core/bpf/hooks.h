@@ -10,8 +10,8 @@
 
 /*
  * Attaching is a table: per event the alternatives in order of preference.  The
- * engine takes the first that this kernel can do, as found out by asking its
- * BTF and, in the end, by trying; kernel versions are never looked at.
+ * engine takes the first that this kernel supports, by its BTF and finally by trying; it never
+ * looks at kernel versions.
  */
 
 struct bpf_object;
@@ -40,8 +40,8 @@ struct hook_alt {
 					* own section says; NULL ends */
 	int tag;		       /* for the subcommand: see hooks_tag() */
 	const char *module; /* where a function may be if it is not in the kernel itself, or NULL */
-	/* Its backup programs are copies that do what the primary does, unless that is done: what
-	 * one of them misses is not lost, and not counted. */
+	/* Its backup programs are copies that do the primary's work if that was not done: an event
+	 * that one of them misses is not lost, and not counted. */
 	bool copies;
 };
 
@@ -52,8 +52,8 @@ struct hook_alt {
  *
  * Raw ones cost less (0.09 against 0.17 us for each event on 6.18, where `perf stat` takes 0.12),
  * and are detached at once: the kernel waits for all CPUs after each classic one, 40 ms.  But where
- * tracepoints are preempted (7.0) a raw program skips what happens on its CPU meanwhile; a classic
- * one is run with preemption off.
+ * tracepoints are preempted (7.0) a raw program skips events on its CPU while it is preempted; a
+ * classic one runs with preemption off.
  */
 struct hook_group {
 	const char *name;	  /* "kvm" */
@@ -62,7 +62,7 @@ struct hook_group {
 	uint64_t placeholder; /* in the program of HOOK_RAW_TP_EACH: see tracepoints.h */
 	/* Is tracepoint @i to be attached to by the alternative with @tag? */
 	bool (*wanted)(void *ctx, size_t i, int tag);
-	/* It could not be (@code: -errno), and is left out. */
+	/* Attaching failed (@code: -errno): it is left out. */
 	void (*skipped)(void *ctx, size_t i, int code);
 	void *ctx;
 };
@@ -77,7 +77,7 @@ struct hook_event {
 	const struct hook_group *group;	     /* of its alternatives for many tracepoints */
 };
 
-/* One alternative and what became of it. */
+/* One alternative, and whether it is used. */
 struct hook_choice {
 	const char *event;
 	const char *kind;
@@ -129,7 +129,7 @@ int hooks_tag(const struct hooks *h, const char *event, int none);
  */
 bool hooks_has_backups(const struct hooks *h);
 
-/* What is added to NAME for its backup programs on this kernel, @i from 0; NULL behind the last. */
+/* The suffix of NAME's backup program @i (from 0) on this kernel; NULL behind the last. */
 const char *hooks_backup(const struct hooks *h, size_t i);
 
 /* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
@@ -141,8 +141,8 @@ void hooks_enumerators(const struct hooks *h, const char *const *names, int *val
  * (core/system/limits.h).  -errno with @err filled. */
 int hooks_attach(struct hooks *h, const struct hook_object *object, struct error *err);
 
-/* Makes each alternative's `usable` true to what the kernel really takes, by trying: a function
- * may be in its types and still not be open to probes.  (Attaching finds that out by itself.) */
+/* Sets each alternative's `usable` by trying: a function may be in the kernel's types and still
+ * reject probes.  (Attaching needs no such check.) */
 void hooks_try(struct hooks *h);
 
 /* Does this kernel take a program at a function, by a kprobe or by fentry?  Tried with one that
@@ -150,14 +150,13 @@ void hooks_try(struct hooks *h);
 int hooks_try_kprobe(void);
 int hooks_try_fentry(void);
 
-/* The capabilities that reading what @h's programs counted takes, and detaching them (PRIVILEGE()).
- */
+/* The capabilities to read the counts of @h's programs and to detach them (PRIVILEGE()). */
 uint64_t hooks_privileges(const struct hooks *h);
 
 /* All alternatives of all events, in the order of the table.  The array belongs to @h. */
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 
-/* Detaches everything; what was lost until then stays known. */
+/* Detaches everything; the losses until then are kept. */
 void hooks_detach(struct hooks *h);
 
 /* Events that the kernel did not hand to the programs because one of them was

@@ -2,7 +2,7 @@
 #ifndef IOTRACE_CORE_BPF_HOOKS_INTERNAL_H
 #define IOTRACE_CORE_BPF_HOOKS_INTERNAL_H
 
-/* Between hooks.c, which chooses, hooks_load.c, which loads what was chosen, and hooks_attach.c. */
+/* Shared by hooks.c, which chooses, hooks_load.c, which loads the choice, and hooks_attach.c. */
 
 #include <bpf/libbpf.h>
 
@@ -32,7 +32,7 @@ struct hooks {
 	int passing;		/* -errno: an alternative could not be tried just now */
 	int fentry;		/* 0 or -errno: does this kernel take fentry?  1: not asked yet */
 	uint64_t missed_before; /* by programs that are detached */
-	uint64_t missed_last;	/* what hooks_missed() found last */
+	uint64_t missed_last;	/* result of the last hooks_missed() */
 };
 
 /* The kernel's own; it comes from attaching fentry where there is no trampoline. */
@@ -49,7 +49,7 @@ bool hooks_is_fentry(enum hook_kind kind);
 /* The choices of event @e start here. */
 struct hook_choice *hooks_choices_of(const struct hooks *h, size_t e);
 
-/* What is chosen for event @e, or NULL. */
+/* The choice for event @e, or NULL. */
 const struct hook_alt *hooks_chosen(const struct hooks *h, size_t e);
 
 /* Chooses the first usable one.  -ENOTSUP with @err: there is none, and it is not optional. */
@@ -73,8 +73,8 @@ bool hooks_is_group(enum hook_kind kind);
 
 /*
  * Attaches everything that was chosen, the last event of the table first: the table
- * stands in the order in which a request meets its events, and whoever sees a
- * request's start shall see its end.  *failed is the event that could not.
+ * is in the order of a request's events, and where a request's start is seen its
+ * end must be, too.  *failed is the event that could not be attached.
  */
 int hooks_attach_all(struct hooks *h, const struct bpf_object *obj, size_t *failed);
 

@@ -8,8 +8,8 @@
 #include "core/base/error.h"
 
 /*
- * The kernel's type information (BTF), read for the few questions that iotrace
- * has.  libbpf can answer them too, but it indexes all 150,000 types for it
+ * The kernel's type information (BTF), read for the few look-ups of
+ * iotrace.  libbpf can do them too, but it indexes all 150,000 types for it
  * (9 ms, 11 MB) and then, at loading, searches them from end to end once for each
  * type that a program relocates against (0.6 ms each).  Both together were
  * more than half of iotrace's start-up.
@@ -39,8 +39,8 @@ int kernel_types_module_function(const struct kernel_types *k, const char *path,
 bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member);
 
 /*
- * Sets values[i] to the value of the enumerator names[i], of whatever enum has it, also one without
- * a name; values of names that the kernel has not stay as they are.  (32-bit enums whose first
+ * Sets values[i] to the value of the enumerator names[i], in whichever enum, also one without
+ * a name; values of names that the kernel lacks stay unchanged.  (32-bit enums whose first
  * enumerator has the name's first three letters; one walk over all types for all names.)
  */
 void kernel_types_enumerators(const struct kernel_types *k, const char *const *names, int *values,
@@ -49,8 +49,9 @@ void kernel_types_enumerators(const struct kernel_types *k, const char *const *n
 /*
  * Makes a BTF of its own that holds just what the BPF object in @elf (@size
  * bytes) relocates against: the types that it names, with the members that it
- * names, and what those are made of; pointers lead to void.  Returns the descriptor of
- * an anonymous file with it, the caller's to close, or -errno: then libbpf has to use the whole.
+ * names, and the types of those members; pointers lead to void.  Returns the descriptor of
+ * an anonymous file with it, the caller's to close, or -errno: then libbpf has to use the whole
+ * BTF.
  */
 int kernel_types_subset(const struct kernel_types *k, const void *elf, size_t size);
 

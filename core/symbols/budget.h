@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Memory with an upper bound: what others can make grow. */
+/* Memory with an upper bound, for data that other users can make grow. */
 struct budget {
 	size_t used, limit; /* bytes */
 };
@@ -25,7 +25,7 @@ static inline void *budget_alloc(struct budget *b, size_t size)
 	return block;
 }
 
-/* @size: what was asked for. */
+/* @size: as in budget_alloc(). */
 static inline void budget_free(struct budget *b, void *block, size_t size)
 {
 	if (!block)

@@ -49,9 +49,9 @@ void file_search_begin(struct file_search *search, const struct address_space_fi
 void file_search_end(struct file_search *search);
 
 /*
- * The next file that may be the one that was mapped: what the mapping itself leads to while the
- * process lives; then what has its path in the root of the process, in ours, in those that are
- * kept.  Its inode is the right one; its build id is not looked at; in another root than ours it is
+ * The next file that may be the one that was mapped: the target of the mapping itself while
+ * the process lives; then the file at its path in the root of the process, in ours, in those that
+ * are kept.  Its inode matches; its build id is not compared; in another root than ours it is
  * foreign.  0 with *@out, which opened_file_close() closes, or -ENOENT: there are no more.
  */
 int file_search_next(struct file_search *search, struct opened_file *out);

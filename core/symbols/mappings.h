@@ -8,9 +8,9 @@
 #include "core/symbols/modules.h"
 
 /*
- * What is mapped at one moment: mappings that do not overlap, by address.  A set is a balanced tree
- * (a treap) whose nodes are shared with other sets and copied before they are changed: a set costs
- * what it differs in from the one before, O(log n) nodes per change, and a copy costs nothing.
+ * The mappings at one moment: they do not overlap, sorted by address.  A set is a balanced tree
+ * (a treap) whose nodes are shared with other sets and copied before they are changed: a changed
+ * set costs O(log n) nodes per change, and a copy costs nothing.
  * NULL is the empty set.
  */
 struct mapping {
@@ -21,7 +21,7 @@ struct mapping {
 
 struct mapping_node;
 
-/* What the nodes of all sets are made of. */
+/* The memory of the nodes of all sets. */
 struct mapping_pool {
 	struct budget budget;
 	struct modules modules;
@@ -37,7 +37,7 @@ void mapping_pool_init(struct mapping_pool *pool, size_t limit);
 struct mapping_node *mappings_share(struct mapping_node *set);
 void mappings_drop(struct mapping_pool *pool, struct mapping_node *set);
 
-/* @set with @m, in place of whatever it overlaps, which is cut.  Takes over the reference to @set.
+/* @set with @m; mappings that it overlaps are cut.  Takes over the reference to @set.
  * 0, or -ENOMEM: *set is left without some of its mappings. */
 int mappings_set(struct mapping_pool *pool, struct mapping_node **set, const struct mapping *m);
 

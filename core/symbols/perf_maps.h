@@ -10,8 +10,8 @@
 
 /*
  * How much of the perf maps of processes has been read.  A map grows as long as its process
- * compiles: what was added is read each time, all of it only for addresses that are new, and as
- * often as its share of time allows.  NULL knows no map.
+ * compiles: the added part is read each time, the whole map only for new addresses, and as often as
+ * its share of time allows.  NULL has no maps.
  */
 struct perf_maps;
 
@@ -22,7 +22,7 @@ void perf_maps_free(struct perf_maps *m);
 /* Has process @pid, which began @start_ns after boot, a map that perf_maps_begin() opened? */
 bool perf_maps_has(const struct perf_maps *m, uint32_t pid, uint64_t start_ns);
 
-/* Has that map changed since it was read: may an address have another name?  Looked at once in a
+/* Has that map changed since it was read: may an address have another name?  Checked once in a
  * round. */
 bool perf_maps_changed(struct perf_maps *m, uint32_t pid, uint64_t start_ns);
 void perf_maps_end_round(struct perf_maps *m);
@@ -43,14 +43,14 @@ int perf_maps_begin(struct perf_maps *m, uint32_t pid, uint64_t start_ns, uid_t 
 		    struct perf_map_reading *reading);
 void perf_maps_end(struct perf_map_reading *reading, uint64_t took_ns);
 
-/* Puts the file where what has not been read begins (somewhat before).  False: all has been read,
- * or nothing, or it is not time yet. */
+/* Seeks to the unread part (somewhat before it).  False: all has been read, or nothing, or it is
+ * not time yet. */
 bool perf_maps_read_added(struct perf_map_reading *reading);
 
-/* Puts the file at the beginning.  False: it is not time yet. */
+/* Seeks to the beginning.  False: it is not time yet. */
 bool perf_maps_read_all(struct perf_map_reading *reading);
 
-/* The share of CPU time that goes to one map, and to all of them: one in so many. */
+/* The share of CPU time that goes to one map, and to all of them: one in this many. */
 #define PERF_MAP_SHARE	20
 #define PERF_MAPS_SHARE 10
 

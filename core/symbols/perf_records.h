@@ -33,17 +33,16 @@ struct perf_record {
 int perf_records_open(struct perf_records **out);
 void perf_records_close(struct perf_records *p);
 
-/* Hands what has come since the last call to @each, oldest first (but for what a CPU was
- * interrupted in writing); the record is valid during the call only.  Then looks for CPUs that have
- * come. */
+/* Passes the records since the last call to @each, oldest first (except one that a CPU was
+ * interrupted in writing); a record is valid during the call only.  Then looks for new CPUs. */
 void perf_records_read(struct perf_records *p,
 		       void (*each)(void *ctx, const struct perf_record *record), void *ctx);
 
-/* How many had no room in the kernel's buffers so far, and how often a CPU was found that had not
- * been listened to. */
+/* How many records had no room in the kernel's buffers so far, and how often a CPU without a buffer
+ * was found. */
 uint64_t perf_records_lost(const struct perf_records *p);
 
-/* CPUs that are listened to. */
+/* CPUs with a buffer. */
 size_t perf_records_cpus(const struct perf_records *p);
 
 #endif

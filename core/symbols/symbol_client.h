@@ -12,9 +12,9 @@
 
 /*
  * Names of functions, as a helper process reads them (core/symbols/symbol_server.h): files are
- * opened here and read there.  The helper may be taken over by a file that it reads.  What it
- * answers is checked; one that answers wrongly, takes too long or dies is ended, and another one is
- * started. It is also ended after each file that is not root's own, so that such a file can
+ * opened here and read there.  The helper may be taken over by a file that it reads.  Its
+ * answers are checked; a helper that answers wrongly, takes too long or dies is ended, and another
+ * is started.  It is also ended after each file that is not root's own, so that such a file can
  * name no other file's functions.
  */
 struct symbol_client;
@@ -23,19 +23,19 @@ struct symbol_client_config {
 	/* Starts a helper that serves on @socket, which stays the caller's: its pid, or -errno. */
 	pid_t (*start)(int socket);
 	uint64_t cpu_ns, wall_ns; /* that a request may take; CPU time of the helper */
-	/* When files that are not root's own have failed for so long together, each of them may
-	 * take a 20th of that only, so that one user's files cannot keep us from the others'. */
+	/* When files that are not root's own have failed for this long in total, each of them may
+	 * take only a 20th of the above, so that one user's files do not block the others'. */
 	uint64_t failed_ns;
-	/* In a hurry: what all files together may take that are not root's own, and how long the
-	 * helper may stand still with one of root's. */
+	/* In a hurry: the time for all files that are not root's own, and how long the helper may
+	 * make no progress with one of root's. */
 	uint64_t hurry_ns;
-	/* Called while the helper is waited for, about every 20 ms: does what cannot wait, and says
+	/* Called while the helper is waited for, about every 20 ms: does urgent work, and returns
 	 * whether there is a hurry.  It must not use the client.  NULL: there is none. */
 	bool (*wait)(void *ctx);
 	void *ctx;
 };
 
-/* What symbol_client_open() takes for NULL. */
+/* The configuration that symbol_client_open() uses for NULL. */
 extern const struct symbol_client_config symbol_client_default;
 
 /* 0, or -errno: there is no helper, or no sandbox for it. */
@@ -61,7 +61,7 @@ struct symbol_file {
 };
 
 /* Names the @n @places.  0, or -errno with nothing named: -ENOEXEC: no ELF file; -ESTALE: another
- * build id; -EAGAIN: there is a hurry, and the time has gone to other files; -EIO: it could not be
+ * build id; -EAGAIN: there is a hurry, and other files used up the time; -EIO: it could not be
  * read. */
 int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 		      struct symbol_place *places, size_t n);
@@ -73,7 +73,7 @@ int symbol_client_perf_map(struct symbol_client *c, const struct opened_file *fi
 /* CPU time that helpers have used for requests so far, and for their start. */
 uint64_t symbol_client_cpu_ns(const struct symbol_client *c);
 
-/* Files of which not all was read: damaged, too large, or hostile; each is counted once. */
+/* Files that were not fully read: damaged, too large, or hostile; each is counted once. */
 uint64_t symbol_client_unread(const struct symbol_client *c);
 
 struct symbol_unread {

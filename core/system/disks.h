@@ -23,9 +23,9 @@ struct disk_roots {
 	const char *dev; /* "/dev": paths that users give */
 };
 
-struct disks; /* a table that learns devices as they appear */
+struct disks; /* a table to which new devices are added */
 
-/* What a disk argument means. */
+/* The device that a disk argument names. */
 struct disk_ref {
 	uint32_t dev;	/* the device itself */
 	uint32_t whole; /* the whole disk it lies on; == dev when it is no partition */
@@ -41,30 +41,29 @@ void disks_free(struct disks *d);
 
 /*
  * Looks again if devices came or went since the last call.  To be called just before the buffers of
- * the programs are turned: the names are then those of the time that the rows are about.  True if
- * it looked.
+ * the programs are swapped, so that the names are those of the rows' time.  True if it looked.
  */
 bool disks_refresh(struct disks *d);
 
 /*
  * The name of device @dev as in /proc/diskstats.  An unknown number, or that of a device that is
- * gone, makes the table look again (at most one look per number and second); what is gone keeps
- * its name until the number is another's.  "MAJ:MIN" is what stays unknown, and what passed from
- * one device to another between the last two calls of disks_refresh(): which device's I/O that was
- * is unknown.  Never NULL; the string belongs to the table and lives until disks_free(), and the
- * same name is the same string.
+ * gone, makes the table look again (at most one look per number and second); a
+ * device that is gone keeps its name until its number is reused.  "MAJ:MIN": the number is unknown,
+ * or passed from one device to another between the last two calls of disks_refresh().  Never NULL;
+ * the string belongs to the table and lives until disks_free(), and the same name is the same
+ * string.
  */
 const char *disks_name(struct disks *d, uint32_t dev);
 
 /*
- * What the user means by @arg: a name as in /proc/diskstats (nvme0n1, sda1,
+ * The device that @arg names: a name as in /proc/diskstats (nvme0n1, sda1,
  * dm-0; with or without /dev/), a device-mapper name (vg-root), a path that leads to a block device
  * (/dev/disk/by-id/..., any symlink) or MAJ:MIN.  -ENODEV/-ENOTBLK/-EINVAL with @err
  * (STATUS_USAGE) filled; the hint lists the disks that are there, or names the nearest.
  */
 int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct error *err);
 
-/* Is it still there, as disks_find() found it?  False when its number is another's now. */
+/* Is it still there, as disks_find() found it?  False when its number was reused. */
 bool disks_is_there(const struct disks *d, const struct disk_ref *ref);
 
 /* Calls @each with the number of @disk and of each of its partitions (a partition has none). */

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /*
- * What a tracepoint's `format` file says: where the fields are in the record, and which names the
+ * The contents of a tracepoint's `format` file: the fields of the record, and the names that the
  * kernel prints for their values: __print_symbolic() and __print_flags() in "print fmt".
  */
 
@@ -39,7 +39,7 @@ struct event_format {
 	size_t n_tables;
 };
 
-/* Parses @text; what it does not understand (a value that is no number) it leaves out.  0 or
+/* Parses @text; parts that it does not understand (a value that is no number) are left out.  0 or
  * -ENOMEM; then *out is empty. */
 int event_format_parse(const char *text, struct event_format *out);
 void event_format_free(struct event_format *format);

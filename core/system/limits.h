@@ -8,11 +8,11 @@
 #include "core/base/error.h"
 
 /*
- * The process' resource limits: descriptors and memory.  A shortage of either is an error of its
- * own (STATUS_FAILED): it says nothing about what the kernel can do, and must not be the reason
+ * The resource limits of the process: descriptors and memory.  A shortage of either is an error of
+ * its own (STATUS_FAILED): it says nothing about what the kernel can do, and must not be the reason
  * for another hook.  libbpf does not always report it: it asks the kernel for features by loading
- * small programs and maps, and takes EMFILE for "not supported".  So what will be needed is asked
- * for before (limits_need()).
+ * small programs and maps, and takes EMFILE for "not supported".  So the needed amounts are
+ * checked before (limits_need()).
  */
 
 /* Raises the soft limit of descriptors (RLIMIT_NOFILE) to the hard one; limits_restore() sets it
@@ -20,7 +20,7 @@
 void limits_raise(void);
 void limits_restore(void);
 
-/* Descriptors that are open for a moment only, and address space: what any run needs. */
+/* Descriptors that are open for a moment only, and address space: as any run needs. */
 #define LIMITS_FILES  24
 #define LIMITS_MEMORY (16UL << 20)
 
@@ -31,11 +31,11 @@ int limits_need(size_t files, size_t memory, struct error *err);
 /* Does -errno @r say that descriptors or memory ran out? */
 bool limits_is_shortage(int r);
 
-/* The same, or that the call was interrupted (a program's verification by a signal: EAGAIN): not
- * what the kernel would say another time. */
+/* The same, or that the call was interrupted (a program's verification by a signal: EAGAIN): the
+ * result may differ the next time. */
 bool limits_is_passing(int r);
 
-/* Adds to @err what helps against @r, if that is a shortage. */
+/* Adds the remedy for @r to @err, if that is a shortage. */
 void limits_hint(int r, struct error *err);
 
 /* The error of a shortage @r while @doing ("load the BPF programs"): fills @err, returns @r. */

@@ -9,10 +9,10 @@
 #include "core/base/error.h"
 
 /*
- * A file that takes its name, and the place of an older one, only when it is whole.  Until then it
- * is written beside it, as NAME.partial (NAME.partial1, ... if there is such a one): what is killed
- * leaves that, and the older one as it was.  What is no regular file (a pipe, a terminal) is
- * written directly; so is one in a directory where no file can be made, or this one not be
+ * A file that takes its name, and replaces an older one, only when it is complete.  Until then it
+ * is written beside it, as NAME.partial (NAME.partial1, ... if that exists): a killed process
+ * leaves that, and the older file unchanged.  Other than regular files (pipes, terminals) are
+ * written directly; so is a file in a directory where none can be created, or this one not be
  * replaced.
  */
 struct outfile {
@@ -25,12 +25,12 @@ struct outfile {
 /* @path must live as long as @f.  -errno with @err (STATUS_FAILED), then nothing is open. */
 int outfile_open(struct outfile *f, const char *path, struct error *err);
 
-/* All of it has been written: closes it, and gives it its name.  -errno with @err: it does not have
- * it, and is there until outfile_discard(). */
+/* All of it has been written: closes it, and gives it its name.  -errno with @err: it keeps its
+ * partial name until outfile_discard(). */
 int outfile_commit(struct outfile *f, struct error *err);
 
-/* Gives up what was not committed, without a write that would fail or block once more; with @keep
- * what is there stays under its partial name.  Fine for what is not open, or all zero. */
+/* Drops a file that was not committed, without a write that would fail or block once more; with
+ * @keep it stays under its partial name.  Fine if it is not open, or all zero. */
 void outfile_discard(struct outfile *f, bool keep);
 
 /* A descriptor of @path to write to in place, made if it is not there; @flags: 0 or O_APPEND.  A

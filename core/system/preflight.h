@@ -7,8 +7,8 @@
 
 #include "core/base/error.h"
 
-/* What this machine and this user bring along; read once, before anything is
- * loaded, so that a refusal can be explained. */
+/* Properties of this machine and this user; read once, before anything is loaded, so that a refusal
+ * can be explained. */
 struct preflight {
 	bool sysfs;	 /* mounted */
 	bool btf;	 /* /sys/kernel/btf/vmlinux can be read */
@@ -30,7 +30,7 @@ void preflight_read(const char *root, uint64_t caps, struct preflight *out);
 uint64_t preflight_caps(void);
 
 /* Is /proc mounted, and can the descriptors and the memory of any run be had?  Else -errno with
- * @err (STATUS_FAILED): nothing that is found out then says anything about the kernel. */
+ * @err (STATUS_FAILED): later failures would then say nothing about the kernel. */
 int preflight_resources(struct error *err);
 
 /* Can @path be accessed (R_OK, ...) by the effective user with the effective capabilities?  0 or
@@ -53,8 +53,8 @@ int preflight_btf(const struct preflight *p, struct error *err);
 int preflight_tracefs(const struct preflight *p, struct error *err);
 int preflight_debugfs(const struct preflight *p, struct error *err);
 
-/* The error of a file system that is not to be had: it may not be read (-EACCES, -EPERM), or else
- * is not mounted at @mount_point.  Returns @code. */
+/* The error of an unavailable file system: it may not be read (-EACCES, -EPERM), or else is not
+ * mounted at @mount_point.  Returns @code. */
 int preflight_no_fs(const char *fs, const char *mount_point, int code, struct error *err);
 
 #endif

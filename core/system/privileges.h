@@ -26,15 +26,15 @@
 /* To see which of other users' processes holds a virtual machine. */
 #define PRIVILEGES_GUESTS (PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_DAC_READ_SEARCH))
 
-/* What bpf(2) on maps and programs that are open takes: CAP_BPF or nothing. */
+/* The capability for bpf(2) on open maps and programs: CAP_BPF or none. */
 uint64_t privileges_to_drain(void);
 
-/* What the name of another user's process takes: CAP_SYS_PTRACE where /proc is mounted with
- * hidepid, else nothing. */
+/* The capability for the name of another user's process: CAP_SYS_PTRACE where /proc is mounted with
+ * hidepid, else none. */
 uint64_t privileges_to_name(void);
 
-/* What privileges_drop(@wanted) leaves: of the effective capabilities those that are wanted; one
- * that includes a wanted one (CAP_SYS_ADMIN for CAP_BPF) if that itself is not there. */
+/* The capabilities that privileges_drop(@wanted) leaves: the effective ones that are wanted; one
+ * that includes a wanted one (CAP_SYS_ADMIN for CAP_BPF) if that itself is missing. */
 uint64_t privileges_kept(uint64_t wanted);
 
 /* Leaves this process privileges_kept(@wanted), as permitted and effective; nothing inheritable or
@@ -42,8 +42,8 @@ uint64_t privileges_kept(uint64_t wanted);
  * get more.  Processes that were forked before stay as they are.  0, or -errno with @err. */
 int privileges_drop(uint64_t wanted, struct error *err);
 
-/* Fills @names (room for @room) with what the capabilities of @set are called ("CAP_BPF"), of those
- * that this header names.  Returns how many. */
+/* Fills @names (room for @room) with the names ("CAP_BPF") of those capabilities of @set that this
+ * header defines.  Returns how many. */
 size_t privileges_names(uint64_t set, const char **names, size_t room);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* What a process may use that has given up all else. */
+/* The resources of a sandboxed process. */
 struct sandbox {
 	const char *name; /* in ps, at most 15 characters */
 	size_t memory;	  /* bytes of address space beside what it has now */
@@ -13,10 +13,10 @@ struct sandbox {
 };
 
 /*
- * Leaves this process what parsing takes: descriptors that it has or is sent, memory, the clock.
- * No capability, no path, no new process, no code that is made; it cannot be traced, dumps no core,
- * and ends with its parent.  Another system call than those needed ends it (SIGSYS).  0, or -errno:
- * then it must not parse.
+ * Restricts this process to what parsing needs: its descriptors, those that it is sent, memory, the
+ * clock.  No capabilities, no paths, no new processes, no new executable code; it cannot be traced,
+ * dumps no core, and ends with its parent.  Another system call than those needed ends it (SIGSYS).
+ * 0, or -errno: then it must not parse.
  */
 int sandbox_enter(const struct sandbox *sandbox);
 
