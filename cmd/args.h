@@ -12,7 +12,7 @@
 #define ARGS_HOOKS 16
 #define ARGS_GIVEN 64
 
-/* What every subcommand understands. */
+/* The options of every subcommand. */
 struct args {
 	enum format format;
 	bool verbose;

@@ -24,7 +24,7 @@ struct blk_filters {
 	struct disk_ref disk; /* dev 0: all */
 };
 
-/* -p and -d: resolves what was given.  -errno with @err. */
+/* Resolves the values of -p and -d.  -errno with @err. */
 int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error *err);
 
 /* Options -p and -d, the same for all: ARGP_ERR_UNKNOWN when @key is neither. */
@@ -49,7 +49,7 @@ int blk_check_processes(const struct blk_filters *f, const struct args *args, st
 /* Is the disk that -d gave driven by requests?  Bio-based disks (dm, md, zram) are not. */
 bool blk_disk_has_requests(const struct blk_filters *f);
 
-/* Which events a subcommand wants, for blk_events(). */
+/* The events of a subcommand, for blk_events(). */
 enum blk_wants {
 	WANT_SUBMIT = 1,
 	WANT_ISSUE = 2,
@@ -109,7 +109,7 @@ extern const char *const blk_helpers[];
 
 /*
  * At the end of a run: sets *@stopped, which the programs look at, detaches @hooks, and finds the
- * requests in @inflight_fd that were issued and are idle all the same.  Each is handed to @account
+ * requests in @inflight_fd that were issued and are idle nevertheless.  Each is passed to @account
  * (may be NULL); returns how many there were.  @busy_fd is the program rq_busy.  A kernel that
  * cannot run it on demand finds none.
  */
@@ -118,7 +118,7 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 
 /* ---- losses ---- */
 
-/* What user space finds out, behind the losses of the probe (blk_loss_table in cmd/tool.h): events
+/* Losses that user space detects, after those of the probe (blk_loss_table in cmd/tool.h): events
  * that were missed, how often the disk of -d went away, processes without a name, cgroups without
  * one, rows without their process. */
 enum {

@@ -8,13 +8,13 @@
 
 /*
  * `iotrace --check`: would the subcommands work here, and by which hooks?  Nothing is guessed: each
- * one attaches what a run of it would, and lets go of it at once.
+ * one attaches the programs of a run, and detaches them at once.
  */
 
 #define CHECK_GAPS  16
 #define CHECK_KEEPS 8
 
-/* What became of one subcommand; zeroed before it is filled. */
+/* The result of one subcommand; zeroed before it is filled. */
 struct check {
 	enum check_works works; /* CHECK_NO until check_works() */
 	struct error err;	/* CHECK_NO: why */
@@ -29,14 +29,14 @@ struct check {
 /* It works, in part if there are gaps. */
 void check_works(struct check *check);
 
-/* It works, but not with @option ("": with whatever is meant): why is in @err. */
+/* It works, but not with @option ("": with any): why is in @err. */
 void check_gap(struct check *check, const char *option, const struct error *err);
 
 /* Of the capabilities @set (core/system/privileges.h) a run keeps those that the user has, once it
  * has attached: @when ("with -U"; "": always, added to what attaching with hooks leaves). */
 void check_keeps(struct check *check, const char *when, uint64_t set);
 
-/* Keeps what was chosen.  0 or -ENOMEM. */
+/* Copies the choices.  0 or -ENOMEM. */
 int check_keep(struct check *check, const struct hook_choice *choices, size_t n);
 
 /*
@@ -45,7 +45,7 @@ int check_keep(struct check *check, const struct hook_choice *choices, size_t n)
  */
 int check_choose(struct check *check, const struct hook_event *events, size_t n,
 		 struct hooks **hooks);
-/* @r is what became of attaching, @check->err is filled then.  Detaches. */
+/* @r: the result of attaching; -errno: @check->err is filled.  Detaches. */
 int check_outcome(struct check *check, struct hooks *hooks, int r);
 /* Events of @options (an event of NULL ends; NULL: none) that have no hook become gaps. */
 void check_optional(struct check *check, const struct tool_optional *options);

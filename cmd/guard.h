@@ -10,7 +10,7 @@
  * block for good, where the other end of a pipe does not read: it is put between guard_enter() and
  * guard_leave(), where the signals are let in.  A second after a signal a write that still blocks
  * is cut short (-EINTR, or less than asked for), and again each second.  Standard error, if it
- * takes nothing by then, is /dev/null from then on.  State of the process, as signals are; one
+ * is still blocked then, is /dev/null from then on.  State of the process, as signals are; one
  * thread.  Outside of guard_init() and guard_end() nothing is held back, and enter and leave do
  * nothing.
  */

@@ -10,8 +10,8 @@ struct bpf_object;
 
 /*
  * The options, the maps and the variables of a BPF object, by the names that they have in probes/:
- * a subcommand writes down as tables what it sets.  An object need not have been written for them,
- * but for what is in a table it must have the name: -ENOENT.
+ * a subcommand lists in tables what it sets.  An object may have other names, too, but each
+ * name in a table must exist in it: -ENOENT.
  */
 
 /* An option: a constant of the programs (const volatile) that is set before they are loaded. */

@@ -53,7 +53,7 @@ struct run {
 	uint64_t collected_ns; /* the last collect or output was */
 };
 
-/* One output: drains what came since the last one and renders it; @last: there
+/* One output: drains the counts since the last one and renders them; @last: there
  * will be no other.  0, or -errno of standard output, or -errno with @err filled. */
 struct run_emit {
 	int (*emit)(void *ctx, bool last, struct error *err);
@@ -83,8 +83,8 @@ typedef int run_callback(void *ctx, short events, struct error *err);
 
 /*
  * From now on run_loop() calls @callback when poll() finds @events (POLLIN, POLLOUT) on @fd, which
- * stays the caller's, and open until run_unwatch().  POLLERR and POLLHUP come unasked for, and
- * again and again.  Between two outputs every watcher that is ready is called once, however late
+ * stays the caller's, and open until run_unwatch().  POLLERR and POLLHUP are always reported, and
+ * repeatedly.  Between two outputs every watcher that is ready is called once, however late
  * the next output is.  There is no limit but memory and that of open files.  0, or -errno with
  * @err: -EEXIST if @fd is watched already.
  */
@@ -94,7 +94,7 @@ int run_watch(struct run *run, int fd, short events, run_callback *callback, voi
 /*
  * The same with descriptors of the loop's own, which are read before the call and closed by
  * run_unwatch() or run_end(): a timer that ends after @first_ns (0: not before run_set_timer())
- * and then every @ns (0: not again), what was missed being one call; and a signal, which is held
+ * and then every @ns (0: not again), missed ones count as one call; and a signal, which is held
  * back from now on, and which is none of those that end a run.  The descriptor, or -errno with
  * @err.
  */
@@ -104,10 +104,10 @@ int run_watch_signal(struct run *run, int signo, run_callback *callback, void *c
 		     struct error *err);
 void run_set_timer(int fd, uint64_t first_ns, uint64_t ns);
 
-/* Nothing is called for @fd any more; within callbacks, too.  Fine for what is not watched. */
+/* Stops watching @fd; callbacks may call it.  Fine for descriptors that are not watched. */
 void run_unwatch(struct run *run, int fd);
 
-/* What was in a map when it was drained, and what it holds. */
+/* The entries of a map when it was drained, and its size. */
 struct run_fill {
 	uint32_t used, room;
 };

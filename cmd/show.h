@@ -10,8 +10,8 @@
 #include "output/renderer.h"
 
 /*
- * What a subcommand shows of what it has drained: the same way in a run, where it may be recorded
- * as well, and from a recording.
+ * Shows the drained rows of a subcommand, the same way in a run, where they may be recorded as
+ * well, and from a recording.
  *
  *   a run:     show_open(), show_start(), show_output() for each, show_close()
  *   a replay:  show_replay()
@@ -74,7 +74,7 @@ struct show {
 	bool recorded;		   /* something was counted, and is in the recording */
 };
 
-/* What is recorded must live as long as @show.  @hooks, @n: as choices_meta() makes them.  Opens
+/* The recorded data must live as long as @show.  @hooks, @n: as choices_meta() makes them.  Opens
  * the files of --record and -o, if they are given.  -errno with @err. */
 int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const char *const *notes,
 	      size_t n_notes, struct error *err);
@@ -82,15 +82,15 @@ int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const 
 /* The first line; with -o it empties the file.  For run_emit, with a struct show. */
 int show_start(void *show, struct error *err);
 
-/* What comes last, of text.  0 or -errno of standard output; as run_guarded() wants it. */
+/* The end of the text.  0 or -errno of standard output; for run_guarded(). */
 int show_end(void *show);
 
 /* Records @in, whose time zone is filled in, and prints it; the last one ends the recording.  0, or
  * -errno of standard output, or -errno with @err. */
 int show_output(struct show *show, struct recording_interval *in, struct error *err);
 
-/* Fills @err for an error @r of what shows the intervals, unless that is standard output, whose
- * errors are the caller's to tell, or @err is filled already.  Returns @r. */
+/* Fills @err for an error @r of the stream that shows the intervals, unless that is standard
+ * output, whose errors the caller reports, or @err is filled already.  Returns @r. */
 int show_error(const struct show *show, int r, struct error *err);
 
 /* Closes the recording, which has no end if @status is not 0 before the last output; returns

@@ -92,8 +92,8 @@ enum tool_flags {
 	TOOL_DOUBLE_BUFFER = 8, /* its programs write to the buffer that `epoch` says */
 };
 
-/* What may be lost: since the last output, what @variable[@index] of its programs has grown by, and
- * what tool_count_loss() has added.  A row without a variable may be that of missed events. */
+/* A loss since the last output: the growth of @variable[@index] of its programs, plus the sum of
+ * tool_count_loss().  A row without a variable may be that of missed events. */
 struct tool_loss {
 	const char *key, *text;
 	const char *variable; /* an array of u64; NULL: none */
@@ -152,8 +152,8 @@ struct tool_attacher {
 	struct hooks *(*hooks)(void *ctx);
 };
 
-/* Beside 0 and -errno: choose again, since events() has another answer now; all is done, and was
- * written to standard output. */
+/* Beside 0 and -errno: choose again, as events() has changed; all is done, and was written to
+ * standard output. */
 enum { TOOL_AGAIN = 1, TOOL_DONE };
 
 struct tool {
@@ -306,7 +306,7 @@ int tool_attach(struct tool_run *t, struct run *run, struct error *err);
 int tools_loop(struct tool_run **tools, size_t n, struct run *run);
 void tool_close(struct tool_run *t);
 
-/* One output, or, between two, what is to be done then: as of struct run_emit. */
+/* One output, and the work between two: as emit() and collect() of struct run_emit. */
 int tool_emit(struct tool_run *t, bool last, struct error *err);
 int tool_collect(struct tool_run *t, struct error *err);
 
@@ -324,7 +324,7 @@ int tool_configure(struct tool_object *o, const struct probe_option *options, si
 int tool_attach_more(struct tool_run *t, const struct hook_event *events, size_t n,
 		     struct tool_object **out, struct error *err);
 
-/* A variable of the first object, of @size bytes, which has it. */
+/* A variable of the first object, of @size bytes, which must exist. */
 void *tool_variable(const struct tool_run *t, const char *name, size_t size);
 
 /* The descriptor of a map of the first object. */

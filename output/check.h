@@ -6,10 +6,10 @@
 
 #include "output/render.h"
 
-/* What `iotrace --check` found out, as text and as JSON.  All strings are untrusted; NULL and ""
+/* The results of `iotrace --check`, as text and as JSON.  All strings are untrusted; NULL and ""
  * are none. */
 
-/* One thing that the machine brings along, or does not. */
+/* A property of the machine. */
 struct check_item {
 	const char *key;  /* JSON: "btf" */
 	const char *name; /* text: "BTF" */
@@ -19,7 +19,7 @@ struct check_item {
 	const char *hint;   /* what to do about it */
 };
 
-/* Something that a subcommand cannot do here though it works. */
+/* A limitation of a subcommand that works here. */
 struct check_gap {
 	char what[64]; /* the option: "-x"; "": it is not about an option */
 	char why[400];

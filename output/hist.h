@@ -49,7 +49,7 @@ uint64_t hist_slots_total(const struct hist *h);
  * @unit is "nsecs", "usecs" or "msecs"), then one line per slot from 0 to the last that is not
  * empty, with bars relative to the largest.  Bounds are 10 wide, and 20 once a slot above 32 bits
  * is in use; bars are always 40 wide (bcc halves them there).  Nothing for an empty histogram.
- * Returns 0 or -errno of the stream; what is still buffered is not known of (render_flush()).
+ * Returns 0 or -errno of the stream; errors of buffered data come later (render_flush()).
  */
 int hist_print(const struct hist *h, const char *unit, FILE *stream);
 

@@ -7,14 +7,14 @@
 
 /*
  * A run as a file: its metadata, the columns of its rows, and interval by interval the rows, their
- * times and losses (docs/RECORDING.md has the format).  What is written is all columns that have a
- * key, those of ROLE_STATE too; what is read back renders to the same bytes in every format.
+ * times and losses (docs/RECORDING.md has the format).  All columns with a key are written, those
+ * of ROLE_STATE too; a replay renders to the same bytes in every format.
  */
 
 #define RECORDING_TABLES   4
 #define RECORDING_SETTINGS 32
 
-/* What an interval may take in memory once it is read. */
+/* The largest interval in memory, in bytes. */
 #define RECORDING_MEMORY_MAX (256U << 20)
 
 /* An option that shaped the run, as a number. */
@@ -81,7 +81,7 @@ struct recording_reader;
 int recording_reader_open(FILE *stream, const char *name, struct recording_reader **out,
 			  struct error *err);
 
-/* What the file says of the run; lives as long as the reader. */
+/* The head of the file; lives as long as the reader. */
 const struct recording_head *recording_reader_head(const struct recording_reader *p);
 
 /* The value of setting @name, or @otherwise. */
@@ -90,8 +90,8 @@ uint64_t recording_reader_setting(const struct recording_reader *p, const char *
 
 /*
  * Once, before recording_reader_next(): the rows are to be made by @tables, which must outlive the
- * reader. Tables and columns go by their names: what the file has and @tables has not is passed
- * over, what the file has not is 0 or empty.  A column of another type is an error.
+ * reader. Tables and columns are matched by name: those that only the file has are skipped,
+ * values that the file lacks are 0 or empty.  A column of another type is an error.
  */
 int recording_reader_bind(struct recording_reader *p, const struct recording_table *tables,
 			  size_t n_tables, struct error *err);

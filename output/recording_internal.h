@@ -4,7 +4,7 @@
 
 #include "output/schema.h"
 
-/* Private to output/: what the writer and the reader of recordings share. */
+/* Private to output/: shared by the writer and the reader of recordings. */
 
 enum recording_block {
 	RECORDING_HEAD = 1,

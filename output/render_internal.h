@@ -6,7 +6,7 @@
 #include "output/renderer.h"
 #include "output/sink.h"
 
-/* Private to output/: what the renderers of the formats share. */
+/* Private to output/: shared by the renderers of the formats. */
 
 /* One escaped character: a printable one, a UTF-8 sequence, "\\\\" or "\\xNN". */
 #define ESCAPE_UNIT_SIZE 5
@@ -15,12 +15,12 @@
  * (with a NUL) and returns how many bytes of @text that was. */
 size_t escape_next(const char *text, char unit[ESCAPE_UNIT_SIZE]);
 
-/* The same for programs: only bytes that are not UTF-8 are "\\xNN"; if it shall be @visible control
+/* The same for programs: only bytes that are not UTF-8 are "\\xNN"; with @visible control
  * and format characters, too. */
 size_t data_next(const char *text, bool visible, char unit[ESCAPE_UNIT_SIZE]);
 
-/* Walks through a name, character by character, and no further than @most of them: what is longer
- * ends with "...".  A name is whatever somebody calls it, of any length. */
+/* Walks through a name, character by character, and no further than @most of them: a longer one
+ * ends with "...".  Names are untrusted, of any length. */
 struct name_walk {
 	const char *rest;
 	size_t most;
@@ -42,7 +42,7 @@ bool column_in_text(const struct column *column);
 bool column_in_json(const struct column *column);
 bool column_in_csv(const struct column *column);
 
-/* The value of a cell; by the column's type one of them is the right one to ask. */
+/* The value of a cell; the column's type determines which of them to call. */
 uint64_t column_integer(const struct column *column, const void *row);	      /* U64, U32, BOOL */
 const char *column_string(const struct column *column, const void *row);      /* STR */
 const struct hist *column_hist(const struct column *column, const void *row); /* HIST */

@@ -6,14 +6,14 @@
 #include "output/recording.h"
 
 /*
- * A way to show a run, or to write it down: each is a file of output/.  begin() once, then for each
- * interval interval() and losses(), then end().
+ * An output format of a run, or its recording: each is a file of output/.  begin() once, then for
+ * each interval interval() and losses(), then end().
  *
  * Every function returns 0, or -errno of the renderer's stream with @err as it was, or -errno with
- * @err filled.  What they are given belongs to the caller and need not outlive the call.
+ * @err filled.  Arguments belong to the caller and need not outlive the call.
  */
 
-/* What is known of a run before its first interval. */
+/* A run before its first interval. */
 struct render_head {
 	const struct recording_head *recorded;
 	const struct recording_table *tables; /* as drained */
@@ -21,7 +21,7 @@ struct render_head {
 	const struct schema *schema; /* of the rows to be shown */
 };
 
-/* An interval: what was drained, and the rows to be shown of it. */
+/* An interval: the drained data, and the rows to be shown of it. */
 struct render_interval {
 	struct interval interval;
 	const struct recording_interval *drained;
@@ -32,7 +32,7 @@ struct render_interval {
 
 struct renderer;
 
-/* NULL where there is nothing to be done. */
+/* Each may be NULL. */
 struct renderer_ops {
 	int (*begin)(struct renderer *r, const struct render_head *head, struct error *err);
 	int (*interval)(struct renderer *r, const struct render_interval *in, struct error *err);
@@ -49,7 +49,7 @@ struct renderer {
 	const struct text_view *text; /* text; NULL: a table */
 };
 
-/* What a subcommand's text has beside the table, or (body) in its place; NULL: nothing.  0, or
+/* The text of a subcommand beside the table, or (body) in its place; NULL: none.  0, or
  * -errno of the stream, or, of body(), -errno with @err. */
 struct text_view {
 	void *ctx; /* of the functions */

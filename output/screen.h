@@ -7,10 +7,10 @@
 /*
  * A full screen: the rows of an interval as a table that fits the terminal, whatever their schema;
  * or a page of help, or a question.  begin() of its renderer takes the terminal over, end() gives
- * it back and says on standard error what was lost.  An interval's rows are copied; what the cells
- * of text are made of has to stand in columns.
+ * it back and prints the losses on standard error.  An interval's rows are copied; the data of text
+ * cells must be in columns.
  *
- * Whoever waits for the terminal calls screen_key() when there is something to read.
+ * The caller waits for the terminal and calls screen_key() when there is something to read.
  */
 struct screen;
 
@@ -19,7 +19,7 @@ struct screen;
 
 #define SCREEN_UNSORTED SIZE_MAX
 
-/* What stands around the rows; the caller's, may change at any time. */
+/* The lines around the rows; the caller's, may change at any time. */
 struct screen_view {
 	char title[640];     /* texts are fit to be shown */
 	char note[512];	     /* below the title; may be empty */
@@ -46,13 +46,13 @@ void screen_close(struct screen *s);
  * terminal cannot be driven. */
 struct renderer *screen_renderer(struct screen *s);
 
-/* Draws it anew. */
+/* Redraws it. */
 void screen_draw(struct screen *s);
 
 /* The terminal has another size (SIGWINCH, if that is held back). */
 void screen_resized(struct screen *s);
 
-/* What screen_key() returns beside keys. */
+/* Results of screen_key() beside keys. */
 enum {
 	SCREEN_NO_KEY = -1,
 	SCREEN_HANDLED = -2, /* scrolled, a character of an answer, another size */
@@ -64,7 +64,7 @@ enum {
 /* The next key that waits, if it is not the screen's own; as <ncurses.h> has it. */
 int screen_key(struct screen *s);
 
-/* The terminal is gone, or what is read is at its end: for when screen_key() had no key. */
+/* Is the terminal gone, or the input at its end?  For when screen_key() had no key. */
 bool screen_hung_up(const struct screen *s);
 
 /* Other pages, from the next screen_draw() on: @lines, below a title, until any key is pressed; a

@@ -7,7 +7,7 @@
 #include "output/render_internal.h"
 #include "output/screen.h"
 
-/* Private to output/: what the parts of the screen share. */
+/* Private to output/: shared by the parts of the screen. */
 
 /* The rows of an interval, copied. */
 struct screen_rows {
@@ -47,8 +47,8 @@ void screen_give_terminal(struct screen *s);
 /* @text, which is cut at the right edge. */
 void screen_put(int line, int column, int attributes, const char *text);
 
-/* screen_rows.c: a copy of @in's rows, with the sum if there are any, in the order that @view
- * wants.  0 or -ENOMEM; then the rows are as they were. */
+/* screen_rows.c: a copy of @in's rows, with the sum if there are any, in the order of
+ * @view.  0 or -ENOMEM; then the rows are as they were. */
 int screen_rows_copy(struct screen_rows *rows, const struct render_interval *in,
 		     const struct screen_view *view);
 void screen_rows_free(struct screen_rows *rows);

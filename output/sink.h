@@ -22,7 +22,7 @@ void sink_puts(struct sink *sink, const char *text);
 void sink_fill(struct sink *sink, char c, size_t times);
 void sink_printf(struct sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* 0 or -errno of what was written so far, which may still be buffered. */
+/* 0 or -errno of the writes so far, which may still be buffered. */
 int sink_result(const struct sink *sink);
 /* The same after flushing. */
 int sink_flush(struct sink *sink);

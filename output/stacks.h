@@ -8,7 +8,7 @@
 
 #include "output/frames.h"
 
-/* Bytes of one process, by one path, to one disk: what the forms below are made from. */
+/* Bytes of one process, by one path, to one disk: the input of the formats below. */
 struct stack_row {
 	const char *disk, *comm;
 	uint32_t pid; /* 0: not shown */
@@ -22,7 +22,7 @@ struct stack_row {
 int stacks_text(FILE *stream, const struct stack_row *rows, size_t n);
 
 /*
- * Folded lines, one a row, root first, what is of the kernel marked "_[k]".  By process they are
+ * Folded lines, one a row, root first, kernel frames marked "_[k]".  By process they are
  * iostack's, "process;user frame;-;kernel frame;disk BYTES", the "-" where there are frames of both
  * kinds; by disk "disk;process;user frame;kernel frame BYTES".  A ';' in a name is shown as \x3b.
  */

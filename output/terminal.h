@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* What lines of text need to know of a terminal.  A full screen is output/screen.h. */
+/* Control of a terminal for lines of text.  A full screen is output/screen.h. */
 
 struct terminal_size {
 	unsigned int lines, columns; /* 0: not known, or no terminal */

@@ -23,19 +23,19 @@ bool layer_is_known(const char *name);
 #define LAYERS_FS	 (LAYER_BIT(LAYER_ADMIT) - LAYER_BIT(LAYER_EXT4)) /* all file systems */
 
 /* The file systems that this kernel has now, as bits: those of modules only once they are loaded.
- * @path: NULL, or what to read instead of /proc/filesystems. */
+ * @path: NULL, or a file to read instead of /proc/filesystems. */
 unsigned int layers_file_systems(const char *path);
 
 /* Those of them that are in use: mounted somewhere, as far as can be seen from here. */
 unsigned int layers_in_use(void);
 
-/* What is timed: @all, which there are rows for, and @now, which are hooked at once; file
+/* The timed layers: @all have rows, @now are hooked at once; file
  * systems that come into use later are hooked then. */
 struct layers_wanted {
 	unsigned int all, now; /* bits */
 };
 
-/* What -T @name means (NULL: all layers).  -ENOTSUP with @err (STATUS_UNSUPPORTED) when that
+/* The layers of -T @name (NULL: all).  -ENOTSUP with @err (STATUS_UNSUPPORTED) when that
  * file system is not there.  @list: they are only
  * to be listed, of whatever kernel: all of them. */
 int layers_select(const char *name, bool list, struct layers_wanted *wanted, struct error *err);

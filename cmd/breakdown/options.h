@@ -4,7 +4,7 @@
 
 #include "cmd/blk.h"
 
-/* The unit of the text; what is counted is nanoseconds. */
+/* The unit of the text; counts are in nanoseconds. */
 struct breakdown_unit {
 	const char *name; /* "nsecs" */
 	uint64_t ns;	  /* in one of it */
