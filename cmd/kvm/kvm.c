@@ -6,7 +6,6 @@
 
 #include "cmd/blk.h"
 #include "cmd/command.h"
-#include "cmd/kvm/check.h"
 #include "cmd/kvm/counters.h"
 #include "cmd/kvm/debugfs.h"
 #include "cmd/kvm/log.h"
@@ -19,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/system/preflight.h"
+#include "core/system/privileges.h"
 #include "probes/kvm.skel.h"
 
 struct kvm {
@@ -84,14 +84,6 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	debugfs_close(k->debugfs);
 	k->debugfs = NULL;
 	return 0;
-}
-
-static void take_losses(struct kvm *k, struct interval *interval)
-{
-	if (!k->counters)
-		return;
-	interval->losses = counters_losses(k->counters);
-	interval->n_losses = COUNTERS_LOSSES;
 }
 
 /* ---- text, JSON, CSV ---- */
@@ -305,7 +297,6 @@ static int rows(struct tool_run *t, struct recording_interval *out, struct error
 	struct kvm *k = t->ctx;
 
 	out->text = t->run->partial ? KVM_RECORDED_PARTIAL : "";
-	take_losses(k, &out->interval);
 	return fill_record(k, out, err);
 }
 
@@ -434,7 +425,7 @@ static int refresh(struct tool_run *t, struct error *err)
 		r = refill(k, err);
 	if (r)
 		return r;
-	take_losses(k, &out.interval);
+	tool_losses(t, &out.interval);
 	t->since_ns = out.interval.end_ns;
 	k->view.elapsed_ns = now - k->drawn_ns;
 	k->drawn_ns = now;
@@ -455,7 +446,7 @@ static int draw(struct tool_run *t, bool last, struct error *err)
 		return r;
 	}
 	counters_stop(k->counters);
-	take_losses(k, &interval);
+	tool_losses(t, &interval);
 	r = renderer_losses(t->show.display, &interval, err);
 	return r ? r : show_end(&t->show);
 }
@@ -515,16 +506,14 @@ static void finish(struct tool_run *t)
 static int open_counters(struct kvm *k, struct error *err)
 {
 	const struct counters_wants wants = {
-		.args = &k->o.args,
 		.only = counts_all(k) ? NULL : filter_of(k),
 		.pattern = k->o.fields,
-		.tgid = counts_all(k) ? 0 : k->o.pid,
 		.by_guest = counts_all(k),
 		.latency = k->o.latency,
+		.rows = k->o.args.map_rows,
 	};
-	int r;
+	int r = preflight_trace(err);
 
-	r = preflight_trace(err);
 	if (!r)
 		r = counters_open(&wants, &k->events, &k->counters, err);
 	if (!r && k->o.latency && latency_open(&k->latency))
@@ -543,18 +532,20 @@ static int open_debugfs(struct kvm *k, struct error *err)
 	return 0;
 }
 
-static int choose(struct tool_run *t, struct error *err)
+static size_t events(struct tool_run *t, struct hook_event *out)
 {
 	struct kvm *k = t->ctx;
 
-	return k->o.tracepoints ? open_counters(k, err) : 0;
+	return k->counters ? counters_hook_events(k->counters, out) : 0;
 }
 
-static struct hooks *hooks(void *ctx)
+static int configure(struct tool_run *t, struct tool_object *o)
 {
-	const struct kvm *k = ctx;
+	struct kvm *k = t->ctx;
+	bool command = k->o.args.command && !k->o.args.all;
+	uint32_t pid = counts_all(k) ? 0 : k->o.pid;
 
-	return k->counters ? counters_hooks(k->counters) : NULL;
+	return counters_configure(k->counters, o, command ? (uint32_t)t->run->child.pid : pid);
 }
 
 /* -f help */
@@ -583,26 +574,19 @@ static void skipped(const char *name, int code)
 	report_line("%s is not counted: %s", name, strerror(-code));
 }
 
-static int attach(struct tool_run *t, struct error *err)
-{
-	struct kvm *k = t->ctx;
-
-	if (!k->counters)
-		return 0;
-	if (k->o.args.command && !k->o.args.all)
-		counters_only(k->counters, (uint32_t)t->run->child.pid);
-	return counters_attach(k->counters, skipped, err);
-}
-
 static int attached(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
+	int r;
 
 	/* It may be gone by the time of the first output. */
 	if (k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	if (k->counters)
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
+	r = k->counters ? counters_begin(k->counters, t->object.skel, skipped, err) : 0;
+	if (r)
+		return r;
 	k->recorded_mode = k->o.mode;
 	return kvm_log_open(&k->log, err);
 }
@@ -612,7 +596,7 @@ static void keeps(struct tool_run *t)
 	const struct kvm *k = t->ctx;
 
 	tool_keep(t, "", privileges_to_name() | (k->counters ? privileges_to_drain() : 0), true);
-	tool_keep(t, "with -d", KVM_KEEPS_FOR_DEBUGFS, k->debugfs);
+	tool_keep(t, "with -d", PRIVILEGE(CAP_DAC_READ_SEARCH), k->debugfs);
 	tool_keep(t, "on the full screen", PRIVILEGES_GUESTS, k->o.mode == KVM_SCREEN);
 	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path); /* opened anew on SIGHUP */
 }
@@ -717,7 +701,7 @@ static int resolve(struct tool_run *t, struct error *err)
 		return r;
 	check_terminal(k);
 	if (!k->o.args.record || k->o.mode != KVM_SCREEN)
-		return 0;
+		return k->o.tracepoints ? open_counters(k, err) : 0;
 	error_set(err, STATUS_USAGE, -EINVAL, "--record cannot be used on the full screen");
 	error_hint(err, "use -l or -1");
 	return -EINVAL;
@@ -765,7 +749,72 @@ static const struct tool_view view = {
 	.written_at = offsetof(struct kvm, o.log_path),
 };
 
-static const struct tool_attacher attacher = { choose, attach, hooks };
+static const struct tool_loss losses[] = {
+	{ "rows_full", "events not shown by guest or reason: map full", "losses",
+	  KVM_LOSS_KEYS_FULL, false },
+	{ "latency_full", "exits not timed: no room for another vCPU", "losses",
+	  KVM_LOSS_LATENCY_FULL, false },
+	{ "threads_full", "exits not timed: no room for another thread", "losses",
+	  KVM_LOSS_PENDING_FULL, false },
+	{ "no_entry", "exits whose entry was not seen", "losses", KVM_LOSS_NO_ENTRY, false },
+	{ "clock", "entries before their exit: the clock went backwards", "losses",
+	  KVM_LOSS_CLOCK, false },
+	{ "no_reason", "kvm_exit events whose reason no program saw", "losses",
+	  KVM_LOSS_NO_REASON, false },
+	{ "missed", "events missed: the program was already running on that CPU", NULL, 0, true },
+};
+
+/* ---- --check: the tracepoints, and debugfs ---- */
+
+/* To let go of a classic tracepoint takes 40 ms: only those that have programs of their own. */
+static void want_tracepoints(void *ctx)
+{
+	static char pattern[] = "kvm_(entry|exit|userspace_exit)$";
+	struct kvm_options *o = &((struct kvm *)ctx)->o;
+	struct error err;
+
+	o->mode = KVM_ONCE;
+	o->latency = true;
+	o->fields = pattern;
+	o->filtered = kvm_regex(pattern, &o->filter, &err) == 0;
+}
+
+static void want_debugfs(void *ctx)
+{
+	struct kvm_options *o = &((struct kvm *)ctx)->o;
+
+	o->mode = KVM_ONCE;
+	o->tracepoints = false;
+	o->debugfs = true;
+}
+
+static const struct tool_optional optional[] = {
+	{ "entry", "-x" },
+	{ NULL, NULL },
+};
+
+#define CHECKED                                                                                    \
+	.name = "kvm", .ctx_size = sizeof(struct kvm), .args_at = offsetof(struct kvm, o.args),    \
+	.probe = &kvm_probe, .options = options, .resolve = resolve, .events = events,             \
+	.configure = configure, .keeps = keeps, .free = free_kvm
+
+static const struct tool check_tracepoints = {
+	CHECKED,
+	.want_all = want_tracepoints,
+	.optional = optional,
+};
+
+static const struct tool check_debugfs = {
+	CHECKED,
+	.want_all = want_debugfs,
+	.chosen = chosen,
+};
+
+static const struct tool_part checked[] = {
+	{ &check_tracepoints, "-t" },
+	{ &check_debugfs, "-d" },
+	{ NULL, NULL },
+};
 
 const struct tool tool_kvm = {
 	.name = "kvm",
@@ -776,15 +825,18 @@ const struct tool tool_kvm = {
 	.settings = settings,
 	.n_settings = sizeof(settings) / sizeof(settings[0]),
 	.view = &view,
-	.attacher = &attacher,
+	.losses = losses,
+	.n_losses = sizeof(losses) / sizeof(losses[0]),
+	.parts = checked,
 	.columns = columns,
 	.options = options,
 	.resolve = resolve,
 	.replay = replay,
+	.events = events,
 	.chosen = chosen,
+	.configure = configure,
 	.attached = attached,
 	.keeps = keeps,
-	.check_all = kvm_check,
 	.begin = begin,
 	.start = start,
 	.stop = stop,
