@@ -182,8 +182,8 @@ struct tool {
 	int (*resolve)(struct tool_run *t, struct error *err);
 	/* --replay, in place of resolve(). */
 	int (*replay)(struct tool_run *t, struct error *err);
-	/* Fills @events (room for TOOL_EVENTS_MAX); returns how many.  0: a run without a BPF object,
-	 * and without those of tool_loss. */
+	/* Fills @events (room for TOOL_EVENTS_MAX); returns how many.  0: a run without a BPF
+	 * object, and without those of tool_loss. */
 	size_t (*events)(struct tool_run *t, struct hook_event *events);
 	/* t->object.hooks are chosen.  TOOL_AGAIN, TOOL_DONE. */
 	int (*chosen)(struct tool_run *t, struct error *err);

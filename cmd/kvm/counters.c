@@ -248,13 +248,13 @@ size_t counters_hook_events(struct counters *c, struct hook_event *out)
 					is_counted_with_all,
 					note_skipped,
 					c };
-	out[n++] = (struct hook_event){ "count", count_alts, 3, false, preempted_count_alts,
-					&c->group };
+	out[n++] =
+	    (struct hook_event){ "count", count_alts, 3, false, preempted_count_alts, &c->group };
 	if (is_hooked(c, REASON_EXIT))
 		out[n++] = (struct hook_event){ "exit", exit_alts, 1, true };
 	if (is_hooked(c, REASON_UEXIT))
-		out[n++] = (struct hook_event){ "userspace_exit", uexit_alts, 2, true,
-						uexit_alts + 1 };
+		out[n++] =
+		    (struct hook_event){ "userspace_exit", uexit_alts, 2, true, uexit_alts + 1 };
 	/* The last is attached first: no exit is timed whose entry was not seen. */
 	if (c->wants.latency)
 		out[n++] = (struct hook_event){ "entry", entry_alts, 2, false, entry_alts + 1 };

@@ -42,11 +42,6 @@ struct kvm {
 	const char *no_terminal; /* why there is no full-screen view, though it was asked for */
 };
 
-static const regex_t *filter_of(const struct kvm *k)
-{
-	return k->o.filtered ? &k->o.filter : NULL;
-}
-
 /* On the screen and in replays what is shown changes. */
 static bool counts_all(const struct kvm *k)
 {
@@ -116,7 +111,7 @@ static int print_latency(struct kvm *k)
 
 	kvm_rows_clear(&k->rows);
 	r = kvm_rows_of_latency(&k->rows, &k->events, (int)k->exit_event, k->latency, &k->namer,
-				filter_of(k), k->o.pid);
+				k->o.pid);
 	if (!r && fputs("\n", stdout) < 0)
 		r = -errno;
 	if (!r)
@@ -138,7 +133,7 @@ static int print_once(struct kvm *k)
 	int r;
 
 	kvm_rows_clear(&k->rows);
-	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), -1);
+	r = kvm_rows_of_events(&k->rows, &k->events, -1);
 	if (!r)
 		r = render_table_rows(stdout, kvm_schema(false, false), k->rows.rows, k->rows.n);
 	return r;
@@ -153,7 +148,7 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 	if (k->o.mode == KVM_ONCE)
 		r = print_once(k);
 	else if (!is_partial(in->drained)) /* in a log it would look like a rate that sank */
-		r = kvm_log_line(&k->log, &k->events, filter_of(k), in->interval.end_ns);
+		r = kvm_log_line(&k->log, &k->events, in->interval.end_ns);
 	/* A log's lines are not to be interrupted: the times are those of the whole run. */
 	if (!r && k->latency && !k->o.wide && !k->o.log_path && in->drained->last)
 		r = print_latency(k);
@@ -168,10 +163,10 @@ static int make_rows(void *ctx, struct render_interval *in, void **own, struct e
 
 	(void)own;
 	kvm_rows_clear(&k->rows);
-	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), without);
+	r = kvm_rows_of_events(&k->rows, &k->events, without);
 	if (!r && k->latency)
 		r = kvm_rows_of_latency(&k->rows, &k->events, without, k->latency, &k->namer,
-					filter_of(k), k->o.pid);
+					k->o.pid);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	if (k->latency)
@@ -199,13 +194,13 @@ static int print_heading(struct kvm *k, struct error *err)
 {
 	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG)
 		return 0;
-	return show_error(k->show, kvm_log_heading(&k->log, &k->events, filter_of(k)), err);
+	return show_error(k->show, kvm_log_heading(&k->log, &k->events), err);
 }
 
 static bool any_shown(const struct kvm *k)
 {
 	for (size_t i = 0; i < k->events.n; i++)
-		if (kvm_shown(&k->events, i, filter_of(k)))
+		if (kvm_shown(&k->events, i))
 			return true;
 	return false;
 }
@@ -235,7 +230,7 @@ static int take(void *ctx, const struct recording_interval *in, struct error *er
 		select_process(k, in);
 	if (r || strcmp(in->text, KVM_RECORDED_START) != 0)
 		return r;
-	r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
+	r = kvm_filter_check(k->events.filter, k->o.fields, &k->events, err);
 	if (!r)
 		r = print_heading(k, err);
 	return r ? r : 1;
@@ -268,7 +263,7 @@ static int fill_record(struct kvm *k, struct recording_interval *out, struct err
 	if (!r && k->o.args.record && k->debugfs)
 		r = debugfs_each_guest(k->debugfs, record_process, k);
 	if (!r && k->o.args.record)
-		r = kvm_record_fill(&k->record, &k->events, filter_of(k), k->latency, &k->rows,
+		r = kvm_record_fill(&k->record, &k->events, k->latency, &k->rows,
 				    (int)k->exit_event, &k->namer, out);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
@@ -506,7 +501,7 @@ static void finish(struct tool_run *t)
 static int open_counters(struct kvm *k, struct error *err)
 {
 	const struct counters_wants wants = {
-		.only = counts_all(k) ? NULL : filter_of(k),
+		.only = counts_all(k) ? NULL : k->events.filter,
 		.pattern = k->o.fields,
 		.by_guest = counts_all(k),
 		.latency = k->o.latency,
@@ -562,7 +557,7 @@ static int chosen(struct tool_run *t, struct error *err)
 	int r = k->o.debugfs ? open_debugfs(k, err) : 0;
 
 	if (!r)
-		r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
+		r = kvm_filter_check(k->events.filter, k->o.fields, &k->events, err);
 	if (r || !k->o.fields_help)
 		return r;
 	list_events(k);
@@ -684,6 +679,7 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 	int r = kvm_options(argc, argv, o, err);
 
 	k->exit_event = KVM_NONE;
+	k->events.filter = o->filtered ? &o->filter : NULL;
 	k->namer = o->args.replay ? (struct kvm_namer){ kvm_replay_name, &k->replay }
 				  : (struct kvm_namer){ name_reason, k };
 	k->log.path = o->log_path;
@@ -757,10 +753,10 @@ static const struct tool_loss losses[] = {
 	{ "threads_full", "exits not timed: no room for another thread", "losses",
 	  KVM_LOSS_PENDING_FULL, false },
 	{ "no_entry", "exits whose entry was not seen", "losses", KVM_LOSS_NO_ENTRY, false },
-	{ "clock", "entries before their exit: the clock went backwards", "losses",
-	  KVM_LOSS_CLOCK, false },
-	{ "no_reason", "kvm_exit events whose reason no program saw", "losses",
-	  KVM_LOSS_NO_REASON, false },
+	{ "clock", "entries before their exit: the clock went backwards", "losses", KVM_LOSS_CLOCK,
+	  false },
+	{ "no_reason", "kvm_exit events whose reason no program saw", "losses", KVM_LOSS_NO_REASON,
+	  false },
 	{ "missed", "events missed: the program was already running on that CPU", NULL, 0, true },
 };
 
@@ -770,13 +766,15 @@ static const struct tool_loss losses[] = {
 static void want_tracepoints(void *ctx)
 {
 	static char pattern[] = "kvm_(entry|exit|userspace_exit)$";
-	struct kvm_options *o = &((struct kvm *)ctx)->o;
+	struct kvm *k = ctx;
+	struct kvm_options *o = &k->o;
 	struct error err;
 
 	o->mode = KVM_ONCE;
 	o->latency = true;
 	o->fields = pattern;
 	o->filtered = kvm_regex(pattern, &o->filter, &err) == 0;
+	k->events.filter = o->filtered ? &o->filter : NULL;
 }
 
 static void want_debugfs(void *ctx)
