@@ -116,7 +116,7 @@ void tool_note(struct tool_run *t, const char *fmt, ...)
 
 static int open_show(struct tool_run *t, struct error *err)
 {
-	const struct hooks *hooks = tool_hooks(t);
+	const struct hooks *hooks = t->object.hooks;
 	size_t n = hooks ? blk_meta_hooks(hooks, t->show.hooks, BLK_META_HOOKS) : 0;
 
 	return show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes,
@@ -125,24 +125,16 @@ static int open_show(struct tool_run *t, struct error *err)
 
 /* ---- hooks ---- */
 
-struct hooks *tool_hooks(struct tool_run *t)
-{
-	return t->tool->attacher ? t->tool->attacher->hooks(t->ctx) : t->object.hooks;
-}
-
 static void explain(struct tool_run *t)
 {
-	const struct hooks *hooks = tool_hooks(t);
-
-	if (hooks && t->args->verbose)
-		choices_explain(hooks);
+	if (t->object.hooks && t->args->verbose)
+		choices_explain(t->object.hooks);
 }
 
 static int list_hooks(struct tool_run *t)
 {
-	if (t->object.hooks)
-		hooks_try(t->object.hooks);
-	choices_list(tool_hooks(t));
+	hooks_try(t->object.hooks);
+	choices_list(t->object.hooks);
 	return TOOL_DONE;
 }
 
@@ -155,6 +147,8 @@ static int choose_table(struct tool_run *t, struct error *err)
 	hooks_free(o->hooks);
 	o->hooks = NULL;
 	o->n_events = t->tool->events(t, o->events);
+	if (!o->n_events)
+		return 0;
 	r = preflight_trace(err);
 	if (!r)
 		r = hooks_choose(o->events, o->n_events, t->args->hooks, &o->hooks, err);
@@ -165,18 +159,17 @@ static int choose_table(struct tool_run *t, struct error *err)
 
 int tool_choose(struct tool_run *t, struct error *err)
 {
-	const struct tool_attacher *attacher = t->tool->attacher;
 	int r;
 
 	do {
-		r = attacher ? attacher->choose(t, err) : choose_table(t, err);
-		if (t->args->list_hooks && tool_hooks(t))
+		r = choose_table(t, err);
+		if (t->args->list_hooks && t->object.hooks)
 			return list_hooks(t);
 		if (r)
 			break;
 		r = t->tool->chosen ? t->tool->chosen(t, err) : 0;
 	} while (r == TOOL_AGAIN);
-	if (r < 0 || attacher)
+	if (r < 0)
 		explain(t);
 	return r;
 }
@@ -274,8 +267,8 @@ static int attach(struct tool_run *t, struct error *err)
 {
 	int r;
 
-	if (t->tool->attacher)
-		return t->tool->attacher->attach(t, err);
+	if (!t->object.hooks)
+		return 0;
 	r = tool_attach_object(&t->object, err);
 	return r ? r : find_variables(t, err);
 }
@@ -309,10 +302,9 @@ int tool_attach(struct tool_run *t, struct run *run, struct error *err)
 		r = open_show(t, err);
 	if (r)
 		return r;
-	if (!t->tool->attacher) {
+	if (t->object.hooks)
 		t->keeps |= hooks_privileges(t->object.hooks);
-		explain(t);
-	}
+	explain(t);
 	if (t->tool->keeps)
 		t->tool->keeps(t);
 	return begin(t, err);

@@ -144,14 +144,6 @@ struct tool_part {
 	const char *what; /* what does not work when this part does not */
 };
 
-/* For tools without an attach table of cmd/: in place of events() and configure(). */
-struct tool_attacher {
-	int (*choose)(struct tool_run *t, struct error *err);
-	int (*attach)(struct tool_run *t, struct error *err);
-	/* NULL: nothing was chosen. */
-	struct hooks *(*hooks)(void *ctx);
-};
-
 /* Beside 0 and -errno: choose again, as events() has changed; all is done, and was written to
  * standard output. */
 enum { TOOL_AGAIN = 1, TOOL_DONE };
@@ -172,7 +164,6 @@ struct tool {
 	size_t n_settings;
 	const struct tool_view *view;
 	const struct tool_part *parts; /* a tool of NULL ends; NULL: this is all */
-	const struct tool_attacher *attacher;
 
 	/* The columns of variant @i, with the options that *@with names: "" for the first, which is
 	 * what there is without any.  NULL behind the last. */
@@ -191,7 +182,8 @@ struct tool {
 	int (*resolve)(struct tool_run *t, struct error *err);
 	/* --replay, in place of resolve(). */
 	int (*replay)(struct tool_run *t, struct error *err);
-	/* Fills @events (room for TOOL_EVENTS_MAX); returns how many. */
+	/* Fills @events (room for TOOL_EVENTS_MAX); returns how many.  0: a run without a BPF
+	 * object, and without those of tool_loss. */
 	size_t (*events)(struct tool_run *t, struct hook_event *events);
 	/* t->object.hooks are chosen.  TOOL_AGAIN, TOOL_DONE. */
 	int (*chosen)(struct tool_run *t, struct error *err);
@@ -205,8 +197,6 @@ struct tool {
 	void (*keeps)(struct tool_run *t);
 	/* --check, when all is attached: check_gap().  -errno with @err: it does not work. */
 	int (*check)(struct tool_run *t, struct check *check, struct error *err);
-	/* All of --check, for tools that cannot be checked by an attach table. */
-	void (*check_all)(struct check *check);
 	/* Outputs may begin; begin_ns is set.  What it waits for: run_watch() of t->run. */
 	int (*begin)(struct tool_run *t, struct error *err);
 	/* In place of show_start(). */
@@ -336,6 +326,9 @@ void tool_keep(struct tool_run *t, const char *when, uint64_t set, bool wants);
 
 /* A note for the user, in the metadata and on standard error. */
 void tool_note(struct tool_run *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Fills @interval with what was lost since the last call, for the output() of a tool. */
+void tool_losses(struct tool_run *t, struct interval *interval);
 
 /* Adds @n to row @i of the losses. */
 void tool_count_loss(struct tool_run *t, size_t i, uint64_t n);

@@ -54,7 +54,7 @@ static int choose(struct tool_run *t, struct check *check)
 	for (;;) {
 		o->n_events = t->tool->events(t, o->events);
 		mark_optional(t->tool, o);
-		r = check_choose(check, o->events, o->n_events, &o->hooks);
+		r = o->n_events ? check_choose(check, o->events, o->n_events, &o->hooks) : 0;
 		if (!r && t->tool->flags & TOOL_BLK)
 			t->flags = blk_flags(o->hooks);
 		if (!r && t->tool->chosen)
@@ -76,7 +76,7 @@ static int check_one(const struct tool *tool, struct check *check)
 		r = tool->resolve(t, &check->err);
 	if (!r)
 		r = choose(t, check);
-	if (!r)
+	if (!r && t->object.hooks)
 		r = check_outcome(check, t->object.hooks,
 				  tool_attach_object(&t->object, &check->err));
 	if (!r)
@@ -116,9 +116,7 @@ static void check_parts(const struct tool_part *parts, struct check *check)
 
 void tool_check(const struct tool *tool, struct check *check)
 {
-	if (tool->check_all)
-		tool->check_all(check);
-	else if (tool->parts)
+	if (tool->parts)
 		check_parts(tool->parts, check);
 	else if (!check_one(tool, check))
 		check_works(check);

@@ -19,6 +19,8 @@ static const struct tool_loss *loss_of(const struct tool *tool, size_t i)
 
 int tool_find_losses(struct tool_run *t, struct error *err)
 {
+	if (!t->object.obj)
+		return 0;
 	t->n_losses = t->tool->n_losses + (t->tool->flags & TOOL_BLK ? BLK_LOSS_ROWS : 0);
 	if (t->n_losses > TOOL_LOSSES)
 		return error_set(err, STATUS_FAILED, -E2BIG, "too many losses");
@@ -26,7 +28,7 @@ int tool_find_losses(struct tool_run *t, struct error *err)
 		const struct tool_loss *loss = loss_of(t->tool, i);
 		const uint64_t *array = NULL;
 
-		if (loss->variable && t->object.obj)
+		if (loss->variable)
 			array =
 			    tool_variable(t, loss->variable, (loss->index + 1) * sizeof(uint64_t));
 		if (loss->variable && !array)

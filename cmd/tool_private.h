@@ -16,9 +16,6 @@ void tool_take_options(struct tool_run *t);
 /* Calls events(), and chooses hooks; the choice is passed to chosen().  As of struct tool. */
 int tool_choose(struct tool_run *t, struct error *err);
 
-/* The hooks of the first object; NULL: none were chosen. */
-struct hooks *tool_hooks(struct tool_run *t);
-
 /* Opens, loads and attaches @o.  -errno with @err. */
 int tool_attach_object(struct tool_object *o, struct error *err);
 
@@ -27,8 +24,5 @@ void tool_close_objects(struct tool_run *t);
 
 /* Finds the losses' variables in the first object, which is loaded. */
 int tool_find_losses(struct tool_run *t, struct error *err);
-
-/* Fills @interval with what was lost since the last call. */
-void tool_losses(struct tool_run *t, struct interval *interval);
 
 #endif

@@ -20,15 +20,9 @@
 #include "probes/kvm.h"
 #include "probes/kvm.skel.h"
 
-#define COUNTERS_EVENTS 4
-
+#define N(array)    (sizeof(array) / sizeof((array)[0]))
 #define GROUP	    "kvm"
 #define PLACEHOLDER 0x107ace0c00c1eULL /* of count_each in probes/kvm.bpf.c */
-
-/* Those of the programs, and what the kernel says. */
-enum { ROW_MISSED = KVM_LOSSES, LOSS_ROWS };
-
-_Static_assert(LOSS_ROWS == COUNTERS_LOSSES, "a row for each loss");
 
 struct counters {
 	struct counters_wants wants;
@@ -42,18 +36,13 @@ struct counters {
 	uint32_t *reason_slot;	    /* which slot a named reason has */
 	size_t n_slots, stride;
 	struct hook_group group;
-	struct hook_event hook_events[COUNTERS_EVENTS];
-	size_t n_hook_events;
-	struct hooks *hooks;
+	const struct hooks *hooks; /* of the run */
 	int *skipped; /* by number of the tracepoint: -errno why it could not be attached to */
-	struct kvm_bpf *skel;
 	struct bank_arrays arrays;
 	size_t counts_size, keys_size;
 	struct banks *banks;
 	const struct kvm_latency_row *latencies;
 	size_t n_latencies, latencies_size;
-	struct loss losses[COUNTERS_LOSSES];
-	uint64_t losses_before[COUNTERS_LOSSES];
 };
 
 static int no_memory(struct error *err)
@@ -243,21 +232,15 @@ static void note_skipped(void *ctx, size_t i, int code)
 	c->skipped[i] = code;
 }
 
-static void add_hook(struct counters *c, const struct hook_event *event)
-{
-	c->hook_events[c->n_hook_events++] = *event;
-}
-
 static bool is_hooked(const struct counters *c, enum reason_event which)
 {
 	return c->parents[which] >= 0 && !c->events->v[c->parents[which]].off;
 }
 
-static int choose(struct counters *c, struct error *err)
+size_t counters_hook_events(struct counters *c, struct hook_event *out)
 {
-	c->skipped = calloc(c->n_names + 1, sizeof(*c->skipped));
-	if (!c->skipped)
-		return no_memory(err);
+	size_t n = 0;
+
 	c->group = (struct hook_group){ GROUP,
 					(const char *const *)c->names,
 					c->n_names,
@@ -265,17 +248,17 @@ static int choose(struct counters *c, struct error *err)
 					is_counted_with_all,
 					note_skipped,
 					c };
-	add_hook(c, &(struct hook_event){ "count", count_alts, 3, false, preempted_count_alts,
-					  &c->group });
+	out[n++] =
+	    (struct hook_event){ "count", count_alts, 3, false, preempted_count_alts, &c->group };
 	if (is_hooked(c, REASON_EXIT))
-		add_hook(c, &(struct hook_event){ "exit", exit_alts, 1, true });
+		out[n++] = (struct hook_event){ "exit", exit_alts, 1, true };
 	if (is_hooked(c, REASON_UEXIT))
-		add_hook(c, &(struct hook_event){ "userspace_exit", uexit_alts, 2, true,
-						  uexit_alts + 1 });
+		out[n++] =
+		    (struct hook_event){ "userspace_exit", uexit_alts, 2, true, uexit_alts + 1 };
 	/* The last is attached first: no exit is timed whose entry was not seen. */
 	if (c->wants.latency)
-		add_hook(c, &(struct hook_event){ "entry", entry_alts, 2, false, entry_alts + 1 });
-	return hooks_choose(c->hook_events, c->n_hook_events, c->wants.args->hooks, &c->hooks, err);
+		out[n++] = (struct hook_event){ "entry", entry_alts, 2, false, entry_alts + 1 };
+	return n;
 }
 
 int counters_open(const struct counters_wants *wants, struct kvm_events *events,
@@ -294,22 +277,18 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 			      "this kernel's kvm_exit has no exit reason");
 		error_hint(err, "run without -x");
 	}
-	if (!r)
-		r = choose(c, err);
-	if (r && r != -ENOTSUP) {
-		counters_close(c);
-		return r;
+	if (!r) {
+		c->skipped = calloc(c->n_names + 1, sizeof(*c->skipped));
+		r = c->skipped ? 0 : no_memory(err);
 	}
-	*out = c;
+	if (r)
+		counters_close(c);
+	else
+		*out = c;
 	return r;
 }
 
-struct hooks *counters_hooks(const struct counters *c)
-{
-	return c->hooks;
-}
-
-/* ---- load ---- */
+/* ---- maps ---- */
 
 #define ROWS_OF_GUESTS 16384 /* with by_guest */
 #define ROWS_OF_OTHERS 256
@@ -321,10 +300,9 @@ static size_t n_counts(const struct counters *c)
 	return c->arrays.n_cpus * KVM_BANKS * c->arrays.stride;
 }
 
-static int size_maps(struct counters *c)
+static void size_arrays(struct counters *c)
 {
-	uint32_t rows = c->wants.args->map_rows;
-	struct kvm_bpf *skel = c->skel;
+	uint32_t rows = c->wants.rows;
 
 	c->arrays = (struct bank_arrays){
 		.n_cpus = cpus_possible(),
@@ -335,45 +313,50 @@ static int size_maps(struct counters *c)
 					      : ROWS_OF_OTHERS,
 	};
 	c->n_latencies = !c->wants.latency ? 1 : rows ? rows : LATENCY_ROWS;
-
-	const struct map_size sizes[] = {
-		{ skel->maps.counts, (uint32_t)n_counts(c) },
-		{ skel->maps.keyed, (uint32_t)c->arrays.n_keys },
-		{ skel->maps.free_keys, (uint32_t)c->arrays.n_keys },
-		{ skel->maps.key_rows, (uint32_t)c->arrays.n_keys },
-		{ skel->maps.pending, c->wants.latency ? VCPU_THREADS : 1 },
-		{ skel->maps.latencies, (uint32_t)c->n_latencies },
-		{ skel->maps.free_latencies, (uint32_t)c->n_latencies },
-		{ skel->maps.latency_rows, (uint32_t)c->n_latencies },
-	};
-
-	return maps_resize(sizes, sizeof(sizes) / sizeof(sizes[0]));
 }
 
-static void set_options(struct counters *c)
+int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid)
 {
 	const struct reason_fields f = reasons_fields(c->reasons);
-	struct kvm_bpf__rodata *o = c->skel->rodata;
 
-	o->n_slots = (uint32_t)c->stride;
-	o->filter_tgid = c->wants.tgid;
-	o->by_guest = c->wants.by_guest;
-	o->latency = c->wants.latency;
-	o->exit_event = (uint32_t)c->parents[REASON_EXIT];
-	o->uexit_event = (uint32_t)c->parents[REASON_UEXIT];
-	o->exits_twice = exits_twice(c);
-	o->exit_reason_off = f.exit_reason;
-	o->exit_class_off = f.exit_class;
-	o->exit_vcpu_off = f.exit_vcpu;
-	o->entry_vcpu_off = c->entry_vcpu;
-	o->uexit_reason_off = f.uexit_reason;
-	o->uexit_errno_off = f.uexit_errno;
+	c->hooks = o->hooks;
+	memset(c->skipped, 0, c->n_names * sizeof(*c->skipped));
+	size_arrays(c);
+
+	const uint32_t keys = (uint32_t)c->arrays.n_keys, latencies = (uint32_t)c->n_latencies;
+	const struct probe_option options[] = {
+		{ "n_slots", c->stride },
+		{ "filter_tgid", tgid },
+		{ "by_guest", c->wants.by_guest },
+		{ "latency", c->wants.latency },
+		{ "exit_event", (uint32_t)c->parents[REASON_EXIT] },
+		{ "uexit_event", (uint32_t)c->parents[REASON_UEXIT] },
+		{ "exits_twice", exits_twice(c) },
+		{ "exit_reason_off", f.exit_reason },
+		{ "exit_class_off", f.exit_class },
+		{ "exit_vcpu_off", f.exit_vcpu },
+		{ "entry_vcpu_off", c->entry_vcpu },
+		{ "uexit_reason_off", f.uexit_reason },
+		{ "uexit_errno_off", f.uexit_errno },
+	};
+	const struct probe_map maps[] = {
+		{ "counts", (uint32_t)n_counts(c) },
+		{ "keyed", keys },
+		{ "free_keys", keys },
+		{ "key_rows", keys },
+		{ "pending", c->wants.latency ? VCPU_THREADS : 1 },
+		{ "latencies", latencies },
+		{ "free_latencies", latencies },
+		{ "latency_rows", latencies },
+	};
+
+	return tool_configure(o, options, N(options), maps, N(maps));
 }
 
 /* Tells the programs which reasons have a slot. */
-static int fill_reasons(const struct counters *c)
+static int fill_reasons(const struct counters *c, const struct kvm_bpf *skel)
 {
-	int fd = bpf_map__fd(c->skel->maps.reasons);
+	int fd = bpf_map__fd(skel->maps.reasons);
 	size_t n;
 	const struct reason *list = reasons_list(c->reasons, &n);
 
@@ -388,16 +371,15 @@ static int fill_reasons(const struct counters *c)
 	return 0;
 }
 
-static int map_arrays(struct counters *c)
+static int map_arrays(struct counters *c, const struct kvm_bpf *skel)
 {
-	const struct kvm_bpf *skel = c->skel;
 	void *counts = NULL, *keys = NULL, *latencies = NULL;
 	int r;
 
 	c->counts_size = n_counts(c) * sizeof(*c->arrays.counts);
 	c->keys_size = c->arrays.n_keys * sizeof(*c->arrays.keys);
 	c->latencies_size = c->n_latencies * sizeof(*c->latencies);
-	c->arrays.active = &c->skel->data->active_bank;
+	c->arrays.active = &skel->data->active_bank;
 	r = maps_map_array(skel->maps.counts, c->counts_size, false, &counts);
 	if (!r)
 		r = maps_map_array(skel->maps.key_rows, c->keys_size, false, &keys);
@@ -409,62 +391,29 @@ static int map_arrays(struct counters *c)
 	return r;
 }
 
-/* ---- attach: struct hook_object ---- */
-
-static int open_object(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
+/* The programs count nothing yet. */
+static int open_maps(struct counters *c, const struct kvm_bpf *skel)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
-	struct counters *c = ctx;
-
-	memset(c->skipped, 0, c->n_names * sizeof(*c->skipped));
-	c->skel = kvm_bpf__open_opts(&opts);
-	if (!c->skel)
-		return error_set(err, STATUS_FAILED, -errno, "cannot open the BPF object: %s",
-				 strerror(errno));
-	set_options(c);
-	*obj = c->skel->obj;
-	return 0;
-}
-
-static int load_object(void *ctx)
-{
-	struct counters *c = ctx;
-	int r = size_maps(c);
+	int r = fill_reasons(c, skel);
 
 	if (!r)
-		r = kvm_bpf__load(c->skel);
+		r = maps_fill_queue(skel->maps.free_keys, c->arrays.n_keys);
 	if (!r)
-		r = fill_reasons(c);
+		r = maps_fill_queue(skel->maps.free_latencies, c->n_latencies);
 	if (!r)
-		r = maps_fill_queue(c->skel->maps.free_keys, c->arrays.n_keys);
-	if (!r)
-		r = maps_fill_queue(c->skel->maps.free_latencies, c->n_latencies);
-	if (!r)
-		r = map_arrays(c);
+		r = map_arrays(c, skel);
 	return r ? r : banks_open(&c->arrays, &c->banks);
 }
 
-static void close_object(void *ctx)
+static void close_maps(struct counters *c)
 {
-	struct counters *c = ctx;
-
 	banks_close(c->banks);
-	c->banks = NULL;
 	if (c->arrays.counts)
 		munmap((void *)c->arrays.counts, c->counts_size);
 	if (c->arrays.keys)
 		munmap((void *)c->arrays.keys, c->keys_size);
 	if (c->latencies)
 		munmap((void *)c->latencies, c->latencies_size);
-	c->arrays = (struct bank_arrays){ 0 };
-	c->latencies = NULL;
-	kvm_bpf__destroy(c->skel);
-	c->skel = NULL;
-}
-
-void counters_set_tgid(struct counters *c, uint32_t tgid)
-{
-	c->wants.tgid = tgid;
 }
 
 /* Why an event with a program of its own has none, or 0. */
@@ -511,23 +460,18 @@ static int leave_out_skipped(struct counters *c, void (*skipped)(const char *nam
 			 strerror(-last));
 }
 
-int counters_attach(struct counters *c, void (*skipped)(const char *name, int code),
-		    struct error *err)
+int counters_begin(struct counters *c, const struct kvm_bpf *skel,
+		   void (*skipped)(const char *name, int code), struct error *err)
 {
-	const struct hook_object object = {
-		.ctx = c, .open = open_object, .load = load_object, .close = close_object
-	};
-	int r;
+	int r = open_maps(c, skel);
 
-	r = hooks_attach(c->hooks, &object, err);
-	if (!r)
-		r = leave_out_skipped(c, skipped, err);
 	if (r)
-		return r;
-	/* Attaching may take a second in all. */
-	c->losses_before[ROW_MISSED] = hooks_missed(c->hooks, NULL);
-	banks_start(c->banks);
-	return 0;
+		return error_set(err, STATUS_FAILED, r, "cannot fill the BPF maps: %s",
+				 strerror(-r));
+	r = leave_out_skipped(c, skipped, err);
+	if (!r)
+		banks_start(c->banks);
+	return r;
 }
 
 void counters_swap(struct counters *c)
@@ -546,8 +490,7 @@ void counters_close(struct counters *c)
 {
 	if (!c)
 		return;
-	hooks_free(c->hooks);
-	close_object(c);
+	close_maps(c);
 	reasons_free(c->reasons);
 	tracefs_free_names(c->names, c->n_names);
 	free(c->slot_event);
@@ -626,36 +569,6 @@ int counters_each_guest(struct counters *c,
 			return r;
 	}
 	return 0;
-}
-
-/* ---- losses ---- */
-
-static const struct {
-	const char *key, *text;
-} loss_names[] = {
-	[KVM_LOSS_KEYS_FULL] = { "rows_full", "events not shown by guest or reason: map full" },
-	[KVM_LOSS_LATENCY_FULL] = { "latency_full", "exits not timed: no room for another vCPU" },
-	[KVM_LOSS_PENDING_FULL] = { "threads_full", "exits not timed: no room for another thread" },
-	[KVM_LOSS_NO_ENTRY] = { "no_entry", "exits whose entry was not seen" },
-	[KVM_LOSS_CLOCK] = { "clock", "entries before their exit: the clock went backwards" },
-	[KVM_LOSS_NO_REASON] = { "no_reason", "kvm_exit events whose reason no program saw" },
-	[ROW_MISSED] = { "missed", "events missed: the program was already running on that CPU" },
-};
-
-const struct loss *counters_losses(struct counters *c)
-{
-	for (size_t i = 0; i < COUNTERS_LOSSES; i++) {
-		uint64_t now = i == ROW_MISSED
-				   ? hooks_missed(c->hooks, NULL)
-				   : __atomic_load_n(&c->skel->bss->losses[i], __ATOMIC_RELAXED);
-
-		c->losses[i].key = loss_names[i].key;
-		c->losses[i].text = loss_names[i].text;
-		c->losses[i].count = now > c->losses_before[i] ? now - c->losses_before[i] : 0;
-		if (now > c->losses_before[i])
-			c->losses_before[i] = now;
-	}
-	return c->losses;
 }
 
 const struct kvm_latency_row *counters_latencies(const struct counters *c, size_t *n)

@@ -6,42 +6,39 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "cmd/args.h"
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/reasons.h"
-#include "core/bpf/hooks.h"
-#include "output/render.h"
+#include "cmd/tool.h"
 
 /* The tracepoints: one program counts, per event and per reason. */
 struct counters;
+struct kvm_bpf;
 
 struct counters_wants {
-	const struct args *args;
 	const regex_t *only; /* attach to these events alone; NULL: to all */
 	const char *pattern; /* what @only was made of */
-	uint32_t tgid;	     /* count this process alone; 0: all */
 	bool by_guest;	     /* keep counts of each process, for counters_read() of one of them */
 	bool latency;
+	uint32_t rows; /* for guests, reasons and times; 0: as many as make sense */
 };
 
-/* Finds this kernel's events and adds them to @events, which must outlive *out; chooses how to
- * see them.  With -ENOTSUP *out is set, to be listed.  -errno with @err filled. */
+/* Finds this kernel's events and adds them to @events, which must outlive *out.  -errno with @err.
+ */
 int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 		  struct counters **out, struct error *err);
 void counters_close(struct counters *c);
 
-#define COUNTERS_CHOICES 8 /* alternatives in all */
+/* The attach table: fills @out, returns how many. */
+size_t counters_hook_events(struct counters *c, struct hook_event *out);
 
-/* How each event is seen; of @c. */
-struct hooks *counters_hooks(const struct counters *c);
+/* struct tool's configure(); to count process @tgid alone (0: all).  0 or -errno. */
+int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid);
 
-/* Before counters_attach(): count process @tgid alone. */
-void counters_set_tgid(struct counters *c, uint32_t tgid);
-
-/* Loads and attaches; from its end on all is counted.  An event that cannot be attached is told to
- * @skipped (its name, -errno) and left out; -errno with @err when none can be. */
-int counters_attach(struct counters *c, void (*skipped)(const char *name, int code),
-		    struct error *err);
+/* All is attached, and @skel must outlive @c: from now on it is counted.  An event that could not
+ * be attached is told to @skipped (its name, -errno) and left out; -errno with @err when none
+ * could. */
+int counters_begin(struct counters *c, const struct kvm_bpf *skel,
+		   void (*skipped)(const char *name, int code), struct error *err);
 
 /* Ends an interval for all events at one moment: what is read is as of then.  NULL is fine. */
 void counters_swap(struct counters *c);
@@ -60,11 +57,6 @@ int counters_each_guest(struct counters *c,
 
 /* What was counted up to the last counters_swap() is left out from now on.  NULL is fine. */
 void counters_reset(struct counters *c);
-
-#define COUNTERS_LOSSES 7
-
-/* What was lost since the last call. */
-const struct loss *counters_losses(struct counters *c);
 
 /* With latency: all rows, which grow while they are looked at (latency_read()); and the names. */
 struct kvm_latency_row;

@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CMD_KVM_EVENTS_H
 #define IOTRACE_CMD_KVM_EVENTS_H
 
+#include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +24,7 @@ struct kvm_event {
 struct kvm_events {
 	struct kvm_event *v;
 	size_t n;
+	const regex_t *filter; /* -f: only those are shown; NULL: all */
 };
 
 /* The event called @name, made if it is not there: its index or -ENOMEM. */

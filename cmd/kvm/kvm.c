@@ -6,7 +6,6 @@
 
 #include "cmd/blk.h"
 #include "cmd/command.h"
-#include "cmd/kvm/check.h"
 #include "cmd/kvm/counters.h"
 #include "cmd/kvm/debugfs.h"
 #include "cmd/kvm/log.h"
@@ -19,6 +18,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/system/preflight.h"
+#include "core/system/privileges.h"
 #include "probes/kvm.skel.h"
 
 struct kvm {
@@ -41,11 +41,6 @@ struct kvm {
 	enum kvm_mode recorded_mode;
 	const char *no_terminal; /* why there is no full-screen view, though it was asked for */
 };
-
-static const regex_t *filter_of(const struct kvm *k)
-{
-	return k->o.filtered ? &k->o.filter : NULL;
-}
 
 /* On the screen and in replays what is shown changes. */
 static bool counts_all(const struct kvm *k)
@@ -86,14 +81,6 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	return 0;
 }
 
-static void take_losses(struct kvm *k, struct interval *interval)
-{
-	if (!k->counters)
-		return;
-	interval->losses = counters_losses(k->counters);
-	interval->n_losses = COUNTERS_LOSSES;
-}
-
 /* ---- text, JSON, CSV ---- */
 
 static int print_histograms(const struct kvm_rows *rows)
@@ -124,7 +111,7 @@ static int print_latency(struct kvm *k)
 
 	kvm_rows_clear(&k->rows);
 	r = kvm_rows_of_latency(&k->rows, &k->events, (int)k->exit_event, k->latency, &k->namer,
-				filter_of(k), k->o.pid);
+				k->o.pid);
 	if (!r && fputs("\n", stdout) < 0)
 		r = -errno;
 	if (!r)
@@ -146,7 +133,7 @@ static int print_once(struct kvm *k)
 	int r;
 
 	kvm_rows_clear(&k->rows);
-	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), -1);
+	r = kvm_rows_of_events(&k->rows, &k->events, -1);
 	if (!r)
 		r = render_table_rows(stdout, kvm_schema(false, false), k->rows.rows, k->rows.n);
 	return r;
@@ -161,7 +148,7 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 	if (k->o.mode == KVM_ONCE)
 		r = print_once(k);
 	else if (!is_partial(in->drained)) /* in a log it would look like a rate that sank */
-		r = kvm_log_line(&k->log, &k->events, filter_of(k), in->interval.end_ns);
+		r = kvm_log_line(&k->log, &k->events, in->interval.end_ns);
 	/* A log's lines are not to be interrupted: the times are those of the whole run. */
 	if (!r && k->latency && !k->o.wide && !k->o.log_path && in->drained->last)
 		r = print_latency(k);
@@ -176,10 +163,10 @@ static int make_rows(void *ctx, struct render_interval *in, void **own, struct e
 
 	(void)own;
 	kvm_rows_clear(&k->rows);
-	r = kvm_rows_of_events(&k->rows, &k->events, filter_of(k), without);
+	r = kvm_rows_of_events(&k->rows, &k->events, without);
 	if (!r && k->latency)
 		r = kvm_rows_of_latency(&k->rows, &k->events, without, k->latency, &k->namer,
-					filter_of(k), k->o.pid);
+					k->o.pid);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	if (k->latency)
@@ -207,13 +194,13 @@ static int print_heading(struct kvm *k, struct error *err)
 {
 	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG)
 		return 0;
-	return show_error(k->show, kvm_log_heading(&k->log, &k->events, filter_of(k)), err);
+	return show_error(k->show, kvm_log_heading(&k->log, &k->events), err);
 }
 
 static bool any_shown(const struct kvm *k)
 {
 	for (size_t i = 0; i < k->events.n; i++)
-		if (kvm_shown(&k->events, i, filter_of(k)))
+		if (kvm_shown(&k->events, i))
 			return true;
 	return false;
 }
@@ -243,7 +230,7 @@ static int take(void *ctx, const struct recording_interval *in, struct error *er
 		select_process(k, in);
 	if (r || strcmp(in->text, KVM_RECORDED_START) != 0)
 		return r;
-	r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
+	r = kvm_filter_check(k->events.filter, k->o.fields, &k->events, err);
 	if (!r)
 		r = print_heading(k, err);
 	return r ? r : 1;
@@ -276,7 +263,7 @@ static int fill_record(struct kvm *k, struct recording_interval *out, struct err
 	if (!r && k->o.args.record && k->debugfs)
 		r = debugfs_each_guest(k->debugfs, record_process, k);
 	if (!r && k->o.args.record)
-		r = kvm_record_fill(&k->record, &k->events, filter_of(k), k->latency, &k->rows,
+		r = kvm_record_fill(&k->record, &k->events, k->latency, &k->rows,
 				    (int)k->exit_event, &k->namer, out);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
@@ -305,7 +292,6 @@ static int rows(struct tool_run *t, struct recording_interval *out, struct error
 	struct kvm *k = t->ctx;
 
 	out->text = t->run->partial ? KVM_RECORDED_PARTIAL : "";
-	take_losses(k, &out->interval);
 	return fill_record(k, out, err);
 }
 
@@ -434,7 +420,7 @@ static int refresh(struct tool_run *t, struct error *err)
 		r = refill(k, err);
 	if (r)
 		return r;
-	take_losses(k, &out.interval);
+	tool_losses(t, &out.interval);
 	t->since_ns = out.interval.end_ns;
 	k->view.elapsed_ns = now - k->drawn_ns;
 	k->drawn_ns = now;
@@ -455,7 +441,7 @@ static int draw(struct tool_run *t, bool last, struct error *err)
 		return r;
 	}
 	counters_stop(k->counters);
-	take_losses(k, &interval);
+	tool_losses(t, &interval);
 	r = renderer_losses(t->show.display, &interval, err);
 	return r ? r : show_end(&t->show);
 }
@@ -515,16 +501,14 @@ static void finish(struct tool_run *t)
 static int open_counters(struct kvm *k, struct error *err)
 {
 	const struct counters_wants wants = {
-		.args = &k->o.args,
-		.only = counts_all(k) ? NULL : filter_of(k),
+		.only = counts_all(k) ? NULL : k->events.filter,
 		.pattern = k->o.fields,
-		.tgid = counts_all(k) ? 0 : k->o.pid,
 		.by_guest = counts_all(k),
 		.latency = k->o.latency,
+		.rows = k->o.args.map_rows,
 	};
-	int r;
+	int r = preflight_trace(err);
 
-	r = preflight_trace(err);
 	if (!r)
 		r = counters_open(&wants, &k->events, &k->counters, err);
 	if (!r && k->o.latency && latency_open(&k->latency))
@@ -543,18 +527,20 @@ static int open_debugfs(struct kvm *k, struct error *err)
 	return 0;
 }
 
-static int choose(struct tool_run *t, struct error *err)
+static size_t events(struct tool_run *t, struct hook_event *out)
 {
 	struct kvm *k = t->ctx;
 
-	return k->o.tracepoints ? open_counters(k, err) : 0;
+	return k->counters ? counters_hook_events(k->counters, out) : 0;
 }
 
-static struct hooks *hooks(void *ctx)
+static int configure(struct tool_run *t, struct tool_object *o)
 {
-	const struct kvm *k = ctx;
+	struct kvm *k = t->ctx;
+	bool command = k->o.args.command && !k->o.args.all;
+	uint32_t pid = counts_all(k) ? 0 : k->o.pid;
 
-	return k->counters ? counters_hooks(k->counters) : NULL;
+	return counters_configure(k->counters, o, command ? (uint32_t)t->run->child.pid : pid);
 }
 
 /* -f help */
@@ -571,7 +557,7 @@ static int chosen(struct tool_run *t, struct error *err)
 	int r = k->o.debugfs ? open_debugfs(k, err) : 0;
 
 	if (!r)
-		r = kvm_filter_check(filter_of(k), k->o.fields, &k->events, err);
+		r = kvm_filter_check(k->events.filter, k->o.fields, &k->events, err);
 	if (r || !k->o.fields_help)
 		return r;
 	list_events(k);
@@ -583,26 +569,19 @@ static void skipped(const char *name, int code)
 	report_line("%s is not counted: %s", name, strerror(-code));
 }
 
-static int attach(struct tool_run *t, struct error *err)
-{
-	struct kvm *k = t->ctx;
-
-	if (!k->counters)
-		return 0;
-	if (k->o.args.command && !k->o.args.all)
-		counters_set_tgid(k->counters, (uint32_t)t->run->child.pid);
-	return counters_attach(k->counters, skipped, err);
-}
-
 static int attached(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
+	int r;
 
 	/* It may be gone by the time of the first output. */
 	if (k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	if (k->counters)
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
+	r = k->counters ? counters_begin(k->counters, t->object.skel, skipped, err) : 0;
+	if (r)
+		return r;
 	k->recorded_mode = k->o.mode;
 	return kvm_log_open(&k->log, err);
 }
@@ -612,7 +591,7 @@ static void keeps(struct tool_run *t)
 	const struct kvm *k = t->ctx;
 
 	tool_keep(t, "", privileges_to_name() | (k->counters ? privileges_to_drain() : 0), true);
-	tool_keep(t, "with -d", KVM_KEEPS_FOR_DEBUGFS, k->debugfs);
+	tool_keep(t, "with -d", PRIVILEGE(CAP_DAC_READ_SEARCH), k->debugfs);
 	tool_keep(t, "on the full screen", PRIVILEGES_GUESTS, k->o.mode == KVM_SCREEN);
 	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path); /* opened anew on SIGHUP */
 }
@@ -700,6 +679,7 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 	int r = kvm_options(argc, argv, o, err);
 
 	k->exit_event = KVM_NONE;
+	k->events.filter = o->filtered ? &o->filter : NULL;
 	k->namer = o->args.replay ? (struct kvm_namer){ kvm_replay_name, &k->replay }
 				  : (struct kvm_namer){ name_reason, k };
 	k->log.path = o->log_path;
@@ -717,7 +697,7 @@ static int resolve(struct tool_run *t, struct error *err)
 		return r;
 	check_terminal(k);
 	if (!k->o.args.record || k->o.mode != KVM_SCREEN)
-		return 0;
+		return k->o.tracepoints ? open_counters(k, err) : 0;
 	error_set(err, STATUS_USAGE, -EINVAL, "--record cannot be used on the full screen");
 	error_hint(err, "use -l or -1");
 	return -EINVAL;
@@ -765,7 +745,74 @@ static const struct tool_view view = {
 	.written_at = offsetof(struct kvm, o.log_path),
 };
 
-static const struct tool_attacher attacher = { choose, attach, hooks };
+static const struct tool_loss losses[] = {
+	{ "rows_full", "events not shown by guest or reason: map full", "losses",
+	  KVM_LOSS_KEYS_FULL, false },
+	{ "latency_full", "exits not timed: no room for another vCPU", "losses",
+	  KVM_LOSS_LATENCY_FULL, false },
+	{ "threads_full", "exits not timed: no room for another thread", "losses",
+	  KVM_LOSS_PENDING_FULL, false },
+	{ "no_entry", "exits whose entry was not seen", "losses", KVM_LOSS_NO_ENTRY, false },
+	{ "clock", "entries before their exit: the clock went backwards", "losses", KVM_LOSS_CLOCK,
+	  false },
+	{ "no_reason", "kvm_exit events whose reason no program saw", "losses", KVM_LOSS_NO_REASON,
+	  false },
+	{ "missed", "events missed: the program was already running on that CPU", NULL, 0, true },
+};
+
+/* ---- --check: the tracepoints, and debugfs ---- */
+
+/* To let go of a classic tracepoint takes 40 ms: only those that have programs of their own. */
+static void want_tracepoints(void *ctx)
+{
+	static char pattern[] = "kvm_(entry|exit|userspace_exit)$";
+	struct kvm *k = ctx;
+	struct kvm_options *o = &k->o;
+	struct error err;
+
+	o->mode = KVM_ONCE;
+	o->latency = true;
+	o->fields = pattern;
+	o->filtered = kvm_regex(pattern, &o->filter, &err) == 0;
+	k->events.filter = o->filtered ? &o->filter : NULL;
+}
+
+static void want_debugfs(void *ctx)
+{
+	struct kvm_options *o = &((struct kvm *)ctx)->o;
+
+	o->mode = KVM_ONCE;
+	o->tracepoints = false;
+	o->debugfs = true;
+}
+
+static const struct tool_optional optional[] = {
+	{ "entry", "-x" },
+	{ NULL, NULL },
+};
+
+#define CHECKED                                                                                    \
+	.name = "kvm", .ctx_size = sizeof(struct kvm), .args_at = offsetof(struct kvm, o.args),    \
+	.probe = &kvm_probe, .options = options, .resolve = resolve, .events = events,             \
+	.configure = configure, .keeps = keeps, .free = free_kvm
+
+static const struct tool check_tracepoints = {
+	CHECKED,
+	.want_all = want_tracepoints,
+	.optional = optional,
+};
+
+static const struct tool check_debugfs = {
+	CHECKED,
+	.want_all = want_debugfs,
+	.chosen = chosen,
+};
+
+static const struct tool_part checked[] = {
+	{ &check_tracepoints, "-t" },
+	{ &check_debugfs, "-d" },
+	{ NULL, NULL },
+};
 
 const struct tool tool_kvm = {
 	.name = "kvm",
@@ -776,15 +823,18 @@ const struct tool tool_kvm = {
 	.settings = settings,
 	.n_settings = sizeof(settings) / sizeof(settings[0]),
 	.view = &view,
-	.attacher = &attacher,
+	.losses = losses,
+	.n_losses = sizeof(losses) / sizeof(losses[0]),
+	.parts = checked,
 	.columns = columns,
 	.options = options,
 	.resolve = resolve,
 	.replay = replay,
+	.events = events,
 	.chosen = chosen,
+	.configure = configure,
 	.attached = attached,
 	.keeps = keeps,
-	.check_all = kvm_check,
 	.begin = begin,
 	.start = start,
 	.stop = stop,

@@ -84,20 +84,20 @@ static int compare_names(const void *a, const void *b)
 		      ((const struct kvm_log_column *)b)->name);
 }
 
-static int make_columns(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter)
+static int make_columns(struct kvm_log *log, const struct kvm_events *e)
 {
 	char others[EVENT_NAME_SIZE];
 	int r = 0;
 
 	log->n = 0;
 	for (size_t i = 0; !r && i < e->n; i++) {
-		if (kvm_shown(e, i, filter))
+		if (kvm_shown(e, i))
 			r = add_column(log, (int)i, false, e->v[i].name);
 		if (r || !log->csv || e->v[i].off || e->v[i].others_hidden ||
 		    !events_has_children(e, i))
 			continue;
 		snprintf(others, sizeof(others), "%s(other)", e->v[i].name);
-		if (kvm_filter_matches(filter, others))
+		if (kvm_filter_matches(e->filter, others))
 			r = add_column(log, (int)i, true, others);
 	}
 	if (log->n)
@@ -106,13 +106,12 @@ static int make_columns(struct kvm_log *log, const struct kvm_events *e, const r
 }
 
 /* Has something to be shown turned up that has no column? */
-static bool columns_changed(const struct kvm_log *log, const struct kvm_events *e,
-			    const regex_t *filter)
+static bool columns_changed(const struct kvm_log *log, const struct kvm_events *e)
 {
 	size_t shown = 0;
 
 	for (size_t i = 0; i < e->n; i++)
-		shown += kvm_shown(e, i, filter);
+		shown += kvm_shown(e, i);
 	return shown != log->n;
 }
 
@@ -183,12 +182,12 @@ static void print_numbers(const struct kvm_log *log, const struct kvm_events *e,
 }
 
 /* Makes the columns where there are none yet, or in text not enough. */
-static int need_columns(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter)
+static int need_columns(struct kvm_log *log, const struct kvm_events *e)
 {
-	if (log->columns && (log->csv || !columns_changed(log, e, filter)))
+	if (log->columns && (log->csv || !columns_changed(log, e)))
 		return 0;
 	log->left = 0;
-	return make_columns(log, e, filter);
+	return make_columns(log, e);
 }
 
 /* Prints the heading if it is due. */
@@ -201,18 +200,17 @@ static void head(struct kvm_log *log)
 	log->left = HEADING_EVERY;
 }
 
-int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter)
+int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e)
 {
-	if (need_columns(log, e, filter))
+	if (need_columns(log, e))
 		return -ENOMEM;
 	head(log);
 	return render_flush(log->stream);
 }
 
-int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter,
-		 uint64_t now_ns)
+int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns)
 {
-	if (need_columns(log, e, filter))
+	if (need_columns(log, e))
 		return -ENOMEM;
 	if (log->skip_zero && all_zero(log, e))
 		return 0;

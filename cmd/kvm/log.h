@@ -2,7 +2,6 @@
 #ifndef IOTRACE_CMD_KVM_LOG_H
 #define IOTRACE_CMD_KVM_LOG_H
 
-#include <regex.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,7 +30,7 @@ int kvm_log_reopen(struct kvm_log *log, struct error *err);
 void kvm_log_close(struct kvm_log *log);
 
 /* The heading alone, before anything is counted; as of kvm_log_line(). */
-int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter);
+int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e);
 
 /*
  * The line of this interval, at @now_ns since the epoch, with its heading where one is due: in text
@@ -39,7 +38,6 @@ int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e, const regex
  * the file holds something already.  CSV's columns stay: a reason that turns up later is added to
  * PARENT(other).  0 or -errno of the stream.
  */
-int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, const regex_t *filter,
-		 uint64_t now_ns);
+int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns);
 
 #endif

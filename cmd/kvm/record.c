@@ -118,7 +118,7 @@ int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_
 	return guest ? 0 : -ENOMEM;
 }
 
-static int fill_events(struct kvm_record *record, const struct kvm_events *e, const regex_t *filter)
+static int fill_events(struct kvm_record *record, const struct kvm_events *e)
 {
 	uint64_t *totals = reallocarray(record->totals, e->n + 1, sizeof(*totals));
 	char others[EVENT_NAME_SIZE];
@@ -142,8 +142,8 @@ static int fill_events(struct kvm_record *record, const struct kvm_events *e, co
 			.parent = (uint32_t)(from->parent + 1),
 			.listed = from->listed,
 			.off = from->off,
-			.hidden = !kvm_filter_matches(filter, from->name),
-			.others_hidden = !kvm_filter_matches(filter, others),
+			.hidden = !kvm_filter_matches(e->filter, from->name),
+			.others_hidden = !kvm_filter_matches(e->filter, others),
 			.total = from->total,
 		};
 	}
@@ -200,16 +200,16 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 	return r;
 }
 
-int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const regex_t *filter,
-		    const struct latency *latency, const struct kvm_rows *rows, int exit_event,
-		    const struct kvm_namer *namer, struct recording_interval *out)
+int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const struct latency *latency,
+		    const struct kvm_rows *rows, int exit_event, const struct kvm_namer *namer,
+		    struct recording_interval *out)
 {
 	int r = 0;
 
 	if (latency)
 		r = fill_latencies(record, e, exit_event, latency, rows, namer);
 	if (!r)
-		r = fill_events(record, e, filter);
+		r = fill_events(record, e);
 	out->tables[0] = (struct recording_rows){ record->events, record->n_events };
 	out->tables[1] = (struct recording_rows){ record->latencies, record->n_latencies };
 	out->tables[2] = (struct recording_rows){ record->processes, record->n_processes };

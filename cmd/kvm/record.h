@@ -41,11 +41,11 @@ int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_
 		       uint64_t total);
 
 /* Fills @record and @out, which points into it: with everything, and what of
- * it @filter hides.  @latency may be NULL; the events of its reasons are added to @e.  An event
+ * their filter hides.  @latency may be NULL; the events of its reasons are added to @e.  An event
  * that has counted nothing is there once.  0 or -ENOMEM. */
-int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const regex_t *filter,
-		    const struct latency *latency, const struct kvm_rows *rows, int exit_event,
-		    const struct kvm_namer *namer, struct recording_interval *out);
+int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const struct latency *latency,
+		    const struct kvm_rows *rows, int exit_event, const struct kvm_namer *namer,
+		    struct recording_interval *out);
 void kvm_record_free(struct kvm_record *record);
 
 /* The names of reasons that recordings hold. */

@@ -103,7 +103,7 @@ static struct kvm_row *add_row(struct kvm_rows *rows)
 	return &more[rows->n++];
 }
 
-bool kvm_shown(const struct kvm_events *e, size_t i, const regex_t *filter)
+bool kvm_shown(const struct kvm_events *e, size_t i)
 {
 	const struct kvm_event *event = &e->v[i];
 
@@ -111,7 +111,7 @@ bool kvm_shown(const struct kvm_events *e, size_t i, const regex_t *filter)
 		return false;
 	if (!event->listed && !event->total)
 		return false;
-	return kvm_filter_matches(filter, event->name);
+	return kvm_filter_matches(e->filter, event->name);
 }
 
 static int by_event(const void *a, const void *b)
@@ -119,15 +119,14 @@ static int by_event(const void *a, const void *b)
 	return strcmp(((const struct kvm_row *)a)->event, ((const struct kvm_row *)b)->event);
 }
 
-int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, const regex_t *filter,
-		       int without)
+int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int without)
 {
 	struct kvm_row *row;
 
 	for (size_t i = 0; i < e->n; i++) {
 		const struct kvm_event *event = &e->v[i];
 
-		if (!kvm_shown(e, i, filter) || (event->parent == without && without >= 0))
+		if (!kvm_shown(e, i) || (event->parent == without && without >= 0))
 			continue;
 		row = add_row(rows);
 		if (!row)
@@ -221,8 +220,7 @@ static int fill(struct kvm_rows *rows, struct kvm_row *row, const struct latency
 }
 
 int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int exit_event,
-			const struct latency *l, const struct kvm_namer *namer,
-			const regex_t *filter, uint32_t pid)
+			const struct latency *l, const struct kvm_namer *namer, uint32_t pid)
 {
 	char reason[REASON_NAME_SIZE], text[EVENT_NAME_SIZE];
 	struct kvm_row *row;
@@ -233,7 +231,7 @@ int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int e
 		namer->name(namer->ctx, rows->sums[i].class, rows->sums[i].reason, reason);
 		snprintf(text, sizeof(text), "%s(%s)", e->v[exit_event].name, reason);
 		event = events_find(e, text);
-		if ((event >= 0 && e->v[event].hidden) || !kvm_filter_matches(filter, text))
+		if ((event >= 0 && e->v[event].hidden) || !kvm_filter_matches(e->filter, text))
 			continue;
 		row = add_row(rows);
 		if (!row)

@@ -2,8 +2,6 @@
 #ifndef IOTRACE_CMD_KVM_ROWS_H
 #define IOTRACE_CMD_KVM_ROWS_H
 
-#include <regex.h>
-
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/latency.h"
 #include "cmd/kvm/reasons.h"
@@ -54,12 +52,11 @@ const struct schema *kvm_schema(bool latency, bool by_vcpu);
 const struct schema *kvm_latency_schema(bool by_vcpu);
 
 /* Is event @i to be shown? */
-bool kvm_shown(const struct kvm_events *e, size_t i, const regex_t *filter);
+bool kvm_shown(const struct kvm_events *e, size_t i);
 
 /* All events that are to be shown, by name. With @without >= 0 not the children of that one.
  * 0 or -ENOMEM. */
-int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, const regex_t *filter,
-		       int without);
+int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int without);
 
 /* Who knows what reasons of exits are called; returns @name. */
 struct kvm_namer {
@@ -70,8 +67,7 @@ struct kvm_namer {
 
 /* One row per sum of @l, behind those that there are; as of latency_sums(). */
 int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int exit_event,
-			const struct latency *l, const struct kvm_namer *namer,
-			const regex_t *filter, uint32_t pid);
+			const struct latency *l, const struct kvm_namer *namer, uint32_t pid);
 
 /* Makes them empty; the names stay. */
 void kvm_rows_clear(struct kvm_rows *rows);

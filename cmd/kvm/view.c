@@ -20,15 +20,12 @@ int view_open(struct view *v, struct kvm_events *events, const struct kvm_option
 	return o->fields ? view_set_filter(v, o->fields, err) : 0;
 }
 
-static const regex_t *filter_of(const struct view *v)
-{
-	return v->pattern[0] ? &v->filter : NULL;
-}
-
 static void clear_filter(struct view *v)
 {
-	if (v->pattern[0])
+	if (v->pattern[0]) {
 		regfree(&v->filter);
+		v->events->filter = NULL;
+	}
 	v->pattern[0] = 0;
 }
 
@@ -64,8 +61,10 @@ int view_set_filter(struct view *v, const char *pattern, struct error *err)
 	}
 	clear_filter(v);
 	snprintf(v->pattern, sizeof(v->pattern), "%s", pattern);
-	if (*pattern)
+	if (*pattern) {
 		v->filter = filter;
+		v->events->filter = &v->filter;
+	}
 	/* Who asks for some by name sees those. */
 	v->children = *pattern;
 	return 0;
@@ -140,7 +139,7 @@ int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total)
 
 	if (e->parent >= 0 || e->off || (v->pid && pid != v->pid))
 		return 0;
-	if (!kvm_filter_matches(filter_of(v), e->name))
+	if (!kvm_filter_matches(v->events->filter, e->name))
 		return 0;
 	g = guest_of(v, pid);
 	if (!g)
@@ -314,7 +313,7 @@ static int add_event(struct view *v, size_t i)
 
 static bool shown(const struct view *v, size_t i)
 {
-	return v->events->v[i].total && kvm_shown(v->events, i, filter_of(v));
+	return v->events->v[i].total && kvm_shown(v->events, i);
 }
 
 static int before_by(const struct view *v, const struct view_line *a, const struct view_line *b)

@@ -108,8 +108,8 @@ static void show_kvm(const struct names_in *in)
 	for (int csv = 0; csv < 2; csv++) {
 		struct kvm_log log = { .csv = csv, .stream = shown_begin(&out) };
 
-		kvm_log_heading(&log, &events, NULL);
-		kvm_log_line(&log, &events, NULL, 1);
+		kvm_log_heading(&log, &events);
+		kvm_log_line(&log, &events, 1);
 		free(log.columns);
 		shown_end(&out, SHOWN_TEXT);
 	}

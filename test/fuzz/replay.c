@@ -82,12 +82,12 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 	    kvm_replay_latencies(in, k->latency, &k->rows, &k->replay, &err))
 		return;
 	kvm_rows_clear(&k->rows);
-	kvm_rows_of_events(&k->rows, &k->e, NULL, 1);
+	kvm_rows_of_events(&k->rows, &k->e, 1);
 	if (k->e.n > 1)
-		kvm_rows_of_latency(&k->rows, &k->e, 1, k->latency, &k->namer, NULL, 0);
+		kvm_rows_of_latency(&k->rows, &k->e, 1, k->latency, &k->namer, 0);
 	show_interval(&in->interval, kvm_schema(true, true), k->rows.rows, k->rows.n);
 	k->log.stream = shown_begin(&out);
-	kvm_log_line(&k->log, &k->e, NULL, in->interval.end_ns);
+	kvm_log_line(&k->log, &k->e, in->interval.end_ns);
 	shown_end(&out, SHOWN_FREE);
 	latency_settle(k->latency);
 	kvm_replay_process(in, &k->e, kvm_replay_guest(in, "web \"1\""));

@@ -230,14 +230,14 @@ static int log_and_rows(void)
 	if (!r)
 		r = make_latency(&l);
 	if (!r)
-		r = kvm_log_line(&log, &e, NULL, 1);
+		r = kvm_log_line(&log, &e, 1);
 	for (size_t i = 0; !r && i < 3; i++)
 		r = kvm_rows_name_guest(&rows, 100 + (uint32_t)i, "name");
 	for (size_t i = 0; !r && i < 2; i++) {
 		kvm_rows_clear(&rows);
-		r = kvm_rows_of_events(&rows, &e, NULL, -1);
+		r = kvm_rows_of_events(&rows, &e, -1);
 		if (!r)
-			r = kvm_rows_of_latency(&rows, &e, exit_event, l, &namer, NULL, 0);
+			r = kvm_rows_of_latency(&rows, &e, exit_event, l, &namer, 0);
 	}
 	fclose(log.stream);
 	log.path = NULL;
@@ -283,7 +283,7 @@ static int record(void)
 		if (!r)
 			r = kvm_record_process(&record, &rows, 100, 0, 1);
 		if (!r)
-			r = kvm_record_fill(&record, &e, NULL, l, &rows, exit_event, &namer, &out);
+			r = kvm_record_fill(&record, &e, l, &rows, exit_event, &namer, &out);
 	}
 	if (!r)
 		r = play_back(&out);

@@ -88,19 +88,19 @@ static void end(struct run *run)
 
 /* One output, as kvm.c makes it: rows in @format, and a line of the log. */
 static void show(FILE *stream, enum format format, struct run *run, struct kvm_log *log,
-		 const struct interval *interval, const regex_t *filter)
+		 const struct interval *interval)
 {
 	const struct schema *schema = kvm_schema(true, false);
 
 	log->stream = stream;
 	kvm_rows_clear(&run->rows);
-	assert_int_equal(kvm_rows_of_events(&run->rows, &run->e, filter, run->exit_event), 0);
-	assert_int_equal(kvm_rows_of_latency(&run->rows, &run->e, run->exit_event, run->latency,
-					     &run->namer, filter, 0),
-			 0);
+	assert_int_equal(kvm_rows_of_events(&run->rows, &run->e, run->exit_event), 0);
+	assert_int_equal(
+	    kvm_rows_of_latency(&run->rows, &run->e, run->exit_event, run->latency, &run->namer, 0),
+	    0);
 	assert_int_equal(
 	    render_interval(format, stream, interval, schema, run->rows.rows, run->rows.n), 0);
-	assert_int_equal(kvm_log_line(log, &run->e, filter, interval->end_ns), 0);
+	assert_int_equal(kvm_log_line(log, &run->e, interval->end_ns), 0);
 	events_settle(&run->e);
 	latency_settle(run->latency);
 }
@@ -131,6 +131,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 	FILE *stream = open_memstream(&text, &size);
 
 	begin(&run);
+	run.e.filter = filter;
 	recorder = recorded_begin(r, &head, kvm_recorded_tables, KVM_RECORDED_TABLES);
 	in.interval.start_ns = in.interval.end_ns = times[0].start_ns;
 	for (int i = 0; i < 3; i++) {
@@ -140,7 +141,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 			    (struct recording_interval){ times[i - 1], .last = i == 2, .text = "" };
 		}
 		kvm_record_begin(&record);
-		assert_int_equal(kvm_record_fill(&record, &run.e, filter, run.latency, &run.rows,
+		assert_int_equal(kvm_record_fill(&record, &run.e, run.latency, &run.rows,
 						 run.exit_event, &run.namer, &in),
 				 0);
 		/* at first all; then what has counted, and a reason that is new */
@@ -148,7 +149,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 		assert_int_equal(in.tables[1].n, i == 0 ? 0 : i + 1);
 		recorded_add(recorder, &in);
 		if (i)
-			show(stream, format, &run, &log, &times[i - 1], filter);
+			show(stream, format, &run, &log, &times[i - 1]);
 	}
 	fclose(stream);
 	recorded_finish(r, recorder);
@@ -170,6 +171,7 @@ static char *again(enum format format, struct recorded *r, bool as_filtered, con
 	size_t size;
 	FILE *stream = open_memstream(&text, &size);
 
+	run.e.filter = filter;
 	assert_int_equal(latency_open(&run.latency), 0);
 	recorded_play(r, kvm_recorded_tables, KVM_RECORDED_TABLES);
 	for (int i = 0; i < 3; i++) {
@@ -178,7 +180,7 @@ static char *again(enum format format, struct recorded *r, bool as_filtered, con
 		assert_int_equal(kvm_replay_latencies(&in, run.latency, &run.rows, &replay, &err),
 				 0);
 		if (i)
-			show(stream, format, &run, &log, &in.interval, filter);
+			show(stream, format, &run, &log, &in.interval);
 		else
 			assert_string_equal(in.text, KVM_RECORDED_START);
 	}
@@ -271,7 +273,7 @@ static void test_nonsense(void **state)
 	events_add(&names, "a", -1, true);
 	events_add(&names, "b", 0, true);
 	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
 	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.n, 2);
 	assert_int_equal(e.v[1].parent, 0);
@@ -280,11 +282,11 @@ static void test_nonsense(void **state)
 	assert_int_equal(e.n, 2);
 	/* nothing has changed */
 	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
 	assert_int_equal(in.tables[0].n, 0);
 	names.v[1].total = 5;
 	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
 	assert_int_equal(in.tables[0].n, 1);
 	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.v[1].total, 5);
@@ -304,7 +306,7 @@ static void test_nonsense(void **state)
 	events_free(&e);
 	names.v[1].name[0] = 'a';
 	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
 	refused(&in, &e, "out of their order");
 	kvm_record_free(&record);
 	/* a parent that is yet to come */
@@ -312,7 +314,7 @@ static void test_nonsense(void **state)
 	names.v[1].name[0] = 'b';
 	names.v[1].parent = 7;
 	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
 	refused(&in, &e, "out of their order");
 	kvm_record_free(&record);
 	events_free(&e);
@@ -352,8 +354,7 @@ static void test_process(void **state)
 	assert_int_equal(kvm_rows_name_guest(&rows, 100, "web"), 0);
 	for (uint64_t rounds = 1; rounds < 3; rounds++) {
 		add_counts(&record, &rows, &names, rounds);
-		assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, &rows, 0, NULL, &in),
-				 0);
+		assert_int_equal(kvm_record_fill(&record, &names, NULL, &rows, 0, NULL, &in), 0);
 		assert_int_equal(in.tables[2].n, 4);
 		assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 		assert_int_equal(e.v[0].total, 12 * rounds);
@@ -403,7 +404,7 @@ static void test_replayed_guests(void **state)
 		}
 		assert_int_equal(latency_read(run.latency, counted, N(counted), NULL), 0);
 		kvm_record_begin(&record);
-		assert_int_equal(kvm_record_fill(&record, &run.e, NULL, run.latency, &run.rows,
+		assert_int_equal(kvm_record_fill(&record, &run.e, run.latency, &run.rows,
 						 run.exit_event, &run.namer, &in),
 				 0);
 		assert_int_equal(kvm_replay_latencies(&in, latency, &made, &replay, &err), 0);

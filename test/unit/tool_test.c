@@ -231,24 +231,18 @@ static void test_losses_shown(void **state)
 
 /* ---- two in one process ---- */
 
-static int fake_choose(struct tool_run *t, struct error *err)
+static size_t fake_events(struct tool_run *t, struct hook_event *out)
 {
-	(void)err;
+	(void)out;
 	note(t->ctx, 'c');
 	return 0;
 }
 
-static int fake_attach(struct tool_run *t, struct error *err)
+static int fake_attached(struct tool_run *t, struct error *err)
 {
 	(void)err;
 	note(t->ctx, 'a');
 	return 0;
-}
-
-static struct hooks *no_hooks(void *ctx)
-{
-	(void)ctx;
-	return NULL;
 }
 
 static void fake_stop(struct tool_run *t)
@@ -288,14 +282,13 @@ static void fake_finish(struct tool_run *t)
 	note(t->ctx, 'f');
 }
 
-static const struct tool_attacher fake_attacher = { fake_choose, fake_attach, no_hooks };
-
 static const struct tool counting = {
 	.name = "counting",
 	.ctx_size = sizeof(struct fake),
 	.args_at = offsetof(struct fake, args),
 	.view = &fake_view,
-	.attacher = &fake_attacher,
+	.events = fake_events,
+	.attached = fake_attached,
 	.options = fake_options,
 	.stop = fake_stop,
 	.drain = fake_drain,
