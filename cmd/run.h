@@ -37,7 +37,7 @@ struct run {
 	 * the other capabilities. */
 	uint64_t keeps;
 	unsigned int collect_ms;    /* between two collects, a second; may be set at any time */
-	bool stdout_unused;	    /* the output goes elsewhere: who reads it does not matter */
+	int output_fd;		    /* of the output, to notice that its reader goes; -1: none */
 	bool stuck;		    /* a signal came while nobody read our output: it is given up */
 	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
 	/*

@@ -599,8 +599,10 @@ class TestOutputFile(LiveTest):
             cleanup(process.kill)
             self.assertTrue(wait_until(lambda: os.path.exists(self.path) and
                                        len(self.written().intervals) >= 3, 30))
+            stdout = os.stat(f"/proc/{process.pid}/fd/1").st_ino
             process.send_signal(signal.SIGINT)
             self.assertEqual((process.wait(patience(10)), process.stdout.read()), (0, b""))
+            self.assertEqual(stdout, os.fstat(process.stdout.fileno()).st_ino, "it was replaced")
 
     def test_no_run(self):
         """What is there stays, unless a run begins."""
