@@ -377,8 +377,7 @@ static int print_output(struct show *show, const struct recording_interval *in, 
 	note_seen(show, in);
 	if (r || !in->last)
 		return r < 0 ? r : 0;
-	if (!show->seen && show->empty && !show->display->ops->says_all &&
-	    !render_nobody_reads(show->display->stream))
+	if (!show->seen && show->empty && !render_nobody_reads(show->display->stream))
 		fprintf(stderr, "iotrace: %s\n", show->empty);
 	if (!show->notes_first)
 		print_notes(show);

@@ -43,8 +43,8 @@ struct show {
 	void (*prepare)(void *ctx, struct show *show);
 	/* The notes come before all else; else they come last.  JSON has them in the metadata. */
 	bool notes_first;
-	/* Said at the end of a run that has had no row and no loss; NULL: nothing.  In JSON the
-	 * intervals say it. */
+	/* Said on standard error at the end of a run that has had no row and no loss; NULL:
+	 * nothing. */
 	const char *empty;
 	struct recording_table tables[RECORDING_TABLES];
 	size_t n_tables;
