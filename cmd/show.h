@@ -95,11 +95,12 @@ bool show_on_terminal(const struct show *show);
 int show_output(struct show *show, struct recording_interval *in, struct error *err);
 
 /* Fills @err for an error @r of what shows the intervals, unless that is standard output, whose
- * errors are the caller's to tell, or the file of -o whose reader has gone or does not read (-EPIPE,
- * -EINTR: as of standard output), or @err is filled already.  Returns @r. */
+ * errors are the caller's to tell, or the file of -o whose reader has gone or does not read
+ * (-EPIPE, -EINTR: as of standard output), or @err is filled already.  Returns @r. */
 int show_error(const struct show *show, int r, struct error *err);
 
-/* Closes the file of -o, and the recording, which has no end if @status is not 0 before the last output; returns
+/* Closes the file of -o, and the recording, which has no end if @status is not 0 before the last
+ * output; returns
  * @status, or that of an error which it reports. */
 int show_close(struct show *show, int status);
 

@@ -118,8 +118,8 @@ static int open_show(struct tool_run *t, struct error *err)
 {
 	const struct hooks *hooks = tool_hooks(t);
 	size_t n = hooks ? blk_meta_hooks(hooks, t->show.hooks, BLK_META_HOOKS) : 0;
-	int r = show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes,
-			  err);
+	int r =
+	    show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes, err);
 
 	if (!r)
 		t->run->output_fd = fileno(t->show.stream);

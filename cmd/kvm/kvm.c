@@ -108,8 +108,8 @@ static int print_histograms(const struct kvm_rows *rows, FILE *stream)
 			continue;
 		render_escape(row->guest, guest, sizeof(guest));
 		render_escape(row->event, event, sizeof(event));
-		if (fprintf(stream, "\n%s pid %u%s%s%s%s\n", event, row->pid, *guest ? " " : "", guest,
-			   *row->vcpu ? " vcpu " : "", row->vcpu) < 0)
+		if (fprintf(stream, "\n%s pid %u%s%s%s%s\n", event, row->pid, *guest ? " " : "",
+			    guest, *row->vcpu ? " vcpu " : "", row->vcpu) < 0)
 			return -errno;
 		r = hist_print(row->slots, "nsecs", stream);
 	}

@@ -417,8 +417,8 @@ static void tables(void *ctx, struct show *show)
 	show->tables[0] = (struct recording_table){ "rows", &v->schema };
 	show->n_tables = 1;
 	show->empty = v->o.device || v->o.driver || v->o.vq
-			      ? "no virtqueue was used that matches the filters"
-			      : "no virtqueue was used";
+			  ? "no virtqueue was used that matches the filters"
+			  : "no virtqueue was used";
 }
 
 static void free_virtio(void *ctx)

@@ -338,7 +338,9 @@ class TestSignalsToCommand(CommandTest):
         time.sleep(0.4)
         self.assertIsNone(tracer.process.poll(), "the first one is COMMAND's")
         result = tracer.stop(signal.SIGTERM, 10)
-        self.assert_one_line(result, 128 + signal.SIGTERM, str(pid))
+        self.assertEqual(result.status, 128 + signal.SIGTERM)
+        self.assertEqual([line for line in result.err.splitlines() if line != self.EMPTY],
+                         [f"iotrace: the command (pid {pid}) is still running"])
         self.assertTrue(alive(pid), "COMMAND is not to be killed")
         kill(pid)
         return result
