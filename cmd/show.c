@@ -217,7 +217,7 @@ static int close_output(struct show *show, struct error *err)
 	int r = 0;
 
 	show->stream = NULL;
-	if (!show->args->output || !stream)
+	if (!stream || stream == stdout)
 		return 0;
 	if (ferror(stream))
 		__fpurge(stream);
@@ -538,7 +538,7 @@ static int play(struct show *show, struct player *player, struct error *err)
 int show_replay(struct show *show)
 {
 	struct shown name = text_shown(show->args->replay);
-	struct error err = { .status = STATUS_OK };
+	struct error err = { .status = STATUS_OK }, late;
 	struct player *player = NULL;
 	FILE *file = fopen(show->args->replay, "re");
 	int r, closed;
@@ -562,8 +562,11 @@ int show_replay(struct show *show)
 		r = play(show, player, &err);
 	player_close(player);
 	fclose(file);
-	closed = close_output(show, r ? &(struct error){ 0 } : &err);
-	r = r ? r : closed;
+	closed = close_output(show, &late);
+	if (closed && !r) {
+		r = closed;
+		err = late;
+	}
 	if (r && err.status != STATUS_OK)
 		return report_error(&err);
 	return r ? report_output(r) : report_stdout();

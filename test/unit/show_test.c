@@ -124,6 +124,18 @@ static void old_contents(void **state)
 	assert_file("old", "start,end,io\n");
 }
 
+static void cannot_be_opened(void **state)
+{
+	const struct args args = { .format = FORMAT_CSV, .output = "missing/file" };
+	struct show show = show_of(&args);
+	struct error err = { .status = STATUS_OK };
+
+	(void)state;
+	assert_int_equal(show_open(&show, NULL, 0, NULL, 0, &err), -ENOENT);
+	assert_int_equal(show_close(&show, STATUS_FAILED), STATUS_FAILED);
+	assert_int_equal(fcntl(STDOUT_FILENO, F_GETFD) < 0, 0); /* still there */
+}
+
 static void full_disk(void **state)
 {
 	const struct args args = { .format = FORMAT_CSV, .output = "/dev/full" };
@@ -162,9 +174,8 @@ static void reader_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_files),
-		cmocka_unit_test(old_contents),
-		cmocka_unit_test(full_disk),
+		cmocka_unit_test(two_files),	    cmocka_unit_test(old_contents),
+		cmocka_unit_test(cannot_be_opened), cmocka_unit_test(full_disk),
 		cmocka_unit_test(reader_gone),
 	};
 
