@@ -110,7 +110,7 @@ static const int shown[] = { 'f', KEY_ORDER, KEY_SVG, 0 };
 
 static const struct args_example examples[] = {
 	{ "-P -io w -D 86400", "who writes, over a day" },
-	{ "-K -d nvme0n1 -D 10", "kernel code paths of one disk" },
+	{ "-K -d nvme0n1 -D 10", "kernel code paths of a disk" },
 	{ "-K -U --svg io.svg -- make -j8", "a flame graph of a command" },
 	{ "-K -f -o io.folded -D 10", "folded lines for other tools" },
 	{ 0 },

@@ -69,7 +69,7 @@ static const int shown[] = { 'C', 'r', 's', 0 };
 static const struct args_example examples[] = {
 	{ "-C 5 10", "ten outputs, one every five seconds" },
 	{ "-d nvme0n1 -s time", "one disk, most time first" },
-	{ "--csv -o io.csv 1 3600", "an hour, into a file for other programs" },
+	{ "--csv -o io.csv 1 3600", "an hour, into a file" },
 	{ "-- make -j8", "only this command and its children" },
 	{ 0 },
 };

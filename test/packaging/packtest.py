@@ -49,6 +49,8 @@ def examples(subcommand=""):
     _, found, last = text.partition("\nExamples:\n")
     if not found:
         raise AssertionError(f"{subcommand}: no examples")
+    if max(map(len, last.splitlines())) >= 80:
+        raise AssertionError(f"{subcommand}: an example is too long for a line")
     return [tuple(part.strip() for part in line.split(" # ")) for line in last.splitlines()]
 
 
