@@ -366,9 +366,31 @@ static int check_replay(const struct args_spec *spec, const struct input *in, st
 	return 0;
 }
 
-static void print_help(const struct argp *argp, char *name)
+static size_t longest(const struct args_example *examples)
+{
+	size_t most = 0;
+
+	for (; examples->what; examples++)
+		if (strlen(examples->arguments) > most)
+			most = strlen(examples->arguments);
+	return most;
+}
+
+void args_print_examples(FILE *stream, const char *name, const struct args_example *examples)
+{
+	const int width = (int)longest(examples);
+
+	fputs("\nExamples:\n", stream);
+	for (; examples->what; examples++)
+		fprintf(stream, "    %s %-*s # %s\n", name, width, examples->arguments,
+			examples->what);
+}
+
+static void print_help(const struct args_spec *spec, const struct argp *argp, char *name)
 {
 	argp_help(argp, stdout, ARGP_HELP_USAGE | ARGP_HELP_LONG | ARGP_HELP_DOC, name);
+	if (spec->examples)
+		args_print_examples(stdout, name, spec->examples);
 }
 
 int args_parse(const struct args_spec *spec, int argc, char **argv, struct args *args,
@@ -391,7 +413,7 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 		return argc;
 	r = argp_parse(&argp, argc, argv, ARGP_NO_ERRS | ARGP_NO_HELP | ARGP_NO_EXIT, NULL, &in);
 	if (args->help && !in.failed) {
-		print_help(&argp, argv[0]);
+		print_help(spec, &argp, argv[0]);
 		return 0;
 	}
 	if (r)

@@ -5,6 +5,7 @@
 #include <argp.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "core/base/error.h"
 #include "output/render.h"
@@ -51,6 +52,12 @@ struct args_spec {
 	/* Keys of own options that go with --replay, since they are about what is shown and not
 	 * about what is counted; ends with 0.  NULL: none. */
 	const int *replay;
+	const struct args_example *examples; /* ends with { 0 }; NULL: none */
+};
+
+/* "iotrace SUBCOMMAND @arguments", and what that shows.  --help and the manual page have them. */
+struct args_example {
+	const char *arguments, *what;
 };
 
 /* The values of an option that takes one of some words, "a|b|c", where its @arg does not list
@@ -59,6 +66,9 @@ struct args_values {
 	const char *arg; /* "LAYER" */
 	const char *words;
 };
+
+/* The end of --help of @name: "iotrace top". */
+void args_print_examples(FILE *stream, const char *name, const struct args_example *examples);
 
 /* Calls @each with every option that --help shows: those of @spec, then the common ones. */
 void args_each(const struct args_spec *spec,

@@ -18,6 +18,13 @@ static const struct argp_option main_options[] = {
 	{ 0 },
 };
 
-const struct args_spec main_args = { .options = main_options };
+static const struct args_example main_examples[] = {
+	{ "--check", "what works on this machine" },
+	{ "top 5 10", "block I/O by process, ten times" },
+	{ "breakdown -- make -j8", "in which layer a command waits" },
+	{ 0 },
+};
+
+const struct args_spec main_args = { .options = main_options, .examples = main_examples };
 
 const size_t n_commands = sizeof(commands) / sizeof(commands[0]);

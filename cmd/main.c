@@ -37,6 +37,7 @@ static void print_help(FILE *stream)
 	fputs("\n", stream);
 	for (const struct argp_option *option = main_args.options; option->name; option++)
 		print_option(stream, option);
+	args_print_examples(stream, "iotrace", main_args.examples);
 }
 
 static int usage_error(const char *before, const char *arg, const char *after, const char *hint)

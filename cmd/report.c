@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "cmd/guard.h"
-#include "core/system/outfile.h"
 #include "core/base/text.h"
 #include "output/render.h"
 
@@ -62,24 +61,14 @@ int report_error(const struct error *err)
 	return err->status;
 }
 
-static const char *output_path; /* NULL: standard output */
-
-void report_output_is(const char *path)
-{
-	output_path = path;
-}
-
 int report_output(int code)
 {
 	struct error err;
 
 	if (code == -EPIPE)
 		return STATUS_OK;
-	if (output_path)
-		outfile_error(output_path, code, &err);
-	else
-		error_set(&err, STATUS_FAILED, code, "cannot write to standard output: %s",
-			  strerror(-code));
+	error_set(&err, STATUS_FAILED, code, "cannot write to standard output: %s",
+		  strerror(-code));
 	return report_error(&err);
 }
 

@@ -12,9 +12,6 @@ int report_error(const struct error *err);
 /* Any other line, "iotrace: ...", that is printed while signals may be held back. */
 void report_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* -o FILE: standard output is @path now. */
-void report_output_is(const char *path);
-
 /* Prints nothing for a reader that went away (-EPIPE), else the error of
  * standard output @code.  Returns the exit status. */
 int report_output(int code);

@@ -251,15 +251,15 @@ void run_unwatch(struct run *run, int fd)
 	run->fds[at].fd = -1;
 }
 
-/* Standard output if its reader may go away, else -1.  A write would notice, but there may be
- * nothing to write for hours. */
+/* The output if its reader may go away, else -1.  A write would notice, but there may be nothing to
+ * write for hours. */
 static int reader_fd(const struct run *run)
 {
 	struct stat st;
 
-	if (run->stdout_unused || fstat(STDOUT_FILENO, &st))
+	if (run->output_fd < 0 || fstat(run->output_fd, &st))
 		return -1;
-	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ? STDOUT_FILENO : -1;
+	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ? run->output_fd : -1;
 }
 
 /* The set is as long as it need be. */
@@ -422,12 +422,17 @@ bool run_is_due(const struct run *run)
 	return is_ready(run->timer_fd, POLLIN) || is_ready(reader_fd(run), 0);
 }
 
+static enum guard_what guarded_output(const struct run *run)
+{
+	return run->output_fd == STDOUT_FILENO ? GUARD_OUTPUT : GUARD_WRITE;
+}
+
 int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx)
 {
 	bool stuck;
 	int r;
 
-	guard_enter(GUARD_OUTPUT);
+	guard_enter(guarded_output(run));
 	r = output(ctx);
 	guard_leave();
 	stuck = guard_gave_up_output() || (r == -EINTR && guard_is_interrupted());
@@ -597,6 +602,7 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	memset(run, 0, sizeof(*run));
 	run->args = args;
 	run->collect_ms = 1000;
+	run->output_fd = STDOUT_FILENO;
 	run->child.release_fd = run->child.exec_fd = run->signal_fd = run->timer_fd = -1;
 	if (grow_fds(run, OWN_FDS))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
@@ -637,7 +643,7 @@ int run_loop(struct run *run, const struct run_emit *emit)
 	int status = loop(run, emit);
 
 	/* For what is left to be written, files as well: nothing waits for a signal any more. */
-	guard_enter(GUARD_OUTPUT);
+	guard_enter(guarded_output(run));
 	return status;
 }
 

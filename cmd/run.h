@@ -37,7 +37,7 @@ struct run {
 	 * the other capabilities. */
 	uint64_t keeps;
 	unsigned int collect_ms; /* between two collects, a second; may be set at any time */
-	bool stdout_unused;	 /* the output goes elsewhere: its reader does not matter */
+	int output_fd;		 /* of the output, to notice that its reader goes; -1: none */
 	bool stuck; /* a signal came while a write was blocked: the output is dropped */
 	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
 	/*

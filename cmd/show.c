@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -189,30 +190,50 @@ static int open_recording(struct show *show, struct error *err)
 	return r;
 }
 
-/*
- * -o FILE: from now on that is standard output, which COMMAND has as it was.  It is written in
- * place, so that it can be followed; what it holds stays until there is something to be shown.
- */
-static int open_output(const struct show *show, struct error *err)
+/* -o FILE is written in place, so that it can be followed; what it holds stays until there is
+ * something to be shown. */
+static int open_output(struct show *show, struct error *err)
 {
 	const char *path = show->args->output;
-	int fd, r = 0;
+	int fd;
 
 	if (!path)
 		return 0;
 	fd = outfile_descriptor(path, 0);
 	if (fd < 0)
 		return outfile_error(path, fd, err);
-	if (dup2(fd, STDOUT_FILENO) < 0)
-		r = outfile_error(path, -errno, err);
+	show->stream = fdopen(fd, "w");
+	show->of_format.stream = show->stream;
+	if (show->stream)
+		return 0;
 	close(fd);
-	if (!r)
-		report_output_is(path);
+	return outfile_error(path, -ENOMEM, err);
+}
+
+/* What could not be written, or would block again, is dropped. */
+static int close_output(struct show *show, struct error *err)
+{
+	FILE *stream = show->stream;
+	int r = 0;
+
+	show->stream = NULL;
+	if (!stream || stream == stdout)
+		return 0;
+	if (ferror(stream))
+		__fpurge(stream);
+	if (fclose(stream))
+		r = outfile_error(show->args->output, errno ? -errno : -EIO, err);
 	return r;
+}
+
+bool show_on_terminal(const struct show *show)
+{
+	return show->stream && isatty(fileno(show->stream));
 }
 
 static void prepare(struct show *show)
 {
+	show->stream = stdout;
 	show->of_format = renderer_of(show->args->format, stdout);
 	show->display = &show->of_format;
 	if (!show->text.ctx)
@@ -255,6 +276,8 @@ int show_close(struct show *show, int status)
 	if (show->recorder && !status && end_recording(show, &err))
 		status = report_error(&err);
 	drop_recording(show);
+	if (close_output(show, &err) && !status)
+		status = report_error(&err);
 	return status;
 }
 
@@ -274,8 +297,12 @@ static void print_notes(const struct show *show)
 
 int show_error(const struct show *show, int r, struct error *err)
 {
+	const char *path = show->args->output;
+
 	if (!r || show->display->stream == stdout || err->status != STATUS_OK)
 		return r;
+	if (path)
+		return r == -EPIPE || r == -EINTR ? r : outfile_error(path, r, err);
 	return error_set(err, STATUS_FAILED, r, "cannot write to %s: %s", show->written,
 			 strerror(-r));
 }
@@ -287,9 +314,9 @@ int show_start(void *ctx, struct error *err)
 	const struct render_head head = { &recorded, show->tables, show->n_tables, show->schema };
 	struct stat st;
 
-	if (show->args->output && !fstat(STDOUT_FILENO, &st) && S_ISREG(st.st_mode) &&
-	    ftruncate(STDOUT_FILENO, 0))
-		return -errno;
+	if (show->args->output && !fstat(fileno(show->stream), &st) && S_ISREG(st.st_mode) &&
+	    ftruncate(fileno(show->stream), 0))
+		return show_error(show, -errno, err);
 	show->started = true;
 	if (show->notes_first)
 		print_notes(show);
@@ -350,8 +377,7 @@ static int print_output(struct show *show, const struct recording_interval *in, 
 	note_seen(show, in);
 	if (r || !in->last)
 		return r < 0 ? r : 0;
-	if (!show->seen && show->empty && !show->display->ops->says_all &&
-	    !render_nobody_reads(stdout))
+	if (!show->seen && show->empty && !render_nobody_reads(show->display->stream))
 		fprintf(stderr, "iotrace: %s\n", show->empty);
 	if (!show->notes_first)
 		print_notes(show);
@@ -495,7 +521,7 @@ static int begin(struct show *show, struct recording_reader *reader, const char 
 	return recording_reader_bind(reader, show->tables, show->n_tables, err);
 }
 
-/* 0, -errno of standard output, or -errno with @err. */
+/* 0, or -errno as of show_error(). */
 static int replay(struct show *show, struct recording_reader *reader, struct error *err)
 {
 	struct recording_interval in;
@@ -508,16 +534,16 @@ static int replay(struct show *show, struct recording_reader *reader, struct err
 		set_timezone(in.utc_offset);
 		r = print_output(show, &in, err);
 	}
-	return r ? r : show_end(show);
+	return r ? r : show_error(show, show_end(show), err);
 }
 
 int show_replay(struct show *show)
 {
 	struct shown name = text_shown(show->args->replay);
-	struct error err = { .status = STATUS_OK };
+	struct error err = { .status = STATUS_OK }, late;
 	struct recording_reader *reader = NULL;
 	FILE *file = fopen(show->args->replay, "re");
-	int r;
+	int r, closed;
 
 	if (!file) {
 		error_set(&err, STATUS_FAILED, -errno, "cannot open %s: %s", name.text,
@@ -538,6 +564,11 @@ int show_replay(struct show *show)
 		r = replay(show, reader, &err);
 	recording_reader_close(reader);
 	fclose(file);
+	closed = close_output(show, &late);
+	if (closed && !r) {
+		r = closed;
+		err = late;
+	}
 	if (r && err.status != STATUS_OK)
 		return report_error(&err);
 	return r ? report_output(r) : report_stdout();

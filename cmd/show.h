@@ -43,8 +43,8 @@ struct show {
 	void (*prepare)(void *ctx, struct show *show);
 	/* The notes come before all else; else they come last.  JSON has them in the metadata. */
 	bool notes_first;
-	/* Said at the end of a run that has had no row and no loss; NULL: nothing.  In JSON the
-	 * intervals say it. */
+	/* Said on standard error at the end of a run that has had no row and no loss; NULL:
+	 * nothing. */
 	const char *empty;
 	struct recording_table tables[RECORDING_TABLES];
 	size_t n_tables;
@@ -61,6 +61,8 @@ struct show {
 	void (*done)(void *ctx, const struct recording_interval *in);
 	/* What shows it: that of the format before prepare(), which may change it. */
 	struct renderer *display;
+	/* What it writes to: standard output or the file of -o, from show_open() on. */
+	FILE *stream;
 	struct renderer *beside; /* and what shows it, too; NULL: nothing */
 	bool started;		 /* the first line was due: what comes last may follow */
 	/* Private: */
@@ -82,18 +84,23 @@ int show_open(struct show *show, const struct meta_hook *hooks, size_t n, const 
 /* The first line; with -o it empties the file.  For run_emit, with a struct show. */
 int show_start(void *show, struct error *err);
 
-/* The end of the text.  0 or -errno of standard output; for run_guarded(). */
+/* The end of the text.  0 or -errno as of show_error(); for run_guarded(). */
 int show_end(void *show);
+
+/* Is the output read on a terminal?  False where there is none. */
+bool show_on_terminal(const struct show *show);
 
 /* Records @in, whose time zone is filled in, and prints it; the last one ends the recording.  0, or
  * -errno of standard output, or -errno with @err. */
 int show_output(struct show *show, struct recording_interval *in, struct error *err);
 
 /* Fills @err for an error @r of the stream that shows the intervals, unless that is standard
- * output, whose errors the caller reports, or @err is filled already.  Returns @r. */
+ * output, whose errors the caller reports, or the file of -o whose reader has gone or does not read
+ * (-EPIPE, -EINTR: as of standard output), or @err is filled already.  Returns @r. */
 int show_error(const struct show *show, int r, struct error *err);
 
-/* Closes the recording, which has no end if @status is not 0 before the last output; returns
+/* Closes the file of -o, and the recording, which has no end if @status is not 0 before the last
+ * output; returns
  * @status, or that of an error which it reports. */
 int show_close(struct show *show, int status);
 

@@ -118,9 +118,12 @@ static int open_show(struct tool_run *t, struct error *err)
 {
 	const struct hooks *hooks = t->object.hooks;
 	size_t n = hooks ? blk_meta_hooks(hooks, t->show.hooks, BLK_META_HOOKS) : 0;
+	int r =
+	    show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes, err);
 
-	return show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes,
-			 err);
+	if (!r)
+		t->run->output_fd = fileno(t->show.stream);
+	return r;
 }
 
 /* ---- hooks ---- */
@@ -408,12 +411,15 @@ int tools_loop(struct tool_run **tools, size_t n, struct run *run)
 /* What comes last, while somebody reads. */
 static int end_show(struct tool_run *t, int status)
 {
+	struct error err = { .status = STATUS_OK };
 	int r;
 
 	if (t->run->stuck || !t->show.started)
 		return status;
-	r = run_guarded(t->run, show_end, &t->show);
-	return r && !status ? report_output(r) : status;
+	r = show_error(&t->show, run_guarded(t->run, show_end, &t->show), &err);
+	if (!r || status)
+		return status;
+	return err.status != STATUS_OK ? report_error(&err) : report_output(r);
 }
 
 static int run_one(struct tool_run *t)

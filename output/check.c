@@ -205,7 +205,7 @@ static void json_report(struct sink *sink, const struct check_report *report)
 
 int render_check(enum format format, FILE *stream, const struct check_report *report, bool verbose)
 {
-	struct sink sink = { .stream = stream };
+	struct sink sink = sink_of(stream);
 
 	if (format == FORMAT_JSON)
 		json_report(&sink, report);

@@ -60,8 +60,9 @@ int render_table_rows(FILE *stream, const struct schema *schema, const void *row
  * character (unicode_is_control()) is \xNN, byte by byte, a backslash is \\.
  *
  * For programs (JSON, CSV): the string itself, but for bytes that are not UTF-8, which are \xNN; a
- * backslash is a backslash.  JSON escapes control and format characters its own way, CSV has them
- * as they are, and on a terminal as \xNN.
+ * backslash is a backslash.  A row of JSON names the keys of such strings in "escaped"; in these a
+ * backslash is \x5c, so that the bytes can be told.  On a terminal control and format characters
+ * are escaped: by JSON its own way, in CSV as \xNN.
  *
  * A name of more than 512 characters is cut and ends with "..."; for programs, one of more than
  * 4096.

@@ -2,7 +2,6 @@
 #include "output/render_internal.h"
 
 #include <inttypes.h>
-#include <unistd.h>
 
 /* RFC 4180, but lines end as Unix tools have it.  CSV has no escapes, so programs get all
  * characters as they are; a terminal, which would act on some of them, does not. */
@@ -108,7 +107,7 @@ static int csv_begin(struct renderer *r, const struct render_head *head, struct 
 
 static int csv_interval(struct renderer *r, const struct render_interval *in, struct error *err)
 {
-	struct sink sink = { .stream = r->stream, .terminal = isatty(fileno(r->stream)) };
+	struct sink sink = sink_of(r->stream);
 
 	(void)err;
 	for (size_t i = 0; i < in->n; i++)

@@ -15,29 +15,54 @@ static void json_escape(struct sink *sink, uint32_t code)
 		sink_printf(sink, "\\u%04x", code);
 }
 
-/* The string is that of @text but for bytes that are not UTF-8.  Characters that do something to a
- * terminal are escaped: that makes no difference to whoever parses it. */
-void json_string(struct sink *sink, const char *text)
+static bool is_utf8(const char *text)
 {
-	struct name_walk walk = { text, NAME_DATA };
+	uint32_t code;
+	size_t len = 1;
+
+	for (; *text && len; text += len)
+		len = utf8_decode(text, &code);
+	return len;
+}
+
+/* One character, or byte that is none, of a name.  On a terminal what does something to it is
+ * escaped: that makes no difference to whoever parses it.  Returns how many bytes that was. */
+static size_t json_character(struct sink *sink, const char *text, bool escaped)
+{
 	char unit[ESCAPE_UNIT_SIZE];
 	uint32_t code;
+	size_t len = utf8_decode(text, &code);
+
+	if (len && (code < ' ' || (sink->terminal && unicode_is_control(code)))) {
+		json_escape(sink, code);
+		return len;
+	}
+	if (escaped && *text == '\\') {
+		sink_puts(sink, "\\\\x5c");
+		return 1;
+	}
+	len = data_next(text, false, unit);
+	if (unit[0] == '"' || unit[0] == '\\')
+		sink_puts(sink, "\\");
+	sink_puts(sink, unit);
+	return len;
+}
+
+/* The string is that of @text; if it is @escaped, since it or one beside it is not UTF-8, its
+ * backslashes are \x5c. */
+static void json_name(struct sink *sink, const char *text, bool escaped)
+{
+	struct name_walk walk = { text, NAME_DATA };
 
 	sink_puts(sink, "\"");
-	for (; walk.most && *walk.rest; walk.most--) {
-		size_t len = utf8_decode(walk.rest, &code);
-
-		if (len && unicode_is_control(code)) {
-			json_escape(sink, code);
-			walk.rest += len;
-			continue;
-		}
-		walk.rest += data_next(walk.rest, false, unit);
-		if (unit[0] == '"' || unit[0] == '\\')
-			sink_puts(sink, "\\");
-		sink_puts(sink, unit);
-	}
+	for (; walk.most && *walk.rest; walk.most--)
+		walk.rest += json_character(sink, walk.rest, escaped);
 	sink_puts(sink, name_is_cut(&walk) ? "...\"" : "\"");
+}
+
+void json_string(struct sink *sink, const char *text)
+{
+	json_name(sink, text, false);
 }
 
 /* ,"key": with the comma unless it is the first member of its object. */
@@ -172,20 +197,38 @@ static void json_slots(struct sink *sink, const struct hist *h)
 	sink_puts(sink, "]");
 }
 
-static void json_frames(struct sink *sink, struct frames frames)
+static bool are_utf8(struct frames frames)
+{
+	const char *name;
+
+	while ((name = frames_next(&frames)))
+		if (!is_utf8(name))
+			return false;
+	return true;
+}
+
+static bool is_escaped(const struct column *column, const void *row)
+{
+	if (column->type == COLUMN_FRAMES)
+		return !are_utf8(column_frames(column, row));
+	return column->type == COLUMN_STR && !is_utf8(column_string(column, row));
+}
+
+static void json_frames(struct sink *sink, struct frames frames, bool escaped)
 {
 	const char *name, *comma = "";
 
 	sink_puts(sink, "[");
 	while ((name = frames_next(&frames))) {
 		sink_puts(sink, comma);
-		json_string(sink, name);
+		json_name(sink, name, escaped);
 		comma = ",";
 	}
 	sink_puts(sink, "]");
 }
 
-static void json_value(struct sink *sink, const struct column *column, const void *row)
+static void json_value(struct sink *sink, const struct column *column, const void *row,
+		       bool escaped)
 {
 	switch (column->type) {
 	case COLUMN_U64:
@@ -196,30 +239,55 @@ static void json_value(struct sink *sink, const struct column *column, const voi
 		sink_puts(sink, column_integer(column, row) ? "true" : "false");
 		break;
 	case COLUMN_STR:
-		json_string(sink, column_string(column, row));
+		json_name(sink, column_string(column, row), escaped);
 		break;
 	case COLUMN_HIST:
 		json_slots(sink, column_hist(column, row));
 		break;
 	case COLUMN_FRAMES:
-		json_frames(sink, column_frames(column, row));
+		json_frames(sink, column_frames(column, row), escaped);
 		break;
 	}
 }
 
-static void json_row(struct sink *sink, const struct schema *schema, const void *row)
+/* The keys of what is escaped. */
+static void json_escaped(struct sink *sink, const struct schema *schema, const void *row)
 {
 	bool first = true;
-	size_t i;
 
-	sink_puts(sink, "{");
-	for (i = 0; i < schema->n; i++) {
-		if (!column_in_json(&schema->columns[i]))
+	json_key(sink, "escaped", false);
+	sink_puts(sink, "[");
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct column *column = &schema->columns[i];
+
+		if (!column_in_json(column) || !is_escaped(column, row))
 			continue;
-		json_key(sink, schema->columns[i].key, first);
-		json_value(sink, &schema->columns[i], row);
+		sink_puts(sink, first ? "" : ",");
+		json_string(sink, column->key);
 		first = false;
 	}
+	sink_puts(sink, "]");
+}
+
+static void json_row(struct sink *sink, const struct schema *schema, const void *row)
+{
+	bool first = true, any = false;
+
+	sink_puts(sink, "{");
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct column *column = &schema->columns[i];
+		bool escaped;
+
+		if (!column_in_json(column))
+			continue;
+		escaped = is_escaped(column, row);
+		json_key(sink, column->key, first);
+		json_value(sink, column, row, escaped);
+		any = any || escaped;
+		first = false;
+	}
+	if (any)
+		json_escaped(sink, schema, row);
 	sink_puts(sink, "}");
 }
 
@@ -244,7 +312,7 @@ static void json_losses(struct sink *sink, const struct interval *interval)
 
 static int json_interval(struct renderer *r, const struct render_interval *in, struct error *err)
 {
-	struct sink sink = { .stream = r->stream };
+	struct sink sink = sink_of(r->stream);
 
 	(void)err;
 	sink_puts(&sink, "{");
@@ -270,7 +338,7 @@ static int json_interval(struct renderer *r, const struct render_interval *in, s
 
 static int json_begin(struct renderer *r, const struct render_head *head, struct error *err)
 {
-	struct sink sink = { .stream = r->stream };
+	struct sink sink = sink_of(r->stream);
 
 	(void)err;
 	json_meta(&sink, &head->recorded->meta, head->schema);

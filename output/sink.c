@@ -4,8 +4,14 @@
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include "output/render.h"
+
+struct sink sink_of(FILE *stream)
+{
+	return (struct sink){ .stream = stream, .terminal = isatty(fileno(stream)) };
+}
 
 static void note_failure(struct sink *sink)
 {

@@ -14,8 +14,11 @@
 struct sink {
 	FILE *stream;
 	int error;     /* errno of the first failed write, 0: none */
-	bool terminal; /* for CSV: what is written goes to one */
+	bool terminal; /* for programs' formats: what is written goes to one */
 };
+
+/* One that knows whether @stream is a terminal. */
+struct sink sink_of(FILE *stream);
 
 void sink_write(struct sink *sink, const char *data, size_t len);
 void sink_puts(struct sink *sink, const char *text);

@@ -10,6 +10,7 @@
  *     .\" @options@           the list of the subcommand's options begins
  *     .\" @option NAME@       what follows is said of that option, behind its sentence of --help
  *     .\" @end@               the end of the list
+ *     .\" @examples@          those of --help
  *     .\" @columns@           the table of the columns
  *     .\" @subcommands@       the list of the subcommands
  *     .\" @version@           a sentence with the version
@@ -341,6 +342,20 @@ static void put_subcommands(void)
 	puts(".El");
 }
 
+static void put_examples(const struct page *page)
+{
+	const struct args_example *first =
+	    page->entry ? page->entry->command->args->examples : main_args.examples;
+	const char *name = page->entry ? page->entry->name : "";
+
+	for (const struct args_example *e = first; e->what; e++) {
+		printf("%s%c%s:\n.Pp\n.Dl # iotrace%s%s", e > first ? ".Pp\n" : "",
+		       toupper((unsigned char)e->what[0]), e->what + 1, *name ? " " : "", name);
+		put_arguments(e->arguments);
+		putchar('\n');
+	}
+}
+
 static bool next_line(struct page *page)
 {
 	if (getline(&page->line, &page->line_size, page->template) < 0)
@@ -408,6 +423,8 @@ static void make_page(struct page *page)
 			put_columns(page);
 		else if (is_directive(page, "subcommands", arg))
 			put_subcommands();
+		else if (is_directive(page, "examples", arg))
+			put_examples(page);
 		else if (is_directive(page, "version", arg))
 			puts("This page is about version\n" IOTRACE_VERSION ".");
 		else if (strncmp(page->line, ".\\\" @", 5) == 0)

@@ -101,6 +101,14 @@ static const struct args_values values[] = {
 	{ 0 },
 };
 
+static const struct args_example examples[] = {
+	{ "10 1", "all layers, ten seconds" },
+	{ "-- make -j8", "the calls of this command" },
+	{ "-T ext4 -u 5", "histograms of one layer" },
+	{ "-T blk -Q -d nvme0n1 10 1", "one disk, queues included" },
+	{ 0 },
+};
+
 const struct args_spec breakdown_args = {
 	.values = values,
 	.options = options,
@@ -111,6 +119,7 @@ const struct args_spec breakdown_args = {
 	       "SELF is the time that callers spent in a layer and in none below it. -T blk is "
 	       "the time from issue to the device until completion, with -Q from when the request "
 	       "was made.",
+	.examples = examples,
 	.replay = shown,
 };
 

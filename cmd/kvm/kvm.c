@@ -83,7 +83,7 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 
 /* ---- text, JSON, CSV ---- */
 
-static int print_histograms(const struct kvm_rows *rows)
+static int print_histograms(const struct kvm_rows *rows, FILE *stream)
 {
 	char guest[4 * GUEST_NAME_SIZE], event[4 * EVENT_NAME_SIZE];
 	int r = 0;
@@ -95,16 +95,16 @@ static int print_histograms(const struct kvm_rows *rows)
 			continue;
 		render_escape(row->guest, guest, sizeof(guest));
 		render_escape(row->event, event, sizeof(event));
-		if (printf("\n%s pid %u%s%s%s%s\n", event, row->pid, *guest ? " " : "", guest,
-			   *row->vcpu ? " vcpu " : "", row->vcpu) < 0)
+		if (fprintf(stream, "\n%s pid %u%s%s%s%s\n", event, row->pid, *guest ? " " : "",
+			    guest, *row->vcpu ? " vcpu " : "", row->vcpu) < 0)
 			return -errno;
-		r = hist_print(row->slots, "nsecs", stdout);
+		r = hist_print(row->slots, "nsecs", stream);
 	}
 	return r;
 }
 
 /* -x as text: a table, and a picture of each of its rows. */
-static int print_latency(struct kvm *k)
+static int print_latency(struct kvm *k, FILE *stream)
 {
 	const struct schema *schema = kvm_latency_schema(k->o.pid != 0);
 	int r;
@@ -112,14 +112,14 @@ static int print_latency(struct kvm *k)
 	kvm_rows_clear(&k->rows);
 	r = kvm_rows_of_latency(&k->rows, &k->events, (int)k->exit_event, k->latency, &k->namer,
 				k->o.pid);
-	if (!r && fputs("\n", stdout) < 0)
+	if (!r && fputs("\n", stream) < 0)
 		r = -errno;
 	if (!r)
-		r = render_table_heading(stdout, schema);
+		r = render_table_heading(stream, schema);
 	if (!r)
-		r = render_table_rows(stdout, schema, k->rows.rows, k->rows.n);
+		r = render_table_rows(stream, schema, k->rows.rows, k->rows.n);
 	if (!r)
-		r = print_histograms(&k->rows);
+		r = print_histograms(&k->rows, stream);
 	return r;
 }
 
@@ -128,14 +128,14 @@ static bool is_partial(const struct recording_interval *in)
 	return strcmp(in->text, KVM_RECORDED_PARTIAL) == 0;
 }
 
-static int print_once(struct kvm *k)
+static int print_once(struct kvm *k, FILE *stream)
 {
 	int r;
 
 	kvm_rows_clear(&k->rows);
 	r = kvm_rows_of_events(&k->rows, &k->events, -1);
 	if (!r)
-		r = render_table_rows(stdout, kvm_schema(false, false), k->rows.rows, k->rows.n);
+		r = render_table_rows(stream, kvm_schema(false, false), k->rows.rows, k->rows.n);
 	return r;
 }
 
@@ -145,13 +145,14 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 	int r = 0;
 
 	(void)err;
+	k->log.stream = stream;
 	if (k->o.mode == KVM_ONCE)
-		r = print_once(k);
+		r = print_once(k, stream);
 	else if (!is_partial(in->drained)) /* in a log it would look like a rate that sank */
 		r = kvm_log_line(&k->log, &k->events, in->interval.end_ns);
 	/* A log's lines are not to be interrupted: the times are those of the whole run. */
 	if (!r && k->latency && !k->o.wide && !k->o.log_path && in->drained->last)
-		r = print_latency(k);
+		r = print_latency(k, stream);
 	return r ? r : render_flush(stream);
 }
 
@@ -194,6 +195,7 @@ static int print_heading(struct kvm *k, struct error *err)
 {
 	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG)
 		return 0;
+	k->log.stream = k->show->display->stream;
 	return show_error(k->show, kvm_log_heading(&k->log, &k->events), err);
 }
 
@@ -316,6 +318,8 @@ static int start(struct tool_run *t, struct error *err)
 /* CSV that is appended to has its heading already. */
 static void show_in_log(struct kvm *k)
 {
+	if (!k->log.path)
+		return;
 	k->show->display->stream = k->log.stream;
 	k->show->display->appends = k->log.begun;
 }
@@ -605,7 +609,8 @@ static int begin(struct tool_run *t, struct error *err)
 	if (k->no_terminal)
 		report_line("standard %s is not a terminal; falling back to -l", k->no_terminal);
 	t->takes_hangup = k->o.log_path;
-	t->run->stdout_unused = k->o.log_path;
+	if (k->o.log_path)
+		t->run->output_fd = -1;
 	return 0;
 }
 

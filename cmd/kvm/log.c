@@ -23,7 +23,6 @@ int kvm_log_open(struct kvm_log *log, struct error *err)
 	struct stat st;
 	int fd;
 
-	log->stream = stdout;
 	log->begun = false;
 	if (!log->path)
 		return 0;

@@ -12,17 +12,17 @@
 
 /* -l, -L: a line per output, a column per event; as text or as CSV. */
 struct kvm_log {
-	const char *path; /* NULL: standard output */
+	const char *path; /* NULL: none */
 	bool csv;
 	bool skip_zero;
-	FILE *stream; /* standard output or the file */
+	FILE *stream; /* the file, or whatever the owner sets */
 	struct kvm_log_column *columns;
 	size_t n;
 	unsigned int left; /* lines before the next heading */
 	bool begun;	   /* CSV: has its heading */
 };
 
-/* Opens the file, at its end.  -errno with @err (STATUS_FAILED). */
+/* Opens the file, if there is a path, at its end.  -errno with @err (STATUS_FAILED). */
 int kvm_log_open(struct kvm_log *log, struct error *err);
 
 /* Closes and opens it anew: whoever rotates logs has moved it away. */

@@ -163,6 +163,14 @@ static void set_defaults(struct kvm_options *o)
 /* What only shapes the output. */
 static const int shown[] = { '1', KEY_BATCH, 'l', 'L', 'c', 'z', 'f', 'p', 'g', 0 };
 
+static const struct args_example examples[] = {
+	{ "", "the full screen: h shows its keys" },
+	{ "-1 -f kvm_exit", "reasons of exits, in one second" },
+	{ "-x -1 10", "times of exits, in ten seconds" },
+	{ "-L kvm.csv -c 60", "CSV, one line per minute" },
+	{ 0 },
+};
+
 const struct args_spec kvm_args = {
 	.options = options,
 	.parse = parse,
@@ -172,6 +180,7 @@ const struct args_spec kvm_args = {
 	       "kvm_exit(REASON) and kvm_userspace_exit(REASON). A guest is the process that "
 	       "runs it. With -- COMMAND only COMMAND's own process is counted, until it "
 	       "ends, unless --all is given.",
+	.examples = examples,
 	.replay = shown,
 };
 

@@ -108,6 +108,14 @@ static int check(struct stack_options *o, struct error *err)
 /* What only shapes the output. */
 static const int shown[] = { 'f', KEY_ORDER, KEY_SVG, 0 };
 
+static const struct args_example examples[] = {
+	{ "-P -io w -D 86400", "who writes, over a day" },
+	{ "-K -d nvme0n1 -D 10", "kernel code paths of a disk" },
+	{ "-K -U --svg io.svg -- make -j8", "a flame graph of a command" },
+	{ "-K -f -o io.folded -D 10", "folded lines for other tools" },
+	{ 0 },
+};
+
 const struct args_spec stack_args = {
 	.options = options,
 	.parse = parse,
@@ -115,6 +123,7 @@ const struct args_spec stack_args = {
 	       "and dm, and on what lies below them.\vWithout -K and -U: by disk and "
 	       "process. Output comes at the end, fewest bytes first.",
 	.no_interval = true,
+	.examples = examples,
 	.replay = shown,
 };
 

@@ -66,6 +66,14 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 /* What only shapes the output. */
 static const int shown[] = { 'C', 'r', 's', 0 };
 
+static const struct args_example examples[] = {
+	{ "-C 5 10", "ten outputs, one every five seconds" },
+	{ "-d nvme0n1 -s time", "one disk, most time first" },
+	{ "--csv -o io.csv 1 3600", "an hour, into a file" },
+	{ "-- make -j8", "only this command and its children" },
+	{ 0 },
+};
+
 const struct args_spec top_args = {
 	.options = options,
 	.parse = parse,
@@ -75,6 +83,7 @@ const struct args_spec top_args = {
 	       "management, P passthrough. A COMM that ends in -wb is write-back by a "
 	       "kernel thread.",
 	.short_ebpf = true,
+	.examples = examples,
 	.replay = shown,
 };
 

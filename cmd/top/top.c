@@ -312,7 +312,7 @@ static int begin(struct tool_run *run, struct error *err)
 	struct top *t = run->ctx;
 
 	(void)err;
-	t->clears = !t->o.no_clear && !t->o.args.command && isatty(STDOUT_FILENO);
+	t->clears = !t->o.no_clear && !t->o.args.command && show_on_terminal(&run->show);
 	run->show.text.clears = t->clears;
 	return 0;
 }

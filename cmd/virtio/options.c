@@ -84,6 +84,13 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 /* What only shapes the output. */
 static const int shown[] = { 'T', 0 };
 
+static const struct args_example examples[] = {
+	{ "-x 1", "every second, with latencies" },
+	{ "-d virtio_blk -T 10", "disks only, with the time of day" },
+	{ "-L 10 1", "histograms of ten seconds" },
+	{ 0 },
+};
+
 const struct args_spec virtio_args = {
 	.options = options,
 	.parse = parse,
@@ -92,6 +99,7 @@ const struct args_spec virtio_args = {
 	       "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "
 	       "runs as long as COMMAND does, and counts all traffic of a queue, not only "
 	       "COMMAND's.",
+	.examples = examples,
 	.replay = shown,
 };
 

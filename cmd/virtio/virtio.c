@@ -36,7 +36,7 @@ struct virtio {
 	struct column columns[VIRTIO_COLUMNS];
 	struct schema schema;
 	uint64_t queues_gone; /* as of the last sweep */
-	bool stopped, used;   /* any queue, since the beginning */
+	bool stopped;
 };
 
 static bool follows(const struct virtio_options *o)
@@ -373,10 +373,6 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	(void)err;
 	virtio_rows_finish(&v->rows, follows(&v->o));
 	forget_gone(v, run->object.skel);
-	v->used = v->used || v->rows.n;
-	if (out->last && !v->used && v->o.args.format != FORMAT_JSON)
-		fprintf(stderr, "iotrace: no virtqueue was used%s\n",
-			v->o.device || v->o.driver || v->o.vq ? " that matches the filters" : "");
 	out->tables[0] = (struct recording_rows){ v->rows.rows, v->rows.n };
 	return 0;
 }
@@ -420,6 +416,9 @@ static void tables(void *ctx, struct show *show)
 	virtio_schema(&v->o, v->columns, &v->schema);
 	show->tables[0] = (struct recording_table){ "rows", &v->schema };
 	show->n_tables = 1;
+	show->empty = v->o.device || v->o.driver || v->o.vq
+			  ? "no virtqueue was used that matches the filters"
+			  : "no virtqueue was used";
 }
 
 static void free_virtio(void *ctx)

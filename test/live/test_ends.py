@@ -338,7 +338,9 @@ class TestSignalsToCommand(CommandTest):
         time.sleep(0.4)
         self.assertIsNone(tracer.process.poll(), "the first one is COMMAND's")
         result = tracer.stop(signal.SIGTERM, 10)
-        self.assert_one_line(result, 128 + signal.SIGTERM, str(pid))
+        self.assertEqual(result.status, 128 + signal.SIGTERM)
+        self.assertEqual([line for line in result.err.splitlines() if line != self.EMPTY],
+                         [f"iotrace: the command (pid {pid}) is still running"])
         self.assertTrue(alive(pid), "COMMAND is not to be killed")
         kill(pid)
         return result
@@ -599,8 +601,10 @@ class TestOutputFile(LiveTest):
             cleanup(process.kill)
             self.assertTrue(wait_until(lambda: os.path.exists(self.path) and
                                        len(self.written().intervals) >= 3, 30))
+            stdout = os.stat(f"/proc/{process.pid}/fd/1").st_ino
             process.send_signal(signal.SIGINT)
             self.assertEqual((process.wait(patience(10)), process.stdout.read()), (0, b""))
+            self.assertEqual(stdout, os.fstat(process.stdout.fileno()).st_ino, "it was replaced")
 
     def test_no_run(self):
         """What is there stays, unless a run begins."""

@@ -3,6 +3,7 @@
 """What goes wrong is said in one clear line, with the right exit status; nothing is left behind."""
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -20,6 +21,30 @@ class TestUsage(LiveTest):
     def check(self, status, *args, words=()):
         with self.subTest(args=args):
             self.assert_one_line(iotrace(*args, timeout=10), status, *words)
+
+    EXAMPLES = {"top": 4, "breakdown": 4, "stack": 4, "virtio": 3, "kvm": 4}
+
+    def test_examples(self):
+        """Those of --help, as they stand there; with another disk, and for as long as a COMMAND
+        that does nothing."""
+        folder = self.enterContext(tempfile.TemporaryDirectory())
+        disk = self.enterContext(LoopDisk(16 * MIB))
+        for subcommand, n in self.EXAMPLES.items():
+            last = iotrace(subcommand, "--help").out.partition("\nExamples:\n")[2]
+            examples = [shlex.split(line, comments=True) for line in last.splitlines()]
+            self.assertEqual(len(examples), n, last)
+            for example in examples:
+                with self.subTest(example=example):
+                    words = [disk.name if word == "nvme0n1" else word for word in example[1:]]
+                    words = words[:words.index("--")] if "--" in words else words
+                    done = subprocess.run([IOTRACE, *words, "--", "true"], cwd=folder, text=True,
+                                          stdin=subprocess.DEVNULL, capture_output=True,
+                                          check=False, timeout=patience(60))
+                    here = subcommand in ("top", "stack") or words[:3] == ["breakdown", "-T", "blk"]
+                    self.assertIn(done.returncode, [0] if here else [0, 3], done.stderr)
+                    for option in {"-o", "--svg", "-L"} & set(words) if done.returncode == 0 else ():
+                        self.assertTrue(os.path.exists(os.path.join(
+                            folder, words[words.index(option) + 1])), option)
 
     def test_intervals_and_counts(self):
         for subcommand in (["top"], ["breakdown", "-T", "blk"]):
@@ -206,16 +231,16 @@ class TestEmpty(LiveTest):
                         # Others may look at a new disk: this process does not.
                         result = iotrace(*args, *fmt, "-d", disk.name, "-p", os.getpid(), *times)
                         self.assertEqual(result.status, 0, result)
-                        self.assertEqual(result.err, "" if fmt == ["--json"] else self.EMPTY + "\n")
+                        self.assertEqual(result.err, self.EMPTY + "\n")
 
     def test_replay(self):
         with LoopDisk(16 * MIB) as disk, tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "it.rec")
             for args in (["top"], ["stack"]):
                 iotrace(*args, "-d", disk.name, "--record", path, "--", "true")
-                for fmt, err in (([], self.EMPTY + "\n"), (["--json"], "")):
+                for fmt in ([], ["--csv"], ["--json"]):
                     result = iotrace(args[0], "--replay", path, *fmt)
-                    self.assertEqual((result.status, result.err), (0, err))
+                    self.assertEqual((result.status, result.err), (0, self.EMPTY + "\n"))
 
     def test_some(self):
         """Also where it comes in the first interval only, or is lost altogether."""

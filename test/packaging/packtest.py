@@ -43,6 +43,17 @@ def options(subcommand=None):
     return found
 
 
+def examples(subcommand=""):
+    """[(command, what it shows)] with which --help ends."""
+    text = run(IOTRACE, *([subcommand] if subcommand else []), "--help")
+    _, found, last = text.partition("\nExamples:\n")
+    if not found:
+        raise AssertionError(f"{subcommand}: no examples")
+    if max(map(len, last.splitlines())) >= 80:
+        raise AssertionError(f"{subcommand}: an example is too long for a line")
+    return [tuple(part.strip() for part in line.split(" # ")) for line in last.splitlines()]
+
+
 def main():
     """unittest's, with the exit status 77 when everything was skipped."""
     program = unittest.main(exit=False, verbosity=2)

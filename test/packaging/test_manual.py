@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
-from packtest import IOTRACE, main, options, run, subcommands
+from packtest import IOTRACE, examples, main, options, run, subcommands
 
 MANUAL, PAGES, TEMPLATES = os.environ["MANUAL"], os.environ["PAGES"], os.environ["TEMPLATES"]
 NAMES = [name for name, _ in subcommands()]
@@ -138,6 +138,33 @@ class TestAgreement(unittest.TestCase):
         for name, _ in subcommands():
             self.assertRegex(text, rf"(?m)^\.It Cm {name}$")
             self.assertRegex(text, rf"(?m)^\.Xr iotrace-{name} 8 \.$")
+
+    def test_examples(self):
+        """Two to four of each; the page has them too, and what they use is there."""
+        for name in ["", *NAMES]:
+            found = examples(name)
+            self.assertIn(len(found), range(2, 5), name)
+            text = "\n" + plain(section(page(name), "EXAMPLES"))
+            for command, what in found:
+                with self.subTest(command=command):
+                    program, subcommand, *arguments = command.split()
+                    self.assertEqual(program, "iotrace")
+                    self.assertIn(subcommand, [name] if name else [*NAMES, "--check"])
+                    self.assertIn(f"\n.Dl # {command}\n", text)
+                    self.assertIn(f"\n{what[0].upper()}{what[1:]}:\n", text)
+                    self.parsed(subcommand, arguments)
+
+    def parsed(self, subcommand, arguments):
+        """--ebpf prints the source, but for what is wrong with other options."""
+        done = [word for word in arguments if word != "--check"]
+        if "-o" in done:
+            del done[done.index("-o"):done.index("-o") + 2]
+        source = ["--ebpf"] if subcommand in NAMES else []
+        if "--" in done:
+            done[done.index("--"):done.index("--")] = source
+        else:
+            done += source
+        run(IOTRACE, *([subcommand] if source else ["--help"]), *done)
 
     def test_references(self):
         """Pages that are referred to are there, or not ours."""

@@ -15,6 +15,7 @@ import csv
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -236,14 +237,16 @@ class Foreign(unittest.TestCase):
     DRIVES = (b"\x1b", b"\r", b"\xc2\x9b", b"\xe2\x80\xae", b"\xe2\x80\xa8", b"\xe2\x80\x8b",
               b"\xf3\xa0\x81\x81", b"\xff")
     PROGRAMS = ODD.replace(b"\xff\xe2\x82", b"\\xff\\xe2\\x82").decode()
+    JSON = ODD.replace(b"\\", b"\\x5c").replace(b"\xff\xe2\x82", b"\\xff\\xe2\\x82").decode()
+    UTF8 = ODD.replace(b"\xff\xe2\x82", b"\\xff")  # not that byte, four characters
 
     @contextlib.contextmanager
-    def changed(self, name):
-        """The recording with ODD before each of its strings."""
+    def changed(self, name, odd=ODD):
+        """The recording with @odd before each of its strings."""
         with Folder() as folder, open(path_of(name + ".rec"), "rb") as file:
             path = os.path.join(folder, "it.rec")
             with open(path, "wb") as to:
-                to.write(recording.change_strings(file.read(), lambda text: self.ODD + text))
+                to.write(recording.change_strings(file.read(), lambda text: odd + text))
             yield path
 
     def test_terminal(self):
@@ -259,21 +262,39 @@ class Foreign(unittest.TestCase):
                 self.assertEqual(status, 2 if filtered else 0)
                 if not filtered:
                     self.assertIn(b"K\xc3\xb6ln", shown)
-                if "--csv" not in options:
+                if "--json" in options:
+                    self.assertEqual([json.loads(line) for line in shown.splitlines()],
+                                     [json.loads(line) for line in out.splitlines()])
+                elif "--csv" not in options:
                     self.assertEqual(shown, out)
                 for piece in self.DRIVES:
                     self.assertNotIn(piece, shown + err)
 
     def test_programs(self):
-        """JSON and CSV give a program the string itself, but for what is not UTF-8."""
+        """JSON and CSV give a program the string itself; JSON says which are not UTF-8, and these
+        can be turned into bytes again."""
         for name, (subcommand, _) in RECORDED.items():
             with self.subTest(recording=name), self.changed(name) as path:
+                _, *changed = [json.loads(line) for line in
+                               replay(subcommand, path, "--json")[1].splitlines()]
+                texts = [text for i in changed for row in i["rows"]
+                         for text in self.escaped_texts(row)]
+                self.assertGreater(len(texts), 0)
+                for text in texts:
+                    self.assertIn(self.ODD, self.as_bytes(text))
+            with self.subTest(recording=name, utf8=True), self.changed(name, self.UTF8) as path:
+                out = replay(subcommand, path, "--json")[1]
+                self.assertFalse(b'"escaped"' in out)
+                text = json.dumps(self.UTF8.decode(), ensure_ascii=False)[1:-1]
+                text = text.replace("\\n", "\\u000a").replace("\\r", "\\u000d")
+                self.assertTrue(text.encode() in out, "more is escaped than must be")
+            with self.subTest(recording=name, csv=True), self.changed(name) as path:
                 meta, *mine = [json.loads(line) for line in
                                replay(subcommand, path_of(name + ".rec"), "--json")[1].splitlines()]
                 _, *theirs = [json.loads(line) for line in
                               replay(subcommand, path, "--json")[1].splitlines()]
                 self.same([row for i in mine for row in i["rows"]],
-                          [row for i in theirs for row in i["rows"]])
+                          [row for i in theirs for row in i["rows"]], self.JSON)
                 mine, theirs = [list(csv.DictReader(io.StringIO(replay(
                     subcommand, p, "--csv")[1].decode(), newline="")))
                                 for p in (path_of(name + ".rec"), path)]
@@ -282,19 +303,29 @@ class Foreign(unittest.TestCase):
                 for row in mine + theirs:
                     for key in frames & set(row):
                         row[key] = row[key].split(";") if row[key] else []
-                self.same(mine, theirs)
+                self.same(mine, theirs, self.PROGRAMS)
 
-    def same(self, mine, theirs):
+    @staticmethod
+    def escaped_texts(row):
+        for key in row.get("escaped", []):
+            yield from row[key] if isinstance(row[key], list) else [row[key]]
+
+    @staticmethod
+    def as_bytes(text):
+        """As docs/COUNTING.md says."""
+        return re.sub(rb"\\x([0-9a-f]{2})", lambda found: bytes([int(found[1], 16)]), text.encode())
+
+    def same(self, mine, theirs, odd):
         self.assertEqual(len(mine), len(theirs))
         found = 0
         for a, b in zip(mine, theirs):
             for key, value in a.items():
                 if isinstance(value, list) and value and isinstance(value[0], str):
-                    self.assertEqual(b[key], [self.PROGRAMS + frame for frame in value])
+                    self.assertEqual(b[key], [odd + frame for frame in value])
                 elif b[key] != value:
                     # "kvm_exit(io)" is made of two strings.
-                    self.assertTrue(b[key].startswith(self.PROGRAMS), b)
-                    self.assertEqual(b[key].replace(self.PROGRAMS, ""), value)
+                    self.assertTrue(b[key].startswith(odd), b)
+                    self.assertEqual(b[key].replace(odd, ""), value)
                     found += 1
         self.assertGreater(found, 0)
 

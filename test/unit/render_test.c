@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "output/hist.h"
+#include "output/frames.h"
 #include "output/render.h"
 #include "test/unit/formats.h"
 
@@ -161,8 +162,9 @@ static void json_rows(void **state)
 	    "\"rows\":["
 	    "{\"pid\":4242,\"comm\":\"fio\",\"op\":\"read\",\"cached\":true,\"bytes\":1048576,"
 	    "\"slots\":[{\"lo\":0,\"hi\":1,\"count\":1},{\"lo\":512,\"hi\":1023,\"count\":2}]},"
-	    "{\"pid\":7,\"comm\":\"a \\\"q\\\", \\\\x\\u000a\\\\xff\xc3\xb6\",\"op\":\"write\","
-	    "\"cached\":false,\"bytes\":18446744073709551615,\"slots\":[]}],"
+	    "{\"pid\":7,\"comm\":\"a \\\"q\\\", \\\\x5cx\\u000a\\\\xff\xc3\xb6\",\"op\":\"write\","
+	    "\"cached\":false,\"bytes\":18446744073709551615,\"slots\":[],"
+	    "\"escaped\":[\"comm\"]}],"
 	    "\"losses\":{\"no_start\":3,\"clock\":18446744073709551615}}\n");
 }
 
@@ -225,7 +227,7 @@ static void csv_quotes_only_where_needed(void **state)
 
 /* What would drive a terminal does not reach one: neither a control character, nor the new line of
  * a name, which would make a row of its own. */
-static void csv_on_a_terminal(void **state)
+static void assert_on_a_terminal(enum format format, const char *want)
 {
 	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
 	struct row row = { .comm = "a\nb\x1b[2J\xc2\x9b\xe2\x80\xae\\,\xc3\xb6" };
@@ -234,7 +236,6 @@ static void csv_on_a_terminal(void **state)
 	ssize_t len;
 	FILE *f;
 
-	(void)state;
 	if (master < 0)
 		skip(); /* no pseudo-terminals here */
 	assert_int_equal(grantpt(master), 0);
@@ -242,14 +243,30 @@ static void csv_on_a_terminal(void **state)
 	slave = open(ptsname(master), O_RDWR | O_NOCTTY);
 	assert_true(slave >= 0);
 	f = fdopen(slave, "w");
-	assert_int_equal(render_interval(FORMAT_CSV, f, &no_loss, &one, &row, 1), 0);
+	assert_int_equal(render_interval(format, f, &no_loss, &one, &row, 1), 0);
 	len = read(master, got, sizeof(got) - 1);
 	assert_true(len > 0);
 	got[len] = '\0';
-	assert_string_equal(got, "0.999999999,1.000000000,\"a\\x0ab\\x1b[2J\\xc2\\x9b"
-				 "\\xe2\\x80\\xae\\,\xc3\xb6\"\r\n");
+	assert_string_equal(got, want);
 	fclose(f);
 	close(master);
+}
+
+static void csv_on_a_terminal(void **state)
+{
+	(void)state;
+	assert_on_a_terminal(FORMAT_CSV, "0.999999999,1.000000000,\"a\\x0ab\\x1b[2J\\xc2\\x9b"
+					 "\\xe2\\x80\\xae\\,\xc3\xb6\"\r\n");
+}
+
+/* Whoever parses it gets the same string. */
+static void json_on_a_terminal(void **state)
+{
+	(void)state;
+	assert_on_a_terminal(FORMAT_JSON,
+			     "{\"type\":\"interval\",\"start\":0.999999999,\"end\":1.000000000,"
+			     "\"rows\":[{\"comm\":\"a\\u000ab\\u001b[2J\\u009b\\u202e\\\\,"
+			     "\xc3\xb6\"}],\"losses\":{}}\r\n");
 }
 
 static void text_table(void **state)
@@ -367,7 +384,8 @@ static void what_a_cell_says_is_escaped(void **state)
 	assert_wrote(&c, "\\xeb\n");
 }
 
-static void assert_json_string(const char *text, const char *value)
+/* @value: of the string; it is @escaped where @text is not UTF-8. */
+static void assert_json_cell(const char *text, const char *value, bool escaped)
 {
 	static const struct schema one = { columns + 1, 1, sizeof(struct row) };
 	struct row row = { .comm = text };
@@ -376,14 +394,19 @@ static void assert_json_string(const char *text, const char *value)
 
 	snprintf(want, sizeof(want),
 		 "{\"type\":\"interval\",\"start\":0.999999999,\"end\":1.000000000,"
-		 "\"rows\":[{\"comm\":\"%s\"}],\"losses\":{}}\n",
-		 value);
+		 "\"rows\":[{\"comm\":\"%s\"%s}],\"losses\":{}}\n",
+		 value, escaped ? ",\"escaped\":[\"comm\"]" : "");
 	assert_int_equal(render_interval(FORMAT_JSON, capture(&c), &no_loss, &one, &row, 1), 0);
 	assert_wrote(&c, want);
 }
 
-/* JSON that every parser takes, whatever the bytes: nothing below a blank, no DEL, no half
- * sequences, and every quote and backslash in its place. */
+static void assert_json_string(const char *text, const char *value)
+{
+	assert_json_cell(text, value, false);
+}
+
+/* JSON that every parser takes, whatever the bytes: nothing below a blank, no half sequences, and
+ * every quote and backslash in its place.  Nothing else is escaped. */
 static void json_of_every_byte(void **state)
 {
 	char text[2] = "", value[16];
@@ -393,25 +416,63 @@ static void json_of_every_byte(void **state)
 		text[0] = (char)b;
 		if (b == '"' || b == '\\')
 			snprintf(value, sizeof(value), "\\%c", b);
-		else if (b < 0x20 || b == 0x7f)
+		else if (b < 0x20)
 			snprintf(value, sizeof(value), "\\u%04x", b);
 		else if (b < 0x80)
 			snprintf(value, sizeof(value), "%c", b);
 		else
 			snprintf(value, sizeof(value), "\\\\x%02x", b);
-		assert_json_string(text, value);
+		assert_json_cell(text, value, b >= 0x80);
 	}
 }
 
-/* Once parsed it is the string itself; what drives a terminal is not in the line. */
+/* Once parsed it is the string itself. */
 static void json_strings(void **state)
 {
 	(void)state;
 	assert_json_string("system-systemd\\x2dfsck.slice", "system-systemd\\\\x2dfsck.slice");
 	assert_json_string("K\xc3\xb6ln \xf0\x9f\x90\xa7", "K\xc3\xb6ln \xf0\x9f\x90\xa7");
-	assert_json_string("a\xe2\x80\xae\xc2\x9b", "a\\u202e\\u009b");
-	assert_json_string("\xf3\xa0\x81\x81", "\\udb40\\udc41"); /* U+E0041 */
-	assert_json_string("\xe2\x80", "\\\\xe2\\\\x80");
+	assert_json_string("a\xe2\x80\xae\xc2\x9b\xe2\x80\xa8",
+			   "a\xe2\x80\xae\xc2\x9b\xe2\x80\xa8");
+	assert_json_string("\xf3\xa0\x81\x81", "\xf3\xa0\x81\x81"); /* U+E0041 */
+	assert_json_string("\x1b[2J\x7f", "\\u001b[2J\x7f");
+	assert_json_string("\\xff", "\\\\xff");
+}
+
+/* A byte that is not UTF-8 and the text of its escape are told apart. */
+static void json_strings_that_are_not_utf8(void **state)
+{
+	(void)state;
+	assert_json_cell("\xff", "\\\\xff", true);
+	assert_json_cell("\\xff\xff", "\\\\x5cxff\\\\xff", true);
+	assert_json_cell("\xe2\x80", "\\\\xe2\\\\x80", true);		 /* cut off */
+	assert_json_cell("\xc0\x80", "\\\\xc0\\\\x80", true);		 /* overlong */
+	assert_json_cell("\xed\xa0\x80", "\\\\xed\\\\xa0\\\\x80", true); /* surrogate */
+	assert_json_cell("\xf4\x90\x80\x80", "\\\\xf4\\\\x90\\\\x80\\\\x80", true);
+	assert_json_cell("\xff\xc3\xb6\"\n", "\\\\xff\xc3\xb6\\\"\\u000a", true);
+}
+
+/* A stack is a list of names: if one of them is not UTF-8 all are escaped. */
+static const char *next_of(const void *owner, uint32_t *at)
+{
+	return ((const char *const *)owner)[(*at)++];
+}
+
+static void json_frames_that_are_not_utf8(void **state)
+{
+	static const struct column column = { "user", NULL, COLUMN_FRAMES, ROLE_STACK, "", "",
+					      0,      0,    false,	   NULL };
+	static const struct schema one = { &column, 1, sizeof(struct frames) };
+	static const char *const good[] = { "a\\b", "c", NULL };
+	static const char *const bad[] = { "a\\b", "\xff", NULL };
+	const struct frames stacks[] = { { next_of, good, 0 }, { next_of, bad, 0 } };
+	struct capture c;
+
+	(void)state;
+	assert_int_equal(render_interval(FORMAT_JSON, capture(&c), &no_loss, &one, stacks, 2), 0);
+	assert_wrote(&c, "{\"type\":\"interval\",\"start\":0.999999999,\"end\":1.000000000,"
+			 "\"rows\":[{\"user\":[\"a\\\\b\",\"c\"]},{\"user\":[\"a\\\\x5cb\","
+			 "\"\\\\xff\"],\"escaped\":[\"user\"]}],\"losses\":{}}\n");
 }
 
 static void losses_footer(void **state)
@@ -529,6 +590,9 @@ int main(void)
 		cmocka_unit_test(json_without_rows),
 		cmocka_unit_test(json_of_every_byte),
 		cmocka_unit_test(json_strings),
+		cmocka_unit_test(json_strings_that_are_not_utf8),
+		cmocka_unit_test(json_frames_that_are_not_utf8),
+		cmocka_unit_test(json_on_a_terminal),
 		cmocka_unit_test(csv_lines),
 		cmocka_unit_test(csv_quotes_only_where_needed),
 		cmocka_unit_test(csv_on_a_terminal),
