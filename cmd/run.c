@@ -105,7 +105,7 @@ static int make_timer(uint64_t first_ns, uint64_t ns, struct error *err)
 static int start_timer(struct run *run, struct error *err)
 {
 	/* Without an interval: one output, at the end. */
-	int fd = make_timer(run->args->interval_ns, run->args->interval_ns, err);
+	int fd = make_timer(run->interval_ns, run->interval_ns, err);
 
 	run->timer_fd = fd;
 	return fd < 0 ? fd : 0;
@@ -511,8 +511,7 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 			continue;
 		run->stopped = wake == WAKE_STOP;
 		last = r == RUN_STOP || wake == WAKE_STOP || wake == WAKE_CHILD ||
-		       wake == WAKE_NO_READER ||
-		       (wake == WAKE_OUTPUT && ++done == run->args->count);
+		       wake == WAKE_NO_READER || (wake == WAKE_OUTPUT && ++done == run->count);
 		run->partial = last && wake != WAKE_OUTPUT && wake != WAKE_CHILD;
 		r = run_guarded(run, emit_one, &(struct one_output){ emit, last, err });
 		run->collected_ns = clock_mono_ns();
@@ -565,8 +564,6 @@ static int drop_privileges(const struct run *run, struct error *err)
 
 	if (run->args->command)
 		keeps |= PRIVILEGES_COMMAND;
-	if (run->args->record)
-		keeps |= PRIVILEGES_FILE;
 	return privileges_drop(keeps, err);
 }
 
@@ -601,6 +598,8 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 
 	memset(run, 0, sizeof(*run));
 	run->args = args;
+	run->interval_ns = args->interval_ns;
+	run->count = args->count;
 	run->collect_ms = 1000;
 	run->output_fd = STDOUT_FILENO;
 	run->child.release_fd = run->child.exec_fd = run->signal_fd = run->timer_fd = -1;

@@ -25,6 +25,7 @@ struct run_watcher;
  */
 struct run {
 	const struct args *args;
+	uint64_t interval_ns, count; /* of outputs, as of @args; may be set before run_loop() */
 	struct child child;
 	int signal_fd;
 	int timer_fd;
@@ -33,7 +34,7 @@ struct run {
 	bool hung_up; /* SIGHUP came, and is not to end the run: hangup() */
 	bool stopped; /* by a signal: COMMAND is not waited for */
 	bool partial; /* the last output comes before its time, and not as COMMAND ended */
-	/* What attaching leaves to be done takes, beside COMMAND and --record: run_loop() gives up
+	/* What attaching leaves to be done takes, beside COMMAND: run_loop() gives up
 	 * the other capabilities. */
 	uint64_t keeps;
 	unsigned int collect_ms; /* between two collects, a second; may be set at any time */

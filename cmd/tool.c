@@ -310,6 +310,8 @@ int tool_attach(struct tool_run *t, struct run *run, struct error *err)
 	explain(t);
 	if (t->tool->keeps)
 		t->tool->keeps(t);
+	if (t->args->record)
+		t->keeps |= PRIVILEGES_FILE;
 	return begin(t, err);
 }
 
@@ -318,17 +320,8 @@ int tool_attach(struct tool_run *t, struct run *run, struct error *err)
 struct tool_set {
 	struct tool_run **tools;
 	size_t n;
+	size_t running; /* have not had their last output */
 };
-
-static int emit_all(void *ctx, bool last, struct error *err)
-{
-	const struct tool_set *set = ctx;
-	int r = 0;
-
-	for (size_t i = 0; !r && i < set->n; i++)
-		r = tool_emit(set->tools[i], last, err);
-	return r;
-}
 
 /* As often as the one that is in the greatest hurry. */
 static void set_pace(const struct tool_set *set)
@@ -336,9 +329,21 @@ static void set_pace(const struct tool_set *set)
 	unsigned int ms = UINT32_MAX;
 
 	for (size_t i = 0; i < set->n; i++)
-		if (set->tools[i]->collect_ms < ms)
+		if (!set->tools[i]->ended && set->tools[i]->collect_ms < ms)
 			ms = set->tools[i]->collect_ms;
 	set->tools[0]->run->collect_ms = ms;
+}
+
+static int emit_all(void *ctx, bool last, struct error *err)
+{
+	const struct tool_set *set = ctx;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < set->n; i++)
+		if (!set->tools[i]->ended)
+			r = tool_emit(set->tools[i], last, err);
+	set_pace(set);
+	return r;
 }
 
 static int collect_all(void *ctx, struct error *err)
@@ -347,9 +352,53 @@ static int collect_all(void *ctx, struct error *err)
 	int r = 0;
 
 	for (size_t i = 0; !r && i < set->n; i++)
-		r = tool_collect(set->tools[i], err);
+		if (!set->tools[i]->ended)
+			r = tool_collect(set->tools[i], err);
 	set_pace(set);
 	return r;
+}
+
+/* The interval of one of several is over. */
+static int on_timer(void *ctx, short events, struct error *err)
+{
+	struct tool_run *t = ctx;
+	bool last = ++t->outputs == t->args->count;
+	int r = tool_emit(t, last, err);
+
+	(void)events;
+	t->ended = last;
+	if (last)
+		run_unwatch(t->run, t->timer_fd);
+	set_pace(t->set);
+	if (r || !last)
+		return r;
+	return --t->set->running ? RUN_GO_ON : RUN_STOP;
+}
+
+/* One tool has the outputs of the run; of several each has a timer. */
+static int start_timers(struct tool_set *set, struct run *run, struct error *err)
+{
+	if (set->n == 1)
+		return 0;
+	run->interval_ns = run->count = 0;
+	for (size_t i = 0; i < set->n; i++) {
+		struct tool_run *t = set->tools[i];
+		uint64_t ns = t->args->interval_ns;
+
+		t->set = set;
+		t->timer_fd = run_watch_timer(run, ns, ns, on_timer, t, err);
+		if (t->timer_fd < 0)
+			return t->timer_fd;
+	}
+	return 0;
+}
+
+void tool_set_interval(struct tool_run *t, uint64_t first_ns, uint64_t ns)
+{
+	if (t->set)
+		run_set_timer(t->timer_fd, first_ns, ns);
+	else
+		run_set_interval(t->run, first_ns, ns);
 }
 
 static int start_one(struct tool_run *t, struct error *err)
@@ -387,8 +436,9 @@ static bool is_collected(const struct tool_run *t)
 
 int tools_loop(struct tool_run **tools, size_t n, struct run *run)
 {
-	struct tool_set set = { tools, n };
+	struct tool_set set = { tools, n, n };
 	struct run_emit output = { emit_all, NULL, &set, start_all, &set };
+	struct error err;
 	int status;
 
 	for (size_t i = 0; i < n; i++) {
@@ -399,7 +449,7 @@ int tools_loop(struct tool_run **tools, size_t n, struct run *run)
 			run->hangup = take_hangup;
 	}
 	set_pace(&set);
-	status = run_loop(run, &output);
+	status = start_timers(&set, run, &err) ? report_error(&err) : run_loop(run, &output);
 	for (size_t i = 0; i < n; i++)
 		if (tools[i]->tool->finish)
 			tools[i]->tool->finish(tools[i]);

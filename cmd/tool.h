@@ -31,6 +31,7 @@ struct bpf_object;
 struct bpf_object_open_opts;
 struct check;
 struct tool_run;
+struct tool_set;
 
 /* ---- a BPF object ---- */
 
@@ -256,6 +257,10 @@ struct tool_run {
 	void *sink_ctx;
 	struct show show;
 	/* Private: */
+	struct tool_set *set; /* of tools_loop(), beside others; NULL: alone */
+	int timer_fd;	      /* of its outputs, with @set */
+	uint64_t outputs;     /* that it has had, with @set */
+	bool ended;	      /* it has had its last output */
 	struct tool_object *more;
 	struct double_buffer *double_buffer;
 	uint32_t *stopped;
@@ -283,7 +288,7 @@ void tool_check(const struct tool *tool, struct check *check);
  *   tool_open()    parses, resolves, chooses hooks; TOOL_DONE: there is nothing to trace
  *   run_begin()
  *   tool_attach()  all of them
- *   tools_loop()   the run loop
+ *   tools_loop()   the run loop: each has its own interval and count; the end of the last ends it
  *   show_close()   of each t->show, if it has no sink
  *   tool_close()   each; in any case
  *   run_end()
@@ -295,6 +300,9 @@ int tool_open(const struct tool *tool, int argc, char **argv, struct tool_run **
 int tool_attach(struct tool_run *t, struct run *run, struct error *err);
 int tools_loop(struct tool_run **tools, size_t n, struct run *run);
 void tool_close(struct tool_run *t);
+
+/* run_set_interval() for this tool. */
+void tool_set_interval(struct tool_run *t, uint64_t first_ns, uint64_t ns);
 
 /* One output, and the work between two: as emit() and collect() of struct run_emit. */
 int tool_emit(struct tool_run *t, bool last, struct error *err);

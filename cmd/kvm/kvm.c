@@ -459,7 +459,7 @@ static int input(void *ctx, short events, struct error *err)
 	(void)events;
 	(void)err;
 	if (k->view.delay_changed)
-		run_set_interval(t->run, k->view.delay_ns, k->view.delay_ns);
+		tool_set_interval(t, k->view.delay_ns, k->view.delay_ns);
 	k->view.delay_changed = false;
 	return r;
 }

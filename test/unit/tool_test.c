@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,6 +15,7 @@
 #include "cmd/tool.h"
 #include "cmd/tool_private.h"
 #include "core/base/clock.h"
+#include "test/unit/fake_clock.h"
 #include "test/unit/machine.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -297,9 +299,12 @@ static const struct tool counting = {
 	.finish = fake_finish,
 };
 
+#define MS (NS_PER_SEC / 1000)
+
 struct sunk {
 	const struct tool_run *of[16];
-	uint64_t counts[16], since[16], end[16];
+	uint64_t at[16], counts[16], since[16], end[16];
+	bool last[16];
 	size_t n;
 };
 
@@ -310,44 +315,136 @@ static int sink(void *ctx, struct tool_run *t, struct recording_interval *in, st
 	(void)err;
 	assert_true(s->n < N(s->of));
 	s->of[s->n] = t;
+	s->at[s->n] = fake_clock.now_ns;
 	s->counts[s->n] = ((const struct fake_row *)in->tables[0].rows)->count;
 	s->since[s->n] = in->interval.start_ns;
-	s->end[s->n++] = in->interval.end_ns;
+	s->end[s->n] = in->interval.end_ns;
+	s->last[s->n++] = in->last;
 	return 0;
+}
+
+static void interrupt(void *ctx)
+{
+	(void)ctx;
+	kill(getpid(), SIGINT);
+}
+
+/* What goes to @sunk when tools of these intervals and counts run in one loop, with a signal at
+ * @until_ns (0: none). */
+static void run_tools(struct tool_run **tools, size_t n, const struct args *own, struct sunk *sunk,
+		      uint64_t until_ns)
+{
+	char name[] = "counting", *argv[] = { name, NULL };
+	struct args args = { 0 };
+	struct error err;
+	struct run run;
+
+	fake_clock_start();
+	if (until_ns)
+		fake_clock_at(until_ns, interrupt, NULL);
+	assert_int_equal(run_begin(&run, &args, &err), 0);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(tool_open(&counting, 1, argv, &tools[i], &err), 0);
+		tools[i]->args->interval_ns = own[i].interval_ns;
+		tools[i]->args->count = own[i].count;
+		tools[i]->sink = sink;
+		tools[i]->sink_ctx = sunk;
+		((struct fake *)tools[i]->ctx)->counted = i * 100;
+		assert_int_equal(tool_attach(tools[i], &run, &err), 0);
+	}
+	assert_int_equal(tools_loop(tools, n, &run), 0);
+	run_end(&run);
+	fake_clock_stop();
+}
+
+static void close_tools(struct tool_run **tools, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		tool_close(tools[i]);
+}
+
+static const char *calls_of(const struct tool_run *t)
+{
+	return ((const struct fake *)t->ctx)->calls;
 }
 
 /* Each is asked in turn, in one loop, and knows nothing of the other. */
 static void test_two(void **state)
 {
-	char name[] = "counting", *argv[] = { name, NULL };
+	static const struct args own[2] = { { .interval_ns = 10 * MS, .count = 3 },
+					    { .interval_ns = 10 * MS, .count = 3 } };
 	struct tool_run *tools[2];
 	struct sunk sunk = { 0 };
-	struct args args = { .interval_ns = NS_PER_SEC / 100, .count = 3 };
-	struct error err;
-	struct run run;
 
 	(void)state;
-	assert_int_equal(run_begin(&run, &args, &err), 0);
-	for (size_t i = 0; i < 2; i++) {
-		assert_int_equal(tool_open(&counting, 1, argv, &tools[i], &err), 0);
-		tools[i]->sink = sink;
-		tools[i]->sink_ctx = &sunk;
-		((struct fake *)tools[i]->ctx)->counted = i * 100;
-		assert_int_equal(tool_attach(tools[i], &run, &err), 0);
-	}
-	assert_int_equal(tools_loop(tools, 2, &run), 0);
+	run_tools(tools, 2, own, &sunk, 0);
 	assert_int_equal(sunk.n, 6);
 	for (size_t i = 0; i < sunk.n; i++) {
 		assert_ptr_equal(sunk.of[i], tools[i % 2]);
+		assert_int_equal(sunk.at[i], (i / 2 + 1) * 10 * MS);
 		assert_int_equal(sunk.counts[i], i % 2 * 100 + i / 2 + 1);
 		if (i >= 2)
 			assert_int_equal(sunk.since[i], sunk.end[i - 2]);
 	}
-	for (size_t i = 0; i < 2; i++) {
-		assert_string_equal(((struct fake *)tools[i]->ctx)->calls, "ocad.d.sdLf");
-		tool_close(tools[i]);
+	for (size_t i = 0; i < 2; i++)
+		assert_string_equal(calls_of(tools[i]), "ocad.d.sdLf");
+	close_tools(tools, 2);
+}
+
+/* Each has its own interval and ends after its own count; the run ends with the last of them. */
+static void test_two_intervals(void **state)
+{
+	static const struct args own[2] = { { .interval_ns = 10 * MS, .count = 3 },
+					    { .interval_ns = 25 * MS, .count = 2 } };
+	static const struct {
+		size_t of;
+		uint64_t at_ms, count;
+		bool last;
+	} expected[] = {
+		{ 0, 10, 1, false }, { 0, 20, 2, false },  { 1, 25, 101, false },
+		{ 0, 30, 3, true },  { 1, 50, 102, true },
+	};
+	struct tool_run *tools[2];
+	struct sunk sunk = { 0 };
+
+	(void)state;
+	run_tools(tools, 2, own, &sunk, 0);
+	assert_int_equal(sunk.n, N(expected));
+	for (size_t i = 0; i < sunk.n; i++) {
+		assert_ptr_equal(sunk.of[i], tools[expected[i].of]);
+		assert_int_equal(sunk.at[i], expected[i].at_ms * MS);
+		assert_int_equal(sunk.counts[i], expected[i].count);
+		assert_int_equal(sunk.last[i], expected[i].last);
 	}
-	run_end(&run);
+	assert_string_equal(calls_of(tools[0]), "ocad.d.sdLf");
+	assert_string_equal(calls_of(tools[1]), "ocad.sdLf");
+	close_tools(tools, 2);
+}
+
+/* A signal ends all that are still running; one without an interval has its one output then. */
+static void test_two_interrupted(void **state)
+{
+	static const struct args own[3] = { { .interval_ns = 10 * MS, .count = 1 },
+					    { .interval_ns = 0 },
+					    { .interval_ns = 20 * MS } };
+	struct tool_run *tools[3];
+	struct sunk sunk = { 0 };
+
+	(void)state;
+	run_tools(tools, 3, own, &sunk, 50 * MS);
+	assert_int_equal(sunk.n, 5);
+	for (size_t i = 0; i < 3; i++)
+		assert_int_equal(sunk.at[i], (i == 0 ? 10 : i * 20) * MS);
+	assert_ptr_equal(sunk.of[3], tools[1]);
+	assert_ptr_equal(sunk.of[4], tools[2]);
+	for (size_t i = 3; i < 5; i++) {
+		assert_int_equal(sunk.at[i], 50 * MS);
+		assert_true(sunk.last[i]);
+	}
+	assert_string_equal(calls_of(tools[0]), "ocasdLf");
+	assert_string_equal(calls_of(tools[1]), "ocasdLf");
+	assert_string_equal(calls_of(tools[2]), "ocad.d.sdLf");
+	close_tools(tools, 3);
 }
 
 int main(void)
@@ -356,8 +453,10 @@ int main(void)
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_losses_shown),
-		/* The last: it gives up capabilities. */
+		/* The last: they give up capabilities. */
 		cmocka_unit_test(test_two),
+		cmocka_unit_test(test_two_intervals),
+		cmocka_unit_test(test_two_interrupted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
