@@ -293,7 +293,6 @@ int check_run(enum format format, bool verbose)
 	struct error err;
 	int status;
 
-	hooks_log(NULL);
 	results = calloc(n_commands, sizeof(*results));
 	subcommands = calloc(n_commands, sizeof(*subcommands));
 	if (!results || !subcommands || check_all(results, subcommands)) {

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Dispatch to the subcommands of cmd/commands.cmake, and the main command's own options. */
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cmd/check.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
-#include "core/system/child.h"
+#include "cmd/setup.h"
 #include "core/base/error.h"
-#include "core/system/limits.h"
 #include "core/symbols/symbol_server.h"
 #include "core/base/text.h"
 
@@ -53,17 +49,6 @@ static int unknown(const char *arg)
 {
 	return usage_error(arg[0] == '-' ? "unknown option " : "unknown subcommand ", arg, "",
 			   "see `iotrace --help`");
-}
-
-/*
- * A standard stream that was closed (`iotrace top >&-`) must not become the
- * number of some map or socket of ours: it is opened so that using it fails.
- */
-static void ensure_std_fds(void)
-{
-	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-		if (fcntl(fd, F_GETFD) < 0)
-			(void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 /* The main option that @arg is, or NULL. */
@@ -131,10 +116,7 @@ int main(int argc, char **argv)
 {
 	if (symbol_server_is(argc, argv))
 		symbol_server_run();
-	ensure_std_fds();
-	limits_raise();
-	child_set_signal(SIGPIPE, SIG_IGN); /* a reader that goes away ends the run, quietly */
-	child_set_signal(SIGXFSZ, SIG_IGN); /* a limit (ulimit -f) is an error like a full disk */
+	setup_process();
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;

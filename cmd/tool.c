@@ -160,7 +160,12 @@ static int choose_table(struct tool_run *t, struct error *err)
 	return r;
 }
 
-int tool_choose(struct tool_run *t, struct error *err)
+hooks_log_line *tool_log(const struct tool_run *t)
+{
+	return hooks_log(t->args->verbose ? report_verbose : NULL);
+}
+
+static int choose(struct tool_run *t, struct error *err)
 {
 	int r;
 
@@ -174,6 +179,15 @@ int tool_choose(struct tool_run *t, struct error *err)
 	} while (r == TOOL_AGAIN);
 	if (r < 0)
 		explain(t);
+	return r;
+}
+
+int tool_choose(struct tool_run *t, struct error *err)
+{
+	hooks_log_line *before = tool_log(t);
+	int r = choose(t, err);
+
+	hooks_log(before);
 	return r;
 }
 
@@ -219,7 +233,6 @@ static int open_parsed(struct tool_run *t, struct error *err)
 		r = tool->resolve(t, err);
 	if (r)
 		return r;
-	hooks_log(t->args->verbose ? report_verbose : NULL);
 	return tool_choose(t, err);
 }
 
@@ -290,10 +303,12 @@ static int begin(struct tool_run *t, struct error *err)
 
 int tool_attach(struct tool_run *t, struct run *run, struct error *err)
 {
+	hooks_log_line *before;
 	int r;
 
 	t->run = run;
 	r = prepare(t, err);
+	before = tool_log(t);
 	if (!r)
 		r = attach(t, err);
 	if (!r)
@@ -301,6 +316,7 @@ int tool_attach(struct tool_run *t, struct run *run, struct error *err)
 	t->since_ns = clock_epoch_ns();
 	if (!r && t->tool->attached)
 		r = t->tool->attached(t, err);
+	hooks_log(before);
 	if (!r && !t->sink)
 		r = open_show(t, err);
 	if (r)

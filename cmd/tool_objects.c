@@ -93,6 +93,7 @@ int tool_attach_more(struct tool_run *t, const struct hook_event *events, size_t
 		     struct tool_object **out, struct error *err)
 {
 	struct tool_object *o = calloc(1, sizeof(*o));
+	hooks_log_line *before;
 	int r;
 
 	*out = o;
@@ -104,8 +105,12 @@ int tool_attach_more(struct tool_run *t, const struct hook_event *events, size_t
 	t->more = o;
 	memcpy(o->events, events, n * sizeof(*events));
 	o->n_events = n;
+	before = tool_log(t);
 	r = hooks_choose(o->events, n, NULL, &o->hooks, err);
-	return r ? r : tool_attach_object(o, err);
+	if (!r)
+		r = tool_attach_object(o, err);
+	hooks_log(before);
+	return r;
 }
 
 int tool_configure(struct tool_object *o, const struct probe_option *options, size_t n_options,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
-#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,11 +21,6 @@
 /* What all that has been counted may take: with the maps, the kernel's symbols and the rest,
  * iotrace stays below 64 MB. */
 #define TABLE_LIMIT (16U << 20)
-
-/* What is larger than this is mapped for itself: it grows without a copy, and is given back when it
- * is freed.  By itself glibc takes ever larger blocks from its heap, where what lies behind them
- * keeps them. */
-#define HEAP_BLOCK (128 << 10)
 
 /* ---- the BPF object ---- */
 
@@ -107,7 +101,6 @@ static int prepare(struct tool_run *run, struct error *err)
 	struct stack *s = run->ctx;
 	int r;
 
-	mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
 	s->run = run;
 	s->table.limit = TABLE_LIMIT;
 	r = stack_open_svg(run, err);

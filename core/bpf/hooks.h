@@ -168,8 +168,10 @@ uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits);
 /* Detaches and frees.  The object is closed by the caller. NULL is fine. */
 void hooks_free(struct hooks *h);
 
-/* Turns libbpf's own messages on (to @verbose, each one line without the newline) or, with NULL,
- * off. */
-void hooks_log(void (*verbose)(const char *line));
+/* From now on libbpf's own messages, which are the process', go to @verbose, each one line without
+ * the newline, or, with NULL, nowhere.  Returns where they went before: who attaches puts that
+ * back. */
+typedef void hooks_log_line(const char *line);
+hooks_log_line *hooks_log(hooks_log_line *verbose);
 
 #endif

@@ -15,7 +15,7 @@
 
 /* ---- libbpf's log, which is the whole process' ---- */
 
-static void (*log_line)(const char *line);
+static hooks_log_line *log_line;
 
 __attribute__((format(printf, 2, 0))) static int on_libbpf_log(enum libbpf_print_level level,
 							       const char *fmt, va_list args)
@@ -33,10 +33,13 @@ __attribute__((format(printf, 2, 0))) static int on_libbpf_log(enum libbpf_print
 	return 0;
 }
 
-void hooks_log(void (*verbose)(const char *line))
+hooks_log_line *hooks_log(hooks_log_line *verbose)
 {
+	hooks_log_line *before = log_line;
+
 	log_line = verbose;
 	libbpf_set_print(on_libbpf_log);
+	return before;
 }
 
 /* ---- falling back ---- */

@@ -50,7 +50,7 @@ MAY_OPEN = {
     "cmd/kvm/debugfs.c": DEBUGFS,
     "cmd/kvm/reasons.c": PROC,
     "cmd/kvm/view.c": PROC,
-    "cmd/main.c": "/dev/null",
+    "cmd/setup.c": "/dev/null",
     "cmd/show.c": USER,
     "cmd/top/top.c": PROC,
     "cmd/virtio/attach.c": SYS,

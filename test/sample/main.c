@@ -6,13 +6,12 @@
  *
  * with `iotrace top -d DISK` in the same process: JSON of both on standard output, in turn.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cmd/command.h"
 #include "cmd/report.h"
-#include "core/system/child.h"
+#include "cmd/setup.h"
 
 extern const struct tool tool_sample;
 
@@ -52,7 +51,7 @@ static int run_both(char *disk, char *interval)
 
 int main(int argc, char **argv)
 {
-	child_set_signal(SIGPIPE, SIG_IGN);
+	setup_process();
 	if (argc == 4 && strcmp(argv[1], "--both") == 0)
 		return run_both(argv[2], argv[3]);
 	return tool_main(&tool_sample, argc, argv);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <bpf/libbpf.h>
 #include <cmocka.h>
 
 #include "cmd/tool.h"
@@ -240,10 +241,25 @@ static size_t fake_events(struct tool_run *t, struct hook_event *out)
 	return 0;
 }
 
+/* Says @fmt as libbpf would. */
+__attribute__((format(printf, 1, 2))) static void libbpf_says(const char *fmt, ...)
+{
+	libbpf_print_fn_t print = libbpf_set_print(NULL);
+	va_list args;
+
+	libbpf_set_print(print);
+	va_start(args, fmt);
+	if (print)
+		print(LIBBPF_WARN, fmt, args);
+	va_end(args);
+}
+
 static int fake_attached(struct tool_run *t, struct error *err)
 {
 	(void)err;
 	note(t->ctx, 'a');
+	libbpf_says("attaching tool %llu",
+		    (unsigned long long)((struct fake *)t->ctx)->counted / 100);
 	return 0;
 }
 
@@ -347,6 +363,7 @@ static void run_tools(struct tool_run **tools, size_t n, const struct args *own,
 		assert_int_equal(tool_open(&counting, 1, argv, &tools[i], &err), 0);
 		tools[i]->args->interval_ns = own[i].interval_ns;
 		tools[i]->args->count = own[i].count;
+		tools[i]->args->verbose = own[i].verbose;
 		tools[i]->sink = sink;
 		tools[i]->sink_ctx = sunk;
 		((struct fake *)tools[i]->ctx)->counted = i * 100;
@@ -447,6 +464,27 @@ static void test_two_interrupted(void **state)
 	close_tools(tools, 3);
 }
 
+/* libbpf's messages are shown for the one that wants them, whichever was opened last. */
+static void test_two_logs(void **state)
+{
+	for (size_t verbose = 0; verbose < 2; verbose++) {
+		struct args own[2] = { { .interval_ns = 10 * MS, .count = 1 },
+				       { .interval_ns = 10 * MS, .count = 1 } };
+		struct tool_run *tools[2];
+		struct sunk sunk = { 0 };
+		struct capture out;
+		char expected[64];
+
+		(void)state;
+		own[verbose].verbose = true;
+		snprintf(expected, sizeof(expected), "iotrace: attaching tool %zu\n", verbose);
+		capture_begin(&out, STDERR_FILENO);
+		run_tools(tools, 2, own, &sunk, 0);
+		assert_string_equal(capture_end(&out), expected);
+		close_tools(tools, 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -457,6 +495,7 @@ int main(void)
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_two_intervals),
 		cmocka_unit_test(test_two_interrupted),
+		cmocka_unit_test(test_two_logs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
