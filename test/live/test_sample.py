@@ -6,7 +6,8 @@ import os
 import tempfile
 
 import iotest
-from iotest import LiveTest, Load, LoopDisk, Tracer, iotrace, list_hooks, main, run_loads
+from iotest import LiveTest, Load, LoopDisk, Tracer, iotrace, list_hooks, main, run_loads, \
+    wait_until
 
 iotest.IOTRACE = os.environ.get("SAMPLE", "")
 if not iotest.IOTRACE:
@@ -67,19 +68,31 @@ class TestSample(LiveTest):
 class TestTwo(LiveTest):
     """Two tools in one process, in one run loop: each counts all, and knows nothing of the other."""
 
+    def lines(self, name, text):
+        """Metadata, then intervals without a gap."""
+        lines = [json.loads(line) for line in text.splitlines()]
+        self.assertEqual([line["type"] for line in lines], ["meta"] + ["interval"] * (len(lines) - 1))
+        self.assertEqual(lines[0]["subcommand"], name)
+        for before, after in zip(lines[1:], lines[2:]):
+            self.assertEqual(after["start"], before["end"])
+        return [row for line in lines[1:] for row in line["rows"]]
+
+    @staticmethod
+    def read(path):
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+
     def test_with_top(self):
-        with LoopDisk() as disk:
+        with LoopDisk() as disk, tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "top.json")
             work = load(disk, reads=5000)
-            with Tracer("--both", disk.name, "0.1") as tracer:
+            with Tracer("--both", disk.name, "0.05", path, "0.5") as tracer:
                 run_loads(work)
+                self.assertTrue(wait_until(lambda: self.read(path).count("\n") > 1, 20))
                 result = tracer.stop()
+            top = self.lines("top", self.read(path))
         self.assert_ended_well(result)
-        lines = [json.loads(line) for line in result.out.splitlines()]
-        self.assertEqual([line["subcommand"] for line in lines[:2]], ["sample", "top"])
-        outputs = [line for line in lines if line["type"] == "interval"]
-        self.assertEqual(len(outputs), len(lines) - 2)
-        sample = [row for line in outputs[0::2] for row in line["rows"]]
-        top = [row for line in outputs[1::2] for row in line["rows"]]
+        sample = self.lines("sample", result.out)
         self.assertEqual(total(sample, disk, "requests", "bytes"), work.did("read"))
         self.assertEqual(total(top, disk, "io", "bytes"), work.did("read"))
         self.assertEqual({row["pid"] for row in top}, {work.pid})

@@ -2,9 +2,9 @@
 /*
  * iotrace-sample: the sample subcommand alone, or
  *
- *     iotrace-sample --both DISK INTERVAL
+ *     iotrace-sample --both DISK INTERVAL FILE INTERVAL
  *
- * with `iotrace top -d DISK` in the same process: JSON of both on standard output, in turn.
+ * with `iotrace top -d DISK -o FILE` in the same process: JSON of both, each with its own interval.
  */
 #include <stdio.h>
 #include <string.h>
@@ -26,17 +26,18 @@ static int attach_all(struct tool_run **tools, struct run *run, struct error *er
 	return r;
 }
 
-static int run_both(char *disk, char *interval)
+static int run_both(char **argv)
 {
-	char json[] = "--json", d[] = "-d", *sample[] = { json, json, interval, NULL };
-	char *top[] = { json, json, d, disk, interval, NULL };
+	char json[] = "--json", d[] = "-d", o[] = "-o";
+	char *sample[] = { json, json, argv[1], NULL };
+	char *top[] = { json, json, d, argv[0], o, argv[2], argv[3], NULL };
 	struct tool_run *tools[N_TOOLS] = { NULL };
 	struct error err;
 	struct run run;
 	int status;
 
 	if (tool_open(&tool_sample, 3, sample, &tools[0], &err) ||
-	    tool_open(&tool_top, 5, top, &tools[1], &err) || attach_all(tools, &run, &err)) {
+	    tool_open(&tool_top, 7, top, &tools[1], &err) || attach_all(tools, &run, &err)) {
 		status = report_error(&err);
 	} else {
 		status = tools_loop(tools, N_TOOLS, &run);
@@ -52,7 +53,7 @@ static int run_both(char *disk, char *interval)
 int main(int argc, char **argv)
 {
 	setup_process();
-	if (argc == 4 && strcmp(argv[1], "--both") == 0)
-		return run_both(argv[2], argv[3]);
+	if (argc == 6 && strcmp(argv[1], "--both") == 0)
+		return run_both(&argv[2]);
 	return tool_main(&tool_sample, argc, argv);
 }
