@@ -10,8 +10,6 @@ from iotest import LiveTest, Load, LoopDisk, Tracer, iotrace, list_hooks, main, 
     wait_until
 
 iotest.IOTRACE = os.environ.get("SAMPLE", "")
-if not iotest.IOTRACE:
-    iotest.skip("SAMPLE names no iotrace-sample")
 
 BLOCK = 4096
 READS = 500

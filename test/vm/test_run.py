@@ -8,6 +8,7 @@ import io
 import itertools
 import json
 import os
+import re
 import tempfile
 import threading
 import types
@@ -68,6 +69,21 @@ class TestRun(unittest.TestCase):
                 contextlib.redirect_stderr(io.StringIO()):
             return run.Run(kernel, ({"version": "9.9-1"}, options.results),
                            {"test_a": ["T.x", "T.y"]}, options).run()
+
+    def test_programs(self):
+        """A guest has each program that ctest tells the live tests of."""
+        with open(f"{run.TREE}/test/live/CMakeLists.txt", encoding="utf-8") as file:
+            programs = re.findall(r"(\w+)=\$<TARGET_FILE:([\w-]+)>", file.read())
+        options = self.options()
+        kernel = types.SimpleNamespace(name="9.9")
+        os.mkdir(f"{options.results}/9.9")
+        # pylint: disable-next=protected-access
+        run.Run(kernel, (self.BOOTED, "image"), {}, options)._write_job({}, False)
+        with open(f"{options.results}/9.9/job.json", encoding="utf-8") as file:
+            environment = json.load(file)["environment"]
+        self.assertIn(("SAMPLE", "iotrace-sample"), programs)
+        for name, program in programs:
+            self.assertEqual(os.path.basename(environment.get(name, "")), program, name)
 
     def test_slow(self):
         """However long all of it takes: signs of life are enough."""
