@@ -16,6 +16,7 @@
 #include "cmd/tool.h"
 #include "cmd/tool_private.h"
 #include "core/base/clock.h"
+#include "test/unit/capture.h"
 #include "test/unit/fake_clock.h"
 #include "test/unit/machine.h"
 
