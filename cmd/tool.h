@@ -249,6 +249,9 @@ struct tool_run {
 	unsigned int collect_ms; /* tool_adapt() */
 	uint64_t since_ns;	 /* the interval began, of CLOCK_REALTIME */
 	uint64_t end_ns;	 /* the last drain */
+	/* When the last swap of the double buffer began, of CLOCK_MONOTONIC: while it waits for
+	 * programs that still write to the inactive buffer, others write to the active one. */
+	uint64_t swap_begin_ns;
 	size_t n_losses;	 /* 0: rows() sets those of the interval itself */
 	bool own_output, takes_hangup;
 	/* Where an output goes: NULL: to t->show.  As show_output(). */

@@ -6,6 +6,7 @@
 
 #include "cmd/report.h"
 #include "cmd/tool_private.h"
+#include "core/base/clock.h"
 
 /* ---- losses ---- */
 
@@ -112,6 +113,7 @@ int tool_drain(struct tool_run *t, struct error *err)
 
 	tool_look(t);
 	if (t->double_buffer) {
+		t->swap_begin_ns = clock_mono_ns();
 		inactive = double_buffer_swap(t->double_buffer, &t->end_ns);
 		if (inactive < 0)
 			return error_set(err, STATUS_FAILED, inactive,

@@ -215,10 +215,9 @@ int stack_drain(struct tool_run *run, int inactive, struct error *err)
 	int r;
 
 	(void)err;
-	/* While it waits, rows are made in the other buffer already. */
-	s->swapped_ns = clock_mono_ns();
+	s->swapped_ns = run->swap_begin_ns;
 	/* After the swap, so that the records cover all that the rows need; a process that ended
-	 * before the previous swap is in no row. */
+	 * before the previous swap began is in no row. */
 	if (s->symbolizer.spaces)
 		address_spaces_update(s->symbolizer.spaces, before_ns);
 	r = take_maps(s, inactive);
