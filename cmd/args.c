@@ -132,6 +132,7 @@ static int set_format(struct input *in, enum format format)
 		return error_set(in->err, STATUS_USAGE, -EINVAL,
 				 "--json and --csv are mutually exclusive");
 	in->args->format = format;
+	in->args->for_programs = true;
 	return 0;
 }
 
@@ -423,7 +424,7 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 	if (args->output && (args->show_source || args->list_hooks))
 		return error_set(err, STATUS_USAGE, -EINVAL, "-o cannot be used with %s",
 				 args->show_source ? "--ebpf" : "--list-hooks");
-	args->stdout_is_data = args->format != FORMAT_TEXT && !args->output;
+	args->stdout_is_data = args->for_programs && !args->output;
 	return args->replay ? check_replay(spec, &in, err) : 0;
 }
 

@@ -16,6 +16,7 @@
 /* The options of every subcommand. */
 struct args {
 	enum format format;
+	bool for_programs; /* and not for people: the format is not text */
 	bool verbose;
 	bool show_source; /* --ebpf */
 	bool list_hooks;  /* hidden */

@@ -37,5 +37,5 @@ void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots)
 
 bool hists_unit_slots(const struct breakdown_options *o)
 {
-	return o->unit->ns != 1 && (o->args.format == FORMAT_TEXT || o->args.record);
+	return o->unit->ns != 1 && (!o->args.for_programs || o->args.record);
 }

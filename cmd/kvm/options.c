@@ -114,7 +114,7 @@ static int check(struct kvm_options *o, struct error *err)
 		return error_set(err, STATUS_USAGE, -EINVAL, "-L and -o are mutually exclusive");
 	if (o->args.output && o->fields && strcmp(o->fields, "help") == 0)
 		return error_set(err, STATUS_USAGE, -EINVAL, "-o cannot be used with -f help");
-	if (o->wide && o->args.format != FORMAT_TEXT)
+	if (o->wide && o->args.for_programs)
 		return error_set(err, STATUS_USAGE, -EINVAL,
 				 "-c, --csv and --json are mutually exclusive");
 	if (o->past && !o->debugfs)
@@ -147,11 +147,11 @@ static void set_defaults(struct kvm_options *o)
 	if (!o->tracepoints && !o->debugfs)
 		o->tracepoints = true;
 	o->args.stdout_is_data =
-	    (o->args.format != FORMAT_TEXT || o->wide) && !o->args.output && !o->log_path;
+	    (o->args.for_programs || o->wide) && !o->args.output && !o->log_path;
 	/* A command has the terminal; JSON, CSV and files are no screens. */
 	if (o->mode == KVM_SCREEN && o->args.command)
 		o->mode = KVM_ONCE;
-	if (o->mode == KVM_SCREEN && (o->args.format != FORMAT_TEXT || o->args.output))
+	if (o->mode == KVM_SCREEN && (o->args.for_programs || o->args.output))
 		o->mode = KVM_LOG;
 	o->own_delay = o->args.interval_ns != 0;
 	if (!o->own_delay && !(o->mode == KVM_ONCE && o->args.command))

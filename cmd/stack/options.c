@@ -97,7 +97,7 @@ static void name_iodir(int argc, char **argv)
 
 static int check(struct stack_options *o, struct error *err)
 {
-	if (o->folded && o->args.format != FORMAT_TEXT)
+	if (o->folded && o->args.for_programs)
 		return error_set(err, STATUS_USAGE, -EINVAL,
 				 "-f and --json or --csv are mutually exclusive");
 	if (args_given(&o->args, KEY_ORDER) && !o->folded)

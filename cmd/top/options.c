@@ -105,5 +105,5 @@ uint64_t top_max_rows(const struct top_options *o)
 {
 	if (o->max_rows)
 		return o->max_rows;
-	return o->args.format == FORMAT_TEXT ? DEFAULT_ROWS : UINT64_MAX;
+	return o->args.for_programs ? UINT64_MAX : DEFAULT_ROWS;
 }

@@ -242,7 +242,7 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	const struct top_tables tables = tables_of(run);
 
 	(void)err;
-	if (t->o.args.format == FORMAT_TEXT || t->o.args.record) {
+	if (!t->o.args.for_programs || t->o.args.record) {
 		read_load(t->load);
 		out->text = t->load;
 	}

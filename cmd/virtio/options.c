@@ -114,7 +114,7 @@ int virtio_options(int argc, char **argv, struct virtio_options *o, struct error
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r)
 		return r;
-	if (o->debug && o->args.format != FORMAT_TEXT) {
+	if (o->debug && o->args.for_programs) {
 		error_set(err, STATUS_USAGE, -EINVAL, "-D requires text output");
 		error_hint(err, "--ebpf prints the source; --json has the hooks in its metadata");
 		return -EINVAL;
