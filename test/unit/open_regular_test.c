@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -305,28 +306,38 @@ static void test_nosuid(void **state)
 
 /* ---- what is swapped meanwhile ---- */
 
-static void change_places(const char *a, const char *b)
+#define RACES 1500 /* times that they have changed places, and that it was opened */
+
+static void change_places(const char *a, const char *b, unsigned int *changes)
 {
 	char path_a[128], path_b[128];
 
 	snprintf(path_a, sizeof(path_a), "%s/%s", root, a);
 	snprintf(path_b, sizeof(path_b), "%s/%s", root, b);
-	for (;;)
+	for (;;) {
 		syscall(SYS_renameat2, AT_FDCWD, path_a, AT_FDCWD, path_b, 2 /* RENAME_EXCHANGE */);
+		__atomic_add_fetch(changes, 1, __ATOMIC_RELAXED);
+	}
 }
 
 /* Opens @path while @a and @b change places: whatever is opened says "inside". */
 static void race(const char *path, const char *a, const char *b)
 {
-	pid_t pid = fork();
+	unsigned int *changes =
+	    mmap(NULL, sizeof(*changes), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int opened = 0;
 	char text[16] = "";
-	int opened = 0;
+	pid_t pid;
 
+	assert_ptr_not_equal(changes, MAP_FAILED);
+	pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		change_places(a, b);
+		change_places(a, b, changes);
 	}
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0; i < 1000 * RACES; i++) {
+		if (opened >= RACES && __atomic_load_n(changes, __ATOMIC_RELAXED) >= RACES)
+			break;
 		if (open_says(path, 0, text))
 			continue;
 		opened++;
@@ -336,7 +347,8 @@ static void race(const char *path, const char *a, const char *b)
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
 	assert_string_equal(text, "inside");
-	assert_true(opened > 0);
+	assert_true(opened >= RACES && *changes >= RACES);
+	munmap(changes, sizeof(*changes));
 }
 
 static void test_swapped_file(void **state)
