@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "core/base/array.h"
+
 int events_find(const struct kvm_events *e, const char *name)
 {
 	for (size_t i = 0; i < e->n; i++)
@@ -15,19 +17,20 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 {
 	int found = events_find(e, name);
 	struct kvm_event *more;
+	char *copy;
 
 	if (found >= 0) {
 		e->v[found].listed = e->v[found].listed || listed;
 		return found;
 	}
-	more = reallocarray(e->v, e->n + 1, sizeof(*more));
-	if (!more)
+	copy = strdup(name);
+	more = copy ? ARRAY_ADD(e->v, e->n) : NULL;
+	if (!more) {
+		free(copy);
 		return -ENOMEM;
-	e->v = more;
-	more[e->n] = (struct kvm_event){ .name = strdup(name), .parent = parent, .listed = listed };
-	if (!more[e->n].name)
-		return -ENOMEM;
-	return (int)e->n++;
+	}
+	*more = (struct kvm_event){ .name = copy, .parent = parent, .listed = listed };
+	return (int)e->n - 1;
 }
 
 int events_add_child(struct kvm_events *e, int parent, const char *reason, bool listed)

@@ -64,7 +64,7 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 		latencies = counters_latencies(k->counters, &n);
 		r = latency_read(k->latency, latencies, n, err);
 		if (!r && kvm_rows_learn(&k->rows, k->latency))
-			r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+			r = error_no_memory(err);
 	}
 	if (r || !k->debugfs)
 		return r;
@@ -360,7 +360,7 @@ static int refill(struct kvm *k, struct error *err)
 		r = read_guests(k, err);
 	if (!r && k->latency &&
 	    view_read_latencies(&k->view, k->latency, (int)k->exit_event, &k->namer))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_no_memory(err);
 	return r;
 }
 
@@ -392,7 +392,7 @@ static int view_rows(void *ctx, struct render_interval *in, void **own, struct e
 
 	(void)own;
 	if (view_lines(&k->view))
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return error_no_memory(err);
 	kvm_screen_title(&k->screen);
 	in->schema = &k->view.schema;
 	in->rows = k->view.lines;
@@ -475,7 +475,7 @@ static int begin_screen(struct tool_run *t, struct kvm *k, struct error *err)
 	int r = view_open(&k->view, &k->events, &k->o, err);
 
 	if (!r && kvm_screen_open(&k->screen, &k->view))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_no_memory(err);
 	if (!r)
 		r = run_watch(t->run, STDIN_FILENO, POLLIN, input, t, err);
 	if (!r)
@@ -512,7 +512,7 @@ static int open_counters(struct kvm *k, struct error *err)
 	if (!r)
 		r = counters_open(&wants, &k->events, &k->counters, err);
 	if (!r && k->o.latency && latency_open(&k->latency))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_no_memory(err);
 	return r;
 }
 
@@ -576,7 +576,7 @@ static int attached(struct tool_run *t, struct error *err)
 
 	/* It may be gone by the time of the first output. */
 	if (k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return error_no_memory(err);
 	if (k->counters)
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
 	r = k->counters ? counters_begin(k->counters, t->object.skel, skipped, err) : 0;
@@ -712,7 +712,7 @@ static int replay(struct tool_run *t, struct error *err)
 	if (!r)
 		r = kvm_log_open(&k->log, err);
 	if (!r && latency_open(&k->latency))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_no_memory(err);
 	return r;
 }
 

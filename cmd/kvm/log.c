@@ -9,6 +9,7 @@
 
 #include "cmd/kvm/filter.h"
 #include "cmd/kvm/rows.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/outfile.h"
 #include "output/render.h"
@@ -67,14 +68,13 @@ struct kvm_log_column {
 
 static int add_column(struct kvm_log *log, int event, bool others, const char *name)
 {
-	struct kvm_log_column *more = reallocarray(log->columns, log->n + 1, sizeof(*more));
+	struct kvm_log_column *column = ARRAY_ADD(log->columns, log->n);
 
-	if (!more)
+	if (!column)
 		return -ENOMEM;
-	log->columns = more;
-	more += log->n++;
-	*more = (struct kvm_log_column){ .event = event, .others = others };
-	render_escape(name, more->name, sizeof(more->name));
+	column->event = event;
+	column->others = others;
+	render_escape(name, column->name, sizeof(column->name));
 	return 0;
 }
 

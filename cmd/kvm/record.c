@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "cmd/kvm/filter.h"
+#include "core/base/array.h"
 #include "output/render.h"
 
 /* More events than any kernel has; a table of them is gone through for each. */
@@ -101,21 +102,19 @@ void kvm_record_begin(struct kvm_record *record)
 int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_t pid, int event,
 		       uint64_t total)
 {
-	struct kvm_recorded_process *more;
+	struct kvm_recorded_process *made;
 	const char *guest;
 
 	if (!total)
 		return 0;
-	more = reallocarray(record->processes, record->n_processes + 1, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	record->processes = more;
 	if (kvm_rows_name_guest(rows, pid, NULL))
 		return -ENOMEM;
 	guest = text_keep(&record->texts, kvm_rows_guest(rows, pid));
-	more[record->n_processes++] =
-	    (struct kvm_recorded_process){ pid, (uint32_t)event, total, guest };
-	return guest ? 0 : -ENOMEM;
+	made = guest ? ARRAY_ADD(record->processes, record->n_processes) : NULL;
+	if (!made)
+		return -ENOMEM;
+	*made = (struct kvm_recorded_process){ pid, (uint32_t)event, total, guest };
+	return 0;
 }
 
 static int fill_events(struct kvm_record *record, const struct kvm_events *e)
@@ -320,7 +319,7 @@ int kvm_replay_latencies(const struct recording_interval *in, struct latency *la
 	rows->n_guests = 0; /* each interval names all of its own */
 	made = calloc(n + 1, sizeof(*made));
 	if (!made)
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return error_no_memory(err);
 	for (size_t i = 0; !r && i < n; i++) {
 		latency_row(&from[i], &made[i]);
 		r = kvm_rows_name_guest(rows, from[i].pid, from[i].guest);

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "cmd/kvm/filter.h"
+#include "core/base/array.h"
 
 /* ---- columns ---- */
 
@@ -94,13 +95,11 @@ const struct schema *kvm_latency_schema(bool by_vcpu)
 
 static struct kvm_row *add_row(struct kvm_rows *rows)
 {
-	struct kvm_row *more = reallocarray(rows->rows, rows->n + 1, sizeof(*more));
+	struct kvm_row *row = ARRAY_ADD(rows->rows, rows->n);
 
-	if (!more)
-		return NULL;
-	rows->rows = more;
-	more[rows->n] = (struct kvm_row){ .guest = "", .vcpu = "" };
-	return &more[rows->n++];
+	if (row)
+		row->guest = row->vcpu = "";
+	return row;
 }
 
 bool kvm_shown(const struct kvm_events *e, size_t i)
@@ -172,12 +171,10 @@ int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
 	struct kvm_guest *g = known_guest(rows, pid);
 
 	if (!g) {
-		g = reallocarray(rows->guests, rows->n_guests + 1, sizeof(*g));
+		g = ARRAY_ADD(rows->guests, rows->n_guests);
 		if (!g)
 			return -ENOMEM;
-		rows->guests = g;
-		g += rows->n_guests++;
-		*g = (struct kvm_guest){ .pid = pid };
+		g->pid = pid;
 	}
 	if (g->name[0])
 		return 0;

@@ -4,7 +4,9 @@
 #include <errno.h>
 
 #include "cmd/kvm/rows.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/system/process.h"
 
 /* ---- what is asked for ---- */
 
@@ -99,37 +101,27 @@ void view_begin_guests(struct view *v)
 
 static void name_guest(struct view_guest *g)
 {
-	char path[64], comm[32] = "?", name[GUEST_NAME_SIZE];
-	FILE *file;
+	struct process process = { .comm = "?" };
+	char name[GUEST_NAME_SIZE];
 
-	if (*guest_name(NULL, g->pid, name)) {
-		snprintf(g->name, sizeof(g->name), "%s [%u]", name, g->pid);
-		return;
-	}
-	snprintf(path, sizeof(path), "/proc/%u/comm", g->pid);
-	file = fopen(path, "re");
-	if (file) {
-		if (fgets(comm, sizeof(comm), file))
-			comm[strcspn(comm, "\n")] = 0;
-		fclose(file);
-	}
-	snprintf(g->name, sizeof(g->name), "%s [%u]", comm, g->pid);
+	if (!*guest_name(NULL, g->pid, name))
+		process_read(g->pid, &process);
+	snprintf(g->name, sizeof(g->name), "%s [%u]", *name ? name : process.comm, g->pid);
 }
 
 static struct view_guest *guest_of(struct view *v, uint32_t pid)
 {
-	struct view_guest *more;
+	struct view_guest *g;
 
 	for (size_t i = 0; i < v->n_guests; i++)
 		if (v->guests[i].pid == pid)
 			return &v->guests[i];
-	more = reallocarray(v->guests, v->n_guests + 1, sizeof(*more));
-	if (!more)
-		return NULL;
-	v->guests = more;
-	more[v->n_guests] = (struct view_guest){ .pid = pid };
-	name_guest(&more[v->n_guests]);
-	return &more[v->n_guests++];
+	g = ARRAY_ADD(v->guests, v->n_guests);
+	if (g) {
+		g->pid = pid;
+		name_guest(g);
+	}
+	return g;
 }
 
 int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total)
@@ -279,21 +271,11 @@ static const struct latency_sum *latency_of(const struct view *v, const char *na
 	return NULL;
 }
 
-static struct view_line *add_line(struct view *v)
-{
-	struct view_line *more = reallocarray(v->lines, v->n_lines + 1, sizeof(*more));
-
-	if (!more)
-		return NULL;
-	v->lines = more;
-	return &more[v->n_lines++];
-}
-
 static int add_event(struct view *v, size_t i)
 {
 	const struct kvm_event *e = &v->events->v[i];
 	const struct latency_sum *sum = latency_of(v, e->name);
-	struct view_line *line = add_line(v);
+	struct view_line *line = ARRAY_ADD(v->lines, v->n_lines);
 
 	if (!line)
 		return -ENOMEM;
@@ -388,7 +370,7 @@ static int event_lines(struct view *v)
 	v->lines = NULL;
 	v->n_lines = 0;
 	for (size_t i = 0; !r && i < n; i++) {
-		struct view_line *line = add_line(v);
+		struct view_line *line = ARRAY_ADD(v->lines, v->n_lines);
 
 		r = line ? 0 : -ENOMEM;
 		if (line)
@@ -408,7 +390,7 @@ static int guest_lines(struct view *v)
 
 		if (!g->total)
 			continue;
-		line = add_line(v);
+		line = ARRAY_ADD(v->lines, v->n_lines);
 		if (!line)
 			return -ENOMEM;
 		*line = (struct view_line){ .name = g->name,
