@@ -39,6 +39,9 @@ int events_find(const struct kvm_events *e, const char *name);
 /* Is event @i the parent of any? */
 bool events_has_children(const struct kvm_events *e, size_t i);
 
+/* @total less @before; 0 where it sank. */
+uint64_t events_growth(uint64_t total, uint64_t before);
+
 /* What it has counted since events_settle(). */
 uint64_t events_delta(const struct kvm_event *event);
 

@@ -7,16 +7,6 @@
 
 _Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS, "the probes count in the same slots");
 
-struct entry {
-	struct kvm_latency_key key;
-	struct kvm_latency now, before, cleared;
-};
-
-struct latency {
-	struct entry *entries;
-	size_t n;
-};
-
 int latency_open(struct latency **out)
 {
 	*out = calloc(1, sizeof(**out));
@@ -34,7 +24,7 @@ void latency_close(struct latency *l)
 /* Room for @n; rows keep their places. */
 static int grow(struct latency *l, size_t n)
 {
-	struct entry *more = reallocarray(l->entries, n, sizeof(*more));
+	struct latency_entry *more = reallocarray(l->entries, n, sizeof(*more));
 
 	if (!more)
 		return -ENOMEM;
@@ -73,22 +63,6 @@ int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n
 	return 0;
 }
 
-uint32_t latency_process(const struct latency *l, size_t i)
-{
-	return l->entries[i].key.tgid;
-}
-
-size_t latency_entries(const struct latency *l)
-{
-	return l->n;
-}
-
-void latency_entry(const struct latency *l, size_t i, struct kvm_latency_row *out)
-{
-	out->key = l->entries[i].key;
-	out->latency = l->entries[i].now;
-}
-
 void latency_settle(struct latency *l)
 {
 	for (size_t i = 0; i < l->n; i++)
@@ -103,7 +77,7 @@ void latency_clear(struct latency *l)
 
 /* Adds what @e has counted since latency_settle().  The longest is known of all time only: it is no
  * more than what the highest slot holds. */
-static void add(struct latency_sum *sum, const struct entry *e)
+static void add(struct latency_sum *sum, const struct latency_entry *e)
 {
 	uint64_t lo, hi, max = 0, n;
 

@@ -92,11 +92,7 @@ void kvm_record_begin(struct kvm_record *record)
 	free(record->latencies);
 	free(record->hists);
 	text_set_free(&record->texts);
-	record->events = NULL;
-	record->processes = NULL;
-	record->latencies = NULL;
-	record->hists = NULL;
-	record->n_events = record->n_processes = record->n_latencies = 0;
+	*record = (struct kvm_record){ .totals = record->totals, .n_known = record->n_known };
 }
 
 int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_t pid, int event,
@@ -150,16 +146,16 @@ static int fill_events(struct kvm_record *record, const struct kvm_events *e)
 	return 0;
 }
 
-static int fill_latency(struct kvm_record *record, const struct kvm_latency_row *from,
+static int fill_latency(struct kvm_record *record, const struct latency_entry *from,
 			const char *name, const char *guest)
 {
 	struct kvm_recorded_latency *to = &record->latencies[record->n_latencies];
 	struct hist *h = &record->hists[record->n_latencies++];
 
-	h->total = from->latency.total_ns;
-	h->max = from->latency.max_ns;
+	h->total = from->now.total_ns;
+	h->max = from->now.max_ns;
 	for (size_t i = 0; i < HIST_FINE_SLOTS; i++) {
-		h->fine[i] = from->latency.fine[i];
+		h->fine[i] = from->now.fine[i];
 		h->count += h->fine[i];
 	}
 	*to = (struct kvm_recorded_latency){
@@ -167,7 +163,7 @@ static int fill_latency(struct kvm_record *record, const struct kvm_latency_row 
 		.reason = from->key.reason,
 		.pid = from->key.tgid,
 		.vcpu = from->key.vcpu,
-		.exits = from->latency.exits,
+		.exits = from->now.exits,
 		.times = h,
 		.name = text_keep(&record->texts, name),
 		.guest = text_keep(&record->texts, guest),
@@ -180,8 +176,7 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 			  const struct kvm_namer *namer)
 {
 	char reason[REASON_NAME_SIZE];
-	struct kvm_latency_row row;
-	size_t n = latency_entries(latency);
+	size_t n = latency->n;
 	int r = 0;
 
 	record->latencies = calloc(n + 1, sizeof(*record->latencies));
@@ -189,12 +184,14 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 	if (!record->latencies || !record->hists)
 		return -ENOMEM;
 	for (size_t i = 0; !r && i < n; i++) {
-		latency_entry(latency, i, &row);
-		namer->name(namer->ctx, row.key.class, row.key.reason, reason);
+		const struct latency_entry *from = &latency->entries[i];
+
+		namer->name(namer->ctx, from->key.class, from->key.reason, reason);
 		/* Of its event is recorded whether it is hidden. */
 		r = events_add_child(e, exit_event, reason, false);
 		if (r >= 0)
-			r = fill_latency(record, &row, reason, kvm_rows_guest(rows, row.key.tgid));
+			r = fill_latency(record, from, reason,
+					 kvm_rows_guest(rows, from->key.tgid));
 	}
 	return r;
 }
@@ -314,7 +311,7 @@ int kvm_replay_latencies(const struct recording_interval *in, struct latency *la
 	int r = 0;
 
 	*replay = (struct kvm_replay){ from, n };
-	if (n > EVENTS_MAX || n < latency_entries(latency))
+	if (n > EVENTS_MAX || n < latency->n)
 		return no_such_run("reasons too many or too few", err);
 	rows->n_guests = 0; /* each interval names all of its own */
 	made = calloc(n + 1, sizeof(*made));

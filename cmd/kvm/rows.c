@@ -190,9 +190,9 @@ int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l)
 	int r = 0;
 
 	rows->round++;
-	for (size_t i = 0; !r && i < latency_entries(l); i++)
-		if (latency_process(l, i))
-			r = kvm_rows_name_guest(rows, latency_process(l, i), NULL);
+	for (size_t i = 0; !r && i < l->n; i++)
+		if (l->entries[i].key.tgid)
+			r = kvm_rows_name_guest(rows, l->entries[i].key.tgid, NULL);
 	return r;
 }
 

@@ -258,11 +258,6 @@ uint64_t view_rate(const struct view *v, uint64_t delta)
 		   : 0;
 }
 
-static uint64_t grown(uint64_t total, uint64_t before)
-{
-	return total > before ? total - before : 0;
-}
-
 static const struct latency_sum *latency_of(const struct view *v, const char *name)
 {
 	for (size_t i = 0; i < v->n_latencies; i++)
@@ -283,7 +278,7 @@ static int add_event(struct view *v, size_t i)
 		.name = e->name,
 		.child = e->parent >= 0,
 		.total = e->total,
-		.delta = grown(e->total, e->before),
+		.delta = events_delta(e),
 	};
 	if (sum && sum->hist.count) {
 		line->times = sum->hist.count;
@@ -298,23 +293,15 @@ static bool shown(const struct view *v, size_t i)
 	return v->events->v[i].total && kvm_shown(v->events, i);
 }
 
-static int before_by(const struct view *v, const struct view_line *a, const struct view_line *b)
+static int compare(const void *left, const void *right, void *view)
 {
-	uint64_t left = v->by_total ? a->total : a->delta,
-		 right = v->by_total ? b->total : b->delta;
+	const struct view_line *a = left, *b = right;
 
-	if (left == right) {
-		left = a->total;
-		right = b->total;
-	}
-	if (left != right)
-		return left > right ? -1 : 1;
+	if (a->delta != b->delta && !((const struct view *)view)->by_total)
+		return a->delta > b->delta ? -1 : 1;
+	if (a->total != b->total)
+		return a->total > b->total ? -1 : 1;
 	return strcmp(a->name, b->name);
-}
-
-static int compare(const void *a, const void *b, void *view)
-{
-	return before_by(view, a, b);
 }
 
 static void sort(struct view *v, size_t from)
@@ -395,7 +382,7 @@ static int guest_lines(struct view *v)
 			return -ENOMEM;
 		*line = (struct view_line){ .name = g->name,
 					    .total = g->total,
-					    .delta = grown(g->total, g->before) };
+					    .delta = events_growth(g->total, g->before) };
 		v->sum.total += line->total;
 		v->sum.delta += line->delta;
 	}
