@@ -81,6 +81,18 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	return 0;
 }
 
+/* Hands the counts of every process to @each. */
+static int each_guest(struct kvm *k,
+		      int (*each)(void *ctx, uint32_t pid, int event, uint64_t total), void *ctx,
+		      struct error *err)
+{
+	int r = k->counters ? counters_each_guest(k->counters, each, ctx, err) : 0;
+
+	if (!r && k->debugfs && debugfs_each_guest(k->debugfs, each, ctx))
+		r = error_no_memory(err);
+	return r;
+}
+
 /* ---- text, JSON, CSV ---- */
 
 static int print_histograms(const struct kvm_rows *rows)
@@ -255,14 +267,13 @@ static int record_process(void *ctx, uint32_t pid, int event, uint64_t total)
 /* What is recorded, if that is asked for. */
 static int fill_record(struct kvm *k, struct recording_interval *out, struct error *err)
 {
-	int r = 0;
+	int r;
 
 	kvm_record_begin(&k->record);
-	if (k->o.args.record && k->counters)
-		r = counters_each_guest(k->counters, record_process, k, err);
-	if (!r && k->o.args.record && k->debugfs)
-		r = debugfs_each_guest(k->debugfs, record_process, k);
-	if (!r && k->o.args.record)
+	if (!k->o.args.record)
+		return 0;
+	r = each_guest(k, record_process, k, err);
+	if (!r)
 		r = kvm_record_fill(&k->record, &k->events, k->latency, &k->rows,
 				    (int)k->exit_event, &k->namer, out);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
@@ -335,29 +346,13 @@ static int hangup(struct tool_run *t, struct error *err)
 
 /* ---- full screen ---- */
 
-static int add_guest(void *ctx, uint32_t pid, int event, uint64_t total)
-{
-	return view_add_guest(ctx, pid, event, total);
-}
-
-static int read_guests(struct kvm *k, struct error *err)
-{
-	int r = 0;
-
-	view_begin_guests(&k->view);
-	if (k->counters)
-		r = counters_each_guest(k->counters, add_guest, &k->view, err);
-	if (!r && k->debugfs)
-		r = debugfs_each_guest(k->debugfs, add_guest, &k->view);
-	return r;
-}
-
 static int refill(struct kvm *k, struct error *err)
 {
 	int r = read_all(k, k->view.pid, err);
 
+	view_begin_guests(&k->view);
 	if (!r)
-		r = read_guests(k, err);
+		r = each_guest(k, view_add_guest, &k->view, err);
 	if (!r && k->latency &&
 	    view_read_latencies(&k->view, k->latency, (int)k->exit_event, &k->namer))
 		r = error_no_memory(err);

@@ -124,8 +124,9 @@ static struct view_guest *guest_of(struct view *v, uint32_t pid)
 	return g;
 }
 
-int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total)
+int view_add_guest(void *view, uint32_t pid, int event, uint64_t total)
 {
+	struct view *v = view;
 	const struct kvm_event *e = &v->events->v[event];
 	struct view_guest *g;
 
@@ -266,9 +267,16 @@ static const struct latency_sum *latency_of(const struct view *v, const char *na
 	return NULL;
 }
 
+static bool shown(const struct view *v, size_t i)
+{
+	return v->events->v[i].total && kvm_shown(v->events, i);
+}
+
+/* Children stand below their parent; one whose parent is not shown stands for itself. */
 static int add_event(struct view *v, size_t i)
 {
 	const struct kvm_event *e = &v->events->v[i];
+	const bool below = e->parent >= 0 && shown(v, (size_t)e->parent);
 	const struct latency_sum *sum = latency_of(v, e->name);
 	struct view_line *line = ARRAY_ADD(v->lines, v->n_lines);
 
@@ -276,6 +284,7 @@ static int add_event(struct view *v, size_t i)
 		return -ENOMEM;
 	*line = (struct view_line){
 		.name = e->name,
+		.parent = below ? &v->events->v[e->parent] : NULL,
 		.child = e->parent >= 0,
 		.total = e->total,
 		.delta = events_delta(e),
@@ -288,84 +297,53 @@ static int add_event(struct view *v, size_t i)
 	return 0;
 }
 
-static bool shown(const struct view *v, size_t i)
+/* What stands highest in the table comes first. */
+static int compare_lines(const struct view *v, const struct view_line *a, const struct view_line *b)
 {
-	return v->events->v[i].total && kvm_shown(v->events, i);
-}
-
-static int compare(const void *left, const void *right, void *view)
-{
-	const struct view_line *a = left, *b = right;
-
-	if (a->delta != b->delta && !((const struct view *)view)->by_total)
+	if (a->delta != b->delta && !v->by_total)
 		return a->delta > b->delta ? -1 : 1;
 	if (a->total != b->total)
 		return a->total > b->total ? -1 : 1;
 	return strcmp(a->name, b->name);
 }
 
-static void sort(struct view *v, size_t from)
+/* The line that @line stands below, or @line. */
+static struct view_line top_of(const struct view_line *line)
 {
-	if (v->n_lines > from)
-		qsort_r(v->lines + from, v->n_lines - from, sizeof(*v->lines), compare, v);
+	const struct kvm_event *e = line->parent;
+
+	return e ? (struct view_line){ .name = e->name,
+				       .total = e->total,
+				       .delta = events_delta(e) }
+		 : *line;
 }
 
-/* The children of the line's event, in order, behind the lines that there are. */
-static int add_children(struct view *v, const char *parent)
+static int compare(const void *left, const void *right, void *view)
 {
-	size_t from = v->n_lines;
-	int r = 0;
+	const struct view_line *a = left, *b = right, top_a = top_of(a), top_b = top_of(b);
+	int r = compare_lines(view, &top_a, &top_b);
 
-	for (size_t i = 0; !r && i < v->events->n; i++) {
-		const struct kvm_event *e = &v->events->v[i];
-
-		if (e->parent >= 0 && strcmp(v->events->v[e->parent].name, parent) == 0 &&
-		    shown(v, i))
-			r = add_event(v, i);
-	}
-	sort(v, from);
-	return r;
+	if (!r && !a->parent != !b->parent)
+		return a->parent ? 1 : -1;
+	return r ? r : compare_lines(view, a, b);
 }
 
-/* Stands for itself: an event, or a child whose parent is not among the lines. */
-static bool on_its_own(const struct view *v, size_t i)
+static void add_to_sum(struct view *v, const struct view_line *line)
 {
-	int parent = v->events->v[i].parent;
-
-	return parent < 0 || (v->children && !shown(v, (size_t)parent));
+	v->sum.total += line->total;
+	v->sum.delta += line->delta;
 }
 
 static int event_lines(struct view *v)
 {
-	struct view_line *tops;
-	size_t n;
 	int r = 0;
 
 	for (size_t i = 0; !r && i < v->events->n; i++)
-		if (on_its_own(v, i) && shown(v, i))
+		if ((v->children || v->events->v[i].parent < 0) && shown(v, i))
 			r = add_event(v, i);
-	sort(v, 0);
-	for (size_t i = 0; i < v->n_lines; i++) {
-		v->sum.total += v->lines[i].total;
-		v->sum.delta += v->lines[i].delta;
-	}
-	if (r || !v->children)
-		return r;
-	/* Anew, each with its children below. */
-	tops = v->lines;
-	n = v->n_lines;
-	v->lines = NULL;
-	v->n_lines = 0;
-	for (size_t i = 0; !r && i < n; i++) {
-		struct view_line *line = ARRAY_ADD(v->lines, v->n_lines);
-
-		r = line ? 0 : -ENOMEM;
-		if (line)
-			*line = tops[i];
-		if (!r && !tops[i].child)
-			r = add_children(v, tops[i].name);
-	}
-	free(tops);
+	for (size_t i = 0; i < v->n_lines; i++)
+		if (!v->lines[i].parent)
+			add_to_sum(v, &v->lines[i]);
 	return r;
 }
 
@@ -383,10 +361,8 @@ static int guest_lines(struct view *v)
 		*line = (struct view_line){ .name = g->name,
 					    .total = g->total,
 					    .delta = events_growth(g->total, g->before) };
-		v->sum.total += line->total;
-		v->sum.delta += line->delta;
+		add_to_sum(v, line);
 	}
-	sort(v, 0);
 	return 0;
 }
 
@@ -398,6 +374,8 @@ int view_lines(struct view *v)
 	v->sum = (struct view_line){ .name = "Total" };
 	view_columns(v);
 	r = v->by_guest ? guest_lines(v) : event_lines(v);
+	if (v->n_lines)
+		qsort_r(v->lines, v->n_lines, sizeof(*v->lines), compare, v);
 	for (size_t i = 0; i < v->n_lines; i++) {
 		v->lines[i].rate = view_rate(v, v->lines[i].delta);
 		v->lines[i].whole = v->sum.total;
