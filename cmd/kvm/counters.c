@@ -288,7 +288,7 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 #define ROWS_OF_GUESTS 16384 /* with by_guest */
 #define ROWS_OF_OTHERS 256
 #define VCPU_THREADS   16384
-#define LATENCY_ROWS   4096 /* vCPUs x reasons that each has met: 11 MB */
+#define LATENCY_ROWS   4096 /* vCPUs x exit reasons of each: 11 MB */
 
 static size_t n_counts(const struct counters *c)
 {

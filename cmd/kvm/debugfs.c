@@ -16,7 +16,7 @@ struct machine {
 	char *name; /* "PID-FD" */
 	uint32_t pid;
 	ino_t inode; /* another one: another machine by the same name */
-	bool seen;   /* in this look */
+	bool seen;   /* in this read */
 	bool gone;
 	int64_t *base, *last; /* field by field */
 };
@@ -31,7 +31,7 @@ struct field {
 struct debugfs {
 	char path[PATH_MAX];
 	bool past;
-	bool first; /* no look yet: what is there began before us */
+	bool first; /* nothing was read yet: what is there began before us */
 	struct kvm_events *events;
 	struct field *fields;
 	size_t n_fields;
@@ -222,7 +222,7 @@ static void read_machine(struct debugfs *d, int dir, struct machine *m, bool fre
 	}
 }
 
-static int look_into(struct debugfs *d, int dir, const char *name, uint32_t pid)
+static int read_machine_dir(struct debugfs *d, int dir, const char *name, uint32_t pid)
 {
 	struct machine *m;
 	struct stat st;
@@ -242,7 +242,7 @@ static int look_into(struct debugfs *d, int dir, const char *name, uint32_t pid)
 	return 0;
 }
 
-static int look_at(struct debugfs *d, int top, const char *name)
+static int read_entry(struct debugfs *d, int top, const char *name)
 {
 	uint32_t pid = pid_of(name);
 	int dir, r;
@@ -252,7 +252,7 @@ static int look_at(struct debugfs *d, int top, const char *name)
 	dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return 0; /* it has just ended */
-	r = look_into(d, dir, name, pid);
+	r = read_machine_dir(d, dir, name, pid);
 	close(dir);
 	return r;
 }
@@ -331,7 +331,7 @@ int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err)
 		d->machines[i].seen = false;
 	while (!r && top && (entry = readdir(top)))
 		if (entry->d_type == DT_DIR)
-			r = look_at(d, dirfd(top), entry->d_name);
+			r = read_entry(d, dirfd(top), entry->d_name);
 	if (top)
 		closedir(top);
 	if (r)

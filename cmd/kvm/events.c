@@ -59,7 +59,7 @@ uint64_t events_delta(const struct kvm_event *event)
 	return events_growth(event->total, event->before);
 }
 
-void events_settle(struct kvm_events *e)
+void events_set_baseline(struct kvm_events *e)
 {
 	for (size_t i = 0; i < e->n; i++)
 		e->v[i].before = e->v[i].total;

@@ -42,11 +42,11 @@ bool events_has_children(const struct kvm_events *e, size_t i);
 /* @total less @before; 0 where it sank. */
 uint64_t events_growth(uint64_t total, uint64_t before);
 
-/* What it has counted since events_settle(). */
+/* What it has counted since events_set_baseline(). */
 uint64_t events_delta(const struct kvm_event *event);
 
 /* The totals are those that the next interval grows from. */
-void events_settle(struct kvm_events *e);
+void events_set_baseline(struct kvm_events *e);
 
 void events_free(struct kvm_events *e);
 

@@ -63,7 +63,7 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	if (!r && k->latency) {
 		latencies = counters_latencies(k->counters, &n);
 		r = latency_read(k->latency, latencies, n, err);
-		if (!r && kvm_rows_learn(&k->rows, k->latency))
+		if (!r && kvm_rows_name_guests(&k->rows, k->latency))
 			r = error_no_memory(err);
 	}
 	if (r || !k->debugfs)
@@ -182,14 +182,14 @@ static int make_rows(void *ctx, struct render_interval *in, void **own, struct e
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	if (k->latency)
-		latency_settle(k->latency);
+		latency_set_baseline(k->latency);
 	in->rows = k->rows.rows;
 	in->n = k->rows.n;
 	in->interval.partial = is_partial(in->drained);
 	return 0;
 }
 
-/* What the recording holds takes the place of what is counted. */
+/* Counts come from the recording. */
 static int load(struct kvm *k, const struct recording_interval *in, struct error *err)
 {
 	int r = kvm_replay_events(in, &k->events, !k->o.filtered, err);
@@ -254,7 +254,7 @@ static void done(void *ctx, const struct recording_interval *in)
 
 	if (in->last && !any_shown(k))
 		fputs("iotrace: no event matches\n", stderr);
-	events_settle(&k->events);
+	events_set_baseline(&k->events);
 }
 
 static int record_process(void *ctx, uint32_t pid, int event, uint64_t total)
@@ -375,7 +375,7 @@ static int apply_commands(struct kvm *k, struct error *err)
 	/* Another guest, other totals: they are no growth. */
 	if (!r && (v->reset || v->renew)) {
 		r = refill(k, err);
-		view_settle(v);
+		view_set_baseline(v);
 	}
 	v->reset = v->renew = false;
 	return r;
@@ -398,7 +398,7 @@ static int view_rows(void *ctx, struct render_interval *in, void **own, struct e
 static void view_done(void *ctx, const struct recording_interval *in)
 {
 	(void)in;
-	view_settle(&((struct kvm *)ctx)->view);
+	view_set_baseline(&((struct kvm *)ctx)->view);
 }
 
 static int refresh(struct tool_run *t, struct error *err)
@@ -511,7 +511,7 @@ static int open_counters(struct kvm *k, struct error *err)
 	return r;
 }
 
-/* With the tracepoints too, debugfs is let go where it is refused. */
+/* Beside the tracepoints, debugfs is dropped where it is refused. */
 static int open_debugfs(struct kvm *k, struct error *err)
 {
 	int r = debugfs_open(NULL, k->o.past, &k->events, &k->debugfs, err);
@@ -588,7 +588,7 @@ static void keeps(struct tool_run *t)
 	tool_keep(t, "", privileges_to_name() | (k->counters ? privileges_to_drain() : 0), true);
 	tool_keep(t, "with -d", PRIVILEGE(CAP_DAC_READ_SEARCH), k->debugfs);
 	tool_keep(t, "on the full screen", PRIVILEGES_GUESTS, k->o.mode == KVM_SCREEN);
-	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path); /* opened anew on SIGHUP */
+	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path); /* reopened on SIGHUP */
 }
 
 static int begin(struct tool_run *t, struct error *err)
@@ -757,7 +757,7 @@ static const struct tool_loss losses[] = {
 
 /* ---- --check: the tracepoints, and debugfs ---- */
 
-/* To let go of a classic tracepoint takes 40 ms: only those that have programs of their own. */
+/* Detaching a classic tracepoint takes 40 ms: only those that have programs of their own. */
 static void want_tracepoints(void *ctx)
 {
 	static char pattern[] = "kvm_(entry|exit|userspace_exit)$";

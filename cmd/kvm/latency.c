@@ -63,7 +63,7 @@ int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n
 	return 0;
 }
 
-void latency_settle(struct latency *l)
+void latency_set_baseline(struct latency *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		l->entries[i].before = l->entries[i].now;
@@ -75,8 +75,8 @@ void latency_clear(struct latency *l)
 		l->entries[i].cleared = l->entries[i].before = l->entries[i].now;
 }
 
-/* Adds what @e has counted since latency_settle().  The longest is known of all time only: it is no
- * more than what the highest slot holds. */
+/* Adds what @e has counted since latency_set_baseline().  The longest is known of all time only: it
+ * is no more than what the highest slot holds. */
 static void add(struct latency_sum *sum, const struct latency_entry *e)
 {
 	uint64_t lo, hi, max = 0, n;

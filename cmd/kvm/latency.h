@@ -34,10 +34,11 @@ struct latency {
 int latency_open(struct latency **out);
 void latency_close(struct latency *l);
 
-/* Reads the probe's rows; what came since latency_settle() is the interval.  -errno with @err. */
+/* Reads the probe's rows; what came since latency_set_baseline() is the interval.  -errno with
+ * @err. */
 int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n,
 		 struct error *err);
-void latency_settle(struct latency *l);
+void latency_set_baseline(struct latency *l);
 
 /* Forgets all that was counted so far. */
 void latency_clear(struct latency *l);

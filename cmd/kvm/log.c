@@ -105,7 +105,7 @@ static int make_columns(struct kvm_log *log, const struct kvm_events *e)
 	return r;
 }
 
-/* Has something to be shown turned up that has no column? */
+/* Is there an event to be shown that has no column? */
 static bool columns_changed(const struct kvm_log *log, const struct kvm_events *e)
 {
 	size_t shown = 0;

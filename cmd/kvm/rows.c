@@ -139,7 +139,7 @@ int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int wi
 	return 0;
 }
 
-static struct kvm_guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
+static struct kvm_guest *find_guest(const struct kvm_rows *rows, uint32_t pid)
 {
 	for (size_t i = 0; i < rows->n_guests; i++)
 		if (rows->guests[i].pid == pid)
@@ -149,26 +149,26 @@ static struct kvm_guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
 
 const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid)
 {
-	const struct kvm_guest *g = known_guest(rows, pid);
+	const struct kvm_guest *g = find_guest(rows, pid);
 
 	return g ? g->name : "";
 }
 
 /* Most have no name, and it may take time to find that out (core/system/bounded.h). */
-#define MAX_LOOKS 3
+#define MAX_ATTEMPTS 3
 
-static void look_up(struct kvm_guest *g, unsigned int round)
+static void ask_name(struct kvm_guest *g, unsigned int round)
 {
-	if (g->looks == MAX_LOOKS || (g->looks && g->round == round))
+	if (g->attempts == MAX_ATTEMPTS || (g->attempts && g->round == round))
 		return;
 	guest_name(NULL, g->pid, g->name);
-	g->looks++;
+	g->attempts++;
 	g->round = round;
 }
 
 int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
 {
-	struct kvm_guest *g = known_guest(rows, pid);
+	struct kvm_guest *g = find_guest(rows, pid);
 
 	if (!g) {
 		g = ARRAY_ADD(rows->guests, rows->n_guests);
@@ -181,11 +181,11 @@ int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
 	if (name)
 		snprintf(g->name, sizeof(g->name), "%s", name);
 	else
-		look_up(g, rows->round);
+		ask_name(g, rows->round);
 	return 0;
 }
 
-int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l)
+int kvm_rows_name_guests(struct kvm_rows *rows, const struct latency *l)
 {
 	int r = 0;
 

@@ -67,7 +67,7 @@ int view_set_filter(struct view *v, const char *pattern, struct error *err)
 		v->filter = filter;
 		v->events->filter = &v->filter;
 	}
-	/* Who asks for some by name sees those. */
+	/* Events that are selected by name are shown, children too. */
 	v->children = *pattern;
 	return 0;
 }
@@ -141,9 +141,9 @@ int view_add_guest(void *view, uint32_t pid, int event, uint64_t total)
 	return 0;
 }
 
-void view_settle(struct view *v)
+void view_set_baseline(struct view *v)
 {
-	events_settle(v->events);
+	events_set_baseline(v->events);
 	for (size_t i = 0; i < v->n_guests; i++)
 		v->guests[i].before = v->guests[i].total;
 }

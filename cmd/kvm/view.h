@@ -85,7 +85,7 @@ void view_begin_guests(struct view *v);
 int view_add_guest(void *view, uint32_t pid, int event, uint64_t total);
 
 /* What was counted is what the next interval grows from. */
-void view_settle(struct view *v);
+void view_set_baseline(struct view *v);
 
 /* Events per second of a line that counted @delta. */
 uint64_t view_rate(const struct view *v, uint64_t delta);

@@ -639,7 +639,7 @@ static void test_log_zero(void **state)
 
 	(void)state;
 	make_events(&e);
-	events_settle(&e);
+	events_set_baseline(&e);
 	text = log_text(&log, &e, NULL, 5);
 	assert_string_equal(text, "");
 	free(text);
@@ -817,7 +817,7 @@ static void test_view_cells(void **state)
 	v.latencies = sums;
 	v.latency_names = names;
 	v.n_latencies = 1;
-	events_settle(&e);
+	events_set_baseline(&e);
 	assert_int_equal(view_set_filter(&v, "kvm_exit", NULL), 0);
 	assert_int_equal(view_lines(&v), 0);
 	cells_are(&v, "Event                                                             Total"
