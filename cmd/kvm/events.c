@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "cmd/kvm/filter.h"
 #include "core/base/array.h"
 
 int events_find(const struct kvm_events *e, const char *name)
@@ -11,6 +12,22 @@ int events_find(const struct kvm_events *e, const char *name)
 		if (strcmp(e->v[i].name, name) == 0)
 			return (int)i;
 	return -ENOENT;
+}
+
+static void hide(struct kvm_event *event, const regex_t *filter)
+{
+	char others[EVENT_NAME_SIZE];
+
+	snprintf(others, sizeof(others), "%s(other)", event->name);
+	event->hidden = !kvm_filter_matches(filter, event->name);
+	event->others_hidden = !kvm_filter_matches(filter, others);
+}
+
+void events_set_filter(struct kvm_events *e, const regex_t *filter)
+{
+	e->filter = filter;
+	for (size_t i = 0; i < e->n; i++)
+		hide(&e->v[i], filter);
 }
 
 int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
@@ -30,6 +47,7 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 		return -ENOMEM;
 	}
 	*more = (struct kvm_event){ .name = copy, .parent = parent, .listed = listed };
+	hide(more, e->filter);
 	return (int)e->n - 1;
 }
 

@@ -674,7 +674,7 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 	int r = kvm_options(argc, argv, o, err);
 
 	k->exit_event = KVM_NONE;
-	k->events.filter = o->filtered ? &o->filter : NULL;
+	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
 	k->namer = o->args.replay ? (struct kvm_namer){ kvm_replay_name, &k->replay }
 				  : (struct kvm_namer){ name_reason, k };
 	k->log.path = o->log_path;
@@ -769,7 +769,7 @@ static void want_tracepoints(void *ctx)
 	o->latency = true;
 	o->fields = pattern;
 	o->filtered = kvm_regex(pattern, &o->filter, &err) == 0;
-	k->events.filter = o->filtered ? &o->filter : NULL;
+	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
 }
 
 static void want_debugfs(void *ctx)

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/kvm/filter.h"
 #include "cmd/kvm/rows.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
@@ -97,8 +96,7 @@ static int make_columns(struct kvm_log *log, const struct kvm_events *e)
 		    !events_has_children(e, i))
 			continue;
 		snprintf(others, sizeof(others), "%s(other)", e->v[i].name);
-		if (kvm_filter_matches(e->filter, others))
-			r = add_column(log, (int)i, true, others);
+		r = add_column(log, (int)i, true, others);
 	}
 	if (log->n)
 		qsort(log->columns, log->n, sizeof(*log->columns), compare_names);

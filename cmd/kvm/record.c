@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "cmd/kvm/filter.h"
 #include "core/base/array.h"
 #include "output/render.h"
 
@@ -116,7 +115,6 @@ int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_
 static int fill_events(struct kvm_record *record, const struct kvm_events *e)
 {
 	uint64_t *totals = reallocarray(record->totals, e->n + 1, sizeof(*totals));
-	char others[EVENT_NAME_SIZE];
 
 	if (!totals)
 		return -ENOMEM;
@@ -130,15 +128,14 @@ static int fill_events(struct kvm_record *record, const struct kvm_events *e)
 		if (i < record->n_known && from->total == totals[i])
 			continue;
 		totals[i] = from->total;
-		snprintf(others, sizeof(others), "%s(other)", from->name);
 		record->events[record->n_events++] = (struct kvm_recorded_event){
 			.number = (uint32_t)i,
 			.name = from->name,
 			.parent = (uint32_t)(from->parent + 1),
 			.listed = from->listed,
 			.off = from->off,
-			.hidden = !kvm_filter_matches(e->filter, from->name),
-			.others_hidden = !kvm_filter_matches(e->filter, others),
+			.hidden = from->hidden,
+			.others_hidden = from->others_hidden,
 			.total = from->total,
 		};
 	}
@@ -260,9 +257,11 @@ int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e,
 			return at;
 		e->v[at].listed = from->listed;
 		e->v[at].off = from->off;
-		e->v[at].hidden = as_filtered && from->hidden;
-		e->v[at].others_hidden = as_filtered && from->others_hidden;
 		e->v[at].total = from->total;
+		if (!as_filtered)
+			continue;
+		e->v[at].hidden = from->hidden;
+		e->v[at].others_hidden = from->others_hidden;
 	}
 	return 0;
 }

@@ -108,9 +108,7 @@ bool kvm_shown(const struct kvm_events *e, size_t i)
 
 	if (event->off || event->hidden || (event->parent >= 0 && e->v[event->parent].off))
 		return false;
-	if (!event->listed && !event->total)
-		return false;
-	return kvm_filter_matches(e->filter, event->name);
+	return event->listed || event->total;
 }
 
 static int by_event(const void *a, const void *b)
@@ -228,7 +226,7 @@ int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int e
 		namer->name(namer->ctx, rows->sums[i].class, rows->sums[i].reason, reason);
 		snprintf(text, sizeof(text), "%s(%s)", e->v[exit_event].name, reason);
 		event = events_find(e, text);
-		if ((event >= 0 && e->v[event].hidden) || !kvm_filter_matches(e->filter, text))
+		if (event >= 0 ? e->v[event].hidden : !kvm_filter_matches(e->filter, text))
 			continue;
 		row = add_row(rows);
 		if (!row)

@@ -25,8 +25,8 @@ int view_open(struct view *v, struct kvm_events *events, const struct kvm_option
 static void clear_filter(struct view *v)
 {
 	if (v->pattern[0]) {
+		events_set_filter(v->events, NULL);
 		regfree(&v->filter);
-		v->events->filter = NULL;
 	}
 	v->pattern[0] = 0;
 }
@@ -65,7 +65,7 @@ int view_set_filter(struct view *v, const char *pattern, struct error *err)
 	snprintf(v->pattern, sizeof(v->pattern), "%s", pattern);
 	if (*pattern) {
 		v->filter = filter;
-		v->events->filter = &v->filter;
+		events_set_filter(v->events, &v->filter);
 	}
 	/* Events that are selected by name are shown, children too. */
 	v->children = *pattern;
@@ -130,9 +130,7 @@ int view_add_guest(void *view, uint32_t pid, int event, uint64_t total)
 	const struct kvm_event *e = &v->events->v[event];
 	struct view_guest *g;
 
-	if (e->parent >= 0 || e->off || (v->pid && pid != v->pid))
-		return 0;
-	if (!kvm_filter_matches(v->events->filter, e->name))
+	if (e->parent >= 0 || e->off || e->hidden || (v->pid && pid != v->pid))
 		return 0;
 	g = guest_of(v, pid);
 	if (!g)

@@ -131,7 +131,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 	FILE *stream = open_memstream(&text, &size);
 
 	begin(&run);
-	run.e.filter = filter;
+	events_set_filter(&run.e, filter);
 	recorder = recorded_begin(r, &head, kvm_recorded_tables, KVM_RECORDED_TABLES);
 	in.interval.start_ns = in.interval.end_ns = times[0].start_ns;
 	for (int i = 0; i < 3; i++) {
@@ -171,7 +171,7 @@ static char *again(enum format format, struct recorded *r, bool as_filtered, con
 	size_t size;
 	FILE *stream = open_memstream(&text, &size);
 
-	run.e.filter = filter;
+	events_set_filter(&run.e, filter);
 	assert_int_equal(latency_open(&run.latency), 0);
 	recorded_play(r, kvm_recorded_tables, KVM_RECORDED_TABLES);
 	for (int i = 0; i < 3; i++) {
