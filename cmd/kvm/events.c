@@ -41,7 +41,9 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 		return found;
 	}
 	copy = strdup(name);
-	more = copy ? ARRAY_ADD(e->v, e->n) : NULL;
+	if (!copy)
+		return -ENOMEM;
+	more = ARRAY_ADD(e->v, e->n);
 	if (!more) {
 		free(copy);
 		return -ENOMEM;

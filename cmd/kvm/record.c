@@ -105,7 +105,9 @@ int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_
 	if (kvm_rows_name_guest(rows, pid, NULL))
 		return -ENOMEM;
 	guest = text_keep(&record->texts, kvm_rows_guest(rows, pid));
-	made = guest ? ARRAY_ADD(record->processes, record->n_processes) : NULL;
+	if (!guest)
+		return -ENOMEM;
+	made = ARRAY_ADD(record->processes, record->n_processes);
 	if (!made)
 		return -ENOMEM;
 	*made = (struct kvm_recorded_process){ pid, (uint32_t)event, total, guest };

@@ -15,14 +15,15 @@
 /* @array: the address of a pointer to items of @size bytes each. */
 static inline void *array_add(void *array, size_t *n, size_t size)
 {
-	char *items;
+	void *items;
+	char *more;
 
 	memcpy(&items, array, sizeof(items));
-	items = reallocarray(items, *n + 1, size);
-	if (!items)
+	more = reallocarray(items, *n + 1, size);
+	if (!more)
 		return NULL;
-	memcpy(array, &items, sizeof(items));
-	return memset(items + size * (*n)++, 0, size);
+	memcpy(array, &more, sizeof(more));
+	return memset(more + size * (*n)++, 0, size);
 }
 
 #endif
