@@ -17,11 +17,6 @@
 
 _Static_assert(BLK_LOSS_ROWS < TOOL_LOSSES, "room for a tool's own losses");
 
-static int no_memory(struct error *err)
-{
-	return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-}
-
 /* ---- options ---- */
 
 int tool_new(const struct tool *tool, struct tool_run **out, struct error *err)
@@ -34,7 +29,7 @@ int tool_new(const struct tool *tool, struct tool_run **out, struct error *err)
 	if (!t || !t->ctx) {
 		free(t);
 		*out = NULL;
-		no_memory(err);
+		error_no_memory(err);
 		return -ENOMEM;
 	}
 	t->tool = tool;
@@ -71,7 +66,7 @@ static int prepare_show(struct tool_run *t, struct error *err)
 
 	t->settings = calloc(tool->n_settings + 1, sizeof(*t->settings));
 	if (!t->settings)
-		return no_memory(err);
+		return error_no_memory(err);
 	for (size_t i = 0; i < tool->n_settings; i++)
 		t->settings[i] = (struct show_setting){
 			.name = tool->settings[i].name,
@@ -255,7 +250,7 @@ static int prepare(struct tool_run *t, struct error *err)
 	if (t->tool->flags & TOOL_NAMES)
 		r = process_names_open(&t->names);
 	if (r)
-		return no_memory(err);
+		return error_no_memory(err);
 	if (t->tool->prepare)
 		r = t->tool->prepare(t, err);
 	if (!r && t->filters)

@@ -252,7 +252,7 @@ struct tool_run {
 	/* When the last swap of the double buffer began, of CLOCK_MONOTONIC: while it waits for
 	 * programs that still write to the inactive buffer, others write to the active one. */
 	uint64_t swap_begin_ns;
-	size_t n_losses;	 /* 0: rows() sets those of the interval itself */
+	size_t n_losses; /* 0: rows() sets those of the interval itself */
 	bool own_output, takes_hangup;
 	/* Where an output goes: NULL: to t->show.  As show_output(). */
 	int (*sink)(void *sink_ctx, struct tool_run *t, struct recording_interval *in,

@@ -98,7 +98,7 @@ int tool_attach_more(struct tool_run *t, const struct hook_event *events, size_t
 
 	*out = o;
 	if (!o || n > TOOL_EVENTS_MAX)
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return error_no_memory(err);
 	o->run = t;
 	o->probe = t->object.probe;
 	o->next = t->more;

@@ -45,11 +45,6 @@ struct counters {
 	size_t n_latencies, latencies_size;
 };
 
-static int no_memory(struct error *err)
-{
-	return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-}
-
 /* ---- what there is ---- */
 
 static int open_reasons(struct counters *c)
@@ -159,7 +154,7 @@ static int make_events(struct counters *c, struct error *err)
 	if (!r)
 		r = find_entry_field(c);
 	if (r)
-		return no_memory(err);
+		return error_no_memory(err);
 	c->parents[REASON_EXIT] = events_find(c->events, "kvm_exit");
 	c->parents[REASON_UEXIT] = events_find(c->events, "kvm_userspace_exit");
 	if (!reasons_fields(c->reasons).exit_reason)
@@ -167,7 +162,7 @@ static int make_events(struct counters *c, struct error *err)
 	if (!reasons_fields(c->reasons).uexit_reason || !reasons_fields(c->reasons).uexit_errno)
 		c->parents[REASON_UEXIT] = -1;
 	if (make_slots(c))
-		return no_memory(err);
+		return error_no_memory(err);
 	leave_out(c);
 	return 0;
 }
@@ -268,7 +263,7 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 	int r;
 
 	if (!c)
-		return no_memory(err);
+		return error_no_memory(err);
 	c->wants = *wants;
 	c->events = events;
 	r = make_events(c, err);
@@ -279,7 +274,7 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 	}
 	if (!r) {
 		c->skipped = calloc(c->n_names + 1, sizeof(*c->skipped));
-		r = c->skipped ? 0 : no_memory(err);
+		r = c->skipped ? 0 : error_no_memory(err);
 	}
 	if (r)
 		counters_close(c);
@@ -293,7 +288,7 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 #define ROWS_OF_GUESTS 16384 /* with by_guest */
 #define ROWS_OF_OTHERS 256
 #define VCPU_THREADS   16384
-#define LATENCY_ROWS   4096 /* vCPUs x reasons that each has met: 11 MB */
+#define LATENCY_ROWS   4096 /* vCPUs x exit reasons of each: 11 MB */
 
 static size_t n_counts(const struct counters *c)
 {
@@ -526,7 +521,7 @@ static int read_keyed(struct counters *c, uint32_t tgid, struct error *err)
 			continue;
 		event = event_of_key(c, &key);
 		if (event < 0)
-			return no_memory(err);
+			return error_no_memory(err);
 		c->events->v[event].total += count;
 	}
 	return 0;
@@ -564,7 +559,7 @@ int counters_each_guest(struct counters *c,
 		event = event_of_key(c, &key);
 		r = event < 0 ? event : each(ctx, key.tgid, event, count);
 		if (r == -ENOMEM)
-			return no_memory(err);
+			return error_no_memory(err);
 		if (r)
 			return r;
 	}

@@ -9,13 +9,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/system/preflight.h"
 
 struct machine {
 	char *name; /* "PID-FD" */
 	uint32_t pid;
 	ino_t inode; /* another one: another machine by the same name */
-	bool seen;   /* in this look */
+	bool seen;   /* in this read */
 	bool gone;
 	int64_t *base, *last; /* field by field */
 };
@@ -30,18 +31,13 @@ struct field {
 struct debugfs {
 	char path[PATH_MAX];
 	bool past;
-	bool first; /* no look yet: what is there began before us */
+	bool first; /* nothing was read yet: what is there began before us */
 	struct kvm_events *events;
 	struct field *fields;
 	size_t n_fields;
 	struct machine *machines;
 	size_t n_machines;
 };
-
-static int no_memory(struct error *err)
-{
-	return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-}
 
 /* ---- files ---- */
 
@@ -98,15 +94,12 @@ static int open_top(struct debugfs *d, const char *root, DIR **out, struct error
 /* A counter is a file that holds one number. */
 static int add_field(struct debugfs *d, const char *name)
 {
-	struct field *more = reallocarray(d->fields, d->n_fields + 1, sizeof(*more));
+	struct field *field = ARRAY_ADD(d->fields, d->n_fields);
 
-	if (!more)
+	if (!field)
 		return -ENOMEM;
-	d->fields = more;
-	more += d->n_fields;
-	*more = (struct field){ strdup(name), events_add(d->events, name, -1, true) };
-	d->n_fields += more->name != NULL;
-	return more->name && more->event >= 0 ? 0 : -ENOMEM;
+	*field = (struct field){ strdup(name), events_add(d->events, name, -1, true) };
+	return field->name && field->event >= 0 ? 0 : -ENOMEM;
 }
 
 static int find_fields(struct debugfs *d, DIR *top, struct error *err)
@@ -127,7 +120,7 @@ static int find_fields(struct debugfs *d, DIR *top, struct error *err)
 		if (r)
 			continue;
 		if (add_field(d, entry->d_name))
-			return no_memory(err);
+			return error_no_memory(err);
 	}
 	return d->n_fields ? 0 : refused(refusal, err);
 }
@@ -140,7 +133,7 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events, struct 
 	int r;
 
 	if (!d)
-		return no_memory(err);
+		return error_no_memory(err);
 	d->past = past;
 	d->first = true;
 	d->events = events;
@@ -194,16 +187,15 @@ static uint32_t pid_of(const char *name)
 
 static struct machine *add_machine(struct debugfs *d, const char *name, uint32_t pid)
 {
-	struct machine *more = reallocarray(d->machines, d->n_machines + 1, sizeof(*more)), *m;
+	struct machine *m = ARRAY_ADD(d->machines, d->n_machines);
 
-	if (!more)
+	if (!m)
 		return NULL;
-	d->machines = more;
-	m = &more[d->n_machines];
-	*m = (struct machine){ .name = strdup(name), .pid = pid };
+	m->name = strdup(name);
+	m->pid = pid;
 	m->base = calloc(d->n_fields, sizeof(*m->base));
 	m->last = calloc(d->n_fields, sizeof(*m->last));
-	d->n_machines++; /* freed with the others if something is missing */
+	/* Freed with the others if something is missing. */
 	return m->name && m->base && m->last ? m : NULL;
 }
 
@@ -230,7 +222,7 @@ static void read_machine(struct debugfs *d, int dir, struct machine *m, bool fre
 	}
 }
 
-static int look_into(struct debugfs *d, int dir, const char *name, uint32_t pid)
+static int read_machine_dir(struct debugfs *d, int dir, const char *name, uint32_t pid)
 {
 	struct machine *m;
 	struct stat st;
@@ -250,7 +242,7 @@ static int look_into(struct debugfs *d, int dir, const char *name, uint32_t pid)
 	return 0;
 }
 
-static int look_at(struct debugfs *d, int top, const char *name)
+static int read_entry(struct debugfs *d, int top, const char *name)
 {
 	uint32_t pid = pid_of(name);
 	int dir, r;
@@ -260,7 +252,7 @@ static int look_at(struct debugfs *d, int top, const char *name)
 	dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return 0; /* it has just ended */
-	r = look_into(d, dir, name, pid);
+	r = read_machine_dir(d, dir, name, pid);
 	close(dir);
 	return r;
 }
@@ -339,11 +331,11 @@ int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err)
 		d->machines[i].seen = false;
 	while (!r && top && (entry = readdir(top)))
 		if (entry->d_type == DT_DIR)
-			r = look_at(d, dirfd(top), entry->d_name);
+			r = read_entry(d, dirfd(top), entry->d_name);
 	if (top)
 		closedir(top);
 	if (r)
-		return no_memory(err);
+		return error_no_memory(err);
 	for (size_t i = 0; i < d->n_machines; i++)
 		d->machines[i].gone = !d->machines[i].seen;
 	merge_ended(d, pid);

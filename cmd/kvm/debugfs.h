@@ -10,13 +10,13 @@
 
 /*
  * KVM's own counters: sys/kernel/debug/kvm/PID-FD/NAME, one folder per machine.  A machine that
- * begins while we look counts from 0, one that ends keeps what it was last seen with.  (The files
+ * begins during the run counts from 0, one that ends keeps what it was last seen with.  (The files
  * above the folders are sums over the machines that there are now, and sink when one ends.)
  */
 struct debugfs;
 
-/* Processes whose machines have ended and that are told apart; what came before is in the sums
- * only.
+/* Processes whose machines have ended and that keep a count of their own; those before are in the
+ * sums only.
  */
 #define DEBUGFS_ENDED 256
 
@@ -27,7 +27,7 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events, struct 
 		 struct error *err);
 void debugfs_close(struct debugfs *d);
 
-/* Looks at all machines anew and sets the totals of the events: of process @pid, or of all (0).
+/* Reads all machines again and sets the totals of the events: of process @pid, or of all (0).
  * -errno with @err. */
 int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err);
 

@@ -3,6 +3,9 @@
 
 #include <errno.h>
 
+#include "cmd/kvm/filter.h"
+#include "core/base/array.h"
+
 int events_find(const struct kvm_events *e, const char *name)
 {
 	for (size_t i = 0; i < e->n; i++)
@@ -11,23 +14,43 @@ int events_find(const struct kvm_events *e, const char *name)
 	return -ENOENT;
 }
 
+static void hide(struct kvm_event *event, const regex_t *filter)
+{
+	char others[EVENT_NAME_SIZE];
+
+	snprintf(others, sizeof(others), "%s(other)", event->name);
+	event->hidden = !kvm_filter_matches(filter, event->name);
+	event->others_hidden = !kvm_filter_matches(filter, others);
+}
+
+void events_set_filter(struct kvm_events *e, const regex_t *filter)
+{
+	e->filter = filter;
+	for (size_t i = 0; i < e->n; i++)
+		hide(&e->v[i], filter);
+}
+
 int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 {
 	int found = events_find(e, name);
 	struct kvm_event *more;
+	char *copy;
 
 	if (found >= 0) {
 		e->v[found].listed = e->v[found].listed || listed;
 		return found;
 	}
-	more = reallocarray(e->v, e->n + 1, sizeof(*more));
-	if (!more)
+	copy = strdup(name);
+	if (!copy)
 		return -ENOMEM;
-	e->v = more;
-	more[e->n] = (struct kvm_event){ .name = strdup(name), .parent = parent, .listed = listed };
-	if (!more[e->n].name)
+	more = ARRAY_ADD(e->v, e->n);
+	if (!more) {
+		free(copy);
 		return -ENOMEM;
-	return (int)e->n++;
+	}
+	*more = (struct kvm_event){ .name = copy, .parent = parent, .listed = listed };
+	hide(more, e->filter);
+	return (int)e->n - 1;
 }
 
 int events_add_child(struct kvm_events *e, int parent, const char *reason, bool listed)
@@ -46,12 +69,17 @@ bool events_has_children(const struct kvm_events *e, size_t i)
 	return false;
 }
 
-uint64_t events_delta(const struct kvm_event *event)
+uint64_t events_growth(uint64_t total, uint64_t before)
 {
-	return event->total > event->before ? event->total - event->before : 0;
+	return total > before ? total - before : 0;
 }
 
-void events_settle(struct kvm_events *e)
+uint64_t events_delta(const struct kvm_event *event)
+{
+	return events_growth(event->total, event->before);
+}
+
+void events_set_baseline(struct kvm_events *e)
 {
 	for (size_t i = 0; i < e->n; i++)
 		e->v[i].before = e->v[i].total;

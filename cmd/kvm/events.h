@@ -15,7 +15,7 @@ struct kvm_event {
 	int parent;  /* -1: it has none */
 	bool listed; /* shown though it is 0 */
 	bool off;    /* not counted: not asked for, or could not be */
-	/* In a replay without -f: the run's -f hid it, or "NAME(other)". */
+	/* The filter does not select it, or "NAME(other)". */
 	bool hidden, others_hidden;
 	uint64_t total;	 /* since the start */
 	uint64_t before; /* at the last output */
@@ -39,11 +39,18 @@ int events_find(const struct kvm_events *e, const char *name);
 /* Is event @i the parent of any? */
 bool events_has_children(const struct kvm_events *e, size_t i);
 
-/* What it has counted since events_settle(). */
+/* @total less @before; 0 where it sank. */
+uint64_t events_growth(uint64_t total, uint64_t before);
+
+/* Shows only what @filter selects (NULL: all), of the events that there are and of those to come.
+ * It must live as long. */
+void events_set_filter(struct kvm_events *e, const regex_t *filter);
+
+/* What it has counted since events_set_baseline(). */
 uint64_t events_delta(const struct kvm_event *event);
 
 /* The totals are those that the next interval grows from. */
-void events_settle(struct kvm_events *e);
+void events_set_baseline(struct kvm_events *e);
 
 void events_free(struct kvm_events *e);
 

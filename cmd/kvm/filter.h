@@ -8,7 +8,7 @@
 #include "cmd/kvm/events.h"
 #include "core/base/error.h"
 
-/* -f: which events are meant.  A filter that is NULL means all. */
+/* -f: which events are selected.  A filter that is NULL selects all. */
 
 #define KVM_PATTERN_SIZE 1024
 
@@ -16,15 +16,15 @@
  * -EINVAL with @err (STATUS_USAGE); then *out is not to be freed. */
 int kvm_regex(const char *pattern, regex_t *out, struct error *err);
 
-/* Is event @name meant, by its name or by what kvm_stat calls it? */
+/* Does @filter select event @name, by its name or by kvm_stat's? */
 bool kvm_filter_matches(const regex_t *filter, const char *name);
 
-/* Could a reason of event @parent be meant that has no name of its own? */
+/* Could @filter select a reason of event @parent that has no name of its own? */
 bool kvm_filter_matches_unnamed(const regex_t *filter, const char *pattern,
 				const struct kvm_events *e, size_t parent);
 
-/* Is any event of @e, or a reason that may still come, meant by @filter, which was made of
- * @pattern? -EINVAL with @err (STATUS_USAGE), whose hint has names that are close. */
+/* Does @filter, which was made of @pattern, select any event of @e, or a reason that may still
+ * come?  -EINVAL with @err (STATUS_USAGE), whose hint has names that are close. */
 int kvm_filter_check(const regex_t *filter, const char *pattern, const struct kvm_events *e,
 		     struct error *err);
 

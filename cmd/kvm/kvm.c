@@ -63,8 +63,8 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	if (!r && k->latency) {
 		latencies = counters_latencies(k->counters, &n);
 		r = latency_read(k->latency, latencies, n, err);
-		if (!r && kvm_rows_learn(&k->rows, k->latency))
-			r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		if (!r && kvm_rows_name_guests(&k->rows, k->latency))
+			r = error_no_memory(err);
 	}
 	if (r || !k->debugfs)
 		return r;
@@ -79,6 +79,18 @@ static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 	debugfs_close(k->debugfs);
 	k->debugfs = NULL;
 	return 0;
+}
+
+/* Hands the counts of every process to @each. */
+static int each_guest(struct kvm *k,
+		      int (*each)(void *ctx, uint32_t pid, int event, uint64_t total), void *ctx,
+		      struct error *err)
+{
+	int r = k->counters ? counters_each_guest(k->counters, each, ctx, err) : 0;
+
+	if (!r && k->debugfs && debugfs_each_guest(k->debugfs, each, ctx))
+		r = error_no_memory(err);
+	return r;
 }
 
 /* ---- text, JSON, CSV ---- */
@@ -171,14 +183,14 @@ static int make_rows(void *ctx, struct render_interval *in, void **own, struct e
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	if (k->latency)
-		latency_settle(k->latency);
+		latency_set_baseline(k->latency);
 	in->rows = k->rows.rows;
 	in->n = k->rows.n;
 	in->interval.partial = is_partial(in->drained);
 	return 0;
 }
 
-/* What the recording holds takes the place of what is counted. */
+/* Counts come from the recording. */
 static int load(struct kvm *k, const struct recording_interval *in, struct error *err)
 {
 	int r = kvm_replay_events(in, &k->events, !k->o.filtered, err);
@@ -244,7 +256,7 @@ static void done(void *ctx, const struct recording_interval *in)
 
 	if (in->last && !any_shown(k))
 		fputs("iotrace: no event matches\n", stderr);
-	events_settle(&k->events);
+	events_set_baseline(&k->events);
 }
 
 static int record_process(void *ctx, uint32_t pid, int event, uint64_t total)
@@ -257,14 +269,13 @@ static int record_process(void *ctx, uint32_t pid, int event, uint64_t total)
 /* What is recorded, if that is asked for. */
 static int fill_record(struct kvm *k, struct recording_interval *out, struct error *err)
 {
-	int r = 0;
+	int r;
 
 	kvm_record_begin(&k->record);
-	if (k->o.args.record && k->counters)
-		r = counters_each_guest(k->counters, record_process, k, err);
-	if (!r && k->o.args.record && k->debugfs)
-		r = debugfs_each_guest(k->debugfs, record_process, k);
-	if (!r && k->o.args.record)
+	if (!k->o.args.record)
+		return 0;
+	r = each_guest(k, record_process, k, err);
+	if (!r)
 		r = kvm_record_fill(&k->record, &k->events, k->latency, &k->rows,
 				    (int)k->exit_event, &k->namer, out);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
@@ -339,32 +350,16 @@ static int hangup(struct tool_run *t, struct error *err)
 
 /* ---- full screen ---- */
 
-static int add_guest(void *ctx, uint32_t pid, int event, uint64_t total)
-{
-	return view_add_guest(ctx, pid, event, total);
-}
-
-static int read_guests(struct kvm *k, struct error *err)
-{
-	int r = 0;
-
-	view_begin_guests(&k->view);
-	if (k->counters)
-		r = counters_each_guest(k->counters, add_guest, &k->view, err);
-	if (!r && k->debugfs)
-		r = debugfs_each_guest(k->debugfs, add_guest, &k->view);
-	return r;
-}
-
 static int refill(struct kvm *k, struct error *err)
 {
 	int r = read_all(k, k->view.pid, err);
 
+	view_begin_guests(&k->view);
 	if (!r)
-		r = read_guests(k, err);
+		r = each_guest(k, view_add_guest, &k->view, err);
 	if (!r && k->latency &&
 	    view_read_latencies(&k->view, k->latency, (int)k->exit_event, &k->namer))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_no_memory(err);
 	return r;
 }
 
@@ -384,7 +379,7 @@ static int apply_commands(struct kvm *k, struct error *err)
 	/* Another guest, other totals: they are no growth. */
 	if (!r && (v->reset || v->renew)) {
 		r = refill(k, err);
-		view_settle(v);
+		view_set_baseline(v);
 	}
 	v->reset = v->renew = false;
 	return r;
@@ -396,7 +391,7 @@ static int view_rows(void *ctx, struct render_interval *in, void **own, struct e
 
 	(void)own;
 	if (view_lines(&k->view))
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return error_no_memory(err);
 	kvm_screen_title(&k->screen);
 	in->schema = &k->view.schema;
 	in->rows = k->view.lines;
@@ -407,7 +402,7 @@ static int view_rows(void *ctx, struct render_interval *in, void **own, struct e
 static void view_done(void *ctx, const struct recording_interval *in)
 {
 	(void)in;
-	view_settle(&((struct kvm *)ctx)->view);
+	view_set_baseline(&((struct kvm *)ctx)->view);
 }
 
 static int refresh(struct tool_run *t, struct error *err)
@@ -479,7 +474,7 @@ static int begin_screen(struct tool_run *t, struct kvm *k, struct error *err)
 	int r = view_open(&k->view, &k->events, &k->o, err);
 
 	if (!r && kvm_screen_open(&k->screen, &k->view))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_no_memory(err);
 	if (!r)
 		r = run_watch(t->run, STDIN_FILENO, POLLIN, input, t, err);
 	if (!r)
@@ -516,11 +511,11 @@ static int open_counters(struct kvm *k, struct error *err)
 	if (!r)
 		r = counters_open(&wants, &k->events, &k->counters, err);
 	if (!r && k->o.latency && latency_open(&k->latency))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_no_memory(err);
 	return r;
 }
 
-/* With the tracepoints too, debugfs is let go where it is refused. */
+/* Beside the tracepoints, debugfs is dropped where it is refused. */
 static int open_debugfs(struct kvm *k, struct error *err)
 {
 	int r = debugfs_open(NULL, k->o.past, &k->events, &k->debugfs, err);
@@ -580,7 +575,7 @@ static int attached(struct tool_run *t, struct error *err)
 
 	/* It may be gone by the time of the first output. */
 	if (k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return error_no_memory(err);
 	if (k->counters)
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
 	r = k->counters ? counters_begin(k->counters, t->object.skel, skipped, err) : 0;
@@ -597,7 +592,7 @@ static void keeps(struct tool_run *t)
 	tool_keep(t, "", privileges_to_name() | (k->counters ? privileges_to_drain() : 0), true);
 	tool_keep(t, "with -d", PRIVILEGE(CAP_DAC_READ_SEARCH), k->debugfs);
 	tool_keep(t, "on the full screen", PRIVILEGES_GUESTS, k->o.mode == KVM_SCREEN);
-	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path); /* opened anew on SIGHUP */
+	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path); /* reopened on SIGHUP */
 }
 
 static int begin(struct tool_run *t, struct error *err)
@@ -684,7 +679,7 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 	int r = kvm_options(argc, argv, o, err);
 
 	k->exit_event = KVM_NONE;
-	k->events.filter = o->filtered ? &o->filter : NULL;
+	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
 	k->namer = o->args.replay ? (struct kvm_namer){ kvm_replay_name, &k->replay }
 				  : (struct kvm_namer){ name_reason, k };
 	k->log.path = o->log_path;
@@ -717,7 +712,7 @@ static int replay(struct tool_run *t, struct error *err)
 	if (!r)
 		r = kvm_log_open(&k->log, err);
 	if (!r && latency_open(&k->latency))
-		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		r = error_no_memory(err);
 	return r;
 }
 
@@ -767,7 +762,7 @@ static const struct tool_loss losses[] = {
 
 /* ---- --check: the tracepoints, and debugfs ---- */
 
-/* To let go of a classic tracepoint takes 40 ms: only those that have programs of their own. */
+/* Detaching a classic tracepoint takes 40 ms: only those that have programs of their own. */
 static void want_tracepoints(void *ctx)
 {
 	static char pattern[] = "kvm_(entry|exit|userspace_exit)$";
@@ -779,7 +774,7 @@ static void want_tracepoints(void *ctx)
 	o->latency = true;
 	o->fields = pattern;
 	o->filtered = kvm_regex(pattern, &o->filter, &err) == 0;
-	k->events.filter = o->filtered ? &o->filter : NULL;
+	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
 }
 
 static void want_debugfs(void *ctx)

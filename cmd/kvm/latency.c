@@ -3,17 +3,9 @@
 
 #include <errno.h>
 
+#include "core/base/array.h"
+
 _Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS, "the probes count in the same slots");
-
-struct entry {
-	struct kvm_latency_key key;
-	struct kvm_latency now, before, cleared;
-};
-
-struct latency {
-	struct entry *entries;
-	size_t n;
-};
 
 int latency_open(struct latency **out)
 {
@@ -32,7 +24,7 @@ void latency_close(struct latency *l)
 /* Room for @n; rows keep their places. */
 static int grow(struct latency *l, size_t n)
 {
-	struct entry *more = reallocarray(l->entries, n, sizeof(*more));
+	struct latency_entry *more = reallocarray(l->entries, n, sizeof(*more));
 
 	if (!more)
 		return -ENOMEM;
@@ -61,7 +53,7 @@ int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n
 {
 	n = rows_in_use(rows, n);
 	if (n > l->n && grow(l, n))
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return error_no_memory(err);
 	for (size_t i = 0; i < n; i++) {
 		if (!in_use(&rows[i]))
 			continue;
@@ -71,23 +63,7 @@ int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n
 	return 0;
 }
 
-uint32_t latency_process(const struct latency *l, size_t i)
-{
-	return l->entries[i].key.tgid;
-}
-
-size_t latency_entries(const struct latency *l)
-{
-	return l->n;
-}
-
-void latency_entry(const struct latency *l, size_t i, struct kvm_latency_row *out)
-{
-	out->key = l->entries[i].key;
-	out->latency = l->entries[i].now;
-}
-
-void latency_settle(struct latency *l)
+void latency_set_baseline(struct latency *l)
 {
 	for (size_t i = 0; i < l->n; i++)
 		l->entries[i].before = l->entries[i].now;
@@ -99,9 +75,9 @@ void latency_clear(struct latency *l)
 		l->entries[i].cleared = l->entries[i].before = l->entries[i].now;
 }
 
-/* Adds what @e has counted since latency_settle().  The longest is known of all time only: it is no
- * more than what the highest slot holds. */
-static void add(struct latency_sum *sum, const struct entry *e)
+/* Adds what @e has counted since latency_set_baseline().  The longest is known of all time only: it
+ * is no more than what the highest slot holds. */
+static void add(struct latency_sum *sum, const struct latency_entry *e)
 {
 	uint64_t lo, hi, max = 0, n;
 
@@ -121,27 +97,20 @@ static void add(struct latency_sum *sum, const struct entry *e)
 		sum->hist.max = max;
 }
 
-static int sum_of(struct latency_sum **sums, size_t *n, const struct latency_sum *of,
-		  struct latency_sum **out)
+/* The sum with the labels of @of, made if it is not there; NULL without memory. */
+static struct latency_sum *sum_of(struct latency_sum **sums, size_t *n,
+				  const struct latency_sum *of)
 {
-	struct latency_sum *more;
+	struct latency_sum *s = *sums;
 
-	for (size_t i = 0; i < *n; i++) {
-		struct latency_sum *s = &(*sums)[i];
-
+	for (size_t i = 0; i < *n; i++, s++)
 		if (s->class == of->class && s->reason == of->reason && s->pid == of->pid &&
-		    s->vcpu == of->vcpu) {
-			*out = s;
-			return 0;
-		}
-	}
-	more = reallocarray(*sums, *n + 1, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	*sums = more;
-	more[*n] = *of;
-	*out = &more[(*n)++];
-	return 0;
+		    s->vcpu == of->vcpu)
+			return s;
+	s = ARRAY_ADD(*sums, *n);
+	if (s)
+		*s = *of;
+	return s;
 }
 
 static int compare(uint64_t a, uint64_t b)
@@ -180,7 +149,8 @@ int latency_sums(const struct latency *l, uint32_t pid, bool all_processes, bool
 
 		if (!l->entries[i].now.exits || (pid && key->tgid != pid))
 			continue;
-		if (sum_of(&found, &n_found, &of, &sum)) {
+		sum = sum_of(&found, &n_found, &of);
+		if (!sum) {
 			free(found);
 			return -ENOMEM;
 		}

@@ -19,25 +19,29 @@ struct latency_sum {
 	struct hist hist;	     /* of the interval */
 };
 
-struct latency;
+/* What the probe's row of the same number held when it was read last, at the begin of the interval,
+ * and at latency_clear().  A key of process 0: the row holds nothing yet. */
+struct latency_entry {
+	struct kvm_latency_key key;
+	struct kvm_latency now, before, cleared;
+};
+
+struct latency {
+	struct latency_entry *entries;
+	size_t n;
+};
 
 int latency_open(struct latency **out);
 void latency_close(struct latency *l);
 
-/* Reads the probe's rows; what came since latency_settle() is the interval.  -errno with @err. */
+/* Reads the probe's rows; what came since latency_set_baseline() is the interval.  -errno with
+ * @err. */
 int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n,
 		 struct error *err);
-void latency_settle(struct latency *l);
-
-/* What was read last, for recordings: how many rows, and row @i of them. */
-size_t latency_entries(const struct latency *l);
-void latency_entry(const struct latency *l, size_t i, struct kvm_latency_row *out);
+void latency_set_baseline(struct latency *l);
 
 /* Forgets all that was counted so far. */
 void latency_clear(struct latency *l);
-
-/* The process of row @i; 0: it holds nothing yet. */
-uint32_t latency_process(const struct latency *l, size_t i);
 
 /* Adds up per reason and process, @by_vcpu also per vCPU, of process @pid (0: of all); with
  * @all_processes over all of them.  Sorted by process, vCPU, and the longest time first.  The

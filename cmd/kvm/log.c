@@ -7,8 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cmd/kvm/filter.h"
 #include "cmd/kvm/rows.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/outfile.h"
 #include "output/render.h"
@@ -66,14 +66,13 @@ struct kvm_log_column {
 
 static int add_column(struct kvm_log *log, int event, bool others, const char *name)
 {
-	struct kvm_log_column *more = reallocarray(log->columns, log->n + 1, sizeof(*more));
+	struct kvm_log_column *column = ARRAY_ADD(log->columns, log->n);
 
-	if (!more)
+	if (!column)
 		return -ENOMEM;
-	log->columns = more;
-	more += log->n++;
-	*more = (struct kvm_log_column){ .event = event, .others = others };
-	render_escape(name, more->name, sizeof(more->name));
+	column->event = event;
+	column->others = others;
+	render_escape(name, column->name, sizeof(column->name));
 	return 0;
 }
 
@@ -96,15 +95,14 @@ static int make_columns(struct kvm_log *log, const struct kvm_events *e)
 		    !events_has_children(e, i))
 			continue;
 		snprintf(others, sizeof(others), "%s(other)", e->v[i].name);
-		if (kvm_filter_matches(e->filter, others))
-			r = add_column(log, (int)i, true, others);
+		r = add_column(log, (int)i, true, others);
 	}
 	if (log->n)
 		qsort(log->columns, log->n, sizeof(*log->columns), compare_names);
 	return r;
 }
 
-/* Has something to be shown turned up that has no column? */
+/* Is there an event to be shown that has no column? */
 static bool columns_changed(const struct kvm_log *log, const struct kvm_events *e)
 {
 	size_t shown = 0;

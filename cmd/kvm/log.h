@@ -25,7 +25,7 @@ struct kvm_log {
 /* Opens the file, if there is a path, at its end.  -errno with @err (STATUS_FAILED). */
 int kvm_log_open(struct kvm_log *log, struct error *err);
 
-/* Closes and opens it anew: whoever rotates logs has moved it away. */
+/* Closes and reopens the file: log rotation has renamed it. */
 int kvm_log_reopen(struct kvm_log *log, struct error *err);
 void kvm_log_close(struct kvm_log *log);
 
@@ -35,7 +35,7 @@ int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e);
 /*
  * The line of this interval, at @now_ns since the epoch, with its heading where one is due: in text
  * before the first, every 20, and when there is another column; in CSV before the first, unless
- * the file holds something already.  CSV's columns stay: a reason that turns up later is added to
+ * the file holds something already.  CSV's columns stay: a later reason is added to
  * PARENT(other).  0 or -errno of the stream.
  */
 int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns);

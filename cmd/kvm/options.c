@@ -9,6 +9,7 @@
 #include "core/base/parse.h"
 
 #define SCREEN_DELAY (3 * NS_PER_SEC)
+#define N(array)     (sizeof(array) / sizeof((array)[0]))
 
 enum { KEY_BATCH = 0x2000 };
 
@@ -38,10 +39,43 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-/* What may be given once and takes a text. */
-static int take_text(const char **to, const char *arg)
+/* Options that only set a member of struct kvm_options. */
+static const struct {
+	int key;
+	size_t at;
+} flags[] = {
+	{ 'c', offsetof(struct kvm_options, wide) },
+	{ 'z', offsetof(struct kvm_options, skip_zero) },
+	{ 't', offsetof(struct kvm_options, tracepoints) },
+	{ 'd', offsetof(struct kvm_options, debugfs) },
+	{ 'i', offsetof(struct kvm_options, past) },
+	{ 'x', offsetof(struct kvm_options, latency) },
+}, texts[] = {
+	{ 'f', offsetof(struct kvm_options, fields) },
+	{ 'p', offsetof(struct kvm_options, pid_arg) },
+	{ 'g', offsetof(struct kvm_options, guest_arg) },
+};
+
+static error_t set_member(struct kvm_options *o, int key, const char *arg)
 {
-	*to = arg;
+	for (size_t i = 0; i < N(flags); i++)
+		if (flags[i].key == key) {
+			*(bool *)((char *)o + flags[i].at) = true;
+			return 0;
+		}
+	for (size_t i = 0; i < N(texts); i++)
+		if (texts[i].key == key) {
+			*(const char **)(void *)((char *)o + texts[i].at) = arg;
+			return 0;
+		}
+	return ARGP_ERR_UNKNOWN;
+}
+
+static error_t set_mode(struct kvm_options *o, enum kvm_mode mode, struct error *err)
+{
+	if (o->mode != KVM_SCREEN && o->mode != mode)
+		return error_set(err, STATUS_USAGE, -EINVAL, "-1 and -l are mutually exclusive");
+	o->mode = mode;
 	return 0;
 }
 
@@ -52,92 +86,57 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	switch (key) {
 	case '1':
 	case KEY_BATCH:
-		if (o->mode == KVM_LOG)
-			return error_set(err, STATUS_USAGE, -EINVAL,
-					 "-1 and -l are mutually exclusive");
-		o->mode = KVM_ONCE;
-		return 0;
+		return set_mode(o, KVM_ONCE, err);
 	case 'L':
 		if (args_file("-L", arg, &o->log_path, err))
 			return -EINVAL;
 		/* fall through */
 	case 'l':
-		if (o->mode == KVM_ONCE)
-			return error_set(err, STATUS_USAGE, -EINVAL,
-					 "-1 and -l are mutually exclusive");
-		o->mode = KVM_LOG;
-		return 0;
-	case 'c':
-		o->wide = true;
-		return 0;
-	case 'z':
-		o->skip_zero = true;
-		return 0;
+		return set_mode(o, KVM_LOG, err);
 	case 's':
 		return parse_seconds("-s", arg, &o->args.interval_ns, err);
-	case 't':
-		o->tracepoints = true;
-		return 0;
-	case 'd':
-		o->debugfs = true;
-		return 0;
-	case 'i':
-		o->past = true;
-		return 0;
-	case 'x':
-		o->latency = true;
-		return 0;
-	case 'f':
-		return take_text(&o->fields, arg);
-	case 'p':
-		return take_text(&o->pid_arg, arg);
-	case 'g':
-		return take_text(&o->guest_arg, arg);
 	}
-	return ARGP_ERR_UNKNOWN;
-}
-
-static int check_log_options(const struct kvm_options *o, struct error *err)
-{
-	if (o->mode == KVM_LOG)
-		return 0;
-	if (o->wide)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-c requires -l or -L");
-	if (o->skip_zero)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-z requires -l or -L");
-	return 0;
+	return set_member(o, key, arg);
 }
 
 static int check(struct kvm_options *o, struct error *err)
 {
-	if (o->log_path && o->args.output)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-L and -o are mutually exclusive");
-	if (o->args.output && o->fields && strcmp(o->fields, "help") == 0)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-o cannot be used with -f help");
-	if (o->wide && o->args.for_programs)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-c, --csv and --json are mutually exclusive");
-	if (o->past && !o->debugfs)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-i requires -d");
-	if (o->latency && o->debugfs && !o->tracepoints) {
-		error_set(err, STATUS_USAGE, -EINVAL, "-x requires tracepoints");
-		error_hint(err, "add -t");
+	const struct args *args = &o->args;
+	const bool help = o->fields && strcmp(o->fields, "help") == 0;
+	/* Of a recording -c and -z make a log. */
+	const bool log = o->mode == KVM_LOG || (args->replay && o->mode == KVM_SCREEN);
+	const struct {
+		bool wrong;
+		const char *what, *hint;
+	} rules[] = {
+		{ o->log_path && args->output, "-L and -o are mutually exclusive", NULL },
+		{ args->output && help, "-o cannot be used with -f help", NULL },
+		{ o->wide && args->for_programs, "-c, --csv and --json are mutually exclusive",
+		  NULL },
+		{ o->past && !o->debugfs, "-i requires -d", NULL },
+		{ o->latency && o->debugfs && !o->tracepoints, "-x requires tracepoints",
+		  "add -t" },
+		{ o->pid_arg && o->guest_arg, "-p and -g are mutually exclusive", NULL },
+		{ args->command && (o->pid_arg || o->guest_arg) && !args->all,
+		  "-p and -g cannot be used with -- COMMAND",
+		  "use --all to count that guest while COMMAND runs" },
+		{ args->replay && help, "-f help cannot be used with --replay", NULL },
+		{ o->wide && !log, "-c requires -l or -L", NULL },
+		{ o->skip_zero && !log, "-z requires -l or -L", NULL },
+	};
+
+	for (size_t i = 0; i < N(rules); i++) {
+		if (!rules[i].wrong)
+			continue;
+		error_set(err, STATUS_USAGE, -EINVAL, "%s", rules[i].what);
+		if (rules[i].hint)
+			error_hint(err, "%s", rules[i].hint);
 		return -EINVAL;
 	}
-	if (o->pid_arg && o->guest_arg)
-		return error_set(err, STATUS_USAGE, -EINVAL, "-p and -g are mutually exclusive");
-	if (o->args.command && (o->pid_arg || o->guest_arg) && !o->args.all) {
-		error_set(err, STATUS_USAGE, -EINVAL, "-p and -g cannot be used with -- COMMAND");
-		error_hint(err, "use --all to count that guest while COMMAND runs");
-		return -EINVAL;
-	}
-	if (o->args.replay && o->fields && strcmp(o->fields, "help") == 0)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-f help cannot be used with --replay");
-	/* Of a recording they make a log. */
-	if (o->args.replay && o->mode == KVM_SCREEN && (o->wide || o->skip_zero))
+	if (log && (o->wide || o->skip_zero))
 		o->mode = KVM_LOG;
-	return check_log_options(o, err);
+	o->fields_help = help;
+	return 0;
 }
 
 /* What was not said. */
@@ -195,7 +194,6 @@ int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err)
 	if (r || o->args.help || o->args.show_source)
 		return r;
 	r = check(o, err);
-	o->fields_help = o->fields && strcmp(o->fields, "help") == 0;
 	if (!r && o->fields && !o->fields_help) {
 		r = kvm_regex(o->fields, &o->filter, err);
 		o->filtered = !r;

@@ -9,6 +9,7 @@
 #include <asm/vmx.h>
 #endif
 
+#include "core/base/array.h"
 #include "core/system/event_format.h"
 #include "probes/kvm.h"
 
@@ -165,19 +166,17 @@ char *reason_name(const struct reasons *r, enum reason_event event, uint32_t cla
 static int add(struct reasons *r, enum reason_event event, uint32_t class, uint32_t reason,
 	       bool listed)
 {
-	struct reason *more;
+	struct reason *made;
 
 	for (size_t i = 0; i < r->n; i++)
 		if (r->list[i].event == event && r->list[i].class == class &&
 		    r->list[i].reason == reason)
 			return 0;
-	more = reallocarray(r->list, r->n + 1, sizeof(*more));
-	if (!more)
+	made = ARRAY_ADD(r->list, r->n);
+	if (!made)
 		return -ENOMEM;
-	r->list = more;
-	more[r->n] = (struct reason){ event, class, reason, "", listed };
-	reason_name(r, event, class, reason, more[r->n].name);
-	r->n++;
+	*made = (struct reason){ event, class, reason, "", listed };
+	reason_name(r, event, class, reason, made->name);
 	return 0;
 }
 

@@ -27,7 +27,7 @@ struct reason {
 	enum reason_event event;
 	uint32_t class, reason;
 	char name[REASON_NAME_SIZE];
-	bool listed; /* can be met on this CPU */
+	bool listed; /* occurs on this CPU */
 };
 
 /* Offsets in the records; 0: no such field. */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "cmd/kvm/filter.h"
+#include "core/base/array.h"
 #include "output/render.h"
 
 /* More events than any kernel has; a table of them is gone through for each. */
@@ -91,37 +91,32 @@ void kvm_record_begin(struct kvm_record *record)
 	free(record->latencies);
 	free(record->hists);
 	text_set_free(&record->texts);
-	record->events = NULL;
-	record->processes = NULL;
-	record->latencies = NULL;
-	record->hists = NULL;
-	record->n_events = record->n_processes = record->n_latencies = 0;
+	*record = (struct kvm_record){ .totals = record->totals, .n_known = record->n_known };
 }
 
 int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_t pid, int event,
 		       uint64_t total)
 {
-	struct kvm_recorded_process *more;
+	struct kvm_recorded_process *made;
 	const char *guest;
 
 	if (!total)
 		return 0;
-	more = reallocarray(record->processes, record->n_processes + 1, sizeof(*more));
-	if (!more)
-		return -ENOMEM;
-	record->processes = more;
 	if (kvm_rows_name_guest(rows, pid, NULL))
 		return -ENOMEM;
 	guest = text_keep(&record->texts, kvm_rows_guest(rows, pid));
-	more[record->n_processes++] =
-	    (struct kvm_recorded_process){ pid, (uint32_t)event, total, guest };
-	return guest ? 0 : -ENOMEM;
+	if (!guest)
+		return -ENOMEM;
+	made = ARRAY_ADD(record->processes, record->n_processes);
+	if (!made)
+		return -ENOMEM;
+	*made = (struct kvm_recorded_process){ pid, (uint32_t)event, total, guest };
+	return 0;
 }
 
 static int fill_events(struct kvm_record *record, const struct kvm_events *e)
 {
 	uint64_t *totals = reallocarray(record->totals, e->n + 1, sizeof(*totals));
-	char others[EVENT_NAME_SIZE];
 
 	if (!totals)
 		return -ENOMEM;
@@ -135,15 +130,14 @@ static int fill_events(struct kvm_record *record, const struct kvm_events *e)
 		if (i < record->n_known && from->total == totals[i])
 			continue;
 		totals[i] = from->total;
-		snprintf(others, sizeof(others), "%s(other)", from->name);
 		record->events[record->n_events++] = (struct kvm_recorded_event){
 			.number = (uint32_t)i,
 			.name = from->name,
 			.parent = (uint32_t)(from->parent + 1),
 			.listed = from->listed,
 			.off = from->off,
-			.hidden = !kvm_filter_matches(e->filter, from->name),
-			.others_hidden = !kvm_filter_matches(e->filter, others),
+			.hidden = from->hidden,
+			.others_hidden = from->others_hidden,
 			.total = from->total,
 		};
 	}
@@ -151,16 +145,16 @@ static int fill_events(struct kvm_record *record, const struct kvm_events *e)
 	return 0;
 }
 
-static int fill_latency(struct kvm_record *record, const struct kvm_latency_row *from,
+static int fill_latency(struct kvm_record *record, const struct latency_entry *from,
 			const char *name, const char *guest)
 {
 	struct kvm_recorded_latency *to = &record->latencies[record->n_latencies];
 	struct hist *h = &record->hists[record->n_latencies++];
 
-	h->total = from->latency.total_ns;
-	h->max = from->latency.max_ns;
+	h->total = from->now.total_ns;
+	h->max = from->now.max_ns;
 	for (size_t i = 0; i < HIST_FINE_SLOTS; i++) {
-		h->fine[i] = from->latency.fine[i];
+		h->fine[i] = from->now.fine[i];
 		h->count += h->fine[i];
 	}
 	*to = (struct kvm_recorded_latency){
@@ -168,7 +162,7 @@ static int fill_latency(struct kvm_record *record, const struct kvm_latency_row 
 		.reason = from->key.reason,
 		.pid = from->key.tgid,
 		.vcpu = from->key.vcpu,
-		.exits = from->latency.exits,
+		.exits = from->now.exits,
 		.times = h,
 		.name = text_keep(&record->texts, name),
 		.guest = text_keep(&record->texts, guest),
@@ -181,8 +175,7 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 			  const struct kvm_namer *namer)
 {
 	char reason[REASON_NAME_SIZE];
-	struct kvm_latency_row row;
-	size_t n = latency_entries(latency);
+	size_t n = latency->n;
 	int r = 0;
 
 	record->latencies = calloc(n + 1, sizeof(*record->latencies));
@@ -190,12 +183,14 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 	if (!record->latencies || !record->hists)
 		return -ENOMEM;
 	for (size_t i = 0; !r && i < n; i++) {
-		latency_entry(latency, i, &row);
-		namer->name(namer->ctx, row.key.class, row.key.reason, reason);
+		const struct latency_entry *from = &latency->entries[i];
+
+		namer->name(namer->ctx, from->key.class, from->key.reason, reason);
 		/* Of its event is recorded whether it is hidden. */
 		r = events_add_child(e, exit_event, reason, false);
 		if (r >= 0)
-			r = fill_latency(record, &row, reason, kvm_rows_guest(rows, row.key.tgid));
+			r = fill_latency(record, from, reason,
+					 kvm_rows_guest(rows, from->key.tgid));
 	}
 	return r;
 }
@@ -264,9 +259,11 @@ int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e,
 			return at;
 		e->v[at].listed = from->listed;
 		e->v[at].off = from->off;
-		e->v[at].hidden = as_filtered && from->hidden;
-		e->v[at].others_hidden = as_filtered && from->others_hidden;
 		e->v[at].total = from->total;
+		if (!as_filtered)
+			continue;
+		e->v[at].hidden = from->hidden;
+		e->v[at].others_hidden = from->others_hidden;
 	}
 	return 0;
 }
@@ -315,12 +312,12 @@ int kvm_replay_latencies(const struct recording_interval *in, struct latency *la
 	int r = 0;
 
 	*replay = (struct kvm_replay){ from, n };
-	if (n > EVENTS_MAX || n < latency_entries(latency))
+	if (n > EVENTS_MAX || n < latency->n)
 		return no_such_run("reasons too many or too few", err);
 	rows->n_guests = 0; /* each interval names all of its own */
 	made = calloc(n + 1, sizeof(*made));
 	if (!made)
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+		return error_no_memory(err);
 	for (size_t i = 0; !r && i < n; i++) {
 		latency_row(&from[i], &made[i]);
 		r = kvm_rows_name_guest(rows, from[i].pid, from[i].guest);

@@ -36,12 +36,12 @@ extern const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES];
 /* Begins an interval of @record, which begins as { 0 }. */
 void kvm_record_begin(struct kvm_record *record);
 
-/* Adds what process @pid has counted of @event; its guest's name is found out.  0 or -ENOMEM. */
+/* Adds the count of @event in process @pid, whose guest's name is looked up.  0 or -ENOMEM. */
 int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_t pid, int event,
 		       uint64_t total);
 
-/* Fills @record and @out, which points into it: with everything, and what of
- * their filter hides.  @latency may be NULL; the events of its reasons are added to @e.  An event
+/* Fills @record and @out, which points into it: with all events, and which of them their filter
+ * hides.  @latency may be NULL; the events of its reasons are added to @e.  An event
  * that has counted nothing is there once.  0 or -ENOMEM. */
 int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const struct latency *latency,
 		    const struct kvm_rows *rows, int exit_event, const struct kvm_namer *namer,

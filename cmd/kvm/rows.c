@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "cmd/kvm/filter.h"
+#include "core/base/array.h"
 
 /* ---- columns ---- */
 
@@ -94,13 +95,11 @@ const struct schema *kvm_latency_schema(bool by_vcpu)
 
 static struct kvm_row *add_row(struct kvm_rows *rows)
 {
-	struct kvm_row *more = reallocarray(rows->rows, rows->n + 1, sizeof(*more));
+	struct kvm_row *row = ARRAY_ADD(rows->rows, rows->n);
 
-	if (!more)
-		return NULL;
-	rows->rows = more;
-	more[rows->n] = (struct kvm_row){ .guest = "", .vcpu = "" };
-	return &more[rows->n++];
+	if (row)
+		row->guest = row->vcpu = "";
+	return row;
 }
 
 bool kvm_shown(const struct kvm_events *e, size_t i)
@@ -109,9 +108,7 @@ bool kvm_shown(const struct kvm_events *e, size_t i)
 
 	if (event->off || event->hidden || (event->parent >= 0 && e->v[event->parent].off))
 		return false;
-	if (!event->listed && !event->total)
-		return false;
-	return kvm_filter_matches(e->filter, event->name);
+	return event->listed || event->total;
 }
 
 static int by_event(const void *a, const void *b)
@@ -140,7 +137,7 @@ int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int wi
 	return 0;
 }
 
-static struct kvm_guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
+static struct kvm_guest *find_guest(const struct kvm_rows *rows, uint32_t pid)
 {
 	for (size_t i = 0; i < rows->n_guests; i++)
 		if (rows->guests[i].pid == pid)
@@ -150,52 +147,50 @@ static struct kvm_guest *known_guest(const struct kvm_rows *rows, uint32_t pid)
 
 const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid)
 {
-	const struct kvm_guest *g = known_guest(rows, pid);
+	const struct kvm_guest *g = find_guest(rows, pid);
 
 	return g ? g->name : "";
 }
 
 /* Most have no name, and it may take time to find that out (core/system/bounded.h). */
-#define MAX_LOOKS 3
+#define MAX_ATTEMPTS 3
 
-static void look_up(struct kvm_guest *g, unsigned int round)
+static void ask_name(struct kvm_guest *g, unsigned int round)
 {
-	if (g->looks == MAX_LOOKS || (g->looks && g->round == round))
+	if (g->attempts == MAX_ATTEMPTS || (g->attempts && g->round == round))
 		return;
 	guest_name(NULL, g->pid, g->name);
-	g->looks++;
+	g->attempts++;
 	g->round = round;
 }
 
 int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
 {
-	struct kvm_guest *g = known_guest(rows, pid);
+	struct kvm_guest *g = find_guest(rows, pid);
 
 	if (!g) {
-		g = reallocarray(rows->guests, rows->n_guests + 1, sizeof(*g));
+		g = ARRAY_ADD(rows->guests, rows->n_guests);
 		if (!g)
 			return -ENOMEM;
-		rows->guests = g;
-		g += rows->n_guests++;
-		*g = (struct kvm_guest){ .pid = pid };
+		g->pid = pid;
 	}
 	if (g->name[0])
 		return 0;
 	if (name)
 		snprintf(g->name, sizeof(g->name), "%s", name);
 	else
-		look_up(g, rows->round);
+		ask_name(g, rows->round);
 	return 0;
 }
 
-int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l)
+int kvm_rows_name_guests(struct kvm_rows *rows, const struct latency *l)
 {
 	int r = 0;
 
 	rows->round++;
-	for (size_t i = 0; !r && i < latency_entries(l); i++)
-		if (latency_process(l, i))
-			r = kvm_rows_name_guest(rows, latency_process(l, i), NULL);
+	for (size_t i = 0; !r && i < l->n; i++)
+		if (l->entries[i].key.tgid)
+			r = kvm_rows_name_guest(rows, l->entries[i].key.tgid, NULL);
 	return r;
 }
 
@@ -231,7 +226,7 @@ int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int e
 		namer->name(namer->ctx, rows->sums[i].class, rows->sums[i].reason, reason);
 		snprintf(text, sizeof(text), "%s(%s)", e->v[exit_event].name, reason);
 		event = events_find(e, text);
-		if ((event >= 0 && e->v[event].hidden) || !kvm_filter_matches(e->filter, text))
+		if (event >= 0 ? e->v[event].hidden : !kvm_filter_matches(e->filter, text))
 			continue;
 		row = add_row(rows);
 		if (!row)

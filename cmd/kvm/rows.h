@@ -21,7 +21,7 @@ struct kvm_row {
 
 struct kvm_guest {
 	uint32_t pid;
-	unsigned int looks, round; /* how often it was asked for its name, and when last */
+	unsigned int attempts, round; /* how often it was asked for its name, and when last */
 	char name[GUEST_NAME_SIZE];
 };
 
@@ -32,18 +32,18 @@ struct kvm_rows {
 	struct text_set texts;
 	struct kvm_guest *guests; /* names once known: they outlive their processes */
 	size_t n_guests;
-	unsigned int round; /* of kvm_rows_learn() */
+	unsigned int round; /* of kvm_rows_name_guests() */
 };
 
 /* Process @pid is called @name (NULL: as guest_name() says, which is asked three times at most, in
- * different rounds of kvm_rows_learn()).  0 or -ENOMEM. */
+ * different rounds of kvm_rows_name_guests()).  0 or -ENOMEM. */
 int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name);
 
 /* What it is called; "" if that is not known. */
 const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid);
 
-/* Learns the names of all processes in @l: to be called while they run.  0 or -ENOMEM. */
-int kvm_rows_learn(struct kvm_rows *rows, const struct latency *l);
+/* Looks up the names of all processes in @l: to be called while they run.  0 or -ENOMEM. */
+int kvm_rows_name_guests(struct kvm_rows *rows, const struct latency *l);
 
 /* Event, total, delta; with @latency also the times, with @by_vcpu also the vCPU. */
 const struct schema *kvm_schema(bool latency, bool by_vcpu);
@@ -58,7 +58,7 @@ bool kvm_shown(const struct kvm_events *e, size_t i);
  * 0 or -ENOMEM. */
 int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int without);
 
-/* Who knows what reasons of exits are called; returns @name. */
+/* Names the reasons of exits; returns @name. */
 struct kvm_namer {
 	char *(*name)(const void *ctx, uint32_t class, uint32_t reason,
 		      char name[REASON_NAME_SIZE]);

@@ -17,7 +17,7 @@ struct kvm_screen {
 int kvm_screen_open(struct kvm_screen *s, struct view *view);
 void kvm_screen_close(struct kvm_screen *s);
 
-/* Makes the title anew, before the table is drawn. */
+/* Updates the title and the note, before the table is drawn. */
 void kvm_screen_title(struct kvm_screen *s);
 
 /* Handles the keys that wait: RUN_GO_ON, RUN_OUTPUT or RUN_STOP (cmd/run.h). */

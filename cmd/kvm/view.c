@@ -4,7 +4,9 @@
 #include <errno.h>
 
 #include "cmd/kvm/rows.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/system/process.h"
 
 /* ---- what is asked for ---- */
 
@@ -23,8 +25,8 @@ int view_open(struct view *v, struct kvm_events *events, const struct kvm_option
 static void clear_filter(struct view *v)
 {
 	if (v->pattern[0]) {
+		events_set_filter(v->events, NULL);
 		regfree(&v->filter);
-		v->events->filter = NULL;
 	}
 	v->pattern[0] = 0;
 }
@@ -63,9 +65,9 @@ int view_set_filter(struct view *v, const char *pattern, struct error *err)
 	snprintf(v->pattern, sizeof(v->pattern), "%s", pattern);
 	if (*pattern) {
 		v->filter = filter;
-		v->events->filter = &v->filter;
+		events_set_filter(v->events, &v->filter);
 	}
-	/* Who asks for some by name sees those. */
+	/* Events that are selected by name are shown, children too. */
 	v->children = *pattern;
 	return 0;
 }
@@ -99,47 +101,36 @@ void view_begin_guests(struct view *v)
 
 static void name_guest(struct view_guest *g)
 {
-	char path[64], comm[32] = "?", name[GUEST_NAME_SIZE];
-	FILE *file;
+	struct process process = { .comm = "?" };
+	char name[GUEST_NAME_SIZE];
 
-	if (*guest_name(NULL, g->pid, name)) {
-		snprintf(g->name, sizeof(g->name), "%s [%u]", name, g->pid);
-		return;
-	}
-	snprintf(path, sizeof(path), "/proc/%u/comm", g->pid);
-	file = fopen(path, "re");
-	if (file) {
-		if (fgets(comm, sizeof(comm), file))
-			comm[strcspn(comm, "\n")] = 0;
-		fclose(file);
-	}
-	snprintf(g->name, sizeof(g->name), "%s [%u]", comm, g->pid);
+	if (!*guest_name(NULL, g->pid, name))
+		process_read(g->pid, &process);
+	snprintf(g->name, sizeof(g->name), "%s [%u]", *name ? name : process.comm, g->pid);
 }
 
 static struct view_guest *guest_of(struct view *v, uint32_t pid)
 {
-	struct view_guest *more;
+	struct view_guest *g;
 
 	for (size_t i = 0; i < v->n_guests; i++)
 		if (v->guests[i].pid == pid)
 			return &v->guests[i];
-	more = reallocarray(v->guests, v->n_guests + 1, sizeof(*more));
-	if (!more)
-		return NULL;
-	v->guests = more;
-	more[v->n_guests] = (struct view_guest){ .pid = pid };
-	name_guest(&more[v->n_guests]);
-	return &more[v->n_guests++];
+	g = ARRAY_ADD(v->guests, v->n_guests);
+	if (g) {
+		g->pid = pid;
+		name_guest(g);
+	}
+	return g;
 }
 
-int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total)
+int view_add_guest(void *view, uint32_t pid, int event, uint64_t total)
 {
+	struct view *v = view;
 	const struct kvm_event *e = &v->events->v[event];
 	struct view_guest *g;
 
-	if (e->parent >= 0 || e->off || (v->pid && pid != v->pid))
-		return 0;
-	if (!kvm_filter_matches(v->events->filter, e->name))
+	if (e->parent >= 0 || e->off || e->hidden || (v->pid && pid != v->pid))
 		return 0;
 	g = guest_of(v, pid);
 	if (!g)
@@ -148,9 +139,9 @@ int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total)
 	return 0;
 }
 
-void view_settle(struct view *v)
+void view_set_baseline(struct view *v)
 {
-	events_settle(v->events);
+	events_set_baseline(v->events);
 	for (size_t i = 0; i < v->n_guests; i++)
 		v->guests[i].before = v->guests[i].total;
 }
@@ -266,11 +257,6 @@ uint64_t view_rate(const struct view *v, uint64_t delta)
 		   : 0;
 }
 
-static uint64_t grown(uint64_t total, uint64_t before)
-{
-	return total > before ? total - before : 0;
-}
-
 static const struct latency_sum *latency_of(const struct view *v, const char *name)
 {
 	for (size_t i = 0; i < v->n_latencies; i++)
@@ -279,29 +265,27 @@ static const struct latency_sum *latency_of(const struct view *v, const char *na
 	return NULL;
 }
 
-static struct view_line *add_line(struct view *v)
+static bool shown(const struct view *v, size_t i)
 {
-	struct view_line *more = reallocarray(v->lines, v->n_lines + 1, sizeof(*more));
-
-	if (!more)
-		return NULL;
-	v->lines = more;
-	return &more[v->n_lines++];
+	return v->events->v[i].total && kvm_shown(v->events, i);
 }
 
+/* Children stand below their parent; one whose parent is not shown stands for itself. */
 static int add_event(struct view *v, size_t i)
 {
 	const struct kvm_event *e = &v->events->v[i];
+	const bool below = e->parent >= 0 && shown(v, (size_t)e->parent);
 	const struct latency_sum *sum = latency_of(v, e->name);
-	struct view_line *line = add_line(v);
+	struct view_line *line = ARRAY_ADD(v->lines, v->n_lines);
 
 	if (!line)
 		return -ENOMEM;
 	*line = (struct view_line){
 		.name = e->name,
+		.parent = below ? &v->events->v[e->parent] : NULL,
 		.child = e->parent >= 0,
 		.total = e->total,
-		.delta = grown(e->total, e->before),
+		.delta = events_delta(e),
 	};
 	if (sum && sum->hist.count) {
 		line->times = sum->hist.count;
@@ -311,92 +295,53 @@ static int add_event(struct view *v, size_t i)
 	return 0;
 }
 
-static bool shown(const struct view *v, size_t i)
+/* What stands highest in the table comes first. */
+static int compare_lines(const struct view *v, const struct view_line *a, const struct view_line *b)
 {
-	return v->events->v[i].total && kvm_shown(v->events, i);
-}
-
-static int before_by(const struct view *v, const struct view_line *a, const struct view_line *b)
-{
-	uint64_t left = v->by_total ? a->total : a->delta,
-		 right = v->by_total ? b->total : b->delta;
-
-	if (left == right) {
-		left = a->total;
-		right = b->total;
-	}
-	if (left != right)
-		return left > right ? -1 : 1;
+	if (a->delta != b->delta && !v->by_total)
+		return a->delta > b->delta ? -1 : 1;
+	if (a->total != b->total)
+		return a->total > b->total ? -1 : 1;
 	return strcmp(a->name, b->name);
 }
 
-static int compare(const void *a, const void *b, void *view)
+/* The line that @line stands below, or @line. */
+static struct view_line top_of(const struct view_line *line)
 {
-	return before_by(view, a, b);
+	const struct kvm_event *e = line->parent;
+
+	return e ? (struct view_line){ .name = e->name,
+				       .total = e->total,
+				       .delta = events_delta(e) }
+		 : *line;
 }
 
-static void sort(struct view *v, size_t from)
+static int compare(const void *left, const void *right, void *view)
 {
-	if (v->n_lines > from)
-		qsort_r(v->lines + from, v->n_lines - from, sizeof(*v->lines), compare, v);
+	const struct view_line *a = left, *b = right, top_a = top_of(a), top_b = top_of(b);
+	int r = compare_lines(view, &top_a, &top_b);
+
+	if (!r && !a->parent != !b->parent)
+		return a->parent ? 1 : -1;
+	return r ? r : compare_lines(view, a, b);
 }
 
-/* The children of the line's event, in order, behind the lines that there are. */
-static int add_children(struct view *v, const char *parent)
+static void add_to_sum(struct view *v, const struct view_line *line)
 {
-	size_t from = v->n_lines;
-	int r = 0;
-
-	for (size_t i = 0; !r && i < v->events->n; i++) {
-		const struct kvm_event *e = &v->events->v[i];
-
-		if (e->parent >= 0 && strcmp(v->events->v[e->parent].name, parent) == 0 &&
-		    shown(v, i))
-			r = add_event(v, i);
-	}
-	sort(v, from);
-	return r;
-}
-
-/* Stands for itself: an event, or a child whose parent is not among the lines. */
-static bool on_its_own(const struct view *v, size_t i)
-{
-	int parent = v->events->v[i].parent;
-
-	return parent < 0 || (v->children && !shown(v, (size_t)parent));
+	v->sum.total += line->total;
+	v->sum.delta += line->delta;
 }
 
 static int event_lines(struct view *v)
 {
-	struct view_line *tops;
-	size_t n;
 	int r = 0;
 
 	for (size_t i = 0; !r && i < v->events->n; i++)
-		if (on_its_own(v, i) && shown(v, i))
+		if ((v->children || v->events->v[i].parent < 0) && shown(v, i))
 			r = add_event(v, i);
-	sort(v, 0);
-	for (size_t i = 0; i < v->n_lines; i++) {
-		v->sum.total += v->lines[i].total;
-		v->sum.delta += v->lines[i].delta;
-	}
-	if (r || !v->children)
-		return r;
-	/* Anew, each with its children below. */
-	tops = v->lines;
-	n = v->n_lines;
-	v->lines = NULL;
-	v->n_lines = 0;
-	for (size_t i = 0; !r && i < n; i++) {
-		struct view_line *line = add_line(v);
-
-		r = line ? 0 : -ENOMEM;
-		if (line)
-			*line = tops[i];
-		if (!r && !tops[i].child)
-			r = add_children(v, tops[i].name);
-	}
-	free(tops);
+	for (size_t i = 0; i < v->n_lines; i++)
+		if (!v->lines[i].parent)
+			add_to_sum(v, &v->lines[i]);
 	return r;
 }
 
@@ -408,16 +353,14 @@ static int guest_lines(struct view *v)
 
 		if (!g->total)
 			continue;
-		line = add_line(v);
+		line = ARRAY_ADD(v->lines, v->n_lines);
 		if (!line)
 			return -ENOMEM;
 		*line = (struct view_line){ .name = g->name,
 					    .total = g->total,
-					    .delta = grown(g->total, g->before) };
-		v->sum.total += line->total;
-		v->sum.delta += line->delta;
+					    .delta = events_growth(g->total, g->before) };
+		add_to_sum(v, line);
 	}
-	sort(v, 0);
 	return 0;
 }
 
@@ -429,6 +372,8 @@ int view_lines(struct view *v)
 	v->sum = (struct view_line){ .name = "Total" };
 	view_columns(v);
 	r = v->by_guest ? guest_lines(v) : event_lines(v);
+	if (v->n_lines)
+		qsort_r(v->lines, v->n_lines, sizeof(*v->lines), compare, v);
 	for (size_t i = 0; i < v->n_lines; i++) {
 		v->lines[i].rate = view_rate(v, v->lines[i].delta);
 		v->lines[i].whole = v->sum.total;

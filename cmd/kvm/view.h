@@ -20,6 +20,7 @@ struct view_guest {
 /* A row of the table. */
 struct view_line {
 	const char *name;
+	const struct kvm_event *parent; /* that it stands below; NULL: none */
 	bool child;
 	uint64_t total, delta;
 	uint64_t rate;	/* of delta, per second */
@@ -78,12 +79,13 @@ int view_lines(struct view *v);
 /* Makes v->schema: what the columns are. */
 void view_columns(struct view *v);
 
-/* Adds @total of @event to guest @pid; to be called for all after view_begin_guests(). */
+/* Adds @total of @event to guest @pid of @view, a struct view; to be called for all after
+ * view_begin_guests(). */
 void view_begin_guests(struct view *v);
-int view_add_guest(struct view *v, uint32_t pid, int event, uint64_t total);
+int view_add_guest(void *view, uint32_t pid, int event, uint64_t total);
 
 /* What was counted is what the next interval grows from. */
-void view_settle(struct view *v);
+void view_set_baseline(struct view *v);
 
 /* Events per second of a line that counted @delta. */
 uint64_t view_rate(const struct view *v, uint64_t delta);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "core/base/error.h"
 
+#include <errno.h>
 #include <stdarg.h>
 
 #include "core/base/text.h"
@@ -77,6 +78,11 @@ int error_set(struct error *err, enum status status, int code, const char *fmt, 
 	err->status = status;
 	err->hint[0] = '\0';
 	return code;
+}
+
+int error_no_memory(struct error *err)
+{
+	return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 }
 
 void error_hint(struct error *err, const char *fmt, ...)

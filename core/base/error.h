@@ -29,6 +29,9 @@ struct error {
 int error_set(struct error *err, enum status status, int code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));
 
+/* The same for want of memory: returns -ENOMEM. */
+int error_no_memory(struct error *err);
+
 /* Sets the hint of @err, which error_set() has filled before.  NULL is fine. */
 void error_hint(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -89,7 +89,7 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 	k->log.stream = shown_begin(&out);
 	kvm_log_line(&k->log, &k->e, in->interval.end_ns);
 	shown_end(&out, SHOWN_FREE);
-	latency_settle(k->latency);
+	latency_set_baseline(k->latency);
 	kvm_replay_process(in, &k->e, kvm_replay_guest(in, "web \"1\""));
 }
 

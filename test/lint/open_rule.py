@@ -49,7 +49,6 @@ MAY_OPEN = {
     "cmd/guard.c": "/dev/null",
     "cmd/kvm/debugfs.c": DEBUGFS,
     "cmd/kvm/reasons.c": PROC,
-    "cmd/kvm/view.c": PROC,
     "cmd/setup.c": "/dev/null",
     "cmd/show.c": USER,
     "cmd/top/top.c": PROC,

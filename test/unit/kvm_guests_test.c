@@ -34,7 +34,7 @@ char *__wrap_guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZ
 
 static void learn(struct kvm_rows *rows, const struct latency *l, size_t want)
 {
-	assert_int_equal(kvm_rows_learn(rows, l), 0);
+	assert_int_equal(kvm_rows_name_guests(rows, l), 0);
 	assert_int_equal(asked, want);
 }
 

@@ -101,8 +101,8 @@ static void show(FILE *stream, enum format format, struct run *run, struct kvm_l
 	assert_int_equal(
 	    render_interval(format, stream, interval, schema, run->rows.rows, run->rows.n), 0);
 	assert_int_equal(kvm_log_line(log, &run->e, interval->end_ns), 0);
-	events_settle(&run->e);
-	latency_settle(run->latency);
+	events_set_baseline(&run->e);
+	latency_set_baseline(run->latency);
 }
 
 static const struct recording_setting settings[] = {
@@ -131,7 +131,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 	FILE *stream = open_memstream(&text, &size);
 
 	begin(&run);
-	run.e.filter = filter;
+	events_set_filter(&run.e, filter);
 	recorder = recorded_begin(r, &head, kvm_recorded_tables, KVM_RECORDED_TABLES);
 	in.interval.start_ns = in.interval.end_ns = times[0].start_ns;
 	for (int i = 0; i < 3; i++) {
@@ -171,7 +171,7 @@ static char *again(enum format format, struct recorded *r, bool as_filtered, con
 	size_t size;
 	FILE *stream = open_memstream(&text, &size);
 
-	run.e.filter = filter;
+	events_set_filter(&run.e, filter);
 	assert_int_equal(latency_open(&run.latency), 0);
 	recorded_play(r, kvm_recorded_tables, KVM_RECORDED_TABLES);
 	for (int i = 0; i < 3; i++) {
@@ -367,7 +367,7 @@ static void test_process(void **state)
 		assert_int_equal(e.v[0].total, 5 * rounds);
 		assert_int_equal(e.v[1].total, 5 * rounds);
 		assert_int_equal(events_delta(&e.v[1]), 5);
-		events_settle(&e);
+		events_set_baseline(&e);
 	}
 	/* of an event that is not there: no recording of ours */
 	e.n = 1;

@@ -639,7 +639,7 @@ static void test_log_zero(void **state)
 
 	(void)state;
 	make_events(&e);
-	events_settle(&e);
+	events_set_baseline(&e);
 	text = log_text(&log, &e, NULL, 5);
 	assert_string_equal(text, "");
 	free(text);
@@ -698,11 +698,37 @@ static void test_rows(void **state)
 		 "{\"event\":\"kvm_pio\",\"total\":40,\"delta\":40}],\"losses\":{}}\n");
 	kvm_rows_clear(&rows);
 	assert_int_equal(kvm_regex("xit|kvm_p", &regex, NULL), 0);
-	e.filter = &regex;
+	events_set_filter(&e, &regex);
 	assert_int_equal(kvm_rows_of_events(&rows, &e, -1), 0);
 	assert_int_equal(rows.n, 1); /* from its beginning, each alternative */
 	regfree(&regex);
 	kvm_rows_free(&rows);
+	events_free(&e);
+}
+
+/* Whether an event is hidden is known with it, whichever came first, the event or the filter. */
+static void test_hidden(void **state)
+{
+	struct kvm_events e = { 0 };
+	regex_t filter;
+
+	(void)state;
+	assert_int_equal(kvm_regex("kvm_exit.(HLT|other)", &filter, NULL), 0);
+	assert_int_equal(events_add(&e, "kvm_exit", -1, true), 0);
+	assert_false(e.v[0].hidden);
+	events_set_filter(&e, &filter);
+	assert_true(e.v[0].hidden);
+	assert_false(e.v[0].others_hidden);
+	assert_int_equal(events_add_child(&e, 0, "HLT", true), 1);
+	assert_int_equal(events_add_child(&e, 0, "IO", true), 2);
+	assert_int_equal(events_add(&e, "kvm_pio", -1, true), 3);
+	assert_false(e.v[1].hidden);
+	assert_true(e.v[2].hidden);
+	assert_true(e.v[3].hidden);
+	assert_true(e.v[3].others_hidden);
+	events_set_filter(&e, NULL);
+	assert_false(e.v[0].hidden || e.v[2].hidden || e.v[3].hidden || e.v[3].others_hidden);
+	regfree(&filter);
 	events_free(&e);
 }
 
@@ -817,7 +843,7 @@ static void test_view_cells(void **state)
 	v.latencies = sums;
 	v.latency_names = names;
 	v.n_latencies = 1;
-	events_settle(&e);
+	events_set_baseline(&e);
 	assert_int_equal(view_set_filter(&v, "kvm_exit", NULL), 0);
 	assert_int_equal(view_lines(&v), 0);
 	cells_are(&v, "Event                                                             Total"
@@ -911,6 +937,7 @@ int main(void)
 		cmocka_unit_test(test_log_csv),
 		cmocka_unit_test(test_log_zero),
 		cmocka_unit_test(test_rows),
+		cmocka_unit_test(test_hidden),
 		cmocka_unit_test(test_regex),
 		cmocka_unit_test(test_view),
 		cmocka_unit_test(test_view_cells),
