@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace breakdown -T blk: one latency histogram per operation.  Without -Q the time is from issue
- * to completion.  With -Q it is from when the request was made, which the kernel notes
- * (start_time_ns): no request is followed, and losses show in the balance of issues and
- * completions.
+ * iotrace breakdown -T blk: one latency histogram per operation, or (--by) per key and operation.
+ * Without -Q the time is from issue to completion.  With -Q it is from when the request was made,
+ * which the kernel notes (start_time_ns): no request is followed, and losses show in the balance of
+ * issues and completions.
  */
 #include "probes/blk.bpf.h"
 #include "probes/breakdown_blk.h"
 #include "probes/hist.bpf.h"
+#include "probes/keyed_hist.bpf.h"
 
 const volatile bool queued = false;
 const volatile __u64 unit_ns = 1; /* the unit that is shown */
@@ -28,6 +29,34 @@ static __always_inline void hist_add(u8 op, u64 ns)
 
 	if (hist)
 		probe_hist_add(hist, ns, unit_ns);
+}
+
+static __always_inline void hist_key_of(struct hist_key *key, struct request *rq,
+					const struct blk_inflight *entry)
+{
+	if (keyed_dev)
+		key->dev = completing_dev(rq, entry);
+	if (!keyed_who || !entry || !entry->known)
+		return;
+	key->known = 1;
+	key->cgroup = entry->cgroup;
+	if (!by_process)
+		return;
+	key->start = entry->process.start;
+	key->pid = entry->process.pid;
+}
+
+static __always_inline bool add_keyed(struct request *rq, const struct blk_inflight *entry, u8 op,
+				      u64 ns)
+{
+	struct hist_key key = { .row = op };
+	struct keyed_hist *hist;
+
+	hist_key_of(&key, rq, entry);
+	hist = keyed_hist_of(&key);
+	if (hist)
+		keyed_hist_add(hist, ns, unit_ns);
+	return hist;
 }
 
 /* Without a time there is nothing to count but the loss. */
@@ -55,7 +84,8 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		if (done.op != BLK_SYNC)
 			count_completed();
 	}
-	if (rq_latency(rq, entry, done.op, queued, &ns, direct))
+	if (rq_latency(rq, entry, done.op, queued, &ns, direct) &&
+	    !(keyed && add_keyed(rq, entry, done.op, ns)))
 		hist_add(done.op, ns);
 	if (entry)
 		release_entry(entry);

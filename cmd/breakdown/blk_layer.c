@@ -34,8 +34,10 @@ static unsigned int wants(const struct breakdown_options *o, bool own_start)
 	 * submitter, else for the balance. */
 	unsigned int events = WANT_ISSUE;
 
-	if (o->filters.pid_arg || track || own_start)
+	if (o->filters.pid_arg || track || own_start || keys_of_submitter(o->by))
 		events |= WANT_SUBMIT;
+	if (keys_of_process(o->by))
+		events |= WANT_NAMES;
 	if (track)
 		events |= WANT_TRACK;
 	return events;
@@ -45,7 +47,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 {
 	const struct breakdown *b = run->ctx;
 
-	return blk_events(run->check ? WANT_SUBMIT | WANT_ISSUE | WANT_TRACK
+	return blk_events(run->check ? WANT_SUBMIT | WANT_ISSUE | WANT_TRACK | WANT_NAMES
 				     : wants(&b->o, b->blk.own_start),
 			  out);
 }
@@ -65,6 +67,11 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "own_start", b->blk.own_start },
 		{ "balance", follows_nothing(run, &b->o) },
 		{ "unit_ns", b->o.unit->ns },
+		{ "keyed", b->o.by != 0 },
+		{ "keyed_dev", keys_have(b->o.by, KEY_DISK) },
+		{ "keyed_who", keys_of_submitter(b->o.by) },
+		{ "by_process", keys_of_process(b->o.by) },
+		{ "want_cgroup", keys_have(b->o.by, KEY_CGROUP) },
 	};
 	/* As large as this machine needs, or, if no program of this run uses it, as small as it
 	 * can be. */
@@ -74,8 +81,10 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		/* -Q: of those that wait for a flush command */
 		{ "inflight", args->map_requests ? args->map_requests
 						 : blk_requests_possible(b->o.filters.disk.whole) },
-		{ "names0", 1 },
-		{ "names1", 1 },
+		{ "keyed0", !b->o.by ? 1 : args->map_rows },
+		{ "keyed1", !b->o.by ? 1 : args->map_rows },
+		{ "names0", keys_of_process(b->o.by) ? breakdown_names(args) : 1 },
+		{ "names1", keys_of_process(b->o.by) ? breakdown_names(args) : 1 },
 		{ "bio_owners", blk_follows_bios(run->object.hooks) ? 0 : 1 },
 	};
 
@@ -84,7 +93,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 
 static int attached(struct tool_run *run, struct error *err)
 {
-	struct blk_layer *layer = &((struct breakdown *)run->ctx)->blk;
+	struct breakdown *b = run->ctx;
+	struct blk_layer *layer = &b->blk;
 	size_t size = layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist);
 	void *mapped;
 	int r = hists_map(tool_map(run, "hists"), &size, &mapped, err);
@@ -93,6 +103,8 @@ static int attached(struct tool_run *run, struct error *err)
 		return r;
 	layer->mapped = mapped;
 	layer->mapped_size = size;
+	b->keyed.other = layer->hists;
+	b->keyed.n_rows = BLK_OPS;
 	return 0;
 }
 
@@ -147,34 +159,101 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	bool unit_slots = hists_unit_slots(&b->o);
 
 	(void)err;
-	memset(layer->hists, 0, sizeof(layer->hists));
 	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
 		for (uint32_t op = 0; op < BLK_OPS; op++)
-			hists_take(&layer->hists[op],
+			hists_take(&layer->hists[op].hist,
 				   &layer->mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)],
 				   unit_slots);
 	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
-		hist_log2_from_fine(&layer->hists[op]);
+		hist_log2_from_fine(&layer->hists[op].hist);
+	return breakdown_drain_keyed(run, inactive);
+}
+
+/* Between two outputs: the maps shall not fill up, however long the interval. */
+static int collect(struct tool_run *run, struct error *err)
+{
+	if (((struct breakdown *)run->ctx)->o.by)
+		return tool_drain(run, err);
+	tool_look(run);
+	return 0;
+}
+
+/* The rows of one key, or without keys, of all. */
+static size_t fill_row(struct breakdown_row *row, unsigned int op, const struct hist *hist)
+{
+	if (op >= BLK_OPS || !hist->count)
+		return 0;
+	breakdown_row_fill(row, "blk", blk_op_name(op), hist);
+	row->place = op;
+	return 1;
+}
+
+static size_t fill_rows(const struct blk_layer *layer, struct breakdown_row *rows)
+{
+	size_t n = 0;
+
+	for (unsigned int op = 0; op < BLK_OPS; op++)
+		n += fill_row(&rows[n], op, &layer->hists[op].hist);
+	return n;
+}
+
+static size_t fill_group(const struct keyed *k, const struct keyed_group *group,
+			 struct breakdown_row *rows)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < group->n; i++) {
+		const struct keyed_entry *e = k->entries[group->first + i];
+
+		n += fill_row(&rows[n], e->key.row, &e->row.hist);
+	}
+	return n;
+}
+
+static int keyed_rows(struct breakdown *b, struct recording_interval *out)
+{
+	const struct keyed *k = &b->keyed;
+	struct keyed_rows *rows = &b->rows;
+	int r = keyed_finish(&b->keyed);
+
+	if (!r)
+		r = keyed_rows_begin(rows, k->n + BLK_OPS);
+	if (r)
+		return r;
+	for (uint32_t g = 0; g < k->n_groups; g++)
+		keyed_rows_add(rows, fill_group(k, &k->groups[g], &rows->rows[rows->n]),
+			       &k->entries[k->groups[g].first]->labels, g);
+	keyed_rows_add(rows, fill_rows(&b->blk, &rows->rows[rows->n]), &keys_other, RANK_OTHER);
+	out->tables[0] = (struct recording_rows){ rows->rows, rows->n };
 	return 0;
 }
 
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
 {
-	struct blk_layer *layer = &((struct breakdown *)run->ctx)->blk;
-	size_t n = 0;
+	struct breakdown *b = run->ctx;
+	struct blk_layer *layer = &b->blk;
 
-	(void)err;
-	for (unsigned int op = 0; op < BLK_OPS; op++)
-		if (layer->hists[op].count)
-			breakdown_row_fill(&layer->rows[n++], "blk", blk_op_name(op),
-					   &layer->hists[op]);
-	out->tables[0] = (struct recording_rows){ layer->rows, n };
+	if (!b->o.by)
+		out->tables[0] =
+		    (struct recording_rows){ layer->rows, fill_rows(layer, layer->rows) };
+	else if (keyed_rows(b, out))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	return 0;
+}
+
+static void settle(struct tool_run *run, bool last)
+{
+	struct blk_layer *layer = &((struct breakdown *)run->ctx)->blk;
+
+	memset(layer->hists, 0, sizeof(layer->hists));
+	breakdown_settle(run, last);
 }
 
 static void free_blk(void *ctx)
 {
 	const struct blk_layer *layer = &((struct breakdown *)ctx)->blk;
+
+	breakdown_free_keyed(ctx);
 
 	if (layer->mapped)
 		munmap(layer->mapped, layer->mapped_size);
@@ -189,7 +268,7 @@ const struct tool breakdown_blk_tool = {
 	.ctx_size = sizeof(struct breakdown),
 	.args_at = offsetof(struct breakdown, o.args),
 	.filters_at = offsetof(struct breakdown, o.filters),
-	.flags = TOOL_BLK | TOOL_DOUBLE_BUFFER,
+	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
 	.args = &breakdown_args,
 	.probe = &breakdown_blk_probe,
 	.helpers = blk_helpers,
@@ -199,10 +278,14 @@ const struct tool breakdown_blk_tool = {
 	.options = breakdown_tool_options,
 	.resolve = resolve,
 	.events = events,
+	.prepare = breakdown_prepare,
 	.configure = configure,
 	.attached = attached,
+	.keeps = breakdown_keeps,
 	.stop = stop,
 	.drain = drain,
+	.collect = collect,
 	.rows = rows,
+	.settle = settle,
 	.free = free_blk,
 };

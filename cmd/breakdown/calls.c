@@ -212,9 +212,9 @@ static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row 
 		if (!(layer->layers & LAYER_BIT(i)))
 			continue;
 		for (unsigned int op = 0; op < layer_ops(i); op++) {
-			const struct calls_row *from = calls_layer_op(layer, i, op);
+			const struct hist_row *from = calls_layer_op(layer, i, op);
 
-			if (from->count)
+			if (from->hist.count)
 				breakdown_row_fill(&rows[n++], layer_name(i), layer_op_name(i, op),
 						   &from->hist);
 		}

@@ -115,14 +115,14 @@ int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *
 	return 0;
 }
 
-const struct calls_row *calls_layer_op(const struct calls_layer *layer, unsigned int which,
-				       unsigned int op)
+const struct hist_row *calls_layer_op(const struct calls_layer *layer, unsigned int which,
+				      unsigned int op)
 {
 	return &layer->rows[layer->row_of[which] + op];
 }
 
-const struct calls_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
-					 unsigned int io_kind, unsigned int which)
+const struct hist_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
+					unsigned int io_kind, unsigned int which)
 {
 	return &layer->rows[(class * IO_KINDS + io_kind) * layer->n_cells + layer->row_of[which]];
 }
@@ -239,7 +239,7 @@ int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struc
 	return 0;
 }
 
-static void take_row(struct calls_row *to, struct call_hist *from, bool unit_slots)
+static void take_row(struct hist_row *to, struct call_hist *from, bool unit_slots)
 {
 	/* Most are empty; calls of no time at all are in the first slot. */
 	if (!from->hist.total_ns && !from->hist.fine[0] && !from->self_ns)
@@ -247,7 +247,6 @@ static void take_row(struct calls_row *to, struct call_hist *from, bool unit_slo
 	to->self_ns += from->self_ns;
 	from->self_ns = 0;
 	hists_take(&to->hist, &from->hist, unit_slots);
-	to->count = to->hist.count;
 }
 
 void calls_layer_drain(struct calls_layer *layer, int inactive)
@@ -262,7 +261,7 @@ void calls_layer_drain(struct calls_layer *layer, int inactive)
 			    &layer->mapped[(shard * 2 + (uint32_t)inactive) * layer->n_rows + i],
 			    unit_slots);
 	for (size_t i = 0; !unit_slots && i < layer->n_rows; i++)
-		if (layer->rows[i].count)
+		if (layer->rows[i].hist.count)
 			hist_log2_from_fine(&layer->rows[i].hist);
 }
 

@@ -2,16 +2,11 @@
 #ifndef IOTRACE_CMD_BREAKDOWN_CALLS_LAYER_H
 #define IOTRACE_CMD_BREAKDOWN_CALLS_LAYER_H
 
+#include "cmd/breakdown/hists.h"
 #include "cmd/breakdown/layers.h"
 #include "cmd/breakdown/options.h"
 #include "cmd/tool.h"
 #include "output/hist.h"
-
-/* One row as it was drained. */
-struct calls_row {
-	struct hist hist;
-	uint64_t count, self_ns;
-};
 
 /* The layers above the block layer, alone (-T) or, `combined`, all together with the requests that
  * they wait for: their rows. */
@@ -25,7 +20,7 @@ struct calls_layer {
 	struct call_hist *mapped; /* the map itself */
 	size_t mapped_size;
 	uint8_t parts_round;
-	struct calls_row *rows; /* of the last interval */
+	struct hist_row *rows; /* of the last interval */
 };
 
 /* Before the hooks are chosen: what is timed.  -ENOMEM with @err. */
@@ -51,10 +46,10 @@ void calls_layer_find_parts(struct calls_layer *layer, const struct tool_run *ru
 void calls_layer_drain(struct calls_layer *layer, int inactive);
 
 /* The row of an operation of one layer, and a cell of the table of all. */
-const struct calls_row *calls_layer_op(const struct calls_layer *layer, unsigned int which,
-				       unsigned int op);
-const struct calls_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
-					 unsigned int io_kind, unsigned int which);
+const struct hist_row *calls_layer_op(const struct calls_layer *layer, unsigned int which,
+				      unsigned int op);
+const struct hist_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
+					unsigned int io_kind, unsigned int which);
 
 void calls_layer_end(struct calls_layer *layer);
 

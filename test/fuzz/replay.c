@@ -107,12 +107,12 @@ static void show_text(enum what what, const struct recording_interval *in)
 	case OF_KVM:
 		break;
 	case OF_BREAKDOWN:
-		breakdown_print(rows, n, breakdown_unit(1000), shown_begin(&out));
+		breakdown_print(rows, n, 0, breakdown_unit(1000), shown_begin(&out));
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_LAYERS:
 		breakdown_all.unit = breakdown_unit(1);
-		table_print((void *)rows, n, &breakdown_all, shown_begin(&out));
+		table_print((void *)rows, n, &table_schema, &breakdown_all, shown_begin(&out));
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_STACK:

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/breakdown/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "output/render.h"
+
+static const char *const names[BREAKDOWN_KEYS] = { "disk", "process", "comm", "cgroup" };
+
+#define KEY_AT(keys, i) ((unsigned int)((keys) >> 8 * (i)) & 0xff)
+
+static int find_key(const char *name, size_t len)
+{
+	for (int i = 0; i < BREAKDOWN_KEYS; i++)
+		if (strlen(names[i]) == len && strncmp(names[i], name, len) == 0)
+			return i;
+	return -1;
+}
+
+bool keys_have(breakdown_keys keys, enum breakdown_key key)
+{
+	for (; keys; keys >>= 8)
+		if (KEY_AT(keys, 0) == key + 1)
+			return true;
+	return false;
+}
+
+int keys_parse(const char *arg, breakdown_keys *keys, struct error *err)
+{
+	unsigned int n = 0;
+	size_t len;
+
+	*keys = 0;
+	for (const char *at = arg;; at += len + 1) {
+		int key;
+
+		len = strcspn(at, ",");
+		key = find_key(at, len);
+		if (key < 0) {
+			error_set(err, STATUS_USAGE, -EINVAL, "unknown key in --by '%s'",
+				  text_shown(arg).text);
+			error_hint(err, "keys: disk, process, comm, cgroup");
+			return -EINVAL;
+		}
+		if (keys_have(*keys, (enum breakdown_key)key))
+			return error_set(err, STATUS_USAGE, -EINVAL, "--by has '%s' twice",
+					 names[key]);
+		*keys |= (uint64_t)(key + 1) << 8 * n++;
+		if (!at[len])
+			return 0;
+	}
+}
+
+bool keys_of_process(breakdown_keys keys)
+{
+	return keys_have(keys, KEY_PROCESS) || keys_have(keys, KEY_COMM);
+}
+
+bool keys_of_submitter(breakdown_keys keys)
+{
+	return keys_of_process(keys) || keys_have(keys, KEY_CGROUP);
+}
+
+/* ---- labels ---- */
+
+#define OTHER "(other)"
+
+const struct key_labels keys_other = { .disk = OTHER, .comm = OTHER, .cgroup = OTHER };
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_key(unsigned int key, const struct key_labels *a, const struct key_labels *b)
+{
+	int r;
+
+	switch (key) {
+	case KEY_DISK:
+		return strcmp(a->disk, b->disk);
+	case KEY_PROCESS:
+		r = compare_numbers(a->pid, b->pid);
+		return r ? r : compare_numbers(a->start, b->start);
+	case KEY_COMM:
+		return strcmp(a->comm, b->comm);
+	}
+	return strcmp(a->cgroup, b->cgroup);
+}
+
+int keys_compare(breakdown_keys keys, const struct key_labels *a, const struct key_labels *b)
+{
+	int r = 0;
+
+	for (; !r && keys; keys >>= 8)
+		r = compare_key(KEY_AT(keys, 0) - 1, a, b);
+	return r;
+}
+
+/* ---- columns ---- */
+
+/* The row of no process in particular. */
+static bool no_process(const struct key_labels *labels)
+{
+	return !labels->pid &&
+	       (strcmp(labels->comm, OTHER) == 0 || strcmp(labels->comm, KEYS_UNKNOWN) == 0);
+}
+
+static void pid_cell(const void *row, char *buf, size_t size)
+{
+	const struct key_labels *labels = row;
+
+	if (no_process(labels))
+		snprintf(buf, size, "-");
+	else
+		snprintf(buf, size, "%u", labels->pid);
+}
+
+#define LABEL(member, key, heading, width, meaning)                                                \
+	{                                                                                          \
+		key, heading, COLUMN_STR, ROLE_LABEL, "", meaning,                                 \
+		    offsetof(struct key_labels, member), width, true, NULL                         \
+	}
+
+static const struct column pid_column = {
+	"pid", "PID", COLUMN_U32, ROLE_LABEL, "", "process", offsetof(struct key_labels, pid),
+	7,     false, pid_cell
+};
+static const struct column start_column = {
+	"start",
+	NULL,
+	COLUMN_U64,
+	ROLE_STATE,
+	"ns",
+	"when the process started, since boot: tells it from others with its number",
+	offsetof(struct key_labels, start),
+	0,
+	false,
+	NULL
+};
+static const struct column disk_column = LABEL(disk, "disk", "DISK", 8, "disk");
+static const struct column comm_column = LABEL(comm, "comm", "COMM", 15, "name of the process");
+static const struct column cgroup_column =
+    LABEL(cgroup, "cgroup", "CGROUP", 6, "control group that the I/O is charged to");
+
+static void add_column(const struct column *column, size_t at, struct column *to, size_t *n)
+{
+	for (size_t i = 0; i < *n; i++)
+		if (strcmp(to[i].key, column->key) == 0)
+			return;
+	to[*n] = *column;
+	to[(*n)++].offset += at;
+}
+
+size_t keys_columns(breakdown_keys keys, size_t at, struct column *columns)
+{
+	size_t n = 0;
+
+	for (; keys; keys >>= 8) {
+		switch (KEY_AT(keys, 0) - 1) {
+		case KEY_DISK:
+			add_column(&disk_column, at, columns, &n);
+			break;
+		case KEY_PROCESS:
+			add_column(&pid_column, at, columns, &n);
+			add_column(&comm_column, at, columns, &n);
+			add_column(&start_column, at, columns, &n);
+			break;
+		case KEY_COMM:
+			add_column(&comm_column, at, columns, &n);
+			break;
+		case KEY_CGROUP:
+			add_column(&cgroup_column, at, columns, &n);
+			break;
+		}
+	}
+	return n;
+}
+
+static int print_cell(const struct column *column, const struct key_labels *labels, FILE *stream)
+{
+	const void *at = (const char *)labels + column->offset;
+	char cell[32], text[4096];
+	const char *plain = cell;
+
+	if (column->cell)
+		column->cell(labels, cell, sizeof(cell));
+	else
+		plain = *(const char *const *)at;
+	render_escape(plain, text, sizeof(text));
+	return fprintf(stream, "%s = %s, ", column->key, text) < 0 ? -errno : 0;
+}
+
+int keys_print(breakdown_keys keys, const struct key_labels *labels, FILE *stream)
+{
+	struct column columns[KEY_COLUMNS_MAX];
+	size_t n = keys_columns(keys, 0, columns);
+	int r = 0;
+
+	for (size_t i = 0; !r && i < n; i++)
+		if (columns[i].heading)
+			r = print_cell(&columns[i], labels, stream);
+	return r;
+}
