@@ -202,6 +202,23 @@ static __always_inline u64 bio_cgroup(struct bio *bio)
 	return BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id);
 }
 
+/* The cgroup that the current task's I/O is charged to. */
+static __always_inline u64 current_cgroup(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct cgroup_subsys_state *css = NULL;
+	struct css_set *set;
+
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, io_cgrp_id))
+		return 0;
+	set = BPF_CORE_READ(task, cgroups);
+	bpf_probe_read_kernel(&css, sizeof(css),
+			      (void *)set + bpf_core_field_offset(set->subsys) +
+				  sizeof(css) *
+				      bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id));
+	return BPF_CORE_READ(css, cgroup, kn, id);
+}
+
 /* ---- descendants of COMMAND ---- */
 
 static __always_inline void on_fork(struct task_struct *parent, struct task_struct *child,

@@ -31,32 +31,25 @@ static __always_inline void hist_add(u8 op, u64 ns)
 		probe_hist_add(hist, ns, unit_ns);
 }
 
-static __always_inline void hist_key_of(struct hist_key *key, struct request *rq,
-					const struct blk_inflight *entry)
+/* False: there is no room for the key. */
+static __always_inline bool keyed_add(u8 op, u32 dev, const struct blk_inflight *entry, u64 ns)
 {
-	if (keyed_dev)
-		key->dev = completing_dev(rq, entry);
-	if (!keyed_who || !entry || !entry->known)
-		return;
-	key->known = 1;
-	key->cgroup = entry->cgroup;
-	if (!by_process)
-		return;
-	key->start = entry->process.start;
-	key->pid = entry->process.pid;
-}
-
-static __always_inline bool add_keyed(struct request *rq, const struct blk_inflight *entry, u8 op,
-				      u64 ns)
-{
-	struct hist_key key = { .row = op };
+	struct hist_key key = { .row = op, .dev = dev };
 	struct keyed_hist *hist;
 
-	hist_key_of(&key, rq, entry);
+	key_submitter(&key, entry);
 	hist = keyed_hist_of(&key);
 	if (hist)
 		keyed_hist_add(hist, ns, unit_ns);
 	return hist;
+}
+
+/* By disk, the one that the request counts for.  @dev: if it has been read. */
+static __always_inline u32 key_dev(struct request *rq, const struct blk_inflight *entry, u32 dev)
+{
+	if (!keyed_dev)
+		return 0;
+	return dev ? dev : completing_dev(rq, entry);
 }
 
 /* Without a time there is nothing to count but the loss. */
@@ -66,6 +59,8 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 
 static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
 {
+	/* First, as in follow_issue(). */
+	u32 dev = keyed_dev && balance ? rq_wanted_dev(rq, direct) : 0;
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry = NULL;
 	u64 ns;
@@ -85,7 +80,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 			count_completed();
 	}
 	if (rq_latency(rq, entry, done.op, queued, &ns, direct) &&
-	    !(keyed && add_keyed(rq, entry, done.op, ns)))
+	    !(keyed && keyed_add(done.op, key_dev(rq, entry, dev), entry, ns)))
 		hist_add(done.op, ns);
 	if (entry)
 		release_entry(entry);

@@ -123,6 +123,14 @@ struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 };
 
+struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* by enum cgroup_subsys_id */
+};
+
+enum cgroup_subsys_id {
+	io_cgrp_id = 0,
+};
+
 struct blkcg {
 	struct cgroup_subsys_state css;
 };
@@ -229,6 +237,7 @@ struct task_struct {
 	u64 start_boottime;
 	char comm[16];
 	struct task_struct *group_leader;
+	struct css_set *cgroups;
 	struct bio_list *bio_list; /* two, while a bio is being submitted */
 	void *set_child_tid;
 	void *worker_private; /* struct kthread * since 5.17, e32cf5dfbe22 */

@@ -31,6 +31,19 @@ struct {
 	__type(value, struct keyed_hist);
 } new_keyed SEC(".maps");
 
+/* Whose request it is, as far as --by asks for that. */
+static __always_inline void key_submitter(struct hist_key *key, const struct blk_inflight *entry)
+{
+	if (!keyed_who || !entry || !entry->known)
+		return;
+	key->known = 1;
+	key->cgroup = entry->cgroup;
+	if (!by_process)
+		return;
+	key->start = entry->process.start;
+	key->pid = entry->process.pid;
+}
+
 static __always_inline struct keyed_hist *keyed_hist_in(void *hists, const struct hist_key *key)
 {
 	struct keyed_hist *hist = bpf_map_lookup_elem(hists, key), *empty;
