@@ -80,6 +80,8 @@ struct blk_inflight {
 	__u8 stage; /* breakdown of all layers: enum call_stage */
 };
 
+#define BLK_NAMES 16384 /* per buffer */
+
 /* The name of a process. */
 struct blk_name {
 	char comm[16];

@@ -7,10 +7,10 @@
 #include "probes/blk_options.bpf.h"
 #include "probes/backup.bpf.h"
 
-/* Names per buffer.  Not LRU, which evicts names without telling. */
+/* Not LRU, which evicts names without telling. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, BLK_NAMES);
 	__type(key, struct blk_process);
 	__type(value, struct blk_name);
 } names0 SEC(".maps"), names1 SEC(".maps");

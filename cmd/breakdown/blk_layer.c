@@ -81,10 +81,10 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		/* -Q: of those that wait for a flush command */
 		{ "inflight", args->map_requests ? args->map_requests
 						 : blk_requests_possible(b->o.filters.disk.whole) },
-		{ "keyed0", !b->o.by ? 1 : args->map_rows },
-		{ "keyed1", !b->o.by ? 1 : args->map_rows },
-		{ "names0", keys_of_process(b->o.by) ? breakdown_names(args) : 1 },
-		{ "names1", keys_of_process(b->o.by) ? breakdown_names(args) : 1 },
+		{ "keyed0", !b->o.by ? 1 : args->map_keys },
+		{ "keyed1", !b->o.by ? 1 : args->map_keys },
+		{ "names0", keys_of_process(b->o.by) ? args->map_names : 1 },
+		{ "names1", keys_of_process(b->o.by) ? args->map_names : 1 },
 		{ "bio_owners", blk_follows_bios(run->object.hooks) ? 0 : 1 },
 	};
 
@@ -178,75 +178,24 @@ static int collect(struct tool_run *run, struct error *err)
 	return 0;
 }
 
-/* The rows of one key, or without keys, of all. */
-static size_t fill_row(struct breakdown_row *row, unsigned int op, const struct hist *hist)
-{
-	if (op >= BLK_OPS || !hist->count)
-		return 0;
-	breakdown_row_fill(row, "blk", blk_op_name(op), hist);
-	row->place = op;
-	return 1;
-}
-
-static size_t fill_rows(const struct blk_layer *layer, struct breakdown_row *rows)
+static size_t fill(const struct breakdown *b, const struct hist_row *const *cells,
+		   struct breakdown_row *rows)
 {
 	size_t n = 0;
 
-	for (unsigned int op = 0; op < BLK_OPS; op++)
-		n += fill_row(&rows[n], op, &layer->hists[op].hist);
-	return n;
-}
-
-static size_t fill_group(const struct keyed *k, const struct keyed_group *group,
-			 struct breakdown_row *rows)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < group->n; i++) {
-		const struct keyed_entry *e = k->entries[group->first + i];
-
-		n += fill_row(&rows[n], e->key.row, &e->row.hist);
+	(void)b;
+	for (uint32_t op = 0; op < BLK_OPS; op++) {
+		if (!cells[op] || !cells[op]->hist.count)
+			continue;
+		breakdown_row_fill(&rows[n], "blk", blk_op_name(op), &cells[op]->hist);
+		rows[n++].place = op;
 	}
 	return n;
 }
 
-static int keyed_rows(struct breakdown *b, struct recording_interval *out)
-{
-	const struct keyed *k = &b->keyed;
-	struct keyed_rows *rows = &b->rows;
-	int r = keyed_finish(&b->keyed);
-
-	if (!r)
-		r = keyed_rows_begin(rows, k->n + BLK_OPS);
-	if (r)
-		return r;
-	for (uint32_t g = 0; g < k->n_groups; g++)
-		keyed_rows_add(rows, fill_group(k, &k->groups[g], &rows->rows[rows->n]),
-			       &k->entries[k->groups[g].first]->labels, g);
-	keyed_rows_add(rows, fill_rows(&b->blk, &rows->rows[rows->n]), &keys_other, RANK_OTHER);
-	out->tables[0] = (struct recording_rows){ rows->rows, rows->n };
-	return 0;
-}
-
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
 {
-	struct breakdown *b = run->ctx;
-	struct blk_layer *layer = &b->blk;
-
-	if (!b->o.by)
-		out->tables[0] =
-		    (struct recording_rows){ layer->rows, fill_rows(layer, layer->rows) };
-	else if (keyed_rows(b, out))
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	return 0;
-}
-
-static void settle(struct tool_run *run, bool last)
-{
-	struct blk_layer *layer = &((struct breakdown *)run->ctx)->blk;
-
-	memset(layer->hists, 0, sizeof(layer->hists));
-	breakdown_settle(run, last);
+	return breakdown_rows(run, fill, out, err);
 }
 
 static void free_blk(void *ctx)
@@ -286,6 +235,6 @@ const struct tool breakdown_blk_tool = {
 	.drain = drain,
 	.collect = collect,
 	.rows = rows,
-	.settle = settle,
+	.settle = breakdown_settle,
 	.free = free_blk,
 };

@@ -38,11 +38,6 @@ int breakdown_prepare(struct tool_run *run, struct error *err)
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
 
-uint32_t breakdown_names(const struct args *args)
-{
-	return args->map_names ? args->map_names : 16384;
-}
-
 void breakdown_keeps(struct tool_run *run)
 {
 	const struct breakdown *b = run->ctx;
@@ -57,8 +52,9 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 {
 	struct keyed *k = &((struct breakdown *)run->ctx)->keyed;
 	const char *hists = inactive ? "keyed1" : "keyed0", *names = inactive ? "names1" : "names0";
-	struct run_fill fills[] = { { 0, run->args->map_rows ? run->args->map_rows : KEYED_HISTS },
-				    { 0, breakdown_names(run->args) } };
+	const struct args *args = run->args;
+	struct run_fill fills[] = { { 0, args->map_keys ? args->map_keys : KEYED_HISTS },
+				    { 0, args->map_names ? args->map_names : BLK_NAMES } };
 	int n_names = 0, n;
 
 	if (!k->keys)
@@ -76,12 +72,54 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 	return 0;
 }
 
+static void add_rows(struct breakdown *b, breakdown_fill *fill, const struct hist_row *const *cells,
+		     const struct key_labels *by, uint32_t rank)
+{
+	keyed_rows_add(&b->rows, fill(b, cells, &b->rows.rows[b->rows.n]), by, rank);
+}
+
+static void add_group(struct breakdown *b, breakdown_fill *fill, const struct hist_row **cells,
+		      uint32_t rank)
+{
+	const struct keyed_group *group = &b->keyed.groups[rank];
+	struct keyed_entry *const *entries = &b->keyed.entries[group->first];
+
+	memset(cells, 0, b->keyed.n_rows * sizeof(*cells));
+	for (size_t i = 0; i < group->n; i++)
+		if (entries[i]->key.row < b->keyed.n_rows)
+			cells[entries[i]->key.row] = &entries[i]->row;
+	add_rows(b, fill, cells, &entries[0]->labels, rank);
+}
+
+int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_interval *out,
+		   struct error *err)
+{
+	struct breakdown *b = run->ctx;
+	struct keyed *k = &b->keyed;
+	const struct hist_row **cells = calloc(k->n_rows + 1, sizeof(*cells));
+
+	if (!cells || (k->keys && keyed_finish(k)) ||
+	    keyed_rows_begin(&b->rows, k->n + k->n_rows)) {
+		free(cells);
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	}
+	for (uint32_t rank = 0; rank < k->n_groups; rank++)
+		add_group(b, fill, cells, rank);
+	for (uint32_t i = 0; i < k->n_rows; i++)
+		cells[i] = &k->other[i];
+	add_rows(b, fill, cells, &keys_other, RANK_OTHER);
+	free(cells);
+	out->tables[0] = (struct recording_rows){ b->rows.rows, b->rows.n };
+	return 0;
+}
+
 void breakdown_settle(struct tool_run *run, bool last)
 {
 	struct keyed *k = &((struct breakdown *)run->ctx)->keyed;
 
 	(void)last;
 	keyed_clear(k);
+	memset(k->other, 0, k->n_rows * sizeof(*k->other));
 	if (k->cgroups)
 		cgroups_forget(k->cgroups);
 }

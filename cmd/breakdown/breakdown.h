@@ -22,7 +22,6 @@ struct blk_layer {
 	uint32_t n_cpus;
 	bool own_start;			/* some queue keeps no start times: we do */
 	struct hist_row hists[BLK_OPS]; /* of the last interval; --by: of (other) */
-	struct breakdown_row rows[BLK_OPS];
 };
 
 /* The layers above it, or all. */
@@ -30,8 +29,6 @@ struct calls {
 	struct calls_layer layer;
 	bool stopped;
 	unsigned int tried; /* bits of the layers that are hooked, or cannot be */
-	struct breakdown_row table[TABLE_ROWS_MAX];
-	struct breakdown_row rows[SYSCALLS + LAYERS * CALL_OPS];
 };
 
 struct breakdown {
@@ -53,15 +50,19 @@ int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err);
 #define BREAKDOWN_SETTINGS 4
 extern const struct tool_setting breakdown_settings[BREAKDOWN_SETTINGS];
 
-/* Entries of a map of names. */
-uint32_t breakdown_names(const struct args *args);
-
 /* --by, of both. */
 int breakdown_prepare(struct tool_run *run, struct error *err);
 void breakdown_keeps(struct tool_run *run);
 /* Drains what there is by key, with the names, and looks whether that has to be done more often.
  * 0 or -errno. */
 int breakdown_drain_keyed(struct tool_run *run, int inactive);
+/* Fills @rows with those of @cells, which are by row; one that is NULL has none.  How many. */
+typedef size_t breakdown_fill(const struct breakdown *b, const struct hist_row *const *cells,
+			      struct breakdown_row *rows);
+
+/* The rows of an output, with --by key by key.  -ENOMEM with @err. */
+int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_interval *out,
+		   struct error *err);
 void breakdown_settle(struct tool_run *run, bool last);
 void breakdown_free_keyed(struct breakdown *b);
 

@@ -34,12 +34,19 @@ static void label_comm(const struct keyed *k, struct keyed_entry *e)
 	e->labels.comm = e->comm;
 }
 
+static const char *disk_name(const struct keyed *k, uint32_t dev)
+{
+	if (!dev)
+		return "-";
+	return k->partitions ? disks_whole_name(k->disks, dev) : disks_name(k->disks, dev);
+}
+
 static void label(const struct keyed *k, struct keyed_entry *e)
 {
 	e->labels.pid = e->key.pid;
 	e->labels.start = e->key.start;
 	if (keys_have(k->keys, KEY_DISK))
-		e->labels.disk = e->key.dev ? disks_name(k->disks, e->key.dev) : "-";
+		e->labels.disk = disk_name(k, e->key.dev);
 	if (keys_have(k->keys, KEY_CGROUP))
 		e->labels.cgroup =
 		    e->key.known ? cgroups_path(k->cgroups, e->key.cgroup) : KEYS_UNKNOWN;

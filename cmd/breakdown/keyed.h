@@ -27,6 +27,7 @@ struct keyed_group {
 struct keyed {
 	breakdown_keys keys; /* 0: none, and all else is unused */
 	bool unit_slots;
+	bool partitions; /* a number may be that of a partition: its disk counts */
 	struct disks *disks;
 	struct names *names;
 	struct cgroups *cgroups;

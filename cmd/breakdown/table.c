@@ -54,8 +54,7 @@ static size_t fill_io_kind(const struct calls_layer *layer, const struct hist_ro
 
 		if (!block && !(layer->layers & LAYER_BIT(i)))
 			continue;
-		if (cells)
-			from = cells[place];
+		from = cells[place];
 		if (!from || (!from->hist.count && !from->self_ns))
 			continue;
 		breakdown_row_fill(&rows[n], layer_name(i), class_names[class], &from->hist);
@@ -69,8 +68,8 @@ static size_t fill_io_kind(const struct calls_layer *layer, const struct hist_ro
 	return n;
 }
 
-size_t table_fill_cells(const struct calls_layer *layer, const struct hist_row *const *cells,
-			struct breakdown_row *rows)
+size_t table_fill(const struct calls_layer *layer, const struct hist_row *const *cells,
+		  struct breakdown_row *rows)
 {
 	size_t n = 0;
 
@@ -79,11 +78,6 @@ size_t table_fill_cells(const struct calls_layer *layer, const struct hist_row *
 			n += fill_io_kind(layer, cells, class, io_kind, rows + n);
 	table_shares(rows, n);
 	return n;
-}
-
-size_t table_fill(const struct calls_layer *layer, struct breakdown_row *rows)
-{
-	return table_fill_cells(layer, NULL, rows);
 }
 
 /* ---- columns ---- */

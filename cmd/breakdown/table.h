@@ -13,13 +13,10 @@
 
 extern const struct schema table_schema;
 
-/* Fills @rows (room for TABLE_ROWS_MAX) with what is in @layer, which must outlive them; returns
- * how many. */
-size_t table_fill(const struct calls_layer *layer, struct breakdown_row *rows);
-
-/* The same with @cells (layer->n_rows; NULL: empty) in place of those of @layer. */
-size_t table_fill_cells(const struct calls_layer *layer, const struct hist_row *const *cells,
-			struct breakdown_row *rows);
+/* Fills @rows (room for TABLE_ROWS_MAX) with what is in @cells, which are those of @layer (by row;
+ * NULL: empty) and must outlive them; returns how many. */
+size_t table_fill(const struct calls_layer *layer, const struct hist_row *const *cells,
+		  struct breakdown_row *rows);
 
 /* Sets the shares of the system calls' time, SELF%, of the @n rows of one key. */
 void table_shares(struct breakdown_row *rows, size_t n);

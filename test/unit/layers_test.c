@@ -146,6 +146,15 @@ static void put(struct fixture *f, unsigned int class, unsigned int way, unsigne
 	row->self_ns += self_ns;
 }
 
+static size_t fill(struct fixture *f)
+{
+	const struct hist_row *cells[TABLE_ROWS_MAX];
+
+	for (size_t i = 0; i < f->layer.n_rows; i++)
+		cells[i] = &f->layer.rows[i];
+	return table_fill(&f->layer, cells, f->rows);
+}
+
 static void put_reads(struct fixture *f)
 {
 	put(f, CLASS_READ, IO_DISK, LAYER_SYSCALL, 2, 1000, 100);
@@ -172,9 +181,9 @@ static void test_table(void **state)
 
 	(void)state;
 	set_up(&f);
-	assert_int_equal(table_fill(&f.layer, f.rows), 0);
+	assert_int_equal(fill(&f), 0);
 	put_reads(&f);
-	assert_int_equal(table_fill(&f.layer, f.rows), N(want));
+	assert_int_equal(fill(&f), N(want));
 	for (size_t i = 0; i < N(want); i++) {
 		assert_string_equal(f.rows[i].op, want[i][0]);
 		assert_string_equal(f.rows[i].layer, want[i][1]);
@@ -208,14 +217,14 @@ static void test_text(void **state)
 	(void)state;
 	set_up(&f);
 	put_reads(&f);
-	table_fill(&f.layer, f.rows);
+	fill(&f);
 	stream = open_memstream(&text, &size);
 	assert_int_equal(table_print(f.rows, 2, &table_schema, &f.o, stream), 0);
 	fclose(stream);
 	assert_string_equal(text, want);
 	free(text);
 	f.o.unit = &msecs;
-	table_fill(&f.layer, f.rows);
+	fill(&f);
 	stream = open_memstream(&text, &size);
 	assert_int_equal(table_print(f.rows + 7, 2, &table_schema, &f.o, stream), 0);
 	fclose(stream);
@@ -237,7 +246,7 @@ static void test_csv(void **state)
 	(void)state;
 	set_up(&f);
 	put_reads(&f);
-	table_fill(&f.layer, f.rows);
+	fill(&f);
 	assert_int_equal(
 	    render_interval(FORMAT_CSV, stream, &interval, &table_schema, f.rows + 6, 1), 0);
 	fclose(stream);
