@@ -109,6 +109,8 @@ int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_
 		cells[i] = &k->other[i];
 	add_rows(b, fill, cells, &keys_other, RANK_OTHER);
 	free(cells);
+	if (k->cgroups)
+		tool_lose(run, BLK_LOSS_CGROUPS, cgroups_lost(k->cgroups));
 	out->tables[0] = (struct recording_rows){ b->rows.rows, b->rows.n };
 	return 0;
 }
@@ -143,10 +145,17 @@ static const struct tool *part(const void *ctx)
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	static const struct schema *const schemas[] = { &table_schema, &breakdown_schema };
+	static const struct {
+		const struct schema *schema;
+		const char *with;
+	} variants[] = { { &table_schema, "" },
+			 { &breakdown_schema, "-T" },
+			 { &keys_schema, "--by" } };
 
-	*with = i ? "-T" : "";
-	return i < sizeof(schemas) / sizeof(schemas[0]) ? schemas[i] : NULL;
+	if (i >= sizeof(variants) / sizeof(variants[0]))
+		return NULL;
+	*with = variants[i].with;
+	return variants[i].schema;
 }
 
 static const struct tool_part parts[] = {

@@ -119,61 +119,59 @@ static void pid_cell(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "%u", labels->pid);
 }
 
-#define LABEL(member, key, heading, width, meaning)                                                \
+#define LABEL(member, heading, width, meaning)                                                     \
 	{                                                                                          \
-		key, heading, COLUMN_STR, ROLE_LABEL, "", meaning,                                 \
+#member, heading, COLUMN_STR, ROLE_LABEL, "", meaning,                             \
 		    offsetof(struct key_labels, member), width, true, NULL                         \
 	}
 
-static const struct column pid_column = {
-	"pid", "PID", COLUMN_U32, ROLE_LABEL, "", "process", offsetof(struct key_labels, pid),
-	7,     false, pid_cell
-};
-static const struct column start_column = {
-	"start",
-	NULL,
-	COLUMN_U64,
-	ROLE_STATE,
-	"ns",
-	"when the process started, since boot: tells it from others with its number",
-	offsetof(struct key_labels, start),
-	0,
-	false,
-	NULL
-};
-static const struct column disk_column = LABEL(disk, "disk", "DISK", 8, "disk");
-static const struct column comm_column = LABEL(comm, "comm", "COMM", 15, "name of the process");
-static const struct column cgroup_column =
-    LABEL(cgroup, "cgroup", "CGROUP", 6, "control group that the I/O is charged to");
+enum { DISK, PID, COMM, START, CGROUP };
 
-static void add_column(const struct column *column, size_t at, struct column *to, size_t *n)
+static const struct column columns[] = {
+	[DISK] = LABEL(disk, "DISK", 8, "disk; of a call, the one that its file is on"),
+	[PID] = { "pid", "PID", COLUMN_U32, ROLE_LABEL, "",
+		  "process that submitted the I/O or made the call",
+		  offsetof(struct key_labels, pid), 7, false, pid_cell },
+	[COMM] = LABEL(comm, "COMM", 15, "name of that process"),
+	[START] = { "start", NULL, COLUMN_U64, ROLE_STATE, "ns",
+		    "when the process started, since boot: tells it from others with its number",
+		    offsetof(struct key_labels, start), 0, false, NULL },
+	[CGROUP] =
+	    LABEL(cgroup, "CGROUP", 6,
+		  "control group that the I/O is charged to; of a call, that of its process"),
+};
+
+const struct schema keys_schema = { columns, sizeof(columns) / sizeof(columns[0]),
+				    sizeof(struct key_labels) };
+
+static void add_column(size_t which, size_t at, struct column *to, size_t *n)
 {
 	for (size_t i = 0; i < *n; i++)
-		if (strcmp(to[i].key, column->key) == 0)
+		if (strcmp(to[i].key, columns[which].key) == 0)
 			return;
-	to[*n] = *column;
+	to[*n] = columns[which];
 	to[(*n)++].offset += at;
 }
 
-size_t keys_columns(breakdown_keys keys, size_t at, struct column *columns)
+size_t keys_columns(breakdown_keys keys, size_t at, struct column *to)
 {
 	size_t n = 0;
 
 	for (; keys; keys >>= 8) {
 		switch (KEY_AT(keys, 0) - 1) {
 		case KEY_DISK:
-			add_column(&disk_column, at, columns, &n);
+			add_column(DISK, at, to, &n);
 			break;
 		case KEY_PROCESS:
-			add_column(&pid_column, at, columns, &n);
-			add_column(&comm_column, at, columns, &n);
-			add_column(&start_column, at, columns, &n);
+			add_column(PID, at, to, &n);
+			add_column(COMM, at, to, &n);
+			add_column(START, at, to, &n);
 			break;
 		case KEY_COMM:
-			add_column(&comm_column, at, columns, &n);
+			add_column(COMM, at, to, &n);
 			break;
 		case KEY_CGROUP:
-			add_column(&cgroup_column, at, columns, &n);
+			add_column(CGROUP, at, to, &n);
 			break;
 		}
 	}
@@ -196,12 +194,12 @@ static int print_cell(const struct column *column, const struct key_labels *labe
 
 int keys_print(breakdown_keys keys, const struct key_labels *labels, FILE *stream)
 {
-	struct column columns[KEY_COLUMNS_MAX];
-	size_t n = keys_columns(keys, 0, columns);
+	struct column shown[KEY_COLUMNS_MAX];
+	size_t n = keys_columns(keys, 0, shown);
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n; i++)
-		if (columns[i].heading)
-			r = print_cell(&columns[i], labels, stream);
+		if (shown[i].heading)
+			r = print_cell(&shown[i], labels, stream);
 	return r;
 }

@@ -46,8 +46,11 @@ int keys_print(breakdown_keys keys, const struct key_labels *labels, FILE *strea
 
 #define KEY_COLUMNS_MAX 8
 
-/* Fills @columns (room for KEY_COLUMNS_MAX) with those of @keys, of a struct key_labels that is at
+/* Fills @to (room for KEY_COLUMNS_MAX) with the columns of @keys, of a struct key_labels that is at
  * @at in the row; returns how many. */
-size_t keys_columns(breakdown_keys keys, size_t at, struct column *columns);
+size_t keys_columns(breakdown_keys keys, size_t at, struct column *to);
+
+/* Those of all keys. */
+extern const struct schema keys_schema;
 
 #endif

@@ -214,7 +214,8 @@ COMMON = {"with -- COMMAND": {"CAP_KILL"}, "with --record": FILE}
 KEPT = {
     "virtio": COMMON,
     "top": {"with --cgroup-owner": {"CAP_DAC_READ_SEARCH"}, **COMMON},
-    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"}, **COMMON},
+    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"},
+                  "with --by cgroup": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
                           "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE, **COMMON},
     "kvm": {"with -d": {"CAP_DAC_READ_SEARCH"},
