@@ -54,7 +54,7 @@ static void label(const struct keyed *k, struct keyed_entry *e)
 		label_comm(k, e);
 }
 
-static int take(void *ctx, const void *key, const void *value)
+int keyed_add(void *ctx, const void *key, const void *value)
 {
 	const struct keyed_hist *from = value;
 	struct keyed_entry *e = calloc(1, sizeof(*e));
@@ -135,18 +135,25 @@ static void forget_names(struct keyed *k)
 		names_keep(k->names, k->entries[i]->key.pid, k->entries[i]->key.start);
 }
 
-int keyed_drain(struct keyed *k, int fd)
+void keyed_compact(struct keyed *k)
 {
-	size_t before = k->n;
-	int r = flip_drain_hash(fd, sizeof(struct hist_key), sizeof(struct keyed_hist), take, k), n;
-
-	if (r)
-		return r;
-	n = (int)(k->n - before);
 	join(k);
 	if (k->n > KEYED_ENTRIES_MAX)
 		fold(k);
 	forget_names(k);
+}
+
+int keyed_drain(struct keyed *k, int fd)
+{
+	size_t before = k->n;
+	int r = flip_drain_hash(fd, sizeof(struct hist_key), sizeof(struct keyed_hist), keyed_add,
+				k),
+	    n;
+
+	if (r)
+		return r;
+	n = (int)(k->n - before);
+	keyed_compact(k);
 	return n;
 }
 

@@ -47,6 +47,13 @@ struct keyed {
 /* How many are kept: 27 MB.  What comes with one drain is on top of that. */
 #define KEYED_ENTRIES_MAX 8192
 
+/* Adds @value, a struct keyed_hist, of @key, a struct hist_key.  0 or -ENOMEM.  (The form that
+ * flip_drain_hash() wants; @ctx is a struct keyed.) */
+int keyed_add(void *ctx, const void *key, const void *value);
+
+/* Joins what belongs together, and keeps to KEYED_ENTRIES_MAX. */
+void keyed_compact(struct keyed *k);
+
 /* Takes all out of the map @fd, which nobody writes to.  How many that were, or -errno. */
 int keyed_drain(struct keyed *k, int fd);
 
