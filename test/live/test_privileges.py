@@ -336,6 +336,9 @@ class TestDropped(DroppedTest):
     def test_breakdown(self):
         self.exact(["breakdown", "-T", "blk"], [], lambda r: sum(row["count"] for row in r.rows) +
                    r.losses.get("no_end", 0))
+        self.exact(["breakdown", "-T", "blk", "--by", "process,cgroup"], ["with --by cgroup"],
+                   lambda r: sum(row["count"] for row in r.rows if row["comm"] == "dropped") +
+                   r.losses.get("no_end", 0))
         self.exact(["breakdown", "-T", "syscall"], [], lambda r: sum(
             row["count"] for row in r.rows if row["op"] == "pread64" or row["op"] == "read"))
         self.exact(["breakdown"], [LATER], lambda r: sum(
