@@ -300,7 +300,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 static int prepare(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
-	int r = t->o.cgroup_owner ? cgroups_open(NULL, &t->cgroups) : 0;
+	int r = t->o.cgroup_owner ? cgroups_open(NULL, NULL, &t->cgroups) : 0;
 
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }

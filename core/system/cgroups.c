@@ -13,11 +13,12 @@
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/system/cgroup_names.h"
 
 struct cgroup {
 	uint64_t id;
-	bool known; /* else @path is "cgroup:ID" */
-	const char *path;
+	bool known;			 /* else its path is "cgroup:ID" */
+	const char *names[CGROUP_NAMES]; /* NULL: not asked for yet */
 };
 
 struct cgroups {
@@ -66,7 +67,7 @@ static struct cgroup *learn(struct cgroups *c, uint64_t id, const char *path, bo
 	if (!kept)
 		return NULL;
 	if (!group) {
-		group = malloc(sizeof(*group));
+		group = calloc(1, sizeof(*group));
 		if (!group)
 			return NULL;
 		group->id = id;
@@ -77,7 +78,7 @@ static struct cgroup *learn(struct cgroups *c, uint64_t id, const char *path, bo
 	}
 	c->size += size;
 	group->known = known;
-	group->path = kept;
+	group->names[CGROUP_PATH] = kept;
 	return group;
 }
 
@@ -169,11 +170,12 @@ static int walk(struct cgroups *c)
 	return rc || found ? rc : walk_mounts(c, is_cgroup2, &found);
 }
 
-int cgroups_open(const char *root, struct cgroups **out)
+int cgroups_open(const char *root, const char *files, struct cgroups **out)
 {
 	struct cgroups *c = calloc(1, sizeof(*c));
 	int rc = -ENOMEM;
 
+	(void)files;
 	if (!c)
 		return rc;
 	if (root) {
@@ -215,15 +217,14 @@ static void walk_again(struct cgroups *c)
 	c->next_walk = after + (rest > WALK_PERIOD ? rest : WALK_PERIOD);
 }
 
-const char *cgroups_path(struct cgroups *c, uint64_t id)
+/* NULL: there is no room for one more. */
+static struct cgroup *get(struct cgroups *c, uint64_t id)
 {
 	struct cgroup *group = find(c, id);
 	char text[sizeof("cgroup:18446744073709551615")];
 
-	if (!id)
-		return "-";
 	if (group && group->known)
-		return group->path;
+		return group;
 	if (clock_mono_ns() >= c->next_walk) {
 		walk_again(c);
 		group = find(c, id);
@@ -234,7 +235,83 @@ const char *cgroups_path(struct cgroups *c, uint64_t id)
 	}
 	if (!group)
 		c->lost++;
-	return group ? group->path : "cgroup:?";
+	return group;
+}
+
+/* ---- other names ---- */
+
+#define NAME_SIZE	512
+#define SHORT_ID_LENGTH 12 /* as the runtimes' own tools show them */
+
+static const char no_name[] = "-", no_room[] = "cgroup:?";
+
+static void name_short(const struct text_part *id, char *name)
+{
+	snprintf(name, NAME_SIZE, "%.*s", SHORT_ID_LENGTH, id->at);
+}
+
+/* False: it has none. */
+static bool make_name(const char *path, enum cgroup_name what, char *name)
+{
+	struct cgroup_parts parts;
+
+	cgroup_parts(path, &parts);
+	if (what == CGROUP_UNIT && parts.unit.at)
+		cgroup_unescape(&parts.unit, name, NAME_SIZE);
+	else if (what == CGROUP_CONTAINER && parts.has_container_id)
+		name_short(&parts.container, name);
+	else if (what == CGROUP_CONTAINER && parts.container.at)
+		cgroup_unescape(&parts.container, name, NAME_SIZE);
+	else if (what == CGROUP_POD && parts.pod.at)
+		name_short(&parts.pod, name);
+	else
+		return false;
+	return true;
+}
+
+/* NULL: no memory or no room. */
+static const char *keep_name(struct cgroups *c, const char *name)
+{
+	const char *kept;
+	size_t size = strlen(name) + 1;
+
+	if (c->size + size > CGROUPS_SIZE) {
+		c->full = true;
+		return NULL;
+	}
+	kept = text_keep(&c->paths, name);
+	c->size += kept ? size : 0;
+	return kept;
+}
+
+static const char *name_of(struct cgroups *c, struct cgroup *group, enum cgroup_name what)
+{
+	char name[NAME_SIZE];
+
+	if (!group->known)
+		return no_name;
+	if (!group->names[what])
+		group->names[what] =
+		    make_name(group->names[CGROUP_PATH], what, name) ? keep_name(c, name) : no_name;
+	if (!group->names[what])
+		c->lost++;
+	return group->names[what] ? group->names[what] : no_room;
+}
+
+const char *cgroups_name(struct cgroups *c, uint64_t id, enum cgroup_name what)
+{
+	struct cgroup *group = id ? get(c, id) : NULL;
+
+	if (!id)
+		return no_name;
+	if (!group)
+		return no_room;
+	return what == CGROUP_PATH ? group->names[CGROUP_PATH] : name_of(c, group, what);
+}
+
+const char *cgroups_path(struct cgroups *c, uint64_t id)
+{
+	return cgroups_name(c, id, CGROUP_PATH);
 }
 
 uint64_t cgroups_lost(struct cgroups *c)

@@ -4,12 +4,13 @@
 
 #include <stdint.h>
 
-struct cgroups; /* kernfs ids of control groups -> paths */
+struct cgroups; /* kernfs ids of control groups -> paths and names */
 
 /* @root NULL: the mounted hierarchy that block I/O is charged in (v1 with the
  * blkio controller where there is one, else cgroup2).  Else that directory alone (tests).
+ * @files NULL: container runtimes' files are below "/".  Else below that directory (tests).
  * Returns 0 or -ENOMEM; a machine without cgroups gives an empty table. */
-int cgroups_open(const char *root, struct cgroups **out);
+int cgroups_open(const char *root, const char *files, struct cgroups **out);
 void cgroups_free(struct cgroups *c);
 
 /*
@@ -21,7 +22,21 @@ void cgroups_free(struct cgroups *c);
  */
 const char *cgroups_path(struct cgroups *c, uint64_t id);
 
-/* All paths together take no more: a container can make as many cgroups as it likes. */
+/* What cgroup_names.h finds in a cgroup's path. */
+enum cgroup_name {
+	CGROUP_PATH,	  /* cgroups_path() */
+	CGROUP_UNIT,	  /* systemd's: "postgresql.service", without escapes */
+	CGROUP_CONTAINER, /* its name, "NAMESPACE/POD/NAME" in Kubernetes; else 12 digits of its id
+			   */
+	CGROUP_POD,	  /* "NAMESPACE/POD", else 12 digits of its UID or id */
+	CGROUP_NAMES
+};
+
+/* One name of cgroup @id; "-" where it has none.  Lives as long as what cgroups_path() returns; two
+ * names that are equal are the same string. */
+const char *cgroups_name(struct cgroups *c, uint64_t id, enum cgroup_name what);
+
+/* All names together take no more: a container can make as many cgroups as it likes. */
 #define CGROUPS_SIZE (8U << 20)
 
 /* For how often cgroups_path() had no room for a path since the last call: it was "cgroup:?". */

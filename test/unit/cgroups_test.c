@@ -108,7 +108,7 @@ static void test_bounded(void **state)
 
 	(void)state;
 	make_many();
-	assert_int_equal(cgroups_open(root, &c), 0);
+	assert_int_equal(cgroups_open(root, NULL, &c), 0);
 	for (size_t i = 0; i < 100; i++)
 		ids[i] = UINT64_MAX - i;
 	for (size_t i = 0; i < 100; i++)
@@ -145,7 +145,7 @@ static struct cgroups *opened(const char *path)
 {
 	struct cgroups *c = NULL;
 
-	assert_int_equal(cgroups_open(path, &c), 0);
+	assert_int_equal(cgroups_open(path, NULL, &c), 0);
 	assert_non_null(c);
 	return c;
 }
@@ -167,6 +167,34 @@ static void test_paths(void **state)
 	c = opened(slashes);
 	assert_string_equal(cgroups_path(c, id_of("")), "/");
 	assert_string_equal(cgroups_path(c, id_of("/user.slice")), "/user.slice");
+	cgroups_free(c);
+}
+
+#define ID "3f4a1b2c3d4e5f60718293a4b5c6d7e8f90123456789abcdef0123456789abcd"
+
+/* Names that are equal are one string, which rows are compared by. */
+static void test_names(void **state)
+{
+	struct cgroups *c;
+	uint64_t service, worker, docker, plain = id_of("/user.slice");
+
+	(void)state;
+	service = id_of("/system.slice/x.service");
+	worker = add_group("/system.slice/x.service/worker");
+	docker = add_group("/system.slice/docker-" ID ".scope");
+	c = opened(root);
+	assert_string_equal(cgroups_name(c, worker, CGROUP_PATH), "/system.slice/x.service/worker");
+	assert_string_equal(cgroups_name(c, worker, CGROUP_UNIT), "x.service");
+	assert_ptr_equal(cgroups_name(c, worker, CGROUP_UNIT),
+			 cgroups_name(c, service, CGROUP_UNIT));
+	assert_string_equal(cgroups_name(c, docker, CGROUP_CONTAINER), "3f4a1b2c3d4e");
+	assert_string_equal(cgroups_name(c, plain, CGROUP_CONTAINER), "-");
+	assert_ptr_equal(cgroups_name(c, plain, CGROUP_CONTAINER),
+			 cgroups_name(c, service, CGROUP_POD));
+	assert_ptr_equal(cgroups_name(c, 0, CGROUP_UNIT),
+			 cgroups_name(c, UINT64_MAX, CGROUP_CONTAINER));
+	assert_string_equal(cgroups_name(c, UINT64_MAX, CGROUP_PATH),
+			    "cgroup:18446744073709551615");
 	cgroups_free(c);
 }
 
@@ -292,10 +320,15 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_groups(test_paths),     with_groups(test_files_are_no_groups),
-		with_groups(test_unknown),   with_groups(test_new_group_is_found),
-		with_groups(test_slow_walk), with_groups(test_removed_group_keeps_its_path),
-		with_groups(test_bounded),   cmocka_unit_test(test_no_hierarchy),
+		with_groups(test_paths),
+		with_groups(test_names),
+		with_groups(test_files_are_no_groups),
+		with_groups(test_unknown),
+		with_groups(test_new_group_is_found),
+		with_groups(test_slow_walk),
+		with_groups(test_removed_group_keeps_its_path),
+		with_groups(test_bounded),
+		cmocka_unit_test(test_no_hierarchy),
 		cmocka_unit_test(test_real),
 	};
 
