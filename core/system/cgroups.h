@@ -16,9 +16,9 @@ void cgroups_free(struct cgroups *c);
 /*
  * The path of cgroup @id below its hierarchy's mount point ("/" is the root,
  * "/system.slice/x.service"); @id is the kernfs node's id, which is the directory's inode
- * number.  An unknown id makes the table walk again (at most once a second);
- * what stays unknown (removed meanwhile) is "cgroup:ID".  0 is "-" (no cgroup).  Never NULL; lives
- * until cgroups_free().
+ * number.  An unknown id is opened as a file handle; where the kernel does not allow that, the
+ * table walks through all cgroups again (at most once a second).  What stays unknown (removed
+ * meanwhile) is "cgroup:ID".  0 is "-" (no cgroup).  Never NULL; lives until cgroups_free().
  */
 const char *cgroups_path(struct cgroups *c, uint64_t id);
 
@@ -42,8 +42,8 @@ const char *cgroups_name(struct cgroups *c, uint64_t id, enum cgroup_name what);
 /* For how often cgroups_path() had no room for a path since the last call: it was "cgroup:?". */
 uint64_t cgroups_lost(struct cgroups *c);
 
-/* To be called when no path that was handed out is in use any more: drops all, and looks anew, when
- * there is no more room; at most once a minute. */
+/* To be called when no name that was handed out is in use any more.  When there is no more room, at
+ * most once a minute, it keeps those cgroups that were asked for last, in half of the room. */
 void cgroups_forget(struct cgroups *c);
 
 #endif

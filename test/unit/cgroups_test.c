@@ -104,11 +104,15 @@ static void test_bounded(void **state)
 	char path[PATH_MAX];
 	struct cgroups *c;
 	size_t found = 0;
-	uint64_t ids[100];
+	uint64_t ids[100], gone;
 
 	(void)state;
-	make_many();
+	gone = add_group("/gone");
 	assert_int_equal(cgroups_open(root, NULL, &c), 0);
+	assert_string_equal(cgroups_path(c, gone), "/gone");
+	in_root(path, "/gone");
+	assert_int_equal(rmdir(path), 0);
+	make_many();
 	for (size_t i = 0; i < 100; i++)
 		ids[i] = UINT64_MAX - i;
 	for (size_t i = 0; i < 100; i++)
@@ -117,9 +121,11 @@ static void test_bounded(void **state)
 	assert_int_equal(cgroups_lost(c), 100 - found);
 	assert_int_equal(cgroups_lost(c), 0);
 	remove_many();
+	cgroups_forget(c);
+	assert_string_equal(cgroups_path(c, gone), "/gone"); /* it was in use */
 	ids[0] = add_group("/kept");
 	in_root(path, "/kept");
-	cgroups_forget(c);
+	fake_clock.now_ns += NS_PER_SEC;
 	assert_string_equal(cgroups_path(c, ids[0]), "/kept");
 	assert_int_equal(cgroups_lost(c), 0);
 	assert_int_equal(rmdir(path), 0);
@@ -315,6 +321,39 @@ static void test_real(void **state)
 	cgroups_free(c);
 }
 
+/* A group that is made later is found by its handle, not by another walk, and known when it is
+ * gone; so is what was never seen. */
+static void test_handles(void **state)
+{
+	static const char *const tops[] = { "/sys/fs/cgroup/blkio", "/sys/fs/cgroup" };
+	char group[64], inner[128], file[256];
+	struct cgroups *c = opened(NULL);
+	struct stat st, files;
+	size_t i = access(tops[0], F_OK) ? 1 : 0;
+
+	(void)state;
+	snprintf(group, sizeof(group), "%s/iotrace-test-%d", tops[i], (int)getpid());
+	snprintf(inner, sizeof(inner), "%s/x\\x2dy.service", group);
+	snprintf(file, sizeof(file), "%s/cgroup.procs", inner);
+	if (mkdir(group, 0755)) {
+		cgroups_free(c);
+		skip();
+	}
+	assert_int_equal(mkdir(inner, 0755), 0);
+	assert_int_equal(stat(inner, &st), 0);
+	assert_int_equal(stat(file, &files), 0);
+	walks = 0;
+	assert_string_equal(cgroups_path(c, st.st_ino), inner + strlen(tops[i]));
+	assert_non_null(strstr(cgroups_path(c, files.st_ino), "cgroup:"));
+	assert_non_null(strstr(cgroups_path(c, UINT64_MAX), "cgroup:"));
+	assert_int_equal(rmdir(inner), 0);
+	assert_int_equal(rmdir(group), 0);
+	assert_string_equal(cgroups_path(c, st.st_ino), inner + strlen(tops[i]));
+	assert_string_equal(cgroups_name(c, st.st_ino, CGROUP_UNIT), "x-y.service");
+	assert_int_equal(walks, 0);
+	cgroups_free(c);
+}
+
 #define with_groups(test) cmocka_unit_test_setup_teardown(test, make_groups, remove_root)
 
 int main(void)
@@ -330,6 +369,7 @@ int main(void)
 		with_groups(test_bounded),
 		cmocka_unit_test(test_no_hierarchy),
 		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_handles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
