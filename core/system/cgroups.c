@@ -14,6 +14,7 @@
 #include "core/base/text.h"
 #include "core/system/cgroup_names.h"
 #include "core/system/cgroup_tree.h"
+#include "core/system/containers.h"
 #include "core/system/limits.h"
 
 struct cgroup {
@@ -21,10 +22,13 @@ struct cgroup {
 	bool known;			 /* else its path is "cgroup:ID" */
 	uint64_t used;			 /* when it was asked for last; 0: never */
 	const char *names[CGROUP_NAMES]; /* NULL: not asked for yet */
+	uint8_t looks[CGROUP_NAMES];	 /* in files for such a name, which had none yet */
+	uint64_t next_look_ns;
 };
 
 struct cgroups {
 	struct cgroup_tree *mounted;
+	struct containers *containers;
 	bool no_handles;       /* ids cannot be opened: new ones are found by walking */
 	void *tree;	       /* struct cgroup by id */
 	uint64_t next_walk;    /* not before this does an unknown id make us walk */
@@ -110,12 +114,13 @@ int cgroups_open(const char *root, const char *files, struct cgroups **out)
 	struct cgroups *c = calloc(1, sizeof(*c));
 	int rc = -ENOMEM;
 
-	(void)files;
 	if (!c)
 		return rc;
 	c->no_handles = root;
 	c->uses = 1;
-	rc = cgroup_tree_open(root, &c->mounted);
+	rc = containers_open(files, &c->containers);
+	if (!rc)
+		rc = cgroup_tree_open(root, &c->mounted);
 	if (!rc)
 		rc = walk(c); /* some will be gone when their I/O is drained */
 	if (rc)
@@ -134,6 +139,7 @@ void cgroups_free(struct cgroups *c)
 	tdestroy(c->tree, free);
 	text_set_free(&c->paths);
 	cgroup_tree_free(c->mounted);
+	containers_free(c->containers);
 	free(c);
 }
 
@@ -209,22 +215,36 @@ static void name_short(const struct text_part *id, char *name)
 	snprintf(name, NAME_SIZE, "%.*s", SHORT_ID_LENGTH, id->at);
 }
 
-/* False: it has none. */
-static bool make_name(const char *path, enum cgroup_name what, char *name)
+/* Does a file have the name? */
+static bool read_name(struct cgroups *c, const struct cgroup_parts *parts, enum cgroup_name what,
+		      char *name)
+{
+	if (what == CGROUP_POD)
+		return containers_pod(c->containers, parts->pod.at, parts->pod.len, name,
+				      NAME_SIZE);
+	return containers_name(c->containers, parts->container.at, parts->user, name, NAME_SIZE);
+}
+
+/* False: it has none.  Of what is to be found in a file, *@is_short: that has not been found. */
+static bool make_name(struct cgroups *c, const char *path, enum cgroup_name what, char *name,
+		      bool *is_short)
 {
 	struct cgroup_parts parts;
 
+	*is_short = false;
 	cgroup_parts(path, &parts);
-	if (what == CGROUP_UNIT && parts.unit.at)
+	if (what == CGROUP_UNIT && parts.unit.at) {
 		cgroup_unescape(&parts.unit, name, NAME_SIZE);
-	else if (what == CGROUP_CONTAINER && parts.has_container_id)
-		name_short(&parts.container, name);
-	else if (what == CGROUP_CONTAINER && parts.container.at)
+	} else if (what == CGROUP_CONTAINER && parts.container.at && !parts.has_container_id) {
 		cgroup_unescape(&parts.container, name, NAME_SIZE);
-	else if (what == CGROUP_POD && parts.pod.at)
-		name_short(&parts.pod, name);
-	else
+	} else if ((what == CGROUP_CONTAINER && parts.container.at) ||
+		   (what == CGROUP_POD && parts.pod.at)) {
+		*is_short = !read_name(c, &parts, what, name);
+		if (*is_short)
+			name_short(what == CGROUP_POD ? &parts.pod : &parts.container, name);
+	} else {
 		return false;
+	}
 	return true;
 }
 
@@ -243,15 +263,36 @@ static const char *keep_name(struct cgroups *c, const char *name)
 	return kept;
 }
 
-static const char *name_of(struct cgroups *c, struct cgroup *group, enum cgroup_name what)
+/* Kubernetes makes the files when the container runs already. */
+#define MAX_LOOKS   30
+#define LOOK_PERIOD NS_PER_SEC
+
+static bool is_settled(const struct cgroup *group, enum cgroup_name what)
+{
+	if (!group->names[what])
+		return false;
+	return !group->looks[what] || group->looks[what] > MAX_LOOKS ||
+	       clock_mono_ns() < group->next_look_ns;
+}
+
+static void find_name(struct cgroups *c, struct cgroup *group, enum cgroup_name what)
 {
 	char name[NAME_SIZE];
+	bool is_short, has = make_name(c, group->names[CGROUP_PATH], what, name, &is_short);
 
+	group->next_look_ns = clock_mono_ns() + LOOK_PERIOD;
+	group->looks[what] = is_short ? group->looks[what] + 1 : 0;
+	if (is_short && group->names[what]) /* again */
+		return;
+	group->names[what] = has ? keep_name(c, name) : no_name;
+}
+
+static const char *name_of(struct cgroups *c, struct cgroup *group, enum cgroup_name what)
+{
 	if (!group->known)
 		return no_name;
-	if (!group->names[what])
-		group->names[what] =
-		    make_name(group->names[CGROUP_PATH], what, name) ? keep_name(c, name) : no_name;
+	if (!is_settled(group, what))
+		find_name(c, group, what);
 	if (!group->names[what])
 		c->lost++;
 	return group->names[what] ? group->names[what] : no_room;
