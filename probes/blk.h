@@ -32,6 +32,9 @@ enum blk_filter {
 	FILTER_TRACKED, /* one process and its descendants (map `tracked`, filled at fork) */
 };
 
+/* Control groups whose I/O is counted, with that of all groups below them: of one pod. */
+#define BLK_CGROUPS 16
+
 /* How the submitter of a request becomes known. */
 enum blk_submit {
 	SUBMIT_NONE, /* not at all */

@@ -30,11 +30,11 @@ static int resolve(struct tool_run *run, struct error *err)
 static unsigned int wants(const struct breakdown_options *o, bool own_start)
 {
 	bool track = o->args.command && !o->args.all;
-	/* Always issue: without -Q for the time, with -p for a flush command's
+	/* Always issue: without -Q for the time, with a filter for a flush command's
 	 * submitter, else for the balance. */
 	unsigned int events = WANT_ISSUE;
 
-	if (o->filters.pid_arg || track || own_start)
+	if (blk_filters_submitters(&o->filters, &o->args) || own_start)
 		events |= WANT_SUBMIT;
 	if (track)
 		events |= WANT_TRACK;
@@ -50,7 +50,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
-/* With -Q and no filter by process the kernel's own start times are enough. */
+/* With -Q and no filter by submitter the kernel's own start times are enough. */
 static bool follows_nothing(const struct tool_run *run, const struct breakdown_options *o)
 {
 	return o->queued && hooks_tag(run->object.hooks, "submit", SUBMIT_NONE) == SUBMIT_NONE;

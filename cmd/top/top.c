@@ -179,7 +179,7 @@ static void add_unseen(void *ctx, const struct blk_inflight *entry)
 		.known = entry->known,
 	};
 
-	if (!blk_filters_processes(&t->o.filters, &t->o.args) || entry->known)
+	if (!blk_filters_submitters(&t->o.filters, &t->o.args) || entry->known)
 		top_rows_add(&t->rows, &key, &value);
 }
 

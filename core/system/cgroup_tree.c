@@ -106,6 +106,7 @@ int cgroup_tree_open(const char *root, struct cgroup_tree **out)
 	if (!tree)
 		return -ENOMEM;
 	tree->fd = -1;
+	tree->is_whole = root;
 	r = root ? set_root(tree, root) : find_root(tree);
 	if (r)
 		cgroup_tree_free(tree);

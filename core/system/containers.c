@@ -23,6 +23,7 @@
 #define MAX_ENTRIES 65536      /* of a directory */
 #define MAX_USERS   16
 #define POD_UID	    36
+#define USER_TIME   (NS_PER_SEC / 2)
 #define READ_PERIOD NS_PER_SEC /* between two times that a source is read */
 #define READ_SHARE  50	       /* and how much longer than reading it takes */
 
@@ -37,7 +38,7 @@ struct user {
 	uint32_t uid;
 	char *home; /* NULL: none */
 	struct source podman;
-	uint64_t next_ns; /* no file of his is to be read before */
+	uint64_t left_ns, at_ns; /* time for his files, as of @at_ns */
 };
 
 struct containers {
@@ -336,14 +337,31 @@ static struct user *find_user(struct containers *c, uint32_t uid)
 }
 
 /* All files of a user's, whatever he has put there, take a share of the time. */
+static bool has_time(struct user *user)
+{
+	uint64_t now = clock_mono_ns(), left;
+
+	left = user->at_ns ? user->left_ns + (now - user->at_ns) / READ_SHARE : USER_TIME;
+	user->left_ns = left < USER_TIME ? left : USER_TIME;
+	user->at_ns = now;
+	return user->left_ns;
+}
+
+static void take_time(struct user *user)
+{
+	uint64_t took = clock_mono_ns() - user->at_ns;
+
+	user->left_ns -= took < user->left_ns ? took : user->left_ns;
+	user->at_ns += took;
+}
+
 static bool user_name(struct containers *c, uint32_t uid, const char *id, char *name, size_t size)
 {
 	struct user *user = find_user(c, uid);
-	uint64_t since_ns = clock_mono_ns();
 	char path[PATH_MAX];
 	bool found;
 
-	if (!user || !user->home || !is_due(user->next_ns))
+	if (!user || !user->home || !has_time(user))
 		return false;
 	snprintf(path, sizeof(path), "%s/.local/share/docker", user->home);
 	found = docker_name(c, path, id, name, size);
@@ -353,7 +371,7 @@ static bool user_name(struct containers *c, uint32_t uid, const char *id, char *
 			 user->home);
 		found = podman_name(c, &user->podman, path, id, name, size);
 	}
-	user->next_ns = since_ns + (READ_SHARE + 1) * (clock_mono_ns() - since_ns);
+	take_time(user);
 	return found;
 }
 
