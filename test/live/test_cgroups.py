@@ -9,6 +9,7 @@ from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, Zram
                     write_text)
 
 KIB4 = 4096
+LOAD = os.environ.get("LOAD", "")
 ID = "3f4a1b2c3d4e5f60718293a4b5c6d7e8f90123456789abcdef012345"
 UID = "0f4e6a52_1111_2222_3333_44445555"
 
@@ -193,6 +194,28 @@ class TestNames(CgroupTest):
     def test_container(self):
         container = ID + format(os.getpid(), "08x")
         self.assert_found(f"docker-{container}.scope", [container, container[:12]])
+
+    def test_real_container(self):
+        """A process in namespaces of its own, the cgroup's too, that makes a cgroup there."""
+        if subprocess.run(["unshare", "--cgroup", "--pid", "--mount", "--fork", "true"],
+                          check=False, capture_output=True).returncode:
+            self.skipTest("no unshare, or none for cgroups")
+        container = ID + format(os.getpid(), "08x")
+        group = self.group(f"docker-{container}.scope")
+        inner = f"{group.path}/{self.name}.service"
+        script = ('echo $$ > "$0/cgroup.procs" && exec unshare --cgroup --pid --mount --fork '
+                  'sh -c \'mkdir "$0" && echo 0 > "$0/cgroup.procs" && exec "$@"\' "$@"')
+        with LoopDisk(16 * MIB) as disk, \
+                Tracer("top", "--json", "--cgroup-owner", "-d", disk.name, "--cgroup",
+                       container[:12]) as tracer:
+            TestFilter.write(disk, 13, self.own)
+            subprocess.run(["sh", "-c", script, group.path, inner, LOAD, "-n", "contained", "-r",
+                            "write", "12", str(KIB4), disk.path], check=True,
+                           stdout=subprocess.DEVNULL, timeout=patience(60))
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual([(row["comm"], row["cgroup"], row["io"]) for row in result.rows],
+                         [("contained", inner[len(self.root):], 12)])
 
     def test_pod_of_many(self):
         """One that has no cgroup of its own: each of its containers has one."""
