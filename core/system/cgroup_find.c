@@ -19,15 +19,20 @@
 #define CLOSE_SHARE   3 /* one letter in so many may be wrong */
 #define CLOSE_NOTHING 1000
 
-/* Of two the earlier one is meant. */
+/* Of two the earlier one is meant: users call theirs what they like. */
 enum kind {
 	KIND_PATH,
 	KIND_UNIT,
-	KIND_USER_UNIT,
 	KIND_CONTAINER,
 	KIND_POD,
-	KINDS,
+	KIND_USER, /* a user's unit, container, pod */
+	KINDS = KIND_USER + KIND_POD,
 };
+
+static enum kind kind_of(enum kind kind, bool of_user)
+{
+	return of_user ? KIND_USER + kind - KIND_UNIT : kind;
+}
 
 struct found {
 	struct cgroup_ref refs[CGROUP_REFS];
@@ -149,23 +154,24 @@ static bool is_digits_of(const char *wanted, const struct text_part *id)
 static void check_container(struct search *s, const struct cgroup_parts *parts, uint64_t id,
 			    const char *path)
 {
+	enum kind kind = kind_of(KIND_CONTAINER, parts->user != CGROUP_NO_USER);
 	const struct text_part *container = &parts->container;
 	char name[NAME_SIZE];
 
 	if (!parts->has_container_id) {
 		if (cgroup_part_is(container, s->name))
-			add_one(s, KIND_CONTAINER, id, path);
+			add_one(s, kind, id, path);
 		note_close_part(s, container);
 		return;
 	}
 	if (is_digits_of(s->name, container)) {
-		add_one(s, KIND_CONTAINER, id, path);
+		add_one(s, kind, id, path);
 		return;
 	}
 	if (!containers_name(s->containers, container->at, parts->user, name, sizeof(name)))
 		return;
 	if (is_end_of(name, s->name))
-		add_one(s, KIND_CONTAINER, id, path);
+		add_one(s, kind, id, path);
 	note_close(s, name);
 }
 
@@ -190,9 +196,12 @@ static bool is_same_pod(const struct found *found, const struct text_part *pod)
 }
 
 /* A pod may have several cgroups, one beside the other. */
-static void check_pod(struct search *s, const struct text_part *pod, uint64_t id, const char *path)
+static void check_pod(struct search *s, const struct cgroup_parts *parts, uint64_t id,
+		      const char *path)
 {
-	struct found *found = &s->found[KIND_POD];
+	enum kind kind = kind_of(KIND_POD, parts->user != CGROUP_NO_USER);
+	const struct text_part *pod = &parts->pod;
+	struct found *found = &s->found[kind];
 	char name[NAME_SIZE] = "";
 	bool named = containers_pod(s->containers, pod->at, pod->len, name, sizeof(name));
 
@@ -201,19 +210,20 @@ static void check_pod(struct search *s, const struct text_part *pod, uint64_t id
 	if (!is_uid(pod, s->name) && !(named && is_end_of(name, s->name)))
 		return;
 	if (!found->n || is_same_pod(found, pod))
-		add(s, KIND_POD, id, path);
+		add(s, kind, id, path);
 	else
-		add_one(s, KIND_POD, id, path);
+		add_one(s, kind, id, path);
 }
 
 static void check_unit(struct search *s, const struct cgroup_parts *parts, uint64_t id,
 		       const char *path)
 {
+	/* The manager itself, user@UID.service, is the system's. */
 	bool of_user = parts->user != CGROUP_NO_USER &&
 		       memmem(path, (size_t)(parts->unit.at - path), "/user@", strlen("/user@"));
 
 	if (cgroup_part_is(&parts->unit, s->name))
-		add_one(s, of_user ? KIND_USER_UNIT : KIND_UNIT, id, path);
+		add_one(s, kind_of(KIND_UNIT, of_user), id, path);
 	if (!parts->has_container_id)
 		note_close_part(s, &parts->unit);
 }
@@ -235,7 +245,7 @@ static int check(void *ctx, uint64_t id, const char *path)
 	if (is_own(&parts.container, path))
 		check_container(s, &parts, id, path);
 	if (is_own(&parts.pod, path))
-		check_pod(s, &parts.pod, id, path);
+		check_pod(s, &parts, id, path);
 	return 0;
 }
 

@@ -33,6 +33,9 @@ static const char *const paths[] = {
 	POD "/crio-" ID(c0d2) ".scope",
 	"/kubepods-pod11111111_1111_2222_3333_444455556666.slice:cri-containerd:" ID(c0d3),
 	"/kubepods-pod11111111_1111_2222_3333_444455556666.slice:cri-containerd:" ID(c0d4),
+	"/user.slice/user-8.slice/user@8.service/docker-" ID(d0c1) ".scope",
+	"/user.slice/user-8.slice/user@8.service/lxc.payload.mail",
+	"/user.slice/user-8.slice/user@8.service/pod" UID,
 	"/lxc.payload.mail/init.scope",
 	"/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt",
 };
