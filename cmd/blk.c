@@ -75,6 +75,10 @@ static const struct hook_alt rename_alts[] = {
 	{ HOOK_RAW_TP, "task_rename", 2, { "rename_raw" }, 0 },
 };
 
+static const struct hook_alt cgroup_alts[] = {
+	{ HOOK_RAW_TP, "cgroup_mkdir", 2, { "cg_mkdir_raw" }, 0 },
+};
+
 static const struct hook_alt track_alts[] = {
 	{ HOOK_RAW_TP, "sched_process_fork", 2, { "fork_raw", "free_raw" }, 0 },
 };
@@ -87,6 +91,8 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 		events[n++] = (struct hook_event){ "track", ALTS(track_alts), false };
 	if (wants & WANT_NAMES)
 		events[n++] = (struct hook_event){ "rename", ALTS(rename_alts), true };
+	if (wants & WANT_CGROUPS)
+		events[n++] = (struct hook_event){ "cgroup", ALTS(cgroup_alts), true };
 	if (wants & WANT_STACK) {
 		events[n++] = (struct hook_event){ "bio", ALTS(stack_alts), false };
 		events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
@@ -444,6 +450,23 @@ int blk_drain_names(int fd, struct names *names)
 				&taken);
 
 	return r ? r : taken.n;
+}
+
+static int take_cgroup(void *cgroups, const void *key, const void *value)
+{
+	const struct blk_cgroup_path *made = value;
+	uint64_t id;
+
+	memcpy(&id, key, sizeof(id));
+	if (made->path[0] && strlen(made->path) < sizeof(made->path) - 1)
+		cgroups_put(cgroups, id, made->path);
+	return 0;
+}
+
+int blk_drain_cgroups(int fd, struct cgroups *cgroups)
+{
+	return flip_drain_hash(fd, sizeof(uint64_t), sizeof(struct blk_cgroup_path), take_cgroup,
+			       cgroups);
 }
 
 /* ---- completions that no program saw ---- */

@@ -7,6 +7,7 @@
 
 #include "cmd/args.h"
 #include "cmd/run.h"
+#include "core/system/cgroups.h"
 #include "core/system/disks.h"
 #include "core/bpf/hooks.h"
 #include "core/system/process_names.h"
@@ -67,10 +68,11 @@ enum blk_wants {
 	WANT_BIO = 4,
 	WANT_NAMES = 8,
 	WANT_TRACK = 16,
-	WANT_STACK = 32, /* bios alone, as iotrace stack counts them: no requests, no completions */
+	WANT_CGROUPS = 32, /* paths of cgroups that are made (probes/blk_cgroups.bpf.h) */
+	WANT_STACK = 64, /* bios alone, as iotrace stack counts them: no requests, no completions */
 };
 
-#define BLK_EVENTS_MAX 7
+#define BLK_EVENTS_MAX 8
 
 /* Fills @events (room for BLK_EVENTS_MAX) with the attach table for @wants; returns how many. */
 size_t blk_events(unsigned int wants, struct hook_event *events);
@@ -112,6 +114,9 @@ int blk_follow(struct blk_filters *f, const struct run *run, struct error *err);
 
 /* Empties a map of names: into @names.  How many there were, or -errno. */
 int blk_drain_names(int fd, struct names *names);
+
+/* Empties a map of paths of cgroups that were made: into @cgroups.  0 or -errno. */
+int blk_drain_cgroups(int fd, struct cgroups *cgroups);
 
 /* ---- completions that no program saw ---- */
 

@@ -88,6 +88,11 @@ struct blk_name {
 	char comm[16];
 };
 
+/* The path of a cgroup, from the root of its hierarchy; cut where it is longer. */
+struct blk_cgroup_path {
+	char path[512];
+};
+
 /* Per CPU: the last submitter, so that its name is looked up once for a series of requests; and
  * either the start of its process, or the balance of requests. */
 struct blk_cpu {

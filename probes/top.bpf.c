@@ -194,6 +194,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	add(&key, done.final, bytes, ns);
 }
 
+#include "probes/blk_cgroups.bpf.h"
 #include "probes/blk_entry.bpf.h"
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */

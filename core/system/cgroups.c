@@ -314,6 +314,13 @@ const char *cgroups_path(struct cgroups *c, uint64_t id)
 	return cgroups_name(c, id, CGROUP_PATH);
 }
 
+void cgroups_put(struct cgroups *c, uint64_t id, const char *path)
+{
+	/* Where only a part is mounted, paths begin elsewhere. */
+	if (cgroup_tree_is_whole(c->mounted))
+		learn(c, id, path, true);
+}
+
 uint64_t cgroups_lost(struct cgroups *c)
 {
 	uint64_t lost = c->lost;

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """--cgroup: the I/O of one control group and of those below it, also of those made later."""
 import os
+import signal
 import subprocess
 
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, Zram, add_up, iotrace,
@@ -105,6 +106,31 @@ class TestFilter(CgroupTest):
                                      self.WANTED)
                     self.own.remove()
                     os.mkdir(self.own.path)
+
+    def test_gone_before_drained(self):
+        """A group that was made, used and removed between two drains has its name."""
+        with LoopDisk(16 * MIB) as disk, \
+                Tracer("top", "--json", "--cgroup-owner", "-d", disk.name) as tracer:
+            tracer.process.send_signal(signal.SIGSTOP)
+            self.assertTrue(wait_until(
+                lambda: ") T" in read_text(f"/proc/{tracer.pid}/stat")))
+            for i in range(3):
+                group = self.group(f"short-{i}")
+                self.write(disk, 5 + i, group)
+                self.assertTrue(wait_until(lambda g=group: self.is_removed(g)))
+            tracer.process.send_signal(signal.SIGCONT)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assertEqual(add_up(result.rows, "cgroup", "io"),
+                         {f"/{self.cgroup(f'short-{i}')}": 5 + i for i in range(3)})
+
+    @staticmethod
+    def is_removed(group):
+        try:
+            os.rmdir(group.path)
+        except OSError:
+            return False
+        return True
 
     def test_bios(self):
         """Of a disk that has no requests."""

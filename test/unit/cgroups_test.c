@@ -203,6 +203,20 @@ static void test_names(void **state)
 	cgroups_free(c);
 }
 
+/* One that was made and removed before anybody asked for it. */
+static void test_put(void **state)
+{
+	struct cgroups *c = opened(root);
+
+	(void)state;
+	assert_non_null(strstr(cgroups_path(c, 123456789), "cgroup:"));
+	cgroups_put(c, 123456789, "/gone.service/inner");
+	cgroups_put(c, 123456789, "/another");
+	assert_string_equal(cgroups_path(c, 123456789), "/gone.service/inner");
+	assert_string_equal(cgroups_name(c, 123456789, CGROUP_UNIT), "gone.service");
+	cgroups_free(c);
+}
+
 /* Files have ids too in kernfs, and are no groups. */
 static void test_files_are_no_groups(void **state)
 {
@@ -358,17 +372,12 @@ static void test_handles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_groups(test_paths),
-		with_groups(test_names),
-		with_groups(test_files_are_no_groups),
-		with_groups(test_unknown),
-		with_groups(test_new_group_is_found),
-		with_groups(test_slow_walk),
-		with_groups(test_removed_group_keeps_its_path),
-		with_groups(test_bounded),
-		cmocka_unit_test(test_no_hierarchy),
-		cmocka_unit_test(test_real),
-		cmocka_unit_test(test_handles),
+		with_groups(test_paths),     with_groups(test_names),
+		with_groups(test_put),	     with_groups(test_files_are_no_groups),
+		with_groups(test_unknown),   with_groups(test_new_group_is_found),
+		with_groups(test_slow_walk), with_groups(test_removed_group_keeps_its_path),
+		with_groups(test_bounded),   cmocka_unit_test(test_no_hierarchy),
+		cmocka_unit_test(test_real), cmocka_unit_test(test_handles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
