@@ -32,6 +32,9 @@ enum blk_filter {
 	FILTER_TRACKED, /* one process and its descendants (map `tracked`, filled at fork) */
 };
 
+/* Control groups whose I/O is counted, with that of all groups below them: of one pod. */
+#define BLK_CGROUPS 16
+
 /* How the submitter of a request becomes known. */
 enum blk_submit {
 	SUBMIT_NONE, /* not at all */
@@ -85,6 +88,11 @@ struct blk_inflight {
 /* The name of a process. */
 struct blk_name {
 	char comm[16];
+};
+
+/* The path of a cgroup, from the root of its hierarchy; cut where it is longer. */
+struct blk_cgroup_path {
+	char path[512];
 };
 
 /* Per CPU: the last submitter, so that its name is looked up once for a series of requests; and

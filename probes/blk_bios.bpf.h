@@ -22,11 +22,10 @@ static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, con
 	struct blk_inflight who = {};
 	u64 key = (u64)bio;
 
-	if (!read_submitter(&who, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
+	if (!read_submitter(&who, bio, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
 		bpf_map_delete_elem(&bio_owners, &key);
 		return;
 	}
-	who.cgroup = bio_cgroup(bio);
 	if (own_start)
 		who.submit_ns = bpf_ktime_get_ns();
 	BLK_ON_SUBMITTED(&who, bio, front_merge);

@@ -91,7 +91,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 		made.stage = owner->stage;
 		made.submit_ns = owner->submit_ns;
 		made.known = 1;
-	} else if (filter_mode != FILTER_NONE ||
+	} else if (filters_submitters() ||
 		   (since ? !begin_ns || since < begin_ns
 			  : unseen_start_predates_trace(rq, BLK_SYNC, false))) {
 		return 0;

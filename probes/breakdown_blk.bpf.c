@@ -69,7 +69,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		return;
 	if (!balance || done.op == BLK_SYNC)
 		entry = completing_entry(rq);
-	if (filter_mode != FILTER_NONE && !(entry && entry->known))
+	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
 		return;

@@ -3,6 +3,7 @@
  * iotrace breakdown: the time that calls take in a layer of the I/O stack (-T syscall, vfs, ext4
  * and so on), or in all of them at once with the requests that the calls wait for.
  */
+#define BLK_CGROUP_OF_TASK
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) call_submitted(entry, bio, front_merge)
 #define BLK_ON_ISSUED(entry)			  call_issued(entry)
 #define BLK_ON_FLUSHING(entry)			  call_flushing(entry)
@@ -174,7 +175,7 @@ static __always_inline void key_bio(struct hist_key *key, struct call_thread *t,
 		current_process(&process);
 	key_current(key, &process);
 	if (want_cgroup)
-		key->cgroup = bio_cgroup(bio);
+		key->cgroup = io_cgroup_id(bio);
 	if (keyed_dev)
 		key->dev = disk_dev(bio_disk(bio, false), false);
 }
@@ -217,6 +218,8 @@ static __always_inline void call_submitted(struct blk_inflight *entry, struct bi
 
 	if (by_bios)
 		return;
+	if (want_cgroup) /* of write-back the one that dirtied the pages */
+		entry->cgroup = io_cgroup_id(bio);
 	if (t && !front_merge)
 		on_admitted(t, bio, entry->submit_ns);
 	if (!t || !t->open)
@@ -540,7 +543,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (!done.final || done.none)
 		return;
 	entry = completing_entry(rq);
-	if (filter_mode != FILTER_NONE && !(entry && entry->known))
+	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
 		return;

@@ -222,7 +222,7 @@ static __always_inline void key_current(struct hist_key *key, const struct blk_p
 		return;
 	key->known = 1;
 	if (want_cgroup)
-		key->cgroup = current_cgroup();
+		key->cgroup = io_cgroup_id(NULL);
 	if (!by_process)
 		return;
 	key->start = process->start;
@@ -566,7 +566,7 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 	struct call_thread *t;
 	u64 sp, now;
 
-	if (stopped || !current_process(&process))
+	if (stopped || !current_call_wanted(&process))
 		return 0;
 	t = current_thread(true);
 	if (!t)

@@ -186,10 +186,13 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 
 /* ---- bios ---- */
 
-/* Sets @process to the current one and stores its name.  False when the filter excludes it. */
-static __always_inline bool name_current_process(struct blk_process *process)
+/* Sets @process to the current one and stores its name.  False when the filter excludes it, or the
+ * cgroup of @bio. */
+static __always_inline bool name_current_process(struct blk_process *process, struct bio *bio)
 {
-	if (!current_process(process))
+	u64 cgroup;
+
+	if (!current_process(process) || !bio_cgroup_wanted(bio, &cgroup))
 		return false;
 	remember_name(process);
 	return true;
@@ -218,7 +221,7 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 	bool write;
 	u64 bytes = counted_bytes(bio, dev, &write, direct);
 
-	if (!bytes || !name_current_process(&key.process))
+	if (!bytes || !name_current_process(&key.process, bio))
 		return;
 	at = bpf_map_lookup_elem(&scratch, &program);
 	if (!at)
@@ -264,13 +267,14 @@ static __always_inline void on_remap(void *ctx, struct bio *bio, u32 from, u32 p
 static __always_inline void on_bio_end(struct bio *bio)
 {
 	struct gendisk *disk = bio_disk(bio, false);
+	struct blk_process process = {};
+	u64 bytes, cgroup;
 	bool write;
-	u64 bytes;
 
 	if (!BPF_CORE_READ(bio, bi_status) || !makes_requests(disk, false))
 		return;
 	bytes = counted_bytes(bio, bio_wanted_dev(bio, disk, false), &write, false);
-	if (!bytes || !current_process_wanted())
+	if (!bytes || !current_process(&process) || !bio_cgroup_wanted(bio, &cgroup))
 		return;
 	count_loss(&stack_losses[STACK_LOSS_REFUSED], 1);
 	count_loss(&stack_losses[STACK_LOSS_REFUSED_BYTES], bytes);

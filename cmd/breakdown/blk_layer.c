@@ -30,11 +30,11 @@ static int resolve(struct tool_run *run, struct error *err)
 static unsigned int wants(const struct breakdown_options *o, bool own_start)
 {
 	bool track = o->args.command && !o->args.all;
-	/* Always issue: without -Q for the time, with -p for a flush command's
+	/* Always issue: without -Q for the time, with a filter for a flush command's
 	 * submitter, else for the balance. */
 	unsigned int events = WANT_ISSUE;
 
-	if (o->filters.pid_arg || track || own_start || keys_of_submitter(o->by))
+	if (blk_filters_submitters(&o->filters, &o->args) || own_start || keys_of_submitter(o->by))
 		events |= WANT_SUBMIT;
 	if (keys_of_process(o->by))
 		events |= WANT_NAMES;
@@ -52,7 +52,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
-/* With -Q and no filter by process the kernel's own start times are enough. */
+/* With -Q and no filter by submitter the kernel's own start times are enough. */
 static bool follows_nothing(const struct tool_run *run, const struct breakdown_options *o)
 {
 	return o->queued && hooks_tag(run->object.hooks, "submit", SUBMIT_NONE) == SUBMIT_NONE;
@@ -71,7 +71,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "keyed_dev", keys_have(b->o.by, KEY_DISK) },
 		{ "keyed_who", keys_of_submitter(b->o.by) },
 		{ "by_process", keys_of_process(b->o.by) },
-		{ "want_cgroup", keys_have(b->o.by, KEY_CGROUP) },
+		{ "want_cgroup", keys_of_cgroup(b->o.by) },
 	};
 	/* As large as this machine needs, or, if no program of this run uses it, as small as it
 	 * can be. */

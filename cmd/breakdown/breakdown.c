@@ -33,8 +33,8 @@ int breakdown_prepare(struct tool_run *run, struct error *err)
 	b->keyed.unit_slots = hists_unit_slots(&b->o);
 	b->keyed.disks = run->disks;
 	b->keyed.names = run->names;
-	if (keys_have(b->o.by, KEY_CGROUP))
-		r = cgroups_open(NULL, &b->keyed.cgroups);
+	if (keys_of_cgroup(b->o.by))
+		r = cgroups_open(NULL, NULL, &b->keyed.cgroups);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
 
@@ -42,7 +42,8 @@ void breakdown_keeps(struct tool_run *run)
 {
 	const struct breakdown *b = run->ctx;
 
-	tool_keep(run, "with --by cgroup", PRIVILEGES_CGROUPS, keys_have(b->o.by, KEY_CGROUP));
+	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
+		  keys_of_cgroup(b->o.by));
 }
 
 /* The longest time between two drains. */

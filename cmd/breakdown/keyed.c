@@ -41,6 +41,12 @@ static const char *disk_name(const struct keyed *k, uint32_t dev)
 	return k->partitions ? disks_whole_name(k->disks, dev) : disks_name(k->disks, dev);
 }
 
+static const char *cgroup_name(const struct keyed *k, const struct keyed_entry *e,
+			       enum cgroup_name what)
+{
+	return e->key.known ? cgroups_name(k->cgroups, e->key.cgroup, what) : KEYS_UNKNOWN;
+}
+
 static void label(const struct keyed *k, struct keyed_entry *e)
 {
 	e->labels.pid = e->key.pid;
@@ -48,8 +54,11 @@ static void label(const struct keyed *k, struct keyed_entry *e)
 	if (keys_have(k->keys, KEY_DISK))
 		e->labels.disk = disk_name(k, e->key.dev);
 	if (keys_have(k->keys, KEY_CGROUP))
-		e->labels.cgroup =
-		    e->key.known ? cgroups_path(k->cgroups, e->key.cgroup) : KEYS_UNKNOWN;
+		e->labels.cgroup = cgroup_name(k, e, CGROUP_PATH);
+	if (keys_have(k->keys, KEY_UNIT))
+		e->labels.unit = cgroup_name(k, e, CGROUP_UNIT);
+	if (keys_have(k->keys, KEY_CONTAINER))
+		e->labels.container = cgroup_name(k, e, CGROUP_CONTAINER);
 	if (keys_of_process(k->keys))
 		label_comm(k, e);
 }

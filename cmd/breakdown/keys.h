@@ -11,7 +11,15 @@
 #include "output/schema.h"
 
 /* The keys of --by: what a row is about, beside its operation and layer. */
-enum breakdown_key { KEY_DISK, KEY_PROCESS, KEY_COMM, KEY_CGROUP, BREAKDOWN_KEYS };
+enum breakdown_key {
+	KEY_DISK,
+	KEY_PROCESS,
+	KEY_COMM,
+	KEY_CGROUP,
+	KEY_UNIT,
+	KEY_CONTAINER,
+	BREAKDOWN_KEYS
+};
 
 /* Some of them, in the order given, a byte each from the lowest on: the key and 1.  0: none. */
 typedef uint64_t breakdown_keys;
@@ -24,10 +32,11 @@ bool keys_have(breakdown_keys keys, enum breakdown_key key);
 /* Do they tell more of a submitter than a disk does? */
 bool keys_of_submitter(breakdown_keys keys);
 bool keys_of_process(breakdown_keys keys);
+bool keys_of_cgroup(breakdown_keys keys);
 
 /* What the columns of the keys show; those of no key are not looked at. */
 struct key_labels {
-	const char *disk, *comm, *cgroup;
+	const char *disk, *comm, *cgroup, *unit, *container;
 	uint64_t start; /* of process @pid */
 	uint32_t pid;
 };
