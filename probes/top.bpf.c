@@ -8,6 +8,8 @@
 #include "probes/top.h"
 
 const volatile bool bio_mode = false;
+const volatile bool by_disk = true;
+const volatile bool by_submitter = true; /* by anything that is known of it */
 
 /*
  * A hash with the CPU in the key, not a per-CPU hash: CPUs do not share rows either, creating it
@@ -42,6 +44,8 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 {
 	struct top_value *row;
 
+	if (!by_disk)
+		key->dev = 0;
 	key->cpu = bpf_get_smp_processor_id();
 	row = (epoch & 1) ? row_of(&rows1, key) : row_of(&rows0, key);
 	if (!row) {
@@ -62,10 +66,15 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 
 static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)
 {
-	key->start = entry->process.start;
-	key->pid = entry->process.pid;
-	key->writeback = entry->writeback;
+	if (!by_submitter)
+		return;
+	if (by_process) {
+		key->start = entry->process.start;
+		key->pid = entry->process.pid;
+		key->writeback = entry->writeback;
+	}
 	key->cgroup = entry->cgroup;
+	key->uid = entry->process.uid;
 	key->known = 1;
 }
 
