@@ -213,7 +213,8 @@ COMMON = {"with -- COMMAND": {"CAP_KILL"}, "with --record": FILE}
 # docs/PRIVILEGES.md has the same table.
 KEPT = {
     "virtio": COMMON,
-    "top": {"with --cgroup-owner": {"CAP_DAC_READ_SEARCH"}, **COMMON},
+    "top": {"with --cgroup-owner": {"CAP_DAC_READ_SEARCH"},
+            "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"},
                   "with --by cgroup": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
