@@ -8,8 +8,8 @@
 #include "core/base/text.h"
 #include "output/render.h"
 
-static const char *const names[BY_KEYS] = { "disk",   "process", "comm",
-						   "cgroup", "unit",	"container", "user" };
+static const char *const names[BY_KEYS] = { "disk", "process",	 "comm", "cgroup",
+					    "unit", "container", "user" };
 
 #define KEY_AT(keys, i) ((unsigned int)((keys) >> 8 * (i)) & 0xff)
 
@@ -55,6 +55,15 @@ int keys_parse(const char *arg, by_keys *keys, struct error *err)
 	}
 }
 
+by_keys keys_all(void)
+{
+	by_keys keys = 0;
+
+	for (unsigned int i = 0; i < BY_KEYS; i++)
+		keys |= (uint64_t)(i + 1) << 8 * i;
+	return keys;
+}
+
 bool keys_of_process(by_keys keys)
 {
 	return keys_have(keys, KEY_PROCESS) || keys_have(keys, KEY_COMM);
@@ -75,9 +84,12 @@ bool keys_of_cgroup(by_keys keys)
 
 #define OTHER "(other)"
 
-const struct key_labels keys_other = {
-	.disk = OTHER, .comm = OTHER, .cgroup = OTHER, .unit = OTHER, .container = OTHER, .user = OTHER
-};
+const struct key_labels keys_other = { .disk = OTHER,
+				       .comm = OTHER,
+				       .cgroup = OTHER,
+				       .unit = OTHER,
+				       .container = OTHER,
+				       .user = OTHER };
 
 static int compare_numbers(uint64_t a, uint64_t b)
 {

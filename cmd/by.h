@@ -28,6 +28,9 @@ typedef uint64_t by_keys;
 /* "disk,cgroup": *keys.  -EINVAL with @err (STATUS_USAGE). */
 int keys_parse(const char *arg, by_keys *keys, struct error *err);
 
+/* All there are. */
+by_keys keys_all(void);
+
 bool keys_have(by_keys keys, enum by_key key);
 
 /* Do they tell more of a submitter than a disk does? */

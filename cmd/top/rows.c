@@ -88,8 +88,9 @@ const struct schema *top_schema(bool cgroup)
 
 const struct schema *top_by_schema(by_keys by)
 {
-	static const char *const figures[] = { "op",	 "io",	   "bytes",
-					       "time_ns", "letter", "untimed" };
+	static const char *const figures[] = {
+		"op", "io", "bytes", "time_ns", "letter", "untimed"
+	};
 	static struct column all[KEY_COLUMNS_MAX + sizeof(figures) / sizeof(figures[0])];
 	static struct schema schema = { all, 0, sizeof(struct top_row) };
 	size_t n = keys_columns(by, offsetof(struct top_row, by), all);
@@ -274,8 +275,7 @@ static void label_keys(struct top_row *row, const struct top_tables *tables)
 	if (keys_have(tables->by, KEY_CONTAINER))
 		by->container = label_cgroup(row, tables, CGROUP_CONTAINER);
 	if (keys_have(tables->by, KEY_USER))
-		by->user =
-		    row->key.known ? users_name(tables->users, row->key.uid) : KEYS_UNKNOWN;
+		by->user = row->key.known ? users_name(tables->users, row->key.uid) : KEYS_UNKNOWN;
 }
 
 static void label(struct top_row *row, const struct top_tables *tables)
@@ -374,14 +374,15 @@ static int compare_rows(const void *a, const void *b, void *ctx)
 {
 	const struct top_row *x = a, *y = b;
 	const struct order *order = ctx;
+	by_keys by = order->by;
 	uint64_t p = sort_value(x, order->sort), q = sort_value(y, order->sort);
 
 	if (p != q)
 		return p > q ? -1 : 1;
 	if (x->io != y->io)
 		return x->io > y->io ? -1 : 1;
-	if (order->by)
-		return compare_labels(x, y, &(by_keys){ order->by });
+	if (by)
+		return compare_labels(x, y, &by);
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	if (x->start != y->start)

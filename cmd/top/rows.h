@@ -48,9 +48,8 @@ int top_rows_add(void *ctx, const void *key, const void *value);
 
 /* Joins what belongs to one row, and learns what disks and control groups are called while they are
  * there: between two outputs, now and then.  When there are too many rows the smaller half, by
- * @sort, gives up process and control group: one row for each disk and operation, TOP_OTHERS (with --by all
- * keys, keys_other). Names
- * of processes that are in no row may be forgotten. */
+ * @sort, gives up process and control group: one row for each disk and operation, TOP_OTHERS (with
+ * --by all keys, keys_other). Names of processes that are in no row may be forgotten. */
 void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort);
 
 /* Joins the CPUs' parts of each row, names the rows, and sorts them. */

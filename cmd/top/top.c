@@ -174,9 +174,9 @@ static void tables(void *ctx, struct show *show)
 {
 	const struct top *t = ctx;
 
-	show->tables[0] = (struct recording_table){
-		"rows", t->o.by ? top_by_schema(t->o.by) : top_schema(t->o.cgroup_owner)
-	};
+	show->tables[0] =
+	    (struct recording_table){ "rows", t->o.by ? top_by_schema(t->o.by)
+						      : top_schema(t->o.cgroup_owner) };
 	show->n_tables = 1;
 }
 
@@ -315,8 +315,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	const struct top *t = run->ctx;
 
 	return blk_events(WANT_SUBMIT | WANT_ISSUE | (wants_processes(t) ? WANT_NAMES : 0) |
-			      (t->o.bio ? WANT_BIO : 0) |
-			      (tool_tracks(run) ? WANT_TRACK : 0) |
+			      (t->o.bio ? WANT_BIO : 0) | (tool_tracks(run) ? WANT_TRACK : 0) |
 			      (wants_cgroups(t) ? WANT_CGROUPS : 0),
 			  out);
 }
@@ -348,7 +347,8 @@ static void keeps(struct tool_run *run)
 
 	tool_keep(run, "", privileges_to_name(), true);
 	tool_keep(run, "with --cgroup-owner", PRIVILEGES_CGROUPS, t->o.cgroup_owner);
-	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS, keys_of_cgroup(t->o.by));
+	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
+		  keys_of_cgroup(t->o.by));
 }
 
 static void free_top(void *ctx)
@@ -362,19 +362,12 @@ static void free_top(void *ctx)
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	/* Those that no other variant has. */
-	const by_keys keys = (KEY_UNIT + 1) | (KEY_CONTAINER + 1) << 8 | (KEY_USER + 1) << 16;
 	static const char *const options[] = { "", "--cgroup-owner", "--by" };
-	static struct schema by;
 
 	if (i >= N(options))
 		return NULL;
 	*with = options[i];
-	if (i < 2)
-		return top_schema(i);
-	by = *top_by_schema(keys);
-	by.n = 3;
-	return &by;
+	return i < 2 ? top_schema(i) : top_by_schema(keys_all());
 }
 
 /* ---- the declaration ---- */

@@ -619,8 +619,13 @@ static struct top_rows rows_by(const char *keys)
 	add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1, .uid = 5 },
 	    (struct top_value){ 4, 4096, 3000000, 0 });
 	add(&rows,
-	    (struct top_key){ .pid = 101, .dev = SDA, .op = BLK_READ, .known = 1, .writeback = 1,
-			      .uid = 5, .cpu = 1 },
+	    (struct top_key){ .pid = 101,
+			      .dev = SDA,
+			      .op = BLK_READ,
+			      .known = 1,
+			      .writeback = 1,
+			      .uid = 5,
+			      .cpu = 1 },
 	    (struct top_value){ 3, 3072, 1000000, 1 });
 	add(&rows, (struct top_key){ .pid = 100, .dev = SDB, .op = BLK_WRITE, .known = 1 },
 	    (struct top_value){ 2, 2048, 2000000, 0 });
@@ -646,26 +651,28 @@ static void shown_by(const char *keys, uint64_t most, const char *expected)
 static void test_by(void **state)
 {
 	(void)state;
-	shown_by("disk", 9, TIMES "sda,read,7,7168,4000000\n" TIMES
-			    "sdb,write,2,2048,2000000\n" TIMES "sdb,read,1,1024,1000000\n");
+	shown_by("disk", 9,
+		 TIMES "sda,read,7,7168,4000000\n" TIMES "sdb,write,2,2048,2000000\n" TIMES
+		       "sdb,read,1,1024,1000000\n");
 	shown_by("comm", 9,
-		 TIMES "proc100,read,4,4096,3000000\n" TIMES
-			    "proc101,read,3,3072,1000000\n" TIMES
-			    "proc100,write,2,2048,2000000\n" TIMES "[unknown],read,1,1024,1000000\n");
+		 TIMES "proc100,read,4,4096,3000000\n" TIMES "proc101,read,3,3072,1000000\n" TIMES
+		       "proc100,write,2,2048,2000000\n" TIMES "[unknown],read,1,1024,1000000\n");
 	shown_by("user", 9,
-		 TIMES "5,read,7,7168,4000000\n" TIMES
-			    "0,write,2,2048,2000000\n" TIMES "[unknown],read,1,1024,1000000\n");
+		 TIMES "5,read,7,7168,4000000\n" TIMES "0,write,2,2048,2000000\n" TIMES
+		       "[unknown],read,1,1024,1000000\n");
 	shown_by("process,disk", 1,
 		 TIMES "100,proc100,sda,read,4,4096,3000000\n" TIMES
-			    "0,(other),(other),read,4,4096,2000000\n" TIMES
-			    "0,(other),(other),write,2,2048,2000000\n");
+		       "0,(other),(other),read,4,4096,2000000\n" TIMES
+		       "0,(other),(other),write,2,2048,2000000\n");
 }
 
 /* Of a recording that has (other) already there is one row still. */
 static void test_by_limit(void **state)
 {
-	struct top_row rows[4] = { { .letter = 'R', .io = 1 }, { .letter = 'R', .io = 2 },
-				   { .letter = 'W', .io = 4 }, { .letter = 'R', .io = 8 } };
+	struct top_row rows[4] = { { .letter = 'R', .io = 1 },
+				   { .letter = 'R', .io = 2 },
+				   { .letter = 'W', .io = 4 },
+				   { .letter = 'R', .io = 8 } };
 	by_keys by;
 
 	(void)state;
