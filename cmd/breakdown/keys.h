@@ -18,6 +18,7 @@ enum breakdown_key {
 	KEY_CGROUP,
 	KEY_UNIT,
 	KEY_CONTAINER,
+	KEY_USER,
 	BREAKDOWN_KEYS
 };
 
@@ -36,7 +37,7 @@ bool keys_of_cgroup(breakdown_keys keys);
 
 /* What the columns of the keys show; those of no key are not looked at. */
 struct key_labels {
-	const char *disk, *comm, *cgroup, *unit, *container;
+	const char *disk, *comm, *cgroup, *unit, *container, *user;
 	uint64_t start; /* of process @pid */
 	uint32_t pid;
 };
