@@ -81,7 +81,6 @@ struct blk_inflight {
 	__u8 known; /* its submitter was seen and passed the filter */
 	__u8 writeback;
 	__u8 stage; /* breakdown of all layers: enum call_stage */
-	__u32 uid;  /* the submitter's */
 };
 
 #define BLK_NAMES 16384 /* per buffer */

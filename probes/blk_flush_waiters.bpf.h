@@ -88,7 +88,6 @@ __attribute__((noinline)) int on_waiter(u64 key)
 		made.call = owner->call;
 		made.process = owner->process;
 		made.writeback = owner->writeback;
-		made.uid = owner->uid;
 		made.stage = owner->stage;
 		made.submit_ns = owner->submit_ns;
 		made.known = 1;

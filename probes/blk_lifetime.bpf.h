@@ -37,8 +37,6 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	entry->process.start = who.process.start;
 	entry->process.pid = who.process.pid;
 	entry->writeback = who.writeback;
-	if (want_uid)
-		entry->uid = who.uid;
 	entry->stage = who.stage;
 	entry->call = who.call;
 	entry->known = 1;
@@ -126,7 +124,6 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		made.process = owner->process;
 		made.cgroup = owner->cgroup;
 		made.writeback = owner->writeback;
-		made.uid = owner->uid;
 		made.submit_ns = owner->submit_ns;
 		made.call = owner->call;
 		made.stage = flush ? 0 : owner->stage;

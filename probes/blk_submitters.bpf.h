@@ -317,8 +317,6 @@ static __always_inline bool read_submitter(struct blk_inflight *who, struct bio 
 	if (!current_process(&who->process) || !bio_cgroup_wanted(CGROUP_BIO(bio), &who->cgroup))
 		return false;
 	who->known = 1;
-	if (want_uid)
-		who->uid = bpf_get_current_uid_gid();
 	if (!by_process)
 		return true;
 	remember_name(&who->process);

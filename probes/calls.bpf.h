@@ -223,8 +223,6 @@ static __always_inline void key_current(struct hist_key *key, const struct blk_p
 	key->known = 1;
 	if (want_cgroup)
 		key->cgroup = io_cgroup_id(NULL);
-	if (want_uid)
-		key->uid = bpf_get_current_uid_gid();
 	if (!by_process)
 		return;
 	key->start = process->start;

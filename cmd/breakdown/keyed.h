@@ -7,7 +7,6 @@
 #include "core/system/cgroups.h"
 #include "core/system/disks.h"
 #include "core/system/process_names.h"
-#include "core/system/users.h"
 #include "probes/keyed_hist.h"
 
 /* A histogram as it was drained, of one key and row. */
@@ -32,7 +31,6 @@ struct keyed {
 	struct disks *disks;
 	struct names *names;
 	struct cgroups *cgroups;
-	struct users *users;
 	/* Those of (other), by row: what found no room. */
 	struct hist_row *other;
 	uint32_t n_rows;

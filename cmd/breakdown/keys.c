@@ -8,8 +8,8 @@
 #include "core/base/text.h"
 #include "output/render.h"
 
-static const char *const names[BREAKDOWN_KEYS] = { "disk", "process",	"comm", "cgroup",
-						   "unit", "container", "user" };
+static const char *const names[BREAKDOWN_KEYS] = { "disk",   "process", "comm",
+						   "cgroup", "unit",	"container" };
 
 #define KEY_AT(keys, i) ((unsigned int)((keys) >> 8 * (i)) & 0xff)
 
@@ -43,7 +43,7 @@ int keys_parse(const char *arg, breakdown_keys *keys, struct error *err)
 		if (key < 0) {
 			error_set(err, STATUS_USAGE, -EINVAL, "unknown key in --by '%s'",
 				  text_shown(arg).text);
-			error_hint(err, "keys: disk, process, comm, cgroup, unit, container, user");
+			error_hint(err, "keys: disk, process, comm, cgroup, unit, container");
 			return -EINVAL;
 		}
 		if (keys_have(*keys, (enum breakdown_key)key))
@@ -62,7 +62,7 @@ bool keys_of_process(breakdown_keys keys)
 
 bool keys_of_submitter(breakdown_keys keys)
 {
-	return keys_of_process(keys) || keys_of_cgroup(keys) || keys_have(keys, KEY_USER);
+	return keys_of_process(keys) || keys_of_cgroup(keys);
 }
 
 bool keys_of_cgroup(breakdown_keys keys)
@@ -75,12 +75,9 @@ bool keys_of_cgroup(breakdown_keys keys)
 
 #define OTHER "(other)"
 
-const struct key_labels keys_other = { .disk = OTHER,
-				       .comm = OTHER,
-				       .cgroup = OTHER,
-				       .unit = OTHER,
-				       .container = OTHER,
-				       .user = OTHER };
+const struct key_labels keys_other = {
+	.disk = OTHER, .comm = OTHER, .cgroup = OTHER, .unit = OTHER, .container = OTHER
+};
 
 static int compare_numbers(uint64_t a, uint64_t b)
 {
@@ -103,8 +100,6 @@ static int compare_key(unsigned int key, const struct key_labels *a, const struc
 		return strcmp(a->unit, b->unit);
 	case KEY_CONTAINER:
 		return strcmp(a->container, b->container);
-	case KEY_USER:
-		return strcmp(a->user, b->user);
 	}
 	return strcmp(a->cgroup, b->cgroup);
 }
@@ -143,7 +138,7 @@ static void pid_cell(const void *row, char *buf, size_t size)
 		    offsetof(struct key_labels, member), width, true, NULL                         \
 	}
 
-enum { DISK, PID, COMM, START, CGROUP, UNIT, CONTAINER, USER };
+enum { DISK, PID, COMM, START, CGROUP, UNIT, CONTAINER };
 
 static const struct column columns[] = {
 	[DISK] = LABEL(disk, "DISK", 8, "disk; of a call, the one that its file is on"),
@@ -159,7 +154,6 @@ static const struct column columns[] = {
 		  "control group that the I/O is charged to; of a call, that of its process"),
 	[UNIT] = LABEL(unit, "UNIT", 15, "systemd unit of that control group"),
 	[CONTAINER] = LABEL(container, "CONTAINER", 12, "container of that control group"),
-	[USER] = LABEL(user, "USER", 8, "user that the process runs as"),
 };
 
 const struct schema keys_schema = { columns, sizeof(columns) / sizeof(columns[0]),
@@ -199,9 +193,6 @@ size_t keys_columns(breakdown_keys keys, size_t at, struct column *to)
 			break;
 		case KEY_CONTAINER:
 			add_column(CONTAINER, at, to, &n);
-			break;
-		case KEY_USER:
-			add_column(USER, at, to, &n);
 			break;
 		}
 	}

@@ -18,7 +18,6 @@ enum breakdown_key {
 	KEY_CGROUP,
 	KEY_UNIT,
 	KEY_CONTAINER,
-	KEY_USER,
 	BREAKDOWN_KEYS
 };
 
@@ -37,7 +36,7 @@ bool keys_of_cgroup(breakdown_keys keys);
 
 /* What the columns of the keys show; those of no key are not looked at. */
 struct key_labels {
-	const char *disk, *comm, *cgroup, *unit, *container, *user;
+	const char *disk, *comm, *cgroup, *unit, *container;
 	uint64_t start; /* of process @pid */
 	uint32_t pid;
 };
