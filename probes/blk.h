@@ -62,7 +62,7 @@ enum blk_loss {
 struct blk_process {
 	__u64 start; /* start_boottime, ns; 0: the idle tasks (pid 0), or not needed */
 	__u32 pid;
-	__u32 pad;
+	__u32 uid; /* only in struct blk_inflight, and there if asked for; else 0 */
 };
 
 /*

@@ -36,6 +36,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	}
 	entry->process.start = who.process.start;
 	entry->process.pid = who.process.pid;
+	entry->process.uid = who.process.uid;
 	entry->writeback = who.writeback;
 	entry->stage = who.stage;
 	entry->call = who.call;

@@ -23,6 +23,7 @@ const volatile __u64 filter_cgroup_ids[BLK_CGROUPS] = {};
 const volatile __u32 filter_cgroup_levels[BLK_CGROUPS] = {}; /* of the root 0 */
 const volatile bool want_cgroup = false;
 const volatile bool by_process = false; /* rows are by process, with names */
+const volatile bool by_user = false;
 const volatile bool own_start =
     false; /* note submit times: queues without I/O statistics have no start_time_ns */
 

@@ -317,11 +317,14 @@ static __always_inline bool read_submitter(struct blk_inflight *who, struct bio 
 	if (!current_process(&who->process) || !bio_cgroup_wanted(CGROUP_BIO(bio), &who->cgroup))
 		return false;
 	who->known = 1;
-	if (!by_process)
-		return true;
-	remember_name(&who->process);
-	if (op == BLK_WRITE)
-		who->writeback = is_flusher();
+	if (by_process) {
+		remember_name(&who->process);
+		if (op == BLK_WRITE)
+			who->writeback = is_flusher();
+	}
+	/* Last: the process is the key of maps. */
+	if (by_user)
+		who->process.uid = bpf_get_current_uid_gid();
 	return true;
 }
 

@@ -223,6 +223,8 @@ static __always_inline void key_current(struct hist_key *key, const struct blk_p
 	key->known = 1;
 	if (want_cgroup)
 		key->cgroup = io_cgroup_id(NULL);
+	if (by_user)
+		key->uid = bpf_get_current_uid_gid();
 	if (!by_process)
 		return;
 	key->start = process->start;

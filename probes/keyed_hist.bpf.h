@@ -38,6 +38,7 @@ static __always_inline void key_submitter(struct hist_key *key, const struct blk
 		return;
 	key->known = 1;
 	key->cgroup = entry->cgroup;
+	key->uid = entry->process.uid;
 	if (!by_process)
 		return;
 	key->start = entry->process.start;

@@ -72,6 +72,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "keyed_who", keys_of_submitter(b->o.by) },
 		{ "by_process", keys_of_process(b->o.by) },
 		{ "want_cgroup", keys_of_cgroup(b->o.by) },
+		{ "by_user", keys_have(b->o.by, KEY_USER) },
 	};
 	/* As large as this machine needs, or, if no program of this run uses it, as small as it
 	 * can be. */

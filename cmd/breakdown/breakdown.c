@@ -35,6 +35,8 @@ int breakdown_prepare(struct tool_run *run, struct error *err)
 	b->keyed.names = run->names;
 	if (keys_of_cgroup(b->o.by))
 		r = cgroups_open(NULL, NULL, &b->keyed.cgroups);
+	if (!r && keys_have(b->o.by, KEY_USER))
+		r = users_open(NULL, &b->keyed.users);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
 
@@ -131,6 +133,7 @@ void breakdown_free_keyed(struct breakdown *b)
 {
 	keyed_free(&b->keyed);
 	cgroups_free(b->keyed.cgroups);
+	users_free(b->keyed.users);
 	free(b->rows.rows);
 }
 

@@ -172,6 +172,7 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "keyed_who", keys_of_submitter(o->by) },
 		{ "by_process", keys_of_process(o->by) },
 		{ "want_cgroup", keys_of_cgroup(o->by) },
+		{ "by_user", keys_have(o->by, KEY_USER) },
 		{ "layer_row", 0, layer->row_of, sizeof(layer->row_of) },
 		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
 	};

@@ -3,10 +3,11 @@
 #define IOTRACE_CMD_BREAKDOWN_KEYED_H
 
 #include "cmd/breakdown/hists.h"
-#include "cmd/breakdown/keys.h"
+#include "cmd/by.h"
 #include "core/system/cgroups.h"
 #include "core/system/disks.h"
 #include "core/system/process_names.h"
+#include "core/system/users.h"
 #include "probes/keyed_hist.h"
 
 /* A histogram as it was drained, of one key and row. */
@@ -25,12 +26,13 @@ struct keyed_group {
 
 /* Histograms by key between two outputs, in bounded memory. */
 struct keyed {
-	breakdown_keys keys; /* 0: none, and all else is unused */
+	by_keys keys; /* 0: none, and all else is unused */
 	bool unit_slots;
 	bool partitions; /* a number may be that of a partition: its disk counts */
 	struct disks *disks;
 	struct names *names;
 	struct cgroups *cgroups;
+	struct users *users;
 	/* Those of (other), by row: what found no room. */
 	struct hist_row *other;
 	uint32_t n_rows;

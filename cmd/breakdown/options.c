@@ -31,8 +31,8 @@ static const struct argp_option options[] = {
 	{ "hist", OPTION_HIST, NULL, 0, "without -T: print a histogram of each row after the table",
 	  1 },
 	{ "by", OPTION_BY, "KEY[,KEY]", 0,
-	  "rows for each disk, process, comm (processes of one name), cgroup, unit (systemd's) or "
-	  "container, largest total time first",
+	  "rows for each disk, process, comm (processes of one name), cgroup, unit (systemd's), "
+	  "container or user, largest total time first",
 	  1 },
 	{ "maxrows", 'r', "ROWS", 0,
 	  "with --by: show the ROWS largest keys, the rest as (other) (default for text: 20)", 1 },
@@ -124,7 +124,7 @@ static const int shown[] = { OPTION_HIST, 'r', 0 };
 
 static const struct args_values values[] = {
 	{ "LAYER", "syscall|vfs|ext4|xfs|btrfs|nfs|fuse|9p|fs|blk" },
-	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container" },
+	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
 	{ 0 },
 };
 

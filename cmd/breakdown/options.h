@@ -3,7 +3,7 @@
 #define IOTRACE_CMD_BREAKDOWN_OPTIONS_H
 
 #include "cmd/blk.h"
-#include "cmd/breakdown/keys.h"
+#include "cmd/by.h"
 
 /* The unit of the text; what is counted is nanoseconds. */
 struct breakdown_unit {
@@ -17,7 +17,7 @@ struct breakdown_options {
 	const char *layer; /* -T; NULL: all of them */
 	bool queued;	   /* -Q */
 	bool hist;	   /* --hist */
-	breakdown_keys by; /* --by; 0: not given */
+	by_keys by; /* --by; 0: not given */
 	uint64_t max_keys; /* -r; 0: not given */
 	const struct breakdown_unit *unit;
 };

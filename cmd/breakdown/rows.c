@@ -44,7 +44,7 @@ static const struct column order_columns[] = {
 	  AT(place), 0, false, NULL },
 };
 
-void breakdown_keyed_schema(const struct schema *plain, breakdown_keys keys, struct column *all,
+void breakdown_keyed_schema(const struct schema *plain, by_keys keys, struct column *all,
 			    struct schema *schema)
 {
 	size_t n = keys_columns(keys, AT(by), all);
@@ -128,7 +128,7 @@ static const char *in_unit(uint64_t ns, const struct breakdown_unit *unit, char 
 	return buf;
 }
 
-static int print_summary(const struct breakdown_row *row, breakdown_keys keys,
+static int print_summary(const struct breakdown_row *row, by_keys keys,
 			 const struct breakdown_unit *unit, FILE *stream)
 {
 	const struct {
@@ -159,7 +159,7 @@ static int print_summary(const struct breakdown_row *row, breakdown_keys keys,
 	return r < 0 ? -errno : 0;
 }
 
-int breakdown_print(const struct breakdown_row *rows, size_t n, breakdown_keys keys,
+int breakdown_print(const struct breakdown_row *rows, size_t n, by_keys keys,
 		    const struct breakdown_unit *unit, FILE *stream)
 {
 	char name[BREAKDOWN_NAME_SIZE];

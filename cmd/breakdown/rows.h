@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "cmd/breakdown/keys.h"
+#include "cmd/by.h"
 #include "cmd/breakdown/options.h"
 #include "output/hist.h"
 #include "output/schema.h"
@@ -51,7 +51,7 @@ void keyed_rows_add(struct keyed_rows *rows, size_t n, const struct key_labels *
 
 /* Fills @schema with the columns of @keys, those of @plain, and what keys are ordered by; @all has
  * room for BREAKDOWN_COLUMNS_MAX. */
-void breakdown_keyed_schema(const struct schema *plain, breakdown_keys keys, struct column *all,
+void breakdown_keyed_schema(const struct schema *plain, by_keys keys, struct column *all,
 			    struct schema *schema);
 
 extern const struct schema breakdown_schema;
@@ -67,7 +67,7 @@ char *breakdown_name(char *buf, const char *fmt, ...) __attribute__((format(prin
 int breakdown_print_time(uint64_t epoch_ns, FILE *stream);
 
 /* Text: the histograms, then one line per operation, with the labels of @keys.  0 or -errno. */
-int breakdown_print(const struct breakdown_row *rows, size_t n, breakdown_keys keys,
+int breakdown_print(const struct breakdown_row *rows, size_t n, by_keys keys,
 		    const struct breakdown_unit *unit, FILE *stream);
 
 #endif

@@ -184,7 +184,7 @@ const struct schema table_schema = { columns, sizeof(columns) / sizeof(columns[0
 
 /* ---- text ---- */
 
-static int print_histograms(const struct breakdown_row *rows, size_t n, breakdown_keys keys,
+static int print_histograms(const struct breakdown_row *rows, size_t n, by_keys keys,
 			    const struct breakdown_unit *unit, FILE *stream)
 {
 	char name[BREAKDOWN_NAME_SIZE];

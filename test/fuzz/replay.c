@@ -18,7 +18,7 @@ static struct schema virtio_rows_schema;
 static const struct virtio_options virtio_all = { .extended = true, .latency = true };
 static struct column breakdown_columns[BREAKDOWN_COLUMNS_MAX];
 static struct schema breakdown_rows_schema;
-static breakdown_keys by;
+static by_keys by;
 static struct breakdown_options breakdown_all = { .hist = true };
 
 enum what { OF_TOP, OF_BREAKDOWN, OF_LAYERS, OF_STACK, OF_VIRTIO, OF_KVM };

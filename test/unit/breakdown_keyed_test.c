@@ -17,9 +17,9 @@ struct fixture {
 	struct hist_row other[ROWS];
 };
 
-static breakdown_keys keys_of(const char *text)
+static by_keys keys_of(const char *text)
 {
-	breakdown_keys keys;
+	by_keys keys;
 
 	assert_int_equal(keys_parse(text, &keys, NULL), 0);
 	return keys;
@@ -55,7 +55,7 @@ static void put(struct fixture *f, uint32_t pid, uint16_t row, uint64_t n, uint6
 
 static void test_keys(void **state)
 {
-	breakdown_keys keys;
+	by_keys keys;
 
 	(void)state;
 	keys = keys_of("process,disk");

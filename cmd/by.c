@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/breakdown/keys.h"
+#include "cmd/by.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,20 +8,20 @@
 #include "core/base/text.h"
 #include "output/render.h"
 
-static const char *const names[BREAKDOWN_KEYS] = { "disk",   "process", "comm",
-						   "cgroup", "unit",	"container" };
+static const char *const names[BY_KEYS] = { "disk",   "process", "comm",
+						   "cgroup", "unit",	"container", "user" };
 
 #define KEY_AT(keys, i) ((unsigned int)((keys) >> 8 * (i)) & 0xff)
 
 static int find_key(const char *name, size_t len)
 {
-	for (int i = 0; i < BREAKDOWN_KEYS; i++)
+	for (int i = 0; i < BY_KEYS; i++)
 		if (strlen(names[i]) == len && strncmp(names[i], name, len) == 0)
 			return i;
 	return -1;
 }
 
-bool keys_have(breakdown_keys keys, enum breakdown_key key)
+bool keys_have(by_keys keys, enum by_key key)
 {
 	for (; keys; keys >>= 8)
 		if (KEY_AT(keys, 0) == key + 1)
@@ -29,7 +29,7 @@ bool keys_have(breakdown_keys keys, enum breakdown_key key)
 	return false;
 }
 
-int keys_parse(const char *arg, breakdown_keys *keys, struct error *err)
+int keys_parse(const char *arg, by_keys *keys, struct error *err)
 {
 	unsigned int n = 0;
 	size_t len;
@@ -43,10 +43,10 @@ int keys_parse(const char *arg, breakdown_keys *keys, struct error *err)
 		if (key < 0) {
 			error_set(err, STATUS_USAGE, -EINVAL, "unknown key in --by '%s'",
 				  text_shown(arg).text);
-			error_hint(err, "keys: disk, process, comm, cgroup, unit, container");
+			error_hint(err, "keys: disk, process, comm, cgroup, unit, container, user");
 			return -EINVAL;
 		}
-		if (keys_have(*keys, (enum breakdown_key)key))
+		if (keys_have(*keys, (enum by_key)key))
 			return error_set(err, STATUS_USAGE, -EINVAL, "--by has '%s' twice",
 					 names[key]);
 		*keys |= (uint64_t)(key + 1) << 8 * n++;
@@ -55,17 +55,17 @@ int keys_parse(const char *arg, breakdown_keys *keys, struct error *err)
 	}
 }
 
-bool keys_of_process(breakdown_keys keys)
+bool keys_of_process(by_keys keys)
 {
 	return keys_have(keys, KEY_PROCESS) || keys_have(keys, KEY_COMM);
 }
 
-bool keys_of_submitter(breakdown_keys keys)
+bool keys_of_submitter(by_keys keys)
 {
-	return keys_of_process(keys) || keys_of_cgroup(keys);
+	return keys_of_process(keys) || keys_of_cgroup(keys) || keys_have(keys, KEY_USER);
 }
 
-bool keys_of_cgroup(breakdown_keys keys)
+bool keys_of_cgroup(by_keys keys)
 {
 	return keys_have(keys, KEY_CGROUP) || keys_have(keys, KEY_UNIT) ||
 	       keys_have(keys, KEY_CONTAINER);
@@ -76,7 +76,7 @@ bool keys_of_cgroup(breakdown_keys keys)
 #define OTHER "(other)"
 
 const struct key_labels keys_other = {
-	.disk = OTHER, .comm = OTHER, .cgroup = OTHER, .unit = OTHER, .container = OTHER
+	.disk = OTHER, .comm = OTHER, .cgroup = OTHER, .unit = OTHER, .container = OTHER, .user = OTHER
 };
 
 static int compare_numbers(uint64_t a, uint64_t b)
@@ -100,11 +100,13 @@ static int compare_key(unsigned int key, const struct key_labels *a, const struc
 		return strcmp(a->unit, b->unit);
 	case KEY_CONTAINER:
 		return strcmp(a->container, b->container);
+	case KEY_USER:
+		return strcmp(a->user, b->user);
 	}
 	return strcmp(a->cgroup, b->cgroup);
 }
 
-int keys_compare(breakdown_keys keys, const struct key_labels *a, const struct key_labels *b)
+int keys_compare(by_keys keys, const struct key_labels *a, const struct key_labels *b)
 {
 	int r = 0;
 
@@ -138,7 +140,7 @@ static void pid_cell(const void *row, char *buf, size_t size)
 		    offsetof(struct key_labels, member), width, true, NULL                         \
 	}
 
-enum { DISK, PID, COMM, START, CGROUP, UNIT, CONTAINER };
+enum { DISK, PID, COMM, START, CGROUP, UNIT, CONTAINER, USER };
 
 static const struct column columns[] = {
 	[DISK] = LABEL(disk, "DISK", 8, "disk; of a call, the one that its file is on"),
@@ -154,6 +156,7 @@ static const struct column columns[] = {
 		  "control group that the I/O is charged to; of a call, that of its process"),
 	[UNIT] = LABEL(unit, "UNIT", 15, "systemd unit of that control group"),
 	[CONTAINER] = LABEL(container, "CONTAINER", 12, "container of that control group"),
+	[USER] = LABEL(user, "USER", 8, "real user of that process, as the host names it"),
 };
 
 const struct schema keys_schema = { columns, sizeof(columns) / sizeof(columns[0]),
@@ -168,7 +171,7 @@ static void add_column(size_t which, size_t at, struct column *to, size_t *n)
 	to[(*n)++].offset += at;
 }
 
-size_t keys_columns(breakdown_keys keys, size_t at, struct column *to)
+size_t keys_columns(by_keys keys, size_t at, struct column *to)
 {
 	size_t n = 0;
 
@@ -194,6 +197,9 @@ size_t keys_columns(breakdown_keys keys, size_t at, struct column *to)
 		case KEY_CONTAINER:
 			add_column(CONTAINER, at, to, &n);
 			break;
+		case KEY_USER:
+			add_column(USER, at, to, &n);
+			break;
 		}
 	}
 	return n;
@@ -213,7 +219,7 @@ static int print_cell(const struct column *column, const struct key_labels *labe
 	return fprintf(stream, "%s = %s, ", column->key, text) < 0 ? -errno : 0;
 }
 
-int keys_print(breakdown_keys keys, const struct key_labels *labels, FILE *stream)
+int keys_print(by_keys keys, const struct key_labels *labels, FILE *stream)
 {
 	struct column shown[KEY_COLUMNS_MAX];
 	size_t n = keys_columns(keys, 0, shown);
