@@ -192,6 +192,31 @@ class TestBlk(ByTest):
         self.assert_sums({"all": sum(got.values())}, {"all": 600}, results["unit"])
         self.assertEqual({row["user"] for row in results["unit,user"].rows}, {"root"})
 
+    def test_filters(self):
+        """--by beside -p, -d, --cgroup and -- COMMAND."""
+        with Cgroup("filter") as group, LoopDisk(64 * MIB) as first, LoopDisk(64 * MIB) as second:
+            loads = [Load("read", 300, KIB4, first.path, name="in", options=["-r"], group=group),
+                     Load("read", 200, KIB4, first.path, name="out", options=["-r"]),
+                     Load("read", 100, KIB4, second.path, name="out", options=["-r"])]
+            results = self.traced(loads, {
+                "-p": ("-T", "blk", "-p", loads[1].pid, "--by", "disk,comm"),
+                "-d": ("-T", "blk", "-d", second.name, "--by", "disk,comm"),
+                "--cgroup": ("-T", "blk", "--cgroup", group.path, "--by", "disk,comm"),
+                "table": ("--cgroup", group.path, "--by", "disk,comm")})
+            command = iotrace("breakdown", "-T", "blk", "-d", first.name, "--by", "disk,comm",
+                              "--json", "--", iotest.LOAD, "-n", "of", "-r", "read", 70, KIB4,
+                              first.path)
+        results["--"] = command
+        want = {"-p": {(first.name, "out"): 200}, "-d": {(second.name, "out"): 100},
+                "--cgroup": {(first.name, "in"): 300}, "table": {(first.name, "in"): 300},
+                "--": {(first.name, "of"): 70}}
+        for name, result in results.items():
+            with self.subTest(filter=name):
+                rows = [row for row in result.rows
+                        if row["layer"] in ("blk", "device") and
+                        row["disk"] in (first.name, second.name)]
+                self.assert_sums(add_up(rows, ("disk", "comm"), "count"), want[name], result)
+
     def test_users(self):
         with LoopDisk(64 * MIB) as disk:
             os.chmod(disk.path, 0o666)

@@ -115,7 +115,8 @@ class TestAgreement(unittest.TestCase):
         for name, args, variants in (
                 ("top", [], {""}), ("top", ["--cgroup-owner"], {"", "with --cgroup-owner"}),
                 ("breakdown", [], {"", "not with -T"}), ("breakdown", ["-T", "blk"], {""}),
-                ("breakdown", ["-T", "blk", "--by", "disk,process,cgroup"], {"", "with --by"}),
+                ("breakdown", ["-T", "blk", "--by", "disk,process,cgroup,unit,container,user"],
+                 {"", "with --by"}),
                 ("stack", [], {""}),
                 ("kvm", ["-t"], {""}), ("kvm", ["-t", "-x"], {"", "with -x"}),
                 ("virtio", [], {""}),
