@@ -8,8 +8,8 @@
 #include "core/base/text.h"
 #include "output/render.h"
 
-static const char *const names[BY_KEYS] = { "disk",   "process", "comm",
-						   "cgroup", "unit",	"container", "user" };
+static const char *const names[BY_KEYS] = { "disk", "process",	 "comm", "cgroup",
+					    "unit", "container", "user" };
 
 #define KEY_AT(keys, i) ((unsigned int)((keys) >> 8 * (i)) & 0xff)
 
@@ -75,9 +75,12 @@ bool keys_of_cgroup(by_keys keys)
 
 #define OTHER "(other)"
 
-const struct key_labels keys_other = {
-	.disk = OTHER, .comm = OTHER, .cgroup = OTHER, .unit = OTHER, .container = OTHER, .user = OTHER
-};
+const struct key_labels keys_other = { .disk = OTHER,
+				       .comm = OTHER,
+				       .cgroup = OTHER,
+				       .unit = OTHER,
+				       .container = OTHER,
+				       .user = OTHER };
 
 static int compare_numbers(uint64_t a, uint64_t b)
 {

@@ -60,8 +60,7 @@ static void label(const struct keyed *k, struct keyed_entry *e)
 	if (keys_have(k->keys, KEY_CONTAINER))
 		e->labels.container = cgroup_name(k, e, CGROUP_CONTAINER);
 	if (keys_have(k->keys, KEY_USER))
-		e->labels.user =
-		    e->key.known ? users_name(k->users, e->key.uid) : KEYS_UNKNOWN;
+		e->labels.user = e->key.known ? users_name(k->users, e->key.uid) : KEYS_UNKNOWN;
 	if (keys_of_process(k->keys))
 		label_comm(k, e);
 }

@@ -17,7 +17,7 @@ struct breakdown_options {
 	const char *layer; /* -T; NULL: all of them */
 	bool queued;	   /* -Q */
 	bool hist;	   /* --hist */
-	by_keys by; /* --by; 0: not given */
+	by_keys by;	   /* --by; 0: not given */
 	uint64_t max_keys; /* -r; 0: not given */
 	const struct breakdown_unit *unit;
 };
