@@ -6,8 +6,8 @@
 
 struct users; /* user IDs -> names */
 
-/* Reads @path (NULL: /etc/passwd) once.  A file that is not there gives numbers only.  0 with *@out,
- * which users_free() frees, or -ENOMEM. */
+/* Reads @path (NULL: /etc/passwd) once.  A file that is not there gives numbers only.  0 with
+ * *@out, which users_free() frees, or -ENOMEM. */
 int users_open(const char *path, struct users **out);
 void users_free(struct users *u);
 
