@@ -713,8 +713,7 @@ class Load(Held):
     Afterwards .reports has one entry per process that did I/O.
     """
 
-    def __init__(self, *jobs, name="load", options=(), group=None, keep=False,
-                 prefix=()):
+    def __init__(self, *jobs, name="load", options=(), group=None, keep=False, prefix=()):
         self.name = name
         self._keep = keep
         argv = [*prefix, LOAD, "-n", name, "-w", *(["-k"] if keep else []), *options, *jobs]

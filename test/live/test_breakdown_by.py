@@ -3,9 +3,12 @@
 """breakdown --by: one load under several tracers at once, whose sums must be equal, key by key."""
 import contextlib
 import os
+import shutil
 import tempfile
 import unittest
+import unittest.mock
 
+import iotest
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, cleanup, iotrace,
                     list_hooks, main, read_text, run_loads, unseen, wait_until, write_text)
 
@@ -17,7 +20,7 @@ class Cgroup:
     """A group in the hierarchy that block I/O is charged in: .path as iotrace shows it."""
 
     def __init__(self, name):
-        self.path = f"/iotrace-test-{os.getpid()}-{name}"
+        self.path = f"/{name}" if "." in name else f"/iotrace-test-{os.getpid()}-{name}"
         self.directory = None
 
     def __enter__(self):
@@ -45,6 +48,24 @@ class Cgroup:
     @property
     def procs(self):
         return f"{self.directory}/cgroup.procs"
+
+
+class UserLoad(Load):
+    """A load of a user that has no name."""
+
+    UID = "65533"
+
+    def __init__(self, *jobs, **options):
+        if not shutil.which("setpriv"):
+            raise unittest.SkipTest("no setpriv")
+        folder = tempfile.TemporaryDirectory(prefix="iotrace-test-")
+        cleanup(folder.cleanup)
+        os.chmod(folder.name, 0o755)
+        program = shutil.copy(iotest.LOAD, folder.name)
+        os.chmod(program, 0o755)
+        prefix = ("setpriv", f"--reuid={self.UID}", "--clear-groups")
+        with unittest.mock.patch.object(iotest, "LOAD", program):
+            super().__init__(*jobs, prefix=prefix, **options)
 
 
 class ByTest(LiveTest):
@@ -150,6 +171,65 @@ class TestBlk(ByTest):
             got = add_up([row for row in results["disk"].rows if row["disk"] == name], "op", "count")
             self.assert_sums(got, {"read": delta["reads"], "write": delta["writes"]},
                              results["disk"])
+
+    def test_names_of_groups(self):
+        """A unit and a container, by what their control groups are called."""
+        number = f"{os.getpid():064x}"[::-1]
+        with Cgroup(f"iotrace-test-{os.getpid()}.service") as unit, \
+                Cgroup(f"docker-{number}.scope") as container, LoopDisk(64 * MIB) as disk:
+            loads = [Load("read", count, KIB4, disk.path, name="named", options=["-r"], group=group)
+                     for count, group in ((300, unit), (200, container), (100, None))]
+            results = self.traced(loads, {by: ("-T", "blk", "-d", disk.name, "--by", by)
+                                          for by in ("unit", "container", "cgroup", "unit,user")})
+        here = read_own_group()
+        for by, want in (
+                ("cgroup", {unit.path: 300, container.path: 200, here: 100}),
+                ("container", {"-": 400, number[:12]: 200})):
+            with self.subTest(by=by):
+                self.assert_sums(add_up(results[by].rows, by, "count"), want, results[by])
+        got = add_up(results["unit"].rows, "unit", "count")
+        self.assertLessEqual(got[unit.path[1:]], 300)
+        self.assert_sums({"all": sum(got.values())}, {"all": 600}, results["unit"])
+        self.assertEqual({row["user"] for row in results["unit,user"].rows}, {"root"})
+
+    def test_filters(self):
+        """--by beside -p, -d, --cgroup and -- COMMAND."""
+        with Cgroup("filter") as group, LoopDisk(64 * MIB) as first, LoopDisk(64 * MIB) as second:
+            loads = [Load("read", 300, KIB4, first.path, name="in", options=["-r"], group=group),
+                     Load("read", 200, KIB4, first.path, name="out", options=["-r"]),
+                     Load("read", 100, KIB4, second.path, name="out", options=["-r"])]
+            results = self.traced(loads, {
+                "-p": ("-T", "blk", "-p", loads[1].pid, "--by", "disk,comm"),
+                "-d": ("-T", "blk", "-d", second.name, "--by", "disk,comm"),
+                "--cgroup": ("-T", "blk", "--cgroup", group.path, "--by", "disk,comm"),
+                "table": ("--cgroup", group.path, "--by", "disk,comm")})
+            command = iotrace("breakdown", "-T", "blk", "-d", first.name, "--by", "disk,comm",
+                              "--json", "--", iotest.LOAD, "-n", "of", "-r", "read", 70, KIB4,
+                              first.path)
+        results["--"] = command
+        want = {"-p": {(first.name, "out"): 200}, "-d": {(second.name, "out"): 100},
+                "--cgroup": {(first.name, "in"): 300}, "table": {(first.name, "in"): 300},
+                "--": {(first.name, "of"): 70}}
+        for name, result in results.items():
+            with self.subTest(filter=name):
+                rows = [row for row in result.rows
+                        if row["layer"] in ("blk", "device") and
+                        row["disk"] in (first.name, second.name)]
+                self.assert_sums(add_up(rows, ("disk", "comm"), "count"), want[name], result)
+
+    def test_users(self):
+        with LoopDisk(64 * MIB) as disk:
+            os.chmod(disk.path, 0o666)
+            loads = [Load("read", 300, KIB4, disk.path, name="load", options=["-r"]),
+                     UserLoad("read", 200, KIB4, disk.path, name="load", options=["-r"])]
+            results = self.traced(loads, {
+                "blk": ("-T", "blk", "-d", disk.name, "--by", "user"),
+                "calls": ("-d", disk.name, "--by", "user,comm")})
+        want = {"root": 300, UserLoad.UID: 200}
+        self.assert_sums(add_up(results["blk"].rows, "user", "count"), want, results["blk"])
+        rows = [row for row in results["calls"].rows if row["layer"] == "syscall"]
+        got = add_up(rows, "user", "count")
+        self.assertEqual({user: got[user] for user in want}, want)
 
     def test_queued(self):
         self.check(["disk", "process"], "-Q", "0.2")

@@ -298,14 +298,20 @@ class TestWriteback(CgroupTest):
             inside, beside = self.group("a/deep"), self.group("b")
             write_text(f"{self.own.path}/a/cgroup.subtree_control", "+io +memory")
             with Delta(disk.name) as delta, \
+                    Tracer("breakdown", "-T", "blk", "--json", "-d", disk.name, "--by", "cgroup",
+                           "0.2") as by_group, \
                     Tracer("top", "--json", "--cgroup-owner", "-d", disk.name, "--cgroup",
                            self.cgroup("a"), "0.2") as tracer:
                 self.dirty(inside, f"{directory}/one", self.SIZE)
                 self.dirty(beside, f"{directory}/two", self.SIZE // 2)
                 os.sync()
                 settled(disk.name)
-                result = tracer.stop()
+                result, groups = tracer.stop(), by_group.stop()
         self.assert_ended_well(result)
+        self.assert_ended_well(groups)
+        writes = add_up([row for row in groups.rows if row["op"] == "write"], "cgroup", "count")
+        for name in "a/deep", "b":
+            self.assertGreater(writes.get(f"/{self.cgroup(name)}", 0), 0, writes)
         marked = [row for row in result.rows if row["writeback"]]
         self.assertEqual(add_up(marked, "cgroup", "bytes"),
                          {f"/{self.cgroup('a/deep')}": self.SIZE})

@@ -130,7 +130,7 @@ class TestBlock(RecordTest):
                 _, path = self.recorded(f"breakdown-by-{name}", "breakdown", *layer, "--by",
                                         "disk,process,cgroup", "0.4", work=self.work,
                                         options=options)
-                rows = self.replayed("breakdown", path, "--json").rows
+                rows = self.replayed("breakdown", path, "--json", "-r", "100000").rows
                 own = [r for r in rows if r["disk"] == self.disk.name and r["op"] == "write"
                        and r["layer"] in ("blk", "device")]
                 self.assertEqual(sum(r["count"] for r in own), WRITES)
