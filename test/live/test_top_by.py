@@ -132,6 +132,19 @@ class TestKeys(ByTest):
         self.assertRegex(text.out, r"(?m)^ *- \(other\) +W +300 +1200 ")
 
 
+class TestFilter(ByTest):
+    def test_process(self):
+        """-p beside keys that have no process."""
+        with LoopDisk(64 * MIB) as disk:
+            loads = [Load("write", count, KIB4, disk.path, options=["-r"]) for count in (30, 40)]
+            results = self.trace(lambda: run_loads(*loads), {
+                by: ("--by", by, "-d", disk.name, "-p", str(loads[0].pid))
+                for by in ("disk", "user", "comm", "disk,cgroup,unit,container")})
+        for by, result in results.items():
+            with self.subTest(by=by):
+                self.assertEqual([(row["op"], row["io"]) for row in result.rows], [("write", 30)])
+
+
 class TestUser(ByTest):
     def test_user(self):
         """What a process does after setuid() is the new user's."""
