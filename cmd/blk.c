@@ -14,6 +14,7 @@
 #include "cmd/tool.h"
 #include "core/bpf/double_buffer.h"
 #include "core/base/parse.h"
+#include "core/system/cpus.h"
 
 #define ALTS(a) (a), sizeof(a) / sizeof((a)[0])
 
@@ -363,6 +364,28 @@ uint32_t blk_requests_possible(uint32_t whole)
 	return sum < MAX_REQUESTS ? (uint32_t)sum : MAX_REQUESTS;
 }
 
+/* Up to 6.15 each CPU keeps so many entries of an LRU hash free for itself (LOCAL_FREE_TARGET in
+ * kernel/bpf/bpf_lru_list.c); from then on at most half of them. */
+#define LRU_KEPT_FREE 128
+#define MIN_OWNERS    (1 << 14)
+#define MAX_OWNERS    (1 << 20) /* 140 MB of kernel memory */
+
+uint32_t blk_owners_room(uint32_t cpus, uint32_t requests)
+{
+	/* What is used up stays until it is evicted: about half of what is not kept free. */
+	uint64_t room = 2 * ((uint64_t)LRU_KEPT_FREE * cpus + requests);
+
+	return room < MIN_OWNERS ? MIN_OWNERS : room < MAX_OWNERS ? (uint32_t)room : MAX_OWNERS;
+}
+
+uint32_t blk_owners_entries(const struct hooks *hooks, const struct args *args, uint32_t whole)
+{
+	if (!blk_follows_bios(hooks))
+		return 1;
+	return args->map_owners ? args->map_owners
+				: blk_owners_room(cpus_possible(), blk_requests_possible(whole));
+}
+
 bool blk_iostats_off(uint32_t whole)
 {
 	bool off = false;
@@ -494,6 +517,9 @@ const struct tool_loss blk_loss_table[BLK_LOSS_ROWS] = {
 	PROBE_LOSS(LOSS_TRACKED_FULL, "tracked_full",
 		   "descendants of COMMAND not followed: map full"),
 	PROBE_LOSS(LOSS_NO_END, "no_end", "completions that no program saw: their time is unknown"),
+	PROBE_LOSS(LOSS_SUBMITTERS, "submitters",
+		   "I/Os whose submitter had no room: under [unknown], or, with -p or COMMAND, not "
+		   "counted"),
 	[BLK_LOSS_MISSED] = { .key = "missed",
 			      .text = "events missed: the program was already running on that CPU",
 			      .missed = true },

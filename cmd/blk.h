@@ -72,6 +72,13 @@ bool blk_iostats_off(uint32_t whole);
  * room for disks that come later: the size of the map of those in flight. */
 uint32_t blk_requests_possible(uint32_t whole);
 
+/* Entries of the map bio_owners on a machine of @cpus CPUs whose disks have @requests. */
+uint32_t blk_owners_room(uint32_t cpus, uint32_t requests);
+
+/* The same, of this machine's disks (or of @whole), in a run with @hooks; as small as can be where
+ * the map is not used. */
+uint32_t blk_owners_entries(const struct hooks *hooks, const struct args *args, uint32_t whole);
+
 /* Requests in flight now on all disks, or on the disk @whole if not 0. */
 uint64_t blk_requests_in_flight(uint32_t whole);
 

@@ -29,8 +29,9 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
 	BLK_ON_SUBMITTED(&who, BPF_CORE_READ(rq, bio), false);
 	if (!entry) {
-		/* Without room: on_issue() counts the loss. */
-		bpf_map_update_elem(&inflight, &key, &who, BPF_ANY);
+		if (bpf_map_update_elem(&inflight, &key, &who, BPF_ANY) &&
+		    (!filter_dev || rq_wanted_dev(rq, false)))
+			count_loss(&losses[LOSS_SUBMITTERS], 1);
 		return;
 	}
 	entry->process.start = who.process.start;
@@ -91,6 +92,15 @@ static __always_inline struct blk_inflight *late_owner(struct request *rq, bool 
 	return owner && owner->known ? owner : NULL;
 }
 
+/* Request @rq, which has no owner, is issued. */
+static __always_inline void check_submitter(struct request *rq, const bool direct)
+{
+	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+
+	if (op != BLK_PASSTHROUGH && !unseen_start_predates_trace(rq, op, direct))
+		count_lost_submitter(rq);
+}
+
 /* A request is issued (again, after a requeue). */
 static __always_inline void follow_issue(struct request *rq, const bool direct)
 {
@@ -117,6 +127,8 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		return;
 	}
 	owner = late_owner(rq, flush);
+	if (!owner && !flush)
+		check_submitter(rq, direct);
 	if (filter_mode != FILTER_NONE && !owner)
 		return;
 	if (owner) {

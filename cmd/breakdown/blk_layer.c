@@ -76,7 +76,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 						 : blk_requests_possible(b->o.filters.disk.whole) },
 		{ "names0", 1 },
 		{ "names1", 1 },
-		{ "bio_owners", blk_follows_bios(run->object.hooks) ? 0 : 1 },
+		{ "bio_owners",
+		  blk_owners_entries(run->object.hooks, args, b->o.filters.disk.whole) },
 	};
 
 	return tool_configure(object, options, N(options), maps, N(maps));

@@ -185,7 +185,8 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "merged", combined ? 0 : 1 },
 		{ "names0", 1 },
 		{ "names1", 1 },
-		{ "bio_owners", combined && blk_follows_bios(hooks) ? 0 : 1 },
+		{ "bio_owners",
+		  combined ? blk_owners_entries(hooks, args, o->filters.disk.whole) : 1 },
 	};
 
 	layers_syscalls(combined, syscall_ops);

@@ -64,7 +64,7 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "inflight",
 		  args->map_requests ? args->map_requests : blk_requests_possible(whole) },
 		{ "bios", t->o.bio ? args->map_requests : 1 },
-		{ "bio_owners", blk_follows_bios(run->object.hooks) ? 0 : 1 },
+		{ "bio_owners", blk_owners_entries(run->object.hooks, args, whole) },
 	};
 
 	return tool_configure(o, options, N(options), maps, N(maps));
