@@ -5,6 +5,7 @@
  * (dm, md, zram, multipath) are followed too, from being queued to their end.
  */
 #include "probes/blk.bpf.h"
+#include "probes/blk_bio_devices.bpf.h"
 #include "probes/top.h"
 
 const volatile bool bio_mode = false;
@@ -19,14 +20,6 @@ struct {
 	__type(key, struct top_key);
 	__type(value, struct top_value);
 } rows0 SEC(".maps"), rows1 SEC(".maps");
-
-/* Bios of bio-based devices, from queue to end. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, u64);
-	__type(value, struct blk_inflight);
-} bios SEC(".maps");
 
 static __always_inline struct top_value *row_of(void *rows, const struct top_key *key)
 {
@@ -80,11 +73,18 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 
 /* ---- bio-based devices ---- */
 
+static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
+{
+	struct top_key key = { .dev = bio->dev, .op = bio->op };
+
+	key_of(bio, &key);
+	add(&key, 1, bio->bytes, ns);
+}
+
 static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);
-	struct blk_inflight made = {}, *last;
-	u64 key = (u64)bio;
+	struct blk_inflight made = {};
 	u32 opf;
 
 	if (!disk || makes_requests(disk, direct))
@@ -100,60 +100,7 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 	if (!read_submitter(&made, made.op))
 		return;
 	made.cgroup = bio_cgroup(bio);
-	made.submit_ns = bpf_ktime_get_ns();
-	made.known = 1;
-	last = bpf_map_lookup_elem(&bios, &key);
-	if (last) {
-		/* As in account_lost_completion(). */
-		count_loss(&losses[LOSS_NO_END], 1);
-		on_lost_completion(last);
-	}
-	if (bpf_map_update_elem(&bios, &key, &made, BPF_ANY))
-		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
-}
-
-/* A global function: the verifier checks it once, not in each round of the loop that calls it. */
-__attribute__((noinline)) int on_bio_end(u64 bio)
-{
-	struct blk_inflight *entry = bpf_map_lookup_elem(&bios, &bio);
-	struct top_key key = {};
-	u64 bytes, start;
-
-	if (!entry)
-		return 0;
-	key_of(entry, &key);
-	key.dev = entry->dev;
-	key.op = entry->op;
-	bytes = entry->bytes;
-	start = entry->submit_ns;
-	/* Deleted first: whoever deletes it counts it. */
-	if (!bpf_map_delete_elem(&bios, &bio))
-		add(&key, 1, bytes, bpf_ktime_get_ns() - start);
-	return 0;
-}
-
-/*
- * A driver may pass the same bio on to a request-based disk (NVMe multipath, md linear and raid0).
- * Then it ends with its request there, without block_bio_complete.
- */
-static __always_inline void end_bios_of(struct request *rq, u32 bytes)
-{
-	struct bio *bio = BPF_CORE_READ(rq, bio);
-	u32 size;
-	int i;
-
-	for (i = 0; i < 256; i++) {
-		if (!bio)
-			return;
-		size = BPF_CORE_READ(bio, bi_iter.bi_size);
-		if (size > bytes)
-			return;
-		on_bio_end((u64)bio);
-		bytes -= size;
-		bio = BPF_CORE_READ(bio, bi_next);
-	}
-	if (bio && bytes)
-		count_loss(&losses[LOSS_BIOS], 1);
+	follow_bio((u64)bio, &made);
 }
 
 /* ---- requests ---- */
