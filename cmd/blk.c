@@ -91,11 +91,12 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 		events[n++] = (struct hook_event){ "bio", ALTS(stack_alts), false };
 		events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
 		events[n++] = (struct hook_event){ "refused", ALTS(refused_alts), false };
-		return n;
+		if (!(wants & WANT_ISSUE))
+			return n;
 	}
 	if (wants & WANT_SUBMIT)
 		events[n++] = (struct hook_event){ "submit", ALTS(submit_alts), false };
-	if (wants & WANT_BIO)
+	if ((wants & (WANT_BIO | WANT_STACK)) == WANT_BIO)
 		events[n++] = (struct hook_event){ "bio", ALTS(bio_alts), false };
 	if (wants & WANT_ISSUE) {
 		events[n++] = (struct hook_event){ "issue", ALTS(issue_alts), false };

@@ -56,10 +56,10 @@ enum blk_wants {
 	WANT_BIO = 4,
 	WANT_NAMES = 8,
 	WANT_TRACK = 16,
-	WANT_STACK = 32, /* bios alone, as iotrace stack counts them: no requests, no completions */
+	WANT_STACK = 32, /* bios as iotrace stack counts them; with WANT_ISSUE requests too */
 };
 
-#define BLK_EVENTS_MAX 7
+#define BLK_EVENTS_MAX 9
 
 /* Fills @events (room for BLK_EVENTS_MAX) with the attach table for @wants; returns how many. */
 size_t blk_events(unsigned int wants, struct hook_event *events);

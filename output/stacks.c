@@ -5,7 +5,42 @@
 
 #include "output/render_internal.h"
 
+/* ---- what is added up ---- */
+
+uint64_t stack_row_reads(const struct stack_row *row, enum stack_unit unit)
+{
+	return unit == STACK_BYTES ? row->read_bytes
+	       : unit == STACK_IOS ? row->read_ios
+				   : row->read_time_ns;
+}
+
+uint64_t stack_row_writes(const struct stack_row *row, enum stack_unit unit)
+{
+	return unit == STACK_BYTES ? row->write_bytes
+	       : unit == STACK_IOS ? row->write_ios
+				   : row->write_time_ns;
+}
+
+uint64_t stack_row_sum(const struct stack_row *row, enum stack_unit unit)
+{
+	return stack_row_reads(row, unit) + stack_row_writes(row, unit);
+}
+
+const char *stack_unit_name(enum stack_unit unit)
+{
+	static const char *const names[] = {
+		[STACK_BYTES] = "bytes", [STACK_IOS] = "I/Os", [STACK_TIME] = "ns"
+	};
+
+	return names[unit];
+}
+
 /* ---- text ---- */
+
+static bool has_frames(struct frames frames)
+{
+	return frames_next(&frames);
+}
 
 static void put_frames(struct sink *sink, struct frames frames)
 {
@@ -18,7 +53,7 @@ static void put_frames(struct sink *sink, struct frames frames)
 	}
 }
 
-int stacks_text(FILE *stream, const struct stack_row *rows, size_t n)
+int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows, size_t n)
 {
 	struct sink sink = { .stream = stream };
 
@@ -29,6 +64,8 @@ int stacks_text(FILE *stream, const struct stack_row *rows, size_t n)
 		put_escaped(&sink, row->disk);
 		sink_puts(&sink, "\n");
 		put_frames(&sink, row->kernel);
+		if (has_frames(row->kernel) && has_frames(row->user))
+			sink_puts(&sink, "    --\n");
 		put_frames(&sink, row->user);
 		sink_fill(&sink, ' ', 8);
 		put_escaped(&sink, row->comm);
@@ -36,8 +73,8 @@ int stacks_text(FILE *stream, const struct stack_row *rows, size_t n)
 			sink_printf(&sink, " [%" PRIu32 "]", row->pid);
 		sink_puts(&sink, "\n");
 		sink_fill(&sink, ' ', 8);
-		sink_printf(&sink, "R: %" PRIu64 ", W: %" PRIu64 "\n", row->read_bytes,
-			    row->write_bytes);
+		sink_printf(&sink, "R: %" PRIu64 ", W: %" PRIu64 "\n", stack_row_reads(row, unit),
+			    stack_row_writes(row, unit));
 	}
 	return sink_flush(&sink);
 }
@@ -69,12 +106,8 @@ static void fold_frames(struct sink *sink, struct frames frames, const char *mar
 	}
 }
 
-static bool has_frames(struct frames frames)
-{
-	return frames_next(&frames);
-}
-
-static void fold_row(struct sink *sink, enum stack_order order, const struct stack_row *row)
+static void fold_row(struct sink *sink, enum stack_order order, enum stack_unit unit,
+		     const struct stack_row *row)
 {
 	if (order == STACK_ORDER_DISK) {
 		put_folded(sink, row->disk);
@@ -91,14 +124,15 @@ static void fold_row(struct sink *sink, enum stack_order order, const struct sta
 		sink_puts(sink, ";");
 		put_folded(sink, row->disk);
 	}
-	sink_printf(sink, " %" PRIu64 "\n", row->read_bytes + row->write_bytes);
+	sink_printf(sink, " %" PRIu64 "\n", stack_row_sum(row, unit));
 }
 
-int stacks_folded(FILE *stream, enum stack_order order, const struct stack_row *rows, size_t n)
+int stacks_folded(FILE *stream, enum stack_order order, enum stack_unit unit,
+		  const struct stack_row *rows, size_t n)
 {
 	struct sink sink = { .stream = stream };
 
 	for (size_t i = 0; i < n; i++)
-		fold_row(&sink, order, &rows[i]);
+		fold_row(&sink, order, unit, &rows[i]);
 	return sink_flush(&sink);
 }

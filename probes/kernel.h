@@ -146,6 +146,7 @@ struct bio {
 	u8 bi_status;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
+	void *bi_private;
 };
 
 struct bio_list {

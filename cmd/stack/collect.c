@@ -118,12 +118,11 @@ int stack_open_naming(struct stack *s, struct error *err)
 /* For the next batch.  The names are those of now: processes are renamed, disks' numbers used
  * again. */
 static int add_waiting(struct stack *s, const struct blk_process *process, uint32_t dev,
-		       struct table_key *key, const struct stack_value *value)
+		       struct table_key *key, const struct table_row *row)
 {
 	bool any = process->pid == STACK_ANY_PID, per_pid = s->o.per_pid && !any;
 	const char *comm =
 	    any ? TABLE_LOST_PROCESS : names_of(s->run->names, process->pid, process->start);
-	uint64_t bytes[2] = { value->bytes[0], value->bytes[1] };
 
 	key->disk = table_name(&s->next, disks_name(s->run->disks, dev));
 	key->comm = table_name(&s->next, comm);
@@ -131,8 +130,13 @@ static int add_waiting(struct stack *s, const struct blk_process *process, uint3
 	key->pid = per_pid ? process->pid : 0;
 	if (key->disk == INTERN_NONE || key->comm == INTERN_NONE)
 		return -ENOMEM;
-	s->bytes += bytes[0] + bytes[1];
-	return table_add(&s->next, key, bytes);
+	s->bytes += row->bytes[0] + row->bytes[1];
+	return table_add(&s->next, key, row);
+}
+
+static struct table_row bytes_of(const struct stack_value *value)
+{
+	return (struct table_row){ .bytes = { value->bytes[0], value->bytes[1] } };
 }
 
 static int take_row(void *ctx, const void *key, const void *value)
@@ -140,27 +144,93 @@ static int take_row(void *ctx, const void *key, const void *value)
 	const struct stack_value *from = value;
 	const struct stack_key *row = key;
 	struct table_key made = { 0 };
+	struct table_row sum;
 	struct stack *s = ctx;
 	int r = naming_ask_kernel(&s->naming, &row->kernel, &made.kernel);
 
 	if (!r)
 		r = naming_ask_user(&s->naming, &row->process, &row->user, from->first_ns,
 				    &made.user);
-	return r ? r : add_waiting(s, &row->process, row->dev, &made, from);
+	if (!r && s->o.ios)
+		r = stack_paths_keep(&s->paths, &row->kernel, &row->user, &s->naming);
+	if (r)
+		return r;
+	sum = bytes_of(from);
+	return add_waiting(s, &row->process, row->dev, &made, &sum);
+}
+
+/* Of a process whose stacks are not known. */
+static int add_lost(struct stack *s, const struct blk_process *process, uint32_t dev,
+		    const struct table_row *sum)
+{
+	static const struct stack_id lost = { { STACK_LOST, 0 } };
+	struct table_key made = { 0 };
+	int r = s->o.kernel ? naming_ask_kernel(&s->naming, &lost, &made.kernel) : 0;
+
+	if (!r && s->o.user)
+		r = naming_ask_user(&s->naming, process, &lost, 0, &made.user);
+	return r ? r : add_waiting(s, process, dev, &made, sum);
 }
 
 /* What had no room for a row of its own: it stands against "[lost stack]". */
 static int take_lost(void *ctx, const void *key, const void *value)
 {
-	static const struct stack_id lost = { { STACK_LOST, 0 } };
 	const struct stack_lost_key *row = key;
-	struct table_key made = { 0 };
-	struct stack *s = ctx;
-	int r = s->o.kernel ? naming_ask_kernel(&s->naming, &lost, &made.kernel) : 0;
+	const struct table_row sum = bytes_of(value);
 
-	if (!r && s->o.user)
-		r = naming_ask_user(&s->naming, &row->process, &lost, 0, &made.user);
-	return r ? r : add_waiting(s, &row->process, row->dev, &made, value);
+	return add_lost(ctx, &row->process, row->dev, &sum);
+}
+
+/* I/Os that are complete.  @at_ns: when they were made. */
+static int add_done(struct stack *s, const struct blk_process *process, uint64_t path, uint32_t dev,
+		    uint64_t at_ns, const struct table_row *sum)
+{
+	const struct stack_id *kernel, *user;
+	struct table_key made = { 0 };
+	int r = 0;
+
+	if (!s->o.kernel && !s->o.user)
+		return add_waiting(s, process, dev, &made, sum);
+	r = stack_paths_find(&s->paths, path, &s->naming, &kernel, &user);
+	if (r == -ENOENT) {
+		if (path) /* else the kernel has counted it */
+			s->paths.lost += sum->ios[0] + sum->ios[1];
+		return add_lost(s, process, dev, sum);
+	}
+	if (!r)
+		r = naming_ask_kernel(&s->naming, kernel, &made.kernel);
+	if (!r)
+		r = naming_ask_user(&s->naming, process, user, at_ns, &made.user);
+	return r ? r : add_waiting(s, process, dev, &made, sum);
+}
+
+static int take_done(void *ctx, const void *key, const void *value)
+{
+	const struct stack_done_key *row = key;
+	const struct stack_done *done = value;
+	const struct table_row sum = { .ios = { done->ios[0], done->ios[1] },
+				       .ns = { done->ns[0], done->ns[1] } };
+
+	return add_done(ctx, &row->process, row->path, row->dev, done->first_ns, &sum);
+}
+
+void stack_add_unseen(void *stack, const struct blk_inflight *entry)
+{
+	bool write = entry->op != BLK_READ;
+	const struct table_row sum = { .ios = { !write, write } };
+	struct blk_process process = { .pid = STACK_ANY_PID };
+	struct stack *s = stack;
+
+	if (entry->op == BLK_DISCARD || entry->op == BLK_FLUSH || entry->op == BLK_PASSTHROUGH ||
+	    !(write ? s->o.writes : s->o.reads))
+		return;
+	if (entry->known)
+		process = entry->process;
+	else if (blk_filters_processes(&s->o.filters, &s->o.args))
+		return;
+	if (!s->failed)
+		s->failed = add_done(s, &process, entry->known ? entry->call : 0, entry->dev,
+				     entry->issue_ns, &sum);
 }
 
 /* Empties the maps of the inactive buffer. */
@@ -187,6 +257,11 @@ static int take_maps(struct stack *s, int inactive)
 		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.lost1 : skel->maps.lost0),
 				    sizeof(struct stack_lost_key), sizeof(struct stack_value),
 				    take_lost, s);
+	if (!r && s->o.ios)
+		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.done1 : skel->maps.done0),
+				    sizeof(struct stack_done_key), sizeof(struct stack_done),
+				    take_done, s);
+	stack_paths_age(&s->paths);
 	naming_end_drain(&s->naming);
 	names_forget(names);
 	return r;
@@ -260,7 +335,7 @@ static int add_row(struct stack *s, uint32_t row)
 	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.kernel == INTERN_NONE ||
 	    key.user == INTERN_NONE)
 		return -ENOMEM;
-	return table_add(&s->table, &key, s->now.rows[row].bytes);
+	return table_add(&s->table, &key, &s->now.rows[row]);
 }
 
 /* Names what waits. */

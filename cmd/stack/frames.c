@@ -156,8 +156,8 @@ int naming_take(void *ctx, const void *key, const void *value)
 	return 0;
 }
 
-/* Its frames, 0 at the end; NULL: the kernel had no room for them. */
-static const uint64_t *raw_stack(const struct naming *n, const struct stack_id *id)
+/* NULL: the kernel had no room for them. */
+const uint64_t *naming_raw(const struct naming *n, const struct stack_id *id)
 {
 	uint32_t number = intern_find(&n->raw, id, sizeof(*id));
 	const char *raw;
@@ -246,7 +246,7 @@ static const uint64_t *frames_to_ask(struct naming *n, const struct asked_stack 
 		*r = ask(n, asked, number);
 		return NULL;
 	}
-	ip = raw_stack(n, id);
+	ip = naming_raw(n, id);
 	if (ip && naming_waiting(n) > MAX_ASKED) {
 		n->lost++;
 		ip = NULL;

@@ -43,6 +43,9 @@ struct naming {
  * @ctx is a struct naming.) */
 int naming_take(void *ctx, const void *key, const void *value);
 
+/* The frames of a stack that was taken in this drain, up to a 0; NULL: there are none. */
+const uint64_t *naming_raw(const struct naming *n, const struct stack_id *id);
+
 /* The number of a stack in the batch; 0: it has no frames.  @at_ns: when it was in use.  0 or
  * -ENOMEM. */
 int naming_ask_kernel(struct naming *n, const struct stack_id *id, uint32_t *number);

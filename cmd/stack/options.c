@@ -11,6 +11,8 @@
 
 enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG };
 
+static const char *const units[] = { "bytes", "ios", "time" }; /* enum stack_unit */
+
 static const struct argp_option options[] = {
 	{ "duration", 'D', "SECS", 0, "stop after SECS seconds", 1 },
 	{ "kernel-stack", 'K', NULL, 0, "group by kernel stack", 1 },
@@ -22,6 +24,11 @@ static const struct argp_option options[] = {
 	{ "iodir", KEY_IODIR, "r|w|rw", 0, "count reads, writes or both (default: rw); also -io",
 	  1 },
 	BLK_FILTER_OPTIONS,
+	{ "value", STACK_KEY_VALUE, "bytes|ios|time", 0,
+	  "what is added up: bytes, complete I/Os, or their time from submission to completion "
+	  "(default: bytes)",
+	  1 },
+	{ "rows", 'r', "ROWS", 0, "only the ROWS largest rows, and the sum of the others", 1 },
 	{ "svg", KEY_SVG, "FILE", 0, "also write a flame graph to FILE", 1 },
 	{ 0 },
 };
@@ -47,6 +54,19 @@ static int parse_order(const char *arg, struct stack_options *o, struct error *e
 	return 0;
 }
 
+static int parse_value(const char *arg, struct stack_options *o, struct error *err)
+{
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(arg, units[i]) != 0)
+			continue;
+		o->unit = (enum stack_unit)i;
+		o->ios = o->unit != STACK_BYTES;
+		return 0;
+	}
+	return error_set(err, STATUS_USAGE, -EINVAL, "invalid value '%s': bytes, ios or time",
+			 text_shown(arg).text);
+}
+
 static error_t parse(int key, char *arg, void *own, struct error *err)
 {
 	struct stack_options *o = own;
@@ -70,6 +90,10 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_direction(arg, o, err);
 	case KEY_ORDER:
 		return parse_order(arg, o, err);
+	case STACK_KEY_VALUE:
+		return parse_value(arg, o, err);
+	case 'r':
+		return parse_u64("-r", arg, 1, UINT64_MAX, &o->max_rows, err);
 	case KEY_SVG:
 		return args_file("--svg", arg, &o->svg, err);
 	}
@@ -106,7 +130,7 @@ static int check(struct stack_options *o, struct error *err)
 }
 
 /* What only shapes the output. */
-static const int shown[] = { 'f', KEY_ORDER, KEY_SVG, 0 };
+static const int shown[] = { 'f', 'r', KEY_ORDER, KEY_SVG, STACK_KEY_VALUE, 0 };
 
 const struct args_spec stack_args = {
 	.options = options,
@@ -130,6 +154,8 @@ int stack_options(int argc, char **argv, struct stack_options *o, struct error *
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r)
 		return r;
+	if (o->args.replay)
+		o->ios = false; /* the recording says */
 	o->args.count = o->args.interval_ns ? 1 : 0;
 	if (o->folded && !o->args.output)
 		o->args.stdout_is_data = true;

@@ -5,12 +5,17 @@
 #include "cmd/blk.h"
 #include "output/stacks.h"
 
+enum { STACK_KEY_VALUE = 0x2100 };
+
 struct stack_options {
 	struct args args; /* interval_ns: -D */
 	struct blk_filters filters;
 	bool kernel, user, per_pid, folded;
 	bool reads, writes;
 	enum stack_order order; /* of folded lines */
+	enum stack_unit unit;	/* --value */
+	bool ios;		/* I/Os and their time are counted, too */
+	uint64_t max_rows;	/* -r; 0: all */
 	const char *svg;	/* NULL: none */
 };
 

@@ -18,15 +18,27 @@ static const struct column columns[] = {
 	  offsetof(struct stack_row, read_bytes), 0, false, NULL },
 	{ "write_bytes", NULL, COLUMN_U64, ROLE_COUNTER, "bytes", "bytes written",
 	  offsetof(struct stack_row, write_bytes), 0, false, NULL },
+	{ "read_ios", NULL, COLUMN_U64, ROLE_COUNTER, "", "reads that are complete",
+	  offsetof(struct stack_row, read_ios), 0, false, NULL },
+	{ "write_ios", NULL, COLUMN_U64, ROLE_COUNTER, "", "writes that are complete",
+	  offsetof(struct stack_row, write_ios), 0, false, NULL },
+	{ "read_time_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns",
+	  "time of these reads, from submission to completion",
+	  offsetof(struct stack_row, read_time_ns), 0, false, NULL },
+	{ "write_time_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns",
+	  "time of these writes, from submission to completion",
+	  offsetof(struct stack_row, write_time_ns), 0, false, NULL },
 };
 
-static const struct schema schema = {
-	columns,
-	sizeof(columns) / sizeof(columns[0]),
-	sizeof(struct stack_row),
+#define N_COLUMNS  (sizeof(columns) / sizeof(columns[0]))
+#define IO_COLUMNS 4 /* the last ones */
+
+static const struct schema schemas[] = {
+	{ columns, N_COLUMNS - IO_COLUMNS, sizeof(struct stack_row) },
+	{ columns, N_COLUMNS, sizeof(struct stack_row) },
 };
 
-const struct schema *stack_schema(void)
+const struct schema *stack_schema(bool ios)
 {
-	return &schema;
+	return &schemas[ios];
 }

@@ -30,11 +30,20 @@
 
 /* ---- the BPF object ---- */
 
+/* Bios on their way to their request: few, and those that never make one. */
+static uint32_t paths_room(const struct args *args)
+{
+	return args->map_owners ? args->map_owners : blk_owners_room(cpus_possible(), 0);
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct stack *s = run->ctx;
 	const struct args *args = &s->o.args;
 	uint32_t stacks = s->o.kernel || s->o.user ? args->map_stacks : 1;
+	uint32_t whole = s->o.filters.disk.whole;
+	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible(whole);
+	uint32_t owners = blk_owners_entries(run->object.hooks, args, whole);
 	uint64_t seed[4];
 	const struct probe_option options[] = {
 		{ "by_process", true },
@@ -42,14 +51,26 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_user", s->o.user },
 		{ "want_read", s->o.reads },
 		{ "want_write", s->o.writes },
+		{ "count_ios", s->o.ios },
+		{ "own_start", s->o.ios && blk_iostats_off(whole) },
 		{ "trace_completion_mask", run->flags.trace_completion },
 		{ "seed", 0, seed, sizeof(seed) },
 	};
 	const struct probe_map maps[] = {
-		{ "cpus", cpus_possible() },   { "rows0", args->map_rows },
-		{ "rows1", args->map_rows },   { "names0", args->map_names },
-		{ "names1", args->map_names }, { "stacks0", stacks },
+		{ "cpus", cpus_possible() },
+		{ "rows0", args->map_rows },
+		{ "rows1", args->map_rows },
+		{ "names0", args->map_names },
+		{ "names1", args->map_names },
+		{ "stacks0", stacks },
 		{ "stacks1", stacks },
+		/* Of the I/Os that are complete. */
+		{ "done0", s->o.ios ? args->map_rows : 1 },
+		{ "done1", s->o.ios ? args->map_rows : 1 },
+		{ "paths", s->o.ios ? paths_room(args) : 1 },
+		{ "inflight", s->o.ios ? requests : 1 },
+		{ "bios", s->o.ios ? args->map_requests : 1 },
+		{ "bio_owners", s->o.ios ? owners : 1 },
 	};
 
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
@@ -70,7 +91,7 @@ static void want_all(void *ctx)
 {
 	struct stack *s = ctx;
 
-	s->o.kernel = s->o.user = true;
+	s->o.kernel = s->o.user = s->o.ios = true;
 }
 
 /* The mappings of a process are found by its number: there they would be another's, or nobody's. */
@@ -96,7 +117,10 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	const struct stack *s = run->ctx;
 
 	run->files = s->o.user ? SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
-	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0), out);
+	run->helpers = s->o.ios ? blk_helpers : NULL;
+	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) |
+			      (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0),
+			  out);
 }
 
 static int prepare(struct tool_run *run, struct error *err)
@@ -107,6 +131,7 @@ static int prepare(struct tool_run *run, struct error *err)
 	mallopt(M_MMAP_THRESHOLD, HEAP_BLOCK);
 	s->run = run;
 	s->table.limit = TABLE_LIMIT;
+	s->table.unit = s->o.unit;
 	r = stack_open_svg(run, err);
 	return r ? r : stack_open_naming(s, err);
 }
@@ -173,7 +198,10 @@ static void stop(struct tool_run *run)
 {
 	struct stack *s = run->ctx;
 
-	tool_detach(run);
+	if (s->o.ios)
+		tool_sweep(run, stack_add_unseen);
+	else
+		tool_detach(run);
 	s->is_last = true;
 }
 
@@ -183,6 +211,7 @@ static void count_losses(struct tool_run *run, const struct stack *s)
 	const struct naming *naming = &s->naming;
 
 	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, naming->lost);
+	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_PATHS, s->paths.lost);
 	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FOLDED, s->table.folded);
 	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, naming->unread);
 	if (naming->symbols)
@@ -212,6 +241,8 @@ static void settle(struct tool_run *run, bool last)
 {
 	struct stack *s = run->ctx;
 
+	if (last)
+		stack_show_largest(s);
 	free(s->rows);
 	s->rows = NULL;
 	if (last)
@@ -224,6 +255,7 @@ static void free_stack(void *ctx)
 
 	stack_wipe_progress(s);
 	naming_free(&s->naming);
+	stack_paths_free(&s->paths);
 	table_free(&s->table);
 	table_free(&s->now);
 	table_free(&s->next);
@@ -232,8 +264,8 @@ static void free_stack(void *ctx)
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	*with = "";
-	return i ? NULL : stack_schema();
+	*with = i ? "--value ios" : "";
+	return i < 2 ? stack_schema(i) : NULL;
 }
 
 /* ---- the declaration ---- */
@@ -254,6 +286,9 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_REFUSED, "refused", "I/Os rejected by the disk, counted anyway"),
 	PROBE_LOSS(STACK_LOSS_REFUSED_BYTES, "refused_bytes",
 		   "bytes of I/Os rejected by the disk, counted anyway"),
+	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "complete I/Os that are in no row"),
+	PROBE_LOSS(STACK_LOSS_PATHS, "paths_lost",
+		   "complete I/Os whose stack is not known: under " TABLE_LOST_STACK),
 	LOSS(STACK_LOSS_FOLDED, "folded",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),
@@ -268,6 +303,10 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 static const struct tool_optional optional[] = {
 	{ "track", "-- COMMAND" },
 	{ "rename", "names of processes that change them" },
+	{ "submit", "--value ios, --value time" },
+	{ "issue", "--value ios, --value time" },
+	{ "requeue", "--value ios, --value time" },
+	{ "complete", "--value ios, --value time" },
 	{ NULL, NULL },
 };
 
@@ -275,6 +314,9 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct stack, "duration_ns", 0, o.args.interval_ns, UINT64_MAX),
 	TOOL_SETTING(struct stack, "reads", 0, o.reads, 1),
 	TOOL_SETTING(struct stack, "writes", 0, o.writes, 1),
+	TOOL_SETTING(struct stack, "ios", 0, o.ios, 1),
+	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_TIME),
+	TOOL_SETTING(struct stack, "max_rows", 'r', o.max_rows, UINT64_MAX),
 };
 
 const struct tool tool_stack = {

@@ -161,13 +161,13 @@ static void show_stacks(const struct names_in *in)
 	};
 	struct shown_output out;
 
-	stacks_text(shown_begin(&out), rows, 2);
+	stacks_text(shown_begin(&out), STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_TEXT);
-	stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, rows, 2);
+	stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_FOLDED);
-	stacks_folded(shown_begin(&out), STACK_ORDER_DISK, rows, 2);
+	stacks_folded(shown_begin(&out), STACK_ORDER_DISK, STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_FOLDED);
-	stacks_svg(shown_begin(&out), name(in, 0), rows, 2);
+	stacks_svg(shown_begin(&out), name(in, 0), STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_SVG);
 }
 

@@ -116,11 +116,11 @@ static void show_text(enum what what, const struct recording_interval *in)
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_STACK:
-		stacks_text(shown_begin(&out), rows, n);
+		stacks_text(shown_begin(&out), STACK_BYTES, rows, n);
 		shown_end(&out, SHOWN_TEXT);
-		stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, rows, n);
+		stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, STACK_IOS, rows, n);
 		shown_end(&out, SHOWN_FOLDED);
-		stacks_svg(shown_begin(&out), "title", rows, n);
+		stacks_svg(shown_begin(&out), "title", STACK_TIME, rows, n);
 		shown_end(&out, SHOWN_SVG);
 		break;
 	case OF_VIRTIO:

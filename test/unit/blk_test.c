@@ -81,7 +81,8 @@ static void test_events(void **state)
 			assert_int_equal(events[i].optional, strcmp(events[i].name, "rename") == 0);
 		}
 	}
-	assert_int_equal(blk_events(all, events), BLK_EVENTS_MAX);
+	assert_int_equal(blk_events(all, events), 7);
+	assert_int_equal(blk_events(all | WANT_STACK, events), BLK_EVENTS_MAX);
 }
 
 /* All that can be said of them fits the metadata, and bpftool shows their names whole. */
