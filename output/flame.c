@@ -17,7 +17,7 @@
 #define CHAR_WIDTH   6.7
 #define MOST_FRAMES  512
 
-enum kind { KIND_ALL, KIND_DISK, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
+enum kind { KIND_ALL, KIND_DISK, KIND_CGROUP, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
 
 /* A node of the merged tree: what all stacks that came this way have in common. */
 struct node_key {
@@ -82,18 +82,28 @@ static uint32_t add_frames(struct tree *t, uint32_t parent, struct frames frames
 	return parent;
 }
 
+/* The child @key of @parent, or @parent if it is not shown. */
+static uint32_t add_label(struct tree *t, uint32_t parent, const struct node_key *label,
+			  uint64_t sum)
+{
+	struct node_key key = *label;
+
+	if (parent == INTERN_NONE || !key.name || !key.name[0])
+		return parent;
+	key.parent = parent;
+	return add_node(t, &key, sum);
+}
+
 static int add_row(struct tree *t, const struct stack_row *row)
 {
 	uint64_t sum = stack_row_sum(row, t->unit);
-	struct node_key disk = { 0, KIND_DISK, 0, 0, row->disk };
-	struct node_key process = { 0, KIND_PROCESS, row->pid, 0, row->comm };
-	uint32_t node;
+	uint32_t node = 0;
 
 	t->sums[0] += sum;
-	node = add_node(t, &disk, sum);
-	process.parent = node;
-	if (node != INTERN_NONE)
-		node = add_node(t, &process, sum);
+	node = add_label(t, node, &(struct node_key){ 0, KIND_DISK, 0, 0, row->disk }, sum);
+	node = add_label(t, node, &(struct node_key){ 0, KIND_CGROUP, 0, 0, row->cgroup }, sum);
+	node =
+	    add_label(t, node, &(struct node_key){ 0, KIND_PROCESS, row->pid, 0, row->comm }, sum);
 	if (node != INTERN_NONE)
 		node = add_frames(t, node, row->user, KIND_USER, sum);
 	if (node != INTERN_NONE)
@@ -252,9 +262,10 @@ static void put_colour(struct sink *sink, const struct node_key *key)
 	static const struct {
 		unsigned int hue, saturation, light;
 	} base[] = {
-		[KIND_ALL] = { 0, 0, 80 },	  [KIND_DISK] = { 205, 55, 66 },
-		[KIND_PROCESS] = { 265, 40, 72 }, [KIND_USER] = { 95, 45, 60 },
-		[KIND_KERNEL] = { 25, 85, 62 },	  [KIND_REST] = { 0, 0, 80 },
+		[KIND_ALL] = { 0, 0, 80 },	 [KIND_DISK] = { 205, 55, 66 },
+		[KIND_CGROUP] = { 165, 40, 66 }, [KIND_PROCESS] = { 265, 40, 72 },
+		[KIND_USER] = { 95, 45, 60 },	 [KIND_KERNEL] = { 25, 85, 62 },
+		[KIND_REST] = { 0, 0, 80 },
 	};
 	unsigned int hash = 5381;
 

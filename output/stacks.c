@@ -53,6 +53,31 @@ static void put_frames(struct sink *sink, struct frames frames)
 	}
 }
 
+static bool is_shown(const char *name)
+{
+	return name && name[0];
+}
+
+static void put_line(struct sink *sink, const char *heading, const char *name)
+{
+	if (!is_shown(name))
+		return;
+	sink_puts(sink, heading);
+	put_escaped(sink, name);
+	sink_puts(sink, "\n");
+}
+
+static void put_process(struct sink *sink, const struct stack_row *row)
+{
+	if (!is_shown(row->comm))
+		return;
+	sink_fill(sink, ' ', 8);
+	put_escaped(sink, row->comm);
+	if (row->pid)
+		sink_printf(sink, " [%" PRIu32 "]", row->pid);
+	sink_puts(sink, "\n");
+}
+
 int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows, size_t n)
 {
 	struct sink sink = { .stream = stream };
@@ -60,18 +85,14 @@ int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows
 	for (size_t i = 0; i < n; i++) {
 		const struct stack_row *row = &rows[i];
 
-		sink_puts(&sink, "\ndisk ");
-		put_escaped(&sink, row->disk);
 		sink_puts(&sink, "\n");
+		put_line(&sink, "disk ", row->disk);
+		put_line(&sink, "cgroup ", row->cgroup);
 		put_frames(&sink, row->kernel);
 		if (has_frames(row->kernel) && has_frames(row->user))
 			sink_puts(&sink, "    --\n");
 		put_frames(&sink, row->user);
-		sink_fill(&sink, ' ', 8);
-		put_escaped(&sink, row->comm);
-		if (row->pid)
-			sink_printf(&sink, " [%" PRIu32 "]", row->pid);
-		sink_puts(&sink, "\n");
+		put_process(&sink, row);
 		sink_fill(&sink, ' ', 8);
 		sink_printf(&sink, "R: %" PRIu64 ", W: %" PRIu64 "\n", stack_row_reads(row, unit),
 			    stack_row_writes(row, unit));
@@ -92,38 +113,55 @@ static void put_folded(struct sink *sink, const char *name)
 
 #define MOST_FRAMES 512
 
-static void fold_frames(struct sink *sink, struct frames frames, const char *mark)
+/* A line in the making: what is not the first is separated. */
+struct folded {
+	struct sink *sink;
+	bool any;
+};
+
+static void fold_name(struct folded *to, const char *name, const char *mark)
+{
+	if (to->any)
+		sink_puts(to->sink, ";");
+	put_folded(to->sink, name);
+	sink_puts(to->sink, mark);
+	to->any = true;
+}
+
+static void fold_label(struct folded *to, const char *name)
+{
+	if (is_shown(name))
+		fold_name(to, name, "");
+}
+
+static void fold_frames(struct folded *to, struct frames frames, const char *mark)
 {
 	const char *names[MOST_FRAMES], *name;
 	size_t n = 0;
 
 	while (n < MOST_FRAMES && (name = frames_next(&frames)))
 		names[n++] = name;
-	while (n-- > 0) {
-		sink_puts(sink, ";");
-		put_folded(sink, names[n]);
-		sink_puts(sink, mark);
-	}
+	while (n-- > 0)
+		fold_name(to, names[n], mark);
 }
 
 static void fold_row(struct sink *sink, enum stack_order order, enum stack_unit unit,
 		     const struct stack_row *row)
 {
-	if (order == STACK_ORDER_DISK) {
-		put_folded(sink, row->disk);
-		sink_puts(sink, ";");
-	}
-	put_folded(sink, row->comm);
+	struct folded line = { sink, false };
+
+	if (order == STACK_ORDER_DISK)
+		fold_label(&line, row->disk);
+	fold_label(&line, row->cgroup);
+	fold_label(&line, row->comm);
 	if (row->pid)
 		sink_printf(sink, " [%" PRIu32 "]", row->pid);
-	fold_frames(sink, row->user, "");
+	fold_frames(&line, row->user, "");
 	if (order == STACK_ORDER_PROCESS && has_frames(row->user) && has_frames(row->kernel))
-		sink_puts(sink, ";-");
-	fold_frames(sink, row->kernel, "_[k]");
-	if (order == STACK_ORDER_PROCESS) {
-		sink_puts(sink, ";");
-		put_folded(sink, row->disk);
-	}
+		fold_name(&line, "-", "");
+	fold_frames(&line, row->kernel, "_[k]");
+	if (order == STACK_ORDER_PROCESS)
+		fold_label(&line, row->disk);
 	sink_printf(sink, " %" PRIu64 "\n", stack_row_sum(row, unit));
 }
 

@@ -166,7 +166,9 @@ static __always_inline struct stack_value *value_of(void *map, const void *key)
 /* No room for a row: the bytes count for the process alone, or for the device alone. */
 static __always_inline struct stack_value *lost_row(void *lost, const struct stack_key *of)
 {
-	struct stack_lost_key key = { .process = of->process, .dev = of->dev };
+	struct stack_lost_key key = { .process = of->process,
+				      .cgroup = of->cgroup,
+				      .dev = of->dev };
 	struct stack_value *value;
 
 	count_loss(&stack_losses[STACK_LOSS_ROWS], 1);
@@ -245,7 +247,9 @@ static __always_inline void note_path(struct bio *bio, const struct stack_key *k
 {
 	u64 address = (u64)bio, path = stack_path(&key->kernel, &key->user);
 	struct gendisk *disk = bio_disk(bio, direct);
-	struct blk_inflight made = { .process = key->process, .dev = key->dev, .call = path };
+	struct blk_inflight made = {
+		.process = key->process, .cgroup = key->cgroup, .dev = key->dev, .call = path
+	};
 
 	if (!disk)
 		return;
@@ -282,6 +286,7 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 		read_stack(ctx, &at->frames[0], 0, &key.kernel);
 	if (want_user)
 		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, &key.user);
+	key.cgroup = bio_cgroup(bio);
 	key.dev = dev;
 	key.cpu = bpf_get_smp_processor_id();
 	add(at, &key, write, bytes);
@@ -400,6 +405,7 @@ static __always_inline void done_for(struct stack_done_key *key, const struct bl
 		key->process.start = entry->process.start;
 		key->process.pid = entry->process.pid;
 		key->path = entry->call;
+		key->cgroup = entry->cgroup;
 	} else {
 		key->process.pid = STACK_ANY_PID;
 	}

@@ -21,6 +21,7 @@ struct stack_id {
 struct stack_key {
 	struct stack_id kernel, user;
 	struct blk_process process;
+	__u64 cgroup; /* 0: not wanted, or not known */
 	__u32 dev;
 	__u32 cpu;
 };
@@ -33,6 +34,7 @@ struct stack_value {
 /* Where there is no room for a row. */
 struct stack_lost_key {
 	struct blk_process process; /* pid STACK_ANY_PID: no room for the process either */
+	__u64 cgroup;
 	__u32 dev;
 	__u32 pad;
 };
@@ -44,6 +46,7 @@ struct stack_lost_key {
 struct stack_done_key {
 	struct blk_process process; /* pid STACK_ANY_PID: not known */
 	__u64 path;		    /* stack_path(); 0: not known */
+	__u64 cgroup;
 	__u32 dev;
 	__u32 cpu;
 };
@@ -78,10 +81,10 @@ enum stack_loss {
 	STACK_LOSSES,
 };
 
-_Static_assert(sizeof(struct stack_key) == 56, "shared with BPF");
+_Static_assert(sizeof(struct stack_key) == 64, "shared with BPF");
 _Static_assert(sizeof(struct stack_value) == 24, "shared with BPF");
 _Static_assert(sizeof(struct stack_frames) == 1016, "shared with BPF");
-_Static_assert(sizeof(struct stack_done_key) == 32, "shared with BPF");
+_Static_assert(sizeof(struct stack_done_key) == 40, "shared with BPF");
 _Static_assert(sizeof(struct stack_done) == 40, "shared with BPF");
 
 #endif

@@ -115,20 +115,35 @@ int stack_open_naming(struct stack *s, struct error *err)
 
 /* ---- what is in the maps ---- */
 
+/* Whose I/O it is, as the kernel counts it. */
+struct subject {
+	struct blk_process process; /* pid STACK_ANY_PID: not known */
+	uint64_t cgroup;
+	uint32_t dev;
+};
+
+static uint32_t name_if(struct stack *s, bool wanted, const char *name)
+{
+	return table_name(&s->next, wanted ? name : "");
+}
+
 /* For the next batch.  The names are those of now: processes are renamed, disks' numbers used
  * again. */
-static int add_waiting(struct stack *s, const struct blk_process *process, uint32_t dev,
-		       struct table_key *key, const struct table_row *row)
+static int add_waiting(struct stack *s, const struct subject *of, struct table_key *key,
+		       const struct table_row *row)
 {
-	bool any = process->pid == STACK_ANY_PID, per_pid = s->o.per_pid && !any;
+	unsigned int by = stack_keys(&s->o);
+	bool any = of->process.pid == STACK_ANY_PID, per_pid = by & BY_PROCESS && !any;
 	const char *comm =
-	    any ? TABLE_LOST_PROCESS : names_of(s->run->names, process->pid, process->start);
+	    any ? TABLE_LOST_PROCESS : names_of(s->run->names, of->process.pid, of->process.start);
+	const char *cgroup = s->cgroups ? cgroups_path(s->cgroups, of->cgroup) : "";
 
-	key->disk = table_name(&s->next, disks_name(s->run->disks, dev));
-	key->comm = table_name(&s->next, comm);
-	key->start = per_pid ? process->start : 0;
-	key->pid = per_pid ? process->pid : 0;
-	if (key->disk == INTERN_NONE || key->comm == INTERN_NONE)
+	key->disk = name_if(s, by & BY_DISK, disks_name(s->run->disks, of->dev));
+	key->comm = name_if(s, by & (BY_PROCESS | BY_COMM), comm);
+	key->cgroup = name_if(s, by & BY_CGROUP, cgroup);
+	key->start = per_pid ? of->process.start : 0;
+	key->pid = per_pid ? of->process.pid : 0;
+	if (key->disk == INTERN_NONE || key->comm == INTERN_NONE || key->cgroup == INTERN_NONE)
 		return -ENOMEM;
 	s->bytes += row->bytes[0] + row->bytes[1];
 	return table_add(&s->next, key, row);
@@ -156,20 +171,20 @@ static int take_row(void *ctx, const void *key, const void *value)
 	if (r)
 		return r;
 	sum = bytes_of(from);
-	return add_waiting(s, &row->process, row->dev, &made, &sum);
+	return add_waiting(s, &(struct subject){ row->process, row->cgroup, row->dev }, &made,
+			   &sum);
 }
 
 /* Of a process whose stacks are not known. */
-static int add_lost(struct stack *s, const struct blk_process *process, uint32_t dev,
-		    const struct table_row *sum)
+static int add_lost(struct stack *s, const struct subject *of, const struct table_row *sum)
 {
 	static const struct stack_id lost = { { STACK_LOST, 0 } };
 	struct table_key made = { 0 };
 	int r = s->o.kernel ? naming_ask_kernel(&s->naming, &lost, &made.kernel) : 0;
 
 	if (!r && s->o.user)
-		r = naming_ask_user(&s->naming, process, &lost, 0, &made.user);
-	return r ? r : add_waiting(s, process, dev, &made, sum);
+		r = naming_ask_user(&s->naming, &of->process, &lost, 0, &made.user);
+	return r ? r : add_waiting(s, of, &made, sum);
 }
 
 /* What had no room for a row of its own: it stands against "[lost stack]". */
@@ -178,30 +193,30 @@ static int take_lost(void *ctx, const void *key, const void *value)
 	const struct stack_lost_key *row = key;
 	const struct table_row sum = bytes_of(value);
 
-	return add_lost(ctx, &row->process, row->dev, &sum);
+	return add_lost(ctx, &(struct subject){ row->process, row->cgroup, row->dev }, &sum);
 }
 
 /* I/Os that are complete.  @at_ns: when they were made. */
-static int add_done(struct stack *s, const struct blk_process *process, uint64_t path, uint32_t dev,
-		    uint64_t at_ns, const struct table_row *sum)
+static int add_done(struct stack *s, const struct subject *of, uint64_t path, uint64_t at_ns,
+		    const struct table_row *sum)
 {
 	const struct stack_id *kernel, *user;
 	struct table_key made = { 0 };
 	int r = 0;
 
 	if (!s->o.kernel && !s->o.user)
-		return add_waiting(s, process, dev, &made, sum);
+		return add_waiting(s, of, &made, sum);
 	r = stack_paths_find(&s->paths, path, &s->naming, &kernel, &user);
 	if (r == -ENOENT) {
 		if (path) /* else the kernel has counted it */
 			s->paths.lost += sum->ios[0] + sum->ios[1];
-		return add_lost(s, process, dev, sum);
+		return add_lost(s, of, sum);
 	}
 	if (!r)
 		r = naming_ask_kernel(&s->naming, kernel, &made.kernel);
 	if (!r)
-		r = naming_ask_user(&s->naming, process, user, at_ns, &made.user);
-	return r ? r : add_waiting(s, process, dev, &made, sum);
+		r = naming_ask_user(&s->naming, &of->process, user, at_ns, &made.user);
+	return r ? r : add_waiting(s, of, &made, sum);
 }
 
 static int take_done(void *ctx, const void *key, const void *value)
@@ -211,26 +226,26 @@ static int take_done(void *ctx, const void *key, const void *value)
 	const struct table_row sum = { .ios = { done->ios[0], done->ios[1] },
 				       .ns = { done->ns[0], done->ns[1] } };
 
-	return add_done(ctx, &row->process, row->path, row->dev, done->first_ns, &sum);
+	return add_done(ctx, &(struct subject){ row->process, row->cgroup, row->dev }, row->path,
+			done->first_ns, &sum);
 }
 
 void stack_add_unseen(void *stack, const struct blk_inflight *entry)
 {
 	bool write = entry->op != BLK_READ;
 	const struct table_row sum = { .ios = { !write, write } };
-	struct blk_process process = { .pid = STACK_ANY_PID };
+	struct subject of = { { .pid = STACK_ANY_PID }, entry->cgroup, entry->dev };
 	struct stack *s = stack;
 
 	if (entry->op == BLK_DISCARD || entry->op == BLK_FLUSH || entry->op == BLK_PASSTHROUGH ||
 	    !(write ? s->o.writes : s->o.reads))
 		return;
 	if (entry->known)
-		process = entry->process;
+		of.process = entry->process;
 	else if (blk_filters_processes(&s->o.filters, &s->o.args))
 		return;
 	if (!s->failed)
-		s->failed = add_done(s, &process, entry->known ? entry->call : 0, entry->dev,
-				     entry->issue_ns, &sum);
+		s->failed = add_done(s, &of, entry->known ? entry->call : 0, entry->issue_ns, &sum);
 }
 
 /* Empties the maps of the inactive buffer. */
@@ -264,6 +279,8 @@ static int take_maps(struct stack *s, int inactive)
 	stack_paths_age(&s->paths);
 	naming_end_drain(&s->naming);
 	names_forget(names);
+	if (s->cgroups)
+		cgroups_forget(s->cgroups);
 	return r;
 }
 
@@ -330,10 +347,11 @@ static int add_row(struct stack *s, uint32_t row)
 
 	key.disk = table_name(&s->table, table_text(&s->now, key.disk));
 	key.comm = table_name(&s->table, table_text(&s->now, key.comm));
+	key.cgroup = table_name(&s->table, table_text(&s->now, key.cgroup));
 	key.kernel = naming_node(&s->naming, key.kernel);
 	key.user = naming_node(&s->naming, key.user);
-	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.kernel == INTERN_NONE ||
-	    key.user == INTERN_NONE)
+	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.cgroup == INTERN_NONE ||
+	    key.kernel == INTERN_NONE || key.user == INTERN_NONE)
 		return -ENOMEM;
 	return table_add(&s->table, &key, &s->now.rows[row]);
 }

@@ -9,7 +9,7 @@
 #include "core/base/parse.h"
 #include "core/base/text.h"
 
-enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG };
+enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG, KEY_BY };
 
 static const char *const units[] = { "bytes", "ios", "time" }; /* enum stack_unit */
 
@@ -18,6 +18,10 @@ static const struct argp_option options[] = {
 	{ "kernel-stack", 'K', NULL, 0, "group by kernel stack", 1 },
 	{ "user-stack", 'U', NULL, 0, "group by user stack", 1 },
 	{ "perpid", 'P', NULL, 0, "one row per PID instead of per name", 1 },
+	{ "by", KEY_BY, "KEY[,KEY]", 0,
+	  "what a row is about beside its stack: disk, process, comm (processes of one name) or "
+	  "cgroup (default: disk,comm)",
+	  1 },
 	{ "folded", 'f', NULL, 0, "folded lines, one per stack, for flame graphs", 1 },
 	{ "order", KEY_ORDER, "process|disk", 0,
 	  "with -f: first field of each line (default: process)", 1 },
@@ -67,6 +71,46 @@ static int parse_value(const char *arg, struct stack_options *o, struct error *e
 			 text_shown(arg).text);
 }
 
+unsigned int stack_keys(const struct stack_options *o)
+{
+	return o->by ? o->by : BY_DISK | (o->per_pid ? BY_PROCESS : BY_COMM);
+}
+
+static unsigned int find_key(const char *name, size_t len)
+{
+	static const char *const keys[] = { "disk", "process", "comm", "cgroup" };
+
+	for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+		if (strlen(keys[i]) == len && strncmp(keys[i], name, len) == 0)
+			return 1U << i;
+	return 0;
+}
+
+static int parse_by(const char *arg, struct stack_options *o, struct error *err)
+{
+	size_t len;
+
+	o->by = 0;
+	for (const char *at = arg;; at += len + 1) {
+		unsigned int key;
+
+		len = strcspn(at, ",");
+		key = find_key(at, len);
+		if (!key) {
+			error_set(err, STATUS_USAGE, -EINVAL, "unknown key in --by '%s'",
+				  text_shown(arg).text);
+			error_hint(err, "keys: disk, process, comm, cgroup");
+			return -EINVAL;
+		}
+		if (o->by & key)
+			return error_set(err, STATUS_USAGE, -EINVAL, "--by has '%.*s' twice",
+					 (int)len, at);
+		o->by |= key;
+		if (!at[len])
+			return 0;
+	}
+}
+
 static error_t parse(int key, char *arg, void *own, struct error *err)
 {
 	struct stack_options *o = own;
@@ -90,6 +134,8 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_direction(arg, o, err);
 	case KEY_ORDER:
 		return parse_order(arg, o, err);
+	case KEY_BY:
+		return parse_by(arg, o, err);
 	case STACK_KEY_VALUE:
 		return parse_value(arg, o, err);
 	case 'r':
@@ -126,11 +172,19 @@ static int check(struct stack_options *o, struct error *err)
 				 "-f and --json or --csv are mutually exclusive");
 	if (args_given(&o->args, KEY_ORDER) && !o->folded)
 		return error_set(err, STATUS_USAGE, -EINVAL, "--order requires -f");
+	if (o->by && o->per_pid)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-P and --by are mutually exclusive: -P is --by disk,process");
 	return blk_check_options(&o->filters, &o->args, err);
 }
 
 /* What only shapes the output. */
 static const int shown[] = { 'f', 'r', KEY_ORDER, KEY_SVG, STACK_KEY_VALUE, 0 };
+
+static const struct args_values values[] = {
+	{ "KEY[,KEY]", "disk|process|comm|cgroup" },
+	{ 0 },
+};
 
 const struct args_spec stack_args = {
 	.options = options,
@@ -139,6 +193,7 @@ const struct args_spec stack_args = {
 	       "and dm, and on what lies below them.\vWithout -K and -U: by disk and "
 	       "process. Output comes at the end, fewest bytes first.",
 	.no_interval = true,
+	.values = values,
 	.replay = shown,
 };
 

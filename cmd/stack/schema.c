@@ -18,6 +18,8 @@ static const struct column columns[] = {
 	  offsetof(struct stack_row, read_bytes), 0, false, NULL },
 	{ "write_bytes", NULL, COLUMN_U64, ROLE_COUNTER, "bytes", "bytes written",
 	  offsetof(struct stack_row, write_bytes), 0, false, NULL },
+	{ "cgroup", NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",
+	  offsetof(struct stack_row, cgroup), 0, false, NULL },
 	{ "read_ios", NULL, COLUMN_U64, ROLE_COUNTER, "", "reads that are complete",
 	  offsetof(struct stack_row, read_ios), 0, false, NULL },
 	{ "write_ios", NULL, COLUMN_U64, ROLE_COUNTER, "", "writes that are complete",
@@ -30,15 +32,47 @@ static const struct column columns[] = {
 	  offsetof(struct stack_row, write_time_ns), 0, false, NULL },
 };
 
-#define N_COLUMNS  (sizeof(columns) / sizeof(columns[0]))
-#define IO_COLUMNS 4 /* the last ones */
+enum { DISK, COMM, PID, KERNEL, USER, READ_BYTES, WRITE_BYTES, CGROUP, READ_IOS };
 
-static const struct schema schemas[] = {
-	{ columns, N_COLUMNS - IO_COLUMNS, sizeof(struct stack_row) },
-	{ columns, N_COLUMNS, sizeof(struct stack_row) },
-};
+_Static_assert(sizeof(columns) / sizeof(columns[0]) == STACK_COLUMNS, "all");
 
-const struct schema *stack_schema(bool ios)
+static bool has_column(const struct stack_options *o, size_t i)
 {
-	return &schemas[ios];
+	unsigned int by = stack_keys(o);
+
+	switch (i) {
+	case DISK:
+		return by & BY_DISK;
+	case COMM:
+		return by & (BY_COMM | BY_PROCESS);
+	case PID: /* without --by always */
+		return !o->by || by & BY_PROCESS;
+	case CGROUP:
+		return by & BY_CGROUP;
+	}
+	return i < READ_IOS || o->ios;
+}
+
+const struct schema *stack_schema(struct stack_schema *to, const struct stack_options *o)
+{
+	to->schema = (struct schema){ to->columns, 0, sizeof(struct stack_row) };
+	for (size_t i = 0; i < STACK_COLUMNS; i++)
+		if (has_column(o, i))
+			to->columns[to->schema.n++] = columns[i];
+	return &to->schema;
+}
+
+const struct schema *stack_schema_variant(size_t i, const char **with)
+{
+	static const struct schema variants[] = {
+		{ columns, CGROUP, sizeof(struct stack_row) },
+		{ columns, READ_IOS, sizeof(struct stack_row) },
+		{ columns, STACK_COLUMNS, sizeof(struct stack_row) },
+	};
+	static const char *const options[] = { "", "--by cgroup", "--value ios" };
+
+	if (i >= sizeof(variants) / sizeof(variants[0]))
+		return NULL;
+	*with = options[i];
+	return &variants[i];
 }

@@ -114,6 +114,7 @@ static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 	*out = (struct stack_row){
 		.disk = table_text(&s->table, key->disk),
 		.comm = table_text(&s->table, key->comm),
+		.cgroup = table_text(&s->table, key->cgroup),
 		.pid = key->pid,
 		.kernel = table_frames(&s->table, key->kernel),
 		.user = table_frames(&s->table, key->user),
@@ -139,6 +140,8 @@ static int smallest_first(const void *a, const void *b, void *unit)
 	r = strcmp(x->disk, y->disk);
 	if (!r)
 		r = strcmp(x->comm, y->comm);
+	if (!r)
+		r = strcmp(x->cgroup, y->cgroup);
 	if (!r && x->pid != y->pid)
 		r = x->pid < y->pid ? -1 : 1;
 	return r;
@@ -164,9 +167,16 @@ int stack_make_rows(struct stack *s, struct error *err)
 /* ---- which of them are shown ---- */
 
 /* The first @n rows of @rows as one. */
-static struct stack_row other_rows(const struct stack_row *rows, size_t n)
+static struct stack_row other_rows(const struct stack_options *o, const struct stack_row *rows,
+				   size_t n)
 {
-	struct stack_row other = { .disk = "(other)", .comm = "(other)" };
+	static const char name[] = "(other)";
+	unsigned int by = stack_keys(o);
+	struct stack_row other = {
+		.disk = by & BY_DISK ? name : "",
+		.comm = by & (BY_PROCESS | BY_COMM) ? name : "",
+		.cgroup = by & BY_CGROUP ? name : "",
+	};
 
 	for (size_t i = 0; i < n; i++) {
 		other.read_bytes += rows[i].read_bytes;
@@ -186,7 +196,7 @@ static size_t limit_rows(const struct stack_options *o, struct stack_row *rows, 
 
 	if (others < 2)
 		return n;
-	rows[0] = other_rows(rows, others);
+	rows[0] = other_rows(o, rows, others);
 	memmove(&rows[1], &rows[others], (n - others) * sizeof(*rows));
 	return n - others + 1;
 }
@@ -221,16 +231,20 @@ static void print_largest(const struct stack_row *row, enum stack_unit unit, uin
 	uint64_t sum = stack_row_sum(row, unit);
 	struct frames kernel = row->kernel, user = row->user;
 	const char *leaf = frames_next(&kernel);
-	char disk[128], comm[128], frame[512], pid[16] = "";
+	const char *const names[] = { row->disk, row->cgroup, row->comm, NULL };
+	char text[512];
 
 	if (!leaf)
 		leaf = frames_next(&user);
+	fprintf(stderr, "%5.1f%%", all ? 100.0 * (double)sum / (double)all : 0);
+	for (size_t i = 0; names[i]; i++)
+		if (names[i][0])
+			fprintf(stderr, "  %s", render_escape(names[i], text, sizeof(text)));
 	if (row->pid)
-		snprintf(pid, sizeof(pid), " [%" PRIu32 "]", row->pid);
-	fprintf(stderr, "%5.1f%%  %s  %s%s%s%s\n", all ? 100.0 * (double)sum / (double)all : 0,
-		render_escape(row->disk, disk, sizeof(disk)),
-		render_escape(row->comm, comm, sizeof(comm)), pid, leaf ? "  " : "",
-		leaf ? render_escape(leaf, frame, sizeof(frame)) : "");
+		fprintf(stderr, " [%" PRIu32 "]", row->pid);
+	if (leaf)
+		fprintf(stderr, "  %s", render_escape(leaf, text, sizeof(text)));
+	fputs("\n", stderr);
 }
 
 void stack_show_largest(const struct stack *s)
@@ -330,8 +344,9 @@ static int take(void *ctx, const struct recording_interval *in, struct error *er
 
 static void tables(void *ctx, struct show *show)
 {
-	show->tables[0] =
-	    (struct recording_table){ "rows", stack_schema(((struct stack *)ctx)->o.ios) };
+	struct stack *s = ctx;
+
+	show->tables[0] = (struct recording_table){ "rows", stack_schema(&s->schema, &s->o) };
 	show->n_tables = 1;
 }
 

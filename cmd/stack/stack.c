@@ -52,6 +52,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_read", s->o.reads },
 		{ "want_write", s->o.writes },
 		{ "count_ios", s->o.ios },
+		{ "want_cgroup", (s->o.by & BY_CGROUP) != 0 },
 		{ "own_start", s->o.ios && blk_iostats_off(whole) },
 		{ "trace_completion_mask", run->flags.trace_completion },
 		{ "seed", 0, seed, sizeof(seed) },
@@ -92,6 +93,7 @@ static void want_all(void *ctx)
 	struct stack *s = ctx;
 
 	s->o.kernel = s->o.user = s->o.ios = true;
+	s->o.by = BY_ALL;
 }
 
 /* The mappings of a process are found by its number: there they would be another's, or nobody's. */
@@ -132,6 +134,9 @@ static int prepare(struct tool_run *run, struct error *err)
 	s->run = run;
 	s->table.limit = TABLE_LIMIT;
 	s->table.unit = s->o.unit;
+	r = s->o.by & BY_CGROUP ? cgroups_open(NULL, &s->cgroups) : 0;
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "out of memory");
 	r = stack_open_svg(run, err);
 	return r ? r : stack_open_naming(s, err);
 }
@@ -143,6 +148,7 @@ static void keeps(struct tool_run *run)
 	tool_keep(run, "", privileges_to_name(), true);
 	tool_keep(run, "with -U", PRIVILEGES_USER_STACKS, s->o.user);
 	tool_keep(run, "with --svg", PRIVILEGES_FILE, s->o.svg);
+	tool_keep(run, "with --by cgroup", PRIVILEGES_CGROUPS, s->o.by & BY_CGROUP);
 }
 
 static int begin(struct tool_run *run, struct error *err)
@@ -214,6 +220,8 @@ static void count_losses(struct tool_run *run, const struct stack *s)
 	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_PATHS, s->paths.lost);
 	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_FOLDED, s->table.folded);
 	tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, naming->unread);
+	if (s->cgroups)
+		tool_lose(run, BLK_LOSS_CGROUPS, cgroups_lost(s->cgroups));
 	if (naming->symbols)
 		tool_lose(run, BLK_LOSS_ROWS + STACK_LOSS_SYMBOLS,
 			  symbol_client_unread(naming->symbols));
@@ -256,6 +264,7 @@ static void free_stack(void *ctx)
 	stack_wipe_progress(s);
 	naming_free(&s->naming);
 	stack_paths_free(&s->paths);
+	cgroups_free(s->cgroups);
 	table_free(&s->table);
 	table_free(&s->now);
 	table_free(&s->next);
@@ -264,8 +273,7 @@ static void free_stack(void *ctx)
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	*with = i ? "--value ios" : "";
-	return i < 2 ? stack_schema(i) : NULL;
+	return stack_schema_variant(i, with);
 }
 
 /* ---- the declaration ---- */
@@ -314,6 +322,7 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct stack, "duration_ns", 0, o.args.interval_ns, UINT64_MAX),
 	TOOL_SETTING(struct stack, "reads", 0, o.reads, 1),
 	TOOL_SETTING(struct stack, "writes", 0, o.writes, 1),
+	TOOL_SETTING(struct stack, "by", 0, o.by, BY_ALL),
 	TOOL_SETTING(struct stack, "ios", 0, o.ios, 1),
 	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_TIME),
 	TOOL_SETTING(struct stack, "max_rows", 'r', o.max_rows, UINT64_MAX),

@@ -10,6 +10,8 @@
 #include "cmd/stack/options.h"
 #include "cmd/stack/paths.h"
 #include "cmd/stack/table.h"
+#include "cmd/stack/schema.h"
+#include "core/system/cgroups.h"
 #include "core/system/outfile.h"
 #include "output/stacks.h"
 
@@ -28,6 +30,8 @@ struct stack {
 	struct tool_run *run;
 	struct table table;
 	struct naming naming;
+	struct cgroups *cgroups; /* with --by cgroup; else NULL */
+	struct stack_schema schema;
 	struct stack_paths paths; /* with o.ios */
 	/* Rows that have been drained; their stacks are numbers of naming.now and naming.next. */
 	struct table now, next;

@@ -157,11 +157,12 @@ static int copy_row(struct table *to, const struct table *from, uint32_t row, bo
 	key.kernel = stack ? copy_stack(to, from, key.kernel) : key.kernel ? lost : 0;
 	key.user = stack ? copy_stack(to, from, key.user) : key.user ? lost : 0;
 	key.disk = table_name(to, table_text(from, key.disk));
+	key.cgroup = table_name(to, table_text(from, key.cgroup));
 	key.comm = table_name(to, process ? table_text(from, key.comm) : TABLE_LOST_PROCESS);
 	if (!process)
 		key.start = key.pid = 0;
 	if (key.disk == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE ||
-	    key.comm == INTERN_NONE)
+	    key.comm == INTERN_NONE || key.cgroup == INTERN_NONE)
 		return -ENOMEM;
 	return table_add(to, &key, &from->rows[row]);
 }

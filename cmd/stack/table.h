@@ -23,9 +23,8 @@ struct table_node {
 struct table_key {
 	uint64_t start; /* of process @pid */
 	uint32_t pid;
-	uint32_t disk, comm;   /* names */
-	uint32_t kernel, user; /* nodes of the leaves */
-	uint32_t pad;	       /* 0: keys are compared byte by byte */
+	uint32_t disk, comm, cgroup; /* names */
+	uint32_t kernel, user;	     /* nodes of the leaves */
 };
 
 struct table_row {

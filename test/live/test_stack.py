@@ -723,6 +723,139 @@ class TestValues(StackTest):
             self.assertEqual(rows[0]["comm"] == "(other)", n < 8)
 
 
+class Group:
+    """A control group of its own in the hierarchy that block I/O is charged in; .procs, .name."""
+
+    def __init__(self, name):
+        root = iotest.Throttle._mount("cgroup", "blkio") or iotest.Throttle._mount("cgroup2", None)
+        if not root:
+            raise unittest.SkipTest("no cgroups")
+        self.name = f"/iotrace-{name}-{os.getpid()}"
+        self._path = root + self.name
+        self.procs = f"{self._path}/cgroup.procs"
+        os.mkdir(self._path)
+        iotest.cleanup(self.close)
+
+    def close(self):
+        iotest.wait_until(lambda: not os.path.isdir(self._path) or self._removed(), 5)
+
+    def _removed(self):
+        try:
+            os.rmdir(self._path)
+        except OSError:
+            return False
+        return True
+
+
+class TestBy(StackTest):
+    """--by: the same I/O in other rows."""
+
+    FIELDS = ("read_bytes", "write_bytes", "read_ios", "write_ios")
+
+    def charged(self):
+        """Does the machine charge I/O to the groups that Group makes?  cgroup2 only with "io"."""
+        if iotest.Throttle._mount("cgroup", "blkio"):
+            return
+        root = iotest.Throttle._mount("cgroup2", None)
+        if "io" not in iotest.read_text(f"{root}/cgroup.controllers").split():
+            self.skipTest("no cgroup with the blkio or io controller")
+        iotest.write_text(f"{root}/cgroup.subtree_control", "+io")
+
+    def test_sums_agree(self):
+        """Two disks, three cgroups (one made while it traces, one removed), four processes."""
+        self.charged()
+        keys = ("disk", "process", "comm", "cgroup", "disk,process,comm,cgroup", "comm,cgroup",
+                "cgroup,disk")
+        with LoopDisk() as one, LoopDisk() as two, contextlib.ExitStack() as stack:
+            first, second = Group("first"), Group("second")
+            tracers = {by: stack.enter_context(Tracer("stack", "--json", "--value", "ios", "--by",
+                                                      by)) for by in keys}
+            deltas = [stack.enter_context(Delta(disk.name)) for disk in (one, two)]
+            third = Group("third")
+            loads = [iotest.Load(op, count, size, disk.path, name=name, options=["-r"], group=group)
+                     for op, count, size, disk, name, group in (
+                         ("read", 300, 4096, one, "alpha", first),
+                         ("write", 200, 8192, one, "beta", first),
+                         ("read", 100, 16384, two, "beta", second),
+                         ("write", 50, 65536, two, "gamma", third))]
+            iotest.run_loads(*loads)
+            second.close()
+            for delta in deltas:
+                delta.stop()
+            rows = {by: tracer.stop().rows for by, tracer in tracers.items()}
+            first.close()
+            third.close()
+        want = {"alpha": (300 * 4096, 0, 300, 0), "gamma": (0, 50 * 65536, 0, 50),
+                "beta": (100 * 16384, 200 * 8192, 100, 200)}
+        by_group = {first.name: (300 * 4096, 200 * 8192, 300, 200),
+                    second.name: (100 * 16384, 0, 100, 0), third.name: (0, 50 * 65536, 0, 50)}
+        by_disk = {delta.name: (delta["sectors_read"] * 512, delta["sectors_written"] * 512,
+                                delta["reads"], delta["writes"]) for delta in deltas}
+        by_pid = {}
+        for load in loads:
+            (ios, size), reads = load.did(), load.did("read")
+            by_pid[load.pid] = (reads[1], size - reads[1], reads[0], ios - reads[0])
+        # What else these processes read, their program from a disk for instance, is in all tables.
+        every = rows["disk,process,comm,cgroup"]
+        ours = [row for row in every if row["disk"] in (one.name, two.name)]
+        for key, of in (("comm", want), ("cgroup", by_group), ("disk", by_disk), ("pid", by_pid)):
+            self.assertEqual(self.added(ours, key, of), of)
+            for by, found in rows.items():
+                if key in found[0]:
+                    self.assertEqual(self.added(found, key, of), self.added(every, key, of), by)
+        for by, found in rows.items():
+            by = set(by.split(","))
+            self.assertEqual({"disk", "comm", "pid", "cgroup"} & set(found[0]), by - {"process"} |
+                             ({"comm", "pid"} if "process" in by else set()))
+
+    def added(self, rows, key, of):
+        total = {name: [0] * 4 for name in of}
+        for row in rows:
+            if row[key] in total:
+                total[row[key]] = [a + row[field] for a, field in zip(total[row[key]], self.FIELDS)]
+        return {name: tuple(sums) for name, sums in total.items()}
+
+    def test_one_row_for_each(self):
+        with LoopDisk() as disk, Tracer("stack", "--json", "-d", disk.name, "--by",
+                                        "disk") as by_disk, \
+                Tracer("stack", "-d", disk.name, "--by", "comm") as by_comm:
+            for name in "one", "two":
+                run_load(f"write:10:4096:{disk.path}", name=name)
+            result, text = by_disk.stop(), by_comm.stop()
+            lines = iotrace("stack", "-f", "-K", "-d", disk.name, "--by", "comm", "--", iotest.LOAD,
+                            "-n", "one", "write", "10", "4096", disk.path)
+        self.assertEqual([(row["disk"], row["write_bytes"]) for row in result.rows],
+                         [(disk.name, 81920)])
+        self.assertEqual(text.out.split("\n", 1)[1], "".join(
+            f"\n        {name}\n        R: 0, W: 40960\n" for name in ("one", "two")))
+        self.assertRegex(lines.out, r"\Aone;.*;submit_bio[^;]*_\[k\] 40960\n\Z")
+
+    def test_write_back(self):
+        """What a kernel thread writes counts for the cgroup that dirtied the pages."""
+        self.charged()
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as directory:
+            group = Group("dirty")
+            path = os.path.join(directory, "file")
+            with open(path, "wb") as file:
+                file.truncate(16 * MIB)
+            os.sync()
+            with Tracer("stack", "--json", "-d", disk.name, "--by", "cgroup,comm") as tracer, \
+                    Delta(disk.name) as delta:
+                run_load(f"bufwrite-dirty:4096:4096:{path}", group=group)
+                os.sync()
+                delta.stop()
+                result = tracer.stop()
+            group.close()
+        self.assertEqual(sum(row["write_bytes"] for row in result.rows),
+                         delta["sectors_written"] * 512)
+        self.assertTrue(all(row["cgroup"].startswith("/") for row in result.rows), result.rows)
+        written = [row for row in result.rows if row["comm"].startswith("kworker")]
+        self.assertGreaterEqual(sum(row["write_bytes"] for row in written), 16 * MIB)
+        if not iotest.Throttle._mount("cgroup", "blkio"):  # with v1 there is no cgroup writeback
+            mine = [row for row in written if row["cgroup"] == group.name]
+            self.assertGreaterEqual(sum(row["write_bytes"] for row in mine), 16 * MIB)
+
+
 class TestMd(StackTest):
     def md(self, level, n, *args):
         stack = contextlib.ExitStack()

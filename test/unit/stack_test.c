@@ -109,6 +109,12 @@ static void test_wrong_options(void **state)
 		{ "stack --value wait", "invalid value 'wait': bytes, ios or time" },
 		{ "stack --value io", "invalid value 'io': bytes, ios or time" },
 		{ "stack -r 0", "-r" },
+		{ "stack --by", "needs a value" },
+		{ "stack --by=", "unknown key in --by ''" },
+		{ "stack --by disk,", "unknown key in --by 'disk,'" },
+		{ "stack --by disks", "unknown key in --by 'disks'" },
+		{ "stack --by disk,comm,disk", "--by has 'disk' twice" },
+		{ "stack --by disk -P", "-P and --by are mutually exclusive" },
 		{ "stack --svg=", "--svg needs a file name" },
 		{ "stack --svg -", "--svg needs a file name, not -" },
 	};
@@ -124,26 +130,37 @@ static void test_wrong_options(void **state)
 	}
 }
 
-static void test_schema(void **state)
+/* The keys of the columns that go with some options, by commas. */
+static const char *columns_of(const char *line)
 {
-	static const char *const keys[] = { "disk", "comm",	  "pid",	"kernel",
-					    "user", "read_bytes", "write_bytes" };
+	static char text[256];
+	struct stack_schema schema;
+	struct stack_options o;
+	const struct schema *made;
 
-	(void)state;
-	assert_int_equal(stack_schema(false)->n, 7);
-	for (size_t i = 0; i < 7; i++)
-		assert_string_equal(stack_schema(false)->columns[i].key, keys[i]);
+	assert_int_equal(parse(line, &o, NULL), 0);
+	made = stack_schema(&schema, &o);
+	text[0] = 0;
+	for (size_t i = 0; i < made->n; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? "," : "",
+			 made->columns[i].key);
+	return text;
 }
 
-static void test_schema_of_ios(void **state)
+static void test_schema(void **state)
 {
-	static const char *const keys[] = { "read_ios", "write_ios", "read_time_ns",
-					    "write_time_ns" };
-
+#define SUMS "kernel,user,read_bytes,write_bytes"
+#define IOS  "read_ios,write_ios,read_time_ns,write_time_ns"
 	(void)state;
-	assert_int_equal(stack_schema(true)->n, 11);
-	for (size_t i = 0; i < 4; i++)
-		assert_string_equal(stack_schema(true)->columns[7 + i].key, keys[i]);
+	assert_string_equal(columns_of("stack"), "disk,comm,pid," SUMS);
+	assert_string_equal(columns_of("stack -P"), "disk,comm,pid," SUMS);
+	assert_string_equal(columns_of("stack --value ios"), "disk,comm,pid," SUMS "," IOS);
+	assert_string_equal(columns_of("stack --by disk"), "disk," SUMS);
+	assert_string_equal(columns_of("stack --by comm"), "comm," SUMS);
+	assert_string_equal(columns_of("stack --by process"), "comm,pid," SUMS);
+	assert_string_equal(columns_of("stack --by cgroup"), SUMS ",cgroup");
+	assert_string_equal(columns_of("stack --by process,disk,cgroup --value time"),
+			    "disk,comm,pid," SUMS ",cgroup," IOS);
 }
 
 /* ---- stacks of earlier drains ---- */
@@ -298,11 +315,10 @@ static void test_table_is_bounded(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_direction),	  cmocka_unit_test(test_options),
-		cmocka_unit_test(test_wrong_options),	  cmocka_unit_test(test_schema),
-		cmocka_unit_test(test_schema_of_ios),	  cmocka_unit_test(test_paths),
-		cmocka_unit_test(test_paths_are_bounded), cmocka_unit_test(test_table),
-		cmocka_unit_test(test_table_is_bounded),
+		cmocka_unit_test(test_direction),     cmocka_unit_test(test_options),
+		cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_schema),
+		cmocka_unit_test(test_paths),	      cmocka_unit_test(test_paths_are_bounded),
+		cmocka_unit_test(test_table),	      cmocka_unit_test(test_table_is_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
