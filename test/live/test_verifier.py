@@ -32,9 +32,9 @@ COMMANDS = (
     "--all breakdown",
     "breakdown -p 1 -d loop0",
     "breakdown -- true",
-    "--all stack -K -U",
-    "--all stack -K -U -p 1 -d loop0",
-    "stack -K -U -- true",
+    "--all stack -K -U --value time --by cgroup",
+    "--all stack -K -U --value time -p 1 -d loop0",
+    "stack -K -U --value time -- true",
     "--all kvm -x -t",
 )
 
