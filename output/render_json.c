@@ -17,7 +17,7 @@ static void json_escape(struct sink *sink, uint32_t code)
 
 /* The string is that of @text but for bytes that are not UTF-8.  Characters that do something to a
  * terminal are escaped: that makes no difference to whoever parses it. */
-void json_string(struct sink *sink, const char *text)
+void json_quoted(struct sink *sink, const char *text)
 {
 	struct name_walk walk = { text, NAME_DATA };
 	char unit[ESCAPE_UNIT_SIZE];
@@ -45,14 +45,14 @@ void json_key(struct sink *sink, const char *key, bool first)
 {
 	if (!first)
 		sink_puts(sink, ",");
-	json_string(sink, key);
+	json_quoted(sink, key);
 	sink_puts(sink, ":");
 }
 
 void json_member(struct sink *sink, const char *key, const char *value, bool first)
 {
 	json_key(sink, key, first);
-	json_string(sink, value);
+	json_quoted(sink, value);
 }
 
 static void json_time(struct sink *sink, const char *key, uint64_t ns)
@@ -93,7 +93,7 @@ static void json_notes(struct sink *sink, const struct meta *meta)
 	json_key(sink, "notes", false);
 	for (size_t i = 0; i < meta->n_notes; i++) {
 		sink_puts(sink, i ? "," : "[");
-		json_string(sink, meta->notes[i]);
+		json_quoted(sink, meta->notes[i]);
 	}
 	sink_puts(sink, "]");
 }
@@ -179,7 +179,7 @@ static void json_frames(struct sink *sink, struct frames frames)
 	sink_puts(sink, "[");
 	while ((name = frames_next(&frames))) {
 		sink_puts(sink, comma);
-		json_string(sink, name);
+		json_quoted(sink, name);
 		comma = ",";
 	}
 	sink_puts(sink, "]");
@@ -196,7 +196,7 @@ static void json_value(struct sink *sink, const struct column *column, const voi
 		sink_puts(sink, column_integer(column, row) ? "true" : "false");
 		break;
 	case COLUMN_STR:
-		json_string(sink, column_string(column, row));
+		json_quoted(sink, column_string(column, row));
 		break;
 	case COLUMN_HIST:
 		json_slots(sink, column_hist(column, row));

@@ -24,8 +24,7 @@ static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, con
 	struct blk_inflight who = {};
 	u64 key = (u64)bio;
 
-	if (read_submitter(&who, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
-		who.cgroup = bio_cgroup(bio);
+	if (read_submitter(&who, bio, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
 		if (own_start)
 			who.submit_ns = bpf_ktime_get_ns();
 		BLK_ON_SUBMITTED(&who, bio, front_merge);

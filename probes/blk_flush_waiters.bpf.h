@@ -96,7 +96,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 			  : unseen_start_predates_trace(rq, BLK_SYNC, false))
 			return 0;
 		count_lost_submitter(rq);
-		if (filter_mode != FILTER_NONE)
+		if (filters_submitters())
 			return 0;
 	}
 	made.op = BLK_SYNC;

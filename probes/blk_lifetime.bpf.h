@@ -15,18 +15,19 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	u64 key = (u64)rq;
 	struct blk_inflight who = {}, *entry = bpf_map_lookup_elem(&inflight, &key);
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+	struct bio *bio = NULL;
 
 	if (entry)
 		account_lost_completion(entry);
-	if (!read_submitter(&who, op)) {
+	if (looks_at_cgroups())
+		bio = BPF_CORE_READ(rq, bio);
+	if (!read_submitter(&who, bio, op)) {
 		if (entry)
 			entry->known = 0; /* that was the submitter of an earlier use */
 		return;
 	}
 	if (own_start)
 		who.submit_ns = bpf_ktime_get_ns();
-	if (want_cgroup)
-		who.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
 	BLK_ON_SUBMITTED(&who, BPF_CORE_READ(rq, bio), false);
 	if (!entry) {
 		if (bpf_map_update_elem(&inflight, &key, &who, BPF_ANY) &&
@@ -36,6 +37,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	}
 	entry->process.start = who.process.start;
 	entry->process.pid = who.process.pid;
+	entry->process.uid = who.process.uid;
 	entry->writeback = who.writeback;
 	entry->stage = who.stage;
 	entry->call = who.call;
@@ -129,7 +131,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	owner = late_owner(rq, flush);
 	if (!owner && !flush)
 		check_submitter(rq, direct);
-	if (filter_mode != FILTER_NONE && !owner)
+	if (filters_submitters() && !owner)
 		return;
 	if (owner) {
 		made.process = owner->process;

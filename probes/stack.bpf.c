@@ -19,6 +19,7 @@ static __always_inline u64 path_of(struct bio *bio);
 
 #include "probes/blk.bpf.h"
 #include "probes/blk_bio_devices.bpf.h"
+#include "probes/blk_cgroups.bpf.h"
 
 const volatile bool want_kernel = false, want_user = false;
 const volatile bool want_read = true, want_write = true;
@@ -218,10 +219,12 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 
 /* ---- bios ---- */
 
-/* Sets @process to the current one and stores its name.  False when the filter excludes it. */
-static __always_inline bool name_current_process(struct blk_process *process)
+/* Sets @process to the current one, stores its name, and sets @cgroup to that of @bio if it is
+ * wanted.  False when the filter excludes one of them. */
+static __always_inline bool name_submitter(struct bio *bio, struct blk_process *process,
+					   u64 *cgroup)
 {
-	if (!current_process(process))
+	if (!current_process(process) || !bio_cgroup_wanted(bio, cgroup))
 		return false;
 	remember_name(process);
 	return true;
@@ -277,7 +280,7 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 		return;
 	bytes = KREAD(direct, bio, bi_iter.bi_size);
 	/* A flush without data is an I/O of 0 bytes. */
-	if (!(bytes || count_ios) || !name_current_process(&key.process))
+	if (!(bytes || count_ios) || !name_submitter(bio, &key.process, &key.cgroup))
 		return;
 	at = bpf_map_lookup_elem(&scratch, &program);
 	if (!at)
@@ -286,7 +289,6 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 		read_stack(ctx, &at->frames[0], 0, &key.kernel);
 	if (want_user)
 		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, &key.user);
-	key.cgroup = bio_cgroup(bio);
 	key.dev = dev;
 	key.cpu = bpf_get_smp_processor_id();
 	add(at, &key, write, bytes);
@@ -326,15 +328,16 @@ static __always_inline void on_remap(void *ctx, struct bio *bio, u32 from, u32 p
 static __always_inline void on_refused_bio(struct bio *bio)
 {
 	struct gendisk *disk = bio_disk(bio, false);
+	struct blk_process process = {};
+	u64 bytes, cgroup;
 	bool write;
-	u64 bytes;
 
 	if (!BPF_CORE_READ(bio, bi_status) || !makes_requests(disk, false))
 		return;
 	if (!counts(bio, bio_wanted_dev(bio, disk, false), &write, false))
 		return;
 	bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
-	if (!bytes || !current_process_wanted())
+	if (!bytes || !current_process(&process) || !bio_cgroup_wanted(bio, &cgroup))
 		return;
 	count_loss(&stack_losses[STACK_LOSS_REFUSED], 1);
 	count_loss(&stack_losses[STACK_LOSS_REFUSED_BYTES], bytes);
@@ -450,7 +453,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		return;
 	entry = completing_entry(rq);
 	if (!(entry && entry->known)) {
-		if (filter_mode != FILTER_NONE)
+		if (filters_submitters())
 			return;
 		predates = unseen_start_predates_trace(rq, done.op, direct);
 	}

@@ -97,9 +97,8 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 	made.op = op_of_code(opf & 0xff);
 	if (made.op == BLK_WRITE && !made.bytes)
 		made.op = BLK_SYNC;
-	if (!read_submitter(&made, made.op))
+	if (!read_submitter(&made, bio, made.op))
 		return;
-	made.cgroup = bio_cgroup(bio);
 	follow_bio((u64)bio, &made);
 }
 
@@ -118,7 +117,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		return;
 	entry = completing_entry(rq);
 	if (!(entry && entry->known)) {
-		if (filter_mode != FILTER_NONE)
+		if (filters_submitters())
 			return;
 		if (unseen_start_predates_trace(rq, done.op, direct)) {
 			if (entry && done.final)
@@ -142,6 +141,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	add(&key, done.final, bytes, ns);
 }
 
+#include "probes/blk_cgroups.bpf.h"
 #include "probes/blk_entry.bpf.h"
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */

@@ -242,7 +242,7 @@ void stack_add_unseen(void *stack, const struct blk_inflight *entry)
 		return;
 	if (entry->known)
 		of.process = entry->process;
-	else if (blk_filters_processes(&s->o.filters, &s->o.args))
+	else if (blk_filters_submitters(&s->o.filters, &s->o.args))
 		return;
 	if (!s->failed)
 		s->failed = add_done(s, &of, entry->known ? entry->call : 0, entry->issue_ns, &sum);
@@ -259,8 +259,11 @@ static int take_maps(struct stack *s, int inactive)
 	if (r < 0)
 		return r;
 	s->names_taken = (uint32_t)r;
-	r = 0;
-	if (s->o.kernel || s->o.user)
+	r = s->cgroups
+		? blk_drain_cgroups(
+		      bpf_map__fd(inactive ? skel->maps.cgroups1 : skel->maps.cgroups0), s->cgroups)
+		: 0;
+	if (!r && (s->o.kernel || s->o.user))
 		r = flip_drain_hash(bpf_map__fd(inactive ? skel->maps.stacks1 : skel->maps.stacks0),
 				    sizeof(struct stack_id), sizeof(struct stack_frames),
 				    naming_take, &s->naming);

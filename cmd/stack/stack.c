@@ -30,6 +30,9 @@
 
 /* ---- the BPF object ---- */
 
+/* Cgroups that may be made between two drains, and have a name although they are gone by then. */
+#define MADE_CGROUPS 2048
+
 /* Bios on their way to their request: few, and those that never make one. */
 static uint32_t paths_room(const struct args *args)
 {
@@ -65,6 +68,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "names1", args->map_names },
 		{ "stacks0", stacks },
 		{ "stacks1", stacks },
+		{ "cgroups0", s->o.by & BY_CGROUP ? MADE_CGROUPS : 1 },
+		{ "cgroups1", s->o.by & BY_CGROUP ? MADE_CGROUPS : 1 },
 		/* Of the I/Os that are complete. */
 		{ "done0", s->o.ios ? args->map_rows : 1 },
 		{ "done1", s->o.ios ? args->map_rows : 1 },
@@ -121,7 +126,8 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	run->files = s->o.user ? SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
 	run->helpers = s->o.ios ? blk_helpers : NULL;
 	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) |
-			      (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0),
+			      (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
+			      (s->o.by & BY_CGROUP ? WANT_CGROUPS : 0),
 			  out);
 }
 
@@ -134,7 +140,7 @@ static int prepare(struct tool_run *run, struct error *err)
 	s->run = run;
 	s->table.limit = TABLE_LIMIT;
 	s->table.unit = s->o.unit;
-	r = s->o.by & BY_CGROUP ? cgroups_open(NULL, &s->cgroups) : 0;
+	r = s->o.by & BY_CGROUP ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	r = stack_open_svg(run, err);
@@ -311,6 +317,7 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 static const struct tool_optional optional[] = {
 	{ "track", "-- COMMAND" },
 	{ "rename", "names of processes that change them" },
+	{ "cgroup", "names of cgroups that are gone at once" },
 	{ "submit", "--value ios, --value time" },
 	{ "issue", "--value ios, --value time" },
 	{ "requeue", "--value ios, --value time" },

@@ -39,6 +39,9 @@ static uint32_t rows_of_a_second(void)
 	return rows < 16384 ? 16384 : rows > 131072 ? 131072 : rows;
 }
 
+/* Cgroups that may be made between two drains, and have a name although they are gone by then. */
+#define MADE_CGROUPS 2048
+
 static int configure(struct tool_run *run, struct tool_object *o)
 {
 	const struct top *t = run->ctx;
@@ -59,6 +62,8 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "cpus", cpus_possible() },
 		{ "rows0", rows },
 		{ "rows1", rows },
+		{ "cgroups0", t->o.cgroup_owner ? MADE_CGROUPS : 1 },
+		{ "cgroups1", t->o.cgroup_owner ? MADE_CGROUPS : 1 },
 		{ "names0", names },
 		{ "names1", names },
 		{ "inflight",
@@ -179,7 +184,7 @@ static void add_unseen(void *ctx, const struct blk_inflight *entry)
 		.known = entry->known,
 	};
 
-	if (!blk_filters_processes(&t->o.filters, &t->o.args) || entry->known)
+	if (!blk_filters_submitters(&t->o.filters, &t->o.args) || entry->known)
 		top_rows_add(&t->rows, &key, &value);
 }
 
@@ -198,6 +203,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	struct top_bpf *skel = run->object.skel;
 	const struct bpf_map *rows = inactive ? skel->maps.rows1 : skel->maps.rows0;
 	const struct bpf_map *names = inactive ? skel->maps.names1 : skel->maps.names0;
+	const struct bpf_map *cgroups = inactive ? skel->maps.cgroups1 : skel->maps.cgroups0;
 	struct run_fill fills[] = { { 0, bpf_map__max_entries(rows) },
 				    { 0, bpf_map__max_entries(names) } };
 	size_t before = t->rows.n;
@@ -206,6 +212,8 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	    n;
 
 	(void)err;
+	if (!r && t->cgroups)
+		r = blk_drain_cgroups(bpf_map__fd(cgroups), t->cgroups);
 	if (r)
 		return r;
 	n = blk_drain_names(bpf_map__fd(names), run->names);
@@ -293,14 +301,15 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	const struct top *t = run->ctx;
 
 	return blk_events(WANT_SUBMIT | WANT_ISSUE | WANT_NAMES | (t->o.bio ? WANT_BIO : 0) |
-			      (tool_tracks(run) ? WANT_TRACK : 0),
+			      (tool_tracks(run) ? WANT_TRACK : 0) |
+			      (t->o.cgroup_owner ? WANT_CGROUPS : 0),
 			  out);
 }
 
 static int prepare(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
-	int r = t->o.cgroup_owner ? cgroups_open(NULL, &t->cgroups) : 0;
+	int r = t->o.cgroup_owner ? cgroups_open(NULL, NULL, &t->cgroups) : 0;
 
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
@@ -346,6 +355,7 @@ static const struct tool_optional optional[] = {
 	{ "bio", "--bio" },
 	{ "track", "-- COMMAND" },
 	{ "rename", "names of processes that change them" },
+	{ "cgroup", "names of cgroups that are gone at once" },
 	{ NULL, NULL },
 };
 

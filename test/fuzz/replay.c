@@ -16,6 +16,9 @@
 static struct column virtio_columns[VIRTIO_COLUMNS];
 static struct schema virtio_rows_schema;
 static const struct virtio_options virtio_all = { .extended = true, .latency = true };
+static struct column breakdown_columns[BREAKDOWN_COLUMNS_MAX];
+static struct schema breakdown_rows_schema;
+static by_keys by;
 static struct breakdown_options breakdown_all = { .hist = true };
 
 enum what { OF_TOP, OF_BREAKDOWN, OF_LAYERS, OF_STACK, OF_VIRTIO, OF_KVM };
@@ -42,12 +45,15 @@ static size_t tables_of(const struct player *player, struct recording_table *tab
 	} else if (strcmp(name, "breakdown") != 0) {
 		tables[0].schema = top_schema(true);
 		*what = OF_TOP;
-	} else if (player_setting(player, "combined", 0)) {
-		tables[0] = (struct recording_table){ "layers", &table_schema };
-		*what = OF_LAYERS;
 	} else {
-		tables[0].schema = &breakdown_schema;
-		*what = OF_BREAKDOWN;
+		bool layers = player_setting(player, "combined", 0);
+
+		by = player_setting(player, "by", 0);
+		breakdown_keyed_schema(layers ? &table_schema : &breakdown_schema, by,
+				       breakdown_columns, &breakdown_rows_schema);
+		tables[0] =
+		    (struct recording_table){ layers ? "layers" : "rows", &breakdown_rows_schema };
+		*what = layers ? OF_LAYERS : OF_BREAKDOWN;
 	}
 	return 1;
 }
@@ -107,12 +113,14 @@ static void show_text(enum what what, const struct recording_interval *in)
 	case OF_KVM:
 		break;
 	case OF_BREAKDOWN:
-		breakdown_print(rows, n, breakdown_unit(1000), shown_begin(&out));
+		breakdown_print(rows, n, by, breakdown_unit(1000), shown_begin(&out));
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_LAYERS:
 		breakdown_all.unit = breakdown_unit(1);
-		table_print((void *)rows, n, &breakdown_all, shown_begin(&out));
+		breakdown_all.by = by;
+		table_print((void *)rows, n, &breakdown_rows_schema, &breakdown_all,
+			    shown_begin(&out));
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_STACK:

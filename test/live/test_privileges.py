@@ -214,7 +214,8 @@ COMMON = {"with -- COMMAND": {"CAP_KILL"}, "with --record": FILE}
 KEPT = {
     "virtio": COMMON,
     "top": {"with --cgroup-owner": {"CAP_DAC_READ_SEARCH"}, **COMMON},
-    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"}, **COMMON},
+    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"},
+                  "with --by cgroup": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
                           "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE,
               "with --by cgroup": {"CAP_DAC_READ_SEARCH"}, **COMMON},
@@ -335,6 +336,9 @@ class TestDropped(DroppedTest):
 
     def test_breakdown(self):
         self.exact(["breakdown", "-T", "blk"], [], lambda r: sum(row["count"] for row in r.rows) +
+                   r.losses.get("no_end", 0))
+        self.exact(["breakdown", "-T", "blk", "--by", "process,cgroup"], ["with --by cgroup"],
+                   lambda r: sum(row["count"] for row in r.rows if row["comm"] == "dropped") +
                    r.losses.get("no_end", 0))
         self.exact(["breakdown", "-T", "syscall"], [], lambda r: sum(
             row["count"] for row in r.rows if row["op"] == "pread64" or row["op"] == "read"))

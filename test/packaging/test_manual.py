@@ -115,6 +115,7 @@ class TestAgreement(unittest.TestCase):
         for name, args, variants in (
                 ("top", [], {""}), ("top", ["--cgroup-owner"], {"", "with --cgroup-owner"}),
                 ("breakdown", [], {"", "not with -T"}), ("breakdown", ["-T", "blk"], {""}),
+                ("breakdown", ["-T", "blk", "--by", "disk,process,cgroup"], {"", "with --by"}),
                 ("stack", [], {""}),
                 ("kvm", ["-t"], {""}), ("kvm", ["-t", "-x"], {"", "with -x"}),
                 ("virtio", [], {""}),

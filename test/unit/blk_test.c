@@ -60,7 +60,8 @@ static bool has_event(const struct hook_event *events, size_t n, const char *nam
 static void test_events(void **state)
 {
 	struct hook_event events[BLK_EVENTS_MAX];
-	const unsigned int all = WANT_SUBMIT | WANT_ISSUE | WANT_BIO | WANT_NAMES | WANT_TRACK;
+	const unsigned int all =
+	    WANT_SUBMIT | WANT_ISSUE | WANT_BIO | WANT_NAMES | WANT_TRACK | WANT_CGROUPS;
 
 	(void)state;
 	for (unsigned int wants = 0; wants <= all; wants++) {
@@ -73,15 +74,18 @@ static void test_events(void **state)
 		assert_int_equal(has_event(events, n, "requeue"), !!(wants & WANT_ISSUE));
 		assert_int_equal(has_event(events, n, "bio"), !!(wants & WANT_BIO));
 		assert_int_equal(has_event(events, n, "rename"), !!(wants & WANT_NAMES));
+		assert_int_equal(has_event(events, n, "cgroup"), !!(wants & WANT_CGROUPS));
 		assert_int_equal(has_event(events, n, "track"), !!(wants & WANT_TRACK));
 		/* attached from the last on: who sees a start shall see its end */
 		assert_string_equal(events[n - 1].name, "complete");
 		for (size_t i = 0; i < n; i++) {
 			assert_true(events[i].n > 0);
-			assert_int_equal(events[i].optional, strcmp(events[i].name, "rename") == 0);
+			assert_int_equal(events[i].optional,
+					 strcmp(events[i].name, "rename") == 0 ||
+					     strcmp(events[i].name, "cgroup") == 0);
 		}
 	}
-	assert_int_equal(blk_events(all, events), 7);
+	assert_int_equal(blk_events(all, events), 8);
 	assert_int_equal(blk_events(all | WANT_STACK, events), BLK_EVENTS_MAX);
 }
 

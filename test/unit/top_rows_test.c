@@ -589,7 +589,7 @@ static void test_rows_with_cgroup(void **state)
 	snprintf(path, sizeof(path), "%s/system.slice", root);
 	assert_int_equal(mkdir(path, 0755), 0);
 	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(cgroups_open(root, &tables.cgroups), 0);
+	assert_int_equal(cgroups_open(root, NULL, &tables.cgroups), 0);
 	add(&rows,
 	    (struct top_key){ .pid = 100,
 			      .dev = SDA,
