@@ -17,7 +17,7 @@
 #define CHAR_WIDTH   6.7
 #define MOST_FRAMES  512
 
-enum kind { KIND_ALL, KIND_DISK, KIND_CGROUP, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
+enum kind { KIND_ALL, KIND_DISK, KIND_LABEL, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
 
 /* A node of the merged tree: what all stacks that came this way have in common. */
 struct node_key {
@@ -101,7 +101,9 @@ static int add_row(struct tree *t, const struct stack_row *row)
 
 	t->sums[0] += sum;
 	node = add_label(t, node, &(struct node_key){ 0, KIND_DISK, 0, 0, row->disk }, sum);
-	node = add_label(t, node, &(struct node_key){ 0, KIND_CGROUP, 0, 0, row->cgroup }, sum);
+	for (int label = 0; label < STACK_LABELS; label++)
+		node = add_label(
+		    t, node, &(struct node_key){ 0, KIND_LABEL, 0, 0, row->labels[label] }, sum);
 	node =
 	    add_label(t, node, &(struct node_key){ 0, KIND_PROCESS, row->pid, 0, row->comm }, sum);
 	if (node != INTERN_NONE)
@@ -262,9 +264,9 @@ static void put_colour(struct sink *sink, const struct node_key *key)
 	static const struct {
 		unsigned int hue, saturation, light;
 	} base[] = {
-		[KIND_ALL] = { 0, 0, 80 },	 [KIND_DISK] = { 205, 55, 66 },
-		[KIND_CGROUP] = { 165, 40, 66 }, [KIND_PROCESS] = { 265, 40, 72 },
-		[KIND_USER] = { 95, 45, 60 },	 [KIND_KERNEL] = { 25, 85, 62 },
+		[KIND_ALL] = { 0, 0, 80 },	[KIND_DISK] = { 205, 55, 66 },
+		[KIND_LABEL] = { 165, 40, 66 }, [KIND_PROCESS] = { 265, 40, 72 },
+		[KIND_USER] = { 95, 45, 60 },	[KIND_KERNEL] = { 25, 85, 62 },
 		[KIND_REST] = { 0, 0, 80 },
 	};
 	unsigned int hash = 5381;

@@ -80,6 +80,8 @@ static void put_process(struct sink *sink, const struct stack_row *row)
 
 int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows, size_t n)
 {
+	static const char *const headings[STACK_LABELS] = { "cgroup ", "unit ", "container ",
+							    "user " };
 	struct sink sink = { .stream = stream };
 
 	for (size_t i = 0; i < n; i++) {
@@ -87,7 +89,8 @@ int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows
 
 		sink_puts(&sink, "\n");
 		put_line(&sink, "disk ", row->disk);
-		put_line(&sink, "cgroup ", row->cgroup);
+		for (int label = 0; label < STACK_LABELS; label++)
+			put_line(&sink, headings[label], row->labels[label]);
 		put_frames(&sink, row->kernel);
 		if (has_frames(row->kernel) && has_frames(row->user))
 			sink_puts(&sink, "    --\n");
@@ -152,7 +155,8 @@ static void fold_row(struct sink *sink, enum stack_order order, enum stack_unit 
 
 	if (order == STACK_ORDER_DISK)
 		fold_label(&line, row->disk);
-	fold_label(&line, row->cgroup);
+	for (int label = 0; label < STACK_LABELS; label++)
+		fold_label(&line, row->labels[label]);
 	fold_label(&line, row->comm);
 	if (row->pid)
 		sink_printf(sink, " [%" PRIu32 "]", row->pid);

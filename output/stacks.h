@@ -8,11 +8,14 @@
 
 #include "output/frames.h"
 
+/* Whose I/O it is, beside the process. */
+enum stack_label { STACK_CGROUP, STACK_UNIT, STACK_CONTAINER, STACK_USER, STACK_LABELS };
+
 /* I/O of one process, by one path, to one disk: what the forms below are made from. */
 struct stack_row {
-	const char *disk, *comm; /* "": not shown */
-	const char *cgroup;	 /* the same; NULL, too */
-	uint32_t pid;		 /* 0: not shown */
+	const char *disk, *comm;	  /* "": not shown */
+	const char *labels[STACK_LABELS]; /* the same; NULL, too */
+	uint32_t pid;			  /* 0: not shown */
 	struct frames kernel, user;
 	uint64_t read_bytes, write_bytes;
 	uint64_t read_ios, write_ios;	      /* complete */
@@ -40,8 +43,8 @@ int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows
 /*
  * Folded lines, one a row, root first, what is of the kernel marked "_[k]".  By process they are
  * iostack's, "process;user frame;-;kernel frame;disk BYTES", the "-" where there are frames of both
- * kinds; by disk "disk;process;user frame;kernel frame BYTES".  A cgroup stands before the process.
- * A ';' in a name is shown as \x3b.
+ * kinds; by disk "disk;process;user frame;kernel frame BYTES".  What labels there are stand before
+ * the process. A ';' in a name is shown as \x3b.
  */
 enum stack_order { STACK_ORDER_PROCESS, STACK_ORDER_DISK };
 int stacks_folded(FILE *stream, enum stack_order order, enum stack_unit unit,

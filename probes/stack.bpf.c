@@ -227,6 +227,8 @@ static __always_inline bool name_submitter(struct bio *bio, struct blk_process *
 	if (!current_process(process) || !bio_cgroup_wanted(bio, cgroup))
 		return false;
 	remember_name(process);
+	if (by_user)
+		process->uid = bpf_get_current_uid_gid();
 	return true;
 }
 
@@ -407,6 +409,7 @@ static __always_inline void done_for(struct stack_done_key *key, const struct bl
 	if (entry && entry->known) {
 		key->process.start = entry->process.start;
 		key->process.pid = entry->process.pid;
+		key->process.uid = entry->process.uid;
 		key->path = entry->call;
 		key->cgroup = entry->cgroup;
 	} else {

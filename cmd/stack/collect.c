@@ -122,9 +122,29 @@ struct subject {
 	uint32_t dev;
 };
 
-static uint32_t name_if(struct stack *s, bool wanted, const char *name)
+static const char *label_of(struct stack *s, const struct subject *of, enum by_key key)
 {
-	return table_name(&s->next, wanted ? name : "");
+	static const enum cgroup_name names[BY_KEYS] = {
+		[KEY_CGROUP] = CGROUP_PATH,
+		[KEY_UNIT] = CGROUP_UNIT,
+		[KEY_CONTAINER] = CGROUP_CONTAINER,
+	};
+	bool any = of->process.pid == STACK_ANY_PID;
+
+	if (!keys_have(stack_keys(&s->o), key))
+		return "";
+	switch (key) {
+	case KEY_DISK:
+		return disks_name(s->run->disks, of->dev);
+	case KEY_PROCESS:
+	case KEY_COMM:
+		return any ? TABLE_LOST_PROCESS
+			   : names_of(s->run->names, of->process.pid, of->process.start);
+	case KEY_USER:
+		return any ? KEYS_UNKNOWN : users_name(s->users, of->process.uid);
+	default:
+		return cgroups_name(s->cgroups, of->cgroup, names[key]);
+	}
 }
 
 /* For the next batch.  The names are those of now: processes are renamed, disks' numbers used
@@ -132,19 +152,23 @@ static uint32_t name_if(struct stack *s, bool wanted, const char *name)
 static int add_waiting(struct stack *s, const struct subject *of, struct table_key *key,
 		       const struct table_row *row)
 {
-	unsigned int by = stack_keys(&s->o);
-	bool any = of->process.pid == STACK_ANY_PID, per_pid = by & BY_PROCESS && !any;
-	const char *comm =
-	    any ? TABLE_LOST_PROCESS : names_of(s->run->names, of->process.pid, of->process.start);
-	const char *cgroup = s->cgroups ? cgroups_path(s->cgroups, of->cgroup) : "";
+	static const enum by_key labels[STACK_LABELS] = { KEY_CGROUP, KEY_UNIT, KEY_CONTAINER,
+							  KEY_USER };
+	bool per_pid = keys_have(stack_keys(&s->o), KEY_PROCESS);
 
-	key->disk = name_if(s, by & BY_DISK, disks_name(s->run->disks, of->dev));
-	key->comm = name_if(s, by & (BY_PROCESS | BY_COMM), comm);
-	key->cgroup = name_if(s, by & BY_CGROUP, cgroup);
-	key->start = per_pid ? of->process.start : 0;
-	key->pid = per_pid ? of->process.pid : 0;
-	if (key->disk == INTERN_NONE || key->comm == INTERN_NONE || key->cgroup == INTERN_NONE)
+	key->disk = table_name(&s->next, label_of(s, of, KEY_DISK));
+	key->comm = table_name(&s->next, label_of(s, of, per_pid ? KEY_PROCESS : KEY_COMM));
+	if (key->disk == INTERN_NONE || key->comm == INTERN_NONE)
 		return -ENOMEM;
+	for (int i = 0; i < STACK_LABELS; i++) {
+		key->labels[i] = table_name(&s->next, label_of(s, of, labels[i]));
+		if (key->labels[i] == INTERN_NONE)
+			return -ENOMEM;
+	}
+	if (per_pid && of->process.pid != STACK_ANY_PID) {
+		key->start = of->process.start;
+		key->pid = of->process.pid;
+	}
 	s->bytes += row->bytes[0] + row->bytes[1];
 	return table_add(&s->next, key, row);
 }
@@ -350,11 +374,10 @@ static int add_row(struct stack *s, uint32_t row)
 
 	key.disk = table_name(&s->table, table_text(&s->now, key.disk));
 	key.comm = table_name(&s->table, table_text(&s->now, key.comm));
-	key.cgroup = table_name(&s->table, table_text(&s->now, key.cgroup));
 	key.kernel = naming_node(&s->naming, key.kernel);
 	key.user = naming_node(&s->naming, key.user);
-	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.cgroup == INTERN_NONE ||
-	    key.kernel == INTERN_NONE || key.user == INTERN_NONE)
+	if (table_copy_labels(&s->table, &s->now, &key) || key.disk == INTERN_NONE ||
+	    key.comm == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE)
 		return -ENOMEM;
 	return table_add(&s->table, &key, &s->now.rows[row]);
 }

@@ -19,8 +19,8 @@ static const struct argp_option options[] = {
 	{ "user-stack", 'U', NULL, 0, "group by user stack", 1 },
 	{ "perpid", 'P', NULL, 0, "one row per PID instead of per name", 1 },
 	{ "by", KEY_BY, "KEY[,KEY]", 0,
-	  "what a row is about beside its stack: disk, process, comm (processes of one name) or "
-	  "cgroup (default: disk,comm)",
+	  "what a row is about beside its stack: disk, process, comm (processes of one name), "
+	  "cgroup, unit, container or user (default: disk,comm)",
 	  1 },
 	{ "folded", 'f', NULL, 0, "folded lines, one per stack, for flame graphs", 1 },
 	{ "order", KEY_ORDER, "process|disk", 0,
@@ -71,44 +71,9 @@ static int parse_value(const char *arg, struct stack_options *o, struct error *e
 			 text_shown(arg).text);
 }
 
-unsigned int stack_keys(const struct stack_options *o)
+by_keys stack_keys(const struct stack_options *o)
 {
-	return o->by ? o->by : BY_DISK | (o->per_pid ? BY_PROCESS : BY_COMM);
-}
-
-static unsigned int find_key(const char *name, size_t len)
-{
-	static const char *const keys[] = { "disk", "process", "comm", "cgroup" };
-
-	for (unsigned int i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
-		if (strlen(keys[i]) == len && strncmp(keys[i], name, len) == 0)
-			return 1U << i;
-	return 0;
-}
-
-static int parse_by(const char *arg, struct stack_options *o, struct error *err)
-{
-	size_t len;
-
-	o->by = 0;
-	for (const char *at = arg;; at += len + 1) {
-		unsigned int key;
-
-		len = strcspn(at, ",");
-		key = find_key(at, len);
-		if (!key) {
-			error_set(err, STATUS_USAGE, -EINVAL, "unknown key in --by '%s'",
-				  text_shown(arg).text);
-			error_hint(err, "keys: disk, process, comm, cgroup");
-			return -EINVAL;
-		}
-		if (o->by & key)
-			return error_set(err, STATUS_USAGE, -EINVAL, "--by has '%.*s' twice",
-					 (int)len, at);
-		o->by |= key;
-		if (!at[len])
-			return 0;
-	}
+	return o->by ? o->by : (KEY_DISK + 1) | ((o->per_pid ? KEY_PROCESS : KEY_COMM) + 1) << 8;
 }
 
 static error_t parse(int key, char *arg, void *own, struct error *err)
@@ -135,7 +100,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	case KEY_ORDER:
 		return parse_order(arg, o, err);
 	case KEY_BY:
-		return parse_by(arg, o, err);
+		return keys_parse(arg, &o->by, err);
 	case STACK_KEY_VALUE:
 		return parse_value(arg, o, err);
 	case 'r':
@@ -182,7 +147,7 @@ static int check(struct stack_options *o, struct error *err)
 static const int shown[] = { 'f', 'r', KEY_ORDER, KEY_SVG, STACK_KEY_VALUE, 0 };
 
 static const struct args_values values[] = {
-	{ "KEY[,KEY]", "disk|process|comm|cgroup" },
+	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
 	{ 0 },
 };
 

@@ -3,12 +3,10 @@
 #define IOTRACE_CMD_STACK_OPTIONS_H
 
 #include "cmd/blk.h"
+#include "cmd/by.h"
 #include "output/stacks.h"
 
 enum { STACK_KEY_VALUE = 0x2100 };
-
-/* The keys of --by, which may be combined. */
-enum stack_by { BY_DISK = 1, BY_PROCESS = 2, BY_COMM = 4, BY_CGROUP = 8, BY_ALL = 15 };
 
 struct stack_options {
 	struct args args; /* interval_ns: -D */
@@ -17,14 +15,14 @@ struct stack_options {
 	bool reads, writes;
 	enum stack_order order; /* of folded lines */
 	enum stack_unit unit;	/* --value */
-	unsigned int by;	/* --by: enum stack_by; 0: not given */
+	by_keys by;		/* --by; 0: not given */
 	bool ios;		/* I/Os and their time are counted, too */
 	uint64_t max_rows;	/* -r; 0: all */
 	const char *svg;	/* NULL: none */
 };
 
 /* What rows are about: --by, or what -P says. */
-unsigned int stack_keys(const struct stack_options *o);
+by_keys stack_keys(const struct stack_options *o);
 
 /* Its options, without their own. */
 extern const struct args_spec stack_args;

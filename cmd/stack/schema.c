@@ -3,6 +3,12 @@
 
 #include "output/stacks.h"
 
+#define LABEL(key, label, meaning)                                                                 \
+	{                                                                                          \
+		key, NULL, COLUMN_STR, ROLE_LABEL, "", meaning,                                    \
+		    offsetof(struct stack_row, labels[label]), 0, false, NULL                      \
+	}
+
 static const struct column columns[] = {
 	{ "disk", NULL, COLUMN_STR, ROLE_LABEL, "", "disk, or partition with -d",
 	  offsetof(struct stack_row, disk), 0, false, NULL },
@@ -18,8 +24,10 @@ static const struct column columns[] = {
 	  offsetof(struct stack_row, read_bytes), 0, false, NULL },
 	{ "write_bytes", NULL, COLUMN_U64, ROLE_COUNTER, "bytes", "bytes written",
 	  offsetof(struct stack_row, write_bytes), 0, false, NULL },
-	{ "cgroup", NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",
-	  offsetof(struct stack_row, cgroup), 0, false, NULL },
+	LABEL("cgroup", STACK_CGROUP, "control group that it is charged to"),
+	LABEL("unit", STACK_UNIT, "systemd unit of that control group"),
+	LABEL("container", STACK_CONTAINER, "container of that control group"),
+	LABEL("user_name", STACK_USER, "real user of the process, with --by user"),
 	{ "read_ios", NULL, COLUMN_U64, ROLE_COUNTER, "", "reads that are complete",
 	  offsetof(struct stack_row, read_ios), 0, false, NULL },
 	{ "write_ios", NULL, COLUMN_U64, ROLE_COUNTER, "", "writes that are complete",
@@ -32,23 +40,42 @@ static const struct column columns[] = {
 	  offsetof(struct stack_row, write_time_ns), 0, false, NULL },
 };
 
-enum { DISK, COMM, PID, KERNEL, USER, READ_BYTES, WRITE_BYTES, CGROUP, READ_IOS };
+enum {
+	DISK,
+	COMM,
+	PID,
+	KERNEL,
+	USER,
+	READ_BYTES,
+	WRITE_BYTES,
+	CGROUP,
+	UNIT,
+	CONTAINER,
+	USER_NAME,
+	READ_IOS
+};
 
 _Static_assert(sizeof(columns) / sizeof(columns[0]) == STACK_COLUMNS, "all");
 
 static bool has_column(const struct stack_options *o, size_t i)
 {
-	unsigned int by = stack_keys(o);
+	by_keys by = stack_keys(o);
 
 	switch (i) {
 	case DISK:
-		return by & BY_DISK;
+		return keys_have(by, KEY_DISK);
 	case COMM:
-		return by & (BY_COMM | BY_PROCESS);
+		return keys_of_process(by);
 	case PID: /* without --by always */
-		return !o->by || by & BY_PROCESS;
+		return !o->by || keys_have(by, KEY_PROCESS);
 	case CGROUP:
-		return by & BY_CGROUP;
+		return keys_have(by, KEY_CGROUP);
+	case UNIT:
+		return keys_have(by, KEY_UNIT);
+	case CONTAINER:
+		return keys_have(by, KEY_CONTAINER);
+	case USER_NAME:
+		return keys_have(by, KEY_USER);
 	}
 	return i < READ_IOS || o->ios;
 }
@@ -69,7 +96,7 @@ const struct schema *stack_schema_variant(size_t i, const char **with)
 		{ columns, READ_IOS, sizeof(struct stack_row) },
 		{ columns, STACK_COLUMNS, sizeof(struct stack_row) },
 	};
-	static const char *const options[] = { "", "--by cgroup", "--value ios" };
+	static const char *const options[] = { "", "--by", "--value ios" };
 
 	if (i >= sizeof(variants) / sizeof(variants[0]))
 		return NULL;

@@ -114,7 +114,6 @@ static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 	*out = (struct stack_row){
 		.disk = table_text(&s->table, key->disk),
 		.comm = table_text(&s->table, key->comm),
-		.cgroup = table_text(&s->table, key->cgroup),
 		.pid = key->pid,
 		.kernel = table_frames(&s->table, key->kernel),
 		.user = table_frames(&s->table, key->user),
@@ -125,6 +124,8 @@ static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 		.read_time_ns = s->table.rows[i].ns[0],
 		.write_time_ns = s->table.rows[i].ns[1],
 	};
+	for (int label = 0; label < STACK_LABELS; label++)
+		out->labels[label] = table_text(&s->table, key->labels[label]);
 }
 
 /* Smallest first; then in an order that does not depend on who came first. */
@@ -140,8 +141,8 @@ static int smallest_first(const void *a, const void *b, void *unit)
 	r = strcmp(x->disk, y->disk);
 	if (!r)
 		r = strcmp(x->comm, y->comm);
-	if (!r)
-		r = strcmp(x->cgroup, y->cgroup);
+	for (int i = 0; !r && i < STACK_LABELS; i++)
+		r = strcmp(x->labels[i] ? x->labels[i] : "", y->labels[i] ? y->labels[i] : "");
 	if (!r && x->pid != y->pid)
 		r = x->pid < y->pid ? -1 : 1;
 	return r;
@@ -166,18 +167,20 @@ int stack_make_rows(struct stack *s, struct error *err)
 
 /* ---- which of them are shown ---- */
 
-/* The first @n rows of @rows as one. */
-static struct stack_row other_rows(const struct stack_options *o, const struct stack_row *rows,
-				   size_t n)
+/* All rows have the same keys. */
+static const char *other_name(const char *name)
 {
-	static const char name[] = "(other)";
-	unsigned int by = stack_keys(o);
-	struct stack_row other = {
-		.disk = by & BY_DISK ? name : "",
-		.comm = by & (BY_PROCESS | BY_COMM) ? name : "",
-		.cgroup = by & BY_CGROUP ? name : "",
-	};
+	return name && name[0] ? "(other)" : "";
+}
 
+/* The first @n rows of @rows as one. */
+static struct stack_row other_rows(const struct stack_row *rows, size_t n)
+{
+	struct stack_row other = { .disk = other_name(rows[0].disk),
+				   .comm = other_name(rows[0].comm) };
+
+	for (int i = 0; i < STACK_LABELS; i++)
+		other.labels[i] = other_name(rows[0].labels[i]);
 	for (size_t i = 0; i < n; i++) {
 		other.read_bytes += rows[i].read_bytes;
 		other.write_bytes += rows[i].write_bytes;
@@ -196,7 +199,7 @@ static size_t limit_rows(const struct stack_options *o, struct stack_row *rows, 
 
 	if (others < 2)
 		return n;
-	rows[0] = other_rows(o, rows, others);
+	rows[0] = other_rows(rows, others);
 	memmove(&rows[1], &rows[others], (n - others) * sizeof(*rows));
 	return n - others + 1;
 }
@@ -231,15 +234,18 @@ static void print_largest(const struct stack_row *row, enum stack_unit unit, uin
 	uint64_t sum = stack_row_sum(row, unit);
 	struct frames kernel = row->kernel, user = row->user;
 	const char *leaf = frames_next(&kernel);
-	const char *const names[] = { row->disk, row->cgroup, row->comm, NULL };
 	char text[512];
 
 	if (!leaf)
 		leaf = frames_next(&user);
 	fprintf(stderr, "%5.1f%%", all ? 100.0 * (double)sum / (double)all : 0);
-	for (size_t i = 0; names[i]; i++)
-		if (names[i][0])
-			fprintf(stderr, "  %s", render_escape(names[i], text, sizeof(text)));
+	if (row->disk[0])
+		fprintf(stderr, "  %s", render_escape(row->disk, text, sizeof(text)));
+	for (int i = 0; i < STACK_LABELS; i++)
+		if (row->labels[i][0])
+			fprintf(stderr, "  %s", render_escape(row->labels[i], text, sizeof(text)));
+	if (row->comm[0])
+		fprintf(stderr, "  %s", render_escape(row->comm, text, sizeof(text)));
 	if (row->pid)
 		fprintf(stderr, " [%" PRIu32 "]", row->pid);
 	if (leaf)

@@ -55,7 +55,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_read", s->o.reads },
 		{ "want_write", s->o.writes },
 		{ "count_ios", s->o.ios },
-		{ "want_cgroup", (s->o.by & BY_CGROUP) != 0 },
+		{ "want_cgroup", keys_of_cgroup(s->o.by) },
+		{ "by_user", keys_have(s->o.by, KEY_USER) },
 		{ "own_start", s->o.ios && blk_iostats_off(whole) },
 		{ "trace_completion_mask", run->flags.trace_completion },
 		{ "seed", 0, seed, sizeof(seed) },
@@ -68,8 +69,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "names1", args->map_names },
 		{ "stacks0", stacks },
 		{ "stacks1", stacks },
-		{ "cgroups0", s->o.by & BY_CGROUP ? MADE_CGROUPS : 1 },
-		{ "cgroups1", s->o.by & BY_CGROUP ? MADE_CGROUPS : 1 },
+		{ "cgroups0", keys_of_cgroup(s->o.by) ? MADE_CGROUPS : 1 },
+		{ "cgroups1", keys_of_cgroup(s->o.by) ? MADE_CGROUPS : 1 },
 		/* Of the I/Os that are complete. */
 		{ "done0", s->o.ios ? args->map_rows : 1 },
 		{ "done1", s->o.ios ? args->map_rows : 1 },
@@ -98,7 +99,7 @@ static void want_all(void *ctx)
 	struct stack *s = ctx;
 
 	s->o.kernel = s->o.user = s->o.ios = true;
-	s->o.by = BY_ALL;
+	s->o.by = KEY_CGROUP + 1;
 }
 
 /* The mappings of a process are found by its number: there they would be another's, or nobody's. */
@@ -127,7 +128,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	run->helpers = s->o.ios ? blk_helpers : NULL;
 	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) |
 			      (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
-			      (s->o.by & BY_CGROUP ? WANT_CGROUPS : 0),
+			      (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
 			  out);
 }
 
@@ -140,7 +141,9 @@ static int prepare(struct tool_run *run, struct error *err)
 	s->run = run;
 	s->table.limit = TABLE_LIMIT;
 	s->table.unit = s->o.unit;
-	r = s->o.by & BY_CGROUP ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
+	r = keys_of_cgroup(s->o.by) ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
+	if (!r && keys_have(s->o.by, KEY_USER))
+		r = users_open(NULL, &s->users);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	r = stack_open_svg(run, err);
@@ -154,7 +157,8 @@ static void keeps(struct tool_run *run)
 	tool_keep(run, "", privileges_to_name(), true);
 	tool_keep(run, "with -U", PRIVILEGES_USER_STACKS, s->o.user);
 	tool_keep(run, "with --svg", PRIVILEGES_FILE, s->o.svg);
-	tool_keep(run, "with --by cgroup", PRIVILEGES_CGROUPS, s->o.by & BY_CGROUP);
+	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
+		  keys_of_cgroup(s->o.by));
 }
 
 static int begin(struct tool_run *run, struct error *err)
@@ -271,6 +275,7 @@ static void free_stack(void *ctx)
 	naming_free(&s->naming);
 	stack_paths_free(&s->paths);
 	cgroups_free(s->cgroups);
+	users_free(s->users);
 	table_free(&s->table);
 	table_free(&s->now);
 	table_free(&s->next);
@@ -329,7 +334,7 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct stack, "duration_ns", 0, o.args.interval_ns, UINT64_MAX),
 	TOOL_SETTING(struct stack, "reads", 0, o.reads, 1),
 	TOOL_SETTING(struct stack, "writes", 0, o.writes, 1),
-	TOOL_SETTING(struct stack, "by", 0, o.by, BY_ALL),
+	TOOL_SETTING(struct stack, "by", 0, o.by, UINT64_MAX),
 	TOOL_SETTING(struct stack, "ios", 0, o.ios, 1),
 	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_TIME),
 	TOOL_SETTING(struct stack, "max_rows", 'r', o.max_rows, UINT64_MAX),

@@ -13,6 +13,7 @@
 #include "cmd/stack/schema.h"
 #include "core/system/cgroups.h"
 #include "core/system/outfile.h"
+#include "core/system/users.h"
 #include "output/stacks.h"
 
 /* Losses of its own, beside those that all block subcommands have. */
@@ -30,7 +31,8 @@ struct stack {
 	struct tool_run *run;
 	struct table table;
 	struct naming naming;
-	struct cgroups *cgroups; /* with --by cgroup; else NULL */
+	struct cgroups *cgroups; /* with --by cgroup, unit or container; else NULL */
+	struct users *users;	 /* with --by user; else NULL */
 	struct stack_schema schema;
 	struct stack_paths paths; /* with o.ios */
 	/* Rows that have been drained; their stacks are numbers of naming.now and naming.next. */

@@ -95,6 +95,16 @@ void table_free(struct table *t)
 	t->rows_room = 0;
 }
 
+int table_copy_labels(struct table *to, const struct table *from, struct table_key *key)
+{
+	for (int i = 0; i < STACK_LABELS; i++) {
+		key->labels[i] = table_name(to, table_text(from, key->labels[i]));
+		if (key->labels[i] == INTERN_NONE)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* ---- folding ---- */
 
 struct order {
@@ -157,12 +167,11 @@ static int copy_row(struct table *to, const struct table *from, uint32_t row, bo
 	key.kernel = stack ? copy_stack(to, from, key.kernel) : key.kernel ? lost : 0;
 	key.user = stack ? copy_stack(to, from, key.user) : key.user ? lost : 0;
 	key.disk = table_name(to, table_text(from, key.disk));
-	key.cgroup = table_name(to, table_text(from, key.cgroup));
 	key.comm = table_name(to, process ? table_text(from, key.comm) : TABLE_LOST_PROCESS);
 	if (!process)
 		key.start = key.pid = 0;
-	if (key.disk == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE ||
-	    key.comm == INTERN_NONE || key.cgroup == INTERN_NONE)
+	if (table_copy_labels(to, from, &key) || key.disk == INTERN_NONE ||
+	    key.kernel == INTERN_NONE || key.user == INTERN_NONE || key.comm == INTERN_NONE)
 		return -ENOMEM;
 	return table_add(to, &key, &from->rows[row]);
 }

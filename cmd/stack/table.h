@@ -23,8 +23,9 @@ struct table_node {
 struct table_key {
 	uint64_t start; /* of process @pid */
 	uint32_t pid;
-	uint32_t disk, comm, cgroup; /* names */
-	uint32_t kernel, user;	     /* nodes of the leaves */
+	uint32_t disk, comm, labels[STACK_LABELS]; /* names */
+	uint32_t kernel, user;			   /* nodes of the leaves */
+	uint32_t pad;				   /* 0: keys are compared byte by byte */
 };
 
 struct table_row {
@@ -61,6 +62,9 @@ int table_fit(struct table *t);
 
 const struct table_key *table_key(const struct table *t, uint32_t row);
 const char *table_text(const struct table *t, uint32_t name);
+
+/* The labels of @key, which are names of @from, are names of @to from now on.  0 or -ENOMEM. */
+int table_copy_labels(struct table *to, const struct table *from, struct table_key *key);
 
 /* The frames from @node on; @t must not change while they are in use. */
 struct frames table_frames(const struct table *t, uint32_t node);

@@ -765,7 +765,7 @@ class TestBy(StackTest):
         """Two disks, three cgroups (one made while it traces, one removed), four processes."""
         self.charged()
         keys = ("disk", "process", "comm", "cgroup", "disk,process,comm,cgroup", "comm,cgroup",
-                "cgroup,disk")
+                "cgroup,disk", "disk,user", "unit,container,disk")
         with LoopDisk() as one, LoopDisk() as two, contextlib.ExitStack() as stack:
             first, second = Group("first"), Group("second")
             tracers = {by: stack.enter_context(Tracer("stack", "--json", "--value", "ios", "--by",
@@ -805,8 +805,12 @@ class TestBy(StackTest):
                     self.assertEqual(self.added(found, key, of), self.added(every, key, of), by)
         for by, found in rows.items():
             by = set(by.split(","))
-            self.assertEqual({"disk", "comm", "pid", "cgroup"} & set(found[0]), by - {"process"} |
-                             ({"comm", "pid"} if "process" in by else set()))
+            columns = {"disk", "comm", "pid", "cgroup", "unit", "container", "user_name"}
+            self.assertEqual(columns & set(found[0]), by - {"process", "user"} |
+                             ({"comm", "pid"} if "process" in by else set()) |
+                             ({"user_name"} if "user" in by else set()))
+        self.assertEqual({row["user_name"] for row in rows["disk,user"]
+                          if row["disk"] in by_disk}, {"root"})
 
     def added(self, rows, key, of):
         total = {name: [0] * 4 for name in of}

@@ -159,6 +159,8 @@ static void test_schema(void **state)
 	assert_string_equal(columns_of("stack --by comm"), "comm," SUMS);
 	assert_string_equal(columns_of("stack --by process"), "comm,pid," SUMS);
 	assert_string_equal(columns_of("stack --by cgroup"), SUMS ",cgroup");
+	assert_string_equal(columns_of("stack --by user,unit,container"),
+			    SUMS ",unit,container,user_name");
 	assert_string_equal(columns_of("stack --by process,disk,cgroup --value time"),
 			    "disk,comm,pid," SUMS ",cgroup," IOS);
 }
