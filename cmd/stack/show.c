@@ -128,6 +128,12 @@ static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 		out->labels[label] = table_text(&s->table, key->labels[label]);
 }
 
+/* In a replay what is no key is NULL. */
+static int compare_names(const char *a, const char *b)
+{
+	return strcmp(a ? a : "", b ? b : "");
+}
+
 /* Smallest first; then in an order that does not depend on who came first. */
 static int smallest_first(const void *a, const void *b, void *unit)
 {
@@ -138,11 +144,11 @@ static int smallest_first(const void *a, const void *b, void *unit)
 
 	if (p != q)
 		return p < q ? -1 : 1;
-	r = strcmp(x->disk, y->disk);
+	r = compare_names(x->disk, y->disk);
 	if (!r)
-		r = strcmp(x->comm, y->comm);
+		r = compare_names(x->comm, y->comm);
 	for (int i = 0; !r && i < STACK_LABELS; i++)
-		r = strcmp(x->labels[i] ? x->labels[i] : "", y->labels[i] ? y->labels[i] : "");
+		r = compare_names(x->labels[i], y->labels[i]);
 	if (!r && x->pid != y->pid)
 		r = x->pid < y->pid ? -1 : 1;
 	return r;

@@ -156,8 +156,20 @@ static void show_stacks(const struct names_in *in)
 {
 	const struct frames all = { next_frame, in, 0 }, some = { next_frame, in, 3 };
 	const struct stack_row rows[] = {
-		{ name(in, 0), name(in, 1), 0, all, some, 1000, 1 },
-		{ name(in, 1), name(in, 2), 77, some, all, 1000, 1 },
+		{ .disk = name(in, 0),
+		  .comm = name(in, 1),
+		  .kernel = all,
+		  .user = some,
+		  .read_bytes = 1000,
+		  .write_bytes = 1 },
+		{ .disk = name(in, 1),
+		  .comm = name(in, 2),
+		  .labels = { name(in, 0), name(in, 1), name(in, 2), name(in, 0) },
+		  .pid = 77,
+		  .kernel = some,
+		  .user = all,
+		  .read_bytes = 1000,
+		  .write_bytes = 1 },
 	};
 	struct shown_output out;
 

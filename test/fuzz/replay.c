@@ -19,6 +19,8 @@ static const struct virtio_options virtio_all = { .extended = true, .latency = t
 static struct column breakdown_columns[BREAKDOWN_COLUMNS_MAX];
 static struct schema breakdown_rows_schema;
 static by_keys by;
+static struct stack_schema stack_columns;
+static struct stack_options stack_all;
 static struct breakdown_options breakdown_all = { .hist = true };
 
 enum what { OF_TOP, OF_BREAKDOWN, OF_LAYERS, OF_STACK, OF_VIRTIO, OF_KVM };
@@ -36,7 +38,9 @@ static size_t tables_of(const struct player *player, struct recording_table *tab
 	}
 	tables[0].name = "rows";
 	if (strcmp(name, "stack") == 0) {
-		tables[0].schema = stack_schema();
+		stack_all.by = player_setting(player, "by", 0);
+		stack_all.ios = player_setting(player, "ios", 0);
+		tables[0].schema = stack_schema(&stack_columns, &stack_all);
 		*what = OF_STACK;
 	} else if (strcmp(name, "virtio") == 0) {
 		virtio_schema(&virtio_all, virtio_columns, &virtio_rows_schema);

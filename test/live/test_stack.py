@@ -834,6 +834,23 @@ class TestBy(StackTest):
             f"\n        {name}\n        R: 0, W: 40960\n" for name in ("one", "two")))
         self.assertRegex(lines.out, r"\Aone;.*;submit_bio[^;]*_\[k\] 40960\n\Z")
 
+    def test_recorded(self):
+        """A replay knows the keys of its run, and has no others."""
+        with LoopDisk() as disk, tempfile.TemporaryDirectory() as folder:
+            recording = f"{folder}/it.rec"
+            with Tracer("stack", "-d", disk.name, "--by", "comm", "--value", "ios", "--record",
+                        recording) as tracer:
+                for name in "one", "two", "three":
+                    run_load(f"write:10:4096:{disk.path}", name=name)
+                text = tracer.stop()
+            again = iotrace("stack", "--replay", recording)
+            other = iotrace("stack", "--replay", recording, "--json", "--value", "bytes", "-r", "1")
+            svg = iotrace("stack", "--replay", recording, "--svg", f"{folder}/it.svg", "-f")
+        self.assertEqual(again.out, text.out)
+        self.assertEqual([(row["comm"], row["write_bytes"], "disk" in row) for row in other.rows],
+                         [("(other)", 81920, False), ("two", 40960, False)])
+        self.assertEqual(svg.out, "one 10\nthree 10\ntwo 10\n")
+
     def test_write_back(self):
         """What a kernel thread writes counts for the cgroup that dirtied the pages."""
         self.charged()
