@@ -262,7 +262,7 @@ static int not_there(const struct search *s, struct error *err)
 		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i ? ", " : "",
 					text_shown(s->close[i]).text);
 	if (len)
-		error_hint(err, "close: %s", list);
+		error_hint(err, "close names: %s", list);
 	return -ENOENT;
 }
 
