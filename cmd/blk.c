@@ -14,6 +14,8 @@
 #include "cmd/tool.h"
 #include "core/bpf/double_buffer.h"
 #include "core/base/parse.h"
+#include "core/system/cgroup_find.h"
+#include "core/system/cpus.h"
 
 #define ALTS(a) (a), sizeof(a) / sizeof((a)[0])
 
@@ -74,6 +76,10 @@ static const struct hook_alt rename_alts[] = {
 	{ HOOK_RAW_TP, "task_rename", 2, { "rename_raw" }, 0 },
 };
 
+static const struct hook_alt cgroup_alts[] = {
+	{ HOOK_RAW_TP, "cgroup_mkdir", 2, { "cg_mkdir_raw" }, 0 },
+};
+
 static const struct hook_alt track_alts[] = {
 	{ HOOK_RAW_TP, "sched_process_fork", 2, { "fork_raw", "free_raw" }, 0 },
 };
@@ -86,15 +92,18 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 		events[n++] = (struct hook_event){ "track", ALTS(track_alts), false };
 	if (wants & WANT_NAMES)
 		events[n++] = (struct hook_event){ "rename", ALTS(rename_alts), true };
+	if (wants & WANT_CGROUPS)
+		events[n++] = (struct hook_event){ "cgroup", ALTS(cgroup_alts), true };
 	if (wants & WANT_STACK) {
 		events[n++] = (struct hook_event){ "bio", ALTS(stack_alts), false };
 		events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
 		events[n++] = (struct hook_event){ "refused", ALTS(refused_alts), false };
-		return n;
+		if (!(wants & WANT_ISSUE))
+			return n;
 	}
 	if (wants & WANT_SUBMIT)
 		events[n++] = (struct hook_event){ "submit", ALTS(submit_alts), false };
-	if (wants & WANT_BIO)
+	if ((wants & (WANT_BIO | WANT_STACK)) == WANT_BIO)
 		events[n++] = (struct hook_event){ "bio", ALTS(bio_alts), false };
 	if (wants & WANT_ISSUE) {
 		events[n++] = (struct hook_event){ "issue", ALTS(issue_alts), false };
@@ -114,6 +123,9 @@ int blk_configure(struct bpf_object *obj, const struct args *args, const struct 
 		{ "filter_pid", f->pid },
 		{ "filter_start", f->start_ns },
 		{ "filter_tick", process_tick_ns() },
+		{ "n_filter_cgroups", f->n_cgroups },
+		{ "filter_cgroup_ids", 0, f->cgroup_ids, sizeof(f->cgroup_ids) },
+		{ "filter_cgroup_levels", 0, f->cgroup_levels, sizeof(f->cgroup_levels) },
 		{ "filter_dev", f->disk.dev },
 		{ "filter_part", f->disk.partition },
 		{ "part_start", f->disk.start },
@@ -134,9 +146,9 @@ int blk_configure(struct bpf_object *obj, const struct args *args, const struct 
 	return r ? r : probe_size_maps(obj, maps, sizeof(maps) / sizeof(maps[0]));
 }
 
-bool blk_filters_processes(const struct blk_filters *f, const struct args *args)
+bool blk_filters_submitters(const struct blk_filters *f, const struct args *args)
 {
-	return f->pid || (args->command && !args->all);
+	return f->pid_arg || f->cgroup_arg || (args->command && !args->all);
 }
 
 bool blk_follows_bios(const struct hooks *hooks)
@@ -155,12 +167,31 @@ static int find_start(struct blk_filters *f)
 	return r;
 }
 
+static int find_cgroups(struct blk_filters *f, struct error *err)
+{
+	struct cgroup_ref refs[CGROUP_REFS];
+	size_t n;
+	int r = cgroup_find(NULL, NULL, f->cgroup_arg, refs, &n, err);
+
+	_Static_assert(CGROUP_REFS == BLK_CGROUPS, "a place for each");
+	if (r)
+		return r;
+	for (size_t i = 0; i < n; i++) {
+		f->cgroup_ids[i] = refs[i].id;
+		f->cgroup_levels[i] = refs[i].level;
+	}
+	f->n_cgroups = (uint32_t)n;
+	return 0;
+}
+
 int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error *err)
 {
 	int r = 0;
 
 	if (f->disk_arg)
 		r = disks_find(disks, f->disk_arg, &f->disk, err);
+	if (!r && f->cgroup_arg)
+		r = find_cgroups(f, err);
 	if (!r && f->pid_arg)
 		r = args_process(f->pid_arg, &f->pid, err);
 	if (r || !f->pid_arg)
@@ -185,6 +216,9 @@ int blk_follow(struct blk_filters *f, const struct run *run, struct error *err)
 int blk_filter_option(int key, const char *arg, struct blk_filters *f)
 {
 	switch (key) {
+	case BLK_KEY_CGROUP:
+		f->cgroup_arg = arg;
+		return 0;
 	case 'p':
 		f->pid_arg = arg;
 		return 0;
@@ -197,6 +231,8 @@ int blk_filter_option(int key, const char *arg, struct blk_filters *f)
 
 int blk_check_options(const struct blk_filters *f, const struct args *args, struct error *err)
 {
+	if (f->cgroup_arg && !*f->cgroup_arg)
+		return error_set(err, STATUS_USAGE, -EINVAL, "--cgroup requires a name");
 	if (!f->pid_arg || !args->command || args->all)
 		return 0;
 	error_set(err, STATUS_USAGE, -EINVAL, "-p and -- COMMAND are mutually exclusive");
@@ -363,6 +399,28 @@ uint32_t blk_requests_possible(uint32_t whole)
 	return sum < MAX_REQUESTS ? (uint32_t)sum : MAX_REQUESTS;
 }
 
+/* Up to 6.15 each CPU keeps so many entries of an LRU hash free for itself (LOCAL_FREE_TARGET in
+ * kernel/bpf/bpf_lru_list.c); from then on at most half of them. */
+#define LRU_KEPT_FREE 128
+#define MIN_OWNERS    (1 << 14)
+#define MAX_OWNERS    (1 << 20) /* 140 MB of kernel memory */
+
+uint32_t blk_owners_room(uint32_t cpus, uint32_t requests)
+{
+	/* What is used up stays until it is evicted: about half of what is not kept free. */
+	uint64_t room = 2 * ((uint64_t)LRU_KEPT_FREE * cpus + requests);
+
+	return room < MIN_OWNERS ? MIN_OWNERS : room < MAX_OWNERS ? (uint32_t)room : MAX_OWNERS;
+}
+
+uint32_t blk_owners_entries(const struct hooks *hooks, const struct args *args, uint32_t whole)
+{
+	if (!blk_follows_bios(hooks))
+		return 1;
+	return args->map_owners ? args->map_owners
+				: blk_owners_room(cpus_possible(), blk_requests_possible(whole));
+}
+
 bool blk_iostats_off(uint32_t whole)
 {
 	bool off = false;
@@ -416,6 +474,23 @@ int blk_drain_names(int fd, struct process_names *names)
 					 take_name, &taken);
 
 	return r ? r : taken.n;
+}
+
+static int take_cgroup(void *cgroups, const void *key, const void *value)
+{
+	const struct blk_cgroup_path *made = value;
+	uint64_t id;
+
+	memcpy(&id, key, sizeof(id));
+	if (made->path[0] && strlen(made->path) < sizeof(made->path) - 1)
+		cgroups_put(cgroups, id, made->path);
+	return 0;
+}
+
+int blk_drain_cgroups(int fd, struct cgroups *cgroups)
+{
+	return double_buffer_drain_hash(fd, sizeof(uint64_t), sizeof(struct blk_cgroup_path),
+					take_cgroup, cgroups);
 }
 
 /* ---- completions that no program saw ---- */
@@ -494,6 +569,9 @@ const struct tool_loss blk_loss_table[BLK_LOSS_ROWS] = {
 	PROBE_LOSS(LOSS_TRACKED_FULL, "tracked_full",
 		   "descendants of COMMAND not followed: map full"),
 	PROBE_LOSS(LOSS_NO_END, "no_end", "completions that no program saw: their time is unknown"),
+	PROBE_LOSS(LOSS_SUBMITTERS, "submitters",
+		   "I/Os whose submitter had no room: under [unknown], or, with -p or COMMAND, not "
+		   "counted"),
 	[BLK_LOSS_MISSED] = { .key = "missed",
 			      .text = "events missed: the program was already running on that CPU",
 			      .missed = true },

@@ -7,6 +7,7 @@
 
 #include "cmd/args.h"
 #include "cmd/run.h"
+#include "core/system/cgroups.h"
 #include "core/system/disks.h"
 #include "core/bpf/hooks.h"
 #include "core/system/process_names.h"
@@ -17,20 +18,31 @@
 
 /* Filters as the user gave them, and what they resolve to. */
 struct blk_filters {
-	const char *disk_arg; /* -d */
-	const char *pid_arg;  /* -p */
-	uint32_t pid;	      /* 0: all */
-	uint64_t start_ns;    /* of that process: struct process of core/system/process.h */
-	struct disk_ref disk; /* dev 0: all */
+	const char *disk_arg;	/* -d */
+	const char *pid_arg;	/* -p */
+	const char *cgroup_arg; /* --cgroup */
+	uint32_t pid;		/* 0: all */
+	uint64_t start_ns;	/* of that process: struct process of core/system/process.h */
+	struct disk_ref disk;	/* dev 0: all */
+	uint32_t n_cgroups;	/* 0: all */
+	uint64_t cgroup_ids[BLK_CGROUPS];
+	uint32_t cgroup_levels[BLK_CGROUPS];
 };
 
-/* Resolves the values of -p and -d.  -errno with @err. */
+/* Resolves the values of -p, --cgroup and -d.  -errno with @err. */
 int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error *err);
 
-/* Options -p and -d, the same for all: ARGP_ERR_UNKNOWN when @key is neither. */
+/* These options, the same for all: ARGP_ERR_UNKNOWN when @key is none of them. */
 int blk_filter_option(int key, const char *arg, struct blk_filters *f);
+#define BLK_KEY_CGROUP 0x3000
 #define BLK_FILTER_OPTIONS                                                                         \
 	{ "pid", 'p', "PID", 0, "only I/O submitted by process PID", 1 },                          \
+	    { "cgroup",                                                                            \
+	      BLK_KEY_CGROUP,                                                                      \
+	      "CGROUP",                                                                            \
+	      0,                                                                                   \
+	      "only I/O of this cgroup and those below: path, systemd unit, container or pod",     \
+	      1 },                                                                                 \
 	{                                                                                          \
 		"disk", 'd', "DISK", 0, "only this disk or partition: name, path or MAJ:MIN", 1    \
 	}
@@ -56,10 +68,11 @@ enum blk_wants {
 	WANT_BIO = 4,
 	WANT_NAMES = 8,
 	WANT_TRACK = 16,
-	WANT_STACK = 32, /* bios alone, as iotrace stack counts them: no requests, no completions */
+	WANT_CGROUPS = 32, /* paths of cgroups that are made (probes/blk_cgroups.bpf.h) */
+	WANT_STACK = 64,   /* bios as iotrace stack counts them; with WANT_ISSUE requests too */
 };
 
-#define BLK_EVENTS_MAX 7
+#define BLK_EVENTS_MAX 10
 
 /* Fills @events (room for BLK_EVENTS_MAX) with the attach table for @wants; returns how many. */
 size_t blk_events(unsigned int wants, struct hook_event *events);
@@ -71,6 +84,13 @@ bool blk_iostats_off(uint32_t whole);
 /* How many requests the disks of this machine (or the disk @whole, if not 0) have in all, with some
  * room for disks that come later: the size of the map of those in flight. */
 uint32_t blk_requests_possible(uint32_t whole);
+
+/* Entries of the map bio_owners on a machine of @cpus CPUs whose disks have @requests. */
+uint32_t blk_owners_room(uint32_t cpus, uint32_t requests);
+
+/* The same, of this machine's disks (or of @whole), in a run with @hooks; as small as can be where
+ * the map is not used. */
+uint32_t blk_owners_entries(const struct hooks *hooks, const struct args *args, uint32_t whole);
 
 /* Requests in flight now on all disks, or on the disk @whole if not 0. */
 uint64_t blk_requests_in_flight(uint32_t whole);
@@ -89,8 +109,8 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 int blk_configure(struct bpf_object *obj, const struct args *args, const struct blk_filters *f,
 		  const struct hooks *hooks, const struct blk_flags *flags);
 
-/* Is only I/O of some processes counted? */
-bool blk_filters_processes(const struct blk_filters *f, const struct args *args);
+/* Is only I/O of some processes or cgroups counted? */
+bool blk_filters_submitters(const struct blk_filters *f, const struct args *args);
 
 /* Are submitters found by bios (SUBMIT_BIO)?  Else the map bio_owners is not used. */
 bool blk_follows_bios(const struct hooks *hooks);
@@ -101,6 +121,9 @@ int blk_follow(struct blk_filters *f, const struct run *run, struct error *err);
 
 /* Empties a map of names: into @names.  How many there were, or -errno. */
 int blk_drain_names(int fd, struct process_names *names);
+
+/* Empties a map of paths of cgroups that were made: into @cgroups.  0 or -errno. */
+int blk_drain_cgroups(int fd, struct cgroups *cgroups);
 
 /* ---- completions that no program saw ---- */
 

@@ -167,7 +167,8 @@ struct tool {
 	const struct tool_part *parts; /* a tool of NULL ends; NULL: this is all */
 
 	/* The columns of variant @i, with the options that *@with names: "" for the first, which is
-	 * what there is without any.  NULL behind the last. */
+	 * what there is without any.  One that has no column of those before has them too.  NULL
+	 * behind the last. */
 	const struct schema *(*columns)(size_t i, const char **with);
 
 	/* All but options(), view and rows() may be NULL. Those that return int return 0, or

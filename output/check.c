@@ -162,7 +162,7 @@ static void json_keeps(struct sink *sink, const struct check_subcommand *s)
 		sink_puts(sink, "[");
 		for (size_t k = 0; k < s->keeps[i].n; k++) {
 			sink_puts(sink, k ? "," : "");
-			json_string(sink, s->keeps[i].names[k]);
+			json_quoted(sink, s->keeps[i].names[k]);
 		}
 		sink_puts(sink, "]}");
 	}

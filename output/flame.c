@@ -17,7 +17,7 @@
 #define CHAR_WIDTH   6.7
 #define MAX_FRAMES   512
 
-enum kind { KIND_ALL, KIND_DISK, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
+enum kind { KIND_ALL, KIND_DISK, KIND_LABEL, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
 
 /* A node of the merged tree: what all stacks that came this way have in common. */
 struct node_key {
@@ -30,12 +30,13 @@ struct node_key {
 
 struct tree {
 	struct intern nodes; /* struct node_key; node 0 is above all */
-	uint64_t *bytes;     /* by node: of all that came this way */
+	uint64_t *sums;	     /* by node: of all that came this way */
 	uint32_t room;
 	uint32_t *sorted; /* all nodes: those with one parent together, by name */
 	uint32_t *first;  /* by node: where its children begin in sorted; [n] ends */
-	uint64_t least;	  /* bytes: narrower ones are put together, or left out */
+	uint64_t least;	  /* narrower ones are put together, or left out */
 	unsigned int depth;
+	enum stack_unit unit;
 };
 
 static const struct node_key *key_of(const struct tree *t, uint32_t node)
@@ -45,8 +46,8 @@ static const struct node_key *key_of(const struct tree *t, uint32_t node)
 
 /* ---- making the tree ---- */
 
-/* The child of @parent, with @bytes more; INTERN_NONE. */
-static uint32_t add_node(struct tree *t, const struct node_key *key, uint64_t bytes)
+/* The child of @parent, with @sum more; INTERN_NONE. */
+static uint32_t add_node(struct tree *t, const struct node_key *key, uint64_t sum)
 {
 	int is_new;
 	uint32_t node = intern_bytes(&t->nodes, key, sizeof(*key), &is_new);
@@ -55,21 +56,21 @@ static uint32_t add_node(struct tree *t, const struct node_key *key, uint64_t by
 		return node;
 	if (node >= t->room) {
 		uint32_t room = t->room + t->room / 2 + 256;
-		uint64_t *grown = realloc(t->bytes, room * sizeof(*grown));
+		uint64_t *grown = realloc(t->sums, room * sizeof(*grown));
 
 		if (!grown)
 			return INTERN_NONE;
-		t->bytes = grown;
+		t->sums = grown;
 		t->room = room;
 	}
 	if (is_new)
-		t->bytes[node] = 0;
-	t->bytes[node] += bytes;
+		t->sums[node] = 0;
+	t->sums[node] += sum;
 	return node;
 }
 
 static uint32_t add_frames(struct tree *t, uint32_t parent, struct frames frames, enum kind kind,
-			   uint64_t bytes)
+			   uint64_t sum)
 {
 	const char *names[MAX_FRAMES], *name;
 	size_t n = 0;
@@ -77,26 +78,38 @@ static uint32_t add_frames(struct tree *t, uint32_t parent, struct frames frames
 	while (n < MAX_FRAMES && (name = frames_next(&frames)))
 		names[n++] = name;
 	while (n-- > 0 && parent != INTERN_NONE)
-		parent = add_node(t, &(struct node_key){ parent, kind, 0, 0, names[n] }, bytes);
+		parent = add_node(t, &(struct node_key){ parent, kind, 0, 0, names[n] }, sum);
 	return parent;
+}
+
+/* The child @key of @parent, or @parent if it is not shown. */
+static uint32_t add_label(struct tree *t, uint32_t parent, const struct node_key *label,
+			  uint64_t sum)
+{
+	struct node_key key = *label;
+
+	if (parent == INTERN_NONE || !key.name || !key.name[0])
+		return parent;
+	key.parent = parent;
+	return add_node(t, &key, sum);
 }
 
 static int add_row(struct tree *t, const struct stack_row *row)
 {
-	uint64_t bytes = row->read_bytes + row->write_bytes;
-	struct node_key disk = { 0, KIND_DISK, 0, 0, row->disk };
-	struct node_key process = { 0, KIND_PROCESS, row->pid, 0, row->comm };
-	uint32_t node;
+	uint64_t sum = stack_row_sum(row, t->unit);
+	uint32_t node = 0;
 
-	t->bytes[0] += bytes;
-	node = add_node(t, &disk, bytes);
-	process.parent = node;
+	t->sums[0] += sum;
+	node = add_label(t, node, &(struct node_key){ 0, KIND_DISK, 0, 0, row->disk }, sum);
+	for (int label = 0; label < STACK_LABELS; label++)
+		node = add_label(
+		    t, node, &(struct node_key){ 0, KIND_LABEL, 0, 0, row->labels[label] }, sum);
+	node =
+	    add_label(t, node, &(struct node_key){ 0, KIND_PROCESS, row->pid, 0, row->comm }, sum);
 	if (node != INTERN_NONE)
-		node = add_node(t, &process, bytes);
+		node = add_frames(t, node, row->user, KIND_USER, sum);
 	if (node != INTERN_NONE)
-		node = add_frames(t, node, row->user, KIND_USER, bytes);
-	if (node != INTERN_NONE)
-		node = add_frames(t, node, row->kernel, KIND_KERNEL, bytes);
+		node = add_frames(t, node, row->kernel, KIND_KERNEL, sum);
 	return node == INTERN_NONE ? -ENOMEM : 0;
 }
 
@@ -147,37 +160,37 @@ static int make_tree(struct tree *t, const struct stack_row *rows, size_t n)
 	if (!r)
 		r = sort_nodes(t);
 	if (!r)
-		t->least = (uint64_t)((double)t->bytes[0] * STACKS_SVG_LEAST);
+		t->least = (uint64_t)((double)t->sums[0] * STACKS_SVG_LEAST);
 	return r;
 }
 
 static void free_tree(struct tree *t)
 {
 	intern_free(&t->nodes);
-	free(t->bytes);
+	free(t->sums);
 	free(t->sorted);
 	free(t->first);
 }
 
 /* The children of a node that are too narrow to be drawn: together they may be wide enough. */
 struct rest {
-	uint64_t bytes;
+	uint64_t sum;
 	uint32_t frames;
 };
 
 /* Is node @child too narrow?  If so, it is added to @rest. */
 static bool is_rest(const struct tree *t, uint32_t child, struct rest *rest)
 {
-	if (t->bytes[child] >= t->least)
+	if (t->sums[child] >= t->least)
 		return false;
-	rest->bytes += t->bytes[child];
+	rest->sum += t->sums[child];
 	rest->frames++;
 	return true;
 }
 
 static bool rest_is_drawn(const struct tree *t, const struct rest *rest)
 {
-	return rest->frames && rest->bytes >= t->least;
+	return rest->frames && rest->sum >= t->least;
 }
 
 /* How many frames stand upon each other; a path has at most a disk, a process and two stacks. */
@@ -251,9 +264,10 @@ static void put_colour(struct sink *sink, const struct node_key *key)
 	static const struct {
 		unsigned int hue, saturation, light;
 	} base[] = {
-		[KIND_ALL] = { 0, 0, 80 },	  [KIND_DISK] = { 205, 55, 66 },
-		[KIND_PROCESS] = { 265, 40, 72 }, [KIND_USER] = { 95, 45, 60 },
-		[KIND_KERNEL] = { 25, 85, 62 },	  [KIND_REST] = { 0, 0, 80 },
+		[KIND_ALL] = { 0, 0, 80 },	[KIND_DISK] = { 205, 55, 66 },
+		[KIND_LABEL] = { 165, 40, 66 }, [KIND_PROCESS] = { 265, 40, 72 },
+		[KIND_USER] = { 95, 45, 60 },	[KIND_KERNEL] = { 25, 85, 62 },
+		[KIND_REST] = { 0, 0, 80 },
 	};
 	unsigned int hash = 5381;
 
@@ -287,19 +301,19 @@ static void put_label(struct sink *sink, const struct node_key *key, double x, d
 }
 
 static void put_frame(struct sink *sink, const struct tree *t, const struct node_key *key,
-		      uint64_t bytes, uint64_t from, unsigned int level)
+		      uint64_t sum, uint64_t from, unsigned int level)
 {
-	double all = (double)(t->bytes[0] ? t->bytes[0] : 1);
+	double all = (double)(t->sums[0] ? t->sums[0] : 1);
 	double x = LEFT + WIDTH * (double)from / all;
-	double width = key->kind == KIND_ALL ? WIDTH : WIDTH * (double)bytes / all;
+	double width = key->kind == KIND_ALL ? WIDTH : WIDTH * (double)sum / all;
 	double y = TOP + (double)(t->depth - 1 - level) * FRAME_HEIGHT;
 
 	sink_puts(sink, "<g class=\"f\"><title>");
 	put_xml(sink, key->name, SIZE_MAX);
 	if (key->pid)
 		sink_printf(sink, " [%" PRIu32 "]", key->pid);
-	sink_printf(sink, " (%" PRIu64 " bytes, %.2f %%)</title>", bytes,
-		    100 * (double)bytes / all);
+	sink_printf(sink, " (%" PRIu64 " %s, %.2f %%)</title>", sum, stack_unit_name(t->unit),
+		    100 * (double)sum / all);
 	sink_printf(sink, "<rect x=\"%.3f\" y=\"%.0f\" width=\"%.3f\" height=\"%d\" fill=\"", x, y,
 		    width, FRAME_HEIGHT - 1);
 	put_colour(sink, key);
@@ -317,7 +331,7 @@ static void put_rest(struct sink *sink, const struct tree *t, const struct rest 
 	if (!rest_is_drawn(t, rest))
 		return;
 	snprintf(name, sizeof(name), "[rest] %" PRIu32 " frames", rest->frames);
-	put_frame(sink, t, &key, rest->bytes, from, level);
+	put_frame(sink, t, &key, rest->sum, from, level);
 }
 
 /* The rest stands right of its siblings. */
@@ -326,14 +340,14 @@ static void put_tree(struct sink *sink, const struct tree *t, uint32_t node, uin
 {
 	struct rest rest = { 0 };
 
-	put_frame(sink, t, key_of(t, node), t->bytes[node], from, level);
+	put_frame(sink, t, key_of(t, node), t->sums[node], from, level);
 	for (uint32_t i = t->first[node]; i < t->first[node + 1]; i++) {
 		uint32_t child = t->sorted[i];
 
 		if (is_rest(t, child, &rest))
 			continue;
 		put_tree(sink, t, child, from, level + 1);
-		from += t->bytes[child];
+		from += t->sums[child];
 	}
 	put_rest(sink, t, &rest, from, level + 1);
 }
@@ -369,10 +383,11 @@ static void put_head(struct sink *sink, const struct tree *t, const char *title)
 		    height - 14, height - 14);
 }
 
-int stacks_svg(FILE *stream, const char *title, const struct stack_row *rows, size_t n)
+int stacks_svg(FILE *stream, const char *title, enum stack_unit unit, const struct stack_row *rows,
+	       size_t n)
 {
 	struct sink sink = { .stream = stream };
-	struct tree t = { .bytes = NULL };
+	struct tree t = { .unit = unit };
 	int r = make_tree(&t, rows, n);
 
 	if (!r) {

@@ -58,7 +58,7 @@ const void *schema_row(const struct schema *schema, const void *rows, size_t i);
 
 /* Pieces of JSON: a string with its quotes; a key with its colon, and the comma before it unless it
  * is the first of its object; both; the hooks that are in use, or those that are not. */
-void json_string(struct sink *sink, const char *text);
+void json_quoted(struct sink *sink, const char *text);
 void json_key(struct sink *sink, const char *key, bool first);
 void json_member(struct sink *sink, const char *key, const char *value, bool first);
 void json_hooks(struct sink *sink, const char *key, const struct meta_hook *hooks, size_t n,

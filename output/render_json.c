@@ -60,7 +60,7 @@ static void json_name(struct sink *sink, const char *text, bool escaped)
 	sink_puts(sink, name_is_cut(&walk) ? "...\"" : "\"");
 }
 
-void json_string(struct sink *sink, const char *text)
+void json_quoted(struct sink *sink, const char *text)
 {
 	json_name(sink, text, false);
 }
@@ -70,14 +70,14 @@ void json_key(struct sink *sink, const char *key, bool first)
 {
 	if (!first)
 		sink_puts(sink, ",");
-	json_string(sink, key);
+	json_quoted(sink, key);
 	sink_puts(sink, ":");
 }
 
 void json_member(struct sink *sink, const char *key, const char *value, bool first)
 {
 	json_key(sink, key, first);
-	json_string(sink, value);
+	json_quoted(sink, value);
 }
 
 static void json_time(struct sink *sink, const char *key, uint64_t ns)
@@ -118,7 +118,7 @@ static void json_notes(struct sink *sink, const struct meta *meta)
 	json_key(sink, "notes", false);
 	for (size_t i = 0; i < meta->n_notes; i++) {
 		sink_puts(sink, i ? "," : "[");
-		json_string(sink, meta->notes[i]);
+		json_quoted(sink, meta->notes[i]);
 	}
 	sink_puts(sink, "]");
 }
@@ -263,7 +263,7 @@ static void json_escaped(struct sink *sink, const struct schema *schema, const v
 		if (!column_in_json(column) || !is_escaped(column, row))
 			continue;
 		sink_puts(sink, first ? "" : ",");
-		json_string(sink, column->key);
+		json_quoted(sink, column->key);
 		first = false;
 	}
 	sink_puts(sink, "]");

@@ -5,7 +5,42 @@
 
 #include "output/render_internal.h"
 
+/* ---- what is added up ---- */
+
+uint64_t stack_row_reads(const struct stack_row *row, enum stack_unit unit)
+{
+	return unit == STACK_BYTES ? row->read_bytes
+	       : unit == STACK_IOS ? row->read_ios
+				   : row->read_time_ns;
+}
+
+uint64_t stack_row_writes(const struct stack_row *row, enum stack_unit unit)
+{
+	return unit == STACK_BYTES ? row->write_bytes
+	       : unit == STACK_IOS ? row->write_ios
+				   : row->write_time_ns;
+}
+
+uint64_t stack_row_sum(const struct stack_row *row, enum stack_unit unit)
+{
+	return stack_row_reads(row, unit) + stack_row_writes(row, unit);
+}
+
+const char *stack_unit_name(enum stack_unit unit)
+{
+	static const char *const names[] = {
+		[STACK_BYTES] = "bytes", [STACK_IOS] = "I/Os", [STACK_TIME] = "ns"
+	};
+
+	return names[unit];
+}
+
 /* ---- text ---- */
+
+static bool has_frames(struct frames frames)
+{
+	return frames_next(&frames);
+}
 
 static void put_frames(struct sink *sink, struct frames frames)
 {
@@ -18,26 +53,52 @@ static void put_frames(struct sink *sink, struct frames frames)
 	}
 }
 
-int stacks_text(FILE *stream, const struct stack_row *rows, size_t n)
+static bool is_shown(const char *name)
 {
+	return name && name[0];
+}
+
+static void put_line(struct sink *sink, const char *heading, const char *name)
+{
+	if (!is_shown(name))
+		return;
+	sink_puts(sink, heading);
+	put_escaped(sink, name);
+	sink_puts(sink, "\n");
+}
+
+static void put_process(struct sink *sink, const struct stack_row *row)
+{
+	if (!is_shown(row->comm))
+		return;
+	sink_fill(sink, ' ', 8);
+	put_escaped(sink, row->comm);
+	if (row->pid)
+		sink_printf(sink, " [%" PRIu32 "]", row->pid);
+	sink_puts(sink, "\n");
+}
+
+int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows, size_t n)
+{
+	static const char *const headings[STACK_LABELS] = { "cgroup ", "unit ", "container ",
+							    "user " };
 	struct sink sink = { .stream = stream };
 
 	for (size_t i = 0; i < n; i++) {
 		const struct stack_row *row = &rows[i];
 
-		sink_puts(&sink, "\ndisk ");
-		put_escaped(&sink, row->disk);
 		sink_puts(&sink, "\n");
+		put_line(&sink, "disk ", row->disk);
+		for (int label = 0; label < STACK_LABELS; label++)
+			put_line(&sink, headings[label], row->labels[label]);
 		put_frames(&sink, row->kernel);
+		if (has_frames(row->kernel) && has_frames(row->user))
+			sink_puts(&sink, "    --\n");
 		put_frames(&sink, row->user);
+		put_process(&sink, row);
 		sink_fill(&sink, ' ', 8);
-		put_escaped(&sink, row->comm);
-		if (row->pid)
-			sink_printf(&sink, " [%" PRIu32 "]", row->pid);
-		sink_puts(&sink, "\n");
-		sink_fill(&sink, ' ', 8);
-		sink_printf(&sink, "R: %" PRIu64 ", W: %" PRIu64 "\n", row->read_bytes,
-			    row->write_bytes);
+		sink_printf(&sink, "R: %" PRIu64 ", W: %" PRIu64 "\n", stack_row_reads(row, unit),
+			    stack_row_writes(row, unit));
 	}
 	return sink_flush(&sink);
 }
@@ -55,50 +116,65 @@ static void put_folded(struct sink *sink, const char *name)
 
 #define MAX_FRAMES 512
 
-static void fold_frames(struct sink *sink, struct frames frames, const char *mark)
+/* A line in the making: what is not the first is separated. */
+struct folded {
+	struct sink *sink;
+	bool any;
+};
+
+static void fold_name(struct folded *to, const char *name, const char *mark)
+{
+	if (to->any)
+		sink_puts(to->sink, ";");
+	put_folded(to->sink, name);
+	sink_puts(to->sink, mark);
+	to->any = true;
+}
+
+static void fold_label(struct folded *to, const char *name)
+{
+	if (is_shown(name))
+		fold_name(to, name, "");
+}
+
+static void fold_frames(struct folded *to, struct frames frames, const char *mark)
 {
 	const char *names[MAX_FRAMES], *name;
 	size_t n = 0;
 
 	while (n < MAX_FRAMES && (name = frames_next(&frames)))
 		names[n++] = name;
-	while (n-- > 0) {
-		sink_puts(sink, ";");
-		put_folded(sink, names[n]);
-		sink_puts(sink, mark);
-	}
+	while (n-- > 0)
+		fold_name(to, names[n], mark);
 }
 
-static bool has_frames(struct frames frames)
+static void fold_row(struct sink *sink, enum stack_order order, enum stack_unit unit,
+		     const struct stack_row *row)
 {
-	return frames_next(&frames);
-}
+	struct folded line = { sink, false };
 
-static void fold_row(struct sink *sink, enum stack_order order, const struct stack_row *row)
-{
-	if (order == STACK_ORDER_DISK) {
-		put_folded(sink, row->disk);
-		sink_puts(sink, ";");
-	}
-	put_folded(sink, row->comm);
+	if (order == STACK_ORDER_DISK)
+		fold_label(&line, row->disk);
+	for (int label = 0; label < STACK_LABELS; label++)
+		fold_label(&line, row->labels[label]);
+	fold_label(&line, row->comm);
 	if (row->pid)
 		sink_printf(sink, " [%" PRIu32 "]", row->pid);
-	fold_frames(sink, row->user, "");
+	fold_frames(&line, row->user, "");
 	if (order == STACK_ORDER_PROCESS && has_frames(row->user) && has_frames(row->kernel))
-		sink_puts(sink, ";-");
-	fold_frames(sink, row->kernel, "_[k]");
-	if (order == STACK_ORDER_PROCESS) {
-		sink_puts(sink, ";");
-		put_folded(sink, row->disk);
-	}
-	sink_printf(sink, " %" PRIu64 "\n", row->read_bytes + row->write_bytes);
+		fold_name(&line, "-", "");
+	fold_frames(&line, row->kernel, "_[k]");
+	if (order == STACK_ORDER_PROCESS)
+		fold_label(&line, row->disk);
+	sink_printf(sink, " %" PRIu64 "\n", stack_row_sum(row, unit));
 }
 
-int stacks_folded(FILE *stream, enum stack_order order, const struct stack_row *rows, size_t n)
+int stacks_folded(FILE *stream, enum stack_order order, enum stack_unit unit,
+		  const struct stack_row *rows, size_t n)
 {
 	struct sink sink = { .stream = stream };
 
 	for (size_t i = 0; i < n; i++)
-		fold_row(&sink, order, &rows[i]);
+		fold_row(&sink, order, unit, &rows[i]);
 	return sink_flush(&sink);
 }

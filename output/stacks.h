@@ -8,26 +8,47 @@
 
 #include "output/frames.h"
 
-/* Bytes of one process, by one path, to one disk: the input of the formats below. */
+/* Whose I/O it is, beside the process. */
+enum stack_label { STACK_CGROUP, STACK_UNIT, STACK_CONTAINER, STACK_USER, STACK_LABELS };
+
+/* I/O of one process, by one path, to one disk: the input of the formats below. */
 struct stack_row {
-	const char *disk, *comm;
-	uint32_t pid; /* 0: not shown */
+	const char *disk, *comm;	  /* "": not shown */
+	const char *labels[STACK_LABELS]; /* the same; NULL, too */
+	uint32_t pid;			  /* 0: not shown */
 	struct frames kernel, user;
 	uint64_t read_bytes, write_bytes;
+	uint64_t read_ios, write_ios;	      /* complete */
+	uint64_t read_time_ns, write_time_ns; /* of these, from when they were made */
 };
+
+/* What is added up. */
+enum stack_unit { STACK_BYTES, STACK_IOS, STACK_TIME };
+
+uint64_t stack_row_reads(const struct stack_row *row, enum stack_unit unit);
+uint64_t stack_row_writes(const struct stack_row *row, enum stack_unit unit);
+
+/* Both. */
+uint64_t stack_row_sum(const struct stack_row *row, enum stack_unit unit);
+
+/* "bytes", "I/Os", "ns" */
+const char *stack_unit_name(enum stack_unit unit);
 
 /* All return 0 or -errno of the stream, and escape names themselves. */
 
-/* Disk, frames leaf first (the kernel's above those of user space), process, bytes. */
-int stacks_text(FILE *stream, const struct stack_row *rows, size_t n);
+/* Disk, frames leaf first (the kernel's above those of user space, "--" between), process, what was
+ * read and written. */
+int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows, size_t n);
 
 /*
  * Folded lines, one a row, root first, kernel frames marked "_[k]".  By process they are
  * iostack's, "process;user frame;-;kernel frame;disk BYTES", the "-" where there are frames of both
- * kinds; by disk "disk;process;user frame;kernel frame BYTES".  A ';' in a name is shown as \x3b.
+ * kinds; by disk "disk;process;user frame;kernel frame BYTES".  What labels there are stand before
+ * the process. A ';' in a name is shown as \x3b.
  */
 enum stack_order { STACK_ORDER_PROCESS, STACK_ORDER_DISK };
-int stacks_folded(FILE *stream, enum stack_order order, const struct stack_row *rows, size_t n);
+int stacks_folded(FILE *stream, enum stack_order order, enum stack_unit unit,
+		  const struct stack_row *rows, size_t n);
 
 /*
  * A flame graph as one SVG file: it can be read as it is, and zoomed and searched where scripts
@@ -35,6 +56,7 @@ int stacks_folded(FILE *stream, enum stack_order order, const struct stack_row *
  * "[rest] N frames".  @title is its heading.
  */
 #define STACKS_SVG_LEAST 0.0002
-int stacks_svg(FILE *stream, const char *title, const struct stack_row *rows, size_t n);
+int stacks_svg(FILE *stream, const char *title, enum stack_unit unit, const struct stack_row *rows,
+	       size_t n);
 
 #endif

@@ -259,6 +259,15 @@ static bool has_key(const struct schema *schema, const char *key)
 	return false;
 }
 
+/* Does the variant have none of what is listed?  Then it only adds to it. */
+static bool adds_only(const struct schema *schema, const struct listed *listed, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (has_key(schema, listed[i].column->key))
+			return false;
+	return true;
+}
+
 /* The columns of all variants, as the first one that has them declares them. */
 static size_t find_columns(const struct page *page, struct listed listed[MAX_COLUMNS])
 {
@@ -268,7 +277,7 @@ static size_t find_columns(const struct page *page, struct listed listed[MAX_COL
 	size_t n = 0;
 
 	for (size_t v = 0; (schema = columns(v, &with)); v++) {
-		for (size_t i = 0; i < n; i++)
+		for (size_t i = 0; i < n && !adds_only(schema, listed, n); i++)
 			if (!listed[i].when[0] && !has_key(schema, listed[i].column->key))
 				snprintf(listed[i].when, sizeof(listed[i].when), "not with %s",
 					 with);

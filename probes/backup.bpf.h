@@ -31,7 +31,7 @@ enum seen_event {
 	SEEN_REQUEUE,
 	SEEN_COMPLETE,
 	SEEN_BIO_END,
-	SEEN_TASK, /* fork, free, rename: followed also while stopped */
+	SEEN_TASK, /* fork, free, rename, mkdir of a cgroup: followed also while stopped */
 };
 
 /*

@@ -32,6 +32,9 @@ enum blk_filter {
 	FILTER_TRACKED, /* one process and its descendants (map `tracked`, filled at fork) */
 };
 
+/* Control groups whose I/O is counted, with that of all groups below them: of one pod. */
+#define BLK_CGROUPS 16
+
 /* How the submitter of a request becomes known. */
 enum blk_submit {
 	SUBMIT_NONE, /* not at all */
@@ -49,6 +52,7 @@ enum blk_loss {
 	LOSS_BIOS,	    /* bios beyond what a program may walk */
 	LOSS_TRACKED_FULL,  /* no room for a descendant of COMMAND */
 	LOSS_NO_END,	    /* a completion that no program saw; detected later */
+	LOSS_SUBMITTERS,    /* requests whose submitter had no room */
 	BLK_LOSSES,
 };
 
@@ -59,7 +63,7 @@ enum blk_loss {
 struct blk_process {
 	__u64 start; /* start_boottime, ns; 0: the idle tasks (pid 0), or not needed */
 	__u32 pid;
-	__u32 pad;
+	__u32 uid; /* only in struct blk_inflight, and there if asked for; else 0 */
 };
 
 /*
@@ -80,9 +84,16 @@ struct blk_inflight {
 	__u8 stage; /* breakdown of all layers: enum call_stage */
 };
 
+#define BLK_NAMES 16384 /* per buffer */
+
 /* The name of a process. */
 struct blk_name {
 	char comm[16];
+};
+
+/* The path of a cgroup, from the root of its hierarchy; cut where it is longer. */
+struct blk_cgroup_path {
+	char path[512];
 };
 
 /* Per CPU: the last submitter, so that its name is looked up once for a series of requests; and

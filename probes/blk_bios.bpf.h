@@ -8,9 +8,11 @@
 #include "probes/blk_operations.bpf.h"
 #include "probes/blk_submitters.bpf.h"
 
+/* By the address of a bio.  Of one that a filter excludes, or whose submitter is known to be lost,
+ * there is an entry that is not `known`. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, 16384); /* blk_owners_room() */
 	__type(key, u64);
 	__type(value, struct blk_inflight);
 } bio_owners SEC(".maps");
@@ -22,14 +24,12 @@ static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, con
 	struct blk_inflight submitter = {};
 	u64 key = (u64)bio;
 
-	if (!read_submitter(&submitter, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
-		bpf_map_delete_elem(&bio_owners, &key);
-		return;
+	if (read_submitter(&submitter, bio, op_of_code(KREAD(direct, bio, bi_opf) & 0xff))) {
+		if (own_start)
+			submitter.submit_ns = bpf_ktime_get_ns();
+		BLK_ON_SUBMITTED(&submitter, bio, front_merge);
 	}
-	submitter.cgroup = bio_cgroup(bio);
-	if (own_start)
-		submitter.submit_ns = bpf_ktime_get_ns();
-	BLK_ON_SUBMITTED(&submitter, bio, front_merge);
+	/* Without room: count_lost_submitter(). */
 	bpf_map_update_elem(&bio_owners, &key, &submitter, BPF_ANY);
 }
 
@@ -41,6 +41,22 @@ static __always_inline struct blk_inflight *bio_owner(struct request *rq)
 		return NULL;
 	key = (u64)BPF_CORE_READ(rq, bio);
 	return key ? bpf_map_lookup_elem(&bio_owners, &key) : NULL;
+}
+
+/* Request @rq, made while all programs were attached, has no owner: has the map lost it?  Once for
+ * each request, which may be issued again. */
+static __always_inline void count_lost_submitter(struct request *rq)
+{
+	const struct blk_inflight none = {};
+	u64 key;
+
+	if (submit_mode != SUBMIT_BIO)
+		return;
+	key = (u64)BPF_CORE_READ(rq, bio);
+	if (!key || bpf_map_lookup_elem(&bio_owners, &key))
+		return;
+	count_loss(&losses[LOSS_SUBMITTERS], 1);
+	bpf_map_update_elem(&bio_owners, &key, &none, BPF_ANY);
 }
 
 #endif

@@ -91,10 +91,13 @@ __attribute__((noinline)) int on_waiter(u64 key)
 		made.stage = owner->stage;
 		made.submit_ns = owner->submit_ns;
 		made.known = 1;
-	} else if (filter_mode != FILTER_NONE ||
-		   (since ? !begin_ns || since < begin_ns
-			  : unseen_start_predates_trace(rq, BLK_SYNC, false))) {
-		return 0;
+	} else {
+		if (since ? !begin_ns || since < begin_ns
+			  : unseen_start_predates_trace(rq, BLK_SYNC, false))
+			return 0;
+		count_lost_submitter(rq);
+		if (filters_submitters())
+			return 0;
 	}
 	made.op = BLK_SYNC;
 	made.submit_ns = since ? since : made.submit_ns;

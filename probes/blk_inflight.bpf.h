@@ -5,7 +5,7 @@
 /* The entries of requests in flight, and completions that no program saw. */
 
 #include "probes/blk_hooks.bpf.h"
-#include "probes/blk_options.bpf.h"
+#include "probes/blk_submitters.bpf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -59,7 +59,7 @@ static __always_inline void account_lost_completion(struct blk_inflight *entry)
 {
 	if (!entry->issue_ns)
 		return;
-	if (filter_mode == FILTER_NONE || entry->known) {
+	if (!filters_submitters() || entry->known) {
 		count_loss(&losses[LOSS_NO_END], 1);
 		on_lost_completion(entry);
 	}

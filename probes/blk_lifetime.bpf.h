@@ -15,26 +15,29 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	u64 key = (u64)rq;
 	struct blk_inflight submitter = {}, *entry = bpf_map_lookup_elem(&inflight, &key);
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+	struct bio *bio = NULL;
 
 	if (entry)
 		account_lost_completion(entry);
-	if (!read_submitter(&submitter, op)) {
+	if (looks_at_cgroups())
+		bio = BPF_CORE_READ(rq, bio);
+	if (!read_submitter(&submitter, bio, op)) {
 		if (entry)
 			entry->known = 0; /* that was the submitter of an earlier use */
 		return;
 	}
 	if (own_start)
 		submitter.submit_ns = bpf_ktime_get_ns();
-	if (want_cgroup)
-		submitter.cgroup = bio_cgroup(BPF_CORE_READ(rq, bio));
 	BLK_ON_SUBMITTED(&submitter, BPF_CORE_READ(rq, bio), false);
 	if (!entry) {
-		/* Without room: on_issue() counts the loss. */
-		bpf_map_update_elem(&inflight, &key, &submitter, BPF_ANY);
+		if (bpf_map_update_elem(&inflight, &key, &submitter, BPF_ANY) &&
+		    (!filter_dev || rq_wanted_dev(rq, false)))
+			count_loss(&losses[LOSS_SUBMITTERS], 1);
 		return;
 	}
 	entry->process.start = submitter.process.start;
 	entry->process.pid = submitter.process.pid;
+	entry->process.uid = submitter.process.uid;
 	entry->writeback = submitter.writeback;
 	entry->stage = submitter.stage;
 	entry->call = submitter.call;
@@ -91,6 +94,15 @@ static __always_inline struct blk_inflight *late_owner(struct request *rq, bool 
 	return owner && owner->known ? owner : NULL;
 }
 
+/* Request @rq, which has no owner, is issued. */
+static __always_inline void check_submitter(struct request *rq, const bool direct)
+{
+	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+
+	if (op != BLK_PASSTHROUGH && !unseen_start_predates_trace(rq, op, direct))
+		count_lost_submitter(rq);
+}
+
 /* A request is issued (again, after a requeue). */
 static __always_inline void follow_issue(struct request *rq, const bool direct)
 {
@@ -117,7 +129,9 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		return;
 	}
 	owner = late_owner(rq, flush);
-	if (filter_mode != FILTER_NONE && !owner)
+	if (!owner && !flush)
+		check_submitter(rq, direct);
+	if (filters_submitters() && !owner)
 		return;
 	if (owner) {
 		made.process = owner->process;

@@ -18,8 +18,12 @@ const volatile __u64 part_start = 0;	 /* of filter_dev on its disk; sectors */
 const volatile __u64 part_sectors = 0;
 const volatile __u32 filter_disk = 0; /* filter_dev, or the disk that it is a partition of */
 const volatile __u32 submit_mode = SUBMIT_NONE;
+const volatile __u32 n_filter_cgroups = 0; /* 0: all */
+const volatile __u64 filter_cgroup_ids[BLK_CGROUPS] = {};
+const volatile __u32 filter_cgroup_levels[BLK_CGROUPS] = {}; /* of the root 0 */
 const volatile bool want_cgroup = false;
 const volatile bool by_process = false; /* rows are by process, with names */
+const volatile bool by_user = false;
 const volatile bool own_start =
     false; /* note submit times: queues without I/O statistics have no start_time_ns */
 

@@ -7,10 +7,10 @@
 #include "probes/blk_options.bpf.h"
 #include "probes/backup.bpf.h"
 
-/* Names per buffer.  Not LRU, which evicts names without telling. */
+/* Not LRU, which evicts names without telling. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, BLK_NAMES);
 	__type(key, struct blk_process);
 	__type(value, struct blk_name);
 } process_names0 SEC(".maps"), process_names1 SEC(".maps");
@@ -110,11 +110,134 @@ static __always_inline bool current_process(struct blk_process *process)
 	return process_wanted(process);
 }
 
+/* ---- cgroups ---- */
+
+/* Which of the current task's cgroups block I/O is charged to: the css that is in effect for it. */
+static __always_inline struct cgroup_subsys_state *io_css_of(struct css_set *set)
+{
+	struct cgroup_subsys_state *css = NULL;
+	void **all = (void **)__builtin_preserve_access_index(&set->subsys);
+
+	if (bpf_core_enum_value_exists(enum cgroup_subsys_id, io_cgrp_id))
+		bpf_core_read(&css, sizeof(css),
+			      all + bpf_core_enum_value(enum cgroup_subsys_id, io_cgrp_id));
+	return css;
+}
+
+static __always_inline struct cgroup_subsys_state *css_of_bio(struct bio *bio)
+{
+	struct blkcg *blkcg;
+
+	if (!bio || !bpf_core_field_exists(bio->bi_blkg))
+		return NULL;
+	blkcg = BPF_CORE_READ(bio, bi_blkg, blkcg);
+	return blkcg ? __builtin_preserve_access_index(&blkcg->css) : NULL;
+}
+
+/*
+ * The cgroup that @bio is charged to: of write-back the one that dirtied the pages.  Of a request
+ * without bios (NULL) that of the current task.  cgroup2 charges I/O of a cgroup for which the
+ * controller "io" is not enabled to one above it; then it is the task's own cgroup.
+ */
+static __always_inline struct cgroup *io_cgroup(struct bio *bio)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct css_set *set = BPF_CORE_READ(task, cgroups);
+	struct cgroup_subsys_state *own = io_css_of(set), *css = css_of_bio(bio);
+	struct cgroup *in_cgroup2 = BPF_CORE_READ(set, dfl_cgrp), *cgroup;
+
+	if (!css)
+		css = own;
+	if (!css)
+		return in_cgroup2;
+	cgroup = BPF_CORE_READ(css, cgroup);
+	if (css == own && BPF_CORE_READ(cgroup, root) == BPF_CORE_READ(in_cgroup2, root))
+		return in_cgroup2;
+	return cgroup;
+}
+
+/* barrier_var(): clang would move the address of the field that this kernel does not have to where
+ * it is computed in any case. */
+static __always_inline u64 ancestor_id(struct cgroup *cgroup, u32 level)
+{
+	struct cgroup *ancestor = NULL, **all;
+	u64 id = 0, *ids;
+
+	barrier_var(cgroup);
+	if (bpf_core_field_exists(cgroup->ancestors)) {
+		all = (void *)__builtin_preserve_access_index(&cgroup->ancestors);
+		bpf_core_read(&ancestor, sizeof(ancestor), all + level);
+		return BPF_CORE_READ(ancestor, kn, id);
+	}
+	barrier_var(cgroup);
+	ids = (void *)__builtin_preserve_access_index(&cgroup->ancestor_ids);
+	bpf_core_read(&id, sizeof(id), ids + level);
+	return id;
+}
+
+/* Is @cgroup one of those that --cgroup names, or below one? */
+static __always_inline bool cgroup_wanted(struct cgroup *cgroup)
+{
+	u32 level = BPF_CORE_READ(cgroup, level), at;
+
+	for (u32 i = 0; i < BLK_CGROUPS; i++) {
+		if (i >= n_filter_cgroups)
+			break;
+		at = filter_cgroup_levels[i];
+		if (level >= at && ancestor_id(cgroup, at) == filter_cgroup_ids[i])
+			return true;
+	}
+	return false;
+}
+
+static __always_inline bool looks_at_cgroups(void)
+{
+	return want_cgroup || n_filter_cgroups;
+}
+
+/* Sets *@id to the cgroup of @bio, if rows are by cgroup.  False when the filter excludes it. */
+static __always_inline bool bio_cgroup_wanted(struct bio *bio, u64 *id)
+{
+	struct cgroup *cgroup;
+
+	if (!looks_at_cgroups())
+		return true;
+	cgroup = io_cgroup(bio);
+	if (n_filter_cgroups && !cgroup_wanted(cgroup))
+		return false;
+	if (want_cgroup)
+		*id = BPF_CORE_READ(cgroup, kn, id);
+	return true;
+}
+
+/* Is only some I/O counted, by who submitted it? */
+static __always_inline bool filters_submitters(void)
+{
+	return filter_mode != FILTER_NONE || n_filter_cgroups;
+}
+
+/* Sets @process as current_process() does.  Of calls: the task's own cgroup, whatever the I/O is
+ * charged to. */
+static __always_inline bool current_call_wanted(struct blk_process *process)
+{
+	if (!current_process(process))
+		return false;
+	return !n_filter_cgroups || cgroup_wanted(io_cgroup(NULL));
+}
+
 static __always_inline bool current_process_wanted(void)
 {
 	struct blk_process process = {};
 
-	return current_process(&process);
+	return current_call_wanted(&process);
+}
+
+/* The id of the cgroup that @bio, or without bios (NULL) the current task's I/O is charged to. */
+static __always_inline u64 io_cgroup_id(struct bio *bio)
+{
+	struct cgroup *cgroup = io_cgroup(bio);
+
+	return BPF_CORE_READ(cgroup, kn, id);
 }
 
 /* Is the current task a worker that writes back dirty pages?  wb_workfn() sets its description to
@@ -180,26 +303,30 @@ static __always_inline void remember_name(const struct blk_process *process)
 	last->epoch = now;
 }
 
-/* Sets the process of @submitter to the current one, stores its name, and says whether this is
- * write-back.  False when the filter excludes it. */
-static __always_inline bool read_submitter(struct blk_inflight *submitter, u8 op)
+/* With BLK_CGROUP_OF_TASK a request is of the cgroup of the call that made it. */
+#ifdef BLK_CGROUP_OF_TASK
+#define CGROUP_BIO(bio) NULL
+#else
+#define CGROUP_BIO(bio) (bio)
+#endif
+
+/* Sets the process of @submitter to the current one and the cgroup to that of @bio, stores the
+ * name, and says whether this is write-back.  False when the filter excludes it. */
+static __always_inline bool read_submitter(struct blk_inflight *submitter, struct bio *bio, u8 op)
 {
-	if (!current_process(&submitter->process))
+	if (!current_process(&submitter->process) ||
+	    !bio_cgroup_wanted(CGROUP_BIO(bio), &submitter->cgroup))
 		return false;
 	submitter->known = 1;
-	if (!by_process)
-		return true;
-	remember_name(&submitter->process);
-	if (op == BLK_WRITE)
-		submitter->writeback = is_flusher();
+	if (by_process) {
+		remember_name(&submitter->process);
+		if (op == BLK_WRITE)
+			submitter->writeback = is_flusher();
+	}
+	/* Last: the process is the key of maps. */
+	if (by_user)
+		submitter->process.uid = bpf_get_current_uid_gid();
 	return true;
-}
-
-static __always_inline u64 bio_cgroup(struct bio *bio)
-{
-	if (!want_cgroup || !bio || !bpf_core_field_exists(bio->bi_blkg))
-		return 0;
-	return BPF_CORE_READ(bio, bi_blkg, blkcg, css.cgroup, kn, id);
 }
 
 /* ---- descendants of COMMAND ---- */

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * iotrace breakdown -T blk: one latency histogram per operation.  Without -Q the time is from issue
- * to completion.  With -Q it is from when the request was made, which the kernel notes
- * (start_time_ns): no request is followed, and losses show in the balance of issues and
- * completions.
+ * iotrace breakdown -T blk: one latency histogram per operation, or (--by) per key and operation.
+ * Without -Q the time is from issue to completion.  With -Q it is from when the request was made,
+ * which the kernel notes (start_time_ns): no request is followed, and losses show in the balance of
+ * issues and completions.
  */
 #include "probes/blk.bpf.h"
 #include "probes/breakdown_blk.h"
 #include "probes/hist.bpf.h"
+#include "probes/keyed_hist.bpf.h"
 
 const volatile bool queued = false;
 const volatile __u64 unit_ns = 1; /* the unit that is shown */
@@ -30,6 +31,27 @@ static __always_inline void hist_add(u8 op, u64 ns)
 		probe_hist_add(hist, ns, unit_ns);
 }
 
+/* False: there is no room for the key. */
+static __always_inline bool keyed_add(u8 op, u32 dev, const struct blk_inflight *entry, u64 ns)
+{
+	struct hist_key key = { .row = op, .dev = dev };
+	struct keyed_hist *hist;
+
+	key_submitter(&key, entry);
+	hist = keyed_hist_of(&key);
+	if (hist)
+		keyed_hist_add(hist, ns, unit_ns);
+	return hist;
+}
+
+/* By disk, the one that the request counts for.  @dev: if it has been read. */
+static __always_inline u32 key_dev(struct request *rq, const struct blk_inflight *entry, u32 dev)
+{
+	if (!keyed_dev)
+		return 0;
+	return dev ? dev : completing_dev(rq, entry);
+}
+
 /* Without a time there is nothing to count but the loss. */
 static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
@@ -37,6 +59,8 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 
 static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
 {
+	/* First, as in follow_issue(). */
+	u32 dev = keyed_dev && balance ? rq_wanted_dev(rq, direct) : 0;
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry = NULL;
 	u64 ns;
@@ -45,7 +69,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		return;
 	if (!balance || done.op == BLK_SYNC)
 		entry = completing_entry(rq);
-	if (filter_mode != FILTER_NONE && !(entry && entry->known))
+	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
 		return;
@@ -55,7 +79,8 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		if (done.op != BLK_SYNC)
 			count_completed();
 	}
-	if (rq_latency(rq, entry, done.op, queued, &ns, direct))
+	if (rq_latency(rq, entry, done.op, queued, &ns, direct) &&
+	    !(keyed && keyed_add(done.op, key_dev(rq, entry, dev), entry, ns)))
 		hist_add(done.op, ns);
 	if (entry)
 		release_entry(entry);

@@ -3,6 +3,7 @@
  * iotrace breakdown: the time that calls take in a layer of the I/O stack (-T syscall, vfs, ext4
  * and so on), or in all of them at once with the requests that the calls wait for.
  */
+#define BLK_CGROUP_OF_TASK
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) call_submitted(entry, bio, front_merge)
 #define BLK_ON_ISSUED(entry)			  call_issued(entry)
 #define BLK_ON_FLUSHING(entry)			  call_flushing(entry)
@@ -161,18 +162,39 @@ static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *b
 	       disk_dev(bio_disk(bio, false), false) == filter_disk;
 }
 
+/* The call of @t that waits for @bio, or, if none does, who submits it now. */
+static __always_inline void key_bio(struct hist_key *key, struct call_thread *t, struct bio *bio)
+{
+	struct blk_process process = {};
+
+	if (t && t->open) {
+		*key = t->key;
+		return;
+	}
+	if (by_process)
+		current_process(&process);
+	key_current(key, &process);
+	if (want_cgroup)
+		key->cgroup = io_cgroup_id(bio);
+	if (keyed_dev)
+		key->dev = disk_dev(bio_disk(bio, false), false);
+}
+
 /* The bio has its request, or was merged into another. */
 static __always_inline void on_admitted(struct call_thread *t, struct bio *bio, u64 now)
 {
 	u64 since = t->arrived_ns;
+	struct hist_key key = {};
 	u32 row;
 
 	if (!since)
 		return;
 	if (call_bio_wanted(t, bio)) {
+		if (keyed)
+			key_bio(&key, t, bio);
 		row = t->open ? table_row(t->class, IO_DISK, LAYER_ADMIT)
 			      : table_row(class_of_bio(bio), IO_ASYNC, LAYER_ADMIT);
-		row_add(row, now > since ? now - since : 0, 0);
+		row_add(&key, row, now > since ? now - since : 0, 0);
 	}
 	end_admission(t, now);
 }
@@ -196,6 +218,8 @@ static __always_inline void call_submitted(struct blk_inflight *entry, struct bi
 
 	if (by_bios)
 		return;
+	if (want_cgroup) /* of write-back the one that dirtied the pages */
+		entry->cgroup = io_cgroup_id(bio);
 	if (t && !front_merge)
 		on_admitted(t, bio, entry->submit_ns);
 	if (!t || !t->open)
@@ -468,12 +492,26 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }
 
+/* The call of @t that waits for the request, or, if none does, who submitted it. */
+static __always_inline void key_request(struct hist_key *key, const struct call_thread *t,
+					struct request *rq, const struct blk_inflight *entry)
+{
+	if (t) {
+		*key = t->key;
+		return;
+	}
+	key_submitter(key, entry);
+	if (keyed_dev)
+		key->dev = completing_dev(rq, entry);
+}
+
 /* Counts a request that completes, in the rows of the queue and the device. */
 static __always_inline void count_request(struct request *rq, struct blk_inflight *entry, u8 op,
 					  const bool direct)
 {
 	u32 class = class_of_request(op), io_kind = IO_ASYNC;
 	struct call_thread *t = entry ? thread_of_call(entry->call) : NULL;
+	struct hist_key key = {};
 	u64 ns, made;
 
 	if (t) {
@@ -486,12 +524,14 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 		op = BLK_FLUSH; /* timed like the command that it waits for */
 	if (!rq_latency(rq, entry, op, false, &ns, direct))
 		return;
-	row_add(table_row(class, io_kind, LAYER_DEVICE), ns, 0);
+	if (keyed)
+		key_request(&key, t, rq, entry);
+	row_add(&key, table_row(class, io_kind, LAYER_DEVICE), ns, 0);
 	made = entry ? entry->submit_ns : 0;
 	if (!made)
 		made = rq_made_ns(rq, direct);
 	if (entry && made && made <= entry->issue_ns)
-		row_add(table_row(class, io_kind, LAYER_QUEUE), entry->issue_ns - made, 0);
+		row_add(&key, table_row(class, io_kind, LAYER_QUEUE), entry->issue_ns - made, 0);
 }
 
 static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
@@ -503,7 +543,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (!done.final || done.none)
 		return;
 	entry = completing_entry(rq);
-	if (filter_mode != FILTER_NONE && !(entry && entry->known))
+	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
 		return;
@@ -531,6 +571,8 @@ static __always_inline void on_stacked(struct call_thread *t, struct bio *bio)
 	if (t)
 		made.call = call_of(t);
 	made.class = class_of_bio(bio);
+	if (keyed)
+		key_bio(&made.key, t, bio);
 	made.start_ns = bpf_ktime_get_ns();
 	if (by_bios && bpf_map_lookup_elem(&stacked, &key))
 		count_loss(&losses[LOSS_NO_END], 1); /* its address is used again */
@@ -580,7 +622,7 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 		row = table_row(was.class, IO_ASYNC, LAYER_DEVICE);
 	}
 	if (count)
-		row_add(row, now - was.start_ns, 0);
+		row_add(&was.key, row, now - was.start_ns, 0);
 }
 
 /* With -d of such a disk: all of its bios, whether or not a call waits for them. */
@@ -749,12 +791,12 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 		return;
 	if (has_backups && begun_by_copy(CALL_ID(LAYER_SYSCALL, op, 0), regs, copy))
 		return;
-	if (combined || check_files || (fsync && time_vfs))
+	if (combined || check_files || keyed_dev || (fsync && time_vfs))
 		file = file_of_fd(first_syscall_arg((void *)regs));
 	if (!syscall_wanted(op, file))
 		return;
 	if (time_syscalls)
-		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
+		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, (u64)file, copy);
 	if (fsync && time_vfs && file)
 		call_enter(FSYNC_PLACEHOLDER, regs - 1, (u64)file, copy);
 }
@@ -812,7 +854,7 @@ static __always_inline u64 first_arg(u64 *ctx)
 {
 	u64 arg = 0;
 
-	if (combined || check_files)
+	if (combined || check_files || keyed_dev)
 		bpf_probe_read_kernel(&arg, sizeof(arg), ctx);
 	return arg;
 }

@@ -7,6 +7,7 @@
 
 #include "probes/blk.h"
 #include "probes/hist.h"
+#include "probes/keyed_hist.h"
 
 /* Layers of the I/O stack, from above. */
 enum call_layer {
@@ -155,6 +156,7 @@ struct call_thread {
 	__u64 self_ns[CALL_LEVELS];
 	__u64 took_ns[CALL_LEVELS]; /* by the outermost call of a level */
 	struct call_io io[CALL_IOS];
+	struct hist_key key; /* --by: of the outermost call */
 };
 
 /* One row: a histogram of the times in a layer, and the time in that layer alone. */
@@ -168,6 +170,7 @@ struct call_bio {
 	__u64 call; /* 0: none waits for it */
 	__u64 start_ns;
 	__u64 class; /* enum call_class */
+	struct hist_key key;
 };
 
 /* Things that went wrong in the kernel; each only grows. */

@@ -21,9 +21,11 @@
  * (CALL_LOSS_NO_START).
  */
 
+#include "probes/blk_devices.bpf.h"
 #include "probes/blk_submitters.bpf.h"
 #include "probes/breakdown_calls.h"
 #include "probes/hist.bpf.h"
+#include "probes/keyed_hist.bpf.h"
 
 const volatile bool combined = false; /* all layers at once */
 const volatile bool time_syscalls = false;
@@ -79,10 +81,34 @@ static __always_inline struct call_hist *row_at(u32 row)
 	return bpf_map_lookup_elem(&rows, &index);
 }
 
-static __always_inline void row_add(u32 row, u64 ns, u64 self_ns)
+/* --by: adds to @row of @key a call of @ns (@count), and @self_ns.  False: there is no room. */
+static __noinline int keyed_row_add(const struct hist_key *of, u32 row, u64 ns, u64 self_ns,
+				    bool count)
 {
-	struct call_hist *h = row_at(row);
+	struct keyed_hist *h;
+	struct hist_key key;
 
+	if (!of) /* for the verifier of 5.10 */
+		return false;
+	key = *of;
+	key.row = row;
+	h = keyed_hist_of(&key);
+	if (!h)
+		return false;
+	if (combined && self_ns)
+		__sync_fetch_and_add(&h->self_ns, self_ns);
+	if (count)
+		keyed_hist_add(h, ns, unit_ns);
+	return true;
+}
+
+static __always_inline void row_add(const struct hist_key *key, u32 row, u64 ns, u64 self_ns)
+{
+	struct call_hist *h;
+
+	if (keyed && keyed_row_add(key, row, ns, self_ns, true))
+		return;
+	h = row_at(row);
 	if (!h)
 		return;
 	/* Of a constant 0 clang makes another kind of atomic instruction, which 5.10 refuses. */
@@ -96,10 +122,13 @@ static __always_inline u32 table_row(u32 class, u32 io_kind, u32 layer)
 	return (class * IO_KINDS + io_kind) * n_cells + (layer < LAYERS ? layer_row[layer] : 0);
 }
 
-static __always_inline void row_add_self(u32 row, u64 self_ns)
+static __always_inline void row_add_self(const struct hist_key *key, u32 row, u64 self_ns)
 {
-	struct call_hist *h = row_at(row);
+	struct call_hist *h;
 
+	if (keyed && (!self_ns || keyed_row_add(key, row, 0, self_ns, false)))
+		return;
+	h = row_at(row);
 	if (h && self_ns)
 		__sync_fetch_and_add(&h->self_ns, self_ns);
 }
@@ -147,12 +176,14 @@ static __always_inline struct file *file_of_fd(u64 fd)
 	return file;
 }
 
-/* The inode of call @id; @arg: the function's first argument. */
+/* The inode of call @id; @arg: the function's first argument; of a system call, the file. */
 static __always_inline struct inode *inode_of_call(u32 id, u64 arg)
 {
 	bool open = CALL_ID_OP(id) == CALL_OPEN;
 	struct file *file = (void *)arg;
 
+	if (CALL_ID_LAYER(id) == LAYER_SYSCALL)
+		return BPF_CORE_READ(file, f_inode);
 	if (CALL_ID_LAYER(id) == LAYER_VFS) {
 		if (open)
 			return BPF_CORE_READ((struct path *)arg, dentry, d_inode);
@@ -162,6 +193,64 @@ static __always_inline struct inode *inode_of_call(u32 id, u64 arg)
 		file = BPF_CORE_READ((struct kiocb *)arg, ki_filp);
 	}
 	return BPF_CORE_READ(file, f_inode);
+}
+
+/* ---- keys ---- */
+
+static __always_inline u32 level_of(u32 id)
+{
+	u32 layer = CALL_ID_LAYER(id);
+
+	return layer < LAYER_EXT4 ? layer : LEVEL_FS;
+}
+
+/* The disk (or partition, of a call for that itself) that a file is on; 0: on none. */
+static __always_inline u32 inode_disk(struct inode *inode)
+{
+	struct block_device *bdev;
+
+	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
+		return BPF_CORE_READ(inode, i_rdev);
+	bdev = BPF_CORE_READ(inode, i_sb, s_bdev);
+	return bdev ? disk_dev(BPF_CORE_READ(bdev, bd_disk), false) : 0;
+}
+
+/* The current thread, which @process is of. */
+static __always_inline void key_current(struct hist_key *key, const struct blk_process *process)
+{
+	if (!keyed_who)
+		return;
+	key->known = 1;
+	if (want_cgroup)
+		key->cgroup = io_cgroup_id(NULL);
+	if (by_user)
+		key->uid = bpf_get_current_uid_gid();
+	if (!by_process)
+		return;
+	key->start = process->start;
+	key->pid = process->pid;
+	remember_name(process);
+}
+
+/* The outermost call of thread @t begins. */
+static __always_inline void key_call(struct call_thread *t, const struct blk_process *process,
+				     u32 id, u64 arg)
+{
+	key_current(&t->key, process);
+	if (keyed_dev)
+		t->key.dev = arg ? inode_disk(inode_of_call(id, arg)) : 0;
+}
+
+/* A file system may have its files on those of another one (overlayfs). */
+static __always_inline void key_file_system(struct call_thread *t, u32 id, u64 arg)
+{
+	u32 dev;
+
+	if (!keyed_dev || !combined || level_of(id) != LEVEL_FS || t->levels & 1U << LEVEL_FS)
+		return;
+	dev = inode_disk(inode_of_call(id, arg));
+	if (dev)
+		t->key.dev = dev;
 }
 
 /* ---- requests of a call ---- */
@@ -193,13 +282,6 @@ static __always_inline struct call_io *io_of(struct call_thread *t)
 }
 
 /* ---- the time line of a system call ---- */
-
-static __always_inline u32 level_of(u32 id)
-{
-	u32 layer = CALL_ID_LAYER(id);
-
-	return layer < LAYER_EXT4 ? layer : LEVEL_FS;
-}
 
 /*
  * Charges the wait in one layer, @total less what was @charged before, and returns what remains of
@@ -242,10 +324,10 @@ static __always_inline u32 io_kind_of(struct call_thread *t)
 static __always_inline void count_pending(struct call_thread *t, u32 level, u32 layer)
 {
 	if (t->pending & 1U << level)
-		row_add(table_row(t->class, io_kind_of(t), layer), t->took_ns[level],
+		row_add(&t->key, table_row(t->class, io_kind_of(t), layer), t->took_ns[level],
 			t->self_ns[level]);
 	else if (t->self_ns[level])
-		row_add_self(table_row(t->class, io_kind_of(t), layer), t->self_ns[level]);
+		row_add_self(&t->key, table_row(t->class, io_kind_of(t), layer), t->self_ns[level]);
 	t->pending &= ~(1U << level);
 	t->self_ns[level] = 0;
 }
@@ -286,9 +368,9 @@ static __always_inline void end_syscall(struct call_thread *t)
 	count_pending(t, LEVEL_VFS, LAYER_VFS);
 	if (t->fs)
 		count_pending(t, LEVEL_FS, t->fs);
-	row_add_self(table_row(t->class, IO_DISK, LAYER_ADMIT), t->admit_self_ns);
-	row_add_self(table_row(t->class, IO_DISK, LAYER_QUEUE), t->queue_self_ns);
-	row_add_self(table_row(t->class, IO_DISK, LAYER_DEVICE), t->device_self_ns);
+	row_add_self(&t->key, table_row(t->class, IO_DISK, LAYER_ADMIT), t->admit_self_ns);
+	row_add_self(&t->key, table_row(t->class, IO_DISK, LAYER_QUEUE), t->queue_self_ns);
+	row_add_self(&t->key, table_row(t->class, IO_DISK, LAYER_DEVICE), t->device_self_ns);
 	t->open = 0;
 }
 
@@ -482,10 +564,11 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now,
 static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 {
 	bool syscall = CALL_ID_LAYER(id) == LAYER_SYSCALL;
+	struct blk_process process = {};
 	struct call_thread *t;
 	u64 sp, now;
 
-	if (stopped || !current_process_wanted())
+	if (stopped || !current_call_wanted(&process))
 		return 0;
 	t = current_thread(true);
 	if (!t)
@@ -503,6 +586,12 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 	if (!syscall && (check_files || (combined && !t->open)) &&
 	    !inode_wanted(inode_of_call(id, arg)))
 		return 0;
+	if (keyed) {
+		if (!t->depth)
+			key_call(t, &process, id, arg);
+		else
+			key_file_system(t, id, arg);
+	}
 	now = bpf_ktime_get_ns();
 	if (combined) {
 		if (syscall)
@@ -554,13 +643,13 @@ static __always_inline void count_call(struct call_thread *t, struct call_frame 
 	u32 id = frame->id, layer = CALL_ID_LAYER(id), level = level_of(id);
 
 	if (!combined) {
-		row_add((layer < LAYERS ? layer_row[layer] : 0) + CALL_ID_OP(id), ns, 0);
+		row_add(&t->key, (layer < LAYERS ? layer_row[layer] : 0) + CALL_ID_OP(id), ns, 0);
 		return;
 	}
 	if (!frame->outermost)
 		return;
 	if (!t->open) {
-		row_add(table_row(class_of_op(CALL_ID_OP(id)), IO_ASYNC, layer), ns, 0);
+		row_add(&t->key, table_row(class_of_op(CALL_ID_OP(id)), IO_ASYNC, layer), ns, 0);
 		return;
 	}
 	barrier_var(level);

@@ -5,8 +5,10 @@
 #include "probes/kernel.h"
 #include "probes/hist.h"
 
-/* Counts one value.  @unit_ns: of the unit that is shown, a constant for the verifier. */
-static __always_inline void probe_hist_add(struct probe_hist *hist, u64 ns, const u64 unit_ns)
+/* Counts one value.  @max_ns: the maximum of this CPU; @unit_ns: of the unit that is shown, a
+ * constant for the verifier. */
+static __always_inline void probe_hist_add_to(struct probe_hist *hist, u64 *max_ns, u64 ns,
+					      const u64 unit_ns)
 {
 	u64 slot, log2;
 
@@ -22,8 +24,14 @@ static __always_inline void probe_hist_add(struct probe_hist *hist, u64 ns, cons
 		barrier_var(log2);
 		__sync_fetch_and_add(&hist->log2[log2 & 63], 1);
 	}
-	if (ns > hist->max_ns)
-		hist->max_ns = ns;
+	if (ns > *max_ns)
+		*max_ns = ns;
+}
+
+/* The same, of a histogram that only this CPU writes to. */
+static __always_inline void probe_hist_add(struct probe_hist *hist, u64 ns, const u64 unit_ns)
+{
+	probe_hist_add_to(hist, &hist->max_ns, ns, unit_ns);
 }
 
 #endif

@@ -117,10 +117,25 @@ struct kernfs_node {
 
 struct cgroup {
 	struct kernfs_node *kn;
+	struct cgroup_root *root;    /* the hierarchy's */
+	int level;		     /* of the root 0 */
+	u64 ancestor_ids[1];	     /* by level, itself included; until 6.0 (7f203bc89eb6) */
+	struct cgroup *ancestors[1]; /* since */
 };
 
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
+};
+
+/* The controller of block I/O; its number depends on the kernel's configuration. */
+enum cgroup_subsys_id {
+	io_cgrp_id = 1,
+};
+
+/* The cgroups of a task. */
+struct css_set {
+	struct cgroup_subsys_state *subsys[1]; /* by enum cgroup_subsys_id */
+	struct cgroup *dfl_cgrp;	       /* in cgroup2 */
 };
 
 struct blkcg {
@@ -146,6 +161,7 @@ struct bio {
 	u8 bi_status;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
+	void *bi_private;
 };
 
 struct bio_list {
@@ -223,6 +239,7 @@ struct task_struct {
 	unsigned int ptrace;
 	struct seccomp seccomp; /* empty without CONFIG_SECCOMP */
 	struct files_struct *files;
+	struct css_set *cgroups;
 	int pid;
 	int tgid;
 	u64 start_time; /* CLOCK_MONOTONIC */

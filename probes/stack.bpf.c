@@ -2,13 +2,28 @@
 /*
  * iotrace stack: bytes by device, process and stack, counted where a bio is
  * submitted.  docs/COUNTING.md says which bio reaches which device how often.
+ *
+ * With --value ios or time the requests that are made of these bios are followed too, and counted
+ * when they are complete; on devices without requests, the bios.
  */
-#include "probes/blk_devices.bpf.h"
-#include "probes/blk_submitters.bpf.h"
+#define BLK_ON_SUBMITTED(entry, bio, front_merge) ((entry)->call = path_of(bio))
+#define BLK_ON_ISSUED(entry)
+#define BLK_ON_FLUSHING(entry)
+#define BLK_ON_REQUEUED(entry)
+#define BLK_ON_LOST_COMPLETION(entry)
+
+#include "probes/kernel.h"
 #include "probes/stack.h"
+
+static __always_inline u64 path_of(struct bio *bio);
+
+#include "probes/blk.bpf.h"
+#include "probes/blk_bio_devices.bpf.h"
+#include "probes/blk_cgroups.bpf.h"
 
 const volatile bool want_kernel = false, want_user = false;
 const volatile bool want_read = true, want_write = true;
+const volatile bool count_ios = false;		/* complete I/Os and their time */
 const volatile __u64 seed[4] = { 1, 2, 3, 5 };	/* odd multipliers last */
 const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
 
@@ -37,6 +52,22 @@ struct {
 	__type(key, struct stack_lost_key);
 	__type(value, struct stack_value);
 } lost0 SEC(".maps"), lost1 SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct stack_done_key);
+	__type(value, struct stack_done);
+} done0 SEC(".maps"), done1 SEC(".maps");
+
+/* stack_path() of a bio, by its address, until its request is made.  Of one that is merged, or
+ * refused, the entry stays. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384); /* blk_owners_room() */
+	__type(key, u64);
+	__type(value, u64);
+} paths SEC(".maps");
 
 /* Where a stack's frames are before it is hashed: one for each program that can run on a CPU at the
  * same time (7.x preempts programs).  frames[0]: of the kernel, [1]: of user space. */
@@ -136,7 +167,9 @@ static __always_inline struct stack_value *value_of(void *map, const void *key)
 /* No room for a row: the bytes count for the process alone, or for the device alone. */
 static __always_inline struct stack_value *lost_row(void *lost, const struct stack_key *of)
 {
-	struct stack_lost_key key = { .process = of->process, .dev = of->dev };
+	struct stack_lost_key key = { .process = of->process,
+				      .cgroup = of->cgroup,
+				      .dev = of->dev };
 	struct stack_value *value;
 
 	count_loss(&stack_losses[STACK_LOSS_ROWS], 1);
@@ -186,28 +219,55 @@ static __always_inline void add(struct stack_scratch *at, struct stack_key *key,
 
 /* ---- bios ---- */
 
-/* Sets @process to the current one and stores its name.  False when the filter excludes it. */
-static __always_inline bool name_current_process(struct blk_process *process)
+/* Sets @process to the current one, stores its name, and sets @cgroup to that of @bio if it is
+ * wanted.  False when the filter excludes one of them. */
+static __always_inline bool name_submitter(struct bio *bio, struct blk_process *process,
+					   u64 *cgroup)
 {
-	if (!current_process(process))
+	if (!current_process(process) || !bio_cgroup_wanted(bio, cgroup))
 		return false;
 	remember_name(process);
+	if (by_user)
+		process->uid = bpf_get_current_uid_gid();
 	return true;
 }
 
 #define OP_DISCARD	3 /* in all kernels */
 #define BLOCK_EXT_MAJOR 259
 
-/* The bytes of the bio that count; 0: none.  @dev: its device, 0 if that is not wanted. */
-static __always_inline u64 counted_bytes(struct bio *bio, u32 dev, bool *write, const bool direct)
+/* Does the bio count?  @dev: its device, 0 if that is not wanted. */
+static __always_inline bool counts(struct bio *bio, u32 dev, bool *write, const bool direct)
 {
 	u32 op = KREAD(direct, bio, bi_opf) & 0xff;
 
-	/* What diskstats has as sectors written; a flush without data has 0 bytes. */
+	/* What diskstats has as sectors written. */
 	*write = op & 1;
-	if (!dev || op == OP_DISCARD || !(*write ? want_write : want_read))
-		return 0;
-	return KREAD(direct, bio, bi_iter.bi_size);
+	return dev && op != OP_DISCARD && (*write ? want_write : want_read);
+}
+
+/* Remembers the stacks of @key: for the request that will be made of @bio, or, on a device that
+ * makes none, for the bio itself. */
+static __always_inline void note_path(struct bio *bio, const struct stack_key *key, u64 bytes,
+				      bool write, bool remapped, const bool direct)
+{
+	u64 address = (u64)bio, path = stack_path(&key->kernel, &key->user);
+	struct gendisk *disk = bio_disk(bio, direct);
+	struct blk_inflight made = {
+		.process = key->process, .cgroup = key->cgroup, .dev = key->dev, .call = path
+	};
+
+	if (!disk)
+		return;
+	if (makes_requests(disk, direct)) {
+		/* Without room: STACK_LOSS_PATHS. */
+		bpf_map_update_elem(&paths, &address, &path, BPF_ANY);
+		return;
+	}
+	if (remapped)
+		return; /* it is followed for the device above */
+	made.op = write ? BLK_WRITE : BLK_READ;
+	made.bytes = bytes;
+	follow_bio(address, &made);
 }
 
 static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, const bool direct)
@@ -216,9 +276,13 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 	struct stack_key key = {};
 	struct stack_scratch *at;
 	bool write;
-	u64 bytes = counted_bytes(bio, dev, &write, direct);
+	u64 bytes;
 
-	if (!bytes || !name_current_process(&key.process))
+	if (!counts(bio, dev, &write, direct))
+		return;
+	bytes = KREAD(direct, bio, bi_iter.bi_size);
+	/* A flush without data is an I/O of 0 bytes. */
+	if (!(bytes || count_ios) || !name_submitter(bio, &key.process, &key.cgroup))
 		return;
 	at = bpf_map_lookup_elem(&scratch, &program);
 	if (!at)
@@ -230,6 +294,8 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 	key.dev = dev;
 	key.cpu = bpf_get_smp_processor_id();
 	add(at, &key, write, bytes);
+	if (count_ios)
+		note_path(bio, &key, bytes, write, program >= SCRATCH_REMAP, direct);
 }
 
 /*
@@ -261,24 +327,152 @@ static __always_inline void on_remap(void *ctx, struct bio *bio, u32 from, u32 p
  * no request (blk_update_request() clears BIO_TRACE_COMPLETION): one that the disk refused after
  * block_bio_queue, in its submitter's context.
  */
-static __always_inline void on_bio_end(struct bio *bio)
+static __always_inline void on_refused_bio(struct bio *bio)
 {
 	struct gendisk *disk = bio_disk(bio, false);
+	struct blk_process process = {};
+	u64 bytes, cgroup;
 	bool write;
-	u64 bytes;
 
 	if (!BPF_CORE_READ(bio, bi_status) || !makes_requests(disk, false))
 		return;
-	bytes = counted_bytes(bio, bio_wanted_dev(bio, disk, false), &write, false);
-	if (!bytes || !current_process_wanted())
+	if (!counts(bio, bio_wanted_dev(bio, disk, false), &write, false))
+		return;
+	bytes = BPF_CORE_READ(bio, bi_iter.bi_size);
+	if (!bytes || !current_process(&process) || !bio_cgroup_wanted(bio, &cgroup))
 		return;
 	count_loss(&stack_losses[STACK_LOSS_REFUSED], 1);
 	count_loss(&stack_losses[STACK_LOSS_REFUSED_BYTES], bytes);
 }
 
+static __always_inline void on_end_of_bio(struct bio *bio)
+{
+	if (count_ios)
+		on_bio_end((u64)bio);
+	on_refused_bio(bio);
+}
+
+/* ---- complete I/Os ---- */
+
+/* Of the bio that a request is made of.  One that was split off is no bio of block_bio_queue; what
+ * it was split from is (bio_chain()). */
+static __always_inline u64 path_of(struct bio *bio)
+{
+	u64 address = (u64)bio, *path;
+
+	if (!bio)
+		return 0;
+	path = bpf_map_lookup_elem(&paths, &address);
+	if (path)
+		return *path;
+	address = (u64)BPF_CORE_READ(bio, bi_private);
+	path = bpf_map_lookup_elem(&paths, &address);
+	return path ? *path : 0;
+}
+
+static __always_inline struct stack_done *done_of(void *map, const struct stack_done_key *key,
+						  u64 since)
+{
+	struct stack_done *done = bpf_map_lookup_elem(map, key), made = { .first_ns = since };
+
+	if (done)
+		return done;
+	bpf_map_update_elem(map, key, &made, BPF_NOEXIST);
+	return bpf_map_lookup_elem(map, key);
+}
+
+static __always_inline void add_done(const struct stack_done_key *key, bool write, u64 ns)
+{
+	u64 since = bpf_ktime_get_ns() - ns;
+	struct stack_done *done =
+	    epoch & 1 ? done_of(&done1, key, since) : done_of(&done0, key, since);
+
+	if (!done) {
+		count_loss(&stack_losses[STACK_LOSS_IOS], 1);
+		return;
+	}
+	if ((want_kernel || want_user) && !key->path)
+		count_loss(&stack_losses[STACK_LOSS_PATHS], 1);
+	if (write) {
+		__sync_fetch_and_add(&done->ios[1], 1);
+		__sync_fetch_and_add(&done->ns[1], ns);
+	} else {
+		__sync_fetch_and_add(&done->ios[0], 1);
+		__sync_fetch_and_add(&done->ns[0], ns);
+	}
+}
+
+/* Sets what @key says of who made the I/O. */
+static __always_inline void done_for(struct stack_done_key *key, const struct blk_inflight *entry)
+{
+	key->cpu = bpf_get_smp_processor_id();
+	if (entry && entry->known) {
+		key->process.start = entry->process.start;
+		key->process.pid = entry->process.pid;
+		key->process.uid = entry->process.uid;
+		key->path = entry->call;
+		key->cgroup = entry->cgroup;
+	} else {
+		key->process.pid = STACK_ANY_PID;
+	}
+}
+
+/* Is @op what diskstats counts as a read or a write? */
+static __always_inline bool op_counts(u8 op)
+{
+	if (op == BLK_DISCARD || op == BLK_FLUSH || op == BLK_PASSTHROUGH)
+		return false;
+	return op == BLK_READ ? want_read : want_write;
+}
+
+static __always_inline void on_lost_completion(struct blk_inflight *entry)
+{
+	struct stack_done_key key = { .dev = entry->dev };
+
+	if (!op_counts(entry->op))
+		return;
+	done_for(&key, entry);
+	add_done(&key, entry->op != BLK_READ, 0);
+}
+
+static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
+{
+	struct stack_done_key key = { .dev = bio->dev };
+
+	done_for(&key, bio);
+	add_done(&key, bio->op != BLK_READ, ns);
+}
+
+static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
+{
+	struct blk_done done = classify(rq, bytes, direct);
+	struct stack_done_key key = {};
+	struct blk_inflight *entry;
+	bool predates = false;
+	u64 ns = 0;
+
+	end_bios_of(rq, bytes);
+	if (done.none || !done.final)
+		return;
+	entry = completing_entry(rq);
+	if (!(entry && entry->known)) {
+		if (filters_submitters())
+			return;
+		predates = unseen_start_predates_trace(rq, done.op, direct);
+	}
+	key.dev = completing_dev(rq, entry);
+	done_for(&key, entry);
+	if (!predates && !rq_latency(rq, entry, done.op, true, &ns, direct))
+		ns = 0;
+	if (entry)
+		release_entry(entry);
+	if (!predates && op_counts(done.op) && !(filter_dev && !key.dev))
+		add_done(&key, done.op != BLK_READ, ns);
+}
+
 /* ---- entry points; cmd/blk.c says which is used when ---- */
 
-#include "probes/process_entry.bpf.h"
+#include "probes/blk_entry.bpf.h"
 
 /* Primary and backup programs, as in probes/backup.bpf.h, each with a scratch buffer of its own:
  * the one before it may be preempted while it reads a stack. */
@@ -321,6 +515,6 @@ int stk_remap_raw_q(u64 *ctx)
 	return 0;
 }
 
-RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_bio_end((void *)ctx[1]))
+RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_end_of_bio((void *)ctx[1]))
 
 char LICENSE[] SEC("license") = "GPL";

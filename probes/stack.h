@@ -21,6 +21,7 @@ struct stack_id {
 struct stack_key {
 	struct stack_id kernel, user;
 	struct blk_process process;
+	__u64 cgroup; /* 0: not wanted, or not known */
 	__u32 dev;
 	__u32 cpu;
 };
@@ -33,11 +34,34 @@ struct stack_value {
 /* Where there is no room for a row. */
 struct stack_lost_key {
 	struct blk_process process; /* pid STACK_ANY_PID: no room for the process either */
+	__u64 cgroup;
 	__u32 dev;
 	__u32 pad;
 };
 
 #define STACK_ANY_PID 0xffffffffu
+
+/* I/Os that are complete, with --value ios or time.  Their stacks are those of a row of an earlier
+ * drain, or of this one, with the same path. */
+struct stack_done_key {
+	struct blk_process process; /* pid STACK_ANY_PID: not known */
+	__u64 path;		    /* stack_path(); 0: not known */
+	__u64 cgroup;
+	__u32 dev;
+	__u32 cpu;
+};
+
+struct stack_done {
+	__u64 ios[2];	/* read, written */
+	__u64 ns[2];	/* from when they were made to their completion */
+	__u64 first_ns; /* when the first one was made */
+};
+
+/* A number for both stacks of a row. */
+static inline __u64 stack_path(const struct stack_id *kernel, const struct stack_id *user)
+{
+	return kernel->hash[0] + 3 * kernel->hash[1] + 5 * user->hash[0] + 7 * user->hash[1];
+}
 
 /* Leaf first; a 0 ends them. */
 struct stack_frames {
@@ -52,11 +76,15 @@ enum stack_loss {
 	STACK_LOSS_BYTES,     /* and their bytes */
 	STACK_LOSS_REFUSED,   /* bios that were counted and that their disk did not take */
 	STACK_LOSS_REFUSED_BYTES,
+	STACK_LOSS_IOS,	  /* complete I/Os that had no room */
+	STACK_LOSS_PATHS, /* complete I/Os whose stack is not known */
 	STACK_LOSSES,
 };
 
-_Static_assert(sizeof(struct stack_key) == 56, "shared with BPF");
+_Static_assert(sizeof(struct stack_key) == 64, "shared with BPF");
 _Static_assert(sizeof(struct stack_value) == 24, "shared with BPF");
 _Static_assert(sizeof(struct stack_frames) == 1016, "shared with BPF");
+_Static_assert(sizeof(struct stack_done_key) == 40, "shared with BPF");
+_Static_assert(sizeof(struct stack_done) == 40, "shared with BPF");
 
 #endif

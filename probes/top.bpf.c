@@ -5,9 +5,12 @@
  * (dm, md, zram, multipath) are followed too, from being queued to their end.
  */
 #include "probes/blk.bpf.h"
+#include "probes/blk_bio_devices.bpf.h"
 #include "probes/top.h"
 
 const volatile bool bio_mode = false;
+const volatile bool by_disk = true;
+const volatile bool by_submitter = true; /* by anything that is known of it */
 
 /*
  * A hash with the CPU in the key, not a per-CPU hash: CPUs do not share rows either, creating it
@@ -19,14 +22,6 @@ struct {
 	__type(key, struct top_key);
 	__type(value, struct top_value);
 } rows0 SEC(".maps"), rows1 SEC(".maps");
-
-/* Bios of bio-based devices, from queue to end. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 32768);
-	__type(key, u64);
-	__type(value, struct blk_inflight);
-} bios SEC(".maps");
 
 static __always_inline struct top_value *row_of(void *rows, const struct top_key *key)
 {
@@ -42,6 +37,8 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 {
 	struct top_value *row;
 
+	if (!by_disk)
+		key->dev = 0;
 	key->cpu = bpf_get_smp_processor_id();
 	row = (epoch & 1) ? row_of(&rows1, key) : row_of(&rows0, key);
 	if (!row) {
@@ -62,10 +59,15 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 
 static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)
 {
-	key->start = entry->process.start;
-	key->pid = entry->process.pid;
-	key->writeback = entry->writeback;
+	if (!by_submitter)
+		return;
+	if (by_process) {
+		key->start = entry->process.start;
+		key->pid = entry->process.pid;
+		key->writeback = entry->writeback;
+	}
 	key->cgroup = entry->cgroup;
+	key->uid = entry->process.uid;
 	key->known = 1;
 }
 
@@ -80,11 +82,18 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 
 /* ---- bio-based devices ---- */
 
+static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
+{
+	struct top_key key = { .dev = bio->dev, .op = bio->op };
+
+	key_of(bio, &key);
+	add(&key, 1, bio->bytes, ns);
+}
+
 static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);
-	struct blk_inflight made = {}, *last;
-	u64 key = (u64)bio;
+	struct blk_inflight made = {};
 	u32 opf;
 
 	if (!disk || makes_requests(disk, direct))
@@ -97,63 +106,9 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 	made.op = op_of_code(opf & 0xff);
 	if (made.op == BLK_WRITE && !made.bytes)
 		made.op = BLK_SYNC;
-	if (!read_submitter(&made, made.op))
+	if (!read_submitter(&made, bio, made.op))
 		return;
-	made.cgroup = bio_cgroup(bio);
-	made.submit_ns = bpf_ktime_get_ns();
-	made.known = 1;
-	last = bpf_map_lookup_elem(&bios, &key);
-	if (last) {
-		/* As in account_lost_completion(). */
-		count_loss(&losses[LOSS_NO_END], 1);
-		on_lost_completion(last);
-	}
-	if (bpf_map_update_elem(&bios, &key, &made, BPF_ANY))
-		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
-}
-
-/* A global function: the verifier checks it once, not in each round of the loop that calls it. */
-__attribute__((noinline)) int on_bio_end(u64 bio)
-{
-	struct blk_inflight *entry = bpf_map_lookup_elem(&bios, &bio);
-	struct top_key key = {};
-	u64 bytes, start;
-
-	if (!entry)
-		return 0;
-	key_of(entry, &key);
-	key.dev = entry->dev;
-	key.op = entry->op;
-	bytes = entry->bytes;
-	start = entry->submit_ns;
-	/* Deleted first: whoever deletes it counts it. */
-	if (!bpf_map_delete_elem(&bios, &bio))
-		add(&key, 1, bytes, bpf_ktime_get_ns() - start);
-	return 0;
-}
-
-/*
- * A driver may pass the same bio on to a request-based disk (NVMe multipath, md linear and raid0).
- * Then it ends with its request there, without block_bio_complete.
- */
-static __always_inline void end_bios_of(struct request *rq, u32 bytes)
-{
-	struct bio *bio = BPF_CORE_READ(rq, bio);
-	u32 size;
-	int i;
-
-	for (i = 0; i < 256; i++) {
-		if (!bio)
-			return;
-		size = BPF_CORE_READ(bio, bi_iter.bi_size);
-		if (size > bytes)
-			return;
-		on_bio_end((u64)bio);
-		bytes -= size;
-		bio = BPF_CORE_READ(bio, bi_next);
-	}
-	if (bio && bytes)
-		count_loss(&losses[LOSS_BIOS], 1);
+	follow_bio((u64)bio, &made);
 }
 
 /* ---- requests ---- */
@@ -171,7 +126,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 		return;
 	entry = completing_entry(rq);
 	if (!(entry && entry->known)) {
-		if (filter_mode != FILTER_NONE)
+		if (filters_submitters())
 			return;
 		if (unseen_start_predates_trace(rq, done.op, direct)) {
 			if (entry && done.final)
@@ -195,6 +150,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	add(&key, done.final, bytes, ns);
 }
 
+#include "probes/blk_cgroups.bpf.h"
 #include "probes/blk_entry.bpf.h"
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */

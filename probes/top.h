@@ -10,11 +10,10 @@ struct top_key {
 	__u64 cgroup; /* 0 unless asked for */
 	__u32 pid;
 	__u32 dev;
-	__u8 op; /* enum blk_op */
-	__u8 writeback;
-	__u8 known; /* 0: no program saw the submission */
-	__u8 pad[3];
-	__u16 cpu; /* whose row it is */
+	__u32 uid;		       /* 0 unless asked for */
+	__u8 op;		       /* enum blk_op */
+	__u8 writeback : 1, known : 2; /* known: 0: no program saw the submission */
+	__u16 cpu;		       /* whose row it is */
 };
 
 struct top_value {

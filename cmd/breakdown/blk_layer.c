@@ -30,12 +30,14 @@ static int resolve(struct tool_run *run, struct error *err)
 static unsigned int wants(const struct breakdown_options *o, bool own_start)
 {
 	bool track = o->args.command && !o->args.all;
-	/* Always issue: without -Q for the time, with -p for a flush command's
+	/* Always issue: without -Q for the time, with a filter for a flush command's
 	 * submitter, else for the balance. */
 	unsigned int events = WANT_ISSUE;
 
-	if (o->filters.pid_arg || track || own_start)
+	if (blk_filters_submitters(&o->filters, &o->args) || own_start || keys_of_submitter(o->by))
 		events |= WANT_SUBMIT;
+	if (keys_of_process(o->by))
+		events |= WANT_NAMES;
 	if (track)
 		events |= WANT_TRACK;
 	return events;
@@ -45,12 +47,12 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 {
 	const struct breakdown *b = run->ctx;
 
-	return blk_events(run->check ? WANT_SUBMIT | WANT_ISSUE | WANT_TRACK
+	return blk_events(run->check ? WANT_SUBMIT | WANT_ISSUE | WANT_TRACK | WANT_NAMES
 				     : wants(&b->o, b->blk.own_start),
 			  out);
 }
 
-/* With -Q and no filter by process the kernel's own start times are enough. */
+/* With -Q and no filter by submitter the kernel's own start times are enough. */
 static bool follows_nothing(const struct tool_run *run, const struct breakdown_options *o)
 {
 	return o->queued && hooks_tag(run->object.hooks, "submit", SUBMIT_NONE) == SUBMIT_NONE;
@@ -65,6 +67,12 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "own_start", b->blk.own_start },
 		{ "balance", follows_nothing(run, &b->o) },
 		{ "unit_ns", b->o.unit->ns },
+		{ "keyed", b->o.by != 0 },
+		{ "keyed_dev", keys_have(b->o.by, KEY_DISK) },
+		{ "keyed_who", keys_of_submitter(b->o.by) },
+		{ "by_process", keys_of_process(b->o.by) },
+		{ "want_cgroup", keys_of_cgroup(b->o.by) },
+		{ "by_user", keys_have(b->o.by, KEY_USER) },
 	};
 	/* As large as this machine needs, or, if no program of this run uses it, as small as it
 	 * can be. */
@@ -74,9 +82,12 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		/* -Q: of those that wait for a flush command */
 		{ "inflight", args->map_requests ? args->map_requests
 						 : blk_requests_possible(b->o.filters.disk.whole) },
-		{ "process_names0", 1 },
-		{ "process_names1", 1 },
-		{ "bio_owners", blk_follows_bios(run->object.hooks) ? 0 : 1 },
+		{ "keyed0", !b->o.by ? 1 : args->map_keys },
+		{ "keyed1", !b->o.by ? 1 : args->map_keys },
+		{ "process_names0", keys_of_process(b->o.by) ? args->map_names : 1 },
+		{ "process_names1", keys_of_process(b->o.by) ? args->map_names : 1 },
+		{ "bio_owners",
+		  blk_owners_entries(run->object.hooks, args, b->o.filters.disk.whole) },
 	};
 
 	return tool_configure(object, options, N(options), maps, N(maps));
@@ -84,7 +95,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 
 static int attached(struct tool_run *run, struct error *err)
 {
-	struct blk_layer *layer = &((struct breakdown *)run->ctx)->blk;
+	struct breakdown *b = run->ctx;
+	struct blk_layer *layer = &b->blk;
 	size_t size = layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist);
 	void *mapped;
 	int r = hists_map(tool_map(run, "hists"), &size, &mapped, err);
@@ -93,6 +105,8 @@ static int attached(struct tool_run *run, struct error *err)
 		return r;
 	layer->mapped = mapped;
 	layer->mapped_size = size;
+	b->keyed.other = layer->hists;
+	b->keyed.n_rows = BLK_OPS;
 	return 0;
 }
 
@@ -147,34 +161,50 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	bool unit_slots = hists_unit_slots(&b->o);
 
 	(void)err;
-	memset(layer->hists, 0, sizeof(layer->hists));
 	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
 		for (uint32_t op = 0; op < BLK_OPS; op++)
-			hists_take(&layer->hists[op],
+			hists_take(&layer->hists[op].hist,
 				   &layer->mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)],
 				   unit_slots);
 	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
-		hist_log2_from_fine(&layer->hists[op]);
+		hist_log2_from_fine(&layer->hists[op].hist);
+	return breakdown_drain_keyed(run, inactive);
+}
+
+/* Between two outputs: the maps shall not fill up, however long the interval. */
+static int collect(struct tool_run *run, struct error *err)
+{
+	if (((struct breakdown *)run->ctx)->o.by)
+		return tool_drain(run, err);
+	tool_look(run);
 	return 0;
+}
+
+static size_t fill(const struct breakdown *b, const struct hist_row *const *cells,
+		   struct breakdown_row *rows)
+{
+	size_t n = 0;
+
+	(void)b;
+	for (uint32_t op = 0; op < BLK_OPS; op++) {
+		if (!cells[op] || !cells[op]->hist.count)
+			continue;
+		breakdown_row_fill(&rows[n], "blk", blk_op_name(op), &cells[op]->hist);
+		rows[n++].place = op;
+	}
+	return n;
 }
 
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
 {
-	struct blk_layer *layer = &((struct breakdown *)run->ctx)->blk;
-	size_t n = 0;
-
-	(void)err;
-	for (unsigned int op = 0; op < BLK_OPS; op++)
-		if (layer->hists[op].count)
-			breakdown_row_fill(&layer->rows[n++], "blk", blk_op_name(op),
-					   &layer->hists[op]);
-	out->tables[0] = (struct recording_rows){ layer->rows, n };
-	return 0;
+	return breakdown_rows(run, fill, out, err);
 }
 
 static void free_blk(void *ctx)
 {
 	const struct blk_layer *layer = &((struct breakdown *)ctx)->blk;
+
+	breakdown_free_keyed(ctx);
 
 	if (layer->mapped)
 		munmap(layer->mapped, layer->mapped_size);
@@ -189,7 +219,7 @@ const struct tool breakdown_blk_tool = {
 	.ctx_size = sizeof(struct breakdown),
 	.args_at = offsetof(struct breakdown, o.args),
 	.filters_at = offsetof(struct breakdown, o.filters),
-	.flags = TOOL_BLK | TOOL_DOUBLE_BUFFER,
+	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
 	.args = &breakdown_args,
 	.probe = &breakdown_blk_probe,
 	.helpers = blk_helpers,
@@ -199,10 +229,14 @@ const struct tool breakdown_blk_tool = {
 	.options = breakdown_tool_options,
 	.resolve = resolve,
 	.events = events,
+	.prepare = breakdown_prepare,
 	.configure = configure,
 	.attached = attached,
+	.keeps = breakdown_keeps,
 	.stop = stop,
 	.drain = drain,
+	.collect = collect,
 	.rows = rows,
+	.end_output = breakdown_settle,
 	.free = free_blk,
 };

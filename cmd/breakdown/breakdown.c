@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/breakdown/breakdown.h"
 #include "cmd/command.h"
+#include "core/system/privileges.h"
 
 int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err)
 {
@@ -16,7 +18,127 @@ int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err)
 const struct tool_setting breakdown_settings[] = {
 	TOOL_SETTING(struct breakdown, "unit_ns", 0, unit_ns, UINT32_MAX),
 	TOOL_SETTING(struct breakdown, "combined", 0, combined, 1),
+	TOOL_SETTING(struct breakdown, "by", 0, o.by, UINT64_MAX),
+	TOOL_SETTING(struct breakdown, "max_keys", 'r', o.max_keys, UINT32_MAX),
 };
+
+/* ---- by key ---- */
+
+int breakdown_prepare(struct tool_run *run, struct error *err)
+{
+	struct breakdown *b = run->ctx;
+	int r = 0;
+
+	b->keyed.keys = b->o.by;
+	b->keyed.unit_slots = hists_unit_slots(&b->o);
+	b->keyed.disks = run->disks;
+	b->keyed.names = run->names;
+	if (keys_of_cgroup(b->o.by))
+		r = cgroups_open(NULL, NULL, &b->keyed.cgroups);
+	if (!r && keys_have(b->o.by, KEY_USER))
+		r = users_open(NULL, &b->keyed.users);
+	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
+}
+
+void breakdown_keeps(struct tool_run *run)
+{
+	const struct breakdown *b = run->ctx;
+
+	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
+		  keys_of_cgroup(b->o.by));
+}
+
+/* The longest time between two drains. */
+#define COLLECT_MS 1000
+
+int breakdown_drain_keyed(struct tool_run *run, int inactive)
+{
+	struct keyed *k = &((struct breakdown *)run->ctx)->keyed;
+	const char *hists = inactive ? "keyed1" : "keyed0",
+		   *names = inactive ? "process_names1" : "process_names0";
+	const struct args *args = run->args;
+	struct run_fill fills[] = { { 0, args->map_keys ? args->map_keys : KEYED_HISTS },
+				    { 0, args->map_names ? args->map_names : BLK_NAMES } };
+	int n_names = 0, n;
+
+	if (!k->keys)
+		return 0;
+	if (keys_of_process(k->keys))
+		n_names = blk_drain_names(tool_map(run, names), run->names);
+	if (n_names < 0)
+		return n_names;
+	n = keyed_drain(k, tool_map(run, hists));
+	if (n < 0)
+		return n;
+	fills[0].used = (uint32_t)n;
+	fills[1].used = (uint32_t)n_names;
+	tool_adapt(run, COLLECT_MS, fills, sizeof(fills) / sizeof(fills[0]));
+	return 0;
+}
+
+static void add_rows(struct breakdown *b, breakdown_fill *fill, const struct hist_row *const *cells,
+		     const struct key_labels *by, uint32_t rank)
+{
+	keyed_rows_add(&b->rows, fill(b, cells, &b->rows.rows[b->rows.n]), by, rank);
+}
+
+static void add_group(struct breakdown *b, breakdown_fill *fill, const struct hist_row **cells,
+		      uint32_t rank)
+{
+	const struct keyed_group *group = &b->keyed.groups[rank];
+	struct keyed_entry *const *entries = &b->keyed.entries[group->first];
+
+	memset(cells, 0, b->keyed.n_rows * sizeof(*cells));
+	for (size_t i = 0; i < group->n; i++)
+		if (entries[i]->key.row < b->keyed.n_rows)
+			cells[entries[i]->key.row] = &entries[i]->row;
+	add_rows(b, fill, cells, &entries[0]->labels, rank);
+}
+
+int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_interval *out,
+		   struct error *err)
+{
+	struct breakdown *b = run->ctx;
+	struct keyed *k = &b->keyed;
+	const struct hist_row **cells = calloc(k->n_rows + 1, sizeof(*cells));
+
+	if (!cells || (k->keys && keyed_finish(k)) ||
+	    keyed_rows_begin(&b->rows, k->n + k->n_rows)) {
+		free(cells);
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	}
+	for (uint32_t rank = 0; rank < k->n_groups; rank++)
+		add_group(b, fill, cells, rank);
+	for (uint32_t i = 0; i < k->n_rows; i++)
+		cells[i] = &k->other[i];
+	add_rows(b, fill, cells, &keys_other, RANK_OTHER);
+	free(cells);
+	if (k->cgroups)
+		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(k->cgroups));
+	out->tables[0] = (struct recording_rows){ b->rows.rows, b->rows.n };
+	return 0;
+}
+
+void breakdown_settle(struct tool_run *run, bool last)
+{
+	struct keyed *k = &((struct breakdown *)run->ctx)->keyed;
+
+	(void)last;
+	keyed_clear(k);
+	memset(k->other, 0, k->n_rows * sizeof(*k->other));
+	if (k->cgroups)
+		cgroups_forget(k->cgroups);
+}
+
+void breakdown_free_keyed(struct breakdown *b)
+{
+	keyed_free(&b->keyed);
+	cgroups_free(b->keyed.cgroups);
+	users_free(b->keyed.users);
+	free(b->rows.rows);
+}
+
+/* ---- the declaration ---- */
 
 static const struct tool *part(const void *ctx)
 {
@@ -28,10 +150,17 @@ static const struct tool *part(const void *ctx)
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	static const struct schema *const schemas[] = { &table_schema, &breakdown_schema };
+	static const struct {
+		const struct schema *schema;
+		const char *with;
+	} variants[] = { { &table_schema, "" },
+			 { &breakdown_schema, "-T" },
+			 { &keys_schema, "--by" } };
 
-	*with = i ? "-T" : "";
-	return i < sizeof(schemas) / sizeof(schemas[0]) ? schemas[i] : NULL;
+	if (i >= sizeof(variants) / sizeof(variants[0]))
+		return NULL;
+	*with = variants[i].with;
+	return variants[i].schema;
 }
 
 static const struct tool_part parts[] = {

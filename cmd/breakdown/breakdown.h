@@ -3,6 +3,7 @@
 #define IOTRACE_CMD_BREAKDOWN_BREAKDOWN_H
 
 #include "cmd/breakdown/calls_layer.h"
+#include "cmd/breakdown/keyed.h"
 #include "cmd/breakdown/options.h"
 #include "cmd/breakdown/rows.h"
 #include "cmd/breakdown/table.h"
@@ -19,9 +20,8 @@ struct blk_layer {
 	struct probe_hist *mapped; /* the map itself: per CPU, buffer and operation */
 	size_t mapped_size;
 	uint32_t n_cpus;
-	bool own_start;		    /* some queue keeps no start times: we do */
-	struct hist hists[BLK_OPS]; /* of the last interval */
-	struct breakdown_row rows[BLK_OPS];
+	bool own_start;			/* some queue keeps no start times: we do */
+	struct hist_row hists[BLK_OPS]; /* of the last interval; --by: of (other) */
 };
 
 /* The layers above it, or all. */
@@ -29,14 +29,16 @@ struct calls {
 	struct calls_layer layer;
 	bool stopped;
 	unsigned int tried; /* bits of the layers that are hooked, or cannot be */
-	struct table_row table[TABLE_ROWS_MAX];
-	struct breakdown_row rows[SYSCALLS + LAYERS * CALL_OPS];
 };
 
 struct breakdown {
 	struct breakdown_options o;
-	bool combined; /* the table of all layers: rows are struct table_row, else breakdown_row */
-	uint64_t unit_ns; /* o.unit */
+	bool combined;	    /* the table of all layers */
+	uint64_t unit_ns;   /* o.unit */
+	struct keyed keyed; /* --by */
+	struct keyed_rows rows;
+	struct column columns[BREAKDOWN_COLUMNS_MAX];
+	struct schema schema;
 	struct blk_layer blk;
 	struct calls calls;
 };
@@ -45,8 +47,24 @@ extern const struct tool breakdown_blk_tool, breakdown_calls_tool;
 
 /* breakdown.c: what both have. */
 int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err);
-#define BREAKDOWN_SETTINGS 2
+#define BREAKDOWN_SETTINGS 4
 extern const struct tool_setting breakdown_settings[BREAKDOWN_SETTINGS];
+
+/* --by, of both. */
+int breakdown_prepare(struct tool_run *run, struct error *err);
+void breakdown_keeps(struct tool_run *run);
+/* Drains what there is by key, with the names, and looks whether that has to be done more often.
+ * 0 or -errno. */
+int breakdown_drain_keyed(struct tool_run *run, int inactive);
+/* Fills @rows with those of @cells, which are by row; one that is NULL has none.  How many. */
+typedef size_t breakdown_fill(const struct breakdown *b, const struct hist_row *const *cells,
+			      struct breakdown_row *rows);
+
+/* The rows of an output, with --by key by key.  -ENOMEM with @err. */
+int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_interval *out,
+		   struct error *err);
+void breakdown_settle(struct tool_run *run, bool last);
+void breakdown_free_keyed(struct breakdown *b);
 
 /* show.c */
 extern const struct tool_view breakdown_view;

@@ -89,6 +89,20 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	return calls_layer_configure(&((struct breakdown *)run->ctx)->calls.layer, run, object);
 }
 
+static uint64_t weight(const void *ctx, const struct keyed_entry *e)
+{
+	return calls_layer_weight(ctx, e->key.row, &e->row);
+}
+
+static void keyed_of_calls(struct breakdown *b)
+{
+	b->keyed.other = b->calls.layer.rows;
+	b->keyed.n_rows = b->calls.layer.n_rows;
+	b->keyed.weight = weight;
+	b->keyed.ctx = &b->calls.layer;
+	b->keyed.partitions = true;
+}
+
 static int attached(struct tool_run *run, struct error *err)
 {
 	struct calls *c = &((struct breakdown *)run->ctx)->calls;
@@ -96,6 +110,7 @@ static int attached(struct tool_run *run, struct error *err)
 
 	calls_layer_find_parts(&c->layer, run);
 	r = calls_layer_map(&c->layer, run, err);
+	keyed_of_calls(run->ctx);
 	return r ? r : check_layers(run, c, err);
 }
 
@@ -111,6 +126,7 @@ static void keeps(struct tool_run *run)
 
 	tool_keep(run, "without -T, or with -T fs",
 		  c->layer.layers & ~c->tried ? PRIVILEGES_ATTACH : 0, true);
+	breakdown_keeps(run);
 }
 
 /* Layers that no hook is attached for. */
@@ -170,7 +186,8 @@ static void hook_newcomers(struct tool_run *run, struct calls *c)
 
 static int collect(struct tool_run *run, struct error *err)
 {
-	(void)err;
+	if (((struct breakdown *)run->ctx)->o.by)
+		return tool_drain(run, err);
 	tool_look(run);
 	hook_newcomers(run, &((struct breakdown *)run->ctx)->calls);
 	return 0;
@@ -200,11 +217,12 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	if (!c->stopped)
 		hook_newcomers(run, c);
 	calls_layer_drain(&c->layer, inactive);
-	return 0;
+	return breakdown_drain_keyed(run, inactive);
 }
 
-/* The rows of one layer each: those that had operations.  @rows has room for all of @layer. */
-static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row *rows)
+/* The rows of one layer each: those that had operations. */
+static size_t fill_layers(const struct calls_layer *layer, const struct hist_row *const *cells,
+			  struct breakdown_row *rows)
 {
 	size_t n = 0;
 
@@ -212,29 +230,34 @@ static size_t fill_layers(const struct calls_layer *layer, struct breakdown_row 
 		if (!(layer->layers & LAYER_BIT(i)))
 			continue;
 		for (unsigned int op = 0; op < layer_ops(i); op++) {
-			const struct calls_row *from = calls_layer_op(layer, i, op);
+			uint32_t place = layer->row_of[i] + op;
 
-			if (from->count)
-				breakdown_row_fill(&rows[n++], layer_name(i), layer_op_name(i, op),
-						   &from->hist);
+			if (!cells[place] || !cells[place]->hist.count)
+				continue;
+			breakdown_row_fill(&rows[n], layer_name(i), layer_op_name(i, op),
+					   &cells[place]->hist);
+			rows[n++].place = place;
 		}
 	}
 	return n;
 }
 
+static size_t fill(const struct breakdown *b, const struct hist_row *const *cells,
+		   struct breakdown_row *rows)
+{
+	const struct calls_layer *layer = &b->calls.layer;
+
+	return layer->combined ? table_fill(layer, cells, rows) : fill_layers(layer, cells, rows);
+}
+
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
 {
-	struct calls *c = &((struct breakdown *)run->ctx)->calls;
-
-	(void)err;
-	out->tables[0] = c->layer.combined
-			     ? (struct recording_rows){ c->table, table_fill(&c->layer, c->table) }
-			     : (struct recording_rows){ c->rows, fill_layers(&c->layer, c->rows) };
-	return 0;
+	return breakdown_rows(run, fill, out, err);
 }
 
 static void free_calls(void *ctx)
 {
+	breakdown_free_keyed(ctx);
 	calls_layer_end(&((struct breakdown *)ctx)->calls.layer);
 }
 
@@ -258,7 +281,7 @@ const struct tool breakdown_calls_tool = {
 	.ctx_size = sizeof(struct breakdown),
 	.args_at = offsetof(struct breakdown, o.args),
 	.filters_at = offsetof(struct breakdown, o.filters),
-	.flags = TOOL_BLK | TOOL_DOUBLE_BUFFER,
+	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
 	.args = &breakdown_args,
 	.probe = &breakdown_calls_probe,
 	.helpers = no_helpers,
@@ -271,6 +294,7 @@ const struct tool breakdown_calls_tool = {
 	.resolve = resolve,
 	.events = events,
 	.chosen = chosen,
+	.prepare = breakdown_prepare,
 	.configure = configure,
 	.attached = attached,
 	.keeps = keeps,
@@ -280,5 +304,6 @@ const struct tool breakdown_calls_tool = {
 	.drain = drain,
 	.collect = collect,
 	.rows = rows,
+	.end_output = breakdown_settle,
 	.free = free_calls,
 };

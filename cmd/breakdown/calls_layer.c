@@ -54,11 +54,14 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 {
 	unsigned int wants = WANT_SUBMIT | WANT_ISSUE | WANT_BIO;
 	struct hook_event blk[BLK_EVENTS_MAX];
-	size_t n = 0, n_blk;
+	size_t n = 0, n_blk, n_processes; /* events of processes come first */
 
+	if (keys_of_process(layer->o->by))
+		wants |= WANT_NAMES;
 	n_blk = blk_events(wants | (tracks(layer->o) ? WANT_TRACK : 0), blk);
-	if (tracks(layer->o))
-		events[n++] = blk[0];
+	n_processes = (tracks(layer->o) ? 1 : 0) + (wants & WANT_NAMES ? 1 : 0);
+	for (size_t i = 0; i < n_processes; i++)
+		events[n++] = blk[i];
 	events[n++] = (struct hook_event){ "thread", ALTS(thread_alts), false };
 	/* For vfs too: see FSYNC_PLACEHOLDER in probes/calls.bpf.h. */
 	if (layer->layers & (LAYER_BIT(LAYER_SYSCALL) | LAYER_BIT(LAYER_VFS)))
@@ -69,7 +72,7 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 	events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
 	events[n++] = (struct hook_event){ "merge", ALTS(merge_alts), false };
 	events[n++] = (struct hook_event){ "bio_merge", ALTS(bio_merge_alts), false };
-	for (size_t i = tracks(layer->o) ? 1 : 0; i < n_blk; i++)
+	for (size_t i = n_processes; i < n_blk; i++)
 		events[n++] = blk[i];
 	return n;
 }
@@ -115,14 +118,8 @@ int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *
 	return 0;
 }
 
-const struct calls_row *calls_layer_op(const struct calls_layer *layer, unsigned int which,
-				       unsigned int op)
-{
-	return &layer->rows[layer->row_of[which] + op];
-}
-
-const struct calls_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
-					 unsigned int io_kind, unsigned int which)
+const struct hist_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
+					unsigned int io_kind, unsigned int which)
 {
 	return &layer->rows[(class * IO_KINDS + io_kind) * layer->n_cells + layer->row_of[which]];
 }
@@ -170,6 +167,12 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "n_rows", layer->n_rows },
 		{ "n_cells", layer->n_cells },
 		{ "shard_mask", layer->n_shards - 1 },
+		{ "keyed", o->by != 0 },
+		{ "keyed_dev", keys_have(o->by, KEY_DISK) },
+		{ "keyed_who", keys_of_submitter(o->by) },
+		{ "by_process", keys_of_process(o->by) },
+		{ "want_cgroup", keys_of_cgroup(o->by) },
+		{ "by_user", keys_have(o->by, KEY_USER) },
 		{ "layer_row", 0, layer->row_of, sizeof(layer->row_of) },
 		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
 	};
@@ -177,15 +180,18 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "rows", layer->n_shards * 2 * layer->n_rows },
 		{ "threads", args->map_rows ? args->map_rows : threads_possible() },
 		{ "devs", o->filters.disk.dev ? 0 : 1 },
-		{ "cpus", combined ? cpus_possible() : 1 },
+		{ "cpus", combined || keys_of_process(o->by) ? cpus_possible() : 1 },
 		{ "inflight", !combined		   ? 1
 			      : args->map_requests ? args->map_requests
 						   : blk_requests_possible(o->filters.disk.whole) },
 		{ "stacked", combined ? 0 : 1 },
 		{ "merged", combined ? 0 : 1 },
-		{ "process_names0", 1 },
-		{ "process_names1", 1 },
-		{ "bio_owners", combined && blk_follows_bios(hooks) ? 0 : 1 },
+		{ "keyed0", !o->by ? 1 : args->map_keys },
+		{ "keyed1", !o->by ? 1 : args->map_keys },
+		{ "process_names0", keys_of_process(o->by) ? args->map_names : 1 },
+		{ "process_names1", keys_of_process(o->by) ? args->map_names : 1 },
+		{ "bio_owners",
+		  combined ? blk_owners_entries(hooks, args, o->filters.disk.whole) : 1 },
 	};
 
 	layers_syscalls(combined, syscall_ops);
@@ -239,7 +245,7 @@ int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struc
 	return 0;
 }
 
-static void take_row(struct calls_row *to, struct call_hist *from, bool unit_slots)
+static void take_row(struct hist_row *to, struct call_hist *from, bool unit_slots)
 {
 	/* Most are empty; calls of no time at all are in the first slot. */
 	if (!from->hist.total_ns && !from->hist.fine[0] && !from->self_ns)
@@ -247,14 +253,12 @@ static void take_row(struct calls_row *to, struct call_hist *from, bool unit_slo
 	to->self_ns += from->self_ns;
 	from->self_ns = 0;
 	hists_take(&to->hist, &from->hist, unit_slots);
-	to->count = to->hist.count;
 }
 
 void calls_layer_drain(struct calls_layer *layer, int inactive)
 {
 	bool unit_slots = hists_unit_slots(layer->o);
 
-	memset(layer->rows, 0, layer->n_rows * sizeof(*layer->rows));
 	for (uint32_t shard = 0; shard < layer->n_shards; shard++)
 		for (uint32_t i = 0; i < layer->n_rows; i++)
 			take_row(
@@ -262,8 +266,18 @@ void calls_layer_drain(struct calls_layer *layer, int inactive)
 			    &layer->mapped[(shard * 2 + (uint32_t)inactive) * layer->n_rows + i],
 			    unit_slots);
 	for (size_t i = 0; !unit_slots && i < layer->n_rows; i++)
-		if (layer->rows[i].count)
+		if (layer->rows[i].hist.count)
 			hist_log2_from_fine(&layer->rows[i].hist);
+}
+
+uint64_t calls_layer_weight(const struct calls_layer *layer, uint32_t place,
+			    const struct hist_row *row)
+{
+	if (!layer->combined)
+		return row->hist.total;
+	if (place / layer->n_cells % IO_KINDS != IO_ASYNC)
+		return row->self_ns;
+	return place % layer->n_cells == layer->row_of[LAYER_DEVICE] ? row->hist.total : 0;
 }
 
 void calls_layer_end(struct calls_layer *layer)

@@ -2,16 +2,11 @@
 #ifndef IOTRACE_CMD_BREAKDOWN_CALLS_LAYER_H
 #define IOTRACE_CMD_BREAKDOWN_CALLS_LAYER_H
 
+#include "cmd/breakdown/hists.h"
 #include "cmd/breakdown/layers.h"
 #include "cmd/breakdown/options.h"
 #include "cmd/tool.h"
 #include "output/hist.h"
-
-/* One row as it was drained. */
-struct calls_row {
-	struct hist hist;
-	uint64_t count, self_ns;
-};
 
 /* The layers above the block layer, alone (-T) or, `combined`, all together with the requests that
  * they wait for: their rows. */
@@ -25,7 +20,7 @@ struct calls_layer {
 	struct call_hist *mapped; /* the map itself */
 	size_t mapped_size;
 	uint8_t parts_round;
-	struct calls_row *rows; /* of the last interval */
+	struct hist_row *rows; /* of the last interval */
 };
 
 /* Before the hooks are chosen: what is timed.  -ENOMEM with @err. */
@@ -47,14 +42,18 @@ int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struc
 /* With -d: passes the disk's partitions to the programs. */
 void calls_layer_find_parts(struct calls_layer *layer, const struct tool_run *run);
 
-/* Takes what is in the @inactive buffer into layer->rows. */
+/* Adds what is in the @inactive buffer to layer->rows. */
 void calls_layer_drain(struct calls_layer *layer, int inactive);
 
-/* The row of an operation of one layer, and a cell of the table of all. */
-const struct calls_row *calls_layer_op(const struct calls_layer *layer, unsigned int which,
-				       unsigned int op);
-const struct calls_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
-					 unsigned int io_kind, unsigned int which);
+/* A cell of the table of all layers. */
+const struct hist_row *calls_layer_cell(const struct calls_layer *layer, unsigned int class,
+					unsigned int io_kind, unsigned int which);
+
+/* What @row, the one at @place, adds to the time by which keys are ordered: in the table of all
+ * layers each moment counts once, where the call was, and for requests that no call waits for the
+ * device. */
+uint64_t calls_layer_weight(const struct calls_layer *layer, uint32_t place,
+			    const struct hist_row *row);
 
 void calls_layer_end(struct calls_layer *layer);
 

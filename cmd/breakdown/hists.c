@@ -21,7 +21,7 @@ int hists_map(int fd, size_t *size, void **mapped, struct error *err)
 	return 0;
 }
 
-void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots)
+void hists_add(struct hist *to, const struct probe_hist *from, bool unit_slots)
 {
 	for (size_t i = 0; i < HIST_FINE_SLOTS; i++) {
 		to->fine[i] += from->fine[i];
@@ -32,6 +32,24 @@ void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots)
 	to->total += from->total_ns;
 	if (from->max_ns > to->max)
 		to->max = from->max_ns;
+}
+
+void hists_merge(struct hist_row *to, const struct hist_row *from)
+{
+	for (size_t i = 0; i < HIST_FINE_SLOTS; i++)
+		to->hist.fine[i] += from->hist.fine[i];
+	for (size_t i = 0; i < HIST_LOG2_SLOTS; i++)
+		to->hist.log2[i] += from->hist.log2[i];
+	to->hist.count += from->hist.count;
+	to->hist.total += from->hist.total;
+	if (from->hist.max > to->hist.max)
+		to->hist.max = from->hist.max;
+	to->self_ns += from->self_ns;
+}
+
+void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots)
+{
+	hists_add(to, from, unit_slots);
 	memset(from, 0, sizeof(*from));
 }
 

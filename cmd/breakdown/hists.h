@@ -9,6 +9,17 @@
 /* Maps @size bytes, rounded up to whole pages, of the array @fd.  -errno with @err. */
 int hists_map(int fd, size_t *size, void **mapped, struct error *err);
 
+/* One row as it was drained: the times, and of the layers above blk the time in that layer alone.
+ */
+struct hist_row {
+	struct hist hist;
+	uint64_t self_ns;
+};
+
+/* Adds @from to @to.  @unit_slots: log2[] too. */
+void hists_add(struct hist *to, const struct probe_hist *from, bool unit_slots);
+void hists_merge(struct hist_row *to, const struct hist_row *from);
+
 /* Adds @from to @to and empties it: no program may be writing to it.  @unit_slots: log2[] too. */
 void hists_take(struct hist *to, struct probe_hist *from, bool unit_slots);
 

@@ -11,7 +11,9 @@
 static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 1000 },
 				   msecs = { "msecs", 1000000 };
 
-enum { KEY_HIST = 0x2000 };
+#define DEFAULT_KEYS 20
+
+enum { OPTION_HIST = 0x2000, OPTION_BY };
 
 const struct breakdown_unit *breakdown_unit(uint64_t ns)
 {
@@ -26,8 +28,14 @@ static const struct argp_option options[] = {
 	BLK_FILTER_OPTIONS,
 	{ "queued", 'Q', NULL, 0,
 	  "with -T blk: include the time that requests are queued in the kernel", 1 },
-	{ "hist", KEY_HIST, NULL, 0, "without -T: print a histogram of each row after the table",
+	{ "hist", OPTION_HIST, NULL, 0, "without -T: print a histogram of each row after the table",
 	  1 },
+	{ "by", OPTION_BY, "KEY[,KEY]", 0,
+	  "rows for each disk, process, comm (processes of one name), cgroup, unit (systemd's), "
+	  "container or user, largest total time first",
+	  1 },
+	{ "maxrows", 'r', "ROWS", 0,
+	  "with --by: show the ROWS largest keys, the rest as (other) (default for text: 20)", 1 },
 	{ "milliseconds", 'm', NULL, 0, "show times in milliseconds", 1 },
 	{ "microseconds", 'u', NULL, 0, "show times in microseconds", 1 },
 	{ 0 },
@@ -57,7 +65,11 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return set_unit(o, &msecs, err);
 	case 'u':
 		return set_unit(o, &usecs, err);
-	case KEY_HIST:
+	case OPTION_BY:
+		return keys_parse(arg, &o->by, err);
+	case 'r':
+		return parse_u64("-r", arg, 1, UINT32_MAX, &o->max_keys, err);
+	case OPTION_HIST:
 		o->hist = true;
 		return 0;
 	}
@@ -68,6 +80,18 @@ int breakdown_hist_error(struct error *err)
 {
 	return error_set(err, STATUS_USAGE, -EINVAL,
 			 "--hist is for the table of all layers; -T always shows histograms");
+}
+
+int breakdown_keys_error(struct error *err)
+{
+	return error_set(err, STATUS_USAGE, -EINVAL, "-r requires --by");
+}
+
+uint64_t breakdown_max_keys(const struct breakdown_options *o)
+{
+	if (o->max_keys)
+		return o->max_keys;
+	return o->args.for_programs ? UINT64_MAX : DEFAULT_KEYS;
 }
 
 static int check_layer(const struct breakdown_options *o, struct error *err)
@@ -84,6 +108,8 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 		error_hint(err, "without -T, the table has a row for the queue");
 		return -EINVAL;
 	}
+	if (o->max_keys && !o->by)
+		return breakdown_keys_error(err);
 	if (o->hist && layer)
 		return breakdown_hist_error(err);
 	if (o->filters.disk_arg && layer && (strcmp(layer, "nfs") == 0 || strcmp(layer, "9p") == 0))
@@ -94,10 +120,11 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 }
 
 /* What only shapes the output. */
-static const int shown[] = { KEY_HIST, 0 };
+static const int shown[] = { OPTION_HIST, 'r', 0 };
 
 static const struct args_values values[] = {
 	{ "LAYER", "syscall|vfs|ext4|xfs|btrfs|nfs|fuse|9p|fs|blk" },
+	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
 	{ 0 },
 };
 

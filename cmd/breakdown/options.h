@@ -3,6 +3,7 @@
 #define IOTRACE_CMD_BREAKDOWN_OPTIONS_H
 
 #include "cmd/blk.h"
+#include "cmd/by.h"
 
 /* The unit of the text; counts are in nanoseconds. */
 struct breakdown_unit {
@@ -16,6 +17,8 @@ struct breakdown_options {
 	const char *layer; /* -T; NULL: all of them */
 	bool queued;	   /* -Q */
 	bool hist;	   /* --hist */
+	by_keys by;	   /* --by; 0: not given */
+	uint64_t max_keys; /* -r; 0: not given */
 	const struct breakdown_unit *unit;
 };
 
@@ -30,6 +33,12 @@ int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct
 
 /* --hist where there is one layer only: -EINVAL with @err. */
 int breakdown_hist_error(struct error *err);
+
+/* -r without --by: -EINVAL with @err. */
+int breakdown_keys_error(struct error *err);
+
+/* How many keys are shown, beside (other). */
+uint64_t breakdown_max_keys(const struct breakdown_options *o);
 
 /* A disk that makes no requests would give an empty block layer: -ENOTSUP with @err. */
 int breakdown_check_disk(const struct breakdown_options *o, struct error *err);

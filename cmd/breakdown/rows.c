@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #include "core/base/clock.h"
@@ -35,21 +37,60 @@ static const struct column columns[] = {
 const struct schema breakdown_schema = { columns, sizeof(columns) / sizeof(columns[0]),
 					 sizeof(struct breakdown_row) };
 
+static const struct column order_columns[] = {
+	{ "rank", NULL, COLUMN_U32, ROLE_STATE, "", "place of the key, the largest first", AT(rank),
+	  0, false, NULL },
+	{ "place", NULL, COLUMN_U32, ROLE_STATE, "", "place of the row among those of its key",
+	  AT(place), 0, false, NULL },
+};
+
+void breakdown_keyed_schema(const struct schema *plain, by_keys keys, struct column *all,
+			    struct schema *schema)
+{
+	size_t n = keys_columns(keys, AT(by), all);
+
+	memcpy(&all[n], plain->columns, plain->n * sizeof(*all));
+	n += plain->n;
+	memcpy(&all[n], order_columns, sizeof(order_columns));
+	*schema = *plain;
+	schema->columns = all;
+	schema->n = n + sizeof(order_columns) / sizeof(order_columns[0]);
+}
+
+void breakdown_row_figures(struct breakdown_row *row, const struct hist *hist)
+{
+	row->count = hist->count;
+	row->total_ns = hist->total;
+	row->avg_ns = hist->count ? hist->total / hist->count : 0;
+	row->p50_ns = hist_percentile(hist, 500);
+	row->p90_ns = hist_percentile(hist, 900);
+	row->p99_ns = hist_percentile(hist, 990);
+	row->p999_ns = hist_percentile(hist, 999);
+	row->max_ns = hist->max;
+	row->slots = hist;
+}
+
 void breakdown_row_fill(struct breakdown_row *row, const char *layer, const char *op,
 			const struct hist *hist)
 {
-	*row = (struct breakdown_row){
-		.layer = layer,
-		.op = op,
-		.count = hist->count,
-		.total_ns = hist->total,
-		.p50_ns = hist_percentile(hist, 500),
-		.p90_ns = hist_percentile(hist, 900),
-		.p99_ns = hist_percentile(hist, 990),
-		.p999_ns = hist_percentile(hist, 999),
-		.max_ns = hist->max,
-		.slots = hist,
-	};
+	*row = (struct breakdown_row){ .layer = layer, .op = op };
+	breakdown_row_figures(row, hist);
+}
+
+int keyed_rows_begin(struct keyed_rows *rows, size_t n)
+{
+	free(rows->rows);
+	rows->n = 0;
+	rows->rows = calloc(n + 1, sizeof(*rows->rows));
+	return rows->rows ? 0 : -ENOMEM;
+}
+
+void keyed_rows_add(struct keyed_rows *rows, size_t n, const struct key_labels *by, uint32_t rank)
+{
+	for (size_t i = 0; i < n; i++, rows->n++) {
+		rows->rows[rows->n].by = *by;
+		rows->rows[rows->n].rank = rank;
+	}
 }
 
 const char breakdown_first_line[] =
@@ -87,8 +128,8 @@ static const char *in_unit(uint64_t ns, const struct breakdown_unit *unit, char 
 	return buf;
 }
 
-static int print_summary(const struct breakdown_row *row, const struct breakdown_unit *unit,
-			 FILE *stream)
+static int print_summary(const struct breakdown_row *row, by_keys keys,
+			 const struct breakdown_unit *unit, FILE *stream)
 {
 	const struct {
 		const char *label;
@@ -104,6 +145,9 @@ static int print_summary(const struct breakdown_row *row, const struct breakdown
 	char buf[48], name[BREAKDOWN_NAME_SIZE];
 	int r;
 
+	r = keys_print(keys, &row->by, stream);
+	if (r)
+		return r;
 	r = fprintf(stream, "%s total %s = %s, count = %llu",
 		    breakdown_name(name, "%s_%s", row->layer, row->op), unit->name,
 		    in_unit(row->total_ns, unit, buf, sizeof(buf)), (unsigned long long)row->count);
@@ -115,14 +159,17 @@ static int print_summary(const struct breakdown_row *row, const struct breakdown
 	return r < 0 ? -errno : 0;
 }
 
-int breakdown_print(const struct breakdown_row *rows, size_t n, const struct breakdown_unit *unit,
-		    FILE *stream)
+int breakdown_print(const struct breakdown_row *rows, size_t n, by_keys keys,
+		    const struct breakdown_unit *unit, FILE *stream)
 {
 	char name[BREAKDOWN_NAME_SIZE];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n; i++) {
 		breakdown_name(name, "%s_%s", rows[i].layer, rows[i].op);
+		r = keys_print(keys, &rows[i].by, stream);
+		if (r)
+			return r;
 		if (fprintf(stream, "operation = %s\n", name) < 0)
 			return -errno;
 		if (rows[i].slots)
@@ -131,6 +178,6 @@ int breakdown_print(const struct breakdown_row *rows, size_t n, const struct bre
 			r = -errno;
 	}
 	for (size_t i = 0; !r && i < n; i++)
-		r = print_summary(&rows[i], unit, stream);
+		r = print_summary(&rows[i], keys, unit, stream);
 	return r;
 }

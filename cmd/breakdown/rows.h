@@ -5,20 +5,54 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "cmd/by.h"
 #include "cmd/breakdown/options.h"
 #include "output/hist.h"
 #include "output/schema.h"
 
-/* One operation of one layer. */
+/* One operation of one layer, with --by of one key. */
 struct breakdown_row {
+	struct key_labels by; /* first: cells of keys look at it */
+	uint32_t rank;	      /* of its key, the largest is 0 */
+	uint32_t place;	      /* among the rows that a key can have */
 	const char *layer, *op;
-	uint64_t count, total_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns;
+	uint64_t count, total_ns, avg_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns;
 	const struct hist *slots;
+	/* In the table of all layers only: */
+	const char *io; /* cached, disk, async; all for syncs */
+	uint64_t self_ns;
+	uint32_t self_ppm; /* of the time of the system calls */
+	bool has_self;
+	const struct breakdown_unit *unit; /* of the text; NULL: whichever is fit for the number */
 };
 
-/* Fills the figures of @row from @hist, which must outlive it. */
+#define RANK_OTHER UINT32_MAX /* the rows of (other) */
+
+/* Sets the figures of @row from @hist, which must outlive it. */
+void breakdown_row_figures(struct breakdown_row *row, const struct hist *hist);
+
+/* Fills all of @row; of no key. */
 void breakdown_row_fill(struct breakdown_row *row, const char *layer, const char *op,
 			const struct hist *hist);
+
+/* Rows with --by that were made of what was drained. */
+struct keyed_rows {
+	struct breakdown_row *rows;
+	size_t n;
+};
+
+/* Makes room for @n rows, without any.  0 or -ENOMEM. */
+int keyed_rows_begin(struct keyed_rows *rows, size_t n);
+
+/* The @n rows behind those that count already are of the key @by with that rank, and count. */
+void keyed_rows_add(struct keyed_rows *rows, size_t n, const struct key_labels *by, uint32_t rank);
+
+#define BREAKDOWN_COLUMNS_MAX 32
+
+/* Fills @schema with the columns of @keys, those of @plain, and what keys are ordered by; @all has
+ * room for BREAKDOWN_COLUMNS_MAX. */
+void breakdown_keyed_schema(const struct schema *plain, by_keys keys, struct column *all,
+			    struct schema *schema);
 
 extern const struct schema breakdown_schema;
 
@@ -33,8 +67,8 @@ char *breakdown_name(char *buf, const char *fmt, ...) __attribute__((format(prin
 /* Text: the time of day at @epoch_ns, before each output.  0 or -errno. */
 int breakdown_print_time(uint64_t epoch_ns, FILE *stream);
 
-/* Text: the histograms, then one line per operation.  0 or -errno. */
-int breakdown_print(const struct breakdown_row *rows, size_t n, const struct breakdown_unit *unit,
-		    FILE *stream);
+/* Text: the histograms, then one line per operation, with the labels of @keys.  0 or -errno. */
+int breakdown_print(const struct breakdown_row *rows, size_t n, by_keys keys,
+		    const struct breakdown_unit *unit, FILE *stream);
 
 #endif

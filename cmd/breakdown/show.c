@@ -5,75 +5,135 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct schema *schema_of(const struct breakdown *b)
+/* What is shown of an interval: rows in memory of their own. */
+struct shown {
+	struct breakdown_row *rows;
+	size_t n;
+	struct hist *slots;	/* room for those of the rows */
+	struct hist_row *other; /* and for those of (other) */
+};
+
+/* Rows of the keys that are shown, of those that have a rank. */
+static size_t first_other(const struct breakdown *b, const struct render_interval *in)
 {
-	return b->combined ? &table_schema : &breakdown_schema;
+	const struct breakdown_row *rows = in->rows;
+	uint64_t most = breakdown_max_keys(&b->o);
+	size_t n = 0;
+
+	while (n < in->n && rows[n].rank < most)
+		n++;
+	return n;
 }
 
-static const struct hist **slots_of(const struct breakdown *b, void *rows, size_t i)
+static int by_place(const void *a, const void *b)
 {
-	return b->combined ? &((struct table_row *)rows)[i].slots
-			   : &((struct breakdown_row *)rows)[i].slots;
+	const struct breakdown_row *x = a, *y = b;
+
+	if (x->place != y->place)
+		return x->place < y->place ? -1 : 1;
+	return (x->rank > y->rank) - (x->rank < y->rank);
 }
 
-/* JSON has slots by nanoseconds, whatever the unit of the text: they are made of the fine ones, in
- * @hists. */
-static void slots_in_ns(const struct breakdown *b, void *rows, size_t n, struct hist *hists)
+static void add_row(struct hist_row *sum, const struct breakdown_row *row)
 {
+	struct hist_row from = { .self_ns = row->self_ns };
+
+	if (row->slots)
+		from.hist = *row->slots;
+	from.hist.count = row->count;
+	from.hist.total = row->total_ns;
+	from.hist.max = row->max_ns;
+	hists_merge(sum, &from);
+}
+
+/* The rows from @first on become those of (other). */
+static void fold(const struct breakdown *b, struct shown *shown, size_t first)
+{
+	struct breakdown_row *rows = &shown->rows[first];
+	size_t n = shown->n - first, used = 0;
+
+	if (!n || rows[0].rank == RANK_OTHER)
+		return;
+	qsort(rows, n, sizeof(*rows), by_place);
 	for (size_t i = 0; i < n; i++) {
-		const struct hist **slots = slots_of(b, rows, i);
+		if (!used || rows[i].place != rows[used - 1].place)
+			rows[used++] = rows[i];
+		add_row(&shown->other[used - 1], &rows[i]);
+	}
+	for (size_t i = 0; i < used; i++) {
+		breakdown_row_figures(&rows[i], &shown->other[i].hist);
+		rows[i].self_ns = shown->other[i].self_ns;
+		rows[i].by = keys_other;
+		rows[i].rank = RANK_OTHER;
+	}
+	if (b->combined)
+		table_shares(rows, used);
+	shown->n = first + used;
+}
 
-		if (!*slots)
+/* JSON has slots by nanoseconds, whatever the unit of the text: they are made of the fine ones. */
+static void slots_in_ns(struct shown *shown)
+{
+	for (size_t i = 0; i < shown->n; i++) {
+		if (!shown->rows[i].slots)
 			continue;
-		hists[i] = **slots;
-		hist_log2_from_fine(&hists[i]);
-		*slots = &hists[i];
+		shown->slots[i] = *shown->rows[i].slots;
+		hist_log2_from_fine(&shown->slots[i]);
+		shown->rows[i].slots = &shown->slots[i];
 	}
 }
 
-/* A copy of @in's rows, in memory of its own; @n histograms stand before it.  NULL: none left. */
-static void *copy_rows(const struct breakdown *b, const struct render_interval *in, size_t n,
-		       void **own)
+/* The rows of @in as they are shown, in *own.  -ENOMEM with @err. */
+static int show_rows(const struct breakdown *b, const struct render_interval *in,
+		     struct shown *shown, void **own, struct error *err)
 {
-	size_t size = schema_of(b)->row_size;
-	void *rows;
+	size_t first = b->o.by ? first_other(b, in) : in->n, others = in->n - first;
 
-	*own = calloc(1, n * sizeof(struct hist) + (in->n + 1) * size);
+	*own = calloc(1, in->n * sizeof(struct hist) + others * sizeof(struct hist_row) +
+			     (in->n + 1) * sizeof(struct breakdown_row));
 	if (!*own)
-		return NULL;
-	rows = (struct hist *)*own + n;
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	shown->slots = *own;
+	shown->other = (struct hist_row *)(shown->slots + in->n);
+	shown->rows = (struct breakdown_row *)(shown->other + others);
+	shown->n = in->n;
 	if (in->n)
-		memcpy(rows, in->rows, in->n * size);
-	return rows;
+		memcpy(shown->rows, in->rows, in->n * sizeof(struct breakdown_row));
+	fold(b, shown, first);
+	return 0;
 }
 
-static int rows_in_ns(void *ctx, struct render_interval *in, void **own, struct error *err)
+static int machine_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
 	const struct breakdown *b = ctx;
-	void *rows;
+	struct shown shown;
+	int r;
 
-	if (b->o.unit->ns == 1)
+	if (b->o.unit->ns == 1 && !b->o.by)
 		return 0;
-	rows = copy_rows(b, in, in->n, own);
-	if (!rows)
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	slots_in_ns(b, rows, in->n, *own);
-	in->rows = rows;
+	r = show_rows(b, in, &shown, own, err);
+	if (r)
+		return r;
+	if (b->o.unit->ns != 1)
+		slots_in_ns(&shown);
+	in->rows = shown.rows;
+	in->n = shown.n;
 	return 0;
 }
 
 static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
 {
 	const struct breakdown *b = ctx;
-	void *own = NULL, *rows;
-	int r;
+	struct shown shown;
+	void *own = NULL;
+	int r = show_rows(b, in, &shown, &own, err);
 
-	if (!b->combined)
-		return breakdown_print(in->rows, in->n, b->o.unit, stream);
-	rows = copy_rows(b, in, 0, &own);
-	if (!rows)
-		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	r = table_print(rows, in->n, &b->o, stream);
+	if (r)
+		return r;
+	if (b->combined)
+		r = table_print(shown.rows, shown.n, in->schema, &b->o, stream);
+	else
+		r = breakdown_print(shown.rows, shown.n, b->o.by, b->o.unit, stream);
 	free(own);
 	return r;
 }
@@ -96,6 +156,8 @@ static int check_options(void *ctx, struct error *err)
 {
 	const struct breakdown *b = ctx;
 
+	if (b->o.max_keys && !b->o.by)
+		return breakdown_keys_error(err);
 	return b->combined || !b->o.hist ? 0 : breakdown_hist_error(err);
 }
 
@@ -107,14 +169,19 @@ static void tables(void *ctx, struct show *show)
 
 	if (unit)
 		b->o.unit = unit;
-	show->tables[0] = (struct recording_table){ b->combined ? "layers" : "rows", schema_of(b) };
+	breakdown_keyed_schema(b->combined ? &table_schema : &breakdown_schema, b->o.by, b->columns,
+			       &b->schema);
+	show->tables[0] = (struct recording_table){ b->combined ? "layers" : "rows",
+						    b->o.by	  ? &b->schema
+						    : b->combined ? &table_schema
+								  : &breakdown_schema };
 	show->n_tables = 1;
 }
 
 const struct tool_view breakdown_view = {
 	.tables = tables,
 	.check = check_options,
-	.rows = rows_in_ns,
+	.rows = machine_rows,
 	.text = { .begin = print_start, .head = print_head, .body = print_body },
 	.empty = "no I/O seen",
 	.notes_first = true,

@@ -2,6 +2,7 @@
 #include "cmd/breakdown/table.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "cmd/breakdown/rows.h"
 #include "output/render.h"
@@ -11,62 +12,71 @@
 static const char *const class_names[CLASSES] = { "read", "write", "sync" };
 static const char *const io_kind_names[IO_KINDS] = { "cached", "disk", "async" };
 
-static void fill_row(struct table_row *row, const struct calls_row *from)
-{
-	row->count = from->count;
-	row->total_ns = from->hist.total;
-	row->avg_ns = from->count ? from->hist.total / from->count : 0;
-	row->p50_ns = hist_percentile(&from->hist, 500);
-	row->p90_ns = hist_percentile(&from->hist, 900);
-	row->p99_ns = hist_percentile(&from->hist, 990);
-	row->p999_ns = hist_percentile(&from->hist, 999);
-	row->max_ns = from->hist.max;
-	row->self_ns = from->self_ns;
-	row->slots = &from->hist;
-}
-
 static uint32_t parts_per_million(uint64_t part, uint64_t whole)
 {
 	return whole ? (uint32_t)((double)part / (double)whole * 1e6 + 0.5) : 0;
 }
 
-/* The rows of one class and kind of I/O.  All the time of its system calls is somebody's, so that
- * the sum of SELF is the time of the system calls that ended. */
-static size_t fill_io_kind(const struct calls_layer *layer, unsigned int class,
-			   unsigned int io_kind, struct table_row *rows)
+static bool same_kind(const struct breakdown_row *a, const struct breakdown_row *b)
 {
-	uint64_t whole = 0;
+	return strcmp(a->op, b->op) == 0 && strcmp(a->io, b->io) == 0;
+}
+
+/* All the time of the system calls of a class and kind of I/O is somebody's, so that the sum of
+ * SELF is the time of those that ended. */
+void table_shares(struct breakdown_row *rows, size_t n)
+{
+	size_t first = 0;
+
+	for (size_t i = 1; i <= n; i++) {
+		uint64_t whole = 0;
+
+		if (i < n && same_kind(&rows[first], &rows[i]))
+			continue;
+		for (size_t j = first; j < i; j++)
+			whole += rows[j].self_ns;
+		for (size_t j = first; j < i; j++)
+			rows[j].self_ppm = parts_per_million(rows[j].self_ns, whole);
+		first = i;
+	}
+}
+
+/* The rows of one class and kind of I/O. */
+static size_t fill_io_kind(const struct calls_layer *layer, const struct hist_row *const *cells,
+			   unsigned int class, unsigned int io_kind, struct breakdown_row *rows)
+{
 	size_t n = 0;
 
 	for (unsigned int i = 0; i < LAYERS; i++) {
 		bool block = i >= LAYER_ADMIT;
-		const struct calls_row *from = calls_layer_cell(layer, class, io_kind, i);
+		const struct hist_row *from = calls_layer_cell(layer, class, io_kind, i);
+		size_t place = (size_t)(from - layer->rows);
 
 		if (!block && !(layer->layers & LAYER_BIT(i)))
 			continue;
-		if (!from->count && !from->self_ns)
+		from = cells[place];
+		if (!from || (!from->hist.count && !from->self_ns))
 			continue;
-		rows[n].op = class_names[class];
-		rows[n].layer = layer_name(i);
+		breakdown_row_fill(&rows[n], layer_name(i), class_names[class], &from->hist);
+		rows[n].place = (uint32_t)place;
 		rows[n].io =
 		    class == CLASS_SYNC && io_kind == IO_DISK ? "all" : io_kind_names[io_kind];
 		rows[n].has_self = io_kind != IO_ASYNC;
-		fill_row(&rows[n], from);
-		whole += from->self_ns;
+		rows[n].self_ns = from->self_ns;
 		n++;
 	}
-	for (size_t i = 0; i < n; i++)
-		rows[i].self_ppm = parts_per_million(rows[i].self_ns, whole);
 	return n;
 }
 
-size_t table_fill(const struct calls_layer *layer, struct table_row *rows)
+size_t table_fill(const struct calls_layer *layer, const struct hist_row *const *cells,
+		  struct breakdown_row *rows)
 {
 	size_t n = 0;
 
 	for (unsigned int class = 0; class < CLASSES; class ++)
 		for (unsigned int io_kind = 0; io_kind < IO_KINDS; io_kind++)
-			n += fill_io_kind(layer, class, io_kind, rows + n);
+			n += fill_io_kind(layer, cells, class, io_kind, rows + n);
+	table_shares(rows, n);
 	return n;
 }
 
@@ -97,7 +107,7 @@ static void shown_time(uint64_t ns, const struct breakdown_unit *unit, char *buf
 #define TIME_CELL(member)                                                                          \
 	static void member##_cell(const void *row, char *buf, size_t size)                         \
 	{                                                                                          \
-		const struct table_row *r = row;                                                   \
+		const struct breakdown_row *r = row;                                               \
                                                                                                    \
 		if (r->count)                                                                      \
 			shown_time(r->member, r->unit, buf, size);                                 \
@@ -112,7 +122,7 @@ TIME_CELL(max_ns)
 
 static void self_ns_cell(const void *row, char *buf, size_t size)
 {
-	const struct table_row *r = row;
+	const struct breakdown_row *r = row;
 
 	if (r->has_self)
 		shown_time(r->self_ns, r->unit, buf, size);
@@ -122,7 +132,7 @@ static void self_ns_cell(const void *row, char *buf, size_t size)
 
 static void share_cell(const void *row, char *buf, size_t size)
 {
-	const struct table_row *r = row;
+	const struct breakdown_row *r = row;
 
 	if (r->has_self)
 		snprintf(buf, size, "%.1f%%", (double)r->self_ppm / 1e4);
@@ -130,7 +140,7 @@ static void share_cell(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
-#define AT(member) offsetof(struct table_row, member)
+#define AT(member) offsetof(struct breakdown_row, member)
 #define LABEL(key, heading, width, meaning)                                                        \
 	{                                                                                          \
 #key, heading, COLUMN_STR, ROLE_LABEL, "", meaning, AT(key), width, true, NULL     \
@@ -170,11 +180,11 @@ static const struct column columns[] = {
 };
 
 const struct schema table_schema = { columns, sizeof(columns) / sizeof(columns[0]),
-				     sizeof(struct table_row) };
+				     sizeof(struct breakdown_row) };
 
 /* ---- text ---- */
 
-static int print_histograms(const struct table_row *rows, size_t n,
+static int print_histograms(const struct breakdown_row *rows, size_t n, by_keys keys,
 			    const struct breakdown_unit *unit, FILE *stream)
 {
 	char name[BREAKDOWN_NAME_SIZE];
@@ -184,26 +194,38 @@ static int print_histograms(const struct table_row *rows, size_t n,
 		if (!rows[i].count || !rows[i].slots)
 			continue;
 		breakdown_name(name, "%s_%s_%s", rows[i].layer, rows[i].op, rows[i].io);
-		if (fprintf(stream, "\noperation = %s\n", name) < 0)
+		if (fputc('\n', stream) < 0)
 			return -errno;
-		r = hist_print(rows[i].slots, unit->name, stream);
+		r = keys_print(keys, &rows[i].by, stream);
+		if (!r && fprintf(stream, "operation = %s\n", name) < 0)
+			return -errno;
+		if (!r)
+			r = hist_print(rows[i].slots, unit->name, stream);
 	}
 	return r;
 }
 
-int table_print(struct table_row *rows, size_t n, const struct breakdown_options *o, FILE *stream)
+/* Between the operations, or keys. */
+static bool is_gap(const struct breakdown_row *row, const struct schema *schema)
 {
-	int r = render_table_heading(stream, &table_schema);
+	if (schema != &table_schema)
+		return row[0].rank != row[-1].rank;
+	return row[0].op != row[-1].op;
+}
+
+int table_print(struct breakdown_row *rows, size_t n, const struct schema *schema,
+		const struct breakdown_options *o, FILE *stream)
+{
+	int r = render_table_heading(stream, schema);
 
 	for (size_t i = 0; i < n; i++)
 		rows[i].unit = o->unit->ns == 1 ? NULL : o->unit;
 	for (size_t i = 0; !r && i < n; i++) {
-		/* A line between the operations. */
-		if (i && rows[i].op != rows[i - 1].op && fputc('\n', stream) < 0)
+		if (i && is_gap(&rows[i], schema) && fputc('\n', stream) < 0)
 			return -errno;
-		r = render_table_rows(stream, &table_schema, &rows[i], 1);
+		r = render_table_rows(stream, schema, &rows[i], 1);
 	}
 	if (!r && o->hist)
-		r = print_histograms(rows, n, o->unit, stream);
+		r = print_histograms(rows, n, o->by, o->unit, stream);
 	return r;
 }

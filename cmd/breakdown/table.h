@@ -6,30 +6,24 @@
 #include <stdio.h>
 
 #include "cmd/breakdown/calls_layer.h"
+#include "cmd/breakdown/rows.h"
 #include "output/schema.h"
-
-/* One row of the table of all layers. */
-struct table_row {
-	const char *op;	   /* read, write, sync */
-	const char *layer; /* syscall, vfs, a file system, queue, device */
-	const char *io;	   /* cached, disk, async; all for syncs */
-	uint64_t count, total_ns, avg_ns, p50_ns, p90_ns, p99_ns, p999_ns, max_ns, self_ns;
-	uint32_t self_ppm; /* of the time of the system calls */
-	const struct hist *slots;
-	const struct breakdown_unit *unit; /* of the text; NULL: whichever is fit for the number */
-	bool has_self;
-};
 
 #define TABLE_ROWS_MAX (CLASSES * IO_KINDS * LAYERS)
 
 extern const struct schema table_schema;
 
-/* Fills @rows (room for TABLE_ROWS_MAX) with what is in @layer, which must outlive them; returns
- * how many. */
-size_t table_fill(const struct calls_layer *layer, struct table_row *rows);
+/* Fills @rows (room for TABLE_ROWS_MAX) with what is in @cells, which are those of @layer (by row;
+ * NULL: empty) and must outlive them; returns how many. */
+size_t table_fill(const struct calls_layer *layer, const struct hist_row *const *cells,
+		  struct breakdown_row *rows);
+
+/* Sets the shares of the system calls' time, SELF%, of the @n rows of one key. */
+void table_shares(struct breakdown_row *rows, size_t n);
 
 /* Text: the table, and with @hist the histograms of its rows, which get the unit of @o.  0 or
  * -errno. */
-int table_print(struct table_row *rows, size_t n, const struct breakdown_options *o, FILE *stream);
+int table_print(struct breakdown_row *rows, size_t n, const struct schema *schema,
+		const struct breakdown_options *o, FILE *stream);
 
 #endif

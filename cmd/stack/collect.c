@@ -115,24 +115,67 @@ int stack_open_symbolizer(struct stack *s, struct error *err)
 
 /* ---- what is in the maps ---- */
 
+/* Whose I/O it is, as the kernel counts it. */
+struct subject {
+	struct blk_process process; /* pid STACK_ANY_PID: not known */
+	uint64_t cgroup;
+	uint32_t dev;
+};
+
+static const char *label_of(struct stack *s, const struct subject *of, enum by_key key)
+{
+	static const enum cgroup_name names[BY_KEYS] = {
+		[KEY_CGROUP] = CGROUP_PATH,
+		[KEY_UNIT] = CGROUP_UNIT,
+		[KEY_CONTAINER] = CGROUP_CONTAINER,
+	};
+	bool any = of->process.pid == STACK_ANY_PID;
+
+	if (!keys_have(stack_keys(&s->o), key))
+		return "";
+	switch (key) {
+	case KEY_DISK:
+		return disks_name(s->run->disks, of->dev);
+	case KEY_PROCESS:
+	case KEY_COMM:
+		return any ? TABLE_LOST_PROCESS
+			   : process_names_get(s->run->names, of->process.pid, of->process.start);
+	case KEY_USER:
+		return any ? KEYS_UNKNOWN : users_name(s->users, of->process.uid);
+	default:
+		return cgroups_name(s->cgroups, of->cgroup, names[key]);
+	}
+}
+
 /* For the next batch.  The names are those of now: processes are renamed, disks' numbers used
  * again. */
-static int add_waiting(struct stack *s, const struct blk_process *process, uint32_t dev,
-		       struct table_key *key, const struct stack_value *value)
+static int add_waiting(struct stack *s, const struct subject *of, struct table_key *key,
+		       const struct table_row *row)
 {
-	bool any = process->pid == STACK_ANY_PID, per_pid = s->o.per_pid && !any;
-	const char *comm = any ? TABLE_LOST_PROCESS
-			       : process_names_get(s->run->names, process->pid, process->start);
-	uint64_t bytes[2] = { value->bytes[0], value->bytes[1] };
+	static const enum by_key labels[STACK_LABELS] = { KEY_CGROUP, KEY_UNIT, KEY_CONTAINER,
+							  KEY_USER };
+	bool per_pid = keys_have(stack_keys(&s->o), KEY_PROCESS);
 
-	key->disk = table_name(&s->next, disks_name(s->run->disks, dev));
-	key->comm = table_name(&s->next, comm);
-	key->start = per_pid ? process->start : 0;
-	key->pid = per_pid ? process->pid : 0;
+	key->disk = table_name(&s->next, label_of(s, of, KEY_DISK));
+	key->comm = table_name(&s->next, label_of(s, of, per_pid ? KEY_PROCESS : KEY_COMM));
 	if (key->disk == INTERN_NONE || key->comm == INTERN_NONE)
 		return -ENOMEM;
-	s->bytes += bytes[0] + bytes[1];
-	return table_add(&s->next, key, bytes);
+	for (int i = 0; i < STACK_LABELS; i++) {
+		key->labels[i] = table_name(&s->next, label_of(s, of, labels[i]));
+		if (key->labels[i] == INTERN_NONE)
+			return -ENOMEM;
+	}
+	if (per_pid && of->process.pid != STACK_ANY_PID) {
+		key->start = of->process.start;
+		key->pid = of->process.pid;
+	}
+	s->bytes += row->bytes[0] + row->bytes[1];
+	return table_add(&s->next, key, row);
+}
+
+static struct table_row bytes_of(const struct stack_value *value)
+{
+	return (struct table_row){ .bytes = { value->bytes[0], value->bytes[1] } };
 }
 
 static int take_row(void *ctx, const void *key, const void *value)
@@ -140,27 +183,93 @@ static int take_row(void *ctx, const void *key, const void *value)
 	const struct stack_value *from = value;
 	const struct stack_key *row = key;
 	struct table_key made = { 0 };
+	struct table_row sum;
 	struct stack *s = ctx;
 	int r = symbolizer_queue_kernel(&s->symbolizer, &row->kernel, &made.kernel);
 
 	if (!r)
 		r = symbolizer_queue_user(&s->symbolizer, &row->process, &row->user, from->first_ns,
 					  &made.user);
-	return r ? r : add_waiting(s, &row->process, row->dev, &made, from);
+	if (!r && s->o.ios)
+		r = stack_paths_keep(&s->paths, &row->kernel, &row->user, &s->symbolizer);
+	if (r)
+		return r;
+	sum = bytes_of(from);
+	return add_waiting(s, &(struct subject){ row->process, row->cgroup, row->dev }, &made,
+			   &sum);
+}
+
+/* Of a process whose stacks are not known. */
+static int add_lost(struct stack *s, const struct subject *of, const struct table_row *sum)
+{
+	static const struct stack_id lost = { { STACK_LOST, 0 } };
+	struct table_key made = { 0 };
+	int r = s->o.kernel ? symbolizer_queue_kernel(&s->symbolizer, &lost, &made.kernel) : 0;
+
+	if (!r && s->o.user)
+		r = symbolizer_queue_user(&s->symbolizer, &of->process, &lost, 0, &made.user);
+	return r ? r : add_waiting(s, of, &made, sum);
 }
 
 /* What had no room for a row of its own: it stands against "[lost stack]". */
 static int take_lost(void *ctx, const void *key, const void *value)
 {
-	static const struct stack_id lost = { { STACK_LOST, 0 } };
 	const struct stack_lost_key *row = key;
-	struct table_key made = { 0 };
-	struct stack *s = ctx;
-	int r = s->o.kernel ? symbolizer_queue_kernel(&s->symbolizer, &lost, &made.kernel) : 0;
+	const struct table_row sum = bytes_of(value);
 
-	if (!r && s->o.user)
-		r = symbolizer_queue_user(&s->symbolizer, &row->process, &lost, 0, &made.user);
-	return r ? r : add_waiting(s, &row->process, row->dev, &made, value);
+	return add_lost(ctx, &(struct subject){ row->process, row->cgroup, row->dev }, &sum);
+}
+
+/* I/Os that are complete.  @at_ns: when they were made. */
+static int add_done(struct stack *s, const struct subject *of, uint64_t path, uint64_t at_ns,
+		    const struct table_row *sum)
+{
+	const struct stack_id *kernel, *user;
+	struct table_key made = { 0 };
+	int r = 0;
+
+	if (!s->o.kernel && !s->o.user)
+		return add_waiting(s, of, &made, sum);
+	r = stack_paths_find(&s->paths, path, &s->symbolizer, &kernel, &user);
+	if (r == -ENOENT) {
+		if (path) /* else the kernel has counted it */
+			s->paths.lost += sum->ios[0] + sum->ios[1];
+		return add_lost(s, of, sum);
+	}
+	if (!r)
+		r = symbolizer_queue_kernel(&s->symbolizer, kernel, &made.kernel);
+	if (!r)
+		r = symbolizer_queue_user(&s->symbolizer, &of->process, user, at_ns, &made.user);
+	return r ? r : add_waiting(s, of, &made, sum);
+}
+
+static int take_done(void *ctx, const void *key, const void *value)
+{
+	const struct stack_done_key *row = key;
+	const struct stack_done *done = value;
+	const struct table_row sum = { .ios = { done->ios[0], done->ios[1] },
+				       .ns = { done->ns[0], done->ns[1] } };
+
+	return add_done(ctx, &(struct subject){ row->process, row->cgroup, row->dev }, row->path,
+			done->first_ns, &sum);
+}
+
+void stack_add_unseen(void *stack, const struct blk_inflight *entry)
+{
+	bool write = entry->op != BLK_READ;
+	const struct table_row sum = { .ios = { !write, write } };
+	struct subject of = { { .pid = STACK_ANY_PID }, entry->cgroup, entry->dev };
+	struct stack *s = stack;
+
+	if (entry->op == BLK_DISCARD || entry->op == BLK_FLUSH || entry->op == BLK_PASSTHROUGH ||
+	    !(write ? s->o.writes : s->o.reads))
+		return;
+	if (entry->known)
+		of.process = entry->process;
+	else if (blk_filters_submitters(&s->o.filters, &s->o.args))
+		return;
+	if (!s->failed)
+		s->failed = add_done(s, &of, entry->known ? entry->call : 0, entry->issue_ns, &sum);
 }
 
 /* Empties the maps of the inactive buffer. */
@@ -174,8 +283,11 @@ static int take_maps(struct stack *s, int inactive)
 	if (r < 0)
 		return r;
 	s->names_taken = (uint32_t)r;
-	r = 0;
-	if (s->o.kernel || s->o.user)
+	r = s->cgroups
+		? blk_drain_cgroups(
+		      bpf_map__fd(inactive ? skel->maps.cgroups1 : skel->maps.cgroups0), s->cgroups)
+		: 0;
+	if (!r && (s->o.kernel || s->o.user))
 		r = double_buffer_drain_hash(
 		    bpf_map__fd(inactive ? skel->maps.stacks1 : skel->maps.stacks0),
 		    sizeof(struct stack_id), sizeof(struct stack_frames), symbolizer_take_stack,
@@ -188,8 +300,15 @@ static int take_maps(struct stack *s, int inactive)
 		r = double_buffer_drain_hash(
 		    bpf_map__fd(inactive ? skel->maps.lost1 : skel->maps.lost0),
 		    sizeof(struct stack_lost_key), sizeof(struct stack_value), take_lost, s);
+	if (!r && s->o.ios)
+		r = double_buffer_drain_hash(
+		    bpf_map__fd(inactive ? skel->maps.done1 : skel->maps.done0),
+		    sizeof(struct stack_done_key), sizeof(struct stack_done), take_done, s);
+	stack_paths_age(&s->paths);
 	symbolizer_end_drain(&s->symbolizer);
 	process_names_forget(names);
+	if (s->cgroups)
+		cgroups_forget(s->cgroups);
 	return r;
 }
 
@@ -257,10 +376,10 @@ static int add_row(struct stack *s, uint32_t row)
 	key.comm = table_name(&s->table, table_text(&s->now, key.comm));
 	key.kernel = symbolizer_node(&s->symbolizer, key.kernel);
 	key.user = symbolizer_node(&s->symbolizer, key.user);
-	if (key.disk == INTERN_NONE || key.comm == INTERN_NONE || key.kernel == INTERN_NONE ||
-	    key.user == INTERN_NONE)
+	if (table_copy_labels(&s->table, &s->now, &key) || key.disk == INTERN_NONE ||
+	    key.comm == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE)
 		return -ENOMEM;
-	return table_add(&s->table, &key, s->now.rows[row].bytes);
+	return table_add(&s->table, &key, &s->now.rows[row]);
 }
 
 /* Names what waits. */

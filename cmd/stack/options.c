@@ -9,19 +9,30 @@
 #include "core/base/parse.h"
 #include "core/base/text.h"
 
-enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG };
+enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG, KEY_BY };
+
+static const char *const units[] = { "bytes", "ios", "time" }; /* enum stack_unit */
 
 static const struct argp_option options[] = {
 	{ "duration", 'D', "SECS", 0, "stop after SECS seconds", 1 },
 	{ "kernel-stack", 'K', NULL, 0, "group by kernel stack", 1 },
 	{ "user-stack", 'U', NULL, 0, "group by user stack", 1 },
 	{ "perpid", 'P', NULL, 0, "one row per PID instead of per name", 1 },
+	{ "by", KEY_BY, "KEY[,KEY]", 0,
+	  "what a row is about beside its stack: disk, process, comm (processes of one name), "
+	  "cgroup, unit, container or user (default: disk,comm)",
+	  1 },
 	{ "folded", 'f', NULL, 0, "folded lines, one per stack, for flame graphs", 1 },
 	{ "order", KEY_ORDER, "process|disk", 0,
 	  "with -f: first field of each line (default: process)", 1 },
 	{ "iodir", KEY_IODIR, "r|w|rw", 0, "count reads, writes or both (default: rw); also -io",
 	  1 },
 	BLK_FILTER_OPTIONS,
+	{ "value", STACK_KEY_VALUE, "bytes|ios|time", 0,
+	  "what is added up: bytes, complete I/Os, or their time from submission to completion "
+	  "(default: bytes)",
+	  1 },
+	{ "rows", 'r', "ROWS", 0, "only the ROWS largest rows, and the sum of the others", 1 },
 	{ "svg", KEY_SVG, "FILE", 0, "also write a flame graph to FILE", 1 },
 	{ 0 },
 };
@@ -47,6 +58,24 @@ static int parse_order(const char *arg, struct stack_options *o, struct error *e
 	return 0;
 }
 
+static int parse_value(const char *arg, struct stack_options *o, struct error *err)
+{
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (strcmp(arg, units[i]) != 0)
+			continue;
+		o->unit = (enum stack_unit)i;
+		o->ios = o->unit != STACK_BYTES;
+		return 0;
+	}
+	return error_set(err, STATUS_USAGE, -EINVAL, "invalid value '%s': bytes, ios or time",
+			 text_shown(arg).text);
+}
+
+by_keys stack_keys(const struct stack_options *o)
+{
+	return o->by ? o->by : (KEY_DISK + 1) | ((o->per_pid ? KEY_PROCESS : KEY_COMM) + 1) << 8;
+}
+
 static error_t parse(int key, char *arg, void *own, struct error *err)
 {
 	struct stack_options *o = own;
@@ -70,6 +99,12 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_direction(arg, o, err);
 	case KEY_ORDER:
 		return parse_order(arg, o, err);
+	case KEY_BY:
+		return keys_parse(arg, &o->by, err);
+	case STACK_KEY_VALUE:
+		return parse_value(arg, o, err);
+	case 'r':
+		return parse_u64("-r", arg, 1, UINT64_MAX, &o->max_rows, err);
 	case KEY_SVG:
 		return args_file("--svg", arg, &o->svg, err);
 	}
@@ -102,11 +137,19 @@ static int check(struct stack_options *o, struct error *err)
 				 "-f and --json or --csv are mutually exclusive");
 	if (args_given(&o->args, KEY_ORDER) && !o->folded)
 		return error_set(err, STATUS_USAGE, -EINVAL, "--order requires -f");
+	if (o->by && o->per_pid)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "-P and --by are mutually exclusive: -P is --by disk,process");
 	return blk_check_options(&o->filters, &o->args, err);
 }
 
 /* What only shapes the output. */
-static const int shown[] = { 'f', KEY_ORDER, KEY_SVG, 0 };
+static const int shown[] = { 'f', 'r', KEY_ORDER, KEY_SVG, STACK_KEY_VALUE, 0 };
+
+static const struct args_values values[] = {
+	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
+	{ 0 },
+};
 
 static const struct args_example examples[] = {
 	{ "-P -io w -D 86400", "who writes, over a day" },
@@ -124,6 +167,7 @@ const struct args_spec stack_args = {
 	       "process. Output comes at the end, fewest bytes first.",
 	.no_interval = true,
 	.examples = examples,
+	.values = values,
 	.replay = shown,
 };
 
@@ -139,6 +183,8 @@ int stack_options(int argc, char **argv, struct stack_options *o, struct error *
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r)
 		return r;
+	if (o->args.replay)
+		o->ios = false; /* the recording says */
 	o->args.count = o->args.interval_ns ? 1 : 0;
 	if (o->folded && !o->args.output)
 		o->args.stdout_is_data = true;

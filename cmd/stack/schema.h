@@ -2,9 +2,22 @@
 #ifndef IOTRACE_CMD_STACK_SCHEMA_H
 #define IOTRACE_CMD_STACK_SCHEMA_H
 
+#include <stdbool.h>
+
+#include "cmd/stack/options.h"
 #include "output/schema.h"
 
-/* The columns of a struct stack_row. */
-const struct schema *stack_schema(void);
+/* The columns of a struct stack_row that go with some options. */
+#define STACK_COLUMNS 15
+struct stack_schema {
+	struct column columns[STACK_COLUMNS];
+	struct schema schema; /* points to these */
+};
+
+/* Fills @to; returns &to->schema. */
+const struct schema *stack_schema(struct stack_schema *to, const struct stack_options *o);
+
+/* For struct tool: columns(). */
+const struct schema *stack_schema_variant(size_t i, const char **with);
 
 #endif

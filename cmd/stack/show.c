@@ -18,15 +18,16 @@
 static int print_start(void *ctx, FILE *stream)
 {
 	struct stack *s = ctx;
+	const char *unit = stack_unit_name(s->o.unit);
 	char secs[32];
 
 	if (s->o.folded)
 		return 0; /* nothing that is no stack */
 	tool_seconds(s->o.args.interval_ns, secs, sizeof(secs));
 	if (s->o.args.interval_ns)
-		fprintf(stream, "Tracing io (bytes) to block devices for %s secs.\n", secs);
+		fprintf(stream, "Tracing io (%s) to block devices for %s secs.\n", unit, secs);
 	else
-		fputs("Tracing io (bytes) to block devices... Hit Ctrl-C to end.\n", stream);
+		fprintf(stream, "Tracing io (%s) to block devices... Hit Ctrl-C to end.\n", unit);
 	return render_flush(stream);
 }
 
@@ -118,24 +119,45 @@ static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 		.user = table_frames(&s->table, key->user),
 		.read_bytes = s->table.rows[i].bytes[0],
 		.write_bytes = s->table.rows[i].bytes[1],
+		.read_ios = s->table.rows[i].ios[0],
+		.write_ios = s->table.rows[i].ios[1],
+		.read_time_ns = s->table.rows[i].ns[0],
+		.write_time_ns = s->table.rows[i].ns[1],
 	};
+	for (int label = 0; label < STACK_LABELS; label++)
+		out->labels[label] = table_text(&s->table, key->labels[label]);
 }
 
-/* Fewest bytes first; then in an order that does not depend on arrival. */
-static int fewest_first(const void *a, const void *b)
+/* In a replay what is no key is NULL. */
+static int compare_names(const char *a, const char *b)
 {
+	return strcmp(a ? a : "", b ? b : "");
+}
+
+/* Smallest first; then in an order that does not depend on arrival. */
+static int smallest_first(const void *a, const void *b, void *unit)
+{
+	const enum stack_unit *of = unit;
 	const struct stack_row *x = a, *y = b;
-	uint64_t p = x->read_bytes + x->write_bytes, q = y->read_bytes + y->write_bytes;
+	uint64_t p = stack_row_sum(x, *of), q = stack_row_sum(y, *of);
 	int r;
 
 	if (p != q)
 		return p < q ? -1 : 1;
-	r = strcmp(x->disk, y->disk);
+	r = compare_names(x->disk, y->disk);
 	if (!r)
-		r = strcmp(x->comm, y->comm);
+		r = compare_names(x->comm, y->comm);
+	for (int i = 0; !r && i < STACK_LABELS; i++)
+		r = compare_names(x->labels[i], y->labels[i]);
 	if (!r && x->pid != y->pid)
 		r = x->pid < y->pid ? -1 : 1;
 	return r;
+}
+
+static void sort_rows(struct stack_row *rows, size_t n, enum stack_unit unit)
+{
+	if (n)
+		qsort_r(rows, n, sizeof(*rows), smallest_first, &unit);
 }
 
 int stack_make_rows(struct stack *s, struct error *err)
@@ -145,9 +167,114 @@ int stack_make_rows(struct stack *s, struct error *err)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	for (uint32_t i = 0; i < s->table.keys.n; i++)
 		row_of(s, i, &s->rows[i]);
-	if (s->table.keys.n)
-		qsort(s->rows, s->table.keys.n, sizeof(*s->rows), fewest_first);
+	sort_rows(s->rows, s->table.keys.n, s->o.unit);
 	return 0;
+}
+
+/* ---- which of them are shown ---- */
+
+/* All rows have the same keys. */
+static const char *other_name(const char *name)
+{
+	return name && name[0] ? "(other)" : "";
+}
+
+/* The first @n rows of @rows as one. */
+static struct stack_row other_rows(const struct stack_row *rows, size_t n)
+{
+	struct stack_row other = { .disk = other_name(rows[0].disk),
+				   .comm = other_name(rows[0].comm) };
+
+	for (int i = 0; i < STACK_LABELS; i++)
+		other.labels[i] = other_name(rows[0].labels[i]);
+	for (size_t i = 0; i < n; i++) {
+		other.read_bytes += rows[i].read_bytes;
+		other.write_bytes += rows[i].write_bytes;
+		other.read_ios += rows[i].read_ios;
+		other.write_ios += rows[i].write_ios;
+		other.read_time_ns += rows[i].read_time_ns;
+		other.write_time_ns += rows[i].write_time_ns;
+	}
+	return other;
+}
+
+/* -r: the largest rows, which are the last ones, behind the sum of the others. */
+static size_t limit_rows(const struct stack_options *o, struct stack_row *rows, size_t n)
+{
+	size_t others = n > o->max_rows && o->max_rows ? n - (size_t)o->max_rows : 0;
+
+	if (others < 2)
+		return n;
+	rows[0] = other_rows(rows, others);
+	memmove(&rows[1], &rows[others], (n - others) * sizeof(*rows));
+	return n - others + 1;
+}
+
+/* In another order than that of the run, or not all of them. */
+static int shown_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
+{
+	const struct stack_options *o = &((struct stack *)ctx)->o;
+	bool sort = o->args.replay && args_given(&o->args, STACK_KEY_VALUE);
+	struct stack_row *rows;
+
+	*own = NULL;
+	if (!in->n || !(sort || o->max_rows))
+		return 0;
+	rows = calloc(in->n, sizeof(*rows));
+	if (!rows)
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	memcpy(rows, in->rows, in->n * sizeof(*rows));
+	if (sort)
+		sort_rows(rows, in->n, o->unit);
+	in->n = limit_rows(o, rows, in->n);
+	in->rows = *own = rows;
+	return 0;
+}
+
+/* ---- the largest ---- */
+
+#define LARGEST 10
+
+static void print_largest(const struct stack_row *row, enum stack_unit unit, uint64_t all)
+{
+	uint64_t sum = stack_row_sum(row, unit);
+	struct frames kernel = row->kernel, user = row->user;
+	const char *leaf = frames_next(&kernel);
+	char text[512];
+
+	if (!leaf)
+		leaf = frames_next(&user);
+	fprintf(stderr, "%5.1f%%", all ? 100.0 * (double)sum / (double)all : 0);
+	if (row->disk[0])
+		fprintf(stderr, "  %s", render_escape(row->disk, text, sizeof(text)));
+	for (int i = 0; i < STACK_LABELS; i++)
+		if (row->labels[i][0])
+			fprintf(stderr, "  %s", render_escape(row->labels[i], text, sizeof(text)));
+	if (row->comm[0])
+		fprintf(stderr, "  %s", render_escape(row->comm, text, sizeof(text)));
+	if (row->pid)
+		fprintf(stderr, " [%" PRIu32 "]", row->pid);
+	if (leaf)
+		fprintf(stderr, "  %s", render_escape(leaf, text, sizeof(text)));
+	fputs("\n", stderr);
+}
+
+void stack_show_largest(const struct stack *s)
+{
+	size_t n = s->table.keys.n;
+	uint64_t all = 0;
+
+	if (n <= LARGEST || s->o.folded || s->o.args.for_programs || !isatty(STDERR_FILENO))
+		return;
+	for (size_t i = 0; i < n; i++)
+		all += stack_row_sum(&s->rows[i], s->o.unit);
+	guard_enter(GUARD_WRITE);
+	fprintf(stderr, "\nThe largest of %zu rows, of %" PRIu64 " %s:\n", n, all,
+		stack_unit_name(s->o.unit));
+	for (size_t i = n; i > n - LARGEST; i--)
+		print_largest(&s->rows[i - 1], s->o.unit, all);
+	fflush(stderr);
+	guard_leave();
 }
 
 /* ---- the flame graph ---- */
@@ -156,13 +283,20 @@ static int write_svg(struct renderer *r, const struct render_interval *in, struc
 {
 	struct stack *s = (struct stack *)((char *)r - offsetof(struct stack, svg_renderer));
 	const char *what = s->o.reads && s->o.writes ? "I/O" : s->o.reads ? "Reads" : "Writes";
+	static const char *const sums[] = { "bytes", "I/Os", "time (ns)" };
+	struct render_interval shown = *in;
 	char title[128], time[32];
-	int code;
+	void *own;
+	int code = shown_rows(s, &shown, &own, err);
+
+	if (code)
+		return code;
 
 	clock_text(in->interval.end_ns - in->interval.start_ns, time, sizeof(time));
-	snprintf(title, sizeof(title), "%s in bytes by disk, process and stack, in %s (h:mm:ss)",
-		 what, time);
-	code = stacks_svg(s->svg.stream, title, in->rows, in->n);
+	snprintf(title, sizeof(title), "%s in %s by disk, process and stack, in %s (h:mm:ss)", what,
+		 sums[s->o.unit], time);
+	code = stacks_svg(s->svg.stream, title, s->o.unit, shown.rows, shown.n);
+	free(own);
 	return code ? outfile_error(s->o.svg, code, err) : outfile_commit(&s->svg, err);
 }
 
@@ -187,10 +321,28 @@ static int print_stacks(void *ctx, const struct render_interval *in, FILE *strea
 			struct error *err)
 {
 	const struct stack *s = ctx;
+	struct render_interval shown = *in;
+	void *own;
+	int r = shown_rows(ctx, &shown, &own, err);
 
-	(void)err;
-	return s->o.folded ? stacks_folded(stream, s->o.order, in->rows, in->n)
-			   : stacks_text(stream, in->rows, in->n);
+	if (r)
+		return r;
+	r = s->o.folded ? stacks_folded(stream, s->o.order, s->o.unit, shown.rows, shown.n)
+			: stacks_text(stream, s->o.unit, shown.rows, shown.n);
+	free(own);
+	return r;
+}
+
+/* Of a replay. */
+static int check(void *ctx, struct error *err)
+{
+	const struct stack *s = ctx;
+
+	if (s->o.unit == STACK_BYTES || s->o.ios)
+		return 0;
+	error_set(err, STATUS_USAGE, -EINVAL, "the recording has bytes only");
+	error_hint(err, "record with --value ios or time");
+	return -EINVAL;
 }
 
 static int take(void *ctx, const struct recording_interval *in, struct error *err)
@@ -203,14 +355,17 @@ static int take(void *ctx, const struct recording_interval *in, struct error *er
 
 static void tables(void *ctx, struct show *show)
 {
-	(void)ctx;
-	show->tables[0] = (struct recording_table){ "rows", stack_schema() };
+	struct stack *s = ctx;
+
+	show->tables[0] = (struct recording_table){ "rows", stack_schema(&s->schema, &s->o) };
 	show->n_tables = 1;
 }
 
 const struct tool_view stack_view = {
 	.tables = tables,
+	.check = check,
 	.take = take,
+	.rows = shown_rows,
 	.text = { .begin = print_start, .body = print_stacks },
 	.empty = "no I/O seen",
 	.written_by = "--svg",

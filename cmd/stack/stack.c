@@ -24,11 +24,23 @@
 
 /* ---- the BPF object ---- */
 
+/* Cgroups that may be made between two drains, and have a name although they are gone by then. */
+#define MADE_CGROUPS 2048
+
+/* Bios on their way to their request: few, and those that never make one. */
+static uint32_t paths_room(const struct args *args)
+{
+	return args->map_owners ? args->map_owners : blk_owners_room(cpus_possible(), 0);
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct stack *s = run->ctx;
 	const struct args *args = &s->o.args;
 	uint32_t stacks = s->o.kernel || s->o.user ? args->map_stacks : 1;
+	uint32_t whole = s->o.filters.disk.whole;
+	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible(whole);
+	uint32_t owners = blk_owners_entries(run->object.hooks, args, whole);
 	uint64_t seed[4];
 	const struct probe_option options[] = {
 		{ "by_process", true },
@@ -36,6 +48,10 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_user", s->o.user },
 		{ "want_read", s->o.reads },
 		{ "want_write", s->o.writes },
+		{ "count_ios", s->o.ios },
+		{ "want_cgroup", keys_of_cgroup(s->o.by) },
+		{ "by_user", keys_have(s->o.by, KEY_USER) },
+		{ "own_start", s->o.ios && blk_iostats_off(whole) },
 		{ "trace_completion_mask", run->flags.trace_completion },
 		{ "seed", 0, seed, sizeof(seed) },
 	};
@@ -47,6 +63,15 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "process_names1", args->map_names },
 		{ "stacks0", stacks },
 		{ "stacks1", stacks },
+		{ "cgroups0", keys_of_cgroup(s->o.by) ? MADE_CGROUPS : 1 },
+		{ "cgroups1", keys_of_cgroup(s->o.by) ? MADE_CGROUPS : 1 },
+		/* Of the I/Os that are complete. */
+		{ "done0", s->o.ios ? args->map_rows : 1 },
+		{ "done1", s->o.ios ? args->map_rows : 1 },
+		{ "paths", s->o.ios ? paths_room(args) : 1 },
+		{ "inflight", s->o.ios ? requests : 1 },
+		{ "bios", s->o.ios ? args->map_requests : 1 },
+		{ "bio_owners", s->o.ios ? owners : 1 },
 	};
 
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
@@ -67,7 +92,8 @@ static void want_all(void *ctx)
 {
 	struct stack *s = ctx;
 
-	s->o.kernel = s->o.user = true;
+	s->o.kernel = s->o.user = s->o.ios = true;
+	s->o.by = KEY_CGROUP + 1;
 }
 
 /* Mappings are found by PID: in a pid namespace they would be of another process, or of none. */
@@ -93,7 +119,11 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	const struct stack *s = run->ctx;
 
 	run->files = s->o.user ? ADDRESS_SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
-	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0), out);
+	run->helpers = s->o.ios ? blk_helpers : NULL;
+	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) |
+			      (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
+			      (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
+			  out);
 }
 
 static int prepare(struct tool_run *run, struct error *err)
@@ -103,6 +133,12 @@ static int prepare(struct tool_run *run, struct error *err)
 
 	s->run = run;
 	s->table.limit = TABLE_LIMIT;
+	s->table.unit = s->o.unit;
+	r = keys_of_cgroup(s->o.by) ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
+	if (!r && keys_have(s->o.by, KEY_USER))
+		r = users_open(NULL, &s->users);
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "out of memory");
 	r = stack_open_svg(run, err);
 	return r ? r : stack_open_symbolizer(s, err);
 }
@@ -114,6 +150,8 @@ static void keeps(struct tool_run *run)
 	tool_keep(run, "", privileges_to_name(), true);
 	tool_keep(run, "with -U", PRIVILEGES_USER_STACKS, s->o.user);
 	tool_keep(run, "with --svg", PRIVILEGES_FILE, s->o.svg);
+	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
+		  keys_of_cgroup(s->o.by));
 }
 
 static int begin(struct tool_run *run, struct error *err)
@@ -169,7 +207,10 @@ static void stop(struct tool_run *run)
 {
 	struct stack *s = run->ctx;
 
-	tool_detach(run);
+	if (s->o.ios)
+		tool_sweep(run, stack_add_unseen);
+	else
+		tool_detach(run);
 	s->is_last = true;
 }
 
@@ -179,8 +220,11 @@ static void count_losses(struct tool_run *run, const struct stack *s)
 	const struct symbolizer *symbolizer = &s->symbolizer;
 
 	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, symbolizer->lost);
+	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_PATHS, s->paths.lost);
 	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_EVICTED, s->table.evicted);
 	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, symbolizer->unread);
+	if (s->cgroups)
+		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(s->cgroups));
 	if (symbolizer->symbols)
 		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_SYMBOLS,
 				symbol_client_unread(symbolizer->symbols));
@@ -210,6 +254,8 @@ static void end_output(struct tool_run *run, bool last)
 {
 	struct stack *s = run->ctx;
 
+	if (last)
+		stack_show_largest(s);
 	free(s->rows);
 	s->rows = NULL;
 	if (last)
@@ -222,6 +268,9 @@ static void free_stack(void *ctx)
 
 	stack_wipe_progress(s);
 	symbolizer_free(&s->symbolizer);
+	stack_paths_free(&s->paths);
+	cgroups_free(s->cgroups);
+	users_free(s->users);
 	table_free(&s->table);
 	table_free(&s->now);
 	table_free(&s->next);
@@ -230,8 +279,7 @@ static void free_stack(void *ctx)
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	*with = "";
-	return i ? NULL : stack_schema();
+	return stack_schema_variant(i, with);
 }
 
 /* ---- the declaration ---- */
@@ -252,6 +300,9 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_REFUSED, "refused", "I/Os rejected by the disk, counted anyway"),
 	PROBE_LOSS(STACK_LOSS_REFUSED_BYTES, "refused_bytes",
 		   "bytes of I/Os rejected by the disk, counted anyway"),
+	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "complete I/Os that are in no row"),
+	PROBE_LOSS(STACK_LOSS_PATHS, "paths_lost",
+		   "complete I/Os whose stack is not known: under " TABLE_LOST_STACK),
 	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),
@@ -266,6 +317,11 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 static const struct tool_optional optional[] = {
 	{ "track", "-- COMMAND" },
 	{ "rename", "names of processes that change them" },
+	{ "cgroup", "names of cgroups that are gone at once" },
+	{ "submit", "--value ios, --value time" },
+	{ "issue", "--value ios, --value time" },
+	{ "requeue", "--value ios, --value time" },
+	{ "complete", "--value ios, --value time" },
 	{ NULL, NULL },
 };
 
@@ -273,6 +329,10 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct stack, "duration_ns", 0, o.args.interval_ns, UINT64_MAX),
 	TOOL_SETTING(struct stack, "reads", 0, o.reads, 1),
 	TOOL_SETTING(struct stack, "writes", 0, o.writes, 1),
+	TOOL_SETTING(struct stack, "by", 0, o.by, UINT64_MAX),
+	TOOL_SETTING(struct stack, "ios", 0, o.ios, 1),
+	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_TIME),
+	TOOL_SETTING(struct stack, "max_rows", 'r', o.max_rows, UINT64_MAX),
 };
 
 const struct tool tool_stack = {

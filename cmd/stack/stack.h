@@ -8,8 +8,12 @@
 #include "cmd/tool.h"
 #include "cmd/stack/symbolizer.h"
 #include "cmd/stack/options.h"
+#include "cmd/stack/paths.h"
 #include "cmd/stack/table.h"
+#include "cmd/stack/schema.h"
+#include "core/system/cgroups.h"
 #include "core/system/outfile.h"
+#include "core/system/users.h"
 #include "output/stacks.h"
 
 /* Losses of its own, beside those that all block subcommands have. */
@@ -27,6 +31,10 @@ struct stack {
 	struct tool_run *run;
 	struct table table;
 	struct symbolizer symbolizer;
+	struct cgroups *cgroups; /* with --by cgroup, unit or container; else NULL */
+	struct users *users;	 /* with --by user; else NULL */
+	struct stack_schema schema;
+	struct stack_paths paths; /* with o.ios */
 	/* Rows that have been drained; their stacks are numbers of symbolizer.now and
 	 * symbolizer.next. */
 	struct table now, next;
@@ -43,6 +51,9 @@ struct stack {
 
 /* collect.c: what tool_drain() takes. */
 int stack_drain(struct tool_run *run, int inactive, struct error *err);
+
+/* An I/O that was complete, though no program saw that.  For tool_sweep(), with a struct stack. */
+void stack_add_unseen(void *stack, const struct blk_inflight *entry);
 
 /* Names what was drained now, or while files were read the last time, and adds it to the table.
  * What is drained while files are read waits for the next call; after the last drain nothing is
@@ -74,6 +85,9 @@ int stack_make_rows(struct stack *s, struct error *err);
 /* Progress, on standard error if that is a terminal; and wiped off again. */
 void stack_show_progress(struct stack *s);
 void stack_wipe_progress(struct stack *s);
+
+/* The ten largest rows, on standard error if that is a terminal and there were more. */
+void stack_show_largest(const struct stack *s);
 
 /* Says which files of symbols were not read, on standard error. */
 void stack_show_unread(const struct stack *s);

@@ -156,8 +156,8 @@ int symbolizer_take_stack(void *ctx, const void *key, const void *value)
 	return 0;
 }
 
-/* Its frames, 0 at the end; NULL: the kernel had no room for them. */
-static const uint64_t *raw_stack(const struct symbolizer *n, const struct stack_id *id)
+/* NULL: the kernel had no room for them. */
+const uint64_t *naming_raw(const struct symbolizer *n, const struct stack_id *id)
 {
 	uint32_t number = intern_find(&n->raw, id, sizeof(*id));
 	const char *raw;
@@ -247,7 +247,7 @@ static const uint64_t *frames_to_queue(struct symbolizer *n, const struct queued
 		*r = queue(n, queued, number);
 		return NULL;
 	}
-	ip = raw_stack(n, id);
+	ip = naming_raw(n, id);
 	if (ip && symbolizer_queued_size(n) > MAX_QUEUED) {
 		n->lost++;
 		ip = NULL;

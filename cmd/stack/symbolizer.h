@@ -44,6 +44,9 @@ struct symbolizer {
  * @ctx is a struct symbolizer.) */
 int symbolizer_take_stack(void *ctx, const void *key, const void *value);
 
+/* The frames of a stack that was taken in this drain, up to a 0; NULL: there are none. */
+const uint64_t *naming_raw(const struct symbolizer *n, const struct stack_id *id);
+
 /* The number of a stack in the batch; 0: it has no frames.  @at_ns: when it was in use.  0 or
  * -ENOMEM. */
 int symbolizer_queue_kernel(struct symbolizer *n, const struct stack_id *id, uint32_t *number);

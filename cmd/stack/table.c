@@ -21,7 +21,7 @@ uint32_t table_node(struct table *t, uint32_t caller, uint32_t name)
 	return number == INTERN_NONE ? number : number + 1;
 }
 
-int table_add(struct table *t, const struct table_key *key, const uint64_t bytes[2])
+int table_add(struct table *t, const struct table_key *key, const struct table_row *more)
 {
 	int is_new;
 	uint32_t row = intern_bytes(&t->keys, key, sizeof(*key), &is_new);
@@ -39,8 +39,11 @@ int table_add(struct table *t, const struct table_key *key, const uint64_t bytes
 	}
 	if (is_new)
 		memset(&t->rows[row], 0, sizeof(t->rows[row]));
-	t->rows[row].bytes[0] += bytes[0];
-	t->rows[row].bytes[1] += bytes[1];
+	for (int i = 0; i < 2; i++) {
+		t->rows[row].bytes[i] += more->bytes[i];
+		t->rows[row].ios[i] += more->ios[i];
+		t->rows[row].ns[i] += more->ns[i];
+	}
 	return 0;
 }
 
@@ -92,10 +95,20 @@ void table_free(struct table *t)
 	t->rows_room = 0;
 }
 
+int table_copy_labels(struct table *to, const struct table *from, struct table_key *key)
+{
+	for (int i = 0; i < STACK_LABELS; i++) {
+		key->labels[i] = table_name(to, table_text(from, key->labels[i]));
+		if (key->labels[i] == INTERN_NONE)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 /* ---- folding ---- */
 
 struct order {
-	uint64_t bytes;
+	uint64_t size;
 	uint32_t row;
 };
 
@@ -103,9 +116,18 @@ static int most_first(const void *a, const void *b)
 {
 	const struct order *x = a, *y = b;
 
-	if (x->bytes != y->bytes)
-		return x->bytes > y->bytes ? -1 : 1;
+	if (x->size != y->size)
+		return x->size > y->size ? -1 : 1;
 	return x->row < y->row ? -1 : x->row > y->row;
+}
+
+static uint64_t size_of(const struct table_row *row, enum stack_unit unit)
+{
+	const uint64_t *both = unit == STACK_BYTES ? row->bytes
+			       : unit == STACK_IOS ? row->ios
+						   : row->ns;
+
+	return both[0] + both[1];
 }
 
 static struct order *largest_first(const struct table *t)
@@ -115,7 +137,7 @@ static struct order *largest_first(const struct table *t)
 	if (!order)
 		return NULL;
 	for (uint32_t i = 0; i < t->keys.n; i++)
-		order[i] = (struct order){ t->rows[i].bytes[0] + t->rows[i].bytes[1], i };
+		order[i] = (struct order){ size_of(&t->rows[i], t->unit), i };
 	if (t->keys.n)
 		qsort(order, t->keys.n, sizeof(*order), most_first);
 	return order;
@@ -148,17 +170,19 @@ static int copy_row(struct table *to, const struct table *from, uint32_t row, bo
 	key.comm = table_name(to, process ? table_text(from, key.comm) : TABLE_LOST_PROCESS);
 	if (!process)
 		key.start = key.pid = 0;
-	if (key.disk == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE ||
-	    key.comm == INTERN_NONE)
+	if (table_copy_labels(to, from, &key) || key.disk == INTERN_NONE ||
+	    key.kernel == INTERN_NONE || key.user == INTERN_NONE || key.comm == INTERN_NONE)
 		return -ENOMEM;
-	return table_add(to, &key, from->rows[row].bytes);
+	return table_add(to, &key, &from->rows[row]);
 }
 
 /* A new table in the place of @t: the largest rows keep all until half of the limit is used, the
  * next keep their process until three quarters are, the rest only the disk. */
 static int evict(struct table *t, const struct order *order)
 {
-	struct table made = { .limit = t->limit, .rebuilt = t->rebuilt + 1, .evicted = t->evicted };
+	struct table made = {
+		.unit = t->unit, .limit = t->limit, .rebuilt = t->rebuilt + 1, .evicted = t->evicted
+	};
 	int r = 0;
 
 	for (uint32_t i = 0; !r && i < t->keys.n; i++) {

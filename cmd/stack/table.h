@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #include "core/base/intern.h"
-#include "output/frames.h"
+#include "output/stacks.h"
 
 /*
  * What has been counted so far, in memory that does not grow beyond a limit: names, stacks as
@@ -23,13 +23,14 @@ struct table_node {
 struct table_key {
 	uint64_t start; /* of process @pid */
 	uint32_t pid;
-	uint32_t disk, comm;   /* names */
-	uint32_t kernel, user; /* nodes of the leaves */
-	uint32_t pad;	       /* 0: keys are compared byte by byte */
+	uint32_t disk, comm, labels[STACK_LABELS]; /* names */
+	uint32_t kernel, user;			   /* nodes of the leaves */
+	uint32_t pad;				   /* 0: keys are compared byte by byte */
 };
 
 struct table_row {
 	uint64_t bytes[2]; /* read, written */
+	uint64_t ios[2], ns[2];
 };
 
 struct table {
@@ -38,6 +39,7 @@ struct table {
 	struct intern keys;  /* struct table_key */
 	struct table_row *rows;
 	uint32_t rows_room;
+	enum stack_unit unit; /* what makes a row large */
 	size_t limit;	      /* bytes of memory */
 	unsigned int rebuilt; /* changes when numbers of names and nodes become invalid */
 	uint64_t evicted;     /* rows whose stack or process was given up for want of memory */
@@ -47,8 +49,8 @@ struct table {
 uint32_t table_name(struct table *t, const char *name);
 uint32_t table_node(struct table *t, uint32_t caller, uint32_t name);
 
-/* Adds bytes to a row.  0 or -ENOMEM. */
-int table_add(struct table *t, const struct table_key *key, const uint64_t bytes[2]);
+/* Adds @more to a row.  0 or -ENOMEM. */
+int table_add(struct table *t, const struct table_key *key, const struct table_row *more);
 
 /* The name of the stack that stands for those that were given up. */
 #define TABLE_LOST_STACK   "[lost stack]"
@@ -60,6 +62,9 @@ int table_fit(struct table *t);
 
 const struct table_key *table_key(const struct table *t, uint32_t row);
 const char *table_text(const struct table *t, uint32_t name);
+
+/* The labels of @key, which are names of @from, are names of @to from now on.  0 or -ENOMEM. */
+int table_copy_labels(struct table *to, const struct table *from, struct table_key *key);
 
 /* The frames from @node on; @t must not change while they are in use. */
 struct frames table_frames(const struct table *t, uint32_t node);

@@ -10,13 +10,17 @@
 
 #define DEFAULT_ROWS 20
 
-enum { KEY_BIO = 0x2000, KEY_CGROUP_OWNER };
+enum { KEY_BIO = 0x2000, KEY_CGROUP_OWNER, OPTION_BY };
 
 static const struct argp_option options[] = {
 	{ "noclear", 'C', NULL, 0, "do not clear the screen", 1 },
 	{ "maxrows", 'r', "ROWS", 0, "show at most ROWS rows per interval (default for text: 20)",
 	  1 },
 	BLK_FILTER_OPTIONS,
+	{ "by", OPTION_BY, "KEY[,KEY]", 0,
+	  "rows for each disk, process, comm (processes of one name), cgroup, unit (systemd's), "
+	  "container or user, and operation",
+	  1 },
 	{ "sort", 's', "io|bytes|time", 0, "sort key, largest first (default: bytes)", 1 },
 	{ "bio", KEY_BIO, NULL, 0, "also count bio-based devices (dm, md, zram, multipath)", 1 },
 	{ "cgroup-owner", KEY_CGROUP_OWNER, NULL, 0,
@@ -53,6 +57,8 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_u64("-r", arg, 1, UINT32_MAX, &o->max_rows, err);
 	case 's':
 		return parse_sort(arg, &o->sort, err);
+	case OPTION_BY:
+		return keys_parse(arg, &o->by, err);
 	case KEY_BIO:
 		o->bio = true;
 		return 0;
@@ -74,6 +80,11 @@ static const struct args_example examples[] = {
 	{ 0 },
 };
 
+static const struct args_values values[] = {
+	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
+	{ 0 },
+};
+
 const struct args_spec top_args = {
 	.options = options,
 	.parse = parse,
@@ -85,6 +96,7 @@ const struct args_spec top_args = {
 	.short_ebpf = true,
 	.examples = examples,
 	.replay = shown,
+	.values = values,
 };
 
 int top_options(int argc, char **argv, struct top_options *o, struct error *err)
@@ -98,6 +110,11 @@ int top_options(int argc, char **argv, struct top_options *o, struct error *err)
 	r = args_parse(&spec, argc, argv, &o->args, err);
 	if (r)
 		return r;
+	if (o->by && o->cgroup_owner) {
+		error_set(err, STATUS_USAGE, -EINVAL, "--cgroup-owner is for rows without --by");
+		error_hint(err, "use --by process,disk,cgroup");
+		return -EINVAL;
+	}
 	return blk_check_options(&o->filters, &o->args, err);
 }
 

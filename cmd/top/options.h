@@ -3,6 +3,7 @@
 #define IOTRACE_CMD_TOP_OPTIONS_H
 
 #include "cmd/blk.h"
+#include "cmd/by.h"
 
 enum top_sort { SORT_BYTES, SORT_IO, SORT_TIME };
 
@@ -14,6 +15,7 @@ struct top_options {
 	enum top_sort sort;
 	bool bio;
 	bool cgroup_owner;
+	by_keys by; /* --by; 0: not given */
 };
 
 /* Its options, without their own. */

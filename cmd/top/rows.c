@@ -86,7 +86,26 @@ const struct schema *top_schema(bool cgroup)
 	return cgroup ? &with : &without;
 }
 
+const struct schema *top_by_schema(by_keys by)
+{
+	static const char *const figures[] = {
+		"op", "io", "bytes", "time_ns", "letter", "untimed"
+	};
+	static struct column all[KEY_COLUMNS_MAX + sizeof(figures) / sizeof(figures[0])];
+	static struct schema schema = { all, 0, sizeof(struct top_row) };
+	size_t n = keys_columns(by, offsetof(struct top_row, by), all);
+
+	for (size_t i = 0; i < N_COLUMNS; i++)
+		for (size_t j = 0; j < sizeof(figures) / sizeof(figures[0]); j++)
+			if (strcmp(columns[i].key, figures[j]) == 0)
+				all[n++] = columns[i];
+	schema.n = n;
+	return &schema;
+}
+
 /* ---- rows ---- */
+
+static const char no_disk[] = "-";
 
 static struct top_row *new_row(struct top_rows *rows)
 {
@@ -129,6 +148,14 @@ static int compare_keys(const void *a, const void *b)
 	return r ? r : (x->disk > y->disk) - (x->disk < y->disk);
 }
 
+static void add_figures(struct top_row *to, const struct top_row *from)
+{
+	to->io += from->io;
+	to->bytes += from->bytes;
+	to->time_ns += from->time_ns;
+	to->untimed += from->untimed;
+}
+
 static void join(struct top_rows *rows)
 {
 	size_t used = 0;
@@ -141,12 +168,75 @@ static void join(struct top_rows *rows)
 			rows->rows[++used] = *from;
 			continue;
 		}
-		to->io += from->io;
-		to->bytes += from->bytes;
-		to->time_ns += from->time_ns;
-		to->untimed += from->untimed;
+		add_figures(to, from);
 	}
 	rows->n = used + 1;
+}
+
+/* ---- --by ---- */
+
+static void mask_keys(struct top_rows *rows, by_keys by)
+{
+	for (size_t i = 0; i < rows->n; i++) {
+		struct top_key *key = &rows->rows[i].key;
+
+		key->writeback = 0;
+		if (!keys_have(by, KEY_DISK))
+			key->dev = 0;
+		if (!keys_of_process(by))
+			key->start = key->pid = 0;
+		if (!keys_of_submitter(by))
+			key->known = 0;
+	}
+}
+
+static int compare_labels(const void *a, const void *b, void *by)
+{
+	const struct top_row *x = a, *y = b;
+	int r = keys_compare(*(by_keys *)by, &x->by, &y->by);
+
+	return r ? r : (x->letter > y->letter) - (x->letter < y->letter);
+}
+
+/* Different processes may have one name, different cgroups one unit. */
+static void join_labels(struct top_rows *rows, by_keys by)
+{
+	size_t used = 0;
+
+	qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_labels, &by);
+	for (size_t i = 1; i < rows->n; i++) {
+		if (compare_labels(&rows->rows[used], &rows->rows[i], &by) != 0)
+			rows->rows[++used] = rows->rows[i];
+		else
+			add_figures(&rows->rows[used], &rows->rows[i]);
+	}
+	rows->n = used + 1;
+}
+
+size_t top_rows_limit(struct top_row *rows, size_t n, by_keys by, uint64_t most)
+{
+	struct top_row *others[UINT8_MAX + 1] = { NULL };
+	size_t used = n;
+
+	if (n <= most)
+		return n;
+	for (size_t i = 0; i < n; i++) {
+		struct top_row **other = &others[rows[i].letter & UINT8_MAX];
+
+		if (i == most)
+			used = i;
+		if (i < most) {
+			if (keys_compare(by, &rows[i].by, &keys_other) == 0)
+				*other = &rows[i];
+		} else if (*other) {
+			add_figures(*other, &rows[i]);
+		} else {
+			*other = &rows[used++];
+			**other = rows[i];
+			(*other)->by = keys_other;
+		}
+	}
+	return used;
 }
 
 /* Rows that were drained just now. */
@@ -156,8 +246,36 @@ static void label_disks(struct top_rows *rows, struct disks *disks)
 		uint32_t dev = rows->rows[i].key.dev;
 
 		if (!rows->rows[i].disk)
-			rows->rows[i].disk = dev ? disks_name(disks, dev) : "-";
+			rows->rows[i].disk = dev ? disks_name(disks, dev) : no_disk;
 	}
+}
+
+#define EVICTED 2 /* key.known: of many processes */
+
+static const char *label_cgroup(const struct top_row *row, const struct top_tables *tables,
+				enum cgroup_name what)
+{
+	return row->key.known ? cgroups_name(tables->cgroups, row->key.cgroup, what) : KEYS_UNKNOWN;
+}
+
+/* But for the name of the process. */
+static void label_keys(struct top_row *row, const struct top_tables *tables)
+{
+	struct key_labels *by = &row->by;
+
+	if (row->key.known == EVICTED) {
+		*by = keys_other;
+		return;
+	}
+	by->disk = row->disk;
+	if (keys_have(tables->by, KEY_CGROUP))
+		by->cgroup = label_cgroup(row, tables, CGROUP_PATH);
+	if (keys_have(tables->by, KEY_UNIT))
+		by->unit = label_cgroup(row, tables, CGROUP_UNIT);
+	if (keys_have(tables->by, KEY_CONTAINER))
+		by->container = label_cgroup(row, tables, CGROUP_CONTAINER);
+	if (keys_have(tables->by, KEY_USER))
+		by->user = row->key.known ? users_name(tables->users, row->key.uid) : KEYS_UNKNOWN;
 }
 
 static void label(struct top_row *row, const struct top_tables *tables)
@@ -169,12 +287,13 @@ static void label(struct top_row *row, const struct top_tables *tables)
 	row->major = DISK_MAJOR(k->dev);
 	row->minor = DISK_MINOR(k->dev);
 	row->writeback = k->writeback;
-	row->cgroup = tables->cgroups ? cgroups_path(tables->cgroups, k->cgroup) : "";
+	if (tables->by)
+		label_keys(row, tables);
+	else
+		row->cgroup = tables->cgroups ? cgroups_path(tables->cgroups, k->cgroup) : "";
 }
 
 /* ---- too many rows ---- */
-
-#define EVICTED 2 /* key.known: of many processes */
 
 static uint64_t sort_value(const struct top_row *row, enum top_sort sort)
 {
@@ -197,7 +316,7 @@ static int compare_values(const void *a, const void *b, void *sort)
 	return p != q ? (p < q) - (p > q) : compare_keys(a, b);
 }
 
-static void evict(struct top_rows *rows, enum top_sort sort)
+static void evict(struct top_rows *rows, by_keys by, enum top_sort sort)
 {
 	qsort_r(rows->rows, rows->n, sizeof(*rows->rows), compare_values, &sort);
 	for (size_t i = TOP_ROWS_MAX / 2; i < rows->n; i++) {
@@ -205,8 +324,12 @@ static void evict(struct top_rows *rows, enum top_sort sort)
 
 		rows->evicted += key->known != EVICTED;
 		key->start = key->cgroup = 0;
-		key->pid = 0;
+		key->pid = key->uid = 0;
 		key->known = EVICTED;
+		if (!by)
+			continue;
+		key->dev = 0;
+		rows->rows[i].disk = no_disk;
 	}
 	join(rows);
 }
@@ -223,21 +346,44 @@ static void label_process(struct top_row *row, struct process_names *names)
 	if (k->known == EVICTED)
 		row->comm = TOP_OTHERS;
 	else
-		row->comm = k->known ? process_names_get(names, k->pid, k->start) : "[unknown]";
+		row->comm = k->known ? process_names_get(names, k->pid, k->start) : KEYS_UNKNOWN;
 }
+
+static void label_key_process(struct top_row *row, const struct top_tables *tables)
+{
+	const struct top_key *k = &row->key;
+
+	if (k->known == EVICTED)
+		return;
+	if (keys_have(tables->by, KEY_PROCESS)) {
+		row->by.pid = k->pid;
+		row->by.start = k->start;
+	}
+	if (keys_of_process(tables->by))
+		row->by.comm =
+		    k->known ? process_names_get(tables->names, k->pid, k->start) : KEYS_UNKNOWN;
+}
+
+struct order {
+	by_keys by;
+	enum top_sort sort;
+};
 
 /* Largest first; what is equal by I/Os, then in an order that does not change
  * from one refresh to the next. */
-static int compare_rows(const void *a, const void *b, void *sort)
+static int compare_rows(const void *a, const void *b, void *ctx)
 {
 	const struct top_row *x = a, *y = b;
-	uint64_t p = sort_value(x, *(enum top_sort *)sort),
-		 q = sort_value(y, *(enum top_sort *)sort);
+	const struct order *order = ctx;
+	by_keys by = order->by;
+	uint64_t p = sort_value(x, order->sort), q = sort_value(y, order->sort);
 
 	if (p != q)
 		return p > q ? -1 : 1;
 	if (x->io != y->io)
 		return x->io > y->io ? -1 : 1;
+	if (by)
+		return compare_labels(x, y, &by);
 	if (x->pid != y->pid)
 		return x->pid < y->pid ? -1 : 1;
 	if (x->start != y->start)
@@ -253,10 +399,12 @@ void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, en
 
 	if (!rows->n)
 		return;
+	if (tables->by)
+		mask_keys(rows, tables->by);
 	label_disks(rows, tables->disks);
 	join(rows);
 	if (rows->n > TOP_ROWS_MAX)
-		evict(rows, sort);
+		evict(rows, tables->by, sort);
 	forgot = process_names_forget(tables->names);
 	for (size_t i = 0; i < rows->n; i++) {
 		label(&rows->rows[i], tables);
@@ -269,15 +417,23 @@ void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, en
 void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort)
 {
 	top_rows_compact(rows, tables, sort);
-	for (size_t i = 0; i < rows->n; i++)
-		label_process(&rows->rows[i], tables->names);
-	top_rows_sort(rows->rows, rows->n, sort);
+	for (size_t i = 0; i < rows->n; i++) {
+		if (tables->by)
+			label_key_process(&rows->rows[i], tables);
+		else
+			label_process(&rows->rows[i], tables->names);
+	}
+	if (tables->by && rows->n)
+		join_labels(rows, tables->by);
+	top_rows_sort(rows->rows, rows->n, tables->by, sort);
 }
 
-void top_rows_sort(struct top_row *rows, size_t n, enum top_sort sort)
+void top_rows_sort(struct top_row *rows, size_t n, by_keys by, enum top_sort sort)
 {
+	struct order order = { by, sort };
+
 	if (n)
-		qsort_r(rows, n, sizeof(*rows), compare_rows, &sort);
+		qsort_r(rows, n, sizeof(*rows), compare_rows, &order);
 }
 
 void top_rows_free(struct top_rows *rows)

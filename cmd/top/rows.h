@@ -5,11 +5,13 @@
 #include "cmd/top/options.h"
 #include "core/system/cgroups.h"
 #include "core/system/process_names.h"
+#include "core/system/users.h"
 #include "output/schema.h"
 #include "probes/top.h"
 
 /* A row of the output. Strings belong to the tables they come from. */
 struct top_row {
+	struct key_labels by; /* --by; first: cells of keys look at it */
 	struct top_key key;
 	uint64_t start; /* of process @pid */
 	uint32_t pid, major, minor;
@@ -25,6 +27,8 @@ struct top_tables {
 	struct disks *disks;
 	struct process_names *names;
 	struct cgroups *cgroups; /* NULL: not asked for */
+	struct users *users;	 /* NULL: not asked for */
+	by_keys by;		 /* 0: rows as without --by */
 };
 
 struct top_rows {
@@ -44,17 +48,22 @@ int top_rows_add(void *ctx, const void *key, const void *value);
 
 /* Joins what belongs to one row, and learns what disks and control groups are called while they are
  * there: between two outputs, now and then.  When there are too many rows the smaller half, by
- * @sort, gives up process and control group: one row for each disk and operation, TOP_OTHERS. Names
- * of processes that are in no row may be forgotten. */
+ * @sort, gives up process and control group: one row for each disk and operation, TOP_OTHERS (with
+ * --by all keys, keys_other). Names of processes that are in no row may be forgotten. */
 void top_rows_compact(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort);
 
 /* Joins the CPUs' parts of each row, names the rows, and sorts them. */
 void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enum top_sort sort);
 /* Sorts @n finished rows: largest first by @sort. */
-void top_rows_sort(struct top_row *rows, size_t n, enum top_sort sort);
+void top_rows_sort(struct top_row *rows, size_t n, by_keys by, enum top_sort sort);
+/* Of @n sorted rows with --by the first @most stay; the others become one row (other) for each
+ * operation.  Returns how many there are then. */
+size_t top_rows_limit(struct top_row *rows, size_t n, by_keys by, uint64_t most);
 void top_rows_free(struct top_rows *rows);
 
 /* With or without the column of the cgroup. */
 const struct schema *top_schema(bool cgroup);
+/* With --by.  Valid until the next call. */
+const struct schema *top_by_schema(by_keys by);
 
 #endif

@@ -24,6 +24,7 @@
 struct top {
 	struct top_options o;
 	struct cgroups *cgroups; /* NULL: not asked for */
+	struct users *users;	 /* NULL: not asked for */
 	struct top_rows rows;
 	char load[LOAD_SIZE];
 	bool clears; /* the screen, at each refresh */
@@ -39,6 +40,19 @@ static uint32_t rows_of_a_second(void)
 	return rows < 16384 ? 16384 : rows > 131072 ? 131072 : rows;
 }
 
+static bool wants_cgroups(const struct top *t)
+{
+	return t->o.cgroup_owner || keys_of_cgroup(t->o.by);
+}
+
+static bool wants_processes(const struct top *t)
+{
+	return !t->o.by || keys_of_process(t->o.by);
+}
+
+/* Cgroups that may be made between two drains, and have a name although they are gone by then. */
+#define MADE_CGROUPS 2048
+
 static int configure(struct tool_run *run, struct tool_object *o)
 {
 	const struct top *t = run->ctx;
@@ -47,8 +61,11 @@ static int configure(struct tool_run *run, struct tool_object *o)
 	uint32_t rows = args->map_rows ? args->map_rows : rows_of_a_second();
 	uint32_t names = args->map_names ? args->map_names : rows_of_a_second();
 	const struct probe_option options[] = {
-		{ "by_process", true },
-		{ "want_cgroup", t->o.cgroup_owner },
+		{ "by_process", wants_processes(t) },
+		{ "by_disk", !t->o.by || keys_have(t->o.by, KEY_DISK) },
+		{ "by_submitter", !t->o.by || keys_of_submitter(t->o.by) },
+		{ "by_user", keys_have(t->o.by, KEY_USER) },
+		{ "want_cgroup", wants_cgroups(t) },
 		{ "bio_mode", t->o.bio },
 		/* An fsync is never issued: its time is from when it was made. */
 		{ "own_start", blk_iostats_off(whole) },
@@ -59,12 +76,14 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "cpus", cpus_possible() },
 		{ "rows0", rows },
 		{ "rows1", rows },
+		{ "cgroups0", wants_cgroups(t) ? MADE_CGROUPS : 1 },
+		{ "cgroups1", wants_cgroups(t) ? MADE_CGROUPS : 1 },
 		{ "process_names0", names },
 		{ "process_names1", names },
 		{ "inflight",
 		  args->map_requests ? args->map_requests : blk_requests_possible(whole) },
 		{ "bios", t->o.bio ? args->map_requests : 1 },
-		{ "bio_owners", blk_follows_bios(run->object.hooks) ? 0 : 1 },
+		{ "bio_owners", blk_owners_entries(run->object.hooks, args, whole) },
 	};
 
 	return tool_configure(o, options, N(options), maps, N(maps));
@@ -100,21 +119,9 @@ static int print_head(void *ctx, const struct recording_interval *in, FILE *stre
 		   : 0;
 }
 
-static int limit_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
+/* Rows that may be changed, which the caller frees. */
+static int copy_rows(struct render_interval *in, void **own, struct error *err)
 {
-	uint64_t most = top_max_rows(&((struct top *)ctx)->o);
-
-	(void)own;
-	(void)err;
-	if (in->n > most)
-		in->n = most;
-	return 0;
-}
-
-/* In another order than that of the run. */
-static int sort_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
-{
-	struct top *t = ctx;
 	size_t size = in->n * sizeof(struct top_row);
 
 	*own = malloc(size ? size : 1);
@@ -122,17 +129,26 @@ static int sort_rows(void *ctx, struct render_interval *in, void **own, struct e
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	if (size)
 		memcpy(*own, in->rows, size);
-	top_rows_sort(*own, in->n, t->o.sort);
 	in->rows = *own;
-	return limit_rows(ctx, in, own, err);
+	return 0;
 }
 
 static int shown_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
-	const struct args *args = &((struct top *)ctx)->o.args;
+	const struct top_options *o = &((struct top *)ctx)->o;
+	bool sorts = o->args.replay && args_given(&o->args, 's');
+	uint64_t most = top_max_rows(o);
+	int r = 0;
 
-	return args->replay && args_given(args, 's') ? sort_rows(ctx, in, own, err)
-						     : limit_rows(ctx, in, own, err);
+	if (sorts || (o->by && in->n > most))
+		r = copy_rows(in, own, err);
+	if (r)
+		return r;
+	if (sorts)
+		top_rows_sort(*own, in->n, o->by, o->sort);
+	if (in->n > most)
+		in->n = o->by ? top_rows_limit(*own, in->n, o->by, most) : most;
+	return 0;
 }
 
 static int print_start(void *ctx, FILE *stream)
@@ -158,7 +174,9 @@ static void tables(void *ctx, struct show *show)
 {
 	const struct top *t = ctx;
 
-	show->tables[0] = (struct recording_table){ "rows", top_schema(t->o.cgroup_owner) };
+	show->tables[0] =
+	    (struct recording_table){ "rows", t->o.by ? top_by_schema(t->o.by)
+						      : top_schema(t->o.cgroup_owner) };
 	show->n_tables = 1;
 }
 
@@ -173,13 +191,14 @@ static void account_lost_completion(void *ctx, const struct blk_inflight *entry)
 		.start = entry->process.start,
 		.cgroup = entry->cgroup,
 		.pid = entry->process.pid,
+		.uid = entry->process.uid,
 		.dev = entry->dev,
 		.op = entry->op,
 		.writeback = entry->writeback,
 		.known = entry->known,
 	};
 
-	if (!blk_filters_processes(&t->o.filters, &t->o.args) || entry->known)
+	if (!blk_filters_submitters(&t->o.filters, &t->o.args) || entry->known)
 		top_rows_add(&t->rows, &key, &value);
 }
 
@@ -199,6 +218,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	const struct bpf_map *rows = inactive ? skel->maps.rows1 : skel->maps.rows0;
 	const struct bpf_map *names =
 	    inactive ? skel->maps.process_names1 : skel->maps.process_names0;
+	const struct bpf_map *cgroups = inactive ? skel->maps.cgroups1 : skel->maps.cgroups0;
 	struct run_fill fills[] = { { 0, bpf_map__max_entries(rows) },
 				    { 0, bpf_map__max_entries(names) } };
 	size_t before = t->rows.n;
@@ -207,6 +227,8 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	    n;
 
 	(void)err;
+	if (!r && t->cgroups)
+		r = blk_drain_cgroups(bpf_map__fd(cgroups), t->cgroups);
 	if (r)
 		return r;
 	n = blk_drain_names(bpf_map__fd(names), run->names);
@@ -222,7 +244,7 @@ static struct top_tables tables_of(const struct tool_run *run)
 {
 	const struct top *t = run->ctx;
 
-	return (struct top_tables){ run->disks, run->names, t->cgroups };
+	return (struct top_tables){ run->disks, run->names, t->cgroups, t->users, t->o.by };
 }
 
 /* Between two outputs: the maps shall not fill up, however long the interval. */
@@ -293,16 +315,19 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 {
 	const struct top *t = run->ctx;
 
-	return blk_events(WANT_SUBMIT | WANT_ISSUE | WANT_NAMES | (t->o.bio ? WANT_BIO : 0) |
-			      (tool_tracks(run) ? WANT_TRACK : 0),
+	return blk_events(WANT_SUBMIT | WANT_ISSUE | (wants_processes(t) ? WANT_NAMES : 0) |
+			      (t->o.bio ? WANT_BIO : 0) | (tool_tracks(run) ? WANT_TRACK : 0) |
+			      (wants_cgroups(t) ? WANT_CGROUPS : 0),
 			  out);
 }
 
 static int prepare(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
-	int r = t->o.cgroup_owner ? cgroups_open(NULL, &t->cgroups) : 0;
+	int r = wants_cgroups(t) ? cgroups_open(NULL, NULL, &t->cgroups) : 0;
 
+	if (!r && keys_have(t->o.by, KEY_USER))
+		r = users_open(NULL, &t->users);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }
 
@@ -323,6 +348,8 @@ static void keeps(struct tool_run *run)
 
 	tool_keep(run, "", privileges_to_name(), true);
 	tool_keep(run, "with --cgroup-owner", PRIVILEGES_CGROUPS, t->o.cgroup_owner);
+	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
+		  keys_of_cgroup(t->o.by));
 }
 
 static void free_top(void *ctx)
@@ -331,12 +358,17 @@ static void free_top(void *ctx)
 
 	top_rows_free(&t->rows);
 	cgroups_free(t->cgroups);
+	users_free(t->users);
 }
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	*with = i ? "--cgroup-owner" : "";
-	return i < 2 ? top_schema(i) : NULL;
+	static const char *const options[] = { "", "--cgroup-owner", "--by" };
+
+	if (i >= N(options))
+		return NULL;
+	*with = options[i];
+	return i < 2 ? top_schema(i) : top_by_schema(keys_all());
 }
 
 /* ---- the declaration ---- */
@@ -347,6 +379,7 @@ static const struct tool_optional optional[] = {
 	{ "bio", "--bio" },
 	{ "track", "-- COMMAND" },
 	{ "rename", "names of processes that change them" },
+	{ "cgroup", "names of cgroups that are gone at once" },
 	{ NULL, NULL },
 };
 
@@ -355,6 +388,7 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct top, "max_rows", 'r', o.max_rows, UINT64_MAX),
 	TOOL_SETTING(struct top, "sort", 's', o.sort, SORT_TIME),
 	TOOL_SETTING(struct top, "cgroup_owner", 0, o.cgroup_owner, 1),
+	TOOL_SETTING(struct top, "by", 0, o.by, UINT64_MAX),
 };
 
 static const struct tool_view view = {

@@ -235,40 +235,70 @@ static struct task *make_room(size_t most, size_t *size)
 
 /* ---- what they do ---- */
 
-static int read_text(void *ctx, struct task *task)
+static int read_all(struct task *task, int fd)
 {
-	int fd = open(ctx, O_RDONLY | O_CLOEXEC);
 	size_t len = 0;
 	ssize_t n = 1;
 
-	if (fd < 0)
-		return -errno;
 	while (n > 0 && len < task->most) {
 		n = read(fd, task->text + len, task->most - len);
 		len += n > 0 ? (size_t)n : 0;
 	}
-	if (n < 0)
-		n = -errno;
+	return n < 0 ? -errno : (int)len;
+}
+
+static int read_text(void *ctx, struct task *task)
+{
+	int fd = open(ctx, O_RDONLY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return -errno;
+	r = read_all(task, fd);
 	close(fd);
-	return n < 0 ? (int)n : (int)len;
+	return r;
+}
+
+static int read_file(void *ctx, struct task *task)
+{
+	return read_all(task, *(const int *)ctx);
+}
+
+/* Runs @task, of @size bytes, which reads. */
+static int run_reading(struct task *task, size_t size, struct bounded_text *out)
+{
+	int r = run(task, size);
+
+	if (r >= 0)
+		*out = (struct bounded_text){ task->text, (size_t)r, task, size };
+	else if (r != -ETIMEDOUT)
+		munmap(task, size);
+	return r < 0 ? r : 0;
 }
 
 int bounded_read(const char *path, size_t most, struct bounded_text *out)
 {
 	size_t size;
 	struct task *task = make_room(most, &size);
-	int r;
 
 	if (!task)
 		return -ENOMEM;
 	task->call = read_text;
 	task->ctx = (void *)(uintptr_t)path;
-	r = run(task, size);
-	if (r >= 0)
-		*out = (struct bounded_text){ task->text, (size_t)r, task, size };
-	else if (r != -ETIMEDOUT)
-		munmap(task, size);
-	return r < 0 ? r : 0;
+	return run_reading(task, size, out);
+}
+
+int bounded_read_fd(int fd, size_t most, struct bounded_text *out)
+{
+	size_t size;
+	struct task *task = make_room(most, &size);
+
+	if (!task)
+		return -ENOMEM;
+	task->call = read_file;
+	task->ctx = &fd;
+	task->kept = &fd;
+	task->n_kept = 1;
+	return run_reading(task, size, out);
 }
 
 void bounded_text_free(struct bounded_text *text)

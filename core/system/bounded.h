@@ -27,6 +27,8 @@ struct bounded_text {
 /* Reads the first @most bytes of @path.  0 with @out, whose memory bounded_text_free() frees, or
  * -errno; -ETIMEDOUT. */
 int bounded_read(const char *path, size_t most, struct bounded_text *out);
+/* The same of @fd, which stays open, from where it stands. */
+int bounded_read_fd(int fd, size_t most, struct bounded_text *out);
 void bounded_text_free(struct bounded_text *text);
 
 /*

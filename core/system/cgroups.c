@@ -2,32 +2,41 @@
 #include "core/system/cgroups.h"
 
 #include <errno.h>
-#include <fts.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <mntent.h>
 #include <search.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/system/cgroup_names.h"
+#include "core/system/cgroup_tree.h"
+#include "core/system/containers.h"
+#include "core/system/limits.h"
 
 struct cgroup {
 	uint64_t id;
-	bool known; /* else @path is "cgroup:ID" */
-	const char *path;
+	bool known;			 /* else its path is "cgroup:ID" */
+	uint64_t used;			 /* when it was asked for last; 0: never */
+	const char *names[CGROUP_NAMES]; /* NULL: not asked for yet */
+	uint8_t looks[CGROUP_NAMES];	 /* in files for such a name, which had none yet */
+	uint64_t next_look_ns;
 };
 
 struct cgroups {
-	char *root;	       /* NULL: what is mounted */
+	struct cgroup_tree *mounted;
+	struct containers *containers;
+	bool no_handles;       /* ids cannot be opened: new ones are found by walking */
 	void *tree;	       /* struct cgroup by id */
 	uint64_t next_walk;    /* not before this does an unknown id make us walk */
 	struct text_set paths; /* all that was handed out */
 	size_t size;	       /* of all this */
 	bool full;
 	uint64_t lost;
+	uint64_t uses;	 /* so many times */
 	uint64_t forgot; /* when that was done last */
 };
 
@@ -66,7 +75,7 @@ static struct cgroup *add_cgroup(struct cgroups *c, uint64_t id, const char *pat
 	if (!kept)
 		return NULL;
 	if (!group) {
-		group = malloc(sizeof(*group));
+		group = calloc(1, sizeof(*group));
 		if (!group)
 			return NULL;
 		group->id = id;
@@ -77,111 +86,43 @@ static struct cgroup *add_cgroup(struct cgroups *c, uint64_t id, const char *pat
 	}
 	c->size += size;
 	group->known = known;
-	group->path = kept;
+	group->names[CGROUP_PATH] = kept;
 	return group;
 }
 
-/*
- * FTS_NOSTAT spares a stat() of each of the dozens of files that every cgroup
- * has, and leaves fts_statp unset.  A group that goes away during the walk is
- * passed over.
- */
-static int walk_tree(struct cgroups *c, const char *top)
+static int learn_walked(void *ctx, uint64_t id, const char *path)
 {
-	char *root = strdup(top);
-	char *roots[] = { root, NULL };
-	FTS *fts = NULL;
-	FTSENT *entry;
-	struct stat st;
-	size_t len;
-	int rc = -ENOMEM;
+	struct cgroups *c = ctx;
 
-	if (!root)
-		goto out;
-	for (len = strlen(root); len > 0 && root[len - 1] == '/'; len--)
-		;
-	if (len)
-		root[len] = '\0';
-	fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT | FTS_XDEV, NULL);
-	if (!fts) {
-		rc = errno == ENOMEM ? -ENOMEM : 0;
-		goto out;
-	}
-	while (errno = 0, entry = fts_read(fts)) {
-		const char *path = entry->fts_path + len;
-
-		if (entry->fts_info != FTS_D || stat(entry->fts_path, &st))
-			continue;
-		if (!add_cgroup(c, st.st_ino, *path ? path : "/", true)) {
-			rc = c->full ? 0 : -ENOMEM;
-			goto out;
-		}
-	}
-	rc = errno == ENOMEM ? -ENOMEM : 0;
-out:
-	if (fts)
-		fts_close(fts);
-	free(root);
-	return rc;
-}
-
-static bool is_cgroup2(const struct mntent *mount)
-{
-	return !strcmp(mount->mnt_type, "cgroup2");
-}
-
-static bool is_blkio(const struct mntent *mount)
-{
-	return !strcmp(mount->mnt_type, "cgroup") && hasmntopt(mount, "blkio");
-}
-
-/* Walks every mount that @wanted takes; *found says whether there was one. */
-static int walk_mounts(struct cgroups *c, bool (*wanted)(const struct mntent *), bool *found)
-{
-	/* A longer line (overlayfs) is cut by getmntent_r(), and is not ours. */
-	char line[2 * PATH_MAX];
-	struct mntent mount;
-	FILE *mounts = setmntent("/proc/self/mounts", "re");
-	int rc = 0;
-
-	if (!mounts)
-		return errno == ENOMEM ? -ENOMEM : 0;
-	while (!rc && getmntent_r(mounts, &mount, line, sizeof(line))) {
-		if (!wanted(&mount))
-			continue;
-		*found = true;
-		rc = walk_tree(c, mount.mnt_dir);
-	}
-	endmntent(mounts);
-	return rc;
+	/* The rest is for those that do I/O, and have handles. */
+	if (!c->no_handles && c->size > CGROUPS_SIZE / 2)
+		return 1;
+	if (add_cgroup(c, id, path, true))
+		return 0;
+	return c->full ? 1 : -ENOMEM;
 }
 
 static int walk(struct cgroups *c)
 {
-	bool found = false;
-	int rc;
+	int r = cgroup_tree_walk(c->mounted, learn_walked, c);
 
-	if (c->root)
-		return walk_tree(c, c->root);
-	/* Ids are unique in one hierarchy only.  Block I/O is charged in the v1
-	 * hierarchy of blkio where there is one, else in cgroup2. */
-	rc = walk_mounts(c, is_blkio, &found);
-	return rc || found ? rc : walk_mounts(c, is_cgroup2, &found);
+	return r < 0 ? r : 0;
 }
 
-int cgroups_open(const char *root, struct cgroups **out)
+int cgroups_open(const char *root, const char *files, struct cgroups **out)
 {
 	struct cgroups *c = calloc(1, sizeof(*c));
 	int rc = -ENOMEM;
 
 	if (!c)
 		return rc;
-	if (root) {
-		c->root = strdup(root);
-		if (!c->root)
-			goto fail;
-	}
-	rc = walk(c);
+	c->no_handles = root;
+	c->uses = 1;
+	rc = containers_open(files, &c->containers);
+	if (!rc)
+		rc = cgroup_tree_open(root, &c->mounted);
+	if (!rc)
+		rc = walk(c); /* some will be gone when their I/O is drained */
 	if (rc)
 		goto fail;
 	*out = c;
@@ -197,7 +138,8 @@ void cgroups_free(struct cgroups *c)
 		return;
 	tdestroy(c->tree, free);
 	text_set_free(&c->paths);
-	free(c->root);
+	cgroup_tree_free(c->mounted);
+	containers_free(c->containers);
 	free(c);
 }
 
@@ -215,26 +157,169 @@ static void walk_again(struct cgroups *c)
 	c->next_walk = after + (rest > WALK_PERIOD ? rest : WALK_PERIOD);
 }
 
-const char *cgroups_path(struct cgroups *c, uint64_t id)
+/* An id that is not known: is there a cgroup?  False: no memory, descriptor or room to tell. */
+static bool look(struct cgroups *c, uint64_t id)
+{
+	char path[PATH_MAX];
+	int r;
+
+	if (!c->no_handles) {
+		r = cgroup_tree_path(c->mounted, id, path, sizeof(path));
+		if (!r)
+			return add_cgroup(c, id, path, true);
+		if (r == -ESTALE || limits_is_shortage(r))
+			return r == -ESTALE;
+		c->no_handles = true;
+	}
+	if (clock_mono_ns() >= c->next_walk)
+		walk_again(c);
+	return true;
+}
+
+/* NULL: there is no room for one more. */
+static struct cgroup *get(struct cgroups *c, uint64_t id)
 {
 	struct cgroup *group = find(c, id);
 	char text[sizeof("cgroup:18446744073709551615")];
 
-	if (!id)
-		return "-";
-	if (group && group->known)
-		return group->path;
-	if (clock_mono_ns() >= c->next_walk) {
-		walk_again(c);
-		group = find(c, id);
+	if (group)
+		group->used = c->uses++;
+	/* What has no handle is gone: an id is never used again. */
+	if (group && (group->known || !c->no_handles))
+		return group;
+	if (!look(c, id)) {
+		c->lost++;
+		return NULL;
 	}
+	group = find(c, id);
 	if (!group) {
 		snprintf(text, sizeof(text), "cgroup:%" PRIu64, id);
 		group = add_cgroup(c, id, text, false);
 	}
-	if (!group)
+	if (group)
+		group->used = c->uses++;
+	else
 		c->lost++;
-	return group ? group->path : "cgroup:?";
+	return group;
+}
+
+/* ---- other names ---- */
+
+#define PROCESS_NAME_SIZE 512
+#define SHORT_ID_LENGTH	  12 /* as the runtimes' own tools show them */
+
+static const char no_name[] = "-", no_room[] = "cgroup:?";
+
+static void name_short(const struct text_part *id, char *name)
+{
+	snprintf(name, PROCESS_NAME_SIZE, "%.*s", SHORT_ID_LENGTH, id->at);
+}
+
+/* Does a file have the name? */
+static bool read_name(struct cgroups *c, const struct cgroup_parts *parts, enum cgroup_name what,
+		      char *name)
+{
+	if (what == CGROUP_POD)
+		return containers_pod(c->containers, parts->pod.at, parts->pod.len, name,
+				      PROCESS_NAME_SIZE);
+	return containers_name(c->containers, parts->container.at, parts->user, name,
+			       PROCESS_NAME_SIZE);
+}
+
+/* False: it has none.  Of what is to be found in a file, *@is_short: that has not been found. */
+static bool make_name(struct cgroups *c, const char *path, enum cgroup_name what, char *name,
+		      bool *is_short)
+{
+	struct cgroup_parts parts;
+
+	*is_short = false;
+	cgroup_parts(path, &parts);
+	if (what == CGROUP_UNIT && parts.unit.at) {
+		cgroup_unescape(&parts.unit, name, PROCESS_NAME_SIZE);
+	} else if (what == CGROUP_CONTAINER && parts.container.at && !parts.has_container_id) {
+		cgroup_unescape(&parts.container, name, PROCESS_NAME_SIZE);
+	} else if ((what == CGROUP_CONTAINER && parts.container.at) ||
+		   (what == CGROUP_POD && parts.pod.at)) {
+		*is_short = !read_name(c, &parts, what, name);
+		if (*is_short)
+			name_short(what == CGROUP_POD ? &parts.pod : &parts.container, name);
+	} else {
+		return false;
+	}
+	return true;
+}
+
+/* NULL: no memory or no room. */
+static const char *keep_name(struct cgroups *c, const char *name)
+{
+	const char *kept;
+	size_t size = strlen(name) + 1;
+
+	if (c->size + size > CGROUPS_SIZE) {
+		c->full = true;
+		return NULL;
+	}
+	kept = text_keep(&c->paths, name);
+	c->size += kept ? size : 0;
+	return kept;
+}
+
+/* Kubernetes makes the files when the container runs already. */
+#define MAX_LOOKS   30
+#define LOOK_PERIOD NS_PER_SEC
+
+static bool is_settled(const struct cgroup *group, enum cgroup_name what)
+{
+	if (!group->names[what])
+		return false;
+	return !group->looks[what] || group->looks[what] > MAX_LOOKS ||
+	       clock_mono_ns() < group->next_look_ns;
+}
+
+static void find_name(struct cgroups *c, struct cgroup *group, enum cgroup_name what)
+{
+	char name[PROCESS_NAME_SIZE];
+	bool is_short, has = make_name(c, group->names[CGROUP_PATH], what, name, &is_short);
+
+	group->next_look_ns = clock_mono_ns() + LOOK_PERIOD;
+	group->looks[what] = is_short ? group->looks[what] + 1 : 0;
+	if (is_short && group->names[what]) /* again */
+		return;
+	group->names[what] = has ? keep_name(c, name) : no_name;
+}
+
+static const char *name_of(struct cgroups *c, struct cgroup *group, enum cgroup_name what)
+{
+	if (!group->known)
+		return no_name;
+	if (!is_settled(group, what))
+		find_name(c, group, what);
+	if (!group->names[what])
+		c->lost++;
+	return group->names[what] ? group->names[what] : no_room;
+}
+
+const char *cgroups_name(struct cgroups *c, uint64_t id, enum cgroup_name what)
+{
+	struct cgroup *group = id ? get(c, id) : NULL;
+
+	if (!id)
+		return no_name;
+	if (!group)
+		return no_room;
+	return what == CGROUP_PATH ? group->names[CGROUP_PATH] : name_of(c, group, what);
+}
+
+const char *cgroups_path(struct cgroups *c, uint64_t id)
+{
+	return cgroups_name(c, id, CGROUP_PATH);
+}
+
+void cgroups_put(struct cgroups *c, uint64_t id, const char *path)
+{
+	/* Where only a part is mounted, paths begin elsewhere. */
+	if (cgroup_tree_is_whole(c->mounted))
+		add_cgroup(c, id, path, true);
 }
 
 uint64_t cgroups_lost(struct cgroups *c)
@@ -245,17 +330,76 @@ uint64_t cgroups_lost(struct cgroups *c)
 	return lost;
 }
 
+/* ---- no more room ---- */
+
+struct listed {
+	struct cgroup **groups;
+	size_t n;
+};
+
+static void list(const void *node, VISIT which, void *ctx)
+{
+	struct listed *listed = ctx;
+
+	if (which == preorder || which == leaf)
+		listed->groups[listed->n++] = *(struct cgroup *const *)node;
+}
+
+static int last_used_first(const void *a, const void *b)
+{
+	const struct cgroup *x = *(struct cgroup *const *)a, *y = *(struct cgroup *const *)b;
+
+	return (x->used < y->used) - (x->used > y->used);
+}
+
+static void keep_group(void *group)
+{
+	(void)group;
+}
+
+/* Takes all out of the table. */
+static int take_out(struct cgroups *c, struct listed *listed)
+{
+	listed->groups = calloc(c->size / sizeof(struct cgroup) + 1, sizeof(*listed->groups));
+	if (!listed->groups)
+		return -ENOMEM;
+	twalk_r(c->tree, list, listed);
+	qsort(listed->groups, listed->n, sizeof(*listed->groups), last_used_first);
+	tdestroy(c->tree, keep_group);
+	return 0;
+}
+
+/* Those that were in use last, up to half of the room. */
+static void put_back(struct cgroups *c, struct listed *listed)
+{
+	for (size_t i = 0; i < listed->n; i++) {
+		const struct cgroup *old = listed->groups[i];
+		struct cgroup *group = NULL;
+
+		if (old->used && c->size < CGROUPS_SIZE / 2)
+			group = add_cgroup(c, old->id, old->names[CGROUP_PATH], old->known);
+		if (group)
+			group->used = old->used;
+		free(listed->groups[i]);
+	}
+	free(listed->groups);
+}
+
 void cgroups_forget(struct cgroups *c)
 {
 	uint64_t now = clock_mono_ns();
+	struct text_set old = c->paths;
+	struct listed listed = { 0 };
 
-	if (!c->full || (c->forgot && now - c->forgot < 60 * NS_PER_SEC))
+	if (!c->full || (c->forgot && now - c->forgot < 60 * NS_PER_SEC) || take_out(c, &listed))
 		return;
-	tdestroy(c->tree, free);
-	text_set_free(&c->paths);
+	c->paths = (struct text_set){ 0 };
 	c->tree = NULL;
 	c->size = 0;
 	c->full = false;
 	c->forgot = now;
-	walk(c); /* without memory some stay unknown */
+	put_back(c, &listed);
+	text_set_free(&old);
+	if (c->no_handles)
+		walk(c); /* without memory some stay unknown */
 }

@@ -55,6 +55,9 @@ bool disks_refresh(struct disks *d);
  */
 const char *disks_name(struct disks *d, uint32_t dev);
 
+/* The same of the disk that @dev is a partition of, if it is one. */
+const char *disks_whole_name(struct disks *d, uint32_t dev);
+
 /*
  * The device that @arg names: a name as in /proc/diskstats (nvme0n1, sda1,
  * dm-0; with or without /dev/), a device-mapper name (vg-root), a path that leads to a block device

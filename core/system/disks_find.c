@@ -351,6 +351,17 @@ static int describe(const struct disks *d, const struct disk *disk, struct disk_
 	return 0;
 }
 
+const char *disks_whole_name(struct disks *d, uint32_t dev)
+{
+	const char *name = disks_name(d, dev);
+	const struct disk *disk = disks_by_dev(d, dev);
+	struct disk_ref ref;
+
+	if (!disk || !disk->present || describe(d, disk, &ref, NULL))
+		return name;
+	return disks_name(d, ref.whole);
+}
+
 int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct error *err)
 {
 	const struct disk *disk;

@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	snprintf(path, sizeof(path), "%s/%.*s", root, (int)(size < 3000 ? size : 3000),
 		 (const char *)data);
 	n = make_folders(path, ends);
-	if (stat(path, &st) || cgroups_open(root, &cgroups))
+	if (stat(path, &st) || cgroups_open(root, NULL, &cgroups))
 		abort();
 	found = cgroups_path(cgroups, st.st_ino);
 	if (strcmp(found, n ? path + strlen(root) : "/") != 0)

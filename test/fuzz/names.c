@@ -156,18 +156,30 @@ static void show_stacks(const struct names_in *in)
 {
 	const struct frames all = { next_frame, in, 0 }, some = { next_frame, in, 3 };
 	const struct stack_row rows[] = {
-		{ name(in, 0), name(in, 1), 0, all, some, 1000, 1 },
-		{ name(in, 1), name(in, 2), 77, some, all, 1000, 1 },
+		{ .disk = name(in, 0),
+		  .comm = name(in, 1),
+		  .kernel = all,
+		  .user = some,
+		  .read_bytes = 1000,
+		  .write_bytes = 1 },
+		{ .disk = name(in, 1),
+		  .comm = name(in, 2),
+		  .labels = { name(in, 0), name(in, 1), name(in, 2), name(in, 0) },
+		  .pid = 77,
+		  .kernel = some,
+		  .user = all,
+		  .read_bytes = 1000,
+		  .write_bytes = 1 },
 	};
 	struct shown_output out;
 
-	stacks_text(shown_begin(&out), rows, 2);
+	stacks_text(shown_begin(&out), STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_TEXT);
-	stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, rows, 2);
+	stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_FOLDED);
-	stacks_folded(shown_begin(&out), STACK_ORDER_DISK, rows, 2);
+	stacks_folded(shown_begin(&out), STACK_ORDER_DISK, STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_FOLDED);
-	stacks_svg(shown_begin(&out), name(in, 0), rows, 2);
+	stacks_svg(shown_begin(&out), name(in, 0), STACK_BYTES, rows, 2);
 	shown_end(&out, SHOWN_SVG);
 }
 

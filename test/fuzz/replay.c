@@ -16,6 +16,11 @@
 static struct column virtio_columns[VIRTIO_COLUMNS];
 static struct schema virtio_rows_schema;
 static const struct virtio_options virtio_all = { .extended = true, .latency = true };
+static struct column breakdown_columns[BREAKDOWN_COLUMNS_MAX];
+static struct schema breakdown_rows_schema;
+static by_keys by;
+static struct stack_schema stack_columns;
+static struct stack_options stack_all;
 static struct breakdown_options breakdown_all = { .hist = true };
 
 enum what { OF_TOP, OF_BREAKDOWN, OF_LAYERS, OF_STACK, OF_VIRTIO, OF_KVM };
@@ -33,7 +38,9 @@ static size_t tables_of(const struct recording_reader *reader, struct recording_
 	}
 	tables[0].name = "rows";
 	if (strcmp(name, "stack") == 0) {
-		tables[0].schema = stack_schema();
+		stack_all.by = recording_reader_setting(reader, "by", 0);
+		stack_all.ios = recording_reader_setting(reader, "ios", 0);
+		tables[0].schema = stack_schema(&stack_columns, &stack_all);
 		*what = OF_STACK;
 	} else if (strcmp(name, "virtio") == 0) {
 		virtio_schema(&virtio_all, virtio_columns, &virtio_rows_schema);
@@ -42,12 +49,15 @@ static size_t tables_of(const struct recording_reader *reader, struct recording_
 	} else if (strcmp(name, "breakdown") != 0) {
 		tables[0].schema = top_schema(true);
 		*what = OF_TOP;
-	} else if (recording_reader_setting(reader, "combined", 0)) {
-		tables[0] = (struct recording_table){ "layers", &table_schema };
-		*what = OF_LAYERS;
 	} else {
-		tables[0].schema = &breakdown_schema;
-		*what = OF_BREAKDOWN;
+		bool layers = recording_reader_setting(reader, "combined", 0);
+
+		by = recording_reader_setting(reader, "by", 0);
+		breakdown_keyed_schema(layers ? &table_schema : &breakdown_schema, by,
+				       breakdown_columns, &breakdown_rows_schema);
+		tables[0] =
+		    (struct recording_table){ layers ? "layers" : "rows", &breakdown_rows_schema };
+		*what = layers ? OF_LAYERS : OF_BREAKDOWN;
 	}
 	return 1;
 }
@@ -107,20 +117,22 @@ static void show_text(enum what what, const struct recording_interval *in)
 	case OF_KVM:
 		break;
 	case OF_BREAKDOWN:
-		breakdown_print(rows, n, breakdown_unit(1000), shown_begin(&out));
+		breakdown_print(rows, n, by, breakdown_unit(1000), shown_begin(&out));
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_LAYERS:
 		breakdown_all.unit = breakdown_unit(1);
-		table_print((void *)rows, n, &breakdown_all, shown_begin(&out));
+		breakdown_all.by = by;
+		table_print((void *)rows, n, &breakdown_rows_schema, &breakdown_all,
+			    shown_begin(&out));
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_STACK:
-		stacks_text(shown_begin(&out), rows, n);
+		stacks_text(shown_begin(&out), STACK_BYTES, rows, n);
 		shown_end(&out, SHOWN_TEXT);
-		stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, rows, n);
+		stacks_folded(shown_begin(&out), STACK_ORDER_PROCESS, STACK_IOS, rows, n);
 		shown_end(&out, SHOWN_FOLDED);
-		stacks_svg(shown_begin(&out), "title", rows, n);
+		stacks_svg(shown_begin(&out), "title", STACK_TIME, rows, n);
 		shown_end(&out, SHOWN_SVG);
 		break;
 	case OF_VIRTIO:

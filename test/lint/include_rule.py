@@ -41,8 +41,9 @@ def is_uapi(name):
 
 
 def is_elf(name):
-    """libelf and libdw, and what goes with them: checksums, demangled names"""
-    return (name in ("libelf.h", "gelf.h", "dwarf.h", "zlib.h", "libiberty/demangle.h")
+    """libelf and libdw, and what goes with them: checksums, demangled names; JSON"""
+    return (name in ("libelf.h", "gelf.h", "dwarf.h", "zlib.h", "libiberty/demangle.h",
+                     "jansson.h")
             or name.startswith("elfutils/"))
 
 

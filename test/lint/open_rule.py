@@ -12,18 +12,20 @@ import re
 import sys
 
 OPEN = ("open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "creat",
-        "SYS_open", "SYS_openat", "SYS_openat2")
+        "open_by_handle_at", "SYS_open", "SYS_openat", "SYS_openat2")
 ELF = ("elf_begin", "elf_memory", "elf_clone", "dwelf_elf_begin", "gelf_getsym",
        "cplus_demangle", "cplus_demangle_v3_callback", "rust_demangle_callback", "elf_symbols",
        "elf_demangle", "perf_map_read")
 
 PROC = "/proc: the kernel's"
+CGROUPFS = "cgroups: the kernel's"
 SYS = "/sys: the kernel's"
 TRACEFS = "tracefs: the kernel's"
 DEBUGFS = "debugfs: the kernel's"
 USER = "a file that the user of iotrace names"
 MAY_OPEN = {
     "core/system/bounded.c": PROC,
+    "core/system/cgroup_tree.c": CGROUPFS,
     "core/system/cpus.c": SYS,
     "core/system/disks.c": PROC,
     "core/system/disks_find.c": SYS,
@@ -42,6 +44,7 @@ MAY_OPEN = {
     "core/symbols/address_spaces.c": PROC,
     "core/symbols/symbol_client.c": "/dev/null",
     "core/system/tracefs.c": TRACEFS,
+    "core/system/users.c": "/etc/passwd: root's",
     "cmd/args.c": PROC,
     "cmd/blk.c": SYS,
     "cmd/breakdown/calls_layer.c": PROC,

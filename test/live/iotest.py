@@ -713,10 +713,10 @@ class Load(Held):
     Afterwards .reports has one entry per process that did I/O.
     """
 
-    def __init__(self, *jobs, name="load", options=(), group=None, keep=False):
+    def __init__(self, *jobs, name="load", options=(), group=None, keep=False, prefix=()):
         self.name = name
         self._keep = keep
-        argv = [LOAD, "-n", name, "-w", *(["-k"] if keep else []), *options, *jobs]
+        argv = [*prefix, LOAD, "-n", name, "-w", *(["-k"] if keep else []), *options, *jobs]
         if group:
             argv = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', group.procs, *argv]
         super().__init__(argv)

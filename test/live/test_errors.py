@@ -11,8 +11,8 @@ import tempfile
 import time
 
 from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Result, Served, Tracer, Zram,
-                    add_up, bpf_object_exists, bpf_objects, diskstats, hidden_ends, iotrace, main,
-                    run_load, run_loads, patience, wait_until)
+                    add_up, bpf_object_exists, bpf_objects, diskstats, hidden_ends, iotrace, list_hooks,
+                    main, run_load, run_loads, patience, wait_until)
 
 KIB4 = 4096
 
@@ -459,6 +459,52 @@ class TestLosses(LiveTest):
         lost = sum(int(line[1]) for line in lines if "I/Os not shown" in line[2])
         self.assertGreater(lost, 0)
         self.assertEqual(sum(row["io"] for row in result.top_text()) + lost, 12 * 300, result.err)
+
+    def submit_hooks(self):
+        """(hook, the option that leaves it no room)"""
+        usable = [f"{kind}:{target}" for event, kind, target, reason in list_hooks("top")
+                  if event == "submit" and reason is None]
+        self.assertTrue(usable)
+        return [(hook, "owners=4" if hook.endswith(":block_getrq") else "requests=4")
+                for hook in usable]
+
+    def traced_submitters(self, disk, loads, hook, *args):
+        result = self.traced(disk, lambda: run_loads(*loads), "top", "--json", "--hook",
+                             f"submit={hook}", *args)
+        self.assertEqual(result.hooks()["submit"], hook)
+        return result
+
+    def test_submitters(self):
+        """Of each I/O either the submitter is shown, or it is counted that nobody knows it."""
+        for hook, size in self.submit_hooks():
+            with self.subTest(hook=hook), LoopDisk(64 * MIB) as disk:
+                disk.four_at_a_time("mq-deadline")
+                result = self.traced_submitters(disk, self.crowd(disk), hook, "--map-size", size)
+                unknown = sum(row["io"] for row in result.rows if row["comm"] == "[unknown]")
+                self.assertEqual(sum(row["io"] for row in result.rows), 12 * 300)
+                self.assertEqual({row["disk"] for row in result.rows}, {disk.name})
+                self.assertGreater(unknown, 0)
+                self.assertEqual(result.losses["submitters"], unknown)
+
+    def test_submitters_with_pid(self):
+        for hook, size in self.submit_hooks():
+            with self.subTest(hook=hook), LoopDisk(64 * MIB) as disk:
+                disk.four_at_a_time("mq-deadline")
+                load = Load("read", 12 * 300, KIB4, disk.path, name="one",
+                            options=["-r", "-t", 12, "-q", 8])
+                result = self.traced_submitters(disk, [load], hook, "-p", load.pid, "--map-size",
+                                                size)
+                self.assertEqual({row["pid"] for row in result.rows} - {load.pid}, set())
+                self.assertGreater(result.losses["submitters"], 0)
+                self.assertEqual(sum(row["io"] for row in result.rows) +
+                                 result.losses["submitters"], 12 * 300)
+
+    def test_submitters_of_no_interest(self):
+        for hook, _ in self.submit_hooks():
+            with self.subTest(hook=hook), LoopDisk(64 * MIB) as disk:
+                disk.four_at_a_time("mq-deadline")
+                result = self.traced_submitters(disk, self.crowd(disk), hook, "-p", os.getpid())
+                self.assertEqual((result.rows, set(result.losses) - {"missed"}), ([], set()))
 
     def test_bad_sizes(self):
         for bad in ("", "rows", "rows=", "rows=0", "rows=x", "nonsense=5", "rows=-1"):

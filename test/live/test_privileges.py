@@ -213,10 +213,13 @@ COMMON = {"with -- COMMAND": {"CAP_KILL"}, "with --record": FILE}
 # docs/PRIVILEGES.md has the same table.
 KEPT = {
     "virtio": COMMON,
-    "top": {"with --cgroup-owner": {"CAP_DAC_READ_SEARCH"}, **COMMON},
-    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"}, **COMMON},
+    "top": {"with --cgroup-owner": {"CAP_DAC_READ_SEARCH"},
+            "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
+    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"},
+                  "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
-                          "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE, **COMMON},
+                          "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE,
+              "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "kvm": {"with -d": {"CAP_DAC_READ_SEARCH"},
             "on the full screen": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"}, "with -L": FILE,
             **COMMON},
@@ -334,6 +337,9 @@ class TestDropped(DroppedTest):
 
     def test_breakdown(self):
         self.exact(["breakdown", "-T", "blk"], [], lambda r: sum(row["count"] for row in r.rows) +
+                   r.losses.get("no_end", 0))
+        self.exact(["breakdown", "-T", "blk", "--by", "process,cgroup"], ["with --by cgroup, unit or container"],
+                   lambda r: sum(row["count"] for row in r.rows if row["comm"] == "dropped") +
                    r.losses.get("no_end", 0))
         self.exact(["breakdown", "-T", "syscall"], [], lambda r: sum(
             row["count"] for row in r.rows if row["op"] == "pread64" or row["op"] == "read"))

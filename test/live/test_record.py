@@ -120,6 +120,24 @@ class TestBlock(RecordTest):
                 text = self.replayed("breakdown", path).histograms()
                 self.assertEqual(sum(text["blk_write"].values()), WRITES)
 
+    def test_breakdown_by(self):
+        for name, layer, options in (("text", ["-T", "blk", "-u"], []),
+                                     ("json", ["-T", "blk", "-m"], ["--json", "-r", "1"]),
+                                     ("csv", ["-T", "blk"], ["--csv"]),
+                                     ("table", ["-u"], ["--hist", "-r", "1"]),
+                                     ("table-csv", [], ["--csv"])):
+            with self.subTest(variant=name):
+                _, path = self.recorded(f"breakdown-by-{name}", "breakdown", *layer, "--by",
+                                        "disk,process,cgroup", "0.4", work=self.work,
+                                        options=options)
+                rows = self.replayed("breakdown", path, "--json", "-r", "100000").rows
+                own = [r for r in rows if r["disk"] == self.disk.name and r["op"] == "write"
+                       and r["layer"] in ("blk", "device")]
+                self.assertEqual(sum(r["count"] for r in own), WRITES)
+                for row in own:
+                    self.assertEqual(sum(s["count"] for s in row["slots"]), row["count"])
+                    self.assertEqual(row["comm"], "recorded")
+
     def test_breakdown_all_layers(self):
         for name, unit, options in (("text", [], []), ("hist", ["-u"], ["--hist"]),
                                     ("json", ["-m"], ["--json"]), ("csv", [], ["--csv"])):

@@ -522,6 +522,361 @@ class TestBytes(StackTest):
 
 
 @unittest.skipUnless(shutil.which("mdadm"), "no mdadm")
+class TestValues(StackTest):
+    """--value ios and time: what is complete, against the fields of diskstats that count it."""
+
+    def ios(self, result, disk, **where):
+        mine = [row for row in result.rows if row["disk"] == disk and
+                all(row[key] == value for key, value in where.items())]
+        return tuple(sum(row[key] for row in mine) for key in ("read_ios", "write_ios"))
+
+    def values(self, *args, disk, load, names=()):
+        """assert_exact(), and the I/Os; the result has a loss of no kind."""
+        deltas = [Delta(name) for name in names or (disk.name,)]
+        # Of one disk alone: what others lose is not our affair.
+        alone = () if names else ("-d", disk.name)
+        with Tracer("stack", "--json", "--value", "ios", *alone, *args) as tracer:
+            for delta in deltas:
+                delta.__enter__()
+            done = load()
+            for delta in deltas:
+                delta.stop()
+            result = tracer.stop()
+        self.assertLessEqual(set(result.losses), LOST_NAMES | {"no_end", "missed"})
+        self.assert_unseen(result)
+        for delta in deltas:
+            self.assertEqual(sums(result.rows, delta.name), counted(delta), delta.name)
+            self.assertEqual(self.ios(result, delta.name), (delta["reads"], delta["writes"]),
+                             delta.name)
+        for row in result.rows:
+            if not result.unseen:
+                self.assertEqual(bool(row["read_ios"]), bool(row["read_time_ns"]), row)
+                self.assertEqual(bool(row["write_ios"]), bool(row["write_time_ns"]), row)
+            self.assertNotIn("[lost stack]", row["kernel"] + row["user"])
+        return result, deltas, done
+
+    def work(self, disk):
+        return run_load(f"read:3000:4096:{disk.path}", f"write:500:65536:{disk.path}",
+                        name="stkload", options=("-r",))
+
+    def test_ios(self):
+        with LoopDisk() as disk:
+            for args in ((), ("-K",), ("-U",), ("-K", "-U", "-P"), ("-P",)):
+                with self.subTest(args=args):
+                    result, _, load = self.values(*args, disk=disk, load=lambda: self.work(disk))
+                    self.assertEqual(self.ios(result, disk.name, comm="stkload"),
+                                     (load.did("read")[0], load.did("write")[0]))
+                    # The same rows have the bytes.
+                    for row in result.rows:
+                        if row["comm"] == "stkload":
+                            self.assertEqual(row["read_bytes"], row["read_ios"] * 4096)
+                            self.assertEqual(row["write_bytes"], row["write_ios"] * 65536)
+
+    def test_each_way_to_see_the_events(self):
+        with LoopDisk() as disk:
+            for event, kind, target, why in list_hooks("stack", "--value", "time"):
+                if why or event == "rename":
+                    continue
+                with self.subTest(hook=f"{event}={kind}:{target}"):
+                    self.values("--hook", f"{event}={kind}:{target}", "-K", disk=disk,
+                                load=lambda: self.work(disk))
+
+    def test_filters(self):
+        with LoopDisk() as disk:
+            for args in (("-d", disk.name), ("-io", "w"), ("-io", "r")):
+                with self.subTest(args=args), \
+                        Tracer("stack", "--json", "-K", "--value", "ios", *args) as tracer:
+                    self.work(disk)
+                    result = tracer.stop()
+                    want = (0 if "w" in args else 3000, 0 if "r" in args else 500)
+                    self.assertEqual(self.ios(result, disk.name, comm="stkload"), want)
+            load = iotest.Load("read", 300, 4096, disk.path, name="one", options=["-r"])
+            with Tracer("stack", "--json", "--value", "ios", "-p", load.pid) as tracer:
+                self.work(disk)
+                load.go().wait()
+                result = tracer.stop()
+            self.assertEqual([(row["comm"], row["read_ios"]) for row in result.rows], [("one", 300)])
+
+    def test_split(self):
+        """One bio of many requests is as many I/Os, all of its stack."""
+        with LoopDisk() as disk:
+            disk.queue("max_sectors_kb", 64)
+            _, (delta,), _ = self.values("-K", disk=disk, load=lambda: run_load(
+                f"write:20:{MIB}:{disk.path}", f"read:20:{MIB}:{disk.path}"))
+            self.assertGreaterEqual(delta["writes"], 20 * MIB // 65536)
+
+    def test_merged_and_flushed(self):
+        """Sequential writes that become fewer requests; a flush without data is an I/O."""
+        with LoopDisk(scheduler="mq-deadline") as disk:
+            self.values("-K", disk=disk, load=lambda: run_load(
+                f"bufwrite:2000:4096:{disk.path}", f"fsync:5:4096:{disk.path}",
+                f"discard:4:1048576:{disk.path}", f"syncwrite:4:4096:{disk.path}"))
+
+    def test_partition(self):
+        with LoopDisk(partitions=((2048, 65536), (67584, 65536))) as disk:
+            first, second = disk.partitions
+            with Delta(first) as delta, \
+                    Tracer("stack", "--json", "-K", "--value", "ios", "-d", first) as tracer:
+                run_load(f"write:10:4096:/dev/{first}")
+                run_load(f"write:30:4096:/dev/{second}")
+                delta.stop()
+                result = tracer.stop()
+            self.assertEqual({row["disk"] for row in result.rows}, {first})
+            self.assertEqual(self.ios(result, first), (delta["reads"], delta["writes"]))
+
+    def test_disk_without_requests(self):
+        """There a bio is an I/O."""
+        with iotest.Zram() as disk:
+            result, (delta,), load = self.values("-K", disk=disk, load=lambda: run_load(
+                f"write:100:4096:{disk.path}", f"read:300:4096:{disk.path}", name="stkload",
+                options=("-r",)))
+            self.assertEqual((delta["reads"], delta["writes"]), (300, 100))
+            self.assertEqual(self.ios(result, disk.name, comm="stkload"), (300, 100))
+
+    HELD = 2.5  # s: longer than two drains
+
+    def test_time_of_a_slow_disk(self):
+        """An I/O that is complete many drains after its submission has the row of its bytes."""
+        with iotest.Served("fuse") as server, LoopDisk(backing=server.path) as disk, \
+                Tracer("stack", "--json", "-K", "-U", "-d", disk.name, "--value",
+                       "time") as tracer:
+            load = iotest.Load("read", 8, 4096, disk.path, name="held", options=["-r", "-q", 8])
+            server.hold()
+            try:
+                load.go()
+                self.assertTrue(iotest.wait_until(
+                    lambda: iotest.diskstats(disk.name)["in_flight"] == 8, 60))
+                time.sleep(self.HELD)
+            finally:
+                server.answer()
+            load.wait()
+            result = tracer.stop()
+        rows = [row for row in result.rows if row["comm"] == "held"]
+        self.assertEqual(sum(row["read_ios"] for row in rows), 8)
+        for row in rows:
+            self.assertEqual(row["read_bytes"], row["read_ios"] * 4096, rows)
+            self.assertGreaterEqual(row["read_time_ns"], row["read_ios"] * self.HELD * 10**9)
+        self.assertLessEqual(set(result.losses), LOST_NAMES)
+
+    def test_no_room(self):
+        """What is in no row, or has no stack, is counted."""
+        with LoopDisk() as disk:
+            for size, loss in ("rows=8", "ios_full"), ("owners=1", "paths_lost"):
+                with self.subTest(size=size), \
+                        Tracer("stack", "--json", "-K", "-P", "-d", disk.name, "--value", "ios",
+                               "--map-size", size) as tracer, Delta(disk.name) as delta:
+                    iotest.run_loads(*[iotest.Load("read", 50, 4096, disk.path, name=f"many{i}",
+                                                   options=["-r", "-q", 4]) for i in range(40)])
+                    delta.stop()
+                    result = tracer.stop()
+                    self.assertEqual(delta["reads"], 2000)
+                    self.assertEqual(self.ios(result, disk.name)[0] +
+                                     result.losses.get("ios_full", 0), 2000)
+                    if loss == "ios_full":
+                        self.assertGreater(result.losses[loss], 0)
+
+    def test_default_counts_bytes_only(self):
+        with LoopDisk() as disk:
+            result, _, _ = self.trace(disk=disk, load=lambda: self.work(disk))
+            self.assertEqual(list(result.rows[0]), ["disk", "comm", "pid", "kernel", "user",
+                                                    "read_bytes", "write_bytes"])
+            self.assertFalse({"submit", "issue", "complete"} & set(result.hooks()))
+
+    def test_in_every_form(self):
+        """Text, folded lines and the picture add up the same, and so does a recording."""
+        with LoopDisk() as disk, tempfile.TemporaryDirectory() as folder:
+            recording, svg = f"{folder}/it.rec", f"{folder}/it.svg"
+            text = iotrace("stack", "-K", "--value", "ios", "-d", disk.name, "--record", recording,
+                           "--svg", svg, "--", iotest.LOAD, "-r", "read", "300", "4096", disk.path,
+                           "write", "50", "8192", disk.path)
+            self.assertEqual(text.status, 0, text)
+            self.assertIn("all (350 I/Os, 100.00 %)", iotest.read_text(svg))
+            replayed = [iotrace("stack", "--replay", recording, *args) for args in
+                        ((), ("-f",), ("-f", "--value", "bytes"), ("--json", "--value", "time"))]
+        self.assertEqual(text.out.splitlines()[0].split("...")[0],
+                         "Tracing io (I/Os) to block devices")
+        for result in text, replayed[0]:
+            self.assertEqual([sum(map(int, column)) for column in zip(*re.findall(
+                r"^ {8}R: (\d+), W: (\d+)$", result.out, re.M))], [300, 50])
+        for result, want in (replayed[1], 350), (replayed[2], 350 * 4096 + 50 * 4096):
+            self.assertEqual(sum(int(line.split()[-1]) for line in result.out.splitlines()), want)
+        self.assertEqual(self.ios(replayed[3], disk.name), (300, 50))
+        times = [row["read_time_ns"] + row["write_time_ns"] for row in replayed[3].rows]
+        self.assertEqual(times, sorted(times))
+
+    def test_largest_rows(self):
+        """-r N: the sum of the others is exact."""
+        with LoopDisk() as disk, tempfile.TemporaryDirectory() as folder:
+            recording = f"{folder}/it.rec"
+            with Tracer("stack", "-P", "-d", disk.name, "--record", recording, "-r", 3) as tracer:
+                iotest.run_loads(*[iotest.Load("read", 10 * (i + 1), 4096, disk.path,
+                                               name=f"many{i}", options=["-r"]) for i in range(9)])
+                text = tracer.stop()
+            replayed = {n: iotrace("stack", "--replay", recording, "--json", "-r", n).rows
+                        for n in (1, 3, 8, 9, 10)}
+        self.assertEqual(re.findall(r"^disk (.*)\n +(\S+).*\n +R: (\d+), W: 0$", text.out, re.M),
+                         [("(other)", "(other)", f"{210 * 4096}")] +
+                         [(disk.name, f"many{i}", f"{10 * (i + 1) * 4096}") for i in (6, 7, 8)])
+        for n, rows in replayed.items():
+            self.assertEqual(sum(row["read_bytes"] for row in rows), 450 * 4096)
+            self.assertEqual(len(rows), n + 1 if n < 8 else 9)
+            self.assertEqual(rows[0]["comm"] == "(other)", n < 8)
+
+
+class Group:
+    """A control group of its own in the hierarchy that block I/O is charged in; .procs, .name."""
+
+    def __init__(self, name):
+        root = iotest.Throttle._mount("cgroup", "blkio") or iotest.Throttle._mount("cgroup2", None)
+        if not root:
+            raise unittest.SkipTest("no cgroups")
+        self.name = f"/iotrace-{name}-{os.getpid()}"
+        self._path = root + self.name
+        self.procs = f"{self._path}/cgroup.procs"
+        os.mkdir(self._path)
+        iotest.cleanup(self.close)
+
+    def close(self):
+        iotest.wait_until(lambda: not os.path.isdir(self._path) or self._removed(), 5)
+
+    def _removed(self):
+        try:
+            os.rmdir(self._path)
+        except OSError:
+            return False
+        return True
+
+
+class TestBy(StackTest):
+    """--by: the same I/O in other rows."""
+
+    FIELDS = ("read_bytes", "write_bytes", "read_ios", "write_ios")
+
+    def charged(self):
+        """Does the machine charge I/O to the groups that Group makes?  cgroup2 only with "io"."""
+        if iotest.Throttle._mount("cgroup", "blkio"):
+            return
+        root = iotest.Throttle._mount("cgroup2", None)
+        if "io" not in iotest.read_text(f"{root}/cgroup.controllers").split():
+            self.skipTest("no cgroup with the blkio or io controller")
+        iotest.write_text(f"{root}/cgroup.subtree_control", "+io")
+
+    def test_sums_agree(self):
+        """Two disks, three cgroups (one made while it traces, one removed), four processes."""
+        self.charged()
+        keys = ("disk", "process", "comm", "cgroup", "disk,process,comm,cgroup", "comm,cgroup",
+                "cgroup,disk", "disk,user", "unit,container,disk")
+        with LoopDisk() as one, LoopDisk() as two, contextlib.ExitStack() as stack:
+            first, second = Group("first"), Group("second")
+            tracers = {by: stack.enter_context(Tracer("stack", "--json", "--value", "ios", "--by",
+                                                      by)) for by in keys}
+            deltas = [stack.enter_context(Delta(disk.name)) for disk in (one, two)]
+            third = Group("third")
+            loads = [iotest.Load(op, count, size, disk.path, name=name, options=["-r"], group=group)
+                     for op, count, size, disk, name, group in (
+                         ("read", 300, 4096, one, "alpha", first),
+                         ("write", 200, 8192, one, "beta", first),
+                         ("read", 100, 16384, two, "beta", second),
+                         ("write", 50, 65536, two, "gamma", third))]
+            iotest.run_loads(*loads)
+            second.close()
+            for delta in deltas:
+                delta.stop()
+            rows = {by: tracer.stop().rows for by, tracer in tracers.items()}
+            first.close()
+            third.close()
+        want = {"alpha": (300 * 4096, 0, 300, 0), "gamma": (0, 50 * 65536, 0, 50),
+                "beta": (100 * 16384, 200 * 8192, 100, 200)}
+        by_group = {first.name: (300 * 4096, 200 * 8192, 300, 200),
+                    second.name: (100 * 16384, 0, 100, 0), third.name: (0, 50 * 65536, 0, 50)}
+        by_disk = {delta.name: (delta["sectors_read"] * 512, delta["sectors_written"] * 512,
+                                delta["reads"], delta["writes"]) for delta in deltas}
+        by_pid = {}
+        for load in loads:
+            (ios, size), reads = load.did(), load.did("read")
+            by_pid[load.pid] = (reads[1], size - reads[1], reads[0], ios - reads[0])
+        # What else these processes read, their program from a disk for instance, is in all tables.
+        every = rows["disk,process,comm,cgroup"]
+        ours = [row for row in every if row["disk"] in (one.name, two.name)]
+        for key, of in (("comm", want), ("cgroup", by_group), ("disk", by_disk), ("pid", by_pid)):
+            self.assertEqual(self.added(ours, key, of), of)
+            for by, found in rows.items():
+                if key in found[0]:
+                    self.assertEqual(self.added(found, key, of), self.added(every, key, of), by)
+        for by, found in rows.items():
+            by = set(by.split(","))
+            columns = {"disk", "comm", "pid", "cgroup", "unit", "container", "user_name"}
+            self.assertEqual(columns & set(found[0]), by - {"process", "user"} |
+                             ({"comm", "pid"} if "process" in by else set()) |
+                             ({"user_name"} if "user" in by else set()))
+        self.assertEqual({row["user_name"] for row in rows["disk,user"]
+                          if row["disk"] in by_disk}, {"root"})
+
+    def added(self, rows, key, of):
+        total = {name: [0] * 4 for name in of}
+        for row in rows:
+            if row[key] in total:
+                total[row[key]] = [a + row[field] for a, field in zip(total[row[key]], self.FIELDS)]
+        return {name: tuple(sums) for name, sums in total.items()}
+
+    def test_one_row_for_each(self):
+        with LoopDisk() as disk, Tracer("stack", "--json", "-d", disk.name, "--by",
+                                        "disk") as by_disk, \
+                Tracer("stack", "-d", disk.name, "--by", "comm") as by_comm:
+            for name in "one", "two":
+                run_load(f"write:10:4096:{disk.path}", name=name)
+            result, text = by_disk.stop(), by_comm.stop()
+            lines = iotrace("stack", "-f", "-K", "-d", disk.name, "--by", "comm", "--", iotest.LOAD,
+                            "-n", "one", "write", "10", "4096", disk.path)
+        self.assertEqual([(row["disk"], row["write_bytes"]) for row in result.rows],
+                         [(disk.name, 81920)])
+        self.assertEqual(text.out.split("\n", 1)[1], "".join(
+            f"\n        {name}\n        R: 0, W: 40960\n" for name in ("one", "two")))
+        self.assertRegex(lines.out, r"\Aone;.*;submit_bio[^;]*_\[k\] 40960\n\Z")
+
+    def test_recorded(self):
+        """A replay knows the keys of its run, and has no others."""
+        with LoopDisk() as disk, tempfile.TemporaryDirectory() as folder:
+            recording = f"{folder}/it.rec"
+            with Tracer("stack", "-d", disk.name, "--by", "comm", "--value", "ios", "--record",
+                        recording) as tracer:
+                for name in "one", "two", "three":
+                    run_load(f"write:10:4096:{disk.path}", name=name)
+                text = tracer.stop()
+            again = iotrace("stack", "--replay", recording)
+            other = iotrace("stack", "--replay", recording, "--json", "--value", "bytes", "-r", "1")
+            svg = iotrace("stack", "--replay", recording, "--svg", f"{folder}/it.svg", "-f")
+        self.assertEqual(again.out, text.out)
+        self.assertEqual([(row["comm"], row["write_bytes"], "disk" in row) for row in other.rows],
+                         [("(other)", 81920, False), ("two", 40960, False)])
+        self.assertEqual(svg.out, "one 10\nthree 10\ntwo 10\n")
+
+    def test_write_back(self):
+        """What a kernel thread writes counts for the cgroup that dirtied the pages."""
+        self.charged()
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as directory:
+            group = Group("dirty")
+            path = os.path.join(directory, "file")
+            with open(path, "wb") as file:
+                file.truncate(16 * MIB)
+            os.sync()
+            with Tracer("stack", "--json", "-d", disk.name, "--by", "cgroup,comm") as tracer, \
+                    Delta(disk.name) as delta:
+                run_load(f"bufwrite-dirty:4096:4096:{path}", group=group)
+                os.sync()
+                delta.stop()
+                result = tracer.stop()
+            group.close()
+        self.assertEqual(sum(row["write_bytes"] for row in result.rows),
+                         delta["sectors_written"] * 512)
+        self.assertTrue(all(row["cgroup"].startswith("/") for row in result.rows), result.rows)
+        written = [row for row in result.rows if row["comm"].startswith("kworker")]
+        self.assertGreaterEqual(sum(row["write_bytes"] for row in written), 16 * MIB)
+        if not iotest.Throttle._mount("cgroup", "blkio"):  # with v1 there is no cgroup writeback
+            mine = [row for row in written if row["cgroup"] == group.name]
+            self.assertGreaterEqual(sum(row["write_bytes"] for row in mine), 16 * MIB)
+
+
 class TestMd(StackTest):
     def md(self, level, n, *args):
         stack = contextlib.ExitStack()

@@ -225,7 +225,7 @@ class TestZsh(unittest.TestCase):
                 ("iotrace --ch", "iotrace --check"),
                 ("iotrace --check vi", "iotrace --check vi"),
                 ("iotrace --check --js", "iotrace --check --json"),
-                ("iotrace top --cg", "iotrace top --cgroup-owner"),
+                ("iotrace top --cgroup-", "iotrace top --cgroup-owner"),
                 ("iotrace top -s by", "iotrace top -s bytes"),
                 ("iotrace top --sort=by", "iotrace top --sort=bytes"),
                 ("iotrace breakdown -T ex", "iotrace breakdown -T ext4"),

@@ -113,8 +113,12 @@ class TestAgreement(unittest.TestCase):
         columns = declared("column")
         ran = 0
         for name, args, variants in (
-                ("top", [], {""}), ("top", ["--cgroup-owner"], {"", "with --cgroup-owner"}),
+                ("top", [], {"", "not with --by"}),
+                ("top", ["--cgroup-owner"], {"", "with --cgroup-owner", "not with --by"}),
+                ("top", ["--by", "disk,process,unit,container,user"], {"", "with --by"}),
                 ("breakdown", [], {"", "not with -T"}), ("breakdown", ["-T", "blk"], {""}),
+                ("breakdown", ["-T", "blk", "--by", "disk,process,cgroup,unit,container,user"],
+                 {"", "with --by"}),
                 ("stack", [], {""}),
                 ("kvm", ["-t"], {""}), ("kvm", ["-t", "-x"], {"", "with -x"}),
                 ("virtio", [], {""}),

@@ -60,7 +60,8 @@ static bool has_event(const struct hook_event *events, size_t n, const char *nam
 static void test_events(void **state)
 {
 	struct hook_event events[BLK_EVENTS_MAX];
-	const unsigned int all = WANT_SUBMIT | WANT_ISSUE | WANT_BIO | WANT_NAMES | WANT_TRACK;
+	const unsigned int all =
+	    WANT_SUBMIT | WANT_ISSUE | WANT_BIO | WANT_NAMES | WANT_TRACK | WANT_CGROUPS;
 
 	(void)state;
 	for (unsigned int wants = 0; wants <= all; wants++) {
@@ -73,15 +74,19 @@ static void test_events(void **state)
 		assert_int_equal(has_event(events, n, "requeue"), !!(wants & WANT_ISSUE));
 		assert_int_equal(has_event(events, n, "bio"), !!(wants & WANT_BIO));
 		assert_int_equal(has_event(events, n, "rename"), !!(wants & WANT_NAMES));
+		assert_int_equal(has_event(events, n, "cgroup"), !!(wants & WANT_CGROUPS));
 		assert_int_equal(has_event(events, n, "track"), !!(wants & WANT_TRACK));
 		/* attached from the last on: a start that is seen is followed by a seen end */
 		assert_string_equal(events[n - 1].name, "complete");
 		for (size_t i = 0; i < n; i++) {
 			assert_true(events[i].n > 0);
-			assert_int_equal(events[i].optional, strcmp(events[i].name, "rename") == 0);
+			assert_int_equal(events[i].optional,
+					 strcmp(events[i].name, "rename") == 0 ||
+					     strcmp(events[i].name, "cgroup") == 0);
 		}
 	}
-	assert_int_equal(blk_events(all, events), BLK_EVENTS_MAX);
+	assert_int_equal(blk_events(all, events), 8);
+	assert_int_equal(blk_events(all | WANT_STACK, events), BLK_EVENTS_MAX);
 }
 
 /* All that can be said of them fits the metadata, and bpftool shows their names whole. */
@@ -375,6 +380,32 @@ static void test_requests_possible(void **state)
 	assert_int_equal(blk_requests_possible(DISK_DEV(4095, 1048575)), room);
 }
 
+/* An LRU hash: what each CPU keeps free for itself, and as much again, is not what is needed. */
+static void test_owners_room(void **state)
+{
+	static const uint32_t requests[] = { 4096, 5000, 32768, 1 << 19 };
+	uint32_t last = 0;
+
+	(void)state;
+	for (uint32_t cpus = 1; cpus <= 1024; cpus++) {
+		for (size_t i = 0; i < N(requests); i++) {
+			uint32_t room = blk_owners_room(cpus, requests[i]);
+			uint32_t kept_free = 128 * cpus;
+
+			assert_true(room >= 16384);
+			assert_true(room / 2 >= kept_free);
+			assert_true(room <= 1 << 20);
+			/* half of the rest may be evicted before the other half */
+			if (room < 1 << 20)
+				assert_true((room - kept_free) / 2 >= requests[i]);
+		}
+		assert_true(blk_owners_room(cpus, 4096) >= last);
+		last = blk_owners_room(cpus, 4096);
+	}
+	assert_int_equal(blk_owners_room(1, 4096), 16384);
+	assert_int_equal(blk_owners_room(4096, 1 << 19), 1 << 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +421,7 @@ int main(void)
 		cmocka_unit_test(test_check_processes_in_namespace),
 		cmocka_unit_test(test_disk_has_requests),
 		cmocka_unit_test(test_requests_possible),
+		cmocka_unit_test(test_owners_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

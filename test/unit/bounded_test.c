@@ -64,6 +64,28 @@ static void assert_no_child(void)
 	assert_int_equal(errno, ECHILD);
 }
 
+static void test_read_fd(void **state)
+{
+	struct bounded_text text;
+	int fd = open(plain, O_RDONLY | O_CLOEXEC), files = count_files();
+
+	(void)state;
+	assert_int_equal(bounded_read_fd(fd, 4, &text), 0);
+	assert_string_equal(text.text, "0123");
+	bounded_text_free(&text);
+	assert_int_equal(bounded_read_fd(fd, 100, &text), 0);
+	assert_int_equal(text.len, 6);
+	assert_string_equal(text.text, "456789");
+	bounded_text_free(&text);
+	assert_int_equal(count_files(), files);
+	close(fd);
+	fd = open(held, O_RDWR | O_CLOEXEC); /* nobody writes */
+	assert_int_equal(bounded_read_fd(fd, 4, &text), -ETIMEDOUT);
+	close(fd);
+	assert_int_equal(bounded_read_fd(-1, 4, &text), -EBADF);
+	assert_no_child();
+}
+
 static void test_read(void **state)
 {
 	struct bounded_text text;
@@ -230,13 +252,10 @@ static void test_busy(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_read),
-		cmocka_unit_test(test_read_large),
-		cmocka_unit_test(test_open),
-		cmocka_unit_test(test_own_files),
-		cmocka_unit_test(test_held_with_a_file),
-		cmocka_unit_test(test_held),
-		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_read),	   cmocka_unit_test(test_read_fd),
+		cmocka_unit_test(test_read_large), cmocka_unit_test(test_open),
+		cmocka_unit_test(test_own_files),  cmocka_unit_test(test_held_with_a_file),
+		cmocka_unit_test(test_held),	   cmocka_unit_test(test_busy),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -83,7 +83,7 @@ static void prints(const struct breakdown_row *rows, size_t n, const struct brea
 	FILE *stream = open_memstream(&text, &size);
 
 	assert_non_null(stream);
-	assert_int_equal(breakdown_print(rows, n, unit, stream), 0);
+	assert_int_equal(breakdown_print(rows, n, 0, unit, stream), 0);
 	assert_int_equal(fclose(stream), 0);
 	assert_string_equal(text, expected);
 	free(text);
@@ -171,7 +171,7 @@ static void test_full_disk(void **state)
 	setvbuf(stream, NULL, _IONBF, 0);
 	hist_add(&h, 1, 1);
 	breakdown_row_fill(&row, "blk", "flush", &h);
-	assert_int_equal(breakdown_print(&row, 1, &nsecs, stream), -ENOSPC);
+	assert_int_equal(breakdown_print(&row, 1, 0, &nsecs, stream), -ENOSPC);
 	fclose(stream);
 }
 

@@ -104,11 +104,16 @@ static void test_bounded(void **state)
 	char path[PATH_MAX];
 	struct cgroups *c;
 	size_t found = 0;
-	uint64_t ids[100];
+	uint64_t ids[100], gone, kept;
 
 	(void)state;
+	gone = add_group("/gone");
+	assert_int_equal(cgroups_open(root, NULL, &c), 0);
+	assert_string_equal(cgroups_path(c, gone), "/gone");
+	kept = add_group("/kept"); /* which does not get the other's number */
+	in_root(path, "/gone");
+	assert_int_equal(rmdir(path), 0);
 	make_many();
-	assert_int_equal(cgroups_open(root, &c), 0);
 	for (size_t i = 0; i < 100; i++)
 		ids[i] = UINT64_MAX - i;
 	for (size_t i = 0; i < 100; i++)
@@ -117,10 +122,10 @@ static void test_bounded(void **state)
 	assert_int_equal(cgroups_lost(c), 100 - found);
 	assert_int_equal(cgroups_lost(c), 0);
 	remove_many();
-	ids[0] = add_group("/kept");
-	in_root(path, "/kept");
 	cgroups_forget(c);
-	assert_string_equal(cgroups_path(c, ids[0]), "/kept");
+	assert_string_equal(cgroups_path(c, gone), "/gone"); /* it was in use */
+	in_root(path, "/kept");
+	assert_string_equal(cgroups_path(c, kept), "/kept");
 	assert_int_equal(cgroups_lost(c), 0);
 	assert_int_equal(rmdir(path), 0);
 	cgroups_free(c);
@@ -145,7 +150,7 @@ static struct cgroups *opened(const char *path)
 {
 	struct cgroups *c = NULL;
 
-	assert_int_equal(cgroups_open(path, &c), 0);
+	assert_int_equal(cgroups_open(path, NULL, &c), 0);
 	assert_non_null(c);
 	return c;
 }
@@ -167,6 +172,48 @@ static void test_paths(void **state)
 	c = opened(slashes);
 	assert_string_equal(cgroups_path(c, id_of("")), "/");
 	assert_string_equal(cgroups_path(c, id_of("/user.slice")), "/user.slice");
+	cgroups_free(c);
+}
+
+#define ID "3f4a1b2c3d4e5f60718293a4b5c6d7e8f90123456789abcdef0123456789abcd"
+
+/* Names that are equal are one string, which rows are compared by. */
+static void test_names(void **state)
+{
+	struct cgroups *c;
+	uint64_t service, worker, docker, plain = id_of("/user.slice");
+
+	(void)state;
+	service = id_of("/system.slice/x.service");
+	worker = add_group("/system.slice/x.service/worker");
+	docker = add_group("/system.slice/docker-" ID ".scope");
+	c = opened(root);
+	assert_string_equal(cgroups_name(c, worker, CGROUP_PATH), "/system.slice/x.service/worker");
+	assert_string_equal(cgroups_name(c, worker, CGROUP_UNIT), "x.service");
+	assert_ptr_equal(cgroups_name(c, worker, CGROUP_UNIT),
+			 cgroups_name(c, service, CGROUP_UNIT));
+	assert_string_equal(cgroups_name(c, docker, CGROUP_CONTAINER), "3f4a1b2c3d4e");
+	assert_string_equal(cgroups_name(c, plain, CGROUP_CONTAINER), "-");
+	assert_ptr_equal(cgroups_name(c, plain, CGROUP_CONTAINER),
+			 cgroups_name(c, service, CGROUP_POD));
+	assert_ptr_equal(cgroups_name(c, 0, CGROUP_UNIT),
+			 cgroups_name(c, UINT64_MAX, CGROUP_CONTAINER));
+	assert_string_equal(cgroups_name(c, UINT64_MAX, CGROUP_PATH),
+			    "cgroup:18446744073709551615");
+	cgroups_free(c);
+}
+
+/* One that was made and removed before anybody asked for it. */
+static void test_put(void **state)
+{
+	struct cgroups *c = opened(root);
+
+	(void)state;
+	assert_non_null(strstr(cgroups_path(c, 123456789), "cgroup:"));
+	cgroups_put(c, 123456789, "/gone.service/inner");
+	cgroups_put(c, 123456789, "/another");
+	assert_string_equal(cgroups_path(c, 123456789), "/gone.service/inner");
+	assert_string_equal(cgroups_name(c, 123456789, CGROUP_UNIT), "gone.service");
 	cgroups_free(c);
 }
 
@@ -287,16 +334,50 @@ static void test_real(void **state)
 	cgroups_free(c);
 }
 
+/* A group that is made later is found by its handle, not by another walk, and known when it is
+ * gone; so is what was never seen. */
+static void test_handles(void **state)
+{
+	static const char *const tops[] = { "/sys/fs/cgroup/blkio", "/sys/fs/cgroup" };
+	char group[64], inner[128], file[256];
+	struct cgroups *c = opened(NULL);
+	struct stat st, files;
+	size_t i = access(tops[0], F_OK) ? 1 : 0;
+
+	(void)state;
+	snprintf(group, sizeof(group), "%s/iotrace-test-%d", tops[i], (int)getpid());
+	snprintf(inner, sizeof(inner), "%s/x\\x2dy.service", group);
+	snprintf(file, sizeof(file), "%s/cgroup.procs", inner);
+	if (mkdir(group, 0755)) {
+		cgroups_free(c);
+		skip();
+	}
+	assert_int_equal(mkdir(inner, 0755), 0);
+	assert_int_equal(stat(inner, &st), 0);
+	assert_int_equal(stat(file, &files), 0);
+	walks = 0;
+	assert_string_equal(cgroups_path(c, st.st_ino), inner + strlen(tops[i]));
+	assert_non_null(strstr(cgroups_path(c, files.st_ino), "cgroup:"));
+	assert_non_null(strstr(cgroups_path(c, UINT64_MAX), "cgroup:"));
+	assert_int_equal(rmdir(inner), 0);
+	assert_int_equal(rmdir(group), 0);
+	assert_string_equal(cgroups_path(c, st.st_ino), inner + strlen(tops[i]));
+	assert_string_equal(cgroups_name(c, st.st_ino, CGROUP_UNIT), "x-y.service");
+	assert_int_equal(walks, 0);
+	cgroups_free(c);
+}
+
 #define with_groups(test) cmocka_unit_test_setup_teardown(test, make_groups, remove_root)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_groups(test_paths),     with_groups(test_files_are_no_groups),
+		with_groups(test_paths),     with_groups(test_names),
+		with_groups(test_put),	     with_groups(test_files_are_no_groups),
 		with_groups(test_unknown),   with_groups(test_new_group_is_found),
 		with_groups(test_slow_walk), with_groups(test_removed_group_keeps_its_path),
 		with_groups(test_bounded),   cmocka_unit_test(test_no_hierarchy),
-		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_real), cmocka_unit_test(test_handles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

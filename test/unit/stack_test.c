@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cmd/stack/options.h"
+#include "cmd/stack/paths.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/table.h"
 #include "core/base/clock.h"
@@ -77,6 +78,14 @@ static void test_options(void **state)
 	    parse("stack --kernel-stack --user-stack --perpid --folded --duration=2", &o, NULL), 0);
 	assert_true(o.kernel && o.user && o.per_pid && o.folded);
 	assert_int_equal(o.order, STACK_ORDER_PROCESS);
+	assert_true(o.unit == STACK_BYTES && !o.ios && !o.max_rows);
+	assert_int_equal(parse("stack --value time -r 3", &o, NULL), 0);
+	assert_true(o.unit == STACK_TIME && o.ios && o.max_rows == 3);
+	assert_int_equal(parse("stack --value ios --value bytes", &o, NULL), 0);
+	assert_true(o.unit == STACK_BYTES && !o.ios);
+	/* the recording says what it has */
+	assert_int_equal(parse("stack --replay it.rec --value ios", &o, NULL), 0);
+	assert_true(o.unit == STACK_IOS && !o.ios);
 	assert_int_equal(parse("stack -f --order disk", &o, NULL), 0);
 	assert_int_equal(o.order, STACK_ORDER_DISK);
 	assert_int_equal(parse("stack --order disk -f --order=process", &o, NULL), 0);
@@ -97,6 +106,15 @@ static void test_wrong_options(void **state)
 		{ "stack -f --order process,disk",
 		  "invalid order 'process,disk': process or disk" },
 		{ "stack --order disk", "--order requires -f" },
+		{ "stack --value wait", "invalid value 'wait': bytes, ios or time" },
+		{ "stack --value io", "invalid value 'io': bytes, ios or time" },
+		{ "stack -r 0", "-r" },
+		{ "stack --by", "needs a value" },
+		{ "stack --by=", "unknown key in --by ''" },
+		{ "stack --by disk,", "unknown key in --by 'disk,'" },
+		{ "stack --by disks", "unknown key in --by 'disks'" },
+		{ "stack --by disk,comm,disk", "--by has 'disk' twice" },
+		{ "stack --by disk -P", "-P and --by are mutually exclusive" },
 		{ "stack --svg=", "--svg needs a file name" },
 		{ "stack --svg -", "--svg needs a file name, not -" },
 	};
@@ -112,15 +130,106 @@ static void test_wrong_options(void **state)
 	}
 }
 
+/* The keys of the columns that go with some options, by commas. */
+static const char *columns_of(const char *line)
+{
+	static char text[256];
+	struct stack_schema schema;
+	struct stack_options o;
+	const struct schema *made;
+
+	assert_int_equal(parse(line, &o, NULL), 0);
+	made = stack_schema(&schema, &o);
+	text[0] = 0;
+	for (size_t i = 0; i < made->n; i++)
+		snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s", i ? "," : "",
+			 made->columns[i].key);
+	return text;
+}
+
 static void test_schema(void **state)
 {
-	static const char *const keys[] = { "disk", "comm",	  "pid",	"kernel",
-					    "user", "read_bytes", "write_bytes" };
+#define SUMS "kernel,user,read_bytes,write_bytes"
+#define IOS  "read_ios,write_ios,read_time_ns,write_time_ns"
+	(void)state;
+	assert_string_equal(columns_of("stack"), "disk,comm,pid," SUMS);
+	assert_string_equal(columns_of("stack -P"), "disk,comm,pid," SUMS);
+	assert_string_equal(columns_of("stack --value ios"), "disk,comm,pid," SUMS "," IOS);
+	assert_string_equal(columns_of("stack --by disk"), "disk," SUMS);
+	assert_string_equal(columns_of("stack --by comm"), "comm," SUMS);
+	assert_string_equal(columns_of("stack --by process"), "comm,pid," SUMS);
+	assert_string_equal(columns_of("stack --by cgroup"), SUMS ",cgroup");
+	assert_string_equal(columns_of("stack --by user,unit,container"),
+			    SUMS ",unit,container,user_name");
+	assert_string_equal(columns_of("stack --by process,disk,cgroup --value time"),
+			    "disk,comm,pid," SUMS ",cgroup," IOS);
+}
+
+/* ---- stacks of earlier drains ---- */
+
+static void take(struct symbolizer *n, uint64_t id, uint64_t frame)
+{
+	const struct stack_id key = { { id, id } };
+	const struct stack_frames frames = { { frame, frame + 1 } };
+
+	assert_int_equal(symbolizer_take_stack(n, &key, &frames), 0);
+}
+
+static void test_paths(void **state)
+{
+	const struct stack_id kernel = { { 2, 2 } }, user = { { 3, 3 } }, none = { { 0, 0 } };
+	const struct stack_id *found, *found_user;
+	struct stack_paths paths = { 0 };
+	struct symbolizer n = { 0 };
 
 	(void)state;
-	assert_int_equal(stack_schema()->n, 7);
-	for (size_t i = 0; i < 7; i++)
-		assert_string_equal(stack_schema()->columns[i].key, keys[i]);
+	take(&n, 2, 100);
+	take(&n, 3, 200);
+	assert_int_equal(stack_paths_keep(&paths, &kernel, &user, &n), 0);
+	assert_int_equal(stack_paths_keep(&paths, &kernel, &none, &n), 0);
+	symbolizer_end_drain(&n);
+	assert_null(naming_raw(&n, &kernel));
+	assert_int_equal(
+	    stack_paths_find(&paths, stack_path(&kernel, &none), &n, &found, &found_user), 0);
+	assert_memory_equal(found, &kernel, sizeof(kernel));
+	assert_memory_equal(found_user, &none, sizeof(none));
+	assert_true(naming_raw(&n, &kernel)[0] == 100 && naming_raw(&n, &kernel)[2] == 0);
+	assert_null(naming_raw(&n, &user));
+	assert_int_equal(
+	    stack_paths_find(&paths, stack_path(&kernel, &user), &n, &found, &found_user), 0);
+	assert_true(naming_raw(&n, &user)[1] == 201);
+	assert_int_equal(
+	    stack_paths_find(&paths, stack_path(&user, &none), &n, &found, &found_user), -ENOENT);
+	symbolizer_end_drain(&n);
+	stack_paths_free(&paths);
+}
+
+/* One that is in use stays, however many come; memory is bounded. */
+static void test_paths_are_bounded(void **state)
+{
+	const struct stack_id none = { { 0, 0 } }, used = { { 5, 5 } };
+	const struct stack_id *found, *found_user;
+	struct stack_paths paths = { 0 };
+	struct symbolizer n = { 0 };
+
+	(void)state;
+	take(&n, 5, 1);
+	assert_int_equal(stack_paths_keep(&paths, &used, &none, &n), 0);
+	for (uint64_t i = 10; i < 200000; i++) {
+		const struct stack_id id = { { i, i } };
+
+		take(&n, i, i);
+		assert_int_equal(stack_paths_keep(&paths, &id, &none, &n), 0);
+		if (i % 1000)
+			continue;
+		symbolizer_end_drain(&n);
+		assert_int_equal(
+		    stack_paths_find(&paths, stack_path(&used, &none), &n, &found, &found_user), 0);
+		stack_paths_age(&paths);
+		assert_true(intern_memory(&paths.recent) + intern_memory(&paths.older) < 6 << 20);
+	}
+	symbolizer_end_drain(&n);
+	stack_paths_free(&paths);
 }
 
 /* ---- the table ---- */
@@ -141,16 +250,16 @@ static void test_table(void **state)
 {
 	struct table t = { .limit = 1 << 20 };
 	struct table_key key = { .disk = table_name(&t, "sda"), .comm = table_name(&t, "dd") };
-	uint64_t bytes[2] = { 1, 2 };
+	struct table_row row = { { 1, 2 }, { 0, 0 }, { 0, 0 } };
 	struct frames frames;
 
 	(void)state;
 	key.kernel = stack_of(&t, 1);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(table_add(&t, &key, bytes), 0);
+		assert_int_equal(table_add(&t, &key, &row), 0);
 	key.user = stack_of(&t, 1);
 	assert_int_equal(key.user, key.kernel);
-	assert_int_equal(table_add(&t, &key, bytes), 0);
+	assert_int_equal(table_add(&t, &key, &row), 0);
 	assert_int_equal(t.keys.n, 2);
 	assert_true(t.rows[0].bytes[0] == 3 && t.rows[0].bytes[1] == 6);
 	assert_string_equal(table_text(&t, table_key(&t, 0)->comm), "dd");
@@ -174,16 +283,16 @@ static void test_table_is_bounded(void **state)
 
 	(void)state;
 	for (unsigned int i = 0; i < 20000; i++) {
-		uint64_t bytes[2] = { i == 5 ? 1 << 30 : i, 1 };
+		struct table_row row = { { i == 5 ? 1 << 30 : i, 1 }, { 1, 0 }, { 0, 2 } };
 		char comm[16];
 		struct table_key key = { .disk = table_name(&t, "sda"), .pid = i + 1 };
 
 		snprintf(comm, sizeof(comm), "proc%u", i);
 		key.comm = table_name(&t, comm);
 		key.kernel = stack_of(&t, i);
-		assert_int_equal(table_add(&t, &key, bytes), 0);
-		want[0] += bytes[0];
-		want[1] += bytes[1];
+		assert_int_equal(table_add(&t, &key, &row), 0);
+		want[0] += row.bytes[0];
+		want[1] += row.bytes[1];
 		assert_int_equal(table_fit(&t), 0);
 		assert_true(table_memory(&t) <= t.limit);
 	}
@@ -210,6 +319,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_direction),     cmocka_unit_test(test_options),
 		cmocka_unit_test(test_wrong_options), cmocka_unit_test(test_schema),
+		cmocka_unit_test(test_paths),	      cmocka_unit_test(test_paths_are_bounded),
 		cmocka_unit_test(test_table),	      cmocka_unit_test(test_table_is_bounded),
 	};
 

@@ -61,9 +61,14 @@ static char *printed(int (*print)(FILE *, const struct stack_row *, size_t))
 	return text;
 }
 
+static int in_bytes(FILE *stream, const struct stack_row *rows, size_t n)
+{
+	return stacks_text(stream, STACK_BYTES, rows, n);
+}
+
 static void test_text(void **state)
 {
-	char *text = printed(stacks_text);
+	char *text = printed(in_bytes);
 
 	(void)state;
 	assert_string_equal(text, "\ndisk sda\n"
@@ -79,6 +84,7 @@ static void test_text(void **state)
 				  "    submit_bio\n"
 				  "    vfs_write\n"
 				  "    entry\n"
+				  "    --\n"
 				  "    put<a; b>\n"
 				  "    main\\x0a\n"
 				  "        dd [7]\n"
@@ -88,12 +94,12 @@ static void test_text(void **state)
 
 static int by_process(FILE *stream, const struct stack_row *rows, size_t n)
 {
-	return stacks_folded(stream, STACK_ORDER_PROCESS, rows, n);
+	return stacks_folded(stream, STACK_ORDER_PROCESS, STACK_BYTES, rows, n);
 }
 
 static int by_disk(FILE *stream, const struct stack_row *rows, size_t n)
 {
-	return stacks_folded(stream, STACK_ORDER_DISK, rows, n);
+	return stacks_folded(stream, STACK_ORDER_DISK, STACK_BYTES, rows, n);
 }
 
 static void test_folded(void **state)
@@ -117,7 +123,7 @@ static void test_folded(void **state)
 
 static int svg(FILE *stream, const struct stack_row *rows, size_t n)
 {
-	return stacks_svg(stream, "a <title>", rows, n);
+	return stacks_svg(stream, "a <title>", STACK_BYTES, rows, n);
 }
 
 static void assert_has(const char *text, const char *part)
@@ -174,7 +180,7 @@ static void test_svg_of_many(void **state)
 					      .read_bytes = 4096 };
 	}
 	rows[N] = (struct stack_row){ .disk = "sda", .comm = "one", .read_bytes = N * 4096ULL };
-	assert_int_equal(stacks_svg(stream, "many", rows, N + 1), 0);
+	assert_int_equal(stacks_svg(stream, "many", STACK_BYTES, rows, N + 1), 0);
 	fclose(stream);
 	assert_has(text, "<title>b (409600000 bytes, 50.00 %)</title>");
 	assert_has(text, "<title>one (409600000 bytes, 50.00 %)</title>");
@@ -239,7 +245,7 @@ static void test_svg_of_equal_rows(void **state)
 		size_t size;
 		FILE *stream = open_memstream(&text, &size);
 
-		assert_int_equal(stacks_svg(stream, "equal", rows, N + large), 0);
+		assert_int_equal(stacks_svg(stream, "equal", STACK_BYTES, rows, N + large), 0);
 		fclose(stream);
 		for (unsigned int i = 0; i < 3; i++) {
 			struct level level = level_of(text, i);

@@ -46,6 +46,8 @@ static int free_tables(void **state)
 	disks_free(tables.disks);
 	process_names_free(tables.names);
 	cgroups_free(tables.cgroups);
+	users_free(tables.users);
+	memset(&tables, 0, sizeof(tables));
 	return remove_root(state);
 }
 
@@ -589,7 +591,7 @@ static void test_rows_with_cgroup(void **state)
 	snprintf(path, sizeof(path), "%s/system.slice", root);
 	assert_int_equal(mkdir(path, 0755), 0);
 	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(cgroups_open(root, &tables.cgroups), 0);
+	assert_int_equal(cgroups_open(root, NULL, &tables.cgroups), 0);
 	add(&rows,
 	    (struct top_key){ .pid = 100,
 			      .dev = SDA,
@@ -605,6 +607,85 @@ static void test_rows_with_cgroup(void **state)
 		 "100    proc100-wb       W 8   0   sda          1       2      - /system.slice\n"
 		 "100    proc100          R 8   0   sda          1       1   0.00 -\n");
 	top_rows_free(&rows);
+}
+
+static struct top_rows rows_by(const char *keys)
+{
+	struct top_rows rows = { 0 };
+
+	assert_int_equal(keys_parse(keys, &tables.by, NULL), 0);
+	if (keys_have(tables.by, KEY_USER) && !tables.users)
+		assert_int_equal(users_open("/dev/null", &tables.users), 0);
+	add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1, .uid = 5 },
+	    (struct top_value){ 4, 4096, 3000000, 0 });
+	add(&rows,
+	    (struct top_key){ .pid = 101,
+			      .dev = SDA,
+			      .op = BLK_READ,
+			      .known = 1,
+			      .writeback = 1,
+			      .uid = 5,
+			      .cpu = 1 },
+	    (struct top_value){ 3, 3072, 1000000, 1 });
+	add(&rows, (struct top_key){ .pid = 100, .dev = SDB, .op = BLK_WRITE, .known = 1 },
+	    (struct top_value){ 2, 2048, 2000000, 0 });
+	add(&rows, (struct top_key){ .dev = SDB, .op = BLK_READ },
+	    (struct top_value){ 1, 1024, 1000000, 0 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	return rows;
+}
+
+static void shown_by(const char *keys, uint64_t most, const char *expected)
+{
+	struct top_rows rows = rows_by(keys);
+	char *text;
+
+	rows.n = top_rows_limit(rows.rows, rows.n, tables.by, most);
+	text = rendered(FORMAT_CSV, top_by_schema(tables.by), rows.rows, rows.n);
+	assert_string_equal(text, expected);
+	free(text);
+	top_rows_free(&rows);
+}
+
+/* What is not asked for is no part of the key; the operation always is. */
+static void test_by(void **state)
+{
+	(void)state;
+	shown_by("disk", 9,
+		 TIMES "sda,read,7,7168,4000000\n" TIMES "sdb,write,2,2048,2000000\n" TIMES
+		       "sdb,read,1,1024,1000000\n");
+	shown_by("comm", 9,
+		 TIMES "proc100,read,4,4096,3000000\n" TIMES "proc101,read,3,3072,1000000\n" TIMES
+		       "proc100,write,2,2048,2000000\n" TIMES "[unknown],read,1,1024,1000000\n");
+	shown_by("user", 9,
+		 TIMES "5,read,7,7168,4000000\n" TIMES "0,write,2,2048,2000000\n" TIMES
+		       "[unknown],read,1,1024,1000000\n");
+	shown_by("process,disk", 1,
+		 TIMES "100,proc100,sda,read,4,4096,3000000\n" TIMES
+		       "0,(other),(other),read,4,4096,2000000\n" TIMES
+		       "0,(other),(other),write,2,2048,2000000\n");
+}
+
+/* Of a recording that has (other) already there is one row still. */
+static void test_by_limit(void **state)
+{
+	struct top_row rows[4] = { { .letter = 'R', .io = 1 },
+				   { .letter = 'R', .io = 2 },
+				   { .letter = 'W', .io = 4 },
+				   { .letter = 'R', .io = 8 } };
+	by_keys by;
+
+	(void)state;
+	assert_int_equal(keys_parse("comm", &by, NULL), 0);
+	for (size_t i = 0; i < 4; i++)
+		rows[i].by.comm = "a";
+	rows[1].by = keys_other;
+	assert_int_equal(top_rows_limit(rows, 4, by, 4), 4);
+	assert_int_equal(top_rows_limit(rows, 4, by, 2), 3);
+	assert_int_equal(rows[0].io, 1);
+	assert_int_equal(rows[1].io, 10);
+	assert_int_equal(rows[2].io, 4);
+	assert_string_equal(rows[2].by.comm, "(other)");
 }
 
 #define with_tables(test) cmocka_unit_test_setup_teardown(test, make_tables, free_tables)
@@ -629,6 +710,8 @@ int main(void)
 		with_tables(test_untimed),
 		with_tables(test_untimed_is_joined),
 		with_tables(test_rows_with_cgroup),
+		with_tables(test_by),
+		cmocka_unit_test(test_by_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

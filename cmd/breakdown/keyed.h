@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_BREAKDOWN_KEYED_H
+#define IOTRACE_CMD_BREAKDOWN_KEYED_H
+
+#include "cmd/breakdown/hists.h"
+#include "cmd/by.h"
+#include "core/system/cgroups.h"
+#include "core/system/disks.h"
+#include "core/system/process_names.h"
+#include "core/system/users.h"
+#include "probes/keyed_hist.h"
+
+/* A histogram as it was drained, of one key and row. */
+struct keyed_entry {
+	struct hist_key key;
+	struct key_labels labels;
+	char comm[PROCESS_NAME_SIZE]; /* KEY_COMM: when it was drained */
+	struct hist_row row;
+};
+
+/* Those of one key, from entries[first] on, by row. */
+struct keyed_group {
+	size_t first, n;
+	uint64_t total_ns; /* its rank */
+};
+
+/* Histograms by key between two outputs, in bounded memory. */
+struct keyed {
+	by_keys keys; /* 0: none, and all else is unused */
+	bool unit_slots;
+	bool partitions; /* a number may be that of a partition: its disk counts */
+	struct disks *disks;
+	struct process_names *names;
+	struct cgroups *cgroups;
+	struct users *users;
+	/* Those of (other), by row: what found no room. */
+	struct hist_row *other;
+	uint32_t n_rows;
+	/* Does the time of @row tell which key is the largest?  NULL: that of each does. */
+	uint64_t (*weight)(const void *ctx, const struct keyed_entry *entry);
+	const void *ctx;
+	/* Private: */
+	struct keyed_entry **entries;
+	size_t n, room;
+	struct keyed_group *groups; /* largest first */
+	size_t n_groups;
+};
+
+/* How many are kept: 27 MB.  What comes with one drain is on top of that. */
+#define KEYED_ENTRIES_MAX 8192
+
+/* Adds @value, a struct keyed_hist, of @key, a struct hist_key.  0 or -ENOMEM.  (The form that
+ * double_buffer_drain_hash() wants; @ctx is a struct keyed.) */
+int keyed_add(void *ctx, const void *key, const void *value);
+
+/* Joins what belongs together, and keeps to KEYED_ENTRIES_MAX. */
+void keyed_compact(struct keyed *k);
+
+/* Takes all out of the map @fd, which nobody writes to.  How many that were, or -errno. */
+int keyed_drain(struct keyed *k, int fd);
+
+/* At the end of an interval, when all names that come have come: names, orders and groups them.  0
+ * or -ENOMEM. */
+int keyed_finish(struct keyed *k);
+
+/* For the next interval; the rows of (other) are the caller's. */
+void keyed_clear(struct keyed *k);
+void keyed_free(struct keyed *k);
+
+#endif

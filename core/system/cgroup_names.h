@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_SYSTEM_CGROUP_NAMES_H
+#define IOTRACE_CORE_SYSTEM_CGROUP_NAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * What the path of a cgroup says: systemd's unit, the container, the pod.  Whoever a cgroup is
+ * delegated to names those below it as he likes.  So the container is the outermost one, and a unit
+ * is not looked for within it.
+ */
+
+struct text_part {
+	const char *at; /* in the path; NULL: none */
+	size_t len;
+};
+
+#define CONTAINER_ID_LENGTH 64 /* hexadecimal digits */
+#define CGROUP_NO_USER	    UINT32_MAX
+
+struct cgroup_parts {
+	struct text_part unit;	    /* innermost; as systemd writes it, "x\x2dy.service" */
+	struct text_part container; /* its id, or what it is called */
+	struct text_part pod;	    /* UID of a Kubernetes pod, id of a podman pod */
+	bool has_container_id;
+	uint32_t user; /* whose service manager this is below: user@UID.service */
+};
+
+/* Of @path below the root of the hierarchy ("/system.slice/x.service"). */
+void cgroup_parts(const char *path, struct cgroup_parts *out);
+
+/* Is @part, as systemd escapes names ("\x2d"), or literally, the same as @text? */
+bool cgroup_part_is(const struct text_part *part, const char *text);
+
+/* Writes @part without systemd's escapes: at most @size bytes with the NUL. */
+void cgroup_unescape(const struct text_part *part, char *buf, size_t size);
+
+#endif

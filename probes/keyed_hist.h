@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_KEYED_HIST_H
+#define IOTRACE_PROBES_KEYED_HIST_H
+
+/* Histograms by key (--by), which breakdown's programs and user space share. */
+
+#include "probes/hist.h"
+
+/* What one histogram is about: all that is not asked for is 0. */
+struct hist_key {
+	__u64 start; /* of process @pid: struct blk_process */
+	__u64 cgroup;
+	__u32 pid;
+	__u32 dev;
+	__u32 uid;
+	__u16 row;  /* operation, or row of a layer */
+	__u8 known; /* process, cgroup and user: 0 if no program saw the submission */
+	__u8 pad;
+};
+
+/* CPUs share a maximum where there are more of them.  A power of two. */
+#define KEYED_CPUS 32
+
+/* All CPUs share one histogram: there may be thousands. */
+struct keyed_hist {
+	__u64 self_ns; /* breakdown of all layers: in this layer alone */
+	struct probe_hist hist;
+	/* In place of hist.max_ns: a maximum has no atomic instruction before 5.12. */
+	__u64 max_ns[KEYED_CPUS];
+};
+
+/* Per buffer: 14.7 MB of kernel memory. */
+#define KEYED_HISTS 4096
+
+_Static_assert(sizeof(struct hist_key) == 32, "shared with BPF");
+
+#endif
