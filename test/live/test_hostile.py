@@ -683,6 +683,23 @@ def children(pid):
     return []
 
 
+def cpu_ticks(pid):
+    with contextlib.suppress(OSError):
+        return [int(n) for n in iotest.read_text(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[11:13]]
+    return []
+
+
+def wait_for_idle(pid):
+    """Until the process has used no CPU time for a while."""
+    looks = [cpu_ticks(pid)]
+
+    def is_idle():
+        looks.append(cpu_ticks(pid))
+        return len(looks) > 20 and looks[-20:] == [looks[-1]] * 20
+
+    assert iotest.wait_until(is_idle, timeout=30, pause=0.05 * iotest.SLOW)
+
+
 def most_memory(pid):
     """kB so far; 0: it is gone."""
     with contextlib.suppress(OSError, TypeError):
@@ -1066,6 +1083,7 @@ class TestHanging(HostileTest):
                     time.sleep(0.05)
                 delta.stop()
                 os.kill(int(helper), signal.SIGCONT)
+                wait_for_idle(helper)  # at the end of a run it has a second, which may be too short
                 result = tracer.stop()
         self.assertEqual(counted(delta)[1], steps * writes * 4096)
         self.assert_exact(result, delta)
