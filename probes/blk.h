@@ -79,9 +79,9 @@ struct blk_inflight {
 	__u32 bytes;		    /* still to be completed */
 	__u32 dev;		    /* disk, or partition of -d, that it counts for */
 	__u8 op;
-	__u8 known; /* its submitter was seen and passed the filter */
-	__u8 writeback;
-	__u8 stage; /* breakdown of all layers: enum call_stage */
+	__u8 known;			/* its submitter was seen and passed the filter */
+	__u8 writeback : 1, failed : 1; /* failed: top -x: a part of it has an error status */
+	__u8 stage;			/* breakdown of all layers: enum call_stage */
 };
 
 #define BLK_NAMES 16384 /* per buffer */

@@ -34,13 +34,14 @@ static __always_inline void follow_bio(u64 bio, struct blk_inflight *made)
 }
 
 /* A global function: the verifier checks it once, not in each round of the loop that calls it. */
-__attribute__((noinline)) int on_bio_end(u64 bio)
+__attribute__((noinline)) int on_bio_end(u64 bio, u32 failed)
 {
 	struct blk_inflight *entry = bpf_map_lookup_elem(&bios, &bio), done;
 
 	if (!entry)
 		return 0;
 	done = *entry;
+	done.failed = failed;
 	/* Deleted first: whoever deletes it counts it. */
 	if (!bpf_map_delete_elem(&bios, &bio))
 		on_bio_done(&done, bpf_ktime_get_ns() - done.submit_ns);
@@ -51,7 +52,7 @@ __attribute__((noinline)) int on_bio_end(u64 bio)
  * A driver may pass the same bio on to a request-based disk (NVMe multipath, md linear and raid0).
  * Then it ends with its request there, without block_bio_complete.
  */
-static __always_inline void end_bios_of(struct request *rq, u32 bytes)
+static __always_inline void end_bios_of(struct request *rq, bool failed, u32 bytes)
 {
 	struct bio *bio = BPF_CORE_READ(rq, bio);
 	u32 size;
@@ -63,7 +64,7 @@ static __always_inline void end_bios_of(struct request *rq, u32 bytes)
 		size = BPF_CORE_READ(bio, bi_iter.bi_size);
 		if (size > bytes)
 			return;
-		on_bio_end((u64)bio);
+		on_bio_end((u64)bio, failed);
 		bytes -= size;
 		bio = BPF_CORE_READ(bio, bi_next);
 	}

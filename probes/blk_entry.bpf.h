@@ -96,11 +96,11 @@ int rq_busy(u64 *ctx)
 	return state != 0;
 }
 
-TP_BTF_PROGS(complete_btf, block_rq_complete, SEEN_COMPLETE, rq, on_complete(rq, bytes, true),
-	     struct request *rq, int error, unsigned int bytes)
+TP_BTF_PROGS(complete_btf, block_rq_complete, SEEN_COMPLETE, rq,
+	     on_complete(rq, error, bytes, true), struct request *rq, int error, unsigned int bytes)
 
 RAW_TP_PROGS(complete_raw, block_rq_complete, SEEN_COMPLETE, ctx[0],
-	     on_complete((void *)ctx[0], ctx[2], false))
+	     on_complete((void *)ctx[0], (u32)ctx[1], ctx[2], false))
 
 #include "probes/process_entry.bpf.h"
 

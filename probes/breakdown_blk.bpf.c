@@ -57,7 +57,8 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }
 
-static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
+static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
+					const bool direct)
 {
 	/* First, as in follow_issue(). */
 	u32 dev = keyed_dev && balance ? rq_wanted_dev(rq, direct) : 0;

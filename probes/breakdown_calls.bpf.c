@@ -534,7 +534,8 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 		row_add(&key, table_row(class, io_kind, LAYER_QUEUE), entry->issue_ns - made, 0);
 }
 
-static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
+static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
+					const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;

@@ -348,7 +348,7 @@ static __always_inline void on_refused_bio(struct bio *bio)
 static __always_inline void on_end_of_bio(struct bio *bio)
 {
 	if (count_ios)
-		on_bio_end((u64)bio);
+		on_bio_end((u64)bio, false);
 	on_refused_bio(bio);
 }
 
@@ -443,7 +443,8 @@ static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
 	add_done(&key, bio->op != BLK_READ, ns);
 }
 
-static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
+static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
+					const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
 	struct stack_done_key key = {};
@@ -451,7 +452,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	bool predates = false;
 	u64 ns = 0;
 
-	end_bios_of(rq, bytes);
+	end_bios_of(rq, failed, bytes);
 	if (done.none || !done.final)
 		return;
 	entry = completing_entry(rq);

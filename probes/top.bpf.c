@@ -6,11 +6,13 @@
  */
 #include "probes/blk.bpf.h"
 #include "probes/blk_bio_devices.bpf.h"
+#include "probes/hist.bpf.h"
 #include "probes/top.h"
 
 const volatile bool bio_mode = false;
 const volatile bool by_disk = true;
 const volatile bool by_submitter = true; /* by anything that is known of it */
+const volatile bool extended = false;	 /* errors, maxima, slots */
 
 /*
  * A hash with the CPU in the key, not a per-CPU hash: CPUs do not share rows either, creating it
@@ -23,17 +25,57 @@ struct {
 	__type(value, struct top_value);
 } rows0 SEC(".maps"), rows1 SEC(".maps");
 
+/*
+ * The times of rows.  A row gets its slots when it is made, and user space gives them back to
+ * free_slots when it has drained it.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct top_slots);
+} slots SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(max_entries, 1);
+	__type(value, u32);
+} free_slots SEC(".maps");
+
 static __always_inline struct top_value *row_of(void *rows, const struct top_key *key)
 {
-	struct top_value *row = bpf_map_lookup_elem(rows, key), zero = {};
+	struct top_value *row = bpf_map_lookup_elem(rows, key), made = {};
+	u32 number = 0;
 
 	if (row)
 		return row;
-	bpf_map_update_elem(rows, key, &zero, BPF_NOEXIST);
+	if (extended && !bpf_map_pop_elem(&free_slots, &number))
+		made.slots = number + 1;
+	if (bpf_map_update_elem(rows, key, &made, BPF_NOEXIST) && made.slots)
+		bpf_map_push_elem(&free_slots, &number, BPF_ANY);
 	return bpf_map_lookup_elem(rows, key);
 }
 
-static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
+static __always_inline void add_to_slots(struct top_value *row, u64 ns)
+{
+	u32 number = row->slots - 1;
+	struct top_slots *of = bpf_map_lookup_elem(&slots, &number);
+	u64 slot = probe_fine_slot(ns);
+
+	if (ns > row->max_ns)
+		row->max_ns = ns;
+	if (!of)
+		return;
+	slot = slot < TOP_SLOT_FIRST ? 0 : slot - TOP_SLOT_FIRST;
+	if (slot >= TOP_SLOTS)
+		slot = TOP_SLOTS - 1;
+	barrier_var(slot);
+	if (slot < TOP_SLOTS)
+		__sync_fetch_and_add(&of->counts[slot], 1);
+}
+
+static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, bool failed)
 {
 	struct top_value *row;
 
@@ -55,6 +97,12 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns)
 		__sync_fetch_and_add(&row->time_ns, ns);
 	else if (io)
 		__sync_fetch_and_add(&row->untimed, io);
+	if (!extended)
+		return;
+	if (ns)
+		add_to_slots(row, ns);
+	if (failed)
+		__sync_fetch_and_add(&row->errors, 1);
 }
 
 static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)
@@ -77,7 +125,8 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 
 	if (entry->known)
 		key_of(entry, &key);
-	add(&key, 1, entry->bytes, 0);
+	add(&key, 1, entry->bytes, 0, entry->failed);
+	entry->failed = 0;
 }
 
 /* ---- bio-based devices ---- */
@@ -87,7 +136,7 @@ static __always_inline void on_bio_done(const struct blk_inflight *bio, u64 ns)
 	struct top_key key = { .dev = bio->dev, .op = bio->op };
 
 	key_of(bio, &key);
-	add(&key, 1, bio->bytes, ns);
+	add(&key, 1, bio->bytes, ns, bio->failed);
 }
 
 static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
@@ -113,7 +162,18 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 
 /* ---- requests ---- */
 
-static __always_inline void on_complete(struct request *rq, u32 bytes, const bool direct)
+/* Did it fail, or a part of it before? */
+static __always_inline bool has_failed(struct blk_inflight *entry, bool failed, bool final)
+{
+	if (!entry)
+		return failed;
+	failed |= entry->failed;
+	entry->failed = failed && !final;
+	return failed;
+}
+
+static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
+					const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;
@@ -121,7 +181,7 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	u64 ns = 0;
 
 	if (bio_mode)
-		end_bios_of(rq, bytes);
+		end_bios_of(rq, failed, bytes);
 	if (done.none)
 		return;
 	entry = completing_entry(rq);
@@ -141,13 +201,15 @@ static __always_inline void on_complete(struct request *rq, u32 bytes, const boo
 	if (entry && entry->known)
 		key_of(entry, &key);
 	bytes = step_bytes(entry, &done);
+	if (extended)
+		failed = has_failed(entry, failed, done.final);
 	if (done.final) {
 		if (!rq_latency(rq, entry, done.op, false, &ns, direct))
 			ns = 0;
 		if (entry)
 			release_entry(entry);
 	}
-	add(&key, done.final, bytes, ns);
+	add(&key, done.final, bytes, ns, done.final && failed);
 }
 
 #include "probes/blk_cgroups.bpf.h"
@@ -167,6 +229,12 @@ int bio_queue_raw_q(u64 *ctx)
 	return 0;
 }
 
-RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_bio_end(ctx[1]))
+static __always_inline void on_bio_complete(struct bio *bio)
+{
+	on_bio_end((u64)bio, extended && BPF_CORE_READ(bio, bi_status));
+}
+
+RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1],
+	     on_bio_complete((struct bio *)ctx[1]))
 
 char LICENSE[] SEC("license") = "GPL";

@@ -21,6 +21,7 @@ static const struct argp_option options[] = {
 	  "rows for each disk, process, comm (processes of one name), cgroup, unit (systemd's), "
 	  "container or user, and operation",
 	  1 },
+	{ "extended", 'x', NULL, 0, "also show P99ms, MAXms and errors", 1 },
 	{ "sort", 's', "io|bytes|time", 0, "sort key, largest first (default: bytes)", 1 },
 	{ "bio", KEY_BIO, NULL, 0, "also count bio-based devices (dm, md, zram, multipath)", 1 },
 	{ "cgroup-owner", KEY_CGROUP_OWNER, NULL, 0,
@@ -59,6 +60,9 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_sort(arg, &o->sort, err);
 	case OPTION_BY:
 		return keys_parse(arg, &o->by, err);
+	case 'x':
+		o->extended = true;
+		return 0;
 	case KEY_BIO:
 		o->bio = true;
 		return 0;

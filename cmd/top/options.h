@@ -15,6 +15,7 @@ struct top_options {
 	enum top_sort sort;
 	bool bio;
 	bool cgroup_owner;
+	bool extended;
 	by_keys by; /* --by; 0: not given */
 };
 

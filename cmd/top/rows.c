@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "output/hist.h"
+
 /* ---- columns ---- */
 
 static void cell_comm(const void *row, char *buf, size_t size)
@@ -35,6 +37,24 @@ static void cell_average(const void *row, char *buf, size_t size)
 			 (double)r->time_ns / 1e6 / (double)(r->io - r->untimed));
 	else
 		snprintf(buf, size, "-");
+}
+
+static void milliseconds(const struct top_row *row, uint64_t ns, char *buf, size_t size)
+{
+	if (row->io > row->untimed)
+		snprintf(buf, size, "%.2f", (double)ns / 1e6);
+	else
+		snprintf(buf, size, "-");
+}
+
+static void cell_p99(const void *row, char *buf, size_t size)
+{
+	milliseconds(row, ((const struct top_row *)row)->p99_ns, buf, size);
+}
+
+static void cell_max(const void *row, char *buf, size_t size)
+{
+	milliseconds(row, ((const struct top_row *)row)->max_ns, buf, size);
 }
 
 #define AT(member) offsetof(struct top_row, member)
@@ -72,35 +92,51 @@ static const struct column columns[] = {
 	  AT(letter), 0, false, NULL },
 	{ "untimed", NULL, COLUMN_U64, ROLE_STATE, "requests",
 	  "of io: those whose time is not known", AT(untimed), 0, false, NULL },
+	{ "p99_ns", "P99ms", COLUMN_U64, ROLE_GAUGE, "ns",
+	  "99 of 100 requests took at most so long, right to 1/16; of (other), the largest of its "
+	  "rows",
+	  AT(p99_ns), 7, false, cell_p99 },
+	{ "max_ns", "MAXms", COLUMN_U64, ROLE_GAUGE, "ns", "the longest of these times", AT(max_ns),
+	  7, false, cell_max },
+	{ "errors", "ERR", COLUMN_U64, ROLE_COUNTER, "requests",
+	  "requests completed with an error status", AT(errors), 4, false, NULL },
 	{ "cgroup", "CGROUP", COLUMN_STR, ROLE_LABEL, "",
 	  "control group that the I/O is charged to", AT(cgroup), 6, true, NULL },
 };
 
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-const struct schema *top_schema(bool cgroup)
-{
-	static const struct schema with = { columns, N_COLUMNS, sizeof(struct top_row) };
-	static const struct schema without = { columns, N_COLUMNS - 1, sizeof(struct top_row) };
+_Static_assert(KEY_COLUMNS_MAX + N_COLUMNS <= TOP_COLUMNS_MAX, "columns of all options");
 
-	return cgroup ? &with : &without;
+static bool is_one_of(const char *key, const char *const *keys)
+{
+	while (*keys && strcmp(*keys, key) != 0)
+		keys++;
+	return *keys;
 }
 
-const struct schema *top_by_schema(by_keys by)
+static bool is_shown(const struct column *column, const struct top_options *o)
 {
-	static const char *const figures[] = {
-		"op", "io", "bytes", "time_ns", "letter", "untimed"
-	};
-	static struct column all[KEY_COLUMNS_MAX + sizeof(figures) / sizeof(figures[0])];
-	static struct schema schema = { all, 0, sizeof(struct top_row) };
-	size_t n = keys_columns(by, offsetof(struct top_row, by), all);
+	static const char *const labels[] = { "pid",  "comm",	   "major", "minor",
+					      "disk", "writeback", "start", NULL };
+	static const char *const figures[] = { "p99_ns", "max_ns", "errors", NULL };
+
+	if (is_one_of(column->key, figures))
+		return o->extended;
+	if (strcmp(column->key, "cgroup") == 0)
+		return o->cgroup_owner;
+	return !o->by || !is_one_of(column->key, labels);
+}
+
+void top_schema(const struct top_options *o, struct column to[TOP_COLUMNS_MAX],
+		struct schema *schema)
+{
+	size_t n = keys_columns(o->by, offsetof(struct top_row, by), to);
 
 	for (size_t i = 0; i < N_COLUMNS; i++)
-		for (size_t j = 0; j < sizeof(figures) / sizeof(figures[0]); j++)
-			if (strcmp(columns[i].key, figures[j]) == 0)
-				all[n++] = columns[i];
-	schema.n = n;
-	return &schema;
+		if (is_shown(&columns[i], o))
+			to[n++] = columns[i];
+	*schema = (struct schema){ to, n, sizeof(struct top_row) };
 }
 
 /* ---- rows ---- */
@@ -121,20 +157,34 @@ static struct top_row *new_row(struct top_rows *rows)
 	return &rows->rows[rows->n++];
 }
 
-int top_rows_add(void *ctx, const void *key, const void *value)
+int top_rows_add(struct top_rows *rows, const struct top_key *key, const struct top_value *value,
+		 const struct top_slots *slots)
 {
-	struct top_row *row = new_row(ctx);
-	const struct top_value *v = value;
+	struct top_slots *copy = NULL;
+	struct top_row *row;
 
-	if (!row)
+	if (slots) {
+		copy = malloc(sizeof(*copy));
+		if (!copy)
+			return -ENOMEM;
+		*copy = *slots;
+	}
+	row = new_row(rows);
+	if (!row) {
+		free(copy);
 		return -ENOMEM;
-	memset(row, 0, sizeof(*row));
-	row->key = *(const struct top_key *)key;
+	}
+	*row = (struct top_row){
+		.key = *key,
+		.io = value->io,
+		.bytes = value->bytes,
+		.time_ns = value->time_ns,
+		.untimed = value->untimed,
+		.max_ns = value->max_ns,
+		.errors = value->errors,
+		.slots = copy,
+	};
 	row->key.cpu = 0;
-	row->io = v->io;
-	row->bytes = v->bytes;
-	row->time_ns = v->time_ns;
-	row->untimed = v->untimed;
 	return 0;
 }
 
@@ -148,12 +198,57 @@ static int compare_keys(const void *a, const void *b)
 	return r ? r : (x->disk > y->disk) - (x->disk < y->disk);
 }
 
-static void add_figures(struct top_row *to, const struct top_row *from)
+/* Of more than UINT32_MAX in one slot, that many count. */
+static void add_slots(struct top_slots *to, const struct top_slots *from)
+{
+	for (size_t i = 0; i < TOP_SLOTS; i++)
+		if (__builtin_add_overflow(to->counts[i], from->counts[i], &to->counts[i]))
+			to->counts[i] = UINT32_MAX;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+/* @from is given up. */
+static void add_figures(struct top_row *to, struct top_row *from)
 {
 	to->io += from->io;
 	to->bytes += from->bytes;
 	to->time_ns += from->time_ns;
 	to->untimed += from->untimed;
+	to->errors += from->errors;
+	to->max_ns = larger(to->max_ns, from->max_ns);
+	to->p99_ns = larger(to->p99_ns, from->p99_ns);
+	if (to->slots && from->slots) {
+		add_slots(to->slots, from->slots);
+		free(from->slots);
+	} else if (from->slots) {
+		to->slots = from->slots;
+	}
+	from->slots = NULL;
+}
+
+#define LAST_SLOT (TOP_SLOT_FIRST + TOP_SLOTS - 1)
+
+/* The slots of @row become its percentile. */
+static void rank(struct top_row *row)
+{
+	struct hist hist = { .max = row->max_ns };
+
+	if (!row->slots)
+		return;
+	for (size_t i = 0; i < TOP_SLOTS; i++)
+		hist.fine[TOP_SLOT_FIRST + i] = row->slots->counts[i];
+	/* The last slot has all that is longer, too. */
+	if (row->max_ns >> 36) {
+		hist.fine[hist_fine_slot(row->max_ns)] = hist.fine[LAST_SLOT];
+		hist.fine[LAST_SLOT] = 0;
+	}
+	row->p99_ns = hist_percentile(&hist, 990);
+	free(row->slots);
+	row->slots = NULL;
 }
 
 static void join(struct top_rows *rows)
@@ -425,6 +520,8 @@ void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enu
 	}
 	if (tables->by && rows->n)
 		join_labels(rows, tables->by);
+	for (size_t i = 0; i < rows->n; i++)
+		rank(&rows->rows[i]);
 	top_rows_sort(rows->rows, rows->n, tables->by, sort);
 }
 
@@ -438,6 +535,8 @@ void top_rows_sort(struct top_row *rows, size_t n, by_keys by, enum top_sort sor
 
 void top_rows_free(struct top_rows *rows)
 {
+	for (size_t i = 0; i < rows->n; i++)
+		free(rows->rows[i].slots);
 	free(rows->rows);
 	memset(rows, 0, sizeof(*rows));
 }

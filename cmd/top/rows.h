@@ -20,6 +20,9 @@ struct top_row {
 	bool writeback;
 	uint64_t io, bytes, time_ns;
 	uint64_t untimed; /* of io: those whose time is not known */
+	uint64_t max_ns, p99_ns, errors;
+	/* Until the rows are finished, from malloc(); NULL: none. */
+	struct top_slots *slots;
 };
 
 /* What rows are made with. */
@@ -42,9 +45,9 @@ struct top_rows {
 #define TOP_ROWS_MAX 65536
 #define TOP_OTHERS   "[other processes]"
 
-/* Adds the counters of @key, a struct top_key.  0 or -ENOMEM.  (The form that
- * double_buffer_drain_hash() wants; @ctx is a struct top_rows.) */
-int top_rows_add(void *ctx, const void *key, const void *value);
+/* Adds the counters of @key; @slots: those that its times are in, NULL: none.  0 or -ENOMEM. */
+int top_rows_add(struct top_rows *rows, const struct top_key *key, const struct top_value *value,
+		 const struct top_slots *slots);
 
 /* Joins what belongs to one row, and learns what disks and control groups are called while they are
  * there: between two outputs, now and then.  When there are too many rows the smaller half, by
@@ -61,9 +64,10 @@ void top_rows_sort(struct top_row *rows, size_t n, by_keys by, enum top_sort sor
 size_t top_rows_limit(struct top_row *rows, size_t n, by_keys by, uint64_t most);
 void top_rows_free(struct top_rows *rows);
 
-/* With or without the column of the cgroup. */
-const struct schema *top_schema(bool cgroup);
-/* With --by.  Valid until the next call. */
-const struct schema *top_by_schema(by_keys by);
+#define TOP_COLUMNS_MAX (KEY_COLUMNS_MAX + 18)
+
+/* The columns of a run with these options. */
+void top_schema(const struct top_options *o, struct column columns[TOP_COLUMNS_MAX],
+		struct schema *schema);
 
 #endif

@@ -3,12 +3,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
+#include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
 #include "cmd/command.h"
+#include "cmd/maps.h"
 #include "cmd/tool.h"
 #include "cmd/top/options.h"
 #include "cmd/top/rows.h"
@@ -18,7 +21,14 @@
 #include "core/system/privileges.h"
 #include "probes/top.skel.h"
 
-#define N(array)  (sizeof(array) / sizeof((array)[0]))
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+/* Its own losses, behind those of all block subcommands. */
+enum { LOSS_PERCENTILES = BLK_LOSS_ROWS };
+
+static const struct tool_loss own_losses[] = {
+	{ .key = "percentiles", .text = "I/Os that are not in P99ms: no room" },
+};
+
 #define LOAD_SIZE 128 /* of a line of /proc/loadavg */
 
 struct top {
@@ -26,6 +36,12 @@ struct top {
 	struct cgroups *cgroups; /* NULL: not asked for */
 	struct users *users;	 /* NULL: not asked for */
 	struct top_rows rows;
+	struct top_slots *slots; /* the BPF map's; NULL: not asked for */
+	size_t n_slots;
+	int free_slots;	   /* descriptor of the map of free ones */
+	uint64_t unplaced; /* I/Os with a time, without slots */
+	struct column columns[TOP_COLUMNS_MAX];
+	struct schema schema;
 	char load[LOAD_SIZE];
 	bool clears; /* the screen, at each refresh */
 };
@@ -38,6 +54,14 @@ static uint32_t rows_of_a_second(void)
 	uint32_t rows = 512 * cpus_possible();
 
 	return rows < 16384 ? 16384 : rows > 131072 ? 131072 : rows;
+}
+
+/* Rows that have slots, 832 bytes each. */
+static uint32_t slots_of_a_second(void)
+{
+	uint32_t slots = 128 * cpus_possible();
+
+	return slots < 8192 ? 8192 : slots > 32768 ? 32768 : slots;
 }
 
 static bool wants_cgroups(const struct top *t)
@@ -67,6 +91,7 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "by_user", keys_have(t->o.by, KEY_USER) },
 		{ "want_cgroup", wants_cgroups(t) },
 		{ "bio_mode", t->o.bio },
+		{ "extended", t->o.extended },
 		/* An fsync is never issued: its time is from when it was made. */
 		{ "own_start", blk_iostats_off(whole) },
 	};
@@ -76,6 +101,8 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "cpus", cpus_possible() },
 		{ "rows0", rows },
 		{ "rows1", rows },
+		{ "slots", t->o.extended ? slots_of_a_second() : 1 },
+		{ "free_slots", t->o.extended ? slots_of_a_second() : 1 },
 		{ "cgroups0", wants_cgroups(t) ? MADE_CGROUPS : 1 },
 		{ "cgroups1", wants_cgroups(t) ? MADE_CGROUPS : 1 },
 		{ "process_names0", names },
@@ -172,11 +199,10 @@ static int print_end(void *ctx, FILE *stream)
 
 static void tables(void *ctx, struct show *show)
 {
-	const struct top *t = ctx;
+	struct top *t = ctx;
 
-	show->tables[0] =
-	    (struct recording_table){ "rows", t->o.by ? top_by_schema(t->o.by)
-						      : top_schema(t->o.cgroup_owner) };
+	top_schema(&t->o, t->columns, &t->schema);
+	show->tables[0] = (struct recording_table){ "rows", &t->schema };
 	show->n_tables = 1;
 }
 
@@ -199,7 +225,7 @@ static void account_lost_completion(void *ctx, const struct blk_inflight *entry)
 	};
 
 	if (!blk_filters_submitters(&t->o.filters, &t->o.args) || entry->known)
-		top_rows_add(&t->rows, &key, &value);
+		top_rows_add(&t->rows, &key, &value, NULL);
 }
 
 static void stop(struct tool_run *run)
@@ -209,6 +235,26 @@ static void stop(struct tool_run *run)
 
 /* The longest time between two drains. */
 #define COLLECT_MS 1000
+
+static int add_row(void *ctx, const void *key, const void *value)
+{
+	const struct top_value *v = value;
+	uint32_t number = v->slots - 1;
+	struct top_slots *slots;
+	struct top *t = ctx;
+	int r;
+
+	if (!t->slots || number >= t->n_slots) {
+		t->unplaced += t->slots && v->io > v->untimed ? v->io - v->untimed : 0;
+		return top_rows_add(&t->rows, key, v, NULL);
+	}
+	slots = &t->slots[number];
+	r = top_rows_add(&t->rows, key, v, slots);
+	memset(slots, 0, sizeof(*slots));
+	if (!r && bpf_map_update_elem(t->free_slots, NULL, &number, BPF_ANY))
+		r = -errno;
+	return r;
+}
 
 /* The names of the rows of the inactive buffer are there by now. */
 static int drain(struct tool_run *run, int inactive, struct error *err)
@@ -223,7 +269,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 				    { 0, bpf_map__max_entries(names) } };
 	size_t before = t->rows.n;
 	int r = double_buffer_drain_hash(bpf_map__fd(rows), sizeof(struct top_key),
-					 sizeof(struct top_value), top_rows_add, &t->rows),
+					 sizeof(struct top_value), add_row, t),
 	    n;
 
 	(void)err;
@@ -271,6 +317,8 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	top_rows_finish(&t->rows, &tables, t->o.sort);
 	tool_count_loss(run, BLK_LOSS_EVICTED, t->rows.evicted);
 	t->rows.evicted = 0;
+	tool_count_loss(run, LOSS_PERCENTILES, t->unplaced);
+	t->unplaced = 0;
 	if (t->cgroups)
 		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(t->cgroups));
 	out->tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };
@@ -321,6 +369,25 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
+static int attached(struct tool_run *run, struct error *err)
+{
+	struct top_bpf *skel = run->object.skel;
+	struct top *t = run->ctx;
+	void *mapped;
+	int r;
+
+	if (!t->o.extended)
+		return 0;
+	t->n_slots = bpf_map__max_entries(skel->maps.slots);
+	t->free_slots = bpf_map__fd(skel->maps.free_slots);
+	r = maps_map_array(skel->maps.slots, t->n_slots * sizeof(*t->slots), true, &mapped);
+	if (!r) {
+		t->slots = mapped;
+		r = maps_fill_queue(skel->maps.free_slots, t->n_slots);
+	}
+	return r ? error_set(err, STATUS_FAILED, r, "cannot use BPF maps") : 0;
+}
+
 static int prepare(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
@@ -358,17 +425,30 @@ static void free_top(void *ctx)
 
 	top_rows_free(&t->rows);
 	cgroups_free(t->cgroups);
+	if (t->slots)
+		munmap(t->slots, t->n_slots * sizeof(*t->slots));
 	users_free(t->users);
 }
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	static const char *const options[] = { "", "--cgroup-owner", "--by" };
+	const struct {
+		const char *with;
+		struct top_options o;
+	} variants[] = {
+		{ "", { .extended = false } },
+		{ "-x", { .extended = true } },
+		{ "--cgroup-owner", { .cgroup_owner = true } },
+		{ "--by", { .by = keys_all() } },
+	};
+	static struct column all[N(variants)][TOP_COLUMNS_MAX];
+	static struct schema schemas[N(variants)];
 
-	if (i >= N(options))
+	if (i >= N(variants))
 		return NULL;
-	*with = options[i];
-	return i < 2 ? top_schema(i) : top_by_schema(keys_all());
+	*with = variants[i].with;
+	top_schema(&variants[i].o, all[i], &schemas[i]);
+	return &schemas[i];
 }
 
 /* ---- the declaration ---- */
@@ -389,6 +469,7 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct top, "sort", 's', o.sort, SORT_TIME),
 	TOOL_SETTING(struct top, "cgroup_owner", 0, o.cgroup_owner, 1),
 	TOOL_SETTING(struct top, "by", 0, o.by, UINT64_MAX),
+	TOOL_SETTING(struct top, "extended", 0, o.extended, 1),
 };
 
 static const struct tool_view view = {
@@ -408,6 +489,8 @@ const struct tool tool_top = {
 	.probe = &top_probe,
 	.helpers = blk_helpers,
 	.optional = optional,
+	.losses = own_losses,
+	.n_losses = N(own_losses),
 	.settings = settings,
 	.n_settings = N(settings),
 	.view = &view,
@@ -417,6 +500,7 @@ const struct tool tool_top = {
 	.resolve = resolve,
 	.events = events,
 	.prepare = prepare,
+	.attached = attached,
 	.configure = configure,
 	.keeps = keeps,
 	.begin = begin,

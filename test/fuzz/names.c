@@ -55,7 +55,9 @@ static void render(const struct names_in *in, const struct schema *schema, const
 
 static void show_top(const struct names_in *in)
 {
+	struct column columns[TOP_COLUMNS_MAX];
 	struct top_row rows[2] = { 0 };
+	struct schema schema;
 
 	for (size_t i = 0; i < 2; i++)
 		rows[i] = (struct top_row){ .pid = 1,
@@ -65,8 +67,10 @@ static void show_top(const struct names_in *in)
 					    .cgroup = name(in, 4 * i + 3),
 					    .letter = 'R',
 					    .io = 1 };
-	render(in, top_schema(true), rows, 2);
-	render(in, top_schema(false), rows, 2);
+	for (int cgroup = 0; cgroup < 2; cgroup++) {
+		top_schema(&(struct top_options){ .cgroup_owner = cgroup }, columns, &schema);
+		render(in, &schema, rows, 2);
+	}
 }
 
 static void show_virtio(const struct names_in *in)

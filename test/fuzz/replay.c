@@ -21,6 +21,8 @@ static struct schema breakdown_rows_schema;
 static by_keys by;
 static struct stack_schema stack_columns;
 static struct stack_options stack_all;
+static struct column top_columns[TOP_COLUMNS_MAX];
+static struct schema top_rows_schema;
 static struct breakdown_options breakdown_all = { .hist = true };
 
 enum what { OF_TOP, OF_BREAKDOWN, OF_LAYERS, OF_STACK, OF_VIRTIO, OF_KVM };
@@ -47,7 +49,14 @@ static size_t tables_of(const struct recording_reader *reader, struct recording_
 		tables[0].schema = &virtio_rows_schema;
 		*what = OF_VIRTIO;
 	} else if (strcmp(name, "breakdown") != 0) {
-		tables[0].schema = top_schema(true);
+		const struct top_options o = {
+			.cgroup_owner = true,
+			.extended = recording_reader_setting(reader, "extended", 0),
+			.by = recording_reader_setting(reader, "by", 0),
+		};
+
+		top_schema(&o, top_columns, &top_rows_schema);
+		tables[0].schema = &top_rows_schema;
 		*what = OF_TOP;
 	} else {
 		bool layers = recording_reader_setting(reader, "combined", 0);

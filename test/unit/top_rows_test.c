@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "cmd/top/rows.h"
+#include "output/hist.h"
 #include "test/unit/rendered.h"
 #include "test/unit/root.h"
 
@@ -58,7 +59,7 @@ static int free_tables(void **state)
 
 static void add(struct top_rows *rows, struct top_key key, struct top_value value)
 {
-	assert_int_equal(top_rows_add(rows, &key, &value), 0);
+	assert_int_equal(top_rows_add(rows, &key, &value, NULL), 0);
 }
 
 static void row_is(const struct top_rows *rows, size_t i, uint32_t pid, uint64_t io, uint64_t bytes,
@@ -449,12 +450,23 @@ static void test_sort_is_stable(void **state)
 	top_rows_free(&rows);
 }
 
+/* Rows as they are shown with @o. */
+static char *rendered_with(const struct top_options *o, enum format format,
+			   const struct top_rows *rows)
+{
+	struct column columns[TOP_COLUMNS_MAX];
+	struct schema schema;
+
+	top_schema(o, columns, &schema);
+	return rendered(format, &schema, rows->rows, rows->n);
+}
+
 static void shown_as(struct top_rows *rows, enum format format, const char *expected)
 {
 	char *text;
 
 	top_rows_finish(rows, &tables, SORT_BYTES);
-	text = rendered(format, top_schema(tables.cgroups != NULL), rows->rows, rows->n);
+	text = rendered_with(&(struct top_options){ .cgroup_owner = tables.cgroups }, format, rows);
 	assert_string_equal(text, expected);
 	free(text);
 }
@@ -544,7 +556,6 @@ static void test_untimed(void **state)
 		{ 0, 0, 1, "-" },
 		{ UINT64_MAX, 1000000, UINT64_MAX - 1, "1.00" },
 	};
-	const struct schema *schema = top_schema(false);
 
 	(void)state;
 	for (size_t i = 0; i < N(cases); i++) {
@@ -555,7 +566,8 @@ static void test_untimed(void **state)
 		add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1 },
 		    (struct top_value){ cases[i].io, 1, cases[i].time_ns, cases[i].untimed });
 		top_rows_finish(&rows, &tables, SORT_BYTES);
-		text = rendered(FORMAT_TEXT, schema, rows.rows, rows.n);
+		text =
+		    rendered_with(&(struct top_options){ .extended = false }, FORMAT_TEXT, &rows);
 		len = (size_t)snprintf(expected, sizeof(expected), "%7s\n", cases[i].average);
 		assert_true(strlen(text) > len);
 		assert_string_equal(text + strlen(text) - len, expected);
@@ -609,6 +621,92 @@ static void test_rows_with_cgroup(void **state)
 	top_rows_free(&rows);
 }
 
+/* Adds @n I/Os of @ns each, one of them with an error, of CPU @cpu. */
+static void add_times(struct top_rows *rows, uint32_t pid, uint16_t cpu, uint32_t n, uint64_t ns)
+{
+	const struct top_key key = { .pid = pid, .dev = SDA, .known = 1, .cpu = cpu };
+	const struct top_value value = {
+		.io = n, .bytes = n * 1024, .time_ns = n * ns, .max_ns = ns, .errors = 1
+	};
+	struct top_slots slots = { { 0 } };
+	unsigned int slot = hist_fine_slot(ns);
+
+	slot = slot < TOP_SLOT_FIRST ? 0 : slot - TOP_SLOT_FIRST;
+	slots.counts[slot < TOP_SLOTS ? slot : TOP_SLOTS - 1] = n;
+	assert_int_equal(top_rows_add(rows, &key, &value, &slots), 0);
+}
+
+static void test_percentile(void **state)
+{
+	static const struct {
+		uint32_t fast, slow;
+		uint64_t fast_ns, slow_ns, p99_lo, p99_hi;
+	} cases[] = {
+		{ 99, 1, 1000000, 50000000, 937500, 1062500 }, /* the 99th of 100 */
+		{ 98, 2, 1000000, 50000000, 46875000, 50000000 },
+		{ 1, 1, 1000000, 50000000, 50000000, 50000000 }, /* the last: the maximum */
+		{ 999, 1, 100, 50000000, 1024, 1152 },		 /* below 1 us */
+		{ 1, 1, 1000000, 90000000000, 90000000000, 90000000000 }, /* above 69 s */
+		{ UINT32_MAX, 3, 1000000, 50000000, 937500, 1062500 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++) {
+		struct top_rows rows = { 0 };
+
+		add_times(&rows, 100, 0, cases[i].fast, cases[i].fast_ns);
+		add_times(&rows, 100, 1, cases[i].slow, cases[i].slow_ns);
+		if (cases[i].fast == UINT32_MAX)
+			add_times(&rows, 100, 2, 5, cases[i].fast_ns);
+		top_rows_finish(&rows, &tables, SORT_BYTES);
+		assert_int_equal(rows.n, 1);
+		assert_in_range(rows.rows[0].p99_ns, cases[i].p99_lo, cases[i].p99_hi);
+		assert_int_equal(rows.rows[0].max_ns, cases[i].slow_ns);
+		top_rows_free(&rows);
+	}
+}
+
+/* Of processes of one name, of (other), and of rows that are never shown. */
+static void test_extended(void **state)
+{
+	struct top_options o = { .extended = true };
+	struct top_rows rows = { 0 };
+	char *text;
+
+	(void)state;
+	tables.by = 0;
+	add_times(&rows, 100, 0, 10, 2000000);
+	add_times(&rows, 100, 3, 10, 4000000);
+	add(&rows, (struct top_key){ .pid = 101, .dev = SDA, .known = 1 },
+	    (struct top_value){ .io = 1, .bytes = 1024, .untimed = 1 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	text = rendered_with(&o, FORMAT_TEXT, &rows);
+	assert_string_equal(text,
+			    "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms   "
+			    "P99ms   MAXms  ERR\n"
+			    "100    proc100          R 8   0   sda         20      20   3.00    "
+			    "4.00    4.00    2\n"
+			    "101    proc101          R 8   0   sda          1       1      -       "
+			    "-       -    0\n");
+	free(text);
+	rows.n = 0;
+	assert_int_equal(keys_parse("process", &tables.by, NULL), 0);
+	o.by = tables.by;
+	add_times(&rows, 100, 0, 3, 1000000);
+	add_times(&rows, 101, 0, 2, 2000000);
+	add_times(&rows, 102, 0, 1, 5000000);
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	rows.n = top_rows_limit(rows.rows, rows.n, tables.by, 1);
+	text = rendered_with(&o, FORMAT_CSV, &rows);
+	assert_string_equal(text, TIMES "100,proc100,read,3,3072,3000000,1000000,1000000,1\n" TIMES
+					"0,(other),read,3,3072,9000000,5000000,5000000,2\n");
+	free(text);
+	rows.n = 0;
+	tables.by = 0;
+	add_times(&rows, 100, 0, 3, 1000000);
+	top_rows_free(&rows);
+}
+
 static struct top_rows rows_by(const char *keys)
 {
 	struct top_rows rows = { 0 };
@@ -641,7 +739,7 @@ static void shown_by(const char *keys, uint64_t most, const char *expected)
 	char *text;
 
 	rows.n = top_rows_limit(rows.rows, rows.n, tables.by, most);
-	text = rendered(FORMAT_CSV, top_by_schema(tables.by), rows.rows, rows.n);
+	text = rendered_with(&(struct top_options){ .by = tables.by }, FORMAT_CSV, &rows);
 	assert_string_equal(text, expected);
 	free(text);
 	top_rows_free(&rows);
@@ -710,6 +808,8 @@ int main(void)
 		with_tables(test_untimed),
 		with_tables(test_untimed_is_joined),
 		with_tables(test_rows_with_cgroup),
+		with_tables(test_percentile),
+		with_tables(test_extended),
 		with_tables(test_by),
 		cmocka_unit_test(test_by_limit),
 	};
