@@ -113,17 +113,18 @@ void text_line(struct sink *sink, const struct text_table *table, const void *ro
 	sink_puts(sink, "\n");
 }
 
-/* Columns of names are as wide as the longest needs, so that none is cut and all stand below each
- * other.  The others have the width that is declared. */
+/* Columns that say what a row is about are as wide as the widest of them needs, so that none is cut
+ * and all stand below each other.  The others have the width that is declared. */
 static size_t column_width(const struct schema *schema, const struct column *column,
 			   const void *rows, size_t n)
 {
 	size_t width = column->width > 0 ? (size_t)column->width : 0;
+	char buf[CELL_SIZE];
 
-	if (!width || column->cell || column->type != COLUMN_STR)
+	if (!width || column->role != ROLE_LABEL)
 		return width;
 	for (size_t i = 0; i < n; i++) {
-		size_t shown = shown_width(column_string(column, schema_row(schema, rows, i)));
+		size_t shown = shown_width(cell_text(column, schema_row(schema, rows, i), buf));
 
 		if (shown > width)
 			width = shown;

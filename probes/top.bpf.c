@@ -180,6 +180,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	struct top_key key = {};
 	u64 ns = 0;
 
+	failed = extended && failed; /* known to the verifier without -x */
 	if (bio_mode)
 		end_bios_of(rq, failed, bytes);
 	if (done.none)

@@ -12,6 +12,7 @@ LIMITS = (
     ("breakdown -T blk --by disk", "cost", 1.3, "breakdown -T blk"),
     ("top", "cost", 1.0),
     ("top --by process", "cost", 1.15, "top"),
+    ("top -x", "cost", 1.3, "top"),
     ("breakdown -T blk", "startup", 1.0),
     ("breakdown -T blk -Q", "startup", 1.0),
     ("top", "startup", 1.0),

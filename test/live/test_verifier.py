@@ -26,6 +26,7 @@ COMMANDS = (
     "--all top --bio",
     "top --bio -p 1 -d loop0",
     "top --bio -- true",
+    "top --bio -x --by process,disk,cgroup,user",
     "--all breakdown -T blk -Q",
     "breakdown -T blk -Q -p 1 -d loop0",
     "breakdown -T blk -- true",

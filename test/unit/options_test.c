@@ -119,7 +119,7 @@ static void test_bad_for_both(void **state)
 		  "invalid COUNT '18446744073709551616': more than 18446744073709551615" },
 		{ "-T blk 1 2 3", -E2BIG, "too many arguments: '3'" },
 		{ "-T blk --no-such-option", -EINVAL, "unknown option '--no-such-option'" },
-		{ "-T blk -x", -EINVAL, "unknown option '-x'" },
+		{ "-T blk -y", -EINVAL, "unknown option '-y'" },
 		{ "-T blk -p", -EINVAL, "option '-p' needs a value: PID" },
 		{ "-T blk --pid", -EINVAL, "option '--pid' needs a value: PID" },
 		{ "-T blk -d", -EINVAL, "option '-d' needs a value: DISK" },

@@ -294,8 +294,8 @@ static void text_pieces(void **state)
 			 "PID    COMM     D CACHED  Kbytes\n");
 }
 
-/* Widths count characters, not bytes; a column of names is as wide as its longest, nothing is
- * cut; no line ends in blanks. */
+/* Widths count characters, not bytes; columns of labels are as wide as their widest cell, nothing
+ * is cut; no line ends in blanks. */
 static void text_widths(void **state)
 {
 	static const struct schema names = { columns + 1, 1, sizeof(struct row) };
@@ -313,7 +313,7 @@ static void text_widths(void **state)
 	assert_int_equal(render_table_rows(capture(&c), &names, some, 3), 0);
 	assert_wrote(&c, "\xc3\xb6\nlonger than eight\n\n");
 	assert_int_equal(render_table_rows(capture(&c), &two, some, 3), 0);
-	assert_wrote(&c, "1      \xc3\xb6\n123456789 longer than eight\n2\n");
+	assert_wrote(&c, "1         \xc3\xb6\n123456789 longer than eight\n2\n");
 
 	right[0].left = false;
 	assert_int_equal(render_table_rows(capture(&c), &aligned, some, 3), 0);

@@ -514,7 +514,7 @@ static void test_large_rows_as_text(void **state)
 	add(&rows, (struct top_key){ .pid = 4194303, .dev = DISK_DEV(4095, 1048575), .known = 1 },
 	    (struct top_value){ 1, UINT64_MAX, UINT64_MAX, 0 });
 	shown_as(&rows, FORMAT_TEXT,
-		 "PID    COMM             D MAJ MIN DISK           I/O  Kbytes  AVGms\n"
+		 "PID     COMM             D MAJ  MIN     DISK           I/O  Kbytes  AVGms\n"
 		 "4194303 ?                R 4095 1048575 4095:1048575     1 18014398509481983 "
 		 "18446744073709.55\n");
 	top_rows_free(&rows);
