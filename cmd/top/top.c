@@ -36,10 +36,10 @@ struct top {
 	struct cgroups *cgroups; /* NULL: not asked for */
 	struct users *users;	 /* NULL: not asked for */
 	struct top_rows rows;
-	struct top_slots *slots; /* the BPF map's; NULL: not asked for */
-	size_t n_slots;
-	int free_slots;	   /* descriptor of the map of free ones */
-	uint64_t unplaced; /* I/Os with a time, without slots */
+	struct top_slots *slots;       /* the BPF map's; NULL: not asked for */
+	size_t n_slots, drained_slots; /* drained: so far */
+	int free_slots;		       /* descriptor of the map of free ones */
+	uint64_t unplaced;	       /* I/Os with a time, without slots */
 	struct column columns[TOP_COLUMNS_MAX];
 	struct schema schema;
 	char load[LOAD_SIZE];
@@ -249,6 +249,7 @@ static int add_row(void *ctx, const void *key, const void *value)
 		return top_rows_add(&t->rows, key, v, NULL);
 	}
 	slots = &t->slots[number];
+	t->drained_slots++;
 	r = top_rows_add(&t->rows, key, v, slots);
 	memset(slots, 0, sizeof(*slots));
 	if (!r && bpf_map_update_elem(t->free_slots, NULL, &number, BPF_ANY))
@@ -266,8 +267,9 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	    inactive ? skel->maps.process_names1 : skel->maps.process_names0;
 	const struct bpf_map *cgroups = inactive ? skel->maps.cgroups1 : skel->maps.cgroups0;
 	struct run_fill fills[] = { { 0, bpf_map__max_entries(rows) },
-				    { 0, bpf_map__max_entries(names) } };
-	size_t before = t->rows.n;
+				    { 0, bpf_map__max_entries(names) },
+				    { 0, bpf_map__max_entries(skel->maps.slots) } };
+	size_t before = t->rows.n, slots_before = t->drained_slots;
 	int r = double_buffer_drain_hash(bpf_map__fd(rows), sizeof(struct top_key),
 					 sizeof(struct top_value), add_row, t),
 	    n;
@@ -282,6 +284,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 		return n;
 	fills[0].used = (uint32_t)(t->rows.n - before);
 	fills[1].used = (uint32_t)n;
+	fills[2].used = (uint32_t)(t->drained_slots - slots_before);
 	tool_adapt(run, COLLECT_MS, fills, N(fills));
 	return 0;
 }
