@@ -8,8 +8,8 @@ import os
 import subprocess
 import tempfile
 
-from iotest import (MIB, LiveTest, LoopDisk, Tracer, add_up, iotrace, list_hooks, main, run, run_load,
-                    settled)
+from iotest import (MIB, LiveTest, LoopDisk, Tracer, add_up, iotrace, list_hooks, main, run,
+                    run_load, settled)
 
 KIB4 = 4096
 TIMES = ("p99_ns", "max_ns", "errors")
