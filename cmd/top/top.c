@@ -83,6 +83,7 @@ static int configure(struct tool_run *run, struct tool_object *o)
 	const struct args *args = &t->o.args;
 	uint32_t whole = t->o.filters.disk.whole;
 	uint32_t rows = args->map_rows ? args->map_rows : rows_of_a_second();
+	uint32_t slots = args->map_keys ? args->map_keys : slots_of_a_second();
 	uint32_t names = args->map_names ? args->map_names : rows_of_a_second();
 	const struct probe_option options[] = {
 		{ "by_process", wants_processes(t) },
@@ -101,8 +102,8 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "cpus", cpus_possible() },
 		{ "rows0", rows },
 		{ "rows1", rows },
-		{ "slots", t->o.extended ? slots_of_a_second() : 1 },
-		{ "free_slots", t->o.extended ? slots_of_a_second() : 1 },
+		{ "slots", t->o.extended ? slots : 1 },
+		{ "free_slots", t->o.extended ? slots : 1 },
 		{ "cgroups0", wants_cgroups(t) ? MADE_CGROUPS : 1 },
 		{ "cgroups1", wants_cgroups(t) ? MADE_CGROUPS : 1 },
 		{ "process_names0", names },

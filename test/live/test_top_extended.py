@@ -5,6 +5,7 @@ import contextlib
 import errno
 import mmap
 import os
+import signal
 import subprocess
 import tempfile
 
@@ -94,6 +95,26 @@ class TestTimes(ExtendedTest):
         self.assert_ended_well(played)
         self.assertEqual(played.rows, ran.rows)
         self.assertRegex(text.out, r"(?m) AVGms +P99ms +MAXms +ERR$")
+
+    def test_no_room(self):
+        """Rows without slots have all but the percentile, and that is a loss."""
+        with LoopDisk(64 * MIB) as disk, Tracer("top", "--json", "-x", "-d", disk.name,
+                                                "--map-size", "keys=3", "30") as tracer:
+            tracer.process.send_signal(signal.SIGSTOP)  # nothing is drained meanwhile
+            try:
+                for _ in range(8):
+                    run_load("write", 1, KIB4, disk.path)
+            finally:
+                tracer.process.send_signal(signal.SIGCONT)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        rows = result.rows
+        self.assertEqual([row["io"] for row in rows], [1] * 8)
+        self.assertEqual([row["max_ns"] for row in rows], [row["time_ns"] for row in rows])
+        self.assertEqual(result.losses, {"percentiles": 5})
+        self.assertEqual([row["p99_ns"] for row in rows if row["p99_ns"]],
+                         [row["max_ns"] for row in rows if row["p99_ns"]])
+        self.assertEqual([row["p99_ns"] for row in rows].count(0), 5)
 
     def test_without(self):
         with LoopDisk(64 * MIB) as disk, Tracer("top", "--json", "-d", disk.name, "30") as tracer:

@@ -201,7 +201,7 @@ static void test_top_options(void **state)
 	assert_int_equal(o.args.interval_ns, SEC / 2);
 	assert_int_equal(o.args.count, 10);
 	o = top_of(&line, "--noclear --maxrows=5 --pid=17 --disk=8:0 --sort=time 2 --bio "
-			  "--cgroup-owner");
+			  "--cgroup-owner --extended");
 	assert_true(o.no_clear);
 	assert_int_equal(o.max_rows, 5);
 	assert_string_equal(o.filters.pid_arg, "17");
@@ -209,6 +209,7 @@ static void test_top_options(void **state)
 	assert_int_equal(o.sort, SORT_TIME);
 	assert_true(o.bio);
 	assert_true(o.cgroup_owner);
+	assert_true(o.extended);
 	assert_int_equal(o.args.interval_ns, 2 * SEC);
 	assert_int_equal(o.args.count, 0);
 	o = top_of(&line, "-Cr7");
