@@ -39,9 +39,10 @@ static void cell_average(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
-static void milliseconds(const struct top_row *row, uint64_t ns, char *buf, size_t size)
+/* No time is 0: then it is not known. */
+static void milliseconds(uint64_t ns, char *buf, size_t size)
 {
-	if (row->io > row->untimed)
+	if (ns)
 		snprintf(buf, size, "%.2f", (double)ns / 1e6);
 	else
 		snprintf(buf, size, "-");
@@ -49,12 +50,12 @@ static void milliseconds(const struct top_row *row, uint64_t ns, char *buf, size
 
 static void cell_p99(const void *row, char *buf, size_t size)
 {
-	milliseconds(row, ((const struct top_row *)row)->p99_ns, buf, size);
+	milliseconds(((const struct top_row *)row)->p99_ns, buf, size);
 }
 
 static void cell_max(const void *row, char *buf, size_t size)
 {
-	milliseconds(row, ((const struct top_row *)row)->max_ns, buf, size);
+	milliseconds(((const struct top_row *)row)->max_ns, buf, size);
 }
 
 #define AT(member) offsetof(struct top_row, member)
@@ -198,7 +199,7 @@ static int compare_keys(const void *a, const void *b)
 	return r ? r : (x->disk > y->disk) - (x->disk < y->disk);
 }
 
-/* Of more than UINT32_MAX in one slot, that many count. */
+/* Of more than UINT32_MAX in one slot, that many count: rank() sees that some are missing. */
 static void add_slots(struct top_slots *to, const struct top_slots *from)
 {
 	for (size_t i = 0; i < TOP_SLOTS; i++)
@@ -232,21 +233,25 @@ static void add_figures(struct top_row *to, struct top_row *from)
 
 #define LAST_SLOT (TOP_SLOT_FIRST + TOP_SLOTS - 1)
 
-/* The slots of @row become its percentile. */
+/* The slots of @row become its percentile, if all of its times are in them. */
 static void rank(struct top_row *row)
 {
 	struct hist hist = { .max = row->max_ns };
+	uint64_t placed = 0;
 
 	if (!row->slots)
 		return;
-	for (size_t i = 0; i < TOP_SLOTS; i++)
+	for (size_t i = 0; i < TOP_SLOTS; i++) {
 		hist.fine[TOP_SLOT_FIRST + i] = row->slots->counts[i];
+		placed += row->slots->counts[i];
+	}
 	/* The last slot has all that is longer, too. */
 	if (row->max_ns >> 36) {
 		hist.fine[hist_fine_slot(row->max_ns)] = hist.fine[LAST_SLOT];
 		hist.fine[LAST_SLOT] = 0;
 	}
-	row->p99_ns = hist_percentile(&hist, 990);
+	if (placed == row->io - row->untimed)
+		row->p99_ns = hist_percentile(&hist, 990);
 	free(row->slots);
 	row->slots = NULL;
 }

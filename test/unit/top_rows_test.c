@@ -647,7 +647,7 @@ static void test_percentile(void **state)
 		{ 1, 1, 1000000, 50000000, 50000000, 50000000 }, /* the last: the maximum */
 		{ 999, 1, 100, 50000000, 1024, 1152 },		 /* below 1 us */
 		{ 1, 1, 1000000, 90000000000, 90000000000, 90000000000 }, /* above 69 s */
-		{ UINT32_MAX, 3, 1000000, 50000000, 937500, 1062500 },
+		{ UINT32_MAX, 3, 1000000, 50000000, 0, 0 }, /* more than a slot can count */
 	};
 
 	(void)state;
@@ -664,6 +664,22 @@ static void test_percentile(void **state)
 		assert_int_equal(rows.rows[0].max_ns, cases[i].slow_ns);
 		top_rows_free(&rows);
 	}
+}
+
+/* One CPU had no room for slots: what the other saw is not the row's percentile. */
+static void test_percentile_of_a_part(void **state)
+{
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	add_times(&rows, 100, 0, 10, 1000000);
+	add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .known = 1, .cpu = 1 },
+	    (struct top_value){ .io = 1, .bytes = 1024, .time_ns = 9000000, .max_ns = 9000000 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	assert_int_equal(rows.n, 1);
+	assert_int_equal(rows.rows[0].p99_ns, 0);
+	assert_int_equal(rows.rows[0].max_ns, 9000000);
+	top_rows_free(&rows);
 }
 
 /* Of processes of one name, of (other), and of rows that are never shown. */
@@ -809,6 +825,7 @@ int main(void)
 		with_tables(test_untimed_is_joined),
 		with_tables(test_rows_with_cgroup),
 		with_tables(test_percentile),
+		with_tables(test_percentile_of_a_part),
 		with_tables(test_extended),
 		with_tables(test_by),
 		cmocka_unit_test(test_by_limit),
