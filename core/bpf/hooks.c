@@ -307,7 +307,8 @@ static int alloc_choices(struct hooks *h)
 static void check_all(struct hooks *h)
 {
 	for (size_t i = 0; i < h->n_choices; i++)
-		check(h, h->choices[i].alt, &h->choices[i]);
+		if (h->choices[i].alt) /* all have one, which static analysis does not see */
+			check(h, h->choices[i].alt, &h->choices[i]);
 }
 
 /*
