@@ -11,38 +11,25 @@ import os
 import re
 import sys
 
+from c_source import blank, read_sources
+
 MAY = {
     "cmd/args.c": "the option parser",
     "cmd/main.c": "the option parser of --check",
 }
 USE = re.compile(r"\bFORMAT_[A-Z]\w*|(?:\.|->)format\s*(?:[=!<>]=|[<>?])"
                  r"|(?:switch|if|while)\s*\([^;{]*?(?:\.|->)format\s*\)")
-# Comments and strings: no uses.
-BLANK = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
 
 
 def uses(text):
     """Yields (line number, use); the guard of a header is none."""
-    text = BLANK.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+    text = blank(text)
     for match in USE.finditer(text):
         yield text.count("\n", 0, match.start()) + 1, " ".join(match.group(0).split())
 
 
 def check_file(path, text):
     return [] if path in MAY else [f"{path}:{line}: {use}" for line, use in uses(text)]
-
-
-def sources(root):
-    """The text of each file, by its path from root."""
-    texts = {}
-    for layer in ("probes", "core", "cmd"):
-        for folder, _, names in os.walk(os.path.join(root, layer)):
-            for name in sorted(names):
-                if name.endswith((".c", ".h", ".inc")):
-                    path = os.path.join(folder, name)
-                    with open(path, encoding="utf-8") as file:
-                        texts[os.path.relpath(path, root)] = file.read()
-    return texts
 
 
 FORBIDDEN = (
@@ -75,7 +62,7 @@ def self_test():
 
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../..")
-    texts = sources(root)
+    texts = read_sources(root, ("probes", "core", "cmd"))
     if not texts:
         raise SystemExit(f"{root}: no source is there")
     found = [line for path, text in texts.items() for line in check_file(path, text)]

@@ -11,6 +11,8 @@ import os
 import re
 import sys
 
+from c_source import blank, read_sources
+
 OPEN = ("open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "creat",
         "open_by_handle_at", "SYS_open", "SYS_openat", "SYS_openat2")
 ELF = ("elf_begin", "elf_memory", "elf_clone", "dwelf_elf_begin", "gelf_getsym",
@@ -65,32 +67,16 @@ MAY_PARSE = {
 }
 RULES = ((OPEN, MAY_OPEN), (ELF, MAY_PARSE))
 
-# Comments and strings: no calls.
-BLANK = re.compile(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""", re.S)
-
 
 def calls(text, names):
     """Yields (line number, name) of each use of one of the names; members of a struct and
     declarations of functions are none."""
-    text = BLANK.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)), text)
+    text = blank(text)
     for match in re.finditer(r"(?<![\w.>])(?<!\(\*)(" + "|".join(names) + r")\b(?=\s*[(),;])", text):
         line = text[text.rfind("\n", 0, match.start()) + 1:match.start()]
         # "int elf_symbols(" and "void x(": a definition or a declaration
         if not re.fullmatch(r"(?:static |inline )*(?:const )?(?:struct )?\w+[ *]+", line):
             yield text.count("\n", 0, match.start()) + 1, match.group(1)
-
-
-def sources(root):
-    """The text of each file, by its path from root."""
-    texts = {}
-    for layer in ("core", "output", "cmd"):
-        for folder, _, names in os.walk(os.path.join(root, layer)):
-            for name in sorted(names):
-                if name.endswith((".c", ".h", ".inc")):
-                    path = os.path.join(folder, name)
-                    with open(path, encoding="utf-8") as file:
-                        texts[os.path.relpath(path, root)] = file.read()
-    return texts
 
 
 def check_file(text):
@@ -148,7 +134,7 @@ def self_test():
 
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "../..")
-    texts = sources(root)
+    texts = read_sources(root, ("core", "output", "cmd"))
     if not texts:
         raise SystemExit(f"{root}: no source is there")
     found = check_tree(texts) + self_test()
