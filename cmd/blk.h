@@ -122,6 +122,9 @@ int blk_follow(struct blk_filters *f, const struct run *run, struct error *err);
 /* Empties a map of names: into @names.  How many there were, or -errno. */
 int blk_drain_names(int fd, struct process_names *names);
 
+/* Cgroups that may be made between two drains, and have a name although they are gone by then. */
+#define BLK_MADE_CGROUPS 2048
+
 /* Empties a map of paths of cgroups that were made: into @cgroups.  0 or -errno. */
 int blk_drain_cgroups(int fd, struct cgroups *cgroups);
 

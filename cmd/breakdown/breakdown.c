@@ -55,14 +55,19 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 {
 	struct keyed *k = &((struct breakdown *)run->ctx)->keyed;
 	const char *hists = inactive ? "keyed1" : "keyed0",
-		   *names = inactive ? "process_names1" : "process_names0";
+		   *names = inactive ? "process_names1" : "process_names0",
+		   *cgroups = inactive ? "cgroups1" : "cgroups0";
 	const struct args *args = run->args;
 	struct run_fill fills[] = { { 0, args->map_keys ? args->map_keys : KEYED_HISTS },
 				    { 0, args->map_names ? args->map_names : BLK_NAMES } };
-	int n_names = 0, n;
+	int n_names = 0, n = 0;
 
 	if (!k->keys)
 		return 0;
+	if (k->cgroups)
+		n = blk_drain_cgroups(tool_map(run, cgroups), k->cgroups);
+	if (n)
+		return n;
 	if (keys_of_process(k->keys))
 		n_names = blk_drain_names(tool_map(run, names), run->names);
 	if (n_names < 0)
