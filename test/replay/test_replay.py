@@ -5,7 +5,8 @@ format, as when it was put there; damage and wrong usage are reported in one lin
 
 The recordings come from the kernel lab (docs/LAB.md): dd, fstrim and sync on an ext4 on a virtio
 disk, test/live/guest for kvm. top, kvm-x: 5.10; stack, virtio-xL: 6.1; breakdown, virtio-irq: 6.12;
-breakdown-blk, kvm: 7.2.
+breakdown-blk, kvm: 7.2. Those with -x and --by: dd in a unit and two containers, one of which docker
+left the name of, and as two users; 6.12.
 
     test_replay.py            with IOTRACE naming the binary
     test_replay.py --update   writes what is expected anew: look at it before it is committed
@@ -35,7 +36,12 @@ SVG = "SVG"  # stands for a file whose content is expected
 # recording: subcommand, {further expected file: options}
 RECORDED = {
     "top": ("top", {"io": ["-s", "io", "-r", "3"], "time": ["-C", "-s", "time"]}),
+    "top-x": ("top", {"time": ["-s", "time", "-r", "2"]}),
+    "top-by": ("top", {"largest": ["-r", "2"]}),
     "breakdown-blk": ("breakdown", {}),
+    "breakdown-blk-by": ("breakdown", {"largest": ["-r", "1"]}),
+    "breakdown-by": ("breakdown", {"hist": ["--hist", "-r", "1"]}),
+    "stack-by": ("stack", {"folded": ["-f"], "ios": ["--value", "ios", "-r", "3"]}),
     "breakdown": ("breakdown", {"hist": ["--hist"]}),
     "stack": ("stack", {"folded": ["-f"], "disk": ["-f", "--order", "disk"], "svg": ["-f", "--svg", SVG]}),
     "virtio-irq": ("virtio", {"time": ["-T"]}),
@@ -124,7 +130,8 @@ class Described(unittest.TestCase):
     """The file describes itself: read by its description alone, it says the same as --json."""
 
     def test_rows(self):
-        for name in ("top", "breakdown-blk", "breakdown", "stack", "virtio-irq", "virtio-xL"):
+        for name in ("top", "top-x", "top-by", "breakdown-blk", "breakdown-blk-by", "breakdown",
+                     "breakdown-by", "stack", "stack-by", "virtio-irq", "virtio-xL"):
             subcommand = RECORDED[name][0]
             with self.subTest(recording=name):
                 read = recording.read(path_of(name + ".rec"))
