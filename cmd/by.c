@@ -108,6 +108,8 @@ static int compare_key(unsigned int key, const struct key_labels *a, const struc
 		return r ? r : compare_numbers(a->start, b->start);
 	case KEY_COMM:
 		return strcmp(a->comm, b->comm);
+	case KEY_CGROUP:
+		return strcmp(a->cgroup, b->cgroup);
 	case KEY_UNIT:
 		return strcmp(a->unit, b->unit);
 	case KEY_CONTAINER:
@@ -115,7 +117,7 @@ static int compare_key(unsigned int key, const struct key_labels *a, const struc
 	case KEY_USER:
 		return strcmp(a->user, b->user);
 	}
-	return strcmp(a->cgroup, b->cgroup);
+	return 0; /* a recording's key that there is not */
 }
 
 int keys_compare(by_keys keys, const struct key_labels *a, const struct key_labels *b)
