@@ -105,7 +105,10 @@ static int compare_key(unsigned int key, const struct key_labels *a, const struc
 		return strcmp(a->disk, b->disk);
 	case KEY_PROCESS:
 		r = compare_numbers(a->pid, b->pid);
-		return r ? r : compare_numbers(a->start, b->start);
+		if (!r)
+			r = compare_numbers(a->start, b->start);
+		/* The idle task, or the row of no process. */
+		return r || a->pid ? r : strcmp(a->comm, b->comm);
 	case KEY_COMM:
 		return strcmp(a->comm, b->comm);
 	case KEY_CGROUP:

@@ -780,6 +780,32 @@ static void test_by(void **state)
 		       "0,(other),(other),write,2,2048,2000000\n");
 }
 
+/* Process 0 is the idle task, and a number that [unknown] and (other) do not have. */
+static void test_by_idle_task(void **state)
+{
+	static const struct top_key keys[] = {
+		{ .dev = SDA, .op = BLK_READ, .known = 1 },
+		{ .dev = SDA, .op = BLK_READ },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
+	};
+	struct top_rows rows = { 0 };
+	char *text;
+
+	(void)state;
+	assert_int_equal(keys_parse("process", &tables.by, NULL), 0);
+	assert_int_equal(process_names_put(tables.names, 0, 0, "swapper/0"), 0);
+	for (size_t i = 0; i < N(keys); i++)
+		add(&rows, keys[i], (struct top_value){ 4 - i, 4096 * (4 - i), 1000 * (4 - i), 0 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	rows.n = top_rows_limit(rows.rows, rows.n, tables.by, 2);
+	text = rendered_with(&(struct top_options){ .by = tables.by }, FORMAT_CSV, &rows);
+	assert_string_equal(text, TIMES "0,swapper/0,read,4,16384,4000\n" TIMES
+					"0,[unknown],read,3,12288,3000\n" TIMES
+					"0,(other),read,2,8192,2000\n");
+	free(text);
+	top_rows_free(&rows);
+}
+
 /* Of a recording that has (other) already there is one row still. */
 static void test_by_limit(void **state)
 {
@@ -850,6 +876,7 @@ int main(void)
 		with_tables(test_percentile_of_a_part),
 		with_tables(test_extended),
 		with_tables(test_by),
+		with_tables(test_by_idle_task),
 		cmocka_unit_test(test_by_limit),
 		cmocka_unit_test(test_by_no_key),
 	};
