@@ -74,6 +74,10 @@ enum blk_wants {
 
 #define BLK_EVENTS_MAX 10
 
+/* Entries of cgroups0 and cgroups1: cgroups that may be made between two drains, and have a name
+ * although they are gone by then. */
+#define BLK_MADE_CGROUPS 2048
+
 /* Fills @events (room for BLK_EVENTS_MAX) with the attach table for @wants; returns how many. */
 size_t blk_events(unsigned int wants, struct hook_event *events);
 

@@ -87,6 +87,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		release_entry(entry);
 }
 
+#include "probes/blk_cgroups.bpf.h"
 #include "probes/blk_entry.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

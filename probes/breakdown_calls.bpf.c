@@ -661,6 +661,7 @@ static __always_inline void on_remap(struct bio *bio)
 
 /* ---- entry points ---- */
 
+#include "probes/blk_cgroups.bpf.h"
 #include "probes/blk_entry.bpf.h"
 
 TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(bio, true),

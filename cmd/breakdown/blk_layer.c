@@ -38,6 +38,8 @@ static unsigned int wants(const struct breakdown_options *o, bool own_start)
 		events |= WANT_SUBMIT;
 	if (keys_of_process(o->by))
 		events |= WANT_NAMES;
+	if (keys_of_cgroup(o->by))
+		events |= WANT_CGROUPS;
 	if (track)
 		events |= WANT_TRACK;
 	return events;
@@ -47,8 +49,9 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 {
 	const struct breakdown *b = run->ctx;
 
-	return blk_events(run->check ? WANT_SUBMIT | WANT_ISSUE | WANT_TRACK | WANT_NAMES
-				     : wants(&b->o, b->blk.own_start),
+	return blk_events(run->check
+			      ? WANT_SUBMIT | WANT_ISSUE | WANT_TRACK | WANT_NAMES | WANT_CGROUPS
+			      : wants(&b->o, b->blk.own_start),
 			  out);
 }
 
@@ -84,6 +87,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 						 : blk_requests_possible(b->o.filters.disk.whole) },
 		{ "keyed0", !b->o.by ? 1 : args->map_keys },
 		{ "keyed1", !b->o.by ? 1 : args->map_keys },
+		{ "cgroups0", keys_of_cgroup(b->o.by) ? BLK_MADE_CGROUPS : 1 },
+		{ "cgroups1", keys_of_cgroup(b->o.by) ? BLK_MADE_CGROUPS : 1 },
 		{ "process_names0", keys_of_process(b->o.by) ? args->map_names : 1 },
 		{ "process_names1", keys_of_process(b->o.by) ? args->map_names : 1 },
 		{ "bio_owners",

@@ -55,7 +55,8 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 {
 	struct keyed *k = &((struct breakdown *)run->ctx)->keyed;
 	const char *hists = inactive ? "keyed1" : "keyed0",
-		   *names = inactive ? "process_names1" : "process_names0";
+		   *names = inactive ? "process_names1" : "process_names0",
+		   *cgroups = inactive ? "cgroups1" : "cgroups0";
 	const struct args *args = run->args;
 	struct run_fill fills[] = { { 0, args->map_keys ? args->map_keys : KEYED_HISTS },
 				    { 0, args->map_names ? args->map_names : BLK_NAMES } };
@@ -67,6 +68,9 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 		n_names = blk_drain_names(tool_map(run, names), run->names);
 	if (n_names < 0)
 		return n_names;
+	n = k->cgroups ? blk_drain_cgroups(tool_map(run, cgroups), k->cgroups) : 0;
+	if (n < 0)
+		return n;
 	n = keyed_drain(k, tool_map(run, hists));
 	if (n < 0)
 		return n;

@@ -58,8 +58,11 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 
 	if (keys_of_process(layer->o->by))
 		wants |= WANT_NAMES;
+	if (keys_of_cgroup(layer->o->by))
+		wants |= WANT_CGROUPS;
 	n_blk = blk_events(wants | (tracks(layer->o) ? WANT_TRACK : 0), blk);
-	n_processes = (tracks(layer->o) ? 1 : 0) + (wants & WANT_NAMES ? 1 : 0);
+	n_processes = (tracks(layer->o) ? 1 : 0) + (wants & WANT_NAMES ? 1 : 0) +
+		      (wants & WANT_CGROUPS ? 1 : 0);
 	for (size_t i = 0; i < n_processes; i++)
 		events[n++] = blk[i];
 	events[n++] = (struct hook_event){ "thread", ALTS(thread_alts), false };
@@ -188,6 +191,8 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "merged", combined ? 0 : 1 },
 		{ "keyed0", !o->by ? 1 : args->map_keys },
 		{ "keyed1", !o->by ? 1 : args->map_keys },
+		{ "cgroups0", keys_of_cgroup(o->by) ? BLK_MADE_CGROUPS : 1 },
+		{ "cgroups1", keys_of_cgroup(o->by) ? BLK_MADE_CGROUPS : 1 },
 		{ "process_names0", keys_of_process(o->by) ? args->map_names : 1 },
 		{ "process_names1", keys_of_process(o->by) ? args->map_names : 1 },
 		{ "bio_owners",

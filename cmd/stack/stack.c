@@ -24,9 +24,6 @@
 
 /* ---- the BPF object ---- */
 
-/* Cgroups that may be made between two drains, and have a name although they are gone by then. */
-#define MADE_CGROUPS 2048
-
 /* Bios on their way to their request: few, and those that never make one. */
 static uint32_t paths_room(const struct args *args)
 {
@@ -63,8 +60,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "process_names1", args->map_names },
 		{ "stacks0", stacks },
 		{ "stacks1", stacks },
-		{ "cgroups0", keys_of_cgroup(s->o.by) ? MADE_CGROUPS : 1 },
-		{ "cgroups1", keys_of_cgroup(s->o.by) ? MADE_CGROUPS : 1 },
+		{ "cgroups0", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
+		{ "cgroups1", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
 		/* Of the I/Os that are complete. */
 		{ "done0", s->o.ios ? args->map_rows : 1 },
 		{ "done1", s->o.ios ? args->map_rows : 1 },

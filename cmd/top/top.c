@@ -74,9 +74,6 @@ static bool wants_processes(const struct top *t)
 	return !t->o.by || keys_of_process(t->o.by);
 }
 
-/* Cgroups that may be made between two drains, and have a name although they are gone by then. */
-#define MADE_CGROUPS 2048
-
 static int configure(struct tool_run *run, struct tool_object *o)
 {
 	const struct top *t = run->ctx;
@@ -104,8 +101,8 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "rows1", rows },
 		{ "slots", t->o.extended ? slots : 1 },
 		{ "free_slots", t->o.extended ? slots : 1 },
-		{ "cgroups0", wants_cgroups(t) ? MADE_CGROUPS : 1 },
-		{ "cgroups1", wants_cgroups(t) ? MADE_CGROUPS : 1 },
+		{ "cgroups0", wants_cgroups(t) ? BLK_MADE_CGROUPS : 1 },
+		{ "cgroups1", wants_cgroups(t) ? BLK_MADE_CGROUPS : 1 },
 		{ "process_names0", names },
 		{ "process_names1", names },
 		{ "inflight",
