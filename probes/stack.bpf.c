@@ -381,6 +381,7 @@ static __always_inline struct stack_done *done_of(void *map, const struct stack_
 	return bpf_map_lookup_elem(map, key);
 }
 
+/* @ns: 0 if it is not known */
 static __always_inline void add_done(const struct stack_done_key *key, bool write, u64 ns)
 {
 	u64 since = bpf_ktime_get_ns() - ns;
@@ -393,12 +394,15 @@ static __always_inline void add_done(const struct stack_done_key *key, bool writ
 	}
 	if ((want_kernel || want_user) && !key->path)
 		count_loss(&stack_losses[STACK_LOSS_PATHS], 1);
+	/* Nothing is added where @ns is 0: see atomics_rule.py. */
 	if (write) {
 		__sync_fetch_and_add(&done->ios[1], 1);
-		__sync_fetch_and_add(&done->ns[1], ns);
+		if (ns)
+			__sync_fetch_and_add(&done->ns[1], ns);
 	} else {
 		__sync_fetch_and_add(&done->ios[0], 1);
-		__sync_fetch_and_add(&done->ns[0], ns);
+		if (ns)
+			__sync_fetch_and_add(&done->ns[0], ns);
 	}
 }
 
