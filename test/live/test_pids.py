@@ -7,8 +7,8 @@ import subprocess
 import sys
 import tempfile
 
-from iotest import (MIB, SCALE, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, main, read_text,
-                    run_load, wait_until)
+from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, main,
+                    read_text, run_load, run_loads, wait_until)
 
 KIB4 = 4096
 LOAD = os.environ.get("LOAD", "")
@@ -205,6 +205,38 @@ class TestNames(LiveTest):
     def test_too_many_for_stack(self):
         names, result = self.run_mayflies(300, "stack", "-P", "--map-size", "names=200")
         self.check_lost(names, result, lambda row: row["write_bytes"] // KIB4)
+
+
+class TestManyCpus(LiveTest):
+    """Each CPU does I/O.  Below 6.16 each keeps 128 free entries of an LRU map for itself:
+    test/vm/run --smp 64 --accel tcg,thread=single 5.10 -- pids:TestManyCpus"""
+
+    EACH = 150  # processes of one write: on 64 CPUs more than 8192
+    LONG = 2000
+
+    def test_names_and_submitters(self):
+        cpus = sorted(os.sched_getaffinity(0))
+        with LoopDisk() as disk:
+            loads = [Load("write", self.EACH, KIB4, disk.path, name=f"cpu{cpu}",
+                          options=["-r", "-F", self.EACH], prefix=("taskset", "-c", str(cpu)))
+                     for cpu in cpus]
+            long = Load("read", self.LONG, KIB4, disk.path, name="long",
+                        options=["-r", "-t", min(len(cpus), 64), "-q", 4])
+            with Delta(disk.name) as delta, \
+                    Tracer("top", "--json", "-d", disk.name, "600") as everyone, \
+                    Tracer("top", "--json", "-d", disk.name, "-p", long.pid, "600") as one:
+                run_loads(long, *loads)
+                everyone, one = everyone.stop(timeout=60), one.stop()
+        for result in everyone, one:
+            self.assert_ended_well(result)
+            self.assert_no_loss(result, of=delta["writes"])
+        self.assertEqual([(row["pid"], row["comm"], row["op"], row["io"]) for row in one.rows],
+                         [(long.pid, "long", "read", self.LONG)])
+        self.assert_agrees(everyone.rows, delta)
+        want = {(report["pid"], load.name): 1 for load in loads for report in load.reports}
+        self.assertEqual(len(want), self.EACH * len(cpus))
+        want[long.pid, "long"] = self.LONG
+        self.assertEqual(add_up(everyone.rows, ("pid", "comm"), "io"), want)
 
 
 if __name__ == "__main__":

@@ -851,31 +851,6 @@ class TestBy(StackTest):
                          [("(other)", 81920, False), ("two", 40960, False)])
         self.assertEqual(svg.out, "one 10\nthree 10\ntwo 10\n")
 
-    def test_write_back(self):
-        """What a kernel thread writes counts for the cgroup that dirtied the pages."""
-        self.charged()
-        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as directory:
-            group = Group("dirty")
-            path = os.path.join(directory, "file")
-            with open(path, "wb") as file:
-                file.truncate(16 * MIB)
-            os.sync()
-            with Tracer("stack", "--json", "-d", disk.name, "--by", "cgroup,comm") as tracer, \
-                    Delta(disk.name) as delta:
-                run_load(f"bufwrite-dirty:4096:4096:{path}", group=group)
-                os.sync()
-                delta.stop()
-                result = tracer.stop()
-            group.close()
-        self.assertEqual(sum(row["write_bytes"] for row in result.rows),
-                         delta["sectors_written"] * 512)
-        self.assertTrue(all(row["cgroup"].startswith("/") for row in result.rows), result.rows)
-        written = [row for row in result.rows if row["comm"].startswith("kworker")]
-        self.assertGreaterEqual(sum(row["write_bytes"] for row in written), 16 * MIB)
-        if not iotest.Throttle._mount("cgroup", "blkio"):  # with v1 there is no cgroup writeback
-            mine = [row for row in written if row["cgroup"] == group.name]
-            self.assertGreaterEqual(sum(row["write_bytes"] for row in mine), 16 * MIB)
-
 
 class TestMd(StackTest):
     def md(self, level, n, *args):

@@ -6,7 +6,7 @@ import os
 import tempfile
 
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, list_hooks, main,
-                    mounted, run_load, run_loads, settled, write_text)
+                    run_loads)
 from test_breakdown_by import Cgroup, read_own_group
 
 KIB4 = 4096
@@ -158,35 +158,6 @@ class TestUser(ByTest):
         want = {"root": 10, "4000001": 20, "4000002": 30}
         for result in results.values():
             self.assertEqual(add_up(result.rows, "user", "io"), want)
-
-
-class TestWriteBack(ByTest):
-    def test_cgroup(self):
-        """Write-back is the writer's group's where the kernel charges it so (cgroup2)."""
-        with Cgroup("writer") as group, LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder:
-            if "/blkio" not in group.directory:
-                with contextlib.suppress(OSError):
-                    write_text(f"{os.path.dirname(group.directory)}/cgroup.subtree_control",
-                               "+memory")
-            if "/blkio" in group.directory:
-                charged = "/"  # v1 charges write-back to the root
-            elif os.path.exists(f"{group.directory}/memory.current"):
-                charged = group.path
-            else:
-                self.skipTest("cgroup2 without the controller memory")
-            with open(f"{folder}/file", "wb") as file:
-                file.truncate(100 * KIB4)
-            os.sync()
-            settled(disk.name)
-
-            def work():
-                run_load("bufwrite-dirty", 100, KIB4, f"{folder}/file", name="writer",
-                         group=group)
-                os.sync()
-                settled(disk.name)
-            result = self.trace(work, {"": ("--by", "cgroup", "-d", disk.name)})[""]
-        got = add_up([row for row in result.rows if row["op"] == "write"], "cgroup", "bytes")
-        self.assertGreaterEqual(got.get(charged, 0), 100 * KIB4, got)
 
 
 class TestErrors(LiveTest):
