@@ -216,7 +216,8 @@ static void test_compact(void **state)
 	top_rows_free(&rows);
 }
 
-#define MANY	   400000
+#define MANY	   100000 /* more than TOP_ROWS_MAX, in as many rounds as drains */
+#define ROUNDS	   10
 #define FIRST_MANY 0x60000000U
 
 /* Many processes of one small I/O each, on two disks, and two of which one is large, the other has
@@ -282,8 +283,8 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 	assert_int_equal(process_names_open(&own.names), 0);
 	assert_int_equal(put_names(own.names), 0);
 	before = mallinfo2().uordblks;
-	for (uint32_t i = 0; i < MANY; i += MANY / 40) {
-		add_many(&rows, own.names, i, MANY / 40);
+	for (uint32_t i = 0; i < MANY; i += MANY / ROUNDS) {
+		add_many(&rows, own.names, i, MANY / ROUNDS);
 		top_rows_compact(&rows, &own, sort);
 		assert_true(rows.n <= TOP_ROWS_MAX);
 		/* As drains tell it again while it does I/O. */
@@ -293,7 +294,7 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 	top_rows_finish(&rows, &own, sort);
 	while (at < rows.n && rows.rows[at].pid != stays)
 		at++;
-	row_is(&rows, at, stays, io, bytes, 40);
+	row_is(&rows, at, stays, io, bytes, ROUNDS);
 	assert_string_equal(rows.rows[at].comm, stays == 100 ? "proc100" : "proc101");
 	sum_is(&rows, "sda", false, MANY / 4, MANY / 4);
 	sum_is(&rows, "sda", true, MANY / 4, MANY / 4);
@@ -317,8 +318,8 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 static void test_many_processes(void **state)
 {
 	(void)state;
-	check_many(SORT_BYTES, 100, 80, 40ULL << 30);
-	check_many(SORT_IO, 101, 40000, 40 * 8192);
+	check_many(SORT_BYTES, 100, 2 * ROUNDS, (uint64_t)ROUNDS << 30);
+	check_many(SORT_IO, 101, 1000 * ROUNDS, 8192 * ROUNDS);
 }
 
 /* One number, three processes: three rows, in the order in which they started. */
