@@ -74,6 +74,10 @@ enum blk_wants {
 
 #define BLK_EVENTS_MAX 10
 
+/* Entries of cgroups0 and cgroups1: cgroups that may be made between two drains, and have a name
+ * although they are gone by then. */
+#define BLK_MADE_CGROUPS 2048
+
 /* Fills @events (room for BLK_EVENTS_MAX) with the attach table for @wants; returns how many. */
 size_t blk_events(unsigned int wants, struct hook_event *events);
 
@@ -121,9 +125,6 @@ int blk_follow(struct blk_filters *f, const struct run *run, struct error *err);
 
 /* Empties a map of names: into @names.  How many there were, or -errno. */
 int blk_drain_names(int fd, struct process_names *names);
-
-/* Cgroups that may be made between two drains, and have a name although they are gone by then. */
-#define BLK_MADE_CGROUPS 2048
 
 /* Empties a map of paths of cgroups that were made: into @cgroups.  0 or -errno. */
 int blk_drain_cgroups(int fd, struct cgroups *cgroups);

@@ -105,9 +105,14 @@ static int compare_key(unsigned int key, const struct key_labels *a, const struc
 		return strcmp(a->disk, b->disk);
 	case KEY_PROCESS:
 		r = compare_numbers(a->pid, b->pid);
-		return r ? r : compare_numbers(a->start, b->start);
+		if (!r)
+			r = compare_numbers(a->start, b->start);
+		/* The idle task, or the row of no process. */
+		return r || a->pid ? r : strcmp(a->comm, b->comm);
 	case KEY_COMM:
 		return strcmp(a->comm, b->comm);
+	case KEY_CGROUP:
+		return strcmp(a->cgroup, b->cgroup);
 	case KEY_UNIT:
 		return strcmp(a->unit, b->unit);
 	case KEY_CONTAINER:
@@ -115,7 +120,7 @@ static int compare_key(unsigned int key, const struct key_labels *a, const struc
 	case KEY_USER:
 		return strcmp(a->user, b->user);
 	}
-	return strcmp(a->cgroup, b->cgroup);
+	return 0; /* a recording's key that there is not */
 }
 
 int keys_compare(by_keys keys, const struct key_labels *a, const struct key_labels *b)

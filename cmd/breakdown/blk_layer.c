@@ -87,10 +87,10 @@ static int configure(struct tool_run *run, struct tool_object *object)
 						 : blk_requests_possible(b->o.filters.disk.whole) },
 		{ "keyed0", !b->o.by ? 1 : args->map_keys },
 		{ "keyed1", !b->o.by ? 1 : args->map_keys },
-		{ "process_names0", keys_of_process(b->o.by) ? args->map_names : 1 },
-		{ "process_names1", keys_of_process(b->o.by) ? args->map_names : 1 },
 		{ "cgroups0", keys_of_cgroup(b->o.by) ? BLK_MADE_CGROUPS : 1 },
 		{ "cgroups1", keys_of_cgroup(b->o.by) ? BLK_MADE_CGROUPS : 1 },
+		{ "process_names0", keys_of_process(b->o.by) ? args->map_names : 1 },
+		{ "process_names1", keys_of_process(b->o.by) ? args->map_names : 1 },
 		{ "bio_owners",
 		  blk_owners_entries(run->object.hooks, args, b->o.filters.disk.whole) },
 	};

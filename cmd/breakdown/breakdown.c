@@ -60,18 +60,17 @@ int breakdown_drain_keyed(struct tool_run *run, int inactive)
 	const struct args *args = run->args;
 	struct run_fill fills[] = { { 0, args->map_keys ? args->map_keys : KEYED_HISTS },
 				    { 0, args->map_names ? args->map_names : BLK_NAMES } };
-	int n_names = 0, n = 0;
+	int n_names = 0, n;
 
 	if (!k->keys)
 		return 0;
-	if (k->cgroups)
-		n = blk_drain_cgroups(tool_map(run, cgroups), k->cgroups);
-	if (n)
-		return n;
 	if (keys_of_process(k->keys))
 		n_names = blk_drain_names(tool_map(run, names), run->names);
 	if (n_names < 0)
 		return n_names;
+	n = k->cgroups ? blk_drain_cgroups(tool_map(run, cgroups), k->cgroups) : 0;
+	if (n < 0)
+		return n;
 	n = keyed_drain(k, tool_map(run, hists));
 	if (n < 0)
 		return n;

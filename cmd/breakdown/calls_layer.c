@@ -54,7 +54,7 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 {
 	unsigned int wants = WANT_SUBMIT | WANT_ISSUE | WANT_BIO;
 	struct hook_event blk[BLK_EVENTS_MAX];
-	size_t n = 0, n_blk, n_processes; /* events of processes and cgroups come first */
+	size_t n = 0, n_blk, n_processes; /* events of processes come first */
 
 	if (keys_of_process(layer->o->by))
 		wants |= WANT_NAMES;
@@ -191,10 +191,10 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "merged", combined ? 0 : 1 },
 		{ "keyed0", !o->by ? 1 : args->map_keys },
 		{ "keyed1", !o->by ? 1 : args->map_keys },
-		{ "process_names0", keys_of_process(o->by) ? args->map_names : 1 },
-		{ "process_names1", keys_of_process(o->by) ? args->map_names : 1 },
 		{ "cgroups0", keys_of_cgroup(o->by) ? BLK_MADE_CGROUPS : 1 },
 		{ "cgroups1", keys_of_cgroup(o->by) ? BLK_MADE_CGROUPS : 1 },
+		{ "process_names0", keys_of_process(o->by) ? args->map_names : 1 },
+		{ "process_names1", keys_of_process(o->by) ? args->map_names : 1 },
 		{ "bio_owners",
 		  combined ? blk_owners_entries(hooks, args, o->filters.disk.whole) : 1 },
 	};

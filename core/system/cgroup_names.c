@@ -144,18 +144,21 @@ static struct text_part kubernetes_pod(const struct text_part *part)
 	return pod;
 }
 
-static struct text_part podman_pod(const struct text_part *part)
+/* Without systemd "/libpod_parent/ID". */
+static struct text_part podman_pod(const struct text_part *part, const struct text_part *parent)
 {
 	struct text_part pod = between(part, "machine-libpod_pod_", ".slice");
 
 	if (!pod.at)
 		pod = between(part, "user-libpod_pod_", ".slice");
+	if (!pod.at && parent->at && equals(parent, "libpod_parent"))
+		pod = *part;
 	if (pod.len != CONTAINER_ID_LENGTH || !is_hex(pod.at, pod.len))
 		pod.at = NULL;
 	return pod;
 }
 
-static struct text_part pod_of(const struct text_part *part)
+static struct text_part pod_of(const struct text_part *part, const struct text_part *parent)
 {
 	const char *colon = memchr(part->at, ':', part->len);
 	struct text_part name = *part, pod;
@@ -163,7 +166,7 @@ static struct text_part pod_of(const struct text_part *part)
 	if (colon)
 		name.len = (size_t)(colon - part->at);
 	pod = kubernetes_pod(&name);
-	return pod.at ? pod : podman_pod(&name);
+	return pod.at ? pod : podman_pod(&name, parent);
 }
 
 /* ---- paths ---- */
@@ -179,7 +182,7 @@ static bool next_part(const char **path, struct text_part *part)
 static void take_part(struct cgroup_parts *out, const struct text_part *part,
 		      const struct text_part *parent)
 {
-	struct text_part pod = pod_of(part);
+	struct text_part pod = pod_of(part, parent);
 	uint32_t user = user_of(part);
 
 	if (is_unit(part))
@@ -188,6 +191,8 @@ static void take_part(struct cgroup_parts *out, const struct text_part *part,
 		out->user = user;
 	if (pod.at && !out->pod.at)
 		out->pod = pod;
+	if (pod.at == part->at) /* an id that is a pod's */
+		return;
 	out->container = id_of(part);
 	out->has_container_id = out->container.at;
 	if (!out->container.at)

@@ -318,7 +318,12 @@ const char *cgroups_path(struct cgroups *c, uint64_t id)
 void cgroups_put(struct cgroups *c, uint64_t id, const char *path)
 {
 	/* Where only a part is mounted, paths begin elsewhere. */
-	if (cgroup_tree_is_whole(c->mounted))
+	if (!cgroup_tree_is_whole(c->mounted))
+		return;
+	/* The rest is for those that do I/O. */
+	if (c->size > CGROUPS_SIZE / 2)
+		c->full = true;
+	else
 		add_cgroup(c, id, path, true);
 }
 

@@ -23,7 +23,7 @@ void cgroups_free(struct cgroups *c);
 const char *cgroups_path(struct cgroups *c, uint64_t id);
 
 /* Cgroup @id was made, with this path from the root of the hierarchy: it keeps its names, should it
- * be gone before it is asked for. */
+ * be gone before it is asked for, if half of the room is free. */
 void cgroups_put(struct cgroups *c, uint64_t id, const char *path);
 
 /* What cgroup_names.h finds in a cgroup's path. */

@@ -19,6 +19,7 @@
 
 #include "core/system/bounded.h"
 #include "core/base/clock.h"
+#include "test/unit/held_clock.h"
 
 static char folder[] = "/tmp/iotrace-bounded-XXXXXX";
 static char plain[PATH_MAX], held[PATH_MAX];
@@ -200,53 +201,72 @@ static void test_held_with_a_file(void **state)
 	assert_no_child();
 }
 
-/* However often: neither tasks nor descriptors are left, and others are read, at the latest when
- * there is time again. */
+#define MS (NS_PER_SEC / 1000)
+
+/* How long it was held, in ms. */
+static uint64_t held_ms(void)
+{
+	uint64_t since_ns = clock_mono_ns();
+	struct bounded_text text;
+
+	assert_int_equal(bounded_read(held, 100, &text), -ETIMEDOUT);
+	return (clock_mono_ns() - since_ns) / MS;
+}
+
+/* However often: neither tasks nor descriptors are left, little time is spent, and others are
+ * read. */
 static void test_held(void **state)
 {
 	struct bounded_text text;
-	int files = count_files(), r;
+	int files = count_files();
 
 	(void)state;
+	held_clock_pass(100 * NS_PER_SEC);
+	assert_int_equal(held_ms(), 500);
 	for (int i = 0; i < 20; i++) {
-		assert_int_equal(bounded_read(held, 100, &text), -ETIMEDOUT);
+		assert_int_equal(held_ms(), 10);
 		assert_int_equal(open_bounded(open_path, held), -ETIMEDOUT);
 	}
-	do
-		r = bounded_read(plain, 100, &text);
-	while (r == -ETIMEDOUT);
-	assert_int_equal(r, 0);
+	assert_int_equal(bounded_read(plain, 100, &text), 0);
 	assert_string_equal(text.text, "0123456789");
 	bounded_text_free(&text);
+	held_clock_pass(10 * NS_PER_SEC);
+	assert_in_range(held_ms(), 200, 210); /* 2 % of the time since */
 	assert_no_child();
 	assert_int_equal(count_files(), files);
 }
 
+/* Works for @busy_ms of the clock, in many parts. */
+static uint64_t busy_ms;
+
 static int open_late(void *ctx, void *result)
 {
-	uint64_t end = clock_mono_ns() + 4 * NS_PER_SEC / 10;
+	for (uint64_t i = 0; i < busy_ms / 20; i++) {
+		unsigned int polls = __atomic_load_n(&held_clock.polls, __ATOMIC_SEQ_CST);
 
-	while (clock_mono_ns() < end)
-		;
+		while (__atomic_load_n(&held_clock.polls, __ATOMIC_SEQ_CST) == polls)
+			;
+		held_clock_pass(20 * MS);
+	}
 	return open_path(ctx, result);
 }
 
-/* A task that has or wants a CPU is not blocked, and has more time than is left. */
+/* A task that has or wants a CPU is not blocked, and has a second, however little is left. */
 static void test_busy(void **state)
 {
-	struct bounded_text text;
 	int fd;
 
 	(void)state;
-	alarm(60);
 	for (int i = 0; i < 3; i++)
-		assert_int_equal(bounded_read(held, 100, &text), -ETIMEDOUT);
-	do
-		fd = open_bounded(open_late, plain);
-	while (fd == -ETIMEDOUT);
+		held_ms();
+	held_clock.ticks = true;
+	busy_ms = 400;
+	fd = open_bounded(open_late, plain);
 	assert_true(fd >= 0);
 	close(fd);
-	alarm(0);
+	busy_ms = 1200;
+	assert_int_equal(open_bounded(open_late, plain), -ETIMEDOUT);
+	held_clock.ticks = false;
 }
 
 int main(void)

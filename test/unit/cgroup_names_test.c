@@ -48,6 +48,8 @@ static const struct {
 	{ "/machine.slice/libpod-conmon-" ID ".scope", "libpod-conmon-" ID ".scope", NULL, NULL,
 	  0 },
 	{ "/libpod_parent/libpod-" ID, NULL, ID, NULL, 0 },
+	{ "/libpod_parent/" OTHER "/libpod-" ID, NULL, ID, OTHER, 0 },
+	{ "/libpod_parent/" OTHER, NULL, NULL, OTHER, 0 },
 	{ "/machine.slice/machine-libpod_pod_" OTHER ".slice/libpod-" ID ".scope",
 	  "libpod-" ID ".scope", ID, OTHER, 0 },
 	{ "/user.slice/user-7.slice/user@7.service/user.slice/user-libpod_pod_" OTHER

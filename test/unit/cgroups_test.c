@@ -217,6 +217,33 @@ static void test_put(void **state)
 	cgroups_free(c);
 }
 
+/* However many are made: those that do I/O have names. */
+static void test_put_leaves_room(void **state)
+{
+	struct cgroups *c = opened(root);
+	uint64_t late[10], first = UINT64_MAX;
+	char path[512];
+
+	(void)state;
+	for (uint64_t i = 0; i < CGROUPS_SIZE / sizeof(path); i++) {
+		snprintf(path, sizeof(path), "/%0500" PRIu64, i);
+		cgroups_put(c, first - i, path);
+	}
+	for (size_t i = 0; i < 10; i++) {
+		snprintf(path, sizeof(path), "/late-%zu", i);
+		late[i] = add_group(path);
+	}
+	for (size_t i = 0; i < 10; i++) {
+		snprintf(path, sizeof(path), "/late-%zu", i);
+		assert_string_equal(cgroups_path(c, late[i]), path);
+	}
+	assert_int_equal(cgroups_lost(c), 0);
+	cgroups_forget(c);
+	cgroups_put(c, first, "/again");
+	assert_string_equal(cgroups_path(c, first), "/again");
+	cgroups_free(c);
+}
+
 /* Files have ids too in kernfs, and are no groups. */
 static void test_files_are_no_groups(void **state)
 {
@@ -372,12 +399,19 @@ static void test_handles(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_groups(test_paths),     with_groups(test_names),
-		with_groups(test_put),	     with_groups(test_files_are_no_groups),
-		with_groups(test_unknown),   with_groups(test_new_group_is_found),
-		with_groups(test_slow_walk), with_groups(test_removed_group_keeps_its_path),
-		with_groups(test_bounded),   cmocka_unit_test(test_no_hierarchy),
-		cmocka_unit_test(test_real), cmocka_unit_test(test_handles),
+		with_groups(test_paths),
+		with_groups(test_names),
+		with_groups(test_put),
+		with_groups(test_put_leaves_room),
+		with_groups(test_files_are_no_groups),
+		with_groups(test_unknown),
+		with_groups(test_new_group_is_found),
+		with_groups(test_slow_walk),
+		with_groups(test_removed_group_keeps_its_path),
+		with_groups(test_bounded),
+		cmocka_unit_test(test_no_hierarchy),
+		cmocka_unit_test(test_real),
+		cmocka_unit_test(test_handles),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

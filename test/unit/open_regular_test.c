@@ -306,7 +306,7 @@ static void test_nosuid(void **state)
 
 /* ---- what is swapped meanwhile ---- */
 
-#define RACES 1500 /* times that they have changed places, and that it was opened */
+#define RACES 500 /* times that they have changed places, and that it was opened */
 
 static void change_places(const char *a, const char *b, unsigned int *changes)
 {

@@ -216,7 +216,8 @@ static void test_compact(void **state)
 	top_rows_free(&rows);
 }
 
-#define MANY	   400000
+#define MANY	   100000 /* more than TOP_ROWS_MAX, in as many rounds as drains */
+#define ROUNDS	   10
 #define FIRST_MANY 0x60000000U
 
 /* Many processes of one small I/O each, on two disks, and two of which one is large, the other has
@@ -282,8 +283,8 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 	assert_int_equal(process_names_open(&own.names), 0);
 	assert_int_equal(put_names(own.names), 0);
 	before = mallinfo2().uordblks;
-	for (uint32_t i = 0; i < MANY; i += MANY / 40) {
-		add_many(&rows, own.names, i, MANY / 40);
+	for (uint32_t i = 0; i < MANY; i += MANY / ROUNDS) {
+		add_many(&rows, own.names, i, MANY / ROUNDS);
 		top_rows_compact(&rows, &own, sort);
 		assert_true(rows.n <= TOP_ROWS_MAX);
 		/* As drains tell it again while it does I/O. */
@@ -293,7 +294,7 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 	top_rows_finish(&rows, &own, sort);
 	while (at < rows.n && rows.rows[at].pid != stays)
 		at++;
-	row_is(&rows, at, stays, io, bytes, 40);
+	row_is(&rows, at, stays, io, bytes, ROUNDS);
 	assert_string_equal(rows.rows[at].comm, stays == 100 ? "proc100" : "proc101");
 	sum_is(&rows, "sda", false, MANY / 4, MANY / 4);
 	sum_is(&rows, "sda", true, MANY / 4, MANY / 4);
@@ -317,8 +318,8 @@ static void check_many(enum top_sort sort, uint32_t stays, uint64_t io, uint64_t
 static void test_many_processes(void **state)
 {
 	(void)state;
-	check_many(SORT_BYTES, 100, 80, 40ULL << 30);
-	check_many(SORT_IO, 101, 40000, 40 * 8192);
+	check_many(SORT_BYTES, 100, 2 * ROUNDS, (uint64_t)ROUNDS << 30);
+	check_many(SORT_IO, 101, 1000 * ROUNDS, 8192 * ROUNDS);
 }
 
 /* One number, three processes: three rows, in the order in which they started. */
@@ -780,6 +781,32 @@ static void test_by(void **state)
 		       "0,(other),(other),write,2,2048,2000000\n");
 }
 
+/* Process 0 is the idle task, and a number that [unknown] and (other) do not have. */
+static void test_by_idle_task(void **state)
+{
+	static const struct top_key keys[] = {
+		{ .dev = SDA, .op = BLK_READ, .known = 1 },
+		{ .dev = SDA, .op = BLK_READ },
+		{ .pid = 100, .dev = SDA, .op = BLK_READ, .known = 1 },
+	};
+	struct top_rows rows = { 0 };
+	char *text;
+
+	(void)state;
+	assert_int_equal(keys_parse("process", &tables.by, NULL), 0);
+	assert_int_equal(process_names_put(tables.names, 0, 0, "swapper/0"), 0);
+	for (size_t i = 0; i < N(keys); i++)
+		add(&rows, keys[i], (struct top_value){ 4 - i, 4096 * (4 - i), 1000 * (4 - i), 0 });
+	top_rows_finish(&rows, &tables, SORT_BYTES);
+	rows.n = top_rows_limit(rows.rows, rows.n, tables.by, 2);
+	text = rendered_with(&(struct top_options){ .by = tables.by }, FORMAT_CSV, &rows);
+	assert_string_equal(text, TIMES "0,swapper/0,read,4,16384,4000\n" TIMES
+					"0,[unknown],read,3,12288,3000\n" TIMES
+					"0,(other),read,2,8192,2000\n");
+	free(text);
+	top_rows_free(&rows);
+}
+
 /* Of a recording that has (other) already there is one row still. */
 static void test_by_limit(void **state)
 {
@@ -800,6 +827,28 @@ static void test_by_limit(void **state)
 	assert_int_equal(rows[1].io, 10);
 	assert_int_equal(rows[2].io, 4);
 	assert_string_equal(rows[2].by.comm, "(other)");
+}
+
+/* Whoever wrote a recording: such keys have no column, and no label. */
+static void test_by_no_key(void **state)
+{
+	static const by_keys numbers[] = { BY_KEYS + 1, UINT64_MAX, (KEY_DISK + 1) << 8 };
+
+	(void)state;
+	for (size_t i = 0; i < N(numbers); i++) {
+		struct top_row rows[3] = { { .by.disk = "sda", .letter = 'R', .io = 1 },
+					   { .by.disk = "sda", .letter = 'W', .io = 2 },
+					   { .by.disk = "sda", .letter = 'R', .io = 4 } };
+
+		uint64_t io = 0;
+		size_t n;
+
+		top_rows_sort(rows, N(rows), numbers[i], SORT_BYTES);
+		n = top_rows_limit(rows, N(rows), numbers[i], 1);
+		while (n > 0)
+			io += rows[--n].io;
+		assert_int_equal(io, 7);
+	}
 }
 
 #define with_tables(test) cmocka_unit_test_setup_teardown(test, make_tables, free_tables)
@@ -828,7 +877,9 @@ int main(void)
 		with_tables(test_percentile_of_a_part),
 		with_tables(test_extended),
 		with_tables(test_by),
+		with_tables(test_by_idle_task),
 		cmocka_unit_test(test_by_limit),
+		cmocka_unit_test(test_by_no_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -70,6 +70,20 @@ class TestRun(unittest.TestCase):
             return run.Run(kernel, ({"version": "9.9-1"}, options.results),
                            {"test_a": ["T.x", "T.y"]}, options).run()
 
+    def test_short_list(self):
+        """What is marked `ends` is for the oldest and the newest kernel only."""
+        lines = [(1, "exact:TestTop"), (2, "hostile ends")]
+        kernels = [types.SimpleNamespace(name=name) for name in ("7", "8", "9")]
+        with mock.patch.object(run, "data_lines", return_value=lines), \
+                mock.patch.object(run, "all_kernels", return_value=kernels):
+            got = [list(run.short_tests(kernel)) for kernel in kernels]
+        self.assertEqual(got, [["exact:TestTop", "hostile"], ["exact:TestTop"],
+                               ["exact:TestTop", "hostile"]])
+        with mock.patch.object(run, "data_lines", return_value=[(3, "hostile end")]), \
+                mock.patch.object(run, "all_kernels", return_value=kernels), \
+                self.assertRaisesRegex(run.CannotRun, "short.txt:3"):
+            list(run.short_tests(kernels[0]))
+
     def test_programs(self):
         """A guest has each program that ctest tells the live tests of."""
         with open(f"{run.TREE}/test/live/CMakeLists.txt", encoding="utf-8") as file:
@@ -139,7 +153,8 @@ class TestRun(unittest.TestCase):
         with mock.patch.object(run.machine, "Machine", boot), mock.patch.object(run, "signal"), \
                 mock.patch.object(run, "offline_check", return_value="a hook is gone"), \
                 contextlib.redirect_stderr(io.StringIO()):
-            results = run.run_all(kernels, prepared, self.FILES, options)
+            results = run.run_all(kernels, prepared,
+                                  {kernel.name: self.FILES for kernel in kernels}, options)
         for result in results:
             written = run.report.load(f"{options.results}/{result.name}/result.json", result.name)
             self.assertEqual(written.failed(), result.failed())
