@@ -158,10 +158,10 @@ class TestKeys(WhoTest):
 
     def check(self, key):
         names = [disk.name for disk in self.disks]
-        options = {(key, "disk") if key != "disk" else ("disk",): ("--by", f"{key},disk")
-                   if key != "disk" else ("--by", "disk")}
-        if key != "disk":
-            options[key,] = ("--by", key, "-d", names[0])
+        if key == "disk":
+            options = {("disk",): ("--by", "disk")}
+        else:
+            options = {(key, "disk"): ("--by", f"{key},disk"), (key,): ("--by", key, "-d", names[0])}
         with Delta(names[0]) as first, Delta(names[1]) as second:
             results = self.trace(self.work, options)
         deltas = dict(zip(names, (first, second)))
@@ -179,8 +179,7 @@ class TestKeys(WhoTest):
     def test_all_at_once(self):
         """Keys beside keys."""
         names = [disk.name for disk in self.disks]
-        with Delta(names[0]), Delta(names[1]):
-            results = self.trace(self.work, {"all": ("--by", ",".join(self.KEYS))})
+        results = self.trace(self.work, {"all": ("--by", ",".join(self.KEYS))})
         for (command, _), result in results.items():
             rows = [row for row in result.rows if row["disk"] in names]
             with self.subTest(command=command):

@@ -6,7 +6,7 @@ format, as when it was put there; damage and wrong usage are reported in one lin
 The recordings come from the kernel lab (docs/LAB.md): dd, fstrim and sync on an ext4 on a virtio
 disk, test/live/guest for kvm. top, kvm-x: 5.10; stack, virtio-xL: 6.1; breakdown, virtio-irq: 6.12;
 breakdown-blk, kvm: 7.2. Those with -x and --by: dd in a unit and two containers, one of which docker
-left the name of, and as two users; 6.12.
+left the name of, and as two users; 5.10.
 
     test_replay.py            with IOTRACE naming the binary
     test_replay.py --update   writes what is expected anew: look at it before it is committed
