@@ -255,6 +255,7 @@ struct tool_run {
 	uint64_t swap_begin_ns;
 	size_t n_losses; /* 0: rows() sets those of the interval itself */
 	bool own_output, takes_hangup;
+	bool output_unused; /* nothing is written to show.stream: it may have no reader */
 	/* Where an output goes: NULL: to t->show.  As show_output(). */
 	int (*sink)(void *sink_ctx, struct tool_run *t, struct recording_interval *in,
 		    struct error *err);
