@@ -403,8 +403,10 @@ static int on_timer(void *ctx, short events, struct error *err)
 	if (r)
 		return end_others(t->set, t, r);
 	t->ended = last;
-	if (last)
+	if (last) {
 		run_unwatch(t->run, t->timer_fd);
+		t->timer_fd = -1;
+	}
 	set_pace(t->set);
 	return last && !--t->set->running ? RUN_STOP : RUN_GO_ON;
 }
@@ -458,7 +460,7 @@ static int take_hangup(void *ctx, struct error *err)
 	int r = RUN_GO_ON;
 
 	for (size_t i = 0; r == RUN_GO_ON && i < set->n; i++)
-		if (set->tools[i]->takes_hangup)
+		if (set->tools[i]->takes_hangup && !set->tools[i]->ended)
 			r = set->tools[i]->tool->hangup(set->tools[i], err);
 	return r;
 }
@@ -491,6 +493,20 @@ static bool is_collected(const struct tool_run *t)
 	return t->disks || t->tool->collect;
 }
 
+/* What comes last, while somebody reads. */
+static int end_show(struct tool_run *t, int status)
+{
+	struct error err = { .status = STATUS_OK };
+	int r;
+
+	if (t->run->stuck || !t->show.started)
+		return status;
+	r = show_error(&t->show, run_guarded(t->run, show_end, &t->show), &err);
+	if (!r || status)
+		return status;
+	return err.status != STATUS_OK ? report_error(&err) : report_output(r);
+}
+
 int tools_loop(struct tool_run **tools, size_t n, struct run *run)
 {
 	struct tool_set set = { tools, n, n };
@@ -510,27 +526,17 @@ int tools_loop(struct tool_run **tools, size_t n, struct run *run)
 		status = report_error(&err);
 	else
 		status = run_loop(run, &output);
-	for (size_t i = 0; i < n; i++)
+	if (!status)
+		status = set.status;
+	for (size_t i = 0; i < n; i++) {
 		if (tools[i]->tool->finish)
 			tools[i]->tool->finish(tools[i]);
+		status = end_show(tools[i], status);
+	}
 	return status;
 }
 
 /* ---- a run of one tool ---- */
-
-/* What comes last, while somebody reads. */
-static int end_show(struct tool_run *t, int status)
-{
-	struct error err = { .status = STATUS_OK };
-	int r;
-
-	if (t->run->stuck || !t->show.started)
-		return status;
-	r = show_error(&t->show, run_guarded(t->run, show_end, &t->show), &err);
-	if (!r || status)
-		return status;
-	return err.status != STATUS_OK ? report_error(&err) : report_output(r);
-}
 
 static int run_one(struct tool_run *t)
 {
@@ -541,7 +547,7 @@ static int run_one(struct tool_run *t)
 	if (run_begin(&run, t->args, &err) || tool_attach(t, &run, &err))
 		status = report_error(&err);
 	else
-		status = end_show(t, tools_loop(&t, 1, &run));
+		status = tools_loop(&t, 1, &run);
 	status = show_close(&t->show, status);
 	run_end(&run);
 	return status;

@@ -22,6 +22,7 @@
 #include "test/unit/capture.h"
 #include "test/unit/fake_clock.h"
 #include "test/unit/machine.h"
+#include "test/unit/root.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -78,7 +79,14 @@ static void fake_tables(void *ctx, struct show *show)
 	show->n_tables = 1;
 }
 
-static const struct tool_view fake_view = { .tables = fake_tables };
+static int fake_end(void *ctx, FILE *stream)
+{
+	(void)stream;
+	note(ctx, 'e');
+	return 0;
+}
+
+static const struct tool_view fake_view = { .tables = fake_tables, .text.end = fake_end };
 
 static const struct tool filtered = {
 	.name = "filtered",
@@ -249,6 +257,77 @@ static void test_losses_shown(void **state)
 	free(text);
 }
 
+/* ---- a disk that goes ---- */
+
+static const char *const with_disk = " 8 0 sda 0 0 0 0 0 0 0 0 0 0 0\n";
+
+/* What @diskstats and the next event of a device mean for @t; returns how often the disk was lost.
+ */
+static uint64_t disk_lost(struct tool_run *t, const char *diskstats)
+{
+	static unsigned int events;
+	struct interval interval = { 0 };
+	char number[16];
+
+	put("proc/diskstats", diskstats);
+	snprintf(number, sizeof(number), "%u\n", ++events);
+	put("sys/kernel/uevent_seqnum", number);
+	if (!t->disks)
+		return 0;
+	tool_look(t);
+	tool_losses(t, &interval);
+	return lost(&interval, "disk_gone");
+}
+
+/* While it is not there nothing is counted, which is told once; also by a tool without programs. */
+static void test_disk_goes(void **state)
+{
+	const uint64_t counters[BLK_LOSSES + 1] = { 0 };
+	char proc[64], sys[64];
+	const struct disk_roots roots = { proc, sys, proc };
+	static struct tool_run t;
+	uint32_t stopped = 0;
+	struct error err;
+
+	(void)state;
+	snprintf(proc, sizeof(proc), "%s/proc", root);
+	snprintf(sys, sizeof(sys), "%s/sys", root);
+	for (int has_programs = 0; has_programs < 2; has_programs++) {
+		struct blk_filters filters = { 0 };
+
+		begin_losses(&t, counters);
+		disk_lost(&t, with_disk);
+		put("sys/block/sda/size", "1\n");
+		assert_int_equal(disks_open(&roots, &t.disks, &err), 0);
+		assert_int_equal(disks_find(t.disks, "sda", &filters.disk, &err), 0);
+		t.filters = &filters;
+		t.stopped = has_programs ? &stopped : NULL;
+		assert_int_equal(disk_lost(&t, with_disk), 0);
+		assert_int_equal(disk_lost(&t, "\n"), 1);
+		assert_int_equal(stopped, has_programs);
+		assert_int_equal(disk_lost(&t, "\n"), 0);
+		assert_int_equal(disk_lost(&t, with_disk), 0);
+		assert_int_equal(stopped, 0);
+		disks_free(t.disks);
+	}
+}
+
+/* ---- further objects ---- */
+
+static void test_too_many_events(void **state)
+{
+	static const struct hook_event events[TOOL_EVENTS_MAX + 1];
+	struct tool_object *object;
+	static struct tool_run t;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(tool_attach_more(&t, events, N(events), &object, &err), -E2BIG);
+	assert_string_equal(err.what, "too many events");
+	assert_null(object);
+	assert_null(t.more);
+}
+
 /* ---- two in one process ---- */
 
 static size_t fake_events(struct tool_run *t, struct hook_event *out)
@@ -285,6 +364,8 @@ static void fake_stop(struct tool_run *t)
 	note(t->ctx, 's');
 }
 
+static uint64_t fails_at; /* the count that cannot be drained */
+
 static int fake_drain(struct tool_run *t, int inactive, struct error *err)
 {
 	struct fake *f = t->ctx;
@@ -293,6 +374,8 @@ static int fake_drain(struct tool_run *t, int inactive, struct error *err)
 	(void)err;
 	note(t->ctx, 'd');
 	f->drained = ++f->counted;
+	if (f->counted == fails_at)
+		return -EIO;
 	t->end_ns = clock_epoch_ns();
 	return 0;
 }
@@ -556,6 +639,32 @@ static void test_two_readers(void **state)
 	}
 }
 
+/* One that cannot go on ends the run; what the others have counted is not lost. */
+static void test_second_fails(void **state)
+{
+	const struct args own[2] = { { .interval_ns = 10 * MS, .output = "/dev/null" },
+				     { .interval_ns = 10 * MS, .output = "/dev/null" } };
+
+	(void)state;
+	for (size_t failing = 0; failing < 2; failing++) {
+		struct tool_run *tools[2];
+		struct sunk sunk = { 0 };
+		struct capture out;
+
+		fails_at = failing * 100 + 2;
+		capture_begin(&out, STDERR_FILENO);
+		fake_clock_start();
+		assert_int_equal(run_tools(tools, 2, own, &sunk), STATUS_FAILED);
+		assert_string_equal(capture_end(&out),
+				    "iotrace: cannot read the BPF maps: Input/output error\n");
+		assert_string_equal(calls_of(tools[failing]), "ocad.dfe");
+		assert_string_equal(calls_of(tools[!failing]),
+				    failing ? "ocad.d.sdLfe" : "ocad.sdLfe");
+		close_tools(tools, 2);
+	}
+	fails_at = 0;
+}
+
 /* ---- two replays in one process ---- */
 
 extern const struct tool tool_top, tool_virtio;
@@ -624,12 +733,15 @@ int main(void)
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_losses_shown),
+		in_fresh_root(test_disk_goes),
+		cmocka_unit_test(test_too_many_events),
 		/* The last: they give up capabilities. */
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_two_intervals),
 		cmocka_unit_test(test_two_interrupted),
 		cmocka_unit_test(test_two_logs),
 		cmocka_unit_test(test_two_readers),
+		cmocka_unit_test(test_second_fails),
 		cmocka_unit_test(test_two_replays),
 	};
 
