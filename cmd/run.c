@@ -144,7 +144,7 @@ void run_adapt(struct run *run, unsigned int longest_ms, const struct run_fill *
 /* ---- descriptors ---- */
 
 /* What the loop itself waits for comes first in the set that is polled. */
-enum { FD_SIGNAL, FD_TIMER, FD_READER, OWN_FDS };
+enum { FD_SIGNAL, FD_TIMER, OWN_FDS };
 
 struct run_watcher {
 	run_callback *callback; /* NULL: gone */
@@ -251,15 +251,25 @@ void run_unwatch(struct run *run, int fd)
 	run->fds[at].fd = -1;
 }
 
-/* The output if its reader may go away, else -1.  A write would notice, but there may be nothing to
- * write for hours. */
-static int reader_fd(const struct run *run)
+static int on_no_reader(void *ctx, short events, struct error *err)
+{
+	(void)ctx;
+	(void)events;
+	(void)err;
+	return RUN_STOP;
+}
+
+/* A write would notice, but there may be nothing to write for hours. */
+int run_watch_reader(struct run *run, int fd, struct error *err)
 {
 	struct stat st;
+	size_t at;
 
-	if (run->output_fd < 0 || fstat(run->output_fd, &st))
-		return -1;
-	return S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode) ? run->output_fd : -1;
+	if (fstat(fd, &st) || (!S_ISFIFO(st.st_mode) && !S_ISSOCK(st.st_mode)) ||
+	    find_watcher(run, fd, &at))
+		return 0;
+	/* POLLERR or POLLHUP, unasked for */
+	return run_watch(run, fd, 0, on_no_reader, NULL, err);
 }
 
 /* The set is as long as it need be. */
@@ -276,8 +286,6 @@ static void prepare_fds(struct run *run)
 	run->n_fds = n;
 	run->fds[FD_SIGNAL] = (struct pollfd){ run->signal_fd, POLLIN, 0 };
 	run->fds[FD_TIMER] = (struct pollfd){ run->timer_fd, POLLIN, 0 };
-	/* POLLERR or POLLHUP, unasked for */
-	run->fds[FD_READER] = (struct pollfd){ reader_fd(run), 0, 0 };
 }
 
 struct dispatch {
@@ -328,7 +336,6 @@ enum wake {
 	WAKE_HANGUP,
 	WAKE_STOP,
 	WAKE_CHILD,
-	WAKE_NO_READER,
 };
 
 /* poll()'s timeout until the next collect, 0 if it is due. */
@@ -369,8 +376,6 @@ static enum wake wait_event(struct run *run, const struct run_emit *emit, int *w
 		}
 		if (n < 0 || run->fds[FD_SIGNAL].revents)
 			continue;
-		if (run->fds[FD_READER].revents & (POLLERR | POLLHUP))
-			return WAKE_NO_READER;
 		tick = run->fds[FD_TIMER].revents;
 		if (n > 0)
 			*wanted = run_guarded(run, dispatch, &(struct dispatch){ run, err });
@@ -419,12 +424,12 @@ bool run_is_due(const struct run *run)
 	for (size_t i = OWN_FDS; i < run->n_fds; i++)
 		if (is_ready(run->fds[i].fd, run->fds[i].events))
 			return true;
-	return is_ready(run->timer_fd, POLLIN) || is_ready(reader_fd(run), 0);
+	return is_ready(run->timer_fd, POLLIN);
 }
 
 static enum guard_what guarded_output(const struct run *run)
 {
-	return run->output_fd == STDOUT_FILENO ? GUARD_OUTPUT : GUARD_WRITE;
+	return run->stdout_unused ? GUARD_WRITE : GUARD_OUTPUT;
 }
 
 int run_guarded(struct run *run, int (*output)(void *ctx), void *ctx)
@@ -488,7 +493,6 @@ static int handle(struct run *run, const struct run_emit *emit, enum wake wake, 
 	case WAKE_OUTPUT:
 	case WAKE_STOP:
 	case WAKE_CHILD:
-	case WAKE_NO_READER:
 		break;
 	}
 	return RUN_OUTPUT;
@@ -511,7 +515,7 @@ static int produce(struct run *run, const struct run_emit *emit, struct error *e
 			continue;
 		run->stopped = wake == WAKE_STOP;
 		last = r == RUN_STOP || wake == WAKE_STOP || wake == WAKE_CHILD ||
-		       wake == WAKE_NO_READER || (wake == WAKE_OUTPUT && ++done == run->count);
+		       (wake == WAKE_OUTPUT && ++done == run->count);
 		run->partial = last && wake != WAKE_OUTPUT && wake != WAKE_CHILD;
 		r = run_guarded(run, emit_one, &(struct one_output){ emit, last, err });
 		run->collected_ns = clock_mono_ns();
@@ -601,7 +605,6 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	run->interval_ns = args->interval_ns;
 	run->count = args->count;
 	run->collect_ms = 1000;
-	run->output_fd = STDOUT_FILENO;
 	run->child.release_fd = run->child.exec_fd = run->signal_fd = run->timer_fd = -1;
 	if (grow_fds(run, OWN_FDS))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");

@@ -38,7 +38,7 @@ struct run {
 	 * the other capabilities. */
 	uint64_t keeps;
 	unsigned int collect_ms; /* between two collects, a second; may be set at any time */
-	int output_fd;		 /* of the output, to notice that its reader goes; -1: none */
+	bool stdout_unused;	 /* no output is written to standard output */
 	bool stuck; /* a signal came while a write was blocked: the output is dropped */
 	unsigned char watched[128]; /* sigset_t: signals that end a run and were not ignored */
 	/*
@@ -104,6 +104,10 @@ int run_watch_timer(struct run *run, uint64_t first_ns, uint64_t ns, run_callbac
 int run_watch_signal(struct run *run, int signo, run_callback *callback, void *ctx,
 		     struct error *err);
 void run_set_timer(int fd, uint64_t first_ns, uint64_t ns);
+
+/* Output is written to @fd: if it is a pipe or a socket, the run ends when nobody reads it any
+ * more. Fine for one that is watched already.  0, or -errno with @err. */
+int run_watch_reader(struct run *run, int fd, struct error *err);
 
 /* Stops watching @fd; callbacks may call it.  Fine for descriptors that are not watched. */
 void run_unwatch(struct run *run, int fd);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/command.h"
@@ -384,15 +383,6 @@ static int print_output(struct show *show, const struct recording_interval *in, 
 	return 0;
 }
 
-static int32_t utc_offset_at(uint64_t epoch_ns)
-{
-	time_t time = (time_t)(epoch_ns / NS_PER_SEC);
-	struct tm tm = { 0 };
-
-	localtime_r(&time, &tm);
-	return (int32_t)tm.tm_gmtoff;
-}
-
 /* The run ends, as it does by a signal, for want of a reader: print_output() with @r. */
 static bool nobody_reads(int r)
 {
@@ -406,8 +396,8 @@ int show_output(struct show *show, struct recording_interval *in, struct error *
 
 	if (!in->text)
 		in->text = "";
+	in->utc_offset = clock_utc_offset(in->interval.end_ns);
 	if (show->recorder) {
-		in->utc_offset = utc_offset_at(in->interval.end_ns);
 		failed = renderer_interval(recorder_renderer(show->recorder),
 					   &(struct render_interval){ .drained = in }, err);
 		show->recorded =
@@ -428,18 +418,6 @@ int show_output(struct show *show, struct recording_interval *in, struct error *
 }
 
 /* ---- replay ---- */
-
-/* The recorded machine's time of day is shown, not ours. */
-static void set_timezone(int32_t utc_offset)
-{
-	int secs = utc_offset < 0 ? -utc_offset : utc_offset;
-	char zone[32];
-
-	snprintf(zone, sizeof(zone), "<there>%c%02d:%02d:%02d", utc_offset < 0 ? '+' : '-',
-		 secs / 3600, secs / 60 % 60, secs % 60);
-	setenv("TZ", zone, 1);
-	tzset();
-}
 
 static int take_settings(struct show *show, const struct recording_reader *reader, const char *name,
 			 struct error *err)
@@ -531,7 +509,6 @@ static int replay(struct show *show, struct recording_reader *reader, struct err
 		r = recording_reader_next(reader, &in, err);
 		if (r <= 0)
 			break;
-		set_timezone(in.utc_offset);
 		r = print_output(show, &in, err);
 	}
 	return r ? r : show_error(show, show_end(show), err);

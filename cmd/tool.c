@@ -113,12 +113,9 @@ static int open_show(struct tool_run *t, struct error *err)
 {
 	const struct hooks *hooks = t->object.hooks;
 	size_t n = hooks ? blk_meta_hooks(hooks, t->show.hooks, BLK_META_HOOKS) : 0;
-	int r =
-	    show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes, err);
 
-	if (!r)
-		t->run->output_fd = fileno(t->show.stream);
-	return r;
+	return show_open(&t->show, t->show.hooks, n, (const char *const *)t->notes, t->n_notes,
+			 err);
 }
 
 /* ---- hooks ---- */
@@ -332,6 +329,7 @@ struct tool_set {
 	struct tool_run **tools;
 	size_t n;
 	size_t running; /* have not had their last output */
+	int status;	/* of those whose last output failed as another could not go on */
 };
 
 /* As often as the one that is in the greatest hurry. */
@@ -345,28 +343,53 @@ static void set_pace(const struct tool_set *set)
 	set->tools[0]->run->collect_ms = ms;
 }
 
+/* @t cannot go on, as @r says, which ends the run: the others have their last output.  Returns @r.
+ */
+static int end_others(struct tool_set *set, struct tool_run *t, int r)
+{
+	t->ended = true;
+	for (size_t i = 0; i < set->n; i++) {
+		struct tool_run *other = set->tools[i];
+		struct error err = { .status = STATUS_OK };
+
+		if (other->ended)
+			continue;
+		other->ended = true;
+		if (tool_emit(other, true, &err) && err.status != STATUS_OK)
+			set->status = report_error(&err);
+	}
+	return r;
+}
+
 static int emit_all(void *ctx, bool last, struct error *err)
 {
-	const struct tool_set *set = ctx;
-	int r = 0;
+	struct tool_set *set = ctx;
 
-	for (size_t i = 0; !r && i < set->n; i++)
-		if (!set->tools[i]->ended)
-			r = tool_emit(set->tools[i], last, err);
+	for (size_t i = 0; i < set->n; i++) {
+		struct tool_run *t = set->tools[i];
+		int r = t->ended ? 0 : tool_emit(t, last, err);
+
+		if (r)
+			return end_others(set, t, r);
+		t->ended |= last;
+	}
 	set_pace(set);
-	return r;
+	return 0;
 }
 
 static int collect_all(void *ctx, struct error *err)
 {
-	const struct tool_set *set = ctx;
-	int r = 0;
+	struct tool_set *set = ctx;
 
-	for (size_t i = 0; !r && i < set->n; i++)
-		if (!set->tools[i]->ended)
-			r = tool_collect(set->tools[i], err);
+	for (size_t i = 0; i < set->n; i++) {
+		struct tool_run *t = set->tools[i];
+		int r = t->ended ? 0 : tool_collect(t, err);
+
+		if (r)
+			return end_others(set, t, r);
+	}
 	set_pace(set);
-	return r;
+	return 0;
 }
 
 /* The interval of one of several is over. */
@@ -377,13 +400,15 @@ static int on_timer(void *ctx, short events, struct error *err)
 	int r = tool_emit(t, last, err);
 
 	(void)events;
+	if (r)
+		return end_others(t->set, t, r);
 	t->ended = last;
-	if (last)
+	if (last) {
 		run_unwatch(t->run, t->timer_fd);
+		t->timer_fd = -1;
+	}
 	set_pace(t->set);
-	if (r || !last)
-		return r;
-	return --t->set->running ? RUN_GO_ON : RUN_STOP;
+	return last && !--t->set->running ? RUN_STOP : RUN_GO_ON;
 }
 
 /* One tool has the outputs of the run; of several each has a timer. */
@@ -435,14 +460,51 @@ static int take_hangup(void *ctx, struct error *err)
 	int r = RUN_GO_ON;
 
 	for (size_t i = 0; r == RUN_GO_ON && i < set->n; i++)
-		if (set->tools[i]->takes_hangup)
+		if (set->tools[i]->takes_hangup && !set->tools[i]->ended)
 			r = set->tools[i]->tool->hangup(set->tools[i], err);
+	return r;
+}
+
+/* Where its output goes; NULL: somewhere else. */
+static FILE *stream_of(const struct tool_run *t)
+{
+	if (t->sink)
+		return stdout; /* for all we know */
+	return t->output_unused ? NULL : t->show.stream;
+}
+
+static int watch_readers(const struct tool_set *set, struct run *run, struct error *err)
+{
+	int r = 0;
+
+	run->stdout_unused = true;
+	for (size_t i = 0; !r && i < set->n; i++) {
+		FILE *stream = stream_of(set->tools[i]);
+
+		run->stdout_unused &= stream != stdout;
+		if (stream)
+			r = run_watch_reader(run, fileno(stream), err);
+	}
 	return r;
 }
 
 static bool is_collected(const struct tool_run *t)
 {
 	return t->disks || t->tool->collect;
+}
+
+/* What comes last, while somebody reads. */
+static int end_show(struct tool_run *t, int status)
+{
+	struct error err = { .status = STATUS_OK };
+	int r;
+
+	if (t->run->stuck || !t->show.started)
+		return status;
+	r = show_error(&t->show, run_guarded(t->run, show_end, &t->show), &err);
+	if (!r || status)
+		return status;
+	return err.status != STATUS_OK ? report_error(&err) : report_output(r);
 }
 
 int tools_loop(struct tool_run **tools, size_t n, struct run *run)
@@ -460,28 +522,21 @@ int tools_loop(struct tool_run **tools, size_t n, struct run *run)
 			run->hangup = take_hangup;
 	}
 	set_pace(&set);
-	status = start_timers(&set, run, &err) ? report_error(&err) : run_loop(run, &output);
-	for (size_t i = 0; i < n; i++)
+	if (start_timers(&set, run, &err) || watch_readers(&set, run, &err))
+		status = report_error(&err);
+	else
+		status = run_loop(run, &output);
+	if (!status)
+		status = set.status;
+	for (size_t i = 0; i < n; i++) {
 		if (tools[i]->tool->finish)
 			tools[i]->tool->finish(tools[i]);
+		status = end_show(tools[i], status);
+	}
 	return status;
 }
 
 /* ---- a run of one tool ---- */
-
-/* What comes last, while somebody reads. */
-static int end_show(struct tool_run *t, int status)
-{
-	struct error err = { .status = STATUS_OK };
-	int r;
-
-	if (t->run->stuck || !t->show.started)
-		return status;
-	r = show_error(&t->show, run_guarded(t->run, show_end, &t->show), &err);
-	if (!r || status)
-		return status;
-	return err.status != STATUS_OK ? report_error(&err) : report_output(r);
-}
 
 static int run_one(struct tool_run *t)
 {
@@ -492,7 +547,7 @@ static int run_one(struct tool_run *t)
 	if (run_begin(&run, t->args, &err) || tool_attach(t, &run, &err))
 		status = report_error(&err);
 	else
-		status = end_show(t, tools_loop(&t, 1, &run));
+		status = tools_loop(&t, 1, &run);
 	status = show_close(&t->show, status);
 	run_end(&run);
 	return status;

@@ -255,6 +255,7 @@ struct tool_run {
 	uint64_t swap_begin_ns;
 	size_t n_losses; /* 0: rows() sets those of the interval itself */
 	bool own_output, takes_hangup;
+	bool output_unused; /* nothing is written to show.stream: it may have no reader */
 	/* Where an output goes: NULL: to t->show.  As show_output(). */
 	int (*sink)(void *sink_ctx, struct tool_run *t, struct recording_interval *in,
 		    struct error *err);
@@ -292,10 +293,12 @@ void tool_check(const struct tool *tool, struct check *check);
  *   tool_open()    parses, resolves, chooses hooks; TOOL_DONE: there is nothing to trace
  *   run_begin()
  *   tool_attach()  all of them
- *   tools_loop()   the run loop: each has its own interval and count; the end of the last ends it
+ *   tools_loop()   the run loop: each has its own interval and count; the end of the last ends
+ *                  it, as does one that fails or is not read any more: the others have their last
+ *                  output then
  *   show_close()   of each t->show, if it has no sink
+ *   run_end()      if there was run_begin()
  *   tool_close()   each; in any case
- *   run_end()
  *
  * -errno with @err.  *out is set in any case but for want of memory.
  */

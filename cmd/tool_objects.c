@@ -92,12 +92,14 @@ int tool_attach_object(struct tool_object *o, struct error *err)
 int tool_attach_more(struct tool_run *t, const struct hook_event *events, size_t n,
 		     struct tool_object **out, struct error *err)
 {
-	struct tool_object *o = calloc(1, sizeof(*o));
+	struct tool_object *o = n <= TOOL_EVENTS_MAX ? calloc(1, sizeof(*o)) : NULL;
 	hooks_log_line *before;
 	int r;
 
 	*out = o;
-	if (!o || n > TOOL_EVENTS_MAX)
+	if (n > TOOL_EVENTS_MAX)
+		return error_set(err, STATUS_FAILED, -E2BIG, "too many events");
+	if (!o)
 		return error_no_memory(err);
 	o->run = t;
 	o->probe = t->object.probe;

@@ -93,7 +93,7 @@ static void watch_disk(struct tool_run *t)
 	gone = !disks_is_there(t->disks, &t->filters->disk);
 	if (gone && !t->disk_gone)
 		tool_count_loss(t, BLK_LOSS_DISK_GONE, 1);
-	if (gone != t->disk_gone)
+	if (gone != t->disk_gone && t->stopped)
 		__atomic_store_n(t->stopped, gone, __ATOMIC_SEQ_CST);
 	t->disk_gone = gone;
 }

@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "core/base/clock.h"
 
@@ -95,17 +94,6 @@ void keyed_rows_add(struct keyed_rows *rows, size_t n, const struct key_labels *
 
 const char breakdown_first_line[] =
     "Breaking Down Linux IO Stack's operation latency... Hit Ctrl-C to end.";
-
-int breakdown_print_time(uint64_t epoch_ns, FILE *stream)
-{
-	char text[16];
-	time_t now = (time_t)(epoch_ns / NS_PER_SEC);
-	struct tm tm = { 0 };
-
-	localtime_r(&now, &tm);
-	strftime(text, sizeof(text), "%H:%M:%S", &tm);
-	return fprintf(stream, "\n%s\n", text) < 0 ? -errno : 0;
-}
 
 char *breakdown_name(char *buf, const char *fmt, ...)
 {

@@ -64,9 +64,6 @@ extern const char breakdown_first_line[];
 #define BREAKDOWN_NAME_SIZE 512
 char *breakdown_name(char *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Text: the time of day at @epoch_ns, before each output.  0 or -errno. */
-int breakdown_print_time(uint64_t epoch_ns, FILE *stream);
-
 /* Text: the histograms, then one line per operation, with the labels of @keys.  0 or -errno. */
 int breakdown_print(const struct breakdown_row *rows, size_t n, by_keys keys,
 		    const struct breakdown_unit *unit, FILE *stream);

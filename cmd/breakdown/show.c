@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/clock.h"
+
 /* What is shown of an interval: rows in memory of their own. */
 struct shown {
 	struct breakdown_row *rows;
@@ -140,8 +142,11 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 
 static int print_head(void *ctx, const struct recording_interval *in, FILE *stream)
 {
+	char text[CLOCK_TEXT_SIZE];
+
 	(void)ctx;
-	return breakdown_print_time(in->interval.end_ns, stream);
+	clock_time(in->interval.end_ns, in->utc_offset, text);
+	return fprintf(stream, "\n%s\n", text) < 0 ? -errno : 0;
 }
 
 static int print_start(void *ctx, FILE *stream)

@@ -161,7 +161,7 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 	if (k->o.mode == KVM_ONCE)
 		r = print_once(k, stream);
 	else if (!is_partial(in->drained)) /* in a log it would look like a rate that sank */
-		r = kvm_log_line(&k->log, &k->events, in->interval.end_ns);
+		r = kvm_log_line(&k->log, &k->events, in->interval.end_ns, in->drained->utc_offset);
 	/* A log's lines are not to be interrupted: the times are those of the whole run. */
 	if (!r && k->latency && !k->o.wide && !k->o.log_path && in->drained->last)
 		r = print_latency(k, stream);
@@ -604,8 +604,7 @@ static int begin(struct tool_run *t, struct error *err)
 	if (k->no_terminal)
 		report_line("standard %s is not a terminal; falling back to -l", k->no_terminal);
 	t->takes_hangup = k->o.log_path;
-	if (k->o.log_path)
-		t->run->output_fd = -1;
+	t->output_unused = k->o.log_path;
 	return 0;
 }
 

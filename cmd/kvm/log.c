@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cmd/kvm/rows.h"
@@ -156,15 +155,9 @@ static void print_heading(const struct kvm_log *log)
 	fputc('\n', log->stream);
 }
 
-static void print_numbers(const struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns)
+static void print_numbers(const struct kvm_log *log, const struct kvm_events *e, const char *when)
 {
-	time_t now = (time_t)(now_ns / NS_PER_SEC);
-	char text[32];
-	struct tm tm;
-
-	localtime_r(&now, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &tm);
-	fputs(text, log->stream);
+	fputs(when, log->stream);
 	for (size_t i = 0; i < log->n; i++) {
 		unsigned long long value = column_value(log, e, &log->columns[i]);
 		int width = (int)strlen(log->columns[i].name);
@@ -205,8 +198,11 @@ int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e)
 	return render_flush(log->stream);
 }
 
-int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns)
+int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t epoch_ns,
+		 int32_t utc_offset)
 {
+	char when[CLOCK_TEXT_SIZE];
+
 	if (need_columns(log, e))
 		return -ENOMEM;
 	if (log->skip_zero && all_zero(log, e))
@@ -214,6 +210,6 @@ int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t now_n
 	head(log);
 	if (log->left)
 		log->left--;
-	print_numbers(log, e, now_ns);
+	print_numbers(log, e, clock_date(epoch_ns, utc_offset, when));
 	return render_flush(log->stream);
 }

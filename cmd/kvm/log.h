@@ -33,11 +33,12 @@ void kvm_log_close(struct kvm_log *log);
 int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e);
 
 /*
- * The line of this interval, at @now_ns since the epoch, with its heading where one is due: in text
- * before the first, every 20, and when there is another column; in CSV before the first, unless
- * the file holds something already.  CSV's columns stay: a later reason is added to
- * PARENT(other).  0 or -errno of the stream.
+ * The line of this interval, which ended at @epoch_ns in the time zone @utc_offset, with its
+ * heading where one is due: in text before the first, every 20, and when there is another column;
+ * in CSV before the first, unless the file holds something already.  CSV's columns stay: a later
+ * reason is added to PARENT(other).  0 or -errno of the stream.
  */
-int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t now_ns);
+int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t epoch_ns,
+		 int32_t utc_offset);
 
 #endif

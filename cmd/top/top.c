@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -131,13 +130,10 @@ static void read_load(char load[LOAD_SIZE])
 
 static int print_head(void *ctx, const struct recording_interval *in, FILE *stream)
 {
-	time_t now = (time_t)(in->interval.end_ns / NS_PER_SEC);
-	char clock[16], load[4 * LOAD_SIZE];
+	char clock[CLOCK_TEXT_SIZE], load[4 * LOAD_SIZE];
 	const struct top *t = ctx;
-	struct tm tm = { 0 };
 
-	localtime_r(&now, &tm);
-	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	clock_time(in->interval.end_ns, in->utc_offset, clock);
 	render_escape(in->text, load, sizeof(load));
 	return fprintf(stream, "%s%s loadavg: %s\n\n", t->clears ? "" : "\n", clock, load) < 0
 		   ? -errno

@@ -2,21 +2,16 @@
 #include "cmd/virtio/print.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "core/base/clock.h"
 
 int virtio_print_head(void *ctx, const struct recording_interval *in, FILE *stream)
 {
-	time_t now = (time_t)(in->interval.end_ns / NS_PER_SEC);
 	const struct virtio_options *o = ctx;
-	char text[16] = "--------";
-	struct tm tm;
+	char text[CLOCK_TEXT_SIZE] = "--------";
 
-	if (o->timestamp) {
-		localtime_r(&now, &tm);
-		strftime(text, sizeof(text), "%H:%M:%S", &tm);
-	}
+	if (o->timestamp)
+		clock_time(in->interval.end_ns, in->utc_offset, text);
 	return fprintf(stream, "%s\n", text) < 0 ? -errno : 0;
 }
 

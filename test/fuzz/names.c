@@ -113,7 +113,7 @@ static void show_kvm(const struct names_in *in)
 		struct kvm_log log = { .csv = csv, .stream = shown_begin(&out) };
 
 		kvm_log_heading(&log, &events);
-		kvm_log_line(&log, &events, 1);
+		kvm_log_line(&log, &events, 1, 0);
 		free(log.columns);
 		shown_end(&out, SHOWN_TEXT);
 	}

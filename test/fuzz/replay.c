@@ -106,7 +106,7 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 		kvm_rows_of_latency(&k->rows, &k->e, 1, k->latency, &k->namer, 0);
 	show_interval(&in->interval, kvm_schema(true, true), k->rows.rows, k->rows.n);
 	k->log.stream = shown_begin(&out);
-	kvm_log_line(&k->log, &k->e, in->interval.end_ns);
+	kvm_log_line(&k->log, &k->e, in->interval.end_ns, in->utc_offset);
 	shown_end(&out, SHOWN_FREE);
 	latency_set_baseline(k->latency);
 	kvm_replay_process(in, &k->e, kvm_replay_guest(in, "web \"1\""));

@@ -37,16 +37,17 @@ static int run_both(char **argv)
 	int status;
 
 	if (tool_open(&tool_sample, 3, sample, &tools[0], &err) ||
-	    tool_open(&tool_top, 7, top, &tools[1], &err) || attach_all(tools, &run, &err)) {
+	    tool_open(&tool_top, 7, top, &tools[1], &err)) {
 		status = report_error(&err);
 	} else {
-		status = tools_loop(tools, N_TOOLS, &run);
+		status = attach_all(tools, &run, &err) ? report_error(&err)
+						       : tools_loop(tools, N_TOOLS, &run);
+		for (size_t i = 0; i < N_TOOLS; i++)
+			status = show_close(&tools[i]->show, status);
 		run_end(&run);
 	}
-	for (size_t i = 0; i < N_TOOLS && tools[i]; i++) {
-		status = show_close(&tools[i]->show, status);
+	for (size_t i = 0; i < N_TOOLS; i++)
 		tool_close(tools[i]);
-	}
 	return status;
 }
 

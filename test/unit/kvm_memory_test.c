@@ -230,7 +230,7 @@ static int log_and_rows(void)
 	if (!r)
 		r = make_latency(&l);
 	if (!r)
-		r = kvm_log_line(&log, &e, 1);
+		r = kvm_log_line(&log, &e, 1, 0);
 	for (size_t i = 0; !r && i < 3; i++)
 		r = kvm_rows_name_guest(&rows, 100 + (uint32_t)i, "name");
 	for (size_t i = 0; !r && i < 2; i++) {

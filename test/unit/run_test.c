@@ -1243,7 +1243,7 @@ static void __attribute__((noreturn)) loop_into(const struct args *args, int out
 	struct run run;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || dup2(out, STDOUT_FILENO) < 0 ||
-	    run_begin(&run, args, NULL))
+	    run_begin(&run, args, NULL) || run_watch_reader(&run, STDOUT_FILENO, NULL))
 		_exit(1);
 	f->status = run_loop(&run, &output);
 	f->alarm_left = alarm(0);

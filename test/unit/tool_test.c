@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -8,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/libbpf.h>
@@ -19,6 +22,7 @@
 #include "test/unit/capture.h"
 #include "test/unit/fake_clock.h"
 #include "test/unit/machine.h"
+#include "test/unit/root.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -62,7 +66,27 @@ static int no_more(struct tool_run *t, struct error *err)
 	return TOOL_DONE;
 }
 
-static const struct tool_view fake_view = { .empty = NULL };
+static const struct column fake_column = {
+	"count", "COUNT", COLUMN_U64, ROLE_COUNTER, "", "count", offsetof(struct fake_row, count),
+	5,	 false,	  NULL
+};
+static const struct schema fake_schema = { &fake_column, 1, sizeof(struct fake_row) };
+
+static void fake_tables(void *ctx, struct show *show)
+{
+	(void)ctx;
+	show->tables[0] = (struct recording_table){ "rows", &fake_schema };
+	show->n_tables = 1;
+}
+
+static int fake_end(void *ctx, FILE *stream)
+{
+	(void)stream;
+	note(ctx, 'e');
+	return 0;
+}
+
+static const struct tool_view fake_view = { .tables = fake_tables, .text.end = fake_end };
 
 static const struct tool filtered = {
 	.name = "filtered",
@@ -233,6 +257,77 @@ static void test_losses_shown(void **state)
 	free(text);
 }
 
+/* ---- a disk that goes ---- */
+
+static const char *const with_disk = " 8 0 sda 0 0 0 0 0 0 0 0 0 0 0\n";
+
+/* What @diskstats and the next event of a device mean for @t; returns how often the disk was lost.
+ */
+static uint64_t disk_lost(struct tool_run *t, const char *diskstats)
+{
+	static unsigned int events;
+	struct interval interval = { 0 };
+	char number[16];
+
+	put("proc/diskstats", diskstats);
+	snprintf(number, sizeof(number), "%u\n", ++events);
+	put("sys/kernel/uevent_seqnum", number);
+	if (!t->disks)
+		return 0;
+	tool_look(t);
+	tool_losses(t, &interval);
+	return lost(&interval, "disk_gone");
+}
+
+/* While it is not there nothing is counted, which is told once; also by a tool without programs. */
+static void test_disk_goes(void **state)
+{
+	const uint64_t counters[BLK_LOSSES + 1] = { 0 };
+	char proc[64], sys[64];
+	const struct disk_roots roots = { proc, sys, proc };
+	static struct tool_run t;
+	uint32_t stopped = 0;
+	struct error err;
+
+	(void)state;
+	snprintf(proc, sizeof(proc), "%s/proc", root);
+	snprintf(sys, sizeof(sys), "%s/sys", root);
+	for (int has_programs = 0; has_programs < 2; has_programs++) {
+		struct blk_filters filters = { 0 };
+
+		begin_losses(&t, counters);
+		disk_lost(&t, with_disk);
+		put("sys/block/sda/size", "1\n");
+		assert_int_equal(disks_open(&roots, &t.disks, &err), 0);
+		assert_int_equal(disks_find(t.disks, "sda", &filters.disk, &err), 0);
+		t.filters = &filters;
+		t.stopped = has_programs ? &stopped : NULL;
+		assert_int_equal(disk_lost(&t, with_disk), 0);
+		assert_int_equal(disk_lost(&t, "\n"), 1);
+		assert_int_equal(stopped, has_programs);
+		assert_int_equal(disk_lost(&t, "\n"), 0);
+		assert_int_equal(disk_lost(&t, with_disk), 0);
+		assert_int_equal(stopped, 0);
+		disks_free(t.disks);
+	}
+}
+
+/* ---- further objects ---- */
+
+static void test_too_many_events(void **state)
+{
+	static const struct hook_event events[TOOL_EVENTS_MAX + 1];
+	struct tool_object *object;
+	static struct tool_run t;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(tool_attach_more(&t, events, N(events), &object, &err), -E2BIG);
+	assert_string_equal(err.what, "too many events");
+	assert_null(object);
+	assert_null(t.more);
+}
+
 /* ---- two in one process ---- */
 
 static size_t fake_events(struct tool_run *t, struct hook_event *out)
@@ -269,6 +364,8 @@ static void fake_stop(struct tool_run *t)
 	note(t->ctx, 's');
 }
 
+static uint64_t fails_at; /* the count that cannot be drained */
+
 static int fake_drain(struct tool_run *t, int inactive, struct error *err)
 {
 	struct fake *f = t->ctx;
@@ -277,6 +374,8 @@ static int fake_drain(struct tool_run *t, int inactive, struct error *err)
 	(void)err;
 	note(t->ctx, 'd');
 	f->drained = ++f->counted;
+	if (f->counted == fails_at)
+		return -EIO;
 	t->end_ns = clock_epoch_ns();
 	return 0;
 }
@@ -346,33 +445,35 @@ static void interrupt(void *ctx)
 	kill(getpid(), SIGINT);
 }
 
-/* What goes to @sunk when tools of these intervals and counts run in one loop, with a signal at
- * @until_ns (0: none). */
-static void run_tools(struct tool_run **tools, size_t n, const struct args *own, struct sunk *sunk,
-		      uint64_t until_ns)
+/* Runs tools of these intervals, counts and files in one loop; what has no file goes to @sunk.
+ * Returns the status of the loop. */
+static int run_tools(struct tool_run **tools, size_t n, const struct args *own, struct sunk *sunk)
 {
 	char name[] = "counting", *argv[] = { name, NULL };
 	struct args args = { 0 };
 	struct error err;
 	struct run run;
+	int status;
 
-	fake_clock_start();
-	if (until_ns)
-		fake_clock_at(until_ns, interrupt, NULL);
 	assert_int_equal(run_begin(&run, &args, &err), 0);
 	for (size_t i = 0; i < n; i++) {
 		assert_int_equal(tool_open(&counting, 1, argv, &tools[i], &err), 0);
 		tools[i]->args->interval_ns = own[i].interval_ns;
 		tools[i]->args->count = own[i].count;
 		tools[i]->args->verbose = own[i].verbose;
-		tools[i]->sink = sink;
+		tools[i]->args->output = own[i].output;
+		tools[i]->args->format = own[i].format;
+		tools[i]->sink = own[i].output ? NULL : sink;
 		tools[i]->sink_ctx = sunk;
 		((struct fake *)tools[i]->ctx)->counted = i * 100;
 		assert_int_equal(tool_attach(tools[i], &run, &err), 0);
 	}
-	assert_int_equal(tools_loop(tools, n, &run), 0);
+	status = tools_loop(tools, n, &run);
+	for (size_t i = 0; i < n; i++)
+		status = show_close(&tools[i]->show, status);
 	run_end(&run);
 	fake_clock_stop();
+	return status;
 }
 
 static void close_tools(struct tool_run **tools, size_t n)
@@ -395,7 +496,8 @@ static void test_two(void **state)
 	struct sunk sunk = { 0 };
 
 	(void)state;
-	run_tools(tools, 2, own, &sunk, 0);
+	fake_clock_start();
+	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
 	assert_int_equal(sunk.n, 6);
 	for (size_t i = 0; i < sunk.n; i++) {
 		assert_ptr_equal(sunk.of[i], tools[i % 2]);
@@ -426,7 +528,8 @@ static void test_two_intervals(void **state)
 	struct sunk sunk = { 0 };
 
 	(void)state;
-	run_tools(tools, 2, own, &sunk, 0);
+	fake_clock_start();
+	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
 	assert_int_equal(sunk.n, N(expected));
 	for (size_t i = 0; i < sunk.n; i++) {
 		assert_ptr_equal(sunk.of[i], tools[expected[i].of]);
@@ -449,7 +552,9 @@ static void test_two_interrupted(void **state)
 	struct sunk sunk = { 0 };
 
 	(void)state;
-	run_tools(tools, 3, own, &sunk, 50 * MS);
+	fake_clock_start();
+	fake_clock_at(50 * MS, interrupt, NULL);
+	assert_int_equal(run_tools(tools, 3, own, &sunk), 0);
 	assert_int_equal(sunk.n, 5);
 	for (size_t i = 0; i < 3; i++)
 		assert_int_equal(sunk.at[i], (i == 0 ? 10 : i * 20) * MS);
@@ -480,10 +585,146 @@ static void test_two_logs(void **state)
 		own[verbose].verbose = true;
 		snprintf(expected, sizeof(expected), "iotrace: attaching tool %zu\n", verbose);
 		capture_begin(&out, STDERR_FILENO);
-		run_tools(tools, 2, own, &sunk, 0);
+		fake_clock_start();
+		run_tools(tools, 2, own, &sunk);
 		assert_string_equal(capture_end(&out), expected);
 		close_tools(tools, 2);
 	}
+}
+
+/* ---- files of each ---- */
+
+static void close_end(void *ctx)
+{
+	close(*(const int *)ctx);
+}
+
+/* A pipe by name, which is read from now on. */
+static int make_pipe(char *path)
+{
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0 && !close(fd) && !unlink(path) && !mkfifo(path, 0600));
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+/* A reader who goes away ends the run while nothing is written, whichever tool he reads; the others
+ * have their last output. */
+static void test_two_readers(void **state)
+{
+	for (size_t gone = 0; gone < 2; gone++) {
+		char paths[2][32] = { "/tmp/tool_test.XXXXXX", "/tmp/tool_test.XXXXXX" };
+		const struct args own[2] = {
+			{ .interval_ns = 1000 * MS, .output = paths[0], .format = FORMAT_CSV },
+			{ .interval_ns = 1000 * MS, .output = paths[1], .format = FORMAT_CSV },
+		};
+		int ends[2] = { make_pipe(paths[0]), make_pipe(paths[1]) };
+		struct tool_run *tools[2];
+		struct sunk sunk = { 0 };
+
+		(void)state;
+		signal(SIGPIPE, SIG_IGN); /* as main() does */
+		fake_clock_start();
+		fake_clock_at(1500 * MS, close_end, &ends[gone]);
+		assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
+		assert_int_equal(fake_clock.now_ns, 1500 * MS);
+		assert_string_equal(calls_of(tools[gone]), "ocad.sd.f");
+		assert_string_equal(calls_of(tools[!gone]), "ocad.sdLf");
+		close_tools(tools, 2);
+		close(ends[!gone]);
+		unlink(paths[0]);
+		unlink(paths[1]);
+	}
+}
+
+/* One that cannot go on ends the run; what the others have counted is not lost. */
+static void test_second_fails(void **state)
+{
+	const struct args own[2] = { { .interval_ns = 10 * MS, .output = "/dev/null" },
+				     { .interval_ns = 10 * MS, .output = "/dev/null" } };
+
+	(void)state;
+	for (size_t failing = 0; failing < 2; failing++) {
+		struct tool_run *tools[2];
+		struct sunk sunk = { 0 };
+		struct capture out;
+
+		fails_at = failing * 100 + 2;
+		capture_begin(&out, STDERR_FILENO);
+		fake_clock_start();
+		assert_int_equal(run_tools(tools, 2, own, &sunk), STATUS_FAILED);
+		assert_string_equal(capture_end(&out),
+				    "iotrace: cannot read the BPF maps: Input/output error\n");
+		assert_string_equal(calls_of(tools[failing]), "ocad.dfe");
+		assert_string_equal(calls_of(tools[!failing]),
+				    failing ? "ocad.d.sdLfe" : "ocad.sdLfe");
+		close_tools(tools, 2);
+	}
+	fails_at = 0;
+}
+
+/* ---- two replays in one process ---- */
+
+extern const struct tool tool_top, tool_virtio;
+
+#define RECORDINGS TEST_SOURCE_DIR "/../data/recordings/"
+
+static void read_all(int fd, char *buf, size_t size)
+{
+	ssize_t n = pread(fd, buf, size - 1, 0);
+
+	assert_true(n > 0 && (size_t)n < size - 1);
+	buf[n] = '\0';
+}
+
+static void file_is(const char *path, const char *expected)
+{
+	static char got[1 << 20], want[1 << 20];
+	int fd = open(path, O_RDONLY), wanted = open(expected, O_RDONLY);
+
+	assert_true(fd >= 0 && wanted >= 0);
+	read_all(fd, got, sizeof(got));
+	read_all(wanted, want, sizeof(want));
+	assert_string_equal(got, want);
+	close(fd);
+	close(wanted);
+}
+
+/* @recording in @path is what is in @expected. */
+static void replays(const struct tool *tool, const char *recording, const char *format,
+		    const char *path, const char *expected)
+{
+	const char *const words[] = { tool->name, "--replay", recording, "-o", path, format, NULL };
+
+	assert_int_equal(tool_main(tool, format ? 6 : 5, (char **)(uintptr_t)words), STATUS_OK);
+	file_is(path, expected);
+}
+
+/* Files and time zones are those of each: standard output and TZ stay what they were. */
+static void test_two_replays(void **state)
+{
+	char top[] = "/tmp/tool_test.XXXXXX", virtio[] = "/tmp/tool_test.XXXXXX";
+	int top_fd = mkstemp(top), virtio_fd = mkstemp(virtio);
+	struct capture out;
+
+	(void)state;
+	assert_true(top_fd >= 0 && virtio_fd >= 0);
+	setenv("TZ", "Asia/Kolkata", 1);
+	tzset();
+	capture_begin(&out, STDOUT_FILENO);
+	replays(&tool_top, RECORDINGS "top.rec", NULL, top, RECORDINGS "top.text");
+	replays(&tool_virtio, RECORDINGS "virtio-irq.rec", "--json", virtio,
+		RECORDINGS "virtio-irq.json");
+	replays(&tool_top, RECORDINGS "top.rec", "--csv", top, RECORDINGS "top.csv");
+	fputs("still there\n", stdout);
+	assert_string_equal(capture_end(&out), "still there\n");
+	assert_string_equal(getenv("TZ"), "Asia/Kolkata");
+	close(top_fd);
+	close(virtio_fd);
+	unlink(top);
+	unlink(virtio);
 }
 
 int main(void)
@@ -492,11 +733,16 @@ int main(void)
 		cmocka_unit_test(test_open),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_losses_shown),
+		in_fresh_root(test_disk_goes),
+		cmocka_unit_test(test_too_many_events),
 		/* The last: they give up capabilities. */
 		cmocka_unit_test(test_two),
 		cmocka_unit_test(test_two_intervals),
 		cmocka_unit_test(test_two_interrupted),
 		cmocka_unit_test(test_two_logs),
+		cmocka_unit_test(test_two_readers),
+		cmocka_unit_test(test_second_fails),
+		cmocka_unit_test(test_two_replays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
