@@ -436,27 +436,80 @@ class LoopDisk(Disk):
 
 
 class NewLoopDisk(LoopDisk):
-    """A loop device with a number that no device had when this was made."""
+    """A loop device with a number that no device had when this was made.
+
+    A file of MARKS, which is locked meanwhile, says that the device of that number is a test's, and
+    over which file. If nobody has it locked, the test was killed: its device is removed. A device
+    without a mark, or over another file, is someone else's.
+    """
 
     LOOP_CTL_ADD, LOOP_CTL_REMOVE = 0x4C80, 0x4C81
+    MARKS = "/run"
+    NUMBERS = range(40, 30000)
 
     def _set_up(self):
-        number = next(n for n in range(40, 200) if self._added(n))
-        self._stack.callback(self._control, self.LOOP_CTL_REMOVE, number)
+        number = next(n for n in self.NUMBERS if self._taken(n))
         self.name, self.path = f"loop{number}", f"/dev/loop{number}"
         if not wait_until(lambda: os.path.exists(self.path), 5):
             raise RuntimeError(f"{self.path} does not appear")
         self.file = self._make_file()
+        write_text(self._mark(number), self.file)
         run("losetup", self.path, self.file)
         self._stack.callback(self._detach)
         hidden_ends.watch(self.number)
 
-    def _added(self, number):
-        try:
-            self._control(self.LOOP_CTL_ADD, number)
-        except FileExistsError:
+    def _mark(self, number):
+        return f"{self.MARKS}/iotrace-test-loop{number}"
+
+    def _taken(self, number):
+        mark, device = self._mark(number), f"/sys/block/loop{number}"
+        if os.path.exists(device) and not os.path.exists(mark):
             return False
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(open(mark, "a+", encoding="utf-8"))
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return False
+            if not os.fstat(file.fileno()).st_nlink:  # its test has just ended
+                return False
+            file.seek(0)
+            if os.path.exists(device) and not self._remove_left_over(number, file.read()):
+                return False
+            try:
+                self._control(self.LOOP_CTL_ADD, number)
+            except FileExistsError:
+                os.unlink(mark)
+                return False
+            stack.callback(self._give_back, number)
+            self._stack.push(stack.pop_all())
         return True
+
+    def _give_back(self, number):
+        """A device that is still in use keeps its mark, by which it is found again."""
+        if self._remove(number):
+            os.unlink(self._mark(number))
+
+    def _remove_left_over(self, number, file):
+        with contextlib.suppress(OSError):
+            backing = read_text(f"/sys/block/loop{number}/loop/backing_file").strip()
+            if not file or backing.removesuffix(" (deleted)") != file:
+                return False
+            subprocess.run(["losetup", "-d", f"/dev/loop{number}"], check=False)
+        with contextlib.suppress(OSError):
+            if file:
+                os.unlink(file)
+        return self._remove(number)
+
+    def _remove(self, number):
+        """False if it is in use. Whoever looks at new devices may have it open for a while."""
+        def removed():
+            try:
+                self._control(self.LOOP_CTL_REMOVE, number)
+            except OSError as error:
+                return error.errno == errno.ENODEV
+            return True
+        return wait_until(removed, 5)
 
     @staticmethod
     def _control(request, number):

@@ -4,10 +4,13 @@
 import contextlib
 import io
 import json
+import os
+import signal
+import tempfile
 import unittest.mock
 
 import iotest
-from iotest import LiveTest, Result, main, retries, tried
+from iotest import MIB, LiveTest, NewLoopDisk, Result, main, retries, tried
 
 
 def result_of(rows, **losses):
@@ -72,6 +75,75 @@ class TestTracer(LiveTest):
 
     def test_says_nothing(self):
         self.start("exec sleep 3600", 0.1, -9)
+
+
+class TestNewLoopDisk(LiveTest):
+    """Numbers that nothing else uses, and marks of its own."""
+
+    def setUp(self):
+        first = 2000 + os.getpid() % 25000
+        for name, value in (("MARKS", self.enterContext(tempfile.TemporaryDirectory())),
+                            ("NUMBERS", range(first, first + 3))):
+            self.enterContext(unittest.mock.patch.object(NewLoopDisk, name, value))
+        self.numbers = NewLoopDisk.NUMBERS
+
+    def numbers_there(self):
+        return [n for n in self.numbers if os.path.exists(f"/sys/block/loop{n}")]
+
+    def kill_with_disk(self):
+        """The name of the disk of a test that was killed."""
+        told, tell = os.pipe()
+        pid = os.fork()
+        if not pid:
+            with NewLoopDisk(MIB) as disk:
+                os.write(tell, disk.name.encode())
+                signal.pause()
+        os.close(tell)
+        name = os.read(told, 100).decode()
+        os.close(told)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        return name
+
+    def test_found_again(self):
+        name = self.kill_with_disk()
+        self.assertEqual(name, f"loop{self.numbers[0]}")
+        self.assertEqual(self.numbers_there(), [self.numbers[0]])
+        with NewLoopDisk(2 * MIB) as disk, NewLoopDisk(MIB) as other:
+            self.assertEqual(disk.name, name)
+            self.assertEqual(other.name, f"loop{self.numbers[1]}")
+            self.assertEqual(iotest.read_text(f"/sys/block/{name}/size"), "4096\n")
+        self.assertEqual(self.numbers_there(), [])
+        self.assertEqual(os.listdir(NewLoopDisk.MARKS), [])
+
+    def test_left_over_in_use(self):
+        """Somebody else has found it unused, and uses it."""
+        name = self.kill_with_disk()
+        iotest.run("losetup", "-d", f"/dev/{name}")
+        with tempfile.NamedTemporaryFile() as file:
+            file.truncate(MIB)
+            iotest.run("losetup", f"/dev/{name}", file.name)
+            try:
+                with NewLoopDisk(MIB) as disk:
+                    self.assertEqual(disk.name, f"loop{self.numbers[1]}")
+                self.assertEqual(iotest.read_text(f"/sys/block/{name}/loop/backing_file").strip(),
+                                 file.name)
+            finally:
+                iotest.run("losetup", "-d", f"/dev/{name}")
+        with NewLoopDisk(MIB) as disk:
+            self.assertEqual(disk.name, name)
+        self.assertEqual(self.numbers_there(), [])
+
+    def test_of_others(self):
+        """Which is not in use, for all that can be seen."""
+        with open("/dev/loop-control", "rb") as control:
+            iotest.fcntl.ioctl(control, NewLoopDisk.LOOP_CTL_ADD, self.numbers[0])
+            try:
+                with NewLoopDisk(MIB) as disk:
+                    self.assertEqual(disk.name, f"loop{self.numbers[1]}")
+                self.assertEqual(self.numbers_there(), [self.numbers[0]])
+            finally:
+                iotest.fcntl.ioctl(control, NewLoopDisk.LOOP_CTL_REMOVE, self.numbers[0])
 
 
 class TestRetries(LiveTest):
