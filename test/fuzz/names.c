@@ -41,14 +41,16 @@ static void render(const struct names_in *in, const struct schema *schema, const
 	const struct interval interval = { .end_ns = 1, .losses = losses, .n_losses = 1 };
 	struct shown_output out;
 
-	for (int i = FORMAT_TEXT; i <= FORMAT_CSV; i++) {
-		enum format format = (enum format)i;
+	for (int i = 2 * FORMAT_TEXT; i <= 2 * FORMAT_CSV + 1; i++) {
+		enum format format = (enum format)(i / 2);
 		FILE *stream = shown_begin(&out);
 
+		shown_on_terminal = i % 2;
 		render_meta(format, stream, &meta, schema);
 		render_interval(format, stream, &interval, schema, rows, n);
 		shown_end(&out, form_of(format));
 	}
+	shown_on_terminal = false;
 	render_losses(shown_begin(&out), &interval);
 	shown_end(&out, SHOWN_TEXT);
 }

@@ -55,6 +55,7 @@ static size_t tables_of(const struct recording_reader *reader, struct recording_
 			.by = recording_reader_setting(reader, "by", 0),
 		};
 
+		by = o.by;
 		top_schema(&o, top_columns, &top_rows_schema);
 		tables[0].schema = &top_rows_schema;
 		*what = OF_TOP;
@@ -112,6 +113,22 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 	kvm_replay_process(in, &k->e, kvm_replay_guest(in, "web \"1\""));
 }
 
+/* As -s and -r show them. */
+static void show_largest(const struct recording_interval *in)
+{
+	size_t n = in->tables[0].n;
+	struct top_row *rows = calloc(n + 1, sizeof(*rows));
+
+	if (!rows)
+		abort();
+	if (n)
+		memcpy(rows, in->tables[0].rows, n * sizeof(*rows));
+	top_rows_sort(rows, n, by, SORT_IO);
+	n = by ? top_rows_limit(rows, n, by, 2) : n;
+	show_interval(&in->interval, &top_rows_schema, rows, n);
+	free(rows);
+}
+
 static void show_text(enum what what, const struct recording_interval *in)
 {
 	const void *rows = in->tables[0].rows;
@@ -123,6 +140,8 @@ static void show_text(enum what what, const struct recording_interval *in)
 
 	switch (what) {
 	case OF_TOP:
+		show_largest(in);
+		break;
 	case OF_KVM:
 		break;
 	case OF_BREAKDOWN:

@@ -3,10 +3,12 @@
 #define IOTRACE_TEST_FUZZ_SHOWN_H
 
 /* What may be in an output, whatever the names in it: else the fuzzer aborts.  Nothing of output/
- * is used to find out. */
+ * is used to find out.  A program that includes this has streams of JSON and CSV that are terminals
+ * where shown_on_terminal says so. */
 
 #include <ctype.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include "fuzz.h"
 
@@ -15,7 +17,7 @@ enum shown_form {
 	SHOWN_FREE,   /* lines of many names */
 	SHOWN_FOLDED, /* names between ';', and a number at the end of each line */
 	SHOWN_JSON,   /* a value a line */
-	SHOWN_CSV,    /* records of as many fields each; control characters may be in fields */
+	SHOWN_CSV,    /* records of as many fields each */
 	SHOWN_SVG,    /* well-formed XML */
 };
 
@@ -23,6 +25,14 @@ enum shown_form {
 #define SHOWN_NAME 2080
 #define SHOWN_LINE (5 * SHOWN_NAME)
 #define SHOWN_DATA (2 * 4096 + 8) /* UTF-16 units of a string in JSON, bytes / 2 of CSV */
+
+static bool shown_on_terminal;
+
+/* The C library's: a stream in memory has no descriptor. */
+int isatty(int fd)
+{
+	return fd < 0 && shown_on_terminal;
+}
 
 static inline void shown_fail(const char *what, const char *text, size_t at)
 {
@@ -60,6 +70,16 @@ static inline bool shown_is_control(uint32_t c)
 	       (c >= 0xe0000 && c <= 0xe007f);
 }
 
+/* Is a character kept out of @form?  Files of JSON and CSV have names as they are. */
+static inline bool shown_is_refused(enum shown_form form, uint32_t c)
+{
+	if (c == '\n' || (form == SHOWN_SVG && c == '\t'))
+		return false;
+	if (shown_on_terminal || (form != SHOWN_JSON && form != SHOWN_CSV))
+		return shown_is_control(c);
+	return form == SHOWN_JSON && c < 0x20;
+}
+
 static inline void shown_check_characters(enum shown_form form, const char *text, size_t size)
 {
 	size_t at = 0, line = 0, len;
@@ -69,8 +89,7 @@ static inline void shown_check_characters(enum shown_form form, const char *text
 		len = shown_character((const unsigned char *)text + at, &code);
 		if (!len)
 			shown_fail("not UTF-8", text, at);
-		if (code != '\n' && form != SHOWN_CSV && shown_is_control(code) &&
-		    !(form == SHOWN_SVG && code == '\t'))
+		if (shown_is_refused(form, code))
 			shown_fail("a control character", text, at);
 		if (code == '\n')
 			line = at + 1;
