@@ -71,13 +71,13 @@ class TestRun(unittest.TestCase):
                            {"test_a": ["T.x", "T.y"]}, options).run()
 
     def test_short_list(self):
-        """What is marked `ends` is for the oldest and the newest kernel only."""
-        lines = [(1, "exact:TestTop"), (2, "hostile ends")]
+        """What is marked is for the oldest, or for the oldest and the newest kernel only."""
+        lines = [(1, "exact:TestTop"), (2, "hostile  ends"), (3, "alone oldest")]
         kernels = [types.SimpleNamespace(name=name) for name in ("7", "8", "9")]
         with mock.patch.object(run, "data_lines", return_value=lines), \
                 mock.patch.object(run, "all_kernels", return_value=kernels):
             got = [list(run.short_tests(kernel)) for kernel in kernels]
-        self.assertEqual(got, [["exact:TestTop", "hostile"], ["exact:TestTop"],
+        self.assertEqual(got, [["exact:TestTop", "hostile", "alone"], ["exact:TestTop"],
                                ["exact:TestTop", "hostile"]])
         with mock.patch.object(run, "data_lines", return_value=[(3, "hostile end")]), \
                 mock.patch.object(run, "all_kernels", return_value=kernels), \
