@@ -19,8 +19,9 @@
 #include "core/system/open_regular.h"
 
 #define FILE_SIZE   (1U << 20)
-#define NAMES_SIZE  (4U << 20) /* of one source */
-#define MAX_ENTRIES 65536      /* of a directory */
+#define USERS_FILE  (128U << 10) /* not root's: as JSON it may take 80 times its size */
+#define NAMES_SIZE  (4U << 20)	 /* of one source */
+#define MAX_ENTRIES 65536	 /* of a directory */
 #define MAX_USERS   16
 #define POD_UID	    36
 #define USER_TIME   (NS_PER_SEC / 2)
@@ -218,14 +219,16 @@ static bool read_file(const struct containers *c, const char *path, struct stat 
 		      struct bounded_text *text)
 {
 	struct opened_file file;
+	size_t most;
 	bool is_new;
 	int r = -EFBIG;
 
 	if (open_regular(c->root, path, 0, &file))
 		return false;
+	most = file.st.st_uid ? USERS_FILE : FILE_SIZE;
 	is_new = !st || !is_same(&file.st, st);
-	if (is_new && file.st.st_size <= FILE_SIZE)
-		r = bounded_read_fd(file.fd, FILE_SIZE, text);
+	if (is_new && (uint64_t)file.st.st_size <= most)
+		r = bounded_read_fd(file.fd, most, text);
 	if (!r && st)
 		*st = file.st;
 	opened_file_close(&file);

@@ -224,6 +224,35 @@ static void test_hostile(void **state)
 	containers_free(c);
 }
 
+/* A user's file takes less than root's may: JSON in memory is much larger. */
+static void test_large_file_of_user(void **state)
+{
+	enum { EMPTY = 60000 };
+	const char *file = "home/bob/.local/share/docker/containers/" ID(b0b2) "/config.v2.json";
+	char *text = malloc(3 * EMPTY + 64), path[PATH_MAX], name[64];
+	struct containers *c;
+	size_t len;
+
+	(void)state;
+	assert_non_null(text);
+	len = (size_t)snprintf(text, 64, "{\"Name\":\"/large\",\"x\":[{}");
+	for (int i = 0; i < EMPTY; i++, len += 3)
+		snprintf(text + len, 4, ",{}");
+	snprintf(text + len, 3, "]}");
+	put(file, text);
+	for (int i = 0; i < 2; i++) {
+		skipped_ns += 100 * NS_PER_SEC;
+		assert_int_equal(containers_open(root, &c), 0);
+		assert_int_equal(containers_name(c, ID(b0b2), 1001, name, sizeof(name)),
+				 !i && !geteuid());
+		containers_free(c);
+		in_root(path, file);
+		if (!geteuid())
+			assert_int_equal(chown(path, 1001, 1001), 0);
+	}
+	free(text);
+}
+
 static void test_none(void **state)
 {
 	struct containers *c;
@@ -243,9 +272,8 @@ static void test_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_files(test_names),
-		with_files(test_later),
-		with_files(test_hostile),
+		with_files(test_names),	     with_files(test_later),
+		with_files(test_hostile),    with_files(test_large_file_of_user),
 		cmocka_unit_test(test_none),
 	};
 
