@@ -92,7 +92,7 @@ static void add_group(struct breakdown *b, breakdown_fill *fill, const struct hi
 	const struct keyed_group *group = &b->keyed.groups[rank];
 	struct keyed_entry *const *entries = &b->keyed.entries[group->first];
 
-	memset(cells, 0, b->keyed.n_rows * sizeof(*cells));
+	memset(cells, 0, b->keyed.n_rows * sizeof(void *));
 	for (size_t i = 0; i < group->n; i++)
 		if (entries[i]->key.row < b->keyed.n_rows)
 			cells[entries[i]->key.row] = &entries[i]->row;
@@ -104,7 +104,7 @@ int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_
 {
 	struct breakdown *b = run->ctx;
 	struct keyed *k = &b->keyed;
-	const struct hist_row **cells = calloc(k->n_rows + 1, sizeof(*cells));
+	const struct hist_row **cells = calloc(k->n_rows + 1, sizeof(void *));
 
 	if (!cells || (k->keys && keyed_finish(k)) ||
 	    keyed_rows_begin(&b->rows, k->n + k->n_rows)) {

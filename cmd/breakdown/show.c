@@ -108,7 +108,7 @@ static int show_rows(const struct breakdown *b, const struct render_interval *in
 static int machine_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
 {
 	const struct breakdown *b = ctx;
-	struct shown shown;
+	struct shown shown = { 0 };
 	int r;
 
 	if (b->o.unit->ns == 1 && !b->o.by)
@@ -126,7 +126,7 @@ static int machine_rows(void *ctx, struct render_interval *in, void **own, struc
 static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
 {
 	const struct breakdown *b = ctx;
-	struct shown shown;
+	struct shown shown = { 0 };
 	void *own = NULL;
 	int r = show_rows(b, in, &shown, &own, err);
 

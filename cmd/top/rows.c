@@ -194,7 +194,8 @@ int top_rows_add(struct top_rows *rows, const struct top_key *key, const struct 
 static int compare_keys(const void *a, const void *b)
 {
 	const struct top_row *x = a, *y = b;
-	int r = memcmp(&x->key, &y->key, sizeof(x->key));
+	/* All of its bits are set, also those that no member has. */
+	int r = memcmp((const char *)&x->key, (const char *)&y->key, sizeof(x->key));
 
 	return r ? r : (x->disk > y->disk) - (x->disk < y->disk);
 }

@@ -365,11 +365,11 @@ static void keep_group(void *group)
 /* Takes all out of the table. */
 static int take_out(struct cgroups *c, struct listed *listed)
 {
-	listed->groups = calloc(c->size / sizeof(struct cgroup) + 1, sizeof(*listed->groups));
+	listed->groups = calloc(c->size / sizeof(struct cgroup) + 1, sizeof(void *));
 	if (!listed->groups)
 		return -ENOMEM;
 	twalk_r(c->tree, list, listed);
-	qsort(listed->groups, listed->n, sizeof(*listed->groups), last_used_first);
+	qsort(listed->groups, listed->n, sizeof(void *), last_used_first);
 	tdestroy(c->tree, keep_group);
 	return 0;
 }

@@ -309,6 +309,8 @@ static void test_disk_goes(void **state)
 		assert_int_equal(disk_lost(&t, with_disk), 0);
 		assert_int_equal(stopped, 0);
 		disks_free(t.disks);
+		t.filters = NULL;
+		t.stopped = NULL;
 	}
 }
 
