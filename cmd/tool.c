@@ -343,6 +343,15 @@ static void set_pace(const struct tool_set *set)
 	set->tools[0]->run->collect_ms = ms;
 }
 
+int tool_outcome(struct tool_run *t, int r, const struct error *err)
+{
+	if (r >= 0 || !t->failed)
+		return r;
+	t->ended = true;
+	t->failed(t->sink_ctx, t, err);
+	return 0;
+}
+
 /* @t cannot go on, as @r says, which ends the run: the others have their last output.  Returns @r.
  */
 static int end_others(struct tool_set *set, struct tool_run *t, int r)
@@ -367,7 +376,7 @@ static int emit_all(void *ctx, bool last, struct error *err)
 
 	for (size_t i = 0; i < set->n; i++) {
 		struct tool_run *t = set->tools[i];
-		int r = t->ended ? 0 : tool_emit(t, last, err);
+		int r = t->ended ? 0 : tool_outcome(t, tool_emit(t, last, err), err);
 
 		if (r)
 			return end_others(set, t, r);
@@ -383,7 +392,7 @@ static int collect_all(void *ctx, struct error *err)
 
 	for (size_t i = 0; i < set->n; i++) {
 		struct tool_run *t = set->tools[i];
-		int r = t->ended ? 0 : tool_collect(t, err);
+		int r = t->ended ? 0 : tool_outcome(t, tool_collect(t, err), err);
 
 		if (r)
 			return end_others(set, t, r);
@@ -585,6 +594,8 @@ int tool_main(const struct tool *tool, int argc, char **argv)
 	struct error err;
 	int status;
 
+	if (tool->main)
+		return tool->main(argc, argv);
 	if (parse(tool, argc, argv, &t, &err))
 		status = report_error(&err);
 	else if (t->args->help)

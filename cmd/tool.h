@@ -164,6 +164,9 @@ struct tool {
 	const struct tool_setting *settings;
 	size_t n_settings;
 	const struct tool_view *view;
+	/* In place of all that follows: a subcommand that is no tool.  Its exit status.  Only @name
+	 * and @args go with it. */
+	int (*main)(int argc, char **argv);
 	const struct tool_part *parts; /* a tool of NULL ends; NULL: this is all */
 
 	/* The columns of variant @i, with the options that *@with names: "" for the first, which is
@@ -259,7 +262,9 @@ struct tool_run {
 	/* Where an output goes: NULL: to t->show.  As show_output(). */
 	int (*sink)(void *sink_ctx, struct tool_run *t, struct recording_interval *in,
 		    struct error *err);
-	void *sink_ctx;
+	/* It could not go on, and has ended; the others go on.  NULL: that is the end of all. */
+	void (*failed)(void *sink_ctx, struct tool_run *t, const struct error *err);
+	void *sink_ctx; /* of both */
 	struct show show;
 	/* Private: */
 	struct tool_set *set; /* of tools_loop(), beside others; NULL: alone */
@@ -310,6 +315,9 @@ void tool_close(struct tool_run *t);
 
 /* run_set_interval() for this tool. */
 void tool_set_interval(struct tool_run *t, uint64_t first_ns, uint64_t ns);
+
+/* Has @t failed (@r is -errno)?  What ends it alone is passed to t->failed; then 0, else @r. */
+int tool_outcome(struct tool_run *t, int r, const struct error *err);
 
 /* One output, and the work between two: as emit() and collect() of struct run_emit. */
 int tool_emit(struct tool_run *t, bool last, struct error *err);

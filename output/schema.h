@@ -40,6 +40,7 @@ struct column {
 	/* Text of the cell where it is not the plain value; NULL: plain.
 	 * At most @size bytes with the NUL; not escaped, the renderer does that. */
 	void (*cell)(const void *row, char *buf, size_t size);
+	const char *metric; /* output/metrics.h; NULL: as the key says, "": none */
 };
 
 struct schema {

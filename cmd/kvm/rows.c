@@ -42,7 +42,10 @@ US_CELL(max_ns)
 	       "or counter of KVM",                                                                \
 	       event, 42, true, NULL),                                                             \
 	    NUMBER(total, U64, GAUGE, "events", "since the start", 9),                             \
-	    NUMBER(delta, U64, COUNTER, "events", "in the interval", 9)
+	{                                                                                          \
+		"delta", "", COLUMN_U64, ROLE_COUNTER, "events", "events in the interval",         \
+		    AT(delta), 9, false, NULL, "events"                                            \
+	}
 
 #define GUEST_COLUMNS                                                                              \
 	COLUMN("pid", "PID", U32, LABEL, "", "process that runs the guest; 0: of all", pid, 7,     \

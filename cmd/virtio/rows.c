@@ -224,6 +224,9 @@ void virtio_rows_finish(struct virtio_rows *rows, bool extended)
 		return;
 	join_all(rows);
 	drop_unused(rows, extended);
+	for (size_t i = 0; i < rows->n; i++)
+		if (rows->rows[i].latency)
+			rows->rows[i].latency->total = rows->rows[i].time_ns;
 }
 
 void virtio_rows_clear(struct virtio_rows *rows)

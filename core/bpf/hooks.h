@@ -165,6 +165,10 @@ void hooks_detach(struct hooks *h);
  * is reported by the second call after it, or by the first after detaching. */
 uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits);
 
+/* Time and runs so far of the programs of @obj, and of copies that @h has loaded: since the kernel
+ * counts them (sysctl kernel.bpf_stats_enabled). */
+void hooks_cost(const struct hooks *h, const struct bpf_object *obj, uint64_t *ns, uint64_t *runs);
+
 /* Detaches and frees.  The object is closed by the caller. NULL is fine. */
 void hooks_free(struct hooks *h);
 

@@ -252,6 +252,30 @@ uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits)
 	return !counted_late || !h->n_attached || missed < last ? missed : last;
 }
 
+static void add_cost(int fd, uint64_t *ns, uint64_t *runs)
+{
+	struct bpf_prog_info info = {};
+	__u32 len = sizeof(info);
+
+	if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len))
+		return;
+	*ns += info.run_time_ns;
+	*runs += info.run_cnt;
+}
+
+void hooks_cost(const struct hooks *h, const struct bpf_object *obj, uint64_t *ns, uint64_t *runs)
+{
+	const struct bpf_program *prog;
+
+	*ns = *runs = 0;
+	for (prog = bpf_object__next_program(obj, NULL); prog;
+	     prog = bpf_object__next_program(obj, (struct bpf_program *)prog))
+		add_cost(bpf_program__fd(prog), ns, runs);
+	for (size_t i = 0; i < h->n_attached; i++)
+		if (h->attached[i].own)
+			add_cost(h->attached[i].prog_fd, ns, runs);
+}
+
 uint64_t hooks_privileges(const struct hooks *h)
 {
 	return privileges_to_drain() | kretprobe_privileges(&h->kretprobes);

@@ -48,3 +48,20 @@ int process_read(uint32_t pid, struct process *out)
 	text[len] = 0;
 	return parse(text, out);
 }
+
+int process_own_memory(struct process_memory *out)
+{
+	unsigned long long size, resident;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+	FILE *file = fopen("/proc/self/statm", "re");
+	int n;
+
+	if (!file)
+		return -errno;
+	n = fscanf(file, "%llu %llu", &size, &resident);
+	fclose(file);
+	if (n != 2)
+		return -EIO;
+	*out = (struct process_memory){ size * page, resident * page };
+	return 0;
+}

@@ -16,4 +16,12 @@ uint64_t process_tick_ns(void);
 /* 0 or -errno. */
 int process_read(uint32_t pid, struct process *out);
 
+/* Bytes of this process. */
+struct process_memory {
+	uint64_t address_space, resident;
+};
+
+/* 0 or -errno. */
+int process_own_memory(struct process_memory *out);
+
 #endif

@@ -10,12 +10,13 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "core/system/process.h"
 
 #if defined(__x86_64__)
 #define ARCH AUDIT_ARCH_X86_64
@@ -137,27 +138,13 @@ static int limit(unsigned int resource, size_t most)
 	return setrlimit((__rlimit_resource_t)resource, &limit) ? -errno : 0;
 }
 
-/* Address space in use, in bytes; 0: not known. */
-static size_t memory_used(void)
-{
-	unsigned long pages = 0;
-	FILE *file = fopen("/proc/self/statm", "re");
-
-	if (!file)
-		return 0;
-	if (fscanf(file, "%lu", &pages) != 1)
-		pages = 0;
-	fclose(file);
-	return pages * (size_t)sysconf(_SC_PAGESIZE);
-}
-
 static int limit_all(const struct sandbox *sandbox)
 {
-	size_t used = memory_used();
-	int r = used ? 0 : -ENOENT;
+	struct process_memory used;
+	int r = process_own_memory(&used);
 
 	if (!r && !SANITIZED)
-		r = limit(RLIMIT_AS, used + sandbox->memory);
+		r = limit(RLIMIT_AS, used.address_space + sandbox->memory);
 	if (!r)
 		r = limit(RLIMIT_NOFILE, sandbox->files);
 	if (!r)

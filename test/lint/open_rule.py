@@ -42,7 +42,6 @@ MAY_OPEN = {
     "core/system/preflight.c": PROC,
     "core/system/privileges.c": PROC,
     "core/system/process.c": PROC,
-    "core/system/sandbox.c": PROC,
     "core/symbols/address_spaces.c": PROC,
     "core/symbols/symbol_client.c": "/dev/null",
     "core/system/tracefs.c": TRACEFS,

@@ -292,6 +292,8 @@ static void test_join_and_sort(void **state)
 	assert_int_equal(rows.rows[0].latency->count, 400);
 	assert_int_equal(rows.rows[0].latency->log2[13], 360);
 	assert_int_equal(rows.rows[0].latency->max, 1 << 14);
+	assert_true(rows.rows[0].time_ns);
+	assert_int_equal(rows.rows[0].latency->total, rows.rows[0].time_ns);
 	assert_string_equal(rows.rows[2].vq, "input.0");
 	assert_null(rows.rows[1].latency);
 	virtio_rows_free(&rows);

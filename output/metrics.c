@@ -1,0 +1,698 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "output/metrics.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/clock.h"
+#include "output/hist.h"
+#include "output/render_internal.h"
+
+#define NAME_SIZE   96
+#define LABELS_MAX  16
+#define LABEL_SHOWN 256 /* of a label, in characters */
+#define OTHER	    "other"
+
+const char *const metrics_content_types[] = {
+	[METRICS_CLASSIC] = "text/plain; version=0.0.4; charset=utf-8",
+	[METRICS_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
+};
+
+/* A family.  Its values are at @at in struct series. */
+struct metric {
+	char name[NAME_SIZE]; /* without _total */
+	const struct column *column;
+	const char *unit; /* "seconds", "bytes"; "": of none that is in the name */
+	size_t at;
+};
+
+/* Values of a counter or gauge, and of a histogram, which begins with its sum. */
+enum {
+	WHOLE,
+	PART,
+	SUM_VALUES,
+	COUNT = SUM_VALUES,
+	BUCKETS,
+	HIST_VALUES = BUCKETS + METRICS_BUCKETS
+};
+
+/* A row: its labels, each with its NUL, and the values of all metrics. */
+struct series {
+	char *labels;
+	size_t size;  /* of labels */
+	bool written; /* since the last row that it took */
+	uint64_t values[];
+};
+
+struct metrics_source {
+	struct renderer renderer; /* first: metrics_renderer() */
+	struct metrics *owner;
+	bool bounded;
+	struct schema schema;
+	struct column *columns; /* of schema */
+	const struct column *labels[LABELS_MAX];
+	size_t n_labels;
+	struct metric *metrics;
+	size_t n_metrics, n_values;
+	size_t lines;		/* of one row */
+	struct series **series; /* by labels */
+	size_t n;
+	struct metrics_source *next;
+};
+
+struct metrics {
+	size_t most, used;
+	struct metrics_source *first, **last;
+};
+
+/* ---- names ---- */
+
+struct label_name {
+	const char *key, *name;
+	bool few; /* values: kept by the series of the others */
+};
+
+static const struct label_name label_names[] = {
+	{ "disk", "device", false }, { "vq", "queue", false }, { "op", "operation", true },
+	{ "layer", "layer", true },  { "io", "io", true },
+};
+
+static const struct label_name *label_name(const char *key)
+{
+	for (size_t i = 0; i < sizeof(label_names) / sizeof(label_names[0]); i++)
+		if (strcmp(label_names[i].key, key) == 0)
+			return &label_names[i];
+	return NULL;
+}
+
+static bool ends_with(const char *text, size_t len, const char *end)
+{
+	size_t n = strlen(end);
+
+	return len >= n && strncmp(text + len - n, end, n) == 0 &&
+	       (len == n || text[len - n - 1] == '_');
+}
+
+/* "_@word", unless @name ends with it. */
+static void append(char name[NAME_SIZE], const char *word, size_t len)
+{
+	size_t used = strlen(name);
+	char part[NAME_SIZE];
+
+	snprintf(part, sizeof(part), "%.*s", (int)len, word);
+	if (len && !ends_with(name, used, part))
+		snprintf(name + used, NAME_SIZE - used, "_%s", part);
+}
+
+/* What stands for the column, without its unit. */
+static const char *stem(const struct column *column, size_t *len)
+{
+	const char *word = column->metric
+			       ?: column->role == ROLE_HISTOGRAM ? "duration"
+								 : column->key;
+
+	*len = strlen(word);
+	if (!column->metric && ends_with(word, *len, column->unit) && *column->unit) {
+		*len -= strlen(column->unit);
+		*len -= *len > 0;
+	}
+	return word;
+}
+
+static bool is_time(const struct column *column)
+{
+	return strcmp(column->unit, "ns") == 0;
+}
+
+static void name_metric(struct metric *metric, const char *prefix, const struct column *column)
+{
+	size_t len, before;
+	const char *word = stem(column, &len);
+
+	metric->column = column;
+	metric->unit = is_time(column)			    ? "seconds"
+		       : strcmp(column->unit, "bytes") == 0 ? "bytes"
+							    : "";
+	snprintf(metric->name, NAME_SIZE, "%s", prefix);
+	before = strlen(metric->name);
+	append(metric->name, word, len);
+	append(metric->name, metric->unit, strlen(metric->unit));
+	/* A key that says no more than the prefix. */
+	if (!metric->name[before])
+		append(metric->name, column->unit, strlen(column->unit));
+}
+
+/* ---- sources ---- */
+
+int metrics_open(size_t most, struct metrics **out)
+{
+	struct metrics *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return -ENOMEM;
+	m->most = most;
+	m->last = &m->first;
+	*out = m;
+	return 0;
+}
+
+static void free_series(struct series *series)
+{
+	free(series->labels);
+	free(series);
+}
+
+static void free_source(struct metrics_source *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		free_series(s->series[i]);
+	free(s->series);
+	free(s->metrics);
+	free(s->columns);
+	free(s);
+}
+
+void metrics_close(struct metrics *m)
+{
+	struct metrics_source *next;
+
+	if (!m)
+		return;
+	for (struct metrics_source *s = m->first; s; s = next) {
+		next = s->next;
+		free_source(s);
+	}
+	free(m);
+}
+
+static bool is_metric(const struct column *column)
+{
+	if (!column->key || (column->metric && !*column->metric))
+		return false;
+	if (column->role == ROLE_GAUGE)
+		return column->metric;
+	return column->role == ROLE_COUNTER || (column->role == ROLE_HISTOGRAM && is_time(column));
+}
+
+/* What a histogram has as _count and _sum. */
+static bool is_of_hist(const struct schema *schema, const struct column *column)
+{
+	if (strcmp(column->key, "count") != 0 && strcmp(column->key, "total_ns") != 0)
+		return false;
+	for (size_t i = 0; i < schema->n; i++)
+		if (schema->columns[i].role == ROLE_HISTOGRAM)
+			return true;
+	return false;
+}
+
+static bool is_listed(const char *key, const char *const *list)
+{
+	for (; key && list && *list; list++)
+		if (strcmp(*list, key) == 0)
+			return true;
+	return false;
+}
+
+static void add_metric(struct metrics_source *s, const char *prefix, const struct column *column)
+{
+	struct metric *metric = &s->metrics[s->n_metrics++];
+	bool hist = column->role == ROLE_HISTOGRAM;
+
+	name_metric(metric, prefix, column);
+	metric->at = s->n_values;
+	s->n_values += hist ? HIST_VALUES : SUM_VALUES;
+	s->lines += hist ? METRICS_BUCKETS + 3 : 1;
+}
+
+static int fill_source(struct metrics_source *s, const char *prefix, const struct schema *schema,
+		       const char *const *without)
+{
+	s->columns = calloc(schema->n + 1, sizeof(*s->columns));
+	s->metrics = calloc(schema->n + 1, sizeof(*s->metrics));
+	if (!s->columns || !s->metrics)
+		return -ENOMEM;
+	memcpy(s->columns, schema->columns, schema->n * sizeof(*s->columns));
+	s->schema = (struct schema){ s->columns, schema->n, schema->row_size };
+	for (size_t i = 0; i < schema->n; i++) {
+		const struct column *column = &s->columns[i];
+
+		if (is_listed(column->key, without))
+			continue;
+		if (column->role == ROLE_LABEL && column->key && s->n_labels < LABELS_MAX)
+			s->labels[s->n_labels++] = column;
+		else if (is_metric(column) && !is_of_hist(schema, column))
+			add_metric(s, prefix, column);
+	}
+	return 0;
+}
+
+static int add_interval(struct renderer *r, const struct render_interval *in, struct error *err)
+{
+	(void)err;
+	return metrics_add((struct metrics_source *)r, in->rows, in->n);
+}
+
+static const struct renderer_ops adder = { .interval = add_interval, .says_all = true };
+
+int metrics_source(struct metrics *m, const char *prefix, const struct schema *schema,
+		   const char *const *without, bool bounded, struct metrics_source **out)
+{
+	struct metrics_source *s = calloc(1, sizeof(*s));
+
+	if (s && fill_source(s, prefix, schema, without)) {
+		free_source(s);
+		s = NULL;
+	}
+	if (!s)
+		return -ENOMEM;
+	s->renderer.ops = &adder;
+	s->owner = m;
+	s->bounded = bounded;
+	*m->last = s;
+	m->last = &s->next;
+	*out = s;
+	return 0;
+}
+
+struct renderer *metrics_renderer(struct metrics_source *source)
+{
+	return &source->renderer;
+}
+
+/* ---- rows ---- */
+
+/* A row's labels, each with its NUL. */
+struct labels {
+	char text[LABELS_MAX * METRICS_LABEL_SIZE];
+	size_t size;
+};
+
+/* Programs read it: only what is not UTF-8 is escaped. */
+size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text)
+{
+	struct name_walk walk = { text, LABEL_SHOWN };
+	char unit[ESCAPE_UNIT_SIZE];
+	size_t size = 0;
+
+	_Static_assert(METRICS_LABEL_SIZE >= (ESCAPE_UNIT_SIZE - 1) * LABEL_SHOWN + 4,
+		       "room for a value");
+	for (; walk.most && *walk.rest; walk.most--) {
+		walk.rest += data_next(walk.rest, false, unit);
+		memcpy(to + size, unit, strlen(unit));
+		size += strlen(unit);
+	}
+	if (name_is_cut(&walk)) {
+		memcpy(to + size, "...", 3);
+		size += 3;
+	}
+	to[size] = 0;
+	return size + 1;
+}
+
+static const char *label_value(const struct column *column, const void *row, char buf[32])
+{
+	if (column->type == COLUMN_STR) {
+		const char *value = column_string(column, row);
+
+		return strcmp(value, "(other)") == 0 ? OTHER : value;
+	}
+	if (column->type == COLUMN_BOOL)
+		return column_integer(column, row) ? "true" : "false";
+	snprintf(buf, 32, "%" PRIu64, column_integer(column, row));
+	return buf;
+}
+
+static void take_labels(const struct metrics_source *s, const void *row, bool other,
+			struct labels *labels)
+{
+	char buf[32];
+
+	labels->size = 0;
+	for (size_t i = 0; i < s->n_labels; i++) {
+		const struct label_name *name = label_name(s->labels[i]->key);
+		const char *value = label_value(s->labels[i], row, buf);
+
+		labels->size += metrics_label(labels->text + labels->size,
+					      other && !(name && name->few) ? OTHER : value);
+	}
+}
+
+/* Where they are, or would be. */
+static bool find(const struct metrics_source *s, const struct labels *labels, size_t *at)
+{
+	size_t low = 0, high = s->n;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+		const struct series *series = s->series[middle];
+		size_t size = series->size < labels->size ? series->size : labels->size;
+		int order = memcmp(series->labels, labels->text, size);
+
+		if (!order)
+			order = (series->size > labels->size) - (series->size < labels->size);
+		if (!order) {
+			*at = middle;
+			return true;
+		}
+		if (order < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	*at = low;
+	return false;
+}
+
+static struct series *new_series(const struct metrics_source *s, const struct labels *labels)
+{
+	struct series *series =
+	    calloc(1, sizeof(*series) + s->n_values * sizeof(series->values[0]));
+
+	if (!series)
+		return NULL;
+	series->labels = malloc(labels->size + 1);
+	if (!series->labels) {
+		free(series);
+		return NULL;
+	}
+	memcpy(series->labels, labels->text, labels->size);
+	series->size = labels->size;
+	return series;
+}
+
+static struct series *insert(struct metrics_source *s, const struct labels *labels, size_t at)
+{
+	struct series *series = new_series(s, labels);
+
+	if (!series)
+		return NULL;
+	if (!array_add(&s->series, &s->n, sizeof(void *))) {
+		free_series(series);
+		return NULL;
+	}
+	memmove(&s->series[at + 1], &s->series[at], (s->n - 1 - at) * sizeof(void *));
+	s->series[at] = series;
+	return series;
+}
+
+/* Has the row anything to add? */
+static bool is_empty(const struct metrics_source *s, const void *row)
+{
+	for (size_t i = 0; i < s->n_metrics; i++) {
+		const struct column *column = s->metrics[i].column;
+		const struct hist *h;
+
+		if (column->role != ROLE_HISTOGRAM && column_integer(column, row))
+			return false;
+		h = column->role == ROLE_HISTOGRAM ? column_hist(column, row) : NULL;
+		if (h && hist_slots_total(h))
+			return false;
+	}
+	return true;
+}
+
+/* *out: NULL if there is none, and need not be.  0 or -ENOMEM. */
+static int series_of(struct metrics_source *s, const void *row, struct series **out)
+{
+	struct metrics *m = s->owner;
+	struct labels labels;
+	size_t at;
+
+	*out = NULL;
+	take_labels(s, row, false, &labels);
+	if (find(s, &labels, &at)) {
+		*out = s->series[at];
+		return 0;
+	}
+	if (s->bounded && is_empty(s, row))
+		return 0;
+	if (s->bounded && m->used + s->lines > m->most) {
+		take_labels(s, row, true, &labels);
+		if (find(s, &labels, &at)) {
+			*out = s->series[at];
+			return 0;
+		}
+	}
+	*out = insert(s, &labels, at);
+	if (!*out)
+		return -ENOMEM;
+	if (s->bounded)
+		m->used += s->lines;
+	return 0;
+}
+
+/* Nanoseconds are kept as seconds and a rest: their sum over all I/O may be more than 64 bits. */
+static void add_sum(uint64_t *to, uint64_t value, bool time)
+{
+	to[WHOLE] += time ? value / NS_PER_SEC : value;
+	to[PART] += time ? value % NS_PER_SEC : 0;
+	if (to[PART] >= NS_PER_SEC) {
+		to[PART] -= NS_PER_SEC;
+		to[WHOLE]++;
+	}
+}
+
+static void add_hist(uint64_t *to, const struct hist *h)
+{
+	if (!h)
+		return;
+	add_sum(to, h->total, true);
+	for (unsigned int slot = 0; slot < HIST_LOG2_SLOTS; slot++) {
+		/* of 2^slot to 2^(slot+1) - 1 */
+		unsigned int bucket =
+		    slot < METRICS_FIRST_BUCKET ? 0 : slot + 1 - METRICS_FIRST_BUCKET;
+
+		to[COUNT] += h->log2[slot];
+		if (bucket < METRICS_BUCKETS)
+			to[BUCKETS + bucket] += h->log2[slot];
+	}
+}
+
+static void add_row(const struct metrics_source *s, struct series *series, const void *row)
+{
+	series->written = false;
+	for (size_t i = 0; i < s->n_metrics; i++) {
+		const struct column *column = s->metrics[i].column;
+		uint64_t *to = &series->values[s->metrics[i].at];
+
+		if (column->role == ROLE_HISTOGRAM) {
+			add_hist(to, column_hist(column, row));
+			continue;
+		}
+		if (column->role == ROLE_GAUGE)
+			to[WHOLE] = to[PART] = 0;
+		add_sum(to, column_integer(column, row), is_time(column));
+	}
+}
+
+int metrics_add(struct metrics_source *s, const void *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const void *row = schema_row(&s->schema, rows, i);
+		struct series *series;
+		int r = series_of(s, row, &series);
+
+		if (r)
+			return r;
+		if (series)
+			add_row(s, series, row);
+	}
+	return 0;
+}
+
+static bool is_gone(const struct metrics_source *s, const struct series *series, metrics_gone *gone,
+		    void *ctx)
+{
+	const char *value = series->labels;
+
+	for (size_t i = 0; i < s->n_labels; i++, value += strlen(value) + 1)
+		if (strcmp(value, OTHER) != 0 && gone(ctx, s->labels[i]->key, value))
+			return true;
+	return false;
+}
+
+static size_t end_series(struct metrics_source *s, metrics_gone *gone, void *ctx)
+{
+	size_t kept = 0, ended;
+
+	for (size_t i = 0; i < s->n; i++) {
+		if (s->series[i]->written && is_gone(s, s->series[i], gone, ctx))
+			free_series(s->series[i]);
+		else
+			s->series[kept++] = s->series[i];
+	}
+	ended = s->n - kept;
+	s->n = kept;
+	s->owner->used -= ended * s->lines;
+	return ended;
+}
+
+size_t metrics_end(struct metrics *m, metrics_gone *gone, void *ctx)
+{
+	size_t ended = 0;
+
+	for (struct metrics_source *s = m->first; s; s = s->next)
+		if (s->bounded)
+			ended += end_series(s, gone, ctx);
+	return ended;
+}
+
+size_t metrics_series(const struct metrics *m)
+{
+	return m->used;
+}
+
+/* ---- writing ---- */
+
+static void put_escaped_text(struct sink *sink, const char *value)
+{
+	for (; *value; value++) {
+		if (*value == '\n')
+			sink_puts(sink, "\\n");
+		else if (*value == '"' || *value == '\\')
+			sink_write(sink, (const char[]){ '\\', *value }, 2);
+		else
+			sink_write(sink, value, 1);
+	}
+}
+
+/* NAME_SUFFIX{LABELS,le="@le"} and a space; @le: NULL: none. */
+static void put_name(struct sink *sink, const struct metrics_source *s, const struct series *series,
+		     const struct metric *metric, const char *suffix, const char *le)
+{
+	const char *value = series->labels, *before = "{";
+
+	sink_puts(sink, metric->name);
+	sink_puts(sink, suffix);
+	for (size_t i = 0; i < s->n_labels; i++, value += strlen(value) + 1, before = ",") {
+		const struct label_name *name = label_name(s->labels[i]->key);
+
+		sink_printf(sink, "%s%s=\"", before, name ? name->name : s->labels[i]->key);
+		put_escaped_text(sink, value);
+		sink_puts(sink, "\"");
+	}
+	if (le)
+		sink_printf(sink, "%sle=\"%s\"", before, le);
+	sink_puts(sink, le || s->n_labels ? "} " : " ");
+}
+
+/* A number of @whole and @part billionths, with the digits that it has. */
+static const char *decimal(uint64_t whole, uint64_t part, char buf[32])
+{
+	int len = snprintf(buf, 32, "%" PRIu64 ".%09" PRIu64, whole, part);
+
+	while (buf[len - 1] == '0')
+		buf[--len] = 0;
+	if (buf[len - 1] == '.')
+		buf[--len] = 0;
+	return buf;
+}
+
+static void put_hist(struct sink *sink, const struct metrics_source *s, const struct series *series,
+		     const struct metric *metric)
+{
+	const uint64_t *values = &series->values[metric->at];
+	uint64_t count = 0;
+	char buf[32];
+
+	for (unsigned int i = 0; i < METRICS_BUCKETS; i++) {
+		uint64_t ns = 1ULL << (METRICS_FIRST_BUCKET + i);
+
+		count += values[BUCKETS + i];
+		put_name(sink, s, series, metric, "_bucket",
+			 decimal(ns / NS_PER_SEC, ns % NS_PER_SEC, buf));
+		sink_printf(sink, "%" PRIu64 "\n", count);
+	}
+	put_name(sink, s, series, metric, "_bucket", "+Inf");
+	sink_printf(sink, "%" PRIu64 "\n", values[COUNT]);
+	put_name(sink, s, series, metric, "_sum", NULL);
+	sink_printf(sink, "%s\n", decimal(values[WHOLE], values[PART], buf));
+	put_name(sink, s, series, metric, "_count", NULL);
+	sink_printf(sink, "%" PRIu64 "\n", values[COUNT]);
+}
+
+static void put_series(struct sink *sink, const struct metrics_source *s,
+		       const struct series *series, const struct metric *metric)
+{
+	const uint64_t *values = &series->values[metric->at];
+	char buf[32];
+
+	if (metric->column->role == ROLE_HISTOGRAM) {
+		put_hist(sink, s, series, metric);
+		return;
+	}
+	put_name(sink, s, series, metric, metric->column->role == ROLE_COUNTER ? "_total" : "",
+		 NULL);
+	sink_printf(sink, "%s\n", decimal(values[WHOLE], values[PART], buf));
+}
+
+/* A column's meaning is about one interval, and about text. */
+static char *plain_meaning(const char *meaning, char *buf, size_t size)
+{
+	static const char *const ends[] = { "; text ", " in the interval" };
+	size_t len = strlen(meaning);
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		const char *end = strstr(meaning, ends[i]);
+
+		if (end && (size_t)(end - meaning) < len)
+			len = (size_t)(end - meaning);
+	}
+	snprintf(buf, size, "%.*s", (int)len, meaning);
+	return buf;
+}
+
+/* OpenMetrics names a counter without _total here. */
+static void put_head(struct sink *sink, const struct metric *metric, enum metrics_format format)
+{
+	enum column_role role = metric->column->role;
+	char help[512];
+	const char *suffix = role == ROLE_COUNTER && format == METRICS_CLASSIC ? "_total" : "";
+
+	plain_meaning(metric->column->meaning, help, sizeof(help));
+	sink_printf(sink, "# HELP %s%s ", metric->name, suffix);
+	/* The classic format has quotes as they are here. */
+	if (format == METRICS_OPENMETRICS)
+		put_escaped_text(sink, help);
+	else
+		sink_puts(sink, help);
+	sink_puts(sink, "\n");
+	sink_printf(sink, "# TYPE %s%s %s\n", metric->name, suffix, role_name(role));
+	if (format == METRICS_OPENMETRICS && *metric->unit)
+		sink_printf(sink, "# UNIT %s %s\n", metric->name, metric->unit);
+}
+
+static void put_source(struct sink *sink, const struct metrics_source *s,
+		       enum metrics_format format)
+{
+	for (size_t i = 0; s->n && i < s->n_metrics; i++) {
+		put_head(sink, &s->metrics[i], format);
+		for (size_t k = 0; k < s->n; k++)
+			put_series(sink, s, s->series[k], &s->metrics[i]);
+	}
+}
+
+static void set_written(const struct metrics *m)
+{
+	for (struct metrics_source *s = m->first; s; s = s->next)
+		for (size_t i = 0; i < s->n; i++)
+			s->series[i]->written = true;
+}
+
+int metrics_write(struct metrics *m, enum metrics_format format, FILE *stream)
+{
+	struct sink sink = { .stream = stream };
+	int r;
+
+	for (const struct metrics_source *s = m->first; s; s = s->next)
+		put_source(&sink, s, format);
+	if (format == METRICS_OPENMETRICS)
+		sink_puts(&sink, "# EOF\n");
+	r = sink_flush(&sink);
+	if (!r)
+		set_written(m);
+	return r;
+}

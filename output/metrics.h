@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_OUTPUT_METRICS_H
+#define IOTRACE_OUTPUT_METRICS_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "output/schema.h"
+
+/*
+ * Metrics for Prometheus: the rows of many intervals, added up by their labels since the start, and
+ * written as OpenMetrics 1.0 or in the classic text format (0.0.4).
+ *
+ * What a column becomes follows from its role, its unit and its key (metrics_source()):
+ * - ROLE_LABEL: a label; "disk" is called device, as node_exporter has it, "op" operation,
+ *   "vq" queue.
+ * - ROLE_COUNTER: a counter, in seconds where the column is in ns.
+ * - ROLE_HISTOGRAM of ns: a classic histogram in seconds, with METRICS_BUCKETS buckets on powers of
+ *   two of a nanosecond.  A value of exactly such a power is in the bucket above it.
+ * - ROLE_GAUGE: nothing, since it is about one interval, unless the column names a metric.
+ *
+ * The name is PREFIX_KEY_UNIT (_total): the key without its unit, "duration" for a histogram, and
+ * nothing where the prefix ends with it.  struct column's metric takes the place of the key;
+ * "" leaves the column out.
+ */
+struct metrics;
+struct metrics_source;
+struct renderer;
+
+#define METRICS_BUCKETS	     25
+#define METRICS_FIRST_BUCKET 10 /* bounds are 2^10 ns (1 us) to 2^34 ns (17 s) */
+
+enum metrics_format { METRICS_CLASSIC, METRICS_OPENMETRICS };
+
+/* Of a Content-Type header. */
+extern const char *const metrics_content_types[];
+
+/* @most: series (lines of the output) of bounded sources; what comes beyond is added to a series
+ * whose labels, but for operation, layer and io, are "other".  0 or -ENOMEM. */
+int metrics_open(size_t most, struct metrics **out);
+void metrics_close(struct metrics *m);
+
+/*
+ * A table of rows: @prefix ("iotrace_block_io"), the columns @schema, which are copied and whose
+ * strings must outlive @m, but for those with the keys @without (NULL ends; NULL: none): rows that
+ * differ only in a label that is left out add up.  Families of one name are one family only within
+ * a source.  0 or -ENOMEM.
+ */
+int metrics_source(struct metrics *m, const char *prefix, const struct schema *schema,
+		   const char *const *without, bool bounded, struct metrics_source **out);
+
+/* Adds @n rows; gauges are set.  In a bounded source a row of zeros begins no series.  0 or
+ * -ENOMEM, with some of the rows added. */
+int metrics_add(struct metrics_source *source, const void *rows, size_t n);
+
+/* A renderer that adds the rows of intervals; lives as long as @source. */
+struct renderer *metrics_renderer(struct metrics_source *source);
+
+/* A label as it is written, but for the quotes: what is not UTF-8 is escaped, and a long one ends
+ * in
+ * "...".  Returns its size with the NUL. */
+#define METRICS_LABEL_SIZE 1088
+size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text);
+
+/* Has what label @key (of the column, "disk") calls @value, as of metrics_label(), gone? */
+typedef bool metrics_gone(void *ctx, const char *key, const char *value);
+
+/* Ends the series of bounded sources with such a label, once what they have last was written.
+ * Returns how many rows of them. */
+size_t metrics_end(struct metrics *m, metrics_gone *gone, void *ctx);
+
+/* Series in use, as of metrics_open(). */
+size_t metrics_series(const struct metrics *m);
+
+/* All of it.  0 or -errno of @stream, which is flushed. */
+int metrics_write(struct metrics *m, enum metrics_format format, FILE *stream);
+
+#endif

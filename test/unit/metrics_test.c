@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Rows of intervals become metrics: names, sums, buckets, bounds, both formats. */
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "output/hist.h"
+#include "output/metrics.h"
+#include "output/renderer.h"
+#include "test/unit/golden.h"
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+
+struct row {
+	const char *disk, *op;
+	uint32_t pid;
+	uint64_t io, bytes, time_ns, p99_ns;
+	const struct hist *slots;
+	bool up;
+};
+
+#define AT(member) offsetof(struct row, member)
+
+static const struct column columns[] = {
+	{ "disk", "DISK", COLUMN_STR, ROLE_LABEL, "", "disk", AT(disk), 0, true, NULL },
+	{ "op", "D", COLUMN_STR, ROLE_LABEL, "", "operation", AT(op), 0, true, NULL },
+	{ "pid", "PID", COLUMN_U32, ROLE_LABEL, "", "process", AT(pid), 0, true, NULL },
+	{ "io", "I/O", COLUMN_U64, ROLE_COUNTER, "requests",
+	  "requests that are \"done\" in the interval; text shows it", AT(io), 0, false, NULL },
+	{ "bytes", "B", COLUMN_U64, ROLE_COUNTER, "bytes", "bytes they moved", AT(bytes), 0, false,
+	  NULL },
+	{ "time_ns", "T", COLUMN_U64, ROLE_COUNTER, "ns", "their time, added up", AT(time_ns), 0,
+	  false, NULL },
+	{ "p99_ns", "P", COLUMN_U64, ROLE_GAUGE, "ns", "99 %", AT(p99_ns), 0, false, NULL },
+	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "their times", AT(slots), 0, false,
+	  NULL },
+	{ NULL, "K", COLUMN_U64, ROLE_COUNTER, "KiB", "text only", AT(bytes), 0, false, NULL },
+	{ "start", NULL, COLUMN_U64, ROLE_STATE, "ns", "state", AT(io), 0, false, NULL },
+	{ "hidden", NULL, COLUMN_U64, ROLE_COUNTER, "", "not a metric", AT(io), 0, false, NULL,
+	  "" },
+	{ "up", NULL, COLUMN_BOOL, ROLE_GAUGE, "", "it works", AT(up), 0, false, NULL, "works" },
+};
+static const struct schema schema = { columns, N(columns), sizeof(struct row) };
+
+static const char *const no_pid[] = { "pid", NULL };
+static const char *const no_hist[] = { "pid", "slots", "time_ns", "up", NULL };
+
+/* Of one metric per row. */
+static const char *const only_bytes[] = { "pid", "slots", "time_ns", "up", "io", NULL };
+
+static char *written(struct metrics *m, enum metrics_format format, size_t *size)
+{
+	char *text = NULL;
+	FILE *stream = open_memstream(&text, size);
+
+	assert_non_null(stream);
+	assert_int_equal(metrics_write(m, format, stream), 0);
+	assert_int_equal(fclose(stream), 0);
+	return text;
+}
+
+static struct metrics *opened(size_t most, const char *const *without, struct metrics_source **s)
+{
+	struct metrics *m;
+
+	assert_int_equal(metrics_open(most, &m), 0);
+	assert_int_equal(metrics_source(m, "iotrace_block_io", &schema, without, true, s), 0);
+	return m;
+}
+
+static void has(struct metrics *m, const char *line, bool there)
+{
+	size_t size;
+	char *text = written(m, METRICS_CLASSIC, &size);
+
+	if ((strstr(text, line) != NULL) != there)
+		fail_msg("%s\nis%s in\n%s", line, there ? " not" : "", text);
+	free(text);
+}
+
+static void test_golden(void **state)
+{
+	static const uint64_t times[] = {
+		0, 1023, 1024, 1025, 2047, 1000000, (1ULL << 34) - 1, 1ULL << 34, 1ULL << 40
+	};
+	struct hist hist = { 0 };
+	const struct row rows[] = {
+		{ "sda", "read", 1, 9, 4096, 1500000000, 7, &hist, true },
+		{ "sda", "read", 2, 1, 512, 2500000001, 7, NULL, true },
+		{ "dm-0", "write", 2, 0, 0, 1, 7, NULL, false },
+		{ "dm-1", "write", 2, 0, 0, 0, 7, NULL, false }, /* nothing */
+	};
+	struct metrics_source *s;
+	struct metrics *m = opened(1000, no_pid, &s);
+	size_t size;
+	char *text;
+
+	(void)state;
+	for (size_t i = 0; i < N(times); i++)
+		hist_add(&hist, times[i], 1);
+	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	text = written(m, METRICS_CLASSIC, &size);
+	assert_golden("metrics.classic", text, size);
+	free(text);
+	text = written(m, METRICS_OPENMETRICS, &size);
+	assert_golden("metrics.openmetrics", text, size);
+	free(text);
+	metrics_close(m);
+}
+
+/* Whatever the interval holds: sums only grow, rows that are absent stay. */
+static void test_adds_up(void **state)
+{
+	const struct row row = { "sda", "read", 1, 3, UINT64_MAX, UINT64_MAX, 0, NULL, true };
+	const struct render_interval in = { .rows = &row, .n = 1 };
+	struct error err = { .status = STATUS_OK };
+	struct metrics_source *s;
+	struct metrics *m = opened(1000, no_pid, &s);
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(renderer_interval(metrics_renderer(s), &in, &err), 0);
+	assert_int_equal(metrics_add(s, NULL, 0), 0);
+	has(m, "\niotrace_block_io_requests_total{device=\"sda\",operation=\"read\"} 9\n", true);
+	/* three times 2^64 - 1 ns */
+	has(m,
+	    "\niotrace_block_io_time_seconds_total{device=\"sda\",operation=\"read\"} "
+	    "55340232221.128654845\n",
+	    true);
+	has(m, "p99", false);
+	has(m, "pid", false);
+	has(m, "hidden", false);
+	has(m, "KiB", false);
+	has(m, "\niotrace_block_io_works{device=\"sda\",operation=\"read\"} 1\n", true);
+	metrics_close(m);
+}
+
+/* Labels are names that others chose. */
+static void test_labels(void **state)
+{
+	const struct row rows[] = {
+		{ "a\"b\\c\nd", "", 0, 1, 0, 0, 0, NULL, false },
+		{ "\xff\xc3\xa4\x01", "}", 0, 1, 0, 0, 0, NULL, false },
+		{ "(other)", "read", 0, 1, 0, 0, 0, NULL, false },
+	};
+	char name[1000];
+	const struct row longest = { name, "read", 0, 1, 0, 0, 0, NULL, false };
+	struct metrics_source *s;
+	struct metrics *m = opened(1000, no_hist, &s);
+
+	(void)state;
+	memset(name, 0xff, sizeof(name));
+	name[sizeof(name) - 1] = 0;
+	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	assert_int_equal(metrics_add(s, &longest, 1), 0);
+	has(m, "{device=\"a\\\"b\\\\c\\nd\",operation=\"\"} 1\n", true);
+	has(m, "{device=\"\\\\xff\xc3\xa4\x01\",operation=\"}\"} 1\n", true);
+	has(m, "{device=\"other\",operation=\"read\"} 1\n", true);
+	has(m, "\\\\xff\\\\xff...\",operation=\"read\"} 1\n", true);
+	metrics_close(m);
+}
+
+/* However many names there are: the sum is whole, the output bounded, an operation stays one. */
+static void test_bound(void **state)
+{
+	struct metrics_source *s;
+	struct metrics *m = opened(10, only_bytes, &s);
+	uint64_t sum = 0, shown = 0;
+	size_t size, lines = 0;
+	char *text;
+
+	(void)state;
+	for (uint64_t i = 0; i < 1000; i++) {
+		char disk[32];
+		struct row row = { disk, i & 1 ? "read" : "write", 0, 0, i, 0, 0, NULL, false };
+
+		snprintf(disk, sizeof(disk), "sd%" PRIu64, i);
+		sum += i;
+		assert_int_equal(metrics_add(s, &row, 1), 0);
+	}
+	text = written(m, METRICS_CLASSIC, &size);
+	for (char *line = text, *next; (next = strchr(line, '\n')); line = next + 1) {
+		const char *value;
+
+		if (*line == '#')
+			continue;
+		*next = 0;
+		value = strrchr(line, ' ');
+		assert_non_null(value);
+		shown += strtoull(value, NULL, 10);
+		lines++;
+	}
+	free(text);
+	assert_int_equal(lines, 12); /* 10, and others that read and that write */
+	assert_int_equal(metrics_series(m), 12);
+	assert_int_equal(shown, sum);
+	has(m, "{device=\"other\",operation=\"read\"}", true);
+	has(m, "{device=\"other\",operation=\"write\"}", true);
+	metrics_close(m);
+}
+
+static bool is_sda(void *ctx, const char *key, const char *value)
+{
+	(void)ctx;
+	return strcmp(key, "disk") == 0 &&
+	       (strcmp(value, "sda") == 0 || strcmp(value, "other") == 0);
+}
+
+/* A disk that goes ends its series, and makes room; what comes back begins at 0. */
+static void test_end(void **state)
+{
+	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false },
+			 b = { "sdb", "read", 0, 0, 6, 0, 0, NULL, false },
+			 c = { "sdc", "read", 0, 0, 7, 0, 0, NULL, false };
+	struct metrics_source *s;
+	struct metrics *m = opened(2, only_bytes, &s);
+
+	(void)state;
+	assert_int_equal(metrics_add(s, &a, 1), 0);
+	assert_int_equal(metrics_add(s, &b, 1), 0);
+	assert_int_equal(metrics_add(s, &c, 1), 0);
+	has(m, "{device=\"other\",operation=\"read\"} 7\n", true);
+	assert_int_equal(metrics_end(m, is_sda, NULL), 1);
+	has(m, "\"sda\"", false);
+	has(m, "{device=\"other\",operation=\"read\"} 7\n", true);
+	assert_int_equal(metrics_series(m), 2);
+	assert_int_equal(metrics_add(s, &a, 1), 0); /* no room: the others have it */
+	has(m, "{device=\"other\",operation=\"read\"} 12\n", true);
+	metrics_close(m);
+}
+
+/* What a disk did last is written once before it goes. */
+static void test_end_unwritten(void **state)
+{
+	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false };
+	struct metrics_source *s;
+	struct metrics *m = opened(2, only_bytes, &s);
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(metrics_add(s, &a, 1), 0);
+		assert_int_equal(metrics_end(m, is_sda, NULL), 0);
+		has(m, i ? "operation=\"read\"} 10\n" : "operation=\"read\"} 5\n", true);
+	}
+	assert_int_equal(metrics_end(m, is_sda, NULL), 1);
+	has(m, "sda", false);
+	metrics_close(m);
+}
+
+static void test_label(void **state)
+{
+	char text[METRICS_LABEL_SIZE], many[400];
+
+	(void)state;
+	assert_int_equal(metrics_label(text, "a\"b"), 4);
+	assert_string_equal(text, "a\"b");
+	memset(many, 'x', sizeof(many) - 1);
+	many[sizeof(many) - 1] = 0;
+	assert_int_equal(metrics_label(text, many), 256 + 3 + 1);
+	assert_string_equal(text + 256, "...");
+}
+
+/* A table without labels, and two of one process. */
+static void test_no_labels(void **state)
+{
+	static const struct column plain[] = {
+		{ "cpu_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns", "time", 0, 0, false, NULL },
+	};
+	static const struct schema one = { plain, 1, sizeof(uint64_t) };
+	const uint64_t ns = 1250000000;
+	struct metrics_source *s, *t;
+	struct metrics *m = opened(1, only_bytes, &t);
+
+	(void)state;
+	assert_int_equal(metrics_source(m, "process", &one, NULL, false, &s), 0);
+	has(m, "process", false); /* nothing was counted yet */
+	assert_int_equal(metrics_add(s, &ns, 1), 0);
+	has(m, "\nprocess_cpu_seconds_total 1.25\n", true);
+	metrics_close(m);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_golden), cmocka_unit_test(test_adds_up),
+		cmocka_unit_test(test_labels), cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_end),    cmocka_unit_test(test_end_unwritten),
+		cmocka_unit_test(test_label),  cmocka_unit_test(test_no_labels),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
