@@ -43,6 +43,18 @@ static const struct argp_option common_options[] = {
 	{ 0 },
 };
 
+static const struct argp_option few_options[] = {
+	{ "verbose", 'v', NULL, 0,
+	  "print the hook of each event, and why better ones were rejected", GROUP_COMMON },
+	{ "help", 'h', NULL, 0, "print this help", GROUP_COMMON },
+	{ 0 },
+};
+
+static const struct argp_option *shared_options(const struct args_spec *spec)
+{
+	return spec->argument ? few_options : common_options;
+}
+
 static void each_shown(const struct argp_option *options,
 		       void (*each)(void *ctx, const struct argp_option *option), void *ctx)
 {
@@ -55,7 +67,7 @@ void args_each(const struct args_spec *spec,
 	       void (*each)(void *ctx, const struct argp_option *option), void *ctx)
 {
 	each_shown(spec->options, each, ctx);
-	each_shown(common_options, each, ctx);
+	each_shown(shared_options(spec), each, ctx);
 }
 
 struct input {
@@ -113,6 +125,8 @@ static int set_map_size(struct args *args, const char *text, struct error *err)
 
 static int take_positional(struct input *in, const char *text)
 {
+	if (in->spec->argument)
+		return in->spec->argument(text, in->spec->own, in->err);
 	if (in->spec->no_interval) {
 		error_set(in->err, STATUS_USAGE, -E2BIG, "too many arguments: '%s'",
 			  text_shown(text).text);
@@ -215,7 +229,7 @@ static bool may_be_wrong(const struct args_spec *spec, const char *text)
 	for (const char *p = text + 1; *p; p++) {
 		option = short_option(spec->options, *p);
 		if (!option)
-			option = short_option(common_options, *p);
+			option = short_option(shared_options(spec), *p);
 		if (!option)
 			return true;
 		if (option->arg)
@@ -283,12 +297,12 @@ static const struct argp_option *option_of(const struct args_spec *spec, const c
 	if (at[0] == '-' && at[1] == '-') {
 		len = strcspn(at + 2, "=");
 		option = long_option(spec->options, at + 2, len);
-		return option ? option : long_option(common_options, at + 2, len);
+		return option ? option : long_option(shared_options(spec), at + 2, len);
 	}
 	for (const char *p = at + 1; at[0] == '-' && *p; p++) {
 		option = short_option(spec->options, *p);
 		if (!option)
-			option = short_option(common_options, *p);
+			option = short_option(shared_options(spec), *p);
 		if (!option)
 			return NULL; /* this letter is the unknown one */
 		if (option->arg)
@@ -401,11 +415,12 @@ static void print_help(const struct args_spec *spec, const struct argp *argp, ch
 int args_parse(const struct args_spec *spec, int argc, char **argv, struct args *args,
 	       struct error *err)
 {
-	struct argp common = { .options = common_options, .parser = parse_common };
+	struct argp common = { .options = shared_options(spec), .parser = parse_common };
 	struct argp_child children[] = { { &common, 0, NULL, 0 }, { 0 } };
 	struct argp argp = { .options = spec->options,
 			     .parser = parse_own,
-			     .args_doc = spec->no_interval
+			     .args_doc = spec->argument ? spec->arguments
+					 : spec->no_interval
 					     ? "[-- COMMAND [ARG...]]"
 					     : "[INTERVAL [COUNT]] [-- COMMAND [ARG...]]",
 			     .doc = spec->doc,
@@ -423,6 +438,8 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 	}
 	if (r)
 		return in.failed ? in.error : option_error(spec, argv[0], in.at ? in.at : "", err);
+	if (spec->argument && args->command)
+		return error_set(err, STATUS_USAGE, -EINVAL, "there is no -- COMMAND here");
 	if (args->all && !args->command)
 		return error_set(err, STATUS_USAGE, -EINVAL, "--all requires -- COMMAND");
 	if (args->output && (args->show_source || args->list_hooks))

@@ -56,6 +56,11 @@ struct args_spec {
 	 * about what is counted; ends with 0.  NULL: none. */
 	const int *replay;
 	const struct args_example *examples; /* ends with { 0 }; NULL: none */
+	/* A subcommand that is no tool: of the shared options only --verbose and --help, no
+	 * COMMAND; its positional arguments, called @arguments in --help, are passed to this.  0,
+	 * or -errno with @err.  NULL: a tool. */
+	int (*argument)(const char *arg, void *own, struct error *err);
+	const char *arguments;
 };
 
 /* "iotrace SUBCOMMAND @arguments", and what that shows.  --help and the manual page have them. */

@@ -250,20 +250,24 @@ static int describe(struct result *result, const char *name, struct check_subcom
 	return 0;
 }
 
-static int check_all(struct result *results, struct check_subcommand *subcommands)
+/* *n: of the @subcommands that are tools. */
+static int check_all(struct result *results, struct check_subcommand *subcommands, size_t *n)
 {
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n_commands; i++) {
+		if (commands[i].command->main)
+			continue;
 		tool_check(commands[i].command, &results[i].check);
 		check_keeps(&results[i].check, "with -- COMMAND", PRIVILEGES_COMMAND);
 		check_keeps(&results[i].check, "with --record", PRIVILEGES_FILE);
-		r = describe(&results[i], commands[i].name, &subcommands[i]);
+		r = describe(&results[i], commands[i].name, &subcommands[(*n)++]);
 	}
 	return r;
 }
 
-static int print(enum format format, bool verbose, const struct check_subcommand *subcommands)
+static int print(enum format format, bool verbose, const struct check_subcommand *subcommands,
+		 size_t n)
 {
 	struct machine machine;
 	struct utsname uts;
@@ -274,7 +278,7 @@ static int print(enum format format, bool verbose, const struct check_subcommand
 		.items = machine.items,
 		.n_items = ITEMS,
 		.subcommands = subcommands,
-		.n_subcommands = n_commands,
+		.n_subcommands = n,
 	};
 	int r;
 
@@ -291,15 +295,16 @@ int check_run(enum format format, bool verbose)
 	struct check_subcommand *subcommands;
 	struct result *results;
 	struct error err;
+	size_t n = 0;
 	int status;
 
 	results = calloc(n_commands, sizeof(*results));
 	subcommands = calloc(n_commands, sizeof(*subcommands));
-	if (!results || !subcommands || check_all(results, subcommands)) {
+	if (!results || !subcommands || check_all(results, subcommands, &n)) {
 		error_set(&err, STATUS_FAILED, -ENOMEM, "out of memory");
 		status = report_error(&err);
 	} else {
-		status = print(format, verbose, subcommands);
+		status = print(format, verbose, subcommands, n);
 	}
 	for (size_t i = 0; results && i < n_commands; i++) {
 		check_free(&results[i].check);

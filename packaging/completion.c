@@ -53,7 +53,8 @@ static const struct {
 	{ "DISK", VALUE_DISK },	    { "PID", VALUE_PID },	{ "FILE", VALUE_FILE },
 	{ "DRIVER", VALUE_DRIVER }, { "DEVICE", VALUE_DEVICE }, { "VQ", VALUE_FREE },
 	{ "GUEST", VALUE_FREE },    { "REGEX", VALUE_FREE },	{ "ROWS", VALUE_FREE },
-	{ "SECS", VALUE_FREE },	    { "CGROUP", VALUE_FREE },
+	{ "SECS", VALUE_FREE },	    { "CGROUP", VALUE_FREE },	{ "ADDRESS", VALUE_FREE },
+	{ "SERIES", VALUE_FREE },
 };
 
 /* By the name of its argument; *words is "a|b|c" for VALUE_WORDS. */

@@ -276,7 +276,7 @@ static size_t find_columns(const struct page *page, struct listed listed[MAX_COL
 	const char *with;
 	size_t n = 0;
 
-	for (size_t v = 0; (schema = columns(v, &with)); v++) {
+	for (size_t v = 0; columns && (schema = columns(v, &with)); v++) {
 		for (size_t i = 0; i < n && !adds_only(schema, listed, n); i++)
 			if (!listed[i].when[0] && !has_key(schema, listed[i].column->key))
 				snprintf(listed[i].when, sizeof(listed[i].when), "not with %s",

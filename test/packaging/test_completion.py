@@ -140,8 +140,8 @@ class TestBash(Shell, unittest.TestCase):
         """An option with an argument takes the next word, another one does not."""
         for name in SUBCOMMANDS:
             for option, argument in options(name).items():
-                after = self.offered(name, option, "--js")
-                self.assertEqual(after, [] if argument else ["--json"], (name, option))
+                after = self.offered(name, option, "--verb")
+                self.assertEqual(after, [] if argument else ["--verbose"], (name, option))
 
     def test_equals_sign(self):
         self.assertEqual(self.offered("top", "--sort", "=", "b"), ["bytes"])

@@ -23,6 +23,13 @@ CMAKE = """#!/bin/sh
 """
 KERNELS, REST = "on other kernels in QEMU", "ASan and UBSan and for their coverage, and the fuzzers"
 
+APT_GET = r"""#!/bin/sh
+echo "apt-get $*" >>"$LOG"
+case "$*" in
+*' download '*) : >"${*##* }_9_all.deb" ;;
+esac
+"""
+
 
 class TestScopes(unittest.TestCase):
     def setUp(self):
@@ -40,7 +47,8 @@ class TestScopes(unittest.TestCase):
         self.script("bin/ctest", CTEST)
         self.script("bin/cmake", CMAKE)
         self.script("bin/id", "#!/bin/sh\necho 0\n")
-        self.script("bin/apt-get", "#!/bin/sh\necho \"apt-get $*\" >>\"$LOG\"\n")
+        self.script("bin/apt-get", APT_GET)
+        self.script("bin/dpkg-deb", "#!/bin/sh\necho \"dpkg-deb $*\" >>\"$LOG\"\n")
         self.script("bin/apt-cache", "#!/bin/sh\necho '  Candidate: 9'\n")
 
     def script(self, name, text):
@@ -120,6 +128,14 @@ class TestScopes(unittest.TestCase):
                                                 scope not in scopes.split() else 1)
                     asked = any(line.startswith("apt-get") for line in log)
                     self.assertEqual(asked, scope in scopes.split(), log)
+
+    def test_some_are_only_unpacked(self):
+        _, _, log = self.quickstart("test", LACKS="usr/bin/prometheus")
+        asked = [line for line in log if line.startswith("apt-get")]
+        self.assertEqual(len(asked), 1, log)
+        self.assertRegex(asked[0], " download prometheus$")
+        self.assertIn("dpkg-deb -x build/tools/packages/prometheus_9_all.deb build/tools", log)
+        self.assertEqual(os.listdir(f"{self.folder}/build/tools/packages"), [])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,521 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/export/collectors.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "cmd/command.h"
+#include "cmd/export/live_groups.h"
+#include "cmd/report.h"
+#include "core/base/clock.h"
+#include "core/base/text.h"
+#include "core/system/process.h"
+
+#define N(a)	 (sizeof(a) / sizeof((a)[0]))
+#define WORDS	 8
+#define ATTEMPTS 2
+
+struct description {
+	const char *name;
+	const struct tool *tool;
+	const char *options[ATTEMPTS][WORDS]; /* the second if the kernel cannot do the first */
+	const char *prefix;		      /* of the metrics */
+	const char *without[4];		      /* columns */
+	bool by_default;
+};
+
+static const struct description descriptions[] = {
+	{ "top", &tool_top, { { "--by", "disk", "-x" } }, "iotrace_block_io", { NULL }, true },
+	{ "breakdown",
+	  &tool_breakdown,
+	  { { "-T", "blk", "--by", "disk" } },
+	  "iotrace_block_io",
+	  { "layer" },
+	  true },
+	{ "queue",
+	  &tool_breakdown,
+	  { { "-T", "blk", "-Q", "--by", "disk" } },
+	  "iotrace_block_queue",
+	  { "layer" },
+	  false },
+	{ "layers", &tool_breakdown, { { NULL } }, "iotrace_call", { NULL }, false },
+	{ "virtio", &tool_virtio, { { "-L" }, { NULL } }, "iotrace_virtqueue", { NULL }, true },
+	{ "kvm", &tool_kvm, { { "--json" } }, "iotrace_kvm", { NULL }, true },
+	{ "guests",
+	  &tool_kvm,
+	  { { "--json", "-x" } },
+	  "iotrace_kvm_guest",
+	  { "pid", "slots" },
+	  false },
+	{ "cgroup", &tool_top, { { "--by", "cgroup" } }, "iotrace_cgroup_io", { NULL }, false },
+	{ "unit", &tool_top, { { "--by", "unit" } }, "iotrace_unit_io", { NULL }, false },
+	{ "container",
+	  &tool_top,
+	  { { "--by", "container" } },
+	  "iotrace_container_io",
+	  { NULL },
+	  false },
+};
+
+struct collector {
+	const struct description *about;
+	struct collectors *owner;
+	struct tool_run *tool;
+	struct metrics_source *source; /* NULL: not attached */
+	size_t attempt;
+	bool up;
+	uint64_t run_ns, runs; /* of its BPF programs, until now */
+};
+
+struct collectors {
+	struct metrics *metrics;
+	struct metrics_source *losses, *states, *hooks, *programs, *build, *process;
+	struct live_groups *groups; /* NULL: no collector is about cgroups */
+	struct collector list[N(descriptions)];
+	size_t n;
+	struct tool_run *running[N(descriptions)];
+	size_t n_running;
+	uint64_t updated_ns, cpu_ns;
+};
+
+bool collector_exists(const char *name)
+{
+	for (size_t i = 0; i < N(descriptions); i++)
+		if (strcmp(descriptions[i].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* ---- metrics about the collectors ---- */
+
+struct loss_row {
+	const char *collector, *kind;
+	uint64_t count;
+};
+
+struct state_row {
+	const char *collector;
+	uint32_t up;
+};
+
+struct hook_row {
+	const char *collector, *event, *hook;
+	uint32_t one;
+};
+
+struct program_row {
+	const char *collector;
+	uint64_t run_ns, runs;
+};
+
+struct build_row {
+	const char *version, *kernel;
+	uint32_t one;
+};
+
+struct process_row {
+	uint64_t cpu_ns, resident;
+};
+
+#define LABEL(type, member, meaning)                                                               \
+	{                                                                                          \
+#member, NULL, COLUMN_STR, ROLE_LABEL, "", meaning, offsetof(type, member), 0,     \
+		    true, NULL                                                                     \
+	}
+#define NUMBER(type, member, size, role, unit, meaning, metric)                                    \
+	{                                                                                          \
+#member, NULL, COLUMN_##size, ROLE_##role, unit, meaning, offsetof(type, member),  \
+		    0, false, NULL, metric                                                         \
+	}
+
+static const struct column loss_columns[] = {
+	LABEL(struct loss_row, collector, "collector"),
+	LABEL(struct loss_row, kind, "what was lost"),
+	NUMBER(struct loss_row, count, U64, COUNTER, "",
+	       "events that could not be counted in full, by reason", "losses"),
+};
+
+static const struct column state_columns[] = {
+	LABEL(struct state_row, collector, "collector"),
+	NUMBER(struct state_row, up, U32, GAUGE, "", "whether the collector is running",
+	       "collector_up"),
+};
+
+static const struct column hook_columns[] = {
+	LABEL(struct hook_row, collector, "collector"),
+	LABEL(struct hook_row, event, "what is hooked"),
+	LABEL(struct hook_row, hook, "how, and where in the kernel"),
+	NUMBER(struct hook_row, one, U32, GAUGE, "", "where in the kernel a collector counts",
+	       "hook_info"),
+};
+
+static const struct column program_columns[] = {
+	LABEL(struct program_row, collector, "collector"),
+	NUMBER(struct program_row, run_ns, U64, COUNTER, "ns",
+	       "CPU time of the BPF programs, while sysctl kernel.bpf_stats_enabled is 1", "run"),
+	NUMBER(struct program_row, runs, U64, COUNTER, "",
+	       "runs of the BPF programs, while sysctl kernel.bpf_stats_enabled is 1", NULL),
+};
+
+static const struct column build_columns[] = {
+	LABEL(struct build_row, version, "version of iotrace"),
+	LABEL(struct build_row, kernel, "release of the kernel"),
+	NUMBER(struct build_row, one, U32, GAUGE, "", "version of iotrace and of the kernel",
+	       "build_info"),
+};
+
+static const struct column process_columns[] = {
+	NUMBER(struct process_row, cpu_ns, U64, COUNTER, "ns",
+	       "CPU time of iotrace, without its BPF programs", NULL),
+	NUMBER(struct process_row, resident, U64, GAUGE, "bytes",
+	       "memory of iotrace, without its BPF maps", "resident_memory"),
+};
+
+#define SCHEMA(columns, row)                                                                       \
+	{                                                                                          \
+		columns, N(columns), sizeof(row)                                                   \
+	}
+
+static int open_own(struct collectors *c)
+{
+	const struct {
+		const char *prefix;
+		struct schema schema;
+		struct metrics_source **source;
+		bool bounded; /* without zeros */
+	} sources[] = {
+		{ "iotrace", SCHEMA(loss_columns, struct loss_row), &c->losses, false },
+		{ "iotrace", SCHEMA(state_columns, struct state_row), &c->states, false },
+		{ "iotrace", SCHEMA(hook_columns, struct hook_row), &c->hooks, false },
+		{ "iotrace_bpf", SCHEMA(program_columns, struct program_row), &c->programs, true },
+		{ "iotrace", SCHEMA(build_columns, struct build_row), &c->build, false },
+		{ "process", SCHEMA(process_columns, struct process_row), &c->process, false },
+	};
+	int r = 0;
+
+	for (size_t i = 0; !r && i < N(sources); i++)
+		r = metrics_source(c->metrics, sources[i].prefix, &sources[i].schema, NULL,
+				   sources[i].bounded, sources[i].source);
+	return r;
+}
+
+static uint64_t cpu_time(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * NS_PER_SEC +
+	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000;
+}
+
+static uint64_t resident_memory(void)
+{
+	struct process_memory memory;
+
+	return process_own_memory(&memory) ? 0 : memory.resident;
+}
+
+static int update_one(struct collector *c)
+{
+	uint64_t ns = c->run_ns, runs = c->runs;
+	int r = metrics_add(c->owner->states, &(struct state_row){ c->about->name, c->up }, 1);
+
+	if (r || !c->up)
+		return r;
+	hooks_cost(c->tool->object.hooks, c->tool->object.obj, &c->run_ns, &c->runs);
+	return metrics_add(c->owner->programs,
+			   &(struct program_row){ c->about->name, c->run_ns - ns, c->runs - runs },
+			   1);
+}
+
+static int update_own(struct collectors *c)
+{
+	uint64_t now = cpu_time();
+	struct utsname uts = { 0 };
+	int r;
+
+	uname(&uts);
+	r = metrics_add(c->build, &(struct build_row){ IOTRACE_VERSION, uts.release, 1 }, 1);
+	if (!r)
+		r = metrics_add(c->process,
+				&(struct process_row){ now - c->cpu_ns, resident_memory() }, 1);
+	c->cpu_ns = now;
+	for (size_t i = 0; !r && i < c->n; i++)
+		r = update_one(&c->list[i]);
+	return r;
+}
+
+/* ---- one collector ---- */
+
+static void report_failure(const struct collector *c, const struct error *err)
+{
+	report_line("collector %s: %s%s%s%s", c->about->name, err->what, *err->hint ? " (" : "",
+		    err->hint, *err->hint ? ")" : "");
+}
+
+static int add_losses(struct collector *c, const struct interval *interval)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < interval->n_losses; i++)
+		r = metrics_add(c->owner->losses,
+				&(struct loss_row){ c->about->name, interval->losses[i].key,
+						    interval->losses[i].count },
+				1);
+	return r;
+}
+
+/* As show_output(), with rows as they are shown. */
+static int take_output(void *ctx, struct tool_run *t, struct recording_interval *in,
+		       struct error *err)
+{
+	struct collector *c = ctx;
+	int r = add_losses(c, &in->interval);
+
+	return r ? error_no_memory(err) : show_output(&t->show, in, err);
+}
+
+static void on_failure(void *ctx, struct tool_run *t, const struct error *err)
+{
+	struct collector *c = ctx;
+
+	c->up = false;
+	tool_detach(t);
+	report_failure(c, err);
+}
+
+static int open_attempt(struct collector *c, struct error *err)
+{
+	const char *const *options = c->about->options[c->attempt];
+	char words[WORDS + 1][32], *argv[WORDS + 2];
+	int argc = 1, r;
+
+	snprintf(words[0], sizeof(words[0]), "iotrace export");
+	argv[0] = words[0];
+	for (; argc <= WORDS && options[argc - 1]; argc++) {
+		snprintf(words[argc], sizeof(words[argc]), "%s", options[argc - 1]);
+		argv[argc] = words[argc];
+	}
+	argv[argc] = NULL;
+	r = tool_open(c->about->tool, argc, argv, &c->tool, err);
+	if (r)
+		return r;
+	c->tool->args->interval_ns = 0; /* collectors_update() has its outputs */
+	c->tool->sink = take_output;
+	c->tool->failed = on_failure;
+	c->tool->sink_ctx = c;
+	return 0;
+}
+
+static void close_attempt(struct collector *c)
+{
+	tool_close(c->tool);
+	c->tool = NULL;
+}
+
+static int open_one(struct collector *c, bool verbose, struct error *err)
+{
+	int r = -EINVAL;
+
+	for (; c->attempt < ATTEMPTS; c->attempt++) {
+		if (c->attempt && !c->about->options[1][0] && c->about->tool != &tool_virtio)
+			break;
+		r = open_attempt(c, err);
+		if (!r)
+			break;
+		close_attempt(c);
+	}
+	if (!r)
+		c->tool->args->verbose = verbose;
+	return r;
+}
+
+/* Its rows go to a source of their own. */
+static int open_source(struct collector *c, struct error *err)
+{
+	struct show *show = &c->tool->show;
+
+	show->prepare(show->ctx, show);
+	if (!show->schema)
+		show->schema = show->tables[0].schema;
+	if (metrics_source(c->owner->metrics, c->about->prefix, show->schema, c->about->without,
+			   true, &c->source))
+		return error_no_memory(err);
+	show->display = metrics_renderer(c->source);
+	show->empty = NULL;
+	show->notes_first = true; /* which nobody reads */
+	return 0;
+}
+
+static int add_hooks(struct collector *c, struct error *err)
+{
+	const struct hook_choice *choices;
+	char hook[128];
+	size_t n;
+	int r = 0;
+
+	choices = hooks_choices(c->tool->object.hooks, &n);
+	for (size_t i = 0; !r && i < n; i++) {
+		if (!choices[i].chosen)
+			continue;
+		snprintf(hook, sizeof(hook), "%s:%s", choices[i].kind, choices[i].target);
+		r = metrics_add(c->owner->hooks,
+				&(struct hook_row){ c->about->name, choices[i].event, hook, 1 }, 1);
+	}
+	return r ? error_no_memory(err) : 0;
+}
+
+static int attach_one(struct collector *c, struct run *run, struct error *err)
+{
+	int r = tool_attach(c->tool, run, err);
+
+	if (!r)
+		r = open_source(c, err);
+	if (!r)
+		r = add_hooks(c, err);
+	c->up = !r;
+	return r;
+}
+
+/* ---- all of them ---- */
+
+static bool is_wanted(const struct export_options *o, const struct description *about)
+{
+	for (size_t i = 0; i < o->n_names; i++)
+		if (strcmp(o->names[i], about->name) == 0)
+			return true;
+	return !o->n_names && about->by_default;
+}
+
+static bool wants_groups(const struct export_options *o)
+{
+	for (size_t i = 0; i < N(descriptions); i++)
+		if (descriptions[i].tool == &tool_top && !descriptions[i].by_default &&
+		    is_wanted(o, &descriptions[i]))
+			return true;
+	return false;
+}
+
+int collectors_open(const struct export_options *o, struct collectors **out, struct error *err)
+{
+	struct collectors *c = calloc(1, sizeof(*c));
+	size_t opened = 0;
+
+	*out = c;
+	if (!c || (wants_groups(o) && live_groups_open(NULL, NULL, &c->groups)) ||
+	    metrics_open(o->series, &c->metrics) || open_own(c))
+		return error_no_memory(err);
+	for (size_t i = 0; i < N(descriptions); i++) {
+		struct collector *one = &c->list[c->n];
+		struct error why;
+
+		if (!is_wanted(o, &descriptions[i]))
+			continue;
+		*one = (struct collector){ .about = &descriptions[i], .owner = c };
+		c->n++;
+		if (!open_one(one, o->args.verbose, &why)) {
+			opened++;
+			continue;
+		}
+		*err = why;
+		report_failure(one, &why);
+	}
+	return opened ? 0 : -ENOTSUP;
+}
+
+/* Hooks that turn out not to be enough: with other options. */
+static int attach_again(struct collector *c, struct run *run, struct error *err)
+{
+	int r = attach_one(c, run, err);
+
+	if (!r || c->about->tool != &tool_virtio || c->attempt)
+		return r;
+	close_attempt(c);
+	c->attempt = 1;
+	r = open_attempt(c, err);
+	return r ? r : attach_one(c, run, err);
+}
+
+int collectors_attach(struct collectors *c, struct run *run, struct error *err)
+{
+	for (size_t i = 0; i < c->n; i++) {
+		struct collector *one = &c->list[i];
+
+		if (!one->tool)
+			continue;
+		if (attach_again(one, run, err))
+			report_failure(one, err);
+		else
+			c->running[c->n_running++] = one->tool;
+	}
+	return c->n_running ? 0 : -ENOTSUP;
+}
+
+int collectors_loop(struct collectors *c, struct run *run)
+{
+	return tools_loop(c->running, c->n_running, run);
+}
+
+/* As /proc/diskstats names it. */
+static bool is_disk_gone(const char *value)
+{
+	char path[64 + METRICS_LABEL_SIZE];
+
+	if (*value == '[' || access("/sys/class/block", F_OK))
+		return false;
+	snprintf(path, sizeof(path), "/sys/class/block/%s", value);
+	for (char *c = path + strlen("/sys/class/block/"); *c; c++)
+		if (*c == '/')
+			*c = '!';
+	return access(path, F_OK) && errno == ENOENT;
+}
+
+static bool is_gone(void *ctx, const char *key, const char *value)
+{
+	struct collectors *c = ctx;
+
+	return strcmp(key, "disk") == 0 ? is_disk_gone(value)
+					: c->groups && live_groups_ended(c->groups, key, value);
+}
+
+void collectors_update(struct collectors *c, uint64_t least_ns)
+{
+	uint64_t now = clock_mono_ns();
+	struct error err;
+
+	if (c->updated_ns && now - c->updated_ns < least_ns)
+		return;
+	c->updated_ns = now;
+	for (size_t i = 0; i < c->n_running; i++) {
+		struct tool_run *t = c->running[i];
+
+		error_set(&err, STATUS_OK, 0, "out of memory");
+		if (!t->ended)
+			tool_outcome(t, tool_emit(t, false, &err), &err);
+	}
+	if (c->groups)
+		live_groups_update(c->groups, now);
+	metrics_end(c->metrics, is_gone, c);
+}
+
+int collectors_write(struct collectors *c, enum metrics_format format, FILE *stream)
+{
+	int r = update_own(c);
+
+	return r ? r : metrics_write(c->metrics, format, stream);
+}
+
+void collectors_close(struct collectors *c)
+{
+	if (!c)
+		return;
+	for (size_t i = 0; i < c->n; i++)
+		close_attempt(&c->list[i]);
+	metrics_close(c->metrics);
+	live_groups_free(c->groups);
+	free(c);
+}

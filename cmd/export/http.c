@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/export/http.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/event.h>
+#include <event2/http.h>
+#include <event2/listener.h>
+#include <zlib.h>
+
+#include "cmd/export/listen.h"
+#include "core/base/clock.h"
+
+#define LISTENERS 16
+/* Accepted before the listeners are asked to wait. */
+#define CONNECTIONS (HTTP_CLIENTS + 1024)
+
+/* A descriptor that libevent waits for. */
+struct waiting {
+	int fd;
+	short events; /* of poll() */
+	uint64_t since_ns;
+};
+
+struct http {
+	struct event_base *base;
+	struct evhttp *server;
+	struct evconnlistener *listeners[LISTENERS];
+	size_t n_listeners;
+	http_metrics *metrics;
+	void *ctx;
+	struct run *run; /* NULL: not started */
+	int timer_fd;
+	struct waiting waiting[CONNECTIONS + LISTENERS];
+	size_t n_waiting;
+	const char *remove; /* a unix socket */
+};
+
+/* ---- requests ---- */
+
+/* @len bytes of "what;parameters": with q=0 it is not accepted. */
+static bool is_refused(const char *parameters, size_t len)
+{
+	for (size_t i = 0; i + 2 < len; i++) {
+		if (strncasecmp(parameters + i, "q=", 2) != 0)
+			continue;
+		for (i += 2; i < len && (parameters[i] == '0' || parameters[i] == '.'); i++)
+			;
+		return i == len || !isdigit((unsigned char)parameters[i]);
+	}
+	return false;
+}
+
+bool http_accepts(const char *list, const char *what)
+{
+	size_t size = strlen(what);
+
+	while (list && *list) {
+		size_t len, name;
+
+		list += strspn(list, " \t,");
+		len = strcspn(list, ",");
+		name = strcspn(list, ";, \t");
+		if (name == size && strncasecmp(list, what, size) == 0)
+			return !is_refused(list + name, len - name);
+		list += len;
+	}
+	return false;
+}
+
+static const char *header(struct evhttp_request *request, const char *name)
+{
+	return evhttp_find_header(evhttp_request_get_input_headers(request), name);
+}
+
+static void set_header(struct evhttp_request *request, const char *name, const char *value)
+{
+	evhttp_add_header(evhttp_request_get_output_headers(request), name, value);
+}
+
+/* Adds @text to @to, compressed.  0 or -errno. */
+static int add_gzip(struct evbuffer *to, char *text, size_t size)
+{
+	z_stream z = { .next_in = (Bytef *)text, .avail_in = (uInt)size };
+	struct evbuffer_iovec room;
+	int r = -ENOMEM;
+
+	/* 16: with the header of gzip */
+	if (deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+		return -ENOMEM;
+	if (evbuffer_reserve_space(to, (ev_ssize_t)deflateBound(&z, size), &room, 1) == 1) {
+		z.next_out = room.iov_base;
+		z.avail_out = (uInt)room.iov_len;
+		if (deflate(&z, Z_FINISH) == Z_STREAM_END) {
+			room.iov_len = z.total_out;
+			r = evbuffer_commit_space(to, &room, 1) ? -ENOMEM : 0;
+		}
+	}
+	deflateEnd(&z);
+	return r;
+}
+
+static int add_metrics(const struct http *http, enum metrics_format format, bool gzip,
+		       struct evbuffer *to)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *stream = open_memstream(&text, &size);
+	int r;
+
+	if (!stream)
+		return -ENOMEM;
+	r = http->metrics(http->ctx, format, stream);
+	if (fclose(stream) && !r)
+		r = -ENOMEM;
+	if (!r)
+		r = gzip ? add_gzip(to, text, size) : evbuffer_add(to, text, size);
+	free(text);
+	return r;
+}
+
+static void answer(struct evhttp_request *request, int r, struct evbuffer *body)
+{
+	set_header(request, "Connection", "close");
+	if (r || !body)
+		evhttp_send_error(request, HTTP_INTERNAL, NULL);
+	else
+		evhttp_send_reply(request, HTTP_OK, "OK", body);
+	if (body)
+		evbuffer_free(body);
+}
+
+static void on_metrics(struct evhttp_request *request, void *ctx)
+{
+	bool gzip = http_accepts(header(request, "Accept-Encoding"), "gzip");
+	enum metrics_format format =
+	    http_accepts(header(request, "Accept"), "application/openmetrics-text")
+		? METRICS_OPENMETRICS
+		: METRICS_CLASSIC;
+	struct evbuffer *body = evbuffer_new();
+	int r = body ? add_metrics(ctx, format, gzip, body) : -ENOMEM;
+
+	if (!r) {
+		set_header(request, "Content-Type", metrics_content_types[format]);
+		set_header(request, "Vary", "Accept, Accept-Encoding");
+	}
+	if (!r && gzip)
+		set_header(request, "Content-Encoding", "gzip");
+	answer(request, r, body);
+}
+
+static void on_page(struct evhttp_request *request, void *ctx)
+{
+	static const char page[] = "<!DOCTYPE html><title>iotrace</title><h1>iotrace</h1>"
+				   "<p><a href=\"/metrics\">Metrics</a>\n";
+	struct evbuffer *body = evbuffer_new();
+
+	(void)ctx;
+	set_header(request, "Content-Type", "text/html; charset=utf-8");
+	answer(request, body ? evbuffer_add(body, page, sizeof(page) - 1) : -ENOMEM, body);
+}
+
+static void on_other(struct evhttp_request *request, void *ctx)
+{
+	(void)ctx;
+	set_header(request, "Connection", "close");
+	evhttp_send_error(request, HTTP_NOTFOUND, NULL);
+}
+
+/* ---- within the run loop ---- */
+
+/*
+ * libevent has a loop of its own, and no descriptor that says that it is due.  What it waits for is
+ * watched by ours instead, and handed over after each of its turns.
+ */
+static int note_event(const struct event_base *base, const struct event *event, void *ctx)
+{
+	struct http *http = ctx;
+	int fd = event_get_fd(event);
+	short events = event_get_events(event), wanted = 0;
+	size_t i;
+
+	(void)base;
+	if (events & EV_READ)
+		wanted |= POLLIN;
+	if (events & EV_WRITE)
+		wanted |= POLLOUT;
+	if (fd < 0 || !wanted)
+		return 0;
+	for (i = 0; i < http->n_waiting && http->waiting[i].fd != fd; i++)
+		;
+	if (i == sizeof(http->waiting) / sizeof(http->waiting[0]))
+		return 0;
+	if (i == http->n_waiting)
+		http->waiting[http->n_waiting++] = (struct waiting){ .fd = fd };
+	http->waiting[i].events |= wanted;
+	return 0;
+}
+
+static bool is_listener(const struct http *http, int fd)
+{
+	for (size_t i = 0; i < http->n_listeners; i++)
+		if (evconnlistener_get_fd(http->listeners[i]) == fd)
+			return true;
+	return false;
+}
+
+/* Connections that libevent has. */
+static size_t count_clients(const struct http *http)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < http->n_waiting; i++)
+		n += !is_listener(http, http->waiting[i].fd);
+	return n;
+}
+
+static uint64_t since_of(const struct waiting *waiting, size_t n, int fd)
+{
+	for (size_t i = 0; i < n; i++)
+		if (waiting[i].fd == fd)
+			return waiting[i].since_ns;
+	return clock_mono_ns();
+}
+
+/* While there are enough clients, others are not accepted. */
+static void limit_clients(struct http *http)
+{
+	bool full;
+
+	http->n_waiting = 0;
+	event_base_foreach_event(http->base, note_event, http);
+	full = count_clients(http) >= HTTP_CLIENTS;
+	for (size_t i = 0; i < http->n_listeners; i++)
+		if (full)
+			evconnlistener_disable(http->listeners[i]);
+		else
+			evconnlistener_enable(http->listeners[i]);
+	http->n_waiting = 0;
+	event_base_foreach_event(http->base, note_event, http);
+}
+
+static int on_ready(void *ctx, short events, struct error *err);
+
+static int watch_all(struct http *http, struct error *err)
+{
+	static const size_t size = sizeof(http->waiting);
+	struct waiting *before = malloc(size);
+	size_t n = http->n_waiting;
+	int r = 0;
+
+	if (!before)
+		return error_no_memory(err);
+	memcpy(before, http->waiting, size);
+	for (size_t i = 0; i < n; i++)
+		run_unwatch(http->run, before[i].fd);
+	limit_clients(http);
+	for (size_t i = 0; !r && i < http->n_waiting; i++) {
+		struct waiting *one = &http->waiting[i];
+
+		one->since_ns = since_of(before, n, one->fd);
+		r = run_watch(http->run, one->fd, one->events, on_ready, http, err);
+	}
+	free(before);
+	run_set_timer(http->timer_fd, count_clients(http) ? NS_PER_SEC : 0,
+		      count_clients(http) ? NS_PER_SEC : 0);
+	return r;
+}
+
+static int on_ready(void *ctx, short events, struct error *err)
+{
+	struct http *http = ctx;
+
+	(void)events;
+	event_base_loop(http->base, EVLOOP_NONBLOCK);
+	return watch_all(http, err);
+}
+
+/* Who takes longer is cut off: libevent's own limits are those of a pause. */
+static int on_second(void *ctx, short events, struct error *err)
+{
+	struct http *http = ctx;
+	uint64_t now = clock_mono_ns();
+
+	for (size_t i = 0; i < http->n_waiting; i++)
+		if (!is_listener(http, http->waiting[i].fd) &&
+		    now - http->waiting[i].since_ns > HTTP_SECONDS * NS_PER_SEC)
+			shutdown(http->waiting[i].fd, SHUT_RDWR);
+	return on_ready(ctx, events, err);
+}
+
+/* ---- beginning and end ---- */
+
+static int add_listener(struct http *http, int fd, struct error *err)
+{
+	struct evhttp_bound_socket *bound;
+
+	if (http->n_listeners == LISTENERS)
+		return error_set(err, STATUS_USAGE, -E2BIG, "too many sockets");
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	bound = evhttp_accept_socket_with_handle(http->server, fd);
+	if (!bound)
+		return error_no_memory(err);
+	http->listeners[http->n_listeners++] = evhttp_bound_socket_get_listener(bound);
+	return 0;
+}
+
+static int open_server(struct http *http, struct error *err)
+{
+	http->base = event_base_new();
+	http->server = http->base ? evhttp_new(http->base) : NULL;
+	if (!http->server)
+		return error_no_memory(err);
+	evhttp_set_max_headers_size(http->server, HTTP_HEADERS);
+	evhttp_set_max_body_size(http->server, 0);
+	evhttp_set_timeout(http->server, HTTP_SECONDS);
+	evhttp_set_allowed_methods(http->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+	evhttp_set_cb(http->server, "/metrics", on_metrics, http);
+	evhttp_set_cb(http->server, "/", on_page, http);
+	evhttp_set_gencb(http->server, on_other, http);
+	return 0;
+}
+
+static int add_sockets(struct http *http, const char *address, bool passed, struct error *err)
+{
+	int n = passed ? listen_passed() : 0, fd, r = 0;
+
+	for (int i = 0; !r && i < n; i++)
+		r = add_listener(http, LISTEN_FIRST + i, err);
+	if (n || r)
+		return r;
+	fd = listen_on(address, err);
+	if (fd < 0)
+		return fd;
+	http->remove = address;
+	r = add_listener(http, fd, err);
+	if (r)
+		close(fd);
+	return r;
+}
+
+int http_open(const char *address, bool passed, http_metrics *metrics, void *ctx, struct http **out,
+	      struct error *err)
+{
+	struct http *http = calloc(1, sizeof(*http));
+	int r;
+
+	if (!http)
+		return error_no_memory(err);
+	http->metrics = metrics;
+	http->ctx = ctx;
+	r = open_server(http, err);
+	if (!r)
+		r = add_sockets(http, address, passed, err);
+	if (r)
+		http_close(http);
+	else
+		*out = http;
+	return r;
+}
+
+int http_start(struct http *http, struct run *run, struct error *err)
+{
+	http->run = run;
+	http->timer_fd = run_watch_timer(run, 0, 0, on_second, http, err);
+	return http->timer_fd < 0 ? http->timer_fd : watch_all(http, err);
+}
+
+void http_close(struct http *http)
+{
+	if (!http)
+		return;
+	for (size_t i = 0; http->run && i < http->n_waiting; i++)
+		run_unwatch(http->run, http->waiting[i].fd);
+	if (http->server)
+		evhttp_free(http->server);
+	if (http->base)
+		event_base_free(http->base);
+	if (http->remove)
+		listen_remove(http->remove);
+	free(http);
+}

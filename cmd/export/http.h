@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_EXPORT_HTTP_H
+#define IOTRACE_CMD_EXPORT_HTTP_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "cmd/run.h"
+#include "core/base/error.h"
+#include "output/metrics.h"
+
+/*
+ * GET and HEAD of /metrics, and a page that names it, over HTTP (libevent's evhttp) within the run
+ * loop.  A connection is for one request.  There are HTTP_CLIENTS of them at a time, others wait to
+ * be accepted; each has HTTP_SECONDS for all of it.
+ */
+#define HTTP_CLIENTS 32
+#define HTTP_SECONDS 10
+#define HTTP_HEADERS 8192 /* bytes of a request */
+
+struct http;
+
+/* Writes the metrics.  0 or -errno. */
+typedef int http_metrics(void *ctx, enum metrics_format format, FILE *stream);
+
+/*
+ * Listens on @address, "ADDRESS:PORT" with a numeric address, "[ADDRESS]:PORT" or "unix:PATH".  If
+ * systemd passed on sockets and @passed they are used instead.  -errno with @err.
+ */
+int http_open(const char *address, bool passed, http_metrics *metrics, void *ctx, struct http **out,
+	      struct error *err);
+
+/* From now on requests are answered, within run_loop().  -errno with @err. */
+int http_start(struct http *http, struct run *run, struct error *err);
+
+/* Before run_end().  NULL is fine. */
+void http_close(struct http *http);
+
+/* Does the header @list ("a;q=0.5, b") accept @what?  NULL: there is no header, and it does not. */
+bool http_accepts(const char *list, const char *what);
+
+#endif

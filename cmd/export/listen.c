@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/export/listen.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/parse.h"
+#include "core/base/text.h"
+
+#define BACKLOG 16
+#define UNIX	"unix:"
+
+static int bad_address(const char *text, struct error *err)
+{
+	error_set(err, STATUS_USAGE, -EINVAL, "invalid address '%s' after --listen",
+		  text_shown(text).text);
+	error_hint(err, "ADDRESS:PORT with a numeric address, [ADDRESS]:PORT or unix:PATH");
+	return -EINVAL;
+}
+
+static int parse_unix(const char *text, union listen_address *to, socklen_t *size,
+		      struct error *err)
+{
+	const char *path = text + strlen(UNIX);
+
+	if (!*path || strlen(path) >= sizeof(to->un.sun_path))
+		return bad_address(text, err);
+	to->un.sun_family = AF_UNIX;
+	memcpy(to->un.sun_path, path, strlen(path) + 1);
+	*size = sizeof(to->un);
+	return 0;
+}
+
+static int parse_inet(const char *text, union listen_address *to, socklen_t *size,
+		      struct error *err)
+{
+	const char *colon = strrchr(text, ':');
+	size_t len = colon ? (size_t)(colon - text) : 0;
+	bool six = len > 2 && text[0] == '[' && colon[-1] == ']';
+	char host[INET6_ADDRSTRLEN];
+	uint64_t port;
+
+	if (!len || len - 2 * six >= sizeof(host) ||
+	    parse_u64("--listen", colon + 1, 1, UINT16_MAX, &port, NULL))
+		return bad_address(text, err);
+	memcpy(host, text + six, len - 2 * six);
+	host[len - 2 * six] = 0;
+	to->any.sa_family = six ? AF_INET6 : AF_INET;
+	if (six)
+		to->in6.sin6_port = htons((uint16_t)port);
+	else
+		to->in.sin_port = htons((uint16_t)port);
+	*size = six ? sizeof(to->in6) : sizeof(to->in);
+	if (inet_pton(to->any.sa_family, host,
+		      six ? (void *)&to->in6.sin6_addr : (void *)&to->in.sin_addr) != 1)
+		return bad_address(text, err);
+	return 0;
+}
+
+/* Is there a socket of this name that nobody listens on? */
+static bool is_stale(const union listen_address *address, socklen_t size)
+{
+	struct stat st;
+	bool stale;
+	int fd;
+
+	/* Other files refuse connections, too. */
+	if (lstat(address->un.sun_path, &st) || !S_ISSOCK(st.st_mode))
+		return false;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	stale = fd >= 0 && connect(fd, &address->any, size) && errno == ECONNREFUSED;
+	if (fd >= 0)
+		close(fd);
+	return stale;
+}
+
+static int bind_to(int fd, const union listen_address *address, socklen_t size)
+{
+	const int on = 1;
+
+	if (address->any.sa_family != AF_UNIX)
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	else if (is_stale(address, size))
+		unlink(address->un.sun_path);
+	return bind(fd, &address->any, size) || listen(fd, BACKLOG) ? -errno : 0;
+}
+
+int listen_parse(const char *text, union listen_address *to, socklen_t *size, struct error *err)
+{
+	*to = (union listen_address){ 0 };
+	return strncmp(text, UNIX, strlen(UNIX)) == 0 ? parse_unix(text, to, size, err)
+						      : parse_inet(text, to, size, err);
+}
+
+int listen_on(const char *text, struct error *err)
+{
+	union listen_address address;
+	socklen_t size;
+	int fd, r = listen_parse(text, &address, &size, err);
+
+	if (r)
+		return r;
+	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	r = fd < 0 ? -errno : bind_to(fd, &address, size);
+	if (!r)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	error_set(err, STATUS_FAILED, r, "cannot listen on %s: %s", text_shown(text).text,
+		  strerror(-r));
+	if (r == -EADDRINUSE)
+		error_hint(err, "another program, or another iotrace, has it");
+	return r;
+}
+
+/* What sd_listen_fds() does. */
+int listen_passed(void)
+{
+	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
+	uint64_t value;
+
+	if (!pid || !n || parse_u64("", pid, 1, INT32_MAX, &value, NULL) ||
+	    value != (uint64_t)getpid() || parse_u64("", n, 1, 16, &value, NULL))
+		return 0;
+	return (int)value;
+}
+
+void listen_remove(const char *address)
+{
+	if (strncmp(address, UNIX, strlen(UNIX)) == 0)
+		unlink(address + strlen(UNIX));
+}

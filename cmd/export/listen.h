@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_EXPORT_LISTEN_H
+#define IOTRACE_CMD_EXPORT_LISTEN_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "core/base/error.h"
+
+/* Sockets to listen on. */
+
+union listen_address {
+	struct sockaddr any;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+	struct sockaddr_un un;
+};
+
+/* @text, as of http_open(), with *size bytes in use.  0, or -EINVAL with @err. */
+int listen_parse(const char *text, union listen_address *to, socklen_t *size, struct error *err);
+
+/* One for @address, as of http_open(): bound and listening, and does not block.  The descriptor, or
+ * -errno with @err.  A unix socket that nobody listens on any more is replaced. */
+int listen_on(const char *address, struct error *err);
+
+/* How many sockets systemd has passed on: they begin with descriptor LISTEN_FIRST. */
+#define LISTEN_FIRST 3
+int listen_passed(void);
+
+/* Removes the unix socket of @address, if it is one. */
+void listen_remove(const char *address);
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_EXPORT_LIVE_GROUPS_H
+#define IOTRACE_CMD_EXPORT_LIVE_GROUPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Which cgroups, units and containers there are, by the names that labels have. */
+struct live_groups;
+
+/* @root and @files as of cgroups_open().  0 or -ENOMEM. */
+int live_groups_open(const char *root, const char *files, struct live_groups **out);
+void live_groups_free(struct live_groups *g);
+
+/* Looks again, if LIVE_GROUPS_NS have gone by at @now_ns (of any clock).  What it finds is good
+ * until the next call: a group may be made, and do I/O, after it has looked. */
+#define LIVE_GROUPS_NS 5000000000
+void live_groups_update(struct live_groups *g, uint64_t now_ns);
+
+/* Did it look, and is there none?  @key: "cgroup", "unit" or "container" (others: false),
+ * @value as of metrics_label(). */
+bool live_groups_ended(const struct live_groups *g, const char *key, const char *value);
+
+#endif

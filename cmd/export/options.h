@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_EXPORT_OPTIONS_H
+#define IOTRACE_CMD_EXPORT_OPTIONS_H
+
+#include "cmd/args.h"
+
+#define EXPORT_COLLECTORS 16
+
+struct export_options {
+	struct args args;
+	const char *listen;   /* NULL: the default, unless there is a file */
+	const char *textfile; /* NULL: none */
+	uint64_t interval_ns; /* between two drains at most */
+	uint64_t series;
+	const char *names[EXPORT_COLLECTORS]; /* of collectors; none: those by default */
+	size_t n_names;
+};
+
+#define EXPORT_LISTEN "127.0.0.1:9435"
+
+extern const struct args_spec export_args;
+
+/* As args_parse(). */
+int export_options(int argc, char **argv, struct export_options *o, struct error *err);
+
+#endif

@@ -1,0 +1,632 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iotrace export: what is scraped is what was done, by /proc/diskstats; and who may be hostile."""
+import gzip
+import http.client
+import json
+import math
+import mmap
+import os
+import re
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import iotest
+from test_breakdown_by import Cgroup
+from test_kvm import Guest
+from test_top_extended import full_tmpfs, sparse_file, write_blocks
+from iotest import Delta, LiveTest, Load, LoopDisk, NewLoopDisk, main, run_loads, wait_until
+
+BLOCK = 4096
+READS = 500
+LINE = re.compile(r'^(\w+?)(?:\{(.*)\})? ([0-9.]+)$')
+OPENMETRICS = "application/openmetrics-text;version=1.0.0"
+HEADERS_MOST = 8192
+PACKAGED = os.path.join(os.path.dirname(__file__), "../../packaging/prometheus")
+GRAFANA = os.path.join(PACKAGED, "../grafana/iotrace.json")
+BPF_STATS = "/proc/sys/kernel/bpf_stats_enabled"
+CLIENTS = 32
+BACKLOG = 16 + 1
+CROWD = 500
+SECONDS = 10
+
+
+def parse(text):
+    """{(name, labels): value}"""
+    found = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        name, labels, value = LINE.match(line).groups()
+        labels = tuple(sorted(re.findall(r'(\w+)="((?:[^"\\]|\\.)*)"', labels or "")))
+        assert (name, labels) not in found, line
+        found[name, labels] = float(value)
+    return found
+
+
+def value(samples, name, **labels):
+    """The sum of what has these labels."""
+    return sum(v for (n, have), v in samples.items()
+               if n == name and set(labels.items()) <= set(have))
+
+
+class UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path):
+        super().__init__("localhost", timeout=30)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.connect(self.path)
+
+
+class Export:
+    """A running iotrace export, on a socket in a directory of its own."""
+
+    def __init__(self, *collectors, options=(), **popen):
+        self.folder = tempfile.mkdtemp()
+        self.path = os.path.join(self.folder, "socket")
+        self.argv = [iotest.IOTRACE, "export", "--listen", f"unix:{self.path}", *options,
+                     *collectors]
+        self.popen, self.process = popen, None
+
+    def __enter__(self):
+        self.process = subprocess.Popen(self.argv, stderr=subprocess.PIPE, text=True, **self.popen)
+        assert wait_until(self.answers, 30), self.stop()
+        return self
+
+    def answers(self):
+        try:
+            self.get()
+        except OSError:
+            return self.process.poll() is not None
+        return True
+
+    def get(self, path="/metrics", method="GET", headers=None):
+        connection = UnixConnection(self.path)
+        try:
+            connection.request(method, path, headers=headers or {})
+            response = connection.getresponse()
+            response.body = response.read()
+            return response
+        finally:
+            connection.close()
+
+    def scrape(self):
+        time.sleep(0.15)  # the last drain is older than what is taken for fresh
+        return parse(self.get().body.decode())
+
+    def connect(self):
+        one = socket.socket(socket.AF_UNIX)
+        one.connect(self.path)  # waits for room; with a timeout it would not
+        one.settimeout(3 * SECONDS)
+        return one
+
+    def memory(self):
+        status = iotest.read_text(f"/proc/{self.process.pid}/status")
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) << 10
+
+    def files(self):
+        return len(os.listdir(f"/proc/{self.process.pid}/fd"))
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        _, err = self.process.communicate(timeout=30)
+        return self.process.returncode, err
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def read(disk, reads=READS):
+    run_loads(Load("read", reads, BLOCK, disk.path, options=["-r"]))
+
+
+class TestCounts(LiveTest):
+    def check(self, samples, disk, requests):
+        of = {"device": disk.name, "operation": "read"}
+        hidden = iotest.hidden_ends.count()
+        self.assertIn(requests - value(samples, "iotrace_block_io_requests_total", **of),
+                      range(hidden + 1))
+        self.assertIn(requests * BLOCK - value(samples, "iotrace_block_io_bytes_total", **of),
+                      range(0, hidden * BLOCK + 1, BLOCK))
+        name = "iotrace_block_io_duration_seconds"
+        count = value(samples, f"{name}_count", **of)
+        self.assertIn(requests - count, range(hidden + 1))
+        self.assertEqual(count, value(samples, f"{name}_bucket", le="+Inf", **of))
+        self.assertGreater(value(samples, f"{name}_sum", **of), 0)
+
+    def test_adds_up(self):
+        with LoopDisk() as disk, Export("top", "breakdown") as export:
+            with Delta(disk.name) as delta:
+                read(disk)
+            self.assertEqual(delta["reads"], READS)
+            self.check(export.scrape(), disk, READS)
+            self.check(export.scrape(), disk, READS)  # scraping takes nothing away
+            read(disk)
+            self.check(export.scrape(), disk, 2 * READS)
+            status, err = export.stop()
+            self.assertEqual((status, err), (0, ""))
+            self.assertFalse(os.path.exists(export.path))
+
+    def test_buckets(self):
+        with LoopDisk() as disk, Export("breakdown") as export:
+            read(disk)
+            samples = export.scrape()
+        last, bounds = 0, []
+        for (name, labels), count in samples.items():
+            labels = dict(labels)
+            if name.endswith("_bucket") and labels["device"] == disk.name:
+                bounds.append(float(labels["le"].replace("+Inf", "inf")))
+                self.assertGreaterEqual(count, last)
+                last = count
+        self.assertEqual(bounds, [2 ** i / 1e9 for i in range(10, 35)] + [float("inf")])
+
+    def test_disk_that_goes(self):
+        with Export("top") as export:
+            with NewLoopDisk() as disk:
+                read(disk)
+                self.assertTrue(value(export.scrape(), "iotrace_block_io_requests_total",
+                                      device=disk.name))
+            self.assertTrue(wait_until(lambda: not any(
+                ("device", disk.name) in labels for _, labels in export.scrape()), 10))
+
+    def test_errors(self):
+        """Writes that fail, and those that do not, one by one."""
+        with full_tmpfs() as folder, LoopDisk(backing=sparse_file(folder)) as disk, \
+                Export("top") as export:
+            failed = write_blocks(disk.path, range(0, 2000, 4))
+            iotest.settled(disk.name)
+            samples = export.scrape()
+        self.assertIn(failed, range(1, 500))
+        of = {"device": disk.name, "operation": "write"}
+        hidden = iotest.hidden_ends.count()
+        lost = 500 - value(samples, "iotrace_block_io_requests_total", **of)
+        self.assertIn(lost, range(hidden + 1))
+        self.assertIn(failed - value(samples, "iotrace_block_io_errors_total", **of),
+                      range(int(lost) + 1))
+
+    def test_queue(self):
+        """The time in the queue and at the device is no shorter than that at the device."""
+        with LoopDisk() as disk, Export("breakdown", "queue") as export:
+            read(disk)
+            samples = export.scrape()
+        of = {"device": disk.name, "operation": "read"}
+        hidden = iotest.hidden_ends.count()
+        self.assertIn(READS - value(samples, "iotrace_block_queue_duration_seconds_count", **of),
+                      range(hidden + 1))
+        self.assertGreaterEqual(value(samples, "iotrace_block_queue_duration_seconds_sum", **of),
+                                value(samples, "iotrace_block_io_duration_seconds_sum", **of))
+
+    def test_group_that_goes(self):
+        """What it did is there once more after its end, and not for ever."""
+        with LoopDisk() as disk, Export("cgroup") as export:
+            name = "iotrace_cgroup_io_requests_total"
+            with Cgroup("goes") as group:
+                run_loads(Load("read", READS, BLOCK, disk.path, options=["-r"], group=group))
+            counted = value(export.scrape(), name, cgroup=group.path)
+            self.assertIn(READS - counted, range(iotest.hidden_ends.count() + 1))
+            self.assertTrue(wait_until(lambda: not any(
+                ("cgroup", group.path) in labels for _, labels in export.scrape()), 30))
+            self.assertTrue(any(("cgroup", "/") in labels for _, labels in export.scrape())
+                            or not value(export.scrape(), name, cgroup="/"))
+
+    def test_of_itself(self):
+        with LoopDisk() as disk, Export("top", "breakdown") as export:
+            before = iotest.read_text(BPF_STATS).strip()
+            iotest.write_text(BPF_STATS, "1")
+            self.addCleanup(iotest.write_text, BPF_STATS, before)
+            read(disk)
+            samples = export.scrape()
+            memory = export.memory()
+        for collector in ("top", "breakdown"):
+            for event in ("issue", "complete"):
+                hooks = [dict(labels)["hook"] for (name, labels) in samples
+                         if name == "iotrace_hook_info" and
+                         {("collector", collector), ("event", event)} <= set(labels)]
+                self.assertEqual(len(hooks), 1)
+                self.assertIn(":block_rq_", hooks[0])
+            # each request is issued, and completed
+            self.assertGreaterEqual(value(samples, "iotrace_bpf_runs_total", collector=collector),
+                                    2 * (READS - iotest.hidden_ends.count()))
+            self.assertGreater(
+                value(samples, "iotrace_bpf_run_seconds_total", collector=collector), 0)
+        self.assertGreater(value(samples, "process_resident_memory_bytes"), memory / 2)
+        self.assertLess(value(samples, "process_resident_memory_bytes"), memory * 2)
+
+    def test_guests(self):
+        """Exits by reason and guest."""
+        if not iotest.have_kvm():
+            self.skipTest("no KVM")
+        guest = Guest(2000, "counted")
+        with Export("guests") as export:
+            guest.run()
+            samples = export.scrape()
+        if not value(samples, "iotrace_kvm_guest_events_total", event="kvm_exit"):
+            self.skipTest("kvm_exit does not fire on this machine")
+        of = [value(samples, "iotrace_kvm_guest_events_total", guest="counted",
+                    event=f"kvm_exit({reason})") for reason in ("io", "IO_INSTRUCTION")]
+        self.assertEqual(sorted(of), [0, 2000])
+
+    def test_bound(self):
+        with LoopDisk() as disk, Export("top", options=("--series", "1")) as export:
+            read(disk)
+            samples = export.scrape()
+        self.assertFalse([labels for _, labels in samples if ("device", disk.name) in labels])
+        self.assertGreaterEqual(value(samples, "iotrace_block_io_requests_total", device="other",
+                                      operation="read"), READS)
+
+    def test_textfile(self):
+        with LoopDisk() as disk, tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "iotrace.prom")
+            argv = [iotest.IOTRACE, "export", "--textfile", path, "--interval", "0.2", "top"]
+            with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+                self.assertTrue(wait_until(lambda: os.path.exists(path), 30))
+                read(disk)
+                hidden = iotest.hidden_ends.count()
+                self.assertTrue(wait_until(lambda: value(
+                    parse(iotest.read_text(path)), "iotrace_block_io_requests_total",
+                    device=disk.name) >= READS - hidden, 10))
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.communicate(timeout=30)[1], "")
+                self.assertEqual(process.returncode, 0)
+            self.assertEqual(os.listdir(folder), [])
+
+
+class TestHttp(LiveTest):
+    def test_formats(self):
+        with Export("top") as export:
+            plain = export.get()
+            self.assertEqual(plain.getheader("Content-Type"),
+                             "text/plain; version=0.0.4; charset=utf-8")
+            openmetrics = export.get(headers={"Accept": OPENMETRICS + ";q=0.5,text/plain"})
+            self.assertEqual(openmetrics.getheader("Content-Type"),
+                             "application/openmetrics-text; version=1.0.0; charset=utf-8")
+            self.assertTrue(openmetrics.body.endswith(b"\n# EOF\n"))
+            refused = export.get(headers={"Accept": OPENMETRICS + ";q=0.0"})
+            self.assertNotIn(b"# EOF", refused.body)
+            zipped = export.get(headers={"Accept-Encoding": "br, gzip"})
+            self.assertEqual(zipped.getheader("Content-Encoding"), "gzip")
+            self.assertIn(b"iotrace_build_info{", gzip.decompress(zipped.body))
+
+    def test_what_there_is(self):
+        with Export("top") as export:
+            self.assertEqual(export.get(method="HEAD").body, b"")
+            self.assertIn(b"/metrics", export.get("/").body)
+            self.assertEqual(export.get("/nope").status, 404)
+            self.assertGreaterEqual(export.get(method="DELETE").status, 400)
+            self.assertEqual(export.get("/metrics?a=b").status, 200)
+
+    def test_tools(self):
+        """What Prometheus' own programs think of it."""
+        promtool = shutil.which("promtool") or os.environ.get("PROMTOOL")
+        with LoopDisk() as disk, Export() as export:
+            read(disk)
+            text = export.get().body
+            openmetrics = export.get(headers={"Accept": OPENMETRICS}).body.decode()
+        if promtool:
+            with self.subTest("promtool"):
+                done = subprocess.run([promtool, "check", "metrics"], input=text,
+                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+                self.assertEqual((done.returncode, done.stdout), (0, b""))
+                for what, name in (("rules", "rules"), ("config", "scrape")):
+                    subprocess.run([promtool, "check", what, f"{PACKAGED}/{name}.yml"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=True)
+        try:
+            from prometheus_client.openmetrics.parser import text_string_to_metric_families
+        except ImportError:
+            if not promtool:
+                self.skipTest("neither promtool (prometheus) nor python3-prometheus-client")
+            return
+        names = [family.name for family in text_string_to_metric_families(openmetrics)]
+        self.assertEqual(len(names), len(set(names)))
+        self.assertIn("iotrace_block_io_duration_seconds", names)
+
+    @iotest.unittest.skipUnless(shutil.which("promtool") or os.environ.get("PROMTOOL"),
+                                "no promtool (prometheus)")
+    def test_dashboard(self):
+        """Its queries are PromQL, of metrics that there are."""
+        promtool = shutil.which("promtool") or os.environ.get("PROMTOOL")
+        with LoopDisk() as disk, Export() as export:
+            read(disk)
+            names = {name for name, _ in export.scrape()}
+        panels = json.loads(iotest.read_text(GRAFANA))["panels"]
+        queries = [target["expr"] for panel in panels for target in panel["targets"]]
+        self.assertGreater(len(queries), 8)
+        for query in queries:
+            for name in re.findall(r"\b(?:iotrace|process)_\w+", query):
+                self.assertTrue(name in names or name.startswith("iotrace_kvm_"), name)
+        rules = [{"record": f"q{i}", "expr": query.replace("$__rate_interval", "5m")}
+                 for i, query in enumerate(queries)]
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            json.dump({"groups": [{"name": "dashboard", "rules": rules}]}, file)  # is YAML too
+            file.flush()
+            done = subprocess.run([promtool, "check", "rules", file.name], stdout=subprocess.PIPE,
+                                  stderr=subprocess.STDOUT, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn(f"{len(queries)} rules found", done.stdout)
+
+    def test_hostile(self):
+        """Clients that are slow, half-open, too long or no HTTP: counts stay exact."""
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, files[1]), files[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, files)
+        with LoopDisk() as disk, Export("top") as export:
+            before = export.memory()
+            for what in (b"\0\xff" * 4096, b"GET / HTTP/9.9\r\n\r\n", b"GET\r\n\r\n", b"\r\n" * 100,
+                         b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * HEADERS_MOST,
+                         b"GET /metrics HTTP/1.1\r\nX: " + b"y" * (1 << 20),
+                         b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n"):
+                with export.connect() as one:
+                    try:
+                        one.sendall(what)
+                        self.assertNotIn(b"iotrace_", one.recv(65536))
+                    except OSError:
+                        pass
+            slow = []
+            for _ in range(CLIENTS):
+                one = export.connect()
+                one.sendall(b"GET /metrics HT")
+                slow.append(one)
+            read(disk)
+            began = time.monotonic()
+            samples = parse(export.get().body.decode())  # when the slow ones were cut off
+            self.assertLess(time.monotonic() - began, 3 * SECONDS)
+            self.assertIn(READS - value(samples, "iotrace_block_io_requests_total",
+                                        device=disk.name, operation="read"),
+                          range(iotest.hidden_ends.count() + 1))
+            for one in slow:
+                one.close()
+            self.assertLess(export.memory() - before, 8 << 20)
+            self.assertEqual(export.stop()[0], 0)
+
+    def test_crowd(self):
+        """500 slow clients: counts stay exact, memory is bounded, descriptors are given back."""
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, files[1]), files[1]))
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_NOFILE, files)
+        with LoopDisk() as disk, Export("top") as export:
+            before, open_before = export.memory(), export.files()
+            crowd = [socket.socket(socket.AF_UNIX) for _ in range(CROWD)]
+            most = 0
+            for one in crowd:  # those beyond the backlog are refused
+                one.setblocking(False)
+                try:
+                    one.connect(export.path)
+                    one.send(b"GET /metrics HT")
+                except OSError:
+                    pass
+            read(disk)
+            most = export.files()
+            self.assertLessEqual(most - open_before, CLIENTS + BACKLOG)
+            self.assertLess(export.memory() - before, 8 << 20)
+            for one in crowd:
+                one.close()
+            samples = export.scrape()
+            self.assertIn(READS - value(samples, "iotrace_block_io_requests_total",
+                                        device=disk.name, operation="read"),
+                          range(iotest.hidden_ends.count() + 1))
+            self.assertTrue(wait_until(lambda: export.files() <= open_before, 30))
+            self.assertEqual(export.stop()[0], 0)
+
+    def test_many_scrapes(self):
+        with Export("top") as export:
+            for _ in range(200):
+                export.get()
+            before = export.memory()
+            for _ in range(1000):
+                export.get()
+            self.assertLess(export.memory() - before, 1 << 20)
+
+    def test_passed_socket(self):
+        """As systemd passes one: LISTEN_FDS."""
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            port = server.getsockname()[1]
+
+            script = 'exec 3<&"$1"; LISTEN_FDS=1 LISTEN_PID=$$ exec "$2" export top'
+            argv = ["bash", "-c", script, "bash", str(server.fileno()), iotest.IOTRACE]
+            with subprocess.Popen(argv, pass_fds=[server.fileno()]) as process:
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                connection.request("GET", "/metrics")
+                self.assertIn(b"iotrace_build_info", connection.getresponse().read())
+                connection.close()
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.wait(30), 0)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+class Prometheus:
+    """A real one, which scrapes @target ten times a second."""
+
+    def __init__(self, target):
+        self.port, self.folder = free_port(), tempfile.mkdtemp()
+        self.config = os.path.join(self.folder, "prometheus.yml")
+        iotest.write_text(self.config, f"""
+global: {{ scrape_interval: 100ms }}
+scrape_configs:
+  - job_name: iotrace
+    static_configs: [ {{ targets: ["{target}"] }} ]
+""")
+        self.process = None
+
+    def __enter__(self):
+        self.process = subprocess.Popen(
+            [PROMETHEUS, f"--config.file={self.config}",
+             f"--storage.tsdb.path={self.folder}/data",
+             f"--web.listen-address=127.0.0.1:{self.port}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        assert wait_until(lambda: self.query("up") == 1, 60)
+        return self
+
+    def query(self, expression):
+        """The value of the only series of the result; None: there is none."""
+        url = f"http://127.0.0.1:{self.port}/api/v1/query?" + \
+            urllib.parse.urlencode({"query": expression})
+        try:
+            with urllib.request.urlopen(url, timeout=30) as response:
+                result = json.load(response)["data"]["result"]
+        except urllib.error.URLError:
+            return None
+        assert len(result) < 2, result
+        return float(result[0]["value"][1]) if result else None
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(60)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+PROMETHEUS = os.environ.get("PROMETHEUS") or shutil.which("prometheus")
+
+
+@iotest.unittest.skipUnless(PROMETHEUS, "no prometheus (Debian's package of that name)")
+class TestPrometheus(LiveTest):
+    def test_scraped(self):
+        """What a real Prometheus has is what was done; a restart of iotrace is a reset."""
+        port = free_port()
+        argv = [iotest.IOTRACE, "export", "--listen", f"127.0.0.1:{port}", "top", "breakdown"]
+        with LoopDisk() as disk, subprocess.Popen(argv) as process:
+            self.addCleanup(process.kill)
+            of = f'{{device="{disk.name}",operation="read"}}'
+            with Prometheus(f"127.0.0.1:{port}") as prometheus:
+                with Delta(disk.name) as delta:
+                    read(disk)
+                total = f"iotrace_block_io_requests_total{of}"
+                least = delta["reads"] - iotest.hidden_ends.count()
+                self.assertTrue(wait_until(lambda: (prometheus.query(total) or 0) >= least, 30))
+                self.assertLessEqual(prometheus.query(total), delta["reads"])
+                seconds = prometheus.query(
+                    f"histogram_quantile(0.99, iotrace_block_io_duration_seconds_bucket{of})")
+                self.assertGreater(seconds, 0)
+                self.assertLess(seconds, 18)
+                process.terminate()
+                process.wait(30)
+                self.assertTrue(wait_until(lambda: prometheus.query("up") == 0, 30))
+                self.assertIsNone(prometheus.query(total))  # and not the last value
+                with subprocess.Popen(argv) as second:
+                    self.addCleanup(second.kill)
+                    self.assertTrue(wait_until(lambda: prometheus.query("up") == 1, 30))
+                    read(disk, 1)
+                    self.assertTrue(wait_until(lambda: prometheus.query(total) == 1, 30))
+                    self.assertEqual(prometheus.query(f"resets({total}[5m])"), 1)
+                    second.terminate()
+
+
+    def test_quantile(self):
+        """Within one bucket of the clock of who reads; each read is held back for 0.1 s."""
+        port = free_port()
+        argv = [iotest.IOTRACE, "export", "--listen", f"127.0.0.1:{port}", "breakdown"]
+        with iotest.Served("fuse") as server, LoopDisk(backing=server.path) as disk, \
+                subprocess.Popen(argv) as process:
+            self.addCleanup(process.kill)
+            with Prometheus(f"127.0.0.1:{port}") as prometheus:
+                times = sorted(held_read(disk, server, i * SPACING) for i in range(12))
+                of = f'{{device="{disk.name}",operation="read"}}'
+                name = "iotrace_block_io_duration_seconds"
+                least = len(times) - iotest.hidden_ends.count()
+                self.assertTrue(wait_until(
+                    lambda: (prometheus.query(f"{name}_count{of}") or 0) >= least, 30))
+                seconds = prometheus.query(f"histogram_quantile(0.99, {name}_bucket{of})")
+            process.terminate()
+        self.assertLessEqual(abs(bucket(seconds) - bucket(times[-1])), 1, (seconds, times))
+
+
+SPACING = 512 << 10  # beyond what is read ahead
+
+
+def bucket(seconds):
+    return math.ceil(math.log2(seconds * 1e9))
+
+
+def held_read(disk, server, offset):
+    """Seconds that it takes."""
+    def pread():
+        with mmap.mmap(-1, BLOCK) as page:
+            began = time.monotonic()
+            assert os.preadv(fd, [page], offset) == BLOCK
+            took.append(time.monotonic() - began)
+    took = []
+    fd = os.open(disk.path, os.O_RDONLY | os.O_DIRECT)
+    try:
+        server.hold()
+        thread = threading.Thread(target=pread)
+        thread.start()
+        server.asked()
+        time.sleep(0.1)
+        server.answer()
+        thread.join()
+    finally:
+        os.close(fd)
+    return took[0]
+
+
+class TestErrors(LiveTest):
+    def error(self, *args):
+        done = subprocess.run([iotest.IOTRACE, "export", *args], stderr=subprocess.PIPE, text=True,
+                              stdout=subprocess.PIPE, timeout=30, check=False)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done.returncode, done.stderr
+
+    def test_addresses(self):
+        for address in ("localhost:9435", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:65536", "[::1]",
+                        "::1:80", "[]:80", ":80", "unix:", "unix:/" + "x" * 200, ""):
+            with self.subTest(address=address):
+                status, err = self.error("--listen", address)
+                self.assertEqual(status, 2)
+                self.assertIn("invalid address", err)
+
+    def test_taken(self):
+        with socket.socket() as server:
+            server.bind(("127.0.0.1", 0))
+            server.listen()
+            status, err = self.error("--listen", f"127.0.0.1:{server.getsockname()[1]}")
+        self.assertEqual(status, 1)
+        self.assertIn("Address already in use", err)
+
+    def test_unix_socket(self):
+        with Export("top") as export:
+            status, err = self.error("--listen", f"unix:{export.path}", "top")
+            self.assertEqual(status, 1)
+            self.assertIn("Address already in use", err)
+            export.process.kill()  # it stays, and is replaced
+            export.process.communicate()
+            self.assertTrue(os.path.exists(export.path))
+            with export:
+                self.assertIn(b"iotrace_build_info", export.get().body)
+                self.assertEqual(export.stop(), (0, ""))
+
+    def test_file_is_no_socket(self):
+        with tempfile.NamedTemporaryFile() as file:
+            status, err = self.error("--listen", f"unix:{file.name}", "top")
+            self.assertEqual(status, 1)
+            self.assertTrue(os.path.exists(file.name))
+            self.assertIn("in use", err)
+
+    def test_collectors(self):
+        self.assertIn("unknown collector", self.error("nope")[1])
+        self.assertIn("given twice", self.error("top", "top")[1])
+        self.assertIn("no -- COMMAND", self.error("--", "true")[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* iotrace export: its options, what a client accepts, addresses. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cmd/export/http.h"
+#include "cmd/export/listen.h"
+#include "cmd/export/options.h"
+#include "cmd/tool.h"
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+
+static void test_accepts(void **state)
+{
+	static const char what[] = "application/openmetrics-text";
+	static const struct {
+		const char *list;
+		bool accepted;
+	} cases[] = {
+		{ NULL, false },
+		{ "", false },
+		{ " ,, ,", false },
+		{ "application/openmetrics-text", true },
+		{ "APPLICATION/OpenMetrics-Text", true },
+		{ "text/plain, application/openmetrics-text;version=1.0.0;q=0.5", true },
+		{ "text/plain,\tapplication/openmetrics-text ; q=1", true },
+		{ "application/openmetrics-text;q=0", false },
+		{ "application/openmetrics-text;q=0.000", false },
+		{ "application/openmetrics-text; q=0.001", true },
+		{ "application/openmetrics-text;Q=0.", false },
+		{ "application/openmetrics-text;q=", true }, /* no weight */
+		{ "application/openmetrics-text;q", true },
+		{ "application/openmetrics-textual", false },
+		{ "application/openmetrics", false },
+		{ "x;application/openmetrics-text", false },
+		{ "*/*", false },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++)
+		if (http_accepts(cases[i].list, what) != cases[i].accepted)
+			fail_msg("%s", cases[i].list);
+}
+
+static int parse(struct export_options *o, struct error *err, const char *const *words)
+{
+	char *argv[16] = { strdup("iotrace export") };
+	int argc = 1, r;
+
+	for (; words[argc - 1]; argc++)
+		argv[argc] = strdup(words[argc - 1]);
+	err->status = STATUS_OK;
+	r = export_options(argc, argv, o, err);
+	for (int i = 0; r && i < argc; i++)
+		free(argv[i]);
+	return r;
+}
+
+#define PARSE(...) parse(&o, &err, (const char *const[]){ __VA_ARGS__, NULL })
+
+static void test_options(void **state)
+{
+	struct export_options o;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(PARSE(NULL), 0);
+	assert_int_equal(o.interval_ns, 10000000000);
+	assert_int_equal(o.series, 500);
+	assert_null(o.listen);
+	assert_int_equal(o.n_names, 0);
+	assert_int_equal(PARSE("kvm", "--interval", "0.5", "--series", "7", "top"), 0);
+	assert_int_equal(o.interval_ns, 500000000);
+	assert_int_equal(o.series, 7);
+	assert_int_equal(o.n_names, 2);
+	assert_string_equal(o.names[0], "kvm");
+	assert_string_equal(o.names[1], "top");
+	/* The shared options of tools are not its own. */
+	assert_true(PARSE("--json") < 0);
+	assert_true(PARSE("--record", "x") < 0);
+	assert_true(PARSE("--series", "0") < 0);
+	assert_true(PARSE("--textfile", "-") < 0);
+	assert_true(PARSE("stack") < 0);
+	assert_int_equal(err.status, STATUS_USAGE);
+	assert_true(PARSE("top", "top") < 0);
+	assert_true(PARSE("--", "true") < 0);
+	assert_int_equal(err.status, STATUS_USAGE);
+}
+
+static void test_addresses(void **state)
+{
+	static const char *const bad[] = { "",		 ":",		"127.0.0.1",
+					   "127.0.0.1:", "127.0.0.1:x", "localhost:1",
+					   "[::1]",	 "[::1:1",	"::1:1",
+					   "[]:1",	 "[1.2.3.4]:1", "unix:" };
+	struct error err;
+
+	(void)state;
+	for (size_t i = 0; i < N(bad); i++) {
+		assert_true(listen_on(bad[i], &err) < 0);
+		assert_int_equal(err.status, STATUS_USAGE);
+	}
+}
+
+/* Sockets that were passed to another process are not ours. */
+static void test_passed(void **state)
+{
+	char pid[32];
+
+	(void)state;
+	unsetenv("LISTEN_PID");
+	setenv("LISTEN_FDS", "2", 1);
+	assert_int_equal(listen_passed(), 0);
+	setenv("LISTEN_PID", "1", 1);
+	assert_int_equal(listen_passed(), 0);
+	snprintf(pid, sizeof(pid), "%d", (int)getpid());
+	setenv("LISTEN_PID", pid, 1);
+	assert_int_equal(listen_passed(), 2);
+	setenv("LISTEN_FDS", "100000", 1);
+	assert_int_equal(listen_passed(), 0);
+	setenv("LISTEN_FDS", "-1", 1);
+	assert_int_equal(listen_passed(), 0);
+}
+
+static void count_failure(void *ctx, struct tool_run *t, const struct error *err)
+{
+	assert_true(t->ended);
+	assert_string_equal(err->what, "gone");
+	++*(int *)ctx;
+}
+
+/* What fails ends alone, if somebody takes the failure. */
+static void test_outcome(void **state)
+{
+	int failures = 0;
+	struct tool_run takes = { .failed = count_failure, .sink_ctx = &failures }, alone = { 0 };
+	struct error err;
+
+	(void)state;
+	error_set(&err, STATUS_FAILED, -EIO, "gone");
+	assert_int_equal(tool_outcome(&takes, RUN_STOP, &err), RUN_STOP);
+	assert_false(takes.ended);
+	assert_int_equal(tool_outcome(&takes, -EIO, &err), 0);
+	assert_int_equal(failures, 1);
+	assert_int_equal(tool_outcome(&alone, -EIO, &err), -EIO);
+	assert_false(alone.ended);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_accepts),	  cmocka_unit_test(test_options),
+		cmocka_unit_test(test_addresses), cmocka_unit_test(test_passed),
+		cmocka_unit_test(test_outcome),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
