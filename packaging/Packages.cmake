@@ -64,7 +64,7 @@ endif()
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
     /usr/sbin /usr/share/man /usr/share/man/man8 /usr/share/bash-completion
     /usr/share/bash-completion/completions /usr/share/zsh /usr/share/zsh/site-functions
-    /usr/share/fish /usr/share/fish/vendor_completions.d)
+    /usr/share/fish /usr/share/fish/vendor_completions.d /usr/lib/systemd /usr/lib/systemd/system)
 
 # What only a .deb has: see there.
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/cmake/StageDeb.cmake)

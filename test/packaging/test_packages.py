@@ -18,6 +18,9 @@ from packtest import IOTRACE, main, run, subcommands
 BUILD = os.environ["BUILD"]
 VERSION = run(IOTRACE, "--version").split()[1]
 PAGES = ["iotrace.8"] + [f"iotrace-{name}.8" for name, _ in subcommands()]
+# Of iotrace export.
+EXPORT = ["/usr/lib/systemd/system/iotrace-export.service",
+          "/usr/lib/systemd/system/iotrace-export.socket"]
 
 
 class TestPackages(unittest.TestCase):
@@ -52,8 +55,10 @@ class TestPackages(unittest.TestCase):
                 "/usr/share/zsh/vendor-completions/_iotrace",
                 "/usr/share/fish/vendor_completions.d/iotrace.fish"]
         want += [f"/usr/share/man/man8/{page}.gz" for page in PAGES]
+        want += EXPORT
         want += [f"/usr/share/doc/iotrace/{name}" for name in
-                 ("README.md", "copyright", "changelog.gz", "changelog.Debian.gz")]
+                 ("README.md", "copyright", "changelog.gz", "changelog.Debian.gz",
+                  "grafana-dashboard.json", "prometheus-rules.yml", "prometheus-scrape.yml")]
         for path in want:
             self.assertIn(path, listed)
         self.assertEqual(listed["/usr/sbin/iotrace"], "-rwxr-xr-x")
@@ -81,8 +86,10 @@ class TestPackages(unittest.TestCase):
                 "/usr/share/zsh/site-functions/_iotrace",
                 "/usr/share/fish/vendor_completions.d/iotrace.fish"]
         want += [f"/usr/share/man/man8/{page}" for page in PAGES]
-        want += [f"/usr/share/doc/iotrace/{n}" for n in ("README.md", "LICENSE", "CHANGELOG.md",
-                                                           "copyright")]
+        want += EXPORT
+        want += [f"/usr/share/doc/iotrace/{n}" for n in ("README.md", "LICENSE", "CHANGELOG.md", "copyright",
+                                                         "grafana-dashboard.json", "prometheus-rules.yml",
+                                                         "prometheus-scrape.yml")]
         # Nothing else: no folder that belongs to others.
         self.assertEqual(sorted(listed), sorted(want + ["/usr/share/doc/iotrace"]))
         self.assertEqual(run("rpm", "-qp", "--qf", "%{VERSION} %{LICENSE}", self.made["rpm"]),
