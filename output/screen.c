@@ -4,11 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-/* Lines of the screen: title, note, heading, rows, the sum, losses. */
-#define HEADING_LINE 2
-#define ROWS_LINE    3
-#define MESSAGE_LINE 4
-#define LINES_BELOW  2
+/* Lines of the screen: title, note, more of the caller's, heading, rows, the sum, losses. */
+#define MORE_LINE   2
+#define LINES_BELOW 2
+#define LEAST_ROWS  3
 
 #define NOTE_COLUMN 17
 
@@ -37,10 +36,22 @@ static void put_line(int line, int attributes, const struct text_table *table, c
 	free(text);
 }
 
+static int more_lines(const struct screen *s)
+{
+	int room = LINES - MORE_LINE - 1 - LINES_BELOW - LEAST_ROWS;
+
+	return (int)s->view->n_more < room ? (int)s->view->n_more : room > 0 ? room : 0;
+}
+
+size_t screen_room(const struct screen *s)
+{
+	return (size_t)(LINES - MORE_LINE - more_lines(s) - 1 - LINES_BELOW);
+}
+
 /* How many of the rows are shown; they begin with the one that was scrolled to. */
 static size_t rows_shown(struct screen *s)
 {
-	size_t room = (size_t)(LINES - ROWS_LINE - LINES_BELOW);
+	size_t room = screen_room(s);
 
 	if (s->rows.n <= room)
 		s->first = 0;
@@ -53,15 +64,15 @@ static void draw_rows(struct screen *s)
 {
 	const void *sum = screen_rows_sum(&s->rows);
 	struct text_table table = s->rows.table;
-	int line = ROWS_LINE;
+	int line = MORE_LINE + more_lines(s);
 	size_t n = rows_shown(s);
 
 	text_table_fit(&table, (size_t)(COLS - 1));
-	put_line(HEADING_LINE, A_STANDOUT, &table, NULL);
+	put_line(line++, A_STANDOUT, &table, NULL);
 	if (!s->ready)
-		screen_put(MESSAGE_LINE, 1, A_NORMAL, "Collecting data...");
+		screen_put(line + 1, 1, A_NORMAL, "Collecting data...");
 	else if (!s->rows.n && s->view->none)
-		screen_put(MESSAGE_LINE, 1, A_NORMAL, s->view->none);
+		screen_put(line + 1, 1, A_NORMAL, s->view->none);
 	for (size_t i = 0; i < n; i++)
 		put_line(line++, A_NORMAL, &table, s->rows.order[s->first + i]);
 	if (s->rows.n && sum)
@@ -74,6 +85,8 @@ static void draw_table(struct screen *s)
 
 	screen_put(0, 0, A_BOLD, s->view->title);
 	screen_put(1, NOTE_COLUMN, A_NORMAL, s->view->note);
+	for (int i = 0; i < more_lines(s); i++)
+		screen_put(MORE_LINE + i, 1, A_NORMAL, s->view->more[i]);
 	draw_rows(s);
 	if (!s->lost)
 		return;

@@ -18,11 +18,14 @@ struct screen;
 #define SCREEN_COLUMNS_MIN 60
 
 #define SCREEN_UNSORTED SIZE_MAX
+#define SCREEN_MORE	8
 
 /* The lines around the rows; the caller's, may change at any time. */
 struct screen_view {
-	char title[640];     /* texts are fit to be shown */
-	char note[512];	     /* below the title; may be empty */
+	char title[640];	     /* texts are fit to be shown */
+	char note[512];		     /* below the title; may be empty */
+	char more[SCREEN_MORE][160]; /* lines below that, as far as there is room */
+	size_t n_more;
 	const char *none;    /* in place of rows, if there are none; may be NULL */
 	const char *instead; /* what there is for a terminal that cannot be driven: "-l" */
 	const void *sum;     /* a row below the others, copied with them; NULL: none */
@@ -68,9 +71,9 @@ int screen_key(struct screen *s);
 bool screen_hung_up(const struct screen *s);
 
 /* Other pages, from the next screen_draw() on: @lines, below a title, until any key is pressed; a
- * question, which belongs to the caller; the table again. */
+ * question, which belongs to the caller, with what holds now as its answer; the table again. */
 void screen_help(struct screen *s, const char *const *lines, size_t n);
-void screen_ask(struct screen *s, const struct screen_question *question);
+void screen_ask(struct screen *s, const struct screen_question *question, const char *current);
 void screen_back(struct screen *s);
 
 const char *screen_answer(const struct screen *s);

@@ -44,6 +44,9 @@ struct screen {
 int screen_take_terminal(struct screen *s, struct error *err);
 void screen_give_terminal(struct screen *s);
 
+/* Lines that rows have. */
+size_t screen_room(const struct screen *s);
+
 /* @text, which is cut at the right edge. */
 void screen_put(int line, int column, int attributes, const char *text);
 

@@ -25,11 +25,11 @@ void screen_draw_help(const struct screen *s)
 
 /* ---- questions ---- */
 
-void screen_ask(struct screen *s, const struct screen_question *question)
+void screen_ask(struct screen *s, const struct screen_question *question, const char *current)
 {
 	s->page = PAGE_QUESTION;
 	s->question = question;
-	s->answer[0] = 0;
+	snprintf(s->answer, sizeof(s->answer), "%s", current);
 	s->complaint[0] = 0;
 }
 
@@ -107,7 +107,7 @@ static int key_in_question(struct screen *s, int key)
 /* The last line that is drawn bounds what scrolls (screen_draw()). */
 static int key_in_table(struct screen *s, int key)
 {
-	size_t page = LINES > 6 ? (size_t)LINES - 6 : 1;
+	size_t page = screen_room(s) > 1 ? screen_room(s) - 1 : 1;
 
 	switch (key) {
 	case KEY_UP:

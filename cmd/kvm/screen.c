@@ -152,7 +152,7 @@ static bool ask(struct kvm_screen *s, int key)
 		if (questions[i].key != key)
 			continue;
 		s->answered = questions[i].answered;
-		screen_ask(s->screen, &questions[i].question);
+		screen_ask(s->screen, &questions[i].question, "");
 		return true;
 	}
 	return false;

@@ -403,7 +403,7 @@ static void test_question(void **state)
 	(void)state;
 	begin(&f, 10, 60);
 	show(&f, three, 3);
-	screen_ask(f.screen, &question);
+	screen_ask(f.screen, &question, "");
 	type(&f, "vdx");
 	press(&f, KEY_BACKSPACE, SCREEN_HANDLED);
 	type(&f, "a q");
