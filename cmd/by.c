@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/text.h"
@@ -222,17 +223,21 @@ size_t keys_columns(by_keys keys, size_t at, struct column *to)
 	return n;
 }
 
+/* @cell is for those that are no strings. */
+static const char *cell_text(const struct column *column, const struct key_labels *labels,
+			     char cell[32])
+{
+	if (!column->cell)
+		return *(const char *const *)((const char *)labels + column->offset);
+	column->cell(labels, cell, 32);
+	return cell;
+}
+
 static int print_cell(const struct column *column, const struct key_labels *labels, FILE *stream)
 {
-	const void *at = (const char *)labels + column->offset;
 	char cell[32], text[4096];
-	const char *plain = cell;
 
-	if (column->cell)
-		column->cell(labels, cell, sizeof(cell));
-	else
-		plain = *(const char *const *)at;
-	render_escape(plain, text, sizeof(text));
+	render_escape(cell_text(column, labels, cell), text, sizeof(text));
 	return fprintf(stream, "%s = %s, ", column->key, text) < 0 ? -errno : 0;
 }
 
@@ -246,4 +251,23 @@ int keys_print(by_keys keys, const struct key_labels *labels, FILE *stream)
 		if (shown[i].heading)
 			r = print_cell(&shown[i], labels, stream);
 	return r;
+}
+
+char *keys_name(by_keys keys, const struct key_labels *labels)
+{
+	struct column shown[KEY_COLUMNS_MAX];
+	size_t n = keys_columns(keys, 0, shown), size = 0;
+	char *text = NULL, cell[32];
+	FILE *stream = open_memstream(&text, &size);
+
+	if (!stream)
+		return NULL;
+	for (size_t i = 0; i < n; i++)
+		if (shown[i].heading)
+			fprintf(stream, "%s%s", i ? ", " : "", cell_text(&shown[i], labels, cell));
+	if (fclose(stream)) {
+		free(text);
+		return NULL;
+	}
+	return text;
 }

@@ -57,6 +57,9 @@ extern const struct key_labels keys_other;
 /* Text before a name: "disk = sda, pid = 12, comm = dd, "; nothing without keys.  0 or -errno. */
 int keys_print(by_keys keys, const struct key_labels *labels, FILE *stream);
 
+/* The names alone, not escaped: "sda, 12, dd"; the caller frees it.  NULL: no memory. */
+char *keys_name(by_keys keys, const struct key_labels *labels);
+
 #define KEY_COLUMNS_MAX 8
 
 /* Fills @to (room for KEY_COLUMNS_MAX) with the columns of @keys, of a struct key_labels that is at

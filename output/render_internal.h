@@ -37,6 +37,9 @@ bool name_is_cut(struct name_walk *walk);
 /* Writes @text, escaped, at most NAME_SHOWN characters of it. */
 void put_escaped(struct sink *sink, const char *text);
 
+/* The same for XML: at most @most characters of @name; returns how many. */
+size_t put_xml(struct sink *sink, const char *name, size_t most);
+
 /* Columns in the text table or with a key (JSON) or with a key and a single value (CSV). */
 bool column_in_text(const struct column *column);
 bool column_in_json(const struct column *column);

@@ -2,7 +2,10 @@
 #include "output/terminal.h"
 
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
+#include <unistd.h>
 
 struct terminal_size terminal_size(FILE *stream)
 {
@@ -11,6 +14,14 @@ struct terminal_size terminal_size(FILE *stream)
 	if (ioctl(fileno(stream), TIOCGWINSZ, &size))
 		return (struct terminal_size){ 0 };
 	return (struct terminal_size){ size.ws_row, size.ws_col };
+}
+
+bool terminal_colours(FILE *stream)
+{
+	const char *without = getenv("NO_COLOR"), *type = getenv("TERM");
+
+	return isatty(fileno(stream)) && !(without && without[0]) && type &&
+	       strcmp(type, "dumb") != 0 && strncmp(type, "vt", 2) != 0;
 }
 
 static int put(FILE *stream, const char *sequence)

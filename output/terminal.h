@@ -13,6 +13,9 @@ struct terminal_size {
 
 struct terminal_size terminal_size(FILE *stream);
 
+/* Is it a terminal of 256 colours, whose user wants some (NO_COLOR)? */
+bool terminal_colours(FILE *stream);
+
 /* Empties the screen; the cursor is at its top.  0 or -errno. */
 int terminal_clear(FILE *stream);
 

@@ -63,8 +63,8 @@ static enum value_kind kind_of(const struct args_spec *spec, const struct argp_o
 {
 	const struct args_values *v = spec->values;
 
-	if (!option->arg)
-		return VALUE_NONE;
+	if (!option->arg || option->flags & OPTION_ARG_OPTIONAL)
+		return VALUE_NONE; /* none of its own */
 	*words = option->arg;
 	if (strchr(option->arg, '|'))
 		return VALUE_WORDS;

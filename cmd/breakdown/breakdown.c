@@ -37,7 +37,8 @@ int breakdown_prepare(struct tool_run *run, struct error *err)
 		r = cgroups_open(NULL, NULL, &b->keyed.cgroups);
 	if (!r && keys_have(b->o.by, KEY_USER))
 		r = users_open(NULL, &b->keyed.users);
-	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
+	return r ? error_set(err, STATUS_FAILED, r, "out of memory")
+		 : breakdown_heatmap_open(run, err);
 }
 
 void breakdown_keeps(struct tool_run *run)
@@ -46,6 +47,7 @@ void breakdown_keeps(struct tool_run *run)
 
 	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
 		  keys_of_cgroup(b->o.by));
+	tool_keep(run, "with --heatmap=FILE", PRIVILEGES_FILE, b->o.svg);
 }
 
 /* The longest time between two drains. */
@@ -140,6 +142,7 @@ void breakdown_free_keyed(struct breakdown *b)
 	cgroups_free(b->keyed.cgroups);
 	users_free(b->keyed.users);
 	free(b->rows.rows);
+	breakdown_heatmap_free(b);
 }
 
 /* ---- the declaration ---- */

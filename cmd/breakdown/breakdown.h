@@ -8,6 +8,8 @@
 #include "cmd/breakdown/rows.h"
 #include "cmd/breakdown/table.h"
 #include "cmd/tool.h"
+#include "core/system/outfile.h"
+#include "output/heatmap.h"
 #include "probes/breakdown_blk.h"
 
 /*
@@ -41,6 +43,11 @@ struct breakdown {
 	struct schema schema;
 	struct blk_layer blk;
 	struct calls calls;
+	struct heatmap *heatmap;	      /* NULL: no interval yet */
+	char title[BREAKDOWN_NAME_SIZE + 32]; /* of the heat map; "": no I/O yet */
+	bool live; /* the heat map is drawn at each output, on a terminal */
+	struct outfile svg;
+	struct renderer svg_renderer;
 };
 
 extern const struct tool breakdown_blk_tool, breakdown_calls_tool;
@@ -65,6 +72,16 @@ int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_
 		   struct error *err);
 void breakdown_settle(struct tool_run *run, bool last);
 void breakdown_free_keyed(struct breakdown *b);
+
+/* heatmap.c: opens the file of --heatmap, before a run or a replay; adds an interval; prints what
+ * there is, once or (b->live) each time.  -errno with @err, or of the stream. */
+int breakdown_heatmap_open(struct tool_run *run, struct error *err);
+int breakdown_heatmap_take(struct breakdown *b, const struct recording_interval *in,
+			   struct error *err);
+int breakdown_heatmap_print(const struct breakdown *b, const struct recording_interval *in,
+			    FILE *stream, struct error *err);
+void breakdown_heatmap_free(struct breakdown *b);
+int breakdown_begin(struct tool_run *run, struct error *err);
 
 /* show.c */
 extern const struct tool_view breakdown_view;

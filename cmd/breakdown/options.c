@@ -13,7 +13,7 @@ static const struct breakdown_unit nsecs = { "nsecs", 1 }, usecs = { "usecs", 10
 
 #define DEFAULT_KEYS 20
 
-enum { OPTION_HIST = 0x2000, OPTION_BY };
+enum { OPTION_HIST = 0x2000, OPTION_BY, OPTION_HEATMAP };
 
 const struct breakdown_unit *breakdown_unit(uint64_t ns)
 {
@@ -36,6 +36,10 @@ static const struct argp_option options[] = {
 	  1 },
 	{ "maxrows", 'r', "ROWS", 0,
 	  "with --by: show the ROWS largest keys, the rest as (other) (default for text: 20)", 1 },
+	{ "heatmap", OPTION_HEATMAP, "FILE", OPTION_ARG_OPTIONAL,
+	  "with -T: show latency over time, a column for each INTERVAL; with FILE, write that "
+	  "as a picture beside the histograms",
+	  1 },
 	{ "milliseconds", 'm', NULL, 0, "show times in milliseconds", 1 },
 	{ "microseconds", 'u', NULL, 0, "show times in microseconds", 1 },
 	{ 0 },
@@ -69,6 +73,11 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return keys_parse(arg, &o->by, err);
 	case 'r':
 		return parse_u64("-r", arg, 1, UINT32_MAX, &o->max_keys, err);
+	case OPTION_HEATMAP:
+		if (arg)
+			return args_file("--heatmap", arg, &o->svg, err);
+		o->heatmap = true;
+		return 0;
 	case OPTION_HIST:
 		o->hist = true;
 		return 0;
@@ -80,6 +89,13 @@ int breakdown_hist_error(struct error *err)
 {
 	return error_set(err, STATUS_USAGE, -EINVAL,
 			 "--hist is for the table of all layers; -T always shows histograms");
+}
+
+int breakdown_heatmap_error(struct error *err)
+{
+	error_set(err, STATUS_USAGE, -EINVAL, "--heatmap requires -T");
+	error_hint(err, "it shows one layer: -T blk, -T vfs, -T ext4, ...");
+	return -EINVAL;
 }
 
 int breakdown_keys_error(struct error *err)
@@ -112,6 +128,8 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 		return breakdown_keys_error(err);
 	if (o->hist && layer)
 		return breakdown_hist_error(err);
+	if ((o->heatmap || o->svg) && !layer)
+		return breakdown_heatmap_error(err);
 	if (o->filters.disk_arg && layer && (strcmp(layer, "nfs") == 0 || strcmp(layer, "9p") == 0))
 		return error_set(err, STATUS_USAGE, -EINVAL,
 				 "-d cannot be used with -T %s: that file system has no disk",
@@ -120,7 +138,7 @@ static int check_layer(const struct breakdown_options *o, struct error *err)
 }
 
 /* What only shapes the output. */
-static const int shown[] = { OPTION_HIST, 'r', 0 };
+static const int shown[] = { OPTION_HIST, OPTION_HEATMAP, 'r', 0 };
 
 static const struct args_values values[] = {
 	{ "LAYER", "syscall|vfs|ext4|xfs|btrfs|nfs|fuse|9p|fs|blk" },
@@ -132,7 +150,7 @@ static const struct args_example examples[] = {
 	{ "10 1", "all layers, ten seconds" },
 	{ "-- make -j8", "the calls of this command" },
 	{ "-T ext4 -u 5", "histograms of one layer" },
-	{ "-T blk -Q -d nvme0n1 10 1", "one disk, queues included" },
+	{ "-T blk --heatmap=io.svg 1 60", "as a picture" },
 	{ 0 },
 };
 
@@ -159,8 +177,15 @@ int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct
 	o->unit = &nsecs;
 	spec.own = o;
 	r = args_parse(&spec, argc, argv, &o->args, err);
-	if (r || o->args.help || o->args.show_source || o->args.replay)
+	if (r || o->args.help || o->args.show_source)
 		return r;
+	if (o->heatmap && o->args.for_programs) {
+		error_set(err, STATUS_USAGE, -EINVAL, "--heatmap without a file is text");
+		error_hint(err, "use --heatmap=FILE");
+		return -EINVAL;
+	}
+	if (o->args.replay)
+		return 0;
 	r = blk_check_options(&o->filters, &o->args, err);
 	if (r)
 		return r;

@@ -17,6 +17,8 @@ struct breakdown_options {
 	const char *layer; /* -T; NULL: all of them */
 	bool queued;	   /* -Q */
 	bool hist;	   /* --hist */
+	bool heatmap;	   /* --heatmap, as text */
+	const char *svg;   /* --heatmap=FILE; NULL: none */
 	by_keys by;	   /* --by; 0: not given */
 	uint64_t max_keys; /* -r; 0: not given */
 	const struct breakdown_unit *unit;
@@ -33,6 +35,9 @@ int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct
 
 /* --hist where there is one layer only: -EINVAL with @err. */
 int breakdown_hist_error(struct error *err);
+
+/* --heatmap where there are all layers: -EINVAL with @err. */
+int breakdown_heatmap_error(struct error *err);
 
 /* -r without --by: -EINVAL with @err. */
 int breakdown_keys_error(struct error *err);

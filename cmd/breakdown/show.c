@@ -128,8 +128,11 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 	const struct breakdown *b = ctx;
 	struct shown shown = { 0 };
 	void *own = NULL;
-	int r = show_rows(b, in, &shown, &own, err);
+	int r;
 
+	if (b->o.heatmap)
+		return breakdown_heatmap_print(b, in->drained, stream, err);
+	r = show_rows(b, in, &shown, &own, err);
 	if (r)
 		return r;
 	if (b->combined)
@@ -144,7 +147,8 @@ static int print_head(void *ctx, const struct recording_interval *in, FILE *stre
 {
 	char text[CLOCK_TEXT_SIZE];
 
-	(void)ctx;
+	if (((const struct breakdown *)ctx)->o.heatmap)
+		return 0;
 	clock_time(in->interval.end_ns, in->utc_offset, text);
 	return fprintf(stream, "\n%s\n", text) < 0 ? -errno : 0;
 }
@@ -157,12 +161,21 @@ static int print_start(void *ctx, FILE *stream)
 	return render_flush(stream);
 }
 
+static int take(void *ctx, const struct recording_interval *in, struct error *err)
+{
+	struct breakdown *b = ctx;
+
+	return b->o.heatmap || b->o.svg ? breakdown_heatmap_take(b, in, err) : 0;
+}
+
 static int check_options(void *ctx, struct error *err)
 {
 	const struct breakdown *b = ctx;
 
 	if (b->o.max_keys && !b->o.by)
 		return breakdown_keys_error(err);
+	if (b->combined && (b->o.heatmap || b->o.svg))
+		return breakdown_heatmap_error(err);
 	return b->combined || !b->o.hist ? 0 : breakdown_hist_error(err);
 }
 
@@ -186,8 +199,12 @@ static void tables(void *ctx, struct show *show)
 const struct tool_view breakdown_view = {
 	.tables = tables,
 	.check = check_options,
+	.take = take,
 	.rows = machine_rows,
 	.text = { .begin = print_start, .head = print_head, .body = print_body },
 	.empty = "no I/O seen",
 	.notes_first = true,
+	.written_by = "--heatmap",
+	.written_at = offsetof(struct breakdown, o.svg),
+	.written_beside = true,
 };

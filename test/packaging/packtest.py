@@ -34,13 +34,19 @@ def options(subcommand=None):
     text = run(IOTRACE, *([subcommand] if subcommand else []), "--help")
     found = {}
     for line in text.splitlines():
-        # "-d, --disk=DISK", "-e", "--iodir=r|w|rw"
-        match = re.match(r"^ {2,6}(?:(-\w)(?:, |(?= )|$))?(--[a-z-]+)?(?:[= ](?! )([A-Z]\S+|\S+\|\S+))?",
+        # "-d, --disk=DISK", "-e", "--iodir=r|w|rw", "--heatmap[=FILE]"
+        match = re.match(r"^ {2,6}(?:(-\w)(?:, |(?= )|$))?(--[a-z-]+)?(?:(?:\[=|[= ])(?! )([A-Z]\S+|\S+\|\S+))?",
                          line)
-        found.update({name: match[3] for name in match.groups()[:2] if name} if match else {})
+        found.update({name: match[3] and match[3].rstrip("]") if "[=" in match[0]
+                      else match[3] for name in match.groups()[:2] if name} if match else {})
     if "--help" not in found:
         raise AssertionError(f"{subcommand}: no --help in {found}")
     return found
+
+
+def is_optional(subcommand, option):
+    """Does it stand alone, too, and take an argument behind '=' only?"""
+    return f"{option}[=" in run(IOTRACE, subcommand, "--help")
 
 
 def examples(subcommand=""):

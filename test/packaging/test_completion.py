@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from packtest import main, options, run, subcommands
+from packtest import main, is_optional, options, run, subcommands
 
 COMPLETION, TEMPLATES = os.environ["COMPLETION"], os.environ["COMPLETIONS"]
 SUBCOMMANDS = [name for name, _ in subcommands()]
@@ -141,7 +141,8 @@ class TestBash(Shell, unittest.TestCase):
         for name in SUBCOMMANDS:
             for option, argument in options(name).items():
                 after = self.offered(name, option, "--verb")
-                self.assertEqual(after, [] if argument else ["--verbose"], (name, option))
+                takes = argument and not is_optional(name, option)
+                self.assertEqual(after, [] if takes else ["--verbose"], (name, option))
 
     def test_equals_sign(self):
         self.assertEqual(self.offered("top", "--sort", "=", "b"), ["bytes"])

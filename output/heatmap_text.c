@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "output/heatmap_internal.h"
+
+#define LABEL_WIDTH  8u /* of a row, with the space behind it */
+#define WIDEST_CELL  8u
+#define LEAST_WIDTH  20u /* of a map; fewer than all stand side by side then */
+#define LINES_AROUND 5u	 /* title, names, times, legend, the cursor's own */
+#define MOST_ROWS    40u
+#define CLOCK_WIDTH  8u
+
+/* Lighter the more there are: told apart by lightness alone. */
+static const unsigned char colours[HEATMAP_LEVELS + 1] = { 0, 17, 19, 25, 31, 36, 77, 148, 226 };
+#define FIRST_LIGHT 6 /* levels from here on need dark text */
+static const char characters[] = " .:*oO#%@";
+
+/* How one is drawn. */
+struct layout {
+	struct sink *sink;
+	const struct heatmap_picture *p;
+	bool colours;
+	size_t maps; /* side by side */
+	size_t cell; /* width of a column */
+};
+
+static size_t map_width(const struct layout *l)
+{
+	size_t width = l->cell * l->p->columns;
+
+	return width < LEAST_WIDTH ? LEAST_WIDTH : width;
+}
+
+/* @text in @width columns. */
+static void put_name(struct sink *sink, const char *text, size_t width)
+{
+	struct name_walk walk = { text, NAME_SHOWN };
+	char unit[ESCAPE_UNIT_SIZE];
+	size_t used = 0, len;
+
+	while (name_next(&walk, unit)) {
+		len = (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1;
+		if (used + len > width)
+			break;
+		sink_puts(sink, unit);
+		used += len;
+	}
+	sink_fill(sink, ' ', width - used);
+}
+
+static void put_cells(const struct layout *l, unsigned int level, char mark)
+{
+	if (!l->colours) {
+		sink_fill(l->sink, mark ? mark : characters[level], l->cell);
+		return;
+	}
+	if (level)
+		sink_printf(l->sink, "\033[48;5;%u;38;5;%um", colours[level],
+			    level >= FIRST_LIGHT ? 16 : 231);
+	sink_fill(l->sink, mark ? mark : ' ', l->cell);
+	if (level)
+		sink_puts(l->sink, "\033[0m");
+}
+
+/* Of a percentile that lies in @row. */
+static char mark_of(const struct layout *l, const struct hist *column, unsigned int row)
+{
+	static const struct {
+		unsigned int permille;
+		char mark;
+	} lines[] = { { 990, '=' }, { 500, '-' } };
+
+	for (size_t i = 0; column->count && i < sizeof(lines) / sizeof(lines[0]); i++)
+		if ((unsigned int)heatmap_place(l->p, hist_percentile(column, lines[i].permille)) ==
+		    row)
+			return lines[i].mark;
+	return 0;
+}
+
+static void put_row(const struct layout *l, size_t first, unsigned int row)
+{
+	uint64_t lo, hi;
+	char label[24];
+
+	heatmap_row_bounds(l->p, row, &lo, &hi);
+	sink_printf(l->sink, "%*s ", (int)LABEL_WIDTH - 1, heatmap_time(lo, label, sizeof(label)));
+	for (size_t k = first; k < first + l->maps && k < l->p->h->n_maps; k++) {
+		size_t left = map_width(l) - l->cell * l->p->columns;
+		struct hist column;
+
+		sink_puts(l->sink, k > first ? " " : "");
+		for (size_t i = 0; i < l->p->columns; i++) {
+			heatmap_column(l->p, k, i, &column);
+			put_cells(l, heatmap_level(l->p, heatmap_cell(l->p, &column, row)),
+				  mark_of(l, &column, row));
+		}
+		sink_fill(l->sink, ' ', left);
+	}
+	sink_puts(l->sink, "\n");
+}
+
+/* @name: their names, else their times. */
+static void put_line(const struct layout *l, size_t first, bool names)
+{
+	const struct heatmap_picture *p = l->p;
+	size_t width = map_width(l);
+	char from[CLOCK_TEXT_SIZE], to[CLOCK_TEXT_SIZE];
+
+	sink_fill(l->sink, ' ', LABEL_WIDTH);
+	clock_time(heatmap_column_start(p, 0), p->h->utc_offset, from);
+	clock_time(heatmap_column_end(p, p->columns - 1), p->h->utc_offset, to);
+	for (size_t k = first; k < first + l->maps && k < p->h->n_maps; k++) {
+		sink_puts(l->sink, k > first ? " " : "");
+		if (names)
+			put_name(l->sink, p->h->maps[k].name, width);
+		else
+			sink_printf(l->sink, "%-*s%*s", (int)(width - CLOCK_WIDTH), from,
+				    (int)CLOCK_WIDTH, to);
+	}
+	sink_puts(l->sink, "\n");
+}
+
+static void put_maps(const struct layout *l, size_t first)
+{
+	if (l->p->h->maps[first].name[0])
+		put_line(l, first, true);
+	for (unsigned int row = l->p->rows; row-- > 0;)
+		put_row(l, first, row);
+	put_line(l, first, false);
+}
+
+static void put_legend(const struct layout *l)
+{
+	struct layout one = *l;
+	uint64_t before = 0, least;
+
+	one.cell = 1;
+	sink_fill(l->sink, ' ', LABEL_WIDTH);
+	for (unsigned int level = 1; level <= HEATMAP_LEVELS; level++) {
+		least = heatmap_level_least(l->p, level);
+		if (least == before || heatmap_level(l->p, least) != level)
+			continue;
+		put_cells(&one, level, 0);
+		sink_printf(l->sink, "%llu ", (unsigned long long)least);
+		before = least;
+	}
+	sink_puts(l->sink, " -p50 =p99\n");
+}
+
+int heatmap_print(const struct heatmap *h, const char *title, const struct heatmap_space *space,
+		  FILE *stream)
+{
+	size_t wide = space->columns ? space->columns : 80, high = space->lines ? space->lines : 24;
+	size_t room = wide > LABEL_WIDTH + LEAST_WIDTH ? wide - LABEL_WIDTH - 1 : LEAST_WIDTH, each;
+	unsigned int rows = high > LINES_AROUND + 3 ? (unsigned int)(high - LINES_AROUND) : 3;
+	struct sink sink = { .stream = stream };
+	struct heatmap_picture p;
+	struct layout l = { .sink = &sink, .p = &p, .colours = space->colours };
+
+	l.maps = h->n_maps && h->n_maps < room / (LEAST_WIDTH + 1) ? h->n_maps
+								   : room / (LEAST_WIDTH + 1);
+	l.maps = l.maps ? l.maps : 1;
+	each = (room - (l.maps - 1)) / l.maps;
+	p = heatmap_picture(h, each, rows < MOST_ROWS ? rows : MOST_ROWS);
+	if (!p.most)
+		return sink_result(&sink);
+	l.cell = each / p.columns < WIDEST_CELL ? each / p.columns : WIDEST_CELL;
+	sink_printf(&sink, "%s\n", title);
+	for (size_t first = 0; first < h->n_maps; first += l.maps)
+		put_maps(&l, first);
+	put_legend(&l);
+	return sink_result(&sink);
+}
