@@ -250,10 +250,11 @@ class TestCounts(LiveTest):
         """Exits by reason and guest."""
         if not iotest.have_kvm():
             self.skipTest("no KVM")
-        guest = Guest(2000, "counted")
+        guest = Guest(2000, "counted", keep=True)  # while its name is looked up
         with Export("guests") as export:
-            guest.run()
+            guest.go().done()
             samples = export.scrape()
+        guest.quit()
         if not value(samples, "iotrace_kvm_guest_events_total", event="kvm_exit"):
             self.skipTest("kvm_exit does not fire on this machine")
         of = [value(samples, "iotrace_kvm_guest_events_total", guest="counted",
