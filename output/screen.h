@@ -71,7 +71,7 @@ int screen_key(struct screen *s);
 bool screen_hung_up(const struct screen *s);
 
 /* Other pages, from the next screen_draw() on: @lines, below a title, until any key is pressed; a
- * question, which belongs to the caller, with what holds now as its answer; the table again. */
+ * question, which belongs to the caller, with what holds now below it; the table again. */
 void screen_help(struct screen *s, const char *const *lines, size_t n);
 void screen_ask(struct screen *s, const struct screen_question *question, const char *current);
 void screen_back(struct screen *s);

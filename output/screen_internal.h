@@ -37,7 +37,7 @@ struct screen {
 	const char *const *help;
 	size_t n_help;
 	const struct screen_question *question;
-	char answer[256], complaint[sizeof(((struct error *)NULL)->what)];
+	char answer[256], current[256], complaint[sizeof(((struct error *)NULL)->what)];
 };
 
 /* screen_terminal.c: takes the terminal over, and gives it back.  -errno with @err. */

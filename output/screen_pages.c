@@ -29,7 +29,8 @@ void screen_ask(struct screen *s, const struct screen_question *question, const 
 {
 	s->page = PAGE_QUESTION;
 	s->question = question;
-	snprintf(s->answer, sizeof(s->answer), "%s", current);
+	s->answer[0] = 0;
+	render_escape(current, s->current, sizeof(s->current));
 	s->complaint[0] = 0;
 }
 
@@ -68,6 +69,10 @@ void screen_draw_question(const struct screen *s)
 	screen_put(0, 0, A_BOLD, s->question->title);
 	screen_put(2, 0, A_NORMAL, s->question->question);
 	screen_put(2, column, A_NORMAL, s->answer);
+	if (s->current[0]) {
+		screen_put(3, 0, A_NORMAL, "Now: ");
+		screen_put(3, 5, A_NORMAL, s->current);
+	}
 	screen_put(4, 0, A_NORMAL, s->complaint);
 	draw_list(s->question, 6);
 	move(2, column + (int)strlen(s->answer));

@@ -414,6 +414,7 @@ static int refresh(struct tool_run *t, struct error *err)
 	int r;
 
 	counters_swap(k->counters);
+	view_follow(&k->view);
 	r = apply_commands(k, err);
 	if (!r)
 		r = refill(k, err);

@@ -22,8 +22,9 @@ void kvm_screen_title(struct kvm_screen *s)
 
 	render_escape(v->guest, guest, sizeof(guest));
 	if (v->pid)
-		snprintf(around->title, sizeof(around->title), "kvm statistics - pid %u%s%s%s",
-			 v->pid, guest[0] ? " (" : "", guest, guest[0] ? ")" : "");
+		snprintf(around->title, sizeof(around->title), "kvm statistics - pid %u%s%s%s%s",
+			 v->pid, guest[0] ? " (" : "", guest, guest[0] ? ")" : "",
+			 v->gone ? " - gone" : "");
 	else
 		snprintf(around->title, sizeof(around->title), "kvm statistics - summary");
 	around->note[0] = 0;
@@ -71,21 +72,18 @@ static int take_delay(struct view *v, const char *text, struct error *err)
 	return 0;
 }
 
-static int take_process(struct view *v, const char *text, struct error *err)
-{
-	uint32_t pid = 0;
-	int r = *text && strcmp(text, "0") != 0 ? args_process(text, &pid, err) : 0;
-
-	if (!r)
-		view_set_process(v, pid);
-	return r;
-}
-
+/* A name, or a number, which no guest has for a name. */
 static int take_guest(struct view *v, const char *text, struct error *err)
 {
+	bool number = *text && strspn(text, "0123456789") == strlen(text);
+	struct error unused;
 	uint32_t pid = 0;
-	int r = *text ? guests_find(NULL, text, &pid, err) : 0;
+	int r = 0;
 
+	if (number && strcmp(text, "0") != 0 && guests_find(NULL, text, &pid, &unused))
+		r = args_process(text, &pid, err);
+	else if (*text && !number)
+		r = guests_find(NULL, text, &pid, err);
 	if (!r)
 		view_set_process(v, pid);
 	return r;
@@ -125,6 +123,19 @@ static int answer(struct kvm_screen *s)
 	return RUN_OUTPUT;
 }
 
+/* What holds now of what @key asks. */
+static const char *current(const struct view *v, int key, char *buf, size_t size)
+{
+	buf[0] = 0;
+	if (key == 'f')
+		snprintf(buf, size, "%s", v->pattern);
+	else if (key == 's')
+		snprintf(buf, size, "%.1f", (double)v->delay_ns / 1e9);
+	else if (v->pid)
+		snprintf(buf, size, "%u%s%s", v->pid, v->guest[0] ? " " : "", v->guest);
+	return buf;
+}
+
 /* Does @key ask something? */
 static bool ask(struct kvm_screen *s, int key)
 {
@@ -139,20 +150,23 @@ static bool ask(struct kvm_screen *s, int key)
 		    "Regular expression [ENTER: all]: ", NULL } },
 		{ 'g',
 		  take_guest,
-		  { "Show one guest by its name.", "Guest [ENTER: all]: ", list_guests } },
+		  { "Show one guest.", "Guest or pid [ENTER: all]: ", list_guests } },
 		{ 'p',
-		  take_process,
-		  { "Show one process.", "Pid [ENTER or 0: all]: ", list_guests } },
+		  take_guest,
+		  { "Show one process.", "Pid or guest [ENTER or 0: all]: ", list_guests } },
 		{ 's',
 		  take_delay,
 		  { "Set the time between refreshes.", "Seconds [ENTER: 3]: ", NULL } },
 	};
 
+	char now[KVM_PATTERN_SIZE + GUEST_NAME_SIZE + 16];
+
 	for (size_t i = 0; i < N(questions); i++) {
 		if (questions[i].key != key)
 			continue;
 		s->answered = questions[i].answered;
-		screen_ask(s->screen, &questions[i].question, "");
+		screen_ask(s->screen, &questions[i].question,
+			   current(s->view, key, now, sizeof(now)));
 		return true;
 	}
 	return false;
@@ -166,10 +180,10 @@ static void help(struct kvm_screen *s)
 		"b  by guest, or by event again",
 		"c  clear the filters",
 		"f  filter by regular expression",
-		"g  filter by guest's name",
+		"g  filter by guest, by its name or process id",
 		"h  this help",
 		"o  order by total, or by current rate again",
-		"p  filter by process id",
+		"p  the same",
 		"q  quit",
 		"r  reset the totals",
 		"s  set the seconds between refreshes",
@@ -212,7 +226,7 @@ static int on_key(struct kvm_screen *s, int key)
 		v->reset = true;
 		break;
 	case 'x':
-		v->children = !v->children;
+		view_show_children(v, !v->children);
 		break;
 	}
 	return RUN_OUTPUT;

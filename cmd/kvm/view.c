@@ -2,6 +2,7 @@
 #include "cmd/kvm/view.h"
 
 #include <errno.h>
+#include <signal.h>
 
 #include "cmd/kvm/rows.h"
 #include "core/base/array.h"
@@ -68,13 +69,38 @@ int view_set_filter(struct view *v, const char *pattern, struct error *err)
 		events_set_filter(v->events, &v->filter);
 	}
 	/* Events that are selected by name are shown, children too. */
-	v->children = *pattern;
+	if (*pattern && !v->children)
+		v->children = v->children_of_filter = true;
+	else if (!*pattern && v->children_of_filter)
+		v->children = v->children_of_filter = false;
 	return 0;
+}
+
+void view_show_children(struct view *v, bool show)
+{
+	v->children = show;
+	v->children_of_filter = false;
+}
+
+static bool is_gone(uint32_t pid)
+{
+	return kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+void view_follow(struct view *v)
+{
+	struct error err;
+	uint32_t pid;
+
+	v->gone = v->pid && is_gone(v->pid);
+	if (v->gone && v->guest[0] && guests_find(NULL, v->guest, &pid, &err) == 0)
+		view_set_process(v, pid);
 }
 
 void view_set_process(struct view *v, uint32_t pid)
 {
 	v->pid = pid;
+	v->gone = false;
 	v->guest[0] = 0;
 	if (pid)
 		guest_name(NULL, pid, v->guest);
@@ -348,11 +374,17 @@ static int event_lines(struct view *v)
 static int guest_lines(struct view *v)
 {
 	for (size_t i = 0; i < v->n_guests; i++) {
-		const struct view_guest *g = &v->guests[i];
+		struct view_guest *g = &v->guests[i];
 		struct view_line *line;
 
 		if (!g->total)
 			continue;
+		if (!g->gone && is_gone(g->pid)) {
+			size_t len = strlen(g->name);
+
+			snprintf(g->name + len, sizeof(g->name) - len, " gone");
+			g->gone = true;
+		}
 		line = ARRAY_ADD(v->lines, v->n_lines);
 		if (!line)
 			return -ENOMEM;
@@ -376,7 +408,7 @@ int view_lines(struct view *v)
 		qsort_r(v->lines, v->n_lines, sizeof(*v->lines), compare, v);
 	for (size_t i = 0; i < v->n_lines; i++) {
 		v->lines[i].rate = view_rate(v, v->lines[i].delta);
-		v->lines[i].whole = v->sum.total;
+		v->lines[i].whole = v->lines[i].parent ? v->lines[i].parent->total : v->sum.total;
 	}
 	v->sum.rate = view_rate(v, v->sum.delta);
 	return r;

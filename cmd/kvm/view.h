@@ -13,7 +13,8 @@
 /* A guest, for the key b. */
 struct view_guest {
 	uint32_t pid;
-	char name[GUEST_NAME_SIZE + 16];
+	char name[GUEST_NAME_SIZE + 24];
+	bool gone;
 	uint64_t total, before;
 };
 
@@ -38,6 +39,8 @@ struct view {
 	char pattern[KVM_PATTERN_SIZE]; /* empty: no filter */
 	regex_t filter;			/* valid if pattern is not empty */
 	bool children, by_total, by_guest;
+	bool children_of_filter; /* they are shown as long as there is a filter */
+	bool gone;		 /* process @pid is; its counts stay */
 	uint64_t delay_ns;
 	/* What the keys ask for. */
 	bool reset, renew, delay_changed;
@@ -64,6 +67,13 @@ void view_close(struct view *v);
 /* Show events that match @pattern (empty: all).  -EINVAL with @err, also when none of those that
  * there are can match; then nothing changes. */
 int view_set_filter(struct view *v, const char *pattern, struct error *err);
+
+/* The key x. */
+void view_show_children(struct view *v, bool show);
+
+/* Is the process that is shown gone, and is there another of its guest's name?  Then that is shown.
+ */
+void view_follow(struct view *v);
 
 /* Show process @pid (0: all). */
 void view_set_process(struct view *v, uint32_t pid);

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A terminal whose cells and modes can be read."""
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+from iotest import IOTRACE, cleanup, read_text, wait_until
+
+
+class Screen:
+    """A subcommand in a terminal of its own."""
+
+    made = 0
+
+    def __init__(self, *args, columns=100, rows=30, term="xterm", environment=(),
+                 subcommand="kvm"):
+        Screen.made += 1
+        self.socket = f"iotrace-test-{os.getpid()}-{Screen.made}"
+        command = " ".join(["env", f"TERM={term}", *environment, IOTRACE, subcommand, *map(str, args)])
+        self.directory = tempfile.mkdtemp(prefix="iotrace-test-")
+        self.status_path = os.path.join(self.directory, "status")
+        cleanup(self.close)
+        self.tmux("-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows,
+                  f"{command} 2>{self.directory}/err; echo $? >{self.status_path}; cat")
+        self.pane_pid = self.tmux("list-panes", "-F", "#{pane_pid}").strip()
+
+    def tmux(self, *args):
+        environment = dict(os.environ, LC_ALL="C.UTF-8")
+        environment.pop("TMUX", None)
+        return subprocess.run(["tmux", "-L", self.socket, *map(str, args)], check=True,
+                              capture_output=True, text=True, env=environment).stdout
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def close(self):
+        with contextlib.suppress(subprocess.CalledProcessError):
+            self.tmux("kill-server")
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def keys(self, *keys):
+        self.tmux("send-keys", *keys)
+
+    def text(self):
+        return self.tmux("capture-pane", "-p")
+
+    def wait(self, pattern, timeout=30):
+        """Waits until the screen has the pattern; the screen."""
+        if not wait_until(lambda: re.search(pattern, self.text()), timeout, 0.1):
+            raise AssertionError(f"no {pattern!r} on\n{self.text()}")
+        return self.text()
+
+    def wait_gone(self, pattern, timeout=30):
+        if not wait_until(lambda: not re.search(pattern, self.text()), timeout, 0.1):
+            raise AssertionError(f"still {pattern!r} on\n{self.text()}")
+        return self.text()
+
+    def alternate(self):
+        return self.tmux("list-panes", "-F", "#{alternate_on}").strip() == "1"
+
+    def ended(self):
+        """Its exit status."""
+        if not wait_until(lambda: os.path.exists(self.status_path) and
+                          read_text(self.status_path), 60):
+            raise AssertionError(f"does not end\n{self.text()}")
+        return int(read_text(self.status_path))
+
+    def errors(self):
+        return read_text(f"{self.directory}/err")
+
+    def modes(self):
+        """What a program can set: of the terminal's driver, and what tmux says of the terminal."""
+        tty = self.tmux("list-panes", "-F", "#{pane_tty}").strip()
+        driver = subprocess.run(["stty", "-F", tty, "-g"], check=True, capture_output=True,
+                                text=True).stdout
+        return driver, self.tmux("list-panes", "-F", "#{alternate_on} #{cursor_flag} #{keypad_flag} "
+                                 "#{keypad_cursor_flag} #{wrap_flag}")
+
+    def iotrace_pid(self):
+        children = read_text(f"/proc/{self.pane_pid}/task/{self.pane_pid}/children").split()
+        return int(children[0])
