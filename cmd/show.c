@@ -510,7 +510,13 @@ static int replay(struct show *show, struct recording_reader *reader, struct err
 		if (r <= 0)
 			break;
 		r = print_output(show, &in, err);
+		if (!r && show->step && !show->step(show->ctx, false))
+			return show_error(show, show_end(show), err);
 	}
+	while (!r && show->step && show->step(show->ctx, true))
+		;
+	if (r && show->step)
+		show_end(show); /* errors are said on the terminal as it was */
 	return r ? r : show_error(show, show_end(show), err);
 }
 

@@ -234,27 +234,71 @@ static void add_figures(struct top_row *to, struct top_row *from)
 
 #define LAST_SLOT (TOP_SLOT_FIRST + TOP_SLOTS - 1)
 
+static uint64_t slots_hist(const struct top_slots *slots, uint64_t max_ns, struct hist *hist)
+{
+	uint64_t placed = 0;
+
+	*hist = (struct hist){ .max = max_ns };
+	for (size_t i = 0; i < TOP_SLOTS; i++) {
+		hist->fine[TOP_SLOT_FIRST + i] = slots->counts[i];
+		placed += slots->counts[i];
+	}
+	/* The last slot has all that is longer, too. */
+	if (max_ns >> 36) {
+		hist->fine[hist_fine_slot(max_ns)] = hist->fine[LAST_SLOT];
+		hist->fine[LAST_SLOT] = 0;
+	}
+	return placed;
+}
+
+uint64_t top_slots_p99(const struct top_slots *slots, uint64_t max_ns)
+{
+	struct hist hist;
+
+	slots_hist(slots, max_ns, &hist);
+	return hist_percentile(&hist, 990);
+}
+
 /* The slots of @row become its percentile, if all of its times are in them. */
 static void rank(struct top_row *row)
 {
-	struct hist hist = { .max = row->max_ns };
-	uint64_t placed = 0;
+	struct hist hist;
 
-	if (!row->slots)
-		return;
-	for (size_t i = 0; i < TOP_SLOTS; i++) {
-		hist.fine[TOP_SLOT_FIRST + i] = row->slots->counts[i];
-		placed += row->slots->counts[i];
-	}
-	/* The last slot has all that is longer, too. */
-	if (row->max_ns >> 36) {
-		hist.fine[hist_fine_slot(row->max_ns)] = hist.fine[LAST_SLOT];
-		hist.fine[LAST_SLOT] = 0;
-	}
-	if (placed == row->io - row->untimed)
+	if (row->slots && slots_hist(row->slots, row->max_ns, &hist) == row->io - row->untimed)
 		row->p99_ns = hist_percentile(&hist, 990);
-	free(row->slots);
-	row->slots = NULL;
+}
+
+static void drop_slots(struct top_rows *rows)
+{
+	for (size_t i = 0; i < rows->n; i++) {
+		free(rows->rows[i].slots);
+		rows->rows[i].slots = NULL;
+	}
+}
+
+int top_row_join(struct top_row *to, const struct top_row *from)
+{
+	bool timed = to->io > to->untimed, more = from->io > from->untimed;
+	struct top_slots *slots = NULL;
+	uint64_t p99_ns = timed ? more ? 0 : to->p99_ns : from->p99_ns;
+	struct top_row rest = *from;
+
+	if (from->slots) {
+		slots = malloc(sizeof(*slots));
+		if (!slots)
+			return -ENOMEM;
+		*slots = *from->slots;
+	}
+	if ((timed && !to->slots) || (more && !slots)) {
+		free(slots);
+		free(to->slots);
+		to->slots = slots = NULL;
+	}
+	rest.slots = slots;
+	add_figures(to, &rest);
+	to->p99_ns = p99_ns;
+	rank(to);
+	return 0;
 }
 
 static void join(struct top_rows *rows)
@@ -281,7 +325,8 @@ static void mask_keys(struct top_rows *rows, by_keys by)
 	for (size_t i = 0; i < rows->n; i++) {
 		struct top_key *key = &rows->rows[i].key;
 
-		key->writeback = 0;
+		if (by != keys_all())
+			key->writeback = 0;
 		if (!keys_have(by, KEY_DISK))
 			key->dev = 0;
 		if (!keys_of_process(by))
@@ -528,6 +573,8 @@ void top_rows_finish(struct top_rows *rows, const struct top_tables *tables, enu
 		join_labels(rows, tables->by);
 	for (size_t i = 0; i < rows->n; i++)
 		rank(&rows->rows[i]);
+	if (!tables->keep_slots)
+		drop_slots(rows);
 	top_rows_sort(rows->rows, rows->n, tables->by, sort);
 }
 
@@ -539,10 +586,15 @@ void top_rows_sort(struct top_row *rows, size_t n, by_keys by, enum top_sort sor
 		qsort_r(rows, n, sizeof(*rows), compare_rows, &order);
 }
 
+void top_rows_clear(struct top_rows *rows)
+{
+	drop_slots(rows);
+	rows->n = 0;
+}
+
 void top_rows_free(struct top_rows *rows)
 {
-	for (size_t i = 0; i < rows->n; i++)
-		free(rows->rows[i].slots);
+	top_rows_clear(rows);
 	free(rows->rows);
 	memset(rows, 0, sizeof(*rows));
 }

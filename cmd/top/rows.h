@@ -21,7 +21,7 @@ struct top_row {
 	uint64_t io, bytes, time_ns;
 	uint64_t untimed; /* of io: those whose time is not known */
 	uint64_t max_ns, p99_ns, errors;
-	/* Until the rows are finished, from malloc(); NULL: none. */
+	/* Until the rows are finished (top_tables.keep_slots), from malloc(); NULL: none. */
 	struct top_slots *slots;
 };
 
@@ -32,6 +32,7 @@ struct top_tables {
 	struct cgroups *cgroups; /* NULL: not asked for */
 	struct users *users;	 /* NULL: not asked for */
 	by_keys by;		 /* 0: rows as without --by */
+	bool keep_slots;	 /* of finished rows, until top_rows_clear() */
 };
 
 struct top_rows {
@@ -62,7 +63,16 @@ void top_rows_sort(struct top_row *rows, size_t n, by_keys by, enum top_sort sor
 /* Of @n sorted rows with --by the first @most stay; the others become one row (other) for each
  * operation.  Returns how many there are then. */
 size_t top_rows_limit(struct top_row *rows, size_t n, by_keys by, uint64_t most);
+/* Empties @rows. */
+void top_rows_clear(struct top_rows *rows);
 void top_rows_free(struct top_rows *rows);
+
+/* Adds the figures of @from to those of @to, which gets slots of its own; the percentile is that of
+ * both, and 0 where slots are missing.  0 or -ENOMEM. */
+int top_row_join(struct top_row *to, const struct top_row *from);
+
+/* The 99th percentile of the times in @slots, in ns; 0: there are none. */
+uint64_t top_slots_p99(const struct top_slots *slots, uint64_t max_ns);
 
 #define TOP_COLUMNS_MAX (KEY_COLUMNS_MAX + 18)
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "cmd/tool.h"
 #include "cmd/top/options.h"
 #include "cmd/top/rows.h"
+#include "cmd/top/screen.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/bpf/double_buffer.h"
@@ -42,7 +44,11 @@ struct top {
 	struct column columns[TOP_COLUMNS_MAX];
 	struct schema schema;
 	char load[LOAD_SIZE];
-	bool clears; /* the screen, at each refresh */
+	bool clears;		   /* the screen, at each refresh */
+	struct top_screen *screen; /* NULL: none */
+	bool wants_screen;
+	struct top_options shown; /* on the screen at first; o has all keys then */
+	int stats;		  /* keeps the kernel measuring programs; -1: it does not */
 };
 
 /* ---- the BPF object ---- */
@@ -191,6 +197,23 @@ static int print_end(void *ctx, FILE *stream)
 	return render_flush(stream);
 }
 
+static bool step(void *ctx, bool ended)
+{
+	return top_screen_step(((struct top *)ctx)->screen, ended) != RUN_STOP;
+}
+
+/* The settings of a replay are known. */
+static void use_screen(struct top *t, struct show *show)
+{
+	bool live = !t->o.args.replay;
+
+	top_screen_set(t->screen, live ? &t->shown : &t->o, t->o.by, live);
+	show->display = top_screen_renderer(t->screen);
+	show->rows = NULL;
+	show->empty = NULL;
+	show->step = step;
+}
+
 static void tables(void *ctx, struct show *show)
 {
 	struct top *t = ctx;
@@ -198,6 +221,8 @@ static void tables(void *ctx, struct show *show)
 	top_schema(&t->o, t->columns, &t->schema);
 	show->tables[0] = (struct recording_table){ "rows", &t->schema };
 	show->n_tables = 1;
+	if (t->screen)
+		use_screen(t, show);
 }
 
 /* ---- what is counted ---- */
@@ -287,7 +312,8 @@ static struct top_tables tables_of(const struct tool_run *run)
 {
 	const struct top *t = run->ctx;
 
-	return (struct top_tables){ run->disks, run->names, t->cgroups, t->users, t->o.by };
+	return (struct top_tables){ run->disks, run->names, t->cgroups,
+				    t->users,	t->o.by,    t->screen != NULL };
 }
 
 /* Between two outputs: the maps shall not fill up, however long the interval. */
@@ -299,6 +325,23 @@ static int collect(struct tool_run *run, struct error *err)
 
 	top_rows_compact(&t->rows, &tables, t->o.sort);
 	return r;
+}
+
+/* The CPU time that the programs have taken, in ns. */
+static uint64_t programs_ns(const struct tool_run *run)
+{
+	struct bpf_program *program;
+	uint64_t sum = 0;
+
+	bpf_object__for_each_program (program, run->object.obj) {
+		struct bpf_prog_info info = { 0 };
+		uint32_t size = sizeof(info);
+		int fd = bpf_program__fd(program);
+
+		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
+			sum += info.run_time_ns;
+	}
+	return sum;
 }
 
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
@@ -319,7 +362,22 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	if (t->cgroups)
 		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(t->cgroups));
 	out->tables[0] = (struct recording_rows){ t->rows.rows, t->rows.n };
+	if (t->screen)
+		top_screen_cost(t->screen, programs_ns(run));
 	return 0;
+}
+
+/* On the screen: the terminal is as it was before an error is said. */
+static int output(struct tool_run *run, bool last, struct error *err)
+{
+	int r;
+
+	run->own_output = false;
+	r = tool_emit(run, last, err);
+	run->own_output = true;
+	if (r)
+		show_end(&run->show);
+	return r;
 }
 
 static void end_output(struct tool_run *run, bool last)
@@ -327,16 +385,49 @@ static void end_output(struct tool_run *run, bool last)
 	struct top *t = run->ctx;
 
 	(void)last;
-	t->rows.n = 0;
+	top_rows_clear(&t->rows);
 	if (t->cgroups)
 		cgroups_forget(t->cgroups);
 }
 
 /* ---- what is attached ---- */
 
+/* What is read, by people, as it comes. */
+static bool wants_screen(const struct top_options *o)
+{
+	const struct args *args = &o->args;
+
+	return !o->no_clear && !o->max_rows && !args->for_programs && !args->output &&
+	       !args->record && !args->command && !args->help && !args->show_source &&
+	       !args->list_hooks && top_screen_fits();
+}
+
 static int options(int argc, char **argv, void *ctx, struct error *err)
 {
-	return top_options(argc, argv, &((struct top *)ctx)->o, err);
+	struct top *t = ctx;
+	int r = top_options(argc, argv, &t->o, err);
+
+	t->stats = -1;
+	if (r || !wants_screen(&t->o))
+		return r;
+	t->wants_screen = true;
+	t->shown = t->o;
+	if (t->o.args.replay)
+		return 0;
+	/* Whatever the keys will ask for. */
+	t->o.by = keys_all();
+	t->o.cgroup_owner = false;
+	t->o.extended = true;
+	return 0;
+}
+
+static int replay(struct tool_run *run, struct error *err)
+{
+	struct top *t = run->ctx;
+
+	if (t->wants_screen && top_screen_open(&t->screen))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	return 0;
 }
 
 static void want_all(void *ctx)
@@ -392,7 +483,50 @@ static int prepare(struct tool_run *run, struct error *err)
 
 	if (!r && keys_have(t->o.by, KEY_USER))
 		r = users_open(NULL, &t->users);
+	if (!r && t->wants_screen)
+		r = top_screen_open(&t->screen);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
+}
+
+static int input(void *ctx, short events, struct error *err)
+{
+	struct tool_run *run = ctx;
+	struct top *t = run->ctx;
+	int r = top_screen_input(t->screen);
+	uint64_t ns = top_screen_interval(t->screen);
+
+	(void)events;
+	(void)err;
+	if (ns)
+		tool_set_interval(run, ns, ns);
+	return r;
+}
+
+static int resized(void *ctx, short events, struct error *err)
+{
+	const struct tool_run *run = ctx;
+
+	(void)events;
+	(void)err;
+	top_screen_resized(((struct top *)run->ctx)->screen);
+	return RUN_GO_ON;
+}
+
+static int begin_screen(struct tool_run *run, struct top *t, struct error *err)
+{
+	int r = run_watch(run->run, STDIN_FILENO, POLLIN, input, run, err);
+
+	if (!r)
+		r = run_watch_signal(run->run, SIGWINCH, resized, run, err);
+	t->stats = bpf_enable_stats(BPF_STATS_RUN_TIME); /* 5.8 */
+	run->own_output = true;
+	return r < 0 ? r : 0;
+}
+
+static void finish(struct tool_run *run)
+{
+	if (((struct top *)run->ctx)->screen)
+		show_end(&run->show);
 }
 
 /* Is the screen cleared at each refresh?  Not over what COMMAND writes. */
@@ -400,7 +534,8 @@ static int begin(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
 
-	(void)err;
+	if (t->screen)
+		return begin_screen(run, t, err);
 	t->clears = !t->o.no_clear && !t->o.args.command && show_on_terminal(&run->show);
 	run->show.text.clears = t->clears;
 	return 0;
@@ -420,6 +555,9 @@ static void free_top(void *ctx)
 {
 	struct top *t = ctx;
 
+	top_screen_close(t->screen);
+	if (t->stats >= 0)
+		close(t->stats);
 	top_rows_free(&t->rows);
 	cgroups_free(t->cgroups);
 	if (t->slots)
@@ -496,6 +634,7 @@ const struct tool tool_top = {
 	.want_all = want_all,
 	.resolve = resolve,
 	.events = events,
+	.replay = replay,
 	.prepare = prepare,
 	.attached = attached,
 	.configure = configure,
@@ -506,5 +645,7 @@ const struct tool tool_top = {
 	.collect = collect,
 	.rows = rows,
 	.end_output = end_output,
+	.output = output,
+	.finish = finish,
 	.free = free_top,
 };

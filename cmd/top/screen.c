@@ -1,0 +1,556 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/top/screen.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cmd/run.h"
+#include "core/base/clock.h"
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+
+#define SHOWN_DISKS 4
+
+/* Intervals of a replay that can be gone back to, and rows in all of them. */
+#define KEPT_MAX      3600
+#define KEPT_ROWS_MAX 200000
+
+struct top_screen {
+	struct renderer renderer; /* first */
+	struct screen *screen;
+	struct screen_view around;
+	struct top_view view;
+	by_keys rows_by;
+	bool live, frozen, accumulated, ended;
+	const char *sort; /* key of a column */
+	struct top_snapshot *kept, sum;
+	size_t n_kept, at, kept_rows;
+	enum top_filter asked;
+	uint64_t interval_ns;
+	bool interval_changed;
+	uint64_t programs_ns, own_ns; /* CPU time so far */
+	char cost[96];
+};
+
+bool top_screen_fits(void)
+{
+	const char *type = getenv("TERM");
+
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && type && type[0] &&
+	       strcmp(type, "dumb") != 0;
+}
+
+/* ---- columns ---- */
+
+static bool is_sortable(const struct column *column)
+{
+	return column->heading && column->role != ROLE_STATE;
+}
+
+static size_t sort_column(const struct top_screen *s)
+{
+	const struct schema *schema = &s->view.schema;
+
+	for (size_t i = 0; i < schema->n; i++)
+		if (is_sortable(&schema->columns[i]) &&
+		    strcmp(schema->columns[i].key, s->sort) == 0)
+			return i;
+	return SCREEN_UNSORTED;
+}
+
+/* To the right (1), to the left (-1). */
+static void move_sort(struct top_screen *s, int by)
+{
+	const struct schema *schema = &s->view.schema;
+	size_t at = sort_column(s);
+
+	if (at == SCREEN_UNSORTED)
+		at = 0;
+	do {
+		at = (at + schema->n + (size_t)by) % schema->n;
+	} while (!is_sortable(&schema->columns[at]));
+	s->sort = schema->columns[at].key;
+}
+
+/* ---- around the table ---- */
+
+static const struct top_snapshot *current(const struct top_screen *s)
+{
+	static const struct top_snapshot none;
+
+	if (s->accumulated)
+		return &s->sum;
+	return s->n_kept ? &s->kept[s->at] : &none;
+}
+
+static void put_title(struct top_screen *s, const struct top_snapshot *now)
+{
+	time_t time = (time_t)(now->end_ns / NS_PER_SEC);
+	char clock[16], load[512];
+	struct tm tm = { 0 };
+
+	localtime_r(&time, &tm);
+	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	snprintf(s->around.title, sizeof(s->around.title), "iotrace top  %s%s%s",
+		 now->end_ns ? clock : "", now->load && now->load[0] ? "  loadavg: " : "",
+		 now->load ? render_escape(now->load, load, sizeof(load)) : "");
+}
+
+static void add_note(struct top_screen *s, const char *fmt, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void add_note(struct top_screen *s, const char *fmt, ...)
+{
+	char *note = s->around.note;
+	size_t len = strlen(note);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(note + len, sizeof(s->around.note) - len, fmt, args);
+	va_end(args);
+}
+
+static void put_note(struct top_screen *s)
+{
+	static const char *const names[TOP_FILTERS] = { "name", "process", "disk", "cgroup" };
+	const struct schema *schema = &s->view.schema;
+	size_t sort = s->around.sort;
+	char secs[32], text[1024];
+
+	s->around.note[0] = 0;
+	if (s->live) {
+		snprintf(secs, sizeof(secs), "%.1f", (double)s->interval_ns / 1e9);
+		add_note(s, "every %ss", secs);
+	} else {
+		add_note(s, "interval %zu of %zu%s", s->at + 1, s->n_kept,
+			 s->ended ? "" : " so far");
+	}
+	if (s->view.tree)
+		add_note(s, "  tree of cgroups");
+	else if (sort != SCREEN_UNSORTED)
+		add_note(s, "  by %s%s", schema->columns[sort].heading,
+			 s->around.reverse ? " reversed" : "");
+	if (s->accumulated)
+		add_note(s, "  accumulated");
+	if (s->frozen)
+		add_note(s, "  frozen");
+	for (size_t i = 0; i < TOP_FILTERS; i++)
+		if (s->view.filters[i][0])
+			add_note(s, "  %s: %.60s", names[i],
+				 render_escape(s->view.filters[i], text, sizeof(text)));
+}
+
+static void put_disk(struct top_screen *s, const struct top_disk *disk, double secs)
+{
+	char name[256], p99[32] = "-";
+
+	if (disk->p99_ns)
+		snprintf(p99, sizeof(p99), "%.2f ms", (double)disk->p99_ns / 1e6);
+	snprintf(s->around.more[s->around.n_more], sizeof(s->around.more[0]),
+		 "%-10.40s %10.1f IOPS %12.1f KiB/s   p99 %s",
+		 render_escape(disk->name, name, sizeof(name)), (double)disk->io / secs,
+		 (double)disk->bytes / 1024 / secs, p99);
+	s->around.n_more++;
+}
+
+static void put_more(struct top_screen *s, const struct top_snapshot *now)
+{
+	double secs = (double)(now->end_ns - now->start_ns) / 1e9;
+	struct top_disk disks[SHOWN_DISKS];
+	size_t n = secs > 0 ? top_disks(now, disks, SHOWN_DISKS) : 0;
+
+	s->around.n_more = 0;
+	if (s->cost[0])
+		snprintf(s->around.more[s->around.n_more++], sizeof(s->around.more[0]), "%s",
+			 s->cost);
+	for (size_t i = 0; i < n; i++)
+		put_disk(s, &disks[i], secs);
+}
+
+static int show_rows(struct top_screen *s, struct error *err)
+{
+	const struct top_snapshot *now = current(s);
+	struct render_interval out = { .schema = &s->view.schema };
+
+	if (top_view_rows(&s->view, now))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	s->around.sort = s->view.tree ? SCREEN_UNSORTED : sort_column(s);
+	put_title(s, now);
+	put_note(s);
+	put_more(s, now);
+	out.rows = s->view.rows;
+	out.n = s->view.n;
+	return renderer_interval(screen_renderer(s->screen), &out, err);
+}
+
+/* What the keys have changed; without memory the screen stays as it is. */
+static void redraw(struct top_screen *s)
+{
+	struct error err;
+
+	if (!s->n_kept || show_rows(s, &err))
+		screen_draw(s->screen);
+}
+
+/* ---- intervals ---- */
+
+static int sum_kept(struct top_screen *s)
+{
+	int r = 0;
+
+	top_snapshot_free(&s->sum);
+	for (size_t i = 0; !r && i <= s->at && i < s->n_kept; i++)
+		r = top_snapshot_add(&s->sum, &s->kept[i], s->view.have);
+	return r;
+}
+
+static void drop_first(struct top_screen *s)
+{
+	s->kept_rows -= s->kept[0].n;
+	top_snapshot_free(&s->kept[0]);
+	memmove(&s->kept[0], &s->kept[1], --s->n_kept * sizeof(*s->kept));
+}
+
+static int keep(struct top_screen *s, const struct recording_interval *in)
+{
+	struct top_snapshot *grown;
+	int r;
+
+	while (s->n_kept && (s->live || s->n_kept >= KEPT_MAX || s->kept_rows > KEPT_ROWS_MAX))
+		drop_first(s);
+	grown = reallocarray(s->kept, s->n_kept + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	s->kept = grown;
+	r = top_snapshot_take(&s->kept[s->n_kept], in, s->rows_by);
+	if (r)
+		return r;
+	s->kept_rows += s->kept[s->n_kept].n;
+	s->at = s->n_kept++;
+	return 0;
+}
+
+static int take(struct top_screen *s, const struct recording_interval *in)
+{
+	struct top_snapshot now;
+	int r;
+
+	if (!s->live) {
+		r = keep(s, in);
+		return r || !s->accumulated ? r : sum_kept(s);
+	}
+	r = top_snapshot_take(&now, in, s->rows_by);
+	if (!r)
+		r = top_snapshot_add(&s->sum, &now, s->view.have);
+	if (!r && !s->frozen)
+		r = keep(s, in);
+	top_snapshot_free(&now);
+	return r;
+}
+
+/* ---- the renderer ---- */
+
+static struct top_screen *screen_of(struct renderer *r)
+{
+	return (struct top_screen *)r;
+}
+
+static int begin(struct renderer *r, const struct render_head *head, struct error *err)
+{
+	struct top_screen *s = screen_of(r);
+	struct render_head own = *head;
+
+	if (top_view_rows(&s->view, current(s)))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	put_title(s, current(s));
+	s->around.sort = sort_column(s);
+	own.schema = &s->view.schema;
+	return renderer_begin(screen_renderer(s->screen), &own, err);
+}
+
+static int interval(struct renderer *r, const struct render_interval *in, struct error *err)
+{
+	struct top_screen *s = screen_of(r);
+
+	if (take(s, in->drained))
+		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	return s->frozen ? 0 : show_rows(s, err);
+}
+
+static int losses(struct renderer *r, const struct interval *interval, struct error *err)
+{
+	return renderer_losses(screen_renderer(screen_of(r)->screen), interval, err);
+}
+
+static int end(struct renderer *r, struct error *err)
+{
+	return renderer_end(screen_renderer(screen_of(r)->screen), err);
+}
+
+struct renderer *top_screen_renderer(struct top_screen *s)
+{
+	return &s->renderer;
+}
+
+int top_screen_open(struct top_screen **out)
+{
+	static const struct renderer_ops ops = {
+		.begin = begin,
+		.interval = interval,
+		.losses = losses,
+		.end = end,
+		.says_all = true,
+	};
+	struct top_screen *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return -ENOMEM;
+	s->renderer = (struct renderer){ .ops = &ops, .stream = stdout };
+	s->around = (struct screen_view){ .none = "no I/O", .instead = "-C" };
+	if (screen_open(stdin, stdout, &s->around, &s->screen)) {
+		free(s);
+		return -ENOMEM;
+	}
+	*out = s;
+	return 0;
+}
+
+void top_screen_close(struct top_screen *s)
+{
+	if (!s)
+		return;
+	screen_close(s->screen);
+	for (size_t i = 0; i < s->n_kept; i++)
+		top_snapshot_free(&s->kept[i]);
+	free(s->kept);
+	top_snapshot_free(&s->sum);
+	top_view_free(&s->view);
+	free(s);
+}
+
+void top_screen_set(struct top_screen *s, const struct top_options *shown, by_keys rows, bool live)
+{
+	static const char *const sorts[] = {
+		[SORT_BYTES] = "bytes",
+		[SORT_IO] = "io",
+		[SORT_TIME] = "time_ns",
+	};
+
+	s->live = live;
+	s->rows_by = rows;
+	s->interval_ns = shown->args.interval_ns;
+	s->sort = sorts[shown->sort];
+	s->view.have = top_keys_of(rows, shown->cgroup_owner);
+	s->view.first = s->view.by = shown->by;
+	s->view.extended = shown->extended;
+	s->view.with_cgroup = shown->cgroup_owner;
+}
+
+void top_screen_resized(struct top_screen *s)
+{
+	screen_resized(s->screen);
+}
+
+uint64_t top_screen_interval(struct top_screen *s)
+{
+	bool changed = s->interval_changed;
+
+	s->interval_changed = false;
+	return changed ? s->interval_ns : 0;
+}
+
+static uint64_t own_cpu_ns(void)
+{
+	struct timespec used;
+
+	return clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used)
+		   ? 0
+		   : (uint64_t)used.tv_sec * NS_PER_SEC + (uint64_t)used.tv_nsec;
+}
+
+void top_screen_cost(struct top_screen *s, uint64_t programs_ns)
+{
+	const struct top_snapshot *last = s->n_kept ? &s->kept[s->n_kept - 1] : NULL;
+	uint64_t own_ns = own_cpu_ns(), since = last ? clock_epoch_ns() - last->end_ns : 0;
+
+	if (since && !s->frozen)
+		snprintf(s->cost, sizeof(s->cost),
+			 "iotrace    %.2f%% of a CPU, its programs %.2f%%",
+			 (double)(own_ns - s->own_ns) * 100 / (double)since,
+			 (double)(programs_ns - s->programs_ns) * 100 / (double)since);
+	s->own_ns = own_ns;
+	s->programs_ns = programs_ns;
+}
+
+/* ---- keys ---- */
+
+static void help(struct top_screen *s)
+{
+	static const char *const lines[] = {
+		"q  quit",
+		"h ?  this help",
+		"s >  sort by the next column;  <  by the one before",
+		"r  reverse the order",
+		"/  filter by a part of any name;  p  by process, d  by disk, g  by cgroup",
+		"t  tree of cgroups, each with all that is in it",
+		"b  rows by the next key (disk, process, ...)",
+		"a  accumulated since the start",
+		"Z  freeze",
+		"+ -  longer, shorter interval",
+		"j k  of a replay: next interval, the one before",
+		"Arrows, PgUp, PgDn, Home and End scroll.",
+	};
+
+	screen_help(s->screen, lines, N(lines));
+}
+
+static bool ask(struct top_screen *s, int key)
+{
+	static const struct {
+		int key;
+		enum top_filter filter;
+		struct screen_question question;
+	} questions[] = {
+		{ '/', TOP_FILTER_NAME, { "Show rows with a name.", "Part of it [ENTER: all]: " } },
+		{ 'p', TOP_FILTER_PROCESS, { "Show one process.", "Pid or name [ENTER: all]: " } },
+		{ 'd', TOP_FILTER_DISK, { "Show one disk.", "Disk [ENTER: all]: " } },
+		{ 'g', TOP_FILTER_CGROUP, { "Show a cgroup.", "Part of its path [ENTER: all]: " } },
+	};
+
+	for (size_t i = 0; i < N(questions); i++) {
+		if (questions[i].key != key)
+			continue;
+		s->asked = questions[i].filter;
+		screen_ask(s->screen, &questions[i].question, s->view.filters[s->asked]);
+		return true;
+	}
+	return false;
+}
+
+static void answer(struct top_screen *s)
+{
+	snprintf(s->view.filters[s->asked], sizeof(s->view.filters[0]), "%s",
+		 screen_answer(s->screen));
+	screen_back(s->screen);
+}
+
+/* The next of these. */
+static void change_interval(struct top_screen *s, bool longer)
+{
+	static const uint64_t steps_ms[] = { 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000 };
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < N(steps_ms); i++) {
+		uint64_t ns = steps_ms[i] * (NS_PER_SEC / 1000);
+
+		if (longer ? !found && ns > s->interval_ns : ns < s->interval_ns)
+			found = ns;
+	}
+	if (!s->live || !found)
+		return;
+	s->interval_ns = found;
+	s->interval_changed = true;
+}
+
+/* Of a replay.  RUN_OUTPUT: the next interval has not been read yet. */
+static int step(struct top_screen *s, int key)
+{
+	if (key == 'k' && s->at > 0)
+		s->at--;
+	else if (key == 'j' && s->at + 1 < s->n_kept)
+		s->at++;
+	else if (key == 'j' && !s->ended)
+		return RUN_OUTPUT;
+	else
+		return RUN_GO_ON;
+	if (s->accumulated)
+		sum_kept(s);
+	return RUN_GO_ON;
+}
+
+static int on_key(struct top_screen *s, int key)
+{
+	switch (key) {
+	case SCREEN_ANSWER:
+		answer(s);
+		break;
+	case 'q':
+		return RUN_STOP;
+	case 'h':
+	case '?':
+		help(s);
+		return RUN_GO_ON;
+	case 's':
+	case '>':
+		move_sort(s, 1);
+		break;
+	case '<':
+		move_sort(s, -1);
+		break;
+	case 'r':
+		s->around.reverse = !s->around.reverse;
+		break;
+	case 't':
+		s->view.tree = !s->view.tree && keys_have(s->view.have, KEY_CGROUP);
+		break;
+	case 'b':
+		top_view_next_by(&s->view);
+		break;
+	case 'Z':
+		s->frozen = s->live && !s->frozen;
+		break;
+	case 'a':
+		s->accumulated = !s->accumulated;
+		if (s->accumulated && !s->live)
+			sum_kept(s);
+		break;
+	case '+':
+	case '-':
+		change_interval(s, key == '+');
+		break;
+	case 'j':
+	case 'k':
+		if (!s->live)
+			return step(s, key);
+		break;
+	default:
+		ask(s, key);
+	}
+	return RUN_GO_ON;
+}
+
+int top_screen_input(struct top_screen *s)
+{
+	bool any = false;
+	int key, r = RUN_GO_ON;
+
+	while (r == RUN_GO_ON && (key = screen_key(s->screen)) != SCREEN_NO_KEY) {
+		any = true;
+		r = on_key(s, key);
+	}
+	if (any && r == RUN_GO_ON)
+		redraw(s);
+	if (!any && screen_hung_up(s->screen))
+		return RUN_STOP;
+	return r;
+}
+
+int top_screen_step(struct top_screen *s, bool ended)
+{
+	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
+	int r;
+
+	s->ended = ended;
+	redraw(s);
+	do {
+		poll(&fd, 1, -1); /* a signal: another size */
+		r = top_screen_input(s);
+	} while (r == RUN_GO_ON);
+	return r;
+}

@@ -1,0 +1,241 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""top on a terminal: each key, and that the figures are those of the other outputs."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import unittest
+
+from iotest import IOTRACE, MIB, LiveTest, Load, LoopDisk, main, run_loads
+from tmux import Screen
+
+RECORDING = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                         "../data/recordings/top.rec")
+FIGURES = re.compile(r"^ (?P<pid>\d+) +(?P<comm>\S+) +(?P<op>[A-Z]) +\d+ +\d+ +(?P<disk>\S+) +"
+                     r"(?P<io>\d+) +(?P<kbytes>\d+)(?: +[0-9.]+)?$", re.M)
+WORKQUEUE = re.compile(r"(?<=^kworker/..:.)-.*")  # text adds the workqueue
+
+
+def table(text):
+    """The rows without --by, as they stand."""
+    return [match.groupdict() for match in FIGURES.finditer(text)]
+
+
+class OnScreen(unittest.TestCase):
+    def setUp(self):
+        if not shutil.which("tmux"):
+            self.skipTest("no tmux")
+
+    def screen(self, *args, **options):
+        screen = Screen(*args, subcommand="top", **options)
+        self.addCleanup(screen.close)
+        return screen
+
+    def ends(self, screen, *keys):
+        screen.keys(*keys)
+        self.assertEqual(screen.ended(), 0)
+        self.assertFalse(screen.alternate())
+        self.assertEqual(screen.errors(), "")
+
+
+class TestReplay(OnScreen):
+    """Of a recording everything is known."""
+
+    def setUp(self):
+        super().setUp()
+        lines = subprocess.run([IOTRACE, "top", "--replay", RECORDING, "--json"], check=True,
+                               capture_output=True, text=True).stdout.splitlines()
+        self.intervals = [json.loads(line)["rows"] for line in lines[1:]]
+
+    def replayed(self, **options):
+        screen = self.screen("--replay", RECORDING, **options)
+        screen.wait("interval 1 of 1 so far")
+        return screen
+
+    def assert_rows(self, screen, rows):
+        """The same as in JSON, most bytes first."""
+        shown = table(screen.text())
+        self.assertEqual([int(row["kbytes"]) for row in shown],
+                         sorted((row["bytes"] // 1024 for row in rows), reverse=True))
+        self.assertEqual(sorted((int(row["pid"]), WORKQUEUE.sub("", row["comm"]), row["disk"],
+                                 int(row["io"])) for row in shown),
+                         sorted((row["pid"], row["comm"], row["disk"], row["io"])
+                                for row in rows))
+
+    def test_steps(self):
+        screen = self.replayed()
+        self.assertTrue(screen.alternate())
+        last = len(self.intervals)
+        for i, rows in enumerate(self.intervals, 1):
+            screen.wait(rf"interval {i} of {i}\b")
+            self.assert_rows(screen, rows)
+            screen.keys("j")
+        screen.wait(rf"interval {last} of {last} +by")
+        for i in range(last - 1, 0, -1):
+            screen.keys("k")
+            screen.wait(rf"interval {i} of {last}")
+            self.assert_rows(screen, self.intervals[i - 1])
+        screen.keys("k")
+        screen.keys("j")
+        screen.wait(rf"interval 2 of {last}")
+        self.ends(screen, "q")
+
+    def test_accumulated(self):
+        screen = self.replayed(rows=60)
+        screen.keys("a")
+        screen.wait("accumulated")
+        for _ in self.intervals:
+            screen.keys("j")
+        screen.wait(rf"interval {len(self.intervals)} of {len(self.intervals)} +by")
+        self.assertEqual(sum(int(row["io"]) for row in table(screen.text())),
+                         sum(row["io"] for rows in self.intervals for row in rows))
+        screen.keys("a")
+        screen.wait_gone("accumulated")
+        self.assert_rows(screen, self.intervals[-1])
+        self.ends(screen, "q")
+
+    def test_order(self):
+        screen = self.replayed()
+        screen.wait("by Kbytes")
+        screen.keys("<")
+        screen.wait("by I/O")
+        rows = [int(row["io"]) for row in table(screen.text())]
+        self.assertEqual(rows, sorted(rows, reverse=True))
+        screen.keys("r")
+        screen.wait("by I/O reversed")
+        rows = [int(row["io"]) for row in table(screen.text())]
+        self.assertEqual(rows, sorted(rows))
+        screen.keys("r", "s", ">")
+        screen.wait(r"by AVGms\b")
+        screen.keys(">")
+        screen.wait(r"by PID\b")
+        rows = [int(row["pid"]) for row in table(screen.text())]
+        self.assertEqual(rows, sorted(rows, reverse=True))
+        self.ends(screen, "q")
+
+    def test_keys(self):
+        """b: disk, process, comm, and what was there first."""
+        screen = self.replayed()
+        screen.keys("b")
+        text = screen.wait(r"(?m)^ DISK +D +I/O")
+        for disk in {row["disk"] for row in self.intervals[0]}:
+            for op in {row["op"] for row in self.intervals[0] if row["disk"] == disk}:
+                total = sum(row["io"] for row in self.intervals[0]
+                            if (row["disk"], row["op"]) == (disk, op))
+                self.assertRegex(text, rf"(?m)^ {disk} +{op[0].upper()} +{total} ")
+        screen.keys("b")
+        screen.wait(r"(?m)^ +PID +COMM +D +I/O")
+        screen.keys("b")
+        screen.wait(r"(?m)^ COMM +D +I/O")
+        screen.keys("b")
+        screen.wait("MAJ MIN DISK")
+        self.assert_rows(screen, self.intervals[0])
+        screen.keys("t")  # there are no control groups
+        screen.wait("MAJ MIN DISK")
+        self.ends(screen, "q")
+
+    def test_filters(self):
+        rows = self.intervals[0]
+        screen = self.replayed()
+        for key, text, question, kept in (
+                ("/", "JBD", "Part of it", [r for r in rows if "jbd" in r["comm"]]),
+                ("p", rows[0]["comm"], "Pid or name",
+                 [r for r in rows if r["comm"] == rows[0]["comm"]]),
+                ("p", str(rows[0]["pid"]), "Pid or name",
+                 [r for r in rows if r["pid"] == rows[0]["pid"]]),
+                ("d", rows[0]["disk"], "Disk", [r for r in rows if r["disk"] == rows[0]["disk"]]),
+                ("d", "none", "Disk", [])):
+            screen.keys(key)
+            screen.wait(question)
+            screen.keys(text, "Enter")
+            screen.wait(rf": {re.escape(text)}\b")
+            self.assert_rows(screen, kept)
+            screen.keys(key)
+            screen.wait(rf"Now: {re.escape(text)}")
+            screen.keys("Enter")
+            screen.wait_gone(rf": {re.escape(text)}\b")
+        self.assert_rows(screen, rows)
+        self.ends(screen, "q")
+
+    def test_help(self):
+        screen = self.replayed()
+        for key in ("h", "?"):
+            screen.keys(key)
+            screen.wait("tree of cgroups")
+            screen.keys("x")
+            screen.wait_gone("tree of cgroups")
+        self.assertEqual(len(table(screen.text())), len(self.intervals[0]))
+        self.ends(screen, "q")
+
+    def test_sizes(self):
+        for columns, rows in ((60, 8), (80, 24), (300, 100)):
+            with self.subTest(columns=columns, rows=rows):
+                screen = self.replayed(columns=columns, rows=rows)
+                screen.wait("I/O")
+                there = table(screen.text())
+                self.assertGreaterEqual(len(there), min(3, len(self.intervals[0])))
+                screen.keys("End")
+                screen.keys("Home")
+                screen.wait(rf"(?m)^ {there[0]['pid']} ")
+                self.ends(screen, "q")
+        screen = self.replayed()
+        screen.tmux("resize-window", "-x", 40, "-y", 10)
+        screen.wait("too small")
+        screen.tmux("resize-window", "-x", 100, "-y", 30)
+        screen.wait("MAJ MIN DISK")
+        self.ends(screen, "q")
+
+    def test_scrolling(self):
+        screen = self.replayed(rows=8)
+        first = table(screen.text())[0]
+        screen.keys("Down")
+        screen.wait_gone(rf"(?m)^ {first['pid']} +{first['comm']} +{first['op']} ")
+        screen.keys("PgUp")
+        screen.wait(rf"(?m)^ {first['pid']} +{first['comm']} +{first['op']} ")
+        self.ends(screen, "q")
+
+    def test_dumb(self):
+        """As in a pipe: no screen, and nothing that drives a terminal."""
+        screen = self.screen("--replay", RECORDING, term="dumb", rows=80)
+        self.assertEqual(screen.ended(), 0)
+        self.assertFalse(screen.alternate())
+        self.assertIn("Detaching...", screen.text())
+
+
+class TestRun(LiveTest, OnScreen):
+    def test_load(self):
+        """What was read is on the screen, whichever key it is shown by; the header has it too."""
+        with LoopDisk(64 * MIB) as disk:
+            screen = self.screen("-d", disk.name, "0.5", columns=120)
+            screen.wait("every 0.5s", 60)
+            screen.wait("no I/O")
+            screen.keys("a")
+            run_loads(Load("read", 500, 4096, disk.path, options=["-r"]))
+            screen.wait(r"(?m)^ \d+ +load +R .* 500 ", 60)
+            screen.keys("b")
+            screen.wait(rf"(?m)^ {disk.name} +R +500 ")
+            screen.keys("t")
+            screen.wait(r"(?m)^ CGROUP +D ")
+            screen.wait(r"(?m)^ /\S* .* 500 ")
+            screen.keys("Z")
+            screen.wait("frozen")
+            screen.keys("Z", "+")
+            screen.wait("every 1.0s")
+            screen.keys("-", "-")
+            screen.wait("every 0.2s")
+            screen.wait(r"iotrace +\d+\.\d+% of a CPU, its programs \d")
+            self.ends(screen, "q")
+
+    def test_interrupted(self):
+        with LoopDisk(64 * MIB) as disk:
+            screen = self.screen("-d", disk.name)
+            screen.wait("every 1.0s", 60)
+            screen.keys("C-c")
+            self.assertEqual(screen.ended(), 0)
+            self.assertFalse(screen.alternate())
+
+
+if __name__ == "__main__":
+    main()
