@@ -549,6 +549,7 @@ static void keeps(struct tool_run *run)
 	tool_keep(run, "with --cgroup-owner", PRIVILEGES_CGROUPS, t->o.cgroup_owner);
 	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
 		  keys_of_cgroup(t->o.by));
+	tool_keep(run, "on the full screen", PRIVILEGES_CGROUPS, t->wants_screen);
 }
 
 static void free_top(void *ctx)

@@ -69,7 +69,7 @@ static int group(const struct top_row **rows, size_t n, const struct grouping *g
 	int r = made ? 0 : -ENOMEM;
 
 	if (n && !r)
-		qsort_r(rows, n, sizeof(*rows), compare_rows, &g);
+		qsort_r(rows, n, sizeof(void *), compare_rows, &g);
 	for (size_t i = 0; !r && i < n; i++) {
 		if (i && compare_rows(&rows[i - 1], &rows[i], &g) == 0)
 			r = top_row_join(&made[used - 1], rows[i]);
@@ -171,7 +171,7 @@ static void fold(struct top_row *rows, size_t n, const struct top_row **order)
 {
 	for (size_t i = 0; i < n; i++)
 		order[i] = &rows[i];
-	qsort(order, n, sizeof(*order), most_bytes);
+	qsort(order, n, sizeof(void *), most_bytes);
 	for (size_t i = TOP_ROWS_MAX / 2; i < n; i++) {
 		struct top_row *row = &rows[order[i] - rows];
 
@@ -184,7 +184,7 @@ int top_snapshot_add(struct top_snapshot *sum, const struct top_snapshot *from, 
 {
 	const struct grouping all = { have, true };
 	size_t n = sum->n + from->n, n_rows = 0;
-	const struct top_row **rows = calloc(n + 1, sizeof(*rows));
+	const struct top_row **rows = calloc(n + 1, sizeof(void *));
 	struct top_snapshot made = { .start_ns = sum->rows ? sum->start_ns : from->start_ns,
 				     .end_ns = from->end_ns };
 	struct top_row *added = NULL, *folded = NULL;
@@ -230,7 +230,7 @@ static int busiest(const void *a, const void *b)
 size_t top_disks(const struct top_snapshot *s, struct top_disk *disks, size_t most)
 {
 	const struct grouping by_disk = { one_key(KEY_DISK), false };
-	const struct top_row **rows = calloc(s->n + 1, sizeof(*rows));
+	const struct top_row **rows = calloc(s->n + 1, sizeof(void *));
 	struct top_row *made;
 	struct top_disk *all;
 	size_t n;
@@ -331,7 +331,7 @@ static int compare_paths(const void *a, const void *b)
 static int name_nodes(struct top_view *v)
 {
 	for (size_t i = 0; i < v->n; i++) {
-		const char *path = v->rows[i].by.cgroup, *slash = strrchr(path, '/');
+		const char *path = v->rows[i].by.cgroup ?: "", *slash = strrchr(path, '/');
 		size_t depth = depth_of(path);
 		char *name = NULL;
 
@@ -380,7 +380,7 @@ static int make_tree(struct top_view *v, const struct top_row *rows, size_t n)
 		room += (depth < TREE_DEPTH ? depth : TREE_DEPTH) + 2;
 	}
 	nodes = calloc(room + 1, sizeof(*nodes));
-	order = calloc(room + 1, sizeof(*order));
+	order = calloc(room + 1, sizeof(void *));
 	if (!nodes || !order)
 		r = -ENOMEM;
 	for (size_t i = 0; !r && i < n; i++)
@@ -393,7 +393,7 @@ static int make_tree(struct top_view *v, const struct top_row *rows, size_t n)
 	for (size_t i = 0; !r && i < n_rows; i++)
 		order[i] = &made[i];
 	if (!r && n_rows)
-		qsort(order, n_rows, sizeof(*order), compare_paths);
+		qsort(order, n_rows, sizeof(void *), compare_paths);
 	v->rows = r ? NULL : calloc(n_rows + 1, sizeof(*v->rows));
 	for (size_t i = 0; v->rows && i < n_rows; i++)
 		v->rows[v->n++] = *order[i];
@@ -447,7 +447,7 @@ int top_view_rows(struct top_view *v, const struct top_snapshot *s)
 				    : v->by ? v->by
 					    : top_keys_of(0, v->with_cgroup),
 				    !v->tree };
-	const struct top_row **rows = calloc(s->n + 1, sizeof(*rows));
+	const struct top_row **rows = calloc(s->n + 1, sizeof(void *));
 	struct top_row *made = NULL;
 	size_t n = 0, n_made = 0;
 	int r = rows ? 0 : -ENOMEM;

@@ -214,8 +214,9 @@ COMMON = {"with -- COMMAND": {"CAP_KILL"}, "with --record": FILE}
 KEPT = {
     "virtio": COMMON,
     "top": {"with --cgroup-owner": {"CAP_DAC_READ_SEARCH"},
+            "on the full screen": {"CAP_DAC_READ_SEARCH"},
             "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
-    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"},
+    "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"}, "with --heatmap=FILE": FILE,
                   "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
                           "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE,
@@ -351,6 +352,15 @@ class TestDropped(DroppedTest):
             row["read_bytes"] for row in r.rows if row["comm"] == "dropped") // KIB4, outputs=0)
         frames = [frame for row in result.rows for frame in row["kernel"]]
         self.assertTrue([frame for frame in frames if "read" in frame], frames)
+
+    def test_screen_of_top(self):
+        if not shutil.which("tmux"):
+            self.skipTest("no tmux")
+        with Screen("0.5", subcommand="top") as screen:
+            screen.wait(r"every 0\.5s", 120)
+            self.assert_dropped(screen.iotrace_pid(), "top", "on the full screen")
+            screen.keys("q")
+            self.assertEqual(screen.ended(), 0)
 
     def test_user_stack(self):
         """Names of another user's process, from a program that only this user may read: of one that
