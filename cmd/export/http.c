@@ -40,6 +40,7 @@ struct http {
 	int timer_fd;
 	struct waiting waiting[CONNECTIONS + LISTENERS];
 	size_t n_waiting;
+	size_t n_clients;   /* and those accepted since */
 	const char *remove; /* a unix socket */
 };
 
@@ -231,18 +232,32 @@ static uint64_t since_of(const struct waiting *waiting, size_t n, int fd)
 }
 
 /* While there are enough clients, others are not accepted. */
-static void limit_clients(struct http *http)
+static void allow_clients(struct http *http)
 {
-	bool full;
-
-	http->n_waiting = 0;
-	event_base_foreach_event(http->base, note_event, http);
-	full = count_clients(http) >= HTTP_CLIENTS;
 	for (size_t i = 0; i < http->n_listeners; i++)
-		if (full)
+		if (http->n_clients >= HTTP_CLIENTS)
 			evconnlistener_disable(http->listeners[i]);
 		else
 			evconnlistener_enable(http->listeners[i]);
+}
+
+/* One is accepted: libevent goes on accepting as long as others come.  NULL: its own kind. */
+static struct bufferevent *on_accepted(struct event_base *base, void *ctx)
+{
+	struct http *http = ctx;
+
+	(void)base;
+	http->n_clients++;
+	allow_clients(http);
+	return NULL;
+}
+
+static void limit_clients(struct http *http)
+{
+	http->n_waiting = 0;
+	event_base_foreach_event(http->base, note_event, http);
+	http->n_clients = count_clients(http);
+	allow_clients(http);
 	http->n_waiting = 0;
 	event_base_foreach_event(http->base, note_event, http);
 }
@@ -326,6 +341,7 @@ static int open_server(struct http *http, struct error *err)
 	evhttp_set_cb(http->server, "/metrics", on_metrics, http);
 	evhttp_set_cb(http->server, "/", on_page, http);
 	evhttp_set_gencb(http->server, on_other, http);
+	evhttp_set_bevcb(http->server, on_accepted, http);
 	return 0;
 }
 
