@@ -390,6 +390,9 @@ class Terminal:
 
 
 class TestTerminal(LiveTest):
+    """With -r top prints one screen after the other; without it is a full screen with keys."""
+
+    ALL = ("-r", "1000")  # that there are
     CLEAR = "\033[H\033[2J\033[?7l"  # an empty screen, on which nothing wraps
     WRAP = "\033[?7h"
     ROWS, COLUMNS = 10, 60
@@ -408,7 +411,8 @@ class TestTerminal(LiveTest):
             load.go()
 
     def run_top(self, *args, disk=None, rows=ROWS, meanwhile=None):
-        terminal = Terminal("top", "-d", (disk or self.disk).name, *args, rows=rows,
+        limit = () if "-r" in args else self.ALL
+        terminal = Terminal("top", "-d", (disk or self.disk).name, *limit, *args, rows=rows,
                             columns=self.COLUMNS, meanwhile=meanwhile)
         self.assert_ended_well(terminal)
         # What the losses take of the rows' room, as one that is wider than the screen wraps.
@@ -468,8 +472,8 @@ class TestTerminal(LiveTest):
         """They are whole, and take their room from the rows."""
         columns = 30
         for rows in (14, 30):
-            out = Terminal("top", "-d", self.disk.name, "--map-size", "rows=7", "1", "2", rows=rows,
-                           columns=columns, both=True).out
+            out = Terminal("top", "-d", self.disk.name, *self.ALL, "--map-size", "rows=7", "1", "2",
+                           rows=rows, columns=columns, both=True).out
             screens = out.split("\033[H\033[2J")[1:]
             self.assertEqual(len(screens), 2)
             for screen in screens:
