@@ -67,7 +67,8 @@ struct collector {
 	struct tool_run *tool;
 	struct metrics_source *source; /* NULL: not attached */
 	size_t attempt;
-	bool up;
+	bool up, failed;
+	struct error why;      /* where failed, until it is reported */
 	uint64_t run_ns, runs; /* of its BPF programs, until now */
 };
 
@@ -257,6 +258,24 @@ static void report_failure(const struct collector *c, const struct error *err)
 		    err->hint, *err->hint ? ")" : "");
 }
 
+static void keep_failure(struct collector *c, const struct error *err)
+{
+	c->failed = true;
+	c->why = *err;
+}
+
+/* @fatal ends the run and is reported by it, or NULL. */
+static void report_failures(struct collector *list, size_t n, const struct error *fatal)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct collector *c = &list[i];
+
+		if (c->failed && !(fatal && strcmp(c->why.what, fatal->what) == 0))
+			report_failure(c, &c->why);
+		c->failed = false;
+	}
+}
+
 static int add_losses(struct collector *c, const struct interval *interval)
 {
 	int r = 0;
@@ -411,19 +430,17 @@ int collectors_open(const struct export_options *o, struct collectors **out, str
 		return error_no_memory(err);
 	for (size_t i = 0; i < N(descriptions); i++) {
 		struct collector *one = &c->list[c->n];
-		struct error why;
 
 		if (!is_wanted(o, &descriptions[i]))
 			continue;
 		*one = (struct collector){ .about = &descriptions[i], .owner = c };
 		c->n++;
-		if (!open_one(one, o->args.verbose, &why)) {
+		if (open_one(one, o->args.verbose, err))
+			keep_failure(one, err);
+		else
 			opened++;
-			continue;
-		}
-		*err = why;
-		report_failure(one, &why);
 	}
+	report_failures(c->list, c->n, opened ? NULL : err);
 	return opened ? 0 : -ENOTSUP;
 }
 
@@ -448,10 +465,11 @@ int collectors_attach(struct collectors *c, struct run *run, struct error *err)
 		if (!one->tool)
 			continue;
 		if (attach_again(one, run, err))
-			report_failure(one, err);
+			keep_failure(one, err);
 		else
 			c->running[c->n_running++] = one->tool;
 	}
+	report_failures(c->list, c->n, c->n_running ? NULL : err);
 	return c->n_running ? 0 : -ENOTSUP;
 }
 

@@ -214,8 +214,8 @@ class TestUnit(LiveTest):
             self.assertIn("CAP_SYSLOG", err)
 
     def test_each_capability(self):
-        """Without CAP_BPF or CAP_PERFMON it ends and says so; without CAP_DAC_READ_SEARCH there is
-        no kvm."""
+        """Without CAP_BPF or CAP_PERFMON there is one clear line, without CAP_DAC_READ_SEARCH no
+        kvm, and another line."""
         with Unit(self.capabilities, self.calls) as unit:
             before = collectors_up(unit.scrape())
         self.assertLessEqual({"top", "breakdown"}, before)
@@ -225,10 +225,18 @@ class TestUnit(LiveTest):
                 if name in ("CAP_BPF", "CAP_PERFMON"):
                     status, err = unit.stop()
                     self.assertEqual(status, 3)
-                    self.assertRegex(err, rf"(?m)^iotrace: [^\n]*{name} is missing[^\n]*\n\Z")
+                    self.assertRegex(err, rf"\Aiotrace[^\n]*{name} is missing[^\n]*\n\Z")
                 elif "kvm" in before:
                     self.assertEqual(before - collectors_up(unit.scrape()), {"kvm"})
                     self.assertIn("collector kvm: ", unit.stop()[1])
+
+    def test_bpf(self):
+        """A filter without bpf() is said in a line, too."""
+        self.assertIn("bpf", self.calls)
+        with Unit(self.capabilities, self.calls - {"bpf"}) as unit:
+            status, err = unit.stop()
+        self.assertEqual(status, 3)
+        self.assertEqual(err.count("rejects BPF programs: Operation not permitted"), 1, err)
 
 
 if __name__ == "__main__":
