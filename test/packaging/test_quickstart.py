@@ -46,6 +46,9 @@ class TestScopes(unittest.TestCase):
         self.script("packaging/quickstart", text)
         self.script("bin/ctest", CTEST)
         self.script("bin/cmake", CMAKE)
+        self.script("bin/git", "#!/bin/sh\necho ${COMMITS-0}\n")
+        os.makedirs(f"{self.folder}/test/vm")
+        shutil.copy(f"{ROOT}/test/vm/kernels.txt", f"{self.folder}/test/vm")
         self.script("bin/id", "#!/bin/sh\necho 0\n")
         self.script("bin/apt-get", APT_GET)
         self.script("bin/dpkg-deb", "#!/bin/sh\necho \"dpkg-deb $*\" >>\"$LOG\"\n")
@@ -92,6 +95,26 @@ class TestScopes(unittest.TestCase):
         self.assertEqual(built, ["release"])
         self.assertNotIn(KERNELS, end)
         self.assertIn(REST, end)
+
+    @unittest.skipUnless(os.uname().machine == "x86_64", "the lab's kernels are for x86-64")
+    def test_kernels_in_turn(self):
+        """Always the oldest and the newest; of the others each when it is its turn."""
+        with open(f"{ROOT}/test/vm/kernels.txt", encoding="utf-8") as file:
+            kernels = re.findall(r"(?m)^([^#\s]\S*)", file.read())
+        ran = set()
+        for commits in range(len(kernels) - 2):
+            end, argv, _ = self.quickstart("test", "--lab", COMMITS=str(commits))
+            left = argv[argv.index("-E") + 1]
+            these = {name for name in kernels if not re.search(left, f"vm-{name}")}
+            self.assertEqual(len(these), 3)
+            self.assertLessEqual({kernels[0], kernels[-1]}, these)
+            self.assertFalse(re.search(left, "vm-prepare"))
+            for name in set(kernels) - these:
+                self.assertRegex(end, rf"Left out: Linux .*{re.escape(name)}")
+            ran |= these
+        self.assertEqual(ran, set(kernels))
+        _, argv, _ = self.quickstart("test", "--all")
+        self.assertNotIn("-E", argv)
 
     def test_all(self):
         end, argv, built = self.quickstart("test", "--all")
