@@ -162,13 +162,13 @@ static uint64_t largest(const struct hist *h)
 	return max;
 }
 
-static unsigned int bar_length(uint64_t value, uint64_t max)
+static unsigned int bar_length(uint64_t value, uint64_t max, unsigned int width)
 {
-	if (max > UINT64_MAX / BAR_WIDTH) {
-		value /= BAR_WIDTH;
-		max /= BAR_WIDTH;
+	if (max > UINT64_MAX / width) {
+		value /= width;
+		max /= width;
 	}
-	return (unsigned int)(value * BAR_WIDTH / max);
+	return (unsigned int)(value * width / max);
 }
 
 int hist_print(const struct hist *h, const char *unit, FILE *stream)
@@ -179,6 +179,7 @@ int hist_print(const struct hist *h, const char *unit, FILE *stream)
 	uint64_t lo, hi, max = largest(h);
 	bool wide = n > FIRST_LONG_SLOT;
 	int bound = wide ? 20 : 10;
+	unsigned int width = wide ? BAR_WIDTH / 2 : BAR_WIDTH; /* as bcc's: it fits 80 columns */
 
 	if (!n)
 		return 0;
@@ -188,8 +189,8 @@ int hist_print(const struct hist *h, const char *unit, FILE *stream)
 	for (i = 0; i < n; i++) {
 		hist_log2_bounds(i, &lo, &hi);
 		sink_printf(&sink, "%*" PRIu64 " -> %-*" PRIu64 " : %-8" PRIu64 " |%-*.*s|\n",
-			    bound, lo, bound, hi, h->log2[i], (int)BAR_WIDTH,
-			    (int)bar_length(h->log2[i], max), stars);
+			    bound, lo, bound, hi, h->log2[i], (int)width,
+			    (int)bar_length(h->log2[i], max, width), stars);
 	}
 	return sink_result(&sink);
 }
