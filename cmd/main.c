@@ -5,6 +5,7 @@
 
 #include "cmd/check.h"
 #include "cmd/command.h"
+#include "cmd/old_names.h"
 #include "cmd/report.h"
 #include "cmd/setup.h"
 #include "core/base/error.h"
@@ -61,18 +62,19 @@ static const struct argp_option *main_option(const char *arg)
 	return NULL;
 }
 
-static int run_subcommand(int argc, char **argv)
+/* @argv begins with what it was called by. */
+static int run_subcommand(const char *subcommand, int argc, char **argv)
 {
 	char name[64];
 
 	for (size_t i = 0; i < n_commands; i++) {
-		if (strcmp(argv[0], commands[i].name) != 0)
+		if (strcmp(subcommand, commands[i].name) != 0)
 			continue;
 		snprintf(name, sizeof(name), "iotrace %s", commands[i].name);
 		argv[0] = name;
 		return tool_main(commands[i].command, argc, argv);
 	}
-	return unknown(argv[0]);
+	return unknown(subcommand);
 }
 
 /* What there is without a subcommand: @argv begins with an option. */
@@ -114,13 +116,18 @@ static int run_main(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+	const char *old;
+
 	if (symbol_server_is(argc, argv))
 		symbol_server_run();
 	setup_process();
+	old = argc ? old_names_command(argv[0], argv + 1) : NULL;
+	if (old)
+		return run_subcommand(old, argc, argv);
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;
 	}
 	return argv[1][0] == '-' ? run_main(argc - 1, argv + 1)
-				 : run_subcommand(argc - 1, argv + 1);
+				 : run_subcommand(argv[1], argc - 1, argv + 1);
 }

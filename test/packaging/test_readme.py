@@ -5,9 +5,11 @@ README.md's tables say what the documents say."""
 import glob
 import os
 import re
+import subprocess
+import tempfile
 import unittest
 
-from packtest import main
+from packtest import IOTRACE, main
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -32,6 +34,22 @@ def anchors(text):
     """The fragments of a page's headings, as GitHub makes them."""
     headings = re.findall(r"(?m)^#+ (.*)$", text)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+class TestOldNames(unittest.TestCase):
+    COMMANDS = {"biotop": "top", "virtiostat": "virtio", "kvm_stat": "kvm", "iostack": "stack",
+                "iostackbreakdown": "breakdown"}
+
+    def test_links(self):
+        """Called by a name that README promises, it is the subcommand."""
+        promised = re.search(r"called as ([^:]*?), iotrace is", read("README.md"))[1]
+        self.assertEqual(set(re.findall(r"`(\w+)`", promised)), set(self.COMMANDS))
+        with tempfile.TemporaryDirectory() as folder:
+            for name, command in self.COMMANDS.items():
+                os.symlink(os.path.abspath(IOTRACE), f"{folder}/{name}")
+                done = subprocess.run([f"{folder}/{name}", "--help"], capture_output=True,
+                                      text=True, check=True)
+                self.assertTrue(done.stdout.startswith(f"Usage: iotrace {command} "), done.stdout)
 
 
 class TestLinks(unittest.TestCase):

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/old_names.h"
+
+#include <stddef.h>
+#include <string.h>
+
+/* A word of the command line, and the one before it (NULL: any). */
+struct respelled {
+	const char *before, *theirs, *ours;
+};
+
+static const struct old_name {
+	const char *name, *command;
+	struct respelled words[8];
+} old_names[] = {
+	{ .name = "virtiostat", .command = "virtio" },
+	{ .name = "biotop",
+	  .command = "top",
+	  .words = { { NULL, "--rows", "--maxrows" },
+		     /* Ours has no order by all of them: it begins with most bytes. */
+		     { "-s", "all", "bytes" },
+		     { "--sort", "all", "bytes" },
+		     { NULL, "-sall", "-sbytes" },
+		     { NULL, "--sort=all", "--sort=bytes" } } },
+	{ .name = "iostackbreakdown", .command = "breakdown" },
+	{ .name = "iostack", .command = "stack" },
+	{ .name = "kvm_stat", .command = "kvm", .words = { { NULL, "--csv", "-c" } } },
+};
+
+#define N(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *our_word(const struct old_name *old, const char *before, const char *word)
+{
+	for (size_t i = 0; i < N(old->words) && old->words[i].theirs; i++) {
+		const struct respelled *one = &old->words[i];
+
+		if (strcmp(word, one->theirs) == 0 &&
+		    (!one->before || (before && strcmp(before, one->before) == 0)))
+			return one->ours;
+	}
+	return word;
+}
+
+/* Of the command behind -- nothing is touched. */
+static void respell(const struct old_name *old, char **argv)
+{
+	const char *before = NULL;
+
+	for (; *argv && strcmp(*argv, "--") != 0; argv++) {
+		*argv = (char *)our_word(old, before, *argv);
+		before = *argv;
+	}
+}
+
+const char *old_names_command(const char *path, char **argv)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+
+	for (size_t i = 0; i < N(old_names); i++) {
+		if (strcmp(name, old_names[i].name) != 0)
+			continue;
+		respell(&old_names[i], argv);
+		return old_names[i].command;
+	}
+	return NULL;
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/* The names of the tools whose work iotrace takes over, and their spelling of options. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cmd/old_names.h"
+
+static void test_names(void **state)
+{
+	char *none[] = { NULL };
+
+	(void)state;
+	assert_string_equal(old_names_command("virtiostat", none), "virtio");
+	assert_string_equal(old_names_command("/usr/sbin/biotop", none), "top");
+	assert_string_equal(old_names_command("./iostackbreakdown", none), "breakdown");
+	assert_string_equal(old_names_command("iostack", none), "stack");
+	assert_string_equal(old_names_command("kvm_stat", none), "kvm");
+	assert_null(old_names_command("iotrace", none));
+	assert_null(old_names_command("/biotop/iotrace", none));
+	assert_null(old_names_command("", none));
+}
+
+/* The words of @line, called by @name, are those of @want. */
+static void becomes(const char *name, const char *line, const char *want)
+{
+	char text[256], got[256] = "", *argv[16] = { NULL }, *rest;
+	size_t n = 0;
+
+	snprintf(text, sizeof(text), "%s", line);
+	for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+		argv[n++] = word;
+	assert_non_null(old_names_command(name, argv));
+	for (size_t i = 0; i < n; i++)
+		snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s", i ? " " : "",
+			 argv[i]);
+	assert_string_equal(got, want);
+}
+
+static void test_words(void **state)
+{
+	(void)state;
+	becomes("biotop", "--rows 5 -s all 3", "--maxrows 5 -s bytes 3");
+	becomes("biotop", "--sort all -sall --sort=all all",
+		"--sort bytes -sbytes --sort=bytes all");
+	becomes("biotop", "-s io -- x -s all --rows", "-s io -- x -s all --rows");
+	becomes("kvm_stat", "-l --csv -- x --csv", "-l -c -- x --csv");
+	becomes("iostack", "--csv --rows", "--csv --rows");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names),
+					    cmocka_unit_test(test_words) };
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
