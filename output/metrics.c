@@ -14,7 +14,6 @@
 #define NAME_SIZE   96
 #define LABELS_MAX  16
 #define LABEL_SHOWN 256 /* of a label, in characters */
-#define OTHER	    "other"
 
 const char *const metrics_content_types[] = {
 	[METRICS_CLASSIC] = "text/plain; version=0.0.4; charset=utf-8",
@@ -42,8 +41,10 @@ enum {
 /* A row: its labels, each with its NUL, and the values of all metrics. */
 struct series {
 	char *labels;
-	size_t size;  /* of labels */
-	bool written; /* since the last row that it took */
+	size_t size;	   /* of labels */
+	bool changed;	   /* since the last metrics_end() */
+	bool written;	   /* since the last row that it took */
+	uint64_t since_ns; /* when it was found gone, and had not changed; 0: it is not */
 	uint64_t values[];
 };
 
@@ -65,6 +66,8 @@ struct metrics_source {
 
 struct metrics {
 	size_t most, used;
+	uint64_t kept_ns;
+	size_t n_gone; /* series with a since_ns */
 	struct metrics_source *first, **last;
 };
 
@@ -147,13 +150,14 @@ static void name_metric(struct metric *metric, const char *prefix, const struct 
 
 /* ---- sources ---- */
 
-int metrics_open(size_t most, struct metrics **out)
+int metrics_open(size_t most, uint64_t kept_ns, struct metrics **out)
 {
 	struct metrics *m = calloc(1, sizeof(*m));
 
 	if (!m)
 		return -ENOMEM;
 	m->most = most;
+	m->kept_ns = kept_ns;
 	m->last = &m->first;
 	*out = m;
 	return 0;
@@ -314,11 +318,8 @@ size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text)
 
 static const char *label_value(const struct column *column, const void *row, char buf[32])
 {
-	if (column->type == COLUMN_STR) {
-		const char *value = column_string(column, row);
-
-		return strcmp(value, "(other)") == 0 ? OTHER : value;
-	}
+	if (column->type == COLUMN_STR)
+		return column_string(column, row);
 	if (column->type == COLUMN_BOOL)
 		return column_integer(column, row) ? "true" : "false";
 	snprintf(buf, 32, "%" PRIu64, column_integer(column, row));
@@ -335,8 +336,9 @@ static void take_labels(const struct metrics_source *s, const void *row, bool ot
 		const struct label_name *name = label_name(s->labels[i]->key);
 		const char *value = label_value(s->labels[i], row, buf);
 
-		labels->size += metrics_label(labels->text + labels->size,
-					      other && !(name && name->few) ? OTHER : value);
+		labels->size +=
+		    metrics_label(labels->text + labels->size,
+				  other && !(name && name->few) ? METRICS_OTHER : value);
 	}
 }
 
@@ -414,6 +416,46 @@ static bool is_empty(const struct metrics_source *s, const void *row)
 	return true;
 }
 
+static void remove_at(struct metrics_source *s, size_t at)
+{
+	s->owner->n_gone -= s->series[at]->since_ns != 0;
+	free_series(s->series[at]);
+	s->n--;
+	memmove(&s->series[at], &s->series[at + 1], (s->n - at) * sizeof(void *));
+	s->owner->used -= s->lines;
+}
+
+/* Removes the one that has been gone longest, if it was read.  False: there is none. */
+static bool remove_oldest(struct metrics *m)
+{
+	struct metrics_source *of = NULL;
+	uint64_t since = UINT64_MAX;
+	size_t at = 0;
+
+	for (struct metrics_source *s = m->first; s && m->n_gone; s = s->next)
+		for (size_t i = 0; s->bounded && i < s->n; i++) {
+			const struct series *series = s->series[i];
+
+			if (!series->since_ns || !series->written || series->since_ns >= since)
+				continue;
+			since = series->since_ns;
+			of = s;
+			at = i;
+		}
+	if (of)
+		remove_at(of, at);
+	return of;
+}
+
+/* For @lines more. */
+static bool make_room(struct metrics *m, size_t lines)
+{
+	while (m->used + lines > m->most)
+		if (!remove_oldest(m))
+			return false;
+	return true;
+}
+
 /* *out: NULL if there is none, and need not be.  0 or -ENOMEM. */
 static int series_of(struct metrics_source *s, const void *row, struct series **out)
 {
@@ -429,12 +471,11 @@ static int series_of(struct metrics_source *s, const void *row, struct series **
 	}
 	if (s->bounded && is_empty(s, row))
 		return 0;
-	if (s->bounded && m->used + s->lines > m->most) {
+	if (s->bounded && !make_room(m, s->lines))
 		take_labels(s, row, true, &labels);
-		if (find(s, &labels, &at)) {
-			*out = s->series[at];
-			return 0;
-		}
+	if (find(s, &labels, &at)) {
+		*out = s->series[at];
+		return 0;
 	}
 	*out = insert(s, &labels, at);
 	if (!*out)
@@ -473,6 +514,7 @@ static void add_hist(uint64_t *to, const struct hist *h)
 
 static void add_row(const struct metrics_source *s, struct series *series, const void *row)
 {
+	series->changed = true;
 	series->written = false;
 	for (size_t i = 0; i < s->n_metrics; i++) {
 		const struct column *column = s->metrics[i].column;
@@ -509,34 +551,41 @@ static bool is_gone(const struct metrics_source *s, const struct series *series,
 	const char *value = series->labels;
 
 	for (size_t i = 0; i < s->n_labels; i++, value += strlen(value) + 1)
-		if (strcmp(value, OTHER) != 0 && gone(ctx, s->labels[i]->key, value))
+		if (strcmp(value, METRICS_OTHER) != 0 && gone(ctx, s->labels[i]->key, value))
 			return true;
 	return false;
 }
 
-static size_t end_series(struct metrics_source *s, metrics_gone *gone, void *ctx)
+/* Is it to end? */
+static bool has_ended(const struct metrics_source *s, struct series *series, uint64_t now_ns,
+		      metrics_gone *gone, void *ctx)
 {
-	size_t kept = 0, ended;
-
-	for (size_t i = 0; i < s->n; i++) {
-		if (s->series[i]->written && is_gone(s, s->series[i], gone, ctx))
-			free_series(s->series[i]);
-		else
-			s->series[kept++] = s->series[i];
+	if (series->changed) {
+		s->owner->n_gone -= series->since_ns != 0;
+		series->changed = false;
+		series->since_ns = 0;
 	}
-	ended = s->n - kept;
-	s->n = kept;
-	s->owner->used -= ended * s->lines;
-	return ended;
+	if (!is_gone(s, series, gone, ctx))
+		return false;
+	if (!series->since_ns) {
+		series->since_ns = now_ns;
+		s->owner->n_gone++;
+	}
+	return now_ns - series->since_ns >= s->owner->kept_ns;
 }
 
-size_t metrics_end(struct metrics *m, metrics_gone *gone, void *ctx)
+size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_gone *gone, void *ctx)
 {
 	size_t ended = 0;
 
 	for (struct metrics_source *s = m->first; s; s = s->next)
-		if (s->bounded)
-			ended += end_series(s, gone, ctx);
+		for (size_t i = 0; s->bounded && i < s->n;)
+			if (has_ended(s, s->series[i], now_ns, gone, ctx)) {
+				remove_at(s, i);
+				ended++;
+			} else {
+				i++;
+			}
 	return ended;
 }
 

@@ -3,6 +3,7 @@
 #define IOTRACE_OUTPUT_METRICS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include "output/schema.h"
@@ -35,9 +36,14 @@ enum metrics_format { METRICS_CLASSIC, METRICS_OPENMETRICS };
 /* Of a Content-Type header. */
 extern const char *const metrics_content_types[];
 
-/* @most: series (lines of the output) of bounded sources; what comes beyond is added to a series
- * whose labels, but for operation, layer and io, are "other".  0 or -ENOMEM. */
-int metrics_open(size_t most, struct metrics **out);
+/* What is beyond the bound has this as its labels, but for operation, layer and io.  No disk,
+ * cgroup, unit, container or guest is called so. */
+#define METRICS_OTHER "(other)"
+
+/* @most: series (lines of the output) of bounded sources; what comes beyond is METRICS_OTHER.
+ * @kept_ns: how long series of what has gone stay, so that every reader has their last values; one
+ * that was read goes sooner if there is no room otherwise.  0 or -ENOMEM. */
+int metrics_open(size_t most, uint64_t kept_ns, struct metrics **out);
 void metrics_close(struct metrics *m);
 
 /*
@@ -65,9 +71,10 @@ size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text);
 /* Has what label @key (of the column, "disk") calls @value, as of metrics_label(), gone? */
 typedef bool metrics_gone(void *ctx, const char *key, const char *value);
 
-/* Ends the series of bounded sources with such a label, once what they have last was written.
+/* Ends the series of bounded sources with such a label, when that was found first, and they took
+ * their last row, longer ago than they are kept.  @now_ns: of any clock that does not go back.
  * Returns how many rows of them. */
-size_t metrics_end(struct metrics *m, metrics_gone *gone, void *ctx);
+size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_gone *gone, void *ctx);
 
 /* Series in use, as of metrics_open(). */
 size_t metrics_series(const struct metrics *m);

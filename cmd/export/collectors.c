@@ -13,6 +13,7 @@
 #include "cmd/report.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/system/guests.h"
 #include "core/system/process.h"
 
 #define N(a)	 (sizeof(a) / sizeof((a)[0]))
@@ -76,11 +77,15 @@ struct collectors {
 	struct metrics *metrics;
 	struct metrics_source *losses, *states, *hooks, *programs, *build, *process;
 	struct live_groups *groups; /* NULL: no collector is about cgroups */
+	struct guest *guests;	    /* at the last update that looked; NULL: it is not known */
+	size_t n_guests;
+	uint64_t guests_ns;
 	struct collector list[N(descriptions)];
 	size_t n;
 	struct tool_run *running[N(descriptions)];
 	size_t n_running;
 	uint64_t updated_ns, cpu_ns;
+	bool verbose;
 };
 
 bool collector_exists(const char *name)
@@ -187,20 +192,19 @@ static int open_own(struct collectors *c)
 		const char *prefix;
 		struct schema schema;
 		struct metrics_source **source;
-		bool bounded; /* without zeros */
 	} sources[] = {
-		{ "iotrace", SCHEMA(loss_columns, struct loss_row), &c->losses, false },
-		{ "iotrace", SCHEMA(state_columns, struct state_row), &c->states, false },
-		{ "iotrace", SCHEMA(hook_columns, struct hook_row), &c->hooks, false },
-		{ "iotrace_bpf", SCHEMA(program_columns, struct program_row), &c->programs, true },
-		{ "iotrace", SCHEMA(build_columns, struct build_row), &c->build, false },
-		{ "process", SCHEMA(process_columns, struct process_row), &c->process, false },
+		{ "iotrace", SCHEMA(loss_columns, struct loss_row), &c->losses },
+		{ "iotrace", SCHEMA(state_columns, struct state_row), &c->states },
+		{ "iotrace", SCHEMA(hook_columns, struct hook_row), &c->hooks },
+		{ "iotrace_bpf", SCHEMA(program_columns, struct program_row), &c->programs },
+		{ "iotrace", SCHEMA(build_columns, struct build_row), &c->build },
+		{ "process", SCHEMA(process_columns, struct process_row), &c->process },
 	};
 	int r = 0;
 
 	for (size_t i = 0; !r && i < N(sources); i++)
-		r = metrics_source(c->metrics, sources[i].prefix, &sources[i].schema, NULL,
-				   sources[i].bounded, sources[i].source);
+		r = metrics_source(c->metrics, sources[i].prefix, &sources[i].schema, NULL, false,
+				   sources[i].source);
 	return r;
 }
 
@@ -222,15 +226,22 @@ static uint64_t resident_memory(void)
 
 static int update_one(struct collector *c)
 {
-	uint64_t ns = c->run_ns, runs = c->runs;
 	int r = metrics_add(c->owner->states, &(struct state_row){ c->about->name, c->up }, 1);
+	uint64_t ns, runs;
 
 	if (r || !c->up)
 		return r;
-	hooks_cost(c->tool->object.hooks, c->tool->object.obj, &c->run_ns, &c->runs);
-	return metrics_add(c->owner->programs,
-			   &(struct program_row){ c->about->name, c->run_ns - ns, c->runs - runs },
-			   1);
+	hooks_cost(c->tool->object.hooks, c->tool->object.obj, &ns, &runs);
+	if (runs > c->runs) {
+		r = metrics_add(c->owner->programs,
+				&(struct program_row){ c->about->name,
+						       ns > c->run_ns ? ns - c->run_ns : 0,
+						       runs - c->runs },
+				1);
+		c->run_ns = ns;
+		c->runs = runs;
+	}
+	return r;
 }
 
 static int update_own(struct collectors *c)
@@ -323,6 +334,7 @@ static int open_attempt(struct collector *c, struct error *err)
 	r = tool_open(c->about->tool, argc, argv, &c->tool, err);
 	if (r)
 		return r;
+	c->tool->args->verbose = c->owner->verbose;
 	c->tool->args->interval_ns = 0; /* collectors_update() has its outputs */
 	c->tool->sink = take_output;
 	c->tool->failed = on_failure;
@@ -336,7 +348,7 @@ static void close_attempt(struct collector *c)
 	c->tool = NULL;
 }
 
-static int open_one(struct collector *c, bool verbose, struct error *err)
+static int open_one(struct collector *c, struct error *err)
 {
 	int r = -EINVAL;
 
@@ -348,8 +360,6 @@ static int open_one(struct collector *c, bool verbose, struct error *err)
 			break;
 		close_attempt(c);
 	}
-	if (!r)
-		c->tool->args->verbose = verbose;
 	return r;
 }
 
@@ -425,8 +435,10 @@ int collectors_open(const struct export_options *o, struct collectors **out, str
 	size_t opened = 0;
 
 	*out = c;
+	if (c)
+		c->verbose = o->args.verbose;
 	if (!c || (wants_groups(o) && live_groups_open(NULL, NULL, &c->groups)) ||
-	    metrics_open(o->series, &c->metrics) || open_own(c))
+	    metrics_open(o->series, o->keep_ns, &c->metrics) || open_own(c))
 		return error_no_memory(err);
 	for (size_t i = 0; i < N(descriptions); i++) {
 		struct collector *one = &c->list[c->n];
@@ -435,7 +447,7 @@ int collectors_open(const struct export_options *o, struct collectors **out, str
 			continue;
 		*one = (struct collector){ .about = &descriptions[i], .owner = c };
 		c->n++;
-		if (open_one(one, o->args.verbose, err))
+		if (open_one(one, err))
 			keep_failure(one, err);
 		else
 			opened++;
@@ -478,26 +490,66 @@ int collectors_loop(struct collectors *c, struct run *run)
 	return tools_loop(c->running, c->n_running, run);
 }
 
-/* As /proc/diskstats names it. */
-static bool is_disk_gone(const char *value)
+/* Is device @name not in @folder of sysfs, which is there? */
+static bool is_device_gone(const char *folder, const char *name)
 {
 	char path[64 + METRICS_LABEL_SIZE];
+	size_t len = strlen(folder);
 
-	if (*value == '[' || access("/sys/class/block", F_OK))
+	if (*name == '[' || access(folder, F_OK))
 		return false;
-	snprintf(path, sizeof(path), "/sys/class/block/%s", value);
-	for (char *c = path + strlen("/sys/class/block/"); *c; c++)
+	snprintf(path, sizeof(path), "%s%s", folder, name);
+	for (char *c = path + len; *c; c++)
 		if (*c == '/')
-			*c = '!';
+			*c = '!'; /* as sysfs has names of disks */
 	return access(path, F_OK) && errno == ENOENT;
+}
+
+static bool looks_at_guests(const struct collectors *c)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->list[i].up && strcmp(c->list[i].about->name, "guests") == 0)
+			return true;
+	return false;
+}
+
+static void update_guests(struct collectors *c, uint64_t now)
+{
+	if (!looks_at_guests(c) || (c->guests_ns && now - c->guests_ns < LIVE_GROUPS_NS))
+		return;
+	free(c->guests);
+	c->guests = NULL;
+	c->guests_ns = now;
+	if (guests_list(NULL, &c->guests, &c->n_guests))
+		c->guests = NULL;
+}
+
+/* Where none is found, they may be those of other users. */
+static bool is_guest_gone(const struct collectors *c, const char *value)
+{
+	char label[METRICS_LABEL_SIZE];
+
+	if (!c->guests || !*value)
+		return false;
+	for (size_t i = 0; i < c->n_guests; i++) {
+		metrics_label(label, c->guests[i].name);
+		if (strcmp(label, value) == 0)
+			return false;
+	}
+	return true;
 }
 
 static bool is_gone(void *ctx, const char *key, const char *value)
 {
 	struct collectors *c = ctx;
 
-	return strcmp(key, "disk") == 0 ? is_disk_gone(value)
-					: c->groups && live_groups_ended(c->groups, key, value);
+	if (strcmp(key, "disk") == 0)
+		return is_device_gone("/sys/class/block/", value);
+	if (strcmp(key, "device") == 0)
+		return is_device_gone("/sys/bus/virtio/devices/", value);
+	if (strcmp(key, "guest") == 0)
+		return is_guest_gone(c, value);
+	return c->groups && live_groups_ended(c->groups, key, value);
 }
 
 void collectors_update(struct collectors *c, uint64_t least_ns)
@@ -517,7 +569,8 @@ void collectors_update(struct collectors *c, uint64_t least_ns)
 	}
 	if (c->groups)
 		live_groups_update(c->groups, now);
-	metrics_end(c->metrics, is_gone, c);
+	update_guests(c, now);
+	metrics_end(c->metrics, now, is_gone, c);
 }
 
 int collectors_write(struct collectors *c, enum metrics_format format, FILE *stream)
@@ -535,5 +588,6 @@ void collectors_close(struct collectors *c)
 		close_attempt(&c->list[i]);
 	metrics_close(c->metrics);
 	live_groups_free(c->groups);
+	free(c->guests);
 	free(c);
 }

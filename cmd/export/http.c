@@ -40,8 +40,8 @@ struct http {
 	int timer_fd;
 	struct waiting waiting[CONNECTIONS + LISTENERS];
 	size_t n_waiting;
-	size_t n_clients;   /* and those accepted since */
-	const char *remove; /* a unix socket */
+	size_t n_clients; /* and those accepted since */
+	struct listen_file file;
 };
 
 /* ---- requests ---- */
@@ -353,10 +353,9 @@ static int add_sockets(struct http *http, const char *address, bool passed, stru
 		r = add_listener(http, LISTEN_FIRST + i, err);
 	if (n || r)
 		return r;
-	fd = listen_on(address, err);
+	fd = listen_on(address, &http->file, err);
 	if (fd < 0)
 		return fd;
-	http->remove = address;
 	r = add_listener(http, fd, err);
 	if (r)
 		close(fd);
@@ -396,11 +395,10 @@ void http_close(struct http *http)
 		return;
 	for (size_t i = 0; http->run && i < http->n_waiting; i++)
 		run_unwatch(http->run, http->waiting[i].fd);
+	listen_remove(&http->file);
 	if (http->server)
 		evhttp_free(http->server);
 	if (http->base)
 		event_base_free(http->base);
-	if (http->remove)
-		listen_remove(http->remove);
 	free(http);
 }

@@ -97,7 +97,7 @@ int listen_parse(const char *text, union listen_address *to, socklen_t *size, st
 						      : parse_inet(text, to, size, err);
 }
 
-int listen_on(const char *text, struct error *err)
+int listen_on(const char *text, struct listen_file *file, struct error *err)
 {
 	union listen_address address;
 	socklen_t size;
@@ -107,6 +107,9 @@ int listen_on(const char *text, struct error *err)
 		return r;
 	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	r = fd < 0 ? -errno : bind_to(fd, &address, size);
+	*file = (struct listen_file){ 0 };
+	if (!r && address.any.sa_family == AF_UNIX && !lstat(address.un.sun_path, &file->st))
+		file->path = text + strlen(UNIX);
 	if (!r)
 		return fd;
 	if (fd >= 0)
@@ -130,8 +133,11 @@ int listen_passed(void)
 	return (int)value;
 }
 
-void listen_remove(const char *address)
+void listen_remove(const struct listen_file *file)
 {
-	if (strncmp(address, UNIX, strlen(UNIX)) == 0)
-		unlink(address + strlen(UNIX));
+	struct stat st;
+
+	if (file->path && !lstat(file->path, &st) && st.st_dev == file->st.st_dev &&
+	    st.st_ino == file->st.st_ino)
+		unlink(file->path);
 }

@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "core/base/error.h"
@@ -21,15 +22,22 @@ union listen_address {
 /* @text, as of http_open(), with *size bytes in use.  0, or -EINVAL with @err. */
 int listen_parse(const char *text, union listen_address *to, socklen_t *size, struct error *err);
 
+/* A unix socket that listen_on() made. */
+struct listen_file {
+	const char *path; /* of the address; NULL: there is none */
+	struct stat st;
+};
+
 /* One for @address, as of http_open(): bound and listening, and does not block.  The descriptor, or
  * -errno with @err.  A unix socket that nobody listens on any more is replaced. */
-int listen_on(const char *address, struct error *err);
+int listen_on(const char *address, struct listen_file *file, struct error *err);
 
 /* How many sockets systemd has passed on: they begin with descriptor LISTEN_FIRST. */
 #define LISTEN_FIRST 3
 int listen_passed(void);
 
-/* Removes the unix socket of @address, if it is one. */
-void listen_remove(const char *address);
+/* Removes it, unless another is there by now.  While it is listened on still: a socket that nobody
+ * listens on is taken over by the next who comes. */
+void listen_remove(const struct listen_file *file);
 
 #endif

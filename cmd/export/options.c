@@ -9,7 +9,7 @@
 #include "core/base/parse.h"
 #include "core/base/text.h"
 
-enum { KEY_LISTEN = 0x2000, KEY_TEXTFILE, KEY_INTERVAL, KEY_SERIES };
+enum { KEY_LISTEN = 0x2000, KEY_TEXTFILE, KEY_INTERVAL, KEY_SERIES, KEY_KEEP };
 
 static const struct argp_option options[] = {
 	{ "listen", KEY_LISTEN, "ADDRESS", 0,
@@ -20,7 +20,11 @@ static const struct argp_option options[] = {
 	  1 },
 	{ "interval", KEY_INTERVAL, "SECS", 0, "time between two updates (10 s)", 1 },
 	{ "series", KEY_SERIES, "SERIES", 0,
-	  "at most about this many series (500); what comes beyond is labelled other", 1 },
+	  "at most about this many series (500); what comes beyond is labelled (other)", 1 },
+	{ "keep", KEY_KEEP, "SECS", 0,
+	  "how long the series of what has gone stay, so that every reader has their last values "
+	  "(300 s)",
+	  1 },
 	{ 0 },
 };
 
@@ -38,6 +42,8 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_seconds("--interval", arg, &o->interval_ns, err);
 	case KEY_SERIES:
 		return parse_u64("--series", arg, 1, 1000000, &o->series, err);
+	case KEY_KEEP:
+		return parse_seconds("--keep", arg, &o->keep_ns, err);
 	}
 	return ARGP_ERR_UNKNOWN;
 }
@@ -81,7 +87,9 @@ int export_options(int argc, char **argv, struct export_options *o, struct error
 {
 	struct args_spec spec = export_args;
 
-	*o = (struct export_options){ .interval_ns = 10 * NS_PER_SEC, .series = 500 };
+	*o = (struct export_options){ .interval_ns = 10 * NS_PER_SEC,
+				      .series = 500,
+				      .keep_ns = 300 * NS_PER_SEC };
 	spec.own = o;
 	return args_parse(&spec, argc, argv, &o->args, err);
 }

@@ -12,6 +12,7 @@ struct export_options {
 	const char *textfile; /* NULL: none */
 	uint64_t interval_ns; /* between two drains at most */
 	uint64_t series;
+	uint64_t keep_ns;		      /* series of what has gone */
 	const char *names[EXPORT_COLLECTORS]; /* of collectors; none: those by default */
 	size_t n_names;
 };

@@ -101,13 +101,39 @@ static void test_addresses(void **state)
 					   "127.0.0.1:", "127.0.0.1:x", "localhost:1",
 					   "[::1]",	 "[::1:1",	"::1:1",
 					   "[]:1",	 "[1.2.3.4]:1", "unix:" };
+	struct listen_file file;
 	struct error err;
 
 	(void)state;
 	for (size_t i = 0; i < N(bad); i++) {
-		assert_true(listen_on(bad[i], &err) < 0);
+		assert_true(listen_on(bad[i], &file, &err) < 0);
 		assert_int_equal(err.status, STATUS_USAGE);
 	}
+}
+
+/* A socket is removed by who made it, and nobody else's in its place. */
+static void test_socket_file(void **state)
+{
+	char folder[] = "/tmp/iotrace-export-XXXXXX", address[64], *path = address + 5;
+	struct listen_file first, second;
+	struct error err;
+	int a, b;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	snprintf(address, sizeof(address), "unix:%s/socket", folder);
+	a = listen_on(address, &first, &err);
+	assert_true(a >= 0);
+	assert_int_equal(unlink(path), 0);
+	b = listen_on(address, &second, &err);
+	assert_true(b >= 0);
+	listen_remove(&first);
+	assert_int_equal(access(path, F_OK), 0);
+	listen_remove(&second);
+	assert_int_equal(access(path, F_OK), -1);
+	close(a);
+	close(b);
+	assert_int_equal(rmdir(folder), 0);
 }
 
 /* Sockets that were passed to another process are not ours. */
@@ -158,8 +184,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_accepts),	  cmocka_unit_test(test_options),
-		cmocka_unit_test(test_addresses), cmocka_unit_test(test_passed),
-		cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_addresses), cmocka_unit_test(test_socket_file),
+		cmocka_unit_test(test_passed),	  cmocka_unit_test(test_outcome),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

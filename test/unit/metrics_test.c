@@ -65,11 +65,13 @@ static char *written(struct metrics *m, enum metrics_format format, size_t *size
 	return text;
 }
 
+#define KEPT 300
+
 static struct metrics *opened(size_t most, const char *const *without, struct metrics_source **s)
 {
 	struct metrics *m;
 
-	assert_int_equal(metrics_open(most, &m), 0);
+	assert_int_equal(metrics_open(most, KEPT, &m), 0);
 	assert_int_equal(metrics_source(m, "iotrace_block_io", &schema, without, true, s), 0);
 	return m;
 }
@@ -161,7 +163,7 @@ static void test_labels(void **state)
 	assert_int_equal(metrics_add(s, &longest, 1), 0);
 	has(m, "{device=\"a\\\"b\\\\c\\nd\",operation=\"\"} 1\n", true);
 	has(m, "{device=\"\\\\xff\xc3\xa4\x01\",operation=\"}\"} 1\n", true);
-	has(m, "{device=\"other\",operation=\"read\"} 1\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 1\n", true);
 	has(m, "\\\\xff\\\\xff...\",operation=\"read\"} 1\n", true);
 	metrics_close(m);
 }
@@ -200,8 +202,8 @@ static void test_bound(void **state)
 	assert_int_equal(lines, 12); /* 10, and others that read and that write */
 	assert_int_equal(metrics_series(m), 12);
 	assert_int_equal(shown, sum);
-	has(m, "{device=\"other\",operation=\"read\"}", true);
-	has(m, "{device=\"other\",operation=\"write\"}", true);
+	has(m, "{device=\"(other)\",operation=\"read\"}", true);
+	has(m, "{device=\"(other)\",operation=\"write\"}", true);
 	metrics_close(m);
 }
 
@@ -209,7 +211,7 @@ static bool is_sda(void *ctx, const char *key, const char *value)
 {
 	(void)ctx;
 	return strcmp(key, "disk") == 0 &&
-	       (strcmp(value, "sda") == 0 || strcmp(value, "other") == 0);
+	       (strcmp(value, "sda") == 0 || strcmp(value, METRICS_OTHER) == 0);
 }
 
 /* A disk that goes ends its series, and makes room; what comes back begins at 0. */
@@ -225,31 +227,82 @@ static void test_end(void **state)
 	assert_int_equal(metrics_add(s, &a, 1), 0);
 	assert_int_equal(metrics_add(s, &b, 1), 0);
 	assert_int_equal(metrics_add(s, &c, 1), 0);
-	has(m, "{device=\"other\",operation=\"read\"} 7\n", true);
-	assert_int_equal(metrics_end(m, is_sda, NULL), 1);
+	has(m, "{device=\"(other)\",operation=\"read\"} 7\n", true);
+	assert_int_equal(metrics_end(m, 1000, is_sda, NULL), 0);
+	assert_int_equal(metrics_end(m, 1000 + KEPT, is_sda, NULL), 1);
 	has(m, "\"sda\"", false);
-	has(m, "{device=\"other\",operation=\"read\"} 7\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 7\n", true);
 	assert_int_equal(metrics_series(m), 2);
 	assert_int_equal(metrics_add(s, &a, 1), 0); /* no room: the others have it */
-	has(m, "{device=\"other\",operation=\"read\"} 12\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 12\n", true);
 	metrics_close(m);
 }
 
-/* What a disk did last is written once before it goes. */
-static void test_end_unwritten(void **state)
+/* Whoever read it first: it stays as long after its last row. */
+static void test_end_late(void **state)
 {
 	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false };
 	struct metrics_source *s;
 	struct metrics *m = opened(2, only_bytes, &s);
+	uint64_t now = 1;
 
 	(void)state;
-	for (int i = 0; i < 2; i++) {
+	for (int i = 1; i < 4; i++) {
+		char line[40];
+
+		snprintf(line, sizeof(line), "operation=\"read\"} %d\n", 5 * i);
 		assert_int_equal(metrics_add(s, &a, 1), 0);
-		assert_int_equal(metrics_end(m, is_sda, NULL), 0);
-		has(m, i ? "operation=\"read\"} 10\n" : "operation=\"read\"} 5\n", true);
+		has(m, line, true);
+		assert_int_equal(metrics_end(m, now, is_sda, NULL), 0);
+		now += KEPT - 1;
+		assert_int_equal(metrics_end(m, now, is_sda, NULL), 0);
+		has(m, line, true);
+		now++;
 	}
-	assert_int_equal(metrics_end(m, is_sda, NULL), 1);
+	assert_int_equal(metrics_end(m, now, is_sda, NULL), 1);
 	has(m, "sda", false);
+	metrics_close(m);
+}
+
+/* What has gone, and was read, makes room for others; what was not read does not. */
+static void test_end_for_room(void **state)
+{
+	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false },
+			 b = { "sdb", "read", 0, 0, 6, 0, 0, NULL, false };
+	struct metrics_source *s;
+	struct metrics *m = opened(1, only_bytes, &s);
+
+	(void)state;
+	assert_int_equal(metrics_add(s, &a, 1), 0);
+	assert_int_equal(metrics_end(m, 1, is_sda, NULL), 0);
+	assert_int_equal(metrics_add(s, &b, 1), 0);
+	has(m, "{device=\"sda\",operation=\"read\"} 5\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 6\n", true);
+	metrics_close(m);
+
+	m = opened(1, only_bytes, &s);
+	assert_int_equal(metrics_add(s, &a, 1), 0);
+	has(m, "{device=\"sda\",operation=\"read\"} 5\n", true);
+	assert_int_equal(metrics_end(m, 1, is_sda, NULL), 0);
+	assert_int_equal(metrics_add(s, &b, 1), 0);
+	has(m, "sda", false);
+	has(m, "{device=\"sdb\",operation=\"read\"} 6\n", true);
+	assert_int_equal(metrics_series(m), 1);
+	metrics_close(m);
+}
+
+/* A disk could be called so. */
+static void test_called_other(void **state)
+{
+	const struct row rows[] = { { "other", "read", 0, 0, 5, 0, 0, NULL, false },
+				    { "sdb", "read", 0, 0, 6, 0, 0, NULL, false } };
+	struct metrics_source *s;
+	struct metrics *m = opened(1, only_bytes, &s);
+
+	(void)state;
+	assert_int_equal(metrics_add(s, rows, 2), 0);
+	has(m, "{device=\"other\",operation=\"read\"} 5\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 6\n", true);
 	metrics_close(m);
 }
 
@@ -288,10 +341,11 @@ static void test_no_labels(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden), cmocka_unit_test(test_adds_up),
-		cmocka_unit_test(test_labels), cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_end),    cmocka_unit_test(test_end_unwritten),
-		cmocka_unit_test(test_label),  cmocka_unit_test(test_no_labels),
+		cmocka_unit_test(test_golden),	     cmocka_unit_test(test_adds_up),
+		cmocka_unit_test(test_labels),	     cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_end),	     cmocka_unit_test(test_end_late),
+		cmocka_unit_test(test_end_for_room), cmocka_unit_test(test_called_other),
+		cmocka_unit_test(test_label),	     cmocka_unit_test(test_no_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
