@@ -456,21 +456,18 @@ static bool make_room(struct metrics *m, size_t lines)
 	return true;
 }
 
-/* *out: NULL if there is none, and need not be.  0 or -ENOMEM. */
+/* 0 or -ENOMEM. */
 static int series_of(struct metrics_source *s, const void *row, struct series **out)
 {
 	struct metrics *m = s->owner;
 	struct labels labels;
 	size_t at;
 
-	*out = NULL;
 	take_labels(s, row, false, &labels);
 	if (find(s, &labels, &at)) {
 		*out = s->series[at];
 		return 0;
 	}
-	if (s->bounded && is_empty(s, row))
-		return 0;
 	if (s->bounded && !make_room(m, s->lines))
 		take_labels(s, row, true, &labels);
 	if (find(s, &labels, &at)) {
@@ -535,12 +532,14 @@ int metrics_add(struct metrics_source *s, const void *rows, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		const void *row = schema_row(&s->schema, rows, i);
 		struct series *series;
-		int r = series_of(s, row, &series);
+		int r;
 
+		if (s->bounded && is_empty(s, row))
+			continue;
+		r = series_of(s, row, &series);
 		if (r)
 			return r;
-		if (series)
-			add_row(s, series, row);
+		add_row(s, series, row);
 	}
 	return 0;
 }

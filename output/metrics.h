@@ -55,7 +55,7 @@ void metrics_close(struct metrics *m);
 int metrics_source(struct metrics *m, const char *prefix, const struct schema *schema,
 		   const char *const *without, bool bounded, struct metrics_source **out);
 
-/* Adds @n rows; gauges are set.  In a bounded source a row of zeros begins no series.  0 or
+/* Adds @n rows; gauges are set.  In a bounded source a row of zeros is none.  0 or
  * -ENOMEM, with some of the rows added. */
 int metrics_add(struct metrics_source *source, const void *rows, size_t n);
 

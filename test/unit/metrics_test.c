@@ -241,7 +241,8 @@ static void test_end(void **state)
 /* Whoever read it first: it stays as long after its last row. */
 static void test_end_late(void **state)
 {
-	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false };
+	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false },
+			 none = { "sda", "read", 0, 0, 0, 0, 0, NULL, false };
 	struct metrics_source *s;
 	struct metrics *m = opened(2, only_bytes, &s);
 	uint64_t now = 1;
@@ -259,6 +260,8 @@ static void test_end_late(void **state)
 		has(m, line, true);
 		now++;
 	}
+	/* Nothing was done. */
+	assert_int_equal(metrics_add(s, &none, 1), 0);
 	assert_int_equal(metrics_end(m, now, is_sda, NULL), 1);
 	has(m, "sda", false);
 	metrics_close(m);
