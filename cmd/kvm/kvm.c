@@ -564,11 +564,6 @@ static int chosen(struct tool_run *t, struct error *err)
 	return TOOL_DONE;
 }
 
-static void skipped(const char *name, int code)
-{
-	report_line("%s is not counted: %s", name, strerror(-code));
-}
-
 static int attached(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
@@ -579,7 +574,7 @@ static int attached(struct tool_run *t, struct error *err)
 		return error_no_memory(err);
 	if (k->counters)
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
-	r = k->counters ? counters_begin(k->counters, t->object.skel, skipped, err) : 0;
+	r = k->counters ? counters_begin(k->counters, t->object.skel, err) : 0;
 	if (r)
 		return r;
 	k->recorded_mode = k->o.mode;

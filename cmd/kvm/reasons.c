@@ -259,19 +259,27 @@ static void find_fields(struct reasons *r)
 	f->uexit_errno = offset_of(&r->formats[REASON_UEXIT], "errno");
 }
 
-int reasons_open(const char *exit_format, const char *uexit_format, enum reason_cpu cpu,
-		 struct reasons **out)
+static int parse(const char *text, struct event_format *format)
+{
+	return event_format_parse(text ? text : "", format);
+}
+
+int reasons_open(const struct reason_formats *formats, enum reason_cpu cpu, struct reasons **out)
 {
 	struct reasons *r = calloc(1, sizeof(*r));
+	struct event_format entries;
 	int err;
 
 	if (!r)
 		return -ENOMEM;
-	err = event_format_parse(exit_format ? exit_format : "", &r->formats[REASON_EXIT]);
+	err = parse(formats->exit, &r->formats[REASON_EXIT]);
 	if (!err)
-		err =
-		    event_format_parse(uexit_format ? uexit_format : "", &r->formats[REASON_UEXIT]);
+		err = parse(formats->uexit, &r->formats[REASON_UEXIT]);
+	if (!err)
+		err = parse(formats->entry, &entries);
 	if (!err) {
+		r->fields.entry_vcpu = offset_of(&entries, "vcpu_id");
+		event_format_free(&entries);
 		find_fields(r);
 		err = make_list(r, cpu);
 	}

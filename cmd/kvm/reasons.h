@@ -34,13 +34,18 @@ struct reason {
 struct reason_fields {
 	uint32_t exit_reason, exit_class, exit_vcpu;
 	uint32_t uexit_reason, uexit_errno;
+	uint32_t entry_vcpu;
+};
+
+/* The texts of kvm_exit, kvm_userspace_exit and kvm_entry; NULL where they cannot be read. */
+struct reason_formats {
+	char *exit, *uexit, *entry;
 };
 
 struct reasons;
 
-/* @exit_format and @uexit_format: the texts, NULL where they cannot be read.  0 or -ENOMEM. */
-int reasons_open(const char *exit_format, const char *uexit_format, enum reason_cpu cpu,
-		 struct reasons **out);
+/* @formats stay the caller's.  0 or -ENOMEM. */
+int reasons_open(const struct reason_formats *formats, enum reason_cpu cpu, struct reasons **out);
 void reasons_free(struct reasons *r);
 
 struct reason_fields reasons_fields(const struct reasons *r);

@@ -17,12 +17,13 @@ static void parse(const char *text)
 	event_format_free(&format);
 }
 
-static void name(const char *text, enum reason_cpu cpu)
+static void name(char *text, enum reason_cpu cpu)
 {
+	const struct reason_formats formats = { .exit = text, .uexit = text, .entry = text };
 	char buf[REASON_NAME_SIZE];
 	struct reasons *r;
 
-	if (reasons_open(text, text, cpu, &r))
+	if (reasons_open(&formats, cpu, &r))
 		return;
 	for (uint32_t i = 0; i < 4; i++) {
 		reason_name(r, REASON_EXIT, i, 1U << i * 8, buf);

@@ -312,7 +312,7 @@ static size_t n_reasons; /* of which none is left out */
 static int name_reasons(void)
 {
 	struct reasons *reasons;
-	int r = reasons_open(exit_format, NULL, CPU_SVM, &reasons);
+	int r = reasons_open(&(struct reason_formats){ .exit = exit_format }, CPU_SVM, &reasons);
 	size_t n;
 
 	if (r)

@@ -61,15 +61,16 @@ static char *read_data(const char *name)
 static struct reasons *open_reasons(const char *kernel, enum reason_cpu cpu)
 {
 	struct reasons *r;
-	char name[64], *exits, *uexits;
+	struct reason_formats formats = { NULL };
+	char name[64];
 
 	snprintf(name, sizeof(name), "%s-kvm_exit", kernel);
-	exits = read_data(name);
+	formats.exit = read_data(name);
 	snprintf(name, sizeof(name), "%s-kvm_userspace_exit", kernel);
-	uexits = strcmp(kernel, "arm64") ? read_data(name) : NULL;
-	assert_int_equal(reasons_open(exits, uexits, cpu, &r), 0);
-	free(exits);
-	free(uexits);
+	formats.uexit = strcmp(kernel, "arm64") ? read_data(name) : NULL;
+	assert_int_equal(reasons_open(&formats, cpu, &r), 0);
+	free(formats.exit);
+	free(formats.uexit);
 	return r;
 }
 
@@ -136,7 +137,7 @@ static void test_header_names(void **state)
 	struct reasons *r;
 
 	(void)state;
-	assert_int_equal(reasons_open(NULL, NULL, CPU_VMX, &r), 0);
+	assert_int_equal(reasons_open(&(struct reason_formats){ NULL }, CPU_VMX, &r), 0);
 	if (X86) {
 		named(r, REASON_EXIT, CLASS_VMX, 12, "HLT");
 		named(r, REASON_EXIT, CLASS_VMX, 0x80000000U | 33, "INVALID_STATE|FAILED_VMENTRY");
@@ -165,7 +166,7 @@ static void test_tables_agree(void **state)
 	size_t n, same;
 
 	(void)state;
-	assert_int_equal(reasons_open(NULL, NULL, CPU_VMX, &ours), 0);
+	assert_int_equal(reasons_open(&(struct reason_formats){ NULL }, CPU_VMX, &ours), 0);
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
 		struct reasons *r = open_reasons(kernels[i], CPU_VMX);
 		const struct reason *list = reasons_list(r, &n);
