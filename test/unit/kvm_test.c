@@ -811,13 +811,11 @@ static void cells_are(const struct view *v, const char *want)
 static void test_view_cells(void **state)
 {
 	struct latency_sum *sums = calloc(1, sizeof(*sums));
-	const char **names = calloc(1, sizeof(*names));
 	struct kvm_events e = { 0 };
 	struct view v;
 
 	(void)state;
 	assert_non_null(sums);
-	assert_non_null(names);
 	open_view(&v, &e);
 	v.children = true;
 	assert_int_equal(view_lines(&v), 0);
@@ -838,9 +836,8 @@ static void test_view_cells(void **state)
 	sums[0].hist.total = 8000;
 	sums[0].hist.max = 1300;
 	sums[0].hist.fine[hist_fine_slot(1250)] = 4;
-	names[0] = e.v[events_find(&e, "kvm_exit(HLT)")].name;
+	sums[0].event = events_find(&e, "kvm_exit(HLT)");
 	v.latencies = sums;
-	v.latency_names = names;
 	v.n_latencies = 1;
 	events_set_baseline(&e);
 	assert_int_equal(view_set_filter(&v, "kvm_exit", NULL), 0);
