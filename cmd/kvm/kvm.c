@@ -786,19 +786,20 @@ static const struct tool_optional optional[] = {
 	{ NULL, NULL },
 };
 
-#define CHECKED                                                                                    \
+/* Of the subcommand and of what --check looks at. */
+#define KVM_TOOL                                                                                   \
 	.name = "kvm", .ctx_size = sizeof(struct kvm), .args_at = offsetof(struct kvm, o.args),    \
 	.probe = &kvm_probe, .options = options, .resolve = resolve, .events = events,             \
 	.configure = configure, .keeps = keeps, .free = free_kvm
 
 static const struct tool check_tracepoints = {
-	CHECKED,
+	KVM_TOOL,
 	.want_all = want_tracepoints,
 	.optional = optional,
 };
 
 static const struct tool check_debugfs = {
-	CHECKED,
+	KVM_TOOL,
 	.want_all = want_debugfs,
 	.chosen = chosen,
 };
@@ -810,11 +811,8 @@ static const struct tool_part checked[] = {
 };
 
 const struct tool tool_kvm = {
-	.name = "kvm",
-	.ctx_size = sizeof(struct kvm),
-	.args_at = offsetof(struct kvm, o.args),
+	KVM_TOOL,
 	.args = &kvm_args,
-	.probe = &kvm_probe,
 	.settings = settings,
 	.n_settings = sizeof(settings) / sizeof(settings[0]),
 	.view = &view,
@@ -822,14 +820,9 @@ const struct tool tool_kvm = {
 	.n_losses = sizeof(losses) / sizeof(losses[0]),
 	.parts = checked,
 	.columns = columns,
-	.options = options,
-	.resolve = resolve,
 	.replay = replay,
-	.events = events,
 	.chosen = chosen,
-	.configure = configure,
 	.attached = attached,
-	.keeps = keeps,
 	.begin = begin,
 	.start = start,
 	.stop = stop,
@@ -838,5 +831,4 @@ const struct tool tool_kvm = {
 	.output = draw,
 	.hangup = hangup,
 	.finish = finish,
-	.free = free_kvm,
 };
