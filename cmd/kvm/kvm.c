@@ -570,7 +570,7 @@ static int attached(struct tool_run *t, struct error *err)
 	int r;
 
 	/* It may be gone by the time of the first output. */
-	if (k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
+	if (k->o.pid && guest_names_add(&k->rows.guests, k->o.pid, NULL))
 		return error_no_memory(err);
 	if (k->counters)
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
