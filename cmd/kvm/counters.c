@@ -57,7 +57,7 @@ static int open_reasons(struct counters *c)
 	int r;
 
 	uname(&uts);
-	r = reasons_open(&formats, reasons_cpu("/proc/cpuinfo", uts.machine), &c->reasons);
+	r = reasons_open(&formats, cpus_virt("/proc/cpuinfo", uts.machine), &c->reasons);
 	free(formats.exit);
 	free(formats.uexit);
 	free(formats.entry);

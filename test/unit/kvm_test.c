@@ -58,7 +58,7 @@ static char *read_data(const char *name)
 
 /* ---- names of reasons ---- */
 
-static struct reasons *open_reasons(const char *kernel, enum reason_cpu cpu)
+static struct reasons *open_reasons(const char *kernel, enum cpu_virt cpu)
 {
 	struct reasons *r;
 	struct reason_formats formats = { NULL };
@@ -207,13 +207,13 @@ static void test_cpu(void **state)
 	(void)state;
 	in_root(path, "cpuinfo");
 	put("cpuinfo", "processor : 0\nflags : fpu vme svm nx\nflags : vmx\n");
-	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_SVM);
+	assert_int_equal(cpus_virt(path, "x86_64"), CPU_SVM);
 	put("cpuinfo", "flags\t\t: fpu vmx\n");
-	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_VMX);
+	assert_int_equal(cpus_virt(path, "x86_64"), CPU_VMX);
 	put("cpuinfo", "flags : fpu vmxx\n");
-	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_UNKNOWN);
-	assert_int_equal(reasons_cpu(path, "aarch64"), CPU_ARM64);
-	assert_int_equal(reasons_cpu("/no/such/file", "x86_64"), CPU_UNKNOWN);
+	assert_int_equal(cpus_virt(path, "x86_64"), CPU_UNKNOWN);
+	assert_int_equal(cpus_virt(path, "aarch64"), CPU_ARM64);
+	assert_int_equal(cpus_virt("/no/such/file", "x86_64"), CPU_UNKNOWN);
 }
 
 /* ---- tracefs ---- */
