@@ -315,6 +315,7 @@ class TestHttp(LiveTest):
         promtool = shutil.which("promtool") or os.environ.get("PROMTOOL")
         with LoopDisk() as disk, Export() as export:
             read(disk)
+            export.scrape()  # by then it is drained
             text = export.get().body
             openmetrics = export.get(headers={"Accept": OPENMETRICS}).body.decode()
         if promtool:

@@ -76,7 +76,7 @@ class TestFollowed(LiveTest):
                 "threading.Event().wait()\n")
         for threads in ((), ("-t", 3)):
             with self.subTest(threads=threads):
-                result = iotrace("top", "--json", "-d", self.disk.name, "--", sys.executable, "-c",
+                result = iotrace("top", "--json", "-d", self.disk.name, 600, "--", sys.executable, "-c",
                                  code, LOAD, "-n", "heir", "-r", *threads,
                                  "write", 33, KIB4, self.disk.path)
                 self.assertEqual(result.status, 0, result)

@@ -17,6 +17,7 @@ import io
 import json
 import os
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -222,17 +223,23 @@ def on_terminal(subcommand, path, *options):
     mode = termios.tcgetattr(slave)
     mode[1] &= ~termios.OPOST  # what is written comes out as it is
     termios.tcsetattr(slave, termios.TCSANOW, mode)
-    with subprocess.Popen([IOTRACE, subcommand, "--replay", path, *options],
-                          stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL,
-                          preexec_fn=drop_privileges,
-                          env={**os.environ, "NO_COLOR": "1"}) as process:
+    end, out = b"\0end", b""  # written after all of the process's own output
+    try:
+        with subprocess.Popen([IOTRACE, subcommand, "--replay", path, *options],
+                              stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.DEVNULL,
+                              preexec_fn=drop_privileges,
+                              env={**os.environ, "NO_COLOR": "1"}) as process:
+            running = True
+            while not out.endswith(end):
+                if select.select([master], [], [], 0.01)[0]:
+                    out += os.read(master, 65536)
+                elif running and process.poll() is not None:
+                    running = False
+                    os.write(slave, end)
+    finally:
         os.close(slave)
-        out = b""
-        with contextlib.suppress(OSError):  # EIO: the last writer has gone
-            while piece := os.read(master, 65536):
-                out += piece
-    os.close(master)
-    return process.returncode, out
+        os.close(master)
+    return process.returncode, out.removesuffix(end)
 
 
 class Foreign(unittest.TestCase):
