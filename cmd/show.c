@@ -194,19 +194,11 @@ static int open_recording(struct show *show, struct error *err)
 static int open_output(struct show *show, struct error *err)
 {
 	const char *path = show->args->output;
-	int fd;
+	int r = path ? outfile_stream(path, false, &show->stream, err) : 0;
 
-	if (!path)
-		return 0;
-	fd = outfile_descriptor(path, 0);
-	if (fd < 0)
-		return outfile_error(path, fd, err);
-	show->stream = fdopen(fd, "w");
-	show->of_format.stream = show->stream;
-	if (show->stream)
-		return 0;
-	close(fd);
-	return outfile_error(path, -ENOMEM, err);
+	if (path && !r)
+		show->of_format.stream = show->stream;
+	return r;
 }
 
 /* What could not be written, or would block again, is dropped. */

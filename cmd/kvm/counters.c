@@ -12,8 +12,8 @@
 #include "cmd/kvm/banks.h"
 #include "cmd/kvm/filter.h"
 #include "cmd/maps.h"
+#include "cmd/report.h"
 #include "core/system/cpus.h"
-#include "core/system/event_format.h"
 #include "core/system/limits.h"
 #include "core/system/preflight.h"
 #include "core/system/tracefs.h"
@@ -31,7 +31,6 @@ struct counters {
 	size_t n_names;
 	struct reasons *reasons;
 	int parents[REASON_EVENTS]; /* kvm_exit and kvm_userspace_exit, -1: not there */
-	uint32_t entry_vcpu;	    /* offset in kvm_entry's record */
 	int *slot_event;	    /* which event a slot counts for */
 	uint32_t *reason_slot;	    /* which slot a named reason has */
 	size_t n_slots, stride;
@@ -49,35 +48,20 @@ struct counters {
 
 static int open_reasons(struct counters *c)
 {
-	char *exits = tracefs_format(NULL, GROUP, "kvm_exit");
-	char *uexits = tracefs_format(NULL, GROUP, "kvm_userspace_exit");
+	const struct reason_formats formats = {
+		.exit = tracefs_format(NULL, GROUP, "kvm_exit"),
+		.uexit = tracefs_format(NULL, GROUP, "kvm_userspace_exit"),
+		.entry = tracefs_format(NULL, GROUP, "kvm_entry"),
+	};
 	struct utsname uts;
 	int r;
 
 	uname(&uts);
-	r = reasons_open(exits, uexits, reasons_cpu("/proc/cpuinfo", uts.machine), &c->reasons);
-	free(exits);
-	free(uexits);
+	r = reasons_open(&formats, cpus_virt("/proc/cpuinfo", uts.machine), &c->reasons);
+	free(formats.exit);
+	free(formats.uexit);
+	free(formats.entry);
 	return r;
-}
-
-static int find_entry_field(struct counters *c)
-{
-	char *text = tracefs_format(NULL, GROUP, "kvm_entry");
-	const struct event_field *field;
-	struct event_format format;
-	int r;
-
-	if (!text)
-		return 0;
-	r = event_format_parse(text, &format);
-	free(text);
-	if (r)
-		return r;
-	field = event_format_field(&format, "vcpu_id");
-	c->entry_vcpu = field && field->size == 4 ? field->offset : 0;
-	event_format_free(&format);
-	return 0;
 }
 
 /* Slots: first the tracepoints by their numbers, then the names of the reasons. */
@@ -151,8 +135,6 @@ static int make_events(struct counters *c, struct error *err)
 		r = events_add(c->events, c->names[i], -1, true) < 0 ? -ENOMEM : 0;
 	if (!r)
 		r = open_reasons(c);
-	if (!r)
-		r = find_entry_field(c);
 	if (r)
 		return error_no_memory(err);
 	c->parents[REASON_EXIT] = events_find(c->events, "kvm_exit");
@@ -171,21 +153,14 @@ static int make_events(struct counters *c, struct error *err)
 
 enum { COUNT_RAW = 1, COUNT_CLASSIC }; /* tags */
 
-#define RAW_COOKIE                                                                                 \
-	{                                                                                          \
-		HOOK_RAW_TP_COOKIE, GROUP "/*", 0, { "count_raw" }, COUNT_RAW                      \
-	}
-#define RAW_EACH                                                                                   \
-	{                                                                                          \
-		HOOK_RAW_TP_EACH, GROUP "/*", 0, { "count_each" }, COUNT_RAW                       \
-	}
-#define TP_COOKIE                                                                                  \
-	{                                                                                          \
-		HOOK_TP_COOKIE, GROUP "/*", 0, { "count_tp" }, COUNT_CLASSIC                       \
-	}
-
-static const struct hook_alt count_alts[] = { RAW_COOKIE, RAW_EACH, TP_COOKIE };
-static const struct hook_alt preempted_count_alts[] = { TP_COOKIE, RAW_COOKIE, RAW_EACH };
+/* Three of them; for a kernel that preempts tracepoints the last three, which are the same. */
+static const struct hook_alt count_alts[] = {
+	{ HOOK_RAW_TP_COOKIE, GROUP "/*", 0, { "count_raw" }, COUNT_RAW },
+	{ HOOK_RAW_TP_EACH, GROUP "/*", 0, { "count_each" }, COUNT_RAW },
+	{ HOOK_TP_COOKIE, GROUP "/*", 0, { "count_tp" }, COUNT_CLASSIC },
+	{ HOOK_RAW_TP_COOKIE, GROUP "/*", 0, { "count_raw" }, COUNT_RAW },
+	{ HOOK_RAW_TP_EACH, GROUP "/*", 0, { "count_each" }, COUNT_RAW },
+};
 
 /* The record has the reason, on all kernels. */
 static const struct hook_alt exit_alts[] = {
@@ -243,8 +218,7 @@ size_t counters_hook_events(struct counters *c, struct hook_event *out)
 					is_counted_with_all,
 					note_skipped,
 					c };
-	out[n++] =
-	    (struct hook_event){ "count", count_alts, 3, false, preempted_count_alts, &c->group };
+	out[n++] = (struct hook_event){ "count", count_alts, 3, false, count_alts + 2, &c->group };
 	if (is_hooked(c, REASON_EXIT))
 		out[n++] = (struct hook_event){ "exit", exit_alts, 1, true };
 	if (is_hooked(c, REASON_UEXIT))
@@ -330,7 +304,7 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid)
 		{ "exit_reason_off", f.exit_reason },
 		{ "exit_class_off", f.exit_class },
 		{ "exit_vcpu_off", f.exit_vcpu },
-		{ "entry_vcpu_off", c->entry_vcpu },
+		{ "entry_vcpu_off", f.entry_vcpu },
 		{ "uexit_reason_off", f.uexit_reason },
 		{ "uexit_errno_off", f.uexit_errno },
 	};
@@ -427,8 +401,7 @@ static int refused(const struct counters *c, enum reason_event which, const char
 }
 
 /* What could not be attached to is not among the events any more; an error when nothing is left. */
-static int leave_out_skipped(struct counters *c, void (*skipped)(const char *name, int code),
-			     struct error *err)
+static int leave_out_skipped(struct counters *c, struct error *err)
 {
 	const int exit = refused(c, REASON_EXIT, "exit");
 	const int uexit = refused(c, REASON_UEXIT, "userspace_exit");
@@ -447,7 +420,7 @@ static int leave_out_skipped(struct counters *c, void (*skipped)(const char *nam
 			continue;
 		last = code;
 		c->events->v[i].off = true;
-		skipped(c->names[i], code);
+		report_line("%s is not counted: %s", c->names[i], strerror(-code));
 	}
 	if (attached || !last)
 		return 0;
@@ -455,15 +428,14 @@ static int leave_out_skipped(struct counters *c, void (*skipped)(const char *nam
 			 strerror(-last));
 }
 
-int counters_begin(struct counters *c, const struct kvm_bpf *skel,
-		   void (*skipped)(const char *name, int code), struct error *err)
+int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct error *err)
 {
 	int r = open_maps(c, skel);
 
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot fill the BPF maps: %s",
 				 strerror(-r));
-	r = leave_out_skipped(c, skipped, err);
+	r = leave_out_skipped(c, err);
 	if (!r)
 		banks_start(c->banks);
 	return r;

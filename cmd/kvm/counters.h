@@ -35,10 +35,8 @@ size_t counters_hook_events(struct counters *c, struct hook_event *out);
 int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid);
 
 /* All is attached, and @skel must outlive @c: from now on it is counted.  An event that could not
- * be attached is reported to @skipped (its name, -errno) and left out; -errno with @err when none
- * could. */
-int counters_begin(struct counters *c, const struct kvm_bpf *skel,
-		   void (*skipped)(const char *name, int code), struct error *err);
+ * be attached is reported and left out; -errno with @err when none could. */
+int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct error *err);
 
 /* Ends an interval for all events at one moment: what is read is as of then.  NULL is fine. */
 void counters_swap(struct counters *c);

@@ -13,27 +13,21 @@
 #include "core/system/preflight.h"
 
 struct machine {
-	char *name; /* "PID-FD" */
-	uint32_t pid;
+	uint32_t pid, fd;
 	ino_t inode; /* another one: another machine by the same name */
 	bool seen;   /* in this read */
 	bool gone;
-	int64_t *base, *last; /* field by field */
+	int64_t *base, *last; /* field by field; one allocation, at @base */
 };
 
 #define ENDED_PID 0 /* no machine's: of many processes */
-
-struct field {
-	char *name;
-	int event;
-};
 
 struct debugfs {
 	char path[PATH_MAX];
 	bool past;
 	bool first; /* nothing was read yet: what is there began before us */
 	struct kvm_events *events;
-	struct field *fields;
+	int *fields; /* the events that they are */
 	size_t n_fields;
 	struct machine *machines;
 	size_t n_machines;
@@ -94,12 +88,12 @@ static int open_top(struct debugfs *d, const char *root, DIR **out, struct error
 /* A counter is a file that holds one number. */
 static int add_field(struct debugfs *d, const char *name)
 {
-	struct field *field = ARRAY_ADD(d->fields, d->n_fields);
+	int *field = ARRAY_ADD(d->fields, d->n_fields);
 
 	if (!field)
 		return -ENOMEM;
-	*field = (struct field){ strdup(name), events_add(d->events, name, -1, true) };
-	return field->name && field->event >= 0 ? 0 : -ENOMEM;
+	*field = events_add(d->events, name, -1, true);
+	return *field < 0 ? *field : 0;
 }
 
 static int find_fields(struct debugfs *d, DIR *top, struct error *err)
@@ -152,60 +146,42 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events, struct 
 	return 0;
 }
 
-static void free_machine(struct machine *m)
-{
-	free(m->name);
-	free(m->base);
-	free(m->last);
-}
-
 void debugfs_close(struct debugfs *d)
 {
 	if (!d)
 		return;
-	for (size_t i = 0; i < d->n_fields; i++)
-		free(d->fields[i].name);
 	free(d->fields);
-	while (d->n_machines)
-		free_machine(&d->machines[--d->n_machines]);
+	for (size_t i = 0; i < d->n_machines; i++)
+		free(d->machines[i].base);
 	free(d->machines);
 	free(d);
 }
 
 /* ---- machines ---- */
 
-/* "1234-12": the process, 0 when it is not such a name. */
-static uint32_t pid_of(const char *name)
-{
-	unsigned int pid, fd;
-	int end = 0;
-
-	if (sscanf(name, "%u-%u%n", &pid, &fd, &end) != 2 || name[end])
-		return 0;
-	return pid;
-}
-
-static struct machine *add_machine(struct debugfs *d, const char *name, uint32_t pid)
+static struct machine *add_machine(struct debugfs *d, const struct machine *like)
 {
 	struct machine *m = ARRAY_ADD(d->machines, d->n_machines);
 
 	if (!m)
 		return NULL;
-	m->name = strdup(name);
-	m->pid = pid;
-	m->base = calloc(d->n_fields, sizeof(*m->base));
-	m->last = calloc(d->n_fields, sizeof(*m->last));
-	/* Freed with the others if something is missing. */
-	return m->name && m->base && m->last ? m : NULL;
+	*m = *like;
+	m->base = calloc(d->n_fields, 2 * sizeof(*m->base));
+	if (!m->base)
+		return NULL; /* freed with the others */
+	m->last = m->base + d->n_fields;
+	return m;
 }
 
-/* The machine of that name which has not ended; a name may come again. */
-static struct machine *find_machine(struct debugfs *d, const char *name, ino_t inode)
+/* The machine @like, if it has not ended; a name may come again. */
+static struct machine *find_machine(struct debugfs *d, const struct machine *like)
 {
-	for (size_t i = 0; i < d->n_machines; i++)
-		if (!d->machines[i].gone && d->machines[i].inode == inode &&
-		    strcmp(d->machines[i].name, name) == 0)
-			return &d->machines[i];
+	for (size_t i = 0; i < d->n_machines; i++) {
+		struct machine *m = &d->machines[i];
+
+		if (!m->gone && m->inode == like->inode && m->pid == like->pid && m->fd == like->fd)
+			return m;
+	}
 	return NULL;
 }
 
@@ -214,7 +190,7 @@ static void read_machine(struct debugfs *d, int dir, struct machine *m, bool fre
 	int64_t value;
 
 	for (size_t i = 0; i < d->n_fields; i++) {
-		if (read_number(dir, d->fields[i].name, &value))
+		if (read_number(dir, d->events->v[d->fields[i]].name, &value))
 			continue;
 		m->last[i] = value;
 		if (fresh && d->first && !d->past)
@@ -222,7 +198,7 @@ static void read_machine(struct debugfs *d, int dir, struct machine *m, bool fre
 	}
 }
 
-static int read_machine_dir(struct debugfs *d, int dir, const char *name, uint32_t pid)
+static int read_machine_dir(struct debugfs *d, int dir, struct machine *like)
 {
 	struct machine *m;
 	struct stat st;
@@ -230,13 +206,13 @@ static int read_machine_dir(struct debugfs *d, int dir, const char *name, uint32
 
 	if (fstat(dir, &st))
 		return 0; /* it has just ended */
-	m = find_machine(d, name, st.st_ino);
+	like->inode = st.st_ino;
+	m = find_machine(d, like);
 	fresh = !m;
 	if (!m)
-		m = add_machine(d, name, pid);
+		m = add_machine(d, like);
 	if (!m)
 		return -ENOMEM;
-	m->inode = st.st_ino;
 	m->seen = true;
 	read_machine(d, dir, m, fresh);
 	return 0;
@@ -244,15 +220,16 @@ static int read_machine_dir(struct debugfs *d, int dir, const char *name, uint32
 
 static int read_entry(struct debugfs *d, int top, const char *name)
 {
-	uint32_t pid = pid_of(name);
-	int dir, r;
+	struct machine like = { 0 };
+	int dir, r, end = 0;
 
-	if (!pid)
+	/* "1234-12" */
+	if (sscanf(name, "%u-%u%n", &like.pid, &like.fd, &end) != 2 || name[end] || !like.pid)
 		return 0;
 	dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return 0; /* it has just ended */
-	r = read_machine_dir(d, dir, name, pid);
+	r = read_machine_dir(d, dir, &like);
 	close(dir);
 	return r;
 }
@@ -266,7 +243,7 @@ static void merge(struct debugfs *d, size_t to, size_t from)
 
 	for (size_t f = 0; f < d->n_fields; f++)
 		a->last[f] += b->last[f] - b->base[f];
-	free_machine(b);
+	free(b->base);
 	d->n_machines--;
 	memmove(b, b + 1, (d->n_machines - from) * sizeof(*b));
 }
@@ -315,7 +292,7 @@ static void add_up(struct debugfs *d, uint32_t pid)
 		for (size_t i = 0; i < d->n_machines; i++)
 			if (!pid || d->machines[i].pid == pid)
 				sum += d->machines[i].last[f] - d->machines[i].base[f];
-		d->events->v[d->fields[f].event].total = sum > 0 ? (uint64_t)sum : 0;
+		d->events->v[d->fields[f]].total = sum > 0 ? (uint64_t)sum : 0;
 	}
 }
 
@@ -360,8 +337,7 @@ int debugfs_each_guest(struct debugfs *d,
 		for (size_t f = 0; !r && d->machines[i].pid != ENDED_PID && f < d->n_fields; f++) {
 			int64_t n = d->machines[i].last[f] - d->machines[i].base[f];
 
-			r = each(ctx, d->machines[i].pid, d->fields[f].event,
-				 n > 0 ? (uint64_t)n : 0);
+			r = each(ctx, d->machines[i].pid, d->fields[f], n > 0 ? (uint64_t)n : 0);
 		}
 	return r;
 }

@@ -102,20 +102,15 @@ static bool may_match(const regex_t *filter, const char *pattern, const struct k
 /* ---- names that are close ---- */
 
 #define CLOSE_NAMES	3
-#define CLOSE_SHARE	3 /* one letter in so many may be wrong */
-#define CLOSE_NOTHING	1000
 #define EXPRESSION_SIZE 256
 
 /* How far event @i is from @text; 0: it has it, but not at its beginning. */
 static unsigned int how_far(const struct kvm_events *e, size_t i, const char *text)
 {
-	unsigned int far;
-
 	/* Reasons are only close to who has asked for one. */
 	if (!*text || (e->v[i].parent >= 0 && !strchr(text, '(')))
-		return CLOSE_NOTHING;
-	far = strcasestr(e->v[i].name, text) ? 0 : text_distance(text, e->v[i].name);
-	return far <= strlen(text) / CLOSE_SHARE ? far : CLOSE_NOTHING;
+		return TEXT_NOT_CLOSE;
+	return text_distance(text, e->v[i].name);
 }
 
 /* The pattern as a name: without what has a meaning in expressions. */
@@ -145,7 +140,7 @@ static const char *as_pattern(const char *name, char text[EXPRESSION_SIZE])
 
 static void hint_close(const char *pattern, const struct kvm_events *e, struct error *err)
 {
-	unsigned int nearest = CLOSE_NOTHING, far;
+	unsigned int nearest = TEXT_NOT_CLOSE, far;
 	char text[TEXT_DISTANCE_LENGTH], expression[EXPRESSION_SIZE], list[256] = "";
 	size_t len = 0, n = 0;
 
@@ -154,7 +149,7 @@ static void hint_close(const char *pattern, const struct kvm_events *e, struct e
 		far = how_far(e, i, text);
 		nearest = far < nearest ? far : nearest;
 	}
-	for (size_t i = 0; nearest != CLOSE_NOTHING && n < CLOSE_NAMES && i < e->n; i++) {
+	for (size_t i = 0; nearest != TEXT_NOT_CLOSE && n < CLOSE_NAMES && i < e->n; i++) {
 		if (how_far(e, i, text) != nearest)
 			continue;
 		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", n++ ? ", " : "",

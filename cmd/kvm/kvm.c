@@ -564,22 +564,17 @@ static int chosen(struct tool_run *t, struct error *err)
 	return TOOL_DONE;
 }
 
-static void skipped(const char *name, int code)
-{
-	report_line("%s is not counted: %s", name, strerror(-code));
-}
-
 static int attached(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
 	int r;
 
 	/* It may be gone by the time of the first output. */
-	if (k->o.pid && kvm_rows_name_guest(&k->rows, k->o.pid, NULL))
+	if (k->o.pid && guest_names_add(&k->rows.guests, k->o.pid, NULL))
 		return error_no_memory(err);
 	if (k->counters)
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
-	r = k->counters ? counters_begin(k->counters, t->object.skel, skipped, err) : 0;
+	r = k->counters ? counters_begin(k->counters, t->object.skel, err) : 0;
 	if (r)
 		return r;
 	k->recorded_mode = k->o.mode;
@@ -791,19 +786,20 @@ static const struct tool_optional optional[] = {
 	{ NULL, NULL },
 };
 
-#define CHECKED                                                                                    \
+/* Of the subcommand and of what --check looks at. */
+#define KVM_TOOL                                                                                   \
 	.name = "kvm", .ctx_size = sizeof(struct kvm), .args_at = offsetof(struct kvm, o.args),    \
 	.probe = &kvm_probe, .options = options, .resolve = resolve, .events = events,             \
 	.configure = configure, .keeps = keeps, .free = free_kvm
 
 static const struct tool check_tracepoints = {
-	CHECKED,
+	KVM_TOOL,
 	.want_all = want_tracepoints,
 	.optional = optional,
 };
 
 static const struct tool check_debugfs = {
-	CHECKED,
+	KVM_TOOL,
 	.want_all = want_debugfs,
 	.chosen = chosen,
 };
@@ -815,11 +811,8 @@ static const struct tool_part checked[] = {
 };
 
 const struct tool tool_kvm = {
-	.name = "kvm",
-	.ctx_size = sizeof(struct kvm),
-	.args_at = offsetof(struct kvm, o.args),
+	KVM_TOOL,
 	.args = &kvm_args,
-	.probe = &kvm_probe,
 	.settings = settings,
 	.n_settings = sizeof(settings) / sizeof(settings[0]),
 	.view = &view,
@@ -827,14 +820,9 @@ const struct tool tool_kvm = {
 	.n_losses = sizeof(losses) / sizeof(losses[0]),
 	.parts = checked,
 	.columns = columns,
-	.options = options,
-	.resolve = resolve,
 	.replay = replay,
-	.events = events,
 	.chosen = chosen,
-	.configure = configure,
 	.attached = attached,
-	.keeps = keeps,
 	.begin = begin,
 	.start = start,
 	.stop = stop,
@@ -843,5 +831,4 @@ const struct tool tool_kvm = {
 	.output = draw,
 	.hangup = hangup,
 	.finish = finish,
-	.free = free_kvm,
 };

@@ -17,6 +17,7 @@ struct latency_sum {
 	uint32_t vcpu;		     /* KVM_NONE: of all */
 	uint64_t total_exits, exits; /* since the start, in the interval */
 	struct hist hist;	     /* of the interval */
+	int event;		     /* the caller's: whose times they are */
 };
 
 /* What the probe's row of the same number held when it was read last, at the begin of the interval,

@@ -2,9 +2,7 @@
 #include "cmd/kvm/log.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "cmd/kvm/rows.h"
 #include "core/base/array.h"
@@ -20,21 +18,16 @@
 int kvm_log_open(struct kvm_log *log, struct error *err)
 {
 	struct stat st;
-	int fd;
+	int r;
 
 	log->begun = false;
 	if (!log->path)
 		return 0;
-	fd = outfile_descriptor(log->path, O_APPEND);
-	log->stream = fd < 0 ? NULL : fdopen(fd, "a");
-	if (!log->stream) {
-		if (fd < 0)
-			return outfile_error(log->path, fd, err);
-		close(fd);
-		return outfile_error(log->path, -ENOMEM, err);
-	}
-	log->begun = fstat(fd, &st) == 0 && st.st_size > 0;
-	return 0;
+	log->stream = NULL;
+	r = outfile_stream(log->path, true, &log->stream, err);
+	if (!r)
+		log->begun = fstat(fileno(log->stream), &st) == 0 && st.st_size > 0;
+	return r;
 }
 
 void kvm_log_close(struct kvm_log *log)

@@ -203,7 +203,7 @@ static int add_arm_returns(struct reasons *r, bool listed)
 	return err;
 }
 
-static int make_list(struct reasons *r, enum reason_cpu cpu)
+static int make_list(struct reasons *r, enum cpu_virt cpu)
 {
 	size_t named;
 	int err;
@@ -259,19 +259,27 @@ static void find_fields(struct reasons *r)
 	f->uexit_errno = offset_of(&r->formats[REASON_UEXIT], "errno");
 }
 
-int reasons_open(const char *exit_format, const char *uexit_format, enum reason_cpu cpu,
-		 struct reasons **out)
+static int parse(const char *text, struct event_format *format)
+{
+	return event_format_parse(text ? text : "", format);
+}
+
+int reasons_open(const struct reason_formats *formats, enum cpu_virt cpu, struct reasons **out)
 {
 	struct reasons *r = calloc(1, sizeof(*r));
+	struct event_format entries;
 	int err;
 
 	if (!r)
 		return -ENOMEM;
-	err = event_format_parse(exit_format ? exit_format : "", &r->formats[REASON_EXIT]);
+	err = parse(formats->exit, &r->formats[REASON_EXIT]);
 	if (!err)
-		err =
-		    event_format_parse(uexit_format ? uexit_format : "", &r->formats[REASON_UEXIT]);
+		err = parse(formats->uexit, &r->formats[REASON_UEXIT]);
+	if (!err)
+		err = parse(formats->entry, &entries);
 	if (!err) {
+		r->fields.entry_vcpu = offset_of(&entries, "vcpu_id");
+		event_format_free(&entries);
 		find_fields(r);
 		err = make_list(r, cpu);
 	}
@@ -302,27 +310,4 @@ const struct reason *reasons_list(const struct reasons *r, size_t *n)
 {
 	*n = r->n;
 	return r->list;
-}
-
-enum reason_cpu reasons_cpu(const char *cpuinfo_path, const char *machine)
-{
-	enum reason_cpu cpu = strcmp(machine, "aarch64") == 0 ? CPU_ARM64 : CPU_UNKNOWN;
-	FILE *file = fopen(cpuinfo_path, "re");
-	char *line = NULL, *rest, *word;
-	size_t size = 0;
-
-	/* One processor's flags speak for all. */
-	while (file && cpu == CPU_UNKNOWN && getline(&line, &size, file) >= 0) {
-		if (strncmp(line, "flags", 5) != 0)
-			continue;
-		for (rest = line; cpu == CPU_UNKNOWN && (word = strsep(&rest, " \t\n"));)
-			cpu = strcmp(word, "vmx") == 0	 ? CPU_VMX
-			      : strcmp(word, "svm") == 0 ? CPU_SVM
-							 : CPU_UNKNOWN;
-		break;
-	}
-	free(line);
-	if (file)
-		fclose(file);
-	return cpu;
 }

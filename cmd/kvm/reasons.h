@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/system/cpus.h"
+
 /*
  * Why a guest was left: what the numbers of kvm_exit and kvm_userspace_exit are called.  The names
  * are those that the kernel itself prints (the tracepoints' `format` text), blanks replaced by
@@ -16,9 +18,6 @@ enum reason_event { REASON_EXIT, REASON_UEXIT, REASON_EVENTS };
 
 /* What kvm_exit's class says (probes/kvm.h): "isa" on x86, "ret" on arm64. */
 enum { CLASS_VMX = 1, CLASS_SVM = 2, CLASS_ARM_TRAP = 2 };
-
-/* Whose reasons are listed though they have not been seen: this machine's. */
-enum reason_cpu { CPU_UNKNOWN, CPU_VMX, CPU_SVM, CPU_ARM64 };
 
 #define REASON_NAME_SIZE 64
 
@@ -34,13 +33,19 @@ struct reason {
 struct reason_fields {
 	uint32_t exit_reason, exit_class, exit_vcpu;
 	uint32_t uexit_reason, uexit_errno;
+	uint32_t entry_vcpu;
+};
+
+/* The texts of kvm_exit, kvm_userspace_exit and kvm_entry; NULL where they cannot be read. */
+struct reason_formats {
+	char *exit, *uexit, *entry;
 };
 
 struct reasons;
 
-/* @exit_format and @uexit_format: the texts, NULL where they cannot be read.  0 or -ENOMEM. */
-int reasons_open(const char *exit_format, const char *uexit_format, enum reason_cpu cpu,
-		 struct reasons **out);
+/* The reasons of @cpu are listed though they have not been seen.  @formats stay the caller's.  0 or
+ * -ENOMEM. */
+int reasons_open(const struct reason_formats *formats, enum cpu_virt cpu, struct reasons **out);
 void reasons_free(struct reasons *r);
 
 struct reason_fields reasons_fields(const struct reasons *r);
@@ -51,8 +56,5 @@ const struct reason *reasons_list(const struct reasons *r, size_t *n);
 /* The name of any number: "HLT", or "0x8f" where there is none.  Returns @name. */
 char *reason_name(const struct reasons *r, enum reason_event event, uint32_t class, uint32_t reason,
 		  char name[REASON_NAME_SIZE]);
-
-/* Which of them this machine has, by the text of /proc/cpuinfo and of uname. */
-enum reason_cpu reasons_cpu(const char *cpuinfo_path, const char *machine);
 
 #endif

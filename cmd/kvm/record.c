@@ -102,9 +102,9 @@ int kvm_record_process(struct kvm_record *record, struct kvm_rows *rows, uint32_
 
 	if (!total)
 		return 0;
-	if (kvm_rows_name_guest(rows, pid, NULL))
+	if (guest_names_add(&rows->guests, pid, NULL))
 		return -ENOMEM;
-	guest = text_keep(&record->texts, kvm_rows_guest(rows, pid));
+	guest = text_keep(&record->texts, guest_names_find(&rows->guests, pid));
 	if (!guest)
 		return -ENOMEM;
 	made = ARRAY_ADD(record->processes, record->n_processes);
@@ -190,7 +190,7 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 		r = events_add_child(e, exit_event, reason, false);
 		if (r >= 0)
 			r = fill_latency(record, from, reason,
-					 kvm_rows_guest(rows, from->key.tgid));
+					 guest_names_find(&rows->guests, from->key.tgid));
 	}
 	return r;
 }
@@ -314,13 +314,13 @@ int kvm_replay_latencies(const struct recording_interval *in, struct latency *la
 	*replay = (struct kvm_replay){ from, n };
 	if (n > EVENTS_MAX || n < latency->n)
 		return no_such_run("reasons too many or too few", err);
-	rows->n_guests = 0; /* each interval names all of its own */
+	rows->guests.n = 0; /* each interval names all of its own */
 	made = calloc(n + 1, sizeof(*made));
 	if (!made)
 		return error_no_memory(err);
 	for (size_t i = 0; !r && i < n; i++) {
 		latency_row(&from[i], &made[i]);
-		r = kvm_rows_name_guest(rows, from[i].pid, from[i].guest);
+		r = guest_names_add(&rows->guests, from[i].pid, from[i].guest);
 	}
 	if (!r)
 		r = latency_read(latency, made, n, NULL);

@@ -140,60 +140,14 @@ int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int wi
 	return 0;
 }
 
-static struct kvm_guest *find_guest(const struct kvm_rows *rows, uint32_t pid)
-{
-	for (size_t i = 0; i < rows->n_guests; i++)
-		if (rows->guests[i].pid == pid)
-			return &rows->guests[i];
-	return NULL;
-}
-
-const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid)
-{
-	const struct kvm_guest *g = find_guest(rows, pid);
-
-	return g ? g->name : "";
-}
-
-/* Most have no name, and it may take time to find that out (core/system/bounded.h). */
-#define MAX_ATTEMPTS 3
-
-static void ask_name(struct kvm_guest *g, unsigned int round)
-{
-	if (g->attempts == MAX_ATTEMPTS || (g->attempts && g->round == round))
-		return;
-	guest_name(NULL, g->pid, g->name);
-	g->attempts++;
-	g->round = round;
-}
-
-int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name)
-{
-	struct kvm_guest *g = find_guest(rows, pid);
-
-	if (!g) {
-		g = ARRAY_ADD(rows->guests, rows->n_guests);
-		if (!g)
-			return -ENOMEM;
-		g->pid = pid;
-	}
-	if (g->name[0])
-		return 0;
-	if (name)
-		snprintf(g->name, sizeof(g->name), "%s", name);
-	else
-		ask_name(g, rows->round);
-	return 0;
-}
-
 int kvm_rows_name_guests(struct kvm_rows *rows, const struct latency *l)
 {
 	int r = 0;
 
-	rows->round++;
+	rows->guests.round++;
 	for (size_t i = 0; !r && i < l->n; i++)
 		if (l->entries[i].key.tgid)
-			r = kvm_rows_name_guest(rows, l->entries[i].key.tgid, NULL);
+			r = guest_names_add(&rows->guests, l->entries[i].key.tgid, NULL);
 	return r;
 }
 
@@ -204,7 +158,7 @@ static int fill(struct kvm_rows *rows, struct kvm_row *row, const struct latency
 	if (sum->vcpu != KVM_NONE)
 		snprintf(vcpu, sizeof(vcpu), "%u", sum->vcpu);
 	row->pid = sum->pid;
-	row->guest = text_keep(&rows->texts, kvm_rows_guest(rows, sum->pid));
+	row->guest = text_keep(&rows->texts, guest_names_find(&rows->guests, sum->pid));
 	row->vcpu = text_keep(&rows->texts, vcpu);
 	row->total = sum->total_exits;
 	row->delta = sum->exits;
@@ -253,7 +207,6 @@ void kvm_rows_free(struct kvm_rows *rows)
 {
 	kvm_rows_clear(rows);
 	free(rows->rows);
-	free(rows->guests);
 	rows->rows = NULL;
-	rows->guests = NULL;
+	guest_names_free(&rows->guests);
 }

@@ -5,7 +5,7 @@
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/latency.h"
 #include "cmd/kvm/reasons.h"
-#include "core/system/guests.h"
+#include "core/system/guest_names.h"
 #include "core/base/text.h"
 #include "output/schema.h"
 
@@ -19,30 +19,16 @@ struct kvm_row {
 	const struct hist *slots; /* NULL: none */
 };
 
-struct kvm_guest {
-	uint32_t pid;
-	unsigned int attempts, round; /* how often it was asked for its name, and when last */
-	char name[GUEST_NAME_SIZE];
-};
-
 struct kvm_rows {
 	struct kvm_row *rows;
 	size_t n;
 	struct latency_sum *sums; /* what slots point to */
 	struct text_set texts;
-	struct kvm_guest *guests; /* names once known: they outlive their processes */
-	size_t n_guests;
-	unsigned int round; /* of kvm_rows_name_guests() */
+	struct guest_names guests;
 };
 
-/* Process @pid is called @name (NULL: as guest_name() says, which is asked three times at most, in
- * different rounds of kvm_rows_name_guests()).  0 or -ENOMEM. */
-int kvm_rows_name_guest(struct kvm_rows *rows, uint32_t pid, const char *name);
-
-/* What it is called; "" if that is not known. */
-const char *kvm_rows_guest(const struct kvm_rows *rows, uint32_t pid);
-
-/* Looks up the names of all processes in @l: to be called while they run.  0 or -ENOMEM. */
+/* Looks up the names of all processes in @l, a round of struct guest_names: to be called while they
+ * run.  0 or -ENOMEM. */
 int kvm_rows_name_guests(struct kvm_rows *rows, const struct latency *l);
 
 /* Event, total, delta; with @latency also the times, with @by_vcpu also the vCPU. */

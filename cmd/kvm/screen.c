@@ -53,11 +53,6 @@ void kvm_screen_close(struct kvm_screen *s)
 
 /* ---- questions ---- */
 
-static int take_filter(struct view *v, const char *text, struct error *err)
-{
-	return view_set_filter(v, text, err);
-}
-
 static int take_delay(struct view *v, const char *text, struct error *err)
 {
 	uint64_t ns = DEFAULT_DELAY;
@@ -145,7 +140,7 @@ static bool ask(struct kvm_screen *s, int key)
 		struct screen_question question;
 	} questions[] = {
 		{ 'f',
-		  take_filter,
+		  view_set_filter,
 		  { "Show events whose name matches from its beginning.",
 		    "Regular expression [ENTER: all]: ", NULL } },
 		{ 'g',

@@ -9,6 +9,74 @@
 #include "core/base/clock.h"
 #include "core/system/process.h"
 
+/* ---- columns ---- */
+
+static void cell_name(const void *row, char *buf, size_t size)
+{
+	const struct view_line *line = row;
+
+	snprintf(buf, size, "%s%s", line->child ? " " : "", line->name);
+}
+
+static void cell_share(const void *row, char *buf, size_t size)
+{
+	const struct view_line *line = row;
+
+	if (line->whole)
+		snprintf(buf, size, "%.1f", (double)line->total * 100 / (double)line->whole);
+}
+
+/* A rate of 0 is left blank: what moves is seen better. */
+static void cell_rate(const void *row, char *buf, size_t size)
+{
+	const struct view_line *line = row;
+
+	if (line->rate)
+		snprintf(buf, size, "%llu", (unsigned long long)line->rate);
+}
+
+static void in_us(const struct view_line *line, uint64_t ns, char *buf, size_t size)
+{
+	if (line->times)
+		snprintf(buf, size, "%.1f", (double)ns / 1e3);
+}
+
+static void cell_average(const void *row, char *buf, size_t size)
+{
+	in_us(row, ((const struct view_line *)row)->avg_ns, buf, size);
+}
+
+static void cell_p99(const void *row, char *buf, size_t size)
+{
+	in_us(row, ((const struct view_line *)row)->p99_ns, buf, size);
+}
+
+#define COLUMN(member, heading, type, width, cell)                                                 \
+	{                                                                                          \
+		NULL, heading, type, ROLE_GAUGE, "", "", offsetof(struct view_line, member),       \
+		    width, (type) == COLUMN_STR, cell                                              \
+	}
+
+#define COLUMNS(of)                                                                                \
+	{                                                                                          \
+		COLUMN(name, of, COLUMN_STR, 60, cell_name),                                       \
+		    COLUMN(total, "Total", COLUMN_U64, 10, NULL),                                  \
+		    COLUMN(whole, "%Total", COLUMN_U64, 6, cell_share),                            \
+		    COLUMN(rate, "CurAvg/s", COLUMN_U64, 9, cell_rate),                            \
+		    COLUMN(avg_ns, "Avg us", COLUMN_U64, 9, cell_average),                         \
+		    COLUMN(p99_ns, "P99 us", COLUMN_U64, 9, cell_p99),                             \
+	}
+#define N_TIMES 2 /* of the last columns, with -x only */
+
+static struct schema schema_of(const struct view *v)
+{
+	static const struct column events[] = COLUMNS("Event"), guests[] = COLUMNS("Guest");
+	const size_t n = sizeof(events) / sizeof(events[0]);
+
+	return (struct schema){ v->by_guest ? guests : events, v->latencies ? n : n - N_TIMES,
+				sizeof(struct view_line) };
+}
+
 /* ---- what is asked for ---- */
 
 int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o,
@@ -19,7 +87,7 @@ int view_open(struct view *v, struct kvm_events *events, const struct kvm_option
 	v->delay_ns = o->args.interval_ns;
 	view_set_process(v, o->pid);
 	v->renew = false;
-	view_columns(v);
+	v->schema = schema_of(v);
 	return o->fields ? view_set_filter(v, o->fields, err) : 0;
 }
 
@@ -35,9 +103,7 @@ static void clear_filter(struct view *v)
 static void drop_latencies(struct view *v)
 {
 	free(v->latencies);
-	free(v->latency_names);
 	v->latencies = NULL;
-	v->latency_names = NULL;
 	v->n_latencies = 0;
 }
 
@@ -174,104 +240,24 @@ void view_set_baseline(struct view *v)
 
 /* ---- times ---- */
 
-/* The event that sum @i is of; -ENOMEM. */
-static int name_latency(struct view *v, size_t i, int exit_event, const struct kvm_namer *namer)
-{
-	const struct latency_sum *sum = &v->latencies[i];
-	char name[REASON_NAME_SIZE];
-	int event;
-
-	namer->name(namer->ctx, sum->class, sum->reason, name);
-	event = events_add_child(v->events, exit_event, name, false);
-	if (event < 0)
-		return event;
-	v->latency_names[i] = v->events->v[event].name;
-	return 0;
-}
-
 int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
 			const struct kvm_namer *namer)
 {
+	char name[REASON_NAME_SIZE];
 	int r;
 
 	drop_latencies(v);
 	r = latency_sums(l, v->pid, true, false, &v->latencies, &v->n_latencies);
-	if (!r)
-		v->latency_names = calloc(v->n_latencies + 1, sizeof(*v->latency_names));
-	if (!v->latency_names)
-		r = -ENOMEM;
-	for (size_t i = 0; !r && i < v->n_latencies; i++)
-		r = name_latency(v, i, exit_event, namer);
-	if (r)
-		drop_latencies(v);
-	return r;
-}
+	for (size_t i = 0; r >= 0 && i < v->n_latencies; i++) {
+		struct latency_sum *sum = &v->latencies[i];
 
-/* ---- columns ---- */
-
-static void cell_name(const void *row, char *buf, size_t size)
-{
-	const struct view_line *line = row;
-
-	snprintf(buf, size, "%s%s", line->child ? " " : "", line->name);
-}
-
-static void cell_share(const void *row, char *buf, size_t size)
-{
-	const struct view_line *line = row;
-
-	if (line->whole)
-		snprintf(buf, size, "%.1f", (double)line->total * 100 / (double)line->whole);
-}
-
-/* A rate of 0 is left blank: what moves is seen better. */
-static void cell_rate(const void *row, char *buf, size_t size)
-{
-	const struct view_line *line = row;
-
-	if (line->rate)
-		snprintf(buf, size, "%llu", (unsigned long long)line->rate);
-}
-
-static void in_us(const struct view_line *line, uint64_t ns, char *buf, size_t size)
-{
-	if (line->times)
-		snprintf(buf, size, "%.1f", (double)ns / 1e3);
-}
-
-static void cell_average(const void *row, char *buf, size_t size)
-{
-	in_us(row, ((const struct view_line *)row)->avg_ns, buf, size);
-}
-
-static void cell_p99(const void *row, char *buf, size_t size)
-{
-	in_us(row, ((const struct view_line *)row)->p99_ns, buf, size);
-}
-
-#define COLUMN(member, heading, type, width, cell)                                                 \
-	{                                                                                          \
-		NULL, heading, type, ROLE_GAUGE, "", "", offsetof(struct view_line, member),       \
-		    width, (type) == COLUMN_STR, cell                                              \
+		namer->name(namer->ctx, sum->class, sum->reason, name);
+		r = sum->event = events_add_child(v->events, exit_event, name, false);
 	}
-
-void view_columns(struct view *v)
-{
-	static const struct column columns[] = {
-		COLUMN(name, "Event", COLUMN_STR, 60, cell_name),
-		COLUMN(total, "Total", COLUMN_U64, 10, NULL),
-		COLUMN(whole, "%Total", COLUMN_U64, 6, cell_share),
-		COLUMN(rate, "CurAvg/s", COLUMN_U64, 9, cell_rate),
-		COLUMN(avg_ns, "Avg us", COLUMN_U64, 9, cell_average),
-		COLUMN(p99_ns, "P99 us", COLUMN_U64, 9, cell_p99),
-	};
-
-	_Static_assert(sizeof(columns) == sizeof(v->columns), "room");
-	memcpy(v->columns, columns, sizeof(columns));
-	if (v->by_guest)
-		v->columns[0].heading = "Guest";
-	v->schema = (struct schema){ v->columns, v->latencies ? VIEW_COLUMNS : VIEW_COLUMNS - 2,
-				     sizeof(struct view_line) };
+	if (r >= 0)
+		return 0;
+	drop_latencies(v);
+	return r;
 }
 
 /* ---- lines ---- */
@@ -283,10 +269,10 @@ uint64_t view_rate(const struct view *v, uint64_t delta)
 		   : 0;
 }
 
-static const struct latency_sum *latency_of(const struct view *v, const char *name)
+static const struct latency_sum *latency_of(const struct view *v, size_t event)
 {
 	for (size_t i = 0; i < v->n_latencies; i++)
-		if (strcmp(v->latency_names[i], name) == 0)
+		if (v->latencies[i].event == (int)event)
 			return &v->latencies[i];
 	return NULL;
 }
@@ -301,7 +287,7 @@ static int add_event(struct view *v, size_t i)
 {
 	const struct kvm_event *e = &v->events->v[i];
 	const bool below = e->parent >= 0 && shown(v, (size_t)e->parent);
-	const struct latency_sum *sum = latency_of(v, e->name);
+	const struct latency_sum *sum = latency_of(v, i);
 	struct view_line *line = ARRAY_ADD(v->lines, v->n_lines);
 
 	if (!line)
@@ -402,7 +388,7 @@ int view_lines(struct view *v)
 
 	v->n_lines = 0;
 	v->sum = (struct view_line){ .name = "Total" };
-	view_columns(v);
+	v->schema = schema_of(v);
 	r = v->by_guest ? guest_lines(v) : event_lines(v);
 	if (v->n_lines)
 		qsort_r(v->lines, v->n_lines, sizeof(*v->lines), compare, v);

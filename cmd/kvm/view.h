@@ -29,8 +29,6 @@ struct view_line {
 	uint64_t times, avg_ns, p99_ns;
 };
 
-#define VIEW_COLUMNS 6
-
 struct view {
 	struct kvm_events *events;
 	/* What the keys set. */
@@ -50,12 +48,10 @@ struct view {
 	size_t n_guests;
 	struct latency_sum *latencies; /* by reason; NULL: not measured */
 	size_t n_latencies;
-	const char **latency_names; /* the events that they are of */
 	/* view_lines(): */
 	struct view_line *lines;
 	size_t n_lines;
 	struct view_line sum; /* each event once */
-	struct column columns[VIEW_COLUMNS];
 	struct schema schema; /* of lines and sum */
 };
 
@@ -85,9 +81,6 @@ int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
 
 /* Makes v->lines, and what stands with them, of what was counted.  0 or -ENOMEM. */
 int view_lines(struct view *v);
-
-/* Makes v->schema: what the columns are. */
-void view_columns(struct view *v);
 
 /* Adds @total of @event to guest @pid of @view, a struct view; to be called for all after
  * view_begin_guests(). */

@@ -109,12 +109,14 @@ void text_set_free(struct text_set *set)
 	set->root = NULL;
 }
 
+#define LETTERS_PER_MISTAKE 3
+
 static bool same_letter(char a, char b)
 {
 	return tolower((unsigned char)a) == tolower((unsigned char)b);
 }
 
-unsigned int text_distance(const char *a, const char *b)
+static unsigned int distance(const char *a, const char *b)
 {
 	unsigned char d[TEXT_DISTANCE_LENGTH + 1][TEXT_DISTANCE_LENGTH + 1], least;
 	size_t n = strnlen(a, TEXT_DISTANCE_LENGTH), m = strnlen(b, TEXT_DISTANCE_LENGTH);
@@ -136,4 +138,11 @@ unsigned int text_distance(const char *a, const char *b)
 			d[i][k] = least;
 		}
 	return d[n][m];
+}
+
+unsigned int text_distance(const char *wanted, const char *name)
+{
+	unsigned int far = strcasestr(name, wanted) ? 0 : distance(wanted, name);
+
+	return far <= strlen(wanted) / LETTERS_PER_MISTAKE ? far : TEXT_NOT_CLOSE;
 }

@@ -37,9 +37,11 @@ struct text_set {
 const char *text_keep(struct text_set *set, const char *text);
 void text_set_free(struct text_set *set);
 
-/* How many letters of @a are changed, added, left out or swapped with the next one to make @b,
- * upper or lower case; of the first TEXT_DISTANCE_LENGTH characters. */
+/* How many letters of @wanted are changed, added, left out or swapped with the next one to make
+ * @name, upper or lower case; of the first TEXT_DISTANCE_LENGTH characters.  0 where @name holds
+ * @wanted; TEXT_NOT_CLOSE where it is more than one letter in three. */
 #define TEXT_DISTANCE_LENGTH 64
-unsigned int text_distance(const char *a, const char *b);
+#define TEXT_NOT_CLOSE	     1000
+unsigned int text_distance(const char *wanted, const char *name);
 
 #endif

@@ -16,8 +16,6 @@
 #define PROCESS_NAME_SIZE 512
 #define SHORTEST_ID	  6
 #define CLOSE_NAMES	  3
-#define CLOSE_SHARE	  3 /* one letter in so many may be wrong */
-#define CLOSE_NOTHING	  1000
 
 /* Of two the earlier one is meant: users call theirs what they like. */
 enum kind {
@@ -52,13 +50,6 @@ struct search {
 
 /* ---- names that are close ---- */
 
-static unsigned int how_far(const char *name, const char *wanted)
-{
-	unsigned int far = strcasestr(name, wanted) ? 0 : text_distance(wanted, name);
-
-	return far <= strlen(wanted) / CLOSE_SHARE ? far : CLOSE_NOTHING;
-}
-
 static bool is_listed(const struct search *s, const char *name)
 {
 	for (size_t i = 0; i < CLOSE_NAMES; i++)
@@ -70,12 +61,12 @@ static bool is_listed(const struct search *s, const char *name)
 /* Nearest first. */
 static void note_close(struct search *s, const char *name)
 {
-	unsigned int far = how_far(name, s->name);
+	unsigned int far = text_distance(s->name, name);
 	size_t at = 0;
 
 	while (at < CLOSE_NAMES && s->close[at][0] && s->how_far[at] <= far)
 		at++;
-	if (far == CLOSE_NOTHING || at == CLOSE_NAMES || is_listed(s, name))
+	if (far == TEXT_NOT_CLOSE || at == CLOSE_NAMES || is_listed(s, name))
 		return;
 	for (size_t i = CLOSE_NAMES - 1; i > at; i--) {
 		memcpy(s->close[i], s->close[i - 1], PROCESS_NAME_SIZE);

@@ -12,4 +12,10 @@ uint32_t cpus_possible(void);
 /* The same for the text of a list such as "0-3,8"; 0 when it is none. */
 uint32_t cpus_parse_list(const char *text);
 
+/* How this machine's CPUs run guests. */
+enum cpu_virt { CPU_UNKNOWN, CPU_VMX, CPU_SVM, CPU_ARM64 };
+
+/* By the text of /proc/cpuinfo, at @path, and uname's @machine. */
+enum cpu_virt cpus_virt(const char *path, const char *machine);
+
 #endif

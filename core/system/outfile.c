@@ -29,16 +29,22 @@ int outfile_error(const char *path, int code, struct error *err)
 	return code;
 }
 
-int outfile_descriptor(const char *path, int flags)
+int outfile_stream(const char *path, bool append, FILE **out, struct error *err)
 {
+	const int flags = append ? O_APPEND : 0;
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0666), r;
+	FILE *stream = NULL;
 
 	if (fd >= 0 && fcntl(fd, F_SETFL, flags) == 0)
-		return fd;
+		stream = fdopen(fd, append ? "a" : "w");
+	if (stream) {
+		*out = stream;
+		return 0;
+	}
 	r = -errno;
 	if (fd >= 0)
 		close(fd);
-	return r;
+	return outfile_error(path, r, err);
 }
 
 /* Takes @fd over.  0 or -errno. */

@@ -17,12 +17,13 @@ static void parse(const char *text)
 	event_format_free(&format);
 }
 
-static void name(const char *text, enum reason_cpu cpu)
+static void name(char *text, enum cpu_virt cpu)
 {
+	const struct reason_formats formats = { .exit = text, .uexit = text, .entry = text };
 	char buf[REASON_NAME_SIZE];
 	struct reasons *r;
 
-	if (reasons_open(text, text, cpu, &r))
+	if (reasons_open(&formats, cpu, &r))
 		return;
 	for (uint32_t i = 0; i < 4; i++) {
 		reason_name(r, REASON_EXIT, i, 1U << i * 8, buf);
@@ -37,7 +38,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	parse(text);
 	/* Its length says which machine it is of. */
-	name(text, (enum reason_cpu)(size % (CPU_ARM64 + 1)));
+	name(text, (enum cpu_virt)(size % (CPU_ARM64 + 1)));
 	free(text);
 	return 0;
 }

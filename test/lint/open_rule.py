@@ -28,7 +28,7 @@ USER = "a file that the user of iotrace names"
 MAY_OPEN = {
     "core/system/bounded.c": PROC,
     "core/system/cgroup_tree.c": CGROUPFS,
-    "core/system/cpus.c": SYS,
+    "core/system/cpus.c": f"{SYS}; {PROC}",
     "core/system/disks.c": PROC,
     "core/system/disks_find.c": SYS,
     "core/bpf/hook_facts.c": SYS,
@@ -52,7 +52,6 @@ MAY_OPEN = {
     "cmd/breakdown/layers.c": PROC,
     "cmd/guard.c": "/dev/null",
     "cmd/kvm/debugfs.c": DEBUGFS,
-    "cmd/kvm/reasons.c": PROC,
     "cmd/setup.c": "/dev/null",
     "cmd/show.c": USER,
     "cmd/top/top.c": PROC,

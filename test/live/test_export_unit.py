@@ -19,8 +19,7 @@ import iotest
 from iotest import LiveTest, Load, LoopDisk, main, run_loads, wait_until
 from test_export import Export, parse, value
 
-UNIT = os.path.join(os.path.dirname(__file__),
-                    "../../packaging/systemd/iotrace-export.service")
+UNITS = os.path.join(os.path.dirname(__file__), "../../packaging/systemd")
 DYNAMIC_USER = 61184  # the first that DynamicUser= gives
 # Not the one that runs this, which may be in a home directory.
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or "python3"
@@ -42,16 +41,17 @@ exec "$@"
 """
 
 
-def settings():
-    """{name: [word]} of the unit; a name that is given again adds its words."""
+def settings(unit):
+    """{name: [word]} of iotrace-UNIT.service; a name that is given again adds its words."""
     found = {}
-    for name, words in re.findall(r"(?m)^(\w+)=(.*)$", iotest.read_text(UNIT)):
+    text = iotest.read_text(f"{UNITS}/iotrace-{unit}.service")
+    for name, words in re.findall(r"(?m)^(\w+)=(.*)$", text):
         found.setdefault(name, []).append(words.split())
     return found
 
 
-def words_of(name):
-    return [word for words in settings().get(name, []) for word in words]
+def words_of(name, unit="export"):
+    return [word for words in settings(unit).get(name, []) for word in words]
 
 
 def calls_of(word):
@@ -64,10 +64,10 @@ def calls_of(word):
     return set().union(*(calls_of(line) for line in lines if line and not line.startswith("#")))
 
 
-def allowed_calls():
+def allowed_calls(unit="export"):
     """What SystemCallFilter= leaves: lists are added or, with ~, taken away, in their order."""
     calls = calls_of("@default")
-    for words in settings()["SystemCallFilter"]:
+    for words in settings(unit)["SystemCallFilter"]:
         taken = words[0].startswith("~")
         named = set().union(*(calls_of(word.lstrip("~")) for word in words))
         calls = calls - named if taken else calls | named
@@ -106,6 +106,11 @@ os.execv(sys.argv[2], sys.argv[2:])
 class Unit:
     """iotrace export as the unit starts it, but with these capabilities and these system calls."""
 
+    name = "export"
+
+    def argv(self):
+        return ["export"]
+
     def __init__(self, capabilities, calls):
         self.capabilities, self.calls = capabilities, calls
         self.folder = self.process = self.server = None
@@ -120,20 +125,21 @@ class Unit:
         os.chmod(nothing, 0)
         self.server = socket.create_server(("127.0.0.1", 0))
         kept = ",".join(["-all", *(f"+{name.lower()[4:]}" for name in self.capabilities)])
-        families = [int(getattr(socket, name)) for name in words_of("RestrictAddressFamilies")]
+        families = [int(getattr(socket, name))
+                    for name in words_of("RestrictAddressFamilies", self.name)]
         what = json.dumps([self.server.fileno(), sorted(self.calls - {"socket"}), families])
         self.process = subprocess.Popen(
-            ["prlimit", f"--nofile={words_of('LimitNOFILE')[0]}",
+            ["prlimit", f"--nofile={words_of('LimitNOFILE', self.name)[0]}",
              "unshare", "--mount", "sh", "-ec", MOUNTS, nothing,
              "setpriv", f"--reuid={DYNAMIC_USER}", f"--regid={DYNAMIC_USER}", "--clear-groups",
              f"--inh-caps={kept}", f"--ambient-caps={kept}", f"--bounding-set={kept}",
-             "--no-new-privs", PYTHON, "-c", LAUNCHER, what, binary, "export"],
+             "--no-new-privs", PYTHON, "-c", LAUNCHER, what, binary, *self.argv()],
             pass_fds=[self.server.fileno()], cwd="/", text=True, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        wait_until(self.answers_or_ended, 60)
+        wait_until(self.begun_or_ended, 60)
         return self
 
-    def answers_or_ended(self):
+    def begun_or_ended(self):
         try:
             return self.process.poll() is not None or b"iotrace_build_info" in self.get()
         except OSError:

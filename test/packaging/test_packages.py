@@ -18,9 +18,8 @@ from packtest import IOTRACE, main, run, subcommands
 BUILD = os.environ["BUILD"]
 VERSION = run(IOTRACE, "--version").split()[1]
 PAGES = ["iotrace.8"] + [f"iotrace-{name}.8" for name, _ in subcommands()]
-# Of iotrace export.
-EXPORT = ["/usr/lib/systemd/system/iotrace-export.service",
-          "/usr/lib/systemd/system/iotrace-export.socket"]
+UNITS = [f"/usr/lib/systemd/system/iotrace-{name}" for name in
+         ("export.service", "export.socket", "kvm.service")]
 
 
 class TestPackages(unittest.TestCase):
@@ -55,7 +54,7 @@ class TestPackages(unittest.TestCase):
                 "/usr/share/zsh/vendor-completions/_iotrace",
                 "/usr/share/fish/vendor_completions.d/iotrace.fish"]
         want += [f"/usr/share/man/man8/{page}.gz" for page in PAGES]
-        want += EXPORT
+        want += UNITS
         want += [f"/usr/share/doc/iotrace/{name}" for name in
                  ("README.md", "copyright", "changelog.gz", "changelog.Debian.gz",
                   "grafana-dashboard.json", "prometheus-rules.yml", "prometheus-scrape.yml")]
@@ -86,7 +85,7 @@ class TestPackages(unittest.TestCase):
                 "/usr/share/zsh/site-functions/_iotrace",
                 "/usr/share/fish/vendor_completions.d/iotrace.fish"]
         want += [f"/usr/share/man/man8/{page}" for page in PAGES]
-        want += EXPORT
+        want += UNITS
         want += [f"/usr/share/doc/iotrace/{n}" for n in ("README.md", "LICENSE", "CHANGELOG.md", "copyright",
                                                          "grafana-dashboard.json", "prometheus-rules.yml",
                                                          "prometheus-scrape.yml")]

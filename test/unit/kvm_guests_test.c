@@ -50,14 +50,14 @@ static void test_looks(void **state)
 	assert_int_equal(latency_open(&l), 0);
 	assert_int_equal(latency_read(l, read, 30, NULL), 0);
 	learn(&rows, l, 3);
-	assert_string_equal(kvm_rows_guest(&rows, 1), "one");
-	assert_string_equal(kvm_rows_guest(&rows, 2), "");
+	assert_string_equal(guest_names_find(&rows.guests, 1), "one");
+	assert_string_equal(guest_names_find(&rows.guests, 2), "");
 	learn(&rows, l, 5);
-	assert_string_equal(kvm_rows_guest(&rows, 2), "two");
+	assert_string_equal(guest_names_find(&rows.guests, 2), "two");
 	learn(&rows, l, 6);
 	for (int i = 0; i < 10; i++)
 		learn(&rows, l, 6);
-	assert_string_equal(kvm_rows_guest(&rows, 3), "");
+	assert_string_equal(guest_names_find(&rows.guests, 3), "");
 	kvm_rows_free(&rows);
 	latency_close(l);
 }

@@ -232,7 +232,7 @@ static int log_and_rows(void)
 	if (!r)
 		r = kvm_log_line(&log, &e, 1, 0);
 	for (size_t i = 0; !r && i < 3; i++)
-		r = kvm_rows_name_guest(&rows, 100 + (uint32_t)i, "name");
+		r = guest_names_add(&rows.guests, 100 + (uint32_t)i, "name");
 	for (size_t i = 0; !r && i < 2; i++) {
 		kvm_rows_clear(&rows);
 		r = kvm_rows_of_events(&rows, &e, -1);
@@ -279,7 +279,7 @@ static int record(void)
 		r = make_latency(&l);
 	for (size_t i = 0; !r && i < 2; i++) {
 		kvm_record_begin(&record);
-		r = kvm_rows_name_guest(&rows, 100, "name");
+		r = guest_names_add(&rows.guests, 100, "name");
 		if (!r)
 			r = kvm_record_process(&record, &rows, 100, 0, 1);
 		if (!r)
@@ -312,7 +312,7 @@ static size_t n_reasons; /* of which none is left out */
 static int name_reasons(void)
 {
 	struct reasons *reasons;
-	int r = reasons_open(exit_format, NULL, CPU_SVM, &reasons);
+	int r = reasons_open(&(struct reason_formats){ .exit = exit_format }, CPU_SVM, &reasons);
 	size_t n;
 
 	if (r)

@@ -43,8 +43,8 @@ static void begin(struct run *run)
 	events_add_child(&run->e, run->exit_event, "R1_30", true);
 	run->e.v[0].off = true;
 	assert_int_equal(latency_open(&run->latency), 0);
-	assert_int_equal(kvm_rows_name_guest(&run->rows, 100, "web \"1\""), 0);
-	assert_int_equal(kvm_rows_name_guest(&run->rows, 200, ""), 0);
+	assert_int_equal(guest_names_add(&run->rows.guests, 100, "web \"1\""), 0);
+	assert_int_equal(guest_names_add(&run->rows.guests, 200, ""), 0);
 	run->counted[0].key = (struct kvm_latency_key){ 1, 30, 100, 0 };
 	run->counted[1].key = (struct kvm_latency_key){ 1, 12, 200, 1 };
 	run->counted[2].key = (struct kvm_latency_key){ 1, 30, 100, 1 };
@@ -350,7 +350,7 @@ static void test_process(void **state)
 	(void)state;
 	events_add(&names, "a", -1, true);
 	events_add(&names, "b", -1, true);
-	assert_int_equal(kvm_rows_name_guest(&rows, 100, "web"), 0);
+	assert_int_equal(guest_names_add(&rows.guests, 100, "web"), 0);
 	for (uint64_t rounds = 1; rounds < 3; rounds++) {
 		add_counts(&record, &rows, &names, rounds);
 		assert_int_equal(kvm_record_fill(&record, &names, NULL, &rows, 0, NULL, &in), 0);
@@ -399,7 +399,7 @@ static void test_replayed_guests(void **state)
 			counted[i].key.tgid = 1000 + round * N(counted) + i;
 			counted[i].latency.exits = 1;
 			assert_int_equal(
-			    kvm_rows_name_guest(&run.rows, counted[i].key.tgid, "guest"), 0);
+			    guest_names_add(&run.rows.guests, counted[i].key.tgid, "guest"), 0);
 		}
 		assert_int_equal(latency_read(run.latency, counted, N(counted), NULL), 0);
 		kvm_record_begin(&record);
@@ -407,8 +407,8 @@ static void test_replayed_guests(void **state)
 						 run.exit_event, &run.namer, &in),
 				 0);
 		assert_int_equal(kvm_replay_latencies(&in, latency, &made, &replay, &err), 0);
-		assert_string_equal(kvm_rows_guest(&made, counted[9].key.tgid), "guest");
-		assert_int_equal(made.n_guests, N(counted));
+		assert_string_equal(guest_names_find(&made.guests, counted[9].key.tgid), "guest");
+		assert_int_equal(made.guests.n, N(counted));
 	}
 	kvm_record_free(&record);
 	kvm_rows_free(&made);

@@ -58,18 +58,19 @@ static char *read_data(const char *name)
 
 /* ---- names of reasons ---- */
 
-static struct reasons *open_reasons(const char *kernel, enum reason_cpu cpu)
+static struct reasons *open_reasons(const char *kernel, enum cpu_virt cpu)
 {
 	struct reasons *r;
-	char name[64], *exits, *uexits;
+	struct reason_formats formats = { NULL };
+	char name[64];
 
 	snprintf(name, sizeof(name), "%s-kvm_exit", kernel);
-	exits = read_data(name);
+	formats.exit = read_data(name);
 	snprintf(name, sizeof(name), "%s-kvm_userspace_exit", kernel);
-	uexits = strcmp(kernel, "arm64") ? read_data(name) : NULL;
-	assert_int_equal(reasons_open(exits, uexits, cpu, &r), 0);
-	free(exits);
-	free(uexits);
+	formats.uexit = strcmp(kernel, "arm64") ? read_data(name) : NULL;
+	assert_int_equal(reasons_open(&formats, cpu, &r), 0);
+	free(formats.exit);
+	free(formats.uexit);
 	return r;
 }
 
@@ -136,7 +137,7 @@ static void test_header_names(void **state)
 	struct reasons *r;
 
 	(void)state;
-	assert_int_equal(reasons_open(NULL, NULL, CPU_VMX, &r), 0);
+	assert_int_equal(reasons_open(&(struct reason_formats){ NULL }, CPU_VMX, &r), 0);
 	if (X86) {
 		named(r, REASON_EXIT, CLASS_VMX, 12, "HLT");
 		named(r, REASON_EXIT, CLASS_VMX, 0x80000000U | 33, "INVALID_STATE|FAILED_VMENTRY");
@@ -165,7 +166,7 @@ static void test_tables_agree(void **state)
 	size_t n, same;
 
 	(void)state;
-	assert_int_equal(reasons_open(NULL, NULL, CPU_VMX, &ours), 0);
+	assert_int_equal(reasons_open(&(struct reason_formats){ NULL }, CPU_VMX, &ours), 0);
 	for (size_t i = 0; i < sizeof(kernels) / sizeof(kernels[0]); i++) {
 		struct reasons *r = open_reasons(kernels[i], CPU_VMX);
 		const struct reason *list = reasons_list(r, &n);
@@ -206,13 +207,13 @@ static void test_cpu(void **state)
 	(void)state;
 	in_root(path, "cpuinfo");
 	put("cpuinfo", "processor : 0\nflags : fpu vme svm nx\nflags : vmx\n");
-	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_SVM);
+	assert_int_equal(cpus_virt(path, "x86_64"), CPU_SVM);
 	put("cpuinfo", "flags\t\t: fpu vmx\n");
-	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_VMX);
+	assert_int_equal(cpus_virt(path, "x86_64"), CPU_VMX);
 	put("cpuinfo", "flags : fpu vmxx\n");
-	assert_int_equal(reasons_cpu(path, "x86_64"), CPU_UNKNOWN);
-	assert_int_equal(reasons_cpu(path, "aarch64"), CPU_ARM64);
-	assert_int_equal(reasons_cpu("/no/such/file", "x86_64"), CPU_UNKNOWN);
+	assert_int_equal(cpus_virt(path, "x86_64"), CPU_UNKNOWN);
+	assert_int_equal(cpus_virt(path, "aarch64"), CPU_ARM64);
+	assert_int_equal(cpus_virt("/no/such/file", "x86_64"), CPU_UNKNOWN);
 }
 
 /* ---- tracefs ---- */
@@ -810,13 +811,11 @@ static void cells_are(const struct view *v, const char *want)
 static void test_view_cells(void **state)
 {
 	struct latency_sum *sums = calloc(1, sizeof(*sums));
-	const char **names = calloc(1, sizeof(*names));
 	struct kvm_events e = { 0 };
 	struct view v;
 
 	(void)state;
 	assert_non_null(sums);
-	assert_non_null(names);
 	open_view(&v, &e);
 	v.children = true;
 	assert_int_equal(view_lines(&v), 0);
@@ -837,9 +836,8 @@ static void test_view_cells(void **state)
 	sums[0].hist.total = 8000;
 	sums[0].hist.max = 1300;
 	sums[0].hist.fine[hist_fine_slot(1250)] = 4;
-	names[0] = e.v[events_find(&e, "kvm_exit(HLT)")].name;
+	sums[0].event = events_find(&e, "kvm_exit(HLT)");
 	v.latencies = sums;
-	v.latency_names = names;
 	v.n_latencies = 1;
 	events_set_baseline(&e);
 	assert_int_equal(view_set_filter(&v, "kvm_exit", NULL), 0);

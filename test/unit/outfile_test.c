@@ -149,15 +149,17 @@ static void test_sticky_directory(void **state)
 
 static void test_pipe(void **state)
 {
-	int fd;
+	FILE *stream = NULL;
+	struct error err;
 
 	(void)state;
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(outfile_descriptor(path, O_APPEND), -ENXIO);
+	assert_int_equal(outfile_stream(path, true, &stream, &err), -ENXIO);
+	assert_null(stream);
 	put("it.partial1", "old");
-	fd = outfile_descriptor(other, O_APPEND);
-	assert_int_equal(write(fd, "new", 3), 3);
-	close(fd);
+	assert_int_equal(outfile_stream(other, true, &stream, &err), 0);
+	assert_int_equal(fputs("new", stream) < 0, 0);
+	assert_int_equal(fclose(stream), 0);
 	holds(other, "oldnew");
 }
 
