@@ -13,7 +13,6 @@
 #include "cmd/report.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "core/system/guests.h"
 #include "core/system/process.h"
 
 #define N(a)	 (sizeof(a) / sizeof((a)[0]))
@@ -77,9 +76,6 @@ struct collectors {
 	struct metrics *metrics;
 	struct metrics_source *losses, *states, *hooks, *programs, *build, *process;
 	struct live_groups *groups; /* NULL: no collector is about cgroups */
-	struct guest *guests;	    /* at the last update that looked; NULL: it is not known */
-	size_t n_guests;
-	uint64_t guests_ns;
 	struct collector list[N(descriptions)];
 	size_t n;
 	struct tool_run *running[N(descriptions)];
@@ -505,40 +501,6 @@ static bool is_device_gone(const char *folder, const char *name)
 	return access(path, F_OK) && errno == ENOENT;
 }
 
-static bool looks_at_guests(const struct collectors *c)
-{
-	for (size_t i = 0; i < c->n; i++)
-		if (c->list[i].up && strcmp(c->list[i].about->name, "guests") == 0)
-			return true;
-	return false;
-}
-
-static void update_guests(struct collectors *c, uint64_t now)
-{
-	if (!looks_at_guests(c) || (c->guests_ns && now - c->guests_ns < LIVE_GROUPS_NS))
-		return;
-	free(c->guests);
-	c->guests = NULL;
-	c->guests_ns = now;
-	if (guests_list(NULL, &c->guests, &c->n_guests))
-		c->guests = NULL;
-}
-
-/* Where none is found, they may be those of other users. */
-static bool is_guest_gone(const struct collectors *c, const char *value)
-{
-	char label[METRICS_LABEL_SIZE];
-
-	if (!c->guests || !*value)
-		return false;
-	for (size_t i = 0; i < c->n_guests; i++) {
-		metrics_label(label, c->guests[i].name);
-		if (strcmp(label, value) == 0)
-			return false;
-	}
-	return true;
-}
-
 static bool is_gone(void *ctx, const char *key, const char *value)
 {
 	struct collectors *c = ctx;
@@ -547,8 +509,9 @@ static bool is_gone(void *ctx, const char *key, const char *value)
 		return is_device_gone("/sys/class/block/", value);
 	if (strcmp(key, "device") == 0)
 		return is_device_gone("/sys/bus/virtio/devices/", value);
+	/* Whose processes they are is hidden from us: while they run they change. */
 	if (strcmp(key, "guest") == 0)
-		return is_guest_gone(c, value);
+		return *value;
 	return c->groups && live_groups_ended(c->groups, key, value);
 }
 
@@ -569,7 +532,6 @@ void collectors_update(struct collectors *c, uint64_t least_ns)
 	}
 	if (c->groups)
 		live_groups_update(c->groups, now);
-	update_guests(c, now);
 	metrics_end(c->metrics, now, is_gone, c);
 }
 
@@ -588,6 +550,5 @@ void collectors_close(struct collectors *c)
 		close_attempt(&c->list[i]);
 	metrics_close(c->metrics);
 	live_groups_free(c->groups);
-	free(c->guests);
 	free(c);
 }
