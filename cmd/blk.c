@@ -56,6 +56,12 @@ static const struct hook_alt bio_alts[] = {
 	{ HOOK_RAW_TP, "block_bio_queue", 2, { "bio_queue_raw_q", "bio_end_raw" }, 0 },
 };
 
+static const struct hook_alt arrival_alts[] = {
+	{ HOOK_TP_BTF, "block_bio_queue", 1, { "bio_queue_btf" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 1, { "bio_queue_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 2, { "bio_queue_raw_q" }, 0 },
+};
+
 /* iotrace stack: bios as they are submitted, and those that go on to another disk themselves. */
 static const struct hook_alt stack_alts[] = {
 	{ HOOK_TP_BTF, "block_bio_queue", 1, { "stk_queue_btf" }, 0 },
@@ -105,6 +111,8 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 		events[n++] = (struct hook_event){ "submit", ALTS(submit_alts), false };
 	if ((wants & (WANT_BIO | WANT_STACK)) == WANT_BIO)
 		events[n++] = (struct hook_event){ "bio", ALTS(bio_alts), false };
+	if ((wants & (WANT_BIO | WANT_ARRIVALS)) == WANT_ARRIVALS)
+		events[n++] = (struct hook_event){ "arrival", ALTS(arrival_alts), false };
 	if (wants & WANT_ISSUE) {
 		events[n++] = (struct hook_event){ "issue", ALTS(issue_alts), false };
 		events[n++] = (struct hook_event){ "requeue", ALTS(requeue_alts), false };

@@ -73,15 +73,30 @@ struct blk_process {
 struct blk_inflight {
 	__u64 issue_ns;	 /* 0: not issued yet, or completed */
 	__u64 submit_ns; /* when it was made; 0: not needed */
-	__u64 cgroup;
-	__u64 call; /* breakdown of all layers: the call that waits for it (thread and number) */
+	union {
+		__u64 cgroup;
+		__u64 task_cgroup; /* slow */
+	};
+	union {
+		__u64 call;	  /* breakdown of all layers: the call that waits for it (thread and
+				     number) */
+		__u64 arrival_ns; /* slow: its bio arrived; 0: not known */
+		__u64 bio;	  /* slow, of a bio: its address */
+	};
 	struct blk_process process; /* the submitter */
 	__u32 bytes;		    /* still to be completed */
 	__u32 dev;		    /* disk, or partition of -d, that it counts for */
 	__u8 op;
 	__u8 known;			/* its submitter was seen and passed the filter */
 	__u8 writeback : 1, failed : 1; /* failed: top -x: a part of it has an error status */
-	__u8 stage;			/* breakdown of all layers: enum call_stage */
+	union {
+		__u8 stage;   /* breakdown of all layers: enum call_stage */
+		__u8 retries; /* slow: times that the device gave it back */
+	};
+	/* slow: */
+	__u32 depth;	   /* requests at the device with it; 0: not known */
+	__u32 first_bytes; /* to be completed when it was issued */
+	__s64 stack;	   /* of slow_record.stack */
 };
 
 #define BLK_NAMES 16384 /* per buffer */
@@ -118,7 +133,7 @@ struct blk_cpu {
 };
 
 _Static_assert(sizeof(struct blk_process) == 16, "shared with BPF");
-_Static_assert(sizeof(struct blk_inflight) == 64, "shared with BPF");
+_Static_assert(sizeof(struct blk_inflight) == 80, "shared with BPF");
 _Static_assert(sizeof(struct blk_name) == 16, "shared with BPF");
 _Static_assert(sizeof(struct blk_cpu) == 64, "one cache line");
 

@@ -19,6 +19,16 @@
 #define BLK_ON_LOST_COMPLETION(entry)
 #endif
 
+/* The bio that BLK_ON_SUBMITTED gets: an address alone. */
+#ifndef BLK_BIO_OF
+#define BLK_BIO_OF(rq, direct) BPF_CORE_READ(rq, bio)
+#endif
+
+/* Are requests followed that a filter excludes?  Their entries are not `known`. */
+#ifndef BLK_FOLLOWS_ALL
+#define BLK_FOLLOWS_ALL false
+#endif
+
 /* The same for all requests, wanted or not: issued or requeued, with all bios. */
 #ifndef BLK_ON_BIOS_ISSUED
 #define BLK_ON_BIOS_ISSUED(rq)

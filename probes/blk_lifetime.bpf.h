@@ -28,7 +28,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	}
 	if (own_start)
 		submitter.submit_ns = bpf_ktime_get_ns();
-	BLK_ON_SUBMITTED(&submitter, BPF_CORE_READ(rq, bio), false);
+	BLK_ON_SUBMITTED(&submitter, BLK_BIO_OF(rq, direct), false);
 	if (!entry) {
 		if (bpf_map_update_elem(&inflight, &key, &submitter, BPF_ANY) &&
 		    (!filter_dev || rq_wanted_dev(rq, false)))
@@ -41,10 +41,10 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	entry->writeback = submitter.writeback;
 	entry->stage = submitter.stage;
 	entry->call = submitter.call;
+	entry->stack = submitter.stack;
 	entry->known = 1;
 	entry->submit_ns = submitter.submit_ns;
-	if (want_cgroup)
-		entry->cgroup = submitter.cgroup;
+	entry->cgroup = submitter.cgroup;
 }
 
 static __always_inline void count_issued(struct request *rq, const bool direct)
@@ -131,7 +131,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	owner = late_owner(rq, flush);
 	if (!owner && !flush)
 		check_submitter(rq, direct);
-	if (filters_submitters() && !owner)
+	if (filters_submitters() && !owner && !BLK_FOLLOWS_ALL)
 		return;
 	if (owner) {
 		made.process = owner->process;
@@ -140,6 +140,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		made.submit_ns = owner->submit_ns;
 		made.call = owner->call;
 		made.stage = flush ? 0 : owner->stage;
+		made.stack = owner->stack;
 		made.known = 1;
 		/* Used up: a later request of this bio, whose submission is missed, has no owner.
 		 */

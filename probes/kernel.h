@@ -123,6 +123,10 @@ struct cgroup {
 	struct cgroup *ancestors[1]; /* since */
 };
 
+struct cgroup_root {
+	int hierarchy_id; /* cgroup2: 0 */
+};
+
 struct cgroup_subsys_state {
 	struct cgroup *cgroup;
 };
@@ -149,6 +153,17 @@ struct blkcg_gq {
 struct bvec_iter {
 	u64 bi_sector;
 	unsigned int bi_size;
+	unsigned int bi_idx;
+};
+
+struct page {
+	struct address_space *mapping;
+	unsigned long compound_head; /* of a tail page: the first one's address, and 1 */
+	unsigned long compound_info; /* so called since 7.0; or a mask, and 1 */
+};
+
+struct bio_vec {
+	struct page *bv_page;
 };
 
 struct bio {
@@ -162,6 +177,12 @@ struct bio {
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
 	void *bi_private;
+	void *bi_end_io;
+	struct bio_vec *bi_io_vec;
+};
+
+struct buffer_head {
+	void *b_end_io;
 };
 
 struct bio_list {
@@ -176,39 +197,88 @@ enum req_op {
 	REQ_OP_ZONE_APPEND = 7,
 };
 
+/* Bits of cmd_flags and bi_opf. */
+enum req_flag_bits {
+	__REQ_SYNC = 11,
+	__REQ_META = 12,
+	__REQ_FUA = 17,
+	__REQ_PREFLUSH = 18,
+	__REQ_RAHEAD = 19,
+};
+
 enum req_opf___pre_6_0 {
 	REQ_OP_ZONE_APPEND___pre_6_0 = 13,
 };
 
 /* files */
 
+struct hlist_node {
+	struct hlist_node *next, **pprev;
+};
+
+struct hlist_head {
+	struct hlist_node *first;
+};
+
+struct hlist_bl_node {
+	struct hlist_bl_node *next, **pprev;
+};
+
+struct qstr {
+	const unsigned char *name;
+};
+
+struct dentry {
+	struct hlist_bl_node d_hash; /* pprev NULL: it has been removed */
+	struct dentry *d_parent;     /* itself: the root of a file system */
+	struct qstr d_name;
+	struct inode *d_inode;
+	struct super_block *d_sb;
+	union {
+		struct hlist_node d_alias;
+	} d_u;
+	struct hlist_node d_alias;
+};
+
+struct path {
+	struct dentry *dentry;
+};
+
 struct super_block {
 	u32 s_dev;
+	unsigned long s_magic;
 	struct block_device *s_bdev;
 };
 
 struct inode {
 	u16 i_mode;
 	u32 i_rdev;
+	unsigned long i_ino;
 	struct super_block *i_sb;
 	void *i_private;
+	struct hlist_head i_dentry;
+};
+
+struct address_space {
+	struct inode *host;
 };
 
 struct file {
 	struct inode *f_inode;
+	struct path f_path;
+};
+
+/* A direct read or write: fs/iomap, fs/direct-io.c. */
+struct iomap_dio {
+	struct kiocb *iocb;
+};
+
+struct dio {
+	struct kiocb *iocb;
 };
 
 struct kiocb {
 	struct file *ki_filp;
-};
-
-struct dentry {
-	struct inode *d_inode;
-	struct super_block *d_sb;
-};
-
-struct path {
-	struct dentry *dentry;
 };
 
 struct fdtable {

@@ -269,20 +269,6 @@ static const char *kernel_name(const struct symbolizer *n, uint64_t address, cha
 	return buf;
 }
 
-/* A function between the tracepoint and our own program, above the one that submitted the bio? */
-static bool is_tracing(const char *name)
-{
-	static const char *const beginnings[] = { "bpf_prog_",	    "bpf_trace_run",
-						  "__bpf_trace_",   "__traceiter_",
-						  "__bpf_prog_",    "bpf_trampoline_",
-						  "trace_call_bpf", "__do_trace_" };
-
-	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
-		if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
-			return true;
-	return false;
-}
-
 #define MAX_TRACING 8
 
 static size_t tracing_frames(const struct symbolizer *n, const uint64_t *ip, size_t depth)
@@ -291,7 +277,7 @@ static size_t tracing_frames(const struct symbolizer *n, const uint64_t *ip, siz
 	char buf[64];
 
 	for (size_t i = 0; i < depth && i < MAX_TRACING; i++)
-		if (is_tracing(kernel_name(n, ip[i], buf, sizeof(buf))))
+		if (kallsyms_is_tracing(kernel_name(n, ip[i], buf, sizeof(buf))))
 			frames = i + 1;
 	return frames;
 }

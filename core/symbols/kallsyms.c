@@ -215,3 +215,16 @@ const char *kallsyms_name(const struct kallsyms *k, uint64_t address, uint64_t *
 		*offset = address - found->address;
 	return k->names + found->name;
 }
+
+bool kallsyms_is_tracing(const char *name)
+{
+	static const char *const beginnings[] = { "bpf_prog_",	    "bpf_trace_run",
+						  "__bpf_trace_",   "__traceiter_",
+						  "__bpf_prog_",    "bpf_trampoline_",
+						  "trace_call_bpf", "__do_trace_" };
+
+	for (size_t i = 0; i < sizeof(beginnings) / sizeof(beginnings[0]); i++)
+		if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0)
+			return true;
+	return false;
+}

@@ -33,4 +33,8 @@ bool kallsyms_hidden(const struct kallsyms *k);
  * its beginning. Lives until kallsyms_free(). */
 const char *kallsyms_name(const struct kallsyms *k, uint64_t address, uint64_t *offset);
 
+/* Is @name a function between a tracepoint and the program that it calls?  Those are the leaves of
+ * every stack that a program takes there. */
+bool kallsyms_is_tracing(const char *name);
+
 #endif

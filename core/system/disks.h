@@ -69,6 +69,9 @@ int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct er
 /* Is it still there, as disks_find() found it?  False when its number was reused. */
 bool disks_is_there(const struct disks *d, const struct disk_ref *ref);
 
+/* Calls @each with the number of each device that is there, partitions included. */
+void disks_each(const struct disks *d, void (*each)(void *ctx, uint32_t dev), void *ctx);
+
 /* Calls @each with the number of @disk and of each of its partitions (a partition has none). */
 void disks_each_part(const struct disks *d, const struct disk_ref *disk,
 		     void (*each)(void *ctx, uint32_t dev), void *ctx);

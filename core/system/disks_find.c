@@ -401,6 +401,13 @@ static bool read_part(const char *folder, const char *child, uint32_t *dev)
 	return !disks_parse_dev(number, colon + 1, dev);
 }
 
+void disks_each(const struct disks *d, void (*each)(void *ctx, uint32_t dev), void *ctx)
+{
+	for (size_t i = 0; i < d->count; i++)
+		if (d->list[i].present)
+			each(ctx, d->list[i].dev);
+}
+
 void disks_each_part(const struct disks *d, const struct disk_ref *disk,
 		     void (*each)(void *ctx, uint32_t dev), void *ctx)
 {

@@ -35,6 +35,7 @@ MAY_OPEN = {
     "core/symbols/kallsyms.c": PROC,
     "core/bpf/kernel_types.c": SYS,
     "core/bpf/kretprobe.c": TRACEFS,
+    "core/system/mounts.c": PROC,
     "core/system/open_regular.c": "files that others made: it looks before it opens",
     "core/system/outfile.c": USER,
     "core/symbols/perf_map.c": PROC,

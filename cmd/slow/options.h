@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_SLOW_OPTIONS_H
+#define IOTRACE_CMD_SLOW_OPTIONS_H
+
+#include "cmd/blk.h"
+
+struct slow_options {
+	struct args args;
+	struct blk_filters filters;
+	uint64_t min_ns; /* -m */
+	uint64_t most;	 /* -n: the slowest of an interval; 0: all that are slow */
+	uint64_t limit;	 /* --limit: records per second; 0: all */
+	bool bio;	 /* --bio */
+	bool stacks;	 /* -K */
+};
+
+#define SLOW_MOST_MAX 10000
+
+/* Its options, without their own. */
+extern const struct args_spec slow_args;
+
+/* Parses @argv.  -errno with @err filled. */
+int slow_options(int argc, char **argv, struct slow_options *o, struct error *err);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_SLOW_ROWS_H
+#define IOTRACE_CMD_SLOW_ROWS_H
+
+#include "core/base/text.h"
+#include "core/symbols/kallsyms.h"
+#include "core/system/cgroups.h"
+#include "core/system/disks.h"
+#include "core/system/mounts.h"
+#include "core/system/process_names.h"
+#include "output/frames.h"
+#include "output/schema.h"
+#include "probes/slow.h"
+
+/* A row of the output.  Strings belong to struct slow_rows. */
+struct slow_row {
+	uint64_t time; /* it arrived, since the epoch */
+	uint32_t pid;
+	bool writeback;
+	const char *comm, *cgroup, *disk, *op, *flags, *status, *file;
+	uint64_t sector, bytes;
+	uint64_t total_ns, admit_ns, queue_ns, device_ns;
+	uint32_t depth, retries;
+	uint32_t letter;     /* of op */
+	uint32_t utc_offset; /* seconds east of UTC, as an int32_t */
+	struct frames kernel;
+};
+
+/* What has come and was not shown. */
+struct slow_rows {
+	struct slow_pending *pending; /* by completion */
+	size_t n, room;
+	uint64_t full;	       /* records that had no room, until the caller sets it back */
+	struct slow_row *rows; /* of slow_rows_make() */
+	size_t n_rows;
+	struct text_set texts; /* of rows and of named ones */
+};
+
+/* A record that is kept, without its path's room. */
+struct slow_pending {
+	struct slow_record *record; /* of its true size, from malloc() */
+	const char *comm;	    /* NULL: not named yet */
+	uint64_t total_ns;
+};
+
+#define SLOW_ROWS_MAX 65536
+
+/* What rows are made with. */
+struct slow_tables {
+	struct disks *disks;
+	struct process_names *names;
+	struct cgroups *cgroups;
+	struct mounts *mounts;
+	const struct kallsyms *kallsyms; /* NULL: no stacks */
+	struct slow_stacks *stacks;
+	uint32_t epoch; /* the buffer that is being written: its records are of the next output */
+	int64_t epoch_less; /* CLOCK_REALTIME less CLOCK_MONOTONIC, ns */
+	int32_t utc_offset;
+};
+
+/* Keeps a copy of @record; beyond SLOW_ROWS_MAX it is counted as lost.  0 or -ENOMEM. */
+int slow_rows_add(struct slow_rows *rows, const struct slow_record *record);
+
+/* The time that the @most-th slowest took of those that are kept, all others of which are dropped;
+ * 0: there are not so many. */
+uint64_t slow_rows_limit(struct slow_rows *rows, size_t most);
+
+/* Names what is of buffers that were drained. */
+int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables);
+
+/* Makes rows->rows of what is of buffers that were drained: by completion, or, if @slowest, the
+ * slowest first.  0 or -errno. */
+int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, bool slowest);
+
+/* The rows were shown. */
+void slow_rows_clear(struct slow_rows *rows, uint32_t epoch);
+void slow_rows_free(struct slow_rows *rows);
+
+extern const struct schema slow_schema, slow_schema_stacks;
+
+/* ---- stacks ---- */
+
+/* Frames by the numbers of the map `stacks`; those of a number stay the same in a run. */
+struct slow_stacks;
+int slow_stacks_open(int map, uint32_t entries, struct slow_stacks **out);
+void slow_stacks_free(struct slow_stacks *s);
+struct frames slow_stacks_frames(struct slow_stacks *s, const struct kallsyms *kallsyms,
+				 int64_t number);
+
+#endif

@@ -1,0 +1,552 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "cmd/check.h"
+#include "cmd/command.h"
+#include "cmd/slow/options.h"
+#include "cmd/slow/rows.h"
+#include "cmd/slow/summary.h"
+#include "cmd/tool.h"
+#include "core/base/clock.h"
+#include "core/system/cpus.h"
+#include "core/system/privileges.h"
+#include "probes/slow.skel.h"
+
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
+#define STACKS	     16384
+#define HEADING_ROWS 24 /* a new heading after so many rows */
+
+struct slow {
+	struct slow_options o;
+	struct tool_run *run;
+	struct cgroups *cgroups;
+	struct mounts *mounts;
+	struct kallsyms *kallsyms; /* with -K */
+	struct slow_stacks *stacks;
+	struct ring_buffer *ring;
+	struct slow_rows rows;
+	struct slow_summary summary;
+	size_t since_heading; /* rows */
+	bool headed;
+};
+
+static struct slow_bpf *skel_of(const struct tool_run *run)
+{
+	return run->object.skel;
+}
+
+/* ---- the BPF object ---- */
+
+/* Functions of the kernel that end bios: slow.bpf.c. */
+enum {
+	END_CHAIN,
+	END_IOMAP_DIO,
+	END_DIO,
+	END_AIO_DIO,
+	END_DEVICE_DIO,
+	END_BUFFER = END_DEVICE_DIO + 3,
+	END_JOURNAL,
+	END_SWAP,
+	END_WAIT = END_SWAP + 2,
+	ENDS = END_WAIT + 2
+};
+
+static const char *const ends[ENDS] = {
+	[END_CHAIN] = "bio_chain_endio",
+	[END_IOMAP_DIO] = "iomap_dio_bio_end_io",
+	[END_DIO] = "dio_bio_end_io",
+	[END_AIO_DIO] = "dio_bio_end_aio",
+	[END_DEVICE_DIO] = "blkdev_bio_end_io",
+	"blkdev_bio_end_io_async",
+	"blkdev_bio_end_io_simple",
+	[END_BUFFER] = "end_bio_bh_io_sync",
+	[END_JOURNAL] = "journal_end_buffer_io_sync",
+	[END_SWAP] = "end_swap_bio_write",
+	"end_swap_bio_read",
+	[END_WAIT] = "submit_bio_wait_endio",
+	"bio_wait_end_io",
+};
+
+static int configure(struct tool_run *run, struct tool_object *object)
+{
+	const struct slow *s = run->ctx;
+	const struct args *args = &s->o.args;
+	uint32_t whole = s->o.filters.disk.whole;
+	uint64_t at[ENDS] = { 0 };
+	int found = kallsyms_find(NULL, ends, at, ENDS);
+	const struct probe_option options[] = {
+		{ "by_process", true },
+		{ "bio_mode", s->o.bio },
+		{ "want_stack", s->o.stacks },
+		{ "limit", s->o.limit },
+		{ "own_start", blk_iostats_off(whole) },
+		{ "end_of_chain", at[END_CHAIN] },
+		{ "end_of_iomap_dio", at[END_IOMAP_DIO] },
+		{ "end_of_dio", at[END_DIO] },
+		{ "end_of_aio_dio", at[END_AIO_DIO] },
+		{ "end_of_device_dio", 0, &at[END_DEVICE_DIO], 3 * sizeof(at[0]) },
+		{ "end_of_buffer", at[END_BUFFER] },
+		{ "end_of_journal", at[END_JOURNAL] },
+		{ "end_of_swap", 0, &at[END_SWAP], 2 * sizeof(at[0]) },
+		{ "end_of_wait", 0, &at[END_WAIT], 2 * sizeof(at[0]) },
+	};
+	uint32_t names = args->map_names;
+	const struct probe_map maps[] = {
+		{ "cpus", cpus_possible() },
+		{ "records", args->map_rows },
+		{ "stacks", s->o.stacks ? args->map_stacks ? args->map_stacks : STACKS : 1 },
+		{ "cgroups0", BLK_MADE_CGROUPS },
+		{ "cgroups1", BLK_MADE_CGROUPS },
+		{ "process_names0", names },
+		{ "process_names1", names },
+		{ "inflight",
+		  args->map_requests ? args->map_requests : blk_requests_possible(whole) },
+		{ "bios", s->o.bio ? args->map_requests : 1 },
+		{ "bio_owners", blk_owners_entries(run->object.hooks, args, whole) },
+	};
+
+	if (found <= 0)
+		tool_note(run, "kernel addresses are hidden: files of direct I/O are not known");
+	return tool_configure(object, options, N(options), maps, N(maps));
+}
+
+/* Gives @dev its place in slow.bpf.c's disk_devs, if one of those that it may have is free. */
+static void add_disk(void *ctx, uint32_t dev)
+{
+	__u32 *devs = ctx;
+	uint32_t at = SLOW_DISK_HASH(dev);
+
+	for (uint32_t i = 0; i < SLOW_TRIES; i++, at++) {
+		if (devs[at % SLOW_DISKS] == dev)
+			return;
+		if (!devs[at % SLOW_DISKS]) {
+			devs[at % SLOW_DISKS] = dev;
+			return;
+		}
+	}
+}
+
+static void disks(struct tool_run *run)
+{
+	disks_each(run->disks, add_disk, skel_of(run)->bss->disk_devs);
+}
+
+/* ---- attaching ---- */
+
+static int options(int argc, char **argv, void *ctx, struct error *err)
+{
+	return slow_options(argc, argv, &((struct slow *)ctx)->o, err);
+}
+
+static void want_all(void *ctx)
+{
+	struct slow *s = ctx;
+
+	s->o.bio = s->o.stacks = true;
+}
+
+static int resolve(struct tool_run *run, struct error *err)
+{
+	const struct slow *s = run->ctx;
+
+	if (s->o.bio || blk_disk_has_requests(&s->o.filters))
+		return 0;
+	error_set(err, STATUS_USAGE, -EINVAL, "%s is a bio-based device", s->o.filters.disk.name);
+	error_hint(err, "use --bio");
+	return -EINVAL;
+}
+
+static size_t events(struct tool_run *run, struct hook_event *out)
+{
+	const struct slow *s = run->ctx;
+
+	return blk_events(WANT_SUBMIT | WANT_ISSUE | WANT_NAMES | WANT_CGROUPS | WANT_ARRIVALS |
+			      (s->o.bio ? WANT_BIO : 0) | (tool_tracks(run) ? WANT_TRACK : 0),
+			  out);
+}
+
+static int open_kallsyms(struct tool_run *run, struct slow *s, struct error *err)
+{
+	int r = kallsyms_open(NULL, &s->kallsyms, err);
+
+	if (!r && kallsyms_hidden(s->kallsyms))
+		tool_note(run, "kernel addresses are hidden: kernel frames have no names (%s)",
+			  kallsyms_hint);
+	return r;
+}
+
+static int prepare(struct tool_run *run, struct error *err)
+{
+	struct slow *s = run->ctx;
+	int r = cgroups_open(NULL, NULL, &s->cgroups);
+
+	s->run = run;
+	if (!r)
+		r = mounts_open(NULL, &s->mounts);
+	if (r)
+		return error_no_memory(err);
+	return s->o.stacks ? open_kallsyms(run, s, err) : 0;
+}
+
+static int take_record(void *ctx, void *data, size_t size)
+{
+	struct slow *s = ctx;
+
+	return size == sizeof(struct slow_record) ? slow_rows_add(&s->rows, data) : 0;
+}
+
+/* What is slow from now on, in the buffer @at; of -n also as slow as those that are kept. */
+static void set_min(struct slow *s, uint32_t at, uint64_t ns)
+{
+	__u64 *min_ns = skel_of(s->run)->bss->min_ns;
+
+	__atomic_store_n(&min_ns[at & 1], ns > s->o.min_ns ? ns : s->o.min_ns, __ATOMIC_RELAXED);
+}
+
+static int attached(struct tool_run *run, struct error *err)
+{
+	struct slow_bpf *skel = skel_of(run);
+	struct slow *s = run->ctx;
+	int r = 0;
+
+	disks(run);
+	set_min(s, 0, 0);
+	set_min(s, 1, 0);
+	s->ring = ring_buffer__new(bpf_map__fd(skel->maps.records), take_record, s, NULL);
+	if (!s->ring)
+		r = -errno;
+	else if (s->o.stacks)
+		r = slow_stacks_open(bpf_map__fd(skel->maps.stacks),
+				     bpf_map__max_entries(skel->maps.stacks), &s->stacks);
+	return r ? error_set(err, STATUS_FAILED, r, "cannot use BPF maps") : 0;
+}
+
+/* Takes what is in the ring buffer.  0 or -errno. */
+static int take(struct slow *s)
+{
+	int r = ring_buffer__consume(s->ring);
+
+	return r < 0 ? r : 0;
+}
+
+/* Of -n: only what may still be among the slowest of this interval comes from now on. */
+static void raise_min(struct slow *s)
+{
+	uint32_t epoch = skel_of(s->run)->bss->epoch;
+
+	if (s->o.most)
+		set_min(s, epoch, slow_rows_limit(&s->rows, s->o.most));
+}
+
+static int on_ring(void *ctx, short events, struct error *err)
+{
+	struct slow *s = ctx;
+	int r = take(s);
+
+	(void)events;
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "cannot read the ring buffer");
+	raise_min(s);
+	return RUN_GO_ON;
+}
+
+static int begin(struct tool_run *run, struct error *err)
+{
+	struct slow *s = run->ctx;
+	int r = run_watch(run->run, ring_buffer__epoll_fd(s->ring), POLLIN, on_ring, s, err);
+
+	return r < 0 ? r : 0;
+}
+
+static void keeps(struct tool_run *run)
+{
+	tool_keep(run, "", privileges_to_name() | PRIVILEGES_CGROUPS, true);
+}
+
+static int check(struct tool_run *run, struct check *check, struct error *out)
+{
+	struct slow *s = run->ctx;
+	struct error err;
+
+	(void)out;
+	if (kallsyms_open(NULL, &s->kallsyms, &err)) {
+		check_gap(check, "-K", &err);
+	} else if (kallsyms_hidden(s->kallsyms)) {
+		error_set(&err, STATUS_OK, 0, "kernel addresses are hidden");
+		error_hint(&err, "%s", kallsyms_hint);
+		check_gap(check, "-K", &err);
+		check_gap(check, "files of direct I/O", &err);
+	}
+	return 0;
+}
+
+/* ---- outputs ---- */
+
+static struct slow_tables tables_of(const struct slow *s)
+{
+	uint64_t now = clock_epoch_ns();
+
+	return (struct slow_tables){
+		.disks = s->run->disks,
+		.names = s->run->names,
+		.cgroups = s->cgroups,
+		.mounts = s->mounts,
+		.kallsyms = s->kallsyms,
+		.stacks = s->stacks,
+		.epoch = skel_of(s->run)->bss->epoch,
+		.epoch_less = (int64_t)(now - clock_mono_ns()),
+		.utc_offset = clock_utc_offset(now),
+	};
+}
+
+/* Programs write to the other buffer by now: its records are not of this output. */
+static int drain(struct tool_run *run, int inactive, struct error *err)
+{
+	struct slow_bpf *skel = skel_of(run);
+	const struct bpf_map *names =
+	    inactive ? skel->maps.process_names1 : skel->maps.process_names0;
+	const struct bpf_map *cgroups = inactive ? skel->maps.cgroups1 : skel->maps.cgroups0;
+	struct slow *s = run->ctx;
+	struct slow_tables tables;
+	int r = take(s), n;
+
+	(void)err;
+	set_min(s, (uint32_t)inactive, 0); /* for its next time */
+	if (!r)
+		r = blk_drain_cgroups(bpf_map__fd(cgroups), s->cgroups);
+	if (r)
+		return r;
+	n = blk_drain_names(bpf_map__fd(names), run->names);
+	if (n < 0)
+		return n;
+	tables = tables_of(s);
+	tool_adapt(run, 1000, &(struct run_fill){ (uint32_t)n, bpf_map__max_entries(names) }, 1);
+	return slow_rows_name(&s->rows, &tables);
+}
+
+static int collect(struct tool_run *run, struct error *err)
+{
+	int r = tool_drain(run, err);
+
+	if (!r)
+		raise_min(run->ctx);
+	return r;
+}
+
+static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
+{
+	struct slow *s = run->ctx;
+	struct slow_tables tables = tables_of(s);
+
+	if (slow_rows_make(&s->rows, &tables, s->o.most))
+		return error_no_memory(err);
+	tool_count_loss(run, BLK_LOSS_ROWS + SLOW_LOSSES, s->rows.full);
+	s->rows.full = 0;
+	tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(s->cgroups));
+	out->tables[0] = (struct recording_rows){ s->rows.rows, s->rows.n_rows };
+	if (s->o.most && out->tables[0].n > s->o.most)
+		out->tables[0].n = s->o.most;
+	return 0;
+}
+
+static void end_output(struct tool_run *run, bool last)
+{
+	struct slow *s = run->ctx;
+
+	(void)last;
+	slow_rows_clear(&s->rows, skel_of(run)->bss->epoch);
+	cgroups_forget(s->cgroups);
+}
+
+static void free_slow(void *ctx)
+{
+	struct slow *s = ctx;
+
+	ring_buffer__free(s->ring);
+	slow_rows_free(&s->rows);
+	slow_stacks_free(s->stacks);
+	kallsyms_free(s->kallsyms);
+	mounts_free(s->mounts);
+	cgroups_free(s->cgroups);
+	slow_summary_free(&s->summary);
+}
+
+/* ---- what is shown ---- */
+
+static int take_interval(void *ctx, const struct recording_interval *in, struct error *err)
+{
+	struct slow *s = ctx;
+
+	if (slow_summary_add(&s->summary, in->tables[0].rows, in->tables[0].n))
+		return error_no_memory(err);
+	return 0;
+}
+
+static int print_start(void *ctx, FILE *stream)
+{
+	const struct slow *s = ctx;
+	const struct slow_options *o = &s->o;
+	char secs[32];
+	int n;
+
+	tool_seconds(o->args.interval_ns, secs, sizeof(secs));
+	if (o->most)
+		n = fprintf(stream, "Tracing the %llu slowest I/Os of every %s secs... ",
+			    (unsigned long long)o->most, secs);
+	else
+		n = fprintf(stream, "Tracing I/Os of %g ms and more... ", (double)o->min_ns / 1e6);
+	if (n < 0 || fputs("Hit Ctrl-C to end\n", stream) < 0)
+		return -errno;
+	return render_flush(stream);
+}
+
+static int print_stack(FILE *stream, struct frames frames)
+{
+	const char *name;
+	char text[512];
+
+	while ((name = frames_next(&frames)))
+		if (fprintf(stream, "    %s\n", render_escape(name, text, sizeof(text))) < 0)
+			return -errno;
+	return 0;
+}
+
+static int print_rows(struct slow *s, const struct slow_row *rows, size_t n,
+		      const struct schema *schema, FILE *stream)
+{
+	int r = 0;
+
+	if (!s->o.stacks)
+		return render_table_rows(stream, schema, rows, n);
+	for (size_t i = 0; !r && i < n; i++) {
+		r = render_table_rows(stream, schema, &rows[i], 1);
+		if (!r)
+			r = print_stack(stream, rows[i].kernel);
+	}
+	return r;
+}
+
+/* One table: its heading comes again after some rows. */
+static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
+{
+	struct slow *s = ctx;
+	int r = 0;
+
+	(void)err;
+	if (in->n && s->o.most && s->headed && fputs("\n", stream) < 0)
+		return -errno;
+	if (in->n && (!s->headed || s->o.most || s->since_heading >= HEADING_ROWS)) {
+		r = render_table_heading(stream, in->schema);
+		s->headed = true;
+		s->since_heading = 0;
+	}
+	s->since_heading += in->n;
+	return r ? r : print_rows(s, in->rows, in->n, in->schema, stream);
+}
+
+static int print_end(void *ctx, FILE *stream)
+{
+	struct slow *s = ctx;
+	int r = slow_summary_print(&s->summary, stream);
+
+	return r ? r : render_flush(stream);
+}
+
+static void tables(void *ctx, struct show *show)
+{
+	const struct slow *s = ctx;
+
+	show->tables[0] =
+	    (struct recording_table){ "rows", s->o.stacks ? &slow_schema_stacks : &slow_schema };
+	show->n_tables = 1;
+}
+
+static const struct schema *columns(size_t i, const char **with)
+{
+	static const struct schema *const schemas[] = { &slow_schema, &slow_schema_stacks };
+	static const char *const names[] = { "", "-K" };
+
+	if (i >= N(schemas))
+		return NULL;
+	*with = names[i];
+	return schemas[i];
+}
+
+/* ---- the declaration ---- */
+
+TOOL_PROBE(slow);
+
+#define PROBE_LOSS(i, key, text) [i] = { key, text, "slow_losses", i, false }
+
+static const struct tool_loss losses[] = {
+	PROBE_LOSS(SLOW_LOSS_RING, "records_full", "slow I/Os not shown: the ring buffer was full"),
+	PROBE_LOSS(SLOW_LOSS_LIMIT, "beyond_limit", "slow I/Os not shown: more than --limit"),
+	PROBE_LOSS(SLOW_LOSS_ARRIVALS, "arrivals",
+		   "I/Os whose time before their request was made is not known"),
+	PROBE_LOSS(SLOW_LOSS_STACKS, "stacks_lost", "stacks that had no room"),
+	[SLOW_LOSSES] = { .key = "rows_full",
+			  .text = "slow I/Os not shown: too many in an interval" },
+};
+
+static const struct tool_optional optional[] = {
+	{ "bio", "--bio" },
+	{ "track", "-- COMMAND" },
+	{ "rename", "names of processes that change them" },
+	{ "cgroup", "names of cgroups that are gone at once" },
+	{ NULL, NULL },
+};
+
+static const struct tool_setting settings[] = {
+	TOOL_SETTING(struct slow, "interval_ns", 0, o.args.interval_ns, UINT64_MAX),
+	TOOL_SETTING(struct slow, "min_ns", 0, o.min_ns, UINT64_MAX),
+	TOOL_SETTING(struct slow, "most", 0, o.most, SLOW_MOST_MAX),
+	TOOL_SETTING(struct slow, "stacks", 0, o.stacks, 1),
+};
+
+static const struct tool_view view = {
+	.tables = tables,
+	.take = take_interval,
+	.text = { .begin = print_start, .body = print_body, .end = print_end },
+	.empty = "no slow I/O seen",
+};
+
+const struct tool tool_slow = {
+	.name = "slow",
+	.ctx_size = sizeof(struct slow),
+	.args_at = offsetof(struct slow, o.args),
+	.filters_at = offsetof(struct slow, o.filters),
+	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
+	.args = &slow_args,
+	.probe = &slow_probe,
+	.helpers = blk_helpers,
+	.optional = optional,
+	.losses = losses,
+	.n_losses = N(losses),
+	.settings = settings,
+	.n_settings = N(settings),
+	.view = &view,
+	.columns = columns,
+	.options = options,
+	.want_all = want_all,
+	.resolve = resolve,
+	.events = events,
+	.prepare = prepare,
+	.configure = configure,
+	.attached = attached,
+	.keeps = keeps,
+	.check = check,
+	.begin = begin,
+	.disks = disks,
+	.drain = drain,
+	.collect = collect,
+	.rows = rows,
+	.end_output = end_output,
+	.free = free_slow,
+};

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/slow/summary.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "output/render.h"
+
+#define LARGEST 5
+
+static int add(struct slow_summary *s, enum slow_by by, const char *name, uint64_t ns)
+{
+	struct intern *names = &s->by[by].names;
+	struct slow_share *shares = s->by[by].shares;
+	uint32_t number;
+
+	if (!shares)
+		shares = s->by[by].shares = calloc(SLOW_NAMES, sizeof(*shares));
+	if (!shares)
+		return -ENOMEM;
+	/* The last place is that of the others. */
+	number = names->n < SLOW_NAMES - 1 ? intern_text(names, name)
+					   : intern_find(names, name, strlen(name) + 1);
+	if (number == INTERN_NONE && names->n >= SLOW_NAMES - 1)
+		number = intern_text(names, "(other)");
+	if (number >= SLOW_NAMES)
+		return -ENOMEM;
+	shares[number].ios++;
+	shares[number].ns += ns;
+	return 0;
+}
+
+int slow_summary_add(struct slow_summary *s, const struct slow_row *rows, size_t n)
+{
+	char process[128];
+	int r = 0;
+
+	for (size_t i = 0; !r && i < n; i++) {
+		const struct slow_row *row = &rows[i];
+
+		snprintf(process, sizeof(process), "%s%s [%" PRIu32 "]", row->comm,
+			 row->writeback ? "-wb" : "", row->pid);
+		s->all.ios++;
+		s->all.ns += row->total_ns;
+		r = add(s, SLOW_BY_FILE, row->file, row->total_ns);
+		r = r ? r : add(s, SLOW_BY_PROCESS, process, row->total_ns);
+		r = r ? r : add(s, SLOW_BY_DISK, row->disk, row->total_ns);
+	}
+	return r;
+}
+
+/* The number of the largest share behind @last, of equal ones by number; INTERN_NONE: the first, or
+ * there is none. */
+static uint32_t next_largest(const struct slow_share *shares, uint32_t n, uint32_t last)
+{
+	uint32_t best = INTERN_NONE;
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (last != INTERN_NONE && (i == last || shares[i].ns > shares[last].ns ||
+					    (shares[i].ns == shares[last].ns && i < last)))
+			continue;
+		if (best == INTERN_NONE || shares[i].ns > shares[best].ns)
+			best = i;
+	}
+	return best;
+}
+
+static int print_by(const struct slow_summary *s, enum slow_by by, FILE *stream)
+{
+	static const char *const titles[SLOW_BYS] = { "file", "process", "disk" };
+	const struct intern *names = &s->by[by].names;
+	const struct slow_share *shares = s->by[by].shares;
+	uint32_t number = INTERN_NONE;
+	char text[1024];
+
+	if (fprintf(stream, "%7s %8s  by %s\n", "time", "I/Os", titles[by]) < 0)
+		return -errno;
+	for (uint32_t i = 0; i < LARGEST && i < names->n; i++) {
+		const char *name;
+
+		number = next_largest(shares, names->n, number);
+		if (number == INTERN_NONE)
+			break;
+		name = intern_key(names, number);
+		if (fprintf(stream, "%6.1f%% %8" PRIu64 "  %s\n",
+			    s->all.ns ? 100.0 * (double)shares[number].ns / (double)s->all.ns : 0.0,
+			    shares[number].ios,
+			    *name ? render_escape(name, text, sizeof(text)) : "-") < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+int slow_summary_print(const struct slow_summary *s, FILE *stream)
+{
+	int r = 0;
+
+	if (!s->all.ios)
+		return 0;
+	if (fprintf(stream, "\n%" PRIu64 " slow I/Os took %.3f s in all:\n", s->all.ios,
+		    (double)s->all.ns / 1e9) < 0)
+		return -errno;
+	for (int by = 0; !r && by < SLOW_BYS; by++)
+		r = print_by(s, by, stream);
+	return r;
+}
+
+void slow_summary_free(struct slow_summary *s)
+{
+	for (int by = 0; by < SLOW_BYS; by++) {
+		intern_free(&s->by[by].names);
+		free(s->by[by].shares);
+		s->by[by].shares = NULL;
+	}
+}

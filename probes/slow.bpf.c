@@ -1,0 +1,698 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+/*
+ * iotrace slow: I/Os that took at least min_ns, from the arrival of the bio at the block layer to
+ * the completion of its request.  For the others no more is done than to note when they arrived and
+ * were issued: whatever else a record has is read at the completion, while the bio is still there.
+ */
+#include "probes/kernel.h"
+#include "probes/slow.h"
+
+static __always_inline void slow_submitted(struct blk_inflight *entry, struct bio *bio,
+					   const bool direct);
+static __always_inline void slow_issued(struct blk_inflight *entry);
+static __always_inline void slow_requeued(struct blk_inflight *entry);
+static __always_inline void slow_left(struct blk_inflight *entry);
+
+/* `direct` is that of the function. */
+#define BLK_ON_SUBMITTED(entry, bio, front_merge) slow_submitted(entry, bio, direct)
+#define BLK_ON_ISSUED(entry)			  slow_issued(entry)
+#define BLK_ON_FLUSHING(entry)
+#define BLK_ON_REQUEUED(entry)	      slow_requeued(entry)
+#define BLK_ON_LOST_COMPLETION(entry) slow_left(entry)
+#define BLK_FOLLOWS_ALL		      true
+#define BLK_BIO_OF(rq, direct)	      KREAD(direct, rq, bio)
+
+#include "probes/blk.bpf.h"
+#include "probes/blk_bio_devices.bpf.h"
+
+const volatile bool bio_mode = false;
+const volatile bool want_stack = false;
+const volatile __u64 limit = 0; /* records per second (2^30 ns); 0: all */
+
+/* Functions that end a bio, which tell what it was for; 0: not known. */
+const volatile __u64 end_of_chain = 0;	   /* bio_chain_endio: a part of bi_private */
+const volatile __u64 end_of_iomap_dio = 0; /* bi_private: struct iomap_dio */
+const volatile __u64 end_of_dio = 0;	   /* bi_private: struct dio */
+const volatile __u64 end_of_aio_dio = 0;
+const volatile __u64 end_of_device_dio[3] = {}; /* the block device itself was opened */
+const volatile __u64 end_of_wait[2] = {};	/* submit_bio_wait() */
+const volatile __u64 end_of_buffer = 0;		/* bi_private: struct buffer_head */
+const volatile __u64 end_of_journal = 0;	/* of such a buffer, if it is the journal's */
+const volatile __u64 end_of_swap[2] = {};
+
+/* What is slow: user space changes it for -n. */
+__u64 min_ns[SLOW_BUFFERS] = {};
+
+__u64 slow_losses[SLOW_LOSSES] = {};
+
+/* By place, which user space gives to disks: how many requests are at the disk. */
+__u32 disk_devs[SLOW_DISKS] = {}, disk_depths[SLOW_DISKS] = {};
+
+/* Of --limit. */
+__u64 this_second = 0, in_this_second = 0;
+
+/* Arrivals that had no room. */
+__u64 arrivals_dropped = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 8 << 20);
+} records SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SLOW_ARRIVAL_SETS);
+	__type(key, u32);
+	__type(value, struct slow_arrival_set);
+} arrivals SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
+	__uint(max_entries, 1); /* set before loading with -K */
+	__uint(key_size, sizeof(u32));
+	__uint(value_size, 127 * sizeof(u64));
+} stacks SEC(".maps");
+
+/* ---- arrival ---- */
+
+/* Where `stopped` is: only a difference of pointers is a number to the verifier. */
+__u64 stopped_at = 0;
+
+static __always_inline u64 address_of(const void *address, const bool direct)
+{
+	if (!direct)
+		return (u64)address;
+	if (!stopped_at)
+		stopped_at = (u64)&stopped;
+	return opaque_id(address) + stopped_at;
+}
+
+static __always_inline struct slow_arrival_set *arrivals_of(u64 bio)
+{
+	u32 set = bio * 0x9e3779b97f4a7c15ull >> 52;
+
+	return bpf_map_lookup_elem(&arrivals, &set);
+}
+
+_Static_assert(SLOW_ARRIVAL_SETS == 1 << 12, "the hash above");
+
+/* Where no place is free the oldest goes: most likely of a bio that was merged into a request, or
+ * whose driver makes none. */
+static __always_inline void note_arrival(u64 bio, s64 stack)
+{
+	struct slow_arrival_set *set = arrivals_of(bio);
+	struct slow_arrival *to;
+
+	if (!set)
+		return;
+	to = &set->ways[0];
+	for (int i = 0; i < SLOW_ARRIVAL_WAYS; i++) {
+		struct slow_arrival *way = &set->ways[i];
+
+		if (!way->bio || way->bio == bio) {
+			to = way;
+			break;
+		}
+		if (way->ns < to->ns)
+			to = way;
+	}
+	if (to->bio && to->bio != bio)
+		__sync_fetch_and_add(&arrivals_dropped, 1);
+	to->bio = bio;
+	to->ns = bpf_ktime_get_ns();
+	to->stack = stack;
+}
+
+static __always_inline bool take_arrival(u64 bio, bool keep, struct slow_arrival *out)
+{
+	struct slow_arrival_set *set = arrivals_of(bio);
+
+	if (!set)
+		return false;
+	for (int i = 0; i < SLOW_ARRIVAL_WAYS; i++) {
+		struct slow_arrival *way = &set->ways[i];
+
+		if (way->bio != bio)
+			continue;
+		*out = *way;
+		if (!keep)
+			way->bio = 0;
+		return true;
+	}
+	return false;
+}
+
+static __always_inline void on_arrival(void *ctx, struct bio *bio, const bool direct)
+{
+	s64 stack = -1;
+
+	if (want_stack) {
+		stack = bpf_get_stackid(ctx, &stacks, 0);
+		if (stack < 0)
+			count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
+	}
+	note_arrival(address_of(bio, direct), stack);
+}
+
+/* ---- the life of a request ---- */
+
+/*
+ * A request is made of @bio.  One that was cut off another, which was too large, has not arrived
+ * itself (bio_split()): it has when that did, which it leads to.
+ */
+static __always_inline void slow_submitted(struct blk_inflight *entry, struct bio *bio,
+					   const bool direct)
+{
+	struct slow_arrival arrival = { .stack = -1 };
+
+	entry->task_cgroup = bpf_get_current_cgroup_id();
+	entry->retries = 0;
+	if (!take_arrival(address_of(bio, direct), false, &arrival) &&
+	    !take_arrival((u64)BPF_CORE_READ(bio, bi_private), true, &arrival) && arrivals_dropped)
+		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
+	entry->arrival_ns = arrival.ns;
+	entry->stack = arrival.stack;
+}
+
+/* The count of requests at the disk; NULL: it has no place. */
+static __always_inline u32 *depth_of(u32 dev)
+{
+	u32 hash = SLOW_DISK_HASH(dev);
+
+	for (int i = 0; i < SLOW_TRIES; i++) {
+		u32 at = (hash + i) % SLOW_DISKS;
+
+		if (disk_devs[at] == dev)
+			return &disk_depths[at];
+	}
+	return NULL;
+}
+
+static __always_inline void slow_issued(struct blk_inflight *entry)
+{
+	u32 *depth = depth_of(entry->dev);
+
+	if (!entry->retries)
+		entry->first_bytes = entry->bytes;
+	entry->depth = 0;
+	if (!depth)
+		return;
+	__sync_fetch_and_add(depth, 1);
+	entry->depth = *depth;
+}
+
+/* The device does not have it any more. */
+static __always_inline void slow_left(struct blk_inflight *entry)
+{
+	u32 *depth;
+
+	if (!entry->issue_ns || entry->op == BLK_SYNC || !entry->depth)
+		return;
+	depth = depth_of(entry->dev);
+	if (depth)
+		__sync_fetch_and_add(depth, -1);
+}
+
+static __always_inline void slow_requeued(struct blk_inflight *entry)
+{
+	slow_left(entry);
+	if (entry->retries < 255)
+		entry->retries++;
+}
+
+/* ---- the file ---- */
+
+#define BDEVFS_MAGIC 0x62646576
+
+static __always_inline bool is_device_dio(u64 end)
+{
+	return end == end_of_device_dio[0] || end == end_of_device_dio[1] ||
+	       end == end_of_device_dio[2];
+}
+
+static __always_inline bool is_waited_for(u64 end)
+{
+	return end == end_of_wait[0] || end == end_of_wait[1];
+}
+
+static __always_inline bool is_swap(u64 end)
+{
+	return end == end_of_swap[0] || end == end_of_swap[1];
+}
+
+/* The first of the pages that are one, as @page is. */
+static __always_inline struct page *head_of(struct page *page)
+{
+	u64 info = 0;
+
+	if (bpf_core_field_exists(page->compound_head))
+		bpf_core_read(&info, sizeof(info), &page->compound_head);
+	else if (bpf_core_field_exists(page->compound_info))
+		bpf_core_read(&info, sizeof(info), &page->compound_info);
+	if (!(info & 1))
+		return page;
+	/* Since 7.0 it may be a mask of the address. */
+	if (info >> 32 == 0xffffffff)
+		return (void *)((u64)page & info);
+	return (void *)(info - 1);
+}
+
+static __always_inline void add_parts(struct slow_record *to, struct dentry *dentry)
+{
+	u32 at = 0;
+
+	for (int i = 0; i < SLOW_PARTS; i++) {
+		struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
+		long bytes;
+
+		if (!parent || parent == dentry) {
+			to->path_bytes = at;
+			return;
+		}
+		if (at > SLOW_PATH - SLOW_PART_MAX)
+			break;
+		bytes = bpf_probe_read_kernel_str(to->path + at, SLOW_PART_MAX,
+						  BPF_CORE_READ(dentry, d_name.name));
+		if (bytes <= 0)
+			break;
+		at += bytes;
+		dentry = parent;
+	}
+	to->path_bytes = at;
+	to->path_flags |= SLOW_CUT;
+}
+
+static __always_inline void read_inode(struct slow_record *to, struct inode *inode)
+{
+	to->inode = BPF_CORE_READ(inode, i_ino);
+	to->magic = BPF_CORE_READ(inode, i_sb, s_magic);
+	to->file_dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	to->file = SLOW_UNNAMED;
+}
+
+static __always_inline void read_path(struct slow_record *to, struct dentry *dentry)
+{
+	if (!BPF_CORE_READ(dentry, d_hash.pprev) && BPF_CORE_READ(dentry, d_parent) != dentry)
+		to->path_flags |= SLOW_REMOVED;
+	to->file = SLOW_NAMED;
+	add_parts(to, dentry);
+}
+
+static __always_inline struct dentry *alias_of(struct inode *inode)
+{
+	struct hlist_node *first = BPF_CORE_READ(inode, i_dentry.first);
+
+	if (!first)
+		return NULL;
+	if (bpf_core_field_exists(((struct dentry *)0)->d_u.d_alias))
+		return (void *)first - bpf_core_field_offset(struct dentry, d_u.d_alias);
+	return (void *)first - bpf_core_field_offset(struct dentry, d_alias);
+}
+
+/* Of a direct read or write. */
+static __always_inline bool read_kiocb(struct slow_record *to, struct kiocb *iocb)
+{
+	struct file *file = BPF_CORE_READ(iocb, ki_filp);
+
+	if (!file)
+		return false;
+	read_inode(to, BPF_CORE_READ(file, f_inode));
+	read_path(to, BPF_CORE_READ(file, f_path.dentry));
+	return true;
+}
+
+static __always_inline bool is_journal(struct bio *bio, u64 end)
+{
+	struct buffer_head *buffer = NULL;
+
+	if (!end_of_journal)
+		return false;
+	if (end == end_of_journal)
+		return true;
+	if (end != end_of_buffer || !bpf_core_field_exists(buffer->b_end_io))
+		return false;
+	buffer = BPF_CORE_READ(bio, bi_private);
+	return (u64)BPF_CORE_READ(buffer, b_end_io) == end_of_journal;
+}
+
+static __always_inline void read_mapping(struct slow_record *to, struct bio *bio, u64 end,
+					 struct address_space *mapping)
+{
+	struct inode *inode = BPF_CORE_READ(mapping, host);
+	struct dentry *dentry;
+
+	if (!inode)
+		return;
+	read_inode(to, inode);
+	if (to->magic == BDEVFS_MAGIC) {
+		to->file = is_journal(bio, end) ? SLOW_JOURNAL : SLOW_DEVICE;
+		to->file_dev = BPF_CORE_READ(inode, i_rdev);
+		return;
+	}
+	dentry = alias_of(inode);
+	if (dentry)
+		read_path(to, dentry);
+}
+
+static __always_inline bool has_data(u8 op)
+{
+	return op == BLK_READ || op == BLK_WRITE || op == BLK_ZONE_APPEND;
+}
+
+/* What the data of @bio is of.  A part leads to the whole, whose end tells; its pages are its own.
+ */
+static __always_inline void read_file(struct slow_record *to, struct bio *bio)
+{
+	void *vec = BPF_CORE_READ(bio, bi_io_vec);
+	struct page *page = NULL;
+	struct bio *whole = bio;
+	u64 end = 0, mapping;
+
+	for (int i = 0; i < 4; i++) {
+		end = (u64)BPF_CORE_READ(whole, bi_end_io);
+		if (!end_of_chain || end != end_of_chain)
+			break;
+		whole = BPF_CORE_READ(whole, bi_private);
+	}
+	if (!end)
+		end = 1; /* none of those that are not known */
+	if (end == end_of_iomap_dio) {
+		struct iomap_dio *dio = BPF_CORE_READ(whole, bi_private);
+
+		if (read_kiocb(to, BPF_CORE_READ(dio, iocb)))
+			return;
+	}
+	if (end == end_of_dio || end == end_of_aio_dio) {
+		struct dio *dio = BPF_CORE_READ(whole, bi_private);
+
+		if (bpf_core_field_exists(dio->iocb) && read_kiocb(to, BPF_CORE_READ(dio, iocb)))
+			return;
+	}
+	to->file = SLOW_MEMORY;
+	if (is_device_dio(end)) {
+		to->file = SLOW_DEVICE;
+		return;
+	}
+	if (is_swap(end)) {
+		to->file = SLOW_SWAP;
+		return;
+	}
+	/* After a flush sequence its data has been written, and the iterator is at the end. */
+	if (BPF_CORE_READ(bio, bi_iter.bi_size))
+		vec += BPF_CORE_READ(bio, bi_iter.bi_idx) * bpf_core_type_size(struct bio_vec);
+	bpf_core_read(&page, sizeof(page), &((struct bio_vec *)vec)->bv_page);
+	if (!page)
+		return;
+	mapping = (u64)BPF_CORE_READ(head_of(page), mapping);
+	if (mapping & 3 && is_waited_for(end))
+		to->file = SLOW_DEVICE; /* a direct read or write of the device, by one bio */
+	else if (mapping & 3)
+		to->file = SLOW_DIRECT;
+	else if (mapping)
+		read_mapping(to, whole, end, (void *)mapping);
+}
+
+/*
+ * ---- records ----
+ *
+ * Whether there was room is asked once, just behind bpf_ringbuf_reserve(): the verifier of 5.10
+ * takes it for possible that a second look finds none, and a record that is not submitted.
+ */
+
+static __always_inline bool beyond_limit(u64 now)
+{
+	u64 second = now >> 30;
+
+	if (!limit)
+		return false;
+	if (this_second != second) {
+		this_second = second;
+		in_this_second = 0;
+	}
+	if (in_this_second >= limit) {
+		count_loss(&slow_losses[SLOW_LOSS_LIMIT], 1);
+		return true;
+	}
+	__sync_fetch_and_add(&in_this_second, 1);
+	return false;
+}
+
+/* For all: what @entry knows. */
+static __always_inline void fill(struct slow_record *to, const struct blk_inflight *entry, u8 op)
+{
+	to->op = op;
+	to->epoch = epoch;
+	to->stack = -1;
+	to->known = 0;
+	to->writeback = 0;
+	to->retries = 0;
+	to->start = 0;
+	to->pid = 0;
+	to->task_cgroup = 0;
+	to->depth = 0;
+	if (!entry)
+		return;
+	to->retries = entry->retries;
+	if (entry->known) {
+		to->known = 1;
+		to->writeback = entry->writeback;
+		to->start = entry->process.start;
+		to->pid = entry->process.pid;
+		to->task_cgroup = entry->task_cgroup;
+		to->stack = entry->stack;
+	}
+}
+
+static __always_inline void fill_bio(struct slow_record *to, struct bio *bio)
+{
+	struct cgroup_subsys_state *css = css_of_bio(bio);
+
+	to->cgroup = 0;
+	to->cgroup2 = 0;
+	to->path_bytes = 0;
+	to->path_flags = 0;
+	to->file = SLOW_NOTHING;
+	to->file_dev = 0;
+	to->inode = 0;
+	to->magic = 0;
+	if (css) {
+		to->cgroup = BPF_CORE_READ(css, cgroup, kn, id);
+		to->cgroup2 = !BPF_CORE_READ(css, cgroup, root, hierarchy_id);
+	}
+	if (bio && to->bytes && has_data(to->op))
+		read_file(to, bio);
+}
+
+/* User space looks at the buffer now and then; it is woken only when that may be too late. */
+static __always_inline void submit_record(struct slow_record *record)
+{
+	u64 flags = BPF_RB_NO_WAKEUP;
+
+	if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) >=
+	    bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 8)
+		flags = BPF_RB_FORCE_WAKEUP;
+	bpf_ringbuf_submit(record, flags);
+}
+
+static __always_inline u64 slow_enough(void)
+{
+	return min_ns[epoch & 1];
+}
+
+#define FLAG(bits, flag)                                                                           \
+	((bits) >> bpf_core_enum_value(enum req_flag_bits, __REQ_##flag) & 1 ? SLOW_##flag : 0)
+
+static __always_inline u32 flags_of(u32 bits)
+{
+	u32 ahead = (bits) >> bpf_core_enum_value(enum req_flag_bits, __REQ_RAHEAD) & 1;
+
+	return FLAG(bits, SYNC) | FLAG(bits, META) | FLAG(bits, FUA) | FLAG(bits, PREFLUSH) |
+	       (ahead ? SLOW_AHEAD : 0);
+}
+
+static __always_inline u64 between(u64 from, u64 to)
+{
+	return from && to > from ? to - from : 0;
+}
+
+struct slow_times {
+	u64 arrival, made, issue, end;
+};
+
+/* 0 where it did not begin, or that is not known; each as late as the one before. */
+static __always_inline void read_times(struct request *rq, const struct blk_inflight *entry,
+				       struct slow_times *t, const bool direct)
+{
+	t->made = rq_made_ns(rq, direct);
+	t->issue = entry ? entry->issue_ns : 0;
+	if (!t->made && entry)
+		t->made = entry->submit_ns;
+	if (!t->made || (t->issue && t->made > t->issue))
+		t->made = t->issue;
+	t->arrival = entry && entry->known ? entry->arrival_ns : 0;
+	if (!t->arrival || (t->made && t->arrival > t->made))
+		t->arrival = t->made;
+	if (!t->issue)
+		t->issue = t->made;
+	t->end = bpf_ktime_get_ns();
+}
+
+static __always_inline void record_rq(struct request *rq, const struct blk_inflight *entry,
+				      const struct blk_done *done, const struct slow_times *t,
+				      u32 bytes, s32 error)
+{
+	u32 data = BPF_CORE_READ(rq, __data_len), first = bytes;
+	struct slow_record *to;
+
+	if (beyond_limit(t->end))
+		return;
+	to = bpf_ringbuf_reserve(&records, sizeof(*to), 0);
+	if (!to) {
+		count_loss(&slow_losses[SLOW_LOSS_RING], 1);
+		return;
+	}
+	fill(to, entry, done->op);
+	to->dev = completing_dev(rq, entry);
+	to->end_ns = t->end;
+	to->admit_ns = between(t->arrival, t->made);
+	to->queue_ns = between(t->made, t->issue);
+	to->device_ns = between(t->issue, t->end);
+	to->sector = BPF_CORE_READ(rq, __sector);
+	if (entry && entry->issue_ns && done->op != BLK_SYNC) {
+		first = entry->first_bytes;
+		to->depth = entry->depth;
+	}
+	/* Parts that are complete are not in the request any more. */
+	if (first > data && done->op != BLK_SYNC)
+		to->sector -= (first - data) >> 9;
+	to->bytes = first;
+	if (to->sector == ~0ull || done->op == BLK_FLUSH || done->op == BLK_SYNC)
+		to->sector = 0;
+	to->flags = flags_of(BPF_CORE_READ(rq, cmd_flags));
+	to->error = error;
+	fill_bio(to, BPF_CORE_READ(rq, bio));
+	submit_record(to);
+}
+
+/* Completions that no program saw have no time. */
+static __always_inline void on_lost_completion(struct blk_inflight *entry)
+{
+}
+
+static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes, const bool direct)
+{
+	struct blk_done done = classify(rq, bytes, direct);
+	struct blk_inflight *entry;
+	struct slow_times t;
+
+	if (bio_mode)
+		end_bios_of(rq, error, bytes);
+	if (done.none)
+		return;
+	entry = completing_entry(rq);
+	if (!(entry && entry->known) &&
+	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct)))
+		goto release;
+	if (filter_dev && !completing_dev(rq, entry))
+		return;
+	bytes = step_bytes(entry, &done);
+	if (!done.final)
+		return;
+	read_times(rq, entry, &t, direct);
+	if (!t.arrival)
+		count_loss(&losses[LOSS_NO_START], 1);
+	else if (t.end < t.arrival)
+		count_loss(&losses[LOSS_CLOCK], 1);
+	else if (t.end - t.arrival >= slow_enough())
+		record_rq(rq, entry, &done, &t, bytes, error);
+release:
+	if (!entry || !done.final)
+		return;
+	slow_left(entry);
+	release_entry(entry);
+}
+
+/* ---- bio-based devices ---- */
+
+static __always_inline void on_bio_done(const struct blk_inflight *entry, u64 ns)
+{
+	struct bio *bio = (void *)entry->bio;
+	struct slow_record *to;
+	u64 now;
+
+	if (ns < slow_enough())
+		return;
+	now = bpf_ktime_get_ns();
+	if (beyond_limit(now))
+		return;
+	to = bpf_ringbuf_reserve(&records, sizeof(*to), 0);
+	if (!to) {
+		count_loss(&slow_losses[SLOW_LOSS_RING], 1);
+		return;
+	}
+	fill(to, entry, entry->op);
+	to->dev = entry->dev;
+	to->end_ns = now;
+	to->admit_ns = 0;
+	to->queue_ns = 0;
+	to->device_ns = ns;
+	to->sector = entry->issue_ns;
+	to->bytes = entry->bytes;
+	to->flags = flags_of(BPF_CORE_READ(bio, bi_opf));
+	to->error = entry->failed ? (s32)BPF_CORE_READ(bio, bi_status) : 0;
+	fill_bio(to, bio);
+	submit_record(to);
+}
+
+static __always_inline void follow(struct bio *bio, const bool direct)
+{
+	struct gendisk *disk = bio_disk(bio, direct);
+	struct blk_inflight made = {};
+
+	if (!disk || makes_requests(disk, direct))
+		return;
+	made.dev = bio_wanted_dev(bio, disk, direct);
+	if (!made.dev)
+		return;
+	made.bytes = KREAD(direct, bio, bi_iter.bi_size);
+	made.issue_ns = KREAD(direct, bio, bi_iter.bi_sector); /* no time: its sector */
+	made.op = op_of_code(KREAD(direct, bio, bi_opf) & 0xff);
+	if (made.op == BLK_WRITE && !made.bytes)
+		made.op = BLK_SYNC;
+	if (!read_submitter(&made, bio, made.op))
+		return;
+	made.task_cgroup = bpf_get_current_cgroup_id();
+	made.bio = address_of(bio, direct);
+	made.stack = -1;
+	follow_bio(made.bio, &made);
+}
+
+static __always_inline void on_bio_queue(void *ctx, struct bio *bio, const bool direct)
+{
+	on_arrival(ctx, bio, direct);
+	if (bio_mode)
+		follow(bio, direct);
+}
+
+#include "probes/blk_cgroups.bpf.h"
+#include "probes/blk_entry.bpf.h"
+
+/* block_bio_queue(bio) since 5.11; (queue, bio) before. */
+TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(ctx, bio, true),
+	     struct bio *bio)
+
+RAW_TP_PROGS(bio_queue_raw, block_bio_queue, SEEN_BIO, ctx[0],
+	     on_bio_queue(ctx, (void *)ctx[0], false))
+
+SEC("raw_tp/block_bio_queue")
+int bio_queue_raw_q(u64 *ctx)
+{
+	if (!stopped)
+		on_bio_queue(ctx, (void *)ctx[1], false);
+	return 0;
+}
+
+RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1],
+	     on_bio_end(ctx[1], !!BPF_CORE_READ((struct bio *)ctx[1], bi_status)))
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_SLOW_H
+#define IOTRACE_PROBES_SLOW_H
+
+#include "probes/blk.h"
+
+/* How many requests are at each disk: a hash table whose places user space gives, so that two CPUs
+ * do not give one to two disks. */
+#define SLOW_DISKS	    256
+#define SLOW_TRIES	    4 /* places that a disk may have: its hash, and those behind it */
+#define SLOW_DISK_HASH(dev) (((dev) ^ (dev) >> 20 ^ (dev) >> 4 << 3) % SLOW_DISKS)
+
+/* What is slow, by the buffer that is written (epoch & 1). */
+#define SLOW_BUFFERS 2
+
+/* How a request was submitted. */
+enum slow_flag {
+	SLOW_SYNC = 1, /* somebody waits for it */
+	SLOW_META = 2,
+	SLOW_FUA = 4,
+	SLOW_PREFLUSH = 8,
+	SLOW_AHEAD = 16,
+};
+
+/* Bios that have arrived and are no request yet, by a hash of their address. */
+#define SLOW_ARRIVAL_SETS 4096
+#define SLOW_ARRIVAL_WAYS 4
+
+struct slow_arrival {
+	__u64 bio; /* its address; 0: free */
+	__u64 ns;
+	__s64 stack; /* slow_record.stack */
+};
+
+struct slow_arrival_set {
+	struct slow_arrival ways[SLOW_ARRIVAL_WAYS];
+};
+
+/* What an I/O is of. */
+enum slow_file {
+	SLOW_NOTHING, /* it has no data: a flush, a discard */
+	SLOW_NAMED,   /* the file that `path` is the path of */
+	SLOW_UNNAMED, /* a file that has no name any more, or that is found by its number only */
+	SLOW_DEVICE,  /* a block device: the file system's own data, or the device was opened */
+	SLOW_JOURNAL,
+	SLOW_DIRECT, /* memory of a process; no way leads to the file */
+	SLOW_SWAP,
+	SLOW_MEMORY, /* memory of the kernel, of no file: a file system's own buffers */
+};
+
+#define SLOW_PATH     768
+#define SLOW_PARTS    40  /* of a path */
+#define SLOW_PART_MAX 256 /* bytes of one, with its NUL */
+
+enum slow_path_flags {
+	SLOW_REMOVED = 1, /* the file has no name in its directory any more */
+	SLOW_CUT = 2,	  /* the path goes on towards the root */
+};
+
+/* One slow I/O, in the ring buffer; times are CLOCK_MONOTONIC. */
+struct slow_record {
+	__u64 end_ns;
+	__u64 admit_ns, queue_ns, device_ns;
+	__u64 sector;
+	__u64 start;	    /* of process pid: struct blk_process */
+	__u64 task_cgroup;  /* of the submitter, in cgroup2 */
+	__u64 cgroup;	    /* that the bio is charged to; 0: not known */
+	__u64 inode, magic; /* of the file, and of its file system */
+	__s64 stack;	    /* in the map `stacks`; < 0: none */
+	__u32 file_dev;	    /* of its file system; of SLOW_DEVICE the device */
+	__u32 pid;
+	__u32 dev;
+	__u32 bytes;
+	__u32 depth; /* with itself; 0: not known */
+	__u32 flags; /* enum slow_flag */
+	__u32 epoch; /* the buffer that its names are in */
+	__s32 error; /* as block_rq_complete has it; 0: none */
+	__u32 path_bytes;
+	__u8 op; /* enum blk_op */
+	__u8 known, writeback;
+	__u8 file;	 /* enum slow_file */
+	__u8 path_flags; /* enum slow_path_flags */
+	__u8 cgroup2;	 /* `cgroup` is one of cgroup2 */
+	__u8 retries;	 /* how often the device gave it back; up to 255 */
+	__u8 pad[5];
+	char path[SLOW_PATH]; /* from the name to the root, each part with its NUL */
+};
+
+enum slow_loss {
+	SLOW_LOSS_RING,	    /* the ring buffer was full */
+	SLOW_LOSS_LIMIT,    /* --limit */
+	SLOW_LOSS_ARRIVALS, /* times admitted that are not known */
+	SLOW_LOSS_STACKS,   /* stacks that had no room */
+	SLOW_LOSSES
+};
+
+_Static_assert(sizeof(struct slow_record) == 904, "shared with BPF");
+_Static_assert(sizeof(struct slow_arrival_set) == 96, "shared with BPF");
+
+#endif

@@ -1,0 +1,486 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iotrace slow: which I/Os took long, their times and their files.
+
+The witnesses: the reader's own clock around each of its reads, /proc/diskstats, and the paths that
+the test itself gave its files.
+"""
+import mmap
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import iotest
+from iotest import (MIB, SCALE, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
+                    mounted, patience, read_text, run, run_load, run_loads, settled, slow_disk)
+from test_top_extended import full_tmpfs, sparse_file, write_blocks
+from test_who import Cgroup, WhoTest
+
+KIB4 = 4096
+MS = 1000000
+TIMES = ("admit_ns", "queue_ns", "device_ns")
+
+# Reads blocks, each two behind the last, until COUNT took 50 ms, and prints what each took in ns, less
+# the time that the reader waited for a CPU.
+READER = """
+import mmap, os, sys, time
+path, count = sys.argv[1], int(sys.argv[2])
+page = mmap.mmap(-1, 4096)
+fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+with open("/proc/self/comm", "w") as comm:
+    comm.write("slowly")
+sys.stdin.readline()
+def waited():
+    with open("/proc/self/schedstat") as file:
+        return int(file.read().split()[1])
+i = 0
+while count:
+    before, begin = waited(), time.monotonic_ns()
+    os.preadv(fd, [page], i * 8192)
+    took = time.monotonic_ns() - begin - (waited() - before)
+    count -= took >= 50000000
+    print(i * 16, took, flush=True)
+    i += 1
+"""
+
+
+def reader(path, count, group):
+    return Held(["sh", "-c", 'echo $$ > "$0" && exec "$@"', group.procs, sys.executable, "-c",
+                 READER, path, count])
+
+
+class SlowTest(LiveTest):
+    def trace(self, disk, work, *args, loss=True):
+        with Tracer("slow", "--json", "-d", disk, *args, "60") as tracer:
+            work()
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        if loss:
+            self.assert_no_loss(result)
+        for row in result.rows:
+            self.assertEqual(row["total_ns"], sum(row[key] for key in TIMES))
+        return result
+
+
+class TestSlow(SlowTest):
+    def test_exactly_the_slow_ones(self):
+        """Some reads of a slow device among many of a fast one.  On a busy machine a fast one may
+        be slow, too: the load's own clock tells."""
+        count, fast = max(20, int(137 * SCALE)), int(100000 * SCALE)
+        with slow_disk(reads=10) as (disk, group):
+            slow = reader(disk.path, count, group)
+            load = Load("read", fast, KIB4, disk.path, name="fast")
+
+            def work():
+                slow.go()
+                run_loads(load)
+                took = slow.process.communicate(timeout=patience(180))[0]
+                clock.update((int(sector), int(ns)) for sector, ns in
+                             (line.split() for line in took.splitlines()))
+            clock = {}
+            with Delta(disk.name) as delta:
+                result = self.trace(disk.name, work, "-m", "50")
+        self.assertEqual(delta["reads"], len(clock) + fast)
+        long = {sector: ns for sector, ns in clock.items() if ns >= 50 * MS}
+        self.assertEqual(len(long), count)
+        rows = {row["sector"]: row for row in result.rows if row["comm"] == "slowly"}
+        self.assertEqual(sorted(rows), sorted(long))
+        for sector, row in rows.items():
+            self.assertGreaterEqual(row["total_ns"], 50 * MS)
+            self.assertGreaterEqual(row["device_ns"], 0.98 * row["total_ns"] - 10 * MS)
+            self.assertEqual((row["bytes"], row["op"], row["status"]), (KIB4, "read", "ok"))
+            self.assertEqual(row["pid"], slow.pid)
+        self.assertAlmostEqual(statistics.median(row["total_ns"] / long[sector]
+                                                 for sector, row in rows.items()), 1, delta=0.02)
+        others = [row for row in result.rows if row["comm"] != "slowly"]
+        longest = max(part["max_ns"] for part in load.reports[0]["ops"])
+        self.assertTrue(longest >= 50 * MS or not others, others)
+
+    def test_admitted(self):
+        """More than the queue has room for: the others wait until a request is free."""
+        with slow_disk(reads=10) as (disk, group):
+            disk.four_at_a_time("none")
+            load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16"],
+                        group=group)
+            rows = self.trace(disk.name, lambda: run_loads(load), "-m", "0").rows
+        self.assertEqual(len(rows), 16)
+        longest = max(part["max_ns"] for part in load.reports[0]["ops"])
+        self.assertLessEqual(max(row["total_ns"] for row in rows), longest)
+        self.assertLessEqual(max(row["depth"] for row in rows), 4)
+        # Eight of them wait for at least one round of the others.
+        admitted = sorted(row["admit_ns"] for row in rows)
+        self.assertGreater(admitted[-8], 50 * MS)
+
+    def test_all(self):
+        """-m 0: all there is, as the disk counts it; one at a time is alone at the device."""
+        with LoopDisk(64 * MIB) as disk:
+            with Delta(disk.name) as delta:
+                result = self.trace(disk.name, lambda: run_load(
+                    "read", 300, KIB4, disk.path, "write", 200, 2 * KIB4, disk.path,
+                    options=["-r"]), "-m", "0")
+        rows = {op: [row for row in result.rows if row["op"] == op] for op in ("read", "write")}
+        self.assertEqual({op: len(rows[op]) for op in rows}, {"read": 300, "write": 200})
+        self.assertEqual(len(rows["read"]), delta["reads"])
+        self.assertEqual(sum(row["bytes"] for row in rows["read"]), 512 * delta["sectors_read"])
+        self.assertEqual(sum(row["bytes"] for row in rows["write"]),
+                         512 * delta["sectors_written"])
+        self.assertEqual({row["depth"] for row in result.rows}, {1})
+        self.assertEqual(len({row["sector"] for row in rows["read"]}), 300)
+        self.assertEqual({row["file"] for row in result.rows}, {"[block device]"})
+        self.assertEqual({row["comm"] for row in result.rows}, {"load"})
+
+    def test_depth(self):
+        """Four at a time on a slow device: each finds the others there."""
+        with slow_disk(reads=10) as (disk, group):
+            load = Load("read", 16, KIB4, disk.path, name="four", options=["-r", "-t", "4"],
+                        group=group)
+            rows = self.trace(disk.name, lambda: run_loads(load), "-m", "0").rows
+        self.assertEqual(len(rows), 16)
+        self.assertLessEqual(max(row["depth"] for row in rows), 4)
+        self.assertGreaterEqual(max(row["depth"] for row in rows), 3)
+        self.assertEqual(min(row["depth"] for row in rows), 1)
+
+    def test_slowest(self):
+        """-n: of all the slowest, and no others, in that order."""
+        with slow_disk(reads=10) as (disk, group):
+            slow, fast = reader(disk.path, 12, group), Load("read", 2000, KIB4, disk.path)
+            with Tracer("slow", "--json", "-d", disk.name, "-m", "0", "--limit", "0",
+                        "60") as everything:
+                def work():
+                    slow.go()
+                    run_loads(fast)
+                    took.append(slow.process.communicate(timeout=patience(60))[0])
+                took = []
+                result = self.trace(disk.name, work, "-n", "5")
+                seen = everything.stop()
+        self.assert_no_loss(seen)
+        self.assertEqual(len(seen.rows), 2000 + len(took[0].splitlines()))
+        self.assertEqual(len(result.rows), 5)
+        totals = [row["total_ns"] for row in result.rows]
+        self.assertEqual(totals, sorted(totals, reverse=True))
+        # Two programs read the clock one after the other.
+        most = sorted((row["total_ns"] for row in seen.rows), reverse=True)
+        for mine, other in zip(totals, most):
+            self.assertAlmostEqual(mine, other, delta=0.1 * other)
+
+    def test_filters(self):
+        with LoopDisk(64 * MIB) as disk, Cgroup("mine") as mine:
+            load = Load("read", 50, KIB4, disk.path, name="mine", options=["-r"], group=mine)
+            other = Load("read", 70, KIB4, disk.path, name="other", options=["-r"])
+            tracers = {"pid": Tracer("slow", "--json", "-m", "0", "-d", disk.name, "-p",
+                                     str(load.pid), "60"),
+                       "cgroup": Tracer("slow", "--json", "-m", "0", "-d", disk.name, "--cgroup",
+                                        mine.path, "60"),
+                       "": Tracer("slow", "--json", "-m", "0", "-d", disk.name, "60")}
+            run_loads(load, other)
+            results = {name: tracer.stop() for name, tracer in tracers.items()}
+        for name, result in results.items():
+            with self.subTest(filter=name):
+                self.assert_no_loss(result)
+                self.assertEqual(sum(row["comm"] == "mine" for row in result.rows), 50)
+                self.assertEqual(len(result.rows), 50 if name else 120)
+                if name == "cgroup":
+                    self.assertEqual({row["cgroup"] for row in result.rows}, {mine.path})
+
+    def test_command(self):
+        with LoopDisk(64 * MIB) as disk:
+            result = iotrace("slow", "--json", "-m", "0", "-d", disk.name, "--", iotest.LOAD,
+                             "-n", "child", "-r", "read", 40, KIB4, disk.path)
+        self.assertEqual(result.status, 0)
+        self.assert_no_loss(result)
+        self.assertEqual([row["comm"] for row in result.rows], ["child"] * 40)
+
+    def test_flags(self):
+        """A write with O_DSYNC, and the flush that it waits for."""
+        with LoopDisk(64 * MIB) as disk:
+            disk.queue("write_cache", "write back")
+            rows = self.trace(disk.name, lambda: run_load("dsync-write", 5, KIB4, disk.path),
+                              "-m", "0").rows
+        by_op = {op: [row for row in rows if row["op"] == op] for op in ("write", "flush")}
+        self.assertEqual(len(by_op["write"]), 5)
+        for row in by_op["write"]:
+            self.assertIn("sync", row["flags"].split(","))
+        self.assertGreaterEqual(len(by_op["flush"]), 5)
+        self.assertEqual({(row["file"], row["bytes"]) for row in by_op["flush"]}, {("", 0)})
+
+    def test_stacks(self):
+        with LoopDisk(64 * MIB) as disk:
+            rows = self.trace(disk.name, lambda: run_load("read", 20, KIB4, disk.path,
+                                                          options=["-r"]), "-m", "0", "-K").rows
+        self.assertEqual(len(rows), 20)
+        for row in rows:
+            self.assertIn("blkdev_read_iter", row["kernel"])
+            self.assertFalse(any("bpf" in name for name in row["kernel"]), row["kernel"])
+
+
+class TestLosses(SlowTest):
+    READS = 3000
+
+    def assert_counted(self, result, losses, count):
+        """All are rows, or such losses; and the ends that this kernel may hide."""
+        self.assertLessEqual(set(result.losses), {"no_end", *losses})
+        self.assertEqual(len(result.rows) + sum(result.losses.values()), count)
+
+    def load(self, disk):
+        return lambda: run_load("read", self.READS, KIB4, disk.path)
+
+    def test_limit(self):
+        with LoopDisk(64 * MIB) as disk:
+            result = self.trace(disk.name, self.load(disk), "-m", "0", "--limit", "10", loss=False)
+        self.assert_counted(result, {"beyond_limit"}, self.READS)
+        self.assertIn("beyond_limit", result.losses)
+
+    def test_ring_full(self):
+        with LoopDisk(64 * MIB) as disk, \
+                Tracer("slow", "--json", "-d", disk.name, "-m", "0", "--limit", "0",
+                       "--map-size", f"rows={1 << 20}", "60") as tracer:
+            tracer.process.send_signal(signal.SIGSTOP)
+            try:
+                self.load(disk)()
+            finally:
+                tracer.process.send_signal(signal.SIGCONT)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        self.assert_counted(result, {"records_full"}, self.READS)
+        self.assertIn("records_full", result.losses)
+        self.assertGreater(len(result.rows), 500)
+
+    def test_many(self):
+        """As fast as it goes: all are shown, or counted."""
+        count = int(50000 * SCALE)
+        with LoopDisk(64 * MIB) as disk:
+            result = self.trace(disk.name, lambda: run_load("read", count, KIB4, disk.path,
+                                                            options=["-t", "4"]),
+                                "-m", "0", "--limit", "0", loss=False)
+        self.assert_counted(result, {"records_full", "rows_full"}, count)
+        self.assertGreater(len(result.rows), 0)
+
+
+class TestErrors(SlowTest):
+    def test_status(self):
+        """A disk whose file finds no more room: writes fail."""
+        with full_tmpfs() as folder, LoopDisk(backing=sparse_file(folder)) as disk:
+            failed = []
+            rows = self.trace(disk.name, lambda: failed.append(
+                write_blocks(disk.path, range(0, 1024, 2))), "-m", "0").rows
+        self.assertGreater(failed[0], 0)
+        self.assertEqual(len(rows), 512)
+        self.assertEqual(sum(row["status"] != "ok" for row in rows), failed[0])
+        self.assertLessEqual({row["status"] for row in rows}, {"ok", "EIO", "ENOSPC"})
+
+    def test_usage(self):
+        for args, words in ((("-m", "x"), ("-m", "milliseconds")), (("-n", "0"), ("-n",)),
+                            (("--limit", "-1"), ("--limit",)), (("-d", "none"), ("none",))):
+            with self.subTest(args=args):
+                self.assert_one_line(iotrace("slow", *args), 2, *words)
+
+    def test_nothing(self):
+        with LoopDisk(64 * MIB) as disk:
+            result = iotrace("slow", "-d", disk.name, "0.5", "1")
+        self.assertEqual((result.status, result.err), (0, "iotrace: no slow I/O seen\n"))
+
+
+class TestRecord(SlowTest):
+    def test_replay(self):
+        with LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder, \
+                tempfile.NamedTemporaryFile() as file:
+            ran = self.trace(disk.name, lambda: written(f"{folder}/a", 3), "-m", "0", "-K",
+                             "--record", file.name)
+            played = iotrace("slow", "--replay", file.name, "--json")
+            text = iotrace("slow", "--replay", file.name)
+        self.assert_ended_well(played)
+        self.assertGreater(len(ran.rows), 0)
+        self.assertEqual(played.rows, ran.rows)
+        self.assertIn(f" {folder}/a\n", text.out)
+        self.assertRegex(text.out, r"(?m)^ +[0-9.]+% +[0-9]+  " + f"{folder}/a$")
+
+
+# -- Files -------------------------------------------------------------------
+
+def written(path, pages, flags=os.O_CREAT, sync=True):
+    """Writes so many pages; the descriptor is closed."""
+    fd = os.open(path, os.O_RDWR | flags, 0o600)
+    try:
+        with mmap.mmap(-1, pages * KIB4) as data:
+            os.pwrite(fd, data, 0)
+        if sync:
+            os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class TestFiles(SlowTest):
+    """Bytes by file, beside those that were written or read there."""
+
+    def files(self, disk, work, op="write"):
+        os.sync()
+        settled(disk.name)
+        result = self.trace(disk.name, work, "-m", "0")
+        found = {}
+        for row in result.rows:
+            if row["op"] == op:
+                found[row["file"]] = found.get(row["file"], 0) + row["bytes"]
+        return found
+
+    def test_ways_to_write(self):
+        """Direct, buffered, mapped: each under its own path; what else ext4 writes is named."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            os.makedirs(f"{folder}/dir ectory/b")
+            paths = {way: f"{folder}/dir ectory/b/{way}"
+                     for way in ("direct", "large", "buffered", "mapped")}
+            for path, pages in zip(paths.values(), (4, 1024, 8, 2)):
+                written(path, pages)
+
+            def work():
+                written(paths["direct"], 4, os.O_DIRECT)
+                written(paths["large"], 1024, os.O_DIRECT)  # more than one request
+                written(paths["buffered"], 8)
+                with open(paths["mapped"], "r+b") as file, \
+                        mmap.mmap(file.fileno(), 2 * KIB4) as memory:
+                    memory[0] = memory[KIB4] = 1
+                    memory.flush()
+            found = self.files(disk, work)
+        self.assertEqual({path: found.pop(path, 0) for path in paths.values()},
+                         {paths["direct"]: 4 * KIB4, paths["large"]: 1024 * KIB4,
+                          paths["buffered"]: 8 * KIB4, paths["mapped"]: 2 * KIB4})
+        self.assertLessEqual(set(found), {"[ext4 journal]", "[ext4 metadata]"})
+
+    def test_journal(self):
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            found = self.files(disk, lambda: written(f"{folder}/new", 1))
+        self.assertIn("[ext4 journal]", found)
+
+    def test_reads(self):
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            path = f"{folder}/read"
+            written(path, 64)
+            run("sh", "-c", "echo 3 > /proc/sys/vm/drop_caches")
+
+            def work():
+                with open(path, "rb") as file:
+                    file.read()
+                run("sh", "-c", "echo 3 > /proc/sys/vm/drop_caches")
+                fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
+                with mmap.mmap(-1, 64 * KIB4) as data:
+                    os.preadv(fd, [data], 0)
+                os.close(fd)
+            found = self.files(disk, work, "read")
+        self.assertEqual(found.get(path), 2 * 64 * KIB4)
+
+    def test_removed_and_renamed(self):
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            def work():
+                fd = os.open(f"{folder}/removed", os.O_RDWR | os.O_CREAT)
+                os.unlink(f"{folder}/removed")
+                os.pwrite(fd, bytes(3 * KIB4), 0)
+                os.fsync(fd)
+                os.close(fd)
+                written(f"{folder}/before", 5, sync=False)
+                os.rename(f"{folder}/before", f"{folder}/after")
+                os.sync()
+            found = self.files(disk, work)
+        self.assertEqual(found.get(f"{folder}/removed (deleted)"), 3 * KIB4)
+        self.assertEqual(found.get(f"{folder}/after"), 5 * KIB4)
+
+    def test_bind_mount(self):
+        """The file has one path, wherever it was opened; where only a part of the file system is
+        mounted it is the path there."""
+        with LoopDisk(128 * MIB) as disk, tempfile.TemporaryDirectory() as bound:
+            with mounted(disk.path) as folder:
+                os.mkdir(f"{folder}/part")
+                run("mount", "--bind", f"{folder}/part", bound)
+                try:
+                    found = self.files(disk, lambda: written(f"{bound}/file", 3))
+                    self.assertEqual(found.get(f"{folder}/part/file"), 3 * KIB4)
+                finally:
+                    run("umount", bound)
+            run("mount", disk.path, bound)
+            run("mount", "--bind", f"{bound}/part", "/mnt")
+            run("umount", bound)
+            try:
+                found = self.files(disk, lambda: written("/mnt/file", 3))
+            finally:
+                run("umount", "/mnt")
+            self.assertEqual(found.get("/mnt/file"), 3 * KIB4)
+
+    def test_other_namespace(self):
+        """Mounted for another process alone: the disk's name, and the path in the file system."""
+        with LoopDisk(128 * MIB) as disk:
+            run("mkfs.ext4", "-q", disk.path)
+            with tempfile.TemporaryDirectory() as folder:
+                found = self.files(disk, lambda: run(
+                    "unshare", "-m", "sh", "-c", f"mount {disk.path} {folder} && mkdir {folder}/d"
+                    f" && dd if=/dev/zero of={folder}/d/f bs=4k count=3 conv=fsync status=none"))
+        self.assertEqual(found.get(f"{disk.name}:/d/f"), 3 * KIB4)
+
+    def test_overlay(self):
+        """The file is that of the upper layer, or of the lower."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, \
+                tempfile.TemporaryDirectory() as merged:
+            for name in ("lower", "upper", "work"):
+                os.mkdir(f"{folder}/{name}")
+            if subprocess.run(["mount", "-t", "overlay", "overlay", "-o",
+                               f"lowerdir={folder}/lower,upperdir={folder}/upper,"
+                               f"workdir={folder}/work", merged], check=False,
+                              stderr=subprocess.DEVNULL).returncode:
+                self.skipTest("no overlayfs")
+            try:
+                found = self.files(disk, lambda: written(f"{merged}/file", 3))
+            finally:
+                run("umount", merged)
+        self.assertEqual(found.get(f"{folder}/upper/file"), 3 * KIB4)
+
+    def test_long_path(self):
+        """What had no room is missed towards the root."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            path = folder
+            for letter in "abcdef":
+                path = f"{path}/{letter * 200}"
+                os.mkdir(path)
+            found = self.files(disk, lambda: written(f"{path}/file", 3))
+        name, = (name for name in found if name.endswith("/file"))
+        self.assertTrue(name.startswith(f"{disk.name}:/.../"), name)
+        self.assertIn("/" + "f" * 200 + "/file", name)
+
+
+class TestWriters(SlowTest, WhoTest):
+    """Write-back of three files by two processes in two control groups."""
+
+    def test_write_back(self):
+        sizes = {"a": 1 * MIB, "b": 2 * MIB, "c": 3 * MIB}
+        with Cgroup("one") as one, Cgroup("two") as two, LoopDisk(128 * MIB) as disk, \
+                mounted(disk.path) as folder:
+            is_v1 = "blkio" in os.path.dirname(one.directory)
+            groups = {"a": one, "b": one, "c": two}
+
+            def work():
+                for name, group in groups.items():
+                    subprocess.run(["sh", "-c", 'echo $$ > "$0" && exec dd if=/dev/zero of="$1" '
+                                    'bs=64k count="$2"', group.procs, f"{folder}/{name}",
+                                    str(sizes[name] >> 16)], check=True,
+                                   stderr=subprocess.DEVNULL, timeout=patience(60))
+                os.sync()
+                settled(disk.name)
+            if not is_v1:
+                self.charge(one)
+            rows = self.trace(disk.name, work, "-m", "0").rows
+        for name, size in sizes.items():
+            mine = [row for row in rows if row["file"] == f"{folder}/{name}"]
+            self.assertEqual(sum(row["bytes"] for row in mine), size)
+            self.assertTrue(all(row["writeback"] or not row["comm"].startswith("kworker")
+                                for row in mine))
+            if not is_v1:
+                self.assertEqual({row["cgroup"] for row in mine}, {groups[name].path})
+
+    def charge(self, group):
+        root = os.path.dirname(group.directory)
+        if "memory" not in read_text(f"{root}/cgroup.controllers").split():
+            self.skipTest("cgroup2 without the controller memory")
+        iotest.write_text(f"{root}/cgroup.subtree_control", "+memory +io")
+
+
+if __name__ == "__main__":
+    main()
