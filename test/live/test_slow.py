@@ -14,7 +14,7 @@ import sys
 import tempfile
 
 import iotest
-from iotest import (MIB, SCALE, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
+from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
                     mounted, patience, read_text, run, run_load, run_loads, settled, slow_disk)
 from test_top_extended import full_tmpfs, sparse_file, write_blocks
 from test_who import Cgroup, WhoTest
@@ -94,7 +94,8 @@ class TestSlow(SlowTest):
             self.assertEqual((row["bytes"], row["op"], row["status"]), (KIB4, "read", "ok"))
             self.assertEqual(row["pid"], slow.pid)
         self.assertAlmostEqual(statistics.median(row["total_ns"] / long[sector]
-                                                 for sector, row in rows.items()), 1, delta=0.02)
+                                                 for sector, row in rows.items()), 1,
+                               delta=0.02 if SLOW == 1 else 0.1)
         others = [row for row in result.rows if row["comm"] != "slowly"]
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
         self.assertTrue(longest >= 50 * MS or not others, others)
