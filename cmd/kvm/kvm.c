@@ -53,16 +53,13 @@ static bool counts_all(const struct kvm *k)
 /* Totals of process @pid (0: of all, or of the one that the programs count alone). */
 static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 {
-	const struct kvm_latency_row *latencies;
 	struct error refusal;
-	size_t n;
 	int r = 0;
 
 	if (k->counters)
 		r = counters_read(k->counters, pid, err);
 	if (!r && k->latency) {
-		latencies = counters_latencies(k->counters, &n);
-		r = latency_read(k->latency, latencies, n, err);
+		r = counters_read_latencies(k->counters, k->latency, err);
 		if (!r && kvm_rows_name_guests(&k->rows, k->latency))
 			r = error_no_memory(err);
 	}
@@ -540,7 +537,8 @@ static int configure(struct tool_run *t, struct tool_object *o)
 	bool command = k->o.args.command && !k->o.args.all;
 	uint32_t pid = counts_all(k) ? 0 : k->o.pid;
 
-	return counters_configure(k->counters, o, command ? (uint32_t)t->run->child.pid : pid);
+	return counters_configure(k->counters, o, command ? (uint32_t)t->run->child.pid : pid,
+				  command);
 }
 
 /* -f help */
@@ -595,6 +593,8 @@ static int begin(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
 
+	t->since_ns = clock_epoch_ns();
+	counters_start(k->counters);
 	if (k->o.mode == KVM_SCREEN)
 		return begin_screen(t, k, err);
 	if (k->no_terminal)
