@@ -679,6 +679,7 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 				  : (struct kvm_namer){ name_reason, k };
 	k->log.path = o->log_path;
 	k->log.csv = o->wide;
+	k->log.all = o->all_events;
 	k->log.skip_zero = o->skip_zero;
 	return r;
 }

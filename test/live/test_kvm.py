@@ -913,6 +913,29 @@ class TestScreen(KvmTest):
         screen.keys("q")
         self.assertEqual(screen.ended(), 0)
 
+    def test_home_and_end(self):
+        screen, guest = self.counted(500)
+        screen.tmux("resize-window", "-x", 60, "-y", 8)
+        first = next(iter(screen_rows(screen.wait(r"(?m)^ Total "))))
+        screen.keys("o", "End")
+        screen.wait_gone(rf"(?m)^ {first} ")
+        screen.keys("Home")
+        screen.wait(rf"(?m)^ {first} ")
+        guest.quit()
+
+    def test_log(self):
+        """-l on a terminal: what has happened, within its width."""
+        screen = Screen("-l", "-f", f"'{EVENTS}'", "0.3", columns=60)
+        self.addCleanup(screen.close)
+        screen.wait(r"(?m)^\d+-\d+-\d+ [\d:]+$")
+        guest = Guest(500, keep=True).go().done()
+        text = screen.wait(r"(?m)^date +time +kvm_pio.* \+\d+$")
+        self.assertEqual(re.findall(r"(?m)^date +time$", text), ["date       time"])
+        self.assertNotRegex(text, r"(?m)^kvm_|^ *\d+$")
+        guest.quit()
+        screen.keys("C-c")
+        self.assertEqual(screen.ended(), 0)
+
     def test_signals(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             with self.subTest(signal=number):
