@@ -15,9 +15,9 @@
 
 #include "probes/kvm.h"
 
-const volatile __u32 n_slots = 1;     /* a CPU's row in counts */
-const volatile __u32 filter_tgid = 0; /* 0: all */
-const volatile bool by_guest = false; /* count per process too, in `keyed` */
+const volatile __u32 n_slots = 1;	 /* a CPU's row in counts */
+const volatile bool one_process = false; /* filter_tgid alone */
+const volatile bool by_guest = false;	 /* count per process too, in `keyed` */
 const volatile bool latency = false;
 const volatile __u32 exit_event = KVM_NONE; /* number of kvm_exit */
 const volatile __u32 uexit_event = KVM_NONE;
@@ -39,6 +39,8 @@ __u64 losses[KVM_LOSSES];
 /* The bank to count in: probes/kvm.h.  None: not all programs are attached yet, or the run is over.
  */
 __u32 counting = KVM_BANKS;
+
+__u32 filter_tgid = 1; /* another one where a guest comes back */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -231,10 +233,10 @@ static __always_inline __u32 counted_tgid(void)
 {
 	__u32 tgid;
 
-	if (!filter_tgid && !by_guest && !latency)
+	if (!one_process && !by_guest && !latency)
 		return 1;
 	tgid = bpf_get_current_pid_tgid() >> 32;
-	if (filter_tgid && tgid != filter_tgid)
+	if (one_process && tgid != *(volatile __u32 *)&filter_tgid)
 		return 0;
 	/* The idle task (process 0) runs no guest: it counts for all processes. */
 	return tgid ? tgid : 1;

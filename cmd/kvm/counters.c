@@ -45,6 +45,7 @@ struct counters {
 	struct bank_arrays arrays;
 	size_t counts_size, keys_size, rounds_size;
 	bool by_round, command;
+	uint32_t *filter_tgid; /* of the programs */
 	struct banks *banks;
 	const struct kvm_latency_row *latencies;
 	size_t n_latencies, latencies_size;
@@ -317,7 +318,7 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid,
 	const uint32_t keys = (uint32_t)c->arrays.n_keys, latencies = (uint32_t)c->n_latencies;
 	const struct probe_option options[] = {
 		{ "n_slots", c->stride },
-		{ "filter_tgid", tgid },
+		{ "one_process", tgid != 0 },
 		{ "by_guest", c->wants.by_guest },
 		{ "latency", c->wants.latency },
 		{ "exit_event", (uint32_t)c->parents[REASON_EXIT] },
@@ -344,6 +345,7 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid,
 		{ "latency_rows", latencies },
 	};
 
+	((struct kvm_bpf *)o->skel)->data->filter_tgid = tgid;
 	return tool_configure(o, options, N(options), maps, N(maps));
 }
 
@@ -375,6 +377,7 @@ static int map_arrays(struct counters *c, const struct kvm_bpf *skel)
 	c->rounds_size = c->by_round ? KVM_ROUNDS * sizeof(*c->arrays.rounds) : 0;
 	c->latencies_size = c->n_latencies * sizeof(*c->latencies);
 	c->arrays.counting = &skel->data->counting;
+	c->filter_tgid = &skel->data->filter_tgid;
 	r = maps_map_array(skel->maps.counts, c->counts_size, false, &counts);
 	if (!r)
 		r = maps_map_array(skel->maps.key_rows, c->keys_size, false, &keys);
@@ -477,6 +480,12 @@ void counters_start(struct counters *c)
 {
 	if (c)
 		banks_start(c->banks);
+}
+
+void counters_follow(struct counters *c, uint32_t tgid)
+{
+	if (c)
+		__atomic_store_n(c->filter_tgid, tgid, __ATOMIC_RELAXED);
 }
 
 void counters_swap(struct counters *c)

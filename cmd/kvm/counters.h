@@ -42,6 +42,9 @@ int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct error 
 /* From now on it is counted.  NULL is fine. */
 void counters_start(struct counters *c);
 
+/* From now on process @tgid is counted, where one alone is.  NULL is fine. */
+void counters_follow(struct counters *c, uint32_t tgid);
+
 /* Ends an interval for all events at one moment: what is read is as of then.  NULL is fine. */
 void counters_swap(struct counters *c);
 

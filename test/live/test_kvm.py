@@ -415,6 +415,27 @@ class TestGuests(KvmTest):
             none = iotrace("kvm", "--replay", path, "-1", "-g", "gamma")
             self.assertIn("no guest 'gamma' in the recording", none.err)
 
+    def test_gone_and_back(self):
+        """The log says so, and a name is followed."""
+        first = Guest(400, "alpha", keep=True)
+        with Tracer("kvm", "-l", "-f", EVENTS, "-g", "alpha", "0.2", timeout=120) as by_name, \
+                Tracer("kvm", "--json", "-f", EVENTS, "-p", first.pid, "0.2", timeout=120) as by_pid:
+            first.run()
+            gone = rf"(?m)^\d+-\d+-\d+ [\d:]+ guest alpha \[{first.pid}\] is gone$"
+            self.assertTrue(wait_until(lambda: re.search(gone, by_name.text()), 60), by_name.text())
+            other, second = Guest(50, "beta"), Guest(300, "alpha", keep=True)
+            back = rf"(?m)^\d+-\d+-\d+ [\d:]+ guest alpha \[{second.pid}\] is back$"
+            self.assertTrue(wait_until(lambda: re.search(back, by_name.text()), 60), by_name.text())
+            second.run()
+            other.run()
+            self.assertTrue(wait_until(lambda: f"[{second.pid}] is gone" in by_name.text(), 60))
+            named, numbered = by_name.stop(timeout=120), by_pid.stop(timeout=120)
+        self.assert_ended_well(named)
+        lines = [line for line in named.out.splitlines() if " guest " not in line]
+        self.assert_exits(log_sums("\n".join(lines))[0], 700, 2)
+        self.assertEqual(numbered.err, f"iotrace: guest alpha [{first.pid}] is gone\n")
+        self.assert_exits(json_sums(numbered), 400)
+
     def test_wrong_names(self):
         guests = [Guest(1, "twin"), Guest(1, "twin")]
         self.assert_one_line(iotrace("kvm", "-1", "-g", "twin"), 2, "2 guests", "twin")
