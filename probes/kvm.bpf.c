@@ -8,18 +8,21 @@
  * that CPU (bpf_prog_active), and not all kernels count what is missed.
  *
  * All programs count in the active bank.  To end an interval, user space activates the other bank:
- * at one moment for all programs.  Counters only grow: the total is the sum of both banks.
+ * at one moment for all programs, but that a vCPU ends its round first.  Counters only grow: the
+ * total is the sum of both banks.
  */
 #include "probes/kernel.h"
 
 #include "probes/kvm.h"
 
-const volatile __u32 n_slots = 1;     /* a CPU's row in counts */
-const volatile __u32 filter_tgid = 0; /* 0: all */
-const volatile bool by_guest = false; /* count per process too, in `keyed` */
+const volatile __u32 n_slots = 1;	 /* a CPU's row in counts */
+const volatile bool one_process = false; /* filter_tgid alone */
+const volatile bool by_guest = false;	 /* count per process too, in `keyed` */
 const volatile bool latency = false;
 const volatile __u32 exit_event = KVM_NONE; /* number of kvm_exit */
 const volatile __u32 uexit_event = KVM_NONE;
+const volatile __u32 entry_event = KVM_NONE;
+const volatile bool by_round = false; /* more than one event: they are to agree */
 /* Two programs see a kvm_exit: first exit_tp, which has the record with the reason, then a raw
  * tracepoint's program, which the kernel skips less often. */
 const volatile bool exits_twice = false;
@@ -33,8 +36,11 @@ const volatile __u32 uexit_errno_off = 0;
 
 __u64 losses[KVM_LOSSES];
 
-/* The bank to count in; KVM_BANKS: not all programs are attached yet, or the run is over. */
-__u32 active_bank = KVM_BANKS;
+/* The bank to count in: probes/kvm.h.  None: not all programs are attached yet, or the run is over.
+ */
+__u32 counting = KVM_BANKS;
+
+__u32 filter_tgid = 1; /* another one where a guest comes back */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -92,6 +98,14 @@ struct {
 	__type(value, __u32);
 } exiting SEC(".maps");
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} rounds SEC(".maps");
+
 /* The same as keyed, free_keys and key_rows, for the times. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -116,10 +130,50 @@ struct {
 
 /* ---- counting ---- */
 
-/* To be called once per event, which counts in one bank. */
-static __always_inline __u32 bank_now(void)
+/* The bank of what began in @bank. */
+static __always_inline __u32 bank_since(__u32 word, __u32 bank)
 {
-	return *(volatile __u32 *)&active_bank;
+	return word & KVM_CHANGING && bank == KVM_BANK_BEFORE(word) ? bank : word & KVM_BANK_MASK;
+}
+
+/*
+ * The bank to count @event in; to be called once per event.  Events of a round count in the bank
+ * that was active when it began: what comes together in each round agrees exactly.  A round ends
+ * with kvm_entry, or, of a guest that the kernel emulates and never enters, when KVM_RUN has
+ * @returned.
+ */
+static __always_inline __u32 bank_of(__u32 event, bool returned)
+{
+	__u32 word = *(volatile __u32 *)&counting, bank = word & KVM_BANK_MASK;
+	__u32 tid = bpf_get_current_pid_tgid(), at = tid % KVM_ROUNDS, flags = KVM_ROUND_OPEN;
+	bool returns = event == uexit_event, enters = event == entry_event;
+	bool starts = word & KVM_CHANGING && KVM_BANK_BEFORE(word) == KVM_BANKS;
+	__u64 *round, was, is;
+
+	round = by_round ? bpf_map_lookup_elem(&rounds, &at) : NULL;
+	if (!round)
+		return bank;
+	was = *(volatile __u64 *)round;
+	/* When the run starts any thread may be in the middle of a round; later, one that runs no
+	 * vCPU, as far as is known, has no rounds. */
+	if (was >> 32 != tid ||
+	    ((__u32)was == (KVM_ROUND_OPEN | KVM_BANKS) && !starts && bank < KVM_BANKS)) {
+		if (!returns && !enters && event != exit_event && !starts)
+			return bank;
+		was = event == exit_event ? 0 : KVM_ROUND_OPEN | KVM_BANK_BEFORE(word);
+	}
+	if (was & KVM_ROUND_OPEN)
+		bank = bank_since(word, was & KVM_BANK_MASK);
+	if (enters)
+		flags = KVM_ROUND_ENTERED;
+	else if (!returns)
+		flags |= was & KVM_ROUND_ENTERED;
+	else if (returned && !(was & KVM_ROUND_ENTERED))
+		flags = 0;
+	is = (__u64)tid << 32 | flags | bank;
+	if (is != was)
+		*(volatile __u64 *)round = is;
+	return bank;
 }
 
 /* Atomic, though only this CPU writes: an interrupt may bring another event. */
@@ -179,10 +233,10 @@ static __always_inline __u32 counted_tgid(void)
 {
 	__u32 tgid;
 
-	if (!filter_tgid && !by_guest && !latency)
+	if (!one_process && !by_guest && !latency)
 		return 1;
 	tgid = bpf_get_current_pid_tgid() >> 32;
-	if (filter_tgid && tgid != filter_tgid)
+	if (one_process && tgid != *(volatile __u32 *)&filter_tgid)
 		return 0;
 	/* The idle task (process 0) runs no guest: it counts for all processes. */
 	return tgid ? tgid : 1;
@@ -240,12 +294,15 @@ static __always_inline bool exit_announced(void)
 static __always_inline void on_event(__u32 event)
 {
 	bool is_exit = exits_twice && event == exit_event;
-	__u32 bank = bank_now(), tgid;
+	__u32 bank, tgid;
 
 	if (is_exit && exit_announced())
 		return;
 	tgid = counted_tgid();
-	if (bank >= KVM_BANKS || !tgid)
+	if (!tgid)
+		return;
+	bank = bank_of(event, true);
+	if (bank >= KVM_BANKS)
 		return;
 	count_event(bank, event, tgid);
 	if (is_exit)
@@ -273,11 +330,11 @@ static __always_inline struct kvm_latency *latency_of(const struct kvm_latency_k
 	return NULL;
 }
 
-static __always_inline void note_exit(__u32 class, __u32 reason, __u32 vcpu, __u32 tgid)
+static __always_inline void note_exit(__u32 bank, __u32 class, __u32 reason, __u32 vcpu, __u32 tgid)
 {
-	struct kvm_pending begun = { bpf_ktime_get_ns(), class, reason, tgid, vcpu };
+	struct kvm_pending begun = { bpf_ktime_get_ns(), class, reason, tgid, vcpu, bank, 0 };
 	__u32 tid = bpf_get_current_pid_tgid();
-	struct kvm_latency_key key = { class, reason, tgid, vcpu };
+	struct kvm_latency_key key = { class, reason, tgid, vcpu, bank };
 	struct kvm_pending *p = bpf_map_lookup_elem(&pending, &tid);
 	struct kvm_latency *l;
 
@@ -296,18 +353,21 @@ static __always_inline void note_exit(__u32 class, __u32 reason, __u32 vcpu, __u
 
 static __always_inline void on_exit(void *record)
 {
-	__u32 bank = bank_now(), tgid = counted_tgid(), class, reason;
+	__u32 tgid = counted_tgid(), bank, class, reason;
 
 	if (exits_twice)
 		announce_exit();
-	if (bank >= KVM_BANKS || !tgid)
+	if (!tgid)
+		return;
+	bank = bank_of(exit_event, true);
+	if (bank >= KVM_BANKS)
 		return;
 	reason = field(record, exit_reason_off);
 	class = field(record, exit_class_off);
 	count_event(bank, exit_event, tgid);
 	count_reason(bank, exit_event, class, reason, tgid);
 	if (latency)
-		note_exit(class, reason, field(record, exit_vcpu_off), tgid);
+		note_exit(bank, class, reason, field(record, exit_vcpu_off), tgid);
 }
 
 static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
@@ -319,7 +379,7 @@ static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
 	struct kvm_latency_key key = {};
 	struct kvm_latency *l;
 
-	if (bank_now() >= KVM_BANKS || !p || !p->ns || p->tgid != tgid)
+	if (!p || !p->ns || p->tgid != tgid)
 		return;
 	ns = p->ns;
 	p->ns = 0;
@@ -335,7 +395,8 @@ static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
 	key.reason = p->reason;
 	key.tgid = tgid;
 	key.vcpu = p->vcpu;
-	l = latency_of(&key);
+	key.bank = bank_since(*(volatile __u32 *)&counting, p->bank);
+	l = key.bank < KVM_BANKS ? latency_of(&key) : NULL;
 	if (!l)
 		return;
 	slot = probe_fine_slot(ns);
@@ -350,12 +411,15 @@ static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
 
 static __always_inline void on_uexit(__u32 reason, __s32 error)
 {
-	__u32 bank = bank_now(), tgid = counted_tgid(), class = KVM_UEXIT_OK;
+	__u32 tgid = counted_tgid(), bank, class = KVM_UEXIT_OK;
 
-	if (bank >= KVM_BANKS || !tgid)
+	if (!tgid)
 		return;
 	if (error < 0)
 		class = error == -4 ? KVM_UEXIT_EINTR : KVM_UEXIT_ERRNO;
+	bank = bank_of(uexit_event, class != KVM_UEXIT_EINTR);
+	if (bank >= KVM_BANKS)
+		return;
 	count_event(bank, uexit_event, tgid);
 	count_reason(bank, uexit_event, class, reason, tgid);
 }

@@ -10,6 +10,23 @@
 #define KVM_BANKS 2	      /* of counters: the active one, and one to read */
 
 /*
+ * What decides in which bank an event counts; a bank that is KVM_BANKS is none.  While a change is
+ * going on, those in the middle of a round count in the bank before.
+ */
+#define KVM_BANK_MASK	      3u
+#define KVM_CHANGE(before)    ((before) << 2)
+#define KVM_BANK_BEFORE(word) ((word) >> 2 & KVM_BANK_MASK)
+#define KVM_CHANGING	      16u
+
+/*
+ * A round is what a vCPU does from an exit until it is in the guest again.  The thread's number is
+ * in the upper half, below it the bank of the round.  Threads share places.
+ */
+#define KVM_ROUNDS	  32768
+#define KVM_ROUND_OPEN	  4u /* it has begun */
+#define KVM_ROUND_ENTERED 8u /* it begins in the guest: KVM_RUN has not returned since */
+
+/*
  * What is counted: an event of the group kvm, by its number, or one of its reasons.  class is the
  * table that the reason is from: the field "isa" of kvm_exit on x86 (1 VMX, 2 SVM), "ret" on arm64,
  * and for kvm_userspace_exit enum kvm_uexit_class.
@@ -36,6 +53,8 @@ struct kvm_pending {
 	__u32 reason;
 	__u32 tgid;
 	__u32 vcpu;
+	__u32 bank;
+	__u32 unused;
 };
 
 struct kvm_latency_key {
@@ -43,6 +62,7 @@ struct kvm_latency_key {
 	__u32 reason;
 	__u32 tgid;
 	__u32 vcpu;
+	__u32 bank;
 };
 
 /* What has no slot in counts.  A row stays with its key.  The key of a row without counts is not
@@ -77,7 +97,7 @@ enum kvm_loss {
 
 _Static_assert(sizeof(struct kvm_key) == 16, "shared with BPF");
 _Static_assert(sizeof(struct kvm_key_row) == 32, "shared with BPF");
-_Static_assert(sizeof(struct kvm_pending) == 24, "shared with BPF");
-_Static_assert(sizeof(struct kvm_latency_key) == 16, "shared with BPF");
+_Static_assert(sizeof(struct kvm_pending) == 32, "shared with BPF");
+_Static_assert(sizeof(struct kvm_latency_key) == 20, "shared with BPF");
 
 #endif

@@ -2,10 +2,18 @@
 #include "cmd/kvm/banks.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/bpf/grace.h"
+#include "core/system/process.h"
+
+/* How long vCPUs are waited for that have to end their rounds, but wait for a CPU. */
+#define WAIT_NS (NS_PER_SEC / 2)
+#define POLL_NS (NS_PER_SEC / 1000)
 
 /* Slots and, behind them, rows of keys. */
 struct banks {
@@ -60,31 +68,59 @@ static void note(struct banks *b, uint32_t bank)
 		to[a->n_slots + i] = __atomic_load_n(&a->keys[i].counts[bank], __ATOMIC_ACQUIRE);
 }
 
+/* Is a thread in the middle of a round of @bank, and on its way?  One that sleeps, as a vCPU that
+ * has halted, may do so for long. */
+static bool round_goes_on(const struct banks *b, uint32_t bank)
+{
+	struct process thread;
+
+	for (size_t i = 0; b->arrays.rounds && i < KVM_ROUNDS; i++) {
+		uint64_t round = __atomic_load_n(&b->arrays.rounds[i], __ATOMIC_RELAXED);
+
+		if ((round & KVM_ROUND_OPEN) && (round & KVM_BANK_MASK) == bank &&
+		    process_read((uint32_t)(round >> 32), &thread) == 0 && thread.state == 'R')
+			return true;
+	}
+	return false;
+}
+
+/* All programs know of the change before it is looked which rounds go on. */
 static void activate(struct banks *b, uint32_t next)
 {
-	uint32_t bank = *b->arrays.active;
+	const uint32_t bank = banks_active(b), word = next | KVM_CHANGE(bank);
+	uint64_t deadline;
 
-	if (bank >= KVM_BANKS)
-		return;
-	__atomic_store_n(b->arrays.active, next, __ATOMIC_SEQ_CST);
+	__atomic_store_n(b->arrays.counting, word | KVM_CHANGING, __ATOMIC_SEQ_CST);
 	grace_wait();
-	note(b, bank);
+	deadline = clock_mono_ns() + WAIT_NS;
+	while (round_goes_on(b, bank) && clock_mono_ns() < deadline)
+		nanosleep(&(struct timespec){ .tv_nsec = POLL_NS }, NULL);
+	__atomic_store_n(b->arrays.counting, word, __ATOMIC_SEQ_CST);
+	grace_wait();
+	if (bank < KVM_BANKS)
+		note(b, bank);
+}
+
+uint32_t banks_active(const struct banks *b)
+{
+	return *b->arrays.counting & KVM_BANK_MASK;
 }
 
 void banks_start(struct banks *b)
 {
-	__atomic_store_n(b->arrays.active, 0, __ATOMIC_SEQ_CST);
+	if (b)
+		activate(b, 0);
 }
 
 void banks_swap(struct banks *b)
 {
-	if (b)
-		activate(b, !*b->arrays.active);
+	if (b && banks_active(b) < KVM_BANKS)
+		activate(b, !banks_active(b));
 }
 
 void banks_stop(struct banks *b)
 {
-	if (b)
+	if (b && banks_active(b) < KVM_BANKS)
 		activate(b, KVM_BANKS);
 }
 

@@ -9,18 +9,19 @@
 
 /*
  * What the programs of kvm have counted, as of one moment.  They add to the active one of two
- * banks, which only grow.  Activating the other one ends an interval for all programs at once; what
- * the inactive bank holds when those that saw it active have ended stays as it is.
+ * banks, which only grow.  Activating the other one ends an interval for all programs at once, and
+ * for each vCPU when its round ends; what the inactive bank holds then stays as it is.
  */
 struct banks;
 
 /* The mapped arrays of the programs. */
 struct bank_arrays {
-	uint32_t *active;	/* the bank that they add to; KVM_BANKS: none */
+	uint32_t *counting;	/* the bank that they add to: probes/kvm.h */
 	const uint64_t *counts; /* for each CPU a row of @stride per bank */
 	size_t n_cpus, n_slots, stride;
 	const struct kvm_key_row *keys;
 	size_t n_keys;
+	const uint64_t *rounds; /* KVM_ROUNDS of them; NULL: events are counted one by one */
 };
 
 /* @arrays must outlive *out.  0 or -ENOMEM. */
@@ -35,6 +36,9 @@ void banks_swap(struct banks *b);
 
 /* The same, and nothing more is counted. */
 void banks_stop(struct banks *b);
+
+/* The bank that the programs add to; KVM_BANKS: none. */
+uint32_t banks_active(const struct banks *b);
 
 /* What a slot has counted from banks_reset() until the last banks_swap(). */
 uint64_t banks_slot(const struct banks *b, size_t slot);

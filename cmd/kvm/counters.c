@@ -2,6 +2,7 @@
 #include "cmd/kvm/counters.h"
 
 #include <errno.h>
+#include <time.h>
 #include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -11,8 +12,10 @@
 
 #include "cmd/kvm/banks.h"
 #include "cmd/kvm/filter.h"
+#include "cmd/kvm/latency.h"
 #include "cmd/maps.h"
 #include "cmd/report.h"
+#include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/limits.h"
 #include "core/system/preflight.h"
@@ -20,8 +23,10 @@
 #include "probes/kvm.h"
 #include "probes/kvm.skel.h"
 
-#define N(array)    (sizeof(array) / sizeof((array)[0]))
-#define GROUP	    "kvm"
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+#define GROUP	 "kvm"
+/* So long the programs watch before they count: until they have seen each vCPU end a round. */
+#define ACQUAINT_NS (NS_PER_SEC / 5)
 #define PLACEHOLDER 0x107ace0c00c1eULL /* of count_each in probes/kvm.bpf.c */
 
 struct counters {
@@ -38,7 +43,9 @@ struct counters {
 	const struct hooks *hooks; /* of the run */
 	int *skipped; /* by number of the tracepoint: -errno why it could not be attached to */
 	struct bank_arrays arrays;
-	size_t counts_size, keys_size;
+	size_t counts_size, keys_size, rounds_size;
+	bool by_round, command;
+	uint32_t *filter_tgid; /* of the programs */
 	struct banks *banks;
 	const struct kvm_latency_row *latencies;
 	size_t n_latencies, latencies_size;
@@ -102,9 +109,22 @@ static bool asked_for(const struct counters *c, int event)
 	return kvm_filter_matches(c->wants.only, c->events->v[event].name);
 }
 
+/* Events that are to agree are counted by rounds, and these have to be seen for that. */
+static void want_rounds(struct counters *c, size_t n_wanted)
+{
+	const int ends[] = { events_find(c->events, "kvm_entry"), c->parents[REASON_UEXIT] };
+
+	c->by_round = n_wanted > 1 || c->wants.latency;
+	for (size_t i = 0; c->by_round && i < N(ends); i++)
+		if (ends[i] >= 0)
+			c->events->v[ends[i]].off = false;
+}
+
 /* Without a reason to count it, and with none of its children asked for, an event stays alone. */
 static void leave_out(struct counters *c)
 {
+	size_t n_wanted = 0;
+
 	for (size_t i = 0; i < c->n_names; i++) {
 		bool wanted = asked_for(c, (int)i);
 		bool parent =
@@ -115,7 +135,9 @@ static void leave_out(struct counters *c)
 		wanted = wanted || (parent && kvm_filter_matches_unnamed(
 						  c->wants.only, c->wants.pattern, c->events, i));
 		c->events->v[i].off = !wanted;
+		n_wanted += wanted;
 	}
+	want_rounds(c, n_wanted);
 	/* The latency is that of exits. */
 	if (c->wants.latency && c->parents[REASON_EXIT] >= 0)
 		c->events->v[c->parents[REASON_EXIT]].off = false;
@@ -262,7 +284,7 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 #define ROWS_OF_GUESTS 16384 /* with by_guest */
 #define ROWS_OF_OTHERS 256
 #define VCPU_THREADS   16384
-#define LATENCY_ROWS   4096 /* vCPUs x exit reasons of each: 11 MB */
+#define LATENCY_ROWS   8192 /* vCPUs x exit reasons of each x banks: 22 MB */
 
 static size_t n_counts(const struct counters *c)
 {
@@ -284,22 +306,25 @@ static void size_arrays(struct counters *c)
 	c->n_latencies = !c->wants.latency ? 1 : rows ? rows : LATENCY_ROWS;
 }
 
-int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid)
+int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid, bool command)
 {
 	const struct reason_fields f = reasons_fields(c->reasons);
 
 	c->hooks = o->hooks;
+	c->command = command;
 	memset(c->skipped, 0, c->n_names * sizeof(*c->skipped));
 	size_arrays(c);
 
 	const uint32_t keys = (uint32_t)c->arrays.n_keys, latencies = (uint32_t)c->n_latencies;
 	const struct probe_option options[] = {
 		{ "n_slots", c->stride },
-		{ "filter_tgid", tgid },
+		{ "one_process", tgid != 0 },
 		{ "by_guest", c->wants.by_guest },
 		{ "latency", c->wants.latency },
 		{ "exit_event", (uint32_t)c->parents[REASON_EXIT] },
 		{ "uexit_event", (uint32_t)c->parents[REASON_UEXIT] },
+		{ "entry_event", (uint32_t)events_find(c->events, "kvm_entry") },
+		{ "by_round", c->by_round },
 		{ "exits_twice", exits_twice(c) },
 		{ "exit_reason_off", f.exit_reason },
 		{ "exit_class_off", f.exit_class },
@@ -313,12 +338,14 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid)
 		{ "keyed", keys },
 		{ "free_keys", keys },
 		{ "key_rows", keys },
+		{ "rounds", c->by_round ? KVM_ROUNDS : 1 },
 		{ "pending", c->wants.latency ? VCPU_THREADS : 1 },
 		{ "latencies", latencies },
 		{ "free_latencies", latencies },
 		{ "latency_rows", latencies },
 	};
 
+	((struct kvm_bpf *)o->skel)->data->filter_tgid = tgid;
 	return tool_configure(o, options, N(options), maps, N(maps));
 }
 
@@ -342,20 +369,25 @@ static int fill_reasons(const struct counters *c, const struct kvm_bpf *skel)
 
 static int map_arrays(struct counters *c, const struct kvm_bpf *skel)
 {
-	void *counts = NULL, *keys = NULL, *latencies = NULL;
+	void *counts = NULL, *keys = NULL, *rounds = NULL, *latencies = NULL;
 	int r;
 
 	c->counts_size = n_counts(c) * sizeof(*c->arrays.counts);
 	c->keys_size = c->arrays.n_keys * sizeof(*c->arrays.keys);
+	c->rounds_size = c->by_round ? KVM_ROUNDS * sizeof(*c->arrays.rounds) : 0;
 	c->latencies_size = c->n_latencies * sizeof(*c->latencies);
-	c->arrays.active = &skel->data->active_bank;
+	c->arrays.counting = &skel->data->counting;
+	c->filter_tgid = &skel->data->filter_tgid;
 	r = maps_map_array(skel->maps.counts, c->counts_size, false, &counts);
 	if (!r)
 		r = maps_map_array(skel->maps.key_rows, c->keys_size, false, &keys);
+	if (!r && c->by_round)
+		r = maps_map_array(skel->maps.rounds, c->rounds_size, false, &rounds);
 	if (!r)
 		r = maps_map_array(skel->maps.latency_rows, c->latencies_size, false, &latencies);
 	c->arrays.counts = counts;
 	c->arrays.keys = keys;
+	c->arrays.rounds = rounds;
 	c->latencies = latencies;
 	return r;
 }
@@ -381,6 +413,8 @@ static void close_maps(struct counters *c)
 		munmap((void *)c->arrays.counts, c->counts_size);
 	if (c->arrays.keys)
 		munmap((void *)c->arrays.keys, c->keys_size);
+	if (c->arrays.rounds)
+		munmap((void *)c->arrays.rounds, c->rounds_size);
 	if (c->latencies)
 		munmap((void *)c->latencies, c->latencies_size);
 }
@@ -436,9 +470,22 @@ int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct error 
 		return error_set(err, STATUS_FAILED, r, "cannot fill the BPF maps: %s",
 				 strerror(-r));
 	r = leave_out_skipped(c, err);
-	if (!r)
-		banks_start(c->banks);
+	/* With a COMMAND alone nothing runs yet. */
+	if (!r && c->by_round && !c->command)
+		nanosleep(&(struct timespec){ .tv_nsec = ACQUAINT_NS }, NULL);
 	return r;
+}
+
+void counters_start(struct counters *c)
+{
+	if (c)
+		banks_start(c->banks);
+}
+
+void counters_follow(struct counters *c, uint32_t tgid)
+{
+	if (c)
+		__atomic_store_n(c->filter_tgid, tgid, __ATOMIC_RELAXED);
 }
 
 void counters_swap(struct counters *c)
@@ -538,10 +585,9 @@ int counters_each_guest(struct counters *c,
 	return 0;
 }
 
-const struct kvm_latency_row *counters_latencies(const struct counters *c, size_t *n)
+int counters_read_latencies(const struct counters *c, struct latency *to, struct error *err)
 {
-	*n = c->n_latencies;
-	return c->latencies;
+	return latency_read(to, c->latencies, c->n_latencies, banks_active(c->banks), err);
 }
 
 const struct reasons *counters_reasons(const struct counters *c)

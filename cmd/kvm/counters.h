@@ -31,12 +31,19 @@ void counters_close(struct counters *c);
 /* The attach table: fills @out, returns how many. */
 size_t counters_hook_events(struct counters *c, struct hook_event *out);
 
-/* struct tool's configure(); to count process @tgid alone (0: all).  0 or -errno. */
-int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid);
+/* struct tool's configure(); to count process @tgid alone (0: all), which is that of a @command.
+ * 0 or -errno. */
+int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid, bool command);
 
-/* All is attached, and @skel must outlive @c: from now on it is counted.  An event that could not
- * be attached is reported and left out; -errno with @err when none could. */
+/* All is attached, and @skel must outlive @c.  An event that could not be attached is reported and
+ * left out; -errno with @err when none could. */
 int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct error *err);
+
+/* From now on it is counted.  NULL is fine. */
+void counters_start(struct counters *c);
+
+/* From now on process @tgid is counted, where one alone is.  NULL is fine. */
+void counters_follow(struct counters *c, uint32_t tgid);
 
 /* Ends an interval for all events at one moment: what is read is as of then.  NULL is fine. */
 void counters_swap(struct counters *c);
@@ -56,9 +63,9 @@ int counters_each_guest(struct counters *c,
 /* What was counted up to the last counters_swap() is left out from now on.  NULL is fine. */
 void counters_reset(struct counters *c);
 
-/* With latency: all rows, which grow while they are looked at (latency_read()); and the names. */
-struct kvm_latency_row;
-const struct kvm_latency_row *counters_latencies(const struct counters *c, size_t *n);
+/* With latency: reads the times into @to; and the names. */
+struct latency;
+int counters_read_latencies(const struct counters *c, struct latency *to, struct error *err);
 const struct reasons *counters_reasons(const struct counters *c);
 int counters_exit_event(const struct counters *c);
 

@@ -34,6 +34,7 @@ struct kvm {
 	struct show *show;
 	uint64_t drawn_ns;
 	bool stopped; /* nothing is counted any more */
+	bool gone;    /* process o.pid is */
 	struct kvm_namer namer;
 	struct kvm_record record;
 	struct kvm_replay replay; /* what names reasons in a replay */
@@ -53,16 +54,13 @@ static bool counts_all(const struct kvm *k)
 /* Totals of process @pid (0: of all, or of the one that the programs count alone). */
 static int read_all(struct kvm *k, uint32_t pid, struct error *err)
 {
-	const struct kvm_latency_row *latencies;
 	struct error refusal;
-	size_t n;
 	int r = 0;
 
 	if (k->counters)
 		r = counters_read(k->counters, pid, err);
 	if (!r && k->latency) {
-		latencies = counters_latencies(k->counters, &n);
-		r = latency_read(k->latency, latencies, n, err);
+		r = counters_read_latencies(k->counters, k->latency, err);
 		if (!r && kvm_rows_name_guests(&k->rows, k->latency))
 			r = error_no_memory(err);
 	}
@@ -250,10 +248,46 @@ static int take(void *ctx, const struct recording_interval *in, struct error *er
 	return r ? r : 1;
 }
 
+/* In a log between its lines, else on standard error: CSV and JSON have no place for it. */
+static void tell_guest(struct kvm *k, const struct recording_interval *in, const char *what)
+{
+	char when[CLOCK_TEXT_SIZE], name[4 * GUEST_NAME_SIZE];
+
+	render_escape(guest_names_find(&k->rows.guests, k->o.pid), name, sizeof(name));
+
+	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG || k->log.csv)
+		report_line("guest %s%s[%u] is %s", name, *name ? " " : "", k->o.pid, what);
+	else
+		fprintf(k->log.stream, "%s guest %s%s[%u] is %s\n",
+			clock_date(in->interval.end_ns, in->utc_offset, when), name,
+			*name ? " " : "", k->o.pid, what);
+}
+
+/* -p and -g: the guest may end, and come back under its name as another process. */
+static void follow_guest(struct kvm *k, const struct recording_interval *in)
+{
+	struct error unused;
+	uint32_t pid;
+
+	if (!k->gone && view_is_gone(k->o.pid)) {
+		k->gone = true;
+		tell_guest(k, in, "gone");
+	}
+	if (!k->gone || !k->o.guest_arg || guests_find(NULL, k->o.guest_arg, &pid, &unused) ||
+	    guest_names_add(&k->rows.guests, pid, NULL))
+		return;
+	counters_follow(k->counters, pid);
+	k->o.pid = pid;
+	k->gone = false;
+	tell_guest(k, in, "back");
+}
+
 static void done(void *ctx, const struct recording_interval *in)
 {
 	struct kvm *k = ctx;
 
+	if (k->o.pid && !in->last && !k->o.args.replay && !k->o.args.record)
+		follow_guest(k, in);
 	if (in->last && !any_shown(k))
 		fputs("iotrace: no event matches\n", stderr);
 	events_set_baseline(&k->events);
@@ -540,7 +574,8 @@ static int configure(struct tool_run *t, struct tool_object *o)
 	bool command = k->o.args.command && !k->o.args.all;
 	uint32_t pid = counts_all(k) ? 0 : k->o.pid;
 
-	return counters_configure(k->counters, o, command ? (uint32_t)t->run->child.pid : pid);
+	return counters_configure(k->counters, o, command ? (uint32_t)t->run->child.pid : pid,
+				  command);
 }
 
 /* -f help */
@@ -588,13 +623,16 @@ static void keeps(struct tool_run *t)
 	tool_keep(t, "", privileges_to_name() | (k->counters ? privileges_to_drain() : 0), true);
 	tool_keep(t, "with -d", PRIVILEGE(CAP_DAC_READ_SEARCH), k->debugfs);
 	tool_keep(t, "on the full screen", PRIVILEGES_GUESTS, k->o.mode == KVM_SCREEN);
-	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path); /* reopened on SIGHUP */
+	tool_keep(t, "with -g", PRIVILEGES_GUESTS, k->o.guest_arg); /* it may come back */
+	tool_keep(t, "with -L", PRIVILEGES_FILE, k->o.log_path);    /* reopened on SIGHUP */
 }
 
 static int begin(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
 
+	t->since_ns = clock_epoch_ns();
+	counters_start(k->counters);
 	if (k->o.mode == KVM_SCREEN)
 		return begin_screen(t, k, err);
 	if (k->no_terminal)
@@ -679,6 +717,7 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 				  : (struct kvm_namer){ name_reason, k };
 	k->log.path = o->log_path;
 	k->log.csv = o->wide;
+	k->log.all = o->all_events;
 	k->log.skip_zero = o->skip_zero;
 	return r;
 }

@@ -49,13 +49,14 @@ static size_t rows_in_use(const struct kvm_latency_row *rows, size_t n)
 	return n;
 }
 
-int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n, struct error *err)
+int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n, uint32_t active,
+		 struct error *err)
 {
 	n = rows_in_use(rows, n);
 	if (n > l->n && grow(l, n))
 		return error_no_memory(err);
 	for (size_t i = 0; i < n; i++) {
-		if (!in_use(&rows[i]))
+		if (!in_use(&rows[i]) || rows[i].key.bank == active)
 			continue;
 		l->entries[i].key = rows[i].key;
 		l->entries[i].now = rows[i].latency;

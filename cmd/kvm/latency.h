@@ -35,9 +35,9 @@ struct latency {
 int latency_open(struct latency **out);
 void latency_close(struct latency *l);
 
-/* Reads the probe's rows; what came since latency_set_baseline() is the interval.  -errno with
- * @err. */
-int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n,
+/* Reads the probe's rows but those of bank @active, to which it adds; what came since
+ * latency_set_baseline() is the interval.  -errno with @err. */
+int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n, uint32_t active,
 		 struct error *err);
 void latency_set_baseline(struct latency *l);
 

@@ -9,9 +9,12 @@
 #include "core/base/clock.h"
 #include "core/system/outfile.h"
 #include "output/render.h"
+#include "output/terminal.h"
 
 #define HEADING_EVERY 20
 #define LEAST_WIDTH   9
+#define DATE_WIDTH    19
+#define MORE_WIDTH    5 /* " +123": events without a column */
 
 /* ---- the file ---- */
 
@@ -37,6 +40,7 @@ void kvm_log_close(struct kvm_log *log)
 	log->stream = NULL;
 	free(log->columns);
 	log->columns = NULL;
+	log->made = false;
 }
 
 int kvm_log_reopen(struct kvm_log *log, struct error *err)
@@ -53,10 +57,11 @@ int kvm_log_reopen(struct kvm_log *log, struct error *err)
 struct kvm_log_column {
 	int event;
 	bool others; /* for the event's children that have no column of their own */
+	uint64_t total;
 	char name[4 * EVENT_NAME_SIZE];
 };
 
-static int add_column(struct kvm_log *log, int event, bool others, const char *name)
+static int add_column(struct kvm_log *log, int event, uint64_t total, bool others, const char *name)
 {
 	struct kvm_log_column *column = ARRAY_ADD(log->columns, log->n);
 
@@ -64,8 +69,17 @@ static int add_column(struct kvm_log *log, int event, bool others, const char *n
 		return -ENOMEM;
 	column->event = event;
 	column->others = others;
+	column->total = total;
 	render_escape(name, column->name, sizeof(column->name));
 	return 0;
+}
+
+static int compare_totals(const void *a, const void *b)
+{
+	const struct kvm_log_column *left = a, *right = b;
+
+	return left->total != right->total ? left->total < right->total ? 1 : -1
+					   : strcmp(left->name, right->name);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -74,21 +88,59 @@ static int compare_names(const void *a, const void *b)
 		      ((const struct kvm_log_column *)b)->name);
 }
 
+static int width_of(const struct kvm_log_column *column)
+{
+	int width = (int)strlen(column->name);
+
+	return width > LEAST_WIDTH ? width : LEAST_WIDTH;
+}
+
+/* Leaves as many columns as the terminal has room for, one at least. */
+static void fit(struct kvm_log *log)
+{
+	unsigned int used = DATE_WIDTH, room = log->width;
+	size_t n = log->n;
+
+	for (size_t i = 0; i < n; i++)
+		used += 1 + (unsigned int)width_of(&log->columns[i]);
+	if (used <= room)
+		return;
+	qsort(log->columns, n, sizeof(*log->columns), compare_totals);
+	used = DATE_WIDTH + MORE_WIDTH;
+	log->n = 0;
+	for (size_t i = 0; i < n; i++) {
+		unsigned int width = 1 + (unsigned int)width_of(&log->columns[i]);
+
+		if (log->n && used + width > room)
+			continue;
+		used += width;
+		log->columns[log->n++] = log->columns[i];
+	}
+	log->left_out = n - log->n;
+}
+
+static bool has_place(const struct kvm_log *log, const struct kvm_events *e, size_t i)
+{
+	return kvm_shown(e, i) && (!log->width || e->v[i].total);
+}
+
 static int make_columns(struct kvm_log *log, const struct kvm_events *e)
 {
 	char others[EVENT_NAME_SIZE];
 	int r = 0;
 
-	log->n = 0;
+	log->n = log->left_out = 0;
 	for (size_t i = 0; !r && i < e->n; i++) {
-		if (kvm_shown(e, i))
-			r = add_column(log, (int)i, false, e->v[i].name);
+		if (has_place(log, e, i))
+			r = add_column(log, (int)i, e->v[i].total, false, e->v[i].name);
 		if (r || !log->csv || e->v[i].off || e->v[i].others_hidden ||
 		    !events_has_children(e, i))
 			continue;
 		snprintf(others, sizeof(others), "%s(other)", e->v[i].name);
-		r = add_column(log, (int)i, true, others);
+		r = add_column(log, (int)i, 0, true, others);
 	}
+	if (log->width && !r)
+		fit(log);
 	if (log->n)
 		qsort(log->columns, log->n, sizeof(*log->columns), compare_names);
 	return r;
@@ -100,8 +152,8 @@ static bool columns_changed(const struct kvm_log *log, const struct kvm_events *
 	size_t shown = 0;
 
 	for (size_t i = 0; i < e->n; i++)
-		shown += kvm_shown(e, i);
-	return shown != log->n;
+		shown += has_place(log, e, i);
+	return shown != log->n + log->left_out;
 }
 
 static bool has_column(const struct kvm_log *log, size_t event)
@@ -145,6 +197,8 @@ static void print_heading(const struct kvm_log *log)
 			fprintf(log->stream, ",%s", log->columns[i].name);
 		else
 			fprintf(log->stream, " %*s", LEAST_WIDTH, log->columns[i].name);
+	if (log->left_out)
+		fprintf(log->stream, " +%zu", log->left_out);
 	fputc('\n', log->stream);
 }
 
@@ -153,13 +207,11 @@ static void print_numbers(const struct kvm_log *log, const struct kvm_events *e,
 	fputs(when, log->stream);
 	for (size_t i = 0; i < log->n; i++) {
 		unsigned long long value = column_value(log, e, &log->columns[i]);
-		int width = (int)strlen(log->columns[i].name);
 
 		if (log->csv)
 			fprintf(log->stream, ",%llu", value);
 		else
-			fprintf(log->stream, " %*llu", width > LEAST_WIDTH ? width : LEAST_WIDTH,
-				value);
+			fprintf(log->stream, " %*llu", width_of(&log->columns[i]), value);
 	}
 	fputc('\n', log->stream);
 }
@@ -167,9 +219,15 @@ static void print_numbers(const struct kvm_log *log, const struct kvm_events *e,
 /* Makes the columns where there are none yet, or in text not enough. */
 static int need_columns(struct kvm_log *log, const struct kvm_events *e)
 {
-	if (log->columns && (log->csv || !columns_changed(log, e)))
+	const unsigned int width =
+	    log->csv || log->all ? 0 : (unsigned int)terminal_size(log->stream).columns;
+	const bool same = width == log->width;
+
+	log->width = width;
+	if (log->made && (log->csv || (same && !columns_changed(log, e))))
 		return 0;
 	log->left = 0;
+	log->made = true;
 	return make_columns(log, e);
 }
 

@@ -20,6 +20,8 @@ static const struct argp_option options[] = {
 	{ "log-to-file", 'L', "FILE", 0, "append the log to FILE; reopened on SIGHUP", 1 },
 	{ NULL, 'c', NULL, 0, "with -l or -L: CSV, one line per interval, one column per event",
 	  1 },
+	{ "all-events", 'a', NULL, 0,
+	  "with -l on a terminal: all events, not only those that have happened and fit", 1 },
 	{ "skip-zero-records", 'z', NULL, 0, "with -l or -L: skip intervals without events", 1 },
 	{ "set-delay", 's', "SECS", 0, "same as INTERVAL (default: 3 on the full screen, else 1)",
 	  1 },
@@ -45,6 +47,7 @@ static const struct {
 	size_t at;
 } flags[] = {
 	{ 'c', offsetof(struct kvm_options, wide) },
+	{ 'a', offsetof(struct kvm_options, all_events) },
 	{ 'z', offsetof(struct kvm_options, skip_zero) },
 	{ 't', offsetof(struct kvm_options, tracepoints) },
 	{ 'd', offsetof(struct kvm_options, debugfs) },
@@ -122,6 +125,7 @@ static int check(struct kvm_options *o, struct error *err)
 		  "use --all to count that guest while COMMAND runs" },
 		{ args->replay && help, "-f help cannot be used with --replay", NULL },
 		{ o->wide && !log, "-c requires -l or -L", NULL },
+		{ o->all_events && !log, "-a requires -l or -L", NULL },
 		{ o->skip_zero && !log, "-z requires -l or -L", NULL },
 	};
 
@@ -133,7 +137,7 @@ static int check(struct kvm_options *o, struct error *err)
 			error_hint(err, "%s", rules[i].hint);
 		return -EINVAL;
 	}
-	if (log && (o->wide || o->skip_zero))
+	if (log && (o->wide || o->skip_zero || o->all_events))
 		o->mode = KVM_LOG;
 	o->fields_help = help;
 	return 0;
@@ -160,7 +164,7 @@ static void set_defaults(struct kvm_options *o)
 }
 
 /* What only shapes the output. */
-static const int shown[] = { '1', KEY_BATCH, 'l', 'L', 'c', 'z', 'f', 'p', 'g', 0 };
+static const int shown[] = { '1', KEY_BATCH, 'l', 'L', 'c', 'a', 'z', 'f', 'p', 'g', 0 };
 
 static const struct args_example examples[] = {
 	{ "", "the full screen: h shows its keys" },

@@ -16,6 +16,7 @@ struct kvm_options {
 	bool tracepoints, debugfs; /* at least one */
 	bool past;		   /* -i */
 	bool wide;		   /* -c: a line per output, a column per event */
+	bool all_events;	   /* -a */
 	bool skip_zero;		   /* -z */
 	bool latency;		   /* -x */
 	bool own_delay;		   /* -s or INTERVAL was given */

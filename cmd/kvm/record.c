@@ -185,9 +185,13 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 	for (size_t i = 0; !r && i < n; i++) {
 		const struct latency_entry *from = &latency->entries[i];
 
-		namer->name(namer->ctx, from->key.class, from->key.reason, reason);
+		*reason = 0;
 		/* Of its event is recorded whether it is hidden. */
-		r = events_add_child(e, exit_event, reason, false);
+		if (from->key.tgid)
+			r = events_add_child(
+			    e, exit_event,
+			    namer->name(namer->ctx, from->key.class, from->key.reason, reason),
+			    false);
 		if (r >= 0)
 			r = fill_latency(record, from, reason,
 					 guest_names_find(&rows->guests, from->key.tgid));
@@ -323,7 +327,7 @@ int kvm_replay_latencies(const struct recording_interval *in, struct latency *la
 		r = guest_names_add(&rows->guests, from[i].pid, from[i].guest);
 	}
 	if (!r)
-		r = latency_read(latency, made, n, NULL);
+		r = latency_read(latency, made, n, KVM_BANKS, NULL);
 	free(made);
 	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
 }

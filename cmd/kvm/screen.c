@@ -178,7 +178,7 @@ static void help(struct kvm_screen *s)
 		"g  filter by guest, by its name or process id",
 		"h  this help",
 		"o  order by total, or by current rate again",
-		"p  the same",
+		"p  the same as g",
 		"q  quit",
 		"r  reset the totals",
 		"s  set the seconds between refreshes",

@@ -148,7 +148,7 @@ void view_show_children(struct view *v, bool show)
 	v->children_of_filter = false;
 }
 
-static bool is_gone(uint32_t pid)
+bool view_is_gone(uint32_t pid)
 {
 	return kill((pid_t)pid, 0) && errno == ESRCH;
 }
@@ -158,7 +158,7 @@ void view_follow(struct view *v)
 	struct error err;
 	uint32_t pid;
 
-	v->gone = v->pid && is_gone(v->pid);
+	v->gone = v->pid && view_is_gone(v->pid);
 	if (v->gone && v->guest[0] && guests_find(NULL, v->guest, &pid, &err) == 0)
 		view_set_process(v, pid);
 }
@@ -365,7 +365,7 @@ static int guest_lines(struct view *v)
 
 		if (!g->total)
 			continue;
-		if (!g->gone && is_gone(g->pid)) {
+		if (!g->gone && view_is_gone(g->pid)) {
 			size_t len = strlen(g->name);
 
 			snprintf(g->name + len, sizeof(g->name) - len, " gone");

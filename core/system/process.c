@@ -23,9 +23,9 @@ static int parse(char *text, struct process *out)
 
 	if (!begin || !end || end < begin ||
 	    sscanf(end + 1,
-		   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
+		   " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d "
 		   "%llu",
-		   &start) != 1)
+		   &out->state, &start) != 2)
 		return -EINVAL;
 	*end = 0;
 	snprintf(out->comm, sizeof(out->comm), "%s", begin + 1);

@@ -7,6 +7,7 @@
 /* What /proc says about the process with number @pid now. */
 struct process {
 	char comm[64];	   /* a worker of a workqueue's is longer than TASK_COMM_LEN */
+	char state;	   /* 'R': it runs, or waits for a CPU */
 	uint64_t start_ns; /* since boot, cut to a tick */
 };
 

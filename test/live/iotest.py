@@ -816,7 +816,12 @@ def have_kvm():
 
 
 def need_no_other_guest():
-    """What counts the events of all guests is exact only where none is somebody else's."""
+    """What counts the events of all guests is exact only where none is somebody else's: those of
+    tests of the same kind are waited for, until this process ends."""
+    lock = open(f"{tempfile.gettempdir()}/iotrace-guests.lock", "a",  # pylint: disable=consider-using-with
+                encoding="ascii")
+    cleanup(lock.close)
+    fcntl.flock(lock, fcntl.LOCK_EX)
     for path in glob.glob("/proc/[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
             if os.readlink(path) == "anon_inode:kvm-vm":

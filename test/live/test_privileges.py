@@ -223,7 +223,7 @@ KEPT = {
               "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "kvm": {"with -d": {"CAP_DAC_READ_SEARCH"},
             "on the full screen": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"}, "with -L": FILE,
-            **COMMON},
+            "with -g": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"}, **COMMON},
 }
 
 

@@ -15,7 +15,7 @@ class Screen:
 
     made = 0
 
-    def __init__(self, *args, columns=100, rows=30, term="xterm", environment=(),
+    def __init__(self, *args, columns=100, rows=30, term="screen", environment=(),
                  subcommand="kvm"):
         Screen.made += 1
         self.socket = f"iotrace-test-{os.getpid()}-{Screen.made}"

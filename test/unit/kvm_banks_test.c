@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* How the counters of kvm's programs are read while they count. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -20,7 +21,7 @@
 #define KEYS   2
 
 struct programs {
-	uint32_t active;
+	uint32_t counting;
 	uint64_t counts[CPUS][KVM_BANKS][STRIDE];
 	struct kvm_key_row keys[KEYS];
 	struct bank_arrays arrays;
@@ -31,9 +32,9 @@ static struct banks *open_banks(struct programs *p)
 	struct banks *b;
 
 	memset(p, 0, sizeof(*p));
-	p->active = KVM_BANKS;
+	p->counting = KVM_BANKS;
 	p->arrays =
-	    (struct bank_arrays){ &p->active, &p->counts[0][0][0], CPUS, SLOTS, STRIDE, p->keys,
+	    (struct bank_arrays){ &p->counting, &p->counts[0][0][0], CPUS, SLOTS, STRIDE, p->keys,
 				  KEYS };
 	assert_int_equal(banks_open(&p->arrays, &b), 0);
 	return b;
@@ -58,20 +59,20 @@ static void test_intervals(void **state)
 
 	(void)state;
 	banks_swap(b);
-	assert_int_equal(p.active, KVM_BANKS); /* not before the start */
+	assert_int_equal(banks_active(b), KVM_BANKS); /* not before the start */
 	banks_start(b);
-	count(&p, p.active, 0, 1);
-	count(&p, p.active, 1, 1);
-	before = p.active;
+	count(&p, banks_active(b), 0, 1);
+	count(&p, banks_active(b), 1, 1);
+	before = banks_active(b);
 	banks_swap(b);
-	assert_int_not_equal(p.active, before);
+	assert_int_not_equal(banks_active(b), before);
 	assert_int_equal(banks_slot(b, 0), 0);
 	assert_int_equal(banks_slot(b, 1), 2);
 	assert_int_equal(banks_key(b, 0, &key), 0);
 	assert_int_equal(banks_key(b, 1, &key), 2);
 	assert_int_equal(key.tgid, 77);
 	/* of the next interval */
-	count(&p, p.active, 1, 1);
+	count(&p, banks_active(b), 1, 1);
 	assert_int_equal(banks_slot(b, 1), 2);
 	/* one that was held up for a whole interval */
 	count(&p, before, 0, 2);
@@ -81,10 +82,64 @@ static void test_intervals(void **state)
 	banks_stop(b);
 	assert_int_equal(banks_slot(b, 2), 1);
 	assert_int_equal(banks_key(b, 1, &key), 4);
-	assert_int_equal(p.active, KVM_BANKS);
+	assert_int_equal(banks_active(b), KVM_BANKS);
 	banks_swap(b);
-	assert_int_equal(p.active, KVM_BANKS); /* for good */
+	assert_int_equal(banks_active(b), KVM_BANKS); /* for good */
 	assert_int_equal(banks_slot(b, 1), 3);
+	banks_close(b);
+}
+
+/* ---- rounds ---- */
+
+static uint64_t rounds[KVM_ROUNDS];
+
+static uint64_t round_of(uint32_t tid, uint32_t bank)
+{
+	return (uint64_t)tid << 32 | KVM_ROUND_OPEN | bank;
+}
+
+/* A thread that is in the middle of a round when the interval is to end. */
+static void *end_late(void *arg)
+{
+	struct programs *p = arg;
+	uint32_t tid = (uint32_t)gettid();
+
+	__atomic_store_n(&rounds[7], round_of(tid, 0), __ATOMIC_SEQ_CST);
+	while (!(__atomic_load_n(&p->counting, __ATOMIC_SEQ_CST) & KVM_CHANGING))
+		;
+	for (volatile unsigned int i = 0; i < 20000000; i++)
+		;
+	count(p, 0, 0, 1);
+	__atomic_store_n(&rounds[7], (uint64_t)tid << 32, __ATOMIC_SEQ_CST);
+	return NULL;
+}
+
+/* What it counts until it ends its round is of the interval. */
+static void test_round_ends(void **state)
+{
+	struct programs p;
+	struct banks *b = open_banks(&p);
+	pthread_t thread;
+
+	(void)state;
+	banks_close(b);
+	p.arrays.rounds = rounds;
+	assert_int_equal(banks_open(&p.arrays, &b), 0);
+	banks_start(b);
+	assert_int_equal(pthread_create(&thread, NULL, end_late, &p), 0);
+	while (!__atomic_load_n(&rounds[7], __ATOMIC_SEQ_CST))
+		;
+	banks_swap(b);
+	assert_false(p.counting & KVM_CHANGING);
+	assert_int_equal(KVM_BANK_BEFORE(p.counting), 0);
+	assert_int_equal(banks_slot(b, 1), 1);
+	pthread_join(thread, NULL);
+	/* Those of threads that have ended keep nobody waiting, nor do those of the other bank. */
+	rounds[8] = round_of(0x7fffffff, 1);
+	rounds[9] = round_of((uint32_t)gettid(), 0);
+	banks_stop(b);
+	assert_int_equal(banks_active(b), KVM_BANKS);
+	assert_int_equal(banks_slot(b, 1), 1);
 	banks_close(b);
 }
 
@@ -97,13 +152,13 @@ static void test_reset(void **state)
 	(void)state;
 	banks_start(b);
 	for (size_t i = 0; i < 3; i++) {
-		count(&p, p.active, 0, 0);
+		count(&p, banks_active(b), 0, 0);
 		banks_swap(b);
 	}
 	banks_reset(b);
 	assert_int_equal(banks_slot(b, 0), 0);
 	assert_int_equal(banks_key(b, 1, &key), 0);
-	count(&p, p.active, 1, 0);
+	count(&p, banks_active(b), 1, 0);
 	banks_stop(b);
 	assert_int_equal(banks_slot(b, 0), 1);
 	assert_int_equal(banks_key(b, 1, &key), 1);
@@ -200,7 +255,7 @@ static void test_latency_in_the_making(void **state)
 	/* The last row that is in use is found before. */
 	latency_row()[2] = (struct kvm_latency_row){ .key.tgid = 35, .latency.exits = 1 };
 	assert_int_equal(latency_open(&l), 0);
-	assert_int_equal(latency_read(l, latency_row(), 3, NULL), 0);
+	assert_int_equal(latency_read(l, latency_row(), 3, KVM_BANKS, NULL), 0);
 	assert_int_equal(latency_sums(l, 0, false, false, &sums, &n), 0);
 	assert_int_equal(n, 2);
 	assert_int_equal(sums[0].pid, 34);
@@ -214,6 +269,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_intervals),
+		cmocka_unit_test(test_round_ends),
 		cmocka_unit_test(test_reset),
 		cmocka_unit_test(test_key_in_the_making),
 		cmocka_unit_test(test_latency_in_the_making),

@@ -48,7 +48,7 @@ static void test_looks(void **state)
 	for (uint32_t i = 0; i < 30; i++)
 		read[i] = (struct kvm_latency_row){ { 0, i, 1 + i % 3, 0 }, { .exits = 1 } };
 	assert_int_equal(latency_open(&l), 0);
-	assert_int_equal(latency_read(l, read, 30, NULL), 0);
+	assert_int_equal(latency_read(l, read, 30, KVM_BANKS, NULL), 0);
 	learn(&rows, l, 3);
 	assert_string_equal(guest_names_find(&rows.guests, 1), "one");
 	assert_string_equal(guest_names_find(&rows.guests, 2), "");

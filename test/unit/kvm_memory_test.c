@@ -177,7 +177,7 @@ static int make_latency(struct latency **l)
 {
 	int r = latency_open(l);
 
-	return r ? r : latency_read(*l, counted, 3, NULL);
+	return r ? r : latency_read(*l, counted, 3, KVM_BANKS, NULL);
 }
 
 static int fill_view(struct view *v, const struct latency *l, int exit_event)

@@ -75,7 +75,8 @@ static void go_on(struct run *run, int round)
 		events_add_child(&run->e, run->exit_event, "R1_12", false);
 	if (round)
 		run->e.v[3].total = 10;
-	assert_int_equal(latency_read(run->latency, run->counted, 2 + (size_t)round, NULL), 0);
+	assert_int_equal(
+	    latency_read(run->latency, run->counted, 2 + (size_t)round, KVM_BANKS, NULL), 0);
 }
 
 static void end(struct run *run)
@@ -401,7 +402,8 @@ static void test_replayed_guests(void **state)
 			assert_int_equal(
 			    guest_names_add(&run.rows.guests, counted[i].key.tgid, "guest"), 0);
 		}
-		assert_int_equal(latency_read(run.latency, counted, N(counted), NULL), 0);
+		assert_int_equal(latency_read(run.latency, counted, N(counted), KVM_BANKS, NULL),
+				 0);
 		kvm_record_begin(&record);
 		assert_int_equal(kvm_record_fill(&record, &run.e, run.latency, &run.rows,
 						 run.exit_event, &run.namer, &in),

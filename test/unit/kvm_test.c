@@ -25,6 +25,7 @@
 #include "output/render.h"
 #include "test/unit/formats.h"
 #include "test/unit/held_clock.h"
+#include "test/unit/pty.h"
 #include "test/unit/root.h"
 
 /* Their exits have names in headers (asm/vmx.h, asm/svm.h). */
@@ -609,6 +610,52 @@ static void test_log_headings(void **state)
 	events_free(&e);
 }
 
+/* On a terminal: what has happened so far, as far as it fits. */
+static void test_log_terminal(void **state)
+{
+	struct kvm_events e = { 0 };
+	struct kvm_log log = { 0 };
+	struct pty p;
+
+	(void)state;
+	make_events(&e);
+	pty_open(&p, 24, 80);
+	log.stream = p.out;
+	e.v[0].total = e.v[2].total = e.v[3].total = 0;
+	e.v[0].before = e.v[3].before = 0;
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_string_equal(pty_read(&p), "date       time       kvm_pio\r\n"
+					  "1970-01-01 00:00:00        40\r\n"
+					  "1970-01-01 00:00:00        40\r\n");
+	/* another one */
+	e.v[0].total = e.v[2].total = 30;
+	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_string_equal(pty_read(&p),
+			    "date       time      kvm_exit kvm_exit(HLT)   kvm_pio\r\n"
+			    "1970-01-01 00:00:00        30            30        40\r\n");
+	/* narrower: the most frequent ones; by name, as ever */
+	pty_resize(&p, 24, 45);
+	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_string_equal(pty_read(&p), "date       time      kvm_exit   kvm_pio +1\r\n"
+					  "1970-01-01 00:00:00        30        40\r\n");
+	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_string_equal(pty_read(&p), "1970-01-01 00:00:00        30        40\r\n");
+	/* too narrow for any */
+	pty_resize(&p, 24, 5);
+	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_string_equal(pty_read(&p), "date       time       kvm_pio +2\r\n"
+					  "1970-01-01 00:00:00        40\r\n");
+	/* -a */
+	log.all = true;
+	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_int_equal(count(pty_read(&p), "kvm_exit(IO_INSTRUCTION)"), 1);
+	pty_close(&p);
+	log.stream = NULL;
+	kvm_log_close(&log);
+	events_free(&e);
+}
+
 /* -c: columns that stay; what turns up later is in (other). */
 static void test_log_csv(void **state)
 {
@@ -930,6 +977,7 @@ int main(void)
 		in_fresh_root(test_debugfs_missing),
 		cmocka_unit_test(test_log_text),
 		cmocka_unit_test(test_log_headings),
+		cmocka_unit_test(test_log_terminal),
 		cmocka_unit_test(test_log_csv),
 		cmocka_unit_test(test_log_zero),
 		cmocka_unit_test(test_rows),
