@@ -6,11 +6,11 @@
 #include <stdbool.h>
 
 #include "core/base/intern.h"
-#include "output/flame_script.h"
+#include "output/page_script.h"
 #include "output/render_internal.h"
 
 #define LEFT	     10.0
-#define WIDTH	     1180.0 /* flame_script.h has the same */
+#define WIDTH	     1180.0 /* page_script.h has the same */
 #define FRAME_HEIGHT 17
 #define TOP	     60
 #define BOTTOM	     40
@@ -363,7 +363,7 @@ int stacks_svg(FILE *stream, const char *title, enum stack_unit unit, const stru
 		put_head(&sink, &t, title);
 		put_tree(&sink, &t, 0, 0, 0);
 		sink_puts(&sink, "<script><![CDATA[\n");
-		sink_puts(&sink, flame_script);
+		sink_puts(&sink, page_script);
 		sink_puts(&sink, "]]></script>\n</svg>\n");
 		r = sink_flush(&sink);
 	}

@@ -4,6 +4,7 @@
 
 #include "core/base/clock.h"
 #include "output/heatmap_internal.h"
+#include "output/page_script.h"
 
 #define LEFT	     70.0
 #define WIDTH	     1110.0 /* of all maps */
@@ -18,40 +19,6 @@
 static const char *const colours[HEATMAP_LEVELS + 1] = {
 	"", "#fde8a9", "#fcc66c", "#f79a4d", "#e36c4b", "#bf4161", "#8c2672", "#551a6e", "#1d0f45",
 };
-
-/* Finds the cell below the pointer by its place: data-c holds a column's counts from row data-r on,
- * the lowest is 0. */
-static const char script[] =
-    "(function () {\n"
-    "'use strict';\n"
-    "var svg = document.documentElement, details = svg.getElementById('details');\n"
-    "var step = +svg.getAttribute('data-step'), first = +svg.getAttribute('data-first');\n"
-    "function bound(slot) {\n"
-    "\treturn slot < 8 ? slot : (8 + slot % 8) * Math.pow(2, Math.floor(slot / 8) - 1);\n"
-    "}\n"
-    "function time(ns) {\n"
-    "\tvar units = ['ns', 'us', 'ms', 's'], i = 0;\n"
-    "\tfor (; ns >= 999.5 && i < 3; i++)\n"
-    "\t\tns /= 1000;\n"
-    "\treturn (i ? ns.toPrecision(3) : ns) + units[i];\n"
-    "}\n"
-    "function show(event) {\n"
-    "\tvar rect = event.target, box = rect.getBoundingClientRect();\n"
-    "\tvar title = rect.querySelector('title').textContent;\n"
-    "\tvar rows = +svg.getAttribute('data-rows');\n"
-    "\tvar row = Math.floor((box.bottom - event.clientY) / box.height * rows);\n"
-    "\tvar counts = rect.getAttribute('data-c').split(',');\n"
-    "\tvar count = counts[row - rect.getAttribute('data-r')] || 0;\n"
-    "\tvar slot = (first + row) * step;\n"
-    "\tdetails.textContent = title.split(', ')[0] + ', ' + time(bound(slot)) + ' to ' +\n"
-    "\t\ttime(bound(slot + step)) + ': ' + count + ' | ' +\n"
-    "\t\ttitle.split(', ').slice(1).join(', ');\n"
-    "}\n"
-    "Array.prototype.forEach.call(svg.querySelectorAll('.c'), function (rect) {\n"
-    "\trect.addEventListener('mousemove', show);\n"
-    "\trect.addEventListener('mouseout', function () { details.textContent = ''; });\n"
-    "});\n"
-    "})();\n";
 
 struct drawing {
 	struct sink *sink;
@@ -291,7 +258,7 @@ int heatmap_svg(const struct heatmap *h, const char *title, FILE *stream)
 			    TOP + 20);
 	}
 	sink_puts(&sink, "<script><![CDATA[\n");
-	sink_puts(&sink, script);
+	sink_puts(&sink, page_script);
 	sink_puts(&sink, "]]></script>\n</svg>\n");
 	return sink_flush(&sink);
 }

@@ -181,19 +181,36 @@ static size_t *widest_name(struct text_table *table)
 	return widest;
 }
 
+/* As wide as the cells are. */
+static struct text_table whole_table(const struct schema *schema, const void *rows, size_t n)
+{
+	struct text_table table = { .schema = schema };
+
+	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++)
+		if (column_in_text(&schema->columns[i]))
+			table.widths[i] = widest_cell(&schema->columns[i], schema, rows, n);
+	return table;
+}
+
 void text_table_measure(struct text_table *table, const struct schema *schema, const void *rows,
 			size_t n)
 {
-	*table = (struct text_table){ .schema = schema, .cuts = true };
-	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++) {
-		const struct column *column = &schema->columns[i];
-
-		if (!column_in_text(column))
-			continue;
-		table->widths[i] = widest_cell(column, schema, rows, n);
-		if (is_name(column) && table->widths[i] > NAME_WIDTH_MAX)
+	*table = whole_table(schema, rows, n);
+	table->cuts = true;
+	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++)
+		if (is_name(&schema->columns[i]) && table->widths[i] > NAME_WIDTH_MAX)
 			table->widths[i] = NAME_WIDTH_MAX;
-	}
+}
+
+int render_table(FILE *stream, const struct schema *schema, const void *rows, size_t n)
+{
+	const struct text_table table = whole_table(schema, rows, n);
+	struct sink sink = { .stream = stream };
+
+	text_line(&sink, &table, NULL);
+	for (size_t i = 0; i < n; i++)
+		text_line(&sink, &table, schema_row(schema, rows, i));
+	return sink_result(&sink);
 }
 
 void text_table_fit(struct text_table *table, size_t room)

@@ -79,6 +79,8 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, 
 {
 	struct top_value *row;
 
+	if (!begin_ns) /* free_slots is not filled yet */
+		return;
 	if (!by_disk)
 		key->dev = 0;
 	key->cpu = bpf_get_smp_processor_id();

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "output/render.h"
 
 #define AT(member) offsetof(struct breakdown_row, member)
 #define NS_COLUMN(key, role, meaning)                                                              \
@@ -107,53 +108,82 @@ char *breakdown_name(char *buf, const char *fmt, ...)
 }
 
 /* A time in @unit: whole nanoseconds, else three decimals. */
-static const char *in_unit(uint64_t ns, const struct breakdown_unit *unit, char *buf, size_t size)
+static void in_unit(uint64_t ns, const struct breakdown_unit *unit, char *buf, size_t size)
 {
 	if (unit->ns == 1)
 		snprintf(buf, size, "%llu", (unsigned long long)ns);
 	else
 		snprintf(buf, size, "%.3f", (double)ns / (double)unit->ns);
-	return buf;
 }
 
-static int print_summary(const struct breakdown_row *row, by_keys keys,
-			 const struct breakdown_unit *unit, FILE *stream)
+static void name_cell(const void *row, char *buf, size_t size)
 {
-	const struct {
-		const char *label;
-		uint64_t ns;
-	} figures[] = {
-		{ "average", row->count ? row->total_ns / row->count : 0 },
-		{ "p50", row->p50_ns },
-		{ "p90", row->p90_ns },
-		{ "p99", row->p99_ns },
-		{ "p99.9", row->p999_ns },
-		{ "max", row->max_ns },
-	};
-	char buf[48], name[BREAKDOWN_NAME_SIZE];
-	int r;
+	const struct breakdown_row *r = row;
 
-	r = keys_print(keys, &row->by, stream);
-	if (r)
-		return r;
-	r = fprintf(stream, "%s total %s = %s, count = %llu",
-		    breakdown_name(name, "%s_%s", row->layer, row->op), unit->name,
-		    in_unit(row->total_ns, unit, buf, sizeof(buf)), (unsigned long long)row->count);
-	for (size_t i = 0; r >= 0 && i < sizeof(figures) / sizeof(figures[0]); i++)
-		r = fprintf(stream, ", %s = %s", figures[i].label,
-			    in_unit(figures[i].ns, unit, buf, sizeof(buf)));
-	if (r >= 0)
-		r = fputc('\n', stream);
-	return r < 0 ? -errno : 0;
+	snprintf(buf, size, "%s_%s", r->layer, r->op);
 }
 
-int breakdown_print(const struct breakdown_row *rows, size_t n, by_keys keys,
+#define TOTAL_CELL(member)                                                                         \
+	static void member##_cell(const void *row, char *buf, size_t size)                         \
+	{                                                                                          \
+		const struct breakdown_row *r = row;                                               \
+                                                                                                   \
+		in_unit(r->member, r->unit, buf, size);                                            \
+	}
+
+TOTAL_CELL(total_ns)
+TOTAL_CELL(p50_ns)
+TOTAL_CELL(p90_ns)
+TOTAL_CELL(p99_ns)
+TOTAL_CELL(p999_ns)
+TOTAL_CELL(max_ns)
+
+static void avg_ns_cell(const void *row, char *buf, size_t size)
+{
+	const struct breakdown_row *r = row;
+
+	in_unit(r->count ? r->total_ns / r->count : 0, r->unit, buf, size);
+}
+
+#define TOTAL(member, heading)                                                                     \
+	{                                                                                          \
+		NULL, heading, COLUMN_U64, ROLE_GAUGE, "", "", AT(member), 1, false, member##_cell \
+	}
+
+/* The line of each operation below the histograms. */
+static int print_totals(const struct breakdown_row *rows, size_t n, by_keys keys,
+			const struct breakdown_unit *unit, FILE *stream)
+{
+	char total[16];
+	const struct column totals[] = {
+		{ NULL, "OPERATION", COLUMN_STR, ROLE_LABEL, "", "", AT(op), 1, true, name_cell },
+		{ NULL, "COUNT", COLUMN_U64, ROLE_COUNTER, "", "", AT(count), 1, false, NULL },
+		TOTAL(total_ns, total),
+		TOTAL(avg_ns, "AVG"),
+		TOTAL(p50_ns, "P50"),
+		TOTAL(p90_ns, "P90"),
+		TOTAL(p99_ns, "P99"),
+		TOTAL(p999_ns, "P99.9"),
+		TOTAL(max_ns, "MAX"),
+	};
+	struct column all[KEY_COLUMNS_MAX + sizeof(totals) / sizeof(totals[0])];
+	size_t n_keys = keys_columns(keys, AT(by), all);
+	const struct schema schema = { all, n_keys + sizeof(totals) / sizeof(totals[0]),
+				       sizeof(*rows) };
+
+	snprintf(total, sizeof(total), "TOTAL %s", unit->name);
+	memcpy(&all[n_keys], totals, sizeof(totals));
+	return render_table(stream, &schema, rows, n);
+}
+
+int breakdown_print(struct breakdown_row *rows, size_t n, by_keys keys,
 		    const struct breakdown_unit *unit, FILE *stream)
 {
 	char name[BREAKDOWN_NAME_SIZE];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n; i++) {
+		rows[i].unit = unit;
 		breakdown_name(name, "%s_%s", rows[i].layer, rows[i].op);
 		r = keys_print(keys, &rows[i].by, stream);
 		if (r)
@@ -165,7 +195,5 @@ int breakdown_print(const struct breakdown_row *rows, size_t n, by_keys keys,
 		if (!r && fputc('\n', stream) < 0)
 			r = -errno;
 	}
-	for (size_t i = 0; !r && i < n; i++)
-		r = print_summary(&rows[i], keys, unit, stream);
-	return r;
+	return r || !n ? r : print_totals(rows, n, keys, unit, stream);
 }

@@ -64,8 +64,9 @@ extern const char breakdown_first_line[];
 #define BREAKDOWN_NAME_SIZE 512
 char *breakdown_name(char *buf, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Text: the histograms, then one line per operation, with the labels of @keys.  0 or -errno. */
-int breakdown_print(const struct breakdown_row *rows, size_t n, by_keys keys,
+/* Text: the histograms, then a table with a line per operation, with the labels of @keys; sets the
+ * unit of @rows.  0 or -errno. */
+int breakdown_print(struct breakdown_row *rows, size_t n, by_keys keys,
 		    const struct breakdown_unit *unit, FILE *stream);
 
 #endif

@@ -18,6 +18,8 @@ struct top_row {
 	const char *comm, *op, *disk, *cgroup;
 	uint32_t letter; /* of @op */
 	bool writeback;
+	bool gone; /* on the full screen: its process has exited; without I/Os: before this interval
+		    */
 	uint64_t io, bytes, time_ns;
 	uint64_t untimed; /* of io: those whose time is not known */
 	uint64_t max_ns, p99_ns, errors;

@@ -12,6 +12,7 @@
 
 #include "cmd/run.h"
 #include "core/base/clock.h"
+#include "core/system/process.h"
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
 
@@ -217,22 +218,32 @@ static void drop_first(struct top_screen *s)
 	memmove(&s->kept[0], &s->kept[1], --s->n_kept * sizeof(*s->kept));
 }
 
+/* Of a live run it becomes the only one. */
 static int keep(struct top_screen *s, const struct recording_interval *in)
 {
-	struct top_snapshot *grown;
+	static const struct top_snapshot none;
+	struct top_snapshot *grown, *now;
 	int r;
 
-	while (s->n_kept && (s->live || s->n_kept >= KEPT_MAX || s->kept_rows > KEPT_ROWS_MAX))
+	while (s->n_kept && (s->n_kept >= KEPT_MAX || s->kept_rows > KEPT_ROWS_MAX))
 		drop_first(s);
 	grown = reallocarray(s->kept, s->n_kept + 1, sizeof(*grown));
 	if (!grown)
 		return -ENOMEM;
 	s->kept = grown;
-	r = top_snapshot_take(&s->kept[s->n_kept], in, s->rows_by);
-	if (r)
+	now = &s->kept[s->n_kept];
+	r = top_snapshot_take(now, in, s->rows_by);
+	if (!r && s->live)
+		r = top_snapshot_mark_gone(now, s->n_kept ? now - 1 : &none, process_exists);
+	if (r) {
+		top_snapshot_free(now);
 		return r;
-	s->kept_rows += s->kept[s->n_kept].n;
-	s->at = s->n_kept++;
+	}
+	s->kept_rows += now->n;
+	s->n_kept++;
+	if (s->live && s->n_kept > 1)
+		drop_first(s);
+	s->at = s->n_kept - 1;
 	return 0;
 }
 

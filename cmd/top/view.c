@@ -40,6 +40,8 @@ static int copy_row(struct top_row *to, const struct top_row *from)
 	return 0;
 }
 
+#define TOP_GONE " (gone)"
+
 struct grouping {
 	by_keys keys;
 	bool ops; /* rows of different operations stay apart */
@@ -158,6 +160,70 @@ void top_snapshot_free(struct top_snapshot *s)
 	*s = (struct top_snapshot){ 0 };
 }
 
+/* ---- processes that have exited ---- */
+
+static int compare_processes(const void *a, const void *b)
+{
+	const struct top_row *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Is it of a process that has exited?  @rows are ordered, @i of them have been marked. */
+static bool is_gone(const struct top_row *rows, size_t i, bool (*exists)(uint32_t pid))
+{
+	if (!rows[i].pid)
+		return false;
+	if (i && compare_processes(&rows[i - 1], &rows[i]) == 0)
+		return rows[i - 1].gone;
+	return !exists(rows[i].pid);
+}
+
+static int add_exited(struct top_snapshot *now, size_t n, const struct top_row *was,
+		      bool (*exists)(uint32_t pid))
+{
+	struct top_row *grown, row = *was;
+	int r;
+
+	if (was->gone || !was->pid || bsearch(was, now->rows, n, sizeof(*was), compare_processes))
+		return 0;
+	/* The process of the row before is that of this one, more often than not. */
+	if (now->n == n || compare_processes(&now->rows[now->n - 1], was) != 0)
+		if (exists(was->pid))
+			return 0;
+	grown = reallocarray(now->rows, now->n + 1, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	now->rows = grown;
+	row.slots = NULL;
+	row.gone = true;
+	row.io = row.bytes = row.time_ns = row.untimed = 0;
+	row.max_ns = row.p99_ns = row.errors = 0;
+	r = own_row(now, &row, keys_all());
+	if (!r)
+		now->rows[now->n++] = row;
+	return r;
+}
+
+int top_snapshot_mark_gone(struct top_snapshot *now, const struct top_snapshot *before,
+			   bool (*exists)(uint32_t pid))
+{
+	size_t n = now->n;
+	int r = 0;
+
+	if (n)
+		qsort(now->rows, n, sizeof(*now->rows), compare_processes);
+	for (size_t i = 0; i < n; i++)
+		now->rows[i].gone = is_gone(now->rows, i, exists);
+	for (size_t i = 0; !r && i < before->n; i++)
+		r = add_exited(now, n, &before->rows[i], exists);
+	return r;
+}
+
+/* ---- sums ---- */
+
 static int most_bytes(const void *a, const void *b)
 {
 	const struct top_row *x = *(const struct top_row *const *)a,
@@ -233,11 +299,12 @@ size_t top_disks(const struct top_snapshot *s, struct top_disk *disks, size_t mo
 	const struct top_row **rows = calloc(s->n + 1, sizeof(void *));
 	struct top_row *made;
 	struct top_disk *all;
-	size_t n;
+	size_t n, n_rows = 0;
 
 	for (size_t i = 0; rows && i < s->n; i++)
-		rows[i] = &s->rows[i];
-	if (!rows || group(rows, s->n, &by_disk, &made, &n)) {
+		if (s->rows[i].io)
+			rows[n_rows++] = &s->rows[i];
+	if (!rows || group(rows, n_rows, &by_disk, &made, &n)) {
 		free(rows);
 		return 0;
 	}
@@ -441,6 +508,25 @@ static void clear(struct top_view *v)
 	v->texts = (struct text_set){ NULL };
 }
 
+/* Behind the names of processes that have exited. */
+static int mark_names(struct top_view *v)
+{
+	for (size_t i = 0; i < v->n; i++) {
+		struct top_row *row = &v->rows[i];
+		char *name;
+
+		if (!row->gone)
+			continue;
+		if (asprintf(&name, "%s" TOP_GONE, row->by.comm) < 0)
+			return -ENOMEM;
+		row->comm = row->by.comm = text_keep(&v->texts, name);
+		free(name);
+		if (!row->comm)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
 int top_view_rows(struct top_view *v, const struct top_snapshot *s)
 {
 	const struct grouping g = { v->tree ? one_key(KEY_CGROUP)
@@ -449,13 +535,14 @@ int top_view_rows(struct top_view *v, const struct top_snapshot *s)
 				    !v->tree };
 	const struct top_row **rows = calloc(s->n + 1, sizeof(void *));
 	struct top_row *made = NULL;
+	bool processes = keys_have(g.keys, KEY_PROCESS);
 	size_t n = 0, n_made = 0;
 	int r = rows ? 0 : -ENOMEM;
 
 	clear(v);
 	make_schema(v);
 	for (size_t i = 0; rows && i < s->n; i++)
-		if (is_shown(v, &s->rows[i]))
+		if (is_shown(v, &s->rows[i]) && (processes || s->rows[i].io))
 			rows[n++] = &s->rows[i];
 	if (!r)
 		r = group(rows, n, &g, &made, &n_made);
@@ -469,7 +556,7 @@ int top_view_rows(struct top_view *v, const struct top_snapshot *s)
 	}
 	v->rows = made;
 	v->n = n_made;
-	return 0;
+	return processes ? mark_names(v) : 0;
 }
 
 void top_view_free(struct top_view *v)

@@ -25,6 +25,11 @@ void top_snapshot_free(struct top_snapshot *s);
  * All zero is an empty one.  0 or -ENOMEM. */
 int top_snapshot_add(struct top_snapshot *sum, const struct top_snapshot *from, by_keys have);
 
+/* Marks the rows of @now whose process has exited.  Those of @before that had not been marked, and
+ * whose process has exited without a row in @now, are added, without I/Os.  0 or -ENOMEM. */
+int top_snapshot_mark_gone(struct top_snapshot *now, const struct top_snapshot *before,
+			   bool (*exists)(uint32_t pid));
+
 enum top_filter {
 	TOP_FILTER_NAME,
 	TOP_FILTER_PROCESS,

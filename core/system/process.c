@@ -2,8 +2,10 @@
 #include "core/system/process.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -47,6 +49,19 @@ int process_read(uint32_t pid, struct process *out)
 	fclose(file);
 	text[len] = 0;
 	return parse(text, out);
+}
+
+/* The first PID namespace has the same number on all kernels (PROC_PID_INIT_INO, 3.8). */
+static bool in_first_pid_ns(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 && st.st_ino == 0xEFFFFFFCU;
+}
+
+bool process_exists(uint32_t pid)
+{
+	return kill((pid_t)pid, 0) == 0 || errno != ESRCH || !in_first_pid_ns();
 }
 
 int process_own_memory(struct process_memory *out)

@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CORE_SYSTEM_PROCESS_H
 #define IOTRACE_CORE_SYSTEM_PROCESS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* What /proc says about the process with number @pid now. */
@@ -16,6 +17,10 @@ uint64_t process_tick_ns(void);
 
 /* 0 or -errno. */
 int process_read(uint32_t pid, struct process *out);
+
+/* False: the process with number @pid is gone.  In a PID namespace of its own, where that is not
+ * known, true. */
+bool process_exists(uint32_t pid);
 
 /* Bytes of this process. */
 struct process_memory {

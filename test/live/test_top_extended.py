@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 
-from iotest import (MIB, LiveTest, LoopDisk, Tracer, add_up, iotrace, list_hooks, main, run,
+from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_up, iotrace, list_hooks, main, run,
                     run_load, settled)
 
 KIB4 = 4096
@@ -95,6 +95,21 @@ class TestTimes(ExtendedTest):
         self.assert_ended_well(played)
         self.assertEqual(played.rows, ran.rows)
         self.assertRegex(text.out, r"(?m) AVGms +P99ms +MAXms +ERR$")
+
+    def test_busy_from_the_start(self):
+        """What completes before the run begins makes no row, which would have no slots."""
+        with LoopDisk(64 * MIB) as disk:
+            with subprocess.Popen([LOAD, "-n", "busy", "read", "100000000", "4096", disk.path],
+                                  stdout=subprocess.DEVNULL) as load:
+                try:
+                    result = iotrace("top", "--json", "-x", "-d", disk.name, "0.5", "2")
+                finally:
+                    load.kill()
+        self.assert_ended_well(result)
+        self.assertNotIn("percentiles", result.losses)
+        self.assertTrue(result.rows)
+        for row in result.rows:
+            self.assertGreater(row["p99_ns"], 0)
 
     def test_no_room(self):
         """Rows without slots have all but the percentile, and that is a loss."""

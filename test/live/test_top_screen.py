@@ -228,6 +228,29 @@ class TestRun(LiveTest, OnScreen):
             screen.wait(r"iotrace +\d+\.\d+% of a CPU, its programs \d")
             self.ends(screen, "q")
 
+    def test_exited(self):
+        """A process that has exited stays for one interval, marked, and adds nothing to any sum."""
+        with LoopDisk(64 * MIB) as disk:
+            screen = self.screen("-d", disk.name, "5", columns=120)
+            screen.wait("every 5.0s", 60)
+            load = Load("read", 500, 4096, disk.path, options=["-r"], keep=True).go().done()
+            screen.wait(r"(?m)^ +\d+ +load +R .* 500 ", 60)
+            screen.keys("Z")
+            screen.wait("frozen")
+            self.assertNotIn("(gone)", screen.text())
+            load.wait()
+            screen.keys("Z")
+            text = screen.wait(rf"(?m)^ +{load.pid} +load \(gone\) +R .* 0 +0 +-$", 60)
+            self.assertNotRegex(text, rf"(?m)^ {disk.name} .* IOPS")
+            screen.keys("b")
+            screen.wait("no I/O")
+            screen.keys("b")
+            screen.wait(rf"(?m)^ +{load.pid} +load \(gone\) +R ")
+            screen.wait_gone(r"\(gone\)")
+            screen.keys("a")
+            screen.wait(rf"(?m)^ +{load.pid} +load +R +500 ")
+            self.ends(screen, "q")
+
     def test_interrupted(self):
         with LoopDisk(64 * MIB) as disk:
             screen = self.screen("-d", disk.name)

@@ -248,6 +248,61 @@ static void test_plain(void **state)
 	top_snapshot_free(&s);
 }
 
+/* ---- processes that exit ---- */
+
+static uint32_t dead[3];
+
+static bool exists(uint32_t pid)
+{
+	assert_int_not_equal(pid, 0);
+	for (size_t i = 0; i < sizeof(dead) / sizeof(dead[0]); i++)
+		if (dead[i] == pid)
+			return false;
+	return true;
+}
+
+/* A process that has exited is shown for one interval more than it lived, or for its last, with
+ * what it did then; sums and other keys do not change. */
+static void test_gone(void **state)
+{
+	static const struct top_row later[] = { ROW(10, "dd", "sda", "/a/b", 32, 3200) };
+	struct top_snapshot first = taken(rows, N), second = taken(later, 1),
+			    third = taken(NULL, 0);
+	struct top_disk disks[2];
+	struct top_view v = view_of();
+
+	(void)state;
+	dead[0] = 11;
+	assert_int_equal(top_snapshot_mark_gone(&first, &third, exists), 0);
+	assert_string_equal(shown(&v, &first), "ddR1\nddR2\nfio (gone)R4\nFIOR8\ncpR16\n");
+	dead[1] = 10;
+	dead[2] = 12;
+	assert_int_equal(top_snapshot_mark_gone(&second, &first, exists), 0);
+	assert_string_equal(shown(&v, &second), "dd (gone)R32\nFIO (gone)R0\n");
+	assert_string_equal(v.rows[0].comm, "dd (gone)");
+	snprintf(v.filters[TOP_FILTER_PROCESS], sizeof(v.filters[0]), "FIO");
+	assert_string_equal(shown(&v, &second), "FIO (gone)R0\n");
+	v.filters[TOP_FILTER_PROCESS][0] = 0;
+	top_view_next_by(&v);
+	assert_string_equal(shown(&v, &second), "sdaR32\n");
+	top_view_next_by(&v);
+	top_view_next_by(&v);
+	assert_string_equal(shown(&v, &second), "ddR32\n");
+	v.tree = true;
+	assert_string_equal(shown(&v, &second), "/ 32\n  a 32\n    b 32\n");
+	assert_int_equal(top_disks(&second, disks, 2), 1);
+	v.tree = false;
+	while (v.by)
+		top_view_next_by(&v);
+	assert_int_equal(top_snapshot_mark_gone(&third, &second, exists), 0);
+	assert_string_equal(shown(&v, &third), "");
+	memset(dead, 0, sizeof(dead));
+	top_view_free(&v);
+	top_snapshot_free(&first);
+	top_snapshot_free(&second);
+	top_snapshot_free(&third);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +310,7 @@ int main(void)
 		cmocka_unit_test(test_deep_tree), cmocka_unit_test(test_filters),
 		cmocka_unit_test(test_sum),	  cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_disks),	  cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

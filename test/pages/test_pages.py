@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Flame graph and heat map in headless Chromium: what a pointer and keys do to them, beside what the
+same recording says as text."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+IOTRACE = os.environ["IOTRACE"]
+RECORDINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/recordings")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
+                None)
+WIDTH = 1180  # of all frames, as they are drawn
+
+# Runs behind the picture's own script.  What drive() returns is left in an attribute.
+PROBE = """
+<script><![CDATA[
+(function () {
+var svg = document.documentElement;
+function id(name) { return document.getElementById(name); }
+function said() { return id('details').textContent; }
+function is(element) { return element.style.display !== 'none'; }
+function pointer(element, type, x, y) {
+  element.dispatchEvent(new MouseEvent(type, { bubbles: true, clientX: x, clientY: y }));
+}
+function key(name, more) {
+  window.dispatchEvent(new KeyboardEvent('keydown', Object.assign({ key: name }, more)));
+}
+function answer(text) { window.prompt = function () { return text; }; }
+function drive() {
+%s
+}
+var found;
+try { found = drive(); } catch (error) { found = { error: String(error.stack) }; }
+svg.setAttribute('data-found', encodeURIComponent(JSON.stringify(found)));
+})();
+]]></script>
+"""
+
+# What is shown: {title: [x, width]}, and the texts around it.
+STATE = """
+var frames = Array.prototype.slice.call(svg.querySelectorAll('.f'));
+function title(g) { return g.querySelector('title').textContent; }
+function state() {
+  var shown = {}, hits = [];
+  frames.forEach(function (g) {
+    var rect = g.querySelector('rect');
+    if (is(g))
+      shown[title(g)] = [+rect.getAttribute('x'), +rect.getAttribute('width')];
+    if (rect.getAttribute('class') === 'hit')
+      hits.push(title(g));
+  });
+  return { shown: shown, hits: hits, matched: id('matched').textContent,
+    search: id('search').textContent, reset: is(id('reset')) };
+}
+function frame(name) {
+  return frames.filter(function (g) { return title(g).indexOf(name + ' (') === 0; })[0];
+}
+"""
+
+
+def iotrace(*args):
+    return subprocess.run([IOTRACE, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, check=True, timeout=300).stdout
+
+
+def recording(name):
+    return os.path.join(RECORDINGS, name + ".rec")
+
+
+class InBrowser(unittest.TestCase):
+    def setUp(self):
+        if not CHROMIUM:
+            self.skipTest("no Chromium: pages are not tested")
+        self.folder = tempfile.mkdtemp(prefix="iotrace-pages-")
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def driven(self, text, script):
+        """What drive() with this body finds on the page."""
+        page = f"{self.folder}/page.svg"
+        with open(page, "w", encoding="utf-8") as file:
+            file.write(text.replace("</svg>", PROBE % script + "</svg>"))
+        dom = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu",
+                              f"--user-data-dir={self.folder}/profile", "--dump-dom",
+                              f"file://{page}"], stdin=subprocess.DEVNULL, capture_output=True,
+                             text=True, check=True, timeout=600).stdout
+        match = re.search(r'data-found="([^"]*)"', dom)
+        self.assertTrue(match, "the script did not run")
+        found = json.loads(bytes(re.sub(r"%(..)", r"\\x\1", match[1]), "ascii")
+                           .decode("unicode_escape").encode("latin-1").decode("utf-8"))
+        self.assertNotIn("error", found if isinstance(found, dict) else {})
+        return found
+
+    def picture(self, *args):
+        """What iotrace writes for an option that ends with the file's name."""
+        path = f"{self.folder}/it.svg"
+        iotrace(*args[:-1], args[-1] + path)
+        with open(path, encoding="utf-8") as file:
+            text = file.read()
+        self.assertNotRegex(text, r"(href|src) *=|url\(|@import")  # no outside resources
+        return text
+
+
+class TestFlameGraph(InBrowser):
+    def setUp(self):
+        super().setUp()
+        self.svg = self.picture("stack", "--replay", recording("stack"), "--svg=")
+        # [(frames root first, bytes)]: process, stacks, disk
+        self.stacks = []
+        for line in iotrace("stack", "--replay", recording("stack"), "-f", "--order",
+                            "disk").splitlines():
+            stack, _, size = line.rpartition(" ")
+            self.stacks.append(([re.sub(r"_\[k\]$", "", name) for name in stack.split(";")
+                                 if name != "-"], int(size)))
+        self.all = sum(size for _, size in self.stacks)
+
+    def share(self, has):
+        return sum(size for names, size in self.stacks if has(names)) / self.all
+
+    def test_as_drawn(self):
+        state = self.driven(self.svg, STATE + "return state();")
+        self.assertIn(f"all ({self.all} bytes, 100.00 %)", state["shown"])
+        self.assertFalse(state["reset"])
+        self.assertEqual((state["hits"], state["search"]), ([], "Search"))
+        for disk in {names[0] for names, _ in self.stacks}:
+            share = self.share(lambda names, disk=disk: names[0] == disk)
+            found, = [place for title, place in state["shown"].items()
+                      if title.startswith(f"{disk} (")]
+            self.assertAlmostEqual(found[1], WIDTH * share, delta=0.01)
+
+    def test_hover(self):
+        said = self.driven(self.svg, STATE + """
+return frames.map(function (g) {
+  var at, over;
+  pointer(g, 'mouseover');
+  over = said();
+  pointer(g, 'mouseout');
+  return [title(g), over, said()];
+});""")
+        self.assertGreater(len(said), 20)
+        for title, over, out in said:
+            self.assertEqual((over, out), (title, ""))
+
+    def test_zoom(self):
+        """A click makes a frame as wide as all, with what stands on it and what it stands on."""
+        name = max((names for names, _ in self.stacks), key=len)[1]  # a process
+        before, zoomed, out, escaped = self.driven(self.svg, STATE + f"""
+var before = state(), zoomed, out;
+pointer(frame('{name}'), 'click');
+zoomed = state();
+pointer(id('reset'), 'click');
+out = state();
+pointer(frame('{name}'), 'click');
+key('Escape');
+return [before, zoomed, out, state()];""")
+        own, = [title for title in before["shown"] if title.startswith(f"{name} (")]
+        x, width = before["shown"][own]
+        self.assertTrue(0 < width < WIDTH)
+        below = {title for title, (left, wide) in before["shown"].items()
+                 if left <= x + 0.01 and left + wide >= x + width - 0.01 and wide > width + 0.01}
+        inside = {title for title, (left, wide) in before["shown"].items()
+                  if left >= x - 0.01 and left + wide <= x + width + 0.01}
+        self.assertTrue(zoomed["reset"])
+        self.assertEqual(set(zoomed["shown"]), below | inside)
+        self.assertTrue(set(before["shown"]) - set(zoomed["shown"]))
+        for title, (left, wide) in zoomed["shown"].items():
+            was_left, was_wide = before["shown"][title]
+            if title in below:
+                was_left, was_wide = x, width
+            self.assertAlmostEqual(wide, was_wide * WIDTH / width, delta=0.1)
+            self.assertAlmostEqual(left, 10 + (was_left - x) * WIDTH / width, delta=0.1)
+        self.assertEqual(out, before)
+        self.assertEqual(escaped, before)
+
+    def test_search(self):
+        """What matches is marked, and its share is that of the bytes, each counted once."""
+        before, found, cleared, wrong = self.driven(self.svg, STATE + """
+var before = state(), found, cleared;
+answer('SYNC|writeback');
+pointer(id('search'), 'click');
+found = state();
+pointer(id('search'), 'click');
+cleared = state();
+answer('(');
+key('/');
+return [before, found, cleared, state()];""")
+        pattern = re.compile("sync|writeback", re.I)
+        # the frames of a process are "comm [pid]"
+        share = self.share(lambda names: any(pattern.search(name) for name in names))
+        self.assertTrue(0 < share < 1)
+        self.assertEqual(found["search"], "Clear search")
+        self.assertAlmostEqual(float(re.fullmatch(r"Matched: ([0-9.]+) %", found["matched"])[1]),
+                               100 * share, delta=0.02)
+        self.assertEqual(set(found["hits"]),
+                         {title for title in before["shown"]
+                          if pattern.search(title[:title.rindex(" (")])})
+        self.assertTrue(found["hits"])
+        self.assertEqual((cleared["hits"], cleared["matched"], cleared["search"]),
+                         ([], "", "Search"))
+        self.assertEqual(wrong["matched"], "not a pattern: (")
+
+
+class TestHeatMap(InBrowser):
+    def hovered(self, svg):
+        """What is said over the middle of each cell: [[per row, from the lowest] per column]."""
+        return self.driven(svg, """
+var rows = +svg.getAttribute('data-rows');
+return Array.prototype.map.call(svg.querySelectorAll('.c'), function (rect) {
+  var box = rect.getBoundingClientRect(), texts = [];
+  for (var row = 0; row < rows; row++) {
+    pointer(rect, 'mousemove', box.left + box.width / 2,
+            box.bottom - (row + 0.5) * box.height / rows);
+    texts.push(said());
+  }
+  pointer(rect, 'mouseout');
+  texts.push(said());
+  return texts;
+});""")
+
+    def assert_hover(self, name, *args):
+        svg = self.picture("breakdown", "--replay", recording(name), *args, "--heatmap=")
+        intervals = [json.loads(line)["rows"] for line in
+                     iotrace("breakdown", "--replay", recording(name), *args,
+                             "--json").splitlines()[1:]]
+        total = 0
+        for column in self.hovered(svg):
+            self.assertEqual(column.pop(), "")
+            counts = [int(re.match(r"\S+ to \S+, \S+ to \S+: (\d+) \| (\d+) in all", text)[1])
+                      for text in column]
+            in_all = {re.search(r"\| (\d+) in all", text)[1] for text in column}
+            self.assertEqual({str(sum(counts))}, in_all)
+            total += sum(counts)
+        self.assertGreater(total, 0)
+        self.assertEqual(total, sum(row["count"] for rows in intervals for row in rows))
+
+    def test_hover(self):
+        self.assert_hover("breakdown-blk")
+
+    def test_maps(self):
+        self.assert_hover("breakdown-blk-by", "-r", "8")
+
+    def test_ranges(self):
+        """The ranges that are said follow on each other, and have the times of JSON's slots."""
+        svg = self.picture("breakdown", "--replay", recording("breakdown-blk"), "--heatmap=")
+        units = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+        for column in self.hovered(svg):
+            ranges = []
+            for text in column[:-1]:
+                found = re.match(r"\S+ to \S+, ([0-9.]+)([a-z]+) to ([0-9.]+)([a-z]+): ", text)
+                ranges.append((float(found[1]) * units[found[2]],
+                               float(found[3]) * units[found[4]]))
+            self.assertEqual(ranges, sorted(ranges))
+            for (_, end), (start, _) in zip(ranges, ranges[1:]):
+                self.assertEqual(end, start)
+
+
+if __name__ == "__main__":
+    program = unittest.main(exit=False, verbosity=2)
+    if not CHROMIUM:
+        sys.exit(77)
+    sys.exit(not program.result.wasSuccessful())
