@@ -458,7 +458,7 @@ void hooks_free(struct hooks *h)
 {
 	if (!h)
 		return;
-	hooks_detach(h);
+	hooks_leave(h);
 	hooks_close_types(h);
 	free(h->attached);
 	free(h->choices);

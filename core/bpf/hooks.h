@@ -159,6 +159,10 @@ const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 /* Detaches everything; the losses until then are kept. */
 void hooks_detach(struct hooks *h);
 
+/* The same, but returns at once if there is a closer (core/system/closer.h): programs may go on
+ * for seconds. */
+void hooks_leave(struct hooks *h);
+
 /* Events that the kernel did not hand to the programs because one of them was
  * running on that CPU already (since attaching).  *backup_hits, which programs write: how many of
  * those backup programs took; NULL when the object has none.  Where there are such, an event
@@ -169,7 +173,7 @@ uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits);
  * counts them (sysctl kernel.bpf_stats_enabled). */
 void hooks_cost(const struct hooks *h, const struct bpf_object *obj, uint64_t *ns, uint64_t *runs);
 
-/* Detaches and frees.  The object is closed by the caller. NULL is fine. */
+/* hooks_leave(), and frees.  The object is closed by the caller. NULL is fine. */
 void hooks_free(struct hooks *h);
 
 /* From now on libbpf's own messages, which are the process', go to @verbose, each one line without

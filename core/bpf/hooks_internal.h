@@ -12,8 +12,7 @@
 
 /* Programs of one alternative on one tracepoint or function. */
 struct attachment {
-	struct bpf_link *link; /* NULL: it is link_fd */
-	int link_fd;
+	int link_fd; /* its link, or its event */
 	int prog_fd; /* of which the misses are counted, or -1 */
 	bool own;    /* prog_fd is closed with it */
 };

@@ -132,6 +132,12 @@ def wait_until(condition, timeout=10.0, pause=0.01):
     return True
 
 
+def children(pid, closer=False):
+    """Child processes of an iotrace: without, or only, the one that closes descriptors at its end."""
+    return [int(child) for child in read_text(f"/proc/{pid}/task/{pid}/children").split()
+            if (read_text(f"/proc/{child}/comm") == "iotrace-closer\n") == closer]
+
+
 def read_text(path):
     with open(path, encoding="utf-8", errors="backslashreplace") as file:
         return file.read()
