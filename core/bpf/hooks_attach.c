@@ -92,30 +92,46 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const c
 	}
 }
 
-/* The backup programs of program @name, which is attached last, if it has any: they run after it.
+/*
+ * Program @name, and its backup programs if it has any.  They run after it: the kernel runs
+ * programs of a tracepoint first attached first, those of a function last attached first.  In @h
+ * they are before it, so that they are detached first: none runs because its primary is gone.
  */
-static int attach_backups(struct hooks *h, const struct bpf_object *obj, const char *name,
-			  bool copies)
+static int attach_with_backups(struct hooks *h, const struct bpf_object *obj,
+			       const struct hook_alt *alt, const char *name)
 {
-	size_t at = h->n_attached - 1;
-	struct attachment primary = h->attached[at];
+	bool at_function = hooks_is_fentry(alt->kind);
+	size_t n = 0, first = h->n_attached;
 	char backup[BPF_OBJ_NAME_LEN];
+	struct attachment primary;
 	int r;
 
-	for (size_t i = 0; hooks_backup(h, i); i++) {
-		snprintf(backup, sizeof(backup), "%s%s", name, hooks_backup(h, i));
+	while (hooks_backup(h, alt, n)) {
+		snprintf(backup, sizeof(backup), "%s%s", name, hooks_backup(h, alt, n));
 		if (!bpf_object__find_program_by_name(obj, backup))
-			return 0;
-		r = attach_program(h, obj, backup);
-		if (r)
-			return r;
-		/* Detached before it, so that none runs because its primary is gone. */
-		h->attached[at] = h->attached[at + 1];
-		h->attached[at++].prog_fd = -1;
-		h->attached[at] = primary;
-		if (copies)
-			h->attached[at].prog_fd = -1;
+			break;
+		n++;
 	}
+	r = at_function ? 0 : attach_program(h, obj, name);
+	for (size_t i = 0; !r && i < n; i++) {
+		const char *suffix = hooks_backup(h, alt, at_function ? n - 1 - i : i);
+
+		snprintf(backup, sizeof(backup), "%s%s", name, suffix);
+		r = attach_program(h, obj, backup);
+		if (!r)
+			h->attached[h->n_attached - 1].prog_fd = -1;
+	}
+	if (!r && at_function)
+		r = attach_program(h, obj, name);
+	if (r || !n)
+		return r;
+	if (!at_function) {
+		primary = h->attached[first];
+		memmove(&h->attached[first], &h->attached[first + 1], n * sizeof(primary));
+		h->attached[first + n] = primary;
+	}
+	if (alt->copies)
+		h->attached[first + n].prog_fd = -1;
 	return 0;
 }
 
@@ -187,11 +203,8 @@ static int attach_event(struct hooks *h, const struct bpf_object *obj, size_t e)
 
 	if (alt && hooks_is_group(alt->kind))
 		return attach_group(h, obj, h->events[e].group, alt);
-	for (int i = 0; !r && alt && i < HOOK_PROGS && alt->progs[i]; i++) {
-		r = attach_program(h, obj, alt->progs[i]);
-		if (!r)
-			r = attach_backups(h, obj, alt->progs[i], alt->copies);
-	}
+	for (int i = 0; !r && alt && i < HOOK_PROGS && alt->progs[i]; i++)
+		r = attach_with_backups(h, obj, alt, alt->progs[i]);
 	return r;
 }
 
@@ -248,7 +261,7 @@ void hooks_leave(struct hooks *h)
 uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits)
 {
 	uint64_t missed = h->missed_before + count_missed(h), last = h->missed_last, taken;
-	bool counted_late = h->has_backups && backup_hits;
+	bool counted_late = h->has_function_backups && backup_hits;
 
 	taken = counted_late ? __atomic_load_n(backup_hits, __ATOMIC_SEQ_CST) : 0;
 	missed = missed > taken ? missed - taken : 0;

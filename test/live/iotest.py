@@ -1023,6 +1023,16 @@ def iotrace(*args, prefix=(), timeout=30, **options):
                   (done.stderr or b"").decode("utf-8", "backslashreplace"), args)
 
 
+def functions_preempted():
+    """May programs at functions (fentry, fexit) be preempted, as far as can be told?"""
+    version = os.uname().version
+    if " PREEMPT_DYNAMIC" not in version:
+        return " PREEMPT" in version
+    with contextlib.suppress(OSError):
+        return not re.search(r"\((none|voluntary)\)", read_text("/sys/kernel/debug/sched/preempt"))
+    return True
+
+
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
 
 
