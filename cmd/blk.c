@@ -535,7 +535,7 @@ static size_t find_suspects(int inflight_fd, int busy_fd, struct suspect *out, s
 	return n;
 }
 
-size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_fd,
+size_t blk_sweep(void (*detach)(void *ctx), int inflight_fd, int busy_fd,
 		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx)
 {
 	struct suspect suspects[1024];
@@ -548,15 +548,13 @@ size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_
 	 * entry is still the same after they have stopped: it was not used again.
 	 */
 	n = find_suspects(inflight_fd, busy_fd, suspects, sizeof(suspects) / sizeof(suspects[0]));
-	__atomic_store_n(stopped, 1, __ATOMIC_SEQ_CST);
-	hooks_detach(hooks);
+	detach(ctx);
 	for (size_t i = 0; i < n; i++) {
 		if (bpf_map_lookup_elem(inflight_fd, &suspects[i].rq, &entry) ||
 		    entry.issue_ns != suspects[i].issue_ns)
 			continue;
 		found++;
-		if (account)
-			account(ctx, &entry);
+		account(ctx, &entry);
 	}
 	return found;
 }

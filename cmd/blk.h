@@ -136,12 +136,12 @@ int blk_drain_cgroups(int fd, struct cgroups *cgroups);
 extern const char *const blk_helpers[];
 
 /*
- * At the end of a run: sets *@stopped, which the programs look at, detaches @hooks, and finds the
- * requests in @inflight_fd that were issued and are idle nevertheless.  Each is passed to @account
- * (may be NULL); returns how many there were.  @busy_fd is the program rq_busy.  A kernel that
- * cannot run it on demand finds none.
+ * At the end of a run: calls @detach, from the return of which on no program counts, and finds the
+ * requests in @inflight_fd that were issued and are idle nevertheless.  Each is passed to @account;
+ * returns how many there were.  @busy_fd is the program rq_busy.  A kernel that cannot run it on
+ * demand finds none.
  */
-size_t blk_sweep(struct hooks *hooks, __u32 *stopped, int inflight_fd, int busy_fd,
+size_t blk_sweep(void (*detach)(void *ctx), int inflight_fd, int busy_fd,
 		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx);
 
 /* ---- losses ---- */

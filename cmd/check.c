@@ -10,6 +10,8 @@
 #include "cmd/choices.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
+#include "core/bpf/kretprobe.h"
+#include "core/system/closer.h"
 #include "core/system/privileges.h"
 
 /* ---- what a subcommand finds out ---- */
@@ -90,7 +92,7 @@ int check_outcome(struct check *check, struct hooks *hooks, int r)
 	const struct hook_choice *choices = hooks_choices(hooks, &n);
 
 	check_keeps(check, "", hooks_privileges(hooks));
-	hooks_detach(hooks);
+	hooks_leave(hooks);
 	kept = check_keep(check, choices, n);
 	return r ? r : kept;
 }
@@ -298,6 +300,7 @@ int check_run(enum format format, bool verbose)
 	size_t n = 0;
 	int status;
 
+	closer_start(kretprobe_clean_after);
 	results = calloc(n_commands, sizeof(*results));
 	subcommands = calloc(n_commands, sizeof(*subcommands));
 	if (!results || !subcommands || check_all(results, subcommands, &n)) {

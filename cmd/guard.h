@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 /*
- * Signals that end a run are held back while iotrace attaches, counts and detaches.  A write may
+ * Signals that end a run are held back from when all is attached (run_hold()).  A write may
  * block for good, where the other end of a pipe does not read: it is put between guard_enter() and
  * guard_leave(), where the signals are let in.  A second after a signal a write that still blocks
  * is cut short (-EINTR, or less than asked for), and again each second.  Standard error, if it

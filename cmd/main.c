@@ -10,6 +10,7 @@
 #include "cmd/setup.h"
 #include "core/base/error.h"
 #include "core/symbols/symbol_server.h"
+#include "core/system/closer.h"
 #include "core/base/text.h"
 
 #define OPTION_WIDTH 24
@@ -114,14 +115,10 @@ static int run_main(int argc, char **argv)
 	return check_run(json ? FORMAT_JSON : FORMAT_TEXT, verbose);
 }
 
-int main(int argc, char **argv)
+static int run_command(int argc, char **argv)
 {
-	const char *old;
+	const char *old = argc ? old_names_command(argv[0], argv + 1) : NULL;
 
-	if (symbol_server_is(argc, argv))
-		symbol_server_run();
-	setup_process();
-	old = argc ? old_names_command(argv[0], argv + 1) : NULL;
 	if (old)
 		return run_subcommand(old, argc, argv);
 	if (argc < 2) {
@@ -130,4 +127,16 @@ int main(int argc, char **argv)
 	}
 	return argv[1][0] == '-' ? run_main(argc - 1, argv + 1)
 				 : run_subcommand(argv[1], argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	int status;
+
+	if (symbol_server_is(argc, argv))
+		symbol_server_run();
+	setup_process();
+	status = run_command(argc, argv);
+	closer_end();
+	return status;
 }

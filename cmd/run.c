@@ -578,27 +578,42 @@ static int report_failure(int r, const struct error *err)
 
 /* ---- the run ---- */
 
-static int hold_signals(struct run *run, sigset_t *watched, sigset_t *old_mask, struct error *err)
+/*
+ * Attaching takes seconds: until the loop begins a signal ends the program as if it had no
+ * handlers.  *before: the mask for COMMAND.
+ */
+static void let_signals_in(sigset_t *before)
 {
-	sigset_t mask;
+	sigset_t watched;
 
-	child_set_signal(SIGCHLD,
-			 SIG_DFL); /* inherited as ignored, it would never tell of COMMAND's end */
-	watch_signals(watched);
-	mask = *watched;
+	watch_signals(&watched);
+	child_set_signal(SIGINT, SIG_DFL);
+	child_set_signal(SIGTERM, SIG_DFL);
+	sigprocmask(SIG_UNBLOCK, &watched, before);
+}
+
+int run_hold(struct run *run, struct error *err)
+{
+	sigset_t watched, mask;
+
+	if (run->signal_fd >= 0)
+		return 0;
+	watch_signals(&watched);
+	mask = watched;
 	sigaddset(&mask, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &mask, old_mask);
-	memcpy(run->watched, watched, sizeof(*watched));
+	sigprocmask(SIG_BLOCK, &mask, NULL);
+	memcpy(run->watched, &watched, sizeof(watched));
 	run->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (run->signal_fd < 0)
 		return error_set(err, STATUS_FAILED, -errno, "signalfd: %s", strerror(errno));
+	guard_init(&watched);
 	return 0;
 }
 
 int run_begin(struct run *run, const struct args *args, struct error *err)
 {
-	sigset_t watched, old_mask;
-	int r;
+	sigset_t before;
+	int r = 0;
 
 	memset(run, 0, sizeof(*run));
 	run->args = args;
@@ -609,19 +624,21 @@ int run_begin(struct run *run, const struct args *args, struct error *err)
 	if (grow_fds(run, OWN_FDS))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	run->n_fds = OWN_FDS;
-	r = hold_signals(run, &watched, &old_mask, err);
-	if (!r && args->command)
-		r = child_start(args->command, &old_mask, args->stdout_is_data, &run->child, err);
-	/* Not before: a signal that COMMAND holds back until its exec must not run our handler. */
-	guard_init(&watched);
+	/* Inherited as ignored, it would never tell of COMMAND's end. */
+	child_set_signal(SIGCHLD, SIG_DFL);
+	let_signals_in(&before);
+	if (args->command)
+		r = child_start(args->command, &before, args->stdout_is_data, &run->child, err);
 	return r;
 }
 
 static int loop(struct run *run, const struct run_emit *emit)
 {
 	struct error err = { .status = STATUS_OK };
-	int r = start_timer(run, &err), failed;
+	int r = run_hold(run, &err), failed;
 
+	if (!r)
+		r = start_timer(run, &err);
 	if (r)
 		return report_error(&err);
 	if (run->args->output && !let_go(run))

@@ -17,10 +17,10 @@ struct run_watcher;
 /*
  * The one run loop: signals, timers, descriptors, COMMAND, outputs.
  *
- *   run_begin()   before anything is attached: signals are held back, COMMAND
- *                 is forked and waits
- *   run_loop()    when everything is attached: the first line, lets COMMAND go, then one
- *                 output per interval and one for the last, partial interval
+ *   run_begin()   before anything is attached: COMMAND is forked and waits; until run_loop() a
+ *                 signal ends the program at once, as if nobody handled it
+ *   run_loop()    when everything is attached: signals are held back, the first line, lets COMMAND
+ *                 go, then one output per interval and one for the last, partial interval
  *   run_end()     always
  */
 struct run {
@@ -70,6 +70,10 @@ struct run_emit {
 };
 
 int run_begin(struct run *run, const struct args *args, struct error *err);
+
+/* From now on signals are held back for the loop: what run_loop() begins with, for callers to whom
+ * one matters before.  0, or -errno with @err. */
+int run_hold(struct run *run, struct error *err);
 
 /*
  * Calls @output, which writes to standard output, with signals let in (cmd/guard.h): a write that

@@ -12,6 +12,8 @@
 #include "cmd/report.h"
 #include "cmd/tool_private.h"
 #include "core/base/clock.h"
+#include "core/bpf/kretprobe.h"
+#include "core/system/closer.h"
 #include "core/system/preflight.h"
 #include "core/system/privileges.h"
 
@@ -145,8 +147,10 @@ static int choose_table(struct tool_run *t, struct error *err)
 	if (!o->n_events)
 		return 0;
 	r = preflight_trace(err);
-	if (!r)
-		r = hooks_choose(o->events, o->n_events, t->args->hooks, &o->hooks, err);
+	if (r)
+		return r;
+	closer_start(kretprobe_clean_after);
+	r = hooks_choose(o->events, o->n_events, t->args->hooks, &o->hooks, err);
 	if (!r && t->tool->flags & TOOL_BLK)
 		t->flags = blk_flags(o->hooks);
 	return r;
@@ -615,7 +619,7 @@ void tool_close(struct tool_run *t)
 	if (!t)
 		return;
 	if (t->object.hooks)
-		hooks_detach(t->object.hooks);
+		hooks_leave(t->object.hooks);
 	if (t->tool->free)
 		t->tool->free(t->ctx);
 	double_buffer_close(t->double_buffer);

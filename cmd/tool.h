@@ -362,7 +362,8 @@ void tool_look(struct tool_run *t);
 /* The same, and drains: t->end_ns.  -errno with @err. */
 int tool_drain(struct tool_run *t, struct error *err);
 
-/* From now on nothing is counted: sets `stopped`, if its programs have it, and detaches. */
+/* From its return on nothing is counted by programs that look at `stopped`, which it sets; all are
+ * detached, soon if there is a closer (core/system/closer.h). */
 void tool_detach(struct tool_run *t);
 
 /* The same with blk_sweep(): finds completions that no program saw. */

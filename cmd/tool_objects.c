@@ -7,6 +7,7 @@
 #include <bpf/libbpf.h>
 
 #include "cmd/tool_private.h"
+#include "core/bpf/grace.h"
 
 /* All maps of @obj but the options are those of @first. */
 static int share_maps(const struct bpf_object *first, struct bpf_object *obj)
@@ -133,26 +134,34 @@ int tool_map(const struct tool_run *t, const char *name)
 	return probe_map_fd(t->object.obj, name);
 }
 
-static void detach_more(struct tool_run *t)
-{
-	for (struct tool_object *o = t->more; o; o = o->next)
-		if (o->hooks)
-			hooks_detach(o->hooks);
-}
-
+/*
+ * Programs that look at `stopped` do nothing from then on.  Others are detached, which takes until
+ * the closer comes to them: what they count meanwhile is read with the rest, or not at all.
+ */
 void tool_detach(struct tool_run *t)
 {
 	if (t->stopped)
 		__atomic_store_n(t->stopped, 1, __ATOMIC_SEQ_CST);
-	detach_more(t);
+	for (struct tool_object *o = t->more; o; o = o->next)
+		if (o->hooks)
+			hooks_leave(o->hooks);
 	if (t->object.hooks)
-		hooks_detach(t->object.hooks);
+		hooks_leave(t->object.hooks);
+	if (!t->double_buffer || double_buffer_wait(t->double_buffer))
+		grace_wait();
 }
 
 struct lost_completion {
 	struct tool_run *t;
 	void (*each)(void *ctx, const struct blk_inflight *entry);
 };
+
+static void detach_before_sweep(void *ctx)
+{
+	const struct lost_completion *lost = ctx;
+
+	tool_detach(lost->t);
+}
 
 static void on_lost_completion(void *ctx, const struct blk_inflight *entry)
 {
@@ -166,9 +175,8 @@ void tool_sweep(struct tool_run *t, void (*account)(void *ctx, const struct blk_
 {
 	struct lost_completion ctx = { t, account };
 
-	detach_more(t);
 	tool_count_loss(t, LOSS_NO_END,
-			blk_sweep(t->object.hooks, t->stopped, tool_map(t, "inflight"),
+			blk_sweep(detach_before_sweep, tool_map(t, "inflight"),
 				  probe_program_fd(t->object.obj, "rq_busy"), on_lost_completion,
 				  &ctx));
 }

@@ -51,7 +51,7 @@ static uint64_t count_missed(struct tool_run *t)
 	uint64_t missed = hooks_missed(t->object.hooks, t->backup_hits);
 
 	for (struct tool_object *o = t->more; o; o = o->next)
-		if (o->hooks && !hooks_has_backups(o->hooks))
+		if (o->hooks && !hooks_has_function_backups(o->hooks))
 			missed += hooks_missed(o->hooks, NULL);
 	return missed;
 }

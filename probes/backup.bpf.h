@@ -3,11 +3,12 @@
 #define IOTRACE_PROBES_BACKUP_BPF_H
 
 /*
- * The kernel skips a program that is already running on the same CPU.  Where tracepoints can be
- * preempted (7.0 and later) that happens all the time: while a task is preempted inside a program,
- * all other tasks on its CPU go without that program.  There each program (the primary) has two
- * backup programs, NAME_2 and NAME_3, attached after it to the same event.  A backup does the work
- * when those before it were skipped.
+ * The kernel skips a program that is already running on the same CPU.  Where programs can be
+ * preempted (at tracepoints from 7.0 on, at functions on every kernel that preempts itself) that
+ * happens all the time: while a task is preempted inside a program, all other tasks on its CPU go
+ * without that program.  There each program (the primary) has two backup programs, NAME_2 and
+ * NAME_3, which run after it at the same event.  A backup does the work when those before it were
+ * skipped.
  *
  * A backup learns that from a seen mark: the program that does the work stores a mark of the event
  * in slots that only this context uses.  The address of the arguments identifies the context: all
@@ -31,6 +32,10 @@ enum seen_event {
 	SEEN_REQUEUE,
 	SEEN_COMPLETE,
 	SEEN_BIO_END,
+	SEEN_ADD, /* of virtqueues */
+	SEEN_GET,
+	SEEN_GET_CTX,
+	SEEN_DETACH,
 	SEEN_TASK, /* fork, free, rename, mkdir of a cgroup: followed also while stopped */
 };
 
@@ -42,6 +47,10 @@ enum seen_event {
 #define SEEN_HASH_BITS 15
 
 const volatile bool has_backups = false;
+
+/* Programs at functions have copies (probes/calls.bpf.h), as they are preempted; with has_backups
+ * always. */
+const volatile bool has_copies = false;
 
 /*
  * Set by user space at the last output, and while the disk of -d is gone: programs then do nothing.
@@ -181,6 +190,21 @@ static __always_inline bool last_backup_runs(const void *ctx, enum seen_event ev
 	RAW_TP_PROG(name, tracepoint, primary_runs, event, object, run)                            \
 	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, run)                   \
 	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, run)
+
+/* The same at the end of a function, whose backups have no arguments but ctx[] either. */
+#define FEXIT_PROG(name, function, runs, event, object, run)                                       \
+	SEC("fexit/" function)                                                                     \
+	int name(u64 *ctx)                                                                         \
+	{                                                                                          \
+		if (runs(ctx, event, object))                                                      \
+			run;                                                                       \
+		return 0;                                                                          \
+	}
+
+#define FEXIT_PROGS(name, function, event, object, run)                                            \
+	FEXIT_PROG(name, function, primary_runs, event, object, run)                               \
+	FEXIT_PROG(name##_2, function, first_backup_runs, event, object, run)                      \
+	FEXIT_PROG(name##_3, function, last_backup_runs, event, object, run)
 
 #define TP_BTF_PROG(name, tracepoint, runs, event, object, run, ...)                               \
 	SEC("tp_btf/" #tracepoint)                                                                 \

@@ -48,28 +48,38 @@ __attribute__((noinline)) int on_bio_end(u64 bio, u32 failed)
 	return 0;
 }
 
-/*
- * A driver may pass the same bio on to a request-based disk (NVMe multipath, md linear and raid0).
- * Then it ends with its request there, without block_bio_complete.
- */
-static __always_inline void end_bios_of(struct request *rq, bool failed, u32 bytes)
+#define ENDED_BIOS_MAX 256
+
+/* The bios that lie within the first @bytes of the request at @key have ended.  Global: what the
+ * verifier knows of the caller would differ after each round. */
+__attribute__((noinline)) int end_bios(u64 key, u32 failed, u32 bytes)
 {
+	struct request *rq = (void *)key;
 	struct bio *bio = BPF_CORE_READ(rq, bio);
 	u32 size;
-	int i;
 
-	for (i = 0; i < 256; i++) {
+	for (int i = 0; i < ENDED_BIOS_MAX; i++) {
 		if (!bio)
-			return;
+			return 0;
 		size = BPF_CORE_READ(bio, bi_iter.bi_size);
 		if (size > bytes)
-			return;
+			return 0;
 		on_bio_end((u64)bio, failed);
 		bytes -= size;
 		bio = BPF_CORE_READ(bio, bi_next);
 	}
 	if (bio && bytes)
 		count_loss(&losses[LOSS_BIOS], 1);
+	return 0;
+}
+
+/*
+ * A driver may pass the same bio on to a request-based disk (NVMe multipath, md linear and raid0).
+ * Then it ends with its request there, without block_bio_complete.
+ */
+static __always_inline void end_bios_of(struct request *rq, bool failed, u32 bytes)
+{
+	end_bios(load_scalar_rq(rq), failed, bytes);
 }
 
 #endif

@@ -79,7 +79,7 @@ static __always_inline u32 read_current_task(struct blk_process *process)
 static __always_inline u64 leader_start(u64 task_start)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
-	struct blk_cpu *last = has_backups ? NULL : this_cpu();
+	struct blk_cpu *last = has_backups || has_copies ? NULL : this_cpu();
 	u64 start;
 
 	if (last && last->task == (u64)task && last->task_start == task_start)

@@ -866,7 +866,7 @@ static __always_inline u64 first_arg(u64 *ctx)
  * NAME_ke and NAME_kx where there is no fentry.  Kprobes run with preemption off.
  */
 #define FENTRY_BODY(id) call_enter(id, (u64)ctx, first_arg(ctx), copy)
-#define FEXIT_BODY(id)	call_exit(id, (u64)ctx, has_backups ? first_arg(ctx) : 0, copy)
+#define FEXIT_BODY(id)	call_exit(id, (u64)ctx, has_copies ? first_arg(ctx) : 0, copy)
 #define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), 0)
 #define KRET_BODY(id)	call_exit(id, PT_REGS_SP(ctx), 0, 0)
 

@@ -13,7 +13,7 @@
  * - else the admission while a bio of the call waits for its request,
  * - else the layer that runs.
  *
- * Kernels from 7.0 on preempt programs, and skip a program that already runs on the same CPU
+ * A kernel that preempts programs skips one that already runs on the same CPU
  * (probes/backup.bpf.h).  There each program has two copies, and the first one that runs does the
  * work: the others find the call on the stack, or gone from it.  So their order does not matter; it
  * is not the same for functions and for tracepoints.  An end that all copies missed shows in the
@@ -552,7 +552,7 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now,
 	frame->outermost = !(t->levels & level);
 	t->levels |= level;
 	t->depth++;
-	if (has_backups && begin_ns && sp > t->traced_sp)
+	if (has_copies && begin_ns && sp > t->traced_sp)
 		t->traced_sp = sp;
 	if (combined && frame->outermost && t->open)
 		enter_level(t, id);
@@ -576,7 +576,7 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 	t->sp = pointer;
 	barrier();
 	sp = t->sp;
-	if (has_backups && t->depth && pushed_by_copy(frame_at(t, t->depth - 1), id, sp, copy))
+	if (has_copies && t->depth && pushed_by_copy(frame_at(t, t->depth - 1), id, sp, copy))
 		return 0;
 	drop_stale(t, sp);
 	if (is_nested_fsync(t, id))
@@ -754,13 +754,17 @@ static __noinline int end_call(struct call_thread *t, u32 id, u64 pointer, u32 c
 	at = find_frame(t, id, sp);
 	if (at < 0)
 		return false;
+	/* Unknown to the verifier, which would follow each depth to the end. */
+	t->sp = at;
+	barrier();
+	at = t->sp & (CALL_DEPTH - 1);
 	now = bpf_ktime_get_ns();
 	if (combined && t->open)
 		charge(t, frame_at(t, t->depth - 1)->id, now);
 	frame = frame_at(t, at);
 	count_call(t, frame, now - frame->start_ns);
 	pop_to(t, at);
-	if (has_backups && copy)
+	if (has_copies && copy)
 		note_end(t, id, sp, copy);
 	if (combined && CALL_ID_LAYER(id) == LAYER_SYSCALL)
 		end_syscall(t);
@@ -776,7 +780,7 @@ static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
 		return 0;
 	if (t && t->depth && end_call(t, id, pointer, copy))
 		return 0;
-	if (has_backups && copy)
+	if (has_copies && copy)
 		account_missed_begin(t, id, pointer, arg, copy);
 	return 0;
 }

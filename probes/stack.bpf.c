@@ -118,6 +118,15 @@ static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 f
 	u64 a = seed[0], b = seed[1], ip;
 	u32 i, n;
 
+	/*
+	 * The kernel reads stacks into buffers of the CPU, which a task that is preempted in the
+	 * middle of that keeps (get_callchain_entry(); 7.0, where programs are preempted): there is
+	 * none for others then.
+	 */
+	if (size < 0 && !(flags & BPF_F_USER_STACK)) {
+		count_loss(&stack_losses[STACK_LOSS_UNREAD], 1);
+		id->hash[0] = STACK_LOST;
+	}
 	if (size < (long)sizeof(u64))
 		return;
 	n = (u32)size / sizeof(u64);
@@ -138,7 +147,7 @@ static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 f
 static __always_inline void keep_frames(void *stacks, const struct stack_frames *frames,
 					struct stack_id *id, u32 buffer)
 {
-	if (id->hash[0] == STACK_NONE || bpf_map_lookup_elem(stacks, id))
+	if (id->hash[0] <= STACK_LOST || bpf_map_lookup_elem(stacks, id))
 		return;
 	if (!bpf_map_update_elem(stacks, id, frames, BPF_NOEXIST)) {
 		__sync_fetch_and_add(&stacks_made[buffer], 1);

@@ -16,7 +16,7 @@ struct stack_id {
 };
 
 #define STACK_NONE 0 /* hash[0]: not wanted, or there is none */
-#define STACK_LOST 1 /* hash[0]: there was no room for its frames */
+#define STACK_LOST 1 /* hash[0]: no room for its frames, or they could not be read */
 
 struct stack_key {
 	struct stack_id kernel, user;
@@ -76,8 +76,9 @@ enum stack_loss {
 	STACK_LOSS_BYTES,     /* and their bytes */
 	STACK_LOSS_REFUSED,   /* bios that were counted and that their disk did not take */
 	STACK_LOSS_REFUSED_BYTES,
-	STACK_LOSS_IOS,	  /* complete I/Os that had no room */
-	STACK_LOSS_PATHS, /* complete I/Os whose stack is not known */
+	STACK_LOSS_IOS,	   /* complete I/Os that had no room */
+	STACK_LOSS_PATHS,  /* complete I/Os whose stack is not known */
+	STACK_LOSS_UNREAD, /* kernel stacks that the kernel did not read */
 	STACK_LOSSES,
 };
 

@@ -14,6 +14,7 @@
 #include "probes/kernel.h"
 #include "probes/virtio.h"
 #include "probes/hist.h"
+#include "probes/backup.bpf.h"
 
 /* Options, fixed before loading. */
 const volatile bool by_driver = false, by_device = false, by_vq = false;
@@ -294,20 +295,30 @@ static __always_inline void count_sums(const struct virtio_queue *q, const struc
 #define MAX_LISTS 512
 #define TRUNCATED (1ULL << 63) /* the list was longer than that */
 
+#define RUN_ENTRIES  64
+#define RUN_COUNT(r) ((u32)((r) >> 56) & 127)
+#define RUN_BYTES(r) ((r) & ((1ULL << 56) - 1))
+#define RUN_ENDED    (1ULL << 63)
+
 /*
- * The bytes of the list at @sg, of at most @most entries.  The body has no branch but its end: the
- * verifier would follow each one in every round.
+ * A walk over at most RUN_ENTRIES places, and at most @room, of the list at @sg, of which at most
+ * @most count.  The number of those that counted (RUN_COUNT()) and their bytes, and whether the
+ * list ended; with @onward instead the address at which it goes on.  (Two walks: a global function,
+ * which the verifier checks once and not for each call, returns one number, and most lists are
+ * short.)
+ *
+ * The body has no branch but its end: the verifier would follow each one in every round.
  */
-__attribute__((noinline)) u64 list_bytes(u64 sg, u32 most)
+__attribute__((noinline)) u64 walk_run(u64 sg, u32 most, u32 room, u32 onward)
 {
-	u64 bytes = 0, link, onward, chain, last, mask;
+	u64 bytes = 0, link, next, chain, last, mask;
 	u32 length, n = 0;
 
-	for (u32 i = 0; i < max_list_entries; i++) {
+	for (u32 i = 0; i < RUN_ENTRIES; i++) {
 		struct scatterlist *entry = (void *)sg;
 
-		if (!sg || n >= most)
-			return bytes;
+		if (!sg || n >= most || i >= room)
+			break;
 		bpf_core_read(&link, sizeof(link), &entry->page_link);
 		bpf_core_read(&length, sizeof(length), &entry->length);
 		chain = link & 1;
@@ -316,13 +327,31 @@ __attribute__((noinline)) u64 list_bytes(u64 sg, u32 most)
 		barrier_var(mask);
 		bytes += length & mask;
 		n += mask & 1;
-		onward = sg + bpf_core_type_size(struct scatterlist);
-		sg = (onward & mask) | (link & ~3ULL & ~mask);
+		next = sg + bpf_core_type_size(struct scatterlist);
+		sg = (next & mask) | (link & ~3ULL & ~mask);
 		mask = last - 1;
 		barrier_var(mask);
 		sg &= mask;
 	}
-	return sg && n < most ? bytes | TRUNCATED : bytes;
+	if (onward)
+		return sg;
+	return bytes | (u64)n << 56 | (sg && n < most ? 0 : RUN_ENDED);
+}
+
+/* The bytes of the list at @sg, of at most @most entries. */
+__attribute__((noinline)) u64 list_bytes(u64 sg, u32 most)
+{
+	u64 bytes = 0, run;
+
+	for (u32 done = 0; done < max_list_entries; done += RUN_ENTRIES) {
+		run = walk_run(sg, most, max_list_entries - done, false);
+		bytes += RUN_BYTES(run);
+		if (run & RUN_ENDED)
+			return bytes;
+		sg = walk_run(sg, most, RUN_ENTRIES, true);
+		most -= RUN_COUNT(run);
+	}
+	return bytes | TRUNCATED;
 }
 
 /* The bytes of the @n lists that the array @sgs leads to. */

@@ -37,31 +37,31 @@ static __always_inline struct sums sums_of_in(u64 sg, u32 num)
 /* ---- fexit ---- */
 
 /* virtqueue_add_sgs(vq, sgs, out_sgs, in_sgs, data, gfp) */
-SEC("fexit/virtqueue_add_sgs")
-int sgs_fx(u64 *ctx)
+static __always_inline void on_sgs_added(u64 *ctx)
 {
 	struct sums s;
 
 	if (failed(ctx[6]))
-		return 0;
+		return;
 	s = sums_of_sgs(load_scalar_arg(&ctx[1]), ctx[2], ctx[3]);
 	on_added(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[4]), &s);
-	return 0;
 }
+
+FEXIT_PROGS(sgs_fx, "virtqueue_add_sgs", SEEN_ADD, ctx[4], on_sgs_added(ctx))
 
 /* @function(vq, sg, num, data[, ctx], gfp).  @result: index of the result in ctx[]. */
 #define ADD_FEXIT(name, function, direction, result)                                               \
-	SEC("fexit/" function)                                                                     \
-	int name(u64 *ctx)                                                                         \
+	static __always_inline void on_##name(u64 *ctx)                                            \
 	{                                                                                          \
 		struct sums s;                                                                     \
                                                                                                    \
 		if (failed(ctx[result]))                                                           \
-			return 0;                                                                  \
+			return;                                                                    \
 		s = sums_of_##direction(load_scalar_arg(&ctx[1]), ctx[2]);                         \
 		on_added(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[3]), &s);                  \
-		return 0;                                                                          \
-	}
+	}                                                                                          \
+                                                                                                   \
+	FEXIT_PROGS(name, function, SEEN_ADD, ctx[3], on_##name(ctx))
 
 ADD_FEXIT(out_fx, "virtqueue_add_outbuf", out, 5)
 ADD_FEXIT(in_fx, "virtqueue_add_inbuf", in, 5)
@@ -79,30 +79,19 @@ static __always_inline u32 number_at(u64 address)
 }
 
 /* virtqueue_get_buf(vq, len) */
-SEC("fexit/virtqueue_get_buf")
-int get_fx(u64 *ctx)
-{
-	on_got(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[2]),
-	       number_at(load_scalar_arg(&ctx[1])), true);
-	return 0;
-}
+FEXIT_PROGS(get_fx, "virtqueue_get_buf", SEEN_GET, ctx[2],
+	    on_got(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[2]),
+		   number_at(load_scalar_arg(&ctx[1])), true))
 
 /* virtqueue_get_buf_ctx(vq, len, ctx) */
-SEC("fexit/virtqueue_get_buf_ctx")
-int get_ctx_fx(u64 *ctx)
-{
-	on_got(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[3]),
-	       number_at(load_scalar_arg(&ctx[1])), false);
-	return 0;
-}
+FEXIT_PROGS(get_ctx_fx, "virtqueue_get_buf_ctx", SEEN_GET_CTX, ctx[3],
+	    on_got(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[3]),
+		   number_at(load_scalar_arg(&ctx[1])), false))
 
-SEC("fexit/virtqueue_detach_unused_buf")
-int detach_fx(u64 *ctx)
-{
-	on_detached(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[1]));
-	return 0;
-}
+FEXIT_PROGS(detach_fx, "virtqueue_detach_unused_buf", SEEN_DETACH, ctx[1],
+	    on_detached(load_scalar_arg(&ctx[0]), load_scalar_arg(&ctx[1])))
 
+/* Once in a queue's life: without backups. */
 SEC("fentry/vring_del_virtqueue")
 int del_fe(u64 *ctx)
 {

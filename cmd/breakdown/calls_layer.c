@@ -160,6 +160,7 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 	unsigned char syscall_ops[SYSCALL_NUMBERS] = { 0 };
 	const struct probe_option options[] = {
 		{ "own_start", true },
+		{ "has_copies", hooks_has_function_backups(run->object.hooks) },
 		{ "trace_completion_mask", run->flags.trace_completion },
 		{ "time_syscalls", (hooked & LAYER_BIT(LAYER_SYSCALL)) != 0 },
 		{ "time_vfs", (hooked & LAYER_BIT(LAYER_VFS)) != 0 },

@@ -300,6 +300,8 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "complete I/Os that are in no row"),
 	PROBE_LOSS(STACK_LOSS_PATHS, "paths_lost",
 		   "complete I/Os whose stack is not known: under " TABLE_LOST_STACK),
+	PROBE_LOSS(STACK_LOSS_UNREAD, "stacks_unread",
+		   "kernel stacks that the kernel did not read: under " TABLE_LOST_STACK),
 	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),

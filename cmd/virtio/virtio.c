@@ -61,7 +61,9 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct virtio_bpf *skel = object->skel;
 	uint32_t rows = o->args.map_rows ? o->args.map_rows : rows_possible();
 	uint32_t cells = rows * VIRTIO_BANKS, longest = skel->rodata->max_list_entries;
+	bool backups = hooks_has_function_backups(run->object.hooks);
 	const struct probe_option options[] = {
+		{ "has_backups", backups },
 		{ "follow", follows(o) },
 		{ "latencies", o->latency },
 		{ "by_device", o->device != NULL },
@@ -76,6 +78,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "handlers", 0, v->handlers, sizeof(v->handlers) },
 	};
 	const struct probe_map maps[] = {
+		{ "seen_marks", backups ? 0 : 1 },
 		{ "counts", cells },
 		{ "lats", o->latency ? cells : 1 },
 		{ "known", rows },

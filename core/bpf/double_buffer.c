@@ -15,7 +15,7 @@
 
 struct double_buffer {
 	uint32_t *epoch;
-	int outer; /* a map of maps that no program uses: see wait_for_programs() */
+	int outer; /* a map of maps that no program uses: see double_buffer_wait() */
 	int inner;
 };
 
@@ -62,7 +62,7 @@ void double_buffer_close(struct double_buffer *f)
  * (maybe_wait_bpf_programs(): synchronize_rcu(), 4.20), so that no program still uses the old inner
  * map.  Which map is updated does not matter.
  */
-static int wait_for_programs(struct double_buffer *f)
+int double_buffer_wait(struct double_buffer *f)
 {
 	uint32_t zero = 0;
 
@@ -79,7 +79,7 @@ int double_buffer_swap(struct double_buffer *f, uint64_t *end_ns)
 	__atomic_store_n(f->epoch, old + 1, __ATOMIC_SEQ_CST);
 	if (end_ns)
 		*end_ns = clock_epoch_ns();
-	r = wait_for_programs(f);
+	r = double_buffer_wait(f);
 	return r ? r : (int)(old & 1);
 }
 

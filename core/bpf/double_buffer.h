@@ -22,6 +22,9 @@ void double_buffer_close(struct double_buffer *f);
  * *end_ns, if given, is the time of the swap, CLOCK_REALTIME. */
 int double_buffer_swap(struct double_buffer *f, uint64_t *end_ns);
 
+/* Waits until every program that runs now has ended.  0 or -errno. */
+int double_buffer_wait(struct double_buffer *f);
+
 /*
  * Takes every entry out of the inactive hash map @fd and hands it to @each; a non-zero return of
  * @each ends it and is returned.  0 or -errno.

@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -118,6 +120,36 @@ int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module
 		close(link);
 	close(fd);
 	return r;
+}
+
+/* ---- preemption ---- */
+
+/* The one of "none voluntary (full) lazy" that is in effect. */
+static bool mode_preempts(void)
+{
+	char line[128] = "";
+	FILE *file = fopen("/sys/kernel/debug/sched/preempt", "re");
+
+	if (!file)
+		return true; /* to no harm but some more programs */
+	(void)!fgets(line, sizeof(line), file);
+	fclose(file);
+	return strstr(line, "(none)") == NULL && strstr(line, "(voluntary)") == NULL;
+}
+
+/* `uname -v` names what the kernel was built for; PREEMPT_DYNAMIC (5.12) leaves that to the boot.
+ */
+int hook_facts_preempts(void)
+{
+	struct utsname uts;
+	bool preempts;
+
+	if (uname(&uts))
+		return -errno;
+	preempts = strstr(uts.version, " PREEMPT_DYNAMIC")
+		       ? mode_preempts()
+		       : strstr(uts.version, " PREEMPT") != NULL;
+	return preempts ? 0 : -ENOTSUP;
 }
 
 /* ---- cookies ---- */

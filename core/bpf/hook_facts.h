@@ -35,6 +35,9 @@ int hook_facts_kprobe(const char *name, const char *module);
  * be NULL)?  Tried. */
 int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module);
 
+/* May this kernel preempt a task that runs in the kernel? */
+int hook_facts_preempts(void);
+
 /* Do raw tracepoint programs, or classic ones, get the cookie of their attachment? */
 int hook_facts_raw_cookie(void);
 int hook_facts_classic_cookie(void);

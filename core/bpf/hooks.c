@@ -320,6 +320,14 @@ static bool preempts_tracepoints(const struct kernel_types *types)
 	return kernel_types_has_member(types, "tp_transition_snapshot", "srcu_gp");
 }
 
+/* The kernel guards them against recursion since "bpf: Add per-program recursion prevention
+ * mechanism" (5.12), and counts it. */
+static bool preempts_functions(const struct kernel_types *types)
+{
+	return kernel_types_has_member(types, "bpf_prog_info", "recursion_misses") &&
+	       !hook_facts_preempts();
+}
+
 static int open_types(struct hooks *h, struct error *err)
 {
 	int r = kernel_types_open(hook_facts_types(), &h->types, err);
@@ -327,6 +335,7 @@ static int open_types(struct hooks *h, struct error *err)
 	if (r)
 		return r;
 	h->has_backups = preempts_tracepoints(h->types);
+	h->has_function_backups = h->has_backups || preempts_functions(h->types);
 	h->btf_attach = btf_attach_new(h->types, hooks_module_of_prog, h);
 	if (!h->btf_attach || alloc_choices(h))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
@@ -377,11 +386,17 @@ bool hooks_has_backups(const struct hooks *h)
 	return h->has_backups;
 }
 
-const char *hooks_backup(const struct hooks *h, size_t i)
+bool hooks_has_function_backups(const struct hooks *h)
+{
+	return h->has_function_backups;
+}
+
+const char *hooks_backup(const struct hooks *h, const struct hook_alt *alt, size_t i)
 {
 	static const char *const in_order[] = { "_2", "_3" };
+	bool has = hooks_is_fentry(alt->kind) ? h->has_function_backups : h->has_backups;
 
-	return h->has_backups && i < sizeof(in_order) / sizeof(in_order[0]) ? in_order[i] : NULL;
+	return has && i < sizeof(in_order) / sizeof(in_order[0]) ? in_order[i] : NULL;
 }
 
 void hooks_try(struct hooks *h)
@@ -458,7 +473,7 @@ void hooks_free(struct hooks *h)
 {
 	if (!h)
 		return;
-	hooks_detach(h);
+	hooks_leave(h);
 	hooks_close_types(h);
 	free(h->attached);
 	free(h->choices);

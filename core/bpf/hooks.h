@@ -123,14 +123,17 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 int hooks_tag(const struct hooks *h, const char *event, int none);
 
 /*
- * Does this kernel preempt tracepoints, so that programs skip events all the time?  Then every
- * program NAME whose object has a NAME_2 and a NAME_3 too is attached together with those, its
- * backup programs (probes/backup.bpf.h).
+ * Does this kernel preempt programs at tracepoints (7.0), or at functions (any kernel that preempts
+ * itself, since 5.12), so that they skip events all the time?  Then every such program NAME whose
+ * object has a NAME_2 and a NAME_3 too is attached together with those, its backup programs, which
+ * run after it (probes/backup.bpf.h).
  */
 bool hooks_has_backups(const struct hooks *h);
+bool hooks_has_function_backups(const struct hooks *h);
 
-/* The suffix of NAME's backup program @i (from 0) on this kernel; NULL behind the last. */
-const char *hooks_backup(const struct hooks *h, size_t i);
+/* The suffix of backup program @i (from 0) of programs of @alt on this kernel; NULL behind the
+ * last. */
+const char *hooks_backup(const struct hooks *h, const struct hook_alt *alt, size_t i);
 
 /* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
 void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n);
@@ -159,6 +162,10 @@ const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 /* Detaches everything; the losses until then are kept. */
 void hooks_detach(struct hooks *h);
 
+/* The same, but returns at once if there is a closer (core/system/closer.h): programs may go on
+ * for seconds. */
+void hooks_leave(struct hooks *h);
+
 /* Events that the kernel did not hand to the programs because one of them was
  * running on that CPU already (since attaching).  *backup_hits, which programs write: how many of
  * those backup programs took; NULL when the object has none.  Where there are such, an event
@@ -169,7 +176,7 @@ uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits);
  * counts them (sysctl kernel.bpf_stats_enabled). */
 void hooks_cost(const struct hooks *h, const struct bpf_object *obj, uint64_t *ns, uint64_t *runs);
 
-/* Detaches and frees.  The object is closed by the caller. NULL is fine. */
+/* hooks_leave(), and frees.  The object is closed by the caller. NULL is fine. */
 void hooks_free(struct hooks *h);
 
 /* From now on libbpf's own messages, which are the process', go to @verbose, each one line without

@@ -9,19 +9,22 @@
 
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/tracepoints.h"
+#include "core/system/closer.h"
 #include "core/system/limits.h"
 #include "core/system/privileges.h"
 
 /* ---- one program ---- */
 
-static void detach(const struct attachment *a)
+static void detach(const struct attachment *a, void (*close_fd)(int fd))
 {
-	if (a->link)
-		bpf_link__destroy(a->link);
-	else
-		close(a->link_fd);
+	close_fd(a->link_fd);
 	if (a->own)
 		close(a->prog_fd);
+}
+
+static void close_now(int fd)
+{
+	close(fd);
 }
 
 /* Takes over what *@new holds, whatever becomes of it. */
@@ -30,7 +33,7 @@ static int keep(struct hooks *h, const struct attachment *new)
 	struct attachment *more = reallocarray(h->attached, h->n_attached + 1, sizeof(*more));
 
 	if (!more) {
-		detach(new);
+		detach(new, close_now);
 		return -ENOMEM;
 	}
 	h->attached = more;
@@ -40,13 +43,7 @@ static int keep(struct hooks *h, const struct attachment *new)
 
 static int keep_fd(struct hooks *h, int link_fd, int prog_fd)
 {
-	return link_fd < 0 ? link_fd
-			   : keep(h, &(struct attachment){ NULL, link_fd, prog_fd, false });
-}
-
-static int keep_link(struct hooks *h, struct bpf_link *link, int prog_fd)
-{
-	return link ? keep(h, &(struct attachment){ link, -1, prog_fd, false }) : -errno;
+	return link_fd < 0 ? link_fd : keep(h, &(struct attachment){ link_fd, prog_fd, false });
 }
 
 /* @name is "GROUP/NAME". */
@@ -64,14 +61,12 @@ static int attach_classic(const char *target, int prog_fd)
 static int attach_kprobe(struct hooks *h, const struct bpf_program *prog, const char *function)
 {
 	bool is_return = strncmp(bpf_program__section_name(prog), "kret", 4) == 0;
-	struct bpf_link *link = NULL;
-	int r = is_return ? kretprobe_attach(&h->kretprobes, prog, &link) : -ENOENT;
+	int fd = bpf_program__fd(prog),
+	    link = is_return ? kretprobe_attach(&h->kretprobes, prog) : -ENOENT;
 
-	if (limits_is_passing(r))
-		return r;
-	if (r)
-		link = bpf_program__attach_kprobe(prog, is_return, function);
-	return keep_link(h, link, bpf_program__fd(prog));
+	if (link < 0 && !limits_is_passing(link))
+		link = kprobe_attach(function, is_return, fd);
+	return keep_fd(h, link, fd);
 }
 
 /* To where its section says. */
@@ -85,7 +80,7 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const c
 		return -EINVAL;
 	switch (bpf_program__type(prog)) {
 	case BPF_PROG_TYPE_TRACING:
-		return keep_link(h, bpf_program__attach_trace(prog), fd);
+		return keep_fd(h, tracepoints_attach_raw(NULL, fd, 0), fd);
 	case BPF_PROG_TYPE_RAW_TRACEPOINT:
 		return keep_fd(h, tracepoints_attach_raw(target, fd, 0), fd);
 	case BPF_PROG_TYPE_TRACEPOINT:
@@ -97,30 +92,46 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const c
 	}
 }
 
-/* The backup programs of program @name, which is attached last, if it has any: they run after it.
+/*
+ * Program @name, and its backup programs if it has any.  They run after it: the kernel runs
+ * programs of a tracepoint first attached first, those of a function last attached first.  In @h
+ * they are before it, so that they are detached first: none runs because its primary is gone.
  */
-static int attach_backups(struct hooks *h, const struct bpf_object *obj, const char *name,
-			  bool copies)
+static int attach_with_backups(struct hooks *h, const struct bpf_object *obj,
+			       const struct hook_alt *alt, const char *name)
 {
-	size_t at = h->n_attached - 1;
-	struct attachment primary = h->attached[at];
+	bool at_function = hooks_is_fentry(alt->kind);
+	size_t n = 0, first = h->n_attached;
 	char backup[BPF_OBJ_NAME_LEN];
+	struct attachment primary;
 	int r;
 
-	for (size_t i = 0; hooks_backup(h, i); i++) {
-		snprintf(backup, sizeof(backup), "%s%s", name, hooks_backup(h, i));
+	while (hooks_backup(h, alt, n)) {
+		snprintf(backup, sizeof(backup), "%s%s", name, hooks_backup(h, alt, n));
 		if (!bpf_object__find_program_by_name(obj, backup))
-			return 0;
-		r = attach_program(h, obj, backup);
-		if (r)
-			return r;
-		/* Detached before it, so that none runs because its primary is gone. */
-		h->attached[at] = h->attached[at + 1];
-		h->attached[at++].prog_fd = -1;
-		h->attached[at] = primary;
-		if (copies)
-			h->attached[at].prog_fd = -1;
+			break;
+		n++;
 	}
+	r = at_function ? 0 : attach_program(h, obj, name);
+	for (size_t i = 0; !r && i < n; i++) {
+		const char *suffix = hooks_backup(h, alt, at_function ? n - 1 - i : i);
+
+		snprintf(backup, sizeof(backup), "%s%s", name, suffix);
+		r = attach_program(h, obj, backup);
+		if (!r)
+			h->attached[h->n_attached - 1].prog_fd = -1;
+	}
+	if (!r && at_function)
+		r = attach_program(h, obj, name);
+	if (r || !n)
+		return r;
+	if (!at_function) {
+		primary = h->attached[first];
+		memmove(&h->attached[first], &h->attached[first + 1], n * sizeof(primary));
+		h->attached[first + n] = primary;
+	}
+	if (alt->copies)
+		h->attached[first + n].prog_fd = -1;
 	return 0;
 }
 
@@ -192,11 +203,8 @@ static int attach_event(struct hooks *h, const struct bpf_object *obj, size_t e)
 
 	if (alt && hooks_is_group(alt->kind))
 		return attach_group(h, obj, h->events[e].group, alt);
-	for (int i = 0; !r && alt && i < HOOK_PROGS && alt->progs[i]; i++) {
-		r = attach_program(h, obj, alt->progs[i]);
-		if (!r)
-			r = attach_backups(h, obj, alt->progs[i], alt->copies);
-	}
+	for (int i = 0; !r && alt && i < HOOK_PROGS && alt->progs[i]; i++)
+		r = attach_with_backups(h, obj, alt, alt->progs[i]);
 	return r;
 }
 
@@ -231,19 +239,29 @@ static uint64_t count_missed(const struct hooks *h)
 	return missed;
 }
 
-void hooks_detach(struct hooks *h)
+static void detach_all(struct hooks *h, void (*close_fd)(int fd))
 {
 	h->missed_before += count_missed(h);
 	for (size_t i = 0; i < h->n_attached; i++)
-		detach(&h->attached[i]);
+		detach(&h->attached[i], close_fd);
 	h->n_attached = 0;
 	kretprobe_clean(&h->kretprobes);
+}
+
+void hooks_detach(struct hooks *h)
+{
+	detach_all(h, close_now);
+}
+
+void hooks_leave(struct hooks *h)
+{
+	detach_all(h, closer_close);
 }
 
 uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits)
 {
 	uint64_t missed = h->missed_before + count_missed(h), last = h->missed_last, taken;
-	bool counted_late = h->has_backups && backup_hits;
+	bool counted_late = h->has_function_backups && backup_hits;
 
 	taken = counted_late ? __atomic_load_n(backup_hits, __ATOMIC_SEQ_CST) : 0;
 	missed = missed > taken ? missed - taken : 0;

@@ -12,8 +12,7 @@
 
 /* Programs of one alternative on one tracepoint or function. */
 struct attachment {
-	struct bpf_link *link; /* NULL: it is link_fd */
-	int link_fd;
+	int link_fd; /* its link, or its event */
 	int prog_fd; /* of which the misses are counted, or -1 */
 	bool own;    /* prog_fd is closed with it */
 };
@@ -28,8 +27,9 @@ struct hooks {
 	struct kretprobes kretprobes;
 	struct attachment *attached;
 	size_t n_attached;
-	bool has_backups;
-	int passing;		/* -errno: an alternative could not be tried just now */
+	bool has_backups;	   /* at tracepoints */
+	bool has_function_backups; /* at functions */
+	int passing;		   /* -errno: an alternative could not be tried just now */
 	int fentry;		/* 0 or -errno: does this kernel take fentry?  1: not asked yet */
 	uint64_t missed_before; /* by programs that are detached */
 	uint64_t missed_last;	/* result of the last hooks_missed() */

@@ -44,15 +44,16 @@ hooks_log_line *hooks_log(hooks_log_line *verbose)
 
 /* ---- falling back ---- */
 
-/* Is @prog program @name, or one of its backup programs where there are such? */
-static bool is_run_for(const struct hooks *h, const char *prog, const char *name)
+/* Is @prog program @name of @alt, or one of its backup programs where there are such? */
+static bool is_run_for(const struct hooks *h, const char *prog, const struct hook_alt *alt,
+		       const char *name)
 {
 	size_t len = strlen(name);
 
 	if (strncmp(prog, name, len) != 0)
 		return false;
-	for (size_t i = 0; hooks_backup(h, i); i++)
-		if (strcmp(prog + len, hooks_backup(h, i)) == 0)
+	for (size_t i = 0; hooks_backup(h, alt, i); i++)
+		if (strcmp(prog + len, hooks_backup(h, alt, i)) == 0)
 			return true;
 	return !prog[len];
 }
@@ -64,7 +65,7 @@ static ssize_t event_of_prog(const struct hooks *h, const char *prog)
 		const struct hook_alt *alt = hooks_chosen(h, e);
 
 		for (int i = 0; alt && i < HOOK_PROGS && alt->progs[i]; i++)
-			if (is_run_for(h, prog, alt->progs[i]))
+			if (is_run_for(h, prog, alt, alt->progs[i]))
 				return (ssize_t)e;
 	}
 	return -ENOENT;

@@ -16,6 +16,7 @@
 
 #include <bpf/libbpf.h>
 
+#include "core/bpf/tracepoints.h"
 #include "core/system/preflight.h"
 #include "core/system/privileges.h"
 
@@ -70,11 +71,39 @@ static int open_event(const char *root, const char *group, const char *name)
 	if (n != 1)
 		return -EINVAL;
 	attr.config = id;
-	attr.sample_period = 1;
-	attr.wakeup_events = 1;
 	/* Whichever CPU: its programs run on all of them. */
 	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	return fd < 0 ? -errno : fd;
+}
+
+/* The number in @file, which tells of the kernel's perf events for probes.  -errno. */
+static int read_pmu(const char *file)
+{
+	char path[96], line[32] = "";
+	int value;
+	FILE *stream;
+
+	snprintf(path, sizeof(path), "/sys/bus/event_source/devices/kprobe/%s", file);
+	stream = fopen(path, "re");
+	if (!stream)
+		return -errno;
+	(void)!fgets(line, sizeof(line), stream);
+	fclose(stream);
+	return sscanf(line + strcspn(line, "0123456789"), "%d", &value) == 1 ? value : -ENOENT;
+}
+
+int kprobe_attach(const char *function, bool is_return, int prog_fd)
+{
+	int type = read_pmu("type"), bit = read_pmu("format/retprobe");
+	struct perf_event_attr attr = { .size = sizeof(attr), .type = (uint32_t)type };
+	int fd;
+
+	if (type < 0 || bit < 0)
+		return -ENOENT;
+	attr.config = is_return ? UINT64_C(1) << bit : 0;
+	attr.kprobe_func = (uint64_t)(uintptr_t)function;
+	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
+	return tracepoints_attach_event(fd < 0 ? -errno : fd, prog_fd, 0);
 }
 
 /* The first unused group name of this process. */
@@ -110,30 +139,19 @@ static int define(struct kretprobes *k, const char *root, const struct bpf_progr
 	return r;
 }
 
-int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog, struct bpf_link **out)
+int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog)
 {
 	const char *root = tracefs();
 	const char *function = strchr(bpf_program__section_name(prog), '/');
-	struct bpf_link *link;
 	char name[64];
-	int r, fd;
+	int r;
 
 	if (!root || !function)
 		return -ENOENT;
 	r = define(k, root, prog, function + 1, name);
-	if (r)
-		return r;
-	fd = open_event(root, k->group, name);
-	if (fd < 0)
-		return fd;
-	link = bpf_program__attach_perf_event(prog, fd);
-	if (!link) {
-		r = -errno;
-		close(fd);
-		return r;
-	}
-	*out = link;
-	return 0;
+	return r ? r
+		 : tracepoints_attach_event(open_event(root, k->group, name), bpf_program__fd(prog),
+					    0);
 }
 
 uint64_t kretprobe_privileges(const struct kretprobes *k)
@@ -180,29 +198,44 @@ static void remove_group(const char *root, const char *group)
 		closedir(dir);
 }
 
-/* A group whose process is gone. */
-static bool is_left_behind(const char *group)
+/* A group of process @of, or of one that is gone. */
+static bool is_left_behind(const char *group, pid_t of)
 {
 	int pid;
 
-	return sscanf(group, GROUP "%d", &pid) == 1 && kill(pid, 0) && errno == ESRCH;
+	return sscanf(group, GROUP "%d", &pid) == 1 &&
+	       (pid == of || (kill(pid, 0) && errno == ESRCH));
+}
+
+/* @group may be empty. */
+static void clean(const char *root, const char *group, pid_t of)
+{
+	struct dirent *entry;
+	char path[64];
+	DIR *dir;
+
+	snprintf(path, sizeof(path), "%s/events", root);
+	dir = opendir(path);
+	while (dir && (entry = readdir(dir)))
+		if (strcmp(entry->d_name, group) == 0 || is_left_behind(entry->d_name, of))
+			remove_group(root, entry->d_name);
+	if (dir)
+		closedir(dir);
 }
 
 void kretprobe_clean(struct kretprobes *k)
 {
 	const char *root = k->group[0] ? tracefs() : NULL;
-	struct dirent *entry;
-	char path[64];
-	DIR *dir;
 
-	if (!root)
-		return;
-	snprintf(path, sizeof(path), "%s/events", root);
-	dir = opendir(path);
-	while (dir && (entry = readdir(dir)))
-		if (strcmp(entry->d_name, k->group) == 0 || is_left_behind(entry->d_name))
-			remove_group(root, entry->d_name);
-	if (dir)
-		closedir(dir);
+	if (root)
+		clean(root, k->group, 0);
 	k->group[0] = 0;
+}
+
+void kretprobe_clean_after(pid_t of)
+{
+	const char *root = tracefs();
+
+	if (root)
+		clean(root, "", of);
 }

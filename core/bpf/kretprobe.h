@@ -2,9 +2,10 @@
 #ifndef IOTRACE_CORE_BPF_KRETPROBE_H
 #define IOTRACE_CORE_BPF_KRETPROBE_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
-struct bpf_link;
 struct bpf_program;
 
 /* The probes of one owner; zeroed before it is used. */
@@ -12,16 +13,20 @@ struct kretprobes {
 	char group[32]; /* in tracefs; empty: nothing is defined */
 };
 
+/* Attaches the program @prog_fd to the entry of @function, or to its return (@is_return), by perf.
+ * A descriptor that holds the attachment, or -errno. */
+int kprobe_attach(const char *function, bool is_return, int prog_fd);
+
 /*
  * A probe at the return of a function, with room for thousands of calls at the same time.  A
- * return probe of libbpf has room for twice as many as there are CPUs, and at least ten (5.10
+ * return probe by perf has room for twice as many as there are CPUs, and at least ten (5.10
  * without preemption: for as many as there are CPUs); ends of further calls are not seen, and
  * functions that wait for a disk often have that many.
  *
- * It needs a definition in tracefs, in a group of @k's own.  -errno: there is no tracefs, or the
- * kernel's error.
+ * It needs a definition in tracefs, in a group of @k's own.  A descriptor that holds the
+ * attachment; -errno: there is no tracefs, or the kernel's error.
  */
-int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog, struct bpf_link **out);
+int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog);
 
 /* The capabilities for kretprobe_missed() and kretprobe_clean() (PRIVILEGE()): to write to tracefs,
  * if a probe is defined. */
@@ -33,8 +38,11 @@ uint64_t kretprobe_privileges(const struct kretprobes *k);
  */
 uint64_t kretprobe_missed(const struct kretprobes *k);
 
-/* Removes the definitions, after all links of @k were destroyed, and those left by killed
- * processes. */
+/* Removes the definitions, if all attachments of @k are closed, and those left by processes that
+ * are gone. */
 void kretprobe_clean(struct kretprobes *k);
+
+/* Removes the definitions of process @of, which has ended. */
+void kretprobe_clean_after(pid_t of);
 
 #endif

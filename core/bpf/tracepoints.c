@@ -53,10 +53,10 @@ static int open_perf_event(const char *group, const char *name)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-int tracepoints_attach_classic(const char *group, const char *name, int prog_fd, uint64_t cookie)
+int tracepoints_attach_event(int event, int prog_fd, uint64_t cookie)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event.bpf_cookie = cookie);
-	int event = open_perf_event(group, name), link;
+	int link;
 
 	if (event < 0)
 		return event;
@@ -72,6 +72,11 @@ int tracepoints_attach_classic(const char *group, const char *name, int prog_fd,
 	link = -errno;
 	close(event);
 	return link;
+}
+
+int tracepoints_attach_classic(const char *group, const char *name, int prog_fd, uint64_t cookie)
+{
+	return tracepoints_attach_event(open_perf_event(group, name), prog_fd, cookie);
 }
 
 int tracepoints_load_numbered(const struct bpf_program *prog, uint64_t placeholder, uint32_t number)

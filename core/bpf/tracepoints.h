@@ -15,6 +15,10 @@ struct bpf_program;
 int tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie);
 int tracepoints_attach_classic(const char *group, const char *name, int prog_fd, uint64_t cookie);
 
+/* The same for the perf event @event, which it takes over: of a tracepoint or a kprobe.  -errno
+ * @event is returned. */
+int tracepoints_attach_event(int event, int prog_fd, uint64_t cookie);
+
 /* Loads @prog once more, with @number for @placeholder, an operand of 64 bits in its code: for
  * kernels without cookies. */
 int tracepoints_load_numbered(const struct bpf_program *prog, uint64_t placeholder,

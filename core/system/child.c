@@ -22,7 +22,7 @@ static void close_fd(int *fd)
 static struct {
 	int signo;
 	struct sigaction inherited;
-} changed[4];
+} changed[8];
 static size_t n_changed;
 
 void child_set_signal(int signo, void (*disposition)(int))

@@ -132,6 +132,12 @@ def wait_until(condition, timeout=10.0, pause=0.01):
     return True
 
 
+def children(pid, closer=False):
+    """Child processes of an iotrace: without, or only, the one that closes descriptors at its end."""
+    return [int(child) for child in read_text(f"/proc/{pid}/task/{pid}/children").split()
+            if (read_text(f"/proc/{child}/comm") == "iotrace-closer\n") == closer]
+
+
 def read_text(path):
     with open(path, encoding="utf-8", errors="backslashreplace") as file:
         return file.read()
@@ -1020,6 +1026,16 @@ def iotrace(*args, prefix=(), timeout=30, **options):
                           timeout=patience(timeout), **options)
     return Result(done.returncode, (done.stdout or b"").decode("utf-8", "backslashreplace"),
                   (done.stderr or b"").decode("utf-8", "backslashreplace"), args)
+
+
+def functions_preempted():
+    """May programs at functions (fentry, fexit) be preempted, as far as can be told?"""
+    version = os.uname().version
+    if " PREEMPT_DYNAMIC" not in version:
+        return " PREEMPT" in version
+    with contextlib.suppress(OSError):
+        return not re.search(r"\((none|voluntary)\)", read_text("/sys/kernel/debug/sched/preempt"))
+    return True
 
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]

@@ -14,10 +14,11 @@ import tempfile
 import termios
 import time
 import unittest
+from random import Random
 
 from iotest import (IOTRACE, MIB, LiveTest, Load, LoopDisk, Result, Tracer, add_up, bpf_objects,
-                    cleanup, have_kvm, iotrace, main, patience, read_text, run_load, run_loads,
-                    wait_until)
+                    children, cleanup, have_kvm, iotrace, main, patience, read_text, run_load,
+                    run_loads, wait_until)
 
 KIB4 = 4096
 BLK = ["breakdown", "-T", "blk"]
@@ -274,8 +275,7 @@ class TestNobodyReadsFile(LiveTest):
         os.close(self.full())
         for args in (["top", "0.02"], [*BLK, "60"], ["stack"]):
             with self.subTest(args=args):
-                self.end(*args, "--record", self.path, status=1,
-                         line=f"iotrace: cannot write {self.path}: no reader")
+                self.end(*args, "--record", self.path, status=-signal.SIGTERM)  # it was starting
 
     def test_output(self):
         os.close(self.full())
@@ -304,8 +304,9 @@ class TestNobodyReadsFile(LiveTest):
         """Lines that are written before and after the outputs."""
         writer = self.full()
         self.addCleanup(os.close, writer)
-        for args, status in ((["top", "-v"], 0), (["top", "-o", "/dev/full", "0.1"], 1),
-                             (["top", "--record", "/dev/full", "0.1"], 1)):
+        for args, status in ((["top", "-v"], -signal.SIGTERM),
+                             (["top", "-o", "/dev/full", "0.1"], 1),
+                             (["top", "--record", "/dev/full", "0.1"], -signal.SIGTERM)):
             with self.subTest(args=args):
                 self.end(*args, status=status, stderr=writer)
 
@@ -703,6 +704,105 @@ class TestStandardError(LiveTest):
                 self.check(iotrace(*args, prefix=self.CLOSED), mark)
                 with open("/dev/full", "wb") as full:
                     self.check(iotrace(*args, stderr=full), mark)
+
+
+class TestStarting(LiveTest):
+    """A signal while programs are loaded and attached ends iotrace at once, by that signal: its
+    streams are closed, COMMAND is not run, and nothing stays in the kernel."""
+    RUNS = (["top", "--json", "60"], ["breakdown", "--json", "60"], [*BLK, "-Q", "--json", "60"],
+            ["virtio", "--json", "60"], ["stack", "-K", "--json"], ["kvm", "--json", "60"],
+            ["--check"])
+    # A guest of the lab takes a minute where the host takes a second.
+    MOMENTS = 3 if os.environ.get("IOTRACE_TEST_KERNEL") else 8
+
+    def start(self, args):
+        process = subprocess.Popen([IOTRACE, *args], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        cleanup(process.kill)
+        return process
+
+    def start_up(self, args):
+        """Seconds until all is attached, or why it cannot be."""
+        began = time.monotonic()
+        with self.start(args) as process:
+            line = process.stdout.readline()
+            took = time.monotonic() - began
+            process.kill()
+            return took if line else None
+
+    def interrupt(self, args, delay):
+        """True if it was still starting. Its objects in the kernel are added to self.objects."""
+        with self.start(args) as process:
+            time.sleep(delay)
+            self.objects |= bpf_objects(process.pid)
+            process.send_signal(signal.SIGINT)
+            out, err = process.communicate(timeout=patience(1))
+        if process.returncode == -signal.SIGINT:
+            self.assertEqual((out, err), (b"", b""))
+            return True
+        self.assertIn(process.returncode, (0, 3), err)  # too late: it ran, or had checked
+        return False
+
+    def test_at_any_moment(self):
+        random = Random(21)
+        self.objects = set()
+        interrupted = {}
+        for args in self.RUNS:
+            took = self.start_up(args)
+            if took is None:  # no such hooks here, or no KVM
+                continue
+            with self.subTest(args=args):
+                interrupted[args[0]] = [self.interrupt(args, random.uniform(0, 0.8 * took))
+                                        for _ in range(self.MOMENTS)]
+        self.assertTrue(all(map(any, interrupted.values())), interrupted)
+        self.assertTrue(self.objects, "nothing had been loaded at any of these moments")
+        self.assert_gone(self.objects)
+
+    def test_command_is_not_run(self):
+        with tempfile.TemporaryDirectory(prefix="iotrace-test-") as directory:
+            ran = os.path.join(directory, "ran")
+            took = self.start_up([*BLK])
+            self.objects = set()
+            for part in (0.3, 0.5, 0.7):
+                if self.interrupt([*BLK, "--", "touch", ran], part * took):
+                    self.assertFalse(os.path.exists(ran))
+                    return
+                os.unlink(ran)
+            self.fail("it was never still starting")
+
+
+class TestEnding(LiveTest):
+    """The end does not wait for programs to be detached, and they are."""
+
+    def test_nothing_stays(self):
+        for args in (["top", "--json"], [*BLK, "--json"], ["stack", "-K", "--json"]):
+            with self.subTest(args=args), Tracer(*args) as tracer:
+                objects = bpf_objects(tracer.pid)
+                self.assertTrue(objects)
+                self.assertEqual(tracer.stop().status, 0)
+                self.assert_gone(objects)
+
+    def test_closer_is_killed(self):
+        """Then the end closes all itself."""
+        with Tracer("top", "--json") as tracer:
+            objects = bpf_objects(tracer.pid)
+            [closer] = children(tracer.pid, closer=True)
+            os.kill(closer, signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: not alive(closer)))
+            self.assertEqual(tracer.stop().status, 0)
+        self.assert_gone(objects)
+
+    def test_closer_outlives_signals(self):
+        """What is sent to all processes of a service or a terminal leaves the closer to its work."""
+        with Tracer("top", "--json") as tracer:
+            objects = bpf_objects(tracer.pid)
+            [closer] = children(tracer.pid, closer=True)
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
+                os.kill(closer, number)
+            self.assertFalse(wait_until(lambda: not alive(closer), 0.02))
+            self.assertEqual(tracer.stop(signal.SIGKILL).status, -signal.SIGKILL)
+            self.assertTrue(wait_until(lambda: not alive(closer)))
+        self.assert_gone(objects)
 
 
 if __name__ == "__main__":

@@ -679,7 +679,7 @@ ROWS = [
 def children(pid):
     """The pids of the processes of a run that read symbols."""
     with contextlib.suppress(OSError):
-        return iotest.read_text(f"/proc/{pid}/task/{pid}/children").split()
+        return iotest.children(pid)
     return []
 
 

@@ -17,7 +17,8 @@ import time
 import unittest
 
 import iotest
-from iotest import (LOAD, MIB, Delta, LiveTest, Load, LoopDisk, Served, Zram, add_up, iotrace, list_hooks, main,
+from iotest import (LOAD, MIB, Delta, LiveTest, Load, LoopDisk, Served, Zram, add_up,
+                    functions_preempted, iotrace, list_hooks, main,
                     mounted, read_text, run, run_load, slow_disk, tried, unseen, wait_until)
 from test_devices import ArrayDisk, MappedDisk
 
@@ -813,7 +814,7 @@ os._exit(0)
                     result = tracer.stop()
                 counts = self.counts(result)
                 lost = sum(result.losses.get(f"calls_no_{side}", 0) for side in ("start", "end"))
-                if not self.PREEMPTED:
+                if not functions_preempted():
                     self.assertEqual(result.losses, {}, result)
                 self.assertEqual(counts["ext4", "read"] + counts["ext4", "fsync"] + lost, 1120,
                                  result)

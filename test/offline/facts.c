@@ -68,6 +68,12 @@ static int has_member(const char *type, const char *member)
 	return r;
 }
 
+/* It is set when the kernel boots. */
+int hook_facts_preempts(void)
+{
+	return HOOK_UNKNOWN;
+}
+
 int hook_facts_raw_cookie(void)
 {
 	return has_member("bpf_raw_tp_link", "cookie");

@@ -345,7 +345,36 @@ static void test_signal_before_count(void **state)
 	outputs_are(&o, 2);
 }
 
-/* One that came while things were being attached. */
+/* While things are attached, each of them ends the program, also if it was held back or ignored
+ * when that was started. */
+static void test_signal_while_attaching(void **state)
+{
+	static const int signals[] = { SIGINT, SIGTERM };
+	const struct args args = { .interval_ns = 1000 * MS };
+	struct run run;
+	sigset_t all;
+	int status;
+	pid_t pid;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0) {
+			sigfillset(&all);
+			sigprocmask(SIG_BLOCK, &all, NULL);
+			signal(signals[i], SIG_IGN);
+			(void)!run_begin(&run, &args, NULL);
+			kill(getpid(), signals[i]);
+			_exit(9);
+		}
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_true(WIFSIGNALED(status));
+		assert_int_equal(WTERMSIG(status), signals[i]);
+	}
+}
+
+/* One that came when all was attached. */
 static void test_signal_before_the_loop(void **state)
 {
 	const struct args args = { .interval_ns = 1000 * 1000 * MS, .count = 5 };
@@ -355,6 +384,7 @@ static void test_signal_before_the_loop(void **state)
 
 	(void)state;
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	assert_int_equal(run_hold(&run, NULL), 0);
 	kill(getpid(), SIGTERM);
 	assert_int_equal(run_loop(&run, &output), 0);
 	run_end(&run);
@@ -692,6 +722,7 @@ static void test_keys_between_outputs(void **state)
 	hold(&command, "", 6);
 	fake_clock_at(200 * MS, end_held, &command);
 	assert_int_equal(run_begin(&run, &args, NULL), 0);
+	assert_int_equal(run_hold(&run, NULL), 0);
 	send_key(SIGINT);
 	assert_int_equal(run_loop(&run, &output), 6);
 	run_end(&run);
@@ -1375,7 +1406,7 @@ static void __attribute__((noreturn)) report_into(const struct args *args, int e
 	struct run run;
 
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL) || dup2(err, STDERR_FILENO) < 0 ||
-	    run_begin(&run, args, NULL))
+	    run_begin(&run, args, NULL) || run_hold(&run, NULL))
 		_exit(1);
 	__atomic_store_n(&f->writing, true, __ATOMIC_SEQ_CST);
 	for (int i = 0; i < 5; i++)
@@ -1563,6 +1594,7 @@ static void test_due(void **state)
 
 	(void)state;
 	assert_int_equal(run_begin(&run, &args, &err), 0);
+	assert_int_equal(run_hold(&run, &err), 0);
 	assert_false(run_is_due(&run));
 	kill(getpid(), SIGTERM);
 	assert_true(run_is_due(&run));
@@ -1627,6 +1659,7 @@ int main(void)
 		in_loop(test_nothing_to_collect),
 		in_loop(test_collect_fails),
 		in_loop(test_signal_before_count),
+		in_loop(test_signal_while_attaching),
 		in_loop(test_signal_before_the_loop),
 		in_loop(test_no_interval),
 		in_loop(test_other_child),
