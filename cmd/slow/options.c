@@ -64,7 +64,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 static const struct args_example examples[] = {
 	{ "-m 50", "I/Os of 50 ms and more" },
 	{ "-n 5 -d nvme0n1 10", "the slowest of each ten seconds" },
-	{ "-K --cgroup postgresql.service", "those of a service" },
+	{ "-K --cgroup db.service", "those of a service" },
 	{ "--json -o slow.json 1 3600", "an hour, into a file" },
 	{ 0 },
 };

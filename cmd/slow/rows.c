@@ -373,7 +373,7 @@ static const char *file_text(struct text_set *texts, const struct slow_record *r
 		if (r->magic == BTRFS_MAGIC && r->inode == 1)
 			snprintf(text, sizeof(text), "[btrfs metadata]");
 		else
-			snprintf(text, sizeof(text), "[inode %llu of %s, no name]",
+			snprintf(text, sizeof(text), "[no name: inode %llu of %s]",
 				 (unsigned long long)r->inode, type ? type : "a file system");
 		break;
 	case SLOW_DEVICE:

@@ -55,11 +55,13 @@ int slow_summary_add(struct slow_summary *s, const struct slow_row *rows, size_t
  * there is none. */
 static uint32_t next_largest(const struct slow_share *shares, uint32_t n, uint32_t last)
 {
+	uint64_t most = last == INTERN_NONE ? UINT64_MAX : shares[last].ns;
 	uint32_t best = INTERN_NONE;
 
 	for (uint32_t i = 0; i < n; i++) {
-		if (last != INTERN_NONE && (i == last || shares[i].ns > shares[last].ns ||
-					    (shares[i].ns == shares[last].ns && i < last)))
+		bool was = shares[i].ns > most || (i <= last && shares[i].ns == most);
+
+		if (was && last != INTERN_NONE)
 			continue;
 		if (best == INTERN_NONE || shares[i].ns > shares[best].ns)
 			best = i;
