@@ -22,7 +22,9 @@ const volatile bool latency = false;
 const volatile __u32 exit_event = KVM_NONE; /* number of kvm_exit */
 const volatile __u32 uexit_event = KVM_NONE;
 const volatile __u32 entry_event = KVM_NONE;
+const volatile __u32 fpu_event = KVM_NONE;
 const volatile bool by_round = false; /* more than one event: they are to agree */
+const volatile bool all_seen = false; /* among them those with which rounds begin */
 /* Two programs see a kvm_exit: first exit_tp, which has the record with the reason, then a raw
  * tracepoint's program, which the kernel skips less often. */
 const volatile bool exits_twice = false;
@@ -145,12 +147,18 @@ static __always_inline __u32 bank_since(__u32 word, __u32 bank)
 static __always_inline __u32 bank_of(__u32 event, bool returned)
 {
 	__u32 word = *(volatile __u32 *)&counting, bank = word & KVM_BANK_MASK;
-	__u32 tid = bpf_get_current_pid_tgid(), at = tid % KVM_ROUNDS, flags = KVM_ROUND_OPEN;
+	__u32 tid, at, flags = KVM_ROUND_OPEN;
 	bool returns = event == uexit_event, enters = event == entry_event;
 	bool starts = word & KVM_CHANGING && KVM_BANK_BEFORE(word) == KVM_BANKS;
 	__u64 *round, was, is;
 
-	round = by_round ? bpf_map_lookup_elem(&rounds, &at) : NULL;
+	/* While nothing changes it is enough to note where rounds begin and end. */
+	if (!by_round || (all_seen && bank < KVM_BANKS && !(word & KVM_CHANGING) && !returns &&
+			  !enters && event != exit_event && event != fpu_event))
+		return bank;
+	tid = bpf_get_current_pid_tgid();
+	at = tid % KVM_ROUNDS;
+	round = bpf_map_lookup_elem(&rounds, &at);
 	if (!round)
 		return bank;
 	was = *(volatile __u64 *)round;
