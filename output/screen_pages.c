@@ -109,33 +109,36 @@ static int key_in_question(struct screen *s, int key)
 
 /* ---- the table ---- */
 
-/* The last line that is drawn bounds what scrolls (screen_draw()). */
+/* Bounded at once: of several keys that wait, the next one counts from there. */
 static int key_in_table(struct screen *s, int key)
 {
-	size_t page = screen_room(s) > 1 ? screen_room(s) - 1 : 1;
+	size_t room = screen_room(s), page = room > 1 ? room - 1 : 1;
+	size_t last = s->rows.n > room ? s->rows.n - room : 0;
 
 	switch (key) {
 	case KEY_UP:
 		s->first -= s->first > 0;
 		break;
 	case KEY_DOWN:
-		s->first++;
+		s->first += s->first < last;
 		break;
 	case KEY_PPAGE:
 		s->first -= s->first > page ? page : s->first;
 		break;
 	case KEY_NPAGE:
-		s->first += page;
+		s->first += s->first < last ? page : 0;
 		break;
 	case KEY_HOME:
 		s->first = 0;
 		break;
 	case KEY_END:
-		s->first = s->rows.n;
+		s->first = last;
 		break;
 	default:
 		return key;
 	}
+	if (s->first > last)
+		s->first = last;
 	return SCREEN_HANDLED;
 }
 

@@ -5,7 +5,8 @@ serves it: FUSE, or NFS version 3 over the loopback device. Needs nothing but th
 
 It prints "mounted", or why it is not. "hold" on standard input lets reads by FUSE wait, which it
 confirms by "held", until "answer"; "hold OPEN FLUSH ..." lets these requests wait (names of Fuse). The first that waits is
-reported by "asked". The caller unmounts the directory, then closes standard
+reported by "asked". "delay SECONDS" lets each read of a file that is opened from then on take so
+long, which is confirmed by "delayed"; a file that was opened so is not cached. The caller unmounts the directory, then closes standard
 input, and it ends.
 """
 import ctypes
@@ -14,6 +15,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 
 SIZE = 8 << 20
 ROOT, FILE = 1, 2  # numbers of the two inodes
@@ -62,6 +64,7 @@ class Fuse:
     INTERRUPT, BATCH_FORGET = 36, 42
     MODES = {ROOT: 0o040755, FILE: 0o100755}
     FATTR_SIZE = 1 << 3
+    FOPEN_DIRECT_IO = 1 << 0
     TIMES = struct.pack("=Q2I", 0, 0, 0)  # attributes are asked for each time
 
     def __init__(self, directory):
@@ -69,6 +72,7 @@ class Fuse:
         self.answering = threading.Event()
         self.answering.set()
         self.held, self.asked = (), False
+        self.delay = 0
         self.fd = os.open("/dev/fuse", os.O_RDWR)
         mount(b"iotrace-test", directory, b"fuse",
               f"fd={self.fd},rootmode=40000,user_id=0,group_id=0")
@@ -101,13 +105,21 @@ class Fuse:
                 self.asked = False
                 self.answering.clear()
                 print("held", flush=True)
+            elif words[0] == "delay":
+                self.delay = float(words[1])
+                print("delayed", flush=True)
             else:
                 self.answering.set()
         self.answering.set()
 
     def read(self, _, body):
         _, offset, size = struct.unpack_from("=2QI", body)
+        if self.delay:
+            time.sleep(self.delay)
         return self.store.read(offset, size)
+
+    def open(self, *_):
+        return struct.pack("=Q2I", 0, self.FOPEN_DIRECT_IO if self.delay else 0, 0)
 
     def write(self, _, body):
         _, offset, size = struct.unpack_from("=2QI", body)
@@ -123,7 +135,7 @@ class Fuse:
         threading.Thread(target=self.apply_commands, daemon=True).start()
         done = {self.LOOKUP: self.lookup, self.GETATTR: self.getattr, self.SETATTR: self.setattr,
                 self.READ: self.read, self.WRITE: self.write, self.INIT: self.init,
-                self.OPEN: lambda *_: bytes(16), self.OPENDIR: lambda *_: bytes(16),
+                self.OPEN: self.open, self.OPENDIR: lambda *_: bytes(16),
                 self.STATFS: lambda *_: bytes(80)}
         empty = (self.RELEASE, self.FSYNC, self.FLUSH, self.RELEASEDIR)
         def answer(code, unique, node, body):

@@ -630,6 +630,12 @@ class Served:
         self._server.stdin.flush()
         self._wait_for("held")
 
+    def delay(self, seconds):
+        """FUSE: from now on a read takes so long, of a file that is opened after the first time."""
+        self._server.stdin.write(f"delay {seconds}\n")
+        self._server.stdin.flush()
+        self._wait_for("delayed")
+
     def asked(self):
         """One of these requests has come, or comes."""
         self._wait_for("asked")

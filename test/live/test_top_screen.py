@@ -6,13 +6,17 @@ import os
 import re
 import shutil
 import subprocess
+import sys
+import tempfile
 import unittest
 
-from iotest import IOTRACE, MIB, LiveTest, Load, LoopDisk, main, run_loads
+from iotest import IOTRACE, MIB, LiveTest, Load, LoopDisk, main, run_loads, wait_until
 from tmux import Screen
 
-RECORDING = os.path.join(os.path.dirname(os.path.abspath(__file__)),
-                         "../data/recordings/top.rec")
+TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+RECORDING = os.path.join(TESTS, "data/recordings/top.rec")
+sys.path.append(os.path.join(TESTS, "replay"))
+import recording  # noqa: E402
 FIGURES = re.compile(r"^ (?P<pid>\d+) +(?P<comm>\S+) +(?P<op>[A-Z]) +\d+ +\d+ +(?P<disk>\S+) +"
                      r"(?P<io>\d+) +(?P<kbytes>\d+)(?: +[0-9.]+)?$", re.M)
 WORKQUEUE = re.compile(r"(?<=^kworker/..:.)-.*")  # text adds the workqueue
@@ -176,9 +180,6 @@ class TestReplay(OnScreen):
                 screen.wait("I/O")
                 there = table(screen.text())
                 self.assertGreaterEqual(len(there), min(3, len(self.intervals[0])))
-                screen.keys("End")
-                screen.keys("Home")
-                screen.wait(rf"(?m)^ {there[0]['pid']} ")
                 self.ends(screen, "q")
         screen = self.replayed()
         screen.tmux("resize-window", "-x", 40, "-y", 10)
@@ -202,6 +203,117 @@ class TestReplay(OnScreen):
         self.assertEqual(screen.ended(), 0)
         self.assertFalse(screen.alternate())
         self.assertIn("Detaching...", screen.text())
+
+
+class TestManyRows(OnScreen):
+    """A recording of 5,000 rows, all different in whatever they are sorted by."""
+    ROWS, INTERVALS = 5000, 3
+
+    def setUp(self):
+        super().setUp()
+        self.intervals = [[{"pid": 10000 + i, "comm": f"name-{i % 50}", "op": "read",
+                            "major": 254, "minor": i % 2, "disk": f"vd{'ab'[i % 2]}",
+                            "io": i * 7919 % self.ROWS + 1 + part,
+                            "bytes": (i * 3 % 4999 * 2 + part) * 1024 + i,
+                            "time_ns": i * 4001 % self.ROWS * 1000000, "writeback": False,
+                            "letter": ord("R"), "untimed": 0} for i in range(self.ROWS)]
+                          for part in range(self.INTERVALS)]
+        self.folder = tempfile.mkdtemp(prefix="iotrace-test-")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.path = f"{self.folder}/many.rec"
+        with open(RECORDING, "rb") as like, open(self.path, "wb") as file:
+            file.write(recording.with_rows(like.read(), self.intervals))
+
+    def replayed(self, columns=100, rows=30):
+        # tmux sends what a terminal called so sends: End and Home of an xterm are others
+        screen = self.screen("--replay", self.path, columns=columns, rows=rows, term="screen")
+        screen.wait("interval 1 of 1 so far")
+        self.key, self.reverse, self.part = "bytes", False, 0
+        self.first, self.accumulated, self.kept = 0, False, lambda row: True
+        return screen
+
+    def expected(self):
+        rows = self.intervals[self.part]
+        if self.accumulated:
+            rows = [{**row, **{key: sum(part[i][key] for part in self.intervals[:self.part + 1])
+                               for key in ("io", "bytes", "time_ns")}}
+                    for i, row in enumerate(rows)]
+        rows = sorted(filter(self.kept, rows), key=lambda row: row[self.key],
+                      reverse=not self.reverse)
+        return [(str(row["pid"]), row["comm"], row["disk"], str(row["io"]),
+                 str(row["bytes"] // 1024)) for row in rows]
+
+    def assert_shown(self, screen):
+        """All rows that there is room for, from the first on."""
+        expected, shown = self.expected(), []
+
+        def is_shown():
+            shown[:] = [tuple(row[key] for key in ("pid", "comm", "disk", "io", "kbytes"))
+                        for row in table(screen.text())]
+            return shown == expected[self.first:self.first + len(shown)] and \
+                len(shown) >= min(len(expected), self.room)
+
+        if not wait_until(is_shown, 30, 0.1):
+            self.fail(f"{shown[:3]}... not {expected[self.first:self.first + 3]}...\n" +
+                      screen.text())
+
+    def press(self, screen, *keys, **state):
+        screen.keys(*keys)
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.assert_shown(screen)
+
+    def test_every_key(self):
+        for columns, rows in ((60, 8), (80, 24), (300, 100)):
+            with self.subTest(columns=columns, rows=rows):
+                self.drive(self.replayed(columns, rows))
+
+    def drive(self, screen):
+        self.room = len(table(screen.text()))
+        self.assertGreaterEqual(self.room, 3)
+        last = self.ROWS - self.room
+        self.assert_shown(screen)
+        for keys, first in ((["Down"] * 5, 5), (["Up"], 4), (["PgDn"], 3 + self.room),
+                            (["PgUp"], 4), (["End"], last), (["Down"] * 9 + ["Up"], last - 1),
+                            (["Up", "End", "PgDn", "Up"], last - 1), (["Home"], 0)):
+            self.press(screen, *keys, first=first)
+        self.press(screen, "r", reverse=True)
+        self.press(screen, "r", reverse=False)
+        self.press(screen, "<", key="io")
+        self.press(screen, ">", key="bytes")
+        self.press(screen, "s", key="time_ns")
+        self.press(screen, ">", key="pid")
+        self.press(screen, "<", "<", key="bytes")
+        for key, text, kept in (("/", "ame-7", lambda row: "ame-7" in row["comm"]),
+                                ("p", "name-3", lambda row: row["comm"] == "name-3"),
+                                ("p", "10007", lambda row: row["pid"] == 10007),
+                                ("d", "vdb", lambda row: row["disk"] == "vdb"),
+                                ("g", "x", lambda row: False)):
+            self.press(screen, key, text, "Enter", kept=kept)
+            if key == "g":
+                screen.wait("no I/O")
+            self.press(screen, key, "Enter", kept=lambda row: True)
+        for key in "h?":
+            screen.keys(key)
+            screen.wait("quit")
+            self.press(screen, "x")
+        screen.keys("b")
+        text = screen.wait(r"(?m)^ DISK +D +I/O")
+        for disk in ("vda", "vdb"):
+            total = sum(row["io"] for row in self.intervals[0] if row["disk"] == disk)
+            self.assertRegex(text, rf"(?m)^ {disk} +R +{total} ")
+        self.press(screen, "b", "b", "b")
+        for key in "tZ+-":  # there are no control groups; a replay has no pace
+            self.press(screen, key)
+        self.press(screen, "j", part=1)
+        self.press(screen, "j", part=2)
+        self.press(screen, "a", accumulated=True)
+        self.press(screen, "k", part=1)
+        self.press(screen, "a", accumulated=False)
+        # as fast as they come: none is missed
+        self.press(screen, *["Down"] * 137, *["r"] * 101, *["k", "j"] * 50, "k",
+                   first=137, reverse=True, part=0)
+        self.ends(screen, "q")
 
 
 class TestRun(LiveTest, OnScreen):

@@ -208,6 +208,29 @@ def change_strings(data, change):
     return put_blocks(parts)
 
 
+def put_text(text):
+    data = text.encode()
+    return put_number(len(data)) + data
+
+
+def with_rows(data, intervals):
+    """The recording @data, of one table, with these rows ({KEY: value}) as its intervals."""
+    before = list(blocks(data))
+    columns = read_table(Payload(dict(before)[TABLE]))["columns"]
+    end, = {payload[:-2] for kind, payload in before[:4] if kind == INTERVAL}
+    parts = [part for part in before if part[0] in (HEAD, TABLE)]
+    for rows in intervals:
+        strings = sorted({row[c["key"]] for row in rows for c in columns if c["type"] == STR})
+        number = {text: i for i, text in enumerate(strings)}
+        out = [put_number(0), put_number(len(strings)), *map(put_text, strings), put_number(0),
+               put_number(len(rows))]
+        for row in rows:
+            out += [put_number(number[row[c["key"]]] if c["type"] == STR else int(row[c["key"]]))
+                    for c in columns]
+        parts += [(ROWS, b"".join(out)), (INTERVAL, end + put_number(1) + put_number(len(rows)))]
+    return put_blocks(parts + [(END, b"")])
+
+
 def main():
     if len(sys.argv) == 4 and sys.argv[1] == "--kernel":
         set_kernel(sys.argv[3], sys.argv[2])
