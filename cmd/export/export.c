@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cmd/command.h"
 #include "cmd/export/collectors.h"
@@ -17,6 +16,7 @@ struct export
 	struct export_options o;
 	struct collectors *collectors;
 	struct http *http; /* NULL: nothing is served */
+	bool file_failed;  /* the last writing of the file did, and that was told */
 	struct run run;
 };
 
@@ -42,7 +42,7 @@ static int write_textfile(struct export *e, struct error *err)
 static void remove_textfile(const struct export *e)
 {
 	if (e->o.textfile)
-		unlink(e->o.textfile);
+		outfile_remove(e->o.textfile);
 }
 
 /* ---- HTTP ---- */
@@ -69,13 +69,19 @@ static int open_http(struct export *e, struct error *err)
 
 /* ---- the run ---- */
 
+/* A disk that is full may not be so for long: told once, and tried again. */
 static int on_interval(void *ctx, short events, struct error *err)
 {
 	struct export *e = ctx;
+	bool failed;
 
 	(void)events;
 	collectors_update(e->collectors, 0);
-	return write_textfile(e, err);
+	failed = write_textfile(e, err);
+	if (failed && !e->file_failed)
+		report_error(err);
+	e->file_failed = failed;
+	return 0;
 }
 
 static int begin(struct export *e, struct error *err)

@@ -205,3 +205,12 @@ void outfile_discard(struct outfile *f, bool keep)
 		unlink(f->partial);
 	f->partial[0] = 0;
 }
+
+void outfile_remove(const char *path)
+{
+	char target[PATH_MAX];
+	struct stat st;
+
+	if (realpath(path, target) && lstat(target, &st) == 0 && S_ISREG(st.st_mode))
+		unlink(target);
+}

@@ -33,6 +33,10 @@ int outfile_commit(struct outfile *f, struct error *err);
  * @keep it stays under its partial name.  Fine if it is not open, or all zero. */
 void outfile_discard(struct outfile *f, bool keep);
 
+/* Removes the regular file that @path names, or leads to; anything else (/dev/null, a pipe) stays.
+ */
+void outfile_remove(const char *path);
+
 /* A stream that writes to @path in place, from its beginning or @append at its end; the file is
  * made if it is not there.  A pipe without a reader is refused (-ENXIO): opening it would block
  * while signals are held back.  -errno with @err (STATUS_FAILED), then *out stays as it was. */

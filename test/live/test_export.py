@@ -12,6 +12,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import threading
@@ -302,6 +303,37 @@ class TestCounts(LiveTest):
                 self.assertEqual(process.communicate(timeout=30)[1], "")
                 self.assertEqual(process.returncode, 0)
             self.assertEqual(os.listdir(folder), [])
+
+    def test_textfile_that_cannot_be_written(self):
+        """It is told once, and written again as soon as it can be."""
+        with full_tmpfs() as folder:
+            def mounted(option):
+                return subprocess.run(["mount", "-o", f"remount,{option}", folder], check=False,
+                                      stderr=subprocess.DEVNULL).returncode == 0
+            path = os.path.join(folder, "iotrace.prom")
+            argv = [iotest.IOTRACE, "export", "--textfile", path, "--interval", "0.2", "top"]
+            with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+                self.assertTrue(wait_until(lambda: os.path.exists(path), 30))
+                # Refused while it is open for writing.
+                self.assertTrue(wait_until(lambda: mounted("ro"), 30))
+                self.assertEqual(process.stderr.readline(),
+                                 f"iotrace: cannot write {path}: Read-only file system\n")
+                old = os.stat(path).st_ino
+                time.sleep(1)
+                self.assertTrue(mounted("rw"))
+                self.assertTrue(wait_until(lambda: os.stat(path).st_ino != old, 30))
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.communicate(timeout=30)[1], "")
+                self.assertEqual(process.returncode, 0)
+            self.assertEqual(os.listdir(folder), [])
+
+    def test_textfile_is_a_device(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "null")
+            os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+            with Export("top", options=("--textfile", path)) as export:
+                self.assertEqual(export.stop(), (0, ""))
+            self.assertTrue(stat.S_ISCHR(os.stat(path).st_mode))
 
 
 class TestVirtio(LiveTest):

@@ -178,6 +178,24 @@ static void test_cannot_rename(void **state)
 	holds(partial, "new");
 }
 
+/* What a link leads to goes, not the link; no pipe, and no device, such as /dev/null. */
+static void test_remove(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	outfile_remove(path);
+	put("it", "old");
+	assert_int_equal(symlink("it", other), 0);
+	outfile_remove(other);
+	holds(path, NULL);
+	assert_int_equal(lstat(other, &st), 0);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	outfile_remove(path);
+	outfile_remove(other);
+	assert_int_equal(lstat(path, &st), 0);
+}
+
 static void test_error(void **state)
 {
 	struct error err;
@@ -196,13 +214,10 @@ static void test_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		in_dir(test_commit),
-		in_dir(test_discard),
-		in_dir(test_partial_is_there),
-		in_dir(test_cannot_open),
-		in_dir(test_cannot_rename),
-		in_dir(test_sticky_directory),
-		in_dir(test_pipe),
+		in_dir(test_commit),	       in_dir(test_remove),
+		in_dir(test_discard),	       in_dir(test_partial_is_there),
+		in_dir(test_cannot_open),      in_dir(test_cannot_rename),
+		in_dir(test_sticky_directory), in_dir(test_pipe),
 		cmocka_unit_test(test_error),
 	};
 
