@@ -27,6 +27,7 @@ static __always_inline void slow_left(struct blk_inflight *entry);
 
 const volatile bool bio_mode = false;
 const volatile bool want_stack = false;
+const volatile __u32 cpus_to_look_at = 1;
 const volatile __u64 limit = 0; /* records per second (2^30 ns); 0: all */
 
 /* Functions that end a bio, which tell what it was for; 0: not known. */
@@ -67,6 +68,13 @@ struct {
 } arrivals SEC(".maps");
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* possible CPUs, set before loading */
+	__type(key, u32);
+	__type(value, struct slow_recent);
+} recent SEC(".maps");
+
+struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
 	__uint(max_entries, 1); /* set before loading with -K */
 	__uint(key_size, sizeof(u32));
@@ -98,9 +106,9 @@ _Static_assert(SLOW_ARRIVAL_SETS == 1 << 12, "the hash above");
 
 /* Where no place is free the oldest goes: most likely of a bio that was merged into a request, or
  * whose driver makes none. */
-static __always_inline void note_arrival(u64 bio, s64 stack)
+static __always_inline void keep_arrival(const struct slow_arrival *arrival)
 {
-	struct slow_arrival_set *set = arrivals_of(bio);
+	struct slow_arrival_set *set = arrivals_of(arrival->bio);
 	struct slow_arrival *to;
 
 	if (!set)
@@ -109,37 +117,90 @@ static __always_inline void note_arrival(u64 bio, s64 stack)
 	for (int i = 0; i < SLOW_ARRIVAL_WAYS; i++) {
 		struct slow_arrival *way = &set->ways[i];
 
-		if (!way->bio || way->bio == bio) {
+		if (!way->bio || way->bio == arrival->bio) {
 			to = way;
 			break;
 		}
 		if (way->ns < to->ns)
 			to = way;
 	}
-	if (to->bio && to->bio != bio)
+	if (to->bio && to->bio != arrival->bio)
 		__sync_fetch_and_add(&arrivals_dropped, 1);
-	to->bio = bio;
-	to->ns = bpf_ktime_get_ns();
-	to->stack = stack;
+	*to = *arrival;
 }
 
-static __always_inline bool take_arrival(u64 bio, bool keep, struct slow_arrival *out)
+/* Of those that have arrived on a CPU the last few are kept there, and the others, of which few are
+ * still waiting, in the table.  Not where programs are preempted: two could write to one place; nor
+ * with stacks, which arrival_elsewhere() does not give. */
+static __always_inline void note_arrival(u64 bio, s64 stack)
+{
+	struct slow_arrival made = { .bio = bio, .ns = bpf_ktime_get_ns(), .stack = stack };
+	u32 cpu = bpf_get_smp_processor_id();
+	struct slow_recent *on =
+	    has_backups || want_stack ? NULL : bpf_map_lookup_elem(&recent, &cpu);
+	struct slow_arrival *to;
+
+	if (!on) {
+		keep_arrival(&made);
+		return;
+	}
+	to = &on->ways[on->next++ % SLOW_RECENT];
+	if (to->bio && to->bio != bio)
+		keep_arrival(to);
+	*to = made;
+}
+
+static __always_inline bool take_from(struct slow_arrival *way, u64 bio, bool keep,
+				      struct slow_arrival *out)
+{
+	if (way->bio != bio)
+		return false;
+	*out = *way;
+	if (!keep)
+		way->bio = 0;
+	return true;
+}
+
+static __always_inline bool take_recent(u32 cpu, u64 bio, bool keep, struct slow_arrival *out)
+{
+	struct slow_recent *on =
+	    has_backups || want_stack ? NULL : bpf_map_lookup_elem(&recent, &cpu);
+
+	for (int i = 0; on && i < SLOW_RECENT; i++)
+		if (take_from(&on->ways[i], bio, keep, out))
+			return true;
+	return false;
+}
+
+static __always_inline bool take_kept(u64 bio, bool keep, struct slow_arrival *out)
 {
 	struct slow_arrival_set *set = arrivals_of(bio);
 
-	if (!set)
-		return false;
-	for (int i = 0; i < SLOW_ARRIVAL_WAYS; i++) {
-		struct slow_arrival *way = &set->ways[i];
-
-		if (way->bio != bio)
-			continue;
-		*out = *way;
-		if (!keep)
-			way->bio = 0;
-		return true;
-	}
+	for (int i = 0; set && i < SLOW_ARRIVAL_WAYS; i++)
+		if (take_from(&set->ways[i], bio, keep, out))
+			return true;
 	return false;
+}
+
+/* @keep: it may be asked for again. */
+static __always_inline bool take_arrival(u64 bio, bool keep, struct slow_arrival *out)
+{
+	return take_recent(bpf_get_smp_processor_id(), bio, keep, out) || take_kept(bio, keep, out);
+}
+
+/* The time at which @bio arrived on another CPU than this, where its task was then; 0: it has not.
+ * A global function: the verifier checks its loop once. */
+__attribute__((noinline)) u64 arrival_elsewhere(u64 bio)
+{
+	struct slow_arrival found = {};
+
+	for (u32 cpu = 0; cpu < SLOW_CPUS_MAX; cpu++) {
+		if (cpu >= cpus_to_look_at)
+			return 0;
+		if (take_recent(cpu, bio, false, &found))
+			return found.ns;
+	}
+	return 0;
 }
 
 static __always_inline void on_arrival(void *ctx, struct bio *bio, const bool direct)

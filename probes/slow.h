@@ -36,6 +36,16 @@ struct slow_arrival_set {
 	struct slow_arrival ways[SLOW_ARRIVAL_WAYS];
 };
 
+/* The last to arrive on a CPU: nearly all become a request at once, and on the same one. */
+#define SLOW_RECENT   4
+#define SLOW_CPUS_MAX 512 /* of these are looked at */
+
+struct slow_recent {
+	struct slow_arrival ways[SLOW_RECENT];
+	__u64 next;
+	__u64 pad[3]; /* a cache line is one CPU's */
+};
+
 /* What an I/O is of. */
 enum slow_file {
 	SLOW_NOTHING, /* it has no data: a flush, a discard */
@@ -96,5 +106,6 @@ enum slow_loss {
 
 _Static_assert(sizeof(struct slow_record) == 904, "shared with BPF");
 _Static_assert(sizeof(struct slow_arrival_set) == 96, "shared with BPF");
+_Static_assert(sizeof(struct slow_recent) == 128, "shared with BPF");
 
 #endif

@@ -85,6 +85,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "by_process", true },
 		{ "bio_mode", s->o.bio },
 		{ "want_stack", s->o.stacks },
+		{ "cpus_to_look_at", cpus_possible() },
 		{ "limit", s->o.limit },
 		{ "own_start", blk_iostats_off(whole) },
 		{ "end_of_chain", at[END_CHAIN] },
@@ -100,6 +101,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	uint32_t names = args->map_names;
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
+		{ "recent", cpus_possible() },
 		{ "records", args->map_rows },
 		{ "stacks", s->o.stacks ? args->map_stacks ? args->map_stacks : STACKS : 1 },
 		{ "cgroups0", BLK_MADE_CGROUPS },
