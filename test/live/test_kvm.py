@@ -869,9 +869,12 @@ class TestScreen(KvmTest):
         screen.wait(r"kvm_userspace_exit\(IO\) +500 ")
         screen.tmux("resize-window", "-x", 300, "-y", 100)
         everything = []
-        self.assertTrue(wait_until(lambda: everything == names(screen) or
-                                   everything.clear() or everything.extend(names(screen)), 30, 1))
-        self.assertGreater(len(everything), 4)
+
+        def stays():
+            before, everything[:] = list(everything), names(screen)
+            return len(everything) > 4 and everything == before
+
+        self.assertTrue(wait_until(stays, 30, 1))
         screen.keys("End")
         shows(screen, everything)
         screen.tmux("resize-window", "-x", 60, "-y", 8)
