@@ -918,6 +918,42 @@ class TestScreen(KvmTest):
         screen.keys("q")
         self.assertEqual(screen.ended(), 0)
 
+    def test_scrolling(self):
+        """Each key that scrolls, in terminals with less room than there are rows and with more."""
+        def names(screen):
+            return re.findall(r"(?m)^ {1,2}(kvm_\S+)", screen.text())
+
+        def shows(screen, expected):
+            if not wait_until(lambda: names(screen) == expected, 30, 0.1):
+                self.fail(f"{names(screen)} not {expected}")
+
+        screen, guest = self.counted(500, term="screen")
+        screen.keys("p", str(guest.pid), "Enter", "o", "x")
+        screen.wait(r"kvm_userspace_exit\(IO\) +500 ")
+        screen.tmux("resize-window", "-x", 300, "-y", 100)
+        everything = []
+
+        def stays():
+            before, everything[:] = list(everything), names(screen)
+            return len(everything) > 4 and everything == before
+
+        self.assertTrue(wait_until(stays, 30, 1))
+        screen.keys("End")
+        shows(screen, everything)
+        screen.tmux("resize-window", "-x", 60, "-y", 8)
+        shows(screen, everything[:3])
+        last = len(everything) - 3
+        for keys, first in ((["Down"], 1), (["Up"], 0), (["PgDn"], min(2, last)), (["PgUp"], 0),
+                            (["End"], last), (["Down"] * 5 + ["Up"], last - 1), (["Home"], 0),
+                            (["Down"] * 200 + ["Up"] * (last - 1), 1)):
+            screen.keys(*keys)
+            shows(screen, everything[first:first + 3])
+        screen.tmux("resize-window", "-x", 80, "-y", 24)
+        shows(screen, everything[:19])
+        guest.quit()
+        screen.keys("q")
+        self.assertEqual(screen.ended(), 0)
+
     def test_sizes(self):
         screen, guest = self.counted(500)
         screen.tmux("resize-window", "-x", 50, "-y", 6)
