@@ -77,8 +77,9 @@ class Export:
     def __init__(self, *collectors, options=(), **popen):
         self.folder = tempfile.mkdtemp()
         self.path = os.path.join(self.folder, "socket")
-        self.argv = [iotest.IOTRACE, "export", "--listen", f"unix:{self.path}", *options,
-                     *collectors]
+        # The last one counts: what other disks there are does not make this one (other).
+        self.argv = [iotest.IOTRACE, "export", "--listen", f"unix:{self.path}",
+                     "--series", "100000", *options, *collectors]
         self.popen, self.process = popen, None
 
     def __enter__(self):
