@@ -18,7 +18,7 @@
 #include "cmd/export/listen.h"
 #include "core/base/clock.h"
 
-#define LISTENERS 16
+#define LISTENERS LISTEN_MOST
 /* Accepted before the listeners are asked to wait. */
 #define CONNECTIONS (HTTP_CLIENTS + 1024)
 
@@ -38,30 +38,43 @@ struct http {
 	void *ctx;
 	struct run *run; /* NULL: not started */
 	int timer_fd;
+	bool ticking; /* the timer */
 	struct waiting waiting[CONNECTIONS + LISTENERS];
 	size_t n_waiting;
 	size_t n_clients; /* and those accepted since */
+	bool full;	  /* n_clients are enough */
 	struct listen_file file;
 };
 
 /* ---- requests ---- */
 
-/* @len bytes of "what;parameters": with q=0 it is not accepted. */
-static bool is_refused(const char *parameters, size_t len)
+/* The weight of @len bytes of ";parameters", in thousandths: 1000 if they have none. */
+static unsigned int weight_of(const char *parameters, size_t len)
 {
-	for (size_t i = 0; i + 2 < len; i++) {
-		if (strncasecmp(parameters + i, "q=", 2) != 0)
+	unsigned int weight = 0, place = 1000;
+	size_t i = 0;
+
+	while (i + 2 < len && strncasecmp(parameters + i, "q=", 2) != 0)
+		i++;
+	i += 2;
+	if (i >= len || !strchr("01.", parameters[i]))
+		return HTTP_WEIGHT_MOST;
+	for (; i < len && place && (isdigit((unsigned char)parameters[i]) || parameters[i] == '.');
+	     i++) {
+		if (parameters[i] == '.') {
+			place = place < 100 ? place : 100;
 			continue;
-		for (i += 2; i < len && (parameters[i] == '0' || parameters[i] == '.'); i++)
-			;
-		return i == len || !isdigit((unsigned char)parameters[i]);
+		}
+		weight += (unsigned int)(parameters[i] - '0') * place;
+		place /= 10;
 	}
-	return false;
+	return weight < HTTP_WEIGHT_MOST ? weight : HTTP_WEIGHT_MOST;
 }
 
-bool http_accepts(const char *list, const char *what)
+unsigned int http_weight(const char *list, const char *what)
 {
 	size_t size = strlen(what);
+	unsigned int most = 0;
 
 	while (list && *list) {
 		size_t len, name;
@@ -69,11 +82,14 @@ bool http_accepts(const char *list, const char *what)
 		list += strspn(list, " \t,");
 		len = strcspn(list, ",");
 		name = strcspn(list, ";, \t");
-		if (name == size && strncasecmp(list, what, size) == 0)
-			return !is_refused(list + name, len - name);
+		if (name == size && strncasecmp(list, what, size) == 0) {
+			unsigned int weight = weight_of(list + name, len - name);
+
+			most = weight > most ? weight : most;
+		}
 		list += len;
 	}
-	return false;
+	return most;
 }
 
 static const char *header(struct evhttp_request *request, const char *name)
@@ -140,11 +156,12 @@ static void answer(struct evhttp_request *request, int r, struct evbuffer *body)
 
 static void on_metrics(struct evhttp_request *request, void *ctx)
 {
-	bool gzip = http_accepts(header(request, "Accept-Encoding"), "gzip");
-	enum metrics_format format =
-	    http_accepts(header(request, "Accept"), "application/openmetrics-text")
-		? METRICS_OPENMETRICS
-		: METRICS_CLASSIC;
+	const char *accept = header(request, "Accept");
+	bool gzip = http_weight(header(request, "Accept-Encoding"), "gzip");
+	unsigned int weight = http_weight(accept, "application/openmetrics-text");
+	enum metrics_format format = weight && weight >= http_weight(accept, "text/plain")
+					 ? METRICS_OPENMETRICS
+					 : METRICS_CLASSIC;
 	struct evbuffer *body = evbuffer_new();
 	int r = body ? add_metrics(ctx, format, gzip, body) : -ENOMEM;
 
@@ -234,11 +251,23 @@ static uint64_t since_of(const struct waiting *waiting, size_t n, int fd)
 /* While there are enough clients, others are not accepted. */
 static void allow_clients(struct http *http)
 {
+	bool full = http->n_clients >= HTTP_CLIENTS;
+
+	if (full == http->full)
+		return;
+	http->full = full;
 	for (size_t i = 0; i < http->n_listeners; i++)
-		if (http->n_clients >= HTTP_CLIENTS)
+		if (full)
 			evconnlistener_disable(http->listeners[i]);
 		else
 			evconnlistener_enable(http->listeners[i]);
+}
+
+/* No descriptor is left, or no memory: who waits stays ready, and is tried again in on_second(). */
+static void on_refused(struct evconnlistener *listener, void *ctx)
+{
+	(void)ctx;
+	evconnlistener_disable(listener);
 }
 
 /* One is accepted: libevent goes on accepting as long as others come.  NULL: its own kind. */
@@ -260,6 +289,18 @@ static void limit_clients(struct http *http)
 	allow_clients(http);
 	http->n_waiting = 0;
 	event_base_foreach_event(http->base, note_event, http);
+}
+
+/* It runs on while there is somebody to be cut off, or to be accepted later: setting it at each
+ * event would put it off for ever. */
+static void set_timer(struct http *http)
+{
+	size_t n_clients = count_clients(http);
+	bool ticks = n_clients || http->n_waiting - n_clients < http->n_listeners;
+
+	if (ticks != http->ticking)
+		run_set_timer(http->timer_fd, ticks ? NS_PER_SEC : 0, ticks ? NS_PER_SEC : 0);
+	http->ticking = ticks;
 }
 
 static int on_ready(void *ctx, short events, struct error *err);
@@ -284,8 +325,7 @@ static int watch_all(struct http *http, struct error *err)
 		r = run_watch(http->run, one->fd, one->events, on_ready, http, err);
 	}
 	free(before);
-	run_set_timer(http->timer_fd, count_clients(http) ? NS_PER_SEC : 0,
-		      count_clients(http) ? NS_PER_SEC : 0);
+	set_timer(http);
 	return r;
 }
 
@@ -308,6 +348,8 @@ static int on_second(void *ctx, short events, struct error *err)
 		if (!is_listener(http, http->waiting[i].fd) &&
 		    now - http->waiting[i].since_ns > HTTP_SECONDS * NS_PER_SEC)
 			shutdown(http->waiting[i].fd, SHUT_RDWR);
+	for (size_t i = 0; !http->full && i < http->n_listeners; i++)
+		evconnlistener_enable(http->listeners[i]);
 	return on_ready(ctx, events, err);
 }
 
@@ -324,12 +366,21 @@ static int add_listener(struct http *http, int fd, struct error *err)
 	bound = evhttp_accept_socket_with_handle(http->server, fd);
 	if (!bound)
 		return error_no_memory(err);
-	http->listeners[http->n_listeners++] = evhttp_bound_socket_get_listener(bound);
+	http->listeners[http->n_listeners] = evhttp_bound_socket_get_listener(bound);
+	evconnlistener_set_error_cb(http->listeners[http->n_listeners++], on_refused);
 	return 0;
+}
+
+/* Whatever it has to say, clients made it say it. */
+static void drop_line(int severity, const char *line)
+{
+	(void)severity;
+	(void)line;
 }
 
 static int open_server(struct http *http, struct error *err)
 {
+	event_set_log_callback(drop_line);
 	http->base = event_base_new();
 	http->server = http->base ? evhttp_new(http->base) : NULL;
 	if (!http->server)
@@ -347,7 +398,7 @@ static int open_server(struct http *http, struct error *err)
 
 static int add_sockets(struct http *http, const char *address, bool passed, struct error *err)
 {
-	int n = passed ? listen_passed() : 0, fd, r = 0;
+	int n = passed ? listen_passed(err) : 0, fd, r = n < 0 ? n : 0;
 
 	for (int i = 0; !r && i < n; i++)
 		r = add_listener(http, LISTEN_FIRST + i, err);

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,16 +122,41 @@ int listen_on(const char *text, struct listen_file *file, struct error *err)
 	return r;
 }
 
+/* Can connections be accepted from @fd? */
+static bool is_listening(int fd)
+{
+	int type = 0, listens = 0;
+	socklen_t size = sizeof(type);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) || type != SOCK_STREAM)
+		return false;
+	size = sizeof(listens);
+	return !getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) && listens;
+}
+
 /* What sd_listen_fds() does. */
-int listen_passed(void)
+int listen_passed(struct error *err)
 {
 	const char *pid = getenv("LISTEN_PID"), *n = getenv("LISTEN_FDS");
-	uint64_t value;
+	uint64_t value, count;
 
 	if (!pid || !n || parse_u64("", pid, 1, INT32_MAX, &value, NULL) ||
-	    value != (uint64_t)getpid() || parse_u64("", n, 1, 16, &value, NULL))
+	    value != (uint64_t)getpid() || parse_u64("", n, 1, INT32_MAX, &count, NULL))
 		return 0;
-	return (int)value;
+	if (count > LISTEN_MOST)
+		return error_set(err, STATUS_USAGE, -E2BIG,
+				 "too many sockets were passed on: %" PRIu64 ", and %d can be used",
+				 count, LISTEN_MOST);
+	for (int fd = LISTEN_FIRST; fd < LISTEN_FIRST + (int)count; fd++)
+		if (!is_listening(fd)) {
+			error_set(err, STATUS_USAGE, -EINVAL,
+				  "descriptor %d that was passed on is no stream socket that "
+				  "listens",
+				  fd);
+			error_hint(err, "in a unit of systemd: ListenStream= and Accept=no");
+			return -EINVAL;
+		}
+	return (int)count;
 }
 
 void listen_remove(const struct listen_file *file)

@@ -32,9 +32,12 @@ struct listen_file {
  * -errno with @err.  A unix socket that nobody listens on any more is replaced. */
 int listen_on(const char *address, struct listen_file *file, struct error *err);
 
-/* How many sockets systemd has passed on: they begin with descriptor LISTEN_FIRST. */
+/* How many sockets systemd has passed on: they begin with descriptor LISTEN_FIRST.  -errno with
+ * @err if one of them is not a stream socket that listens, or if there are more than LISTEN_MOST.
+ */
 #define LISTEN_FIRST 3
-int listen_passed(void);
+#define LISTEN_MOST  16
+int listen_passed(struct error *err);
 
 /* Removes it, unless another is there by now.  While it is listened on still: a socket that nobody
  * listens on is taken over by the next who comes. */

@@ -77,8 +77,9 @@ class Export:
     def __init__(self, *collectors, options=(), **popen):
         self.folder = tempfile.mkdtemp()
         self.path = os.path.join(self.folder, "socket")
-        self.argv = [iotest.IOTRACE, "export", "--listen", f"unix:{self.path}", *options,
-                     *collectors]
+        # The last one counts: what other disks there are does not make this one (other).
+        self.argv = [iotest.IOTRACE, "export", "--listen", f"unix:{self.path}",
+                     "--series", "100000", *options, *collectors]
         self.popen, self.process = popen, None
 
     def __enter__(self):
@@ -366,12 +367,14 @@ class TestHttp(LiveTest):
             plain = export.get()
             self.assertEqual(plain.getheader("Content-Type"),
                              "text/plain; version=0.0.4; charset=utf-8")
-            openmetrics = export.get(headers={"Accept": OPENMETRICS + ";q=0.5,text/plain"})
+            openmetrics = export.get(headers={"Accept": OPENMETRICS + ";q=0.5,text/plain;q=0.4"})
             self.assertEqual(openmetrics.getheader("Content-Type"),
                              "application/openmetrics-text; version=1.0.0; charset=utf-8")
             self.assertTrue(openmetrics.body.endswith(b"\n# EOF\n"))
             refused = export.get(headers={"Accept": OPENMETRICS + ";q=0.0"})
             self.assertNotIn(b"# EOF", refused.body)
+            liked_less = export.get(headers={"Accept": "text/plain," + OPENMETRICS + ";q=0.9"})
+            self.assertNotIn(b"# EOF", liked_less.body)
             zipped = export.get(headers={"Accept-Encoding": "br, gzip"})
             self.assertEqual(zipped.getheader("Content-Encoding"), "gzip")
             self.assertIn(b"iotrace_build_info{", gzip.decompress(zipped.body))
@@ -467,6 +470,53 @@ class TestHttp(LiveTest):
                 one.close()
             self.assertLess(export.memory() - before, 8 << 20)
             self.assertEqual(export.stop()[0], 0)
+
+    def test_trickle(self):
+        """Who sends a byte now and then is cut off like who sends none."""
+        with Export("top") as export:
+            ended, stop = {}, threading.Event()
+
+            def trickle(one):
+                one.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
+                try:
+                    while not stop.wait(0.3):
+                        one.sendall(b"y")
+                except OSError:
+                    ended[one] = True
+
+            slow = [export.connect() for _ in range(CLIENTS)]
+            threads = [threading.Thread(target=trickle, args=(one,)) for one in slow]
+            for thread in threads:
+                thread.start()
+            try:
+                self.assertTrue(wait_until(lambda: len(ended) == CLIENTS, 3 * SECONDS), len(ended))
+            finally:
+                stop.set()
+                for thread in threads:
+                    thread.join()
+            self.assertIn(b"iotrace_build_info", export.get().body)
+            for one in slow:
+                one.close()
+            self.assertEqual(export.stop(), (0, ""))
+
+    def test_no_descriptors(self):
+        """None is left for those who ask: they wait, and nothing is said or spun."""
+        with Export("top") as export:
+            room = export.files() + 4
+            resource.prlimit(export.process.pid, resource.RLIMIT_NOFILE, (room, room))
+            crowd = [export.connect() for _ in range(8)]
+            self.assertTrue(wait_until(lambda: export.files() == room, 10))
+            before = self.cpu_ticks(export)
+            time.sleep(3)
+            self.assertLess(self.cpu_ticks(export) - before, 50)
+            for one in crowd:
+                one.close()
+            self.assertIn(b"iotrace_build_info", export.get().body)
+            self.assertEqual(export.stop(), (0, ""))
+
+    def cpu_ticks(self, export):
+        fields = iotest.read_text(f"/proc/{export.process.pid}/stat").rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
 
     def test_crowd(self):
         """500 slow clients: counts stay exact, memory is bounded, descriptors are given back."""
@@ -670,6 +720,24 @@ class TestErrors(LiveTest):
                 status, err = self.error("--listen", address)
                 self.assertEqual(status, 2)
                 self.assertIn("invalid address", err)
+
+    def test_passed_wrong(self):
+        """What systemd passes must be a stream socket that listens."""
+        with socket.socket() as one, socket.socket(type=socket.SOCK_DGRAM) as two:
+            one.bind(("127.0.0.1", 0))
+            two.bind(("127.0.0.1", 0))
+            script = ('exec 3<&"$1"; export LISTEN_PID=$$ LISTEN_FDS="$3"; '
+                      'exec "$2" export top')
+            for server, count, said in ((one, 1, "descriptor 3"), (two, 1, "descriptor 3"),
+                                        (one, 17, "too many sockets")):
+                with self.subTest(server=server.type, count=count):
+                    done = subprocess.run(
+                        ["bash", "-c", script, "bash", str(server.fileno()), iotest.IOTRACE,
+                         str(count)], pass_fds=[server.fileno()], stderr=subprocess.PIPE,
+                        text=True, timeout=30, check=False)
+                    self.assertEqual(done.returncode, 2, done.stderr)
+                    self.assertEqual(len(done.stderr.splitlines()), 1)
+                    self.assertIn(said, done.stderr)
 
     def test_taken(self):
         with socket.socket() as server:

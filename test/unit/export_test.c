@@ -5,8 +5,10 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -46,7 +48,32 @@ static void test_accepts(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < N(cases); i++)
-		if (http_accepts(cases[i].list, what) != cases[i].accepted)
+		if ((http_weight(cases[i].list, what) > 0) != cases[i].accepted)
+			fail_msg("%s", cases[i].list);
+}
+
+static void test_weights(void **state)
+{
+	static const struct {
+		const char *list;
+		unsigned int weight;
+	} cases[] = {
+		{ "a", 1000 },
+		{ "a;q=1", 1000 },
+		{ "a;q=1.000", 1000 },
+		{ "a;q=0.5", 500 },
+		{ "a;version=1;Q=0.25;x=9", 250 },
+		{ "a;q=0.001", 1 },
+		{ "a;q=0.0009", 0 },
+		{ "a;q=1.9", 1000 },
+		{ "a;q=0, a;q=0.5", 500 },
+		{ "b;q=0.5, a;q=.4", 400 },
+		{ "a;q=111111111111111111111111", 1000 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < N(cases); i++)
+		if (http_weight(cases[i].list, "a") != cases[i].weight)
 			fail_msg("%s", cases[i].list);
 }
 
@@ -136,24 +163,52 @@ static void test_socket_file(void **state)
 	assert_int_equal(rmdir(folder), 0);
 }
 
-/* Sockets that were passed to another process are not ours. */
+/* Makes @fd a socket of @type that is bound, and listens if @listens. */
+static void put_socket(int fd, int type, bool listens)
+{
+	struct sockaddr_in any = { .sin_family = AF_INET };
+	int one = socket(AF_INET, type, 0);
+
+	assert_true(one >= 0);
+	any.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(one, (struct sockaddr *)&any, sizeof(any)), 0);
+	if (listens)
+		assert_int_equal(listen(one, 1), 0);
+	if (one != fd) {
+		assert_int_equal(dup2(one, fd), fd);
+		close(one);
+	}
+}
+
+/* Sockets that were passed to another process are not ours; of ours, connections are accepted. */
 static void test_passed(void **state)
 {
+	struct error err;
 	char pid[32];
 
 	(void)state;
+	put_socket(LISTEN_FIRST, SOCK_STREAM, true);
+	put_socket(LISTEN_FIRST + 1, SOCK_STREAM, true);
 	unsetenv("LISTEN_PID");
 	setenv("LISTEN_FDS", "2", 1);
-	assert_int_equal(listen_passed(), 0);
+	assert_int_equal(listen_passed(&err), 0);
 	setenv("LISTEN_PID", "1", 1);
-	assert_int_equal(listen_passed(), 0);
+	assert_int_equal(listen_passed(&err), 0);
 	snprintf(pid, sizeof(pid), "%d", (int)getpid());
 	setenv("LISTEN_PID", pid, 1);
-	assert_int_equal(listen_passed(), 2);
-	setenv("LISTEN_FDS", "100000", 1);
-	assert_int_equal(listen_passed(), 0);
+	assert_int_equal(listen_passed(&err), 2);
+	put_socket(LISTEN_FIRST + 1, SOCK_STREAM, false);
+	assert_int_equal(listen_passed(&err), -EINVAL);
+	assert_int_equal(err.status, STATUS_USAGE);
+	put_socket(LISTEN_FIRST + 1, SOCK_DGRAM, false);
+	assert_int_equal(listen_passed(&err), -EINVAL);
+	close(LISTEN_FIRST + 1);
+	assert_int_equal(listen_passed(&err), -EINVAL);
+	close(LISTEN_FIRST);
+	setenv("LISTEN_FDS", "17", 1);
+	assert_int_equal(listen_passed(&err), -E2BIG);
 	setenv("LISTEN_FDS", "-1", 1);
-	assert_int_equal(listen_passed(), 0);
+	assert_int_equal(listen_passed(&err), 0);
 }
 
 static void count_failure(void *ctx, struct tool_run *t, const struct error *err)
@@ -183,9 +238,10 @@ static void test_outcome(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_accepts),	  cmocka_unit_test(test_options),
-		cmocka_unit_test(test_addresses), cmocka_unit_test(test_socket_file),
-		cmocka_unit_test(test_passed),	  cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_accepts),	    cmocka_unit_test(test_weights),
+		cmocka_unit_test(test_options),	    cmocka_unit_test(test_addresses),
+		cmocka_unit_test(test_socket_file), cmocka_unit_test(test_passed),
+		cmocka_unit_test(test_outcome),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
