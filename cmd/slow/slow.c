@@ -269,7 +269,8 @@ static int begin(struct tool_run *run, struct error *err)
 
 static void keeps(struct tool_run *run)
 {
-	tool_keep(run, "", privileges_to_name() | PRIVILEGES_CGROUPS, true);
+	tool_keep(run, "", privileges_to_name(), true);
+	tool_keep(run, "to name cgroups", PRIVILEGES_CGROUPS, true);
 }
 
 static int check(struct tool_run *run, struct check *check, struct error *out)

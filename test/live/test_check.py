@@ -6,7 +6,7 @@ import subprocess
 
 from iotest import IOTRACE, LiveTest, iotrace, list_hooks, main, patience
 
-SUBCOMMANDS = ["virtio", "top", "breakdown", "stack", "kvm"]
+SUBCOMMANDS = ["virtio", "top", "breakdown", "stack", "slow", "kvm"]
 MACHINE = ["btf", "privileges", "lockdown", "tracefs", "debugfs", "kprobes", "fentry"]
 
 

@@ -221,6 +221,7 @@ KEPT = {
     "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
                           "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE,
               "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
+    "slow": {"to name cgroups": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "kvm": {"with -d": {"CAP_DAC_READ_SEARCH"},
             "on the full screen": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"}, "with -L": FILE,
             "with -g": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"}, **COMMON},
