@@ -24,7 +24,7 @@ enum shown_form {
 /* Bytes: a name has at most 512 characters, which are at most 4 bytes each, and "...". */
 #define SHOWN_NAME 2080
 #define SHOWN_LINE (5 * SHOWN_NAME)
-#define SHOWN_DATA (2 * 4096 + 8) /* UTF-16 units of a string in JSON, bytes / 2 of CSV */
+#define SHOWN_DATA (2 * 4096 + 8) /* characters of a string in JSON, bytes / 2 of CSV */
 
 static bool shown_on_terminal;
 
@@ -124,7 +124,8 @@ static inline const char *shown_json_string(const char *all, const char *s)
 
 	if (*s++ != '"')
 		shown_fail("no string", all, (size_t)(s - all));
-	for (; *s != '"'; units++) {
+	while (*s != '"') {
+		units += ((unsigned char)*s & 0xc0) != 0x80; /* begins a character */
 		if (!*s || units > SHOWN_DATA)
 			shown_fail("no end of a string", all, (size_t)(s - all));
 		if (*s != '\\') {
