@@ -143,13 +143,41 @@ static int add_metrics(const struct http *http, enum metrics_format format, bool
 	return r;
 }
 
-static void answer(struct evhttp_request *request, int r, struct evbuffer *body)
+static bool is_head(struct evhttp_request *request)
+{
+	return evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
+}
+
+/* libevent would send a body to who asked for the head alone. */
+static void take_body(struct evhttp_request *request, struct evbuffer *body)
+{
+	size_t size = evbuffer_get_length(body);
+	char text[32];
+
+	snprintf(text, sizeof(text), "%zu", size);
+	set_header(request, "Content-Length", text);
+	evbuffer_drain(body, size);
+}
+
+static void refuse(struct evhttp_request *request, int code, const char *reason)
 {
 	set_header(request, "Connection", "close");
-	if (r || !body)
-		evhttp_send_error(request, HTTP_INTERNAL, NULL);
+	if (is_head(request))
+		evhttp_send_reply(request, code, reason, NULL);
 	else
+		evhttp_send_error(request, code, reason);
+}
+
+static void answer(struct evhttp_request *request, int r, struct evbuffer *body)
+{
+	if (r || !body) {
+		refuse(request, HTTP_INTERNAL, "Internal Server Error");
+	} else {
+		set_header(request, "Connection", "close");
+		if (is_head(request))
+			take_body(request, body);
 		evhttp_send_reply(request, HTTP_OK, "OK", body);
+	}
 	if (body)
 		evbuffer_free(body);
 }
@@ -188,8 +216,7 @@ static void on_page(struct evhttp_request *request, void *ctx)
 static void on_other(struct evhttp_request *request, void *ctx)
 {
 	(void)ctx;
-	set_header(request, "Connection", "close");
-	evhttp_send_error(request, HTTP_NOTFOUND, NULL);
+	refuse(request, HTTP_NOTFOUND, "Not Found");
 }
 
 /* ---- within the run loop ---- */

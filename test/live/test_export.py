@@ -387,6 +387,23 @@ class TestHttp(LiveTest):
             self.assertGreaterEqual(export.get(method="DELETE").status, 400)
             self.assertEqual(export.get("/metrics?a=b").status, 200)
 
+    def test_head(self):
+        """The head that a GET has, and nothing behind it."""
+        with Export("top") as export:
+            for path, status in (("/", b"200 OK"), ("/metrics", b"200 OK"),
+                                 ("/nope", b"404 Not Found")):
+                with self.subTest(path=path), export.connect() as one:
+                    one.sendall(f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                    with one.makefile("rb") as stream:
+                        text = stream.read()
+                    head, end, body = text.partition(b"\r\n\r\n")
+                    self.assertEqual((end, body), (b"\r\n\r\n", b""))
+                    self.assertTrue(head.startswith(b"HTTP/1.1 " + status), head)
+                    length = re.search(rb"\r\nContent-Length: (\d+)", head)
+                    self.assertEqual(length is not None, status == b"200 OK", head)
+                    if path == "/":
+                        self.assertEqual(int(length.group(1)), len(export.get("/").body))
+
     def test_tools(self):
         """What Prometheus' own programs think of it."""
         promtool = shutil.which("promtool") or os.environ.get("PROMTOOL")
