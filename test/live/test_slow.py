@@ -7,6 +7,7 @@ the test itself gave its files.
 """
 import mmap
 import os
+import shutil
 import signal
 import statistics
 import subprocess
@@ -348,6 +349,40 @@ class TestFiles(SlowTest):
                          {paths["direct"]: 4 * KIB4, paths["large"]: 1024 * KIB4,
                           paths["buffered"]: 8 * KIB4, paths["mapped"]: 2 * KIB4})
         self.assertLessEqual(set(found), {"[ext4 journal]", "[ext4 metadata]"})
+
+    def test_aio(self):
+        """Eight at a time: the file is known of each, and who asked for it."""
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            path = f"{folder}/aio"
+            written(path, 256)
+            found = self.files(disk, lambda: run_load("write", 64, KIB4, path,
+                                                      options=["-q", "8"]))
+        self.assertEqual(found.get(path), 64 * KIB4)
+
+    def test_io_uring(self):
+        """Direct, and buffered by a worker of the ring."""
+        if not shutil.which("fio"):
+            self.skipTest("no fio")
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
+            paths = {direct: f"{folder}/{name}"
+                     for direct, name in ((1, "direct"), (0, "buffered"))}
+            for path in paths.values():
+                written(path, 256)
+            done = []
+
+            def work():
+                for direct, path in paths.items():
+                    done.append(subprocess.run(
+                        ["fio", "--name=uring", "--ioengine=io_uring", f"--filename={path}",
+                         f"--direct={direct}", "--rw=write", "--bs=4k", "--size=256k",
+                         "--iodepth=8", "--end_fsync=1", "--fallocate=none", "--overwrite=1"],
+                        capture_output=True, text=True, check=False, timeout=patience(60)))
+            found = self.files(disk, work)
+        if any(run.returncode and "io_uring" in run.stderr for run in done):
+            self.skipTest("no io_uring")
+        self.assertEqual([run.returncode for run in done], [0, 0], done)
+        self.assertEqual({path: found.get(path) for path in paths.values()},
+                         dict.fromkeys(paths.values(), 256 << 10))
 
     def test_journal(self):
         with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder:
