@@ -509,6 +509,12 @@ struct suspect {
 	uint64_t rq, issue_ns;
 };
 
+/* As large as the largest program's. */
+union inflight {
+	struct blk_inflight entry;
+	unsigned char room[BLK_INFLIGHT_MAX];
+};
+
 /* Is the request at address @rq in flight?  True when that is unknown. */
 static bool rq_busy(int prog_fd, uint64_t rq, bool sync)
 {
@@ -521,16 +527,17 @@ static bool rq_busy(int prog_fd, uint64_t rq, bool sync)
 /* Requests that were issued and are idle: at most @max. */
 static size_t find_suspects(int inflight_fd, int busy_fd, struct suspect *out, size_t max)
 {
-	struct blk_inflight entry;
+	union inflight of;
+	const struct blk_inflight *entry = &of.entry;
 	uint64_t key, *at = NULL;
 	size_t n = 0;
 
 	while (n < max && bpf_map_get_next_key(inflight_fd, at, &key) == 0) {
 		at = &key;
-		if (bpf_map_lookup_elem(inflight_fd, &key, &entry) || !entry.issue_ns)
+		if (bpf_map_lookup_elem(inflight_fd, &key, &of) || !entry->issue_ns)
 			continue;
-		if (!rq_busy(busy_fd, key, entry.op == BLK_SYNC))
-			out[n++] = (struct suspect){ key, entry.issue_ns };
+		if (!rq_busy(busy_fd, key, entry->op == BLK_SYNC))
+			out[n++] = (struct suspect){ key, entry->issue_ns };
 	}
 	return n;
 }
@@ -539,7 +546,7 @@ size_t blk_sweep(void (*detach)(void *ctx), int inflight_fd, int busy_fd,
 		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx)
 {
 	struct suspect suspects[1024];
-	struct blk_inflight entry;
+	union inflight of;
 	size_t n, found = 0;
 
 	/*
@@ -550,11 +557,11 @@ size_t blk_sweep(void (*detach)(void *ctx), int inflight_fd, int busy_fd,
 	n = find_suspects(inflight_fd, busy_fd, suspects, sizeof(suspects) / sizeof(suspects[0]));
 	detach(ctx);
 	for (size_t i = 0; i < n; i++) {
-		if (bpf_map_lookup_elem(inflight_fd, &suspects[i].rq, &entry) ||
-		    entry.issue_ns != suspects[i].issue_ns)
+		if (bpf_map_lookup_elem(inflight_fd, &suspects[i].rq, &of) ||
+		    of.entry.issue_ns != suspects[i].issue_ns)
 			continue;
 		found++;
-		account(ctx, &entry);
+		account(ctx, &of.entry);
 	}
 	return found;
 }

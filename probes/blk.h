@@ -93,11 +93,12 @@ struct blk_inflight {
 		__u8 stage;   /* breakdown of all layers: enum call_stage */
 		__u8 retries; /* slow: times that the device gave it back */
 	};
-	/* slow: */
-	__u32 depth;	   /* requests at the device with it; 0: not known */
-	__u32 first_bytes; /* to be completed when it was issued */
-	__s64 stack;	   /* of slow_record.stack */
+#ifdef BLK_INFLIGHT_OWN
+	BLK_INFLIGHT_OWN /* what only one tool has */
+#endif
 };
+
+#define BLK_INFLIGHT_MAX 80 /* bytes, with a program's own fields */
 
 #define BLK_NAMES 16384 /* per buffer */
 
@@ -133,7 +134,11 @@ struct blk_cpu {
 };
 
 _Static_assert(sizeof(struct blk_process) == 16, "shared with BPF");
-_Static_assert(sizeof(struct blk_inflight) == 80, "shared with BPF");
+#ifdef BLK_INFLIGHT_OWN
+_Static_assert(sizeof(struct blk_inflight) <= BLK_INFLIGHT_MAX, "shared with BPF");
+#else
+_Static_assert(sizeof(struct blk_inflight) == 64, "shared with BPF");
+#endif
 _Static_assert(sizeof(struct blk_name) == 16, "shared with BPF");
 _Static_assert(sizeof(struct blk_cpu) == 64, "one cache line");
 

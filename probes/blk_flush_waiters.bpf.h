@@ -89,7 +89,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 		made.process = owner->process;
 		made.writeback = owner->writeback;
 		made.stage = owner->stage;
-		made.stack = owner->stack;
+		BLK_COPY_OWN(&made, owner);
 		made.submit_ns = owner->submit_ns;
 		made.known = 1;
 	} else {

@@ -24,6 +24,11 @@
 #define BLK_BIO_OF(rq, direct) BPF_CORE_READ(rq, bio)
 #endif
 
+/* Copies what was set of BLK_INFLIGHT_OWN when the request was submitted. */
+#ifndef BLK_COPY_OWN
+#define BLK_COPY_OWN(to, from)
+#endif
+
 /* Are requests followed that a filter excludes?  Their entries are not `known`. */
 #ifndef BLK_FOLLOWS_ALL
 #define BLK_FOLLOWS_ALL false

@@ -41,7 +41,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	entry->writeback = submitter.writeback;
 	entry->stage = submitter.stage;
 	entry->call = submitter.call;
-	entry->stack = submitter.stack;
+	BLK_COPY_OWN(entry, &submitter);
 	entry->known = 1;
 	entry->submit_ns = submitter.submit_ns;
 	entry->cgroup = submitter.cgroup;
@@ -140,7 +140,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		made.submit_ns = owner->submit_ns;
 		made.call = owner->call;
 		made.stage = flush ? 0 : owner->stage;
-		made.stack = owner->stack;
+		BLK_COPY_OWN(&made, owner);
 		made.known = 1;
 		/* Used up: a later request of this bio, whose submission is missed, has no owner.
 		 */

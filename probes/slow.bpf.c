@@ -4,6 +4,12 @@
  * the completion of its request.  For the others no more is done than to note when they arrived and
  * were issued: whatever else a record has is read at the completion, while the bio is still there.
  */
+#define BLK_INFLIGHT_OWN                                                                           \
+	__u32 depth;	   /* requests at the device with it; 0: not known */                      \
+	__u32 first_bytes; /* to be completed when it was issued */                                \
+	__s64 stack;	   /* of slow_record.stack */
+#define BLK_COPY_OWN(to, from) ((to)->stack = (from)->stack)
+
 #include "probes/kernel.h"
 #include "probes/slow.h"
 

@@ -40,6 +40,7 @@ COMMANDS = (
     "--all stack -K -U --value time --by cgroup",
     "--all stack -K -U --value time -p 1 -d loop0",
     "stack -K -U --value time -- true",
+    "stack -K --value ios -d loop0",
     "--all slow --bio -K",
     "slow --bio -p 1 -d loop0 -m 5",
     "slow --bio -- true",
