@@ -20,10 +20,11 @@ struct stack_row {
 	uint64_t read_bytes, write_bytes;
 	uint64_t read_ios, write_ios;	      /* complete */
 	uint64_t read_time_ns, write_time_ns; /* of these, from when they were made */
+	uint64_t read_wait_ns, write_wait_ns; /* in page faults and reads; in writes and syncs */
 };
 
 /* What is added up. */
-enum stack_unit { STACK_BYTES, STACK_IOS, STACK_TIME };
+enum stack_unit { STACK_BYTES, STACK_IOS, STACK_TIME, STACK_WAIT };
 
 uint64_t stack_row_reads(const struct stack_row *row, enum stack_unit unit);
 uint64_t stack_row_writes(const struct stack_row *row, enum stack_unit unit);
@@ -33,6 +34,9 @@ uint64_t stack_row_sum(const struct stack_row *row, enum stack_unit unit);
 
 /* "bytes", "I/Os", "ns" */
 const char *stack_unit_name(enum stack_unit unit);
+
+/* "12.34 ms".  Returns @buf. */
+char *stacks_time(uint64_t ns, char *buf, size_t size);
 
 /* All return 0 or -errno of the stream, and escape names themselves. */
 
