@@ -50,6 +50,23 @@ char *stacks_time(uint64_t ns, char *buf, size_t size)
 	return buf;
 }
 
+char *stacks_amount(uint64_t n, enum stack_unit unit, char *buf, size_t size)
+{
+	char digits[32];
+	size_t at = 0, n_digits;
+
+	if (unit == STACK_TIME || unit == STACK_WAIT)
+		return stacks_time(n, buf, size);
+	n_digits = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, n);
+	for (size_t i = 0; i < n_digits && at + 2 < size; i++) {
+		if (i && (n_digits - i) % 3 == 0)
+			buf[at++] = ',';
+		buf[at++] = digits[i];
+	}
+	snprintf(buf + at, size - at, " %s", stack_unit_name(unit));
+	return buf;
+}
+
 /* ---- text ---- */
 
 static bool has_frames(struct frames frames)

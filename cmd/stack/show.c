@@ -271,14 +271,15 @@ void stack_show_largest(const struct stack *s)
 {
 	size_t n = s->table.keys.n;
 	uint64_t all = 0;
+	char text[64];
 
 	if (n <= LARGEST || s->o.folded || s->o.args.for_programs || !isatty(STDERR_FILENO))
 		return;
 	for (size_t i = 0; i < n; i++)
 		all += stack_row_sum(&s->rows[i], s->o.unit);
 	guard_enter(GUARD_WRITE);
-	fprintf(stderr, "\nThe largest of %zu rows, of %" PRIu64 " %s:\n", n, all,
-		stack_unit_name(s->o.unit));
+	fprintf(stderr, "\nThe largest of %zu rows, of %s:\n", n,
+		stacks_amount(all, s->o.unit, text, sizeof(text)));
 	for (size_t i = n; i > n - LARGEST; i--)
 		print_largest(&s->rows[i - 1], s->o.unit, all);
 	fflush(stderr);
@@ -291,7 +292,7 @@ static int write_svg(struct renderer *r, const struct render_interval *in, struc
 {
 	struct stack *s = (struct stack *)((char *)r - offsetof(struct stack, svg_renderer));
 	const char *what = s->o.reads && s->o.writes ? "I/O" : s->o.reads ? "Reads" : "Writes";
-	static const char *const sums[] = { "bytes", "I/Os", "time", "waits" };
+	static const char *const sums[] = { "bytes", "I/Os", "time", "time off the CPU" };
 	struct render_interval shown = *in;
 	char title[128], time[32];
 	void *own;
