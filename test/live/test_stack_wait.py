@@ -15,7 +15,7 @@ from iotest import MIB, LoopDisk, Tracer, cleanup, iotrace, list_hooks, slow_dis
 from test_stack import LOST_NAMES, Compiled, StackTest
 
 # Each operation in a function of its own name.  Of each it says for how long it was off the CPU:
-# what it took, less the time on the CPU.  Between them it waits for what is no I/O.
+# what it took, less the time on the CPU.  Then it waits for what is no I/O.
 WAIT_C = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -57,22 +57,6 @@ int NOINLINE op_fsync(long at)
 	int r = pwrite(buffered, buf, 4096, at) != 4096;
 	return r + fsync(buffered);
 }
-static int other(void)
-{
-	int ends[2];
-	char byte;
-	if (pipe(ends))
-		return 1;
-	if (!fork()) {
-		usleep(150000);
-		_exit(write(ends[1], "x", 1) != 1);
-	}
-	int r = read(ends[0], &byte, 1) != 1;
-	usleep(150000);
-	close(ends[0]);
-	close(ends[1]);
-	return r;
-}
 int main(int argc, char **argv)
 {
 	const char *op = argv[2];
@@ -82,12 +66,13 @@ int main(int argc, char **argv)
 
 	direct = open(argv[1], O_RDWR | O_DIRECT);
 	buffered = open(argv[1], O_RDWR);
-	map = mmap(0, 64 << 20, PROT_READ, MAP_SHARED, buffered, 0);
-	madvise((void *)map, 64 << 20, MADV_RANDOM);
 	buf = aligned_alloc(4096, 4096);
 	memset(buf, 0, 4096);
 	prctl(PR_SET_NAME, op);
 	getchar();
+	mlockall(MCL_CURRENT); /* no page faults but those below */
+	map = mmap(0, 64 << 20, PROT_READ, MAP_SHARED, buffered, 0);
+	madvise((void *)map, 64 << 20, MADV_RANDOM);
 	long queued = queue_ns();
 	for (long j = 0; j < n; j++) {
 		long wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -96,7 +81,10 @@ int main(int argc, char **argv)
 		off += clock_ns(CLOCK_MONOTONIC) - wall - cpu;
 	}
 	queued = queue_ns() - queued;
-	printf("{\"off_ns\":%ld,\"queue_ns\":%ld,\"bad\":%ld}\n", off, queued, bad + other());
+	printf("{\"off_ns\":%ld,\"queue_ns\":%ld,\"bad\":%ld}\n", off, queued, bad);
+	fflush(stdout);
+	usleep(150000);
+	getchar(); /* a pipe, of which nothing comes for a while */
 	return argc < 5;
 }
 """
@@ -131,7 +119,9 @@ class Program(iotest.Held):
         self.kill()
 
     def wait(self):
-        out, _ = self.process.communicate(timeout=iotest.patience(60))
+        out = self.process.stdout.readline()
+        time.sleep(0.4)
+        self.process.communicate(timeout=iotest.patience(60))
         did = json.loads(out)
         if did["bad"]:
             raise AssertionError(out)
@@ -172,7 +162,8 @@ class WaitTest(StackTest):
             got = dict(zip(("read_wait_ns", "write_wait_ns"), self.sum(rows, comm=op)))
             self.assertGreater(bounds[0], 200e6, op)
             self.assert_within(got[COLUMN[op]], bounds, [row for row in rows if row["comm"] == op])
-            self.assertEqual(sum(got.values()), got[COLUMN[op]], op)
+            # What it reads to know its own time, when it loses its CPU meanwhile.
+            self.assertLess(sum(got.values()) - got[COLUMN[op]], bounds[1] * 0.02, op)
         self.assertEqual({row["comm"] for row in rows}, set(off))
 
 
