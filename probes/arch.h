@@ -68,4 +68,59 @@ static __always_inline u64 ended_syscall(u64 regs, u64 *arg, u64 unknown)
 	return number;
 }
 
+/* The registers with which the current task came from user space.  Before 5.15, which has no helper
+ * for that, with stacks of 16 KiB, as x86 (without KASAN) and arm64 (without pages of 64 KiB) have
+ * them. */
+static __always_inline u64 entry_regs(void)
+{
+	struct task_struct *task;
+
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return (u64)bpf_task_pt_regs(bpf_get_current_task_btf());
+	task = (void *)bpf_get_current_task();
+	return (u64)BPF_CORE_READ(task, stack) + (16 << 10) - bpf_core_type_size(struct pt_regs);
+}
+
+/* How the current task came from user space. */
+struct user_entry {
+	u64 number; /* of its system call; NO_NUMBER: it is in none, or that has its result */
+	u64 arg;    /* the first one */
+	u64 ip;	    /* where it was in user space */
+	bool exception;
+};
+
+#define NO_NUMBER (~0ull)
+
+/* On another processor: in no call. */
+static __always_inline void read_user_entry(struct user_entry *entry)
+{
+	const struct pt_regs *regs = (void *)entry_regs();
+
+	entry->number = NO_NUMBER;
+	entry->exception = false;
+#if defined(bpf_target_x86)
+	struct {
+		u64 ax, cx, dx, si, di, orig_ax, ip; /* from rax on, as the processor's calls have
+						      * them */
+	} part = {};
+
+	bpf_probe_read_kernel(&part, sizeof(part), &regs->rax);
+	entry->arg = part.di;
+	entry->ip = part.ip;
+	entry->exception = part.orig_ax == (u64)-1;
+	if (part.ax == (u64)-38) /* ENOSYS: what is there until the result is */
+		entry->number = part.orig_ax;
+#elif defined(bpf_target_arm64)
+	s32 number = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, syscallno);
+	u64 x0 = 0;
+
+	bpf_probe_read_kernel(&x0, sizeof(x0), &PT_REGS_PARM1(regs));
+	entry->arg = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, orig_x0);
+	bpf_probe_read_kernel(&entry->ip, sizeof(entry->ip), &PT_REGS_IP(regs));
+	entry->exception = number == -1;
+	if (x0 == entry->arg) /* else it is the result */
+		entry->number = (s64)number;
+#endif
+}
+
 #endif

@@ -305,6 +305,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state; /* 5.14, 2f064a59a11f */
 	long state;	      /* before */
+	void *stack;
 	unsigned int flags;
 	unsigned int ptrace;
 	struct seccomp seccomp; /* empty without CONFIG_SECCOMP */
@@ -312,6 +313,8 @@ struct task_struct {
 	struct css_set *cgroups;
 	int pid;
 	int tgid;
+	unsigned long min_flt; /* page faults that have come to their end */
+	unsigned long maj_flt;
 	u64 start_time; /* CLOCK_MONOTONIC */
 	u64 start_boottime;
 	char comm[16];
@@ -428,6 +431,10 @@ struct irqaction {
 
 #define TASK_SLEEPS 0x3 /* TASK_INTERRUPTIBLE, TASK_UNINTERRUPTIBLE */
 
+#define TASK_TRACED 0x8
+
+#define PF_EXITING   0x00000004
+#define PF_IO_WORKER 0x00000010 /* since 5.12 */
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD   0x00200000
 

@@ -4,7 +4,8 @@
  * submitted.  docs/COUNTING.md says which bio reaches which device how often.
  *
  * With --value ios or time the requests that are made of these bios are followed too, and counted
- * when they are complete; on devices without requests, the bios.
+ * when they are complete; on devices without requests, the bios.  --value wait:
+ * probes/stack_wait.bpf.h.
  */
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) ((entry)->call = path_of(bio))
 #define BLK_ON_ISSUED(entry)
@@ -78,6 +79,7 @@ enum {
 	SCRATCH_REMAP,
 	SCRATCH_REMAP_2,
 	SCRATCH_REMAP_3,
+	SCRATCH_SWITCH,
 	SCRATCHES,
 };
 
@@ -530,5 +532,7 @@ int stk_remap_raw_q(u64 *ctx)
 }
 
 RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_end_of_bio((void *)ctx[1]))
+
+#include "probes/stack_wait.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -11,6 +11,7 @@
 #include "cmd/command.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
+#include "cmd/syscalls.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/privileges.h"
@@ -30,9 +31,16 @@ static uint32_t paths_room(const struct args *args)
 	return args->map_owners ? args->map_owners : blk_owners_room(cpus_possible(), 0);
 }
 
+/* Do rows stand for stacks that are found by their path? */
+static bool has_paths(const struct stack_options *o)
+{
+	return o->ios || o->waits;
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct stack *s = run->ctx;
+	unsigned char syscall_ops[SYSCALL_NUMBERS] = { 0 };
 	const struct args *args = &s->o.args;
 	uint32_t stacks = s->o.kernel || s->o.user ? args->map_stacks : 1;
 	uint32_t whole = s->o.filters.disk.whole;
@@ -51,6 +59,9 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "own_start", s->o.ios && blk_iostats_off(whole) },
 		{ "trace_completion_mask", run->flags.trace_completion },
 		{ "seed", 0, seed, sizeof(seed) },
+		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
+		{ "check_files", s->o.filters.disk.dev != 0 },
+		{ "keyed_dev", keys_have(stack_keys(&s->o), KEY_DISK) },
 	};
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
@@ -63,18 +74,22 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "cgroups0", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
 		{ "cgroups1", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
 		/* Of the I/Os that are complete. */
-		{ "done0", s->o.ios ? args->map_rows : 1 },
-		{ "done1", s->o.ios ? args->map_rows : 1 },
+		{ "done0", has_paths(&s->o) ? args->map_rows : 1 },
+		{ "done1", has_paths(&s->o) ? args->map_rows : 1 },
 		{ "paths", s->o.ios ? paths_room(args) : 1 },
 		{ "inflight", s->o.ios ? requests : 1 },
 		{ "bios", s->o.ios ? args->map_requests : 1 },
 		{ "bio_owners", s->o.ios ? owners : 1 },
+		{ "waits_of_threads", s->o.waits ? args->map_requests : 1 },
+		{ "page_faults", s->o.waits ? cpus_possible() : 1 },
+		{ "devs", s->o.waits && s->o.filters.disk.dev ? 0 : 1 },
 	};
 
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
 		return -errno;
 	seed[2] |= 1;
 	seed[3] |= 1;
+	syscalls_numbers(false, syscall_ops);
 	return tool_configure(object, options, N(options), maps, N(maps));
 }
 
@@ -89,7 +104,7 @@ static void want_all(void *ctx)
 {
 	struct stack *s = ctx;
 
-	s->o.kernel = s->o.user = s->o.ios = true;
+	s->o.kernel = s->o.user = s->o.ios = s->o.waits = true;
 	s->o.by = KEY_CGROUP + 1;
 }
 
@@ -111,16 +126,45 @@ static int replay(struct tool_run *run, struct error *err)
 	return stack_open_svg(run, err);
 }
 
+static const struct hook_alt switch_alts[] = {
+	{ HOOK_RAW_TP, "sched_switch", 0, { "wait_switch" }, 0, NULL, false },
+};
+
+static const struct hook_alt fault_alts[] = {
+	{ HOOK_RAW_TP, "page_fault_user", 3, { "wait_fault" }, 0, NULL, false },
+};
+
 static size_t events(struct tool_run *run, struct hook_event *out)
 {
 	const struct stack *s = run->ctx;
+	bool bios = s->o.ios || !s->o.waits;
+	size_t n;
 
 	run->files = s->o.user ? ADDRESS_SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
 	run->helpers = s->o.ios ? blk_helpers : NULL;
-	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) |
-			      (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
-			      (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
-			  out);
+	n = blk_events(WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) | (bios ? WANT_STACK : 0) |
+			   (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
+			   (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
+		       out);
+	if (s->o.waits) {
+		out[n++] = (struct hook_event){ "switch", switch_alts, N(switch_alts), false };
+		out[n++] = (struct hook_event){ "fault", fault_alts, N(fault_alts), true };
+	}
+	return n;
+}
+
+static void note_faults(struct tool_run *run)
+{
+	const struct stack *s = run->ctx;
+
+	if (!s->o.waits)
+		return;
+	if (s->o.filters.disk.dev)
+		tool_note(run, "waits in page faults are not counted with -d: whose file it is is "
+			       "not known");
+	else if (hooks_tag(run->object.hooks, "fault", -1) < 0)
+		tool_note(run, "waits in page faults are not counted: this kernel has no "
+			       "tracepoint page_fault_user");
 }
 
 static int prepare(struct tool_run *run, struct error *err)
@@ -129,6 +173,7 @@ static int prepare(struct tool_run *run, struct error *err)
 	int r;
 
 	s->run = run;
+	note_faults(run);
 	s->table.limit = TABLE_LIMIT;
 	s->table.unit = s->o.unit;
 	r = keys_of_cgroup(s->o.by) ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
@@ -149,6 +194,21 @@ static void keeps(struct tool_run *run)
 	tool_keep(run, "with --svg", PRIVILEGES_FILE, s->o.svg);
 	tool_keep(run, "with --by cgroup, unit or container", PRIVILEGES_CGROUPS,
 		  keys_of_cgroup(s->o.by));
+}
+
+static void find_parts(struct tool_run *run)
+{
+	struct stack *s = run->ctx;
+
+	if (s->o.waits)
+		blk_find_parts(&s->o.filters, run->disks, tool_map(run, "devs"), &s->parts_round);
+}
+
+static int attached(struct tool_run *run, struct error *err)
+{
+	(void)err;
+	find_parts(run);
+	return 0;
 }
 
 static int begin(struct tool_run *run, struct error *err)
@@ -204,6 +264,7 @@ static void stop(struct tool_run *run)
 {
 	struct stack *s = run->ctx;
 
+	s->stop_ns = clock_mono_ns();
 	if (s->o.ios)
 		tool_sweep(run, stack_add_unseen);
 	else
@@ -297,11 +358,12 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_REFUSED, "refused", "I/Os rejected by the disk, counted anyway"),
 	PROBE_LOSS(STACK_LOSS_REFUSED_BYTES, "refused_bytes",
 		   "bytes of I/Os rejected by the disk, counted anyway"),
-	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "complete I/Os that are in no row"),
+	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "complete I/Os, or waits, that are in no row"),
 	PROBE_LOSS(STACK_LOSS_PATHS, "paths_lost",
-		   "complete I/Os whose stack is not known: under " TABLE_LOST_STACK),
+		   "complete I/Os, or waits, whose stack is not known: under " TABLE_LOST_STACK),
 	PROBE_LOSS(STACK_LOSS_UNREAD, "stacks_unread",
 		   "kernel stacks that the kernel did not read: under " TABLE_LOST_STACK),
+	PROBE_LOSS(STACK_LOSS_WAITS, "waits_full", "waits not counted: too many at once"),
 	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),
@@ -321,6 +383,8 @@ static const struct tool_optional optional[] = {
 	{ "issue", "--value ios, --value time" },
 	{ "requeue", "--value ios, --value time" },
 	{ "complete", "--value ios, --value time" },
+	{ "switch", "--value wait" },
+	{ "fault", "--value wait: page faults" },
 	{ NULL, NULL },
 };
 
@@ -330,7 +394,8 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct stack, "writes", 0, o.writes, 1),
 	TOOL_SETTING(struct stack, "by", 0, o.by, UINT64_MAX),
 	TOOL_SETTING(struct stack, "ios", 0, o.ios, 1),
-	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_TIME),
+	TOOL_SETTING(struct stack, "waits", 0, o.waits, 1),
+	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_WAIT),
 	TOOL_SETTING(struct stack, "max_rows", 'r', o.max_rows, UINT64_MAX),
 };
 
@@ -356,6 +421,8 @@ const struct tool tool_stack = {
 	.events = events,
 	.prepare = prepare,
 	.configure = configure,
+	.attached = attached,
+	.disks = find_parts,
 	.keeps = keeps,
 	.check = check,
 	.begin = begin,

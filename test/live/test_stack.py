@@ -695,7 +695,7 @@ class TestValues(StackTest):
                            "--svg", svg, "--", iotest.LOAD, "-r", "read", "300", "4096", disk.path,
                            "write", "50", "8192", disk.path)
             self.assertEqual(text.status, 0, text)
-            self.assertIn("all (350 I/Os, 100.00 %)", iotest.read_text(svg))
+            self.assertIn("all (350 I/Os, 100.00 %, R: 300 I/Os, W: 50 I/Os)", iotest.read_text(svg))
             replayed = [iotrace("stack", "--replay", recording, *args) for args in
                         ((), ("-f",), ("-f", "--value", "bytes"), ("--json", "--value", "time"))]
         self.assertEqual(text.out.splitlines()[0].split("...")[0],
@@ -1267,10 +1267,11 @@ class TestForms(StackTest):
             self.assertEqual(result.status, 0, result)
             root = tree.parse(file.name).getroot()
         space = "{http://www.w3.org/2000/svg}"
-        titles = [g.find(f"{space}title").text for g in root.iter(f"{space}g")]
-        self.assertIn("all (61440 bytes, 100.00 %)", titles)
-        self.assertIn(f"{name} (61440 bytes, 100.00 %)", titles)
-        self.assertIn("stk;form (61440 bytes, 100.00 %)", titles)
+        titles = [g.find(f"{space}title").text for g in root.iter(f"{space}g")
+                  if g.get("class") == "f"]
+        self.assertIn("all (61,440 bytes, 100.00 %, R: 20,480 bytes, W: 40,960 bytes)", titles)
+        self.assertIn(f"{name} (61,440 bytes, 100.00 %, R: 20,480 bytes, W: 40,960 bytes)", titles)
+        self.assertIn("stk;form (61,440 bytes, 100.00 %, R: 20,480 bytes, W: 40,960 bytes)", titles)
 
     def test_svg_cannot_be_written(self):
         result = iotrace("stack", "-D", "1", "--svg", "/nowhere/x.svg")
