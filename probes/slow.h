@@ -38,7 +38,7 @@ struct slow_arrival_set {
 
 /* The last to arrive on a CPU: nearly all become a request at once, and on the same one. */
 #define SLOW_RECENT   4
-#define SLOW_CPUS_MAX 512 /* of these are looked at */
+#define SLOW_CPUS_MAX 256 /* of these are looked at */
 
 struct slow_recent {
 	struct slow_arrival ways[SLOW_RECENT];
