@@ -553,6 +553,7 @@ static __always_inline void fill_bio(struct slow_record *to, struct bio *bio)
 	to->cgroup2 = 0;
 	to->path_bytes = 0;
 	to->path_flags = 0;
+	to->waiting = 0;
 	to->file = SLOW_NOTHING;
 	to->file_dev = 0;
 	to->inode = 0;
@@ -574,6 +575,31 @@ static __always_inline void submit_record(struct slow_record *record)
 	    bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 8)
 		flags = BPF_RB_FORCE_WAKEUP;
 	bpf_ringbuf_submit(record, flags);
+}
+
+/* Who waits for the flush command @rq. */
+static __always_inline void read_waiters(struct slow_record *to, struct request *rq)
+{
+	struct list_head *head = flush_waiters(rq), *node;
+
+	if (!head)
+		return;
+	node = BPF_CORE_READ(head, next);
+	for (u32 i = 0; i < SLOW_WAITERS; i++) {
+		struct request *waiter = waiter_at(node);
+		u64 key = (u64)waiter;
+		struct blk_inflight *entry;
+
+		if (!node || node == head)
+			return;
+		entry = bpf_map_lookup_elem(&inflight, &key);
+		if (!(entry && entry->known))
+			entry = bio_owner(waiter);
+		to->waiters[i].start = entry && entry->known ? entry->process.start : 0;
+		to->waiters[i].pid = entry && entry->known ? entry->process.pid : 0;
+		to->waiting = i + 1;
+		node = BPF_CORE_READ(node, next);
+	}
 }
 
 static __always_inline u64 slow_enough(void)
@@ -655,6 +681,8 @@ __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 erro
 	to->flags = flags_of(BPF_CORE_READ(rq, cmd_flags));
 	to->error = error;
 	fill_bio(to, BPF_CORE_READ(rq, bio));
+	if (op == BLK_FLUSH)
+		read_waiters(to, rq);
 	submit_record(to);
 	return 0;
 }

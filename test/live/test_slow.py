@@ -233,6 +233,22 @@ class TestSlow(SlowTest):
         self.assertGreaterEqual(len(by_op["flush"]), 5)
         self.assertEqual({(row["file"], row["bytes"]) for row in by_op["flush"]}, {("", 0)})
 
+    def test_flush_waiters(self):
+        """Each request that waits for a flush does so for one of them, and under its process."""
+        with LoopDisk(64 * MIB) as disk:
+            disk.queue("write_cache", "write back")
+            loads = [Load("fsync", 100 * (i + 1), 0, disk.path, name=f"wait-{i}")
+                     for i in range(3)]
+            rows = self.trace(disk.name, lambda: run_loads(*loads), "-m", "0").rows
+        flushes = [row for row in rows if row["op"] == "flush"]
+        self.assertEqual(sum(row["waiting"] for row in flushes), 600)
+        self.assertEqual({row["waiting"] for row in rows if row not in flushes}, {0})
+        names = [name for row in flushes for name in row["waiters"].split(",")]
+        # Each process waits for one at a time: it is named once of each that is for it.
+        self.assertEqual({name: names.count(name) for name in names},
+                         {f"wait-{i}[{load.pid}]": 100 * (i + 1) for i, load in enumerate(loads)})
+        self.assertGreater(max(row["waiting"] for row in flushes), 1)
+
     def test_stacks(self):
         with LoopDisk(64 * MIB) as disk:
             rows = self.trace(disk.name, lambda: run_load("read", 20, KIB4, disk.path,
