@@ -232,11 +232,17 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 {
 	struct slow_arrival arrival = { .stack = -1 };
 
+	u64 key = address_of(bio, direct);
+
 	entry->task_cgroup = bpf_get_current_cgroup_id();
 	entry->retries = 0;
-	if (!take_arrival(address_of(bio, direct), false, &arrival) &&
-	    !take_arrival((u64)BPF_CORE_READ(bio, bi_private), true, &arrival) && arrivals_dropped)
-		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
+	if (!take_arrival(key, false, &arrival) &&
+	    !take_arrival((u64)BPF_CORE_READ(bio, bi_private), true, &arrival)) {
+		if (!has_backups && !want_stack)
+			arrival.ns = arrival_elsewhere(key);
+		if (!arrival.ns && (arrivals_dropped || cpus_to_look_at > SLOW_CPUS_MAX))
+			count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
+	}
 	entry->arrival_ns = arrival.ns;
 	entry->stack = arrival.stack;
 }
@@ -376,16 +382,15 @@ static __always_inline struct dentry *alias_of(struct inode *inode)
 	return (void *)first - bpf_core_field_offset(struct dentry, d_alias);
 }
 
-/* Of a direct read or write. */
-static __always_inline bool read_kiocb(struct slow_record *to, struct kiocb *iocb)
+/* The file of a direct read or write; NULL: there is none. */
+static __always_inline struct dentry *dentry_of(struct slow_record *to, struct kiocb *iocb)
 {
 	struct file *file = BPF_CORE_READ(iocb, ki_filp);
 
 	if (!file)
-		return false;
+		return NULL;
 	read_inode(to, BPF_CORE_READ(file, f_inode));
-	read_path(to, BPF_CORE_READ(file, f_path.dentry));
-	return true;
+	return BPF_CORE_READ(file, f_path.dentry);
 }
 
 static __always_inline bool is_journal(struct bio *bio, u64 end)
@@ -402,23 +407,20 @@ static __always_inline bool is_journal(struct bio *bio, u64 end)
 	return (u64)BPF_CORE_READ(buffer, b_end_io) == end_of_journal;
 }
 
-static __always_inline void read_mapping(struct slow_record *to, struct bio *bio, u64 end,
-					 struct address_space *mapping)
+static __always_inline struct dentry *read_mapping(struct slow_record *to, struct bio *bio, u64 end,
+						   struct address_space *mapping)
 {
 	struct inode *inode = BPF_CORE_READ(mapping, host);
-	struct dentry *dentry;
 
 	if (!inode)
-		return;
+		return NULL;
 	read_inode(to, inode);
 	if (to->magic == BDEVFS_MAGIC) {
 		to->file = is_journal(bio, end) ? SLOW_JOURNAL : SLOW_DEVICE;
 		to->file_dev = BPF_CORE_READ(inode, i_rdev);
-		return;
+		return NULL;
 	}
-	dentry = alias_of(inode);
-	if (dentry)
-		read_path(to, dentry);
+	return alias_of(inode);
 }
 
 static __always_inline bool has_data(u8 op)
@@ -426,13 +428,14 @@ static __always_inline bool has_data(u8 op)
 	return op == BLK_READ || op == BLK_WRITE || op == BLK_ZONE_APPEND;
 }
 
-/* What the data of @bio is of.  A part leads to the whole, whose end tells; its pages are its own.
- */
-static __always_inline void read_file(struct slow_record *to, struct bio *bio)
+/* What the data of @bio is of, and its name, if there is one.  A part leads to the whole, whose
+ * end tells; its pages are its own. */
+static __always_inline struct dentry *find_file(struct slow_record *to, struct bio *bio)
 {
 	void *vec = BPF_CORE_READ(bio, bi_io_vec);
 	struct page *page = NULL;
 	struct bio *whole = bio;
+	struct dentry *dentry;
 	u64 end = 0, mapping;
 
 	for (int i = 0; i < 4; i++) {
@@ -446,37 +449,49 @@ static __always_inline void read_file(struct slow_record *to, struct bio *bio)
 	if (end == end_of_iomap_dio) {
 		struct iomap_dio *dio = BPF_CORE_READ(whole, bi_private);
 
-		if (read_kiocb(to, BPF_CORE_READ(dio, iocb)))
-			return;
+		dentry = dentry_of(to, BPF_CORE_READ(dio, iocb));
+		if (dentry)
+			return dentry;
 	}
-	if (end == end_of_dio || end == end_of_aio_dio) {
+	if ((end == end_of_dio || end == end_of_aio_dio) &&
+	    bpf_core_field_exists(((struct dio *)0)->iocb)) {
 		struct dio *dio = BPF_CORE_READ(whole, bi_private);
 
-		if (bpf_core_field_exists(dio->iocb) && read_kiocb(to, BPF_CORE_READ(dio, iocb)))
-			return;
+		dentry = dentry_of(to, BPF_CORE_READ(dio, iocb));
+		if (dentry)
+			return dentry;
 	}
 	to->file = SLOW_MEMORY;
 	if (is_device_dio(end)) {
 		to->file = SLOW_DEVICE;
-		return;
+		return NULL;
 	}
 	if (is_swap(end)) {
 		to->file = SLOW_SWAP;
-		return;
+		return NULL;
 	}
 	/* After a flush sequence its data has been written, and the iterator is at the end. */
 	if (BPF_CORE_READ(bio, bi_iter.bi_size))
 		vec += BPF_CORE_READ(bio, bi_iter.bi_idx) * bpf_core_type_size(struct bio_vec);
 	bpf_core_read(&page, sizeof(page), &((struct bio_vec *)vec)->bv_page);
 	if (!page)
-		return;
+		return NULL;
 	mapping = (u64)BPF_CORE_READ(head_of(page), mapping);
 	if (mapping & 3 && is_waited_for(end))
 		to->file = SLOW_DEVICE; /* a direct read or write of the device, by one bio */
 	else if (mapping & 3)
 		to->file = SLOW_DIRECT;
 	else if (mapping)
-		read_mapping(to, whole, end, (void *)mapping);
+		return read_mapping(to, whole, end, (void *)mapping);
+	return NULL;
+}
+
+static __always_inline void read_file(struct slow_record *to, struct bio *bio)
+{
+	struct dentry *dentry = find_file(to, bio);
+
+	if (dentry)
+		read_path(to, dentry);
 }
 
 /*
@@ -538,6 +553,7 @@ static __always_inline void fill_bio(struct slow_record *to, struct bio *bio)
 	to->cgroup2 = 0;
 	to->path_bytes = 0;
 	to->path_flags = 0;
+	to->waiting = 0;
 	to->file = SLOW_NOTHING;
 	to->file_dev = 0;
 	to->inode = 0;
@@ -559,6 +575,31 @@ static __always_inline void submit_record(struct slow_record *record)
 	    bpf_ringbuf_query(&records, BPF_RB_RING_SIZE) / 8)
 		flags = BPF_RB_FORCE_WAKEUP;
 	bpf_ringbuf_submit(record, flags);
+}
+
+/* Who waits for the flush command @rq. */
+static __always_inline void read_waiters(struct slow_record *to, struct request *rq)
+{
+	struct list_head *head = flush_waiters(rq), *node;
+
+	if (!head)
+		return;
+	node = BPF_CORE_READ(head, next);
+	for (u32 i = 0; i < SLOW_WAITERS; i++) {
+		struct request *waiter = waiter_at(node);
+		u64 key = (u64)waiter;
+		struct blk_inflight *entry;
+
+		if (!node || node == head)
+			return;
+		entry = bpf_map_lookup_elem(&inflight, &key);
+		if (!(entry && entry->known))
+			entry = bio_owner(waiter);
+		to->waiters[i].start = entry && entry->known ? entry->process.start : 0;
+		to->waiters[i].pid = entry && entry->known ? entry->process.pid : 0;
+		to->waiting = i + 1;
+		node = BPF_CORE_READ(node, next);
+	}
 }
 
 static __always_inline u64 slow_enough(void)
@@ -583,7 +624,7 @@ static __always_inline u64 between(u64 from, u64 to)
 }
 
 struct slow_times {
-	u64 arrival, made, issue, end;
+	u64 arrival, made, issue;
 };
 
 /* 0 where it did not begin, or that is not known; each as late as the one before. */
@@ -601,44 +642,49 @@ static __always_inline void read_times(struct request *rq, const struct blk_infl
 		t->arrival = t->made;
 	if (!t->issue)
 		t->issue = t->made;
-	t->end = bpf_ktime_get_ns();
 }
 
-static __always_inline void record_rq(struct request *rq, const struct blk_inflight *entry,
-				      const struct blk_done *done, const struct slow_times *t,
-				      u32 bytes, s32 error)
+/* Request @key is complete, and was slow.  A global function: the verifier checks it once. */
+__attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 error, u32 op)
 {
+	struct request *rq = (void *)key;
+	struct blk_inflight *entry = completing_entry(rq);
 	u32 data = BPF_CORE_READ(rq, __data_len), first = bytes;
 	struct slow_record *to;
+	struct slow_times t;
 
-	if (beyond_limit(t->end))
-		return;
+	if (beyond_limit(end_ns))
+		return 0;
+	read_times(rq, entry, &t, false);
 	to = bpf_ringbuf_reserve(&records, sizeof(*to), 0);
 	if (!to) {
 		count_loss(&slow_losses[SLOW_LOSS_RING], 1);
-		return;
+		return 0;
 	}
-	fill(to, entry, done->op);
+	fill(to, entry, op);
 	to->dev = completing_dev(rq, entry);
-	to->end_ns = t->end;
-	to->admit_ns = between(t->arrival, t->made);
-	to->queue_ns = between(t->made, t->issue);
-	to->device_ns = between(t->issue, t->end);
+	to->end_ns = end_ns;
+	to->admit_ns = between(t.arrival, t.made);
+	to->queue_ns = between(t.made, t.issue);
+	to->device_ns = between(t.issue, end_ns);
 	to->sector = BPF_CORE_READ(rq, __sector);
-	if (entry && entry->issue_ns && done->op != BLK_SYNC) {
+	if (entry && entry->issue_ns && op != BLK_SYNC) {
 		first = entry->first_bytes;
 		to->depth = entry->depth;
 	}
 	/* Parts that are complete are not in the request any more. */
-	if (first > data && done->op != BLK_SYNC)
+	if (first > data && op != BLK_SYNC)
 		to->sector -= (first - data) >> 9;
 	to->bytes = first;
-	if (to->sector == ~0ull || done->op == BLK_FLUSH || done->op == BLK_SYNC)
+	if (to->sector == ~0ull || op == BLK_FLUSH || op == BLK_SYNC)
 		to->sector = 0;
 	to->flags = flags_of(BPF_CORE_READ(rq, cmd_flags));
 	to->error = error;
 	fill_bio(to, BPF_CORE_READ(rq, bio));
+	if (op == BLK_FLUSH)
+		read_waiters(to, rq);
 	submit_record(to);
+	return 0;
 }
 
 /* Completions that no program saw have no time. */
@@ -651,6 +697,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;
 	struct slow_times t;
+	u64 now;
 
 	if (bio_mode)
 		end_bios_of(rq, error, bytes);
@@ -666,12 +713,13 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	if (!done.final)
 		return;
 	read_times(rq, entry, &t, direct);
+	now = bpf_ktime_get_ns();
 	if (!t.arrival)
 		count_loss(&losses[LOSS_NO_START], 1);
-	else if (t.end < t.arrival)
+	else if (now < t.arrival)
 		count_loss(&losses[LOSS_CLOCK], 1);
-	else if (t.end - t.arrival >= slow_enough())
-		record_rq(rq, entry, &done, &t, bytes, error);
+	else if (now - t.arrival >= slow_enough())
+		record_rq(load_scalar_rq(rq), now, bytes, error, done.op);
 release:
 	if (!entry || !done.final)
 		return;

@@ -38,7 +38,7 @@ struct slow_arrival_set {
 
 /* The last to arrive on a CPU: nearly all become a request at once, and on the same one. */
 #define SLOW_RECENT   4
-#define SLOW_CPUS_MAX 512 /* of these are looked at */
+#define SLOW_CPUS_MAX 256 /* of these are looked at */
 
 struct slow_recent {
 	struct slow_arrival ways[SLOW_RECENT];
@@ -67,6 +67,14 @@ enum slow_path_flags {
 	SLOW_CUT = 2,	  /* the path goes on towards the root */
 };
 
+/* Who waits for a flush command; known if pid or start is not 0. */
+#define SLOW_WAITERS 32
+struct slow_waiter {
+	__u64 start; /* of process pid: struct blk_process */
+	__u32 pid;
+	__u32 pad;
+};
+
 /* One slow I/O, in the ring buffer; times are CLOCK_MONOTONIC. */
 struct slow_record {
 	__u64 end_ns;
@@ -92,8 +100,12 @@ struct slow_record {
 	__u8 path_flags; /* enum slow_path_flags */
 	__u8 cgroup2;	 /* `cgroup` is one of cgroup2 */
 	__u8 retries;	 /* how often the device gave it back; up to 255 */
-	__u8 pad[5];
-	char path[SLOW_PATH]; /* from the name to the root, each part with its NUL */
+	__u8 waiting;	 /* of a flush command: requests that wait for it; up to SLOW_WAITERS */
+	__u8 pad[4];
+	union {
+		char path[SLOW_PATH]; /* from the name to the root, each part with its NUL */
+		struct slow_waiter waiters[SLOW_WAITERS]; /* `waiting` of them */
+	};
 };
 
 enum slow_loss {

@@ -77,7 +77,8 @@ const struct args_spec slow_args = {
 	       "its queue (QUEUE) and at the device (DEVICE).\v"
 	       "D: as of `iotrace top`. FLAGS: S somebody waits for it, M metadata, F forced to "
 	       "the medium (FUA), P after a flush, A read ahead. DEPTH: requests at the device, "
-	       "with this one, when it came there. A FILE in [brackets] says why there is none.",
+	       "with this one, when it came there. A FILE in [brackets] says why there is none, "
+	       "or of a flush for whom it is.",
 	.examples = examples,
 };
 

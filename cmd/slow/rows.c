@@ -64,6 +64,16 @@ static void cell_depth(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "-");
 }
 
+static void cell_file(const void *row, char *buf, size_t size)
+{
+	const struct slow_row *r = row;
+
+	if (*r->waiters)
+		snprintf(buf, size, "[for %s]", r->waiters);
+	else
+		snprintf(buf, size, "%s", r->file);
+}
+
 #define MILLISECONDS(member)                                                                       \
 	static void cell_##member(const void *row, char *buf, size_t size)                         \
 	{                                                                                          \
@@ -76,94 +86,102 @@ MILLISECONDS(device_ns)
 
 #define AT(member) offsetof(struct slow_row, member)
 
-#define COLUMNS                                                                                     \
-	{ "time",     "TIME", COLUMN_U64,                                                           \
-	  ROLE_LABEL, "ns",   "when it arrived at the block layer, since the epoch",                \
-	  AT(time),   12,     true,                                                                 \
-	  cell_time },                                                                              \
-	    { "pid",	  "PID", COLUMN_U32,                                                        \
-	      ROLE_LABEL, "",	 "process (thread group) that submitted it; 0 where nobody saw it", \
-	      AT(pid),	  6,	 true,                                                              \
-	      NULL },                                                                               \
-	    { "comm",	"COMM", COLUMN_STR, ROLE_LABEL, "", "its name; kept when it has exited",    \
-	      AT(comm), 16,	true,	    cell_comm },                                            \
-	    { "disk",	"DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats",    \
-	      AT(disk), 6,	true,	    NULL },                                                 \
-	    { "op",   "D", COLUMN_STR, ROLE_LABEL, "", "operation, as of iotrace top",              \
-	      AT(op), 1,   true,       cell_letter },                                               \
-	    { "flags",                                                                              \
-	      "FLAGS",                                                                              \
-	      COLUMN_STR,                                                                           \
-	      ROLE_LABEL,                                                                           \
-	      "",                                                                                   \
-	      "how it was submitted, with commas between: sync, meta, fua, preflush, ahead",        \
-	      AT(flags),                                                                            \
-	      5,                                                                                    \
-	      true,                                                                                 \
-	      cell_flags },                                                                         \
-	    { "sector",	  NULL,	     COLUMN_U64,                                                    \
-	      ROLE_LABEL, "sectors", "where it begins on the disk, in 512 bytes",                   \
-	      AT(sector), 0,	     false,                                                         \
-	      NULL },                                                                               \
-	    { "bytes",	  "Kbytes",  COLUMN_U64, ROLE_GAUGE, "bytes",                               \
-	      "its size", AT(bytes), 6,		 false,	     cell_kbytes },                         \
-	    { "total_ns",   "TOTALms", COLUMN_U64,                                                  \
-	      ROLE_GAUGE,   "ns",      "from its arrival to its completion",                        \
-	      AT(total_ns), 8,	       false,                                                       \
-	      cell_total_ns },                                                                      \
-	    { "admit_ns",                                                                           \
-	      "ADMIT",                                                                              \
-	      COLUMN_U64,                                                                           \
-	      ROLE_GAUGE,                                                                           \
-	      "ns",                                                                                 \
-	      "from its arrival until its request was made: throttled, waiting for a free "         \
-	      "request",                                                                            \
-	      AT(admit_ns),                                                                         \
-	      7,                                                                                    \
-	      false,                                                                                \
-	      cell_admit_ns },                                                                      \
-	    { "queue_ns",   "QUEUE", COLUMN_U64,                                                    \
-	      ROLE_GAUGE,   "ns",    "from then until the request was issued to the device",        \
-	      AT(queue_ns), 7,	     false,                                                         \
-	      cell_queue_ns },                                                                      \
-	    { "device_ns",   "DEVICE", COLUMN_U64,                                                  \
-	      ROLE_GAUGE,    "ns",     "from then until its completion",                            \
-	      AT(device_ns), 7,	       false,                                                       \
-	      cell_device_ns },                                                                     \
-	    { "depth",	  "DEPTH",                                                                  \
-	      COLUMN_U32, ROLE_GAUGE,                                                               \
-	      "requests", "requests at the device when it came there, with itself; 0: not known",   \
-	      AT(depth),  5,                                                                        \
-	      false,	  cell_depth },                                                             \
-	    { "retries",   NULL, COLUMN_U32,                                                        \
-	      ROLE_GAUGE,  "",	 "how often the device gave it back, up to 255",                    \
-	      AT(retries), 0,	 false,                                                             \
-	      NULL },                                                                               \
-	    { "status",	  "STATUS", COLUMN_STR, ROLE_LABEL, "", "ok, or the error (EIO)",           \
-	      AT(status), 6,	    true,	NULL },                                             \
-	    { "cgroup",	  NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",  \
-	      AT(cgroup), 0,	true,	    NULL },                                                 \
-	    { "file",	  "FILE",                                                                   \
-	      COLUMN_STR, ROLE_LABEL,                                                               \
-	      "",	  "path of the file that it was for; in [brackets]: why there is none",     \
-	      AT(file),	  4,                                                                        \
-	      true,	  NULL },                                                                   \
-	    { "writeback",                                                                          \
-	      NULL,                                                                                 \
-	      COLUMN_BOOL,                                                                          \
-	      ROLE_LABEL,                                                                           \
-	      "",                                                                                   \
-	      "written back by a kernel thread, on behalf of whoever dirtied the pages",            \
-	      AT(writeback),                                                                        \
-	      0,                                                                                    \
-	      false,                                                                                \
-	      NULL },                                                                               \
-	    { "letter",	  NULL, COLUMN_U32, ROLE_STATE, "", "character that stands for op in text", \
-	      AT(letter), 0,	false,	    NULL },                                                 \
-	{                                                                                           \
-		"utc_offset", NULL, COLUMN_U32, ROLE_STATE, "s",                                    \
-		    "time zone of the machine, seconds east of UTC modulo 2^32", AT(utc_offset),    \
-		    0, false, NULL                                                                  \
+#define COLUMNS                                                                                      \
+	{ "time",     "TIME", COLUMN_U64,                                                            \
+	  ROLE_LABEL, "ns",   "when it arrived at the block layer, since the epoch",                 \
+	  AT(time),   12,     true,                                                                  \
+	  cell_time },                                                                               \
+	    { "pid",	  "PID", COLUMN_U32,                                                         \
+	      ROLE_LABEL, "",	 "process (thread group) that submitted it; 0 where nobody saw it",  \
+	      AT(pid),	  6,	 true,                                                               \
+	      NULL },                                                                                \
+	    { "comm",	"COMM", COLUMN_STR, ROLE_LABEL, "", "its name; kept when it has exited",     \
+	      AT(comm), 16,	true,	    cell_comm },                                             \
+	    { "disk",	"DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats",     \
+	      AT(disk), 6,	true,	    NULL },                                                  \
+	    { "op",   "D", COLUMN_STR, ROLE_LABEL, "", "operation, as of iotrace top",               \
+	      AT(op), 1,   true,       cell_letter },                                                \
+	    { "flags",                                                                               \
+	      "FLAGS",                                                                               \
+	      COLUMN_STR,                                                                            \
+	      ROLE_LABEL,                                                                            \
+	      "",                                                                                    \
+	      "how it was submitted, with commas between: sync, meta, fua, preflush, ahead",         \
+	      AT(flags),                                                                             \
+	      5,                                                                                     \
+	      true,                                                                                  \
+	      cell_flags },                                                                          \
+	    { "sector",	  NULL,	     COLUMN_U64,                                                     \
+	      ROLE_LABEL, "sectors", "where it begins on the disk, in 512 bytes",                    \
+	      AT(sector), 0,	     false,                                                          \
+	      NULL },                                                                                \
+	    { "bytes",	  "Kbytes",  COLUMN_U64, ROLE_GAUGE, "bytes",                                \
+	      "its size", AT(bytes), 6,		 false,	     cell_kbytes },                          \
+	    { "total_ns",   "TOTALms", COLUMN_U64,                                                   \
+	      ROLE_GAUGE,   "ns",      "from its arrival to its completion",                         \
+	      AT(total_ns), 8,	       false,                                                        \
+	      cell_total_ns },                                                                       \
+	    { "admit_ns",                                                                            \
+	      "ADMIT",                                                                               \
+	      COLUMN_U64,                                                                            \
+	      ROLE_GAUGE,                                                                            \
+	      "ns",                                                                                  \
+	      "from its arrival until its request was made: throttled, waiting for a free "          \
+	      "request",                                                                             \
+	      AT(admit_ns),                                                                          \
+	      7,                                                                                     \
+	      false,                                                                                 \
+	      cell_admit_ns },                                                                       \
+	    { "queue_ns",   "QUEUE", COLUMN_U64,                                                     \
+	      ROLE_GAUGE,   "ns",    "from then until the request was issued to the device",         \
+	      AT(queue_ns), 7,	     false,                                                          \
+	      cell_queue_ns },                                                                       \
+	    { "device_ns",   "DEVICE", COLUMN_U64,                                                   \
+	      ROLE_GAUGE,    "ns",     "from then until its completion",                             \
+	      AT(device_ns), 7,	       false,                                                        \
+	      cell_device_ns },                                                                      \
+	    { "depth",	  "DEPTH",                                                                   \
+	      COLUMN_U32, ROLE_GAUGE,                                                                \
+	      "requests", "requests at the device when it came there, with itself; 0: not known",    \
+	      AT(depth),  5,                                                                         \
+	      false,	  cell_depth },                                                              \
+	    { "retries",   NULL, COLUMN_U32,                                                         \
+	      ROLE_GAUGE,  "",	 "how often the device gave it back, up to 255",                     \
+	      AT(retries), 0,	 false,                                                              \
+	      NULL },                                                                                \
+	    { "status",	  "STATUS", COLUMN_STR, ROLE_LABEL, "", "ok, or the error (EIO)",            \
+	      AT(status), 6,	    true,	NULL },                                              \
+	    { "cgroup",	  NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",   \
+	      AT(cgroup), 0,	true,	    NULL },                                                  \
+	    { "file",	  "FILE",                                                                    \
+	      COLUMN_STR, ROLE_LABEL,                                                                \
+	      "",	  "path of the file that it was for; in [brackets]: why there is none",      \
+	      AT(file),	  4,                                                                         \
+	      true,	  cell_file },                                                               \
+	    { "waiting",   NULL,       COLUMN_U32,                                                   \
+	      ROLE_GAUGE,  "requests", "that a flush was for, up to 32",                             \
+	      AT(waiting), 0,	       false,                                                        \
+	      NULL },                                                                                \
+	    { "waiters",   NULL, COLUMN_STR,                                                         \
+	      ROLE_LABEL,  "",	 "whose they were: NAME[PID], with commas between; as FILE in text", \
+	      AT(waiters), 0,	 true,                                                               \
+	      NULL },                                                                                \
+	    { "writeback",                                                                           \
+	      NULL,                                                                                  \
+	      COLUMN_BOOL,                                                                           \
+	      ROLE_LABEL,                                                                            \
+	      "",                                                                                    \
+	      "written back by a kernel thread, on behalf of whoever dirtied the pages",             \
+	      AT(writeback),                                                                         \
+	      0,                                                                                     \
+	      false,                                                                                 \
+	      NULL },                                                                                \
+	    { "letter",	  NULL, COLUMN_U32, ROLE_STATE, "", "character that stands for op in text",  \
+	      AT(letter), 0,	false,	    NULL },                                                  \
+	{                                                                                            \
+		"utc_offset", NULL, COLUMN_U32, ROLE_STATE, "s",                                     \
+		    "time zone of the machine, seconds east of UTC modulo 2^32", AT(utc_offset),     \
+		    0, false, NULL                                                                   \
 	}
 
 static const struct column columns[] = { COLUMNS };
@@ -186,10 +204,11 @@ static uint64_t total_of(const struct slow_record *r)
 
 int slow_rows_add(struct slow_rows *rows, const struct slow_record *record)
 {
-	size_t size = offsetof(struct slow_record, path) + record->path_bytes;
+	size_t size = offsetof(struct slow_record, path) + record->path_bytes +
+		      record->waiting * sizeof(record->waiters[0]);
 	struct slow_record *copy;
 
-	if (rows->n == SLOW_ROWS_MAX || record->path_bytes > SLOW_PATH) {
+	if (rows->n == SLOW_ROWS_MAX || size > sizeof(*record)) {
 		rows->full++;
 		return 0;
 	}
@@ -242,6 +261,27 @@ static bool is_of_next(const struct slow_pending *p, uint32_t epoch)
 	return p->record->epoch == epoch;
 }
 
+/* "NAME[PID],NAME[PID]": each once. */
+static const char *waiters_text(struct text_set *texts, const struct slow_record *r,
+				struct process_names *names)
+{
+	char text[SLOW_WAITERS * 32] = "";
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < r->waiting; i++) {
+		const struct slow_waiter *w = &r->waiters[i];
+		uint32_t first = 0;
+
+		while (memcmp(&r->waiters[first], w, offsetof(struct slow_waiter, pad)) != 0)
+			first++;
+		if (first < i || n >= sizeof(text) || (!w->pid && !w->start))
+			continue;
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s[%u]", n ? "," : "",
+				      process_names_get(names, w->pid, w->start), w->pid);
+	}
+	return text_keep(texts, text);
+}
+
 int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables)
 {
 	for (size_t i = 0; i < rows->n; i++) {
@@ -253,7 +293,8 @@ int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables)
 		p->comm = text_keep(&rows->texts,
 				    r->known ? process_names_get(tables->names, r->pid, r->start)
 					     : "[unknown]");
-		if (!p->comm)
+		p->waiters = waiters_text(&rows->texts, r, tables->names);
+		if (!p->comm || !p->waiters)
 			return -ENOMEM;
 	}
 	return 0;
@@ -414,6 +455,8 @@ static int make_row(struct slow_rows *rows, const struct slow_pending *p,
 		.flags = flags_text(&rows->texts, r->flags),
 		.status = status_text(&rows->texts, r->error),
 		.file = file_text(&rows->texts, r, t),
+		.waiters = p->waiters,
+		.waiting = r->waiting,
 		.sector = r->sector,
 		.bytes = r->bytes,
 		.total_ns = p->total_ns,

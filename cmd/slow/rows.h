@@ -17,10 +17,10 @@ struct slow_row {
 	uint64_t time; /* it arrived, since the epoch */
 	uint32_t pid;
 	bool writeback;
-	const char *comm, *cgroup, *disk, *op, *flags, *status, *file;
+	const char *comm, *cgroup, *disk, *op, *flags, *status, *file, *waiters;
 	uint64_t sector, bytes;
 	uint64_t total_ns, admit_ns, queue_ns, device_ns;
-	uint32_t depth, retries;
+	uint32_t depth, retries, waiting;
 	uint32_t letter;     /* of op */
 	uint32_t utc_offset; /* seconds east of UTC, as an int32_t */
 	struct frames kernel;
@@ -40,6 +40,7 @@ struct slow_rows {
 struct slow_pending {
 	struct slow_record *record; /* of its true size, from malloc() */
 	const char *comm;	    /* NULL: not named yet */
+	const char *waiters;
 	uint64_t total_ns;
 };
 

@@ -14,6 +14,7 @@
 #include "cmd/slow/summary.h"
 #include "cmd/tool.h"
 #include "core/base/clock.h"
+#include "core/bpf/find_symbols.h"
 #include "core/system/cpus.h"
 #include "core/system/privileges.h"
 #include "probes/slow.skel.h"
@@ -74,13 +75,21 @@ static const char *const ends[ENDS] = {
 	"bio_wait_end_io",
 };
 
+/* How many have an address, or -errno.  Reading all of /proc/kallsyms is most of a start. */
+static int find_ends(uint64_t at[ENDS])
+{
+	int found = find_symbols(ends, at, ENDS);
+
+	return found < 0 ? kallsyms_find(NULL, ends, at, ENDS) : found;
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct slow *s = run->ctx;
 	const struct args *args = &s->o.args;
 	uint32_t whole = s->o.filters.disk.whole;
 	uint64_t at[ENDS] = { 0 };
-	int found = kallsyms_find(NULL, ends, at, ENDS);
+	int found = find_ends(at);
 	const struct probe_option options[] = {
 		{ "by_process", true },
 		{ "bio_mode", s->o.bio },

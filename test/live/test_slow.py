@@ -105,18 +105,41 @@ class TestSlow(SlowTest):
 
     def test_admitted(self):
         """More than the queue has room for: the others wait until a request is free."""
+        self.assert_admitted(lambda load: None)
+
+    def test_admitted_elsewhere(self):
+        """The same, and they are on another CPU when they go on."""
+        cpus = sorted(os.sched_getaffinity(0))
+        if len(cpus) < 2:
+            self.skipTest("one CPU")
+
+        def move(load):
+            folder = f"/proc/{load.pid}/task"
+            self.assertTrue(iotest.wait_until(lambda: len(os.listdir(folder)) >= 16 and all(
+                read_text(f"{folder}/{tid}/stat").rpartition(")")[2].split()[0] == "D"
+                for tid in os.listdir(folder) if int(tid) != load.pid), patience(10), 0.01))
+            for tid in os.listdir(folder):
+                os.sched_setaffinity(int(tid), cpus[1:])
+        self.assert_admitted(move, "taskset", "-c", str(cpus[0]))
+
+    def assert_admitted(self, meanwhile, *prefix):
         with slow_disk(reads=10) as (disk, group):
             disk.four_at_a_time("none")
             load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16"],
-                        group=group)
-            rows = self.trace(disk.name, lambda: run_loads(load), "-m", "0").rows
+                        group=group, prefix=prefix)
+
+            def work():
+                load.go()
+                meanwhile(load)
+                load.wait()
+            rows = self.trace(disk.name, work, "-m", "0").rows
         self.assertEqual(len(rows), 16)
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
         self.assertLessEqual(max(row["total_ns"] for row in rows), longest)
         self.assertLessEqual(max(row["depth"] for row in rows), 4)
-        # Eight of them wait for at least one round of the others.
+        # Four find a request, and one may wait for the first of them only.
         admitted = sorted(row["admit_ns"] for row in rows)
-        self.assertGreater(admitted[-8], 50 * MS)
+        self.assertGreater(admitted[-10], 50 * MS)
 
     def test_all(self):
         """-m 0: all there is, as the disk counts it; one at a time is alone at the device."""
@@ -209,6 +232,22 @@ class TestSlow(SlowTest):
             self.assertIn("sync", row["flags"].split(","))
         self.assertGreaterEqual(len(by_op["flush"]), 5)
         self.assertEqual({(row["file"], row["bytes"]) for row in by_op["flush"]}, {("", 0)})
+
+    def test_flush_waiters(self):
+        """Each request that waits for a flush does so for one of them, and under its process."""
+        with LoopDisk(64 * MIB) as disk:
+            disk.queue("write_cache", "write back")
+            loads = [Load("fsync", 100 * (i + 1), 0, disk.path, name=f"wait-{i}")
+                     for i in range(3)]
+            rows = self.trace(disk.name, lambda: run_loads(*loads), "-m", "0").rows
+        flushes = [row for row in rows if row["op"] == "flush"]
+        self.assertEqual(sum(row["waiting"] for row in flushes), 600)
+        self.assertEqual({row["waiting"] for row in rows if row not in flushes}, {0})
+        names = [name for row in flushes for name in row["waiters"].split(",")]
+        # Each process waits for one at a time: it is named once of each that is for it.
+        self.assertEqual({name: names.count(name) for name in names},
+                         {f"wait-{i}[{load.pid}]": 100 * (i + 1) for i, load in enumerate(loads)})
+        self.assertGreater(max(row["waiting"] for row in flushes), 1)
 
     def test_stacks(self):
         with LoopDisk(64 * MIB) as disk:

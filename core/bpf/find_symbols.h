@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CORE_BPF_FIND_SYMBOLS_H
+#define IOTRACE_CORE_BPF_FIND_SYMBOLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * As kallsyms_find(), by the kernel's own look-up (bpf_kallsyms_lookup_name, 5.16), without reading
+ * all of /proc/kallsyms: values[i] is the address of @names[i], 0 when there is none or when the
+ * kernel does not show it.  Names have at most 55 bytes.  Returns how many have an address, or
+ * -errno where the kernel has no such look-up or does not allow it; then @values are undefined.
+ */
+int find_symbols(const char *const *names, uint64_t *values, size_t n);
+
+#endif
