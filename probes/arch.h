@@ -68,4 +68,62 @@ static __always_inline u64 ended_syscall(u64 regs, u64 *arg, u64 unknown)
 	return number;
 }
 
+/* ---- user space's registers, for probes/unwind.bpf.h ---- */
+
+#if defined(bpf_target_x86)
+struct unwind_regs {
+	struct pt_regs regs;
+};
+#define UNWIND_REG_IP(r)  ((r)->regs.rip)
+#define UNWIND_REG_SP(r)  ((r)->regs.rsp)
+#define UNWIND_REG_FP(r)  ((r)->regs.rbp)
+#define UNWIND_REG_BX(r)  ((r)->regs.rbx)
+#define UNWIND_REG_AUX(r) ((r)->regs.rdi)
+#define UNWIND_REGS_SIZE  sizeof(struct pt_regs)
+#define UNWIND_ADDRESS(a) (a)
+/* In struct rt_sigframe, above the address that the handler returns to: struct ucontext. */
+#define UNWIND_SIGNAL_IP  168
+#define UNWIND_SIGNAL_SP  160
+#define UNWIND_SIGNAL_FP  120
+#define UNWIND_SIGNAL_BX  128
+#define UNWIND_SIGNAL_AUX 104
+#elif defined(bpf_target_arm64)
+struct unwind_regs {
+	struct user_pt_regs regs;
+};
+#define UNWIND_REG_IP(r)     ((r)->regs.pc)
+#define UNWIND_REG_SP(r)     ((r)->regs.sp)
+#define UNWIND_REG_FP(r)     ((r)->regs.regs[29])
+#define UNWIND_REG_BX(r)     ((r)->regs.regs[19])
+#define UNWIND_REG_AUX(r)    ((r)->regs.regs[30])
+#define UNWIND_REGS_SIZE     bpf_core_type_size(struct pt_regs___arm64_call)
+/* A return address may be signed, in the bits that no address of 48 bits has. */
+#define UNWIND_ADDRESS(a)    ((a)&0x0000ffffffffffffULL)
+/* In struct rt_sigframe: siginfo (128 bytes), then struct ucontext with its registers at 176. */
+#define UNWIND_SIGNAL_REG(n) (128 + 176 + 8 + 8 * (n))
+#define UNWIND_SIGNAL_IP     UNWIND_SIGNAL_REG(32)
+#define UNWIND_SIGNAL_SP     UNWIND_SIGNAL_REG(31)
+#define UNWIND_SIGNAL_FP     UNWIND_SIGNAL_REG(29)
+#define UNWIND_SIGNAL_BX     UNWIND_SIGNAL_REG(19)
+#define UNWIND_SIGNAL_AUX    UNWIND_SIGNAL_REG(30)
+#endif
+
+#if defined(UNWIND_REG_IP)
+/* User space's registers, as they were when the current task @task entered the kernel, which keeps
+ * them at the end of the task's stack. */
+static __always_inline bool read_user_regs(struct task_struct *task, u32 thread_size,
+					   struct unwind_regs *out)
+{
+	void *regs;
+
+	/* 5.15, dd6e10fbd9fb */
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		regs = (void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+	else
+		regs = BPF_CORE_READ(task, stack) + thread_size - UNWIND_REGS_SIZE;
+	return !bpf_probe_read_kernel(out, sizeof(*out), regs);
+}
+
+#endif
+
 #endif
