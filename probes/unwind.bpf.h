@@ -84,6 +84,7 @@ struct unwind_walk {
 	u32 stop;     /* enum unwind_stop */
 	u32 is_call;  /* ip is where a call returns to */
 	u32 has_aux;  /* as at the kernel's entry */
+	u32 doubt;    /* a frame pointer was followed in code whose table is not there yet */
 	u32 at, next; /* mapping in use; the one to be replaced next */
 	struct unwind_mapping mappings[UNWIND_CACHED];
 	/* of functions; kept here so that the verifier does not follow their values */
@@ -357,8 +358,6 @@ static __always_inline u32 step_by_pointer(struct unwind_walk *w)
 {
 	u64 fp = w->fp;
 
-	if (!fp)
-		return UNWIND_STOP_NO_RULE;
 	if (fp < w->sp || fp & 7)
 		return UNWIND_STOP_NO_RULE;
 	if (!read_user(&w->ip, fp + 8) || !read_user(&w->fp, fp))
@@ -471,8 +470,13 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	/* User space takes one off the address of all frames but the leaf's. */
 	frames[depth] = depth ? w->pc + 1 : w->ip;
 	w->depth = depth + 1;
-	if (!w->stop)
+	if (w->stop == UNWIND_STOP_NO_TABLE) {
+		w->doubt = 1;
+		w->stop = UNWIND_WHOLE;
+		w->rule.cfa = UNWIND_POINTERS;
+	} else if (!w->stop) {
 		w->stop = set_rule(w, slot);
+	}
 	if (w->stop)
 		return 1;
 	w->is_call = 1;
@@ -486,11 +490,13 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 		w->stop = UNWIND_STOP_EXPRESSION;
 		return 1;
 	case UNWIND_POINTERS:
-		if (!w->fp && depth)
+		if (!w->fp && depth && !w->doubt)
 			return 1; /* as the ABI marks the outermost frame */
 		w->stop = step_by_pointer(w);
 		break;
 	case UNWIND_SIGNAL:
+		/* No call returns here: it is the first instruction. */
+		frames[depth] = w->ip + 1;
 		w->stop = step_over_signal(w);
 		return w->stop != 0;
 	default:
@@ -509,7 +515,7 @@ __attribute__((noinline)) int unwind_begin(u32 slot)
 
 	if (!w)
 		return 0;
-	w->depth = w->stop = w->at = w->next = w->is_call = 0;
+	w->depth = w->stop = w->at = w->next = w->is_call = w->doubt = 0;
 	w->has_aux = 1;
 	for (i = 0; i < UNWIND_CACHED; i++)
 		w->mappings[i].start = w->mappings[i].end = 0;
@@ -536,7 +542,7 @@ __attribute__((noinline)) int unwind_end(u32 slot)
 	if (!w || !frames)
 		return 0;
 	depth = w->depth;
-	stop = w->stop & (STOPS_ROOM - 1);
+	stop = w->stop && w->doubt ? UNWIND_STOP_NO_TABLE : w->stop & (STOPS_ROOM - 1);
 	barrier_var(stop);
 	if (stop)
 		count_loss(&unwind_stops[stop & (STOPS_ROOM - 1)], 1);

@@ -205,9 +205,23 @@ static void keeps(struct tool_run *run)
 		  keys_of_cgroup(s->o.by));
 }
 
+/* What COMMAND is made of is read before it uses it. */
+static bool look_at_command(void *ctx, pid_t pid, uint64_t ip, bool mapped)
+{
+	struct stack *s = ctx;
+
+	address_spaces_update(s->symbolizer.spaces, s->swapped_ns);
+	return unwinder_look(&s->unwinder, (uint32_t)pid, ip, mapped);
+}
+
 static int begin(struct tool_run *run, struct error *err)
 {
 	struct stack *s = run->ctx;
+
+	if (s->unwinder.store) {
+		run->run->look = look_at_command;
+		run->run->look_ctx = s;
+	}
 
 	(void)err;
 	s->begin_ns = s->swapped_ns = clock_mono_ns();

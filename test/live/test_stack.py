@@ -284,7 +284,8 @@ class Compiled:
 
 
 # Losses of names, not of what is counted: of the files of all that do I/O on the machine.
-LOST_NAMES = {"symbols_unread", "frames_unread", "mappings_full", "mappings_lost"}
+LOST_NAMES = {"symbols_unread", "frames_unread", "mappings_full", "mappings_lost", "unwind_no_table",
+              "unwind_no_room", "unwind_unmapped", "unwind_expression", "unwind_no_rule", "unwind_unread"}
 
 
 class StackTest(iotest.LiveTest):
