@@ -119,13 +119,14 @@ static __always_inline bool read_user(u64 *to, u64 from)
 __attribute__((noinline)) int unwind_vma_rb(u32 slot)
 {
 	struct unwind_walk *w = walk_of(slot);
-	u32 node_at = bpf_core_field_offset(struct vm_area_struct, vm_rb);
+	u32 i, node_at;
 	struct mm_struct *mm;
 	struct rb_node *node;
-	u32 i;
 
-	if (!w)
+	/* It is looked at on all kernels, called or not. */
+	if (!w || !bpf_core_field_exists(struct mm_struct, mm_rb))
 		return 0;
+	node_at = bpf_core_field_offset(struct vm_area_struct, vm_rb);
 	w->vma = 0;
 	mm = (void *)w->mm;
 	node = BPF_CORE_READ(mm, mm_rb.rb_node);
@@ -181,7 +182,7 @@ __attribute__((noinline)) int unwind_vma_maple(u32 slot)
 	u64 entry;
 	u32 i;
 
-	if (!w)
+	if (!w || !bpf_core_field_exists(struct mm_struct, mm_mt))
 		return 0;
 	w->vma = 0;
 	mm = (void *)w->mm;

@@ -1124,7 +1124,7 @@ class TestNames(StackTest):
         self.assertEqual([row["write_bytes"] for row in rows], [65536] * 3, result)
         names = sorted(f for row in rows for f in row["user"] if f.startswith("compiled_"))
         self.assertEqual(names, ["compiled_0", "compiled_1", "compiled_2"], result)
-        self.assertEqual(result.losses, {})
+        self.assertLessEqual(set(result.losses), {"unwind_no_table"})
 
 
 class TestLockedAddressSpace(StackTest):
