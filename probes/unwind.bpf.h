@@ -354,6 +354,29 @@ static __always_inline u32 set_rule(struct unwind_walk *w, u32 slot)
 
 /* ---- steps ---- */
 
+/*
+ * Code without a table at an address that a call returns to: does it leave its frame at once, by
+ * "add $N, %rsp; ret"?  So do the trampolines of CPython (-X perf), which leave the frame pointer
+ * to those that they call.  What is read is what would run.
+ */
+static __always_inline bool step_by_epilogue(struct unwind_walk *w)
+{
+#if defined(bpf_target_x86)
+	u64 code, sp, ip;
+
+	if (!read_user(&code, w->ip) || (code & 0xff80ffffffULL) != 0xc300c48348ULL)
+		return false;
+	sp = w->sp + (code >> 24 & 0x7f);
+	if (!read_user(&ip, sp))
+		return false;
+	w->ip = ip;
+	w->sp = sp + 8;
+	return true;
+#else
+	return false;
+#endif
+}
+
 /* By the frame pointer: it points to its caller's, and the return address above that. */
 static __always_inline u32 step_by_pointer(struct unwind_walk *w)
 {
@@ -491,6 +514,8 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 		w->stop = UNWIND_STOP_EXPRESSION;
 		return 1;
 	case UNWIND_POINTERS:
+		if (depth && step_by_epilogue(w))
+			break;
 		if (!w->fp && depth && !w->doubt)
 			return 1; /* as the ABI marks the outermost frame */
 		w->stop = step_by_pointer(w);
