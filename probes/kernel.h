@@ -257,6 +257,7 @@ struct inode {
 	struct super_block *i_sb;
 	void *i_private;
 	struct hlist_head i_dentry;
+	s64 i_size;
 };
 
 struct address_space {
@@ -290,6 +291,32 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+/* mappings */
+
+struct rb_node {
+	struct rb_node *rb_right, *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct maple_tree {
+	void *ma_root;
+};
+
+struct mm_struct {
+	struct maple_tree mm_mt; /* 6.1, 524e00b36e8c */
+	struct rb_root mm_rb;	 /* before */
+};
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end, vm_flags, vm_pgoff;
+	struct rb_node vm_rb; /* until 6.0 */
+	struct file *vm_file;
+	void *vm_ops;
+};
+
 /* tasks */
 
 struct thread_info {
@@ -318,6 +345,7 @@ struct task_struct {
 	u64 start_time; /* CLOCK_MONOTONIC */
 	u64 start_boottime;
 	char comm[16];
+	struct mm_struct *mm;
 	struct task_struct *group_leader;
 	struct bio_list *bio_list; /* two, while a bio is being submitted */
 	void *set_child_tid;
@@ -437,6 +465,7 @@ struct irqaction {
 #define PF_IO_WORKER 0x00000010 /* since 5.12 */
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD   0x00200000
+#define PF_IO_WORKER 0x00000010
 
 /*
  * Reads a field.  @direct: the verifier knows the type of @ptr (an argument of tp_btf, fentry), and

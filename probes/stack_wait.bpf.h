@@ -122,7 +122,7 @@ static __always_inline bool waits(u64 task, struct stack_wait *wait)
 	/* A tracer's stop is before the call begins, or after its end. */
 	if (now.flags & (PF_KTHREAD | PF_IO_WORKER | PF_EXITING) || now.state & TASK_TRACED)
 		return false;
-	read_user_entry(&entry);
+	read_user_entry(&entry, thread_size);
 	return waits_in_call(&entry, wait) || waits_in_fault(task, &entry, now.faults, wait);
 }
 
@@ -145,9 +145,9 @@ static __always_inline u64 keep_path(void *ctx, const struct stack_wait *wait)
 	if (!at)
 		return 0;
 	if (want_kernel)
-		read_stack(ctx, &at->frames[0], 0, &key.kernel);
+		read_stack(ctx, &at->frames[0], 0, slot, &key.kernel);
 	if (want_user)
-		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, &key.user);
+		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, slot, &key.user);
 	value = buffer ? bpf_map_lookup_elem(&rows1, &key) : bpf_map_lookup_elem(&rows0, &key);
 	if (!value)
 		value = buffer ? new_row(&rows1, &stacks1, at, &key, 1)

@@ -408,6 +408,7 @@ static int name_batch(struct stack *s)
 	s->now = s->next;
 	s->next = (struct table){ 0 };
 	symbolizer_begin_batch(&s->symbolizer);
+	unwinder_serve(&s->unwinder);
 	r = symbolizer_resolve(&s->symbolizer);
 	if (!r)
 		r = s->failed;

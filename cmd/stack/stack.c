@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <bpf/libbpf.h>
 
@@ -37,6 +38,25 @@ static bool has_paths(const struct stack_options *o)
 	return o->ios || o->waits;
 }
 
+/* Are user stacks walked by tables? */
+static bool has_tables(const struct stack *s)
+{
+	return UNWINDER_HAS_TABLES && s->o.user && s->symbolizer.symbols;
+}
+
+static uint64_t page_shift(void)
+{
+	return (uint64_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
+}
+
+/* Of the kernel's stacks, where it does not tell where the registers are (before 5.15). */
+static uint64_t thread_size(void)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return page > 16384 ? page : 16384;
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct stack *s = run->ctx;
@@ -57,6 +77,9 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_cgroup", keys_of_cgroup(s->o.by) },
 		{ "by_user", keys_have(s->o.by, KEY_USER) },
 		{ "own_start", s->o.ios && blk_iostats_off(whole) },
+		{ "unwinds", has_tables(s) },
+		{ "page_shift", page_shift() },
+		{ "thread_size", thread_size() },
 		{ "trace_completion_mask", run->flags.trace_completion },
 		{ "seed", 0, seed, sizeof(seed) },
 		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
@@ -83,6 +106,11 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "waits_of_threads", s->o.waits ? args->map_requests : 1 },
 		{ "page_faults", s->o.waits ? cpus_possible() : 1 },
 		{ "devs", s->o.waits && s->o.filters.disk.dev ? 0 : 1 },
+#if UNWINDER_HAS_TABLES
+		{ "unwind_rules", has_tables(s) ? 0 : 1 },
+		{ "unwind_files", has_tables(s) ? 0 : 1 },
+		{ "unwind_wanted", has_tables(s) ? 0 : 1 },
+#endif
 	};
 
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
@@ -185,6 +213,41 @@ static int prepare(struct tool_run *run, struct error *err)
 	return r ? r : stack_open_symbolizer(s, err);
 }
 
+static void find_parts(struct tool_run *run)
+{
+	struct stack *s = run->ctx;
+
+	if (s->o.waits)
+		blk_find_parts(&s->o.filters, run->disks, tool_map(run, "devs"), &s->parts_round);
+}
+
+/* Opens the tables of the loaded object. */
+static int attached(struct tool_run *run, struct error *err)
+{
+	struct stack *s = run->ctx;
+#if UNWINDER_HAS_TABLES
+	struct stack_bpf *skel = run->object.skel;
+	const struct unwind_maps maps = {
+		.tables = bpf_map__fd(skel->maps.unwind_tables),
+		.rules = bpf_map__fd(skel->maps.unwind_rules),
+		.files = bpf_map__fd(skel->maps.unwind_files),
+	};
+	int r = 0;
+
+	if (has_tables(s))
+		r = unwinder_open(&s->unwinder, &maps, bpf_map__fd(skel->maps.unwind_wanted));
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "cannot map the tables of user stacks: %s",
+				 strerror(-r));
+#endif
+	s->unwinder.spaces = s->symbolizer.spaces;
+	s->unwinder.symbols = s->symbolizer.symbols;
+	s->symbolizer.has_tables = has_tables(s);
+	find_parts(run);
+	(void)err;
+	return 0;
+}
+
 static void keeps(struct tool_run *run)
 {
 	const struct stack *s = run->ctx;
@@ -196,24 +259,23 @@ static void keeps(struct tool_run *run)
 		  keys_of_cgroup(s->o.by));
 }
 
-static void find_parts(struct tool_run *run)
+/* What COMMAND is made of is read before it uses it. */
+static bool look_at_command(void *ctx, pid_t pid, uint64_t ip, bool mapped)
 {
-	struct stack *s = run->ctx;
+	struct stack *s = ctx;
 
-	if (s->o.waits)
-		blk_find_parts(&s->o.filters, run->disks, tool_map(run, "devs"), &s->parts_round);
-}
-
-static int attached(struct tool_run *run, struct error *err)
-{
-	(void)err;
-	find_parts(run);
-	return 0;
+	address_spaces_update(s->symbolizer.spaces, s->swapped_ns);
+	return unwinder_look(&s->unwinder, (uint32_t)pid, ip, mapped);
 }
 
 static int begin(struct tool_run *run, struct error *err)
 {
 	struct stack *s = run->ctx;
+
+	if (s->unwinder.store) {
+		run->run->look = look_at_command;
+		run->run->look_ctx = s;
+	}
 
 	(void)err;
 	s->begin_ns = s->swapped_ns = clock_mono_ns();
@@ -325,6 +387,7 @@ static void free_stack(void *ctx)
 	struct stack *s = ctx;
 
 	stack_wipe_progress(s);
+	unwinder_close(&s->unwinder);
 	symbolizer_free(&s->symbolizer);
 	stack_paths_free(&s->paths);
 	cgroups_free(s->cgroups);
@@ -345,6 +408,7 @@ static const struct schema *columns(size_t i, const char **with)
 TOOL_PROBE(stack);
 
 #define PROBE_LOSS(i, key, text) [i] = { key, text, "stack_losses", i, false }
+#define STOP_LOSS(i, key, text)	 [STACK_LOSS_STOPS + (i)-1] = { key, text, "unwind_stops", i, false }
 #define LOSS(i, key, text)	 [i] = { key, text, NULL, 0, false }
 
 static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
@@ -373,6 +437,18 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	     "mappings or processes beyond the tracking limits, or too slow to read"),
 	LOSS(STACK_LOSS_NAMES, "frames_unread",
 	     "frames left without a name, or with an old one, to save time or memory"),
+	STOP_LOSS(UNWIND_STOP_NO_TABLE, "unwind_no_table",
+		  "I/Os whose user stack ends early: a file's table was not there yet"),
+	STOP_LOSS(UNWIND_STOP_NO_ROOM, "unwind_no_room",
+		  "I/Os whose user stack ends early: no room for a file's table"),
+	STOP_LOSS(UNWIND_STOP_UNMAPPED, "unwind_unmapped",
+		  "I/Os whose user stack ends early: at an address that is no code"),
+	STOP_LOSS(UNWIND_STOP_EXPRESSION, "unwind_expression",
+		  "I/Os whose user stack ends early: at a rule that is not understood"),
+	STOP_LOSS(UNWIND_STOP_NO_RULE, "unwind_no_rule",
+		  "I/Os whose user stack ends early: at code without a rule or frame pointer"),
+	STOP_LOSS(UNWIND_STOP_UNREAD, "unwind_unread",
+		  "I/Os whose user stack ends early: the stack was not in memory"),
 };
 
 static const struct tool_optional optional[] = {

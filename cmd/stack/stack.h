@@ -7,6 +7,7 @@
 
 #include "cmd/tool.h"
 #include "cmd/stack/symbolizer.h"
+#include "cmd/stack/unwinder.h"
 #include "cmd/stack/options.h"
 #include "cmd/stack/paths.h"
 #include "cmd/stack/table.h"
@@ -23,7 +24,8 @@ enum {
 	STACK_LOSS_SYMBOLS,
 	STACK_LOSS_MAPPINGS,
 	STACK_LOSS_NAMES,
-	STACK_LOSS_ROWS_ALL
+	STACK_LOSS_STOPS, /* by enum unwind_stop, from 1 on */
+	STACK_LOSS_ROWS_ALL = STACK_LOSS_STOPS + UNWIND_STOPS - 1
 };
 
 struct stack {
@@ -31,6 +33,7 @@ struct stack {
 	struct tool_run *run;
 	struct table table;
 	struct symbolizer symbolizer;
+	struct unwinder unwinder;
 	struct cgroups *cgroups; /* with --by cgroup, unit or container; else NULL */
 	struct users *users;	 /* with --by user; else NULL */
 	struct stack_schema schema;

@@ -284,7 +284,8 @@ class Compiled:
 
 
 # Losses of names, not of what is counted: of the files of all that do I/O on the machine.
-LOST_NAMES = {"symbols_unread", "frames_unread", "mappings_full", "mappings_lost"}
+LOST_NAMES = {"symbols_unread", "frames_unread", "mappings_full", "mappings_lost", "unwind_no_table",
+              "unwind_no_room", "unwind_unmapped", "unwind_expression", "unwind_no_rule", "unwind_unread"}
 
 
 class StackTest(iotest.LiveTest):
@@ -1128,7 +1129,7 @@ class TestNames(StackTest):
         self.assertEqual([row["write_bytes"] for row in rows], [65536] * 3, result)
         names = sorted(f for row in rows for f in row["user"] if f.startswith("compiled_"))
         self.assertEqual(names, ["compiled_0", "compiled_1", "compiled_2"], result)
-        self.assertEqual(result.losses, {})
+        self.assertLessEqual(set(result.losses), {"unwind_no_table"})
 
 
 class TestLockedAddressSpace(StackTest):
