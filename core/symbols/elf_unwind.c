@@ -139,8 +139,10 @@ static enum unwind_reg place_of(Dwarf_Frame *frame, int number, __s16 *out)
 		return UNWIND_SAME;
 	if (dwarf_frame_register(frame, number, mem, &ops, &n))
 		return UNWIND_UNKNOWN;
+	/* All that are asked for are kept by the functions that are called, as their ABI wants;
+	 * libdw (0.188) knows it of rbp, not of rbx, and says "undefined". */
 	if (!n)
-		return ops ? UNWIND_UNKNOWN : UNWIND_SAME;
+		return ops && number == REG_RA ? UNWIND_UNKNOWN : UNWIND_SAME;
 	if (ops[0].atom == DW_OP_call_frame_cfa) {
 		if (n == 2 && ops[1].atom == DW_OP_plus_uconst)
 			offset = (int64_t)ops[1].number;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -1146,7 +1147,7 @@ static void serve(int socket, bool lies)
 		return;
 	}
 	if (recv(socket, &request, sizeof(request), 0) == sizeof(request) &&
-	    recv(socket, places, sizeof(places), 0) > 0) {
+	    (request.type == WIRE_UNWIND || recv(socket, places, sizeof(places), 0) > 0)) {
 		lie(socket);
 		lie_silent(socket);
 	}
@@ -1558,6 +1559,226 @@ static void test_foreign_file(void **state)
 
 #define IN_TREE(name) cmocka_unit_test_setup_teardown(name, make_tree, remove_it)
 
+/* ---- tables for user stacks ---- */
+
+#if defined(__x86_64__)
+/* Code whose rules are known. */
+__asm__(".pushsection .text\n"
+	".globl known_begin, known_end\n"
+	".type known_begin, @function\n"
+	"known_begin:\n"
+	"	.cfi_startproc\n"
+	"	push %rbp\n" /* 1 byte */
+	"	.cfi_def_cfa_offset 16\n"
+	"	.cfi_offset 6, -16\n"
+	"	mov %rsp, %rbp\n" /* 3 */
+	"	.cfi_def_cfa_register 6\n"
+	"	nop\n" /* 1 */
+	"	.cfi_undefined 16\n"
+	"	nop\n"
+	"	.cfi_restore 16\n"
+	"	.cfi_escape 0x0f, 0x03, 0x73, 0x00, 0x06\n" /* the CFA: what rbx points to */
+	"	nop\n"
+	"	.cfi_endproc\n"
+	"known_end:\n"
+	"	.size known_begin, . - known_begin\n"
+	"	.popsection\n");
+extern const char known_begin[], known_end[];
+
+static int find_offset(struct dl_phdr_info *info, size_t size, void *offset)
+{
+	uint64_t address = (uint64_t)(uintptr_t)known_begin - info->dlpi_addr;
+
+	(void)size;
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+
+		if (p->p_type == PT_LOAD && address - p->p_vaddr < p->p_filesz)
+			*(uint64_t *)offset = address - p->p_vaddr + p->p_offset;
+	}
+	return 1; /* the program is the first */
+}
+
+static struct unwind_rule rule_at(const struct unwind_table *t, uint64_t offset)
+{
+	size_t i = t->n_rows;
+
+	while (i && t->rows[i - 1] >> 16 > offset)
+		i--;
+	assert_true(i);
+	return t->rules[t->rows[i - 1] & 0xffff];
+}
+
+static void assert_rule(const struct unwind_table *t, uint64_t offset, struct unwind_rule want)
+{
+	struct unwind_rule rule = rule_at(t, offset);
+
+	assert_memory_equal(&rule, &want, sizeof(rule));
+}
+
+static void test_table(void **state)
+{
+	struct symbol_client *c = open_client();
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	const struct symbol_file file = { .file = opened(fd), .path = "/" };
+	struct unwind_table t;
+	uint64_t at = 0;
+
+	(void)state;
+	assert_int_equal(symbol_client_unwind(c, &file, &t), 0);
+	dl_iterate_phdr(find_offset, &at);
+	assert_rule(&t, at,
+		    (struct unwind_rule){ 8, -8, 0, 0, UNWIND_SP, UNWIND_SAVED, 0, 0, { 0 } });
+	assert_rule(&t, at + 1,
+		    (struct unwind_rule){
+			16, -8, -16, 0, UNWIND_SP, UNWIND_SAVED, UNWIND_SAVED, 0, { 0 } });
+	assert_rule(&t, at + 4,
+		    (struct unwind_rule){
+			16, -8, -16, 0, UNWIND_FP, UNWIND_SAVED, UNWIND_SAVED, 0, { 0 } });
+	assert_rule(&t, at + 5, (struct unwind_rule){ .cfa = UNWIND_END });
+	assert_rule(&t, at + 6, (struct unwind_rule){ .cfa = UNWIND_EXPRESSION });
+	assert_true(t.n_rules < t.n_rows);
+	unwind_table_free(&t);
+	symbol_client_close(c);
+	close(fd);
+}
+#else
+static void test_table(void **state)
+{
+	(void)state;
+	skip();
+}
+#endif
+
+static int copy_of_this_program(char **bytes)
+{
+	int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	assert_int_equal(fstat(fd, &st), 0);
+	*bytes = malloc((size_t)st.st_size);
+	assert_int_equal(read(fd, *bytes, (size_t)st.st_size), st.st_size);
+	close(fd);
+	return (int)st.st_size;
+}
+
+/* Whatever is in it: a table whose rows are in order, or none; and the next file is read. */
+static void test_damaged_tables(void **state)
+{
+	struct symbol_client *c = open_client();
+	uint32_t random = 1;
+	char *bytes;
+	int size = copy_of_this_program(&bytes);
+	size_t n_tables = 0;
+
+	(void)state;
+	for (int round = 0; round < 60; round++) {
+		int fd = memfd_create("damaged", MFD_CLOEXEC);
+		struct symbol_file file = { .path = "/" };
+		struct unwind_table t = { 0 };
+
+		assert_int_equal(write(fd, bytes, (size_t)size), size);
+		/* In the last rounds the file ends early, too. */
+		for (int i = 0; i < 4000; i++) {
+			char byte;
+
+			random = random * 1664525 + 1013904223;
+			byte = (char)(random >> 24);
+			assert_int_equal(
+			    pwrite(fd, &byte, 1, 4096 + (off_t)(random % (uint32_t)(size - 4096))),
+			    1);
+		}
+		if (round > 40)
+			assert_int_equal(ftruncate(fd, size / 60 * round), 0);
+		file.file = opened(fd);
+		file.path = "/";
+		if (symbol_client_unwind(c, &file, &t) == 0) {
+			n_tables++;
+			for (size_t i = 1; i < t.n_rows; i++)
+				assert_true(t.rows[i] >> 16 > t.rows[i - 1] >> 16);
+			unwind_table_free(&t);
+		}
+		close(fd);
+	}
+	assert_true(n_tables > 0);
+	assert_honest(c);
+	symbol_client_close(c);
+	free(bytes);
+}
+
+static void lie_table(int socket, const struct unwind_rule *rule, uint64_t first, uint64_t second,
+		      uint32_t n_rules)
+{
+	struct wire_rules rules = { .type = WIRE_RULES, .n = n_rules };
+	struct wire_rows rows = { .type = WIRE_ROWS, .n = 2, .rows = { first, second } };
+	const struct wire_status done = { WIRE_DONE, 0, 0 };
+
+	rules.rules[0] = *rule;
+	say(socket, &rules, offsetof(struct wire_rules, rules[1]));
+	say(socket, &rows, offsetof(struct wire_rows, rows[2]));
+	say(socket, &done, sizeof(done));
+}
+
+static const struct unwind_rule good_rule = { .cfa = UNWIND_SP };
+
+static void lie_order(int socket)
+{
+	lie_table(socket, &good_rule, 0x2000 << 16, 0x1000 << 16, 1);
+}
+
+static void lie_rule_number(int socket)
+{
+	lie_table(socket, &good_rule, 0x1000 << 16 | 1, 0x2000 << 16, 1);
+}
+
+static void lie_rule(int socket)
+{
+	lie_table(socket, &(struct unwind_rule){ .cfa = UNWIND_CFAS }, 0x1000 << 16, 0x2000 << 16,
+		  1);
+}
+
+static void lie_rule_count(int socket)
+{
+	lie_table(socket, &good_rule, 0x1000 << 16, 0x2000 << 16, UINT32_MAX);
+}
+
+static void lie_offset(int socket)
+{
+	lie_table(socket, &good_rule, 0x1000 << 16, UNWIND_MAX_OFFSET << 16, 1);
+}
+
+static void lie_no_table(int socket)
+{
+	const struct wire_status done = { WIRE_DONE, 0, 0 };
+
+	say(socket, &done, sizeof(done));
+}
+
+static void test_lies_about_tables(void **state)
+{
+	static void (*const lies[])(int) = { lie_order,	     lie_rule_number, lie_rule,
+					     lie_rule_count, lie_offset,      lie_no_table };
+	int fd = elf_file_fd(&(struct elf_file){ .symbol = "function" });
+	const struct symbol_file file = { .file = opened(fd), .path = "/" };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+		struct symbol_client *c = NULL;
+		struct unwind_table t;
+
+		lie = lies[i];
+		n_started = lies_from = 0;
+		lies_until = 1;
+		assert_int_equal(symbol_client_open(&liars, &c), 0);
+		print_message("lie about a table %zu\n", i);
+		assert_int_equal(symbol_client_unwind(c, &file, &t), -EIO);
+		assert_told(c, 1, "/", "the symbol reader sent an invalid answer");
+		assert_honest(c);
+		symbol_client_close(c);
+	}
+	close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -1591,6 +1812,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_hurry_of_others),
 		cmocka_unit_test(test_no_helper),
 		cmocka_unit_test(test_foreign_file),
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_damaged_tables),
+		cmocka_unit_test(test_lies_about_tables),
 	};
 
 	if (symbol_server_is(argc, argv))
