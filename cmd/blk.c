@@ -100,6 +100,8 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 		events[n++] = (struct hook_event){ "rename", ALTS(rename_alts), true };
 	if (wants & WANT_CGROUPS)
 		events[n++] = (struct hook_event){ "cgroup", ALTS(cgroup_alts), true };
+	if (!(wants & ~(WANT_TRACK | WANT_NAMES | WANT_CGROUPS)))
+		return n;
 	if (wants & WANT_STACK) {
 		events[n++] = (struct hook_event){ "bio", ALTS(stack_alts), false };
 		events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };
@@ -458,6 +460,39 @@ struct blk_flags blk_flags(const struct hooks *hooks)
 	return (struct blk_flags){ .flush_seq = 1U << bits[0],
 				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1],
 				   .trace_completion = bits[2] < 0 ? 0 : 1U << bits[2] };
+}
+
+struct parts {
+	int fd;
+	uint8_t round; /* what is left of an earlier one is no part of the disk any more */
+};
+
+static void add_part(void *ctx, uint32_t dev)
+{
+	const struct parts *parts = ctx;
+
+	/* There is room for more than a disk can have. */
+	(void)bpf_map_update_elem(parts->fd, &dev, &parts->round, BPF_ANY);
+}
+
+void blk_find_parts(const struct blk_filters *f, const struct disks *disks, int devs_fd,
+		    uint8_t *round)
+{
+	struct parts parts = { devs_fd, ++*round };
+	uint32_t dev, next;
+	uint8_t seen;
+	bool more;
+
+	if (!f->disk.dev)
+		return;
+	disks_each_part(disks, &f->disk, add_part, &parts);
+	more = !bpf_map_get_next_key(devs_fd, NULL, &dev);
+	while (more) {
+		more = !bpf_map_get_next_key(devs_fd, &dev, &next);
+		if (!bpf_map_lookup_elem(devs_fd, &dev, &seen) && seen != parts.round)
+			bpf_map_delete_elem(devs_fd, &dev);
+		dev = next;
+	}
 }
 
 struct taken_names {

@@ -79,7 +79,8 @@ enum blk_wants {
  * although they are gone by then. */
 #define BLK_MADE_CGROUPS 2048
 
-/* Fills @events (room for BLK_EVENTS_MAX) with the attach table for @wants; returns how many. */
+/* Fills @events (room for BLK_EVENTS_MAX) with the attach table for @wants; returns how many.  No
+ * events of I/O where only processes and cgroups are wanted. */
 size_t blk_events(unsigned int wants, struct hook_event *events);
 
 /* True when some disk (or, if not 0, the disk @whole) has I/O statistics
@@ -123,6 +124,11 @@ bool blk_follows_bios(const struct hooks *hooks);
 /* Between run_begin() and hooks_attach(): where only COMMAND is followed it is what @f names.
  * -errno with @err. */
 int blk_follow(struct blk_filters *f, const struct run *run, struct error *err);
+
+/* Fills the map `devs` (probes/call_files.bpf.h) with the disk of -d and its partitions, and takes
+ * out what is none any more.  @round: what the last call made it; 0 at first. */
+void blk_find_parts(const struct blk_filters *f, const struct disks *disks, int devs_fd,
+		    uint8_t *round);
 
 /* Empties a map of names: into @names.  How many there were, or -errno. */
 int blk_drain_names(int fd, struct process_names *names);

@@ -553,12 +553,18 @@ static int start_one(void *ctx)
 static bool let_go(struct run *run)
 {
 	struct error err;
+	bool seized;
 
-	if (!run->child.pid || run->child.release_fd < 0 ||
-	    !child_release(&run->child, run->args->command[0], &run->status, &err))
+	if (!run->child.pid || run->child.release_fd < 0)
 		return true;
-	report_error(&err);
-	return false;
+	seized = run->look && child_seize(&run->child);
+	if (child_release(&run->child, run->args->command[0], &run->status, &err)) {
+		report_error(&err);
+		return false;
+	}
+	if (seized)
+		child_follow(&run->child, run->look, run->look_ctx);
+	return true;
 }
 
 /* COMMAND was forked before, and has what it would have without us. */

@@ -47,6 +47,9 @@ struct run {
 	 * it is not the end.
 	 */
 	int (*hangup)(void *ctx, struct error *err);
+	/* COMMAND has begun, or mapped code, and is stopped: child_follow(). */
+	bool (*look)(void *look_ctx, pid_t pid, uint64_t ip, bool mapped);
+	void *look_ctx;
 	/* run_watch() */
 	struct pollfd *fds;
 	struct run_watcher *watchers; /* as fds */

@@ -235,7 +235,7 @@ struct tool {
 /* ---- a run ---- */
 
 #define TOOL_NOTES  4
-#define TOOL_LOSSES 32
+#define TOOL_LOSSES 40
 
 struct tool_run {
 	const struct tool *tool;

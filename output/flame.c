@@ -31,6 +31,7 @@ struct node_key {
 struct tree {
 	struct intern nodes; /* struct node_key; node 0 is above all */
 	uint64_t *sums;	     /* by node: of all that came this way */
+	uint64_t *writes;    /* the part that is written */
 	uint32_t room;
 	uint32_t *sorted; /* all nodes: those with one parent together, by name */
 	uint32_t *first;  /* by node: where its children begin in sorted; [n] ends */
@@ -46,31 +47,48 @@ static const struct node_key *key_of(const struct tree *t, uint32_t node)
 
 /* ---- making the tree ---- */
 
-/* The child of @parent, with @sum more; INTERN_NONE. */
-static uint32_t add_node(struct tree *t, const struct node_key *key, uint64_t sum)
+/* Both arrays of sums, with room for node @node.  0 or -ENOMEM. */
+static int grow_sums(struct tree *t, uint32_t node)
+{
+	uint32_t room = t->room + t->room / 2 + 256;
+	uint64_t *grown;
+
+	if (node < t->room)
+		return 0;
+	grown = realloc(t->sums, room * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	t->sums = grown;
+	grown = realloc(t->writes, room * sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	t->writes = grown;
+	t->room = room;
+	return 0;
+}
+
+/* What a row adds to the nodes on its way. */
+struct amount {
+	uint64_t sum, writes;
+};
+
+/* The child of @parent, with @more; INTERN_NONE. */
+static uint32_t add_node(struct tree *t, const struct node_key *key, const struct amount *more)
 {
 	int is_new;
 	uint32_t node = intern_bytes(&t->nodes, key, sizeof(*key), &is_new);
 
-	if (node == INTERN_NONE)
-		return node;
-	if (node >= t->room) {
-		uint32_t room = t->room + t->room / 2 + 256;
-		uint64_t *grown = realloc(t->sums, room * sizeof(*grown));
-
-		if (!grown)
-			return INTERN_NONE;
-		t->sums = grown;
-		t->room = room;
-	}
+	if (node == INTERN_NONE || grow_sums(t, node))
+		return INTERN_NONE;
 	if (is_new)
-		t->sums[node] = 0;
-	t->sums[node] += sum;
+		t->sums[node] = t->writes[node] = 0;
+	t->sums[node] += more->sum;
+	t->writes[node] += more->writes;
 	return node;
 }
 
 static uint32_t add_frames(struct tree *t, uint32_t parent, struct frames frames, enum kind kind,
-			   uint64_t sum)
+			   const struct amount *more)
 {
 	const char *names[MAX_FRAMES], *name;
 	size_t n = 0;
@@ -78,38 +96,39 @@ static uint32_t add_frames(struct tree *t, uint32_t parent, struct frames frames
 	while (n < MAX_FRAMES && (name = frames_next(&frames)))
 		names[n++] = name;
 	while (n-- > 0 && parent != INTERN_NONE)
-		parent = add_node(t, &(struct node_key){ parent, kind, 0, 0, names[n] }, sum);
+		parent = add_node(t, &(struct node_key){ parent, kind, 0, 0, names[n] }, more);
 	return parent;
 }
 
 /* The child @key of @parent, or @parent if it is not shown. */
 static uint32_t add_label(struct tree *t, uint32_t parent, const struct node_key *label,
-			  uint64_t sum)
+			  const struct amount *more)
 {
 	struct node_key key = *label;
 
 	if (parent == INTERN_NONE || !key.name || !key.name[0])
 		return parent;
 	key.parent = parent;
-	return add_node(t, &key, sum);
+	return add_node(t, &key, more);
 }
 
 static int add_row(struct tree *t, const struct stack_row *row)
 {
-	uint64_t sum = stack_row_sum(row, t->unit);
+	const struct amount more = { stack_row_sum(row, t->unit), stack_row_writes(row, t->unit) };
 	uint32_t node = 0;
 
-	t->sums[0] += sum;
-	node = add_label(t, node, &(struct node_key){ 0, KIND_DISK, 0, 0, row->disk }, sum);
+	t->sums[0] += more.sum;
+	t->writes[0] += more.writes;
+	node = add_label(t, node, &(struct node_key){ 0, KIND_DISK, 0, 0, row->disk }, &more);
 	for (int label = 0; label < STACK_LABELS; label++)
 		node = add_label(
-		    t, node, &(struct node_key){ 0, KIND_LABEL, 0, 0, row->labels[label] }, sum);
-	node =
-	    add_label(t, node, &(struct node_key){ 0, KIND_PROCESS, row->pid, 0, row->comm }, sum);
+		    t, node, &(struct node_key){ 0, KIND_LABEL, 0, 0, row->labels[label] }, &more);
+	node = add_label(t, node, &(struct node_key){ 0, KIND_PROCESS, row->pid, 0, row->comm },
+			 &more);
 	if (node != INTERN_NONE)
-		node = add_frames(t, node, row->user, KIND_USER, sum);
+		node = add_frames(t, node, row->user, KIND_USER, &more);
 	if (node != INTERN_NONE)
-		node = add_frames(t, node, row->kernel, KIND_KERNEL, sum);
+		node = add_frames(t, node, row->kernel, KIND_KERNEL, &more);
 	return node == INTERN_NONE ? -ENOMEM : 0;
 }
 
@@ -153,7 +172,7 @@ static int sort_nodes(struct tree *t)
 static int make_tree(struct tree *t, const struct stack_row *rows, size_t n)
 {
 	const struct node_key all = { 0, KIND_ALL, 0, 0, "all" };
-	int r = add_node(t, &all, 0) == INTERN_NONE ? -ENOMEM : 0;
+	int r = add_node(t, &all, &(struct amount){ 0 }) == INTERN_NONE ? -ENOMEM : 0;
 
 	for (size_t i = 0; !r && i < n; i++)
 		r = add_row(t, &rows[i]);
@@ -168,13 +187,14 @@ static void free_tree(struct tree *t)
 {
 	intern_free(&t->nodes);
 	free(t->sums);
+	free(t->writes);
 	free(t->sorted);
 	free(t->first);
 }
 
 /* The children of a node that are too narrow to be drawn: together they may be wide enough. */
 struct rest {
-	uint64_t sum;
+	struct amount amount;
 	uint32_t frames;
 };
 
@@ -183,14 +203,15 @@ static bool is_rest(const struct tree *t, uint32_t child, struct rest *rest)
 {
 	if (t->sums[child] >= t->least)
 		return false;
-	rest->sum += t->sums[child];
+	rest->amount.sum += t->sums[child];
+	rest->amount.writes += t->writes[child];
 	rest->frames++;
 	return true;
 }
 
 static bool rest_is_drawn(const struct tree *t, const struct rest *rest)
 {
-	return rest->frames && rest->sum >= t->least;
+	return rest->frames && rest->amount.sum >= t->least;
 }
 
 /* How many frames stand upon each other; a path has at most a disk, a process and two stacks. */
@@ -226,23 +247,25 @@ static size_t shown_length(const char *name)
 	return n;
 }
 
-/* The same name has the same shade everywhere; the kind gives the colour. */
-static void put_colour(struct sink *sink, const struct node_key *key)
+#define HUE_READS  205
+#define HUE_WRITES 20
+
+/* The same name has the same shade everywhere; the kind gives how strong it is. */
+static void put_colour(struct sink *sink, const struct node_key *key, unsigned int hue)
 {
 	static const struct {
-		unsigned int hue, saturation, light;
+		unsigned int saturation, light;
 	} base[] = {
-		[KIND_ALL] = { 0, 0, 80 },	[KIND_DISK] = { 205, 55, 66 },
-		[KIND_LABEL] = { 165, 40, 66 }, [KIND_PROCESS] = { 265, 40, 72 },
-		[KIND_USER] = { 95, 45, 60 },	[KIND_KERNEL] = { 25, 85, 62 },
-		[KIND_REST] = { 0, 0, 80 },
+		[KIND_ALL] = { 12, 78 },     [KIND_DISK] = { 45, 56 }, [KIND_LABEL] = { 35, 66 },
+		[KIND_PROCESS] = { 35, 76 }, [KIND_USER] = { 60, 72 }, [KIND_KERNEL] = { 80, 62 },
+		[KIND_REST] = { 12, 78 },
 	};
 	unsigned int hash = 5381;
 
 	for (const char *c = key->name; *c; c++)
 		hash = hash * 33 + (unsigned char)*c;
-	sink_printf(sink, "hsl(%u,%u%%,%u%%)", base[key->kind].hue + hash % 20,
-		    base[key->kind].saturation, base[key->kind].light + hash / 20 % 12);
+	sink_printf(sink, "hsl(%u,%u%%,%u%%)", hue + hash % 20, base[key->kind].saturation,
+		    base[key->kind].light + hash / 20 % 12);
 }
 
 static void put_label(struct sink *sink, const struct node_key *key, double x, double y,
@@ -268,24 +291,51 @@ static void put_label(struct sink *sink, const struct node_key *key, double x, d
 	sink_puts(sink, "</text>");
 }
 
-static void put_frame(struct sink *sink, const struct tree *t, const struct node_key *key,
-		      uint64_t sum, uint64_t from, unsigned int level)
+static void put_rect(struct sink *sink, const char *class, double x, double y, double width)
+{
+	sink_printf(sink, "<rect%s x=\"%.3f\" y=\"%.0f\" width=\"%.3f\" height=\"%d\" fill=\"",
+		    class, x, y, width, FRAME_HEIGHT - 1);
+}
+
+/* "name (1,234 bytes, 5.60 %, R: 1,000 bytes, W: 234 bytes)" */
+static void put_title(struct sink *sink, const struct tree *t, const struct node_key *key,
+		      const struct amount *of)
 {
 	double all = (double)(t->sums[0] ? t->sums[0] : 1);
-	double x = LEFT + WIDTH * (double)from / all;
-	double width = key->kind == KIND_ALL ? WIDTH : WIDTH * (double)sum / all;
-	double y = TOP + (double)(t->depth - 1 - level) * FRAME_HEIGHT;
+	char sum[64], read[64], written[64];
 
-	sink_puts(sink, "<g class=\"f\"><title>");
+	sink_puts(sink, "<title>");
 	put_xml(sink, key->name, SIZE_MAX);
 	if (key->pid)
 		sink_printf(sink, " [%" PRIu32 "]", key->pid);
-	sink_printf(sink, " (%" PRIu64 " %s, %.2f %%)</title>", sum, stack_unit_name(t->unit),
-		    100 * (double)sum / all);
-	sink_printf(sink, "<rect x=\"%.3f\" y=\"%.0f\" width=\"%.3f\" height=\"%d\" fill=\"", x, y,
-		    width, FRAME_HEIGHT - 1);
-	put_colour(sink, key);
+	sink_printf(sink, " (%s, %.2f %%", stacks_amount(of->sum, t->unit, sum, sizeof(sum)),
+		    100 * (double)of->sum / all);
+	if (of->writes && of->writes < of->sum)
+		sink_printf(sink, ", R: %s, W: %s",
+			    stacks_amount(of->sum - of->writes, t->unit, read, sizeof(read)),
+			    stacks_amount(of->writes, t->unit, written, sizeof(written)));
+	sink_puts(sink, ")</title>");
+}
+
+static void put_frame(struct sink *sink, const struct tree *t, const struct node_key *key,
+		      const struct amount *of, uint64_t from, unsigned int level)
+{
+	double all = (double)(t->sums[0] ? t->sums[0] : 1);
+	double x = LEFT + WIDTH * (double)from / all;
+	double width = key->kind == KIND_ALL ? WIDTH : WIDTH * (double)of->sum / all;
+	double y = TOP + (double)(t->depth - 1 - level) * FRAME_HEIGHT, written;
+
+	sink_puts(sink, "<g class=\"f\">");
+	put_title(sink, t, key, of);
+	put_rect(sink, "", x, y, width);
+	put_colour(sink, key, of->writes && of->writes == of->sum ? HUE_WRITES : HUE_READS);
 	sink_puts(sink, "\"/>");
+	if (of->writes && of->writes < of->sum) {
+		written = width * (double)of->writes / (double)of->sum;
+		put_rect(sink, " class=\"w\"", x + width - written, y, written);
+		put_colour(sink, key, HUE_WRITES);
+		sink_puts(sink, "\"/>");
+	}
 	put_label(sink, key, x, y, width);
 	sink_puts(sink, "</g>\n");
 }
@@ -299,7 +349,7 @@ static void put_rest(struct sink *sink, const struct tree *t, const struct rest 
 	if (!rest_is_drawn(t, rest))
 		return;
 	snprintf(name, sizeof(name), "[rest] %" PRIu32 " frames", rest->frames);
-	put_frame(sink, t, &key, rest->sum, from, level);
+	put_frame(sink, t, &key, &rest->amount, from, level);
 }
 
 /* The rest stands right of its siblings. */
@@ -308,7 +358,8 @@ static void put_tree(struct sink *sink, const struct tree *t, uint32_t node, uin
 {
 	struct rest rest = { 0 };
 
-	put_frame(sink, t, key_of(t, node), t->sums[node], from, level);
+	put_frame(sink, t, key_of(t, node), &(struct amount){ t->sums[node], t->writes[node] },
+		  from, level);
 	for (uint32_t i = t->first[node]; i < t->first[node + 1]; i++) {
 		uint32_t child = t->sorted[i];
 
@@ -318,6 +369,28 @@ static void put_tree(struct sink *sink, const struct tree *t, uint32_t node, uin
 		from += t->sums[child];
 	}
 	put_rest(sink, t, &rest, from, level + 1);
+}
+
+/* What the hues mean, in the middle below the heading. */
+static void put_legend(struct sink *sink, const struct tree *t)
+{
+	static const char *const names[][2] = { { "reads", "writes" },
+						{ "reads, page faults", "writes, syncs" } };
+	const bool has[] = { t->writes[0] < t->sums[0], t->writes[0] };
+	const struct node_key key = { .kind = KIND_KERNEL, .name = "" };
+	double x = WIDTH / 2 - 130;
+
+	sink_puts(sink, "<g id=\"legend\">");
+	for (int i = 0; i < 2; i++, x += 150) {
+		if (!has[i])
+			continue;
+		sink_printf(sink, "<rect x=\"%.0f\" y=\"37\" width=\"12\" height=\"12\" fill=\"",
+			    x);
+		put_colour(sink, &key, i ? HUE_WRITES : HUE_READS);
+		sink_printf(sink, "\"/><text x=\"%.0f\" y=\"47\">%s</text>", x + 17,
+			    names[t->unit == STACK_WAIT][i]);
+	}
+	sink_puts(sink, "</g>\n");
 }
 
 static void put_head(struct sink *sink, const struct tree *t, const char *title)
@@ -334,7 +407,8 @@ static void put_head(struct sink *sink, const struct tree *t, const char *title)
 			".f { cursor: pointer }\n"
 			".f text { pointer-events: none }\n"
 			".f:hover rect { stroke: #111; stroke-width: 1 }\n"
-			".hit { fill: #e800e8 }\n"
+			".w { pointer-events: none }\n"
+			".hit, .hit + .w { fill: #e800e8 }\n"
 			"#head { font-size: 16px; text-anchor: middle }\n"
 			"#reset, #search { cursor: pointer; text-decoration: underline }\n"
 			"#search, #matched { text-anchor: end }\n"
@@ -345,6 +419,7 @@ static void put_head(struct sink *sink, const struct tree *t, const char *title)
 	sink_puts(sink, "</text>\n<text id=\"reset\" x=\"10\" y=\"46\" style=\"display:none\">"
 			"Reset zoom</text>\n<text id=\"search\" x=\"1190\" y=\"46\" "
 			"style=\"display:none\">Search</text>\n");
+	put_legend(sink, t);
 	sink_printf(sink,
 		    "<text id=\"details\" x=\"10\" y=\"%u\"> </text>\n"
 		    "<text id=\"matched\" x=\"1190\" y=\"%u\"> </text>\n",

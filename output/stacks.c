@@ -9,16 +9,18 @@
 
 uint64_t stack_row_reads(const struct stack_row *row, enum stack_unit unit)
 {
-	return unit == STACK_BYTES ? row->read_bytes
-	       : unit == STACK_IOS ? row->read_ios
-				   : row->read_time_ns;
+	return unit == STACK_BYTES  ? row->read_bytes
+	       : unit == STACK_IOS  ? row->read_ios
+	       : unit == STACK_TIME ? row->read_time_ns
+				    : row->read_wait_ns;
 }
 
 uint64_t stack_row_writes(const struct stack_row *row, enum stack_unit unit)
 {
-	return unit == STACK_BYTES ? row->write_bytes
-	       : unit == STACK_IOS ? row->write_ios
-				   : row->write_time_ns;
+	return unit == STACK_BYTES  ? row->write_bytes
+	       : unit == STACK_IOS  ? row->write_ios
+	       : unit == STACK_TIME ? row->write_time_ns
+				    : row->write_wait_ns;
 }
 
 uint64_t stack_row_sum(const struct stack_row *row, enum stack_unit unit)
@@ -28,11 +30,41 @@ uint64_t stack_row_sum(const struct stack_row *row, enum stack_unit unit)
 
 const char *stack_unit_name(enum stack_unit unit)
 {
-	static const char *const names[] = {
-		[STACK_BYTES] = "bytes", [STACK_IOS] = "I/Os", [STACK_TIME] = "ns"
-	};
+	static const char *const names[] = { [STACK_BYTES] = "bytes",
+					     [STACK_IOS] = "I/Os",
+					     [STACK_TIME] = "ns",
+					     [STACK_WAIT] = "ns" };
 
 	return names[unit];
+}
+
+char *stacks_time(uint64_t ns, char *buf, size_t size)
+{
+	static const char *const units[] = { "ns", "us", "ms", "s" };
+	double value = (double)ns;
+	size_t unit = 0;
+
+	for (; value >= 999.995 && unit < 3; unit++)
+		value /= 1000;
+	snprintf(buf, size, unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
+	return buf;
+}
+
+char *stacks_amount(uint64_t n, enum stack_unit unit, char *buf, size_t size)
+{
+	char digits[32];
+	size_t at = 0, n_digits;
+
+	if (unit == STACK_TIME || unit == STACK_WAIT)
+		return stacks_time(n, buf, size);
+	n_digits = (size_t)snprintf(digits, sizeof(digits), "%" PRIu64, n);
+	for (size_t i = 0; i < n_digits && at + 2 < size; i++) {
+		if (i && (n_digits - i) % 3 == 0)
+			buf[at++] = ',';
+		buf[at++] = digits[i];
+	}
+	snprintf(buf + at, size - at, " %s", stack_unit_name(unit));
+	return buf;
 }
 
 /* ---- text ---- */

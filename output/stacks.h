@@ -20,10 +20,11 @@ struct stack_row {
 	uint64_t read_bytes, write_bytes;
 	uint64_t read_ios, write_ios;	      /* complete */
 	uint64_t read_time_ns, write_time_ns; /* of these, from when they were made */
+	uint64_t read_wait_ns, write_wait_ns; /* in page faults and reads; in writes and syncs */
 };
 
 /* What is added up. */
-enum stack_unit { STACK_BYTES, STACK_IOS, STACK_TIME };
+enum stack_unit { STACK_BYTES, STACK_IOS, STACK_TIME, STACK_WAIT };
 
 uint64_t stack_row_reads(const struct stack_row *row, enum stack_unit unit);
 uint64_t stack_row_writes(const struct stack_row *row, enum stack_unit unit);
@@ -33,6 +34,10 @@ uint64_t stack_row_sum(const struct stack_row *row, enum stack_unit unit);
 
 /* "bytes", "I/Os", "ns" */
 const char *stack_unit_name(enum stack_unit unit);
+
+/* As people read them; both return @buf.  "12.34 ms"; "1,234 bytes", "350 I/Os" or a time. */
+char *stacks_time(uint64_t ns, char *buf, size_t size);
+char *stacks_amount(uint64_t n, enum stack_unit unit, char *buf, size_t size);
 
 /* All return 0 or -errno of the stream, and escape names themselves. */
 
@@ -51,8 +56,10 @@ int stacks_folded(FILE *stream, enum stack_order order, enum stack_unit unit,
 		  const struct stack_row *rows, size_t n);
 
 /*
- * A flame graph as one SVG file: it can be read as it is, and zoomed and searched where scripts
- * run. Nothing narrower than STACKS_SVG_LEAST of its width is drawn: such siblings are one frame,
+ * A flame graph as one SVG file: it can be read as it is, and where scripts run it fits its window
+ * and can be zoomed and searched.  Reads and writes have a hue each; of a frame with both, the
+ * right part is that of its writes.  Nothing narrower than STACKS_SVG_LEAST of its width is drawn:
+ * such siblings are one frame,
  * "[rest] N frames".  @title is its heading.
  */
 #define STACKS_SVG_LEAST 0.0002

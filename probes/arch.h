@@ -68,4 +68,113 @@ static __always_inline u64 ended_syscall(u64 regs, u64 *arg, u64 unknown)
 	return number;
 }
 
+#if defined(bpf_target_arm64)
+#define KERNEL_REGS struct pt_regs___arm64_call
+#else
+#define KERNEL_REGS struct pt_regs
+#endif
+
+/* Where the current task has user space's registers, as they were when it entered the kernel: at
+ * the end of its stack, of @stack_size bytes. */
+static __always_inline u64 user_regs(u32 stack_size)
+{
+	struct task_struct *task;
+
+	/* 5.15, dd6e10fbd9fb */
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_task_pt_regs))
+		return (u64)bpf_task_pt_regs(bpf_get_current_task_btf());
+	task = (void *)bpf_get_current_task();
+	return (u64)BPF_CORE_READ(task, stack) + stack_size - bpf_core_type_size(KERNEL_REGS);
+}
+
+/* How the current task came from user space. */
+struct user_entry {
+	u64 number; /* of its system call; NO_NUMBER: it is in none, or that has its result */
+	u64 arg;    /* the first one */
+	u64 ip;	    /* where it was in user space */
+	bool exception;
+};
+
+#define NO_NUMBER (~0ull)
+
+/* On another processor: in no call. */
+static __always_inline void read_user_entry(struct user_entry *entry, u32 stack_size)
+{
+	const struct pt_regs *regs __attribute__((unused)) = (void *)user_regs(stack_size);
+
+	entry->number = NO_NUMBER;
+	entry->exception = false;
+#if defined(bpf_target_x86)
+	struct {
+		u64 ax, cx, dx, si, di, orig_ax, ip; /* from rax on, as the processor's calls have
+						      * them */
+	} part = {};
+
+	bpf_probe_read_kernel(&part, sizeof(part), &regs->rax);
+	entry->arg = part.di;
+	entry->ip = part.ip;
+	entry->exception = part.orig_ax == (u64)-1;
+	if (part.ax == (u64)-38) /* ENOSYS: what is there until the result is */
+		entry->number = part.orig_ax;
+#elif defined(bpf_target_arm64)
+	s32 number = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, syscallno);
+	u64 x0 = 0;
+
+	bpf_probe_read_kernel(&x0, sizeof(x0), &PT_REGS_PARM1(regs));
+	entry->arg = BPF_CORE_READ((struct pt_regs___arm64_call *)regs, orig_x0);
+	bpf_probe_read_kernel(&entry->ip, sizeof(entry->ip), &PT_REGS_IP(regs));
+	entry->exception = number == -1;
+	if (x0 == entry->arg) /* else it is the result */
+		entry->number = (s64)number;
+#endif
+}
+
+/* ---- user space's registers, for probes/unwind.bpf.h ---- */
+
+#if defined(bpf_target_x86)
+struct unwind_regs {
+	struct pt_regs regs;
+};
+#define UNWIND_REG_IP(r)  ((r)->regs.rip)
+#define UNWIND_REG_SP(r)  ((r)->regs.rsp)
+#define UNWIND_REG_FP(r)  ((r)->regs.rbp)
+#define UNWIND_REG_BX(r)  ((r)->regs.rbx)
+#define UNWIND_REG_AUX(r) ((r)->regs.rdi)
+#define UNWIND_ADDRESS(a) (a)
+/* In struct rt_sigframe, above the address that the handler returns to: struct ucontext. */
+#define UNWIND_SIGNAL_IP  168
+#define UNWIND_SIGNAL_SP  160
+#define UNWIND_SIGNAL_FP  120
+#define UNWIND_SIGNAL_BX  128
+#define UNWIND_SIGNAL_AUX 104
+#elif defined(bpf_target_arm64)
+struct unwind_regs {
+	struct user_pt_regs regs;
+};
+#define UNWIND_REG_IP(r)     ((r)->regs.pc)
+#define UNWIND_REG_SP(r)     ((r)->regs.sp)
+#define UNWIND_REG_FP(r)     ((r)->regs.regs[29])
+#define UNWIND_REG_BX(r)     ((r)->regs.regs[19])
+#define UNWIND_REG_AUX(r)    ((r)->regs.regs[30])
+/* A return address may be signed, in the bits that no address of 48 bits has. */
+#define UNWIND_ADDRESS(a)    ((a)&0x0000ffffffffffffULL)
+/* In struct rt_sigframe: siginfo (128 bytes), then struct ucontext with its registers at 176. */
+#define UNWIND_SIGNAL_REG(n) (128 + 176 + 8 + 8 * (n))
+#define UNWIND_SIGNAL_IP     UNWIND_SIGNAL_REG(32)
+#define UNWIND_SIGNAL_SP     UNWIND_SIGNAL_REG(31)
+#define UNWIND_SIGNAL_FP     UNWIND_SIGNAL_REG(29)
+#define UNWIND_SIGNAL_BX     UNWIND_SIGNAL_REG(19)
+#define UNWIND_SIGNAL_AUX    UNWIND_SIGNAL_REG(30)
+#endif
+
+#if defined(UNWIND_REG_IP)
+static __always_inline bool read_user_regs(u32 stack_size, struct unwind_regs *out)
+{
+	void *regs = (void *)user_regs(stack_size);
+
+	return !bpf_probe_read_kernel(out, sizeof(*out), regs);
+}
+
+#endif
+
 #endif

@@ -36,6 +36,7 @@ enum seen_event {
 	SEEN_GET,
 	SEEN_GET_CTX,
 	SEEN_DETACH,
+	SEEN_PAGE_FAULT,
 	SEEN_TASK, /* fork, free, rename, mkdir of a cgroup: followed also while stopped */
 };
 

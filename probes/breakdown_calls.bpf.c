@@ -744,11 +744,6 @@ RAW_PROGS(thread_free, sched_process_free, on_thread_free((void *)ctx[0]))
 
 /* ---- system calls ---- */
 
-static __always_inline bool syscall_has_fd(u32 op)
-{
-	return op != SYSCALL_SYNC && op != SYSCALL_MSYNC && op < SYSCALL_OPEN;
-}
-
 static __always_inline bool syscall_wanted(u32 op, struct file *file)
 {
 	if (!combined && !check_files)

@@ -8,6 +8,7 @@
 #include "probes/blk.h"
 #include "probes/hist.h"
 #include "probes/keyed_hist.h"
+#include "probes/syscalls.h"
 
 /* Layers of the I/O stack, from above. */
 enum call_layer {
@@ -33,32 +34,6 @@ enum call_op {
 	CALL_FSYNC,
 	CALL_OPS,
 };
-
-/* System calls. */
-enum call_syscall {
-	SYSCALL_READ,
-	SYSCALL_PREAD64,
-	SYSCALL_READV,
-	SYSCALL_PREADV,
-	SYSCALL_PREADV2,
-	SYSCALL_WRITE,
-	SYSCALL_PWRITE64,
-	SYSCALL_WRITEV,
-	SYSCALL_PWRITEV,
-	SYSCALL_PWRITEV2,
-	SYSCALL_FSYNC,
-	SYSCALL_FDATASYNC,
-	SYSCALL_SYNC,
-	SYSCALL_SYNCFS,
-	SYSCALL_SYNC_FILE_RANGE,
-	SYSCALL_MSYNC,
-	SYSCALL_OPEN, /* from here on: not in the table of all layers */
-	SYSCALL_OPENAT,
-	SYSCALL_OPENAT2,
-	SYSCALLS,
-};
-
-#define SYSCALL_NUMBERS 512 /* a power of two; calls with higher numbers are not timed */
 
 /* All layers at once: the class of a call, ... */
 enum call_class {

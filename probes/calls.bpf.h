@@ -22,6 +22,7 @@
  */
 
 #include "probes/blk_devices.bpf.h"
+#include "probes/call_files.bpf.h"
 #include "probes/blk_submitters.bpf.h"
 #include "probes/breakdown_calls.h"
 #include "probes/hist.bpf.h"
@@ -30,7 +31,6 @@
 const volatile bool combined = false; /* all layers at once */
 const volatile bool time_syscalls = false;
 const volatile bool time_vfs = false;
-const volatile bool check_files = false; /* only calls on the disks in `devs` */
 const volatile __u64 unit_ns = 1;
 const volatile __u32 n_rows = 0;  /* per shard and buffer */
 const volatile __u32 n_cells = 0; /* combined: rows per class and kind of I/O */
@@ -54,14 +54,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct call_thread);
 } new_thread SEC(".maps");
-
-/* -d: device numbers of the disk and its partitions. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, u32);
-	__type(value, u8);
-} devs SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -135,45 +127,10 @@ static __always_inline void row_add_self(const struct hist_key *key, u32 row, u6
 
 /* ---- files ---- */
 
-static __always_inline u32 inode_dev(struct inode *inode)
-{
-	struct super_block *sb;
-	struct block_device *bdev;
-
-	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
-		return BPF_CORE_READ(inode, i_rdev);
-	sb = BPF_CORE_READ(inode, i_sb);
-	bdev = BPF_CORE_READ(sb, s_bdev);
-	return bdev ? BPF_CORE_READ(bdev, bd_dev) : BPF_CORE_READ(sb, s_dev);
-}
-
 /* With all layers only what can be on a disk counts: regular files and block devices, no pipes. */
 static __always_inline bool inode_wanted(struct inode *inode)
 {
-	u32 dev, mode;
-
-	if (combined) {
-		mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
-		if (mode != S_IFREG && mode != S_IFBLK)
-			return false;
-	}
-	if (!check_files)
-		return true;
-	dev = inode_dev(inode);
-	return bpf_map_lookup_elem(&devs, &dev) != NULL;
-}
-
-static __always_inline struct file *file_of_fd(u64 fd)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files, *file = NULL;
-
-	if ((u32)fd >= BPF_CORE_READ(table, max_fds))
-		return NULL;
-	files = BPF_CORE_READ(table, fd);
-	bpf_probe_read_kernel(&file, sizeof(file), files + (u32)fd);
-	return file;
+	return (!combined || is_on_disk(inode)) && is_on_wanted_disk(inode);
 }
 
 /* The inode of call @id; @arg: the function's first argument; of a system call, the file. */
@@ -202,17 +159,6 @@ static __always_inline u32 level_of(u32 id)
 	u32 layer = CALL_ID_LAYER(id);
 
 	return layer < LAYER_EXT4 ? layer : LEVEL_FS;
-}
-
-/* The disk (or partition, of a call for that itself) that a file is on; 0: on none. */
-static __always_inline u32 inode_disk(struct inode *inode)
-{
-	struct block_device *bdev;
-
-	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
-		return BPF_CORE_READ(inode, i_rdev);
-	bdev = BPF_CORE_READ(inode, i_sb, s_bdev);
-	return bdev ? disk_dev(BPF_CORE_READ(bdev, bd_disk), false) : 0;
 }
 
 /* The current thread, which @process is of. */

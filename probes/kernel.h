@@ -257,6 +257,7 @@ struct inode {
 	struct super_block *i_sb;
 	void *i_private;
 	struct hlist_head i_dentry;
+	s64 i_size;
 };
 
 struct address_space {
@@ -290,6 +291,32 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+/* mappings */
+
+struct rb_node {
+	struct rb_node *rb_right, *rb_left;
+};
+
+struct rb_root {
+	struct rb_node *rb_node;
+};
+
+struct maple_tree {
+	void *ma_root;
+};
+
+struct mm_struct {
+	struct maple_tree mm_mt; /* 6.1, 524e00b36e8c */
+	struct rb_root mm_rb;	 /* before */
+};
+
+struct vm_area_struct {
+	unsigned long vm_start, vm_end, vm_flags, vm_pgoff;
+	struct rb_node vm_rb; /* until 6.0 */
+	struct file *vm_file;
+	void *vm_ops;
+};
+
 /* tasks */
 
 struct thread_info {
@@ -305,6 +332,7 @@ struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state; /* 5.14, 2f064a59a11f */
 	long state;	      /* before */
+	void *stack;
 	unsigned int flags;
 	unsigned int ptrace;
 	struct seccomp seccomp; /* empty without CONFIG_SECCOMP */
@@ -312,9 +340,12 @@ struct task_struct {
 	struct css_set *cgroups;
 	int pid;
 	int tgid;
+	unsigned long min_flt; /* page faults that have come to their end */
+	unsigned long maj_flt;
 	u64 start_time; /* CLOCK_MONOTONIC */
 	u64 start_boottime;
 	char comm[16];
+	struct mm_struct *mm;
 	struct task_struct *group_leader;
 	struct bio_list *bio_list; /* two, while a bio is being submitted */
 	void *set_child_tid;
@@ -428,8 +459,13 @@ struct irqaction {
 
 #define TASK_SLEEPS 0x3 /* TASK_INTERRUPTIBLE, TASK_UNINTERRUPTIBLE */
 
+#define TASK_TRACED 0x8
+
+#define PF_EXITING   0x00000004
+#define PF_IO_WORKER 0x00000010 /* since 5.12 */
 #define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD   0x00200000
+#define PF_IO_WORKER 0x00000010
 
 /*
  * Reads a field.  @direct: the verifier knows the type of @ptr (an argument of tp_btf, fentry), and

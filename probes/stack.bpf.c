@@ -4,7 +4,8 @@
  * submitted.  docs/COUNTING.md says which bio reaches which device how often.
  *
  * With --value ios or time the requests that are made of these bios are followed too, and counted
- * when they are complete; on devices without requests, the bios.
+ * when they are complete; on devices without requests, the bios.  --value wait:
+ * probes/stack_wait.bpf.h.
  */
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) ((entry)->call = path_of(bio))
 #define BLK_ON_ISSUED(entry)
@@ -22,6 +23,7 @@ static __always_inline u64 path_of(struct bio *bio);
 #include "probes/blk_cgroups.bpf.h"
 
 const volatile bool want_kernel = false, want_user = false;
+const volatile bool unwinds = false; /* user stacks by tables */
 const volatile bool want_read = true, want_write = true;
 const volatile bool count_ios = false;		/* complete I/Os and their time */
 const volatile __u64 seed[4] = { 1, 2, 3, 5 };	/* odd multipliers last */
@@ -78,6 +80,7 @@ enum {
 	SCRATCH_REMAP,
 	SCRATCH_REMAP_2,
 	SCRATCH_REMAP_3,
+	SCRATCH_SWITCH,
 	SCRATCHES,
 };
 
@@ -91,6 +94,18 @@ struct {
 	__type(key, u32);
 	__type(value, struct stack_scratch);
 } scratch SEC(".maps");
+
+/* Where the walker of user stacks puts the frames. */
+static __always_inline u64 *unwind_frames(u32 slot)
+{
+	struct stack_scratch *at = bpf_map_lookup_elem(&scratch, &slot);
+
+	return at ? (u64 *)at->frames[1].ip : NULL;
+}
+
+#define UNWIND_SLOTS SCRATCHES
+#define UNWIND_DEPTH STACK_DEPTH
+#include "probes/unwind.bpf.h"
 
 /* ---- stacks ---- */
 
@@ -109,12 +124,23 @@ static __always_inline long read_frames(void *ctx, struct stack_frames *to, u64 
 	return bpf_get_stack(ctx, to->ip, sizeof(to->ip), flags);
 }
 
+/* Of user space by tables if there are any; else the kernel follows frame pointers. */
+static __always_inline long read_user_frames(void *ctx, struct stack_frames *to, u32 program)
+{
+	long n = unwinds ? unwind_user(program) : -1;
+
+	if (n < 0)
+		return read_frames(ctx, to, BPF_F_USER_STACK);
+	return n * (long)sizeof(u64);
+}
+
 /* Reads the current stack, and its two hashes.  Their multipliers differ: stacks that collide in
- * one do not in the other. */
-static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 flags,
+ * one do not in the other.  @program: enum of its scratch buffer. */
+static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 flags, u32 program,
 				       struct stack_id *id)
 {
-	long size = read_frames(ctx, to, flags);
+	long size = flags & BPF_F_USER_STACK ? read_user_frames(ctx, to, program)
+					     : read_frames(ctx, to, flags);
 	u64 a = seed[0], b = seed[1], ip;
 	u32 i, n;
 
@@ -297,9 +323,9 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 	if (!at)
 		return;
 	if (want_kernel)
-		read_stack(ctx, &at->frames[0], 0, &key.kernel);
+		read_stack(ctx, &at->frames[0], 0, program, &key.kernel);
 	if (want_user)
-		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, &key.user);
+		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, program, &key.user);
 	key.dev = dev;
 	key.cpu = bpf_get_smp_processor_id();
 	add(at, &key, write, bytes);
@@ -530,5 +556,7 @@ int stk_remap_raw_q(u64 *ctx)
 }
 
 RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_end_of_bio((void *)ctx[1]))
+
+#include "probes/stack_wait.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -57,6 +57,27 @@ struct stack_done {
 	__u64 first_ns; /* when the first one was made */
 };
 
+/* A thread that is off the CPU in a call or a page fault, with --value wait; the key is its
+ * task_struct's address. */
+struct stack_wait {
+	struct blk_process process;
+	__u64 path; /* as of struct stack_done_key */
+	__u64 cgroup;
+	__u64 since_ns;
+	__u64 ip, faults; /* of a page fault: as of struct stack_fault */
+	__u32 dev;	  /* 0: of no file, or of one that is on no disk */
+	__u8 write;	  /* a write or a sync; else a read or a page fault */
+	__u8 fault;
+	__u16 pad;
+};
+
+/* The last page fault of the thread that runs on a CPU. */
+struct stack_fault {
+	__u64 task;
+	__u64 ip;     /* in user space */
+	__u64 faults; /* that the thread has had; when it has one more, this one is over */
+};
+
 /* A number for both stacks of a row. */
 static inline __u64 stack_path(const struct stack_id *kernel, const struct stack_id *user)
 {
@@ -79,6 +100,7 @@ enum stack_loss {
 	STACK_LOSS_IOS,	   /* complete I/Os that had no room */
 	STACK_LOSS_PATHS,  /* complete I/Os whose stack is not known */
 	STACK_LOSS_UNREAD, /* kernel stacks that the kernel did not read */
+	STACK_LOSS_WAITS,  /* waits that had no room */
 	STACK_LOSSES,
 };
 
@@ -87,5 +109,6 @@ _Static_assert(sizeof(struct stack_value) == 24, "shared with BPF");
 _Static_assert(sizeof(struct stack_frames) == 1016, "shared with BPF");
 _Static_assert(sizeof(struct stack_done_key) == 40, "shared with BPF");
 _Static_assert(sizeof(struct stack_done) == 40, "shared with BPF");
+_Static_assert(sizeof(struct stack_wait) == 64, "shared with BPF");
 
 #endif

@@ -11,6 +11,7 @@
 #include <bpf/bpf.h>
 
 #include "cmd/breakdown/hists.h"
+#include "cmd/syscalls.h"
 #include "core/system/cpus.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -200,42 +201,15 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		  combined ? blk_owners_entries(hooks, args, o->filters.disk.whole) : 1 },
 	};
 
-	layers_syscalls(combined, syscall_ops);
+	syscalls_numbers(!combined, syscall_ops);
 	return tool_configure(object, options, N(options), maps, N(maps));
 }
 
 /* ---- a run ---- */
 
-struct parts {
-	int fd;
-	uint8_t round; /* what is left of an earlier one is no part of the disk any more */
-};
-
-static void add_part(void *ctx, uint32_t dev)
-{
-	const struct parts *parts = ctx;
-
-	/* There is room for more than a disk can have. */
-	(void)bpf_map_update_elem(parts->fd, &dev, &parts->round, BPF_ANY);
-}
-
 void calls_layer_find_parts(struct calls_layer *layer, const struct tool_run *run)
 {
-	struct parts parts = { tool_map(run, "devs"), ++layer->parts_round };
-	uint32_t dev, next;
-	uint8_t round;
-	bool more;
-
-	if (!layer->o->filters.disk.dev)
-		return;
-	disks_each_part(run->disks, &layer->o->filters.disk, add_part, &parts);
-	more = !bpf_map_get_next_key(parts.fd, NULL, &dev);
-	while (more) {
-		more = !bpf_map_get_next_key(parts.fd, &dev, &next);
-		if (!bpf_map_lookup_elem(parts.fd, &dev, &round) && round != parts.round)
-			bpf_map_delete_elem(parts.fd, &dev);
-		dev = next;
-	}
+	blk_find_parts(&layer->o->filters, run->disks, tool_map(run, "devs"), &layer->parts_round);
 }
 
 int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struct error *err)

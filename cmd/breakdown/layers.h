@@ -50,7 +50,4 @@ size_t layers_events(unsigned int layers, bool table, struct hook_event *events)
  * none ("" if that is not known; @size 0: not asked for). */
 unsigned int layers_hooked(const struct hooks *hooks, unsigned int layers, char *why, size_t size);
 
-/* The probe's table of system call numbers; @table as in layers_events(). */
-void layers_syscalls(bool table, unsigned char ops[SYSCALL_NUMBERS]);
-
 #endif

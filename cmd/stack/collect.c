@@ -135,7 +135,7 @@ static const char *label_of(struct stack *s, const struct subject *of, enum by_k
 		return "";
 	switch (key) {
 	case KEY_DISK:
-		return disks_name(s->run->disks, of->dev);
+		return of->dev || !s->o.waits ? disks_name(s->run->disks, of->dev) : KEYS_UNKNOWN;
 	case KEY_PROCESS:
 	case KEY_COMM:
 		return any ? TABLE_LOST_PROCESS
@@ -169,7 +169,7 @@ static int add_waiting(struct stack *s, const struct subject *of, struct table_k
 		key->start = of->process.start;
 		key->pid = of->process.pid;
 	}
-	s->bytes += row->bytes[0] + row->bytes[1];
+	s->sum += s->o.waits ? row->ns[0] + row->ns[1] : row->bytes[0] + row->bytes[1];
 	return table_add(&s->next, key, row);
 }
 
@@ -190,7 +190,7 @@ static int take_row(void *ctx, const void *key, const void *value)
 	if (!r)
 		r = symbolizer_queue_user(&s->symbolizer, &row->process, &row->user, from->first_ns,
 					  &made.user);
-	if (!r && s->o.ios)
+	if (!r && (s->o.ios || s->o.waits))
 		r = stack_paths_keep(&s->paths, &row->kernel, &row->user, &s->symbolizer);
 	if (r)
 		return r;
@@ -272,6 +272,20 @@ void stack_add_unseen(void *stack, const struct blk_inflight *entry)
 		s->failed = add_done(s, &of, entry->known ? entry->call : 0, entry->issue_ns, &sum);
 }
 
+/* Waits that went on when the run ended, up to there. */
+static int take_wait(void *ctx, const void *key, const void *value)
+{
+	const struct stack_wait *wait = value;
+	struct table_row sum = { .ns = { 0 } };
+	struct stack *s = ctx;
+
+	(void)key;
+	if (s->stop_ns > wait->since_ns)
+		sum.ns[wait->write] = s->stop_ns - wait->since_ns;
+	return add_done(s, &(struct subject){ wait->process, wait->cgroup, wait->dev }, wait->path,
+			wait->since_ns, &sum);
+}
+
 /* Empties the maps of the inactive buffer. */
 static int take_maps(struct stack *s, int inactive)
 {
@@ -300,10 +314,14 @@ static int take_maps(struct stack *s, int inactive)
 		r = double_buffer_drain_hash(
 		    bpf_map__fd(inactive ? skel->maps.lost1 : skel->maps.lost0),
 		    sizeof(struct stack_lost_key), sizeof(struct stack_value), take_lost, s);
-	if (!r && s->o.ios)
+	if (!r && (s->o.ios || s->o.waits))
 		r = double_buffer_drain_hash(
 		    bpf_map__fd(inactive ? skel->maps.done1 : skel->maps.done0),
 		    sizeof(struct stack_done_key), sizeof(struct stack_done), take_done, s);
+	if (!r && s->o.waits && s->is_last)
+		r = double_buffer_drain_hash(bpf_map__fd(skel->maps.waits_of_threads),
+					     sizeof(__u64), sizeof(struct stack_wait), take_wait,
+					     s);
 	stack_paths_age(&s->paths);
 	symbolizer_end_drain(&s->symbolizer);
 	process_names_forget(names);
@@ -390,6 +408,7 @@ static int name_batch(struct stack *s)
 	s->now = s->next;
 	s->next = (struct table){ 0 };
 	symbolizer_begin_batch(&s->symbolizer);
+	unwinder_serve(&s->unwinder);
 	r = symbolizer_resolve(&s->symbolizer);
 	if (!r)
 		r = s->failed;

@@ -11,7 +11,7 @@
 
 enum { KEY_IODIR = 0x2000, KEY_ORDER, KEY_SVG, KEY_BY };
 
-static const char *const units[] = { "bytes", "ios", "time" }; /* enum stack_unit */
+static const char *const units[] = { "bytes", "ios", "time", "wait" }; /* enum stack_unit */
 
 static const struct argp_option options[] = {
 	{ "duration", 'D', "SECS", 0, "stop after SECS seconds", 1 },
@@ -28,8 +28,9 @@ static const struct argp_option options[] = {
 	{ "iodir", KEY_IODIR, "r|w|rw", 0, "count reads, writes or both (default: rw); also -io",
 	  1 },
 	BLK_FILTER_OPTIONS,
-	{ "value", STACK_KEY_VALUE, "bytes|ios|time", 0,
-	  "what is added up: bytes, complete I/Os, or their time from submission to completion "
+	{ "value", STACK_KEY_VALUE, "bytes|ios|time|wait", 0,
+	  "what is added up: bytes, complete I/Os, their time from submission to completion, or "
+	  "the time that threads were off the CPU in reads, writes, syncs and page faults "
 	  "(default: bytes)",
 	  1 },
 	{ "rows", 'r', "ROWS", 0, "only the ROWS largest rows, and the sum of the others", 1 },
@@ -64,11 +65,17 @@ static int parse_value(const char *arg, struct stack_options *o, struct error *e
 		if (strcmp(arg, units[i]) != 0)
 			continue;
 		o->unit = (enum stack_unit)i;
-		o->ios = o->unit != STACK_BYTES;
+		o->ios = o->unit == STACK_IOS || o->unit == STACK_TIME;
+		o->waits = o->unit == STACK_WAIT;
 		return 0;
 	}
-	return error_set(err, STATUS_USAGE, -EINVAL, "invalid value '%s': bytes, ios or time",
+	return error_set(err, STATUS_USAGE, -EINVAL, "invalid value '%s': bytes, ios, time or wait",
 			 text_shown(arg).text);
+}
+
+const char *stack_value_name(enum stack_unit unit)
+{
+	return units[unit];
 }
 
 by_keys stack_keys(const struct stack_options *o)
@@ -153,8 +160,8 @@ static const struct args_values values[] = {
 
 static const struct args_example examples[] = {
 	{ "-P -io w -D 86400", "who writes, over a day" },
-	{ "-K -d nvme0n1 -D 10", "kernel code paths of a disk" },
 	{ "-K -U --svg io.svg -- make -j8", "a flame graph of a command" },
+	{ "-K -U --value wait -D 10", "who waits for I/O, and where" },
 	{ "-K -f -o io.folded -D 10", "folded lines for other tools" },
 	{ 0 },
 };
@@ -184,7 +191,7 @@ int stack_options(int argc, char **argv, struct stack_options *o, struct error *
 	if (r)
 		return r;
 	if (o->args.replay)
-		o->ios = false; /* the recording says */
+		o->ios = o->waits = false; /* the recording says */
 	o->args.count = o->args.interval_ns ? 1 : 0;
 	if (o->folded && !o->args.output)
 		o->args.stdout_is_data = true;

@@ -17,12 +17,16 @@ struct stack_options {
 	enum stack_unit unit;	/* --value */
 	by_keys by;		/* --by; 0: not given */
 	bool ios;		/* I/Os and their time are counted, too */
+	bool waits;		/* waits are counted, and nothing else */
 	uint64_t max_rows;	/* -r; 0: all */
 	const char *svg;	/* NULL: none */
 };
 
 /* What rows are about: --by, or what -P says. */
 by_keys stack_keys(const struct stack_options *o);
+
+/* "bytes", "ios": what --value takes. */
+const char *stack_value_name(enum stack_unit unit);
 
 /* Its options, without their own. */
 extern const struct args_spec stack_args;

@@ -38,6 +38,11 @@ static const struct column columns[] = {
 	{ "write_time_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns",
 	  "time of these writes, from submission to completion",
 	  offsetof(struct stack_row, write_time_ns), 0, false, NULL },
+	{ "read_wait_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns",
+	  "time off the CPU in reads and page faults (--value wait)",
+	  offsetof(struct stack_row, read_wait_ns), 0, false, NULL },
+	{ "write_wait_ns", NULL, COLUMN_U64, ROLE_COUNTER, "ns", "the same in writes and syncs",
+	  offsetof(struct stack_row, write_wait_ns), 0, false, NULL },
 };
 
 enum {
@@ -52,7 +57,11 @@ enum {
 	UNIT,
 	CONTAINER,
 	USER_NAME,
-	READ_IOS
+	READ_IOS,
+	WRITE_IOS,
+	READ_TIME,
+	WRITE_TIME,
+	READ_WAIT,
 };
 
 _Static_assert(sizeof(columns) / sizeof(columns[0]) == STACK_COLUMNS, "all");
@@ -62,6 +71,9 @@ static bool has_column(const struct stack_options *o, size_t i)
 	by_keys by = stack_keys(o);
 
 	switch (i) {
+	case READ_BYTES:
+	case WRITE_BYTES:
+		return !o->waits;
 	case DISK:
 		return keys_have(by, KEY_DISK);
 	case COMM:
@@ -77,7 +89,7 @@ static bool has_column(const struct stack_options *o, size_t i)
 	case USER_NAME:
 		return keys_have(by, KEY_USER);
 	}
-	return i < READ_IOS || o->ios;
+	return i < READ_IOS ? true : i < READ_WAIT ? o->ios : o->waits;
 }
 
 const struct schema *stack_schema(struct stack_schema *to, const struct stack_options *o)
@@ -94,12 +106,15 @@ const struct schema *stack_schema_variant(size_t i, const char **with)
 	static const struct schema variants[] = {
 		{ columns, CGROUP, sizeof(struct stack_row) },
 		{ columns, READ_IOS, sizeof(struct stack_row) },
-		{ columns, STACK_COLUMNS, sizeof(struct stack_row) },
+		{ columns, READ_WAIT, sizeof(struct stack_row) },
 	};
-	static const char *const options[] = { "", "--by", "--value ios" };
+	static const char *const options[] = { "", "--by", "--value ios", "--value wait" };
+	static const struct stack_options waits = { .waits = true };
+	static struct stack_schema of_waits;
 
-	if (i >= sizeof(variants) / sizeof(variants[0]))
+	if (i >= sizeof(options) / sizeof(options[0]))
 		return NULL;
 	*with = options[i];
-	return &variants[i];
+	return i < sizeof(variants) / sizeof(variants[0]) ? &variants[i]
+							  : stack_schema(&of_waits, &waits);
 }

@@ -8,7 +8,7 @@
 #include "output/schema.h"
 
 /* The columns of a struct stack_row that go with some options. */
-#define STACK_COLUMNS 15
+#define STACK_COLUMNS 17
 struct stack_schema {
 	struct column columns[STACK_COLUMNS];
 	struct schema schema; /* points to these */

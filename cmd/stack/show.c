@@ -24,7 +24,11 @@ static int print_start(void *ctx, FILE *stream)
 	if (s->o.folded)
 		return 0; /* nothing that is no stack */
 	tool_seconds(s->o.args.interval_ns, secs, sizeof(secs));
-	if (s->o.args.interval_ns)
+	if (s->o.unit == STACK_WAIT && s->o.args.interval_ns)
+		fprintf(stream, "Tracing waits for I/O (ns) for %s secs.\n", secs);
+	else if (s->o.unit == STACK_WAIT)
+		fputs("Tracing waits for I/O (ns)... Hit Ctrl-C to end.\n", stream);
+	else if (s->o.args.interval_ns)
 		fprintf(stream, "Tracing io (%s) to block devices for %s secs.\n", unit, secs);
 	else
 		fprintf(stream, "Tracing io (%s) to block devices... Hit Ctrl-C to end.\n", unit);
@@ -71,7 +75,9 @@ void stack_show_progress(struct stack *s)
 		fprintf(stderr, ", %s remaining",
 			clock_text(s->o.args.interval_ns - elapsed + NS_PER_SEC - 1, second,
 				   sizeof(second)));
-	fprintf(stderr, ", %s so far", bytes_text(s->bytes, third, sizeof(third)));
+	fprintf(stderr, ", %s so far",
+		s->o.waits ? stacks_time(s->sum, third, sizeof(third))
+			   : bytes_text(s->sum, third, sizeof(third)));
 	fflush(stderr);
 	guard_leave();
 }
@@ -121,9 +127,9 @@ static void row_of(struct stack *s, uint32_t i, struct stack_row *out)
 		.write_bytes = s->table.rows[i].bytes[1],
 		.read_ios = s->table.rows[i].ios[0],
 		.write_ios = s->table.rows[i].ios[1],
-		.read_time_ns = s->table.rows[i].ns[0],
-		.write_time_ns = s->table.rows[i].ns[1],
 	};
+	*(s->o.waits ? &out->read_wait_ns : &out->read_time_ns) = s->table.rows[i].ns[0];
+	*(s->o.waits ? &out->write_wait_ns : &out->write_time_ns) = s->table.rows[i].ns[1];
 	for (int label = 0; label < STACK_LABELS; label++)
 		out->labels[label] = table_text(&s->table, key->labels[label]);
 }
@@ -194,6 +200,8 @@ static struct stack_row other_rows(const struct stack_row *rows, size_t n)
 		other.write_ios += rows[i].write_ios;
 		other.read_time_ns += rows[i].read_time_ns;
 		other.write_time_ns += rows[i].write_time_ns;
+		other.read_wait_ns += rows[i].read_wait_ns;
+		other.write_wait_ns += rows[i].write_wait_ns;
 	}
 	return other;
 }
@@ -263,14 +271,15 @@ void stack_show_largest(const struct stack *s)
 {
 	size_t n = s->table.keys.n;
 	uint64_t all = 0;
+	char text[64];
 
 	if (n <= LARGEST || s->o.folded || s->o.args.for_programs || !isatty(STDERR_FILENO))
 		return;
 	for (size_t i = 0; i < n; i++)
 		all += stack_row_sum(&s->rows[i], s->o.unit);
 	guard_enter(GUARD_WRITE);
-	fprintf(stderr, "\nThe largest of %zu rows, of %" PRIu64 " %s:\n", n, all,
-		stack_unit_name(s->o.unit));
+	fprintf(stderr, "\nThe largest of %zu rows, of %s:\n", n,
+		stacks_amount(all, s->o.unit, text, sizeof(text)));
 	for (size_t i = n; i > n - LARGEST; i--)
 		print_largest(&s->rows[i - 1], s->o.unit, all);
 	fflush(stderr);
@@ -283,7 +292,7 @@ static int write_svg(struct renderer *r, const struct render_interval *in, struc
 {
 	struct stack *s = (struct stack *)((char *)r - offsetof(struct stack, svg_renderer));
 	const char *what = s->o.reads && s->o.writes ? "I/O" : s->o.reads ? "Reads" : "Writes";
-	static const char *const sums[] = { "bytes", "I/Os", "time (ns)" };
+	static const char *const sums[] = { "bytes", "I/Os", "time", "time off the CPU" };
 	struct render_interval shown = *in;
 	char title[128], time[32];
 	void *own;
@@ -338,10 +347,14 @@ static int check(void *ctx, struct error *err)
 {
 	const struct stack *s = ctx;
 
-	if (s->o.unit == STACK_BYTES || s->o.ios)
+	if (s->o.waits ? s->o.unit == STACK_WAIT
+		       : s->o.unit == STACK_BYTES || (s->o.ios && s->o.unit != STACK_WAIT))
 		return 0;
-	error_set(err, STATUS_USAGE, -EINVAL, "the recording has bytes only");
-	error_hint(err, "record with --value ios or time");
+	error_set(err, STATUS_USAGE, -EINVAL, "the recording has %s only",
+		  s->o.waits ? "waits"
+		  : s->o.ios ? "bytes, I/Os and their time"
+			     : "bytes");
+	error_hint(err, "record with --value %s", stack_value_name(s->o.unit));
 	return -EINVAL;
 }
 

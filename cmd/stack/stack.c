@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #include <bpf/libbpf.h>
 
@@ -11,6 +12,7 @@
 #include "cmd/command.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
+#include "cmd/syscalls.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/privileges.h"
@@ -30,9 +32,35 @@ static uint32_t paths_room(const struct args *args)
 	return args->map_owners ? args->map_owners : blk_owners_room(cpus_possible(), 0);
 }
 
+/* Do rows stand for stacks that are found by their path? */
+static bool has_paths(const struct stack_options *o)
+{
+	return o->ios || o->waits;
+}
+
+/* Are user stacks walked by tables? */
+static bool has_tables(const struct stack *s)
+{
+	return UNWINDER_HAS_TABLES && s->o.user && s->symbolizer.symbols;
+}
+
+static uint64_t page_shift(void)
+{
+	return (uint64_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
+}
+
+/* Of the kernel's stacks, where it does not tell where the registers are (before 5.15). */
+static uint64_t thread_size(void)
+{
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	return page > 16384 ? page : 16384;
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct stack *s = run->ctx;
+	unsigned char syscall_ops[SYSCALL_NUMBERS] = { 0 };
 	const struct args *args = &s->o.args;
 	uint32_t stacks = s->o.kernel || s->o.user ? args->map_stacks : 1;
 	uint32_t whole = s->o.filters.disk.whole;
@@ -49,8 +77,14 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_cgroup", keys_of_cgroup(s->o.by) },
 		{ "by_user", keys_have(s->o.by, KEY_USER) },
 		{ "own_start", s->o.ios && blk_iostats_off(whole) },
+		{ "unwinds", has_tables(s) },
+		{ "page_shift", page_shift() },
+		{ "thread_size", thread_size() },
 		{ "trace_completion_mask", run->flags.trace_completion },
 		{ "seed", 0, seed, sizeof(seed) },
+		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
+		{ "check_files", s->o.filters.disk.dev != 0 },
+		{ "keyed_dev", keys_have(stack_keys(&s->o), KEY_DISK) },
 	};
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
@@ -63,18 +97,27 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "cgroups0", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
 		{ "cgroups1", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
 		/* Of the I/Os that are complete. */
-		{ "done0", s->o.ios ? args->map_rows : 1 },
-		{ "done1", s->o.ios ? args->map_rows : 1 },
+		{ "done0", has_paths(&s->o) ? args->map_rows : 1 },
+		{ "done1", has_paths(&s->o) ? args->map_rows : 1 },
 		{ "paths", s->o.ios ? paths_room(args) : 1 },
 		{ "inflight", s->o.ios ? requests : 1 },
 		{ "bios", s->o.ios ? args->map_requests : 1 },
 		{ "bio_owners", s->o.ios ? owners : 1 },
+		{ "waits_of_threads", s->o.waits ? args->map_requests : 1 },
+		{ "page_faults", s->o.waits ? cpus_possible() : 1 },
+		{ "devs", s->o.waits && s->o.filters.disk.dev ? 0 : 1 },
+#if UNWINDER_HAS_TABLES
+		{ "unwind_rules", has_tables(s) ? 0 : 1 },
+		{ "unwind_files", has_tables(s) ? 0 : 1 },
+		{ "unwind_wanted", has_tables(s) ? 0 : 1 },
+#endif
 	};
 
 	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
 		return -errno;
 	seed[2] |= 1;
 	seed[3] |= 1;
+	syscalls_numbers(false, syscall_ops);
 	return tool_configure(object, options, N(options), maps, N(maps));
 }
 
@@ -89,7 +132,7 @@ static void want_all(void *ctx)
 {
 	struct stack *s = ctx;
 
-	s->o.kernel = s->o.user = s->o.ios = true;
+	s->o.kernel = s->o.user = s->o.ios = s->o.waits = true;
 	s->o.by = KEY_CGROUP + 1;
 }
 
@@ -111,16 +154,45 @@ static int replay(struct tool_run *run, struct error *err)
 	return stack_open_svg(run, err);
 }
 
+static const struct hook_alt switch_alts[] = {
+	{ HOOK_RAW_TP, "sched_switch", 0, { "wait_switch" }, 0, NULL, false },
+};
+
+static const struct hook_alt fault_alts[] = {
+	{ HOOK_RAW_TP, "page_fault_user", 3, { "wait_fault" }, 0, NULL, false },
+};
+
 static size_t events(struct tool_run *run, struct hook_event *out)
 {
 	const struct stack *s = run->ctx;
+	bool bios = s->o.ios || !s->o.waits;
+	size_t n;
 
 	run->files = s->o.user ? ADDRESS_SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
 	run->helpers = s->o.ios ? blk_helpers : NULL;
-	return blk_events(WANT_STACK | WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) |
-			      (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
-			      (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
-			  out);
+	n = blk_events(WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) | (bios ? WANT_STACK : 0) |
+			   (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
+			   (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
+		       out);
+	if (s->o.waits) {
+		out[n++] = (struct hook_event){ "switch", switch_alts, N(switch_alts), false };
+		out[n++] = (struct hook_event){ "fault", fault_alts, N(fault_alts), true };
+	}
+	return n;
+}
+
+static void note_faults(struct tool_run *run)
+{
+	const struct stack *s = run->ctx;
+
+	if (!s->o.waits)
+		return;
+	if (s->o.filters.disk.dev)
+		tool_note(run, "waits in page faults are not counted with -d: whose file it is is "
+			       "not known");
+	else if (hooks_tag(run->object.hooks, "fault", -1) < 0)
+		tool_note(run, "waits in page faults are not counted: this kernel has no "
+			       "tracepoint page_fault_user");
 }
 
 static int prepare(struct tool_run *run, struct error *err)
@@ -129,6 +201,7 @@ static int prepare(struct tool_run *run, struct error *err)
 	int r;
 
 	s->run = run;
+	note_faults(run);
 	s->table.limit = TABLE_LIMIT;
 	s->table.unit = s->o.unit;
 	r = keys_of_cgroup(s->o.by) ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
@@ -138,6 +211,41 @@ static int prepare(struct tool_run *run, struct error *err)
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	r = stack_open_svg(run, err);
 	return r ? r : stack_open_symbolizer(s, err);
+}
+
+static void find_parts(struct tool_run *run)
+{
+	struct stack *s = run->ctx;
+
+	if (s->o.waits)
+		blk_find_parts(&s->o.filters, run->disks, tool_map(run, "devs"), &s->parts_round);
+}
+
+/* Opens the tables of the loaded object. */
+static int attached(struct tool_run *run, struct error *err)
+{
+	struct stack *s = run->ctx;
+#if UNWINDER_HAS_TABLES
+	struct stack_bpf *skel = run->object.skel;
+	const struct unwind_maps maps = {
+		.tables = bpf_map__fd(skel->maps.unwind_tables),
+		.rules = bpf_map__fd(skel->maps.unwind_rules),
+		.files = bpf_map__fd(skel->maps.unwind_files),
+	};
+	int r = 0;
+
+	if (has_tables(s))
+		r = unwinder_open(&s->unwinder, &maps, bpf_map__fd(skel->maps.unwind_wanted));
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "cannot map the tables of user stacks: %s",
+				 strerror(-r));
+#endif
+	s->unwinder.spaces = s->symbolizer.spaces;
+	s->unwinder.symbols = s->symbolizer.symbols;
+	s->symbolizer.has_tables = has_tables(s);
+	find_parts(run);
+	(void)err;
+	return 0;
 }
 
 static void keeps(struct tool_run *run)
@@ -151,9 +259,23 @@ static void keeps(struct tool_run *run)
 		  keys_of_cgroup(s->o.by));
 }
 
+/* What COMMAND is made of is read before it uses it. */
+static bool look_at_command(void *ctx, pid_t pid, uint64_t ip, bool mapped)
+{
+	struct stack *s = ctx;
+
+	address_spaces_update(s->symbolizer.spaces, s->swapped_ns);
+	return unwinder_look(&s->unwinder, (uint32_t)pid, ip, mapped);
+}
+
 static int begin(struct tool_run *run, struct error *err)
 {
 	struct stack *s = run->ctx;
+
+	if (s->unwinder.store) {
+		run->run->look = look_at_command;
+		run->run->look_ctx = s;
+	}
 
 	(void)err;
 	s->begin_ns = s->swapped_ns = clock_mono_ns();
@@ -204,6 +326,7 @@ static void stop(struct tool_run *run)
 {
 	struct stack *s = run->ctx;
 
+	s->stop_ns = clock_mono_ns();
 	if (s->o.ios)
 		tool_sweep(run, stack_add_unseen);
 	else
@@ -264,6 +387,7 @@ static void free_stack(void *ctx)
 	struct stack *s = ctx;
 
 	stack_wipe_progress(s);
+	unwinder_close(&s->unwinder);
 	symbolizer_free(&s->symbolizer);
 	stack_paths_free(&s->paths);
 	cgroups_free(s->cgroups);
@@ -284,6 +408,7 @@ static const struct schema *columns(size_t i, const char **with)
 TOOL_PROBE(stack);
 
 #define PROBE_LOSS(i, key, text) [i] = { key, text, "stack_losses", i, false }
+#define STOP_LOSS(i, key, text)	 [STACK_LOSS_STOPS + (i)-1] = { key, text, "unwind_stops", i, false }
 #define LOSS(i, key, text)	 [i] = { key, text, NULL, 0, false }
 
 static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
@@ -297,11 +422,12 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_REFUSED, "refused", "I/Os rejected by the disk, counted anyway"),
 	PROBE_LOSS(STACK_LOSS_REFUSED_BYTES, "refused_bytes",
 		   "bytes of I/Os rejected by the disk, counted anyway"),
-	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "complete I/Os that are in no row"),
+	PROBE_LOSS(STACK_LOSS_IOS, "ios_full", "complete I/Os, or waits, that are in no row"),
 	PROBE_LOSS(STACK_LOSS_PATHS, "paths_lost",
-		   "complete I/Os whose stack is not known: under " TABLE_LOST_STACK),
+		   "complete I/Os, or waits, whose stack is not known: under " TABLE_LOST_STACK),
 	PROBE_LOSS(STACK_LOSS_UNREAD, "stacks_unread",
 		   "kernel stacks that the kernel did not read: under " TABLE_LOST_STACK),
+	PROBE_LOSS(STACK_LOSS_WAITS, "waits_full", "waits not counted: too many at once"),
 	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),
@@ -311,6 +437,18 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	     "mappings or processes beyond the tracking limits, or too slow to read"),
 	LOSS(STACK_LOSS_NAMES, "frames_unread",
 	     "frames left without a name, or with an old one, to save time or memory"),
+	STOP_LOSS(UNWIND_STOP_NO_TABLE, "unwind_no_table",
+		  "I/Os whose user stack ends early: a file's table was not there yet"),
+	STOP_LOSS(UNWIND_STOP_NO_ROOM, "unwind_no_room",
+		  "I/Os whose user stack ends early: no room for a file's table"),
+	STOP_LOSS(UNWIND_STOP_UNMAPPED, "unwind_unmapped",
+		  "I/Os whose user stack ends early: at an address that is no code"),
+	STOP_LOSS(UNWIND_STOP_EXPRESSION, "unwind_expression",
+		  "I/Os whose user stack ends early: at a rule that is not understood"),
+	STOP_LOSS(UNWIND_STOP_NO_RULE, "unwind_no_rule",
+		  "I/Os whose user stack ends early: at code without a rule or frame pointer"),
+	STOP_LOSS(UNWIND_STOP_UNREAD, "unwind_unread",
+		  "I/Os whose user stack ends early: the stack was not in memory"),
 };
 
 static const struct tool_optional optional[] = {
@@ -321,6 +459,8 @@ static const struct tool_optional optional[] = {
 	{ "issue", "--value ios, --value time" },
 	{ "requeue", "--value ios, --value time" },
 	{ "complete", "--value ios, --value time" },
+	{ "switch", "--value wait" },
+	{ "fault", "--value wait: page faults" },
 	{ NULL, NULL },
 };
 
@@ -330,7 +470,8 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct stack, "writes", 0, o.writes, 1),
 	TOOL_SETTING(struct stack, "by", 0, o.by, UINT64_MAX),
 	TOOL_SETTING(struct stack, "ios", 0, o.ios, 1),
-	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_TIME),
+	TOOL_SETTING(struct stack, "waits", 0, o.waits, 1),
+	TOOL_SETTING(struct stack, "value", STACK_KEY_VALUE, o.unit, STACK_WAIT),
 	TOOL_SETTING(struct stack, "max_rows", 'r', o.max_rows, UINT64_MAX),
 };
 
@@ -356,6 +497,8 @@ const struct tool tool_stack = {
 	.events = events,
 	.prepare = prepare,
 	.configure = configure,
+	.attached = attached,
+	.disks = find_parts,
 	.keeps = keeps,
 	.check = check,
 	.begin = begin,

@@ -7,6 +7,7 @@
 
 #include "cmd/tool.h"
 #include "cmd/stack/symbolizer.h"
+#include "cmd/stack/unwinder.h"
 #include "cmd/stack/options.h"
 #include "cmd/stack/paths.h"
 #include "cmd/stack/table.h"
@@ -23,7 +24,8 @@ enum {
 	STACK_LOSS_SYMBOLS,
 	STACK_LOSS_MAPPINGS,
 	STACK_LOSS_NAMES,
-	STACK_LOSS_ROWS_ALL
+	STACK_LOSS_STOPS, /* by enum unwind_stop, from 1 on */
+	STACK_LOSS_ROWS_ALL = STACK_LOSS_STOPS + UNWIND_STOPS - 1
 };
 
 struct stack {
@@ -31,10 +33,11 @@ struct stack {
 	struct tool_run *run;
 	struct table table;
 	struct symbolizer symbolizer;
+	struct unwinder unwinder;
 	struct cgroups *cgroups; /* with --by cgroup, unit or container; else NULL */
 	struct users *users;	 /* with --by user; else NULL */
 	struct stack_schema schema;
-	struct stack_paths paths; /* with o.ios */
+	struct stack_paths paths; /* with o.ios or o.waits */
 	/* Rows that have been drained; their stacks are numbers of symbolizer.now and
 	 * symbolizer.next. */
 	struct table now, next;
@@ -44,7 +47,9 @@ struct stack {
 	struct outfile svg;
 	struct renderer svg_renderer;
 	uint64_t begin_ns, swapped_ns; /* CLOCK_MONOTONIC */
-	uint64_t bytes;		       /* so far */
+	uint64_t stop_ns;	       /* waits that go on count up to here; the same */
+	uint8_t parts_round;	       /* blk_find_parts() */
+	uint64_t sum;		       /* so far: bytes, or ns of waits */
 	uint64_t progress_ns;	       /* when progress was shown last; 0: never */
 	struct stack_row *rows;	       /* of the output */
 };

@@ -37,7 +37,8 @@ struct queued_frame {
 	uid_t owner; /* of the process, where it is in no file */
 };
 
-enum stack_root { ROOT_WHOLE, ROOT_CUT, ROOT_NO_POINTER, ROOT_LOST };
+/* Why a stack ends where it does; from ROOT_STOPS on enum unwind_stop. */
+enum stack_root { ROOT_WHOLE, ROOT_CUT, ROOT_NO_POINTER, ROOT_LOST, ROOT_STOPS };
 
 struct queued_stack {
 	struct cache_key key;
@@ -181,6 +182,12 @@ static uint32_t root_node(struct symbolizer *n, uint32_t root)
 		[ROOT_CUT] = "[cut off]",
 		[ROOT_NO_POINTER] = "[no frame pointer]",
 		[ROOT_LOST] = TABLE_LOST_STACK,
+		[ROOT_STOPS + UNWIND_STOP_NO_TABLE] = "[no table yet]",
+		[ROOT_STOPS + UNWIND_STOP_NO_ROOM] = "[no room for table]",
+		[ROOT_STOPS + UNWIND_STOP_UNMAPPED] = "[unknown mapping]",
+		[ROOT_STOPS + UNWIND_STOP_EXPRESSION] = "[expression]",
+		[ROOT_STOPS + UNWIND_STOP_NO_RULE] = "[no rule]",
+		[ROOT_STOPS + UNWIND_STOP_UNREAD] = "[stack not in memory]",
 	};
 
 	return root ? table_node(n->table, 0, table_name(n->table, names[root])) : 0;
@@ -361,16 +368,28 @@ static uint32_t queue_frame(struct symbolizer *n, const struct blk_process *proc
 	return number;
 }
 
+/* Takes the reason off the end of a stack that was walked by tables; 0: it is whole. */
+static uint32_t take_stop(const struct symbolizer *n, const uint64_t *ip, size_t *depth)
+{
+	if (!n->has_tables || !*depth || ip[*depth - 1] >= UNWIND_STOPS)
+		return 0;
+	return ROOT_STOPS + (uint32_t)ip[--*depth];
+}
+
+/* Of tasks of another word size, too, the kernel follows frame pointers. */
+#define MAX_COMPAT_ADDRESS UINT32_MAX
+
 /*
  * How many frames are code.  The kernel follows frame pointers; in a function that was compiled
  * without, it finds whatever lies on the stack, and what follows is no path any more.
  */
-static size_t depth_of_code(struct symbolizer *n, uint32_t pid, const uint64_t *ip, uint64_t at_ns)
+static size_t depth_of_code(struct symbolizer *n, uint32_t pid, const uint64_t *ip, size_t depth,
+			    uint64_t at_ns)
 {
-	size_t depth = depth_of(ip);
 	struct mapping mapping;
 
-	if (!depth || !address_spaces_find(n->spaces, pid, ip[0], at_ns, &mapping))
+	if (!depth || (n->has_tables && ip[0] > MAX_COMPAT_ADDRESS) ||
+	    !address_spaces_find(n->spaces, pid, ip[0], at_ns, &mapping))
 		return depth;
 	for (size_t i = 1; i < depth; i++)
 		if (!address_spaces_find(n->spaces, pid, place_of(ip, i), at_ns, &mapping))
@@ -384,6 +403,7 @@ int symbolizer_queue_user(struct symbolizer *n, const struct blk_process *proces
 	struct queued_stack queued = { .key = { id->hash[0], id->hash[1], 0, process->pid,
 						CACHED_USER } };
 	const uint64_t *ip;
+	size_t depth;
 	int r;
 
 	*number = 0;
@@ -393,8 +413,11 @@ int symbolizer_queue_user(struct symbolizer *n, const struct blk_process *proces
 	ip = frames_to_queue(n, &queued, id, number, &r);
 	if (!ip)
 		return r;
-	queued.depth = (uint32_t)depth_of_code(n, process->pid, ip, at_ns);
-	queued.root = queued.depth < depth_of(ip) ? ROOT_NO_POINTER : root_of(queued.depth);
+	depth = depth_of(ip);
+	queued.root = take_stop(n, ip, &depth);
+	queued.depth = (uint32_t)depth_of_code(n, process->pid, ip, depth, at_ns);
+	if (!queued.root)
+		queued.root = queued.depth < depth ? ROOT_NO_POINTER : root_of(queued.depth);
 	for (uint32_t i = 0; i < queued.depth; i++) {
 		uint32_t frame = queue_frame(n, process, place_of(ip, i), at_ns);
 

@@ -8,6 +8,7 @@
 #include "core/symbols/address_spaces.h"
 #include "core/symbols/symbol_client.h"
 #include "probes/stack.h"
+#include "probes/unwind.h"
 
 /* The stacks and frames of one or several drains, to be named together. */
 struct symbolizer_batch {
@@ -25,6 +26,7 @@ struct symbolizer {
 	struct kallsyms *kallsyms;     /* NULL: no kernel stacks, or they cannot be named */
 	struct address_spaces *spaces; /* NULL: no user stacks */
 	struct symbol_client *symbols; /* NULL: user frames have no names */
+	bool has_tables;	       /* user stacks are walked by tables: probes/unwind.bpf.h */
 	struct intern raw;	       /* the stacks of this drain, struct raw_stack */
 	struct symbolizer_batch next, now;
 	bool is_resolving;   /* @now; at its end the table's numbers may become invalid */

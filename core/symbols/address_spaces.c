@@ -504,6 +504,20 @@ bool address_spaces_find(struct address_spaces *s, uint32_t pid, uint64_t addres
 	return find_in(process, address, at_ns, out);
 }
 
+void address_spaces_each(struct address_spaces *s, uint32_t pid,
+			 int (*each)(void *ctx, const struct mapping *m), void *ctx)
+{
+	struct process *process = get_process(s, pid);
+	struct mapping_node *set;
+
+	if (!process)
+		return;
+	/* @each may lead to address_spaces_update(). */
+	set = mappings_share(history_at(&process->maps, clock_mono_ns()));
+	mappings_each(set, each, ctx);
+	mappings_drop(&s->pool, set);
+}
+
 void address_spaces_put(struct address_spaces *s, struct module *module)
 {
 	modules_put(&s->pool.modules, module);

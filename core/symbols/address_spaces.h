@@ -41,6 +41,10 @@ void address_spaces_update(struct address_spaces *s, uint64_t until_ns);
  * from module_get() to address_spaces_put(). */
 bool address_spaces_find(struct address_spaces *s, uint32_t pid, uint64_t address, uint64_t at_ns,
 			 struct mapping *out);
+/* Calls @each for all that process @pid has mapped now, if that is known. */
+void address_spaces_each(struct address_spaces *s, uint32_t pid,
+			 int (*each)(void *ctx, const struct mapping *m), void *ctx);
+
 void address_spaces_put(struct address_spaces *s, struct module *module);
 
 /* The version of the mappings of process @pid at @at_ns: equal versions are equal mappings.

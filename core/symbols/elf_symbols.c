@@ -17,6 +17,7 @@
 #include <libiberty/demangle.h>
 
 #include "core/base/search.h"
+#include "core/symbols/elf_file.h"
 
 /* libdw reads what libelf alone does not: files and sections that are compressed.  Its other half,
  * libdwfl, is left out: it looks every address up by a walk over all symbols. */
@@ -66,69 +67,6 @@ char *elf_demangle(const char *symbol)
 	nice = strndup(text.bytes, text.size);
 	free(plain);
 	return nice;
-}
-
-/* ---- build ids ---- */
-
-static void build_id_of(Elf *elf, struct build_id *out)
-{
-	const void *bytes;
-	ssize_t size = dwelf_elf_gnu_build_id(elf, &bytes);
-
-	out->size = 0;
-	if (size <= 0 || size > BUILD_ID_SIZE)
-		return;
-	memcpy(out->bytes, bytes, (size_t)size);
-	out->size = (uint8_t)size;
-}
-
-static bool is_compressed(int fd)
-{
-	static const char *const magics[] = { "\037\213", "\3757zXZ", "BZh", "\050\265\057\375" };
-	char bytes[8] = "";
-
-	/* zlib reads from where the descriptor is. */
-	if (pread(fd, bytes, sizeof(bytes), 0) < 0 || lseek(fd, 0, SEEK_SET))
-		return false;
-	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++)
-		if (memcmp(bytes, magics[i], strlen(magics[i])) == 0)
-			return true;
-	return false;
-}
-
-/* libdw takes what it could unpack before memory ran out for the whole. */
-static bool is_whole(Elf *elf)
-{
-	size_t size;
-
-	return elf_rawfile(elf, &size) && size <= MAX_UNPACKED;
-}
-
-static Elf *only_elf(Elf *elf)
-{
-	if (elf && elf_kind(elf) == ELF_K_ELF)
-		return elf;
-	elf_end(elf);
-	return NULL;
-}
-
-/* An ELF file is read, not mapped: its owner may cut it short, which is a fault in what is mapped.
- */
-static Elf *open_elf(int fd, enum unread *unread)
-{
-	Elf *elf;
-
-	if (elf_version(EV_CURRENT) == EV_NONE)
-		return NULL;
-	elf = only_elf(elf_begin(fd, ELF_C_READ, NULL));
-	if (elf || !is_compressed(fd))
-		return elf;
-	elf = only_elf(dwelf_elf_begin(fd));
-	if (elf && is_whole(elf))
-		return elf;
-	elf_end(elf);
-	unread_because(unread, UNREAD_PACKED);
-	return NULL;
 }
 
 /* ---- symbols ---- */
@@ -351,11 +289,6 @@ static bool has_crc(const struct search *s, int fd, uint32_t crc)
 	return false;
 }
 
-static bool is_same_id(const struct build_id *a, const struct build_id *b)
-{
-	return a->size == b->size && !memcmp(a->bytes, b->bytes, a->size);
-}
-
 /* Takes the symbols of the file that answers @query if it is the file's own debug file: by build
  * id, or, where the file has none, by the checksum @crc. */
 static void try_debug_file(const struct search *s, const struct debug_query *query,
@@ -367,11 +300,11 @@ static void try_debug_file(const struct search *s, const struct debug_query *que
 
 	if (fd < 0)
 		return;
-	elf = open_elf(fd, s->unread);
+	elf = elf_file_open(fd, s->unread);
 	if (!elf)
 		goto out;
-	build_id_of(elf, &id);
-	if (s->id.size ? is_same_id(&id, &s->id) : crc && has_crc(s, fd, *crc))
+	elf_file_build_id(elf, &id);
+	if (s->id.size ? elf_file_is(&id, &s->id) : crc && has_crc(s, fd, *crc))
 		walk_tables(s, elf, SHT_SYMTAB);
 	elf_end(elf);
 out:
@@ -406,7 +339,7 @@ static void unpack_symbols(const struct search *s, const Elf_Data *data)
 	Elf *elf = NULL;
 
 	if (fd >= 0 && write(fd, data->d_buf, data->d_size) == (ssize_t)data->d_size)
-		elf = open_elf(fd, s->unread);
+		elf = elf_file_open(fd, s->unread);
 	else
 		unread_because(s->unread, UNREAD_DEBUGDATA);
 	if (elf)
@@ -489,11 +422,11 @@ int elf_symbols(int fd, const struct build_id *id, const struct debug_opener *op
 		.unread = unread,
 	};
 
-	s.elf = open_elf(fd, unread);
+	s.elf = elf_file_open(fd, unread);
 	if (!s.elf)
 		return -ENOEXEC;
-	build_id_of(s.elf, &s.id);
-	if (id->size && !is_same_id(id, &s.id)) {
+	elf_file_build_id(s.elf, &s.id);
+	if (!elf_file_is(&s.id, id)) {
 		elf_end(s.elf);
 		return -ESTALE;
 	}

@@ -585,7 +585,8 @@ struct answers {
 	struct symbol_place *places;
 	bool *seen;
 	size_t n, n_seen, n_bytes;
-	const char *last; /* name */
+	const char *last;	    /* name */
+	struct unwind_table *table; /* NULL: names are asked for */
 };
 
 static int take_name(struct answers *a, const struct wire_name *record, const char *text)
@@ -641,6 +642,67 @@ static int take_names(struct answers *a, const char *message, size_t size)
 	return at == size ? 0 : -EPROTO;
 }
 
+/* ---- tables ---- */
+
+/* Room for @more items of @each bytes behind @n, at most @max. */
+static int have_items(void **items, size_t n, size_t more, size_t each, size_t max, size_t *room)
+{
+	size_t want = *room ? *room : more;
+	void *grown;
+
+	if (!more || more > max - n)
+		return -EPROTO;
+	while (want < n + more)
+		want *= 2;
+	if (want == *room)
+		return 0;
+	grown = realloc(*items, want * each);
+	if (!grown)
+		return -ENOMEM;
+	*items = grown;
+	*room = want;
+	return 0;
+}
+
+static int take_rules(struct answers *a, const struct wire_rules *message, size_t size)
+{
+	struct unwind_table *t = a->table;
+	int r;
+
+	if (!t || t->n_rows || size < offsetof(struct wire_rules, rules) ||
+	    message->n > WIRE_RULES_EACH || size != offsetof(struct wire_rules, rules[message->n]))
+		return -EPROTO;
+	r = have_items((void **)&t->rules, t->n_rules, message->n, sizeof(*t->rules),
+		       MAX_UNWIND_RULES, &t->rules_room);
+	for (uint32_t i = 0; !r && i < message->n; i++) {
+		if (!unwind_rule_is_valid(&message->rules[i]))
+			return -EPROTO;
+		t->rules[t->n_rules++] = message->rules[i];
+	}
+	return r;
+}
+
+static int take_rows(struct answers *a, const struct wire_rows *message, size_t size)
+{
+	struct unwind_table *t = a->table;
+	int r;
+
+	if (!t || size < offsetof(struct wire_rows, rows) || message->n > WIRE_ROWS_EACH ||
+	    size != offsetof(struct wire_rows, rows[message->n]))
+		return -EPROTO;
+	r = have_items((void **)&t->rows, t->n_rows, message->n, sizeof(*t->rows), MAX_UNWIND_ROWS,
+		       &t->rows_room);
+	for (uint32_t i = 0; !r && i < message->n; i++) {
+		uint64_t row = message->rows[i];
+
+		if ((row & 0xffff) >= t->n_rules || row >> 16 >= UNWIND_MAX_OFFSET ||
+		    (t->n_rows && row >> 16 <= t->rows[t->n_rows - 1] >> 16))
+			return -EPROTO;
+		t->rows[t->n_rows++] = row;
+	}
+	return r;
+}
+
 /* ---- requests ---- */
 
 static int send_request(struct symbol_client *c, const struct wire_request *request, int fd,
@@ -663,7 +725,7 @@ static int send_request(struct symbol_client *c, const struct wire_request *requ
 static bool is_valid(const struct wire_status *done, const struct answers *a)
 {
 	return done->status <= 0 && (done->status || a->n_seen == a->n) &&
-	       done->unread < UNREAD_BY_SERVER;
+	       (done->status || !a->table || a->table->n_rows) && done->unread < UNREAD_BY_SERVER;
 }
 
 /* What the helper says until it is done.  *status: what became of the file. */
@@ -674,6 +736,8 @@ static int converse(struct symbol_client *c, const struct symbol_file *file, str
 		uint32_t type;
 		struct wire_query query;
 		struct wire_status status;
+		struct wire_rules rules;
+		struct wire_rows rows;
 		char bytes[WIRE_MESSAGE];
 	} message;
 	uint32_t asked = 0;
@@ -690,6 +754,10 @@ static int converse(struct symbol_client *c, const struct symbol_file *file, str
 			r = answer_query(c, file, &message.query, size, &asked);
 		else if (message.type == WIRE_NAMES)
 			r = take_names(a, message.bytes, (size_t)size);
+		else if (message.type == WIRE_RULES)
+			r = take_rules(a, &message.rules, (size_t)size);
+		else if (message.type == WIRE_ROWS)
+			r = take_rows(a, &message.rows, (size_t)size);
 		if (message.type == WIRE_DONE && size == sizeof(*done)) {
 			*done = message.status;
 			return is_valid(done, a) ? 0 : -EPROTO;
@@ -709,9 +777,11 @@ static void clear_places(struct symbol_place *places, size_t n)
 
 static int exchange(struct symbol_client *c, const struct wire_request *request, int fd,
 		    const struct symbol_file *file, struct symbol_place *places,
-		    struct wire_status *done)
+		    struct unwind_table *table, struct wire_status *done)
 {
-	struct answers a = { .client = c, .places = places, .n = request->n_places };
+	struct answers a = {
+		.client = c, .places = places, .n = request->n_places, .table = table
+	};
 	int r = -ENOMEM;
 
 	a.seen = calloc(a.n + 1, sizeof(*a.seen));
@@ -744,6 +814,7 @@ struct job {
 	const struct symbol_file *file; /* NULL: a perf map */
 	const char *path;
 	struct symbol_place *places;
+	struct unwind_table *table;
 };
 
 /* With a helper that is ready.  0, or -errno as symbol_client_elf(). */
@@ -756,7 +827,7 @@ static int have_it_read(struct symbol_client *c, const struct job *job)
 
 	c->foreign = job->opened->is_foreign;
 	set_deadlines(c);
-	r = exchange(c, &job->request, job->opened->fd, job->file, job->places, &done);
+	r = exchange(c, &job->request, job->opened->fd, job->file, job->places, job->table, &done);
 	take_cpu_time(c);
 	if (r && c->foreign)
 		c->failed_ns += clock_mono_ns() - begin_ns;
@@ -829,6 +900,25 @@ int symbol_client_perf_map(struct symbol_client *c, const struct opened_file *fi
 	};
 
 	return make_request(c, &job, n);
+}
+
+int symbol_client_unwind(struct symbol_client *c, const struct symbol_file *file,
+			 struct unwind_table *out)
+{
+	struct unwind_table table = { .id = file->id };
+	struct job job = {
+		.request = { .type = WIRE_UNWIND, .id = file->id },
+		.opened = &file->file,
+		.path = file->path,
+		.table = &table,
+	};
+	int r = make_request(c, &job, 0);
+
+	if (r)
+		unwind_table_free(&table);
+	else
+		*out = table;
+	return r;
 }
 
 uint64_t symbol_client_cpu_ns(const struct symbol_client *c)

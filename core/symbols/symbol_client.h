@@ -8,6 +8,7 @@
 #include <sys/types.h>
 
 #include "core/symbols/elf_symbols.h"
+#include "core/symbols/elf_unwind.h"
 #include "core/system/open_regular.h"
 
 /*
@@ -69,6 +70,11 @@ int symbol_client_elf(struct symbol_client *c, const struct symbol_file *file,
 /* The same for perf map @file, which is called @path, from where it stands; @places are sorted. */
 int symbol_client_perf_map(struct symbol_client *c, const struct opened_file *file,
 			   const char *path, struct symbol_place *places, size_t n);
+
+/* The table of @file, which unwind_table_free() frees.  -errno as symbol_client_elf(); -ENOENT: it
+ * has none; -E2BIG: it is larger than a table may be. */
+int symbol_client_unwind(struct symbol_client *c, const struct symbol_file *file,
+			 struct unwind_table *out);
 
 /* CPU time that helpers have used for requests so far, and for their start. */
 uint64_t symbol_client_cpu_ns(const struct symbol_client *c);

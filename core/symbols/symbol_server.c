@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "core/symbols/elf_unwind.h"
 #include "core/symbols/perf_map.h"
 #include "core/system/sandbox.h"
 #include "core/symbols/symbol_wire.h"
@@ -182,11 +183,41 @@ static int serve_perf_map(struct server *s, int fd, const uint64_t *at)
 	return 0;
 }
 
+static int serve_unwind(struct server *s, int fd)
+{
+	static struct wire_rules rules = { .type = WIRE_RULES };
+	static struct wire_rows rows = { .type = WIRE_ROWS };
+	struct unwind_table t;
+	int r = elf_unwind(fd, &s->request.id, &t, &s->unread);
+
+	if (r)
+		return r;
+	for (size_t at = 0; at < t.n_rules; at += rules.n) {
+		rules.n = (uint32_t)(t.n_rules - at);
+		if (rules.n > WIRE_RULES_EACH)
+			rules.n = WIRE_RULES_EACH;
+		memcpy(rules.rules, t.rules + at, rules.n * sizeof(*t.rules));
+		send_message(s, &rules, offsetof(struct wire_rules, rules[rules.n]));
+	}
+	for (size_t at = 0; at < t.n_rows; at += rows.n) {
+		rows.n = (uint32_t)(t.n_rows - at);
+		if (rows.n > WIRE_ROWS_EACH)
+			rows.n = WIRE_ROWS_EACH;
+		memcpy(rows.rows, t.rows + at, rows.n * sizeof(*t.rows));
+		send_message(s, &rows, offsetof(struct wire_rows, rows[rows.n]));
+	}
+	unwind_table_free(&t);
+	return 0;
+}
+
 static int serve_request(struct server *s, int fd)
 {
-	uint64_t *at = calloc(s->request.n_places + 1, sizeof(*at));
+	uint64_t *at;
 	int r = -ENOMEM;
 
+	if (s->request.type == WIRE_UNWIND)
+		return serve_unwind(s, fd);
+	at = calloc(s->request.n_places + 1, sizeof(*at));
 	if (!at) {
 		s->broken = true; /* places would be taken for requests */
 		return r;
@@ -207,7 +238,8 @@ void symbol_server_serve(int socket)
 		struct wire_status done = { .type = WIRE_DONE };
 
 		if (fd < 0 || s.request.n_places > WIRE_MAX_PLACES ||
-		    (s.request.type != WIRE_ELF && s.request.type != WIRE_PERF_MAP))
+		    (s.request.type != WIRE_ELF && s.request.type != WIRE_PERF_MAP &&
+		     s.request.type != WIRE_UNWIND))
 			break;
 		s.unread = UNREAD_NOTHING;
 		s.n_bytes = 0;

@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "core/symbols/elf_symbols.h"
+#include "core/symbols/elf_unwind.h"
 
 /*
  * What symbol_client and symbol_server say to each other over a SOCK_SEQPACKET socket; each message
@@ -15,6 +16,10 @@
  *   server  QUERY                      any number of times: a debug file is wanted
  *   client  FILE, with it, or without
  *   server  NAMES                      until each place has been answered once
+ *   server  DONE
+ *
+ *   client  UNWIND, with the file
+ *   server  RULES and ROWS             until all are sent; neither, where there is no table
  *   server  DONE
  *
  * The client trusts nothing that the server says: the server has parsed hostile files.
@@ -28,13 +33,16 @@ enum wire_type {
 	WIRE_FILE,
 	WIRE_NAMES,
 	WIRE_DONE,
+	WIRE_UNWIND,
+	WIRE_RULES,
+	WIRE_ROWS,
 };
 
 #define WIRE_MESSAGE	65536U	    /* bytes */
 #define WIRE_MAX_PLACES (1U << 20)  /* of a request */
 #define WIRE_ALL_NAMES	(16U << 20) /* bytes of the names of a request */
 
-struct wire_request { /* ELF, PERF_MAP */
+struct wire_request { /* ELF, PERF_MAP, UNWIND */
 	uint32_t type;
 	uint32_t n_places;
 	uint32_t n_roots;   /* ELF: of debug_query */
@@ -66,6 +74,22 @@ struct wire_names {
 	uint32_t n; /* records, which follow each other without a gap */
 };
 
+/* Parts of a struct unwind_table, in order. */
+#define WIRE_RULES_EACH 4000U
+#define WIRE_ROWS_EACH	8000U
+
+struct wire_rules {
+	uint32_t type;
+	uint32_t n;
+	struct unwind_rule rules[WIRE_RULES_EACH]; /* n of them are sent */
+};
+
+struct wire_rows {
+	uint32_t type;
+	uint32_t n;
+	uint64_t rows[WIRE_ROWS_EACH]; /* n of them are sent */
+};
+
 #define WIRE_NO_NAME   UINT32_MAX
 #define WIRE_SAME_NAME (UINT32_MAX - 1) /* as the last record of the request that had one */
 
@@ -80,5 +104,7 @@ _Static_assert(sizeof(struct wire_names) + sizeof(struct wire_name) + MAX_SYMBOL
 		   WIRE_MESSAGE,
 	       "the longest name fits into a message");
 _Static_assert(sizeof(struct wire_places) <= WIRE_MESSAGE, "so do places");
+_Static_assert(sizeof(struct wire_rules) <= WIRE_MESSAGE, "and rules");
+_Static_assert(sizeof(struct wire_rows) <= WIRE_MESSAGE, "and rows");
 
 #endif

@@ -6,10 +6,16 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/system/limits.h"
+#include "core/system/privileges.h"
 
 static void close_fd(int *fd)
 {
@@ -117,6 +123,81 @@ int child_release(struct child *c, const char *name, int *status, struct error *
 	c->pid = 0;
 	*status = code == ENOENT ? 127 : 126;
 	return error_set(err, STATUS_FAILED, -code, "cannot run '%s': %s", name, strerror(code));
+}
+
+bool child_seize(const struct child *c)
+{
+	if (!privileges_kept(PRIVILEGE(CAP_SYS_PTRACE)))
+		return false;
+	return !ptrace(PTRACE_SEIZE, c->pid, NULL,
+		       (void *)(uintptr_t)(PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD));
+}
+
+/* Waits until it stops: the status of waitpid(), or 0: it has ended, which is left to
+ * child_ended(), or it is late. */
+static int await_stop(pid_t pid, uint64_t end_ns)
+{
+	const struct timespec pause = { .tv_nsec = 50000 };
+	siginfo_t now;
+	int status = 0;
+
+	do {
+		now.si_pid = 0;
+		if (waitid(P_PID, (id_t)pid, &now, WEXITED | WSTOPPED | WNOHANG | WNOWAIT))
+			return 0;
+		if (now.si_pid && (now.si_code == CLD_TRAPPED || now.si_code == CLD_STOPPED))
+			return waitpid(pid, &status, __WALL) == pid ? status : 0;
+		if (now.si_pid)
+			return 0;
+		nanosleep(&pause, NULL);
+	} while (clock_mono_ns() < end_ns);
+	return 0;
+}
+
+#define STOPPED_BY(status, event) ((status) >> 8 == (SIGTRAP | (event) << 8))
+
+/* What a stop with @status was for.  The signal that the command is to get goes to *signo. */
+static bool look_at_stop(pid_t pid, int status, bool *maps, int *signo,
+			 bool (*look)(void *ctx, pid_t pid, uint64_t ip, bool mapped), void *ctx)
+{
+	struct __ptrace_syscall_info info = { 0 };
+	bool mapped;
+
+	*signo = 0;
+	if (!STOPPED_BY(status, PTRACE_EVENT_EXEC) && WSTOPSIG(status) != (SIGTRAP | 0x80)) {
+		if (status >> 16 == PTRACE_EVENT_STOP)
+			return true; /* somebody stopped it */
+		*signo = WSTOPSIG(status);
+		return false;
+	}
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, pid, (void *)sizeof(info), &info) <= 0)
+		return true;
+	mapped = info.op == PTRACE_SYSCALL_INFO_EXIT && *maps;
+	*maps = info.op == PTRACE_SYSCALL_INFO_ENTRY && info.entry.nr == SYS_mmap &&
+		info.entry.args[2] & PROT_EXEC;
+	return look(ctx, pid, info.instruction_pointer, mapped);
+}
+
+void child_follow(const struct child *c,
+		  bool (*look)(void *ctx, pid_t pid, uint64_t ip, bool mapped), void *ctx)
+{
+	uint64_t end_ns = clock_mono_ns() + CHILD_FOLLOW_MS * (NS_PER_SEC / 1000);
+	bool maps = false, done = false;
+	int signo, status;
+
+	while ((status = await_stop(c->pid, end_ns))) {
+		done = done || look_at_stop(c->pid, status, &maps, &signo, look, ctx);
+		if (done) {
+			ptrace(PTRACE_DETACH, c->pid, NULL, NULL);
+			return;
+		}
+		ptrace(PTRACE_SYSCALL, c->pid, NULL, (void *)(intptr_t)signo);
+	}
+	/* Late.  A process that is traced and not stopped cannot be let go: it is stopped for that.
+	 */
+	if (!ptrace(PTRACE_INTERRUPT, c->pid, NULL, NULL) &&
+	    await_stop(c->pid, clock_mono_ns() + NS_PER_SEC))
+		ptrace(PTRACE_DETACH, c->pid, NULL, NULL);
 }
 
 bool child_ended(struct child *c, int *status)

@@ -17,10 +17,11 @@
 #define PRIVILEGES_FILE (PRIVILEGE(CAP_DAC_OVERRIDE) | PRIVILEGE(CAP_FOWNER))
 /* To attach further programs, also to functions of modules. */
 #define PRIVILEGES_ATTACH (PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_SYS_ADMIN))
-/* To read the mappings and the files of other users' processes, and to follow new ones. */
+/* To read the mappings and the files of other users' processes, to follow new ones, and to make
+ * room for tables of more files. */
 #define PRIVILEGES_USER_STACKS                                                                     \
-	(PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_PERFMON) | PRIVILEGE(CAP_DAC_READ_SEARCH) |     \
-	 PRIVILEGE(CAP_CHECKPOINT_RESTORE))
+	(PRIVILEGE(CAP_BPF) | PRIVILEGE(CAP_SYS_PTRACE) | PRIVILEGE(CAP_PERFMON) |                 \
+	 PRIVILEGE(CAP_DAC_READ_SEARCH) | PRIVILEGE(CAP_CHECKPOINT_RESTORE))
 /* To find the names of cgroups that lie in a directory of another user's. */
 #define PRIVILEGES_CGROUPS PRIVILEGE(CAP_DAC_READ_SEARCH)
 /* To see which of other users' processes holds a virtual machine. */

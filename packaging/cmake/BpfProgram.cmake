@@ -28,8 +28,9 @@ endif()
 # The kernel's user-space headers (asm/types.h) in a multi-arch layout: clang
 # with -target bpf does not look there by itself.
 set(BPF_SYSTEM_INCLUDES "")
-if(CMAKE_LIBRARY_ARCHITECTURE AND EXISTS /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
-  set(BPF_SYSTEM_INCLUDES -idirafter /usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+set(headers ${CMAKE_SYSROOT}/usr/include/${CMAKE_LIBRARY_ARCHITECTURE})
+if(CMAKE_LIBRARY_ARCHITECTURE AND EXISTS ${headers})
+  set(BPF_SYSTEM_INCLUDES -idirafter ${headers})
 endif()
 
 function(bpf_program name)

@@ -17,7 +17,7 @@ OPEN = ("open", "open64", "openat", "openat64", "fopen", "fopen64", "freopen", "
         "open_by_handle_at", "SYS_open", "SYS_openat", "SYS_openat2")
 ELF = ("elf_begin", "elf_memory", "elf_clone", "dwelf_elf_begin", "gelf_getsym",
        "cplus_demangle", "cplus_demangle_v3_callback", "rust_demangle_callback", "elf_symbols",
-       "elf_demangle", "perf_map_read")
+       "elf_demangle", "perf_map_read", "elf_unwind", "elf_file_open", "dwarf_getcfi_elf")
 
 PROC = "/proc: the kernel's"
 CGROUPFS = "cgroups: the kernel's"
@@ -61,6 +61,8 @@ MAY_OPEN = {
 }
 MAY_PARSE = {
     "core/symbols/elf_symbols.c": "in the helper process",
+    "core/symbols/elf_file.c": "in the helper process",
+    "core/symbols/elf_unwind.c": "in the helper process",
     "core/symbols/symbol_server.c": "the helper process",
     "core/bpf/btf_subset.c": "our own BPF objects",
 }

@@ -218,7 +218,7 @@ KEPT = {
             "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"}, "with --heatmap=FILE": FILE,
                   "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
-    "stack": {"with -U": {"CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
+    "stack": {"with -U": {"CAP_BPF", "CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
                           "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE,
               "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "slow": {"to name cgroups": {"CAP_DAC_READ_SEARCH"}, **COMMON},

@@ -284,7 +284,8 @@ class Compiled:
 
 
 # Losses of names, not of what is counted: of the files of all that do I/O on the machine.
-LOST_NAMES = {"symbols_unread", "frames_unread", "mappings_full", "mappings_lost"}
+LOST_NAMES = {"symbols_unread", "frames_unread", "mappings_full", "mappings_lost", "unwind_no_table",
+              "unwind_no_room", "unwind_unmapped", "unwind_expression", "unwind_no_rule", "unwind_unread"}
 
 
 class StackTest(iotest.LiveTest):
@@ -636,16 +637,21 @@ class TestValues(StackTest):
     HELD = 2.5  # s: longer than two drains
 
     def test_time_of_a_slow_disk(self):
-        """An I/O that is complete many drains after its submission has the row of its bytes."""
-        with iotest.Served("fuse") as server, LoopDisk(backing=server.path) as disk, \
+        """An I/O that is complete many drains after its submission has the row of its bytes.
+
+        Not of the first block: the kernel has read and cached it when the device was made."""
+        with iotest.Served("fuse") as server, \
+                LoopDisk(backing=server.path, partitions=((2048, 8192),)) as disk, \
                 Tracer("stack", "--json", "-K", "-U", "-d", disk.name, "--value",
                        "time") as tracer:
-            load = iotest.Load("read", 8, 4096, disk.path, name="held", options=["-r", "-q", 8])
+            load = iotest.Load("read", 8, 4096, f"{disk.path}p1", name="held",
+                               options=["-r", "-q", 8])
             server.hold()
             try:
                 load.go()
                 self.assertTrue(iotest.wait_until(
-                    lambda: iotest.diskstats(disk.name)["in_flight"] == 8, 60))
+                    lambda: iotest.read_text(f"/sys/block/{disk.name}/inflight").split()
+                    == ["8", "0"], 60))
                 time.sleep(self.HELD)
             finally:
                 server.answer()
@@ -690,7 +696,7 @@ class TestValues(StackTest):
                            "--svg", svg, "--", iotest.LOAD, "-r", "read", "300", "4096", disk.path,
                            "write", "50", "8192", disk.path)
             self.assertEqual(text.status, 0, text)
-            self.assertIn("all (350 I/Os, 100.00 %)", iotest.read_text(svg))
+            self.assertIn("all (350 I/Os, 100.00 %, R: 300 I/Os, W: 50 I/Os)", iotest.read_text(svg))
             replayed = [iotrace("stack", "--replay", recording, *args) for args in
                         ((), ("-f",), ("-f", "--value", "bytes"), ("--json", "--value", "time"))]
         self.assertEqual(text.out.splitlines()[0].split("...")[0],
@@ -1123,7 +1129,7 @@ class TestNames(StackTest):
         self.assertEqual([row["write_bytes"] for row in rows], [65536] * 3, result)
         names = sorted(f for row in rows for f in row["user"] if f.startswith("compiled_"))
         self.assertEqual(names, ["compiled_0", "compiled_1", "compiled_2"], result)
-        self.assertEqual(result.losses, {})
+        self.assertLessEqual(set(result.losses), {"unwind_no_table"})
 
 
 class TestLockedAddressSpace(StackTest):
@@ -1262,10 +1268,11 @@ class TestForms(StackTest):
             self.assertEqual(result.status, 0, result)
             root = tree.parse(file.name).getroot()
         space = "{http://www.w3.org/2000/svg}"
-        titles = [g.find(f"{space}title").text for g in root.iter(f"{space}g")]
-        self.assertIn("all (61440 bytes, 100.00 %)", titles)
-        self.assertIn(f"{name} (61440 bytes, 100.00 %)", titles)
-        self.assertIn("stk;form (61440 bytes, 100.00 %)", titles)
+        titles = [g.find(f"{space}title").text for g in root.iter(f"{space}g")
+                  if g.get("class") == "f"]
+        self.assertIn("all (61,440 bytes, 100.00 %, R: 20,480 bytes, W: 40,960 bytes)", titles)
+        self.assertIn(f"{name} (61,440 bytes, 100.00 %, R: 20,480 bytes, W: 40,960 bytes)", titles)
+        self.assertIn("stk;form (61,440 bytes, 100.00 %, R: 20,480 bytes, W: 40,960 bytes)", titles)
 
     def test_svg_cannot_be_written(self):
         result = iotrace("stack", "-D", "1", "--svg", "/nowhere/x.svg")

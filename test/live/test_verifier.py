@@ -41,6 +41,8 @@ COMMANDS = (
     "--all stack -K -U --value time -p 1 -d loop0",
     "stack -K -U --value time -- true",
     "stack -K --value ios -d loop0",
+    "--all stack -K -U --value wait --by disk,process,cgroup,user",
+    "stack -K -U --value wait -d loop0 -- true",
     "--all slow --bio -K",
     "slow --bio -p 1 -d loop0 -m 5",
     "slow --bio -- true",

@@ -119,7 +119,8 @@ class TestAgreement(unittest.TestCase):
                 ("breakdown", [], {"", "not with -T"}), ("breakdown", ["-T", "blk"], {""}),
                 ("breakdown", ["-T", "blk", "--by", "disk,process,cgroup,unit,container,user"],
                  {"", "with --by"}),
-                ("stack", [], {""}),
+                ("stack", [], {"", "not with --value wait"}),
+                ("stack", ["--value", "wait"], {"", "with --value wait"}),
                 ("kvm", ["-t"], {""}), ("kvm", ["-t", "-x"], {"", "with -x"}),
                 ("virtio", [], {""}),
                 ("virtio", ["-x", "-L"], {"", "with -x or -L", "with -L"})):

@@ -15,7 +15,6 @@ IOTRACE = os.environ["IOTRACE"]
 RECORDINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/recordings")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
                 None)
-WIDTH = 1180  # of all frames, as they are drawn
 
 # Runs behind the picture's own script.  What drive() returns is left in an attribute.
 PROBE = """
@@ -123,15 +122,19 @@ class TestFlameGraph(InBrowser):
         return sum(size for names, size in self.stacks if has(names)) / self.all
 
     def test_as_drawn(self):
-        state = self.driven(self.svg, STATE + "return state();")
-        self.assertIn(f"all ({self.all} bytes, 100.00 %)", state["shown"])
+        state, room, wide = self.driven(self.svg, STATE + """
+return [state(), window.innerWidth, +svg.getAttribute('width')];""")
+        all_of_it, = [place for title, place in state["shown"].items()
+                      if title.startswith(f"all ({self.all:,} bytes, 100.00 %")]
+        self.assertTrue(room - 17 <= wide <= room, (wide, room))  # a scroll bar
+        self.assertAlmostEqual(all_of_it[1], wide - 20, delta=0.01)
         self.assertFalse(state["reset"])
         self.assertEqual((state["hits"], state["search"]), ([], "Search"))
         for disk in {names[0] for names, _ in self.stacks}:
             share = self.share(lambda names, disk=disk: names[0] == disk)
             found, = [place for title, place in state["shown"].items()
                       if title.startswith(f"{disk} (")]
-            self.assertAlmostEqual(found[1], WIDTH * share, delta=0.01)
+            self.assertAlmostEqual(found[1], all_of_it[1] * share, delta=0.01)
 
     def test_hover(self):
         said = self.driven(self.svg, STATE + """
@@ -160,7 +163,8 @@ key('Escape');
 return [before, zoomed, out, state()];""")
         own, = [title for title in before["shown"] if title.startswith(f"{name} (")]
         x, width = before["shown"][own]
-        self.assertTrue(0 < width < WIDTH)
+        whole = max(wide for _, wide in before["shown"].values())
+        self.assertTrue(0 < width < whole)
         below = {title for title, (left, wide) in before["shown"].items()
                  if left <= x + 0.01 and left + wide >= x + width - 0.01 and wide > width + 0.01}
         inside = {title for title, (left, wide) in before["shown"].items()
@@ -172,10 +176,50 @@ return [before, zoomed, out, state()];""")
             was_left, was_wide = before["shown"][title]
             if title in below:
                 was_left, was_wide = x, width
-            self.assertAlmostEqual(wide, was_wide * WIDTH / width, delta=0.1)
-            self.assertAlmostEqual(left, 10 + (was_left - x) * WIDTH / width, delta=0.1)
+            self.assertAlmostEqual(wide, was_wide * whole / width, delta=0.1)
+            self.assertAlmostEqual(left, 10 + (was_left - x) * whole / width, delta=0.1)
         self.assertEqual(out, before)
         self.assertEqual(escaped, before)
+
+    def test_resize(self):
+        """The graph is as wide as the window, zoomed or not; the parts of writes stay."""
+        name = max((names for names, _ in self.stacks), key=len)[1]
+        widths = self.driven(self.svg, STATE + f"""
+function parts() {{
+  return frames.map(function (g) {{
+    var rect = g.querySelector('rect'), w = g.querySelector('.w');
+    return [title(g), +rect.getAttribute('x'), +rect.getAttribute('width'),
+      w ? +w.getAttribute('x') : 0, w ? +w.getAttribute('width') : 0];
+  }});
+}}
+function resized(to) {{
+  window.innerWidth = to;
+  window.dispatchEvent(new Event('resize'));
+  return [to, +svg.getAttribute('width'), state().shown, parts()];
+}}
+Object.defineProperty(window, 'innerHeight', {{ value: 5000 }});
+Object.defineProperty(window, 'innerWidth', {{ value: 0, writable: true }});
+var found = [resized(1600), resized(640), resized(1200)];
+pointer(frame('{name}'), 'click');
+found.push(resized(900));
+return found;""")
+        both = 0
+        for room, wide, shown, parts in widths:
+            self.assertEqual(wide, room)
+            own, = [place for title, place in shown.items() if title.startswith("all (")]
+            self.assertEqual(own, [10, room - 20])
+            for title, x, width, part_x, part in parts:
+                written = re.search(r", (\S+) %, R: (\S+) bytes, W: (\S+) bytes\)$", title)
+                if not written:
+                    self.assertEqual(part, 0)
+                elif title in shown:
+                    read, write = (int(n.replace(",", "")) for n in written.groups()[1:])
+                    both += 1
+                    self.assertAlmostEqual(part, width * write / (read + write), delta=0.02)
+                    self.assertAlmostEqual(part_x + part, x + width, delta=0.02)
+        self.assertGreater(both, 0)
+        zoomed, = [place for title, place in widths[3][2].items() if title.startswith(f"{name} (")]
+        self.assertEqual(zoomed, [10, 880])
 
     def test_search(self):
         """What matches is marked, and its share is that of the bytes, each counted once."""

@@ -676,7 +676,7 @@ static void round_trip(struct disks *d, const char *name, uint32_t number, uint6
 	finds_at(d, name, name, number, ref.whole, start);
 	snprintf(arg, sizeof(arg), "%u:%u", DISK_MAJOR(number), DISK_MINOR(number));
 	finds_at(d, arg, name, number, ref.whole, start);
-	snprintf(arg, sizeof(arg), "/dev/%s", name);
+	snprintf(arg, sizeof(arg), "/dev/%.100s", name);
 	finds_at(d, arg, name, number, ref.whole, start);
 	if (ref.partition) {
 		assert_int_equal(disks_find(d, disks_name(d, ref.whole), &whole, NULL), 0);

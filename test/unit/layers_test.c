@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 
 #include "cmd/breakdown/layers.h"
+#include "cmd/syscalls.h"
 #include "cmd/breakdown/table.h"
 #include "output/render.h"
 #include "test/unit/formats.h"
@@ -43,8 +44,8 @@ static void test_syscalls(void **state)
 	size_t used = 0, in_table = 0;
 
 	(void)state;
-	layers_syscalls(false, ops);
-	layers_syscalls(true, table);
+	syscalls_numbers(true, ops);
+	syscalls_numbers(false, table);
 	assert_int_equal(ops[SYS_read], SYSCALL_READ + 1);
 	assert_int_equal(ops[SYS_pwritev2], SYSCALL_PWRITEV2 + 1);
 	assert_int_equal(ops[SYS_openat2], SYSCALL_OPENAT2 + 1);

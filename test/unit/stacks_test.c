@@ -137,13 +137,14 @@ static void test_svg(void **state)
 	char *text = printed(svg);
 
 	(void)state;
-	assert_has(text, "<title>all (13289 bytes, 100.00 %)</title>");
-	assert_has(text, "<title>sda (5096 bytes, 38.35 %)</title>");
-	assert_has(text, "<title>cat (4096 bytes, ");
-	assert_has(text, "<title>a;b [12] (1000 bytes, ");
-	assert_has(text, "<title>&lt;&amp;&quot;&#39;&gt; (1000 bytes, ");
-	assert_has(text, "<title>? (1000 bytes, ");
-	assert_has(text, "<title>submit_bio (8193 bytes, ");
+	assert_has(text, "<title>all (13,289 bytes, 100.00 %, R: 5,097 bytes, W: 8,192 bytes)"
+			 "</title>");
+	assert_has(text, "<title>sda (5,096 bytes, 38.35 %)</title>");
+	assert_has(text, "<title>cat (4,096 bytes, ");
+	assert_has(text, "<title>a;b [12] (1,000 bytes, ");
+	assert_has(text, "<title>&lt;&amp;&quot;&#39;&gt; (1,000 bytes, ");
+	assert_has(text, "<title>? (1,000 bytes, ");
+	assert_has(text, "<title>submit_bio (8,193 bytes, ");
 	assert_has(text, ">a &lt;title&gt;</text>");
 	/* nothing from elsewhere: the name space is a name, no address */
 	assert_null(strstr(text, "href"));
@@ -151,6 +152,68 @@ static void test_svg(void **state)
 	assert_null(strstr(text, "url("));
 	assert_null(strstr(text, "@import"));
 	free(text);
+}
+
+/* A frame that only reads has one hue, one that only writes the other, and one with both has both,
+ * each as wide as its part. */
+static void test_svg_hues(void **state)
+{
+	const struct stack_row rows[] = {
+		{ .disk = "sda", .comm = "cat", .read_wait_ns = 1500000 },
+		{ .disk = "sda", .comm = "dd", .write_wait_ns = 500000 },
+	};
+	char *text = NULL, *all, *cat, *dd;
+	double x, width;
+	unsigned int hue;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	(void)state;
+	assert_int_equal(stacks_svg(stream, "waits", STACK_WAIT, rows, 2), 0);
+	fclose(stream);
+	all = strstr(text, "<title>all (2.00 ms, 100.00 %, R: 1.50 ms, W: 500.00 us)</title>");
+	cat = strstr(text, "<title>cat (1.50 ms, 75.00 %)</title>");
+	dd = strstr(text, "<title>dd (500.00 us, 25.00 %)</title>");
+	assert_true(all && cat && dd);
+	assert_int_equal(sscanf(strstr(cat, "fill="), "fill=\"hsl(%u", &hue), 1);
+	assert_in_range(hue, 205, 224);
+	assert_int_equal(sscanf(strstr(dd, "fill="), "fill=\"hsl(%u", &hue), 1);
+	assert_in_range(hue, 20, 39);
+	assert_int_equal(sscanf(strstr(all, "class=\"w\""),
+				"class=\"w\" x=\"%lf\" y=\"%*f\" width=\"%lf\"", &x, &width),
+			 2);
+	assert_float_equal(x, 10 + 1180 * 0.75, 0.01);
+	assert_float_equal(width, 1180 * 0.25, 0.01);
+	assert_null(strstr(cat, "class=\"w\""));
+	assert_has(text, ">reads, page faults</text>");
+	assert_has(text, ">writes, syncs</text>");
+	free(text);
+}
+
+static void test_amounts(void **state)
+{
+	static const struct {
+		uint64_t n;
+		enum stack_unit unit;
+		const char *text;
+	} want[] = {
+		{ 0, STACK_BYTES, "0 bytes" },
+		{ 999, STACK_IOS, "999 I/Os" },
+		{ 1000, STACK_IOS, "1,000 I/Os" },
+		{ 123456, STACK_BYTES, "123,456 bytes" },
+		{ UINT64_MAX, STACK_BYTES, "18,446,744,073,709,551,615 bytes" },
+		{ 999, STACK_TIME, "999 ns" },
+		{ 1000, STACK_WAIT, "1.00 us" },
+		{ 12345678, STACK_TIME, "12.35 ms" },
+		{ 999999999, STACK_TIME, "1.00 s" },
+		{ 3600000000000, STACK_WAIT, "3600.00 s" },
+	};
+	char text[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(want) / sizeof(want[0]); i++)
+		assert_string_equal(stacks_amount(want[i].n, want[i].unit, text, sizeof(text)),
+				    want[i].text);
 }
 
 /* 100,000 stacks that differ at the leaf: what they share is drawn, they are too narrow. */
@@ -182,9 +245,9 @@ static void test_svg_of_many(void **state)
 	rows[N] = (struct stack_row){ .disk = "sda", .comm = "one", .read_bytes = N * 4096ULL };
 	assert_int_equal(stacks_svg(stream, "many", STACK_BYTES, rows, N + 1), 0);
 	fclose(stream);
-	assert_has(text, "<title>b (409600000 bytes, 50.00 %)</title>");
-	assert_has(text, "<title>one (409600000 bytes, 50.00 %)</title>");
-	assert_has(text, "<title>[rest] 100000 frames (409600000 bytes, 50.00 %)</title>");
+	assert_has(text, "<title>b (409,600,000 bytes, 50.00 %)</title>");
+	assert_has(text, "<title>one (409,600,000 bytes, 50.00 %)</title>");
+	assert_has(text, "<title>[rest] 100000 frames (409,600,000 bytes, 50.00 %)</title>");
 	assert_null(strstr(text, "leaf1"));
 	assert_true(size < 20000);
 	free(text);
@@ -199,6 +262,16 @@ struct level {
 	double left, right, width;
 };
 
+/* "1,234" */
+static unsigned long long number_at(const char *text)
+{
+	unsigned long long n = 0;
+
+	for (; (*text >= '0' && *text <= '9') || *text == ','; text++)
+		n = *text == ',' ? n : n * 10 + (unsigned long long)(*text - '0');
+	return n;
+}
+
 static struct level level_of(const char *text, unsigned int number)
 {
 	struct level level = { .left = 1e9 };
@@ -206,13 +279,11 @@ static struct level level_of(const char *text, unsigned int number)
 
 	for (const char *g = text; (g = strstr(g, "<g class=\"f\"><title>")); g++) {
 		double x, y, width;
-		unsigned long long bytes;
+		unsigned long long bytes = number_at(strstr(g, " (") + 2);
 
-		assert_int_equal(sscanf(strstr(g, " ("),
-					" (%llu bytes, %*f %%)</title><rect x=\"%lf\" y=\"%lf\" "
-					"width=\"%lf\"",
-					&bytes, &x, &y, &width),
-				 4);
+		assert_int_equal(sscanf(strstr(g, "<rect"),
+					"<rect x=\"%lf\" y=\"%lf\" width=\"%lf\"", &x, &y, &width),
+				 3);
 		if (!bottom)
 			bottom = y;
 		if (y != bottom - 17.0 * number)
@@ -258,8 +329,9 @@ static void test_svg_of_equal_rows(void **state)
 		}
 		assert_int_equal(level_of(text, 3).frames, large);
 		assert_has(text,
-			   large ? "<title>[rest] 20000 frames (81920000 bytes, 50.00 %)</title>"
-				 : "<title>[rest] 20000 frames (81920000 bytes, 100.00 %)</title>");
+			   large
+			       ? "<title>[rest] 20000 frames (81,920,000 bytes, 50.00 %)</title>"
+			       : "<title>[rest] 20000 frames (81,920,000 bytes, 100.00 %)</title>");
 		free(text);
 	}
 	free(rows);
@@ -337,6 +409,8 @@ int main(void)
 		cmocka_unit_test(test_text),
 		cmocka_unit_test(test_folded),
 		cmocka_unit_test(test_svg),
+		cmocka_unit_test(test_svg_hues),
+		cmocka_unit_test(test_amounts),
 		cmocka_unit_test(test_svg_of_many),
 		cmocka_unit_test(test_svg_of_equal_rows),
 		cmocka_unit_test(test_json),

@@ -245,6 +245,16 @@ class TestVerifierTable(unittest.TestCase):
         self.assertEqual(vt.exceeded(self.TABLE, "7.7", {"top a": [1, "0.1 ms"]}),
                          ["top a: the table has no figure for 7.7"])
 
+    def test_beyond_a_limit(self):
+        """No table makes that right, and no other command line that the verifier accepts."""
+        refused = "top\ta\t-\tcombined stack size of 3 calls is 544. Too large"
+        accepted = "top\ta\t7\t1000"
+        for lines in [refused, accepted], [accepted, refused], [refused]:
+            cells = vt.gather(lines)
+            self.assertEqual(cells, {"top a": [None, refused.split("\t")[3]]})
+            table = vt.renewed(self.TABLE, ["9.9"], {"9.9": self.figures(cells)})
+            self.assertEqual(vt.exceeded(table, "9.9", cells), [f"top a: {cells['top a'][1]}"])
+
     def test_unlisted(self):
         rows, kernels = list(self.CELLS), ["8.8", "9.9"]
         self.assertEqual(vt.unlisted(self.TABLE, kernels, rows), [])

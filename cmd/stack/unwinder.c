@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/stack/unwinder.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "core/base/clock.h"
+#include "core/symbols/mapped_files.h"
+#include "core/system/disks.h"
+
+struct known_table {
+	struct build_id id;
+	struct unwind_file file;
+};
+
+int unwinder_open(struct unwinder *u, const struct unwind_maps *maps, int wanted)
+{
+	u->wanted = wanted;
+	return unwind_store_open(maps, &u->store);
+}
+
+void unwinder_close(struct unwinder *u)
+{
+	unwind_store_close(u->store);
+	intern_free(&u->ids);
+	intern_free(&u->seen);
+	u->store = NULL;
+}
+
+/* ---- one file ---- */
+
+/* What the walker is told of a file for which the helper had answer @r. */
+static struct unwind_file file_of(struct unwinder *u, struct unwind_table *table, int r)
+{
+	struct unwind_file file = { .state = UNWIND_NO_TABLE };
+
+	if (!r && unwind_store_add(u->store, table->rows, table->n_rows, table->rules,
+				   table->n_rules, &file))
+		file = (struct unwind_file){ .state = UNWIND_NO_ROOM };
+	return file;
+}
+
+/* Has a file with the same build id been read?  Only what root alone can change is trusted to be
+ * what its build id says. */
+static const struct known_table *known_of(const struct unwinder *u, const struct symbol_file *file)
+{
+	uint32_t number = INTERN_NONE;
+
+	if (file->id.size && !file->file.is_foreign)
+		number = intern_find(&u->ids, &file->id, sizeof(file->id));
+	return number == INTERN_NONE ? NULL : intern_key(&u->ids, number);
+}
+
+static void remember(struct unwinder *u, const struct symbol_file *file,
+		     const struct unwind_file *made)
+{
+	const struct known_table known = { file->id, *made };
+
+	if (file->id.size && !file->file.is_foreign)
+		intern_keyed(&u->ids, &known, sizeof(known), sizeof(known.id));
+}
+
+/* 0 with *out, or -errno: there is no answer. */
+static int read_file(struct unwinder *u, const struct symbol_file *file, struct unwind_file *out)
+{
+	const struct known_table *known = known_of(u, file);
+	struct unwind_table table = { 0 };
+	int r;
+
+	if (known) {
+		*out = known->file;
+		return 0;
+	}
+	r = symbol_client_unwind(u->symbols, file, &table);
+	if (r == -EAGAIN || r == -ESTALE)
+		return r;
+	*out = file_of(u, &table, r);
+	if (!r)
+		remember(u, file, out);
+	unwind_table_free(&table);
+	return 0;
+}
+
+/* As the kernel has it, on most file systems: for others the walker asks. */
+static struct unwind_file_key key_of(const struct stat *st)
+{
+	return (struct unwind_file_key){
+		.ino = st->st_ino,
+		.size = (uint64_t)st->st_size,
+		.dev = DISK_DEV(major(st->st_dev), minor(st->st_dev)),
+	};
+}
+
+/* @key: for what the kernel has another name for; NULL: there is no such. */
+static void read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *m,
+			const struct unwind_file_key *key)
+{
+	struct unwind_file made = { 0 };
+	struct symbol_file file = { .id = m->module->id, .path = m->module->path };
+	struct file_search search;
+	int roots[2], r = -ESTALE;
+
+	file_search_begin(&search, address_spaces_files(u->spaces), pid, m);
+	while (r == -ESTALE && !file_search_next(&search, &file.file)) {
+		file.roots = roots;
+		file.n_roots = file_search_roots(&search, roots);
+		r = read_file(u, &file, &made);
+		if (!r) {
+			const struct unwind_file_key own = key_of(&file.file.st);
+
+			unwind_store_set(u->store, &own, &made);
+		}
+		opened_file_close(&file.file);
+	}
+	file_search_end(&search);
+	if (!r && key)
+		unwind_store_set(u->store, key, &made);
+}
+
+/* It is the same in all processes, but for those of another word size: the kernel's, from our own
+ * memory. */
+static int read_vdso(struct unwinder *u, struct unwind_file *out)
+{
+	const char *vdso = (const char *)getauxval(AT_SYSINFO_EHDR);
+	struct symbol_file file = { .path = "[vdso]" };
+	size_t size = 2 * (size_t)getpagesize();
+	int fd, r = -ENOENT;
+
+	if (!vdso)
+		return -ENOENT;
+	fd = memfd_create("vdso", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	file.file.fd = fd;
+	/* It may be a page only: writing ends where it does. */
+	if (write(fd, vdso, size) > 0 && !opened_file_look(&file.file))
+		r = read_file(u, &file, out);
+	close(fd);
+	return r;
+}
+
+static void serve(struct unwinder *u, const struct unwind_file_key *key,
+		  const struct unwind_wanted *wanted)
+{
+	struct unwind_file vdso = { 0 };
+	struct mapping m;
+
+	if (key->ino == UNWIND_VDSO) {
+		if (!read_vdso(u, &vdso))
+			unwind_store_set(u->store, key, &vdso);
+	} else if (address_spaces_find(u->spaces, wanted->pid, wanted->address, wanted->time_ns,
+				       &m) &&
+		   m.module->is_file) {
+		module_get(m.module);
+		read_mapped(u, wanted->pid, &m, key);
+		address_spaces_put(u->spaces, m.module);
+	}
+}
+
+struct process_read {
+	struct unwinder *unwinder;
+	uint32_t pid;
+};
+
+static int read_each(void *ctx, const struct mapping *m)
+{
+	const struct process_read *read = ctx;
+	struct unwinder *u = read->unwinder;
+	int is_new = 0;
+
+	if (m->module->is_file)
+		intern_bytes(&u->seen, &m->module->serial, sizeof(m->module->serial), &is_new);
+	if (is_new)
+		read_mapped(u, read->pid, m, NULL);
+	return 0;
+}
+
+void unwinder_read_process(struct unwinder *u, uint32_t pid)
+{
+	struct process_read read = { u, pid };
+
+	if (u->store)
+		address_spaces_each(u->spaces, pid, read_each, &read);
+}
+
+void unwinder_serve(struct unwinder *u)
+{
+	struct unwind_file_key key;
+	struct unwind_wanted wanted;
+
+	if (!u->store)
+		return;
+	for (uint32_t i = 0; i < UNWIND_WANTED && !bpf_map_get_next_key(u->wanted, NULL, &key);
+	     i++) {
+		if (!bpf_map_lookup_elem(u->wanted, &key, &wanted)) {
+			serve(u, &key, &wanted);
+			/* What it needs next it need not ask for. */
+			unwinder_read_process(u, wanted.pid);
+		}
+		bpf_map_delete_elem(u->wanted, &key);
+	}
+}
+
+/* ---- COMMAND ---- */
+
+static int count_files(void *ctx, const struct mapping *m)
+{
+	*(unsigned int *)ctx += m->module->is_file;
+	return 0;
+}
+
+bool unwinder_look(struct unwinder *u, uint32_t pid, uint64_t ip, bool mapped)
+{
+	uint64_t now_ns = clock_mono_ns();
+	unsigned int files = 0;
+	struct mapping m;
+	bool is_first;
+
+	if (!address_spaces_find(u->spaces, pid, ip, now_ns, &m))
+		return true;
+	is_first = !u->loader;
+	if (is_first)
+		u->loader = m.module->serial;
+	if (is_first || mapped || m.module->serial != u->loader)
+		unwinder_read_process(u, pid);
+	if (m.module->serial != u->loader)
+		return true;
+	/* A program without a loader is all that there is. */
+	if (is_first)
+		address_spaces_each(u->spaces, pid, count_files, &files);
+	return is_first && files < 2;
+}

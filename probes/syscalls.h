@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_SYSCALLS_H
+#define IOTRACE_PROBES_SYSCALLS_H
+
+#include <linux/types.h>
+#include <stdbool.h>
+
+/* System calls. */
+enum call_syscall {
+	SYSCALL_READ,
+	SYSCALL_PREAD64,
+	SYSCALL_READV,
+	SYSCALL_PREADV,
+	SYSCALL_PREADV2,
+	SYSCALL_WRITE,
+	SYSCALL_PWRITE64,
+	SYSCALL_WRITEV,
+	SYSCALL_PWRITEV,
+	SYSCALL_PWRITEV2,
+	SYSCALL_FSYNC,
+	SYSCALL_FDATASYNC,
+	SYSCALL_SYNC,
+	SYSCALL_SYNCFS,
+	SYSCALL_SYNC_FILE_RANGE,
+	SYSCALL_MSYNC,
+	SYSCALL_OPEN, /* from here on: not in the table of all layers */
+	SYSCALL_OPENAT,
+	SYSCALL_OPENAT2,
+	SYSCALLS,
+};
+
+#define SYSCALL_NUMBERS 512 /* a power of two; calls with higher numbers are not timed */
+
+/* Does @op name its file by a descriptor, its first argument? */
+static inline bool syscall_has_fd(__u32 op)
+{
+	return op != SYSCALL_SYNC && op != SYSCALL_MSYNC && op < SYSCALL_OPEN;
+}
+
+#endif

@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_PROBES_UNWIND_BPF_H
+#define IOTRACE_PROBES_UNWIND_BPF_H
+
+/*
+ * The walker of user stacks: from the registers at the entry into the kernel, frame by frame by the
+ * tables of probes/unwind.h, and by frame pointers in code that has no table.
+ *
+ * Which file an address belongs to is looked up in the tree of the process's mappings, without its
+ * lock: a change meanwhile can make a stack end early, no more, as all that is read is checked.
+ *
+ * Before including this: #define UNWIND_SLOTS, the number of programs that can run on a CPU at the
+ * same time; UNWIND_DEPTH, the number of frames; and declare unwind_frames(), where they are put.
+ *
+ * The functions are global, so that the verifier looks at each once; what they work on is in a map,
+ * as global functions take only numbers before 5.12 (e5069b9c23b3).
+ */
+
+#include "probes/arch.h"
+#include "probes/unwind.h"
+
+#if defined(UNWIND_REG_IP)
+
+const volatile __u32 page_shift = 12, thread_size = 16384;
+
+/* Stacks that ended early, by enum unwind_stop. */
+#define STOPS_ROOM 8 /* a power of two */
+__u64 unwind_stops[STOPS_ROOM] = {};
+_Static_assert(UNWIND_STOPS <= STOPS_ROOM, "there is room for all");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, UNWIND_SEGMENTS);
+	__uint(key_size, sizeof(u32));
+	__array(
+	    values, struct {
+		    __uint(type, BPF_MAP_TYPE_ARRAY);
+		    __uint(map_flags, BPF_F_MMAPABLE);
+		    __uint(max_entries, 1);
+		    __uint(key_size, sizeof(u32));
+		    __uint(value_size, sizeof(struct unwind_segment));
+	    });
+} unwind_tables SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, UNWIND_RULES);
+	__type(key, u32);
+	__type(value, struct unwind_rule);
+} unwind_rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, UNWIND_FILES);
+	__type(key, struct unwind_file_key);
+	__type(value, struct unwind_file);
+} unwind_files SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, UNWIND_WANTED);
+	__type(key, struct unwind_file_key);
+	__type(value, struct unwind_wanted);
+} unwind_wanted SEC(".maps");
+
+/* A mapping that the stack has been in. */
+struct unwind_mapping {
+	u64 start, end; /* addresses */
+	u64 bias;	/* offset in the file, less the address */
+	struct unwind_file file;
+};
+
+#define UNWIND_CACHED 4 /* mappings */
+#define UNWIND_BLOCK  7 /* registers below the CFA that are read at once */
+
+struct unwind_walk {
+	u64 mm;
+	u64 ip, sp, fp, bx, aux; /* aux: link register, or rdi */
+	u64 pc;			 /* of the instruction that runs or calls */
+	u64 vma;
+	struct unwind_rule rule;
+	u32 depth;
+	u32 stop;     /* enum unwind_stop */
+	u32 is_call;  /* ip is where a call returns to */
+	u32 has_aux;  /* as at the kernel's entry */
+	u32 doubt;    /* a frame pointer was followed in code whose table is not there yet */
+	u32 at, next; /* mapping in use; the one to be replaced next */
+	struct unwind_mapping mappings[UNWIND_CACHED];
+	/* of functions; kept here so that the verifier does not follow their values */
+	u32 lo, hi;
+	u64 saved[UNWIND_BLOCK + 1];
+	u64 node[32];
+	struct unwind_regs regs;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, UNWIND_SLOTS);
+	__type(key, u32);
+	__type(value, struct unwind_walk);
+} unwind_walks SEC(".maps");
+
+static __always_inline struct unwind_walk *walk_of(u32 slot)
+{
+	return bpf_map_lookup_elem(&unwind_walks, &slot);
+}
+
+static __always_inline bool read_user(u64 *to, u64 from)
+{
+	return !bpf_probe_read_user(to, sizeof(*to), (void *)from);
+}
+
+/* ---- mappings ---- */
+
+#define UNWIND_TREE_DEPTH 40
+
+/* Until 6.0 a red-black tree. */
+__attribute__((noinline)) int unwind_vma_rb(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u32 i, node_at;
+	struct mm_struct *mm;
+	struct rb_node *node;
+
+	/* It is looked at on all kernels, called or not. */
+	if (!w || !bpf_core_field_exists(struct mm_struct, mm_rb))
+		return 0;
+	node_at = bpf_core_field_offset(struct vm_area_struct, vm_rb);
+	w->vma = 0;
+	mm = (void *)w->mm;
+	node = BPF_CORE_READ(mm, mm_rb.rb_node);
+	for (i = 0; i < UNWIND_TREE_DEPTH; i++) {
+		struct vm_area_struct *vma = (void *)node - node_at;
+
+		if (!node)
+			break;
+		if (w->pc < BPF_CORE_READ(vma, vm_start)) {
+			node = BPF_CORE_READ(node, rb_left);
+		} else if (w->pc >= BPF_CORE_READ(vma, vm_end)) {
+			node = BPF_CORE_READ(node, rb_right);
+		} else {
+			w->vma = (u64)vma;
+			break;
+		}
+	}
+	return 0;
+}
+
+/* Since 6.1 (524e00b36e8c) a maple tree.  Nodes have 256 bytes: the parent, the pivots, which are
+ * the last index of each slot but the last, and the slots. */
+#define MAPLE_DEPTH	 8
+#define MAPLE_LEAF	 1 /* enum maple_type; 0: dense, not in these trees */
+#define MAPLE_ARANGE	 3
+#define MAPLE_PIVOTS	 15
+#define MAPLE_A_PIVOTS	 9
+#define MAPLE_TYPE(e)	 ((e) >> 3 & 0xf)
+#define MAPLE_NODE(e)	 ((e) & ~0xffULL)
+#define MAPLE_IS_NODE(e) (((e)&3) == 2 && (e) > 4096) /* of the root alone */
+
+/* The next entry below @entry; 0: none. */
+__attribute__((noinline)) int unwind_maple_slot(u32 slot, u32 pivots)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u32 i;
+
+	if (!w)
+		return 0;
+	for (i = 0; i < MAPLE_PIVOTS; i++) {
+		u64 pivot = w->node[1 + i];
+
+		if (i >= pivots || !pivot || pivot >= w->pc)
+			break;
+	}
+	return 1 + pivots + i;
+}
+
+__attribute__((noinline)) int unwind_vma_maple(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	struct mm_struct *mm;
+	u64 entry;
+	u32 i;
+
+	if (!w || !bpf_core_field_exists(struct mm_struct, mm_mt))
+		return 0;
+	w->vma = 0;
+	mm = (void *)w->mm;
+	entry = (u64)BPF_CORE_READ(mm, mm_mt.ma_root);
+	if (!MAPLE_IS_NODE(entry))
+		return 0; /* a single mapping, or none */
+	for (i = 0; i < MAPLE_DEPTH; i++) {
+		u32 type = MAPLE_TYPE(entry);
+
+		if (bpf_probe_read_kernel(w->node, sizeof(w->node), (void *)MAPLE_NODE(entry)))
+			return 0;
+		entry = w->node[unwind_maple_slot(slot, type == MAPLE_ARANGE ? MAPLE_A_PIVOTS
+									     : MAPLE_PIVOTS) &
+				31];
+		if (type <= MAPLE_LEAF) {
+			w->vma = entry;
+			return 0;
+		}
+	}
+	return 0;
+}
+
+#define VM_EXEC 0x4
+
+/* What is known of the file of @vma; without an entry user space is asked for one. */
+static __always_inline u32 find_file(struct unwind_walk *w, struct vm_area_struct *vma,
+				     struct unwind_file *out)
+{
+	struct file *file = BPF_CORE_READ(vma, vm_file);
+	struct unwind_file_key key = {};
+	struct unwind_wanted wanted = {};
+	struct unwind_file *known;
+	struct inode *inode;
+
+	if (file) {
+		inode = BPF_CORE_READ(file, f_inode);
+		key.ino = BPF_CORE_READ(inode, i_ino);
+		key.size = BPF_CORE_READ(inode, i_size);
+		key.dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	} else if (BPF_CORE_READ(vma, vm_ops)) {
+		key.ino = UNWIND_VDSO; /* special_mapping_vmops */
+	} else {
+		out->state = UNWIND_NO_TABLE;
+		return UNWIND_WHOLE;
+	}
+	known = bpf_map_lookup_elem(&unwind_files, &key);
+	if (known) {
+		*out = *known;
+		return known->state == UNWIND_NO_ROOM ? UNWIND_STOP_NO_ROOM : UNWIND_WHOLE;
+	}
+	wanted.address = w->pc;
+	wanted.time_ns = bpf_ktime_get_ns();
+	wanted.pid = bpf_get_current_pid_tgid() >> 32;
+	bpf_map_update_elem(&unwind_wanted, &key, &wanted, BPF_NOEXIST);
+	return UNWIND_STOP_NO_TABLE;
+}
+
+/* Makes w->at the mapping of w->pc.  enum unwind_stop. */
+__attribute__((noinline)) int unwind_map(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	struct vm_area_struct *vma;
+	struct unwind_mapping *m;
+	u64 start, end;
+	u32 i, stop;
+
+	if (!w)
+		return UNWIND_STOP_UNMAPPED;
+	for (i = 0; i < UNWIND_CACHED; i++)
+		if (w->pc >= w->mappings[i].start && w->pc < w->mappings[i].end) {
+			w->at = i;
+			return UNWIND_WHOLE;
+		}
+	if (bpf_core_field_exists(struct mm_struct, mm_mt))
+		unwind_vma_maple(slot);
+	else
+		unwind_vma_rb(slot);
+	vma = (void *)w->vma;
+	if (!vma || !(BPF_CORE_READ(vma, vm_flags) & VM_EXEC))
+		return UNWIND_STOP_UNMAPPED;
+	start = BPF_CORE_READ(vma, vm_start);
+	end = BPF_CORE_READ(vma, vm_end);
+	if (w->pc < start || w->pc >= end)
+		return UNWIND_STOP_UNMAPPED;
+	m = &w->mappings[w->next & (UNWIND_CACHED - 1)];
+	m->start = m->end = 0;
+	stop = find_file(w, vma, &m->file);
+	if (stop)
+		return stop;
+	m->bias = (BPF_CORE_READ(vma, vm_pgoff) << page_shift) - start;
+	if (!BPF_CORE_READ(vma, vm_file))
+		m->bias = -start;
+	m->start = start;
+	m->end = end;
+	w->at = w->next & (UNWIND_CACHED - 1);
+	w->next++;
+	return UNWIND_WHOLE;
+}
+
+/* ---- tables ---- */
+
+static __always_inline struct unwind_segment *segment_of(u32 word)
+{
+	u32 number = word / UNWIND_SEGMENT_WORDS, zero = 0;
+	void *segment = bpf_map_lookup_elem(&unwind_tables, &number);
+
+	return segment ? bpf_map_lookup_elem(segment, &zero) : NULL;
+}
+
+#define UNWIND_WORD(segment, at) ((segment)->words[(at) & (UNWIND_SEGMENT_WORDS - 1)])
+#define UNWIND_SEARCH		 17 /* steps, for all rows of a page */
+
+/* The number of the rule for w->pc, in a file with a table; 0: none. */
+__attribute__((noinline)) int unwind_find_rule(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	struct unwind_segment *segment;
+	struct unwind_mapping *m;
+	u32 page, first, low, i;
+	u64 offset;
+
+	if (!w)
+		return 0;
+	m = &w->mappings[w->at & (UNWIND_CACHED - 1)];
+	offset = w->pc + m->bias;
+	page = (u32)(offset >> 16) - m->file.first_page;
+	if (offset >> 32 || page >= m->file.pages)
+		return 0;
+	segment = segment_of(m->file.table);
+	if (!segment)
+		return 0;
+	first = UNWIND_WORD(segment, m->file.table + 2 * page);
+	w->hi = UNWIND_WORD(segment, m->file.table + 2 * page + 1);
+	w->lo = 0;
+	segment = segment_of(first);
+	if (!segment)
+		return 0;
+	low = offset & 0xffff;
+	for (i = 0; i < UNWIND_SEARCH; i++) {
+		u32 lo = w->lo, hi = w->hi, middle = (lo + hi) / 2;
+
+		if (lo >= hi)
+			break;
+		if (UNWIND_WORD(segment, first + middle) >> 16 <= low)
+			w->lo = middle + 1;
+		else
+			w->hi = middle;
+	}
+	return w->lo ? UNWIND_WORD(segment, first + w->lo - 1) & 0xffff : 0;
+}
+
+/* Sets w->rule.  enum unwind_stop. */
+static __always_inline u32 set_rule(struct unwind_walk *w, u32 slot)
+{
+	struct unwind_rule *rule;
+	u32 number;
+
+	if (w->mappings[w->at & (UNWIND_CACHED - 1)].file.state != UNWIND_HAS_TABLE) {
+		w->rule.cfa = UNWIND_POINTERS;
+		return UNWIND_WHOLE;
+	}
+	number = unwind_find_rule(slot);
+	rule = bpf_map_lookup_elem(&unwind_rules, &number);
+	if (!rule)
+		return UNWIND_STOP_NO_RULE;
+	w->rule = *rule;
+	return UNWIND_WHOLE;
+}
+
+/* ---- steps ---- */
+
+/*
+ * Code without a table at an address that a call returns to: does it leave its frame at once, by
+ * "add $N, %rsp; ret"?  So do the trampolines of CPython (-X perf), which leave the frame pointer
+ * to those that they call.  What is read is what would run.
+ */
+static __always_inline bool step_by_epilogue(struct unwind_walk *w)
+{
+#if defined(bpf_target_x86)
+	u64 code, sp, ip;
+
+	if (!read_user(&code, w->ip) || (code & 0xff80ffffffULL) != 0xc300c48348ULL)
+		return false;
+	sp = w->sp + (code >> 24 & 0x7f);
+	if (!read_user(&ip, sp))
+		return false;
+	w->ip = ip;
+	w->sp = sp + 8;
+	return true;
+#else
+	return false;
+#endif
+}
+
+/* By the frame pointer: it points to its caller's, and the return address above that. */
+static __always_inline u32 step_by_pointer(struct unwind_walk *w)
+{
+	u64 fp = w->fp;
+
+	if (fp < w->sp || fp & 7)
+		return UNWIND_STOP_NO_RULE;
+	if (!read_user(&w->ip, fp + 8) || !read_user(&w->fp, fp))
+		return UNWIND_STOP_UNREAD;
+	w->sp = fp + 16;
+	w->ip = UNWIND_ADDRESS(w->ip);
+	return UNWIND_WHOLE;
+}
+
+static __always_inline u32 step_over_signal(struct unwind_walk *w)
+{
+	u64 sp = w->sp;
+
+	if (!read_user(&w->ip, sp + UNWIND_SIGNAL_IP) ||
+	    !read_user(&w->fp, sp + UNWIND_SIGNAL_FP) ||
+	    !read_user(&w->bx, sp + UNWIND_SIGNAL_BX) ||
+	    !read_user(&w->aux, sp + UNWIND_SIGNAL_AUX) ||
+	    !read_user(&w->sp, sp + UNWIND_SIGNAL_SP))
+		return UNWIND_STOP_UNREAD;
+	w->has_aux = 1;
+	w->is_call = 0;
+	return UNWIND_WHOLE;
+}
+
+/* The caller's value of a register that is @value here. */
+static __always_inline bool restore(struct unwind_walk *w, u64 cfa, u64 fp, u32 how, s32 offset,
+				    u64 *value)
+{
+	u32 slot = (u32)(offset + 8 * UNWIND_BLOCK) / 8;
+
+	if (how == UNWIND_SAME)
+		return true;
+	if (how == UNWIND_SAVED_FP)
+		return read_user(value, fp + (s64)offset);
+	if (how != UNWIND_SAVED)
+		return false;
+	if (slot >= UNWIND_BLOCK || offset & 7 || !w->hi)
+		return read_user(value, cfa + (s64)offset);
+	*value = w->saved[slot & 7];
+	return true;
+}
+
+static __always_inline bool find_cfa(struct unwind_walk *w, u64 *cfa)
+{
+	s64 offset = w->rule.cfa_off;
+
+	switch (w->rule.cfa) {
+	case UNWIND_SP:
+		*cfa = w->sp + offset;
+		return true;
+	case UNWIND_FP:
+		*cfa = w->fp + offset;
+		return true;
+	case UNWIND_BX:
+		*cfa = w->bx + offset;
+		return true;
+	case UNWIND_PLT:
+		*cfa = w->sp + 8 + ((w->ip & 15) >= (u64)offset ? 8 : 0);
+		return true;
+	default: /* UNWIND_AT_FP */
+		return read_user(cfa, w->fp + offset);
+	}
+}
+
+/* To the caller, by w->rule.  enum unwind_stop. */
+__attribute__((noinline)) int unwind_step(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u64 cfa = 0, fp, ip;
+
+	if (!w)
+		return UNWIND_STOP_UNREAD;
+	fp = w->fp;
+	if (!find_cfa(w, &cfa) || cfa < w->sp)
+		return UNWIND_STOP_UNREAD;
+	w->hi = !bpf_probe_read_user(w->saved, 8 * UNWIND_BLOCK, (void *)(cfa - 8 * UNWIND_BLOCK));
+	ip = w->aux;
+	if ((w->rule.ra == UNWIND_SAME || w->rule.ra == UNWIND_IN_DI) && !w->has_aux)
+		return UNWIND_STOP_EXPRESSION;
+	if (w->rule.ra != UNWIND_IN_DI && !restore(w, cfa, fp, w->rule.ra, w->rule.ra_off, &ip))
+		return UNWIND_STOP_UNREAD;
+	/* Nobody may ever need those that are not known. */
+	if (!restore(w, cfa, fp, w->rule.fp, w->rule.fp_off, &w->fp))
+		w->fp = 0;
+	if (!restore(w, cfa, fp, w->rule.bx, w->rule.bx_off, &w->bx))
+		w->bx = 0;
+	w->ip = UNWIND_ADDRESS(ip);
+	w->sp = cfa;
+	return UNWIND_WHOLE;
+}
+
+/* Stores a frame and goes to its caller.  0, or 1: there is none, or w->stop says why it is not
+ * known. */
+__attribute__((noinline)) int unwind_frame(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u64 *frames = unwind_frames(slot);
+	u32 depth;
+
+	if (!w || !frames)
+		return 1;
+	depth = w->depth;
+	if (!w->ip || depth >= UNWIND_DEPTH)
+		return 1;
+	w->pc = w->is_call ? w->ip - 1 : w->ip;
+	w->stop = unwind_map(slot);
+	/* What is no code is no frame, but for the leaf's. */
+	if (w->stop == UNWIND_STOP_UNMAPPED && depth)
+		return 1;
+	/* User space takes one off the address of all frames but the leaf's. */
+	frames[depth] = depth ? w->pc + 1 : w->ip;
+	w->depth = depth + 1;
+	if (w->stop == UNWIND_STOP_NO_TABLE) {
+		w->doubt = 1;
+		w->stop = UNWIND_WHOLE;
+		w->rule.cfa = UNWIND_POINTERS;
+	} else if (!w->stop) {
+		w->stop = set_rule(w, slot);
+	}
+	if (w->stop)
+		return 1;
+	w->is_call = 1;
+	switch (w->rule.cfa) {
+	case UNWIND_END:
+		return 1;
+	case UNWIND_NONE:
+		w->stop = UNWIND_STOP_NO_RULE;
+		return 1;
+	case UNWIND_EXPRESSION:
+		w->stop = UNWIND_STOP_EXPRESSION;
+		return 1;
+	case UNWIND_POINTERS:
+		if (depth && step_by_epilogue(w))
+			break;
+		if (!w->fp && depth && !w->doubt)
+			return 1; /* as the ABI marks the outermost frame */
+		w->stop = step_by_pointer(w);
+		break;
+	case UNWIND_SIGNAL:
+		/* No call returns here: it is the first instruction. */
+		frames[depth] = w->ip + 1;
+		w->stop = step_over_signal(w);
+		return w->stop != 0;
+	default:
+		w->stop = unwind_step(slot);
+	}
+	w->has_aux = 0;
+	return w->stop != 0;
+}
+
+/* Is the current task one whose registers say where it is in user space?  Then its walk begins. */
+__attribute__((noinline)) int unwind_begin(u32 slot)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct unwind_walk *w = walk_of(slot);
+	u32 i;
+
+	if (!w)
+		return 0;
+	w->depth = w->stop = w->at = w->next = w->is_call = w->doubt = 0;
+	w->has_aux = 1;
+	for (i = 0; i < UNWIND_CACHED; i++)
+		w->mappings[i].start = w->mappings[i].end = 0;
+	w->mm = (u64)BPF_CORE_READ(task, mm);
+	if (!w->mm || BPF_CORE_READ(task, flags) & (PF_KTHREAD | PF_IO_WORKER) ||
+	    !read_user_regs(thread_size, &w->regs))
+		return 0;
+	w->ip = UNWIND_REG_IP(&w->regs);
+	w->sp = UNWIND_REG_SP(&w->regs);
+	w->fp = UNWIND_REG_FP(&w->regs);
+	w->bx = UNWIND_REG_BX(&w->regs);
+	w->aux = UNWIND_REG_AUX(&w->regs);
+	return w->ip != 0;
+}
+
+/* Behind the frames: why the stack ends early, and a 0 if there is room.  How many there are, with
+ * the reason. */
+__attribute__((noinline)) int unwind_end(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u64 *frames = unwind_frames(slot);
+	u32 depth, stop;
+
+	if (!w || !frames)
+		return 0;
+	depth = w->depth;
+	stop = w->stop && w->doubt ? UNWIND_STOP_NO_TABLE : w->stop & (STOPS_ROOM - 1);
+	barrier_var(stop);
+	if (stop)
+		count_loss(&unwind_stops[stop & (STOPS_ROOM - 1)], 1);
+	if (stop && depth < UNWIND_DEPTH)
+		frames[depth++] = stop;
+	if (depth < UNWIND_DEPTH)
+		frames[depth] = 0;
+	return depth;
+}
+
+/* Puts the current user stack, leaf first, to unwind_frames(@slot), and behind it the reason if it
+ * ends early.  The number of both; 0: there is none; -1: it is to be read without tables. */
+static __always_inline long unwind_user(u32 slot)
+{
+	u32 i;
+
+	if (is_compat_task())
+		return -1;
+	if (!unwind_begin(slot))
+		return 0;
+	for (i = 0; i < UNWIND_DEPTH; i++)
+		if (unwind_frame(slot))
+			break;
+	return unwind_end(slot);
+}
+
+#else /* a processor whose registers are not known here */
+
+static __always_inline long unwind_user(u32 slot)
+{
+	return -1;
+}
+
+#endif
+
+#endif

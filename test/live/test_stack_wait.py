@@ -1,0 +1,367 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""iotrace stack --value wait: against the clocks of a load that knows how long it was off the CPU."""
+import collections
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+
+import iotest
+from iotest import MIB, LoopDisk, Tracer, cleanup, iotrace, list_hooks, slow_disk
+from test_stack import LOST_NAMES, Compiled, StackTest
+
+# Each operation in a function of its own name.  Of each it says for how long it was off the CPU:
+# what it took, less the time on the CPU.  Then it waits for what is no I/O.
+WAIT_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline))
+#define STEP (256 << 10) /* between two operations, so that nothing is read ahead or merged */
+static long clock_ns(clockid_t id)
+{
+	struct timespec t;
+	clock_gettime(id, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+/* For how long it was runnable and had no CPU. */
+static long queue_ns(void)
+{
+	long run, queued = 0;
+	FILE *file = fopen("/proc/thread-self/schedstat", "r");
+	if (file && fscanf(file, "%ld %ld", &run, &queued) != 2)
+		queued = 0;
+	if (file)
+		fclose(file);
+	return queued;
+}
+static char *buf;
+static int direct, buffered;
+static volatile char *map;
+int NOINLINE op_read(long at) { int r = pread(direct, buf, 4096, at); return r != 4096; }
+int NOINLINE op_write(long at) { int r = pwrite(direct, buf, 4096, at); return r != 4096; }
+int NOINLINE touch(long at) { return map[at]; }
+int NOINLINE op_fault(long at) { int r = touch(at); return r != 0; }
+int NOINLINE op_fsync(long at)
+{
+	int r = pwrite(buffered, buf, 4096, at) != 4096;
+	return r + fsync(buffered);
+}
+int main(int argc, char **argv)
+{
+	const char *op = argv[2];
+	int (*run)(long) = !strcmp(op, "read") ? op_read : !strcmp(op, "write") ? op_write :
+			   !strcmp(op, "fault") ? op_fault : op_fsync;
+	long n = atol(argv[3]), base = atol(argv[4]) << 20, off = 0, bad = 0;
+
+	direct = open(argv[1], O_RDWR | O_DIRECT);
+	buffered = open(argv[1], O_RDWR);
+	buf = aligned_alloc(4096, 4096);
+	memset(buf, 0, 4096);
+	prctl(PR_SET_NAME, op);
+	getchar();
+	mlockall(MCL_CURRENT); /* no page faults but those below */
+	map = mmap(0, 64 << 20, PROT_READ, MAP_SHARED, buffered, 0);
+	madvise((void *)map, 64 << 20, MADV_RANDOM);
+	long queued = queue_ns();
+	for (long j = 0; j < n; j++) {
+		long wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		bad += run(base + j * STEP);
+		cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+		off += clock_ns(CLOCK_MONOTONIC) - wall - cpu;
+	}
+	queued = queue_ns() - queued;
+	printf("{\"off_ns\":%ld,\"queue_ns\":%ld,\"bad\":%ld}\n", off, queued, bad);
+	fflush(stdout);
+	usleep(150000);
+	getchar(); /* a pipe, of which nothing comes for a while */
+	return argc < 5;
+}
+"""
+
+COLUMN = {"read": "read_wait_ns", "fault": "read_wait_ns", "write": "write_wait_ns",
+          "fsync": "write_wait_ns"}
+
+
+class Program(iotest.Held):
+    """WAIT_C, held: n times one operation, by a process of that name. Afterwards .off is how long it
+    was off the CPU in them, (without, with) what it waited for a CPU alone: of that a part was
+    outside of the operations, on a busy machine."""
+
+    made = collections.Counter()  # by disk
+
+    def __init__(self, program, disk, op, n, group=None):
+        self.op, self.off = op, None
+        # In a place of its own: what has been read before is cached.
+        self.made[disk] += 1
+        argv = [program, disk.path, op, n, 2 * self.made[disk]]
+        if group:
+            argv = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', group.procs, *argv]
+        super().__init__(argv)
+        if not iotest.wait_until(
+                lambda: iotest.read_text(f"/proc/{self.pid}/comm") == f"{op}\n", 20):
+            raise AssertionError("the load does not start")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+    def wait(self):
+        out = self.process.stdout.readline()
+        time.sleep(0.4)
+        self.process.communicate(timeout=iotest.patience(60))
+        did = json.loads(out)
+        if did["bad"]:
+            raise AssertionError(out)
+        self.off = did["off_ns"] - did["queue_ns"], did["off_ns"]
+        return self
+
+
+class WaitTest(StackTest):
+    @classmethod
+    def setUpClass(cls):
+        compiled = Compiled().__enter__()
+        cleanup(compiled.__exit__)
+        cls.program = compiled.build("wait", WAIT_C)
+
+    @contextlib.contextmanager
+    def loads(self, disk, group, *ops):
+        """Held programs, one for each (operation, how often)."""
+        with contextlib.ExitStack() as stack:
+            yield [stack.enter_context(Program(self.program, disk, op, n, group=group))
+                   for op, n in ops]
+
+    @staticmethod
+    def run_in_turn(loads):
+        """{operation: ns off the CPU, (at least, at most)}"""
+        return {load.op: load.go().wait().off for load in loads}
+
+    def sum(self, rows, **where):
+        mine = [row for row in rows if all(row[key] == value for key, value in where.items())]
+        return tuple(sum(row[key] for row in mine) for key in ("read_wait_ns", "write_wait_ns"))
+
+    def assert_within(self, got, bounds, message=None):
+        self.assertGreater(got, bounds[0] * 0.98, message)
+        self.assertLess(got, bounds[1] * 1.02, message)
+
+    def assert_waits(self, rows, off, disk):
+        """Those of each operation are what its own clock says, within 2 %."""
+        for op, bounds in off.items():
+            # Not what it waits in to read its own times, in /proc.
+            mine = [row for row in rows if row["comm"] == op and
+                    (any("fault" in name for name in row["kernel"]) if op == "fault" else
+                     row["disk"] == disk.name)]
+            got = dict(zip(("read_wait_ns", "write_wait_ns"), self.sum(mine)))
+            self.assertGreater(bounds[0], 200e6, op)
+            self.assert_within(got[COLUMN[op]], bounds, mine)
+            self.assertEqual(sum(got.values()), got[COLUMN[op]], op)
+
+
+class TestKnownWaits(WaitTest):
+    OPS = (("read", 5), ("write", 5), ("fault", 5), ("fsync", 5))
+
+    def test_each_operation(self):
+        """Against the load's clock, by stack; pipes and sleeps do not appear."""
+        with slow_disk(reads=10, writes=10) as (disk, group), \
+                self.loads(disk, group, *self.OPS) as loads:
+            with Tracer("stack", "--json", "-K", "-U", "--value", "wait", "--cgroup",
+                        f"/{os.path.basename(group.group)}") as tracer:
+                off = self.run_in_turn(loads)
+                result = tracer.stop()
+        self.assertEqual(result.status, 0, result)
+        self.assertLessEqual(set(result.losses), LOST_NAMES)
+        rows = [row for row in result.rows if row["read_wait_ns"] + row["write_wait_ns"]]
+        self.assertEqual(list(rows[0]), ["disk", "comm", "pid", "kernel", "user", "read_wait_ns",
+                                         "write_wait_ns"])
+        self.assertEqual({event for event in result.hooks() if event != "rename"},
+                         {"switch", "fault"})
+        self.assert_waits(rows, off, disk)
+        self.assertEqual({row["comm"] for row in rows}, set(off))
+        inner = {"read": "vfs_read", "write": "vfs_write", "fault": "handle_mm_fault"}
+        for op, (ns, _) in off.items():
+            mine = [row for row in rows if row["comm"] == op]
+            # By far the most by the one path in the kernel.
+            largest = max(mine, key=lambda row: row[COLUMN[op]])
+            same = [row for row in mine if row["kernel"] == largest["kernel"]]
+            self.assertEqual(largest["disk"], "[unknown]" if op == "fault" else disk.name)
+            self.assertGreater(sum(row[COLUMN[op]] for row in same), 0.9 * ns, rows)
+            self.assertTrue(any(name in largest["kernel"] for name in
+                                ([inner[op]] if op in inner else ["do_fsync", "vfs_fsync_range",
+                                                                  "__x64_sys_fsync"])), largest)
+            if op == "fault":  # its leaf in user space is the program's own
+                self.assert_frames(largest["user"], "touch", "main")
+            elif largest["user"]:
+                self.assertRegex(largest["user"][0], "read|write|fsync")
+
+    def test_beside_breakdown(self):
+        """All waits are the SELF of the calls, less their time on the CPU."""
+        with slow_disk(reads=10, writes=10) as (disk, group), \
+                self.loads(disk, group, ("read", 5), ("write", 5), ("fsync", 5)) as loads:
+            mine = "--cgroup", f"/{os.path.basename(group.group)}"
+            with Tracer("stack", "--json", "--value", "wait", *mine) as waits, \
+                    Tracer("breakdown", "--json", *mine) as calls:
+                off = self.run_in_turn(loads)
+                result, beside = waits.stop(), calls.stop()
+        self.assertFalse(set(result.losses) | set(beside.losses))
+        whole = sum(row["self_ns"] for row in beside.rows if row["io"] != "async")
+        waited = sum(self.sum(result.rows))
+        self.assert_within(sum(self.sum(result.rows, disk=disk.name)),
+                           [sum(bounds) for bounds in zip(*off.values())])
+        self.assertLessEqual(waited, whole)
+        self.assertAlmostEqual(waited / whole, 1, delta=0.02)
+
+    def test_runnable(self):
+        """What waits for a CPU in a call waits, what does so on its way back to user space not."""
+        with LoopDisk() as disk:
+            cpu = min(os.sched_getaffinity(0))
+            loads = [self.busy(disk, cpu, i) for i in range(2)]
+            with Tracer("stack", "--json", "-K", "--value", "wait", "-P", "-d",
+                        disk.name) as waits, \
+                    Tracer("breakdown", "--json", "-d", disk.name) as calls:
+                elapsed = -time.monotonic_ns()
+                for load in loads:
+                    load.go()
+                for load in loads:
+                    load.process.communicate(timeout=iotest.patience(60))
+                elapsed += time.monotonic_ns()
+                result, beside = waits.stop(), calls.stop()
+        self.assertFalse(set(result.losses) - LOST_NAMES | set(beside.losses))
+        whole = sum(row["self_ns"] for row in beside.rows if row["io"] != "async")
+        waited = sum(self.sum(result.rows))
+        self.assertGreater(waited, 0)
+        # The rest is the time that both had the one CPU in calls.
+        self.assertGreater(whole - waited, 0)
+        self.assertLess(whole - waited, elapsed)
+
+    def busy(self, disk, cpu, i):
+        source = ("import os, sys\n"
+                  f"os.sched_setaffinity(0, [{cpu}])\n"
+                  f"fd = os.open('{disk.path}', os.O_RDONLY)\n"
+                  f"os.pread(fd, {MIB}, {i * MIB})\n"
+                  "sys.stdin.readline()\n"
+                  f"for _ in range(1500): os.pread(fd, {MIB}, {i * MIB})\n")
+        return iotest.Held([sys.executable, "-c", source])
+
+
+class TestOptions(WaitTest):
+    def test_filters(self):
+        """Directions, disks, processes and a command."""
+        with slow_disk(reads=10, writes=10) as (disk, group), LoopDisk() as another:
+            for args, seen in ((("-io", "r"), {"read", "fault"}), (("-io", "w"), {"write"}),
+                               (("-d", disk.name), {"read", "write"}),
+                               (("-d", another.name), set()), (("-p", os.getpid()), set()),
+                               (("--cgroup", f"/{os.path.basename(group.group)}"), {"read", "write", "fault"})):
+                with self.subTest(args=args):
+                    # Of what else runs on the machine nothing is said.
+                    alone = () if {"-d", "-p"} & set(args) or "--cgroup" in args else \
+                        ("--by", "disk,comm")
+                    with self.loads(disk, group, ("read", 4), ("write", 4),
+                                    ("fault", 4)) as loads, \
+                            Tracer("stack", "--json", "-K", "--value", "wait", *alone,
+                                   *args) as tracer:
+                        off = self.run_in_turn(loads)
+                        result = tracer.stop()
+                    rows = [row for row in result.rows if row["comm"] in off and
+                            row["read_wait_ns"] + row["write_wait_ns"]]
+                    self.assert_waits(rows, {op: off[op] for op in seen}, disk)
+                    self.assertEqual({row["comm"] for row in rows if row["disk"] == disk.name},
+                                     seen - {"fault"})
+                    self.assertEqual("fault" in {row["comm"] for row in rows}, "fault" in seen)
+                    self.assertEqual("page faults are not counted with -d" in
+                                     "".join(result.meta.get("notes", ())), "-d" in args)
+
+    def test_command(self):
+        """A command's waits from the beginning on, in every form, and from a recording."""
+        with slow_disk(reads=10) as (disk, group), tempfile.TemporaryDirectory() as folder:
+            recording, svg = f"{folder}/it.rec", f"{folder}/it.svg"
+            text = iotrace("stack", "-K", "-U", "--value", "wait", "--record", recording, "--svg",
+                           svg, "--", "sh", "-c", 'echo $$ > "$0" && echo | "$@"', group.procs,
+                           self.program, disk.path, "read", "5", "2")
+            self.assertEqual(text.status, 0, text)
+            picture = iotest.read_text(svg)
+            replayed = [iotrace("stack", "--replay", recording, *args) for args in
+                        ((), ("-f",), ("--json",), ("--csv",), ("--value", "bytes"))]
+            with_bytes = f"{folder}/bytes.rec"
+            iotrace("stack", "--record", with_bytes, "--", "true")
+            refused = iotrace("stack", "--replay", with_bytes, "--value", "wait")
+        want = sum(row["read_wait_ns"] + row["write_wait_ns"] for row in replayed[2].rows)
+        clock = json.loads(next(line for line in (text.out + text.err).splitlines()
+                                if line.startswith("{")))
+        clock = clock["off_ns"] - clock["queue_ns"], clock["off_ns"]
+        read = sum(row["read_wait_ns"] for row in replayed[2].rows if row["comm"] == "read")
+        self.assert_within(read, clock)
+        self.assertIn("Tracing waits for I/O (ns)", text.out)
+        for result in text, replayed[0]:
+            self.assertEqual(sum(int(r) + int(w) for r, w in re.findall(
+                r"^ {8}R: (\d+), W: (\d+)$", result.out, re.M)), want)
+        self.assertEqual(sum(int(line.split()[-1]) for line in replayed[1].out.splitlines()), want)
+        self.assertEqual(sum(row["read_wait_ns"] + row["write_wait_ns"]
+                             for row in replayed[3].csv), want)
+        self.assertIn("100.00 %", picture)
+        self.assertEqual(replayed[4].status, 2)
+        self.assertIn("the recording has waits only", replayed[4].err)
+        self.assertEqual(refused.status, 2)
+        self.assertIn("record with --value wait", refused.err)
+
+    def test_each_way_to_see_the_events(self):
+        hooks = [hook for hook in list_hooks("stack", "--value", "wait") if not hook[3]]
+        self.assertLessEqual({"switch", "fault"}, {hook[0] for hook in hooks})
+
+
+class TestEnds(WaitTest):
+    def test_still_waiting(self):
+        """A wait that goes on at the end counts up to there, under its stack."""
+        with iotest.Served("fuse") as server, LoopDisk(backing=server.path) as disk, \
+                Program(self.program, disk, "read", 1) as load:
+            server.hold()
+            try:
+                with Tracer("stack", "--json", "-K", "--value", "wait", "-p",
+                            load.pid) as tracer:
+                    before = time.monotonic_ns()
+                    load.go()
+                    server.asked()
+                    asked = time.monotonic_ns()
+                    time.sleep(2.5)  # longer than two drains
+                    stopping = time.monotonic_ns()
+                    result = tracer.stop()
+                    stopped = time.monotonic_ns()
+            finally:
+                server.answer()
+            load.wait()
+        self.assertLessEqual(set(result.losses), LOST_NAMES)
+        waited, _ = self.sum(result.rows, comm="read")
+        # The request was sent while the thread was about to sleep.
+        self.assertGreater(waited, (stopping - asked) * 0.98)
+        self.assertLess(waited, stopped - before)
+        largest = max(result.rows, key=lambda row: row["read_wait_ns"])
+        self.assertIn("vfs_read", largest["kernel"])
+
+    def test_no_room(self):
+        """Waits beyond the map are counted as lost."""
+        with slow_disk(reads=10) as (disk, group), \
+                self.loads(disk, group, *[("read", 3)] * 6) as loads:
+            with Tracer("stack", "--json", "--value", "wait", "--map-size", "requests=1",
+                        "--cgroup", f"/{os.path.basename(group.group)}") as tracer:
+                for load in loads:
+                    load.go()
+                off = sum(load.wait().off[0] for load in loads)
+                result = tracer.stop()
+        self.assertGreater(result.losses.get("waits_full", 0), 0)
+        self.assertLess(self.sum(result.rows)[0], off / 2)
+        self.assertGreater(self.sum(result.rows)[0], 0)
+
+
+if __name__ == "__main__":
+    iotest.main()

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""User stacks of programs without frame pointers: each is exactly the calls that the program makes."""
+import contextlib
+import platform
+import unittest
+
+import iotest
+from iotest import LoopDisk, iotrace
+from test_stack import Compiled, StackTest
+
+PLAIN = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-g0")
+
+# Each way writes 4 KiB per round, and begins with the function that has its name.
+PROGRAM_C = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline, noclone))
+static int fd;
+static void *buf;
+static volatile char *page;
+int way_plain(int n);
+int way_deep(int n);
+int way_signal(int n);
+int way_vfork(int n);
+int way_thread(int n);
+int way_library(int n);
+/* Takes registers and stack, so that frames differ from each other. */
+int NOINLINE put(int n)
+{
+	volatile char room[200];
+	room[n % 200] = (char)n;
+	return pwrite(fd, buf, 4096, 0) == 4096 ? n + room[n % 200] : -1;
+}
+int NOINLINE middle(int n) { int a = n * 3, b = n ^ 5, r = put(n); return r + a * b; }
+int NOINLINE way_plain(int n) { volatile long room[n + 4]; room[n] = n; int r = middle(n); return r + (int)room[n]; }
+int NOINLINE way_deep(int n) { int r = n ? way_deep(n - 1) : put(n); return r * 3 + n; }
+static void NOINLINE on_fault(int signo)
+{
+	int r = put(signo);
+	mprotect((void *)page, 4096, PROT_READ | PROT_WRITE);
+	page[1] = (char)r;
+}
+int NOINLINE fault(int n) { page[0] = (char)n; return page[0] + 1; }
+int NOINLINE way_signal(int n)
+{
+	page = mmap(0, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int r = fault(n);
+	munmap((void *)page, 4096);
+	return r + n;
+}
+int NOINLINE in_child(int n) { int r = put(n); return r + 1; }
+int NOINLINE way_vfork(int n)
+{
+	int status;
+	pid_t pid = vfork();
+	if (!pid)
+		_exit(in_child(n) & 1);
+	return (int)waitpid(pid, &status, 0) + n;
+}
+static void *way_in_thread(void *n) { return (void *)(long)(put((int)(long)n) + 1); }
+int NOINLINE way_thread(int n)
+{
+	pthread_t thread;
+	void *r;
+	pthread_create(&thread, 0, way_in_thread, (void *)(long)n);
+	pthread_join(thread, &r);
+	return (int)(long)r + n;
+}
+int NOINLINE way_library(int n)
+{
+	static int (*lib_call)(int (*)(int), int);
+	if (!lib_call)
+		lib_call = (int (*)(int (*)(int), int))dlsym(dlopen(getenv("LIBRARY"), RTLD_NOW), "lib_call");
+	int r = lib_call(put, n);
+	return r + n;
+}
+int main(int argc, char **argv)
+{
+	static const struct { const char *name; int (*way)(int); int n; } ways[] = {
+		{ "plain", way_plain, 3 }, { "deep", way_deep, 99 }, { "signal", way_signal, 1 },
+		{ "vfork", way_vfork, 2 }, { "thread", way_thread, 2 }, { "library", way_library, 2 },
+	};
+	int r = 0, rounds = atoi(argv[3]);
+	fd = open(argv[1], O_RDWR | O_DIRECT);
+	buf = aligned_alloc(4096, 4096);
+	signal(SIGSEGV, on_fault);
+	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (!strcmp(ways[i].name, argv[2]))
+			for (int k = 0; k < rounds; k++)
+				r |= ways[i].way(ways[i].n);
+	return fd < 0 || argc < 2 ? 1 : r == 12345;
+}
+"""
+
+LIBRARY_C = r"""
+int lib_call(int (*back)(int), int n);
+static __attribute__((noinline, noclone)) int lib_inner(int (*back)(int), int n)
+{
+	volatile long room[40];
+	room[n] = n;
+	int r = back(n);
+	return r + (int)room[n];
+}
+int lib_call(int (*back)(int), int n) { int r = lib_inner(back, n); return r * 2; }
+"""
+
+PROGRAM_CPP = r"""
+#include <fcntl.h>
+#include <stdexcept>
+#include <stdlib.h>
+#include <unistd.h>
+static int fd;
+static void *buf;
+extern "C" __attribute__((noinline, noclone)) int put(int n)
+{
+	return pwrite(fd, buf, 4096, 0) == 4096 ? n + 1 : -1;
+}
+struct Guard {
+	int n;
+	__attribute__((noinline)) ~Guard() { n = put(n); }
+};
+__attribute__((noinline, noclone)) int thrower(int n)
+{
+	Guard guard = { n };
+	if (n < 1000)
+		throw std::runtime_error("n");
+	return n;
+}
+__attribute__((noinline, noclone)) int catcher(int n)
+{
+	try {
+		return thrower(n);
+	} catch (const std::exception &) {
+		int r = put(n);
+		return r + 1;
+	}
+}
+int main(int argc, char **argv)
+{
+	int r = 0, rounds = atoi(argv[2]);
+	fd = open(argv[1], O_RDWR | O_DIRECT);
+	buf = aligned_alloc(4096, 4096);
+	for (int i = 0; i < rounds; i++)
+		r |= catcher(i);
+	return argc < 2 || r == 12345;
+}
+"""
+
+ROUNDS = 50
+BELOW_MAIN = ("main", "__libc_start_call_main", "__libc_start_main", "_start")
+WRITE = ("pwrite64", "__libc_pwrite64", "pwrite", "__pwrite64")
+LOST = {f"unwind_{why}" for why in ("no_table", "no_room", "unmapped", "expression", "no_rule", "unread")}
+
+
+def plain_name(frame):
+    """Without the version that a symbol of a library has, and what the linker adds."""
+    return frame.split("@")[0].replace("_nocancel", "")
+
+
+@unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "tables of this processor are not read")
+class TestChains(StackTest):
+    @classmethod
+    def setUpClass(cls):
+        cls.stack = contextlib.ExitStack()
+        cls.disk = cls.stack.enter_context(LoopDisk())
+        cls.made = cls.stack.enter_context(Compiled())
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.stack.close()
+
+    def rows_of(self, *command, **options):
+        result = iotrace("stack", "--json", "-U", "--", *command, **options)
+        self.assertEqual(result.status, 0, f"{result}")
+        rows = [row for row in result.rows if row["disk"] == self.disk.name]
+        return result, rows
+
+    def assert_chain(self, row, *chain):
+        frames = [plain_name(frame) for frame in row["user"]]
+        self.assertIn(frames[0], WRITE, frames)
+        self.assertEqual(frames[1:], list(chain))
+
+    def way(self, program, name, *chain, **options):
+        """All rounds have one stack: the chain."""
+        result, rows = self.rows_of(program, self.disk.path, name, ROUNDS, **options)
+        self.assertEqual(LOST & set(result.losses), set(), f"{result}")
+        self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
+        self.assert_chain(rows[0], *chain)
+
+    def check_ways(self, *flags):
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, *flags, "-pthread", "-ldl")
+        self.way(program, "plain", "put", "middle", "way_plain", *BELOW_MAIN)
+        self.way(program, "deep", "put", *["way_deep"] * 100, *BELOW_MAIN)
+        self.way(program, "signal", "put", "on_fault", "__restore_rt", "fault", "way_signal", *BELOW_MAIN)
+        self.way(program, "vfork", "put", "in_child", "way_vfork", *BELOW_MAIN)
+        self.way(program, "thread", "put", "way_in_thread", "start_thread", "clone3")
+
+    def test_o2(self):
+        self.check_ways("-O2")
+
+    def test_o3_not_position_independent(self):
+        self.check_ways("-O3", "-no-pie", "-fno-pie")
+
+    def test_library_that_is_opened_late(self):
+        """Its table is not there at first: that is counted, and said in the stack."""
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
+        library = self.made.build("libuw.so", LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC")
+        rounds = 40000
+        result, rows = self.rows_of(program, self.disk.path, "library", rounds,
+                                    env={**iotest.os.environ, "LIBRARY": library})
+        whole = [row for row in rows if row["user"][-1] == "_start"]
+        early = [row for row in rows if row["user"][-1] != "_start"]
+        self.assertEqual(len(whole), 1, f"{rows}")
+        self.assert_chain(whole[0], "put", "lib_inner", "lib_call", "way_library", *BELOW_MAIN)
+        self.assertEqual(sum(row["write_bytes"] for row in rows), rounds * 4096)
+        self.assertEqual({row["user"][-1] for row in early}, {"[no table yet]"} if early else set())
+        self.assertEqual(sum(row["write_bytes"] for row in early),
+                         4096 * result.losses.get("unwind_no_table", 0), f"{result}")
+
+    def test_exceptions(self):
+        program = self.made.build("uwcpp", PROGRAM_CPP, *PLAIN, "-O2", compiler="g++")
+        result, rows = self.rows_of(program, self.disk.path, ROUNDS)
+        self.assertEqual(LOST & set(result.losses), set(), f"{result}")
+        self.assertEqual([row["write_bytes"] for row in rows], 2 * [ROUNDS * 4096], f"{rows}")
+        handler, guard = sorted(rows, key=lambda row: len(row["user"]))
+        self.assert_chain(handler, "put", "catcher", *BELOW_MAIN)
+        self.assertIn("Guard::~Guard", guard["user"])
+        self.assertEqual(tuple(plain_name(f) for f in guard["user"][-6:]),
+                         ("thrower", "catcher", *BELOW_MAIN))
+
+
+if __name__ == "__main__":
+    iotest.main()
