@@ -92,6 +92,9 @@ struct unwind_walk {
 	u64 saved[UNWIND_BLOCK + 1];
 	u64 node[32];
 	struct unwind_regs regs;
+	/* No room on the stack: 5.10 and 6.1 allow a chain of calls 512 bytes. */
+	struct unwind_file_key key;
+	struct unwind_wanted wanted;
 };
 
 struct {
@@ -212,31 +215,31 @@ static __always_inline u32 find_file(struct unwind_walk *w, struct vm_area_struc
 				     struct unwind_file *out)
 {
 	struct file *file = BPF_CORE_READ(vma, vm_file);
-	struct unwind_file_key key = {};
-	struct unwind_wanted wanted = {};
+	struct unwind_file_key *key = &w->key;
 	struct unwind_file *known;
 	struct inode *inode;
 
+	key->size = key->dev = 0;
 	if (file) {
 		inode = BPF_CORE_READ(file, f_inode);
-		key.ino = BPF_CORE_READ(inode, i_ino);
-		key.size = BPF_CORE_READ(inode, i_size);
-		key.dev = BPF_CORE_READ(inode, i_sb, s_dev);
+		key->ino = BPF_CORE_READ(inode, i_ino);
+		key->size = BPF_CORE_READ(inode, i_size);
+		key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	} else if (BPF_CORE_READ(vma, vm_ops)) {
-		key.ino = UNWIND_VDSO; /* special_mapping_vmops */
+		key->ino = UNWIND_VDSO; /* special_mapping_vmops */
 	} else {
 		out->state = UNWIND_NO_TABLE;
 		return UNWIND_WHOLE;
 	}
-	known = bpf_map_lookup_elem(&unwind_files, &key);
+	known = bpf_map_lookup_elem(&unwind_files, key);
 	if (known) {
 		*out = *known;
 		return known->state == UNWIND_NO_ROOM ? UNWIND_STOP_NO_ROOM : UNWIND_WHOLE;
 	}
-	wanted.address = w->pc;
-	wanted.time_ns = bpf_ktime_get_ns();
-	wanted.pid = bpf_get_current_pid_tgid() >> 32;
-	bpf_map_update_elem(&unwind_wanted, &key, &wanted, BPF_NOEXIST);
+	w->wanted.address = w->pc;
+	w->wanted.time_ns = bpf_ktime_get_ns();
+	w->wanted.pid = bpf_get_current_pid_tgid() >> 32;
+	bpf_map_update_elem(&unwind_wanted, key, &w->wanted, BPF_NOEXIST);
 	return UNWIND_STOP_NO_TABLE;
 }
 
