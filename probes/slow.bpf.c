@@ -562,8 +562,6 @@ static __always_inline void fill_bio(struct slow_record *to, struct bio *bio)
 		to->cgroup = BPF_CORE_READ(css, cgroup, kn, id);
 		to->cgroup2 = !BPF_CORE_READ(css, cgroup, root, hierarchy_id);
 	}
-	if (bio && to->bytes && has_data(to->op))
-		read_file(to, bio);
 }
 
 /* User space looks at the buffer now and then; it is woken only when that may be too late. */
@@ -577,6 +575,19 @@ static __always_inline void submit_record(struct slow_record *record)
 	bpf_ringbuf_submit(record, flags);
 }
 
+/* Of the submitter of request @key the start (of its process), or the number; 0: not known.  A
+ * global function: what the verifier knows of the caller would differ after each round. */
+__attribute__((noinline)) u64 waiter_of(u64 key, u32 number)
+{
+	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+
+	if (!(entry && entry->known))
+		entry = bio_owner((void *)key);
+	if (!(entry && entry->known))
+		return 0;
+	return number ? entry->process.pid : entry->process.start;
+}
+
 /* Who waits for the flush command @rq. */
 static __always_inline void read_waiters(struct slow_record *to, struct request *rq)
 {
@@ -586,17 +597,12 @@ static __always_inline void read_waiters(struct slow_record *to, struct request 
 		return;
 	node = BPF_CORE_READ(head, next);
 	for (u32 i = 0; i < SLOW_WAITERS; i++) {
-		struct request *waiter = waiter_at(node);
-		u64 key = (u64)waiter;
-		struct blk_inflight *entry;
+		u64 key = (u64)waiter_at(node);
 
 		if (!node || node == head)
 			return;
-		entry = bpf_map_lookup_elem(&inflight, &key);
-		if (!(entry && entry->known))
-			entry = bio_owner(waiter);
-		to->waiters[i].start = entry && entry->known ? entry->process.start : 0;
-		to->waiters[i].pid = entry && entry->known ? entry->process.pid : 0;
+		to->waiters[i].start = waiter_of(key, false);
+		to->waiters[i].pid = waiter_of(key, true);
 		to->waiting = i + 1;
 		node = BPF_CORE_READ(node, next);
 	}
@@ -650,6 +656,7 @@ __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 erro
 	struct request *rq = (void *)key;
 	struct blk_inflight *entry = completing_entry(rq);
 	u32 data = BPF_CORE_READ(rq, __data_len), first = bytes;
+	struct bio *bio = BPF_CORE_READ(rq, bio);
 	struct slow_record *to;
 	struct slow_times t;
 
@@ -680,9 +687,11 @@ __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 erro
 		to->sector = 0;
 	to->flags = flags_of(BPF_CORE_READ(rq, cmd_flags));
 	to->error = error;
-	fill_bio(to, BPF_CORE_READ(rq, bio));
+	fill_bio(to, bio);
 	if (op == BLK_FLUSH)
 		read_waiters(to, rq);
+	else if (bio && first && has_data(op))
+		read_file(to, bio);
 	submit_record(to);
 	return 0;
 }
@@ -756,6 +765,8 @@ static __always_inline void on_bio_done(const struct blk_inflight *entry, u64 ns
 	to->flags = flags_of(BPF_CORE_READ(bio, bi_opf));
 	to->error = entry->failed ? (s32)BPF_CORE_READ(bio, bi_status) : 0;
 	fill_bio(to, bio);
+	if (entry->bytes && has_data(entry->op))
+		read_file(to, bio);
 	submit_record(to);
 }
 

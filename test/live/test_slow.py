@@ -247,7 +247,6 @@ class TestSlow(SlowTest):
         # Each process waits for one at a time: it is named once of each that is for it.
         self.assertEqual({name: names.count(name) for name in names},
                          {f"wait-{i}[{load.pid}]": 100 * (i + 1) for i, load in enumerate(loads)})
-        self.assertGreater(max(row["waiting"] for row in flushes), 1)
 
     def test_stacks(self):
         with LoopDisk(64 * MIB) as disk:
