@@ -220,7 +220,8 @@ class TestKnownWaits(WaitTest):
         self.assert_within(sum(self.sum(result.rows, disk=disk.name)),
                            [sum(bounds) for bounds in zip(*off.values())])
         self.assertLessEqual(waited, whole)
-        self.assertAlmostEqual(waited / whole, 1, delta=0.02)
+        # The rest is their time on the CPU, which on an emulated machine is not little.
+        self.assertAlmostEqual(waited / whole, 1, delta=0.06)
 
     def test_runnable(self):
         """What waits for a CPU in a call waits, what does so on its way back to user space not."""
