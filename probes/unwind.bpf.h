@@ -385,7 +385,8 @@ static __always_inline u32 step_by_pointer(struct unwind_walk *w)
 {
 	u64 fp = w->fp;
 
-	if (fp < w->sp || fp & 7)
+	/* It may lead to any address: to another stack (coroutines, Go's systemstack). */
+	if (!fp || fp & 7)
 		return UNWIND_STOP_NO_RULE;
 	if (!read_user(&w->ip, fp + 8) || !read_user(&w->fp, fp))
 		return UNWIND_STOP_UNREAD;

@@ -843,6 +843,8 @@ def need_no_other_guest():
 # -- The tracer ------------------------------------------------------------
 
 UNSEEN = "completions that no program saw"
+UNWIND_ENDS = {"unwind_no_table", "unwind_no_room", "unwind_unmapped", "unwind_expression", "unwind_no_rule",
+               "unwind_unread"}
 
 
 class Result:
@@ -879,7 +881,15 @@ class Result:
 
     @property
     def losses(self):
-        """Name -> count, over all intervals; what is 0 is left out."""
+        """Name -> count, over all intervals; what is 0 is left out, and early_ends."""
+        return {name: count for name, count in self._lost().items() if name not in UNWIND_ENDS}
+
+    @property
+    def early_ends(self):
+        """The same of user stacks that end early: nothing of the I/O is lost."""
+        return {name: count for name, count in self._lost().items() if name in UNWIND_ENDS}
+
+    def _lost(self):
         total = {}
         for interval in self.intervals:
             for name, count in interval["losses"].items():
