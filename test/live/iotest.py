@@ -458,10 +458,11 @@ class NewLoopDisk(LoopDisk):
         self.name, self.path = f"loop{number}", f"/dev/loop{number}"
         if not wait_until(lambda: os.path.exists(self.path), 5):
             raise RuntimeError(f"{self.path} does not appear")
-        self.file = self._make_file()
+        self.file = self.backing or self._make_file()
         write_text(self._mark(number), self.file)
-        run("losetup", self.path, self.file)
+        run("losetup", *(["--direct-io=on"] if self.direct_io else []), self.path, self.file)
         self._stack.callback(self._detach)
+        self.queue("scheduler", self.scheduler)
         hidden_ends.watch(self.number)
 
     def _mark(self, number):
@@ -503,7 +504,7 @@ class NewLoopDisk(LoopDisk):
                 return False
             subprocess.run(["losetup", "-d", f"/dev/loop{number}"], check=False)
         with contextlib.suppress(OSError):
-            if file:
+            if os.path.isfile(file):  # not the device that it may be over
                 os.unlink(file)
         return self._remove(number)
 
@@ -733,9 +734,12 @@ def slow_disk(reads=0, writes=0, scheduler="none"):
     that asked for it, so it is enough that the workload is in the cgroup. The
     lower bio waits, while the upper device's request has long been issued: for
     the upper device the delay is the device's.
+
+    The upper device is a new one: with cgroup v2 a device's write-back is charged to the cgroup
+    that wrote to it first, for as long as there is the device.
     """
     with LoopDisk(64 * MIB) as lower, \
-            LoopDisk(backing=lower.path, direct_io=True, scheduler=scheduler) as upper, \
+            NewLoopDisk(backing=lower.path, direct_io=True, scheduler=scheduler) as upper, \
             Throttle(lower, reads, writes) as group:
         yield upper, group
 

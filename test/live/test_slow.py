@@ -24,7 +24,7 @@ KIB4 = 4096
 MS = 1000000
 TIMES = ("admit_ns", "queue_ns", "device_ns")
 
-# Reads blocks, each two behind the last, until COUNT took 50 ms, and prints of each the sector, what it
+# Reads blocks, each two behind the last, until COUNT took 75 ms, and prints of each the sector, what it
 # took in ns, and how much of that the reader may have waited for a CPU, and not for the disk.
 READER = """
 import mmap, os, sys, time
@@ -43,7 +43,7 @@ while count:
     os.preadv(fd, [page], i * 8192)
     took = time.monotonic_ns() - begin
     ran_late = waited() - before
-    count -= took - ran_late >= 50000000
+    count -= took - ran_late >= 75000000
     print(i * 16, took, ran_late, flush=True)
     i += 1
 """
@@ -70,7 +70,8 @@ class SlowTest(LiveTest):
 class TestSlow(SlowTest):
     def test_exactly_the_slow_ones(self):
         """Some reads of a slow device among many of a fast one.  On a busy machine a fast one may
-        be slow, too: the load's own clock tells."""
+        be slow, too: the load's own clock tells.  It is never less than the I/O's, but may be more,
+        where the machine itself waited: what took from 50 to 75 ms by it may be there or not."""
         count, fast = max(20, int(137 * SCALE)), int(100000 * SCALE)
         with slow_disk(reads=10) as (disk, group):
             slow = reader(disk.path, count, group)
@@ -86,7 +87,7 @@ class TestSlow(SlowTest):
             with Delta(disk.name) as delta:
                 result = self.trace(disk.name, work, "-m", "50")
         self.assertEqual(delta["reads"], len(clock) + fast)
-        long = {sector: least for sector, (least, _) in clock.items() if least >= 50 * MS}
+        long = {sector: least for sector, (least, _) in clock.items() if least >= 75 * MS}
         self.assertEqual(len(long), count)
         rows = {row["sector"]: row for row in result.rows if row["comm"] == "slowly"}
         self.assertLessEqual(set(long), set(rows))
