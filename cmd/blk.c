@@ -553,10 +553,7 @@ union inflight {
 /* Is the request at address @rq in flight?  True when that is unknown. */
 static bool rq_busy(int prog_fd, uint64_t rq, bool sync)
 {
-	const uint64_t ctx[] = { rq, sync };
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = ctx, .ctx_size_in = sizeof(ctx));
-
-	return bpf_prog_test_run_opts(prog_fd, &opts) || opts.retval;
+	return hooks_run_helper(prog_fd, (const uint64_t[]){ rq, sync }, 2, 1);
 }
 
 /* Requests that were issued and are idle: at most @max. */

@@ -9,7 +9,7 @@
  * Which file an address belongs to is looked up in the tree of the process's mappings, without its
  * lock: a change meanwhile can make a stack end early, no more, as all that is read is checked.
  *
- * Before including this: #define UNWIND_SLOTS, the number of programs that can run on a CPU at the
+ * Before including this: #define UNWIND_SLOTS, the number of programs that can walk on a CPU at the
  * same time; UNWIND_DEPTH, the number of frames; and declare unwind_frames(), where they are put.
  *
  * The functions are global, so that the verifier looks at each once; what they work on is in a map,
@@ -99,7 +99,7 @@ struct unwind_walk {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, UNWIND_SLOTS);
+	__uint(max_entries, UNWIND_SLOTS + 1); /* the last: unwind_file_key() */
 	__type(key, u32);
 	__type(value, struct unwind_walk);
 } unwind_walks SEC(".maps");
@@ -210,6 +210,15 @@ __attribute__((noinline)) int unwind_vma_maple(u32 slot)
 
 #define VM_EXEC 0x4
 
+static __always_inline void key_of_file(struct file *file, struct unwind_file_key *key)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+
+	key->ino = BPF_CORE_READ(inode, i_ino);
+	key->size = BPF_CORE_READ(inode, i_size);
+	key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+}
+
 /* What is known of the file of @vma; without an entry user space is asked for one. */
 static __always_inline u32 find_file(struct unwind_walk *w, struct vm_area_struct *vma,
 				     struct unwind_file *out)
@@ -217,14 +226,10 @@ static __always_inline u32 find_file(struct unwind_walk *w, struct vm_area_struc
 	struct file *file = BPF_CORE_READ(vma, vm_file);
 	struct unwind_file_key *key = &w->key;
 	struct unwind_file *known;
-	struct inode *inode;
 
 	key->size = key->dev = 0;
 	if (file) {
-		inode = BPF_CORE_READ(file, f_inode);
-		key->ino = BPF_CORE_READ(inode, i_ino);
-		key->size = BPF_CORE_READ(inode, i_size);
-		key->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+		key_of_file(file, key);
 	} else if (BPF_CORE_READ(vma, vm_ops)) {
 		key->ino = UNWIND_VDSO; /* special_mapping_vmops */
 	} else {
@@ -243,13 +248,51 @@ static __always_inline u32 find_file(struct unwind_walk *w, struct vm_area_struc
 	return UNWIND_STOP_NO_TABLE;
 }
 
+/* The mapping that w->pc is in; NULL: none. */
+static __always_inline struct vm_area_struct *find_vma(struct unwind_walk *w, u32 slot)
+{
+	struct vm_area_struct *vma;
+
+	if (bpf_core_field_exists(struct mm_struct, mm_mt))
+		unwind_vma_maple(slot);
+	else
+		unwind_vma_rb(slot);
+	vma = (void *)w->vma;
+	if (!vma || w->pc < BPF_CORE_READ(vma, vm_start) || w->pc >= BPF_CORE_READ(vma, vm_end))
+		return NULL;
+	return vma;
+}
+
+struct unwind_file_key unwind_mapped_key = {};
+
+/* Run by user space: unwind_mapped_key is set for the file that is mapped at address args[0] of the
+ * process that runs it.  1, or 0: there is none. */
+SEC("raw_tp")
+int unwind_find_key(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct unwind_walk *w = walk_of(UNWIND_SLOTS);
+	struct vm_area_struct *vma;
+	struct file *file;
+
+	if (!w)
+		return 0;
+	w->mm = (u64)BPF_CORE_READ(task, mm);
+	w->pc = ctx->args[0];
+	vma = w->mm ? find_vma(w, UNWIND_SLOTS) : NULL;
+	file = vma ? BPF_CORE_READ(vma, vm_file) : NULL;
+	if (!file)
+		return 0;
+	key_of_file(file, &unwind_mapped_key);
+	return 1;
+}
+
 /* Makes w->at the mapping of w->pc.  enum unwind_stop. */
 __attribute__((noinline)) int unwind_map(u32 slot)
 {
 	struct unwind_walk *w = walk_of(slot);
 	struct vm_area_struct *vma;
 	struct unwind_mapping *m;
-	u64 start, end;
 	u32 i, stop;
 
 	if (!w)
@@ -259,27 +302,19 @@ __attribute__((noinline)) int unwind_map(u32 slot)
 			w->at = i;
 			return UNWIND_WHOLE;
 		}
-	if (bpf_core_field_exists(struct mm_struct, mm_mt))
-		unwind_vma_maple(slot);
-	else
-		unwind_vma_rb(slot);
-	vma = (void *)w->vma;
+	vma = find_vma(w, slot);
 	if (!vma || !(BPF_CORE_READ(vma, vm_flags) & VM_EXEC))
-		return UNWIND_STOP_UNMAPPED;
-	start = BPF_CORE_READ(vma, vm_start);
-	end = BPF_CORE_READ(vma, vm_end);
-	if (w->pc < start || w->pc >= end)
 		return UNWIND_STOP_UNMAPPED;
 	m = &w->mappings[w->next & (UNWIND_CACHED - 1)];
 	m->start = m->end = 0;
 	stop = find_file(w, vma, &m->file);
 	if (stop)
 		return stop;
-	m->bias = (BPF_CORE_READ(vma, vm_pgoff) << page_shift) - start;
-	if (!BPF_CORE_READ(vma, vm_file))
-		m->bias = -start;
-	m->start = start;
-	m->end = end;
+	m->bias = -BPF_CORE_READ(vma, vm_start);
+	if (BPF_CORE_READ(vma, vm_file))
+		m->bias += BPF_CORE_READ(vma, vm_pgoff) << page_shift;
+	m->start = BPF_CORE_READ(vma, vm_start);
+	m->end = BPF_CORE_READ(vma, vm_end);
 	w->at = w->next & (UNWIND_CACHED - 1);
 	w->next++;
 	return UNWIND_WHOLE;

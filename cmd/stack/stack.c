@@ -164,12 +164,16 @@ static const struct hook_alt fault_alts[] = {
 
 static size_t events(struct tool_run *run, struct hook_event *out)
 {
-	const struct stack *s = run->ctx;
+	struct stack *s = run->ctx;
 	bool bios = s->o.ios || !s->o.waits;
-	size_t n;
+	size_t n = 0;
 
 	run->files = s->o.user ? ADDRESS_SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
-	run->helpers = s->o.ios ? blk_helpers : NULL;
+	if (s->o.ios)
+		s->helpers[n++] = blk_helpers[0];
+	if (has_tables(s))
+		s->helpers[n++] = "unwind_find_key";
+	run->helpers = s->helpers;
 	n = blk_events(WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) | (bios ? WANT_STACK : 0) |
 			   (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
 			   (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
@@ -227,15 +231,20 @@ static int attached(struct tool_run *run, struct error *err)
 	struct stack *s = run->ctx;
 #if UNWINDER_HAS_TABLES
 	struct stack_bpf *skel = run->object.skel;
-	const struct unwind_maps maps = {
-		.tables = bpf_map__fd(skel->maps.unwind_tables),
-		.rules = bpf_map__fd(skel->maps.unwind_rules),
-		.files = bpf_map__fd(skel->maps.unwind_files),
+	const struct unwind_probe probe = {
+		.maps = {
+			.tables = bpf_map__fd(skel->maps.unwind_tables),
+			.rules = bpf_map__fd(skel->maps.unwind_rules),
+			.files = bpf_map__fd(skel->maps.unwind_files),
+		},
+		.wanted = bpf_map__fd(skel->maps.unwind_wanted),
+		.find_key = bpf_program__fd(skel->progs.unwind_find_key),
+		.mapped_key = &skel->bss->unwind_mapped_key,
 	};
 	int r = 0;
 
 	if (has_tables(s))
-		r = unwinder_open(&s->unwinder, &maps, bpf_map__fd(skel->maps.unwind_wanted));
+		r = unwinder_open(&s->unwinder, &probe);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot map the tables of user stacks: %s",
 				 strerror(-r));

@@ -34,6 +34,7 @@ struct stack {
 	struct table table;
 	struct symbolizer symbolizer;
 	struct unwinder unwinder;
+	const char *helpers[3];	 /* tool_run.helpers */
 	struct cgroups *cgroups; /* with --by cgroup, unit or container; else NULL */
 	struct users *users;	 /* with --by user; else NULL */
 	struct stack_schema schema;

@@ -12,6 +12,7 @@
 #include <bpf/bpf.h>
 
 #include "core/base/clock.h"
+#include "core/bpf/hooks.h"
 #include "core/symbols/mapped_files.h"
 #include "core/system/disks.h"
 
@@ -20,10 +21,10 @@ struct known_table {
 	struct unwind_file file;
 };
 
-int unwinder_open(struct unwinder *u, const struct unwind_maps *maps, int wanted)
+int unwinder_open(struct unwinder *u, const struct unwind_probe *probe)
 {
-	u->wanted = wanted;
-	return unwind_store_open(maps, &u->store);
+	u->probe = *probe;
+	return unwind_store_open(&probe->maps, &u->store);
 }
 
 void unwinder_close(struct unwinder *u)
@@ -88,14 +89,26 @@ static int read_file(struct unwinder *u, const struct symbol_file *file, struct 
 	return 0;
 }
 
-/* As the kernel has it, on most file systems: for others the walker asks. */
-static struct unwind_file_key key_of(const struct stat *st)
+/* What the walker knows @file by.  That is not what stat() says on overlayfs, btrfs and others
+ * whose files have an inode below, so the program that looks up mappings is asked, for one of ours.
+ */
+static struct unwind_file_key key_of(const struct unwinder *u, const struct opened_file *file)
 {
-	return (struct unwind_file_key){
+	const struct stat *st = &file->st;
+	struct unwind_file_key key = {
 		.ino = st->st_ino,
 		.size = (uint64_t)st->st_size,
 		.dev = DISK_DEV(major(st->st_dev), minor(st->st_dev)),
 	};
+	void *page = mmap(NULL, (size_t)getpagesize(), PROT_READ, MAP_PRIVATE, file->fd, 0);
+	const uint64_t address = (uintptr_t)page;
+
+	if (page == MAP_FAILED)
+		return key;
+	if (hooks_run_helper(u->probe.find_key, &address, 1, 0))
+		key = *u->probe.mapped_key;
+	munmap(page, (size_t)getpagesize());
+	return key;
 }
 
 /* @key: for what the kernel has another name for; NULL: there is no such. */
@@ -113,7 +126,7 @@ static void read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *
 		file.n_roots = file_search_roots(&search, roots);
 		r = read_file(u, &file, &made);
 		if (!r) {
-			const struct unwind_file_key own = key_of(&file.file.st);
+			const struct unwind_file_key own = key_of(u, &file.file);
 
 			unwind_store_set(u->store, &own, &made);
 		}
@@ -197,14 +210,14 @@ void unwinder_serve(struct unwinder *u)
 
 	if (!u->store)
 		return;
-	for (uint32_t i = 0; i < UNWIND_WANTED && !bpf_map_get_next_key(u->wanted, NULL, &key);
-	     i++) {
-		if (!bpf_map_lookup_elem(u->wanted, &key, &wanted)) {
+	for (uint32_t i = 0;
+	     i < UNWIND_WANTED && !bpf_map_get_next_key(u->probe.wanted, NULL, &key); i++) {
+		if (!bpf_map_lookup_elem(u->probe.wanted, &key, &wanted)) {
 			serve(u, &key, &wanted);
 			/* What it needs next it need not ask for. */
 			unwinder_read_process(u, wanted.pid);
 		}
-		bpf_map_delete_elem(u->wanted, &key);
+		bpf_map_delete_elem(u->probe.wanted, &key);
 	}
 }
 

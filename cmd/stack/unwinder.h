@@ -16,20 +16,28 @@
 #define UNWINDER_HAS_TABLES 0
 #endif
 
+/* What there is of the walker, the caller's. */
+struct unwind_probe {
+	struct unwind_maps maps;
+	int wanted;				  /* descriptor of the map */
+	int find_key;				  /* descriptor of the program */
+	const struct unwind_file_key *mapped_key; /* its answer */
+};
+
 /* Makes the tables that the walker of user stacks asks for: files are opened here, and read in the
  * helper process. */
 struct unwinder {
 	struct unwind_store *store;    /* NULL: there is none */
 	struct address_spaces *spaces; /* the caller's, as the next */
 	struct symbol_client *symbols;
-	int wanted;	    /* descriptor of the map, the caller's */
+	struct unwind_probe probe;
 	struct intern ids;  /* struct known_table: by build id, of files of root's own */
 	uint64_t loader;    /* number of the module of COMMAND's dynamic loader; 0: not known */
 	struct intern seen; /* numbers of modules that were read for a process */
 };
 
-/* 0 or -errno.  @maps and @wanted as long as the unwinder. */
-int unwinder_open(struct unwinder *u, const struct unwind_maps *maps, int wanted);
+/* 0 or -errno. */
+int unwinder_open(struct unwinder *u, const struct unwind_probe *probe);
 
 /* Reads the files that are asked for.  What there is no time for is asked for again. */
 void unwinder_serve(struct unwinder *u);

@@ -13,17 +13,10 @@
 #include <bpf/libbpf.h>
 
 #include "core/base/text.h"
+#include "core/bpf/hooks.h"
 #include "probes/virtio.skel.h"
 
 #define MAX_QUEUES 4096 /* of a device: its list may change while it is walked */
-
-uint32_t virtio_run_helper(const struct bpf_program *prog, const uint64_t *args, size_t n)
-{
-	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args,
-		    .ctx_size_in = (uint32_t)(n * sizeof(*args)));
-
-	return bpf_prog_test_run_opts(bpf_program__fd(prog), &opts) ? 0 : opts.retval;
-}
 
 /* Is the device at @path one of driver @driver? */
 static bool has_driver(const char *path, const char *driver)
@@ -92,7 +85,7 @@ static void search_device(void *ctx, int fd)
 	uint64_t args[] = { (uint64_t)fd, 0 };
 
 	for (int i = 0; i < MAX_QUEUES; i++) {
-		virtio_run_helper(search->skel->progs.list_queue, args, 2);
+		hooks_run_helper(bpf_program__fd(search->skel->progs.list_queue), args, 2, 0);
 		args[1] = search->skel->bss->listed_at;
 		if (!args[1])
 			return;

@@ -196,7 +196,8 @@ static int check_attached(const struct virtio *v, const struct tool_run *run, st
 	const struct hooks *hooks = run->object.hooks;
 	const uint64_t no_queue = 0;
 
-	if (v->method == ATTACH_IRQ && virtio_run_helper(skel->progs.irq_rest, &no_queue, 1)) {
+	if (v->method == ATTACH_IRQ &&
+	    hooks_run_helper(bpf_program__fd(skel->progs.irq_rest), &no_queue, 1, 0)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel's BTF does not describe virtqueues");
 		error_hint(err, "virtio_ring is a module: this needs kprobes or fentry");
@@ -297,7 +298,8 @@ static void note_queues(void *ctx, int fd)
 {
 	const struct virtio_bpf *skel = ctx;
 
-	virtio_run_helper(skel->progs.irq_device, (uint64_t[]){ (uint64_t)fd }, 1);
+	hooks_run_helper(bpf_program__fd(skel->progs.irq_device), (uint64_t[]){ (uint64_t)fd }, 1,
+			 0);
 }
 
 static int begin(struct tool_run *run, struct error *err)
@@ -343,7 +345,7 @@ static void count_rest(const struct virtio_bpf *skel)
 	uint64_t key, *at = NULL;
 
 	while (bpf_map_get_next_key(fd, at, &key) == 0) {
-		virtio_run_helper(skel->progs.irq_rest, &key, 1);
+		hooks_run_helper(bpf_program__fd(skel->progs.irq_rest), &key, 1, 0);
 		at = &key;
 	}
 }

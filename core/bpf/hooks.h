@@ -107,6 +107,10 @@ struct hook_object {
 	size_t files; /* descriptors that the subcommand itself may still open, beyond a few */
 };
 
+/* Runs a helper, a raw_tp program, now and in this process, with @n arguments. What it returns;
+ * @failed: it could not be run. */
+uint32_t hooks_run_helper(int prog_fd, const uint64_t *args, size_t n, uint32_t failed);
+
 struct hooks;
 
 /*

@@ -8,6 +8,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <bpf/bpf.h>
+
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/kernel_types.h"
 #include "core/system/limits.h"
@@ -110,6 +112,14 @@ static int fall_back(struct hooks *h, size_t e, const char *doing, int code)
 	r = hooks_choose_first(&h->events[e], choice, NULL);
 	return !r && fentry && (code == -ENOTSUPP || code == -EPERM) ? reject_all_fentry(h, code)
 								     : r;
+}
+
+uint32_t hooks_run_helper(int prog_fd, const uint64_t *args, size_t n, uint32_t failed)
+{
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args,
+		    .ctx_size_in = (uint32_t)(n * sizeof(*args)));
+
+	return bpf_prog_test_run_opts(prog_fd, &opts) ? failed : opts.retval;
 }
 
 static bool is_helper(const char *const *helpers, const char *prog)

@@ -30,6 +30,7 @@
 #include "core/bpf/kernel_types.h"
 #include "core/symbols/symbol_server.h"
 #include "core/system/limits.h"
+#include "probes/unwind.h"
 #include "verifier_skeletons.h"
 
 #define LOG_STATS     4 /* BPF_LOG_STATS of the kernel's bpf_verifier.h, since 5.2 */
