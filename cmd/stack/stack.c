@@ -171,7 +171,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	run->files = s->o.user ? ADDRESS_SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
 	if (s->o.ios)
 		s->helpers[n++] = blk_helpers[0];
-	if (has_tables(s))
+	if (s->o.user) /* where there are tables */
 		s->helpers[n++] = "unwind_find_key";
 	run->helpers = s->helpers;
 	n = blk_events(WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) | (bios ? WANT_STACK : 0) |

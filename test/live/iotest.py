@@ -1303,3 +1303,21 @@ def mounted(disk_path):
         yield directory
     finally:
         stack.close()
+
+
+@contextlib.contextmanager
+def overlay(directory):
+    """An overlay of the folders "lower" and "upper" that are made in @directory, for which most file
+    systems will do; yields where it is mounted."""
+    folders = {name: f"{directory}/{name}" for name in ("lower", "upper", "work", "merged")}
+    for folder in folders.values():
+        os.mkdir(folder)
+    merged = folders.pop("merged")
+    options = ",".join(f"{name}dir={folder}" for name, folder in folders.items())
+    if subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options, merged], check=False,
+                      stderr=subprocess.DEVNULL).returncode:
+        raise unittest.SkipTest("no overlayfs")
+    try:
+        yield merged
+    finally:
+        run("umount", merged)

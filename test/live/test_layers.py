@@ -19,7 +19,7 @@ import unittest
 import iotest
 from iotest import (LOAD, MIB, Delta, LiveTest, Load, LoopDisk, Served, Zram, add_up,
                     functions_preempted, iotrace, list_hooks, main,
-                    mounted, read_text, run, run_load, slow_disk, tried, unseen, wait_until)
+                    mounted, overlay, read_text, run, run_load, slow_disk, tried, unseen, wait_until)
 from test_devices import ArrayDisk, MappedDisk
 
 # Hooking a function takes up to a second under emulation.
@@ -885,18 +885,9 @@ class TestTableOfFunctions(NeedsFunctions, Table):
     def test_overlay(self):
         """A read within a read counts once in each layer."""
         with LoopDisk(size_of("ext4")) as disk, on_file_system(disk, "ext4") as directory:
-            for name in ("lower", "upper", "work", "all"):
-                os.mkdir(f"{directory}/{name}")
-            make_file(f"{directory}/lower")
-            options = ",".join(f"{n}dir={directory}/{n}" for n in ("lower", "upper", "work"))
-            if subprocess.run(["mount", "-t", "overlay", "overlay", "-o", options,
-                               f"{directory}/all"], check=False,
-                              stderr=subprocess.DEVNULL).returncode:
-                self.skipTest("no overlayfs")
-            try:
-                _, table = self.watch_process("read", 80, KIB4, f"{directory}/all/file")
-            finally:
-                run("umount", f"{directory}/all")
+            with overlay(directory) as merged:
+                make_file(f"{directory}/lower")
+                _, table = self.watch_process("read", 80, KIB4, f"{merged}/file")
         for layer in ("syscall", "vfs", "ext4"):
             self.assertEqual(table["read", layer, "disk"][0], 80)
         self.assert_self_adds_up(table, "read")

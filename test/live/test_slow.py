@@ -16,7 +16,7 @@ import tempfile
 
 import iotest
 from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
-                    mounted, patience, read_text, run, run_load, run_loads, settled, slow_disk)
+                    mounted, overlay, patience, read_text, run, run_load, run_loads, settled, slow_disk)
 from test_top_extended import full_tmpfs, sparse_file, write_blocks
 from test_who import Cgroup, WhoTest
 
@@ -495,19 +495,8 @@ class TestFiles(SlowTest):
 
     def test_overlay(self):
         """The file is that of the upper layer, or of the lower."""
-        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, \
-                tempfile.TemporaryDirectory() as merged:
-            for name in ("lower", "upper", "work"):
-                os.mkdir(f"{folder}/{name}")
-            if subprocess.run(["mount", "-t", "overlay", "overlay", "-o",
-                               f"lowerdir={folder}/lower,upperdir={folder}/upper,"
-                               f"workdir={folder}/work", merged], check=False,
-                              stderr=subprocess.DEVNULL).returncode:
-                self.skipTest("no overlayfs")
-            try:
-                found = self.files(disk, lambda: written(f"{merged}/file", 3))
-            finally:
-                run("umount", merged)
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, overlay(folder) as merged:
+            found = self.files(disk, lambda: written(f"{merged}/file", 3))
         self.assertEqual(found.get(f"{folder}/upper/file"), 3 * KIB4)
 
     def test_long_path(self):

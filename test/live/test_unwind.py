@@ -2,11 +2,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """User stacks of programs without frame pointers: each is exactly the calls that the program makes."""
 import contextlib
+import os
 import platform
+import shutil
 import unittest
 
 import iotest
-from iotest import LoopDisk, iotrace
+from iotest import MIB, LoopDisk, iotrace, mounted, overlay
 from test_stack import Compiled, StackTest
 
 PLAIN = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-g0")
@@ -223,6 +225,16 @@ class TestChains(StackTest):
         self.assertEqual({row["user"][-1] for row in early}, {"[no table yet]"} if early else set())
         self.assertEqual(sum(row["write_bytes"] for row in early),
                          4096 * result.early_ends.get("unwind_no_table", 0), f"{result}")
+
+    def test_overlay(self):
+        """stat() does not tell the inode by which the kernel knows what is mapped from there."""
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
+        with LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder, overlay(folder) as merged:
+            copy = shutil.copy(program, f"{merged}/uwways")
+            inode = os.stat(copy)
+            below = os.stat(f"{folder}/upper/uwways")
+            self.assertNotEqual((inode.st_dev, inode.st_ino), (below.st_dev, below.st_ino))
+            self.way(copy, "plain", "put", "middle", "way_plain", *BELOW_MAIN)
 
     def test_exceptions(self):
         program = self.made.build("uwcpp", PROGRAM_CPP, *PLAIN, "-O2", compiler="g++")
