@@ -17,7 +17,7 @@ static void test_same_as_file(void **state)
 {
 	static const char *const names[NAMES] = { "schedule", "no_such_function", "submit_bio",
 						  "ksys_read" };
-	uint64_t found[NAMES], read[NAMES];
+	uint64_t found[NAMES] = { 0 }, read[NAMES] = { 0 };
 	int n = find_symbols(names, found, NAMES);
 
 	(void)state;
