@@ -123,11 +123,11 @@ static __always_inline void keep_arrival(const struct slow_arrival *arrival)
 	for (int i = 0; i < SLOW_ARRIVAL_WAYS; i++) {
 		struct slow_arrival *way = &set->ways[i];
 
-		if (!way->bio || way->bio == arrival->bio) {
+		if (way->bio == arrival->bio) {
 			to = way;
 			break;
 		}
-		if (way->ns < to->ns)
+		if (to->bio && (!way->bio || way->ns < to->ns))
 			to = way;
 	}
 	if (to->bio && to->bio != arrival->bio)
@@ -167,13 +167,15 @@ static __always_inline bool take_from(struct slow_arrival *way, u64 bio, bool ke
 	return true;
 }
 
+/* The last first: its address may have been that of one before, whose request another bio has made
+ * or nobody. */
 static __always_inline bool take_recent(u32 cpu, u64 bio, bool keep, struct slow_arrival *out)
 {
 	struct slow_recent *on =
 	    has_backups || want_stack ? NULL : bpf_map_lookup_elem(&recent, &cpu);
 
-	for (int i = 0; on && i < SLOW_RECENT; i++)
-		if (take_from(&on->ways[i], bio, keep, out))
+	for (u64 i = 1; on && i <= SLOW_RECENT; i++)
+		if (take_from(&on->ways[(on->next - i) % SLOW_RECENT], bio, keep, out))
 			return true;
 	return false;
 }
@@ -223,26 +225,41 @@ static __always_inline void on_arrival(void *ctx, struct bio *bio, const bool di
 
 /* ---- the life of a request ---- */
 
-/*
- * A request is made of @bio.  One that was cut off another, which was too large, has not arrived
- * itself (bio_split()): it has when that did, which it leads to.
- */
+/* When that which @bio was cut off of arrived: bio_split() makes one that leads to it, and has not
+ * arrived itself, though one may have at its address before. */
+static __always_inline bool take_whole(struct bio *bio, struct slow_arrival *out, const bool direct)
+{
+	struct slow_arrival whole;
+
+	if (!take_arrival((u64)KREAD(direct, bio, bi_private), true, &whole) || whole.ns < out->ns)
+		return false;
+	*out = whole;
+	return true;
+}
+
+/* A request is made of @bio. */
 static __always_inline void slow_submitted(struct blk_inflight *entry, struct bio *bio,
 					   const bool direct)
 {
 	struct slow_arrival arrival = { .stack = -1 };
-
 	u64 key = address_of(bio, direct);
+	bool found;
 
 	entry->task_cgroup = bpf_get_current_cgroup_id();
 	entry->retries = 0;
-	if (!take_arrival(key, false, &arrival) &&
-	    !take_arrival((u64)BPF_CORE_READ(bio, bi_private), true, &arrival)) {
-		if (!has_backups && !want_stack)
-			arrival.ns = arrival_elsewhere(key);
-		if (!arrival.ns && (arrivals_dropped || cpus_to_look_at > SLOW_CPUS_MAX))
-			count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
+	found = take_recent(bpf_get_smp_processor_id(), key, false, &arrival);
+	if (!found) {
+		u64 elsewhere = has_backups || want_stack ? 0 : arrival_elsewhere(key);
+
+		found = take_kept(key, false, &arrival) || elsewhere;
+		/* What is kept may be of one before it. */
+		if (elsewhere > arrival.ns)
+			arrival.ns = elsewhere;
 	}
+	if (!found || (end_of_chain && (u64)KREAD(direct, bio, bi_end_io) == end_of_chain))
+		found |= take_whole(bio, &arrival, direct);
+	if (!found && (arrivals_dropped || cpus_to_look_at > SLOW_CPUS_MAX))
+		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
 	entry->arrival_ns = arrival.ns;
 	entry->stack = arrival.stack;
 }

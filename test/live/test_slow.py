@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 import iotest
 from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
@@ -103,6 +104,27 @@ class TestSlow(SlowTest):
         others = [row for row in result.rows if row["comm"] != "slowly"]
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
         self.assertTrue(longest >= 50 * MS or not others, others)
+
+    def test_address_used_again(self):
+        """Many a bio has had the address of one before that was merged, and so took no request: it
+        has arrived when it did, not when that one did."""
+        calls = []
+
+        def work():
+            for i in range(100):
+                time.sleep(0.03)
+                begin = time.time_ns()
+                written(f"{folder}/{i}", 16)
+                calls.append((begin, time.time_ns()))
+        with LoopDisk(128 * MIB) as disk, mounted(disk.path) as folder, Delta(disk.name) as delta:
+            rows = self.trace(disk.name, work, "-m", "0").rows
+        self.assertGreater(delta["writes_merged"], 0)
+        mine = [row for row in rows if row["comm"].startswith("python")]
+        self.assertGreaterEqual(len(mine), len(calls))
+        for row in mine:
+            begun = max(begin for begin, _ in calls if begin < row["time"] + row["total_ns"])
+            # The clock of the time of day may be set a little while this runs.
+            self.assertGreater(row["time"], begun - MS, row)
 
     def test_admitted(self):
         """More than the queue has room for: the others wait until a request is free."""
