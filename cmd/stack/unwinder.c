@@ -16,6 +16,11 @@
 #include "core/symbols/mapped_files.h"
 #include "core/system/disks.h"
 
+/* A store that is full again and again must not keep the helper busy. */
+#define EMPTY_EVERY_NS (60 * 1000000000ULL)
+/* Drains until a file is tried again: 2, 4, 8, 16, 16, ... */
+#define RETRY_SHIFT 4
+
 struct known_table {
 	struct build_id id;
 	struct unwind_file file;
@@ -32,6 +37,7 @@ void unwinder_close(struct unwinder *u)
 	unwind_store_close(u->store);
 	intern_free(&u->ids);
 	intern_free(&u->seen);
+	intern_free(&u->unread);
 	u->store = NULL;
 }
 
@@ -42,9 +48,14 @@ static struct unwind_file file_of(struct unwinder *u, struct unwind_table *table
 {
 	struct unwind_file file = { .state = UNWIND_NO_TABLE };
 
-	if (!r && unwind_store_add(u->store, table->rows, table->n_rows, table->rules,
-				   table->n_rules, &file))
+	if (r)
+		return file;
+	r = unwind_store_add(u->store, table->rows, table->n_rows, table->rules, table->n_rules,
+			     &file);
+	if (r)
 		file = (struct unwind_file){ .state = UNWIND_NO_ROOM };
+	if (r == -ENOSPC)
+		u->is_full = true;
 	return file;
 }
 
@@ -89,6 +100,17 @@ static int read_file(struct unwinder *u, const struct symbol_file *file, struct 
 	return 0;
 }
 
+/* 0 or -errno. */
+static int set_file(struct unwinder *u, const struct unwind_file_key *key,
+		    const struct unwind_file *file)
+{
+	int r = unwind_store_set(u->store, key, file);
+
+	if (r == -E2BIG)
+		u->is_full = true;
+	return r;
+}
+
 /* What the walker knows @file by.  That is not what stat() says on overlayfs, btrfs and others
  * whose files have an inode below, so the program that looks up mappings is asked, for one of ours.
  */
@@ -111,9 +133,10 @@ static struct unwind_file_key key_of(const struct unwinder *u, const struct open
 	return key;
 }
 
-/* @key: for what the kernel has another name for; NULL: there is no such. */
-static void read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *m,
-			const struct unwind_file_key *key)
+/* @key: for what the kernel has another name for; NULL: there is no such.  0, or -errno: nothing
+ * has been stored. */
+static int read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *m,
+		       const struct unwind_file_key *key)
 {
 	struct unwind_file made = { 0 };
 	struct symbol_file file = { .id = m->module->id, .path = m->module->path };
@@ -128,13 +151,14 @@ static void read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *
 		if (!r) {
 			const struct unwind_file_key own = key_of(u, &file.file);
 
-			unwind_store_set(u->store, &own, &made);
+			r = set_file(u, &own, &made);
 		}
 		opened_file_close(&file.file);
 	}
 	file_search_end(&search);
 	if (!r && key)
-		unwind_store_set(u->store, key, &made);
+		r = set_file(u, key, &made);
+	return r;
 }
 
 /* It is the same in all processes, but for those of another word size: the kernel's, from our own
@@ -159,22 +183,67 @@ static int read_vdso(struct unwinder *u, struct unwind_file *out)
 	return r;
 }
 
-static void serve(struct unwinder *u, const struct unwind_file_key *key,
-		  const struct unwind_wanted *wanted)
+/* 0, or -errno: nothing has been stored. */
+static int serve(struct unwinder *u, const struct unwind_file_key *key,
+		 const struct unwind_wanted *wanted)
 {
 	struct unwind_file vdso = { 0 };
 	struct mapping m;
+	int r;
 
 	if (key->ino == UNWIND_VDSO) {
-		if (!read_vdso(u, &vdso))
-			unwind_store_set(u->store, key, &vdso);
-	} else if (address_spaces_find(u->spaces, wanted->pid, wanted->address, wanted->time_ns,
-				       &m) &&
-		   m.module->is_file) {
-		module_get(m.module);
-		read_mapped(u, wanted->pid, &m, key);
-		address_spaces_put(u->spaces, m.module);
+		r = read_vdso(u, &vdso);
+		return r ? r : set_file(u, key, &vdso);
 	}
+	if (!address_spaces_find(u->spaces, wanted->pid, wanted->address, wanted->time_ns, &m) ||
+	    !m.module->is_file)
+		return -ENOENT;
+	module_get(m.module);
+	r = read_mapped(u, wanted->pid, &m, key);
+	address_spaces_put(u->spaces, m.module);
+	return r;
+}
+
+/* ---- files that cannot be read ---- */
+
+static bool is_to_wait(const struct unwinder *u, const struct unwind_file_key *key)
+{
+	uint32_t number = intern_find(&u->unread, key, sizeof(*key));
+
+	return number != INTERN_NONE && u->drain < u->retries[number].drain;
+}
+
+static void try_later(struct unwinder *u, const struct unwind_file_key *key)
+{
+	uint32_t number = intern_find(&u->unread, key, sizeof(*key));
+	struct unwind_retry *retry;
+
+	if (number == INTERN_NONE) {
+		if (u->unread.n == UNWIND_WANTED)
+			intern_free(&u->unread);
+		number = intern_bytes(&u->unread, key, sizeof(*key), NULL);
+		if (number == INTERN_NONE)
+			return;
+		u->retries[number].tries = 0;
+	}
+	retry = &u->retries[number];
+	if (retry->tries < RETRY_SHIFT)
+		retry->tries++;
+	retry->drain = u->drain + (1U << retry->tries);
+}
+
+/* All begins anew: what is used is asked for again. */
+static void make_room(struct unwinder *u)
+{
+	uint64_t now_ns = clock_mono_ns();
+
+	if (!u->is_full || (u->emptied_ns && now_ns - u->emptied_ns < EMPTY_EVERY_NS))
+		return;
+	u->emptied_ns = now_ns;
+	u->is_full = unwind_store_empty(u->store) != 0;
+	intern_free(&u->ids);
+	intern_free(&u->seen);
+	intern_free(&u->unread);
 }
 
 struct process_read {
@@ -210,10 +279,13 @@ void unwinder_serve(struct unwinder *u)
 
 	if (!u->store)
 		return;
+	u->drain++;
+	make_room(u);
 	for (uint32_t i = 0;
 	     i < UNWIND_WANTED && !bpf_map_get_next_key(u->probe.wanted, NULL, &key); i++) {
-		if (!bpf_map_lookup_elem(u->probe.wanted, &key, &wanted)) {
-			serve(u, &key, &wanted);
+		if (!is_to_wait(u, &key) && !bpf_map_lookup_elem(u->probe.wanted, &key, &wanted)) {
+			if (serve(u, &key, &wanted))
+				try_later(u, &key);
 			/* What it needs next it need not ask for. */
 			unwinder_read_process(u, wanted.pid);
 		}

@@ -24,6 +24,12 @@ struct unwind_probe {
 	const struct unwind_file_key *mapped_key; /* its answer */
 };
 
+/* A file that could not be read: its process had ended, or there was no room. */
+struct unwind_retry {
+	uint32_t tries;
+	uint64_t drain; /* the first one at which it is tried again */
+};
+
 /* Makes the tables that the walker of user stacks asks for: files are opened here, and read in the
  * helper process. */
 struct unwinder {
@@ -31,9 +37,14 @@ struct unwinder {
 	struct address_spaces *spaces; /* the caller's, as the next */
 	struct symbol_client *symbols;
 	struct unwind_probe probe;
-	struct intern ids;  /* struct known_table: by build id, of files of root's own */
-	uint64_t loader;    /* number of the module of COMMAND's dynamic loader; 0: not known */
-	struct intern seen; /* numbers of modules that were read for a process */
+	struct intern ids;    /* struct known_table: by build id, of files of root's own */
+	uint64_t loader;      /* number of the module of COMMAND's dynamic loader; 0: not known */
+	struct intern seen;   /* numbers of modules that were read for a process */
+	struct intern unread; /* struct unwind_file_key */
+	struct unwind_retry retries[UNWIND_WANTED]; /* by number in it */
+	uint64_t drain;				    /* number of calls of unwinder_serve() */
+	uint64_t emptied_ns;			    /* CLOCK_MONOTONIC; 0: never */
+	bool is_full;
 };
 
 /* 0 or -errno. */

@@ -2,6 +2,7 @@
 #include "core/bpf/unwind_store.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,11 +20,11 @@ enum { RULE_NONE, RULE_EXPRESSION };
 
 struct unwind_store {
 	struct unwind_maps maps;
-	struct unwind_rule *shared; /* mapped from the map, by number */
-	struct intern rules;	    /* the same */
-	struct unwind_segment *segments[UNWIND_SEGMENTS];
-	uint32_t n_segments;
-	uint32_t used; /* words of the last one */
+	struct unwind_rule *shared;			  /* mapped from the map, by number */
+	struct intern rules;				  /* the same */
+	struct unwind_segment *segments[UNWIND_SEGMENTS]; /* NULL: not made yet */
+	uint32_t n_segments;				  /* that have tables */
+	uint32_t used;					  /* words of the last one */
 };
 
 static uint32_t number_of(struct unwind_store *s, const struct unwind_rule *rule)
@@ -41,10 +42,16 @@ static uint32_t number_of(struct unwind_store *s, const struct unwind_rule *rule
 	return number;
 }
 
-int unwind_store_open(const struct unwind_maps *maps, struct unwind_store **out)
+static bool add_fixed_rules(struct unwind_store *s)
 {
 	static const struct unwind_rule none = { .cfa = UNWIND_NONE },
 					expression = { .cfa = UNWIND_EXPRESSION };
+
+	return number_of(s, &none) == RULE_NONE && number_of(s, &expression) == RULE_EXPRESSION;
+}
+
+int unwind_store_open(const struct unwind_maps *maps, struct unwind_store **out)
+{
 	struct unwind_store *s = calloc(1, sizeof(*s));
 
 	if (!s)
@@ -55,7 +62,7 @@ int unwind_store_open(const struct unwind_maps *maps, struct unwind_store **out)
 		free(s);
 		return -errno;
 	}
-	if (number_of(s, &none) != RULE_NONE || number_of(s, &expression) != RULE_EXPRESSION) {
+	if (!add_fixed_rules(s)) {
 		unwind_store_close(s);
 		return -ENOMEM;
 	}
@@ -67,8 +74,9 @@ void unwind_store_close(struct unwind_store *s)
 {
 	if (!s)
 		return;
-	for (uint32_t i = 0; i < s->n_segments; i++)
-		munmap(s->segments[i], sizeof(*s->segments[i]));
+	for (uint32_t i = 0; i < UNWIND_SEGMENTS; i++)
+		if (s->segments[i])
+			munmap(s->segments[i], sizeof(*s->segments[i]));
 	munmap(s->shared, RULES_SIZE);
 	intern_free(&s->rules);
 	free(s);
@@ -88,6 +96,11 @@ static int add_segment(struct unwind_store *s)
 
 	if (number == UNWIND_SEGMENTS)
 		return -ENOSPC;
+	if (s->segments[number]) {
+		s->n_segments++;
+		s->used = 0;
+		return 0;
+	}
 	fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_segment", sizeof(uint32_t),
 			    sizeof(*segment), 1, &opts);
 	if (fd < 0)
@@ -112,7 +125,7 @@ static int take_words(struct unwind_store *s, uint32_t n, uint32_t *at, uint32_t
 	int r = 0;
 
 	if (n > UNWIND_SEGMENT_WORDS)
-		return -ENOSPC;
+		return -EFBIG;
 	if (!s->n_segments || s->used + n > UNWIND_SEGMENT_WORDS)
 		r = add_segment(s);
 	if (r)
@@ -158,7 +171,7 @@ static int add_pages(struct unwind_store *s, const uint64_t *rows, size_t n_rows
 	out->pages = page_of(rows[n_rows - 1]) - out->first_page + 1;
 	out->state = UNWIND_HAS_TABLE;
 	if (out->pages > MAX_PAGES)
-		return -ENOSPC;
+		return -EFBIG;
 	r = take_words(s, 2 * out->pages, &out->table, &index);
 	for (uint32_t i = 0; !r && i < out->pages; i++) {
 		size_t end = at;
@@ -195,4 +208,24 @@ int unwind_store_set(struct unwind_store *s, const struct unwind_file_key *key,
 		     const struct unwind_file *file)
 {
 	return bpf_map_update_elem(s->maps.files, key, file, BPF_ANY) ? -errno : 0;
+}
+
+int unwind_store_empty(struct unwind_store *s)
+{
+	struct unwind_file_key key;
+	uint32_t first = 0;
+
+	if (!s->n_segments)
+		return 0;
+	for (uint32_t i = 0; i < UNWIND_FILES && !bpf_map_get_next_key(s->maps.files, NULL, &key);
+	     i++)
+		bpf_map_delete_elem(s->maps.files, &key);
+	/* Returns when no walk is under way that has found a file before (1ae80cf31938, 5.0). */
+	if (bpf_map_delete_elem(s->maps.tables, &first))
+		return -errno;
+	munmap(s->segments[0], sizeof(*s->segments[0]));
+	s->segments[0] = NULL;
+	s->n_segments = s->used = 0;
+	intern_free(&s->rules);
+	return add_fixed_rules(s) ? 0 : -ENOMEM;
 }

@@ -20,7 +20,7 @@ int unwind_store_open(const struct unwind_maps *maps, struct unwind_store **out)
 void unwind_store_close(struct unwind_store *s);
 
 /* Stores a table: rows of core/symbols/elf_unwind.h, which grow, and their rules.  *out is where it
- * is.  0; -ENOSPC: there is no room; or -errno. */
+ * is.  0; -ENOSPC: there is no room; -EFBIG: nor would there be in an empty store; or -errno. */
 int unwind_store_add(struct unwind_store *s, const uint64_t *rows, size_t n_rows,
 		     const struct unwind_rule *rules, size_t n_rules, struct unwind_file *out);
 
@@ -28,6 +28,10 @@ int unwind_store_add(struct unwind_store *s, const uint64_t *rows, size_t n_rows
  */
 int unwind_store_set(struct unwind_store *s, const struct unwind_file_key *key,
 		     const struct unwind_file *file);
+
+/* Forgets all tables and files; the memory is used again.  It waits for walks that are under way.
+ * 0 or -errno. */
+int unwind_store_empty(struct unwind_store *s);
 
 /* Bytes of the tables, in whole segments. */
 size_t unwind_store_size(const struct unwind_store *s);

@@ -89,7 +89,8 @@ int NOINLINE way_library(int n)
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; int (*way)(int); int n; } ways[] = {
-		{ "plain", way_plain, 3 }, { "deep", way_deep, 99 }, { "signal", way_signal, 1 },
+		{ "plain", way_plain, 3 }, { "deep", way_deep, 99 },
+		{ "too_deep", way_deep, 199 }, { "signal", way_signal, 1 },
 		{ "vfork", way_vfork, 2 }, { "thread", way_thread, 2 }, { "library", way_library, 2 },
 	};
 	int r = 0, rounds = atoi(argv[3]);
@@ -200,6 +201,8 @@ class TestChains(StackTest):
         program = self.made.build("uwways", PROGRAM_C, *PLAIN, *flags, "-pthread", "-ldl")
         self.way(program, "plain", "put", "middle", "way_plain", *BELOW_MAIN)
         self.way(program, "deep", "put", *["way_deep"] * 100, *BELOW_MAIN)
+        # 127 frames
+        self.way(program, "too_deep", "put", *["way_deep"] * 125, "[cut off]")
         self.way(program, "signal", "put", "on_fault", "__restore_rt", "fault", "way_signal", *BELOW_MAIN)
         self.way(program, "vfork", "put", "in_child", "way_vfork", *BELOW_MAIN)
         self.way(program, "thread", "put", "way_in_thread", "start_thread", "clone3")
@@ -209,6 +212,9 @@ class TestChains(StackTest):
 
     def test_o3_not_position_independent(self):
         self.check_ways("-O3", "-no-pie", "-fno-pie")
+
+    def test_lto(self):
+        self.check_ways("-O2", "-flto")
 
     def test_library_that_is_opened_late(self):
         """Its table is not there at first: that is counted, and said in the stack."""

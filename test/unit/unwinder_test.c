@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* Needs bpf(2); without it every test here is skipped. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <cmocka.h>
+
+#include "cmd/stack/unwinder.h"
+
+/* What a process has mapped: nothing, as it has ended. */
+static unsigned int tries;
+
+bool __wrap_address_spaces_find(struct address_spaces *s, uint32_t pid, uint64_t address,
+				uint64_t at_ns, struct mapping *out);
+bool __wrap_address_spaces_find(struct address_spaces *s, uint32_t pid, uint64_t address,
+				uint64_t at_ns, struct mapping *out)
+{
+	(void)s, (void)pid, (void)address, (void)at_ns, (void)out;
+	tries++;
+	return false;
+}
+
+void __wrap_address_spaces_each(struct address_spaces *s, uint32_t pid,
+				int (*each)(void *ctx, const struct mapping *m), void *ctx);
+void __wrap_address_spaces_each(struct address_spaces *s, uint32_t pid,
+				int (*each)(void *ctx, const struct mapping *m), void *ctx)
+{
+	(void)s, (void)pid, (void)each, (void)ctx;
+}
+
+static struct unwind_maps maps;
+static int wanted;
+static struct unwinder *u;
+
+static int make_map(enum bpf_map_type type, uint32_t key, uint32_t value, uint32_t entries,
+		    int inner, uint32_t flags)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, opts, .map_flags = flags);
+
+	if (inner >= 0)
+		opts.inner_map_fd = (uint32_t)inner;
+	return bpf_map_create(type, "unwind_test", key, value, entries, &opts);
+}
+
+static int open_unwinder(void **state)
+{
+	int inner =
+	    make_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct unwind_segment), 1, -1, BPF_F_MMAPABLE);
+
+	(void)state;
+	tries = 0;
+	u = NULL;
+	if (inner < 0)
+		return 0;
+	maps.tables = make_map(BPF_MAP_TYPE_ARRAY_OF_MAPS, 4, 4, UNWIND_SEGMENTS, inner, 0);
+	maps.rules = make_map(BPF_MAP_TYPE_ARRAY, 4, sizeof(struct unwind_rule), UNWIND_RULES, -1,
+			      BPF_F_MMAPABLE);
+	maps.files = make_map(BPF_MAP_TYPE_HASH, sizeof(struct unwind_file_key),
+			      sizeof(struct unwind_file), UNWIND_FILES, -1, 0);
+	wanted = make_map(BPF_MAP_TYPE_HASH, sizeof(struct unwind_file_key),
+			  sizeof(struct unwind_wanted), UNWIND_WANTED, -1, 0);
+	close(inner);
+	u = calloc(1, sizeof(*u));
+	const struct unwind_probe probe = { .maps = maps, .wanted = wanted, .find_key = -1 };
+
+	return u ? unwinder_open(u, &probe) : -1;
+}
+
+static int close_unwinder(void **state)
+{
+	(void)state;
+	if (!u)
+		return 0;
+	unwinder_close(u);
+	free(u);
+	close(maps.tables);
+	close(maps.rules);
+	close(maps.files);
+	close(wanted);
+	return 0;
+}
+
+static void ask_for(uint64_t ino)
+{
+	const struct unwind_file_key key = { .ino = ino };
+	const struct unwind_wanted from = { .pid = 1 };
+
+	bpf_map_update_elem(wanted, &key, &from, BPF_NOEXIST);
+}
+
+/* The first drain, and 2, 4, 8, 16, 16 ... later. */
+static void test_file_that_cannot_be_read(void **state)
+{
+	struct unwind_file_key left;
+
+	(void)state;
+	if (!u)
+		skip();
+	for (unsigned int drain = 1; drain <= 1 + 2 + 4 + 8 + 16 + 16; drain++) {
+		ask_for(7);
+		unwinder_serve(u);
+		assert_int_equal(bpf_map_get_next_key(wanted, NULL, &left), -ENOENT);
+		assert_int_equal(tries, 1 + (drain >= 3) + (drain >= 7) + (drain >= 15) +
+					    (drain >= 31) + (drain >= 47));
+	}
+	/* Others need not wait. */
+	ask_for(8);
+	unwinder_serve(u);
+	assert_int_equal(tries, 7);
+}
+
+/* How many files @n_rows long there is room for. */
+static unsigned int fill_store(const uint64_t *rows, size_t n_rows)
+{
+	static const struct unwind_rule rule = { .cfa = UNWIND_SP, .cfa_off = 16 };
+	struct unwind_file_key key = { .size = 1 };
+	struct unwind_file file;
+	int r;
+
+	for (;; key.ino++) {
+		r = unwind_store_add(u->store, rows, n_rows, &rule, 1, &file);
+		if (r)
+			break;
+		assert_int_equal(unwind_store_set(u->store, &key, &file), 0);
+		assert_int_equal(bpf_map_lookup_elem(maps.files, &key, &file), 0);
+	}
+	assert_int_equal(r, -ENOSPC);
+	return (unsigned int)key.ino;
+}
+
+static void test_full_store(void **state)
+{
+	enum { ROWS = 60000 };
+	static uint64_t rows[ROWS];
+	struct unwind_file_key left;
+	unsigned int files;
+
+	(void)state;
+	if (!u)
+		skip();
+	for (uint64_t i = 0; i < ROWS; i++)
+		rows[i] = i << 16;
+	files = fill_store(rows, ROWS);
+	assert_int_equal(files, UNWIND_SEGMENTS);
+	assert_int_equal(unwind_store_size(u->store), 32U << 20);
+	u->is_full = true;
+	unwinder_serve(u);
+	assert_false(u->is_full);
+	assert_int_equal(bpf_map_get_next_key(maps.files, NULL, &left), -ENOENT);
+	assert_int_equal(fill_store(rows, ROWS), files);
+	/* No sooner than a minute later. */
+	u->is_full = true;
+	unwinder_serve(u);
+	assert_true(u->is_full);
+	assert_int_equal(bpf_map_get_next_key(maps.files, NULL, &left), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_file_that_cannot_be_read, open_unwinder,
+						close_unwinder),
+		cmocka_unit_test_setup_teardown(test_full_store, open_unwinder, close_unwinder),
+	};
+
+	libbpf_set_print(NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
