@@ -49,6 +49,7 @@ struct reader {
 	Dwarf_CFI *cfi;
 	struct segment segments[MAX_SEGMENTS];
 	size_t n_segments;
+	uint64_t entry;	 /* address */
 	GElf_Phdr index; /* .eh_frame_hdr */
 	struct intern rules;
 	struct unwind_table *out;
@@ -245,10 +246,31 @@ static const struct segment *segment_of(const struct reader *r, uint64_t address
 	return NULL;
 }
 
+#define MAX_ENTRY 256 /* bytes of code at the entry point */
+
+/* Code from @pc to @end has no rules.  Nobody calls the entry point: no caller is missing where it
+ * has none, as in glibc's dynamic loader. */
+static int add_gap(struct reader *r, const struct segment *segment, uint64_t pc, uint64_t end)
+{
+	static const struct unwind_rule none = { .cfa = UNWIND_NONE },
+					outermost = { .cfa = UNWIND_END };
+	uint64_t shift = segment->offset - segment->start, entry = r->entry;
+	int err = 0;
+
+	if (entry < pc || entry >= end)
+		return add_row(r, pc + shift, &none);
+	if (pc < entry)
+		err = add_row(r, pc + shift, &none);
+	if (!err)
+		err = add_row(r, entry + shift, &outermost);
+	if (!err && end - entry > MAX_ENTRY)
+		err = add_row(r, entry + MAX_ENTRY + shift, &none);
+	return err;
+}
+
 /* The rows of the code from @start on, until @end at most.  libdw says how far each rule holds. */
 static int add_function(struct reader *r, uint64_t start, uint64_t end)
 {
-	static const struct unwind_rule none = { .cfa = UNWIND_NONE };
 	const struct segment *segment = segment_of(r, start);
 	uint64_t pc = start;
 	int err = 0;
@@ -274,7 +296,7 @@ static int add_function(struct reader *r, uint64_t start, uint64_t end)
 			break;
 		pc = to;
 	}
-	return !err && pc < end ? add_row(r, pc - segment->start + segment->offset, &none) : err;
+	return !err && pc < end ? add_gap(r, segment, pc, end) : err;
 }
 
 /* ---- files ---- */
@@ -296,6 +318,7 @@ static int read_segments(struct reader *r)
 	if (!gelf_getehdr(r->elf, &head) || head.e_machine != MACHINE ||
 	    gelf_getclass(r->elf) != ELFCLASS64 || elf_getphdrnum(r->elf, &n))
 		return -ENOENT;
+	r->entry = head.e_entry;
 	for (size_t i = 0; i < n && gelf_getphdr(r->elf, (int)i, &p); i++) {
 		if (p.p_type == PT_GNU_EH_FRAME)
 			r->index = p;

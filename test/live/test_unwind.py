@@ -159,6 +159,29 @@ int main(int argc, char **argv)
 }
 """
 
+# As glibc's dynamic loader begins: no rules, and nothing that marks the outermost frame.
+PROGRAM_ENTRY_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+asm(".globl _start\n.type _start, @function\n_start: mov %rsp, %rdi; mov $77, %ebp; call entry; hlt\n");
+#else
+asm(".globl _start\n.type _start, %function\n_start: mov x0, sp; mov x29, 77; bl entry; brk 1\n");
+#endif
+void entry(long *args)
+{
+	int fd = open((char *)args[2], O_RDWR | O_DIRECT);
+	static char room[8192];
+	void *buf = (void *)(((unsigned long)room + 4095) & ~4095UL);
+	for (int i = 0; i < 50; i++)
+		if (pwrite(fd, buf, 4096, 0) != 4096)
+			_exit(1);
+	_exit(0);
+}
+"""
+
 ROUNDS = 50
 BELOW_MAIN = ("main", "__libc_start_call_main", "__libc_start_main", "_start")
 WRITE = ("pwrite64", "__libc_pwrite64", "pwrite", "__pwrite64")
@@ -241,6 +264,13 @@ class TestChains(StackTest):
             below = os.stat(f"{folder}/upper/uwways")
             self.assertNotEqual((inode.st_dev, inode.st_ino), (below.st_dev, below.st_ino))
             self.way(copy, "plain", "put", "middle", "way_plain", *BELOW_MAIN)
+
+    def test_entry_without_rules(self):
+        program = self.made.build("uwentry", PROGRAM_ENTRY_C, *PLAIN, "-O2", "-nostartfiles")
+        result, rows = self.rows_of(program, self.disk.path)
+        self.assertEqual(result.early_ends, {}, f"{result}")
+        self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
+        self.assert_chain(rows[0], "entry", "_start")
 
     def test_exceptions(self):
         program = self.made.build("uwcpp", PROGRAM_CPP, *PLAIN, "-O2", compiler="g++")
