@@ -113,7 +113,7 @@ static int set_file(struct unwinder *u, const struct unwind_file_key *key,
 
 /* What the walker knows @file by.  That is not what stat() says on overlayfs, btrfs and others
  * whose files have an inode below, so the program that looks up mappings is asked, for one of ours.
- */
+ * Not for a file that another than root may serve: mmap() may wait for FUSE. */
 static struct unwind_file_key key_of(const struct unwinder *u, const struct opened_file *file)
 {
 	const struct stat *st = &file->st;
@@ -122,11 +122,15 @@ static struct unwind_file_key key_of(const struct unwinder *u, const struct open
 		.size = (uint64_t)st->st_size,
 		.dev = DISK_DEV(major(st->st_dev), minor(st->st_dev)),
 	};
-	void *page = mmap(NULL, (size_t)getpagesize(), PROT_READ, MAP_PRIVATE, file->fd, 0);
-	const uint64_t address = (uintptr_t)page;
+	void *page;
+	uint64_t address;
 
+	if (file->is_foreign)
+		return key;
+	page = mmap(NULL, (size_t)getpagesize(), PROT_READ, MAP_PRIVATE, file->fd, 0);
 	if (page == MAP_FAILED)
 		return key;
+	address = (uintptr_t)page;
 	if (hooks_run_helper(u->probe.find_key, &address, 1, 0))
 		key = *u->probe.mapped_key;
 	munmap(page, (size_t)getpagesize());
