@@ -512,6 +512,24 @@ __attribute__((noinline)) int unwind_step(u32 slot)
 	return UNWIND_WHOLE;
 }
 
+/* No call ends where the first instruction of a function follows that no code precedes: the address
+ * was put there, by makecontext(), and the frame is the outermost.  enum unwind_stop. */
+__attribute__((noinline)) int unwind_without_rule(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u64 *frames = unwind_frames(slot);
+	u64 at;
+
+	if (!w || !frames)
+		return UNWIND_STOP_NO_RULE;
+	at = (u64)w->depth - 1;
+	w->pc = w->ip;
+	if (!at || at >= UNWIND_DEPTH || !unwind_find_rule(slot))
+		return UNWIND_STOP_NO_RULE;
+	frames[at] = w->ip + 1;
+	return UNWIND_WHOLE;
+}
+
 /* Stores a frame and goes to its caller.  0, or 1: there is none, or w->stop says why it is not
  * known. */
 __attribute__((noinline)) int unwind_frame(u32 slot)
@@ -547,7 +565,7 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	case UNWIND_END:
 		return 1;
 	case UNWIND_NONE:
-		w->stop = UNWIND_STOP_NO_RULE;
+		w->stop = unwind_without_rule(slot);
 		return 1;
 	case UNWIND_EXPRESSION:
 		w->stop = UNWIND_STOP_EXPRESSION;

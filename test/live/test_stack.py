@@ -275,10 +275,11 @@ class Compiled:
         if not shutil.which(compiler):
             raise unittest.SkipTest(f"no {compiler}")
         path = os.path.join(self.folder, name)
-        text = path + (".cc" if compiler == "g++" else ".c")
+        text = path + {"g++": ".cc", "rustc": ".rs"}.get(compiler, ".c")
         iotest.write_text(text, source)
-        run(compiler, *[f for f in CFLAGS if f[:2] != "-m" or os.uname().machine == "x86_64"],
-            "-o", path, text, *flags)
+        common = ["-O"] if compiler == "rustc" else [
+            f for f in CFLAGS if f[:2] != "-m" or os.uname().machine == "x86_64"]
+        run(compiler, *common, "-o", path, text, *flags)
         os.unlink(text)
         return path
 

@@ -8,7 +8,7 @@ import shutil
 import unittest
 
 import iotest
-from iotest import MIB, LoopDisk, iotrace, mounted, overlay
+from iotest import MIB, SCALE, LoopDisk, iotrace, mounted, overlay
 from test_stack import Compiled, StackTest
 
 PLAIN = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-g0")
@@ -25,6 +25,7 @@ PROGRAM_C = r"""
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 #define NOINLINE __attribute__((noinline, noclone))
 static int fd;
@@ -35,6 +36,7 @@ int way_deep(int n);
 int way_signal(int n);
 int way_vfork(int n);
 int way_thread(int n);
+int way_coroutine(int n);
 int way_library(int n);
 /* Takes registers and stack, so that frames differ from each other. */
 int NOINLINE put(int n)
@@ -78,6 +80,18 @@ int NOINLINE way_thread(int n)
 	pthread_join(thread, &r);
 	return (int)(long)r + n;
 }
+static ucontext_t outside, inside;
+static void in_coroutine(int n) { volatile int r = put(n); (void)r; }
+int NOINLINE way_coroutine(int n)
+{
+	static char stack[65536];
+	getcontext(&inside);
+	inside.uc_stack.ss_sp = stack;
+	inside.uc_stack.ss_size = sizeof(stack);
+	inside.uc_link = &outside;
+	makecontext(&inside, (void (*)(void))in_coroutine, 1, n);
+	return swapcontext(&outside, &inside) + n;
+}
 int NOINLINE way_library(int n)
 {
 	static int (*lib_call)(int (*)(int), int);
@@ -91,7 +105,8 @@ int main(int argc, char **argv)
 	static const struct { const char *name; int (*way)(int); int n; } ways[] = {
 		{ "plain", way_plain, 3 }, { "deep", way_deep, 99 },
 		{ "too_deep", way_deep, 199 }, { "signal", way_signal, 1 },
-		{ "vfork", way_vfork, 2 }, { "thread", way_thread, 2 }, { "library", way_library, 2 },
+		{ "vfork", way_vfork, 2 }, { "thread", way_thread, 2 },
+		{ "coroutine", way_coroutine, 2 }, { "library", way_library, 2 },
 	};
 	int r = 0, rounds = atoi(argv[3]);
 	fd = open(argv[1], O_RDWR | O_DIRECT);
@@ -159,6 +174,34 @@ int main(int argc, char **argv)
 }
 """
 
+PROGRAM_RUST = r"""
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+#[repr(align(4096))]
+struct Block([u8; 4096]);
+
+#[no_mangle]
+#[inline(never)]
+fn put(file: &File, block: &Block) -> usize {
+    file.write_at(&block.0, 0).unwrap() + 1
+}
+
+#[no_mangle]
+#[inline(never)]
+fn middle(file: &File, n: usize) -> usize {
+    let block = Block([n as u8; 4096]);
+    put(file, &block) * 3 + block.0[n] as usize
+}
+
+fn main() {
+    let args: Vec<String> = std::env::args().collect();
+    let file = OpenOptions::new().write(true).custom_flags(args[3].parse().unwrap()).open(&args[1]).unwrap();
+    let rounds: usize = args[2].parse().unwrap();
+    println!("{}", (0..rounds).map(|n| middle(&file, n % 9)).sum::<usize>());
+}
+"""
+
 # As glibc's dynamic loader begins: no rules, and nothing that marks the outermost frame.
 PROGRAM_ENTRY_C = r"""
 #define _GNU_SOURCE
@@ -184,6 +227,7 @@ void entry(long *args)
 
 ROUNDS = 50
 BELOW_MAIN = ("main", "__libc_start_call_main", "__libc_start_main", "_start")
+START_CONTEXT = "__start_context" if platform.machine() == "x86_64" else "__startcontext"
 WRITE = ("pwrite64", "__libc_pwrite64", "pwrite", "__pwrite64")
 def plain_name(frame):
     """Without the version that a symbol of a library has, and what the linker adds."""
@@ -229,6 +273,7 @@ class TestChains(StackTest):
         self.way(program, "signal", "put", "on_fault", "__restore_rt", "fault", "way_signal", *BELOW_MAIN)
         self.way(program, "vfork", "put", "in_child", "way_vfork", *BELOW_MAIN)
         self.way(program, "thread", "put", "way_in_thread", "start_thread", "clone3")
+        self.way(program, "coroutine", "put", "in_coroutine", START_CONTEXT)
 
     def test_o2(self):
         self.check_ways("-O2")
@@ -271,6 +316,28 @@ class TestChains(StackTest):
         self.assertEqual(result.early_ends, {}, f"{result}")
         self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
         self.assert_chain(rows[0], "entry", "_start")
+
+    def test_many(self):
+        """Each is in the one row, or counted."""
+        rounds = int(100000 * SCALE)
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
+        result, rows = self.rows_of(program, self.disk.path, "plain", rounds)
+        self.assertEqual(sum(row["write_bytes"] for row in rows), rounds * 4096)
+        whole = [row for row in rows if row["user"][-1] == "_start"]
+        self.assertEqual(len(whole), 1, f"{rows}")
+        self.assert_chain(whole[0], "put", "middle", "way_plain", *BELOW_MAIN)
+        self.assertEqual(rounds * 4096 - whole[0]["write_bytes"],
+                         4096 * sum(result.early_ends.values()), f"{result}")
+
+    def test_rust(self):
+        program = self.made.build("uwrust", PROGRAM_RUST, compiler="rustc")
+        result, rows = self.rows_of(program, self.disk.path, ROUNDS, os.O_DIRECT)
+        self.assertEqual(result.early_ends, {}, f"{result}")
+        self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
+        frames = [plain_name(frame) for frame in rows[0]["user"]]
+        self.assertIn("put", frames)
+        self.assertEqual(frames[frames.index("put"):][:2], ["put", "middle"])
+        self.assertEqual(frames[-len(BELOW_MAIN):], list(BELOW_MAIN))
 
     def test_exceptions(self):
         program = self.made.build("uwcpp", PROGRAM_CPP, *PLAIN, "-O2", compiler="g++")
