@@ -336,6 +336,7 @@ struct task_struct {
 	unsigned int flags;
 	unsigned int ptrace;
 	struct seccomp seccomp; /* empty without CONFIG_SECCOMP */
+	unsigned int in_execve : 1;
 	struct files_struct *files;
 	struct css_set *cgroups;
 	int pid;

@@ -614,6 +614,14 @@ __attribute__((noinline)) int unwind_begin(u32 slot)
 	return w->ip != 0;
 }
 
+static __always_inline bool is_in_execve(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return bpf_core_field_exists(task->in_execve) &&
+	       BPF_CORE_READ_BITFIELD_PROBED(task, in_execve);
+}
+
 /* Behind the frames: why the stack ends early, and a 0 if there is room.  How many there are, with
  * the reason. */
 __attribute__((noinline)) int unwind_end(u32 slot)
@@ -625,6 +633,9 @@ __attribute__((noinline)) int unwind_end(u32 slot)
 	if (!w || !frames)
 		return 0;
 	depth = w->depth;
+	/* The program that execve() has just replaced took its stack along. */
+	if (w->stop == UNWIND_STOP_UNMAPPED && depth == 1 && is_in_execve())
+		return 0;
 	stop = w->stop && w->doubt ? UNWIND_STOP_NO_TABLE : w->stop & (STOPS_ROOM - 1);
 	barrier_var(stop);
 	if (stop)

@@ -31,6 +31,9 @@ PROGRAM_C = r"""
 static int fd;
 static void *buf;
 static volatile char *page;
+#ifdef FILE_BYTES /* execve() itself writes behind the data, in their last page */
+static __attribute__((used)) char data[FILE_BYTES] = { 1 };
+#endif
 int way_plain(int n);
 int way_deep(int n);
 int way_signal(int n);
@@ -328,6 +331,20 @@ class TestChains(StackTest):
         self.assert_chain(whole[0], "put", "middle", "way_plain", *BELOW_MAIN)
         self.assertEqual(rounds * 4096 - whole[0]["write_bytes"],
                          4096 * sum(result.early_ends.values()), f"{result}")
+
+    def test_execve(self):
+        """What it reads once the old program is gone has no user stack."""
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl",
+                                  f"-DFILE_BYTES={4 * MIB}")
+        with LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder:
+            copy = shutil.copy(program, folder)
+            with open(copy, "rb") as file:
+                os.fsync(file.fileno())
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            result, _ = self.rows_of(copy, self.disk.path, "plain", 1)
+        self.assertNotIn("unwind_unmapped", result.early_ends)
+        bare = [row for row in result.rows if row["disk"] == disk.name and not row["user"]]
+        self.assertGreater(sum(row["read_bytes"] for row in bare), 0, f"{result}")
 
     def test_rust(self):
         program = self.made.build("uwrust", PROGRAM_RUST, compiler="rustc")
