@@ -101,6 +101,7 @@ enum stack_loss {
 	STACK_LOSS_PATHS,  /* complete I/Os whose stack is not known */
 	STACK_LOSS_UNREAD, /* kernel stacks that the kernel did not read */
 	STACK_LOSS_WAITS,  /* waits that had no room */
+	STACK_LOSS_ENDS,   /* waits whose end no program saw */
 	STACK_LOSSES,
 };
 

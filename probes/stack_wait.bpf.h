@@ -171,6 +171,8 @@ static __always_inline void begin_wait(void *ctx, u64 now)
 		wait.cgroup = io_cgroup_id(NULL);
 	wait.since_ns = now;
 	wait.path = keep_path(ctx, &wait);
+	if (bpf_map_lookup_elem(&waits_of_threads, &task))
+		count_loss(&stack_losses[STACK_LOSS_ENDS], 1);
 	if (bpf_map_update_elem(&waits_of_threads, &task, &wait, BPF_ANY))
 		count_loss(&stack_losses[STACK_LOSS_WAITS], 1);
 }

@@ -437,6 +437,7 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_UNREAD, "stacks_unread",
 		   "kernel stacks that the kernel did not read: under " TABLE_LOST_STACK),
 	PROBE_LOSS(STACK_LOSS_WAITS, "waits_full", "waits not counted: too many at once"),
+	PROBE_LOSS(STACK_LOSS_ENDS, "waits_no_end", "waits whose end no program saw: not counted"),
 	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),
