@@ -138,6 +138,13 @@ def children(pid, closer=False):
             if (read_text(f"/proc/{child}/comm") == "iotrace-closer\n") == closer]
 
 
+def only_child(pid):
+    """The one child process beside that which closes descriptors, which at first has no name of its own."""
+    wait_until(lambda: len(children(pid)) == 1, 10, 0.01)
+    [child] = children(pid)
+    return child
+
+
 def read_text(path):
     with open(path, encoding="utf-8", errors="backslashreplace") as file:
         return file.read()

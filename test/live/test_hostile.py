@@ -990,7 +990,7 @@ class TestProcess(HostileTest):
 
     def test_helper_is_confined(self):
         with Tracer("stack", "--json", "-U") as tracer:
-            helper, = children(tracer.pid)
+            helper = iotest.only_child(tracer.pid)
             self.assertTrue(wait_until(lambda: self.status(helper)["Seccomp"] == "2"))
             status = self.status(helper)
             limits = iotest.read_text(f"/proc/{helper}/limits")
@@ -1018,7 +1018,7 @@ class TestProcess(HostileTest):
     def test_helper_is_killed(self):
         with LoopDisk(16 * MIB) as disk, self.tracer(disk) as tracer, \
                 Honest("honest") as honest:
-            helper, = children(tracer.pid)
+            helper = iotest.only_child(tracer.pid)
             os.kill(int(helper), signal.SIGKILL)
             honest.start(disk).go()
             honest.done()
@@ -1076,7 +1076,7 @@ class TestHanging(HostileTest):
             with Delta(disk.name) as delta, \
                     Tracer("stack", "--json", "-U", "-d", disk.name, "--map-size",
                            "stacks=256") as tracer:
-                helper, = children(tracer.pid)
+                helper = iotest.only_child(tracer.pid)
                 os.kill(int(helper), signal.SIGSTOP)
                 for i in range(steps):
                     run(paths, disk.path, writes, i * writes)

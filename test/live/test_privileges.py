@@ -13,8 +13,8 @@ import unittest
 import unittest.mock
 
 import iotest
-from iotest import (IOTRACE, LOAD, MIB, Load, LiveTest, LoopDisk, Tracer, add_up, children,
-                    have_kvm, iotrace, main, read_text, wait_until)
+from iotest import (IOTRACE, LOAD, MIB, Load, LiveTest, LoopDisk, Tracer, add_up,
+                    have_kvm, iotrace, main, only_child, read_text, wait_until)
 from test_kvm import EVENTS, KvmTest, Guest, Screen, json_sums
 from test_stack import PROGRAM_C, Compiled
 from test_virtio import HEADER, direct_io, hooks_of, is_packed, scratch_disk, sees_calls
@@ -410,7 +410,7 @@ class TestDropped(DroppedTest):
         with Tracer("top", "--json", "--", "setpriv", "--reuid=65534", "--regid=65534",
                     "--clear-groups", "sleep", "1000") as tracer:
             self.assert_dropped(tracer.pid, "top", "with -- COMMAND")
-            child, = children(tracer.pid)
+            child = only_child(tracer.pid)
             self.assertTrue(wait_until(
                 lambda: re.search(r"(?m)^Uid:\t65534\t", read_text(f"/proc/{child}/status")) and
                 read_text(f"/proc/{child}/comm") == "sleep\n", 10, 0.01))
