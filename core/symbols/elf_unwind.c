@@ -49,8 +49,9 @@ struct reader {
 	Dwarf_CFI *cfi;
 	struct segment segments[MAX_SEGMENTS];
 	size_t n_segments;
-	uint64_t entry;	 /* address */
-	GElf_Phdr index; /* .eh_frame_hdr */
+	uint64_t entry;	  /* address */
+	GElf_Phdr index;  /* .eh_frame_hdr */
+	uint64_t covered; /* bytes of code with rules */
 	struct intern rules;
 	struct unwind_table *out;
 };
@@ -294,6 +295,7 @@ static int add_function(struct reader *r, uint64_t start, uint64_t end)
 		err = add_row(r, pc - segment->start + segment->offset, &rule);
 		if (to <= pc)
 			break;
+		r->covered += (to < end ? to : end) - pc;
 		pc = to;
 	}
 	return !err && pc < end ? add_gap(r, segment, pc, end) : err;
@@ -388,15 +390,30 @@ static int read_rows(struct reader *r)
 	return read_index(r, index->d_buf, index->d_size);
 }
 
+/* Was most of the code compiled without rules, as chromium is?  Then it has frame pointers: with
+ * neither, no debugger would find a caller. */
+static bool has_frame_pointers(const struct reader *r)
+{
+	uint64_t code = 0;
+
+	for (size_t i = 0; i < r->n_segments; i++)
+		code += r->segments[i].end - r->segments[i].start;
+	return r->covered < code / 2;
+}
+
 static int take_rules(struct reader *r)
 {
 	struct unwind_table *t = r->out;
+	bool pointers = has_frame_pointers(r);
 
 	t->rules = calloc(r->rules.n + 1, sizeof(*t->rules));
 	if (!t->rules)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < r->rules.n; i++)
 		memcpy(&t->rules[i], intern_key(&r->rules, i), sizeof(*t->rules));
+	for (uint32_t i = 0; pointers && i < r->rules.n; i++)
+		if (t->rules[i].cfa == UNWIND_NONE)
+			t->rules[i].cfa = UNWIND_POINTERS;
 	t->n_rules = r->rules.n;
 	return t->n_rows ? 0 : -ENOENT;
 }

@@ -320,6 +320,13 @@ class TestChains(StackTest):
         self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
         self.assert_chain(rows[0], "entry", "_start")
 
+    def test_code_without_rules(self):
+        """Frame pointers, where most of a file's code has no rules, as that of chromium."""
+        program = self.made.build("uwbare", PROGRAM_C, "-O2", "-pthread", "-ldl",
+                                  "-fno-asynchronous-unwind-tables", "-fno-unwind-tables",
+                                  "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls")
+        self.way(program, "plain", "put", "middle", "way_plain", *BELOW_MAIN)
+
     def test_many(self):
         """Each is in the one row, or counted."""
         rounds = int(100000 * SCALE)
