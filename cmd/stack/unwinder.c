@@ -18,6 +18,8 @@
 
 /* A store that is full again and again must not keep the helper busy. */
 #define EMPTY_EVERY_NS (60 * 1000000000ULL)
+/* A process may have mapped hundreds of files, of which its stacks need few. */
+#define AHEAD_NS (100 * 1000000ULL)
 /* Drains until a file is tried again: 2, 4, 8, 16, 16, ... */
 #define RETRY_SHIFT 4
 
@@ -253,6 +255,7 @@ static void make_room(struct unwinder *u)
 struct process_read {
 	struct unwinder *unwinder;
 	uint32_t pid;
+	uint64_t until_ns; /* CLOCK_MONOTONIC */
 };
 
 static int read_each(void *ctx, const struct mapping *m)
@@ -261,6 +264,8 @@ static int read_each(void *ctx, const struct mapping *m)
 	struct unwinder *u = read->unwinder;
 	int is_new = 0;
 
+	if (clock_mono_ns() >= read->until_ns)
+		return 1;
 	if (m->module->is_file)
 		intern_bytes(&u->seen, &m->module->serial, sizeof(m->module->serial), &is_new);
 	if (is_new)
@@ -268,18 +273,25 @@ static int read_each(void *ctx, const struct mapping *m)
 	return 0;
 }
 
-void unwinder_read_process(struct unwinder *u, uint32_t pid)
+static void read_until(struct unwinder *u, uint32_t pid, uint64_t until_ns)
 {
-	struct process_read read = { u, pid };
+	struct process_read read = { u, pid, until_ns };
 
 	if (u->store)
 		address_spaces_each(u->spaces, pid, read_each, &read);
 }
 
+void unwinder_read_process(struct unwinder *u, uint32_t pid)
+{
+	read_until(u, pid, UINT64_MAX);
+}
+
 void unwinder_serve(struct unwinder *u)
 {
+	uint32_t pids[UNWIND_WANTED], n = 0;
 	struct unwind_file_key key;
 	struct unwind_wanted wanted;
+	uint64_t until_ns;
 
 	if (!u->store)
 		return;
@@ -290,11 +302,14 @@ void unwinder_serve(struct unwinder *u)
 		if (!is_to_wait(u, &key) && !bpf_map_lookup_elem(u->probe.wanted, &key, &wanted)) {
 			if (serve(u, &key, &wanted))
 				try_later(u, &key);
-			/* What it needs next it need not ask for. */
-			unwinder_read_process(u, wanted.pid);
+			pids[n++] = wanted.pid;
 		}
 		bpf_map_delete_elem(u->probe.wanted, &key);
 	}
+	/* What they need next they need not ask for. */
+	until_ns = clock_mono_ns() + AHEAD_NS;
+	for (uint32_t i = 0; i < n; i++)
+		read_until(u, pids[i], until_ns);
 }
 
 /* ---- COMMAND ---- */
