@@ -370,8 +370,11 @@ class TestGuests(KvmTest):
         for guest in guests:
             guest.go()
         for guest in guests:
-            guest.done().quit()
+            guest.done()
+        # None is gone while they run: iotrace would say so.
         results = [t.stop(timeout=120) for t in tracers]
+        for guest in guests:
+            guest.quit()
         for i, result in enumerate(results):
             self.assert_ended_well(result)
             self.assert_no_loss(result)
