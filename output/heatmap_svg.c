@@ -15,7 +15,7 @@
 #define MOST_COLUMNS 240 /* of all maps together: with more the file is too large */
 #define LABEL_GAP    13.0
 
-/* Darker the more there are: told apart by lightness alone. */
+/* Darker the more there are: told apart by lightness alone, also by the colour-blind. */
 static const char *const colours[HEATMAP_LEVELS + 1] = {
 	"", "#fde8a9", "#fcc66c", "#f79a4d", "#e36c4b", "#bf4161", "#8c2672", "#551a6e", "#1d0f45",
 };
@@ -34,7 +34,7 @@ static double map_x(const struct drawing *d, size_t map)
 
 static double place_y(const struct drawing *d, uint64_t ns)
 {
-	return TOP + d->height - heatmap_place(d->p, ns) * d->row;
+	return d->height - heatmap_place(d->p, ns) * d->row;
 }
 
 /* A colour of a map is one line, of strokes as wide as a row; units are cells. */
@@ -73,7 +73,7 @@ static void put_percentile(const struct drawing *d, size_t map, unsigned int per
 
 	sink_printf(d->sink, "<path class=\"line %s\" d=\"", class);
 	for (size_t i = 0; i < d->p->columns; i++) {
-		double x = map_x(d, map) + (double)i * d->column;
+		double x = (double)i * d->column;
 
 		heatmap_column(d->p, map, i, &column);
 		if (column.count)
@@ -110,9 +110,8 @@ static void put_column(const struct drawing *d, size_t map, size_t i)
 	struct hist column;
 
 	heatmap_column(d->p, map, i, &column);
-	sink_printf(d->sink,
-		    "<rect class=\"c\" x=\"%.2f\" y=\"%.0f\" width=\"%.2f\" height=\"%.1f\" ",
-		    map_x(d, map) + (double)i * d->column, TOP, d->column, d->height);
+	sink_printf(d->sink, "<rect class=\"c\" x=\"%.2f\" width=\"%.2f\" height=\"%.1f\" ",
+		    (double)i * d->column, d->column, d->height);
 	put_counts(d, &column);
 	sink_printf(d->sink, "><title>%s to %s, %" PRIu64 " in all",
 		    clock_time(heatmap_column_start(d->p, i), d->p->h->utc_offset, from),
@@ -140,13 +139,15 @@ static void put_map(const struct drawing *d, size_t map)
 {
 	double x = map_x(d, map);
 
-	sink_printf(d->sink, "<text x=\"%.1f\" y=\"%.0f\">", x, TOP - 8);
+	sink_printf(d->sink, "<g class=\"map\"><text x=\"%.1f\" y=\"%.0f\">", x, TOP - 8);
 	put_xml(d->sink, d->p->h->maps[map].name, (size_t)(d->width / 7));
 	sink_printf(d->sink,
 		    "</text>\n<rect class=\"frame\" x=\"%.1f\" y=\"%.0f\" width=\"%.1f\" "
-		    "height=\"%.1f\"/>\n<g class=\"cells\" transform=\"translate(%.1f %.2f) "
-		    "scale(%.4f %.4f)\">\n",
-		    x, TOP, d->width, d->height, x, TOP + d->row / 2, d->column, d->row);
+		    "height=\"%.1f\"/>\n<svg x=\"%.1f\" y=\"%.0f\" width=\"%.3f\" height=\"%.1f\" "
+		    "viewBox=\"0 0 %.3f %.1f\" preserveAspectRatio=\"none\">\n"
+		    "<g class=\"cells\" transform=\"translate(0 %.2f) scale(%.4f %.4f)\">\n",
+		    x, TOP, d->width, d->height, x, TOP, d->width, d->height, d->width, d->height,
+		    d->row / 2, d->column, d->row);
 	for (unsigned int level = 1; level <= HEATMAP_LEVELS; level++)
 		put_level(d, map, level);
 	sink_puts(d->sink, "</g>\n");
@@ -156,7 +157,9 @@ static void put_map(const struct drawing *d, size_t map)
 	put_percentile(d, map, 990, "p99");
 	for (size_t i = 0; i < d->p->columns; i++)
 		put_column(d, map, i);
+	sink_puts(d->sink, "</svg>\n");
 	put_clocks(d, map);
+	sink_puts(d->sink, "</g>\n");
 }
 
 /* At 1, 10, 100 ...; where that leaves too few, at 2 and 5 times these, too. */
@@ -169,7 +172,7 @@ static void put_labels(const struct drawing *d)
 
 	for (uint64_t power = 1; power < 100000000000000; power *= 10) {
 		for (size_t i = 0; i < (all ? 3 : 1); i++) {
-			double y = place_y(d, power * steps[i]);
+			double y = TOP + place_y(d, power * steps[i]);
 
 			if (y < TOP || y > TOP + d->height || y > before - LABEL_GAP)
 				continue;
@@ -223,18 +226,27 @@ static void put_head(const struct drawing *d, const char *title)
 			   ".frame { fill: #fff; stroke: #999 }\n"
 			   ".grid { stroke: #999 }\n"
 			   ".cells { stroke-width: 1; fill: none; shape-rendering: crispEdges }\n"
-			   ".line { fill: none; stroke: #00b7eb; stroke-width: 2 }\n"
+			   ".line, .c { fill: none; vector-effect: non-scaling-stroke }\n"
+			   ".line { stroke: #00b7eb; stroke-width: 2 }\n"
 			   ".p99 { stroke: #000; stroke-dasharray: 4 2 }\n"
 			   ".halo { stroke: #fff; stroke-width: 4; stroke-opacity: 0.7 }\n"
-			   ".c { fill: none; pointer-events: all }\n"
+			   ".c { pointer-events: all; cursor: crosshair }\n"
+			   ".miss { fill: #fbfaf7; fill-opacity: 0.8 }\n"
+			   ".selected { fill: #000; fill-opacity: 0.15 }\n"
+			   "#reset, #search { cursor: pointer; text-decoration: underline }\n"
 			   ".c:hover { stroke: #111; stroke-width: 1 }\n"
 			   "#head { font-size: 16px; text-anchor: middle }\n"
 			   "</style>\n"
 			   "<rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n"
 			   "<text id=\"head\" x=\"600\" y=\"26\">");
 	put_xml(d->sink, title, SIZE_MAX);
-	sink_printf(d->sink, "</text>\n<text id=\"details\" x=\"%.0f\" y=\"%.0f\"> </text>\n", LEFT,
-		    height - 12);
+	sink_printf(
+	    d->sink,
+	    "</text>\n<text id=\"reset\" x=\"%.0f\" y=\"46\" style=\"display:none\">Reset zoom</text>\n"
+	    "<text id=\"search\" class=\"end\" x=\"%.0f\" y=\"46\" style=\"display:none\">Search</text>\n"
+	    "<text id=\"details\" x=\"%.0f\" y=\"%.0f\"> </text>\n"
+	    "<text id=\"matched\" class=\"end\" x=\"%.0f\" y=\"%.0f\"> </text>\n",
+	    LEFT, LEFT + WIDTH, LEFT, height - 12, LEFT + WIDTH, height - 12);
 }
 
 int heatmap_svg(const struct heatmap *h, const char *title, FILE *stream)

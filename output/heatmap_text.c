@@ -12,9 +12,9 @@
 #define MOST_ROWS    40u
 #define CLOCK_WIDTH  8u
 
-/* Lighter the more there are: told apart by lightness alone. */
-static const unsigned char colours[HEATMAP_LEVELS + 1] = { 0, 17, 19, 25, 31, 36, 77, 148, 226 };
-#define FIRST_LIGHT 6 /* levels from here on need dark text */
+/* Lighter the more there are: told apart by lightness alone, also by the colour-blind. */
+static const unsigned char colours[HEATMAP_LEVELS + 1] = { 0, 17, 54, 91, 132, 172, 214, 222, 230 };
+#define FIRST_LIGHT 5 /* levels from here on need dark text */
 static const char characters[] = " .:*oO#%@";
 
 /* How one is drawn. */

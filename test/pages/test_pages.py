@@ -11,6 +11,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../replay"))
+import recording as recordings  # noqa: E402
+
 IOTRACE = os.environ["IOTRACE"]
 RECORDINGS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../data/recordings")
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))),
@@ -281,6 +284,245 @@ return Array.prototype.map.call(svg.querySelectorAll('.c'), function (rect) {
             total += sum(counts)
         self.assertGreater(total, 0)
         self.assertEqual(total, sum(row["count"] for rows in intervals for row in rows))
+
+    def long(self, name, count):
+        """A recording like @name with @count intervals, of a second each."""
+        path = f"{self.folder}/long.rec"
+        with open(recording(name), "rb") as file, open(path, "wb") as made:
+            made.write(recordings.stretched(file.read(), count))
+        return path
+
+    def driven_maps(self, name, *args, body):
+        """The picture of eleven intervals, and what drive() finds there."""
+        svg = self.picture("breakdown", "--replay", self.long(name, 11), *args, "--heatmap=")
+        return svg, self.driven(svg, """
+var maps = Array.prototype.slice.call(svg.querySelectorAll('.map'));
+function columns(map) { return Array.prototype.slice.call(map.querySelectorAll('.c')); }
+function middle(rect) {
+  var box = rect.getBoundingClientRect();
+  return box.left + box.width / 2;
+}
+function mouse(map, i, type) {
+  var rect = columns(maps[map])[i], box = rect.getBoundingClientRect();
+  pointer(rect, type, middle(rect), box.top + 1);
+}
+function state() {
+  return { reset: is(id('reset')), search: id('search').textContent,
+    matched: id('matched').textContent.trim(), maps: maps.map(function (map) {
+      var room = map.querySelector('svg'), left = +room.getAttribute('x');
+      var width = +room.getAttribute('width'), texts = map.querySelectorAll('text');
+      var root = svg.getBoundingClientRect(), shown = [], missed = [];
+      columns(map).forEach(function (rect, i) {
+        var x = middle(rect) - root.left;
+        if (x > left && x < left + width)
+          shown.push(i);
+        if (rect.classList.contains('miss'))
+          missed.push(i);
+      });
+      return { shown: shown, missed: missed, from: texts[1].textContent,
+        to: texts[2].textContent, selected: map.querySelectorAll('.selected').length,
+        n: columns(map).length };
+    }) };
+}
+""" + body)
+
+    @staticmethod
+    def columns(svg):
+        """[[(title, lowest row, counts)] per map]."""
+        return [[(title, int(row), [int(count or 0) for count in counts.split(",")])
+                 for row, counts, title in
+                 re.findall(r'data-r="(\d+)" data-c="([0-9,]*)"><title>([^<]*)', part)]
+                for part in svg.split('<g class="map">')[1:]]
+
+    def assert_zoom(self, name, *args):
+        svg, found = self.driven_maps(name, *args, body="""
+var all = [state()], last = maps.length - 1, n = columns(maps[0]).length;
+function drag(from, to) {
+  mouse(0, from, 'mousedown');
+  mouse(0, to, 'mousemove');
+  all.push(said(), state());
+  mouse(0, to, 'mouseup');
+  all.push(state());
+}
+function click(map, i) {
+  mouse(map, i, 'mousedown');
+  mouse(map, i, 'mouseup');
+  all.push(state());
+}
+drag(1, 2);
+pointer(id('reset'), 'click');
+all.push(state());
+drag(n - 1, n - 2);
+key('Escape');
+all.push(state());
+click(last, 0);
+click(last, 0);
+key('Escape');
+click(last, n - 1);
+key('Escape');
+mouse(0, 1, 'mousedown');
+mouse(0, 2, 'mousemove');
+key('Escape');
+mouse(0, 2, 'mouseup');
+all.push(state());
+return all;""")
+        maps = self.columns(svg)
+        n = len(maps[0])
+        self.assertEqual(n, 11)
+
+        def assert_shown(state, first, last):
+            self.assertEqual(state["reset"], last - first + 1 < n)
+            self.assertEqual(len(state["maps"]), len(maps))
+            for shown in state["maps"]:
+                self.assertEqual(shown["shown"], list(range(first, last + 1)))
+                self.assertEqual(shown["from"], maps[0][first][0].split(" to ")[0])
+                self.assertEqual(shown["to"], maps[0][last][0].split(", ")[0].split(" to ")[1])
+                self.assertEqual(shown["selected"], 0)
+
+        def assert_selected(text, state, first, last):
+            total = sum(sum(counts) for _, _, counts in maps[0][first:last + 1])
+            self.assertEqual(text, f"{maps[0][first][0].split(' to ')[0]} to "
+                             f"{maps[0][last][0].split(', ')[0].split(' to ')[1]}: {total}")
+            self.assertEqual([shown["selected"] for shown in state["maps"]],
+                             [last - first + 1] * len(maps))
+
+        before, said, selected, zoomed, out, said2, selected2, backwards, escaped, *rest = found
+        assert_shown(before, 0, n - 1)
+        assert_selected(said, selected, 1, 2)
+        assert_shown(zoomed, 1, 2)
+        self.assertEqual(out, before)
+        assert_selected(said2, selected2, n - 2, n - 1)
+        assert_shown(backwards, n - 2, n - 1)
+        self.assertEqual(escaped, before)
+        half = (n + 1) // 2
+        left, quarter, right, cancelled = rest
+        assert_shown(left, 0, half - 1)
+        assert_shown(quarter, 0, (half + 1) // 2 - 1)
+        assert_shown(right, n - half, n - 1)
+        self.assertEqual(cancelled, before)
+
+    def test_zoom(self):
+        self.assert_zoom("breakdown-blk")
+
+    def test_zoom_maps(self):
+        """What is selected in one is shown of all."""
+        self.assert_zoom("breakdown-blk-by", "-r", "8")
+
+    def test_zoomed_cells(self):
+        """A cell is found, and lies, below the pointer also when it is zoomed."""
+        _, (before, after) = self.driven_maps("breakdown-blk", body="""
+var rows = +svg.getAttribute('data-rows');
+function said_of(i) {
+  var rect = columns(maps[0])[i], box = rect.getBoundingClientRect(), texts = [];
+  for (var row = 0; row < rows; row++) {
+    pointer(rect, 'mousemove', middle(rect), box.bottom - (row + 0.5) * box.height / rows);
+    texts.push(said());
+  }
+  return [texts, box.top, box.bottom];
+}
+var before = said_of(1);
+mouse(0, 1, 'mousedown');
+mouse(0, 2, 'mousemove');
+mouse(0, 2, 'mouseup');
+return [before, said_of(1)];""")
+        self.assertEqual(before, after)
+        self.assertGreater(len(set(before[0])), 3)
+
+    def test_search(self):
+        """A time of day finds its columns; what does not match is faded."""
+        svg, (before, found, cleared, wrong) = self.driven_maps("breakdown-blk", body="""
+var before = state(), found, cleared;
+answer(columns(maps[0])[1].querySelector('title').textContent.split(' to ')[0] + ' to');
+pointer(id('search'), 'click');
+found = state();
+pointer(id('search'), 'click');
+cleared = state();
+answer('(');
+key('f', { ctrlKey: true });
+return [before, found, cleared, state()];""")
+        (columns,) = self.columns(svg)
+        begins = columns[1][0].split(" to ")[0] + " to"
+        hits = [i for i, column in enumerate(columns) if column[0].startswith(begins)]
+        self.assertTrue(0 < len(hits) < len(columns))
+        count = sum(sum(columns[i][2]) for i in hits)
+        total = sum(sum(column[2]) for column in columns)
+        self.assertEqual(found["search"], "Clear search")
+        self.assertEqual(found["matched"], f"Matched: {count} of {total} ("
+                         f"{100 * count / total:.2f} %)")
+        self.assertEqual(found["maps"][0]["missed"],
+                         [i for i in range(len(columns)) if i not in hits])
+        self.assertEqual(found["maps"][0]["shown"], before["maps"][0]["shown"])
+        self.assertEqual(cleared, before)
+        self.assertEqual(wrong, {**before, "matched": "not a pattern: ("})
+
+    def test_search_name(self):
+        svg, (found,) = self.driven_maps("breakdown-blk-by", "-r", "8", body="""
+answer('^' + maps[1].querySelector('text').textContent + ' ');
+key('/');
+return [state()];""")
+        maps = self.columns(svg)
+        self.assertGreater(len(maps), 1)
+        count = sum(sum(column[2]) for column in maps[1])
+        total = sum(sum(column[2]) for columns in maps for column in columns)
+        self.assertTrue(0 < count < total)
+        self.assertTrue(found["matched"].startswith(f"Matched: {count} of {total} ("))
+        self.assertEqual([shown["missed"] for shown in found["maps"]],
+                         [[] if i == 1 else list(range(len(columns)))
+                          for i, columns in enumerate(maps)])
+
+    def test_search_latency(self):
+        """What took at least so long, as said over the cells: counts and columns."""
+        svg, found = self.driven_maps("breakdown-blk", body="""
+var rows = +svg.getAttribute('data-rows'), all = [];
+var rect = columns(maps[0])[0], box = rect.getBoundingClientRect();
+for (var row = 0; row < rows; row++) {
+  pointer(rect, 'mousemove', middle(rect), box.bottom - (row + 0.5) * box.height / rows);
+  var least = /, (\\S+) to /.exec(said())[1];
+  answer(' > ' + least);
+  key('/');
+  all.push([least, state()]);
+  key('/');
+}
+answer('>=1000s');
+key('/');
+all.push(['', state()]);
+return all;""")
+        (columns,) = self.columns(svg)
+        total = sum(sum(counts) for _, _, counts in columns)
+        seen = set()
+        *found, (_, nothing) = found
+        for row, (least, state) in enumerate(found):
+            above = [sum(counts[max(row - lowest, 0):]) for _, lowest, counts in columns]
+            self.assertEqual(state["matched"], f"Matched: {sum(above)} of {total} ("
+                             f"{100 * sum(above) / total:.2f} %), {least} or longer")
+            self.assertEqual(state["maps"][0]["missed"],
+                             [i for i, count in enumerate(above) if not count])
+            seen.add(sum(above))
+        self.assertGreater(len(seen), 3)
+        self.assertTrue(nothing["matched"].startswith(f"Matched: 0 of {total} (0.00 %)"))
+        self.assertEqual(len(nothing["maps"][0]["missed"]), len(columns))
+
+    def test_many(self):
+        """10,000 intervals make a small picture without a loss, that is zoomed down to a column."""
+        for name, args in (("breakdown-blk", ()), ("breakdown-blk-by", ("-r", "8"))):
+            path = self.long(name, 10000)
+            svg = self.picture("breakdown", "--replay", path, *args, "--heatmap=")
+            self.assertLess(len(svg.encode()), 300000)
+            maps = self.columns(svg)
+            rows = [row for line in iotrace("breakdown", "--replay", path, *args,
+                                            "--json").splitlines()[1:]
+                    for row in json.loads(line)["rows"]]
+            self.assertEqual(sum(sum(column[2]) for columns in maps for column in columns),
+                             sum(row["count"] for row in rows))
+            shown = self.driven(svg, """
+var picture = svg.querySelector('.map svg'), rect = picture.querySelectorAll('.c')[3];
+for (var i = 0; i < 12; i++)
+  ['mousedown', 'mouseup'].forEach(function (type) { pointer(rect, type); });
+var box = rect.getBoundingClientRect();
+return [box.width, +picture.getAttribute('width'),
+  picture.parentNode.querySelectorAll('text')[1].textContent];""")
+            self.assertAlmostEqual(shown[0], shown[1], delta=0.1)
+            self.assertEqual(shown[2], maps[0][3][0].split(" to ")[0])
 
     def test_hover(self):
         self.assert_hover("breakdown-blk")

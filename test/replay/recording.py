@@ -208,6 +208,29 @@ def change_strings(data, change):
     return put_blocks(parts)
 
 
+def stretched(data, count):
+    """The recording @data with its intervals that have rows again and again: @count of them, of a
+    second each, one behind the other."""
+    parts = list(blocks(data))
+    units, rows = [], []
+    for kind, payload in parts:
+        if kind == ROWS:
+            rows.append((kind, payload))
+        elif kind == INTERVAL and rows:
+            p = Payload(payload)
+            start, _ = p.number(), p.number()
+            offset, _ = p.number(), p.number()  # and whether it is the last
+            units.append((rows, start, put_number(offset), p.data[p.at:]))
+            rows = []
+    out = [part for part in parts if part[0] in (HEAD, TABLE)]
+    for i in range(count):
+        rows, _, offset, rest = units[i % len(units)]
+        times = put_number(units[0][1] + i * 10**9), put_number(units[0][1] + (i + 1) * 10**9)
+        out += rows
+        out.append((INTERVAL, b"".join((*times, offset, put_number(i == count - 1), rest))))
+    return put_blocks(out + [(END, b"")])
+
+
 def put_text(text):
     data = text.encode()
     return put_number(len(data)) + data
