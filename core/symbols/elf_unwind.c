@@ -49,8 +49,10 @@ struct reader {
 	Dwarf_CFI *cfi;
 	struct segment segments[MAX_SEGMENTS];
 	size_t n_segments;
-	uint64_t entry;	  /* address */
-	GElf_Phdr index;  /* .eh_frame_hdr */
+	uint64_t entry;	     /* address */
+	GElf_Phdr index;     /* .eh_frame_hdr */
+	uint64_t *functions; /* addresses */
+	size_t n_functions, functions_room;
 	uint64_t covered; /* bytes of code with rules */
 	struct intern rules;
 	struct unwind_table *out;
@@ -331,7 +333,7 @@ static int read_segments(struct reader *r)
 		    (struct segment){ p.p_vaddr, p.p_vaddr + p.p_filesz, p.p_offset };
 	}
 	qsort(r->segments, r->n_segments, sizeof(r->segments[0]), by_address);
-	return r->index.p_filesz && r->n_segments ? 0 : -ENOENT;
+	return r->n_segments ? 0 : -ENOENT;
 }
 
 /* .eh_frame_hdr: version 1, three encodings, the address of .eh_frame, the number of entries, and
@@ -346,10 +348,20 @@ struct index_entry {
 	int32_t start, rules;
 };
 
+static int add_start(struct reader *r, uint64_t address)
+{
+	int err = have_room((void **)&r->functions, &r->functions_room, r->n_functions,
+			    sizeof(*r->functions), MAX_UNWIND_ROWS);
+
+	if (!err)
+		r->functions[r->n_functions++] = address;
+	return err;
+}
+
 static int read_index(struct reader *r, const char *bytes, size_t size)
 {
 	struct index_head head;
-	struct index_entry entry, next;
+	struct index_entry entry;
 	int err = 0;
 
 	if (size < sizeof(head))
@@ -362,32 +374,117 @@ static int read_index(struct reader *r, const char *bytes, size_t size)
 	if (head.count > (size - sizeof(head)) / sizeof(entry))
 		head.count = (uint32_t)((size - sizeof(head)) / sizeof(entry));
 	for (uint32_t i = 0; !err && i < head.count; i++) {
-		const char *at = bytes + sizeof(head) + i * sizeof(entry);
-		uint64_t end = UINT64_MAX;
-
-		memcpy(&entry, at, sizeof(entry));
-		if (i + 1 < head.count) {
-			memcpy(&next, at + sizeof(entry), sizeof(next));
-			end = r->index.p_vaddr + (uint64_t)(int64_t)next.start;
-		}
-		err = add_function(r, r->index.p_vaddr + (uint64_t)(int64_t)entry.start, end);
+		memcpy(&entry, bytes + sizeof(head) + i * sizeof(entry), sizeof(entry));
+		err = add_start(r, r->index.p_vaddr + (uint64_t)(int64_t)entry.start);
 	}
 	return err;
+}
+
+/* Are the addresses of functions differences of 32 bits from where they are written, as compilers
+ * write them?  'R' says so, behind what 'L' and 'P' have. */
+static bool is_relative(const Dwarf_CIE *cie)
+{
+	const uint8_t *data = cie->augmentation_data;
+	size_t left = cie->augmentation_data_size;
+
+	if (cie->augmentation[0] != 'z')
+		return false;
+	for (const char *what = cie->augmentation + 1; *what && left; what++) {
+		size_t size = 1;
+
+		if (*what == 'R')
+			return *data == (DW_EH_PE_pcrel | DW_EH_PE_sdata4);
+		if (*what == 'P')
+			size += (*data & 0x0f) == DW_EH_PE_absptr ? 8 : 4;
+		else if (*what != 'L')
+			continue;
+		if (size > left)
+			break;
+		data += size;
+		left -= size;
+	}
+	return false;
+}
+
+static Elf_Scn *find_eh_frame(Elf *elf, GElf_Shdr *section)
+{
+	Elf_Scn *scn = NULL;
+	size_t names;
+
+	if (elf_getshdrstrndx(elf, &names))
+		return NULL;
+	while ((scn = elf_nextscn(elf, scn)) != NULL) {
+		const char *name = NULL;
+
+		if (gelf_getshdr(scn, section))
+			name = elf_strptr(elf, names, section->sh_name);
+		if (name && section->sh_type != SHT_NOBITS && strcmp(name, ".eh_frame") == 0)
+			break;
+	}
+	return scn;
+}
+
+/* Static programs that are not PIE have no index. */
+static int read_section(struct reader *r)
+{
+	GElf_Shdr section;
+	Elf_Scn *scn = find_eh_frame(r->elf, &section);
+	Elf_Data *data = scn ? elf_rawdata(scn, NULL) : NULL;
+	const uint8_t *ident = (const uint8_t *)elf_getident(r->elf, NULL);
+	Dwarf_Off at = 0, next, ignored;
+	Dwarf_CFI_Entry entry, cie;
+	int err = data ? 0 : -ENOENT;
+
+	while (!err && dwarf_next_cfi(ident, data, true, at, &next, &entry) == 0 && next > at) {
+		at = next;
+		if (!dwarf_cfi_cie_p(&entry) &&
+		    entry.fde.end - entry.fde.start >= (ptrdiff_t)sizeof(int32_t) &&
+		    dwarf_next_cfi(ident, data, true, entry.fde.CIE_pointer, &ignored, &cie) == 0 &&
+		    dwarf_cfi_cie_p(&cie) && is_relative(&cie.cie)) {
+			size_t offset = (size_t)(entry.fde.start - (const uint8_t *)data->d_buf);
+			int32_t distance;
+
+			memcpy(&distance, entry.fde.start, sizeof(distance));
+			err = add_start(r, section.sh_addr + offset + (uint64_t)(int64_t)distance);
+		}
+	}
+	return err;
+}
+
+static int compare_addresses(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return *x < *y ? -1 : *x > *y;
+}
+
+static int read_functions(struct reader *r)
+{
+	Elf_Data *index;
+
+	if (!r->index.p_filesz)
+		return read_section(r);
+	index =
+	    elf_getdata_rawchunk(r->elf, (int64_t)r->index.p_offset, r->index.p_filesz, ELF_T_BYTE);
+	return index ? read_index(r, index->d_buf, index->d_size) : -ENOENT;
 }
 
 static int read_rows(struct reader *r)
 {
 	int err = read_segments(r);
-	Elf_Data *index;
 
+	if (!err)
+		err = read_functions(r);
 	if (err)
 		return err;
-	index =
-	    elf_getdata_rawchunk(r->elf, (int64_t)r->index.p_offset, r->index.p_filesz, ELF_T_BYTE);
-	r->cfi = dwarf_getcfi_elf(r->elf);
-	if (!index || !r->cfi)
+	r->cfi = r->n_functions ? dwarf_getcfi_elf(r->elf) : NULL;
+	if (!r->cfi)
 		return -ENOENT;
-	return read_index(r, index->d_buf, index->d_size);
+	qsort(r->functions, r->n_functions, sizeof(*r->functions), compare_addresses);
+	for (size_t i = 0; !err && i < r->n_functions; i++)
+		err = add_function(r, r->functions[i],
+				   i + 1 < r->n_functions ? r->functions[i + 1] : UINT64_MAX);
+	return err;
 }
 
 /* Was most of the code compiled without rules, as chromium is?  Then it has frame pointers: with
@@ -433,6 +530,7 @@ int elf_unwind(int fd, const struct build_id *id, struct unwind_table *out, enum
 	dwarf_cfi_end(r.cfi);
 	elf_end(r.elf);
 	intern_free(&r.rules);
+	free(r.functions);
 	if (err)
 		unwind_table_free(&made);
 	else

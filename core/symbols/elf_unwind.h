@@ -31,7 +31,7 @@ int unwind_rule_is_valid(const struct unwind_rule *rule);
 /*
  * The table of ELF file @fd, of this processor, from .eh_frame.  The file may be hostile: this runs
  * in the helper process only.  @id as in elf_symbols().  0 with *out, which unwind_table_free()
- * frees, or -errno: -ENOENT: the file has no .eh_frame with an index; -E2BIG: the limits above.
+ * frees, or -errno: -ENOENT: the file has no .eh_frame; -E2BIG: the limits above.
  */
 int elf_unwind(int fd, const struct build_id *id, struct unwind_table *out, enum unread *unread);
 

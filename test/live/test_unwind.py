@@ -234,7 +234,7 @@ START_CONTEXT = "__start_context" if platform.machine() == "x86_64" else "__star
 WRITE = ("pwrite64", "__libc_pwrite64", "pwrite", "__pwrite64")
 def plain_name(frame):
     """Without the version that a symbol of a library has, and what the linker adds."""
-    return frame.split("@")[0].replace("_nocancel", "")
+    return frame.split("@")[0].replace("_nocancel", "").removesuffix("_impl")
 
 
 @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "tables of this processor are not read")
@@ -283,6 +283,14 @@ class TestChains(StackTest):
 
     def test_o3_not_position_independent(self):
         self.check_ways("-O3", "-no-pie", "-fno-pie")
+
+    def test_static(self):
+        """No index of rules: they are found by the section .eh_frame."""
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-static", "-no-pie",
+                                  "-Wl,--no-eh-frame-hdr", "-pthread")
+        self.way(program, "plain", "put", "middle", "way_plain", *BELOW_MAIN)
+        self.way(program, "signal", "put", "on_fault", "__restore_rt", "fault", "way_signal", *BELOW_MAIN)
+        self.way(program, "thread", "put", "way_in_thread", "start_thread", "clone3")
 
     def test_lto(self):
         self.check_ways("-O2", "-flto")
