@@ -57,12 +57,22 @@ static uint64_t thread_size(void)
 	return page > 16384 ? page : 16384;
 }
 
+/* Different stacks between two drains; 0: as many as the BPF object says. */
+#define USER_STACKS 2048 /* of user space alone, which are drained five times a second */
+
+static uint32_t stacks_room(const struct stack_options *o)
+{
+	if (!o->kernel && !o->user)
+		return 1;
+	return o->args.map_stacks || o->kernel ? o->args.map_stacks : USER_STACKS;
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct stack *s = run->ctx;
 	unsigned char syscall_ops[SYSCALL_NUMBERS] = { 0 };
 	const struct args *args = &s->o.args;
-	uint32_t stacks = s->o.kernel || s->o.user ? args->map_stacks : 1;
+	uint32_t stacks = stacks_room(&s->o);
 	uint32_t whole = s->o.filters.disk.whole;
 	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible(whole);
 	uint32_t owners = blk_owners_entries(run->object.hooks, args, whole);

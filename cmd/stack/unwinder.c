@@ -139,12 +139,30 @@ static struct unwind_file_key key_of(const struct unwinder *u, const struct open
 	return key;
 }
 
-/* @key: for what the kernel has another name for; NULL: there is no such.  0, or -errno: nothing
- * has been stored. */
-static int read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *m,
-		       const struct unwind_file_key *key)
+/* @asked: what the walker asked for; NULL: it did not.  0, -ESTALE: it is another file than its
+ * mapping's, or -errno. */
+static int read_candidate(struct unwinder *u, const struct symbol_file *file,
+			  const struct unwind_file_key *asked)
 {
+	const struct unwind_file_key own = key_of(u, &file->file);
 	struct unwind_file made = { 0 };
+	int r;
+
+	/* By another path, or before its build id was known. */
+	if (!asked && unwind_store_has(u->store, &own))
+		return 0;
+	r = read_file(u, file, &made);
+	if (!r)
+		r = set_file(u, &own, &made);
+	if (!r && asked) /* the kernel may have another name for it */
+		r = set_file(u, asked, &made);
+	return r;
+}
+
+/* 0, or -errno: nothing has been stored. */
+static int read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *m,
+		       const struct unwind_file_key *asked)
+{
 	struct symbol_file file = { .id = m->module->id, .path = m->module->path };
 	struct file_search search;
 	int roots[2], r = -ESTALE;
@@ -153,17 +171,10 @@ static int read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *m
 	while (r == -ESTALE && !file_search_next(&search, &file.file)) {
 		file.roots = roots;
 		file.n_roots = file_search_roots(&search, roots);
-		r = read_file(u, &file, &made);
-		if (!r) {
-			const struct unwind_file_key own = key_of(u, &file.file);
-
-			r = set_file(u, &own, &made);
-		}
+		r = read_candidate(u, &file, asked);
 		opened_file_close(&file.file);
 	}
 	file_search_end(&search);
-	if (!r && key)
-		r = set_file(u, key, &made);
 	return r;
 }
 
@@ -197,6 +208,8 @@ static int serve(struct unwinder *u, const struct unwind_file_key *key,
 	struct mapping m;
 	int r;
 
+	if (unwind_store_has(u->store, key))
+		return 0; /* read meanwhile, with all else of a process */
 	if (key->ino == UNWIND_VDSO) {
 		r = read_vdso(u, &vdso);
 		return r ? r : set_file(u, key, &vdso);

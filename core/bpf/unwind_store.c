@@ -2,7 +2,6 @@
 #include "core/bpf/unwind_store.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -208,6 +207,13 @@ int unwind_store_set(struct unwind_store *s, const struct unwind_file_key *key,
 		     const struct unwind_file *file)
 {
 	return bpf_map_update_elem(s->maps.files, key, file, BPF_ANY) ? -errno : 0;
+}
+
+bool unwind_store_has(const struct unwind_store *s, const struct unwind_file_key *key)
+{
+	struct unwind_file file;
+
+	return !bpf_map_lookup_elem(s->maps.files, key, &file);
 }
 
 int unwind_store_empty(struct unwind_store *s)

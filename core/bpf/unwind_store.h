@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CORE_BPF_UNWIND_STORE_H
 #define IOTRACE_CORE_BPF_UNWIND_STORE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ int unwind_store_add(struct unwind_store *s, const uint64_t *rows, size_t n_rows
  */
 int unwind_store_set(struct unwind_store *s, const struct unwind_file_key *key,
 		     const struct unwind_file *file);
+
+/* Has it been set? */
+bool unwind_store_has(const struct unwind_store *s, const struct unwind_file_key *key);
 
 /* Forgets all tables and files; the memory is used again.  It waits for walks that are under way.
  * 0 or -errno. */

@@ -2,6 +2,7 @@
 #include "core/symbols/symbol_server.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -192,6 +193,7 @@ static int serve_unwind(struct server *s, int fd)
 
 	if (r)
 		return r;
+	malloc_trim(0); /* the client will need as much again */
 	for (size_t at = 0; at < t.n_rules; at += rules.n) {
 		rules.n = (uint32_t)(t.n_rules - at);
 		if (rules.n > WIRE_RULES_EACH)
@@ -253,6 +255,7 @@ void symbol_server_serve(int socket)
 		done.unread = s.unread;
 		send_message(&s, &done, sizeof(done));
 		close(fd);
+		malloc_trim(0);
 	}
 }
 

@@ -116,6 +116,25 @@ static void test_file_that_cannot_be_read(void **state)
 	assert_int_equal(tries, 7);
 }
 
+/* With all else of a process, since it was asked for. */
+static void test_file_that_has_been_read(void **state)
+{
+	const struct unwind_file_key key = { .ino = 7 };
+	const struct unwind_file file = { .state = UNWIND_NO_TABLE };
+	struct unwind_file_key left;
+
+	(void)state;
+	if (!u)
+		skip();
+	assert_false(unwind_store_has(u->store, &key));
+	assert_int_equal(unwind_store_set(u->store, &key, &file), 0);
+	assert_true(unwind_store_has(u->store, &key));
+	ask_for(7);
+	unwinder_serve(u);
+	assert_int_equal(tries, 0);
+	assert_int_equal(bpf_map_get_next_key(wanted, NULL, &left), -ENOENT);
+}
+
 /* How many files @n_rows long there is room for. */
 static unsigned int fill_store(const uint64_t *rows, size_t n_rows)
 {
@@ -166,6 +185,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_file_that_cannot_be_read, open_unwinder,
+						close_unwinder),
+		cmocka_unit_test_setup_teardown(test_file_that_has_been_read, open_unwinder,
 						close_unwinder),
 		cmocka_unit_test_setup_teardown(test_full_store, open_unwinder, close_unwinder),
 	};
