@@ -494,7 +494,8 @@ __attribute__((noinline)) int unwind_step(u32 slot)
 	if (!w)
 		return UNWIND_STOP_UNREAD;
 	fp = w->fp;
-	if (!find_cfa(w, &cfa) || cfa < w->sp)
+	/* It may be below the stack pointer: on the stack from which the program has switched. */
+	if (!find_cfa(w, &cfa))
 		return UNWIND_STOP_UNREAD;
 	w->hi = !bpf_probe_read_user(w->saved, 8 * UNWIND_BLOCK, (void *)(cfa - 8 * UNWIND_BLOCK));
 	ip = w->aux;

@@ -275,11 +275,15 @@ class Compiled:
         if not shutil.which(compiler):
             raise unittest.SkipTest(f"no {compiler}")
         path = os.path.join(self.folder, name)
-        text = path + {"g++": ".cc", "rustc": ".rs"}.get(compiler, ".c")
+        text = path + {"g++": ".cc", "rustc": ".rs", "go": ".go"}.get(compiler, ".c")
         iotest.write_text(text, source)
         common = ["-O"] if compiler == "rustc" else [
             f for f in CFLAGS if f[:2] != "-m" or os.uname().machine == "x86_64"]
-        run(compiler, *common, "-o", path, text, *flags)
+        if compiler == "go":
+            run("go", "build", "-o", path, text,
+                env={**os.environ, "GOCACHE": f"{self.folder}/go", "GO111MODULE": "off"})
+        else:
+            run(compiler, *common, "-o", path, text, *flags)
         os.unlink(text)
         return path
 

@@ -6,9 +6,12 @@ import contextlib
 import json
 import os
 import re
+import shutil
+import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 import iotest
 from iotest import MIB, LoopDisk, Tracer, cleanup, iotrace, list_hooks, slow_disk
@@ -19,11 +22,15 @@ from test_stack import LOST_NAMES, Compiled, StackTest
 WAIT_C = r"""
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 #define NOINLINE __attribute__((noinline))
@@ -57,6 +64,36 @@ int NOINLINE op_fsync(long at)
 	int r = pwrite(buffered, buf, 4096, at) != 4096;
 	return r + fsync(buffered);
 }
+static int word;
+static void *wake(void *arg)
+{
+	usleep(150000);
+	word = 1;
+	syscall(SYS_futex, &word, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+	if (write(*(int *)arg, "", 1) != 1)
+		abort();
+	return 0;
+}
+/* In a futex and in a read() of a socket. */
+static void wait_for_no_io(void)
+{
+	pthread_t thread;
+	int sockets[2];
+	char byte;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) || pthread_create(&thread, 0, wake, &sockets[1]))
+		abort();
+	while (!word)
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+	usleep(1000);
+	word = 0;
+	if (read(sockets[0], &byte, 1) != 1)
+		abort();
+	pthread_join(thread, 0);
+	if (pthread_create(&thread, 0, wake, &sockets[1]) || read(sockets[0], &byte, 1) != 1)
+		abort();
+	pthread_join(thread, 0);
+}
 int main(int argc, char **argv)
 {
 	const char *op = argv[2];
@@ -84,6 +121,7 @@ int main(int argc, char **argv)
 	printf("{\"off_ns\":%ld,\"queue_ns\":%ld,\"bad\":%ld}\n", off, queued, bad);
 	fflush(stdout);
 	usleep(150000);
+	wait_for_no_io();
 	getchar(); /* a pipe, of which nothing comes for a while */
 	return argc < 5;
 }
@@ -120,7 +158,7 @@ class Program(iotest.Held):
 
     def wait(self):
         out = self.process.stdout.readline()
-        time.sleep(0.4)
+        time.sleep(0.9)  # it waits for what is no I/O, at last for us
         self.process.communicate(timeout=iotest.patience(60))
         did = json.loads(out)
         if did["bad"]:
@@ -136,7 +174,7 @@ class WaitTest(StackTest):
     def setUpClass(cls):
         compiled = Compiled().__enter__()
         cleanup(compiled.__exit__)
-        cls.program = compiled.build("wait", WAIT_C)
+        cls.program = compiled.build("wait", WAIT_C, "-pthread")
 
     @contextlib.contextmanager
     def loads(self, disk, group, *ops):
@@ -171,6 +209,11 @@ class WaitTest(StackTest):
             self.assertEqual(sum(got.values()), got[COLUMN[op]], op)
 
 
+    def assert_no_other_waits(self, rows):
+        for row in rows:
+            self.assertNotRegex(" ".join(row["kernel"]), "pipe_read|unix_stream|futex|nanosleep")
+
+
 class TestKnownWaits(WaitTest):
     OPS = (("read", 5), ("write", 5), ("fault", 5), ("fsync", 5))
 
@@ -191,6 +234,7 @@ class TestKnownWaits(WaitTest):
                          {"switch", "fault"})
         self.assert_waits(rows, off, disk)
         self.assertEqual({row["comm"] for row in rows}, set(off))
+        self.assert_no_other_waits(rows)
         inner = {"read": "vfs_read", "write": "vfs_write", "fault": "handle_mm_fault"}
         for op, (ns, _) in off.items():
             mine = [row for row in rows if row["comm"] == op]
@@ -256,6 +300,59 @@ class TestKnownWaits(WaitTest):
                   "sys.stdin.readline()\n"
                   f"for _ in range(1500): os.pread(fd, {MIB}, {i * MIB})\n")
         return iotest.Held([sys.executable, "-c", source])
+
+
+class DelayedDisk:
+    """A dm-delay over a loop device: each I/O takes so many milliseconds more."""
+
+    TARGET = "iotracewait"
+
+    def __init__(self, ms):
+        self.ms = ms
+        self.path = f"/dev/mapper/{self.TARGET}"
+        self.stack = contextlib.ExitStack()
+        self.name = None
+
+    def __enter__(self):
+        env = {**os.environ, "DM_DISABLE_UDEV": "1"}
+        if not shutil.which("dmsetup"):
+            raise unittest.SkipTest("no dmsetup")
+        subprocess.run(["modprobe", "dm-delay"], check=False, stderr=subprocess.DEVNULL)
+        with self.stack as stack:
+            lower = stack.enter_context(LoopDisk(64 * MIB))
+            made = subprocess.run(["dmsetup", "create", self.TARGET, "--table", f"0 {64 * MIB // 512} "
+                                   f"delay {lower.path} 0 {self.ms}"], check=False, text=True,
+                                  capture_output=True, env=env)
+            if made.returncode:
+                raise unittest.SkipTest(f"no dm-delay here: {made.stderr.strip()}")
+            stack.callback(iotest.run, "dmsetup", "remove", "--retry", self.TARGET, env=env)
+            self.name = os.path.basename(os.path.realpath(self.path))
+            if self.name == self.TARGET:  # a node, without udev
+                number = os.stat(self.path).st_rdev
+                self.name = os.path.basename(os.path.realpath(
+                    f"/sys/dev/block/{os.major(number)}:{os.minor(number)}"))
+            self.stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_):
+        self.stack.close()
+
+
+class TestDelayedDisk(WaitTest):
+    def test_each_operation(self):
+        """A known wait of 50 ms each; a pipe, a socket, a futex and a sleep do not appear."""
+        with DelayedDisk(50) as disk, contextlib.ExitStack() as stack:
+            loads = stack.enter_context(self.loads(disk, None, *[(op, 10) for op in COLUMN]))
+            with Tracer("stack", "--json", "-K", "-U", "--value", "wait", "--by",
+                        "disk,comm") as tracer:
+                off = self.run_in_turn(loads)
+                result = tracer.stop()
+        self.assertEqual(result.status, 0, result)
+        self.assertLessEqual(set(result.losses), LOST_NAMES)
+        for op, (ns, _) in off.items():
+            self.assertGreater(ns, 10 * 50e6, op)
+        self.assert_waits(result.rows, off, disk)
+        self.assert_no_other_waits([row for row in result.rows if row["comm"] in off])
 
 
 class TestOptions(WaitTest):

@@ -103,6 +103,60 @@ int NOINLINE way_library(int n)
 	int r = lib_call(put, n);
 	return r + n;
 }
+static void NOINLINE on_own_stack(int signo) { volatile int r = way_deep(20); (void)r; (void)signo; }
+int NOINLINE way_altstack(int n)
+{
+	static char stack[65536];
+	stack_t other = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	struct sigaction action = { .sa_handler = on_own_stack, .sa_flags = SA_ONSTACK };
+	sigaltstack(&other, 0);
+	sigaction(SIGUSR1, &action, 0);
+	return kill(getpid(), SIGUSR1) + n;
+}
+int NOINLINE way_huge(int n) { volatile char room[3 << 20]; room[n] = 1; int r = put(n); return r + room[n]; }
+int NOINLINE way_aligned(int n)
+{
+	volatile char room[256] __attribute__((aligned(128)));
+	volatile char *more = __builtin_alloca(n * 64 + 64);
+	room[n] = more[0] = 1;
+	int r = put(n);
+	return r + room[n] + more[0];
+}
+#if defined(__x86_64__)
+/* Calls @call with another stack, whose end is @top. */
+int switch_stack(int (*call)(int), int n, void *top);
+asm(".globl switch_stack\n.type switch_stack, @function\nswitch_stack:\n"
+    ".cfi_startproc\npush %rbx\n.cfi_def_cfa_offset 16\n.cfi_offset %rbx, -16\n"
+    "mov %rsp, %rbx\n.cfi_def_cfa_register %rbx\n"
+    "mov %rdi, %rax\nmov %esi, %edi\nmov %rdx, %rsp\ncall *%rax\n"
+    "mov %rbx, %rsp\n.cfi_def_cfa_register %rsp\npop %rbx\n.cfi_def_cfa_offset 8\nret\n"
+    ".cfi_endproc\n.size switch_stack, .-switch_stack\n");
+/* The same, and nothing says so. */
+int switch_in_secret(int (*call)(int), int n, void *top);
+asm(".globl switch_in_secret\n.type switch_in_secret, @function\nswitch_in_secret:\n"
+    "push %rbx\nmov %rsp, %rbx\nmov %rdi, %rax\nmov %esi, %edi\nmov %rdx, %rsp\ncall *%rax\n"
+    "mov %rbx, %rsp\npop %rbx\nret\n.size switch_in_secret, .-switch_in_secret\n");
+static char own_stack[65536] __attribute__((aligned(16)));
+static char *above;
+int NOINLINE way_stack_below(int n) { int r = switch_stack(put, n, own_stack + sizeof(own_stack) - 64); return r + 1; }
+int NOINLINE way_secret(int n) { int r = switch_in_secret(put, n, own_stack + sizeof(own_stack) - 64); return r + 1; }
+static void *to_stack_above(void *n) { return (void *)(long)(switch_stack(put, (int)(long)n, above) + 1); }
+/* A thread's stack lies below that of main(). */
+int NOINLINE way_stack_above(int n)
+{
+	char room[65536] __attribute__((aligned(16)));
+	pthread_t thread;
+	void *r;
+	above = room + sizeof(room) - 64;
+	pthread_create(&thread, 0, to_stack_above, (void *)(long)n);
+	pthread_join(thread, &r);
+	return (int)(long)r + room[n];
+}
+#else
+#define way_stack_below way_plain
+#define way_stack_above way_plain
+#define way_secret way_plain
+#endif
 int main(int argc, char **argv)
 {
 	static const struct { const char *name; int (*way)(int); int n; } ways[] = {
@@ -110,6 +164,9 @@ int main(int argc, char **argv)
 		{ "too_deep", way_deep, 199 }, { "signal", way_signal, 1 },
 		{ "vfork", way_vfork, 2 }, { "thread", way_thread, 2 },
 		{ "coroutine", way_coroutine, 2 }, { "library", way_library, 2 },
+		{ "altstack", way_altstack, 2 }, { "huge", way_huge, 2 },
+		{ "aligned", way_aligned, 2 }, { "stack_below", way_stack_below, 2 },
+		{ "stack_above", way_stack_above, 2 }, { "secret", way_secret, 2 },
 	};
 	int r = 0, rounds = atoi(argv[3]);
 	fd = open(argv[1], O_RDWR | O_DIRECT);
@@ -205,6 +262,63 @@ fn main() {
 }
 """
 
+PROGRAM_GO = r"""
+package main
+
+import (
+	"os"
+	"strconv"
+	"syscall"
+	"unsafe"
+)
+
+//go:noinline
+func put(fd int, block []byte) int {
+	n, err := syscall.Pwrite(fd, block, 0)
+	if err != nil {
+		os.Exit(1)
+	}
+	return n + 1
+}
+
+//go:noinline
+func middle(fd int, block []byte, n int) int {
+	var room [64]int
+	room[n] = put(fd, block)
+	return room[n] * 3
+}
+
+//go:noinline
+func grown(fd int, block []byte, depth int) int {
+	var room [256]int // so that the goroutine's stack is moved
+	if depth > 0 {
+		room[depth] = grown(fd, block, depth-1)
+		return room[depth] + 1
+	}
+	return middle(fd, block, 3)
+}
+
+func main() {
+	rounds, _ := strconv.Atoi(os.Args[2])
+	flag, _ := strconv.Atoi(os.Args[3])
+	fd, err := syscall.Open(os.Args[1], syscall.O_RDWR|flag, 0)
+	if err != nil {
+		os.Exit(1)
+	}
+	room := make([]byte, 8192)
+	at := 4096 - int(uintptr(unsafe.Pointer(&room[0]))&4095)
+	done := make(chan int)
+	go func() {
+		sum := 0
+		for i := 0; i < rounds; i++ {
+			sum += grown(fd, room[at:at+4096], 9)
+		}
+		done <- sum
+	}()
+	<-done
+}
+"""
+
 # As glibc's dynamic loader begins: no rules, and nothing that marks the outermost frame.
 PROGRAM_ENTRY_C = r"""
 #define _GNU_SOURCE
@@ -277,6 +391,38 @@ class TestChains(StackTest):
         self.way(program, "vfork", "put", "in_child", "way_vfork", *BELOW_MAIN)
         self.way(program, "thread", "put", "way_in_thread", "start_thread", "clone3")
         self.way(program, "coroutine", "put", "in_coroutine", START_CONTEXT)
+
+    def test_other_stacks(self):
+        """Of signals, large, aligned, and those that the program switches to, wherever they lie."""
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
+        self.way(program, "altstack", "put", *["way_deep"] * 21, "on_own_stack", "__restore_rt",
+                 "kill", "way_altstack", *BELOW_MAIN)
+        for name in "huge", "aligned":
+            self.way(program, name, "put", f"way_{name}", *BELOW_MAIN)
+        if platform.machine() != "x86_64":
+            return
+        self.way(program, "stack_below", "put", "switch_stack", "way_stack_below", *BELOW_MAIN)
+        self.way(program, "stack_above", "put", "switch_stack", "to_stack_above", "start_thread",
+                 "clone3")
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "the assembly is x86-64's")
+    def test_stack_that_is_switched_without_rules(self):
+        """Nobody can tell who called: that is said."""
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
+        result, rows = self.rows_of(program, self.disk.path, "secret", ROUNDS)
+        self.assertEqual(result.early_ends, {"unwind_no_rule": ROUNDS}, f"{result}")
+        self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
+        self.assert_chain(rows[0], "put", "switch_in_secret", "[no rule]")
+
+    def test_ways_to_link(self):
+        """Static; code and data in one segment."""
+        for flags in ("-static-pie",), ("-Wl,-z,noseparate-code",):
+            with self.subTest(flags=flags):
+                program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-w", "-pthread",
+                                          "-ldl", *flags)
+                main = [name.replace("__libc_start_main", "__libc_start_main_impl")
+                        if "static" in flags[0] else name for name in BELOW_MAIN]
+                self.way(program, "plain", "put", "middle", "way_plain", *main)
 
     def test_o2(self):
         self.check_ways("-O2")
@@ -370,6 +516,18 @@ class TestChains(StackTest):
         self.assertIn("put", frames)
         self.assertEqual(frames[frames.index("put"):][:2], ["put", "middle"])
         self.assertEqual(frames[-len(BELOW_MAIN):], list(BELOW_MAIN))
+
+    def test_go(self):
+        """A goroutine, whose stack grows; Go has frame pointers, and no rules."""
+        program = self.made.build("uwgo", PROGRAM_GO, compiler="go")
+        result, rows = self.rows_of(program, self.disk.path, ROUNDS, os.O_DIRECT)
+        self.assertEqual(result.early_ends, {}, f"{result}")
+        self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
+        frames = rows[0]["user"]
+        self.assertIn("main.put", frames)
+        self.assertEqual([name.removesuffix(".abi0") for name in frames[frames.index("main.put"):]],
+                         ["main.put", "main.middle", *["main.grown"] * 10, "main.main.func1",
+                          "runtime.goexit"])
 
     def test_exceptions(self):
         program = self.made.build("uwcpp", PROGRAM_CPP, *PLAIN, "-O2", compiler="g++")
