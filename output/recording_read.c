@@ -156,13 +156,15 @@ static size_t get_count(struct cursor *c, size_t least)
 
 #define STRING_COST 128 /* what a set takes for each beside its bytes */
 
-static const char *get_text(struct recording_reader *p, struct cursor *c, struct text_set *set)
+/* Of what is longer than @most bytes the rest is passed over. */
+static const char *get_text_within(struct recording_reader *p, struct cursor *c, size_t most,
+				   struct text_set *set)
 {
-	size_t len = get_count(c, 1);
+	size_t whole = get_count(c, 1), len = whole < most ? whole : most;
 	const char *kept;
 	char *grown;
 
-	if (c->bad || memchr(c->at, 0, len)) {
+	if (c->bad || memchr(c->at, 0, whole)) {
 		spoil(c);
 		return "";
 	}
@@ -177,10 +179,15 @@ static const char *get_text(struct recording_reader *p, struct cursor *c, struct
 	}
 	memcpy(p->scratch, c->at, len);
 	p->scratch[len] = 0;
-	c->at += len;
+	c->at += whole;
 	kept = may_alloc(p, len + STRING_COST) ? text_keep(set, p->scratch) : NULL;
 	p->no_room = p->no_room || !kept;
 	return kept ? kept : "";
+}
+
+static const char *get_text(struct recording_reader *p, struct cursor *c, struct text_set *set)
+{
+	return get_text_within(p, c, SIZE_MAX, set);
 }
 
 static struct cursor cursor_of(const struct framed_block *block)
@@ -379,6 +386,10 @@ static const char *next_frame(const void *owner, uint32_t *at)
 	return node->name;
 }
 
+/* More than any output has of a name (4,096 characters): a small file may have very many rows, each
+ * with the same name. */
+#define NAME_SIZE_MAX 16400
+
 static void read_strings(struct recording_reader *p, struct cursor *c)
 {
 	p->n_strings = get_count(c, 1);
@@ -386,7 +397,7 @@ static void read_strings(struct recording_reader *p, struct cursor *c)
 	if (!p->strings)
 		p->n_strings = 0;
 	for (size_t i = 0; i < p->n_strings; i++)
-		p->strings[i] = get_text(p, c, &p->texts);
+		p->strings[i] = get_text_within(p, c, NAME_SIZE_MAX, &p->texts);
 }
 
 static const char *get_string(struct recording_reader *p, struct cursor *c)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd/command.h"
 #include "cmd/export/collectors.h"
@@ -9,18 +10,39 @@
 #include "cmd/export/options.h"
 #include "cmd/report.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 #include "core/system/outfile.h"
 
 struct export
 {
 	struct export_options o;
 	struct collectors *collectors;
-	struct http *http; /* NULL: nothing is served */
-	bool file_failed;  /* the last writing of the file did, and that was told */
+	struct http *http;   /* NULL: nothing is served */
+	struct stat written; /* of the file; all 0: not yet */
+	bool file_failed;    /* the last writing of the file did, and that was told */
 	struct run run;
 };
 
 /* ---- the file for node_exporter ---- */
+
+/* A pipe that is full would keep us, and who owns the directory can make one. */
+static bool is_pipe(FILE *stream)
+{
+	struct stat st;
+
+	return !fstat(fileno(stream), &st) && S_ISFIFO(st.st_mode);
+}
+
+static int fill_textfile(const struct export *e, struct outfile *file, struct error *err)
+{
+	int r;
+
+	if (is_pipe(file->stream))
+		return error_set(err, STATUS_FAILED, -EINVAL, "cannot write %s: it is a pipe",
+				 text_shown(e->o.textfile).text);
+	r = collectors_write(e->collectors, METRICS_CLASSIC, file->stream);
+	return r ? outfile_error(e->o.textfile, r, err) : outfile_commit(file, err);
+}
 
 static int write_textfile(struct export *e, struct error *err)
 {
@@ -32,8 +54,9 @@ static int write_textfile(struct export *e, struct error *err)
 	r = outfile_open(&file, e->o.textfile, err);
 	if (r)
 		return r;
-	r = collectors_write(e->collectors, METRICS_CLASSIC, file.stream);
-	r = r ? outfile_error(e->o.textfile, r, err) : outfile_commit(&file, err);
+	r = fill_textfile(e, &file, err);
+	if (!r)
+		e->written = file.st;
 	outfile_discard(&file, false);
 	return r;
 }
@@ -42,7 +65,7 @@ static int write_textfile(struct export *e, struct error *err)
 static void remove_textfile(const struct export *e)
 {
 	if (e->o.textfile)
-		outfile_remove(e->o.textfile);
+		outfile_remove(e->o.textfile, &e->written);
 }
 
 /* ---- HTTP ---- */

@@ -28,7 +28,7 @@ static void cell_comm(const void *row, char *buf, size_t size)
 {
 	const struct slow_row *r = row;
 
-	snprintf(buf, size, "%s%s", r->comm, r->writeback ? "-wb" : "");
+	snprintf(buf, size, "%.*s%s", (int)size, r->comm, r->writeback ? "-wb" : "");
 }
 
 static void cell_letter(const void *row, char *buf, size_t size)
@@ -69,9 +69,9 @@ static void cell_file(const void *row, char *buf, size_t size)
 	const struct slow_row *r = row;
 
 	if (*r->waiters)
-		snprintf(buf, size, "[for %s]", r->waiters);
+		snprintf(buf, size, "[for %.*s]", (int)size, r->waiters);
 	else
-		snprintf(buf, size, "%s", r->file);
+		snprintf(buf, size, "%.*s", (int)size, r->file);
 }
 
 #define MILLISECONDS(member)                                                                       \

@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/bpf/hooks.h"
 #include "core/symbols/mapped_files.h"
+#include "core/system/bounded.h"
 #include "core/system/disks.h"
 
 /* A store that is full again and again must not keep the helper busy. */
@@ -22,6 +23,8 @@
 #define AHEAD_NS (100 * 1000000ULL)
 /* Drains until a file is tried again: 2, 4, 8, 16, 16, ... */
 #define RETRY_SHIFT 4
+/* A process may map one file after another for as long as we run. */
+#define SEEN_MAX 65536
 
 struct known_table {
 	struct build_id id;
@@ -113,55 +116,87 @@ static int set_file(struct unwinder *u, const struct unwind_file_key *key,
 	return r;
 }
 
-/* What the walker knows @file by.  That is not what stat() says on overlayfs, btrfs and others
- * whose files have an inode below, so the program that looks up mappings is asked, for one of ours.
- * Not for a file that another than root may serve: mmap() may wait for FUSE. */
-static struct unwind_file_key key_of(const struct unwinder *u, const struct opened_file *file)
+struct asked_file {
+	const struct unwinder *unwinder;
+	int fd;
+};
+
+/* What the program that looks up mappings says of a file that we map.  mmap() may wait for FUSE. */
+static int ask_key(void *ctx)
 {
+	const struct asked_file *file = ctx;
+	size_t size = (size_t)getpagesize();
+	void *page = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file->fd, 0);
+	uint64_t address = (uintptr_t)page;
+	uint32_t found;
+
+	if (page == MAP_FAILED)
+		return -errno;
+	found = hooks_run_helper(file->unwinder->probe.find_key, &address, 1, 0);
+	munmap(page, size);
+	return found ? 0 : -ENOENT;
+}
+
+static int ask_key_apart(struct asked_file *file)
+{
+	int a = file->fd, b = file->unwinder->probe.find_key;
+	const int kept[] = { a < b ? a : b, a < b ? b : a };
+
+	return bounded_apart(ask_key, file, kept, 2);
+}
+
+static bool is_key(const struct unwind_file_key *a, const struct unwind_file_key *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/* What the walker knows @file by, which may be @wanted (NULL: there is no such).  It is not what
+ * stat() says on overlayfs, btrfs and others whose files have an inode below. */
+static struct unwind_file_key key_of(const struct unwinder *u, const struct opened_file *file,
+				     const struct unwind_file_key *wanted)
+{
+	struct asked_file asked = { u, file->fd };
 	const struct stat *st = &file->st;
 	struct unwind_file_key key = {
 		.ino = st->st_ino,
 		.size = (uint64_t)st->st_size,
 		.dev = DISK_DEV(major(st->st_dev), minor(st->st_dev)),
 	};
-	void *page;
-	uint64_t address;
 
-	if (file->is_foreign)
-		return key;
-	page = mmap(NULL, (size_t)getpagesize(), PROT_READ, MAP_PRIVATE, file->fd, 0);
-	if (page == MAP_FAILED)
-		return key;
-	address = (uintptr_t)page;
-	if (hooks_run_helper(u->probe.find_key, &address, 1, 0))
+	if (!file->is_foreign) {
+		if (!ask_key(&asked))
+			key = *u->probe.mapped_key;
+		else if (wanted)
+			key = *wanted;
+	} else if (wanted && !is_key(&key, wanted) && !ask_key_apart(&asked)) {
 		key = *u->probe.mapped_key;
-	munmap(page, (size_t)getpagesize());
+	}
 	return key;
 }
 
-/* @asked: what the walker asked for; NULL: it did not.  0, -ESTALE: it is another file than its
- * mapping's, or -errno. */
+/* @key: of the file that is wanted; NULL: of whatever it is.  0, -ESTALE: it is another file, or
+ * -errno. */
 static int read_candidate(struct unwinder *u, const struct symbol_file *file,
-			  const struct unwind_file_key *asked)
+			  const struct unwind_file_key *key)
 {
-	const struct unwind_file_key own = key_of(u, &file->file);
+	const struct unwind_file_key own = key_of(u, &file->file, key);
 	struct unwind_file made = { 0 };
 	int r;
 
+	/* What is mapped there by now, or has the path, may be another file with the same build id:
+	 * whoever made it must not say how to walk others' stacks. */
+	if (key && !is_key(&own, key))
+		return -ESTALE;
 	/* By another path, or before its build id was known. */
-	if (!asked && unwind_store_has(u->store, &own))
+	if (!key && unwind_store_has(u->store, &own))
 		return 0;
 	r = read_file(u, file, &made);
-	if (!r)
-		r = set_file(u, &own, &made);
-	if (!r && asked) /* the kernel may have another name for it */
-		r = set_file(u, asked, &made);
-	return r;
+	return r ? r : set_file(u, &own, &made);
 }
 
-/* 0, or -errno: nothing has been stored. */
+/* @key as above.  0, or -errno: nothing has been stored. */
 static int read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *m,
-		       const struct unwind_file_key *asked)
+		       const struct unwind_file_key *key)
 {
 	struct symbol_file file = { .id = m->module->id, .path = m->module->path };
 	struct file_search search;
@@ -171,7 +206,7 @@ static int read_mapped(struct unwinder *u, uint32_t pid, const struct mapping *m
 	while (r == -ESTALE && !file_search_next(&search, &file.file)) {
 		file.roots = roots;
 		file.n_roots = file_search_roots(&search, roots);
-		r = read_candidate(u, &file, asked);
+		r = read_candidate(u, &file, key);
 		opened_file_close(&file.file);
 	}
 	file_search_end(&search);
@@ -279,6 +314,8 @@ static int read_each(void *ctx, const struct mapping *m)
 
 	if (clock_mono_ns() >= read->until_ns)
 		return 1;
+	if (u->seen.n == SEEN_MAX)
+		intern_free(&u->seen);
 	if (m->module->is_file)
 		intern_bytes(&u->seen, &m->module->serial, sizeof(m->module->serial), &is_new);
 	if (is_new)

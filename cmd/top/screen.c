@@ -18,9 +18,9 @@
 
 #define SHOWN_DISKS 4
 
-/* Intervals of a replay that can be gone back to, and rows in all of them. */
-#define KEPT_MAX      3600
-#define KEPT_ROWS_MAX 200000
+/* Intervals of a replay that can be gone back to, and memory of all of them. */
+#define KEPT_MAX	3600
+#define KEPT_MEMORY_MAX (64U << 20)
 
 struct top_screen {
 	struct renderer renderer; /* first */
@@ -31,7 +31,7 @@ struct top_screen {
 	bool live, frozen, accumulated, ended;
 	const char *sort; /* key of a column */
 	struct top_snapshot *kept, sum;
-	size_t n_kept, at, kept_rows;
+	size_t n_kept, at, kept_memory;
 	enum top_filter asked;
 	uint64_t interval_ns;
 	bool interval_changed;
@@ -213,7 +213,7 @@ static int sum_kept(struct top_screen *s)
 
 static void drop_first(struct top_screen *s)
 {
-	s->kept_rows -= s->kept[0].n;
+	s->kept_memory -= top_snapshot_memory(&s->kept[0]);
 	top_snapshot_free(&s->kept[0]);
 	memmove(&s->kept[0], &s->kept[1], --s->n_kept * sizeof(*s->kept));
 }
@@ -225,7 +225,7 @@ static int keep(struct top_screen *s, const struct recording_interval *in)
 	struct top_snapshot *grown, *now;
 	int r;
 
-	while (s->n_kept && (s->n_kept >= KEPT_MAX || s->kept_rows > KEPT_ROWS_MAX))
+	while (s->n_kept && (s->n_kept >= KEPT_MAX || s->kept_memory > KEPT_MEMORY_MAX))
 		drop_first(s);
 	grown = reallocarray(s->kept, s->n_kept + 1, sizeof(*grown));
 	if (!grown)
@@ -239,7 +239,7 @@ static int keep(struct top_screen *s, const struct recording_interval *in)
 		top_snapshot_free(now);
 		return r;
 	}
-	s->kept_rows += now->n;
+	s->kept_memory += top_snapshot_memory(now);
 	s->n_kept++;
 	if (s->live && s->n_kept > 1)
 		drop_first(s);

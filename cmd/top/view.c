@@ -160,6 +160,15 @@ void top_snapshot_free(struct top_snapshot *s)
 	*s = (struct top_snapshot){ 0 };
 }
 
+size_t top_snapshot_memory(const struct top_snapshot *s)
+{
+	size_t total = s->n * sizeof(*s->rows) + text_set_memory(&s->texts);
+
+	for (size_t i = 0; i < s->n; i++)
+		total += s->rows[i].slots ? sizeof(*s->rows[i].slots) : 0;
+	return total + (s->load ? strlen(s->load) + 1 : 0);
+}
+
 /* ---- processes that have exited ---- */
 
 static int compare_processes(const void *a, const void *b)

@@ -21,6 +21,9 @@ struct top_snapshot {
 int top_snapshot_take(struct top_snapshot *to, const struct recording_interval *in, by_keys by);
 void top_snapshot_free(struct top_snapshot *s);
 
+/* Bytes of memory in use, about. */
+size_t top_snapshot_memory(const struct top_snapshot *s);
+
 /* Adds @from to @sum, in bounded memory: beyond TOP_ROWS_MAX rows the smaller half becomes (other).
  * All zero is an empty one.  0 or -ENOMEM. */
 int top_snapshot_add(struct top_snapshot *sum, const struct top_snapshot *from, by_keys have);

@@ -103,6 +103,22 @@ const char *text_keep(struct text_set *set, const char *text)
 	return copy;
 }
 
+#define TEXT_NODE (4 * sizeof(void *)) /* of the tree, beside the string */
+
+static void add_memory(const void *node, VISIT which, void *total)
+{
+	if (which == preorder || which == leaf)
+		*(size_t *)total += TEXT_NODE + strlen(*(const char *const *)node) + 1;
+}
+
+size_t text_set_memory(const struct text_set *set)
+{
+	size_t total = 0;
+
+	twalk_r(set->root, add_memory, &total);
+	return total;
+}
+
 void text_set_free(struct text_set *set)
 {
 	tdestroy(set->root, free);

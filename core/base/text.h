@@ -35,6 +35,8 @@ struct text_set {
 
 /* The stored copy of @text; NULL when there is no memory. */
 const char *text_keep(struct text_set *set, const char *text);
+/* Bytes of memory in use, about. */
+size_t text_set_memory(const struct text_set *set);
 void text_set_free(struct text_set *set);
 
 /* How many letters of @wanted are changed, added, left out or swapped with the next one to make

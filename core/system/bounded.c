@@ -26,6 +26,7 @@
 struct task {
 	int (*call)(void *ctx, struct task *task);
 	int (*open)(void *ctx, void *result);
+	int (*apart)(void *ctx);
 	void *ctx;
 	const int *kept; /* descriptors, ascending */
 	size_t n_kept;
@@ -170,7 +171,8 @@ static bool await_in_time(pid_t pid, int pidfd, uint64_t since_ns)
  * comes meanwhile. */
 static int run_blocked(struct task *task, size_t size)
 {
-	const int flags = CLONE_VM | CLONE_PIDFD | (task->is_sharing ? CLONE_FILES : 0);
+	const int flags =
+	    CLONE_PIDFD | (task->apart ? 0 : CLONE_VM) | (task->is_sharing ? CLONE_FILES : 0);
 	uint64_t since_ns = clock_mono_ns();
 	size_t place;
 	int pidfd, r;
@@ -218,19 +220,24 @@ static int run(struct task *task, size_t size)
 }
 
 /* A task, memory for @most bytes and a NUL behind it, its stack; NULL: no memory. */
-static struct task *make_room(size_t most, size_t *size)
+static struct task *make_shared_room(size_t most, int sharing, size_t *size)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct task *task;
 
 	*size = STACK_SIZE + (sizeof(*task) + most + page) / page * page;
 	task = mmap(NULL, *size, PROT_READ | PROT_WRITE,
-		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+		    sharing | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	if (task == MAP_FAILED)
 		return NULL;
 	task->text = (char *)(task + 1);
 	task->most = most;
 	return task;
+}
+
+static struct task *make_room(size_t most, size_t *size)
+{
+	return make_shared_room(most, MAP_PRIVATE, size);
 }
 
 /* ---- what they do ---- */
@@ -415,4 +422,28 @@ void bounded_close(int fd)
 	task->is_sharing = true;
 	if (run(task, size) != -ETIMEDOUT)
 		munmap(task, size);
+}
+
+static int call_apart(void *ctx, struct task *task)
+{
+	return task->apart(ctx);
+}
+
+int bounded_apart(int (*call)(void *ctx), void *ctx, const int *kept, size_t n_kept)
+{
+	size_t size;
+	struct task *task = make_shared_room(0, MAP_SHARED, &size);
+	int r;
+
+	if (!task)
+		return -ENOMEM;
+	task->call = call_apart;
+	task->apart = call;
+	task->ctx = ctx;
+	task->kept = kept;
+	task->n_kept = n_kept;
+	r = run(task, size);
+	if (r != -ETIMEDOUT)
+		munmap(task, size);
+	return r;
 }

@@ -11,9 +11,9 @@
  * it waits for a file system of its own (FUSE); such a file system may never answer, and
  * then even a killed task does not end.
  *
- * A task that shares our memory does it and is killed after half a second.  Together such tasks may
- * take 2 % of the time; when that is used up each has 10 ms.  One that waits for a CPU and nothing
- * else has a second.
+ * A task that shares our memory (but in bounded_apart()) does it and is killed after half a second.
+ * Together such tasks may take 2 % of the time; when that is used up each has 10 ms.  One that
+ * waits for a CPU and nothing else has a second.
  */
 
 struct bounded_text {
@@ -44,5 +44,13 @@ int bounded_open(int (*call)(void *ctx, void *result), void *ctx, int dir, void 
 /* Closes @fd, which can take as long (FUSE_FLUSH).  We do not have it any more, unless no task can
  * be made. */
 void bounded_close(int fd);
+
+/*
+ * Runs @call(@ctx) in a task with a copy of our memory, for what keeps the memory's lock while it
+ * waits (mmap()): of what it writes we see only what goes to shared mappings.  Of our descriptors
+ * it has the @n_kept at @kept, in ascending order.  Returns what it returns; -ETIMEDOUT.  It must
+ * not use the heap, stdio's streams nor locks.
+ */
+int bounded_apart(int (*call)(void *ctx), void *ctx, const int *kept, size_t n_kept);
 
 #endif

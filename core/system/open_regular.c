@@ -55,10 +55,32 @@ static bool holds_data(int fd)
 	return fstatfs(fd, &fs) == 0 && is_data(&fs);
 }
 
+/* Is it mounted where we are?  Then it can be reached by its path. */
+static bool is_mounted_here(int fd)
+{
+	const int flags = AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+	char link[64], path[PATH_MAX];
+	struct statx file, here;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n <= 0)
+		return false;
+	path[n] = 0;
+	return !statx(fd, "", flags | AT_EMPTY_PATH, STATX_MNT_ID, &file) &&
+	       !statx(AT_FDCWD, path, flags, STATX_MNT_ID, &here) &&
+	       file.stx_mask & here.stx_mask & STATX_MNT_ID && file.stx_mnt_id == here.stx_mnt_id;
+}
+
+/* In a user namespace any user can mount an overlay, also of what he serves by FUSE.  It does not
+ * come to be where we are. */
 static void classify(struct opened_file *file, const struct statfs *fs)
 {
-	file->is_claimed =
-	    (unsigned int)fs->f_type == FUSE_SUPER_MAGIC || (fs->f_flags & ST_NOSUID);
+	unsigned int type = (unsigned int)fs->f_type;
+
+	file->is_claimed = type == FUSE_SUPER_MAGIC || fs->f_flags & ST_NOSUID ||
+			   (type == OVERLAYFS_SUPER_MAGIC && !is_mounted_here(file->fd));
 	file->is_foreign =
 	    file->is_claimed || file->st.st_uid || file->st.st_mode & (S_IWGRP | S_IWOTH);
 }

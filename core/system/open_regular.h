@@ -15,8 +15,9 @@
 
 struct opened_file {
 	int fd;
-	struct stat st;	 /* as its file system says */
-	bool is_claimed; /* which any user may serve: FUSE, or mounted nosuid */
+	struct stat st; /* as its file system says */
+	bool
+	    is_claimed; /* which any user may serve: FUSE, nosuid, or an overlay that is not ours */
 	bool is_foreign; /* could another than root have made what is in it? */
 };
 

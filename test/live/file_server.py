@@ -4,8 +4,8 @@
 serves it: FUSE, or NFS version 3 over the loopback device. Needs nothing but the kernel's client.
 
 It prints "mounted", or why it is not. "hold" on standard input lets reads by FUSE wait, which it
-confirms by "held", until "answer"; "hold OPEN FLUSH ..." lets these requests wait (names of Fuse). The first that waits is
-reported by "asked". "delay SECONDS" lets each read of a file that is opened from then on take so
+confirms by "held", until "answer"; "hold OPEN FLUSH ..." lets these requests wait (names of Fuse), with "@PID" behind
+them those of that process. The first that waits is reported by "asked". "delay SECONDS" lets each read of a file that is opened from then on take so
 long, which is confirmed by "delayed"; a file that was opened so is not cached. The caller unmounts the directory, then closes standard
 input, and it ends.
 """
@@ -71,7 +71,7 @@ class Fuse:
         self.store = Store()
         self.answering = threading.Event()
         self.answering.set()
-        self.held, self.asked = (), False
+        self.held, self.of, self.asked = (), None, False
         self.delay = 0
         self.fd = os.open("/dev/fuse", os.O_RDWR)
         mount(b"iotrace-test", directory, b"fuse",
@@ -101,6 +101,7 @@ class Fuse:
         for line in sys.stdin:
             words = line.split()
             if words[0] == "hold":
+                self.of = int(words.pop()[1:]) if words[-1][0] == "@" else None
                 self.held = [getattr(self, name) for name in words[1:] or ("READ",)]
                 self.asked = False
                 self.answering.clear()
@@ -138,8 +139,8 @@ class Fuse:
                 self.OPEN: self.open, self.OPENDIR: lambda *_: bytes(16),
                 self.STATFS: lambda *_: bytes(80)}
         empty = (self.RELEASE, self.FSYNC, self.FLUSH, self.RELEASEDIR)
-        def answer(code, unique, node, body):
-            if code in self.held:
+        def answer(code, unique, node, pid, body):
+            if code in self.held and self.of in (None, pid):
                 self.answering.wait()
             said = b"" if code in empty else -ENOSYS
             if code in done:
@@ -155,17 +156,17 @@ class Fuse:
                 request = os.read(self.fd, 1 << 18)
             except OSError:  # unmounted
                 return
-            _, code, unique, node = struct.unpack_from("=2I2Q", request)
+            _, code, unique, node, _, _, pid = struct.unpack_from("=2I2Q3I", request)
             if code in (self.FORGET, self.BATCH_FORGET, self.INTERRUPT):
                 continue
-            if code in self.held and not self.answering.is_set():
+            if code in self.held and self.of in (None, pid) and not self.answering.is_set():
                 if not self.asked:
                     print("asked", flush=True)
                 self.asked = True
-                threading.Thread(target=answer, args=(code, unique, node, request[40:]),
+                threading.Thread(target=answer, args=(code, unique, node, pid, request[40:]),
                                  daemon=True).start()
             else:
-                answer(code, unique, node, request[40:])
+                answer(code, unique, node, pid, request[40:])
 
 
 # -- NFS version 3 (RFC 1813) ------------------------------------------------

@@ -631,10 +631,11 @@ class Served:
     def __exit__(self, *_):
         self._stack.close()
 
-    def hold(self, *requests):
+    def hold(self, *requests, of=None):
         """FUSE: from now on none of these comes to its end (names of file_server.Fuse; none: a
-        read), until answer()."""
-        self._server.stdin.write(f"{' '.join(('hold', *requests))}\n")
+        read; `of` a process), until answer()."""
+        words = ("hold", *requests, *([f"@{of}"] if of else []))
+        self._server.stdin.write(f"{' '.join(words)}\n")
         self._server.stdin.flush()
         self._wait_for("held")
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """iotrace export: what is scraped is what was done, by /proc/diskstats; and who may be hostile."""
+import contextlib
+import fcntl
 import gzip
 import http.client
 import json
@@ -327,6 +329,39 @@ class TestCounts(LiveTest):
                 self.assertEqual(process.communicate(timeout=30)[1], "")
                 self.assertEqual(process.returncode, 0)
             self.assertEqual(os.listdir(folder), [])
+
+    def test_textfile_is_replaced(self):
+        """By who owns it, as another's file in /tmp: with a pipe that nobody reads, and with a link.
+        What the link leads to stays, and no writing blocks."""
+        for kind in "link", "pipe":
+            with self.subTest(kind), tempfile.TemporaryDirectory() as folder:
+                path, other = (os.path.join(folder, name) for name in ("iotrace.prom", "other"))
+                iotest.write_text(other, "kept")
+                argv = [iotest.IOTRACE, "export", "--textfile", path, "--interval",
+                        "60" if kind == "link" else "2", "top"]
+                with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process, \
+                        contextlib.ExitStack() as stack:
+                    stack.callback(process.kill)
+                    self.assertTrue(wait_until(lambda: os.path.exists(path), 30))
+                    if kind == "link":
+                        os.symlink(other, path + ".new")
+                    else:
+                        os.mkfifo(path + ".new")
+                        fd = os.open(path + ".new", os.O_RDWR)  # a reader, which does not read
+                        stack.callback(os.close, fd)
+                        fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, 4096)
+                    os.rename(path + ".new", path)
+                    if kind == "pipe":
+                        timer = threading.Timer(iotest.patience(10), process.kill)
+                        timer.start()
+                        stack.callback(timer.cancel)
+                        self.assertEqual(process.stderr.readline(),
+                                         f"iotrace: cannot write {path}: it is a pipe\n")
+                    process.send_signal(signal.SIGTERM)
+                    self.assertEqual(process.communicate(timeout=30)[1], "")
+                    self.assertEqual(process.returncode, 0)
+                self.assertEqual(iotest.read_text(other), "kept")
+                self.assertTrue(os.path.lexists(path))
 
     def test_textfile_is_a_device(self):
         with tempfile.TemporaryDirectory() as folder:

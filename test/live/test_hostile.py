@@ -203,9 +203,9 @@ class Opened(contextlib.ExitStack):
 class Process:
     """hostile.c, which has everything mapped and waits; then it does its one task."""
 
-    def __init__(self, name, disk, *args):
+    def __init__(self, name, disk, *args, prefix=()):
         self.leaves = "-x" in args
-        self._process = subprocess.Popen([HOSTILE, "-n", name, *map(str, args), disk.path],
+        self._process = subprocess.Popen([*prefix, HOSTILE, "-n", name, *map(str, args), disk.path],
                                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         iotest.cleanup(self.end)
         self.pid = self._process.pid
@@ -1064,6 +1064,13 @@ class TestProcess(HostileTest):
         self.assertGreater(refused, 0)
 
 
+def overlay_prefix(lower, folder):
+    """What runs a command where an overlay of `lower` is mounted at `folder`."""
+    script = 'stat "$0" >/dev/null && mount -t overlay overlay -o "lowerdir=$0:/dev" "$1" && ' \
+        'shift && exec "$@"'
+    return ["unshare", "-m", "--propagation", "private", "sh", "-c", script, lower, folder]
+
+
 class TestHanging(HostileTest):
     """Files whose owners could make reading take for ever."""
 
@@ -1167,6 +1174,33 @@ class TestHanging(HostileTest):
         for request in ("STATFS", "GETATTR", "OPEN", "FLUSH"):
             with self.subTest(request):
                 self.check_request(request)
+
+    def test_request_of_our_own(self):
+        """A file of root's, says its server, below an overlay that its process has mounted where
+        others do not see it, as any user may: no request of iotrace's own process waits for it."""
+        with LoopDisk() as disk, iotest.Served("fuse") as server, contextlib.ExitStack() as stack:
+            with open(server.path, "wb") as out:
+                out.write(elf("code"))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="iotrace-test-"))
+            tracer = stack.enter_context(self.tracer(disk))
+            stack.callback(server.answer)
+            hung = Process("hung", disk, "-m", f"{folder}/file",
+                           prefix=overlay_prefix(os.path.dirname(server.path), folder))
+            stack.callback(hung.end)
+            rounds(tracer)
+            server.hold("FLUSH", of=tracer.pid)
+            hung.go().done()
+            time.sleep(iotest.SLOW)  # it is read meanwhile
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                tracer.stop(timeout=6)
+            ended = tracer.process.poll() is not None
+            server.answer()
+            result = tracer.stop()
+        self.assertTrue(ended)
+        self.assertEqual(result.status, 0, result.err)
+        rows = self.rows_of(result, disk, "hung")
+        self.assertEqual([row["write_bytes"] for row in rows], [IO_BYTES])
+        self.assertIn("code", rows[0]["user"])
 
     def test_file_is_told(self):
         """Which was not read, and why; its name would drive a terminal."""

@@ -5,10 +5,13 @@ import contextlib
 import os
 import platform
 import shutil
+import struct
+import subprocess
+import time
 import unittest
 
 import iotest
-from iotest import MIB, SCALE, LoopDisk, iotrace, mounted, overlay
+from iotest import MIB, SCALE, LoopDisk, Tracer, iotrace, mounted, overlay, run
 from test_stack import Compiled, StackTest
 
 PLAIN = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-g0")
@@ -319,6 +322,44 @@ func main() {
 }
 """
 
+# Calls a library, and then maps another file in its place.
+PROGRAM_SWAP_C = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static int fd;
+static void *buf;
+static int put(int n) { return pwrite(fd, buf, 4096, 0) == 4096 ? n : -1; }
+int main(int argc, char **argv)
+{
+	int (*call)(int (*)(int), int), other = open(argv[3], O_RDONLY);
+	unsigned long start, end, offset, at;
+	char line[4096];
+	FILE *maps;
+	fd = open(argv[1], O_RDWR | O_DIRECT);
+	buf = aligned_alloc(4096, 4096);
+	if (fd < 0 || other < 0 || setuid(65534) || put(1) < 0)
+		return 1;
+	sleep(1); /* the tables of all but the library are there */
+	at = (unsigned long)(call = (int (*)(int (*)(int), int))dlsym(dlopen(argv[2], RTLD_NOW), "lib_call"));
+	maps = fopen("/proc/self/maps", "r");
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%lx-%lx %*s %lx", &start, &end, &offset) == 3 && at >= start && at < end)
+			break;
+	if (call(put, 2) < 0 ||
+	    mmap((void *)start, end - start, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, other, (long)offset) == MAP_FAILED)
+		return 1;
+	puts("swapped");
+	fflush(stdout);
+	pause();
+	return argc < 3;
+}
+"""
+
 # As glibc's dynamic loader begins: no rules, and nothing that marks the outermost frame.
 PROGRAM_ENTRY_C = r"""
 #define _GNU_SOURCE
@@ -349,6 +390,18 @@ WRITE = ("pwrite64", "__libc_pwrite64", "pwrite", "__pwrite64")
 def plain_name(frame):
     """Without the version that a symbol of a library has, and what the linker adds."""
     return frame.split("@")[0].replace("_nocancel", "").removesuffix("_impl")
+
+
+def without_rules(path):
+    """The file without its PT_GNU_EH_FRAME, and its .eh_frame by another name: it has no table."""
+    with open(path, "rb") as file:
+        data = bytearray(file.read().replace(b"\0.eh_frame\0", b"\0.eh_none.\0"))
+    head, = struct.unpack_from("<Q", data, 32)
+    size, n = struct.unpack_from("<HH", data, 54)
+    for at in range(head, head + n * size, size):
+        if struct.unpack_from("<I", data, at)[0] == 0x6474e550:
+            struct.pack_into("<I", data, at, 0)
+    return bytes(data)
 
 
 @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "tables of this processor are not read")
@@ -457,6 +510,46 @@ class TestChains(StackTest):
         self.assertEqual(sum(row["write_bytes"] for row in early),
                          4096 * result.early_ends.get("unwind_no_table", 0), f"{result}")
 
+    def test_file_that_is_swapped(self):
+        """Of two files with one build id, the tables of the one are not those of the other: another
+        user's stacks are found by what has been mapped, not by what a process maps in its place."""
+        swap = self.made.build("uwswap", PROGRAM_SWAP_C, "-ldl")
+        program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
+        library = self.made.build("libuw.so", LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC",
+                                  "-Wl,--build-id=0x0123456789abcdef")
+        os.chmod(self.made.folder, 0o755)
+        other = f"{self.made.folder}/other.so"
+        with open(other, "wb") as file:
+            file.write(without_rules(library))
+        os.chown(other, 65534, 65534)
+        with Tracer("stack", "--json", "-U", "-d", self.disk.name) as tracer:
+            self.let_it_read(program)
+            with subprocess.Popen([swap, self.disk.path, library, other],
+                                  stdout=subprocess.PIPE) as process:
+                self.assertEqual(process.stdout.readline(), b"swapped\n")
+                time.sleep(iotest.SLOW)
+                run(program, self.disk.path, "library", ROUNDS,
+                    env={**os.environ, "LIBRARY": library})
+                process.kill()
+            result = tracer.stop()
+        self.assert_whole(result, "uwways", "lib_inner", "lib_call", "way_library")
+
+    def let_it_read(self, program):
+        """Its tables are there afterwards: under another name it writes until they are."""
+        link = f"{self.made.folder}/uwread"
+        os.symlink(program, link)
+        with subprocess.Popen([link, self.disk.path, "plain", str(1 << 30)]) as process:
+            time.sleep(2 * iotest.SLOW)
+            process.kill()
+        os.unlink(link)
+
+    def assert_whole(self, result, comm, *calls):
+        """ROUNDS writes have put() and these calls."""
+        stacks = [(row["write_bytes"] // 4096, [plain_name(frame) for frame in row["user"]])
+                  for row in result.rows if row["comm"] == comm and row["disk"] == self.disk.name]
+        self.assertEqual([n for n, _ in stacks], [ROUNDS], f"{stacks}")
+        self.assertEqual(stacks[0][1][1:], ["put", *calls, *BELOW_MAIN])
+
     def test_overlay(self):
         """stat() does not tell the inode by which the kernel knows what is mapped from there."""
         program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
@@ -466,6 +559,18 @@ class TestChains(StackTest):
             below = os.stat(f"{folder}/upper/uwways")
             self.assertNotEqual((inode.st_dev, inode.st_ino), (below.st_dev, below.st_ino))
             self.way(copy, "plain", "put", "middle", "way_plain", *BELOW_MAIN)
+
+    def test_overlay_of_others(self):
+        """The same of a file that is not root's own."""
+        program = self.made.build("uwother", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
+        with LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder, overlay(folder) as merged:
+            copy = shutil.copy(program, f"{merged}/uwother")
+            os.chown(copy, 65534, 65534)
+            with Tracer("stack", "--json", "-U", "-d", self.disk.name) as tracer:
+                self.let_it_read(copy)
+                run(copy, self.disk.path, "plain", ROUNDS)
+                result = tracer.stop()
+        self.assert_whole(result, "uwother", "middle", "way_plain")
 
     def test_entry_without_rules(self):
         program = self.made.build("uwentry", PROGRAM_ENTRY_C, *PLAIN, "-O2", "-nostartfiles")

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -201,6 +202,44 @@ static void test_held_with_a_file(void **state)
 	assert_no_child();
 }
 
+/* @ctx: what is ours, and what is shared. */
+static int write_both(void *ctx)
+{
+	int **both = ctx, files = 0;
+
+	*both[0] = *both[1] = 2;
+	for (int i = 0; i < 100; i++)
+		files += fcntl(i, F_GETFD) >= 0;
+	return files;
+}
+
+static int open_held(void *ctx)
+{
+	return open_path(ctx, NULL);
+}
+
+/* It has a copy of our memory, and the descriptors that it is given. */
+static void test_apart(void **state)
+{
+	int files = count_files(), low = open(folder, O_PATH | O_CLOEXEC), high = dup(low), own = 1;
+	int *shared =
+	    mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int *both[] = { &own, shared };
+	const int kept[] = { low, high };
+
+	(void)state;
+	assert_ptr_not_equal(shared, MAP_FAILED);
+	assert_int_equal(bounded_apart(write_both, both, kept, 2), 2);
+	assert_int_equal(own, 1);
+	assert_int_equal(*shared, 2);
+	assert_int_equal(bounded_apart(open_held, held, NULL, 0), -ETIMEDOUT);
+	munmap(shared, sizeof(int));
+	close(low);
+	close(high);
+	assert_no_child();
+	assert_int_equal(count_files(), files);
+}
+
 #define MS (NS_PER_SEC / 1000)
 
 /* How long it was held, in ms. */
@@ -276,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_read_large), cmocka_unit_test(test_open),
 		cmocka_unit_test(test_own_files),  cmocka_unit_test(test_held_with_a_file),
 		cmocka_unit_test(test_held),	   cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_apart),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);

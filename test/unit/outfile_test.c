@@ -178,21 +178,35 @@ static void test_cannot_rename(void **state)
 	holds(partial, "new");
 }
 
-/* What a link leads to goes, not the link; no pipe, and no device, such as /dev/null. */
+/* What a link leads to goes, not the link; no pipe, no device, such as /dev/null, and no file that
+ * somebody has put there since. */
 static void test_remove(void **state)
 {
+	struct outfile f;
+	struct error err;
 	struct stat st;
 
 	(void)state;
-	outfile_remove(path);
-	put("it", "old");
-	assert_int_equal(symlink("it", other), 0);
-	outfile_remove(other);
-	holds(path, NULL);
-	assert_int_equal(lstat(other, &st), 0);
+	for (int i = 0; i < 2; i++) {
+		open_new(&f);
+		assert_int_equal(outfile_commit(&f, &err), 0);
+		outfile_discard(&f, false);
+		if (!i)
+			assert_int_equal(symlink("it", other), 0);
+		outfile_remove(i ? path : other, &f.st);
+		holds(path, NULL);
+		assert_int_equal(lstat(other, &st), 0);
+		outfile_remove(other, &f.st);
+	}
+	put("another", "kept"); /* its inode may be the same */
+	assert_int_equal(symlink("another", path), 0);
+	outfile_remove(path, &f.st);
+	holds(path, "kept");
+	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	outfile_remove(path);
-	outfile_remove(other);
+	assert_int_equal(stat(path, &st), 0);
+	outfile_remove(path, &st);
+	outfile_remove(other, &st);
 	assert_int_equal(lstat(path, &st), 0);
 }
 

@@ -553,6 +553,42 @@ static void test_many_rows(void **state)
 	free(many);
 }
 
+/* Of a long name no more is read than any output has, and what comes behind it. */
+static void test_long_name(void **state)
+{
+	enum { LONG = 100000, READ = 16400 };
+	char *name = malloc(LONG + 1);
+	const struct other_row one[] = { { name, 1 }, { "main", 2 } }, *got;
+	struct recording_interval in = { .text = "", .tables = { { 0 }, { one, 2 } } };
+	struct recording_reader *p;
+	struct bytes file;
+	struct recorder *r;
+	struct error err;
+	FILE *stream = open_memstream(&file.data, &file.size);
+
+	(void)state;
+	memset(name, 'x', LONG);
+	name[LONG] = 0;
+	assert_int_equal(recorder_open(stream, &r), 0);
+	assert_int_equal(recorder_head(r, &head, tables, N(tables)), 0);
+	assert_int_equal(recorder_interval(r, &in), 0);
+	assert_int_equal(recorder_end(r), 0);
+	recorder_close(r);
+	fclose(stream);
+	stream = fmemopen(file.data, file.size, "r");
+	assert_int_equal(recording_reader_open(stream, "FILE", &p, &err), 0);
+	assert_int_equal(recording_reader_bind(p, tables, N(tables), &err), 0);
+	assert_int_equal(recording_reader_next(p, &in, &err), 1);
+	got = in.tables[1].rows;
+	assert_int_equal(strlen(got[0].name), READ);
+	assert_string_equal(got[1].name, "main");
+	assert_int_equal(recording_reader_next(p, &in, &err), 0);
+	recording_reader_close(p);
+	fclose(stream);
+	free(file.data);
+	free(name);
+}
+
 static void test_full_disk(void **state)
 {
 	FILE *full = fopen("/dev/full", "w");
@@ -575,7 +611,8 @@ int main(void)
 		cmocka_unit_test(test_killed),	   cmocka_unit_test(test_flipped_bits),
 		cmocka_unit_test(test_foreign),	   cmocka_unit_test(test_nonsense),
 		cmocka_unit_test(test_memory),	   cmocka_unit_test(test_other_type),
-		cmocka_unit_test(test_many_rows),  cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_many_rows),  cmocka_unit_test(test_long_name),
+		cmocka_unit_test(test_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);

@@ -66,6 +66,24 @@ static struct top_view view_of(void)
 	return (struct top_view){ .have = keys_all() };
 }
 
+/* Rows, and each of their names once. */
+static void test_memory(void **state)
+{
+	static char longer[100001];
+	struct top_row some[] = { rows[0], rows[1], rows[2] };
+	struct top_snapshot s = taken(some, 3);
+	size_t before = top_snapshot_memory(&s);
+
+	(void)state;
+	assert_in_range(before, 3 * sizeof(some[0]), 3 * sizeof(some[0]) + 1000);
+	top_snapshot_free(&s);
+	memset(longer, 'x', sizeof(longer) - 1);
+	some[0].by.comm = some[1].by.comm = longer;
+	s = taken(some, 3);
+	assert_in_range(top_snapshot_memory(&s), before + 99000, before + 101000);
+	top_snapshot_free(&s);
+}
+
 static void test_keys(void **state)
 {
 	struct top_snapshot s = taken(rows, N);
@@ -306,11 +324,11 @@ static void test_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_keys),	  cmocka_unit_test(test_tree),
-		cmocka_unit_test(test_deep_tree), cmocka_unit_test(test_filters),
-		cmocka_unit_test(test_sum),	  cmocka_unit_test(test_bounded),
-		cmocka_unit_test(test_disks),	  cmocka_unit_test(test_plain),
-		cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_memory),	cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_tree),	cmocka_unit_test(test_deep_tree),
+		cmocka_unit_test(test_filters), cmocka_unit_test(test_sum),
+		cmocka_unit_test(test_bounded), cmocka_unit_test(test_disks),
+		cmocka_unit_test(test_plain),	cmocka_unit_test(test_gone),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
