@@ -8,9 +8,6 @@
 /* The full-screen view of top: keys, and what stands around the table. */
 struct top_screen;
 
-/* Can the terminal show it: are standard input and output one, and no dumb one? */
-bool top_screen_fits(void);
-
 /* 0 or -ENOMEM. */
 int top_screen_open(struct top_screen **out);
 
@@ -28,8 +25,9 @@ struct renderer *top_screen_renderer(struct top_screen *s);
  * wanted. */
 int top_screen_input(struct top_screen *s);
 
-/* The same for a replay, which waits for a key.  @ended: there is no other interval. */
-int top_screen_step(struct top_screen *s, bool ended);
+/* The same for a replay, which waits for a key.  @ended: there is no other interval.  False: the
+ * end is wanted. */
+bool top_screen_step(struct top_screen *s, bool ended);
 
 void top_screen_resized(struct top_screen *s);
 

@@ -199,7 +199,7 @@ static int print_end(void *ctx, FILE *stream)
 
 static bool step(void *ctx, bool ended)
 {
-	return top_screen_step(((struct top *)ctx)->screen, ended) != RUN_STOP;
+	return top_screen_step(((struct top *)ctx)->screen, ended);
 }
 
 /* The settings of a replay are known. */
@@ -399,7 +399,7 @@ static bool wants_screen(const struct top_options *o)
 
 	return !o->no_clear && !o->max_rows && !args->for_programs && !args->output &&
 	       !args->record && !args->command && !args->help && !args->show_source &&
-	       !args->list_hooks && top_screen_fits();
+	       !args->list_hooks && screen_fits();
 }
 
 static int options(int argc, char **argv, void *ctx, struct error *err)
