@@ -591,16 +591,6 @@ static int input(void *ctx, short events, struct error *err)
 	return r;
 }
 
-static int resized(void *ctx, short events, struct error *err)
-{
-	const struct tool_run *t = ctx;
-
-	(void)events;
-	(void)err;
-	screen_resized(((struct kvm *)t->ctx)->screen.screen);
-	return RUN_GO_ON;
-}
-
 static void show_on_screen(struct kvm *k, struct show *show)
 {
 	show->display = screen_renderer(k->screen.screen);
@@ -616,10 +606,8 @@ static int begin_screen(struct tool_run *t, struct kvm *k, struct error *err)
 	if (!r && kvm_screen_open(&k->screen, &k->view, NULL))
 		r = error_no_memory(err);
 	if (!r)
-		r = run_watch(t->run, STDIN_FILENO, POLLIN, input, t, err);
-	if (!r)
-		r = run_watch_signal(t->run, SIGWINCH, resized, t, err);
-	if (r < 0)
+		r = screens_watch(t->run, k->screen.screen, input, t, err);
+	if (r)
 		return r;
 	t->own_output = true;
 	show_on_screen(k, &t->show);
@@ -652,7 +640,7 @@ static int replay_input(void *ctx)
 	struct kvm *k = ctx;
 	int r = kvm_screen_input(&k->screen);
 
-	if (r != RUN_OUTPUT || k->screen.wants_next)
+	if (r != RUN_OUTPUT || k->steps.wanted)
 		return r;
 	redraw(k);
 	return RUN_GO_ON;
@@ -666,7 +654,7 @@ static bool step(void *ctx, bool ended)
 		return true; /* the first one tells of the events only */
 	k->steps.ended = ended;
 	redraw(k);
-	return steps_wait(&k->steps, ended, replay_input, k);
+	return steps_wait(&k->steps, replay_input, k);
 }
 
 static void finish(struct tool_run *t)

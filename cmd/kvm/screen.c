@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "cmd/run.h"
 #include "core/base/clock.h"
 #include "core/base/parse.h"
 
@@ -180,15 +179,14 @@ static void help(struct kvm_screen *s)
 	screen_help(s->screen, lines, N(lines));
 }
 
-static int on_key(struct kvm_screen *s, int key)
+static int on_key(void *screen, int key)
 {
+	struct kvm_screen *s = screen;
 	struct view *v = s->view;
 
 	if (ask(s, key))
 		return RUN_GO_ON;
 	switch (key) {
-	case SCREEN_HANDLED:
-		return RUN_GO_ON;
 	case SCREEN_ANSWER:
 		return answer(s);
 	case 'q':
@@ -205,7 +203,8 @@ static int on_key(struct kvm_screen *s, int key)
 		return RUN_GO_ON;
 	case 'j':
 	case 'k':
-		s->wants_next = s->steps && steps_key(s->steps, key) == RUN_OUTPUT;
+		if (s->steps)
+			steps_key(s->steps, key);
 		break;
 	case 'o':
 		v->by_total = !v->by_total;
@@ -222,19 +221,5 @@ static int on_key(struct kvm_screen *s, int key)
 
 int kvm_screen_input(struct kvm_screen *s)
 {
-	int key, r = RUN_GO_ON, next;
-	bool any = false;
-
-	s->wants_next = false;
-	while (r != RUN_STOP && !s->wants_next && (key = screen_key(s->screen)) != SCREEN_NO_KEY) {
-		any = true;
-		next = on_key(s, key);
-		if (next != RUN_GO_ON)
-			r = next;
-	}
-	if (r == RUN_GO_ON)
-		screen_draw(s->screen);
-	if (!any && r == RUN_GO_ON && screen_hung_up(s->screen))
-		return RUN_STOP;
-	return r;
+	return screens_keys(s->screen, s->steps, on_key, s);
 }

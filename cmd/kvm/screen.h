@@ -3,7 +3,7 @@
 #define IOTRACE_CMD_KVM_SCREEN_H
 
 #include "cmd/kvm/view.h"
-#include "cmd/steps.h"
+#include "cmd/screens.h"
 #include "output/screen.h"
 
 /* The full-screen view: its keys, and what stands around its table. */
@@ -13,7 +13,6 @@ struct kvm_screen {
 	struct screen_view around;
 	int (*answered)(struct view *v, const char *text, struct error *err);
 	struct steps *steps; /* of a replay; else NULL */
-	bool wants_next;     /* interval of it, that has not been read yet */
 };
 
 /* The terminal is not taken over yet.  @steps: of a replay; NULL: a run.  0 or -ENOMEM. */
@@ -23,8 +22,7 @@ void kvm_screen_close(struct kvm_screen *s);
 /* Updates the title and the note, before the table is drawn. */
 void kvm_screen_title(struct kvm_screen *s);
 
-/* Handles the keys that wait: RUN_GO_ON, RUN_OUTPUT or RUN_STOP (cmd/run.h).  Of a replay
- * RUN_OUTPUT is for the interval that is shown, or with wants_next for the next one. */
+/* Handles the keys that wait: RUN_GO_ON, RUN_OUTPUT or RUN_STOP (cmd/run.h). */
 int kvm_screen_input(struct kvm_screen *s);
 
 #endif

@@ -8,8 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cmd/run.h"
-#include "cmd/steps.h"
+#include "cmd/screens.h"
 #include "core/base/clock.h"
 #include "core/system/process.h"
 
@@ -346,9 +345,9 @@ void top_screen_set(struct top_screen *s, const struct top_options *shown, by_ke
 	s->view.with_cgroup = shown->cgroup_owner;
 }
 
-void top_screen_resized(struct top_screen *s)
+struct screen *top_screen_of(struct top_screen *s)
 {
-	screen_resized(s->screen);
+	return s->screen;
 }
 
 uint64_t top_screen_interval(struct top_screen *s)
@@ -453,17 +452,17 @@ static void change_interval(struct top_screen *s, bool longer)
 }
 
 /* Of a replay. */
-static int step(struct top_screen *s, int key)
+static void step(struct top_screen *s, int key)
 {
-	int r = steps_key(&s->kept, key);
-
-	if (s->accumulated && r == RUN_GO_ON)
+	steps_key(&s->kept, key);
+	if (s->accumulated && !s->kept.wanted)
 		sum_kept(s);
-	return r;
 }
 
-static int on_key(struct top_screen *s, int key)
+static int on_key(void *screen, int key)
 {
+	struct top_screen *s = screen;
+
 	switch (key) {
 	case SCREEN_ANSWER:
 		answer(s);
@@ -505,28 +504,23 @@ static int on_key(struct top_screen *s, int key)
 	case 'j':
 	case 'k':
 		if (!s->live)
-			return step(s, key);
+			step(s, key);
 		break;
 	default:
 		ask(s, key);
 	}
-	return RUN_GO_ON;
+	return RUN_OUTPUT;
 }
 
 int top_screen_input(struct top_screen *s)
 {
-	bool any = false;
-	int key, r = RUN_GO_ON;
+	int r = screens_keys(s->screen, s->live ? NULL : &s->kept, on_key, s);
 
-	while (r == RUN_GO_ON && (key = screen_key(s->screen)) != SCREEN_NO_KEY) {
-		any = true;
-		r = on_key(s, key);
-	}
-	if (any && r == RUN_GO_ON)
+	if (r != RUN_OUTPUT)
+		return r;
+	if (!s->kept.wanted)
 		redraw(s);
-	if (!any && screen_hung_up(s->screen))
-		return RUN_STOP;
-	return r;
+	return RUN_GO_ON;
 }
 
 static int input(void *screen)
@@ -538,5 +532,5 @@ bool top_screen_step(struct top_screen *s, bool ended)
 {
 	s->kept.ended = ended;
 	redraw(s);
-	return steps_wait(&s->kept, ended, input, s);
+	return steps_wait(&s->kept, input, s);
 }

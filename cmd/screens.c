@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/steps.h"
+#include "cmd/screens.h"
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#include "cmd/run.h"
 
 #define KEPT_MAX 3600
 
@@ -51,16 +50,15 @@ void steps_free(struct steps *s)
 	s->n = 0;
 }
 
-int steps_key(struct steps *s, int key)
+void steps_key(struct steps *s, int key)
 {
 	/* What an interval grew from is there as well. */
 	if (key == 'k' && s->at > (s->dropped > 0))
 		s->at--;
 	else if (key == 'j' && s->at + 1 < s->n)
 		s->at++;
-	else if (key == 'j' && !s->ended)
-		return RUN_OUTPUT;
-	return RUN_GO_ON;
+	else if (key == 'j')
+		s->wanted = !s->ended;
 }
 
 char *steps_text(const struct steps *s, char *text, size_t size)
@@ -70,15 +68,51 @@ char *steps_text(const struct steps *s, char *text, size_t size)
 	return text;
 }
 
-bool steps_wait(struct steps *s, bool ended, steps_input *input, void *ctx)
+bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx)
 {
 	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
 	int r;
 
-	s->ended = ended;
+	s->wanted = false;
 	do {
 		poll(&fd, 1, -1); /* a signal: another size */
 		r = input(ctx);
-	} while (r == RUN_GO_ON);
+	} while (r != RUN_STOP && !s->wanted);
 	return r != RUN_STOP;
+}
+
+int screens_keys(struct screen *s, const struct steps *steps, int (*on_key)(void *ctx, int key),
+		 void *ctx)
+{
+	int key, r = RUN_GO_ON, next;
+	bool any = false;
+
+	while (r != RUN_STOP && !(steps && steps->wanted) &&
+	       (key = screen_key(s)) != SCREEN_NO_KEY) {
+		any = true;
+		next = key == SCREEN_HANDLED ? RUN_GO_ON : on_key(ctx, key);
+		if (next != RUN_GO_ON)
+			r = next;
+	}
+	if (r == RUN_GO_ON)
+		screen_draw(s);
+	return any || !screen_hung_up(s) ? r : RUN_STOP;
+}
+
+static int resized(void *screen, short events, struct error *err)
+{
+	(void)events;
+	(void)err;
+	screen_resized(screen);
+	return RUN_GO_ON;
+}
+
+int screens_watch(struct run *run, struct screen *s, run_callback *input, void *ctx,
+		  struct error *err)
+{
+	int r = run_watch(run, STDIN_FILENO, POLLIN, input, ctx, err);
+
+	if (!r)
+		r = run_watch_signal(run, SIGWINCH, resized, s, err);
+	return r < 0 ? r : 0;
 }
