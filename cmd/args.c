@@ -254,6 +254,23 @@ static void note_given(struct args *args, int key)
 		args->given[args->n_given++] = key;
 }
 
+/* An option that only sets a member. */
+static int set_member(const struct args_spec *spec, int key, const char *arg)
+{
+	for (const struct args_member *m = spec->members; m && m->key; m++) {
+		char *at = (char *)spec->own + m->at;
+
+		if (m->key != key)
+			continue;
+		if (m->is_text)
+			*(const char **)(void *)at = arg;
+		else
+			*(bool *)at = true;
+		return 0;
+	}
+	return ARGP_ERR_UNKNOWN;
+}
+
 /* The subcommand's own options come first, then the common ones. */
 static error_t parse_own(int key, char *arg, struct argp_state *state)
 {
@@ -272,7 +289,9 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 		in->at = offending_arg(in->spec, state);
 	if (key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
-	r = in->spec->parse(key, arg, in->spec->own, in->err);
+	r = set_member(in->spec, key, arg);
+	if (r == ARGP_ERR_UNKNOWN)
+		r = in->spec->parse(key, arg, in->spec->own, in->err);
 	if (!r)
 		note_given(in->args, key);
 	return parsed(in, r);

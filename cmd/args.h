@@ -61,6 +61,17 @@ struct args_spec {
 	 * or -errno with @err.  NULL: a tool. */
 	int (*argument)(const char *arg, void *own, struct error *err);
 	const char *arguments;
+	/* Own options that do no more than set a member, before parse() is asked; ends with { 0 }.
+	 * NULL: none. */
+	const struct args_member *members;
+};
+
+/* The member at @at of struct args_spec's @own: a bool that option @key sets, or the text that it
+ * takes. */
+struct args_member {
+	int key;
+	size_t at;
+	bool is_text; /* const char * */
 };
 
 /* "iotrace SUBCOMMAND @arguments", and what that shows.  --help and the manual page have them. */

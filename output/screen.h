@@ -36,8 +36,11 @@ struct screen_view {
 struct screen_question {
 	const char *title, *question;
 	/* Lines below it, the first of them a heading; the screen frees them.  NULL: none. */
-	char *(*list)(void);
+	char *(*list)(const void *ctx);
 };
+
+/* Can there be one on standard input and output: are they a terminal, and no dumb one? */
+bool screen_fits(void);
 
 /* On @out, a terminal, with keys from @in; both are the caller's, as is @view.  0 or -ENOMEM. */
 int screen_open(FILE *in, FILE *out, const struct screen_view *view, struct screen **screen);
@@ -73,7 +76,8 @@ bool screen_hung_up(const struct screen *s);
 /* Other pages, from the next screen_draw() on: @lines, below a title, until any key is pressed; a
  * question, which belongs to the caller, with what holds now below it; the table again. */
 void screen_help(struct screen *s, const char *const *lines, size_t n);
-void screen_ask(struct screen *s, const struct screen_question *question, const char *current);
+void screen_ask(struct screen *s, const struct screen_question *question, const char *current,
+		const void *list_ctx);
 void screen_back(struct screen *s);
 
 const char *screen_answer(const struct screen *s);

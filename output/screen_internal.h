@@ -37,6 +37,7 @@ struct screen {
 	const char *const *help;
 	size_t n_help;
 	const struct screen_question *question;
+	const void *list_ctx;
 	char answer[256], current[256], complaint[sizeof(((struct error *)NULL)->what)];
 };
 

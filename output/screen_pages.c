@@ -25,10 +25,12 @@ void screen_draw_help(const struct screen *s)
 
 /* ---- questions ---- */
 
-void screen_ask(struct screen *s, const struct screen_question *question, const char *current)
+void screen_ask(struct screen *s, const struct screen_question *question, const char *current,
+		const void *list_ctx)
 {
 	s->page = PAGE_QUESTION;
 	s->question = question;
+	s->list_ctx = list_ctx;
 	s->answer[0] = 0;
 	render_escape(current, s->current, sizeof(s->current));
 	s->complaint[0] = 0;
@@ -50,9 +52,10 @@ void screen_refuse(struct screen *s, const char *why)
 	s->answer[0] = 0;
 }
 
-static void draw_list(const struct screen_question *question, int line)
+static void draw_list(const struct screen *s, int line)
 {
-	char *lines = question->list ? question->list() : NULL, *rest = lines, *text;
+	char *lines = s->question->list ? s->question->list(s->list_ctx) : NULL;
+	char *rest = lines, *text;
 	int attributes = A_UNDERLINE;
 
 	while ((text = strsep(&rest, "\n")) && line < LINES - 1) {
@@ -74,7 +77,7 @@ void screen_draw_question(const struct screen *s)
 		screen_put(3, 5, A_NORMAL, s->current);
 	}
 	screen_put(4, 0, A_NORMAL, s->complaint);
-	draw_list(s->question, 6);
+	draw_list(s, 6);
 	move(2, column + (int)strlen(s->answer));
 }
 

@@ -76,6 +76,14 @@ static SCREEN *open_terminal(FILE *out, FILE *in)
 	return newterm("vt100", out, in);
 }
 
+bool screen_fits(void)
+{
+	const char *type = getenv("TERM");
+
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && type && type[0] &&
+	       strcmp(type, "dumb") != 0;
+}
+
 int screen_take_terminal(struct screen *s, struct error *err)
 {
 	way_back.in = fileno(s->in);

@@ -54,17 +54,18 @@ static int set_unit(struct breakdown_options *o, const struct breakdown_unit *un
 	return 0;
 }
 
+static const struct args_member members[] = {
+	{ 'T', offsetof(struct breakdown_options, layer), true },
+	{ 'Q', offsetof(struct breakdown_options, queued), false },
+	{ OPTION_HIST, offsetof(struct breakdown_options, hist), false },
+	{ 0 },
+};
+
 static error_t parse(int key, char *arg, void *own, struct error *err)
 {
 	struct breakdown_options *o = own;
 
 	switch (key) {
-	case 'T':
-		o->layer = arg;
-		return 0;
-	case 'Q':
-		o->queued = true;
-		return 0;
 	case 'm':
 		return set_unit(o, &msecs, err);
 	case 'u':
@@ -77,9 +78,6 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		if (arg)
 			return args_file("--heatmap", arg, &o->svg, err);
 		o->heatmap = true;
-		return 0;
-	case OPTION_HIST:
-		o->hist = true;
 		return 0;
 	}
 	return blk_filter_option(key, arg, &o->filters);
@@ -158,6 +156,7 @@ const struct args_spec breakdown_args = {
 	.values = values,
 	.options = options,
 	.parse = parse,
+	.members = members,
 	.doc = "Where the latency of reads, writes and syncs comes from: a table of the layers "
 	       "of the I/O stack, or with -T the histograms of one layer, one per operation. "
 	       "Every INTERVAL seconds, COUNT times; without INTERVAL once, at the end.\v"

@@ -101,17 +101,7 @@ static bool may_match(const regex_t *filter, const char *pattern, const struct k
 
 /* ---- names that are close ---- */
 
-#define CLOSE_NAMES	3
 #define EXPRESSION_SIZE 256
-
-/* How far event @i is from @text; 0: it has it, but not at its beginning. */
-static unsigned int how_far(const struct kvm_events *e, size_t i, const char *text)
-{
-	/* Reasons are only close to who has asked for one. */
-	if (!*text || (e->v[i].parent >= 0 && !strchr(text, '(')))
-		return TEXT_NOT_CLOSE;
-	return text_distance(text, e->v[i].name);
-}
 
 /* The pattern as a name: without what has a meaning in expressions. */
 static void plain_text(const char *pattern, char text[TEXT_DISTANCE_LENGTH])
@@ -140,24 +130,22 @@ static const char *as_pattern(const char *name, char text[EXPRESSION_SIZE])
 
 static void hint_close(const char *pattern, const struct kvm_events *e, struct error *err)
 {
-	unsigned int nearest = TEXT_NOT_CLOSE, far;
 	char text[TEXT_DISTANCE_LENGTH], expression[EXPRESSION_SIZE], list[256] = "";
-	size_t len = 0, n = 0;
+	struct text_close close = { .wanted = text };
+	size_t len = 0;
 
 	plain_text(pattern, text);
-	for (size_t i = 0; i < e->n; i++) {
-		far = how_far(e, i, text);
-		nearest = far < nearest ? far : nearest;
-	}
-	for (size_t i = 0; nearest != TEXT_NOT_CLOSE && n < CLOSE_NAMES && i < e->n; i++) {
-		if (how_far(e, i, text) != nearest)
-			continue;
-		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", n++ ? ", " : "",
-					as_pattern(e->v[i].name, expression));
-		if (len >= sizeof(list))
-			break;
-	}
-	error_hint(err, "%s%s%s-f help lists the events", n ? "close: " : "", list, n ? "; " : "");
+	/* Reasons are only close to who has asked for one. */
+	for (size_t i = 0; *text && i < e->n; i++)
+		if (e->v[i].parent < 0 || strchr(text, '('))
+			text_close_add(&close, e->v[i].name);
+	for (size_t i = 0; i < TEXT_CLOSE_NAMES && close.names[i][0] && len < sizeof(list); i++)
+		if (close.how_far[i] == close.how_far[0])
+			len +=
+			    (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i ? ", " : "",
+					     as_pattern(close.names[i], expression));
+	error_hint(err, "%s%s%s-f help lists the events", len ? "close: " : "", list,
+		   len ? "; " : "");
 }
 
 int kvm_filter_check(const regex_t *filter, const char *pattern, const struct kvm_events *e,

@@ -38,6 +38,7 @@ struct kvm {
 	struct kvm_namer namer;
 	struct kvm_record record;
 	struct kvm_replay replay; /* what names reasons in a replay */
+	struct steps steps;	  /* a replay on the full screen; size 0: none */
 	uint32_t exit_event;	  /* kvm_exit, whose children have times; KVM_NONE: not there */
 	enum kvm_mode recorded_mode;
 	const char *no_terminal; /* why there is no full-screen view, though it was asked for */
@@ -191,7 +192,7 @@ static int make_rows(void *ctx, struct render_interval *in, void **own, struct e
 /* Counts come from the recording. */
 static int load(struct kvm *k, const struct recording_interval *in, struct error *err)
 {
-	int r = kvm_replay_events(in, &k->events, !k->o.filtered, err);
+	int r = kvm_replay_events(in, &k->events, !k->o.filtered && !k->view.own_filter, err);
 
 	if (r || !k->latency)
 		return r;
@@ -217,6 +218,97 @@ static bool any_shown(const struct kvm *k)
 	return false;
 }
 
+/* ---- a replay on the full screen ---- */
+
+/* In the intervals that can be gone back to. */
+#define KEPT_BYTES_MAX (256U << 20)
+
+struct kept {
+	struct kvm_record record;
+	struct recording_interval in; /* what it holds */
+};
+
+static void free_kept(void *kept)
+{
+	kvm_record_free(&((struct kept *)kept)->record);
+}
+
+static uint64_t size_of_kept(const void *kept)
+{
+	return kvm_record_size(&((const struct kept *)kept)->record);
+}
+
+static const struct recording_interval *kept_interval(const struct kvm *k, size_t i)
+{
+	return &((const struct kept *)steps_item(&k->steps, i))->in;
+}
+
+/* All that was counted by the end of @in, whatever was loaded before. */
+static int load_kept(struct kvm *k, const struct recording_interval *in, struct error *err)
+{
+	for (size_t i = 0; i < k->events.n; i++)
+		k->events.v[i].total = 0;
+	if (k->latency)
+		k->latency->n = 0;
+	return load(k, in, err);
+}
+
+/* The same for the view: of the process that it shows. */
+static int view_kept(struct kvm *k, const struct recording_interval *in, struct error *err)
+{
+	struct view *v = &k->view;
+	int r = load_kept(k, in, err);
+
+	if (r)
+		return r;
+	v->recorded = in;
+	if (v->pid == KVM_PID_UNKNOWN)
+		v->pid = kvm_replay_guest(in, k->o.guest_arg) ?: KVM_PID_UNKNOWN;
+	view_set_process(v, v->pid);
+	if (v->pid)
+		kvm_replay_process(in, &k->events, v->pid);
+	view_begin_guests(v);
+	r = kvm_replay_each_guest(in, &k->events, view_add_guest, v);
+	if (!r && k->latency)
+		r = view_read_latencies(v, k->latency, (int)k->exit_event, &k->namer);
+	return r ? error_no_memory(err) : 0;
+}
+
+/* The interval that is to be shown, and what it grew from. */
+static int view_step(struct kvm *k, struct error *err)
+{
+	static const struct recording_interval none;
+	const size_t at = k->steps.at;
+	const struct recording_interval *in = kept_interval(k, at);
+	int r = view_kept(k, at ? kept_interval(k, at - 1) : &none, err);
+
+	view_set_baseline(&k->view);
+	k->view.elapsed_ns = in->interval.end_ns - in->interval.start_ns;
+	return r ? r : view_kept(k, in, err);
+}
+
+static int take_on_screen(struct kvm *k, const struct recording_interval *in, struct error *err)
+{
+	struct kept kept = { 0 };
+	int r = k->steps.n ? load_kept(k, kept_interval(k, k->steps.n - 1), err) : 0;
+
+	if (!r)
+		r = load(k, in, err);
+	if (r)
+		return r;
+	if (strcmp(in->text, KVM_RECORDED_START) == 0) {
+		r = view_filter_replay(&k->view, k->o.fields, err);
+		return r ? r : 1;
+	}
+	r = kvm_record_keep(&kept.record, in, &k->events, &kept.in);
+	if (!r)
+		r = steps_add(&k->steps, &kept);
+	if (!r)
+		return 0;
+	kvm_record_free(&kept.record);
+	return error_no_memory(err);
+}
+
 /* A recording has all processes: -p or -g are for what is shown. */
 static void select_process(struct kvm *k, const struct recording_interval *in)
 {
@@ -236,8 +328,11 @@ static void select_process(struct kvm *k, const struct recording_interval *in)
 static int take(void *ctx, const struct recording_interval *in, struct error *err)
 {
 	struct kvm *k = ctx;
-	int r = k->o.args.replay ? load(k, in, err) : 0;
+	int r;
 
+	if (k->steps.size)
+		return take_on_screen(k, in, err);
+	r = k->o.args.replay ? load(k, in, err) : 0;
 	if (!r && k->o.pid && (k->o.args.replay || k->o.args.record))
 		select_process(k, in);
 	if (r || strcmp(in->text, KVM_RECORDED_START) != 0)
@@ -424,6 +519,8 @@ static int view_rows(void *ctx, struct render_interval *in, void **own, struct e
 	struct kvm *k = ctx;
 
 	(void)own;
+	if (k->steps.size && view_step(k, err))
+		return -1;
 	if (view_lines(&k->view))
 		return error_no_memory(err);
 	kvm_screen_title(&k->screen);
@@ -494,34 +591,70 @@ static int input(void *ctx, short events, struct error *err)
 	return r;
 }
 
-static int resized(void *ctx, short events, struct error *err)
+static void show_on_screen(struct kvm *k, struct show *show)
 {
-	const struct tool_run *t = ctx;
-
-	(void)events;
-	(void)err;
-	screen_resized(((struct kvm *)t->ctx)->screen.screen);
-	return RUN_GO_ON;
+	show->display = screen_renderer(k->screen.screen);
+	show->schema = &k->view.schema;
+	show->rows = view_rows;
+	show->done = view_done;
 }
 
 static int begin_screen(struct tool_run *t, struct kvm *k, struct error *err)
 {
 	int r = view_open(&k->view, &k->events, &k->o, err);
 
-	if (!r && kvm_screen_open(&k->screen, &k->view))
+	if (!r && kvm_screen_open(&k->screen, &k->view, NULL))
 		r = error_no_memory(err);
 	if (!r)
-		r = run_watch(t->run, STDIN_FILENO, POLLIN, input, t, err);
-	if (!r)
-		r = run_watch_signal(t->run, SIGWINCH, resized, t, err);
-	if (r < 0)
+		r = screens_watch(t->run, k->screen.screen, input, t, err);
+	if (r)
 		return r;
 	t->own_output = true;
-	t->show.display = screen_renderer(k->screen.screen);
-	t->show.schema = &k->view.schema;
-	t->show.rows = view_rows;
-	t->show.done = view_done;
+	show_on_screen(k, &t->show);
 	return 0;
+}
+
+static int open_replay(struct kvm *k, struct error *err)
+{
+	int r = view_open(&k->view, &k->events, &k->o, err);
+
+	k->steps = (struct steps){ sizeof(struct kept), free_kept, size_of_kept, KEPT_BYTES_MAX };
+	if (!r && kvm_screen_open(&k->screen, &k->view, &k->steps))
+		r = error_no_memory(err);
+	return r;
+}
+
+/* Without memory the screen stays as it is. */
+static void redraw(struct kvm *k)
+{
+	struct render_interval out = { 0 };
+	struct error err;
+
+	if (!k->steps.n || view_rows(k, &out, NULL, &err) ||
+	    renderer_interval(screen_renderer(k->screen.screen), &out, &err))
+		screen_draw(k->screen.screen);
+}
+
+static int replay_input(void *ctx)
+{
+	struct kvm *k = ctx;
+	int r = kvm_screen_input(&k->screen);
+
+	if (r != RUN_OUTPUT || k->steps.wanted)
+		return r;
+	redraw(k);
+	return RUN_GO_ON;
+}
+
+static bool step(void *ctx, bool ended)
+{
+	struct kvm *k = ctx;
+
+	if (!k->steps.n && !ended)
+		return true; /* the first one tells of the events only */
+	k->steps.ended = ended;
+	redraw(k);
+	return steps_wait(&k->steps, replay_input, k);
 }
 
 static void finish(struct tool_run *t)
@@ -666,6 +799,7 @@ static void free_kvm(void *ctx)
 	struct kvm *k = ctx;
 
 	kvm_screen_close(&k->screen);
+	steps_free(&k->steps);
 	view_close(&k->view);
 	counters_close(k->counters);
 	debugfs_close(k->debugfs);
@@ -692,7 +826,7 @@ static void tables(void *ctx, struct show *show)
 	struct kvm *k = ctx;
 	bool replay = k->o.args.replay;
 
-	if (replay && !k->o.own_mode)
+	if (replay && !k->o.own_mode && !k->steps.size)
 		k->o.mode = k->recorded_mode;
 	if (replay && !k->o.latency) {
 		latency_close(k->latency);
@@ -703,6 +837,10 @@ static void tables(void *ctx, struct show *show)
 	show->schema = kvm_schema(k->o.latency, k->o.pid != 0);
 	memcpy(show->tables, kvm_recorded_tables, sizeof(kvm_recorded_tables));
 	show->n_tables = KVM_RECORDED_TABLES;
+	if (!k->steps.size)
+		return;
+	show_on_screen(k, show);
+	show->step = step;
 }
 
 static int options(int argc, char **argv, void *ctx, struct error *err)
@@ -747,6 +885,8 @@ static int replay(struct tool_run *t, struct error *err)
 		r = kvm_log_open(&k->log, err);
 	if (!r && latency_open(&k->latency))
 		r = error_no_memory(err);
+	if (!r && k->o.mode == KVM_SCREEN && screen_fits())
+		r = open_replay(k, err);
 	return r;
 }
 

@@ -41,38 +41,19 @@ static const struct argp_option options[] = {
 	{ 0 },
 };
 
-/* Options that only set a member of struct kvm_options. */
-static const struct {
-	int key;
-	size_t at;
-} flags[] = {
-	{ 'c', offsetof(struct kvm_options, wide) },
-	{ 'a', offsetof(struct kvm_options, all_events) },
-	{ 'z', offsetof(struct kvm_options, skip_zero) },
-	{ 't', offsetof(struct kvm_options, tracepoints) },
-	{ 'd', offsetof(struct kvm_options, debugfs) },
-	{ 'i', offsetof(struct kvm_options, past) },
-	{ 'x', offsetof(struct kvm_options, latency) },
-}, texts[] = {
-	{ 'f', offsetof(struct kvm_options, fields) },
-	{ 'p', offsetof(struct kvm_options, pid_arg) },
-	{ 'g', offsetof(struct kvm_options, guest_arg) },
+static const struct args_member members[] = {
+	{ 'c', offsetof(struct kvm_options, wide), false },
+	{ 'a', offsetof(struct kvm_options, all_events), false },
+	{ 'z', offsetof(struct kvm_options, skip_zero), false },
+	{ 't', offsetof(struct kvm_options, tracepoints), false },
+	{ 'd', offsetof(struct kvm_options, debugfs), false },
+	{ 'i', offsetof(struct kvm_options, past), false },
+	{ 'x', offsetof(struct kvm_options, latency), false },
+	{ 'f', offsetof(struct kvm_options, fields), true },
+	{ 'p', offsetof(struct kvm_options, pid_arg), true },
+	{ 'g', offsetof(struct kvm_options, guest_arg), true },
+	{ 0 },
 };
-
-static error_t set_member(struct kvm_options *o, int key, const char *arg)
-{
-	for (size_t i = 0; i < N(flags); i++)
-		if (flags[i].key == key) {
-			*(bool *)((char *)o + flags[i].at) = true;
-			return 0;
-		}
-	for (size_t i = 0; i < N(texts); i++)
-		if (texts[i].key == key) {
-			*(const char **)(void *)((char *)o + texts[i].at) = arg;
-			return 0;
-		}
-	return ARGP_ERR_UNKNOWN;
-}
 
 static error_t set_mode(struct kvm_options *o, enum kvm_mode mode, struct error *err)
 {
@@ -99,7 +80,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	case 's':
 		return parse_seconds("-s", arg, &o->args.interval_ns, err);
 	}
-	return set_member(o, key, arg);
+	return ARGP_ERR_UNKNOWN;
 }
 
 static int check(struct kvm_options *o, struct error *err)
@@ -177,6 +158,7 @@ static const struct args_example examples[] = {
 const struct args_spec kvm_args = {
 	.options = options,
 	.parse = parse,
+	.members = members,
 	.doc = "Events of KVM and reasons of its exits: a full-screen view (h shows its keys), "
 	       "or with -1 or -l text.\v"
 	       "Events are all tracepoints of this kernel's group kvm, with "

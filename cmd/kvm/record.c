@@ -199,6 +199,13 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 	return r;
 }
 
+static void set_tables(const struct kvm_record *record, struct recording_interval *out)
+{
+	out->tables[0] = (struct recording_rows){ record->events, record->n_events };
+	out->tables[1] = (struct recording_rows){ record->latencies, record->n_latencies };
+	out->tables[2] = (struct recording_rows){ record->processes, record->n_processes };
+}
+
 int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const struct latency *latency,
 		    const struct kvm_rows *rows, int exit_event, const struct kvm_namer *namer,
 		    struct recording_interval *out)
@@ -209,10 +216,66 @@ int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const struc
 		r = fill_latencies(record, e, exit_event, latency, rows, namer);
 	if (!r)
 		r = fill_events(record, e);
-	out->tables[0] = (struct recording_rows){ record->events, record->n_events };
-	out->tables[1] = (struct recording_rows){ record->latencies, record->n_latencies };
-	out->tables[2] = (struct recording_rows){ record->processes, record->n_processes };
+	set_tables(record, out);
 	return r;
+}
+
+/* ---- intervals of a replay ---- */
+
+static int keep_latency(struct kvm_record *record, const struct kvm_recorded_latency *from)
+{
+	struct kvm_recorded_latency *to = &record->latencies[record->n_latencies];
+	struct hist *h = &record->hists[record->n_latencies++];
+
+	*to = *from;
+	to->name = text_keep(&record->texts, from->name);
+	to->guest = text_keep(&record->texts, from->guest);
+	if (from->times) {
+		*h = *from->times;
+		to->times = h;
+	}
+	return to->name && to->guest ? 0 : -ENOMEM;
+}
+
+static int keep_process(struct kvm_record *record, const struct kvm_recorded_process *from)
+{
+	struct kvm_recorded_process *to = &record->processes[record->n_processes++];
+
+	*to = *from;
+	to->guest = text_keep(&record->texts, from->guest);
+	return to->guest ? 0 : -ENOMEM;
+}
+
+int kvm_record_keep(struct kvm_record *record, const struct recording_interval *in,
+		    const struct kvm_events *e, struct recording_interval *out)
+{
+	const struct kvm_recorded_latency *latencies = in->tables[1].rows;
+	const struct kvm_recorded_process *processes = in->tables[2].rows;
+	int r = fill_events(record, e);
+
+	record->latencies = calloc(in->tables[1].n + 1, sizeof(*record->latencies));
+	record->hists = calloc(in->tables[1].n + 1, sizeof(*record->hists));
+	record->processes = calloc(in->tables[2].n + 1, sizeof(*record->processes));
+	if (!record->latencies || !record->hists || !record->processes)
+		return -ENOMEM;
+	for (size_t i = 0; !r && i < in->tables[1].n; i++)
+		r = keep_latency(record, &latencies[i]);
+	for (size_t i = 0; !r && i < in->tables[2].n; i++)
+		r = keep_process(record, &processes[i]);
+	*out = (struct recording_interval){
+		.interval = { in->interval.start_ns, in->interval.end_ns, NULL, 0 },
+		.utc_offset = in->utc_offset,
+		.text = "",
+	};
+	set_tables(record, out);
+	return r;
+}
+
+size_t kvm_record_size(const struct kvm_record *record)
+{
+	return record->n_events * (sizeof(*record->events) + sizeof(*record->totals)) +
+	       record->n_processes * sizeof(*record->processes) +
+	       record->n_latencies * (sizeof(*record->latencies) + sizeof(*record->hists));
 }
 
 void kvm_record_free(struct kvm_record *record)
@@ -280,6 +343,29 @@ uint32_t kvm_replay_guest(const struct recording_interval *in, const char *guest
 		if (strcmp(from[i].guest, guest) == 0)
 			return from[i].pid;
 	return 0;
+}
+
+int kvm_replay_each_guest(const struct recording_interval *in, const struct kvm_events *e,
+			  int (*each)(void *ctx, uint32_t pid, int event, uint64_t total),
+			  void *ctx)
+{
+	const struct kvm_recorded_process *from = in->tables[2].rows;
+	int r = 0;
+
+	for (size_t i = 0; !r && i < in->tables[2].n; i++)
+		if (from[i].event < e->n)
+			r = each(ctx, from[i].pid, (int)from[i].event, from[i].total);
+	return r;
+}
+
+const char *kvm_replay_guest_name(const struct recording_interval *in, uint32_t pid)
+{
+	const struct kvm_recorded_process *from = in->tables[2].rows;
+
+	for (size_t i = 0; i < in->tables[2].n; i++)
+		if (from[i].pid == pid)
+			return from[i].guest;
+	return "";
 }
 
 void kvm_replay_process(const struct recording_interval *in, struct kvm_events *e, uint32_t pid)

@@ -48,6 +48,15 @@ int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const struc
 		    struct recording_interval *out);
 void kvm_record_free(struct kvm_record *record);
 
+/* Copies to @record, which is { 0 }, what @in holds, and to @out, which points into it: with all
+ * events, as @e has them after kvm_replay_events().  0 or -ENOMEM; kvm_record_free() in any case.
+ */
+int kvm_record_keep(struct kvm_record *record, const struct recording_interval *in,
+		    const struct kvm_events *e, struct recording_interval *out);
+
+/* The memory that it takes. */
+size_t kvm_record_size(const struct kvm_record *record);
+
 /* The names of reasons that recordings hold. */
 struct kvm_replay {
 	const struct kvm_recorded_latency *latencies; /* of this interval */
@@ -58,6 +67,14 @@ struct kvm_replay {
  * run's -f hid is hidden.  -errno with @err: they are not as a run writes them. */
 int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e, bool as_filtered,
 		      struct error *err);
+
+/* Hands the counts of every process of @in to @each, until it fails. */
+int kvm_replay_each_guest(const struct recording_interval *in, const struct kvm_events *e,
+			  int (*each)(void *ctx, uint32_t pid, int event, uint64_t total),
+			  void *ctx);
+
+/* The name of the guest that process @pid runs; "": it has none, or is not there. */
+const char *kvm_replay_guest_name(const struct recording_interval *in, uint32_t pid);
 
 /* The totals become those of process @pid in @in. */
 void kvm_replay_process(const struct recording_interval *in, struct kvm_events *e, uint32_t pid);

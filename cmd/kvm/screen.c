@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "cmd/run.h"
 #include "core/base/clock.h"
 #include "core/base/parse.h"
 
@@ -18,24 +17,29 @@ void kvm_screen_title(struct kvm_screen *s)
 {
 	struct screen_view *around = &s->around;
 	const struct view *v = s->view;
-	char guest[4 * GUEST_NAME_SIZE];
+	char guest[4 * GUEST_NAME_SIZE] = "", what[32] = "summary", step[96] = "", text[64];
+	char when[CLOCK_TEXT_SIZE];
+	const size_t size = sizeof(around->title);
 
-	render_escape(v->guest, guest, sizeof(guest));
 	if (v->pid)
-		snprintf(around->title, sizeof(around->title), "kvm statistics - pid %u%s%s%s%s",
-			 v->pid, guest[0] ? " (" : "", guest, guest[0] ? ")" : "",
-			 v->gone ? " - gone" : "");
-	else
-		snprintf(around->title, sizeof(around->title), "kvm statistics - summary");
-	around->note[0] = 0;
-	if (v->pattern[0])
-		snprintf(around->note, sizeof(around->note), "regex filter: %.400s", v->pattern);
+		snprintf(what, sizeof(what), "pid %u", v->pid);
+	if (v->pid == KVM_PID_UNKNOWN)
+		snprintf(what, sizeof(what), "no guest yet");
+	if (s->steps)
+		snprintf(step, sizeof(step), ", %s, %s", steps_text(s->steps, text, sizeof(text)),
+			 clock_date(v->recorded->interval.end_ns, v->recorded->utc_offset, when));
+	render_escape(v->guest, guest, sizeof(guest));
+	snprintf(around->title, size, "kvm statistics - %s%s%s%s%s%s", what, *guest ? " (" : "",
+		 guest, *guest ? ")" : "", v->gone ? " - gone" : "", step);
+	snprintf(around->note, sizeof(around->note), "%s%.400s",
+		 v->pattern[0] ? "regex filter: " : "", v->pattern);
 }
 
-int kvm_screen_open(struct kvm_screen *s, struct view *view)
+int kvm_screen_open(struct kvm_screen *s, struct view *view, struct steps *steps)
 {
 	*s = (struct kvm_screen){
 		.view = view,
+		.steps = steps,
 		.around = { .none = "No matching events yet",
 			    .instead = "-l",
 			    .sum = &view->sum,
@@ -67,31 +71,14 @@ static int take_delay(struct view *v, const char *text, struct error *err)
 	return 0;
 }
 
-/* A name, or a number, which no guest has for a name. */
-static int take_guest(struct view *v, const char *text, struct error *err)
-{
-	bool number = *text && strspn(text, "0123456789") == strlen(text);
-	struct error unused;
-	uint32_t pid = 0;
-	int r = 0;
-
-	if (number && strcmp(text, "0") != 0 && guests_find(NULL, text, &pid, &unused))
-		r = args_process(text, &pid, err);
-	else if (*text && !number)
-		r = guests_find(NULL, text, &pid, err);
-	if (!r)
-		view_set_process(v, pid);
-	return r;
-}
-
-static char *list_guests(void)
+static char *list_guests(const void *view)
 {
 	char name[4 * GUEST_NAME_SIZE], *text = NULL;
 	struct guest *guests = NULL;
 	size_t n = 0, size = 0;
 	FILE *stream;
 
-	if (guests_list(NULL, &guests, &n) || !guests)
+	if (view_guests(view, &guests, &n) || !guests)
 		return NULL;
 	stream = open_memstream(&text, &size);
 	if (stream) {
@@ -144,10 +131,10 @@ static bool ask(struct kvm_screen *s, int key)
 		  { "Show events whose name matches from its beginning.",
 		    "Regular expression [ENTER: all]: ", NULL } },
 		{ 'g',
-		  take_guest,
+		  view_set_guest,
 		  { "Show one guest.", "Guest or pid [ENTER: all]: ", list_guests } },
 		{ 'p',
-		  take_guest,
+		  view_set_guest,
 		  { "Show one process.", "Pid or guest [ENTER or 0: all]: ", list_guests } },
 		{ 's',
 		  take_delay,
@@ -157,11 +144,11 @@ static bool ask(struct kvm_screen *s, int key)
 	char now[KVM_PATTERN_SIZE + GUEST_NAME_SIZE + 16];
 
 	for (size_t i = 0; i < N(questions); i++) {
-		if (questions[i].key != key)
+		if (questions[i].key != key || (key == 's' && s->steps))
 			continue;
 		s->answered = questions[i].answered;
 		screen_ask(s->screen, &questions[i].question,
-			   current(s->view, key, now, sizeof(now)));
+			   current(s->view, key, now, sizeof(now)), s->view);
 		return true;
 	}
 	return false;
@@ -177,6 +164,7 @@ static void help(struct kvm_screen *s)
 		"f  filter by regular expression",
 		"g  filter by guest, by its name or process id",
 		"h  this help",
+		"j k  of a replay: next interval, the one before",
 		"o  order by total, or by current rate again",
 		"p  the same as g",
 		"q  quit",
@@ -191,15 +179,14 @@ static void help(struct kvm_screen *s)
 	screen_help(s->screen, lines, N(lines));
 }
 
-static int on_key(struct kvm_screen *s, int key)
+static int on_key(void *screen, int key)
 {
+	struct kvm_screen *s = screen;
 	struct view *v = s->view;
 
 	if (ask(s, key))
 		return RUN_GO_ON;
 	switch (key) {
-	case SCREEN_HANDLED:
-		return RUN_GO_ON;
 	case SCREEN_ANSWER:
 		return answer(s);
 	case 'q':
@@ -214,11 +201,16 @@ static int on_key(struct kvm_screen *s, int key)
 	case 'h':
 		help(s);
 		return RUN_GO_ON;
+	case 'j':
+	case 'k':
+		if (s->steps)
+			steps_key(s->steps, key);
+		break;
 	case 'o':
 		v->by_total = !v->by_total;
 		break;
 	case 'r':
-		v->reset = true;
+		v->reset = !s->steps;
 		break;
 	case 'x':
 		view_show_children(v, !v->children);
@@ -229,18 +221,5 @@ static int on_key(struct kvm_screen *s, int key)
 
 int kvm_screen_input(struct kvm_screen *s)
 {
-	int key, r = RUN_GO_ON, next;
-	bool any = false;
-
-	while (r != RUN_STOP && (key = screen_key(s->screen)) != SCREEN_NO_KEY) {
-		any = true;
-		next = on_key(s, key);
-		if (next != RUN_GO_ON)
-			r = next;
-	}
-	if (r == RUN_GO_ON)
-		screen_draw(s->screen);
-	if (!any && r == RUN_GO_ON && screen_hung_up(s->screen))
-		return RUN_STOP;
-	return r;
+	return screens_keys(s->screen, s->steps, on_key, s);
 }

@@ -3,6 +3,7 @@
 #define IOTRACE_CMD_KVM_SCREEN_H
 
 #include "cmd/kvm/view.h"
+#include "cmd/screens.h"
 #include "output/screen.h"
 
 /* The full-screen view: its keys, and what stands around its table. */
@@ -11,10 +12,11 @@ struct kvm_screen {
 	struct screen *screen; /* NULL: not open */
 	struct screen_view around;
 	int (*answered)(struct view *v, const char *text, struct error *err);
+	struct steps *steps; /* of a replay; else NULL */
 };
 
-/* The terminal is not taken over yet.  0 or -ENOMEM. */
-int kvm_screen_open(struct kvm_screen *s, struct view *view);
+/* The terminal is not taken over yet.  @steps: of a replay; NULL: a run.  0 or -ENOMEM. */
+int kvm_screen_open(struct kvm_screen *s, struct view *view, struct steps *steps);
 void kvm_screen_close(struct kvm_screen *s);
 
 /* Updates the title and the note, before the table is drawn. */

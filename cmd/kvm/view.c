@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "cmd/kvm/record.h"
 #include "cmd/kvm/rows.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/base/parse.h"
 #include "core/system/process.h"
 
 /* ---- columns ---- */
@@ -82,13 +84,26 @@ static struct schema schema_of(const struct view *v)
 int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o,
 	      struct error *err)
 {
+	static const struct recording_interval none;
+
 	memset(v, 0, sizeof(*v));
 	v->events = events;
+	v->recorded = o->args.replay ? &none : NULL;
 	v->delay_ns = o->args.interval_ns;
 	view_set_process(v, o->pid);
 	v->renew = false;
 	v->schema = schema_of(v);
-	return o->fields ? view_set_filter(v, o->fields, err) : 0;
+	return o->fields && !v->recorded ? view_set_filter(v, o->fields, err) : 0;
+}
+
+int view_filter_replay(struct view *v, const char *pattern, struct error *err)
+{
+	if (pattern)
+		return view_set_filter(v, pattern, err);
+	for (size_t i = 0; i < v->events->n; i++)
+		if (v->events->v[i].hidden)
+			v->children = v->children_of_filter = true;
+	return 0;
 }
 
 static void clear_filter(struct view *v)
@@ -129,6 +144,7 @@ int view_set_filter(struct view *v, const char *pattern, struct error *err)
 		return -EINVAL;
 	}
 	clear_filter(v);
+	v->own_filter = true;
 	snprintf(v->pattern, sizeof(v->pattern), "%s", pattern);
 	if (*pattern) {
 		v->filter = filter;
@@ -163,14 +179,72 @@ void view_follow(struct view *v)
 		view_set_process(v, pid);
 }
 
+/* The name of @pid's guest, or an empty one. */
+static char *name_of(const struct view *v, uint32_t pid, char name[GUEST_NAME_SIZE])
+{
+	if (!v->recorded)
+		return guest_name(NULL, pid, name);
+	snprintf(name, GUEST_NAME_SIZE, "%s", kvm_replay_guest_name(v->recorded, pid));
+	return name;
+}
+
 void view_set_process(struct view *v, uint32_t pid)
 {
 	v->pid = pid;
 	v->gone = false;
 	v->guest[0] = 0;
 	if (pid)
-		guest_name(NULL, pid, v->guest);
+		name_of(v, pid, v->guest);
 	v->renew = true;
+}
+
+static int find_recorded(const struct view *v, const char *text, bool number, uint32_t *pid,
+			 struct error *err)
+{
+	uint64_t parsed = 0;
+	int r = 0;
+
+	*pid = kvm_replay_guest(v->recorded, text);
+	if (!*pid && !number)
+		r = error_set(err, STATUS_USAGE, -ESRCH, "no guest is named '%s'",
+			      text_shown(text).text);
+	else if (!*pid)
+		r = parse_u64("pid", text, 0, INT32_MAX, &parsed, err);
+	if (parsed)
+		*pid = (uint32_t)parsed;
+	return r;
+}
+
+int view_set_guest(struct view *v, const char *text, struct error *err)
+{
+	/* A number, which no guest has for a name, more often than not. */
+	bool number = *text && strspn(text, "0123456789") == strlen(text);
+	struct error unused;
+	uint32_t pid = 0;
+	int r = 0;
+
+	if (*text && v->recorded)
+		r = find_recorded(v, text, number, &pid, err);
+	else if (number && strcmp(text, "0") != 0 && guests_find(NULL, text, &pid, &unused))
+		r = args_process(text, &pid, err);
+	else if (*text && !number)
+		r = guests_find(NULL, text, &pid, err);
+	if (!r)
+		view_set_process(v, pid);
+	return r;
+}
+
+int view_guests(const struct view *v, struct guest **guests, size_t *n)
+{
+	if (!v->recorded)
+		return guests_list(NULL, guests, n);
+	*n = 0;
+	*guests = calloc(v->n_guests + 1, sizeof(**guests));
+	for (size_t i = 0; *guests && i < v->n_guests; i++) {
+		(*guests)[i].pid = v->guests[i].pid;
+		name_of(v, v->guests[i].pid, (*guests)[(*n)++].name);
+	}
+	return *guests ? 0 : -ENOMEM;
 }
 
 /* ---- guests ---- */
@@ -191,12 +265,12 @@ void view_begin_guests(struct view *v)
 	}
 }
 
-static void name_guest(struct view_guest *g)
+static void name_guest(const struct view *v, struct view_guest *g)
 {
 	struct process process = { .comm = "?" };
 	char name[GUEST_NAME_SIZE];
 
-	if (!*guest_name(NULL, g->pid, name))
+	if (!*name_of(v, g->pid, name) && !v->recorded)
 		process_read(g->pid, &process);
 	snprintf(g->name, sizeof(g->name), "%s [%u]", *name ? name : process.comm, g->pid);
 }
@@ -211,7 +285,7 @@ static struct view_guest *guest_of(struct view *v, uint32_t pid)
 	g = ARRAY_ADD(v->guests, v->n_guests);
 	if (g) {
 		g->pid = pid;
-		name_guest(g);
+		name_guest(v, g);
 	}
 	return g;
 }
@@ -365,7 +439,7 @@ static int guest_lines(struct view *v)
 
 		if (!g->total)
 			continue;
-		if (!g->gone && view_is_gone(g->pid)) {
+		if (!v->recorded && !g->gone && view_is_gone(g->pid)) {
 			size_t len = strlen(g->name);
 
 			snprintf(g->name + len, sizeof(g->name) - len, " gone");

@@ -7,6 +7,7 @@
 #include "cmd/kvm/options.h"
 #include "cmd/kvm/rows.h"
 #include "core/system/guests.h"
+#include "output/recording.h"
 
 /* What the full-screen view shows, apart from how it is drawn. */
 
@@ -42,6 +43,9 @@ struct view {
 	uint64_t delay_ns;
 	/* What the keys ask for. */
 	bool reset, renew, delay_changed;
+	bool own_filter; /* that of a recording does not hold any more */
+	/* A replay: what is known of the processes; else NULL. */
+	const struct recording_interval *recorded;
 	/* What was counted. */
 	uint64_t elapsed_ns; /* since the one before */
 	struct view_guest *guests;
@@ -55,9 +59,13 @@ struct view {
 	struct schema schema; /* of lines and sum */
 };
 
-/* The view as the options want it; delay and filters included.  -errno with @err. */
+/* The view as the options want it; delay and filters included, but for a replay's, whose events are
+ * not known yet.  -errno with @err. */
 int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o,
 	      struct error *err);
+
+/* A replay: they are.  @pattern is that of -f; NULL: the run's holds.  -errno with @err. */
+int view_filter_replay(struct view *v, const char *pattern, struct error *err);
 void view_close(struct view *v);
 
 /* Show events that match @pattern (empty: all).  -EINVAL with @err, also when none of those that
@@ -76,6 +84,13 @@ bool view_is_gone(uint32_t pid);
 
 /* Show process @pid (0: all). */
 void view_set_process(struct view *v, uint32_t pid);
+
+/* Show the guest of the name @text, or the process of that number (empty: all).  -errno with @err:
+ * there is none. */
+int view_set_guest(struct view *v, const char *text, struct error *err);
+
+/* The processes that run guests, as guests_list(). */
+int view_guests(const struct view *v, struct guest **guests, size_t *n);
 
 /* Takes the times of @exit_event's reasons, of the process that is shown.  0 or -ENOMEM; then there
  * are none. */

@@ -40,6 +40,12 @@ static int parse_ms(const char *arg, uint64_t *ns, struct error *err)
 	return r;
 }
 
+static const struct args_member members[] = {
+	{ 'K', offsetof(struct slow_options, stacks), false },
+	{ KEY_BIO, offsetof(struct slow_options, bio), false },
+	{ 0 },
+};
+
 static error_t parse(int key, char *arg, void *own, struct error *err)
 {
 	struct slow_options *o = own;
@@ -49,12 +55,6 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_ms(arg, &o->min_ns, err);
 	case 'n':
 		return parse_u64("-n", arg, 1, SLOW_MOST_MAX, &o->most, err);
-	case 'K':
-		o->stacks = true;
-		return 0;
-	case KEY_BIO:
-		o->bio = true;
-		return 0;
 	case KEY_LIMIT:
 		return parse_u64("--limit", arg, 0, UINT32_MAX, &o->limit, err);
 	}
@@ -72,6 +72,7 @@ static const struct args_example examples[] = {
 const struct args_spec slow_args = {
 	.options = options,
 	.parse = parse,
+	.members = members,
 	.doc = "I/Os that took long, one line each: from the arrival of the bio at the block layer "
 	       "to the completion of its request, in ms before the request was made (ADMIT), in "
 	       "its queue (QUEUE) and at the device (DEVICE).\v"

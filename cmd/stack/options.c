@@ -83,6 +83,14 @@ by_keys stack_keys(const struct stack_options *o)
 	return o->by ? o->by : (KEY_DISK + 1) | ((o->per_pid ? KEY_PROCESS : KEY_COMM) + 1) << 8;
 }
 
+static const struct args_member members[] = {
+	{ 'K', offsetof(struct stack_options, kernel), false },
+	{ 'U', offsetof(struct stack_options, user), false },
+	{ 'P', offsetof(struct stack_options, per_pid), false },
+	{ 'f', offsetof(struct stack_options, folded), false },
+	{ 0 },
+};
+
 static error_t parse(int key, char *arg, void *own, struct error *err)
 {
 	struct stack_options *o = own;
@@ -90,18 +98,6 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	switch (key) {
 	case 'D':
 		return parse_seconds("-D", arg, &o->args.interval_ns, err);
-	case 'K':
-		o->kernel = true;
-		return 0;
-	case 'U':
-		o->user = true;
-		return 0;
-	case 'P':
-		o->per_pid = true;
-		return 0;
-	case 'f':
-		o->folded = true;
-		return 0;
 	case KEY_IODIR:
 		return parse_direction(arg, o, err);
 	case KEY_ORDER:
@@ -169,6 +165,7 @@ static const struct args_example examples[] = {
 const struct args_spec stack_args = {
 	.options = options,
 	.parse = parse,
+	.members = members,
 	.doc = "Bytes by disk, process and stack, counted where I/O is submitted: through md "
 	       "and dm, and on what lies below them.\vWithout -K and -U: by disk and "
 	       "process. Output comes at the end, fewest bytes first.",

@@ -46,29 +46,25 @@ static int parse_sort(const char *arg, enum top_sort *sort, struct error *err)
 	return 0;
 }
 
+static const struct args_member members[] = {
+	{ 'C', offsetof(struct top_options, no_clear), false },
+	{ 'x', offsetof(struct top_options, extended), false },
+	{ KEY_BIO, offsetof(struct top_options, bio), false },
+	{ KEY_CGROUP_OWNER, offsetof(struct top_options, cgroup_owner), false },
+	{ 0 },
+};
+
 static error_t parse(int key, char *arg, void *own, struct error *err)
 {
 	struct top_options *o = own;
 
 	switch (key) {
-	case 'C':
-		o->no_clear = true;
-		return 0;
 	case 'r':
 		return parse_u64("-r", arg, 1, UINT32_MAX, &o->max_rows, err);
 	case 's':
 		return parse_sort(arg, &o->sort, err);
 	case OPTION_BY:
 		return keys_parse(arg, &o->by, err);
-	case 'x':
-		o->extended = true;
-		return 0;
-	case KEY_BIO:
-		o->bio = true;
-		return 0;
-	case KEY_CGROUP_OWNER:
-		o->cgroup_owner = true;
-		return 0;
 	}
 	return blk_filter_option(key, arg, &o->filters);
 }
@@ -92,6 +88,7 @@ static const struct args_values values[] = {
 const struct args_spec top_args = {
 	.options = options,
 	.parse = parse,
+	.members = members,
 	.doc = "Block I/O by process, refreshed every INTERVAL seconds (1), COUNT times.\v"
 	       "D: R read, W write, D discard, F flush command, S empty request that waits "
 	       "for one (fsync), Z write zeroes, E secure erase, A zone append, M zone "

@@ -2,15 +2,13 @@
 #include "cmd/top/screen.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "cmd/run.h"
+#include "cmd/screens.h"
 #include "core/base/clock.h"
 #include "core/system/process.h"
 
@@ -18,8 +16,7 @@
 
 #define SHOWN_DISKS 4
 
-/* Intervals of a replay that can be gone back to, and memory of all of them. */
-#define KEPT_MAX	3600
+/* Of the intervals of a replay that can be gone back to. */
 #define KEPT_MEMORY_MAX (64U << 20)
 
 struct top_screen {
@@ -28,24 +25,16 @@ struct top_screen {
 	struct screen_view around;
 	struct top_view view;
 	by_keys rows_by;
-	bool live, frozen, accumulated, ended;
-	const char *sort; /* key of a column */
-	struct top_snapshot *kept, sum;
-	size_t n_kept, at, kept_memory;
+	bool live, frozen, accumulated;
+	const char *sort;  /* key of a column */
+	struct steps kept; /* struct top_snapshot; of a live run one */
+	struct top_snapshot sum;
 	enum top_filter asked;
 	uint64_t interval_ns;
 	bool interval_changed;
 	uint64_t programs_ns, own_ns; /* CPU time so far */
 	char cost[96];
 };
-
-bool top_screen_fits(void)
-{
-	const char *type = getenv("TERM");
-
-	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && type && type[0] &&
-	       strcmp(type, "dumb") != 0;
-}
 
 /* ---- columns ---- */
 
@@ -81,13 +70,13 @@ static void move_sort(struct top_screen *s, int by)
 
 /* ---- around the table ---- */
 
+static const struct top_snapshot none;
+
 static const struct top_snapshot *current(const struct top_screen *s)
 {
-	static const struct top_snapshot none;
-
 	if (s->accumulated)
 		return &s->sum;
-	return s->n_kept ? &s->kept[s->at] : &none;
+	return s->kept.n ? steps_item(&s->kept, s->kept.at) : &none;
 }
 
 static void put_title(struct top_screen *s, const struct top_snapshot *now)
@@ -129,8 +118,7 @@ static void put_note(struct top_screen *s)
 		snprintf(secs, sizeof(secs), "%.1f", (double)s->interval_ns / 1e9);
 		add_note(s, "every %ss", secs);
 	} else {
-		add_note(s, "interval %zu of %zu%s", s->at + 1, s->n_kept,
-			 s->ended ? "" : " so far");
+		add_note(s, "%s", steps_text(&s->kept, text, sizeof(text)));
 	}
 	if (s->view.tree)
 		add_note(s, "  tree of cgroups");
@@ -195,7 +183,7 @@ static void redraw(struct top_screen *s)
 {
 	struct error err;
 
-	if (!s->n_kept || show_rows(s, &err))
+	if (!s->kept.n || show_rows(s, &err))
 		screen_draw(s->screen);
 }
 
@@ -206,45 +194,40 @@ static int sum_kept(struct top_screen *s)
 	int r = 0;
 
 	top_snapshot_free(&s->sum);
-	for (size_t i = 0; !r && i <= s->at && i < s->n_kept; i++)
-		r = top_snapshot_add(&s->sum, &s->kept[i], s->view.have);
+	for (size_t i = 0; !r && i <= s->kept.at && i < s->kept.n; i++)
+		r = top_snapshot_add(&s->sum, steps_item(&s->kept, i), s->view.have);
 	return r;
 }
 
-static void drop_first(struct top_screen *s)
+static void free_kept(void *snapshot)
 {
-	s->kept_memory -= top_snapshot_memory(&s->kept[0]);
-	top_snapshot_free(&s->kept[0]);
-	memmove(&s->kept[0], &s->kept[1], --s->n_kept * sizeof(*s->kept));
+	top_snapshot_free(snapshot);
+}
+
+static uint64_t memory_of(const void *snapshot)
+{
+	return top_snapshot_memory(snapshot);
 }
 
 /* Of a live run it becomes the only one. */
 static int keep(struct top_screen *s, const struct recording_interval *in)
 {
-	static const struct top_snapshot none;
-	struct top_snapshot *grown, *now;
-	int r;
+	const struct steps *kept = &s->kept;
+	struct top_snapshot now;
+	int r = top_snapshot_take(&now, in, s->rows_by);
 
-	while (s->n_kept && (s->n_kept >= KEPT_MAX || s->kept_memory > KEPT_MEMORY_MAX))
-		drop_first(s);
-	grown = reallocarray(s->kept, s->n_kept + 1, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	s->kept = grown;
-	now = &s->kept[s->n_kept];
-	r = top_snapshot_take(now, in, s->rows_by);
-	if (!r && s->live)
-		r = top_snapshot_mark_gone(now, s->n_kept ? now - 1 : &none, process_exists);
-	if (r) {
-		top_snapshot_free(now);
+	if (r)
 		return r;
-	}
-	s->kept_memory += top_snapshot_memory(now);
-	s->n_kept++;
-	if (s->live && s->n_kept > 1)
-		drop_first(s);
-	s->at = s->n_kept - 1;
-	return 0;
+	if (s->live)
+		r = top_snapshot_mark_gone(&now, kept->n ? steps_item(kept, kept->n - 1) : &none,
+					   process_exists);
+	if (!r)
+		r = steps_add(&s->kept, &now);
+	if (r)
+		top_snapshot_free(&now);
+	else if (s->live && kept->n > 1)
+		steps_drop_first(&s->kept);
+	return r;
 }
 
 static int take(struct top_screen *s, const struct recording_interval *in)
@@ -323,6 +306,8 @@ int top_screen_open(struct top_screen **out)
 	if (!s)
 		return -ENOMEM;
 	s->renderer = (struct renderer){ .ops = &ops, .stream = stdout };
+	s->kept =
+	    (struct steps){ sizeof(struct top_snapshot), free_kept, memory_of, KEPT_MEMORY_MAX };
 	s->around = (struct screen_view){ .none = "no I/O", .instead = "-C" };
 	if (screen_open(stdin, stdout, &s->around, &s->screen)) {
 		free(s);
@@ -337,9 +322,7 @@ void top_screen_close(struct top_screen *s)
 	if (!s)
 		return;
 	screen_close(s->screen);
-	for (size_t i = 0; i < s->n_kept; i++)
-		top_snapshot_free(&s->kept[i]);
-	free(s->kept);
+	steps_free(&s->kept);
 	top_snapshot_free(&s->sum);
 	top_view_free(&s->view);
 	free(s);
@@ -363,9 +346,9 @@ void top_screen_set(struct top_screen *s, const struct top_options *shown, by_ke
 	s->view.with_cgroup = shown->cgroup_owner;
 }
 
-void top_screen_resized(struct top_screen *s)
+struct screen *top_screen_of(struct top_screen *s)
 {
-	screen_resized(s->screen);
+	return s->screen;
 }
 
 uint64_t top_screen_interval(struct top_screen *s)
@@ -387,7 +370,7 @@ static uint64_t own_cpu_ns(void)
 
 void top_screen_cost(struct top_screen *s, uint64_t programs_ns)
 {
-	const struct top_snapshot *last = s->n_kept ? &s->kept[s->n_kept - 1] : NULL;
+	const struct top_snapshot *last = s->kept.n ? steps_item(&s->kept, s->kept.n - 1) : NULL;
 	uint64_t own_ns = own_cpu_ns(), since = last ? clock_epoch_ns() - last->end_ns : 0;
 
 	if (since && !s->frozen)
@@ -438,7 +421,7 @@ static bool ask(struct top_screen *s, int key)
 		if (questions[i].key != key)
 			continue;
 		s->asked = questions[i].filter;
-		screen_ask(s->screen, &questions[i].question, s->view.filters[s->asked]);
+		screen_ask(s->screen, &questions[i].question, s->view.filters[s->asked], NULL);
 		return true;
 	}
 	return false;
@@ -469,24 +452,18 @@ static void change_interval(struct top_screen *s, bool longer)
 	s->interval_changed = true;
 }
 
-/* Of a replay.  RUN_OUTPUT: the next interval has not been read yet. */
-static int step(struct top_screen *s, int key)
+/* Of a replay. */
+static void step(struct top_screen *s, int key)
 {
-	if (key == 'k' && s->at > 0)
-		s->at--;
-	else if (key == 'j' && s->at + 1 < s->n_kept)
-		s->at++;
-	else if (key == 'j' && !s->ended)
-		return RUN_OUTPUT;
-	else
-		return RUN_GO_ON;
-	if (s->accumulated)
+	steps_key(&s->kept, key);
+	if (s->accumulated && !s->kept.wanted)
 		sum_kept(s);
-	return RUN_GO_ON;
 }
 
-static int on_key(struct top_screen *s, int key)
+static int on_key(void *screen, int key)
 {
+	struct top_screen *s = screen;
+
 	switch (key) {
 	case SCREEN_ANSWER:
 		answer(s);
@@ -528,40 +505,33 @@ static int on_key(struct top_screen *s, int key)
 	case 'j':
 	case 'k':
 		if (!s->live)
-			return step(s, key);
+			step(s, key);
 		break;
 	default:
 		ask(s, key);
 	}
-	return RUN_GO_ON;
+	return RUN_OUTPUT;
 }
 
 int top_screen_input(struct top_screen *s)
 {
-	bool any = false;
-	int key, r = RUN_GO_ON;
+	int r = screens_keys(s->screen, s->live ? NULL : &s->kept, on_key, s);
 
-	while (r == RUN_GO_ON && (key = screen_key(s->screen)) != SCREEN_NO_KEY) {
-		any = true;
-		r = on_key(s, key);
-	}
-	if (any && r == RUN_GO_ON)
+	if (r != RUN_OUTPUT)
+		return r;
+	if (!s->kept.wanted)
 		redraw(s);
-	if (!any && screen_hung_up(s->screen))
-		return RUN_STOP;
-	return r;
+	return RUN_GO_ON;
 }
 
-int top_screen_step(struct top_screen *s, bool ended)
+static int input(void *screen)
 {
-	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
-	int r;
+	return top_screen_input(screen);
+}
 
-	s->ended = ended;
+bool top_screen_step(struct top_screen *s, bool ended)
+{
+	s->kept.ended = ended;
 	redraw(s);
-	do {
-		poll(&fd, 1, -1); /* a signal: another size */
-		r = top_screen_input(s);
-	} while (r == RUN_GO_ON);
-	return r;
+	return steps_wait(&s->kept, input, s);
 }

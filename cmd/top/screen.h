@@ -8,9 +8,6 @@
 /* The full-screen view of top: keys, and what stands around the table. */
 struct top_screen;
 
-/* Can the terminal show it: are standard input and output one, and no dumb one? */
-bool top_screen_fits(void);
-
 /* 0 or -ENOMEM. */
 int top_screen_open(struct top_screen **out);
 
@@ -24,14 +21,14 @@ void top_screen_set(struct top_screen *s, const struct top_options *shown, by_ke
 /* Of the screen, which lives as long. */
 struct renderer *top_screen_renderer(struct top_screen *s);
 
-/* Takes the keys that wait.  RUN_GO_ON, RUN_STOP; of a replay RUN_OUTPUT: the next interval is
- * wanted. */
+/* Takes the keys that wait.  RUN_GO_ON or RUN_STOP. */
 int top_screen_input(struct top_screen *s);
 
-/* The same for a replay, which waits for a key.  @ended: there is no other interval. */
-int top_screen_step(struct top_screen *s, bool ended);
+/* The same for a replay, which waits for a key.  @ended: there is no other interval.  False: the
+ * end is wanted. */
+bool top_screen_step(struct top_screen *s, bool ended);
 
-void top_screen_resized(struct top_screen *s);
+struct screen *top_screen_of(struct top_screen *s);
 
 /* The interval that the keys have set, in ns; 0: as before. */
 uint64_t top_screen_interval(struct top_screen *s);

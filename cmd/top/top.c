@@ -12,6 +12,7 @@
 
 #include "cmd/command.h"
 #include "cmd/maps.h"
+#include "cmd/screens.h"
 #include "cmd/tool.h"
 #include "cmd/top/options.h"
 #include "cmd/top/rows.h"
@@ -199,7 +200,7 @@ static int print_end(void *ctx, FILE *stream)
 
 static bool step(void *ctx, bool ended)
 {
-	return top_screen_step(((struct top *)ctx)->screen, ended) != RUN_STOP;
+	return top_screen_step(((struct top *)ctx)->screen, ended);
 }
 
 /* The settings of a replay are known. */
@@ -399,7 +400,7 @@ static bool wants_screen(const struct top_options *o)
 
 	return !o->no_clear && !o->max_rows && !args->for_programs && !args->output &&
 	       !args->record && !args->command && !args->help && !args->show_source &&
-	       !args->list_hooks && top_screen_fits();
+	       !args->list_hooks && screen_fits();
 }
 
 static int options(int argc, char **argv, void *ctx, struct error *err)
@@ -502,25 +503,11 @@ static int input(void *ctx, short events, struct error *err)
 	return r;
 }
 
-static int resized(void *ctx, short events, struct error *err)
-{
-	const struct tool_run *run = ctx;
-
-	(void)events;
-	(void)err;
-	top_screen_resized(((struct top *)run->ctx)->screen);
-	return RUN_GO_ON;
-}
-
 static int begin_screen(struct tool_run *run, struct top *t, struct error *err)
 {
-	int r = run_watch(run->run, STDIN_FILENO, POLLIN, input, run, err);
-
-	if (!r)
-		r = run_watch_signal(run->run, SIGWINCH, resized, run, err);
 	t->stats = bpf_enable_stats(BPF_STATS_RUN_TIME); /* 5.8 */
 	run->own_output = true;
-	return r < 0 ? r : 0;
+	return screens_watch(run->run, top_screen_of(t->screen), input, run, err);
 }
 
 static void finish(struct tool_run *run)

@@ -54,23 +54,19 @@ static int take_device(const char *arg, struct virtio_options *o, struct error *
 	return 0;
 }
 
+static const struct args_member members[] = {
+	{ 'T', offsetof(struct virtio_options, timestamp), false },
+	{ 'D', offsetof(struct virtio_options, debug), false },
+	{ 'x', offsetof(struct virtio_options, extended), false },
+	{ 'L', offsetof(struct virtio_options, latency), false },
+	{ 0 },
+};
+
 static error_t parse(int key, char *arg, void *own, struct error *err)
 {
 	struct virtio_options *o = own;
 
 	switch (key) {
-	case 'T':
-		o->timestamp = true;
-		return 0;
-	case 'D':
-		o->debug = true;
-		return 0;
-	case 'x':
-		o->extended = true;
-		return 0;
-	case 'L':
-		o->latency = true;
-		return 0;
 	case 'd':
 		return take_name("-d", arg, &o->driver, err);
 	case 'n':
@@ -94,6 +90,7 @@ static const struct args_example examples[] = {
 const struct args_spec virtio_args = {
 	.options = options,
 	.parse = parse,
+	.members = members,
 	.doc = "What goes through each virtqueue, every INTERVAL seconds (3), COUNT times.\v"
 	       "In is what the device writes, Out what it reads. SGs are the scatter-gather "
 	       "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "

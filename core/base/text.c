@@ -156,9 +156,28 @@ static unsigned int distance(const char *a, const char *b)
 	return d[n][m];
 }
 
-unsigned int text_distance(const char *wanted, const char *name)
+static bool is_listed(const struct text_close *close, const char *name)
 {
-	unsigned int far = strcasestr(name, wanted) ? 0 : distance(wanted, name);
+	for (size_t i = 0; i < TEXT_CLOSE_NAMES; i++)
+		if (strcmp(close->names[i], name) == 0)
+			return true;
+	return false;
+}
 
-	return far <= strlen(wanted) / LETTERS_PER_MISTAKE ? far : TEXT_NOT_CLOSE;
+void text_close_add(struct text_close *close, const char *name)
+{
+	unsigned int far = strcasestr(name, close->wanted) ? 0 : distance(close->wanted, name);
+	size_t at = 0;
+
+	while (at < TEXT_CLOSE_NAMES && close->names[at][0] && close->how_far[at] <= far)
+		at++;
+	if (far > strlen(close->wanted) / LETTERS_PER_MISTAKE || at == TEXT_CLOSE_NAMES ||
+	    is_listed(close, name))
+		return;
+	for (size_t i = TEXT_CLOSE_NAMES - 1; i > at; i--) {
+		memcpy(close->names[i], close->names[i - 1], TEXT_CLOSE_SIZE);
+		close->how_far[i] = close->how_far[i - 1];
+	}
+	snprintf(close->names[at], TEXT_CLOSE_SIZE, "%s", name);
+	close->how_far[at] = far;
 }

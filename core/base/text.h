@@ -39,11 +39,19 @@ const char *text_keep(struct text_set *set, const char *text);
 size_t text_set_memory(const struct text_set *set);
 void text_set_free(struct text_set *set);
 
-/* How many letters of @wanted are changed, added, left out or swapped with the next one to make
- * @name, upper or lower case; of the first TEXT_DISTANCE_LENGTH characters.  0 where @name holds
- * @wanted; TEXT_NOT_CLOSE where it is more than one letter in three. */
-#define TEXT_DISTANCE_LENGTH 64
-#define TEXT_NOT_CLOSE	     1000
-unsigned int text_distance(const char *wanted, const char *name);
+/* The names that are closest to @wanted, the closest first, of those that were added. */
+#define TEXT_CLOSE_NAMES     3
+#define TEXT_CLOSE_SIZE	     512
+#define TEXT_DISTANCE_LENGTH 64 /* characters that are compared */
+struct text_close {
+	const char *wanted;
+	char names[TEXT_CLOSE_NAMES][TEXT_CLOSE_SIZE]; /* "": no more */
+	/* How many letters of @wanted are changed, added, left out or swapped with the next one to
+	 * make the name, upper or lower case; 0 where the name holds @wanted. */
+	unsigned int how_far[TEXT_CLOSE_NAMES];
+};
+
+/* Takes @name if that is at most one letter in three.  *close begins as { wanted }. */
+void text_close_add(struct text_close *close, const char *name);
 
 #endif

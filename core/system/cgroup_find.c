@@ -15,7 +15,6 @@
 
 #define PROCESS_NAME_SIZE 512
 #define SHORTEST_ID	  6
-#define CLOSE_NAMES	  3
 
 /* Of two the earlier one is meant: users call theirs what they like. */
 enum kind {
@@ -44,44 +43,15 @@ struct search {
 	const char *name;
 	struct containers *containers;
 	struct found found[KINDS];
-	char close[CLOSE_NAMES][PROCESS_NAME_SIZE];
-	unsigned int how_far[CLOSE_NAMES];
+	struct text_close close;
 };
-
-/* ---- names that are close ---- */
-
-static bool is_listed(const struct search *s, const char *name)
-{
-	for (size_t i = 0; i < CLOSE_NAMES; i++)
-		if (strcmp(s->close[i], name) == 0)
-			return true;
-	return false;
-}
-
-/* Nearest first. */
-static void note_close(struct search *s, const char *name)
-{
-	unsigned int far = text_distance(s->name, name);
-	size_t at = 0;
-
-	while (at < CLOSE_NAMES && s->close[at][0] && s->how_far[at] <= far)
-		at++;
-	if (far == TEXT_NOT_CLOSE || at == CLOSE_NAMES || is_listed(s, name))
-		return;
-	for (size_t i = CLOSE_NAMES - 1; i > at; i--) {
-		memcpy(s->close[i], s->close[i - 1], PROCESS_NAME_SIZE);
-		s->how_far[i] = s->how_far[i - 1];
-	}
-	snprintf(s->close[at], PROCESS_NAME_SIZE, "%s", name);
-	s->how_far[at] = far;
-}
 
 static void note_close_part(struct search *s, const struct text_part *part)
 {
 	char name[PROCESS_NAME_SIZE];
 
 	cgroup_unescape(part, name, sizeof(name));
-	note_close(s, name);
+	text_close_add(&s->close, name);
 }
 
 /* ---- one cgroup ---- */
@@ -163,7 +133,7 @@ static void check_container(struct search *s, const struct cgroup_parts *parts, 
 		return;
 	if (is_end_of(name, s->name))
 		add_one(s, kind, id, path);
-	note_close(s, name);
+	text_close_add(&s->close, name);
 }
 
 /* UIDs have dashes, which systemd's slices write as underscores. */
@@ -197,7 +167,7 @@ static void check_pod(struct search *s, const struct cgroup_parts *parts, uint64
 	bool named = containers_pod(s->containers, pod->at, pod->len, name, sizeof(name));
 
 	if (named)
-		note_close(s, name);
+		text_close_add(&s->close, name);
 	if (!is_uid(pod, s->name) && !(named && is_end_of(name, s->name)))
 		return;
 	if (!found->n || is_same_pod(found, pod))
@@ -227,7 +197,7 @@ static int check(void *ctx, uint64_t id, const char *path)
 	if (strcmp(path + (s->name[0] != '/'), s->name) == 0)
 		add(s, KIND_PATH, id, path);
 	if (s->name[0] == '/') {
-		note_close(s, path);
+		text_close_add(&s->close, path);
 		return 0;
 	}
 	cgroup_parts(path, &parts);
@@ -249,9 +219,9 @@ static int not_there(const struct search *s, struct error *err)
 
 	error_set(err, STATUS_USAGE, -ENOENT, "no such cgroup, unit, container or pod: '%s'",
 		  text_shown(s->name).text);
-	for (size_t i = 0; i < CLOSE_NAMES && s->close[i][0]; i++)
+	for (size_t i = 0; i < TEXT_CLOSE_NAMES && s->close.names[i][0]; i++)
 		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i ? ", " : "",
-					text_shown(s->close[i]).text);
+					text_shown(s->close.names[i]).text);
 	if (len)
 		error_hint(err, "close names: %s", list);
 	return -ENOENT;
@@ -319,6 +289,7 @@ int cgroup_find(const char *root, const char *files, const char *name, struct cg
 
 	if (!r) {
 		s->name = copy;
+		s->close.wanted = s->name;
 		r = containers_open(files, &s->containers);
 	}
 	if (!r)

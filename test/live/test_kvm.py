@@ -750,6 +750,7 @@ class TestScreen(KvmTest):
         screen = self.screen("-s", "0.3", *args, **options)
         screen.wait("No matching events|Total  ", 60)
         guest = Guest(exits, "alpha", keep=True).go().done()
+        self.addCleanup(guest.process.kill)  # of a test that fails: the next one has an "alpha", too
         screen.wait(rf"kvm_pio +{exits} ")
         return screen, guest
 

@@ -19,7 +19,6 @@ sys.path.append(os.path.join(TESTS, "replay"))
 import recording  # noqa: E402
 FIGURES = re.compile(r"^ (?P<pid>\d+) +(?P<comm>\S+) +(?P<op>[A-Z]) +\d+ +\d+ +(?P<disk>\S+) +"
                      r"(?P<io>\d+) +(?P<kbytes>\d+)(?: +[0-9.]+)?$", re.M)
-WORKQUEUE = re.compile(r"(?<=^kworker/..:.)-.*")  # text adds the workqueue
 
 
 def table(text):
@@ -49,27 +48,47 @@ class TestReplay(OnScreen):
 
     def setUp(self):
         super().setUp()
-        lines = subprocess.run([IOTRACE, "top", "--replay", RECORDING, "--json"], check=True,
-                               capture_output=True, text=True).stdout.splitlines()
-        self.intervals = [json.loads(line)["rows"] for line in lines[1:]]
+        self.intervals = self.read(RECORDING)
 
-    def replayed(self, **options):
-        screen = self.screen("--replay", RECORDING, **options)
+    def read(self, path):
+        lines = subprocess.run([IOTRACE, "top", "--replay", path, "--json"], check=True,
+                               capture_output=True, text=True).stdout.splitlines()
+        return [json.loads(line)["rows"] for line in lines[1:]]
+
+    def replayed(self, path=RECORDING, **options):
+        screen = self.screen("--replay", path, **options)
         screen.wait("interval 1 of 1 so far")
         return screen
 
+    def cells(self, row):
+        """A row of JSON as it is on the screen."""
+        cells = [str(row["pid"]), row["comm"] + ("-wb" if row["writeback"] else ""),
+                 row["op"][0].upper(), str(row["major"]), str(row["minor"]), row["disk"],
+                 str(row["io"]), str(row["bytes"] // 1024),
+                 f"{row['time_ns'] / 1e6 / row['io']:.2f}"]
+        if "errors" in row:
+            cells += [f"{row[key] / 1e6:.2f}" if row[key] else "-" for key in ("p99_ns", "max_ns")]
+            cells.append(str(row["errors"]))
+        return cells
+
     def assert_rows(self, screen, rows):
-        """The same as in JSON, most bytes first."""
-        shown = table(screen.text())
-        self.assertEqual([int(row["kbytes"]) for row in shown],
-                         sorted((row["bytes"] // 1024 for row in rows), reverse=True))
-        self.assertEqual(sorted((int(row["pid"]), WORKQUEUE.sub("", row["comm"]), row["disk"],
-                                 int(row["io"])) for row in shown),
-                         sorted((row["pid"], row["comm"], row["disk"], row["io"])
-                                for row in rows))
+        """Each cell is as in JSON, most bytes first."""
+        lines = screen.text().split("Kbytes  AVGms")[1].splitlines()[1:]
+        shown = [line.split() for line in lines if line.strip() and line != " no I/O"]
+        expected = [self.cells(row) for row in rows]
+        self.assertEqual(sorted(shown), sorted(expected))
+        self.assertEqual([int(row[7]) for row in shown],
+                         sorted((int(row[7]) for row in expected), reverse=True))
 
     def test_steps(self):
-        screen = self.replayed()
+        self.steps(RECORDING)
+
+    def test_extended(self):
+        self.steps(os.path.join(os.path.dirname(RECORDING), "top-x.rec"))
+
+    def steps(self, path):
+        self.intervals = self.read(path)
+        screen = self.replayed(path)
         self.assertTrue(screen.alternate())
         last = len(self.intervals)
         for i, rows in enumerate(self.intervals, 1):

@@ -50,16 +50,21 @@ class Screen:
     def text(self):
         return self.tmux("capture-pane", "-p")
 
-    def wait(self, pattern, timeout=30):
-        """Waits until the screen has the pattern; the screen."""
-        if not wait_until(lambda: re.search(pattern, self.text()), timeout, 0.1):
-            raise AssertionError(f"no {pattern!r} on\n{self.text()}")
-        return self.text()
+    def wait(self, pattern, timeout=30, gone=False):
+        """Waits until the screen has the pattern; that screen, not one of later."""
+        text = ""
+
+        def is_there():
+            nonlocal text
+            text = self.text()
+            return bool(re.search(pattern, text)) != gone
+
+        if not wait_until(is_there, timeout, 0.1):
+            raise AssertionError(f"{'still' if gone else 'no'} {pattern!r} on\n{text}")
+        return text
 
     def wait_gone(self, pattern, timeout=30):
-        if not wait_until(lambda: not re.search(pattern, self.text()), timeout, 0.1):
-            raise AssertionError(f"still {pattern!r} on\n{self.text()}")
-        return self.text()
+        return self.wait(pattern, timeout, gone=True)
 
     def alternate(self):
         return self.tmux("list-panes", "-F", "#{alternate_on}").strip() == "1"

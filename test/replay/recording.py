@@ -236,6 +236,33 @@ def put_text(text):
     return put_number(len(data)) + data
 
 
+def put_hist(hist):
+    """The times {NANOSECONDS: how many}, 8 ns at least."""
+    slots = {}
+    for ns, count in hist.items():
+        log2 = ns.bit_length() - 1
+        slot = (log2 - 2) * 8 + (ns >> (log2 - 3)) - 8  # eight to a power of two
+        slots[slot] = slots.get(slot, 0) + count
+    out = [1, sum(hist.values()), sum(ns * n for ns, n in hist.items()), max(hist), len(slots)]
+    for slot in sorted(slots):
+        out += [slot, slots[slot]]
+    return b"".join(map(put_number, out + [0]))
+
+
+def put_rows(number, columns, rows):
+    """The block of @rows ({KEY: value}) of table @number."""
+    strings = sorted({row[c["key"]] for row in rows for c in columns if c["type"] == STR})
+    place = {text: i for i, text in enumerate(strings)}
+    out = [put_number(number), put_number(len(strings)), *map(put_text, strings), put_number(0),
+           put_number(len(rows))]
+    for row in rows:
+        for c in columns:
+            value = row[c["key"]]
+            out.append(put_hist(value) if c["type"] == HIST else
+                       put_number(place[value] if c["type"] == STR else int(value)))
+    return ROWS, b"".join(out)
+
+
 def with_rows(data, intervals):
     """The recording @data, of one table, with these rows ({KEY: value}) as its intervals."""
     before = list(blocks(data))
@@ -243,14 +270,35 @@ def with_rows(data, intervals):
     end, = {payload[:-2] for kind, payload in before[:4] if kind == INTERVAL}
     parts = [part for part in before if part[0] in (HEAD, TABLE)]
     for rows in intervals:
-        strings = sorted({row[c["key"]] for row in rows for c in columns if c["type"] == STR})
-        number = {text: i for i, text in enumerate(strings)}
-        out = [put_number(0), put_number(len(strings)), *map(put_text, strings), put_number(0),
-               put_number(len(rows))]
-        for row in rows:
-            out += [put_number(number[row[c["key"]]] if c["type"] == STR else int(row[c["key"]]))
-                    for c in columns]
-        parts += [(ROWS, b"".join(out)), (INTERVAL, end + put_number(1) + put_number(len(rows)))]
+        parts += [put_rows(0, columns, rows),
+                  (INTERVAL, end + put_number(1) + put_number(len(rows)))]
+    return put_blocks(parts + [(END, b"")])
+
+
+def put_table(name, columns):
+    out = [put_text(name), put_number(len(columns))]
+    for key, kind in columns.items():
+        out += [put_text(key), put_number(kind), put_text("label"), put_text(""), put_text("")]
+    return TABLE, b"".join(out)
+
+
+def made(subcommand, settings, tables, intervals):
+    """A recording: tables {NAME: {KEY: type}}, intervals [(text, start, end, {NAME: rows})] in ns."""
+    head = [put_text("1"), put_text("6"), put_text(subcommand), put_number(0), put_number(0),
+            put_number(len(settings))]
+    for name, value in settings.items():
+        head += [put_text(name), put_number(value)]
+    parts = [(HEAD, b"".join(head + [put_number(len(tables))]))]
+    parts += [put_table(name, columns) for name, columns in tables.items()]
+    for i, (text, start, end, rows) in enumerate(intervals):
+        for number, (name, columns) in enumerate(tables.items()):
+            if rows.get(name):
+                keyed = [{"key": key, "type": kind} for key, kind in columns.items()]
+                parts.append(put_rows(number, keyed, rows[name]))
+        parts.append((INTERVAL, b"".join([
+            put_number(start), put_number(end), put_number(0), put_number(i == len(intervals) - 1),
+            put_text(text), put_number(0), put_number(len(tables)),
+            *(put_number(len(rows.get(name, ()))) for name in tables)])))
     return put_blocks(parts + [(END, b"")])
 
 

@@ -383,9 +383,9 @@ static void test_help(void **state)
 	finish(&f);
 }
 
-static char *two_lines(void)
+static char *two_lines(const void *ctx)
 {
-	return strdup("  PID\n    1");
+	return strdup(ctx);
 }
 
 static void type(struct fixture *f, const char *text)
@@ -403,7 +403,7 @@ static void test_question(void **state)
 	(void)state;
 	begin(&f, 10, 60);
 	show(&f, three, 3);
-	screen_ask(f.screen, &question, "");
+	screen_ask(f.screen, &question, "", "  PID\n    1");
 	type(&f, "vdx");
 	press(&f, KEY_BACKSPACE, SCREEN_HANDLED);
 	type(&f, "a q");

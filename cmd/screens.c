@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "cmd/screens.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define KEPT_MAX 3600
+
+void *steps_item(const struct steps *s, size_t i)
+{
+	return s->items + i * s->size;
+}
+
+void steps_drop_first(struct steps *s)
+{
+	s->sum -= s->weight(s->items);
+	s->free(s->items);
+	memmove(s->items, s->items + s->size, --s->n * s->size);
+	s->at -= s->at > 0;
+	s->dropped++;
+}
+
+int steps_add(struct steps *s, const void *item)
+{
+	char *grown;
+
+	while (s->n && (s->n >= KEPT_MAX || s->sum > s->most))
+		steps_drop_first(s);
+	grown = reallocarray(s->items, s->n + 1, s->size);
+	if (!grown)
+		return -ENOMEM;
+	s->items = grown;
+	memcpy(steps_item(s, s->n), item, s->size);
+	s->sum += s->weight(item);
+	s->at = s->n++;
+	return 0;
+}
+
+void steps_free(struct steps *s)
+{
+	for (size_t i = 0; i < s->n; i++)
+		s->free(steps_item(s, i));
+	free(s->items);
+	s->items = NULL;
+	s->n = 0;
+}
+
+void steps_key(struct steps *s, int key)
+{
+	/* What an interval grew from is there as well. */
+	if (key == 'k' && s->at > (s->dropped > 0))
+		s->at--;
+	else if (key == 'j' && s->at + 1 < s->n)
+		s->at++;
+	else if (key == 'j')
+		s->wanted = !s->ended;
+}
+
+char *steps_text(const struct steps *s, char *text, size_t size)
+{
+	snprintf(text, size, "interval %zu of %zu%s", s->dropped + s->at + 1, s->dropped + s->n,
+		 s->ended ? "" : " so far");
+	return text;
+}
+
+bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx)
+{
+	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
+	int r;
+
+	s->wanted = false;
+	do {
+		poll(&fd, 1, -1); /* a signal: another size */
+		r = input(ctx);
+	} while (r != RUN_STOP && !s->wanted);
+	return r != RUN_STOP;
+}
+
+int screens_keys(struct screen *s, const struct steps *steps, int (*on_key)(void *ctx, int key),
+		 void *ctx)
+{
+	int key, r = RUN_GO_ON, next;
+	bool any = false;
+
+	while (r != RUN_STOP && !(steps && steps->wanted) &&
+	       (key = screen_key(s)) != SCREEN_NO_KEY) {
+		any = true;
+		next = key == SCREEN_HANDLED ? RUN_GO_ON : on_key(ctx, key);
+		if (next != RUN_GO_ON)
+			r = next;
+	}
+	if (r == RUN_GO_ON)
+		screen_draw(s);
+	return any || !screen_hung_up(s) ? r : RUN_STOP;
+}
+
+static int resized(void *screen, short events, struct error *err)
+{
+	(void)events;
+	(void)err;
+	screen_resized(screen);
+	return RUN_GO_ON;
+}
+
+int screens_watch(struct run *run, struct screen *s, run_callback *input, void *ctx,
+		  struct error *err)
+{
+	int r = run_watch(run, STDIN_FILENO, POLLIN, input, ctx, err);
+
+	if (!r)
+		r = run_watch_signal(run, SIGWINCH, resized, s, err);
+	return r < 0 ? r : 0;
+}
