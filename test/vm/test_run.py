@@ -144,9 +144,25 @@ class TestRun(unittest.TestCase):
         result = self.result(self.BOOTED, self.SAYS, self.SAYS, passed("T.x"), passed("T.y"),
                              {"done": True})
         self.assertFalse(result.failed(), result.problems)
-        for text in (run.report.table([result]), run.report.document([result])):
+        for text in (run.report.table([result]), run.report.document("", ["9.9"], [result])):
             self.assertRegex(text, r"a:T\.x[ |]+the kernel missed events[ |]+2")
             self.assertRegex(text, r"all[ |]+2")
+
+    def test_last_run(self):
+        """A run of one kernel renews its row alone, and no other part of the document."""
+        names = ["8.8", "9.9-rt", "9.9"]
+        first = self.result(self.BOOTED, passed("T.x"), passed("T.y"), {"done": True})
+        text = run.report.document("", names, [first]) + "\nthe end\n"
+        row = re.search(r"(?m)^\| 9.9 \|.*\| 2 passed \|$", text)[0]
+        self.assertIn("| 9.9-rt | - | - | - | - |", text)
+        other = run.report.Result("9.9-rt", {"version": "9-2"}, {})
+        other.take(self.BOOTED)
+        other.take(dict(passed("T.x"), outcome="failed"))
+        renewed = run.report.with_runs(text, names, [other])
+        self.assertIn(row, renewed)
+        self.assertRegex(renewed, r"\| 9.9-rt \| 9-2 \| 9.9 \| 20[-\d]+ \| 1 failed \|")
+        self.assertEqual(renewed.partition("\n## Tests")[2], text.partition("\n## Tests")[2])
+        self.assertNotIn("9.9-rt", run.report.runs(renewed, ["9.9"], []))
 
     FILES = {"test_a": ["T.x", "T.y", "T.z"], "test_b": ["T.x"], "test_c": ["T.x", "T.y"]}
 
@@ -297,7 +313,7 @@ class TestVerifierTable(unittest.TestCase):
         result.take({"file": "test_verifier", "figures": self.figures(self.CELLS)})
         with tempfile.TemporaryDirectory() as tree, mock.patch.object(run, "TREE", tree), \
                 mock.patch.object(vt, "PATH", f"{tree}/docs/KERNELS.md"), \
-                mock.patch.object(run, "all_kernels", lambda: [types.SimpleNamespace(name="9.9", line="9.9 a b")]), \
+                mock.patch.object(run, "all_kernels", lambda: [TestRun.kernel("9.9")]), \
                 contextlib.redirect_stderr(io.StringIO()):
             os.mkdir(f"{tree}/docs")
             run.write(vt.PATH, "# Kernels\n")
@@ -308,6 +324,7 @@ class TestVerifierTable(unittest.TestCase):
             written = vt.section(run.read(vt.PATH))
             run.write_docs([result])
             self.assertEqual(vt.section(run.read(vt.PATH)), written)
+            self.assertRegex(run.read(vt.PATH), r"\| 9.9 \| 9.9-1 \| None \| 20[-\d]+ \| - \|")
             with self.assertRaises(run.CannotRun):
                 run.write_verifier_table([run.report.Result("9.9", {"version": "9.9-1"}, {})])
 
