@@ -93,9 +93,11 @@ class Machine:
             raise CannotBoot("no virtiofsd: install the package virtiofsd")
         log = stack.enter_context(open(f"{self.out}/virtiofsd.log", "wb"))
         for tag, (path, _) in self._shares().items():
-            daemon = subprocess.Popen([program, f"--socket-path={sockets}/{tag}", "-o", f"source={path}",
-                                       "-o", "cache=auto"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                      start_new_session=True)
+            # Of "/" a sandbox of its own name spaces cannot make a root.
+            daemon = subprocess.Popen(
+                [program, f"--socket-path={sockets}/{tag}", "-o", f"source={path}", "-o", "cache=auto",
+                 "-o", "sandbox=chroot"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True)
             stack.callback(daemon.wait)
             stack.callback(daemon.terminate)
             while not os.path.exists(f"{sockets}/{tag}") and daemon.poll() is None:
