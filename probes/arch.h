@@ -14,20 +14,6 @@
 #define KRETPROBE_ENTRY_SP(regs) PT_REGS_SP(regs)
 #endif
 
-/* Does a task of another word size run?  Its system calls have other numbers. */
-static __always_inline bool is_compat_task(void)
-{
-	struct task_struct *task = (void *)bpf_get_current_task();
-
-#if defined(bpf_target_x86)
-	return BPF_CORE_READ(task, thread_info.status) & 0x2; /* TS_COMPAT */
-#elif defined(bpf_target_arm64)
-	return BPF_CORE_READ(task, thread_info.flags) & 1UL << 22; /* TIF_32BIT */
-#else
-	return false;
-#endif
-}
-
 /* The first argument of the system call that begins with @regs. */
 static __always_inline u64 first_syscall_arg(struct pt_regs *regs)
 {
@@ -44,10 +30,29 @@ static __always_inline u64 first_syscall_arg(struct pt_regs *regs)
 #if defined(bpf_target_arm64)
 /* The kernel's own members, which user space's struct does not have. */
 struct pt_regs___arm64_call {
+	u64 pstate;
 	u64 orig_x0;
 	s32 syscallno;
 } __attribute__((preserve_access_index));
 #endif
+
+/* Does a task of another word size run, which came from user space with @regs?  Its system calls
+ * have other numbers. */
+static __always_inline bool is_compat_task(u64 regs __attribute__((unused)))
+{
+#if defined(bpf_target_x86)
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, thread_info.status) & 0x2; /* TS_COMPAT */
+#elif defined(bpf_target_arm64)
+	/* The processor's own bit, in every kernel at its place: TIF_32BIT is a macro of the
+	 * kernel's. */
+	return BPF_CORE_READ((struct pt_regs___arm64_call *)regs, pstate) &
+	       0x10; /* PSR_MODE32_BIT */
+#else
+	return false;
+#endif
+}
 
 /*
  * The number of the system call that ends with @regs, and its first argument.  @unknown, and 0, on
@@ -92,6 +97,7 @@ struct user_entry {
 	u64 number; /* of its system call; NO_NUMBER: it is in none, or that has its result */
 	u64 arg;    /* the first one */
 	u64 ip;	    /* where it was in user space */
+	u64 regs;   /* where the kernel has its registers */
 	bool exception;
 };
 
@@ -100,8 +106,9 @@ struct user_entry {
 /* On another processor: in no call. */
 static __always_inline void read_user_entry(struct user_entry *entry, u32 stack_size)
 {
-	const struct pt_regs *regs __attribute__((unused)) = (void *)user_regs(stack_size);
+	const struct pt_regs *regs = (void *)user_regs(stack_size);
 
+	entry->regs = (u64)regs;
 	entry->number = NO_NUMBER;
 	entry->exception = false;
 #if defined(bpf_target_x86)

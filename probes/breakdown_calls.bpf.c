@@ -753,13 +753,14 @@ static __always_inline bool syscall_wanted(u32 op, struct file *file)
 	return inode_wanted(BPF_CORE_READ(file, f_inode));
 }
 
-/* Sets *op to the enum call_syscall of system call @number; false: it is not timed. */
-static __always_inline bool is_timed(u64 number, u32 *op)
+/* Sets *op to the enum call_syscall of system call @number, made with @regs; false: it is not
+ * timed. */
+static __always_inline bool is_timed(u64 number, u64 regs, u32 *op)
 {
 	if (number >= SYSCALL_NUMBERS)
 		return false;
 	*op = syscall_ops[number & (SYSCALL_NUMBERS - 1)];
-	if (!*op || is_compat_task())
+	if (!*op || is_compat_task(regs))
 		return false;
 	--*op;
 	return true;
@@ -779,7 +780,7 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 	bool fsync;
 	u32 op;
 
-	if (!is_timed(number, &op))
+	if (!is_timed(number, regs, &op))
 		return;
 	fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
 	if (!time_syscalls && !fsync)
@@ -814,7 +815,7 @@ static __always_inline void account_missed_syscall(struct call_thread *t, u64 re
 	u64 arg, number = ended_syscall(regs, &arg, SYSCALL_NUMBERS);
 	u32 op;
 
-	if (!time_syscalls || !is_timed(number, &op) || enter_may_be_skipped())
+	if (!time_syscalls || !is_timed(number, regs, &op) || enter_may_be_skipped())
 		return;
 	if ((combined || check_files) && !syscall_wanted(op, file_of_fd(arg)))
 		return;

@@ -79,7 +79,7 @@ static __always_inline bool waits_in_call(const struct user_entry *entry, struct
 	if (entry->number >= SYSCALL_NUMBERS)
 		return false;
 	op = syscall_ops[entry->number & (SYSCALL_NUMBERS - 1)];
-	if (!op || is_compat_task())
+	if (!op || is_compat_task(entry->regs))
 		return false;
 	op--;
 	wait->write = op >= SYSCALL_WRITE;

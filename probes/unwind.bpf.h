@@ -654,7 +654,7 @@ static __always_inline long unwind_user(u32 slot)
 {
 	u32 i;
 
-	if (is_compat_task())
+	if (is_compat_task(user_regs(thread_size)))
 		return -1;
 	if (!unwind_begin(slot))
 		return 0;

@@ -10,6 +10,7 @@ import functools
 import os
 import platform
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -195,6 +196,30 @@ for i in range(1000): f()
             self.assert_calls_whole(result)
             counts.append(self.counts(result).get(("syscall", "pread64"), 0))
         self.assertLess(abs(counts[0] - counts[1]), 100)
+
+    @unittest.skipUnless(platform.machine() == "aarch64", "arm64 only")
+    def test_other_word_size_of_arm64(self):
+        """Number 67 is pread64 here, and sigaction for 32-bit code: a program that makes 1,000 of them."""
+        code = struct.pack("<11I", 0xe3a07043, 0xe3a04ffa,  # r7 = 67, r4 = 1000
+                           0xe3a00000, 0xe3a01000, 0xe3a02000, 0xef000000,  # loop: r0, r1, r2 = 0; svc
+                           0xe2544001, 0x1afffff9,  # r4 -= 1; to the loop unless that is 0
+                           0xe3a07001, 0xe3a00000, 0xef000000)  # exit(0)
+        size = 84 + len(code)
+        elf = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 40, 1, 0x10054, 52, 0, 0x5000200,
+                          52, 32, 1, 0, 0, 0)
+        elf += struct.pack("<8I", 1, 0, 0x10000, 0x10000, size, size, 5, 0x10000) + code
+        with tempfile.TemporaryDirectory() as directory:
+            path = f"{directory}/calls32"
+            with open(path, "wb") as file:
+                file.write(elf)
+            os.chmod(path, 0o755)
+            try:
+                self.assertEqual(subprocess.run([path], check=False).returncode, 0)
+            except OSError:
+                self.skipTest("this kernel runs no 32-bit programs")
+            result = iotrace("breakdown", "-T", "syscall", "--json", "--", path)
+        self.assert_calls_whole(result)
+        self.assertEqual(self.counts(result).get(("syscall", "pread64"), 0), 0)
 
     def test_intervals_lose_nothing(self):
         with LoopDisk(64 * MIB) as disk:

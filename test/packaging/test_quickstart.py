@@ -100,7 +100,8 @@ class TestScopes(unittest.TestCase):
     def test_kernels_in_turn(self):
         """Always the oldest and the newest; of the others each when it is its turn."""
         with open(f"{ROOT}/test/vm/kernels.txt", encoding="utf-8") as file:
-            kernels = re.findall(r"(?m)^([^#\s]\S*)", file.read())
+            kernels = [line.split()[0] for line in file
+                       if re.match(r"[^#\s]", line) and "turn=command" not in line]
         ran = set()
         for commits in range(len(kernels) - 2):
             end, argv, _ = self.quickstart("test", "--lab", COMMITS=str(commits))
@@ -108,7 +109,6 @@ class TestScopes(unittest.TestCase):
             these = {name for name in kernels if not re.search(left, f"vm-{name}")}
             self.assertEqual(len(these), 3)
             self.assertLessEqual({kernels[0], kernels[-1]}, these)
-            self.assertFalse(re.search(left, "vm-prepare"))
             for name in set(kernels) - these:
                 self.assertRegex(end, rf"Left out: Linux .*{re.escape(name)}")
             ran |= these

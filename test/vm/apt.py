@@ -16,7 +16,6 @@ import time
 
 KEYRINGS = ("/usr/share/keyrings/debian-archive-keyring.pgp",
             "/usr/share/keyrings/debian-archive-keyring.gpg")
-ARCHITECTURE = "amd64"
 # What `*` stands for in a package's name: 0-46, 12+deb13; not 12+deb13-cloud.
 VERSION = r"[0-9][0-9.]*(?:-[0-9]+)?(?:\+[a-z0-9]+)?"
 
@@ -97,13 +96,13 @@ class Mirrors:
 class Archive:
     """Some suites of Debian, with a state of its own in a folder."""
 
-    def __init__(self, folder, mirrors, suites):
+    def __init__(self, folder, mirrors, suites, arch):
         self.folder, self.suites = folder, suites
         self.missing = [suite for suite in suites if not mirrors.of(suite)]
         for part in ("lists/partial", "cache/archives/partial", "conf"):
             os.makedirs(f"{folder}/{part}", exist_ok=True)
         sources = "".join(
-            f"deb [arch={ARCHITECTURE} signed-by={keyring()}] {mirrors.of(suite)} {suite} main\n"
+            f"deb [arch={arch} signed-by={keyring()}] {mirrors.of(suite)} {suite} main\n"
             for suite in suites if suite not in self.missing)
         for name, text in (("sources.list", sources), ("status", "")):
             with open(f"{folder}/{name}", "w", encoding="ascii") as file:
@@ -117,7 +116,8 @@ class Archive:
             "Dir::Etc::sourceparts": "-",
             "Dir::Etc::preferences": "-",
             "Dir::Etc::preferencesparts": "-",
-            "APT::Architecture": ARCHITECTURE,
+            "APT::Architecture": arch,
+            "APT::Architectures::": arch,
             "APT::Default-Release": "",
             "APT::Sandbox::User": "root",
             "APT::Update::Error-Mode": "any",
@@ -157,29 +157,36 @@ class Archive:
         newest = max(common, key=by_number)
         return [pattern.replace("*", newest) for pattern in patterns]
 
-    def describe(self, name):
-        """{"name", "version", "sha256"} of the version that apt would take."""
-        fields = dict(line.split(": ", 1) for line in
-                      self._cache("show", "--no-all-versions", name).splitlines()
-                      if re.match(r"(Package|Version|SHA256): ", line))
-        if not {"Version", "SHA256"} <= fields.keys():
-            raise CannotFetch(f"{name}: the index has no version or no SHA256 of it")
-        return {"name": name, "version": fields["Version"], "sha256": fields["SHA256"]}
+    def describe(self, names):
+        """[{"name", "version", "sha256"}] of the versions that apt would take."""
+        packages = []
+        for text in self._cache("show", "--no-all-versions", *names).strip().split("\n\n"):
+            fields = dict(line.split(": ", 1) for line in text.splitlines()
+                          if re.match(r"(Package|Version|SHA256): ", line))
+            if not {"Package", "Version", "SHA256"} <= fields.keys():
+                raise CannotFetch(f"{' '.join(names)}: the index has no version or no SHA256 of one")
+            packages.append({"name": fields["Package"], "version": fields["Version"],
+                             "sha256": fields["SHA256"]})
+        return packages
 
-    def download(self, package, folder):
-        """Into FOLDER, whole and with the right hash, or CannotFetch. Adds "file" to PACKAGE."""
-        what = f'{package["name"]}={package["version"]}'
+    def with_needs(self, names):
+        """describe() of these packages and of all that they depend on, as for an empty machine."""
+        said = _apt("apt-get", "install", "--simulate", "--no-install-recommends", *names,
+                    options=self._options)
+        return self.describe(re.findall(r"(?m)^Inst ([^ :]+)", said))
+
+    def download(self, packages, folder):
+        """Into FOLDER, whole and with the right hash, or CannotFetch. Adds "file" to each."""
         with tempfile.TemporaryDirectory(dir=folder, prefix=".part-") as part:
-            _apt("apt-get", "download", what, options=self._options, cwd=part)
-            files = os.listdir(part)
-            if len(files) != 1:
-                raise CannotFetch(f"{what}: apt-get left {files or 'nothing'}")
-            got = sha256(f"{part}/{files[0]}")
-            if got != package["sha256"]:
-                raise CannotFetch(f'{what}: the file has the SHA256 {got}, the index says '
-                                  f'{package["sha256"]}')
-            os.replace(f"{part}/{files[0]}", f"{folder}/{files[0]}")
-        package["file"] = files[0]
+            _apt("apt-get", "download", *(f'{p["name"]}={p["version"]}' for p in packages),
+                 options=self._options, cwd=part)
+            by_hash = {sha256(f"{part}/{file}"): file for file in os.listdir(part)}
+            for package in packages:
+                package["file"] = by_hash.get(package["sha256"])
+                if not package["file"]:
+                    raise CannotFetch(f'{package["name"]}={package["version"]}: no file has the SHA256 '
+                                      f'{package["sha256"]} of the index')
+                os.replace(f'{part}/{package["file"]}', f'{folder}/{package["file"]}')
 
 
 def _recorded(path, kernel, folder):
@@ -200,7 +207,8 @@ def _recorded(path, kernel, folder):
 def fetch(kernel, cache, mirrors, update=False):
     """The packages of a kernel of the list, from the cache or the mirror.
 
-    kernel: has .name, .suites, .patterns, .line. mirrors: a function that gives
+    kernel: has .name, .arch, .suites, .patterns, .line, and .whole: the patterns are names of packages,
+    which are wanted with all that they depend on. mirrors: a function that gives
     the Mirrors, called only when something is to be fetched.
     Returns {"line", "version", "packages": [{"name", "version", "sha256", "file"}], "fetched"}.
     """
@@ -209,11 +217,11 @@ def fetch(kernel, cache, mirrors, update=False):
     record = None if update else _recorded(path, kernel, folder)
     if record:
         return record
-    archive = Archive(f"{cache}/apt/{kernel.name}", mirrors(), kernel.suites)
+    archive = Archive(f"{cache}/apt/{kernel.name}", mirrors(), kernel.suites, kernel.arch)
     archive.update()
-    packages = [archive.describe(name) for name in archive.newest(kernel.patterns)]
-    for package in packages:
-        archive.download(package, folder)
+    packages = archive.with_needs(kernel.patterns) if kernel.whole else \
+        archive.describe(archive.newest(kernel.patterns))
+    archive.download(packages, folder)
     record = {"line": kernel.line, "version": packages[0]["version"], "packages": packages,
               "missing_suites": archive.missing, "fetched": time.strftime("%Y-%m-%d")}
     with open(f"{path}.new", "w", encoding="utf-8") as file:

@@ -2,7 +2,7 @@
 """From a kernel's packages to what QEMU boots: vmlinuz, an initrd, modules, and the BTF of each.
 
 A folder per kernel:
-  vmlinuz         the package's own
+  vmlinuz         the package's own; arm64: the Image in it
   initrd          busybox, guest/init, and the modules it needs to find the shared folders
   release         `uname -r`
   modules/        goes to /lib/modules/RELEASE: the modules of modules.txt, unpacked
@@ -43,7 +43,7 @@ def wanted_modules():
     return wanted
 
 
-def key(record):
+def key(record, busybox):
     """Names all that an image is made from; another key means another image."""
     digest = hashlib.sha256()
     for package in record["packages"]:
@@ -51,12 +51,12 @@ def key(record):
     for name in ("modules.txt", "guest/init", "image.py", "kernel_file.py"):
         with open(f"{HERE}/{name}", "rb") as file:
             digest.update(file.read())
-    with open(busybox(), "rb") as file:
+    with open(busybox, "rb") as file:
         digest.update(file.read())
     return digest.hexdigest()[:16]
 
 
-def busybox():
+def own_busybox():
     path = shutil.which("busybox")
     if not path:
         raise CannotBuild("no busybox: install busybox-static")
@@ -158,11 +158,11 @@ def _copy_modules(tree, wanted, image):
     return order
 
 
-def _make_initrd(image, order):
+def _make_initrd(image, order, busybox):
     with tempfile.TemporaryDirectory() as root:
         for part in ("bin", "dev", "proc", "sys", "mnt", "modules"):
             os.mkdir(f"{root}/{part}")
-        shutil.copy(busybox(), f"{root}/bin/busybox")
+        shutil.copy(busybox, f"{root}/bin/busybox")
         os.chmod(f"{root}/bin/busybox", 0o755)
         shutil.copy(f"{HERE}/guest/init", f"{root}/init")
         os.chmod(f"{root}/init", 0o755)
@@ -178,7 +178,7 @@ def _make_initrd(image, order):
     _write(f"{image}/initrd", done.stdout)
 
 
-def _build(debs, image):
+def _build(debs, image, arch, busybox):
     with tempfile.TemporaryDirectory(dir=os.path.dirname(image), prefix=".unpacked-") as folder:
         _unpack(debs, folder)
         release, modules = _release_folder(folder)
@@ -186,8 +186,11 @@ def _build(debs, image):
                    if os.path.exists(path)]
         if not kernels:
             raise CannotBuild(f"no vmlinuz of {release} in these packages")
-        shutil.copy(kernels[0], f"{image}/vmlinuz")
-        btf = kernel_file.section(kernel_file.vmlinux(_read(kernels[0])), ".BTF")
+        kernel = _read(kernels[0])
+        if arch == "arm64":
+            kernel = kernel_file.image(kernel)
+        _write(f"{image}/vmlinuz", kernel)
+        btf = kernel_file.btf(kernel)
         if not btf:
             raise CannotBuild(f"the kernel {release} has no BTF")
         _write(f"{image}/btf/vmlinux", btf)
@@ -199,7 +202,7 @@ def _build(debs, image):
             if os.path.exists(f"{modules}/{name}"):
                 shutil.copy(f"{modules}/{name}", f"{image}/modules/{name}")
     _index(image, release)
-    _make_initrd(image, order)
+    _make_initrd(image, order, busybox)
 
 
 def _index(image, release):
@@ -216,21 +219,23 @@ def _index(image, release):
         raise CannotBuild(f"depmod: {done.stderr.strip()}")
 
 
-def prepare(name, record, cache):
-    """The folder of the kernel's image, made if it is not there.
+def prepare(kernel, record, cache, busybox):
+    """The folder of the kernel's image, made if it is not there. kernel: has .name and .arch; busybox: a
+    static one for it.
 
     Others of that kernel are removed once they have not been used for a week:
     another checkout may be using one right now.
     """
     folder = f"{cache}/images"
-    image = f"{folder}/{name}-{key(record)}"
+    name = kernel.name
+    image = f"{folder}/{name}-{key(record, busybox)}"
     if os.path.exists(f"{image}/initrd"):
         os.utime(image)
         return image
     os.makedirs(folder, exist_ok=True)
     new = tempfile.mkdtemp(dir=folder, prefix=f".new-{name}-")
     try:
-        _build([f'{cache}/packages/{p["file"]}' for p in record["packages"]], new)
+        _build([f'{cache}/packages/{p["file"]}' for p in record["packages"]], new, kernel.arch, busybox)
         os.chmod(new, 0o755)
         os.rename(new, image)
     except kernel_file.BadFile as error:

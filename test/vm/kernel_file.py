@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""What is inside a kernel's files: the ELF of a bzImage, and the BTF of an ELF."""
+"""What is inside a kernel's files: the ELF of a bzImage, the Image of arm64, and the BTF of either."""
 import gzip
 import lzma
 import struct
@@ -48,6 +48,36 @@ def vmlinux(image):
     if elf[:4] != b"\x7fELF":
         raise BadFile("the bzImage holds no ELF that is compressed in a known way")
     return elf
+
+
+def image(data):
+    """What QEMU boots on arm64: the Image inside a file that is compressed, or an EFI program
+    (drivers/firmware/efi/libstub/zboot-header.S), or neither."""
+    if data[:2] == b"MZ" and data[4:8] == b"zimg":
+        offset, length = struct.unpack_from("<II", data, 8)
+        data = data[offset:offset + length]
+    for magic, program in _PACKERS:
+        if data.startswith(magic):
+            data = subprocess.run(program, input=data, capture_output=True, check=False).stdout \
+                if program else unpack(data)
+            break
+    if data[56:60] != b"ARMd":
+        raise BadFile("no Image of arm64")
+    return data
+
+
+def btf(kernel):
+    """The BTF of a bzImage or of an Image, which is no ELF: found by its header; None without one."""
+    if kernel[56:60] != b"ARMd":
+        return section(vmlinux(kernel), ".BTF")
+    at = -1
+    while (at := kernel.find(b"\x9f\xeb\x01\0\x18\0\0\0", at + 1)) >= 0:
+        types, types_size, strings, strings_size = struct.unpack_from("<IIII", kernel, at + 8)
+        start = at + 24 + strings
+        if types == 0 and strings == types_size and strings_size and \
+                start + strings_size <= len(kernel) and not kernel[start] and types_size > 1 << 20:
+            return kernel[at:start + strings_size]
+    return None
 
 
 def section(elf, name):

@@ -7,12 +7,20 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TREE = os.path.dirname(os.path.dirname(HERE))
 SIZES = {"M": 1 << 20, "G": 1 << 30}
 SHARE = "local,security_model=none,multidevs=remap"
-QEMU = "qemu-system-x86_64"
+# By Debian's name of the processor: QEMU's program, its package, what makes such a machine, its console.
+PROCESSORS = {
+    "amd64": ("qemu-system-x86_64", "qemu-system-x86", ["-cpu", "max"], "ttyS0"),
+    "arm64": ("qemu-system-aarch64", "qemu-system-arm",
+              ["-M", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"], "ttyAMA0"),
+}
+QEMU = PROCESSORS["amd64"][0]
+VIRTIOFSD = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")
 
 
 class CannotBoot(Exception):
@@ -47,49 +55,87 @@ def _devices(out, disks):
 class Machine:
     """A guest that is described; run() boots it and waits for its end.
 
-    name: of the kernel. image: from image.prepare(). out: a folder for the
-    results, where serial.log is written too.
+    kernel: has .name, .arch and .share (9p or virtiofs). image: from image.prepare(). root: what the
+    guest has as its root. out: a folder for the results, where serial.log is written too.
     """
 
-    def __init__(self, name, image, out, *, smp=1, memory=2048, accel="tcg", packed=False,
+    def __init__(self, kernel, image, root, out, *, smp=1, memory=2048, accel="tcg", packed=False,
                  extra=()):
-        self.name, self.image, self.out = name, image, out
+        self.kernel, self.image, self.root, self.out = kernel, image, root, out
         self.smp, self.memory, self.accel = smp, memory, accel
         self.packed, self.extra = packed, list(extra)
         self._process = None
 
+    def _shares(self):
+        """{tag: (folder, may the guest write there?)}"""
+        shares = {"host": ("/", False), "out": (self.out, True)}
+        if self.root != "/":
+            shares["root"] = (self.root, False)
+        return shares
+
+    def _share_argv(self, sockets):
+        if self.kernel.share == "9p":
+            return [text for tag, (path, writable) in self._shares().items()
+                    for text in ("-virtfs", f"{SHARE},path={_comma(path)},mount_tag={tag}"
+                                 f'{"" if writable else ",readonly=on"}')]
+        return ["-object", f"memory-backend-memfd,id=memory,size={self.memory}M,share=on",
+                "-machine", "memory-backend=memory",
+                *(text for tag in self._shares() for text in
+                  ("-chardev", f"socket,id=share-{tag},path={_comma(sockets)}/{tag}",
+                   "-device", f"vhost-user-fs-pci,chardev=share-{tag},tag={tag}"))]
+
+    def _start_daemons(self, sockets, stack):
+        """virtiofsd for each share; they end with QEMU."""
+        if self.kernel.share == "9p":
+            return
+        program = next(filter(os.path.exists, VIRTIOFSD), None)
+        if not program:
+            raise CannotBoot("no virtiofsd: install the package virtiofsd")
+        log = stack.enter_context(open(f"{self.out}/virtiofsd.log", "wb"))
+        for tag, (path, _) in self._shares().items():
+            # Of "/" a sandbox of its own name spaces cannot make a root.
+            daemon = subprocess.Popen(
+                [program, f"--socket-path={sockets}/{tag}", "-o", f"source={path}", "-o", "cache=auto",
+                 "-o", "sandbox=chroot"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                start_new_session=True)
+            stack.callback(daemon.wait)
+            stack.callback(daemon.terminate)
+            while not os.path.exists(f"{sockets}/{tag}") and daemon.poll() is None:
+                time.sleep(0.01)
+
     def _argv(self, disks, shell):
         out = _comma(self.out)
+        program, _, processor, console = PROCESSORS[self.kernel.arch]
         # The emulation is slow, and stands still when the machine does: that is no lock-up. A guest
         # that locks up says nothing more, which is seen from outside.
-        append = ("console=ttyS0 quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 "
+        append = (f"console={console} quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 "
                   "sysctl.kernel.hung_task_timeout_secs=1200 net.ifnames=0")
         accel = "tcg,thread=multi" if self.accel == "tcg" else self.accel
         # Without a possible second CPU QEMU before 8.1 emulates no memory barriers, and requests of
         # NVMe and virtio are overlooked now and then (docs/LAB.md).
         smp = f"{self.smp},maxcpus={max(2, self.smp)}"
         return [
-            QEMU, "-accel", accel, "-cpu", "max", "-m", f"{self.memory}", "-smp", smp,
+            program, *processor, "-accel", accel, "-m", f"{self.memory}", "-smp", smp,
             "-nodefaults", "-display", "none", "-no-reboot", "-monitor", "none",
             "-serial", "mon:stdio" if shell else f"file:{out}/serial.log",
             "-kernel", f"{self.image}/vmlinuz", "-initrd", f"{self.image}/initrd",
-            "-append", append,
-            "-virtfs", f"{SHARE},path=/,mount_tag=host,readonly=on",
-            "-virtfs", f"{SHARE},path={out},mount_tag=out",
+            "-append", append, *self._share_argv(disks),
             *(["-global", "virtio-device.packed=on"] if self.packed else []),
             *_devices(self.out, disks), *self.extra]
 
     def run(self, mode, timeout=None):
         """QEMU's exit status, or None when the time was up and it was ended. mode: test,
         shell or trial."""
-        if not shutil.which(QEMU):
-            raise CannotBoot(f"no {QEMU}: install qemu-system-x86")
+        program, package, *_ = PROCESSORS[self.kernel.arch]
+        if not shutil.which(program):
+            raise CannotBoot(f"no {program}: install {package}")
         with open(f"{self.out}/guest.env", "w", encoding="utf-8") as file:
-            for key, value in (("NAME", self.name), ("MODE", mode), ("TREE", f"/host{TREE}"),
+            for key, value in (("NAME", self.kernel.name), ("MODE", mode), ("TREE", f"/host{TREE}"),
                                ("IMAGE", f"/host{self.image}")):
                 file.write(f"{key}={shlex.quote(value)}\n")
         with tempfile.TemporaryDirectory(prefix="iotrace-vm-") as disks, \
                 contextlib.ExitStack() as stack:
+            self._start_daemons(disks, stack)
             said = None
             if mode != "shell":
                 said = stack.enter_context(open(f"{self.out}/qemu.log", "wb"))

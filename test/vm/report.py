@@ -287,13 +287,41 @@ def _markdown(rows):
                      [head, ["---"] * len(head), *body]) + "\n"
 
 
-def document(results):
-    """docs/KERNELS.md"""
-    kernels = [["kernel", "Debian package", "`uname -r`"]]
-    kernels += [[r.name, r.version, f"{r.release}"] for r in results]
+RUNS = "## What was run\n"
+
+
+def _runs(text):
+    """{kernel: row} of the table of what was run, in the text of docs/KERNELS.md."""
+    part = text.partition(RUNS)[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in part.splitlines()
+            if line.startswith("|")]
+    return {row[0]: row for row in rows[2:] if len(row) == 5}
+
+
+def runs(old, kernels, results):
+    """That section, whose rows are those of `kernels`, names: of these results, else as the text `old` has
+    them; a kernel that is in neither was not run yet."""
+    rows = _runs(old)
+    for result in results:
+        counts = (sum(result.count(file, outcome) for file in result.tests) for outcome in OUTCOMES)
+        tests = ", ".join(f"{count} {outcome}" for count, outcome in zip(counts, OUTCOMES) if count)
+        rows[result.name] = [result.name, result.version, f"{result.release}", time.strftime("%Y-%m-%d"),
+                             tests or "-"]
+    head = ["kernel", "Debian package", "`uname -r`", "last run", "tests"]
+    return f"{RUNS}\n" + _markdown([head, *(rows.get(name, [name, *["-"] * 4]) for name in kernels)])
+
+
+def with_runs(text, kernels, results):
+    """The text of docs/KERNELS.md with that section renewed; the others are those of the last whole run."""
+    before, _, rest = text.partition(RUNS)
+    return before + runs(text, kernels, results) + "\n## " + rest.partition("\n## ")[2]
+
+
+def document(old, kernels, results):
+    """docs/KERNELS.md; old: its text so far, kernels: the names of all."""
     text = ("# Kernels\n\nWritten by `test/vm/run --docs` on "
-            f"{time.strftime('%Y-%m-%d')}; not to be edited. docs/LAB.md tells what it is.\n\n"
-            "## What was run\n\n" + _markdown(kernels) + "\n## Tests\n\n" +
+            f"{time.strftime('%Y-%m-%d')}; not to be edited. docs/LAB.md tells what it is.\n\n" +
+            runs(old, kernels, results) + "\n## Tests\n\n" +
             _markdown([row[:1] + row[2:-2] + row[-1:] for row in tests_rows(results)]) +
             "\n## Retries\n\n" + _markdown(retry_rows(results)) +
             "\n## The hook that each kernel gave\n\n" + _markdown(hook_rows(results)))

@@ -57,23 +57,40 @@ class TestRun(unittest.TestCase):
         return types.SimpleNamespace(**{**dict(
             results=folder, build="/nowhere", slow=1, scale=1, test_timeout=SILENCE, smp=1, memory=1,
             accel="tcg", packed=False, qemu=[], timeout=None, quiet=True, jobs=4, guests=1,
-            keep_going=True), **more})
+            rounds=1, patterns=[], docs=False, keep_going=True), **more})
+
+    @staticmethod
+    def kernel(name):
+        return run.Kernel(f"{name} suite linux-image-{name}.*-amd64")
+
+    def test_lines(self):
+        """What a line of kernels.txt says, and what it may not."""
+        kernel = run.Kernel("6.12-16k  trixie,trixie-security  linux-image-6.12.*-arm64-16k turn=command")
+        self.assertEqual((kernel.name, kernel.suites, kernel.arch, kernel.share, kernel.turn),
+                         ("6.12-16k", ["trixie", "trixie-security"], "arm64", "9p", "command"))
+        self.assertEqual(kernel.patterns, ["linux-image-6.12.*-arm64-16k"])
+        kernel = run.Kernel("9 sid linux-image-9.*-cloud-amd64 share=virtiofs")
+        self.assertEqual((kernel.arch, kernel.share, kernel.turn), ("amd64", "virtiofs", "ci"))
+        for bad in ("share=nfs", "turn=never", "colour=red"):
+            with self.assertRaisesRegex(run.CannotRun, "9: bad setting"):
+                run.Kernel(f"9 sid linux-image-9.*-amd64 {bad}")
+        self.assertEqual(vt.columns(["# a", "9 sid p", "9-rt sid p", "10 sid p turn=command", ""]), ["9"])
 
     def result(self, *script, again=None):
         """Of a run whose guests do what @script says, and from the second on @again."""
         scripts = itertools.chain([script], itertools.repeat(again))
         options = self.options()
-        kernel = types.SimpleNamespace(name="9.9")
+        kernel = self.kernel("9.9")
         with mock.patch.object(run.machine, "Machine",
-                               lambda _name, _image, out, **_: Guest(next(scripts), out)), \
+                               lambda _kernel, _image, _root, out, **_: Guest(next(scripts), out)), \
                 contextlib.redirect_stderr(io.StringIO()):
-            return run.Run(kernel, ({"version": "9.9-1"}, options.results),
+            return run.Run(kernel, ({"version": "9.9-1"}, options.results, "/"),
                            {"test_a": ["T.x", "T.y"]}, options).run()
 
     def test_short_list(self):
         """What is marked is for the oldest, or for the oldest and the newest kernel only."""
         lines = [(1, "exact:TestTop"), (2, "hostile  ends"), (3, "alone oldest")]
-        kernels = [types.SimpleNamespace(name=name) for name in ("7", "8", "9")]
+        kernels = [self.kernel(name) for name in ("7", "8", "9")]
         with mock.patch.object(run, "data_lines", return_value=lines), \
                 mock.patch.object(run, "all_kernels", return_value=kernels):
             got = [list(run.short_tests(kernel)) for kernel in kernels]
@@ -89,10 +106,10 @@ class TestRun(unittest.TestCase):
         with open(f"{run.TREE}/test/live/CMakeLists.txt", encoding="utf-8") as file:
             programs = re.findall(r"(\w+)=\$<TARGET_FILE:([\w-]+)>", file.read())
         options = self.options()
-        kernel = types.SimpleNamespace(name="9.9")
+        kernel = self.kernel("9.9")
         os.mkdir(f"{options.results}/9.9")
         # pylint: disable-next=protected-access
-        run.Run(kernel, (self.BOOTED, "image"), {}, options)._write_job({}, False)
+        run.Run(kernel, (self.BOOTED, "image", "/"), {}, options)._write_job({}, False)
         with open(f"{options.results}/9.9/job.json", encoding="utf-8") as file:
             environment = json.load(file)["environment"]
         self.assertIn(("SAMPLE", "iotrace-sample"), programs)
@@ -127,9 +144,25 @@ class TestRun(unittest.TestCase):
         result = self.result(self.BOOTED, self.SAYS, self.SAYS, passed("T.x"), passed("T.y"),
                              {"done": True})
         self.assertFalse(result.failed(), result.problems)
-        for text in (run.report.table([result]), run.report.document([result])):
+        for text in (run.report.table([result]), run.report.document("", ["9.9"], [result])):
             self.assertRegex(text, r"a:T\.x[ |]+the kernel missed events[ |]+2")
             self.assertRegex(text, r"all[ |]+2")
+
+    def test_last_run(self):
+        """A run of one kernel renews its row alone, and no other part of the document."""
+        names = ["8.8", "9.9-rt", "9.9"]
+        first = self.result(self.BOOTED, passed("T.x"), passed("T.y"), {"done": True})
+        text = run.report.document("", names, [first]) + "\nthe end\n"
+        row = re.search(r"(?m)^\| 9.9 \|.*\| 2 passed \|$", text)[0]
+        self.assertIn("| 9.9-rt | - | - | - | - |", text)
+        other = run.report.Result("9.9-rt", {"version": "9-2"}, {})
+        other.take(self.BOOTED)
+        other.take(dict(passed("T.x"), outcome="failed"))
+        renewed = run.report.with_runs(text, names, [other])
+        self.assertIn(row, renewed)
+        self.assertRegex(renewed, r"\| 9.9-rt \| 9-2 \| 9.9 \| 20[-\d]+ \| 1 failed \|")
+        self.assertEqual(renewed.partition("\n## Tests")[2], text.partition("\n## Tests")[2])
+        self.assertNotIn("9.9-rt", run.report.runs(renewed, ["9.9"], []))
 
     FILES = {"test_a": ["T.x", "T.y", "T.z"], "test_b": ["T.x"], "test_c": ["T.x", "T.y"]}
 
@@ -137,7 +170,7 @@ class TestRun(unittest.TestCase):
         """Of a run whose guests have what their jobs ask for; and the jobs, by their folders."""
         jobs, options = {}, self.options(**more)
 
-        def boot(_name, _image, out, **_):
+        def boot(_kernel, _image, _root, out, **_):
             with open(f"{out}/job.json", encoding="utf-8") as file:
                 jobs[os.path.basename(out)] = job = json.load(file)
             script = [self.BOOTED] + [{"hooks": command, "list": [], "chosen": {}, "error": None}
@@ -148,8 +181,8 @@ class TestRun(unittest.TestCase):
                            for test in file["tests"]]
             return Guest([*script, {"dmesg": dmesg}, {"done": True}], out)
 
-        kernels = [types.SimpleNamespace(name=name) for name in ("8.8", "9.9")]
-        prepared = {kernel.name: ({"version": "1"}, options.results) for kernel in kernels}
+        kernels = [self.kernel(name) for name in ("8.8", "9.9")]
+        prepared = {kernel.name: ({"version": "1"}, options.results, "/") for kernel in kernels}
         with mock.patch.object(run.machine, "Machine", boot), mock.patch.object(run, "signal"), \
                 mock.patch.object(run, "offline_check", return_value="a hook is gone"), \
                 contextlib.redirect_stderr(io.StringIO()):
@@ -280,7 +313,7 @@ class TestVerifierTable(unittest.TestCase):
         result.take({"file": "test_verifier", "figures": self.figures(self.CELLS)})
         with tempfile.TemporaryDirectory() as tree, mock.patch.object(run, "TREE", tree), \
                 mock.patch.object(vt, "PATH", f"{tree}/docs/KERNELS.md"), \
-                mock.patch.object(run, "all_kernels", lambda: [types.SimpleNamespace(name="9.9")]), \
+                mock.patch.object(run, "all_kernels", lambda: [TestRun.kernel("9.9")]), \
                 contextlib.redirect_stderr(io.StringIO()):
             os.mkdir(f"{tree}/docs")
             run.write(vt.PATH, "# Kernels\n")
@@ -291,6 +324,7 @@ class TestVerifierTable(unittest.TestCase):
             written = vt.section(run.read(vt.PATH))
             run.write_docs([result])
             self.assertEqual(vt.section(run.read(vt.PATH)), written)
+            self.assertRegex(run.read(vt.PATH), r"\| 9.9 \| 9.9-1 \| None \| 20[-\d]+ \| - \|")
             with self.assertRaises(run.CannotRun):
                 run.write_verifier_table([run.report.Result("9.9", {"version": "9.9-1"}, {})])
 

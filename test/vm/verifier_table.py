@@ -15,6 +15,12 @@ MORE = 1.2  # of the table's instructions: above that is an error
 RENEW = "`test/vm/run --verifier-table -- verifier` renews the table of docs/KERNELS.md"
 
 
+def columns(lines):
+    """The kernels of these lines of kernels.txt that have a column: other builds of a kernel are compared
+    with its own, and those that CI does not run need none."""
+    return [line.split()[0] for line in lines if re.match(r"[^#\s-]+\s", line) and "turn=command" not in line]
+
+
 def row_of(name, program):
     """The row that a program of probes/NAME.bpf.c is counted in: that of the primary, if it is a
     backup program; those of probes/call_functions.h, which differ by constants only, have one."""
