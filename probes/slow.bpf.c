@@ -575,6 +575,7 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 	to->retries = 0;
 	to->start = 0;
 	to->pid = 0;
+	to->uid = 0;
 	to->task_cgroup = 0;
 	to->depth = 0;
 	if (!entry)
@@ -585,6 +586,7 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 		to->writeback = entry->writeback;
 		to->start = entry->process.start;
 		to->pid = entry->process.pid;
+		to->uid = entry->process.uid;
 		to->task_cgroup = entry->task_cgroup;
 		to->stack = entry->stack;
 	}

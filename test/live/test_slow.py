@@ -8,6 +8,7 @@ the test itself gave its files.
 import fcntl
 import mmap
 import os
+import re
 import shutil
 import signal
 import statistics
@@ -245,6 +246,32 @@ class TestSlow(SlowTest):
                 if name == "cgroup":
                     self.assertEqual({row["cgroup"] for row in result.rows}, {mine.path})
 
+    def test_by(self):
+        """What --by adds up at the end, beside what the rows say of whom, also in a replay."""
+        with LoopDisk(64 * MIB) as disk, Cgroup("mine.service") as mine, \
+                tempfile.NamedTemporaryFile() as file:
+            loads = [Load("read", 40, KIB4, disk.path, name="mine", options=["-r"], group=mine),
+                     Load("read", 60, KIB4, disk.path, name="other", options=["-r"])]
+            rows = self.trace(disk.name, lambda: run_loads(*loads), "-m", "0", "--by",
+                              "unit,user", "--record", file.name).rows
+            text = iotrace("slow", "--replay", file.name).out
+        self.assertEqual(len(rows), 100)
+        times = {}
+        for row in rows:
+            if row["comm"] == "mine":
+                self.assertEqual((row["cgroup"], row["unit"]), (mine.path, "mine.service"))
+            self.assertEqual(row["user_name"], "root")
+            ios, ns = times.get(row["unit"], (0, 0))
+            times[row["unit"]] = (ios + 1, ns + row["total_ns"])
+        self.assertEqual(times["mine.service"][0], 40)
+        shares = re.findall(r"(?m)^ *([0-9.]+)% +([0-9]+)  ([^,\n]+), root$",
+                            text.partition("  by unit,user\n")[2])
+        self.assertEqual({unit: int(ios) for _, ios, unit in shares},
+                         {unit: ios for unit, (ios, _) in times.items()})
+        total = sum(ns for _, ns in times.values())
+        for share, _, unit in shares:
+            self.assertAlmostEqual(float(share), 100 * times[unit][1] / total, delta=0.051)
+
     def test_command(self):
         with LoopDisk(64 * MIB) as disk:
             result = iotrace("slow", "--json", "-m", "0", "-d", disk.name, "--", iotest.LOAD,
@@ -423,7 +450,7 @@ class TestErrors(SlowTest):
 
     def test_usage(self):
         for args, words in ((("-m", "x"), ("-m", "milliseconds")), (("-n", "0"), ("-n",)),
-                            (("--limit", "-1"), ("--limit",)), (("-d", "none"), ("none",))):
+                            (("--limit", "-1"), ("--limit",)), (("--by", "file"), ("--by", "file")), (("-d", "none"), ("none",))):
             with self.subTest(args=args):
                 self.assert_one_line(iotrace("slow", *args), 2, *words)
 
