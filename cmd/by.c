@@ -56,6 +56,20 @@ int keys_parse(const char *arg, by_keys *keys, struct error *err)
 	}
 }
 
+void keys_text(by_keys keys, char out[KEYS_TEXT_SIZE])
+{
+	size_t n = 0;
+
+	out[0] = 0;
+	for (; keys; keys >>= 8) {
+		unsigned int key = KEY_AT(keys, 0) - 1;
+
+		if (key < BY_KEYS && n < KEYS_TEXT_SIZE) /* else a recording's that there is not */
+			n += (size_t)snprintf(out + n, KEYS_TEXT_SIZE - n, "%s%s", n ? "," : "",
+					      names[key]);
+	}
+}
+
 by_keys keys_all(void)
 {
 	by_keys keys = 0;

@@ -57,6 +57,11 @@ extern const struct key_labels keys_other;
 /* Text before a name: "disk = sda, pid = 12, comm = dd, "; nothing without keys.  0 or -errno. */
 int keys_print(by_keys keys, const struct key_labels *labels, FILE *stream);
 
+#define KEYS_TEXT_SIZE 64
+
+/* As --by has them: "disk,cgroup". */
+void keys_text(by_keys keys, char out[KEYS_TEXT_SIZE]);
+
 /* The names alone, not escaped: "sda, 12, dd"; the caller frees it.  NULL: no memory. */
 char *keys_name(by_keys keys, const struct key_labels *labels);
 

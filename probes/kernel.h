@@ -166,6 +166,10 @@ struct bio_vec {
 	struct page *bv_page;
 };
 
+struct bio_issue {
+	u64 value;
+};
+
 struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev; /* since 5.12, 309dca309fc3 */
@@ -176,6 +180,7 @@ struct bio {
 	u8 bi_status;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
+	struct bio_issue bi_issue; /* until 6.17 */
 	void *bi_private;
 	void *bi_end_io;
 	struct bio_vec *bi_io_vec;

@@ -135,12 +135,31 @@ static __always_inline void keep_arrival(const struct slow_arrival *arrival)
 	*to = *arrival;
 }
 
+#define BIO_ISSUE_MASK ((1ull << 51) - 1)
+
+/*
+ * When @bio, which arrives, does so: until 6.17 as the kernel notes it just before
+ * (bio_issue_init()), without the highest bits.
+ */
+static __always_inline u64 arrival_ns(struct bio *bio, const bool direct)
+{
+	if (direct && bpf_core_field_exists(bio->bi_issue))
+		return bio->bi_issue.value & BIO_ISSUE_MASK;
+	return bpf_ktime_get_ns();
+}
+
+/* Such a time, in full; it is before @now. */
+static __always_inline u64 full_ns(u64 ns, u64 now)
+{
+	return ns ? now - ((now - ns) & BIO_ISSUE_MASK) : 0;
+}
+
 /* Of those that have arrived on a CPU the last few are kept there, and the others, of which few are
  * still waiting, in the table.  Not where programs are preempted: two could write to one place; nor
  * with stacks, which arrival_elsewhere() does not give. */
-static __always_inline void note_arrival(u64 bio, s64 stack)
+static __always_inline void note_arrival(u64 bio, u64 ns, s64 stack)
 {
-	struct slow_arrival made = { .bio = bio, .ns = bpf_ktime_get_ns(), .stack = stack };
+	struct slow_arrival made = { .bio = bio, .ns = ns, .stack = stack };
 	u32 cpu = bpf_get_smp_processor_id();
 	struct slow_recent *on =
 	    has_backups || want_stack ? NULL : bpf_map_lookup_elem(&recent, &cpu);
@@ -220,10 +239,18 @@ static __always_inline void on_arrival(void *ctx, struct bio *bio, const bool di
 		if (stack < 0)
 			count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
 	}
-	note_arrival(address_of(bio, direct), stack);
+	note_arrival(address_of(bio, direct), arrival_ns(bio, direct), stack);
 }
 
 /* ---- the life of a request ---- */
+
+/* In cgroup2.  bpf_get_current_cgroup_id() takes three times as long. */
+static __always_inline u64 current_cgroup_id(void)
+{
+	if (TYPED_TASK)
+		return bpf_get_current_task_btf()->cgroups->dfl_cgrp->kn->id;
+	return bpf_get_current_cgroup_id();
+}
 
 /* When that which @bio was cut off of arrived: bio_split() makes one that leads to it, and has not
  * arrived itself, though one may have at its address before. */
@@ -231,7 +258,8 @@ static __always_inline bool take_whole(struct bio *bio, struct slow_arrival *out
 {
 	struct slow_arrival whole;
 
-	if (!take_arrival((u64)KREAD(direct, bio, bi_private), true, &whole) || whole.ns < out->ns)
+	if (!take_arrival(address_of(KREAD(direct, bio, bi_private), direct), true, &whole) ||
+	    whole.ns < out->ns)
 		return false;
 	*out = whole;
 	return true;
@@ -245,7 +273,7 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 	u64 key = address_of(bio, direct);
 	bool found;
 
-	entry->task_cgroup = bpf_get_current_cgroup_id();
+	entry->task_cgroup = current_cgroup_id();
 	entry->retries = 0;
 	found = take_recent(bpf_get_smp_processor_id(), key, false, &arrival);
 	if (!found) {
@@ -547,6 +575,7 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 	to->retries = 0;
 	to->start = 0;
 	to->pid = 0;
+	to->uid = 0;
 	to->task_cgroup = 0;
 	to->depth = 0;
 	if (!entry)
@@ -557,6 +586,7 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 		to->writeback = entry->writeback;
 		to->start = entry->process.start;
 		to->pid = entry->process.pid;
+		to->uid = entry->process.uid;
 		to->task_cgroup = entry->task_cgroup;
 		to->stack = entry->stack;
 	}
@@ -652,7 +682,7 @@ struct slow_times {
 
 /* 0 where it did not begin, or that is not known; each as late as the one before. */
 static __always_inline void read_times(struct request *rq, const struct blk_inflight *entry,
-				       struct slow_times *t, const bool direct)
+				       u64 now, struct slow_times *t, const bool direct)
 {
 	t->made = rq_made_ns(rq, direct);
 	t->issue = entry ? entry->issue_ns : 0;
@@ -660,7 +690,7 @@ static __always_inline void read_times(struct request *rq, const struct blk_infl
 		t->made = entry->submit_ns;
 	if (!t->made || (t->issue && t->made > t->issue))
 		t->made = t->issue;
-	t->arrival = entry && entry->known ? entry->arrival_ns : 0;
+	t->arrival = entry && entry->known ? full_ns(entry->arrival_ns, now) : 0;
 	if (!t->arrival || (t->made && t->arrival > t->made))
 		t->arrival = t->made;
 	if (!t->issue)
@@ -679,7 +709,7 @@ __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 erro
 
 	if (beyond_limit(end_ns))
 		return 0;
-	read_times(rq, entry, &t, false);
+	read_times(rq, entry, end_ns, &t, false);
 	to = bpf_ringbuf_reserve(&records, sizeof(*to), 0);
 	if (!to) {
 		count_loss(&slow_losses[SLOW_LOSS_RING], 1);
@@ -738,8 +768,8 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	bytes = step_bytes(entry, &done);
 	if (!done.final)
 		return;
-	read_times(rq, entry, &t, direct);
 	now = bpf_ktime_get_ns();
+	read_times(rq, entry, now, &t, direct);
 	if (!t.arrival)
 		count_loss(&losses[LOSS_NO_START], 1);
 	else if (now < t.arrival)
@@ -804,7 +834,7 @@ static __always_inline void follow(struct bio *bio, const bool direct)
 		made.op = BLK_SYNC;
 	if (!read_submitter(&made, bio, made.op))
 		return;
-	made.task_cgroup = bpf_get_current_cgroup_id();
+	made.task_cgroup = current_cgroup_id();
 	made.bio = address_of(bio, direct);
 	made.stack = -1;
 	follow_bio(made.bio, &made);

@@ -101,7 +101,7 @@ struct slow_record {
 	__u8 cgroup2;	 /* `cgroup` is one of cgroup2 */
 	__u8 retries;	 /* how often the device gave it back; up to 255 */
 	__u8 waiting;	 /* of a flush command: requests that wait for it; up to SLOW_WAITERS */
-	__u8 pad[4];
+	__u32 uid;	 /* of the submitter, with --by user */
 	union {
 		char path[SLOW_PATH]; /* from the name to the root, each part with its NUL */
 		struct slow_waiter waiters[SLOW_WAITERS]; /* `waiting` of them */

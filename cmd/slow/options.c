@@ -10,13 +10,17 @@
 #define DEFAULT_MIN_NS (10 * NS_PER_SEC / 1000)
 #define DEFAULT_LIMIT  10000
 
-enum { KEY_BIO = 0x2000, KEY_LIMIT };
+enum { KEY_BIO = 0x2000, KEY_LIMIT, KEY_BY };
 
 static const struct argp_option options[] = {
 	{ "min", 'm', "MS", 0, "I/Os that took at least MS milliseconds (10; with -n 0)", 1 },
 	{ "slowest", 'n', "IOS", 0, "only the IOS slowest I/Os of each interval", 1 },
 	BLK_FILTER_OPTIONS,
 	{ "kernel-stack", 'K', NULL, 0, "also show the kernel's stack that sent the I/O", 1 },
+	{ "by", KEY_BY, "KEY[,KEY]", 0,
+	  "at the end also the largest shares of slow time by disk, process, comm (processes of "
+	  "one name), cgroup, unit, container or user, or by several",
+	  1 },
 	{ "bio", KEY_BIO, NULL, 0, "also follow bio-based devices (dm, md, zram, multipath)", 1 },
 	{ "limit", KEY_LIMIT, "IOS", 0,
 	  "take at most IOS I/Os per second (10000; 0: all); others are counted as lost", 1 },
@@ -55,16 +59,24 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_ms(arg, &o->min_ns, err);
 	case 'n':
 		return parse_u64("-n", arg, 1, SLOW_MOST_MAX, &o->most, err);
+	case KEY_BY:
+		return keys_parse(arg, &o->by, err);
 	case KEY_LIMIT:
 		return parse_u64("--limit", arg, 0, UINT32_MAX, &o->limit, err);
 	}
 	return blk_filter_option(key, arg, &o->filters);
 }
 
+static const struct args_values values[] = {
+	{ "KEY[,KEY]", "disk|process|comm|cgroup|unit|container|user" },
+	{ 0 },
+};
+
 static const struct args_example examples[] = {
 	{ "-m 50", "I/Os of 50 ms and more" },
 	{ "-n 5 -d nvme0n1 10", "the slowest of each ten seconds" },
 	{ "-K --cgroup db.service", "those of a service" },
+	{ "--by unit,disk 3600 1", "an hour, and whose I/O was slow on which disk" },
 	{ "--json -o slow.json 1 3600", "an hour, into a file" },
 	{ 0 },
 };
@@ -80,6 +92,7 @@ const struct args_spec slow_args = {
 	       "the medium (FUA), P after a flush, A read ahead. DEPTH: requests at the device, "
 	       "with this one, when it came there. A FILE in [brackets] says why there is none, "
 	       "or of a flush for whom it is.",
+	.values = values,
 	.examples = examples,
 };
 

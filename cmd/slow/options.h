@@ -3,6 +3,7 @@
 #define IOTRACE_CMD_SLOW_OPTIONS_H
 
 #include "cmd/blk.h"
+#include "cmd/by.h"
 
 struct slow_options {
 	struct args args;
@@ -10,6 +11,7 @@ struct slow_options {
 	uint64_t min_ns; /* -m */
 	uint64_t most;	 /* -n: the slowest of an interval; 0: all that are slow */
 	uint64_t limit;	 /* --limit: records per second; 0: all */
+	by_keys by;	 /* --by */
 	bool bio;	 /* --bio */
 	bool stacks;	 /* -K */
 };

@@ -9,6 +9,7 @@
 #include <bpf/bpf.h>
 
 #include "cmd/blk.h"
+#include "cmd/by.h"
 #include "core/base/clock.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -153,6 +154,14 @@ MILLISECONDS(device_ns)
 	      AT(status), 6,	    true,	NULL },                                              \
 	    { "cgroup",	  NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",   \
 	      AT(cgroup), 0,	true,	    NULL },                                                  \
+	    { "unit",	"", COLUMN_STR, ROLE_LABEL, "", "systemd unit of that control group",        \
+	      AT(unit), 0,  true,	NULL },                                                      \
+	    { "container",   "", COLUMN_STR, ROLE_LABEL, "", "container of that control group",      \
+	      AT(container), 0,	 true,	     NULL },                                                 \
+	    { "user_name", "", COLUMN_STR,                                                           \
+	      ROLE_LABEL,  "", "real user of the process, with --by user",                           \
+	      AT(user),	   0,  true,                                                                 \
+	      NULL },                                                                                \
 	    { "file",	  "FILE",                                                                    \
 	      COLUMN_STR, ROLE_LABEL,                                                                \
 	      "",	  "path of the file that it was for; in [brackets]: why there is none",      \
@@ -336,18 +345,27 @@ static const char *status_text(struct text_set *texts, int32_t error)
  * The cgroup that the kernel charges it to.  cgroup2 charges what is done in a cgroup without the
  * controller "io" to one above it: then it is the submitter's own.
  */
-static const char *cgroup_text(struct cgroups *cgroups, const struct slow_record *r)
+static uint64_t cgroup_of(struct cgroups *cgroups, const struct slow_record *r)
 {
-	const char *charged = cgroups_path(cgroups, r->cgroup), *own;
+	const char *charged, *own;
 	size_t n;
 
 	if (r->cgroup && !r->cgroup2)
-		return charged;
-	own = cgroups_path(cgroups, r->task_cgroup);
+		return r->cgroup;
 	if (!r->cgroup)
-		return own;
+		return r->task_cgroup;
+	charged = cgroups_path(cgroups, r->cgroup);
+	own = cgroups_path(cgroups, r->task_cgroup);
 	n = strcmp(charged, "/") == 0 ? 0 : strlen(charged);
-	return strncmp(own, charged, n) == 0 && (own[n] == '/' || !own[n]) ? own : charged;
+	return strncmp(own, charged, n) == 0 && (own[n] == '/' || !own[n]) ? r->task_cgroup
+									   : r->cgroup;
+}
+
+static const char *user_text(const struct slow_tables *t, const struct slow_record *r)
+{
+	if (!t->users)
+		return "";
+	return r->known ? users_name(t->users, r->uid) : KEYS_UNKNOWN;
 }
 
 /* ---- files ---- */
@@ -442,13 +460,18 @@ static int make_row(struct slow_rows *rows, const struct slow_pending *p,
 {
 	const struct slow_record *r = p->record;
 	struct slow_row *row = &rows->rows[rows->n_rows++];
+	uint64_t cgroup = cgroup_of(t->cgroups, r);
 
 	*row = (struct slow_row){
 		.time = r->end_ns - p->total_ns + (uint64_t)t->epoch_less,
 		.pid = r->pid,
 		.writeback = r->writeback,
 		.comm = p->comm,
-		.cgroup = text_keep(&rows->texts, cgroup_text(t->cgroups, r)),
+		.cgroup = text_keep(&rows->texts, cgroups_path(t->cgroups, cgroup)),
+		.unit = text_keep(&rows->texts, cgroups_name(t->cgroups, cgroup, CGROUP_UNIT)),
+		.container =
+		    text_keep(&rows->texts, cgroups_name(t->cgroups, cgroup, CGROUP_CONTAINER)),
+		.user = text_keep(&rows->texts, user_text(t, r)),
 		.disk = disks_name(t->disks, r->dev),
 		.op = blk_op_name(r->op),
 		.letter = (unsigned char)blk_op_letter(r->op),
@@ -469,7 +492,10 @@ static int make_row(struct slow_rows *rows, const struct slow_pending *p,
 	};
 	if (t->kallsyms && r->stack >= 0)
 		row->kernel = slow_stacks_frames(t->stacks, t->kallsyms, r->stack);
-	return row->cgroup && row->flags && row->status && row->file ? 0 : -ENOMEM;
+	return row->cgroup && row->unit && row->container && row->user && row->flags &&
+		       row->status && row->file
+		   ? 0
+		   : -ENOMEM;
 }
 
 int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, bool slowest)

@@ -8,6 +8,7 @@
 #include "core/system/disks.h"
 #include "core/system/mounts.h"
 #include "core/system/process_names.h"
+#include "core/system/users.h"
 #include "output/frames.h"
 #include "output/schema.h"
 #include "probes/slow.h"
@@ -18,6 +19,8 @@ struct slow_row {
 	uint32_t pid;
 	bool writeback;
 	const char *comm, *cgroup, *disk, *op, *flags, *status, *file, *waiters;
+	const char *unit, *container; /* of cgroup */
+	const char *user;	      /* ""; with --by user its name */
 	uint64_t sector, bytes;
 	uint64_t total_ns, admit_ns, queue_ns, device_ns;
 	uint32_t depth, retries, waiting;
@@ -52,6 +55,7 @@ struct slow_tables {
 	struct process_names *names;
 	struct cgroups *cgroups;
 	struct mounts *mounts;
+	struct users *users;		 /* NULL: not asked for */
 	const struct kallsyms *kallsyms; /* NULL: no stacks */
 	struct slow_stacks *stacks;
 	uint32_t epoch; /* the buffer that is being written: its records are of the next output */

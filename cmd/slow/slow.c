@@ -29,6 +29,7 @@ struct slow {
 	struct tool_run *run;
 	struct cgroups *cgroups;
 	struct mounts *mounts;
+	struct users *users;	   /* with --by user */
 	struct kallsyms *kallsyms; /* with -K */
 	struct slow_stacks *stacks;
 	struct ring_buffer *ring;
@@ -92,6 +93,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	int found = find_ends(at);
 	const struct probe_option options[] = {
 		{ "by_process", true },
+		{ "by_user", keys_have(s->o.by, KEY_USER) },
 		{ "bio_mode", s->o.bio },
 		{ "want_stack", s->o.stacks },
 		{ "cpus_to_look_at", cpus_possible() },
@@ -201,6 +203,8 @@ static int prepare(struct tool_run *run, struct error *err)
 	s->run = run;
 	if (!r)
 		r = mounts_open(NULL, &s->mounts);
+	if (!r && keys_have(s->o.by, KEY_USER))
+		r = users_open(NULL, &s->users);
 	if (r)
 		return error_no_memory(err);
 	return s->o.stacks ? open_kallsyms(run, s, err) : 0;
@@ -310,6 +314,7 @@ static struct slow_tables tables_of(const struct slow *s)
 		.names = s->run->names,
 		.cgroups = s->cgroups,
 		.mounts = s->mounts,
+		.users = s->users,
 		.kallsyms = s->kallsyms,
 		.stacks = s->stacks,
 		.epoch = skel_of(s->run)->bss->epoch,
@@ -386,6 +391,7 @@ static void free_slow(void *ctx)
 	slow_stacks_free(s->stacks);
 	kallsyms_free(s->kallsyms);
 	mounts_free(s->mounts);
+	users_free(s->users);
 	cgroups_free(s->cgroups);
 	slow_summary_free(&s->summary);
 }
@@ -396,7 +402,7 @@ static int take_interval(void *ctx, const struct recording_interval *in, struct 
 {
 	struct slow *s = ctx;
 
-	if (slow_summary_add(&s->summary, in->tables[0].rows, in->tables[0].n))
+	if (slow_summary_add(&s->summary, s->o.by, in->tables[0].rows, in->tables[0].n))
 		return error_no_memory(err);
 	return 0;
 }
@@ -466,7 +472,7 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 static int print_end(void *ctx, FILE *stream)
 {
 	struct slow *s = ctx;
-	int r = slow_summary_print(&s->summary, stream);
+	int r = slow_summary_print(&s->summary, s->o.by, stream);
 
 	return r ? r : render_flush(stream);
 }
@@ -520,6 +526,7 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct slow, "min_ns", 0, o.min_ns, UINT64_MAX),
 	TOOL_SETTING(struct slow, "most", 0, o.most, SLOW_MOST_MAX),
 	TOOL_SETTING(struct slow, "stacks", 0, o.stacks, 1),
+	TOOL_SETTING(struct slow, "by", 0, o.by, UINT64_MAX),
 };
 
 static const struct tool_view view = {

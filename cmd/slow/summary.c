@@ -32,7 +32,23 @@ static int add(struct slow_summary *s, enum slow_by by, const char *name, uint64
 	return 0;
 }
 
-int slow_summary_add(struct slow_summary *s, const struct slow_row *rows, size_t n)
+static int add_keys(struct slow_summary *s, by_keys keys, const struct slow_row *row)
+{
+	const struct key_labels labels = { .disk = row->disk,
+					   .comm = row->comm,
+					   .cgroup = row->cgroup,
+					   .unit = row->unit,
+					   .container = row->container,
+					   .user = row->user,
+					   .pid = row->pid };
+	char *name = keys_name(keys, &labels);
+	int r = name ? add(s, SLOW_BY_KEYS, name, row->total_ns) : -ENOMEM;
+
+	free(name);
+	return r;
+}
+
+int slow_summary_add(struct slow_summary *s, by_keys keys, const struct slow_row *rows, size_t n)
 {
 	char process[128];
 	int r = 0;
@@ -47,6 +63,8 @@ int slow_summary_add(struct slow_summary *s, const struct slow_row *rows, size_t
 		r = add(s, SLOW_BY_FILE, row->file, row->total_ns);
 		r = r ? r : add(s, SLOW_BY_PROCESS, process, row->total_ns);
 		r = r ? r : add(s, SLOW_BY_DISK, row->disk, row->total_ns);
+		if (!r && keys)
+			r = add_keys(s, keys, row);
 	}
 	return r;
 }
@@ -69,15 +87,14 @@ static uint32_t next_largest(const struct slow_share *shares, uint32_t n, uint32
 	return best;
 }
 
-static int print_by(const struct slow_summary *s, enum slow_by by, FILE *stream)
+static int print_by(const struct slow_summary *s, enum slow_by by, const char *title, FILE *stream)
 {
-	static const char *const titles[SLOW_BYS] = { "file", "process", "disk" };
 	const struct intern *names = &s->by[by].names;
 	const struct slow_share *shares = s->by[by].shares;
 	uint32_t number = INTERN_NONE;
 	char text[1024];
 
-	if (fprintf(stream, "%7s %8s  by %s\n", "time", "I/Os", titles[by]) < 0)
+	if (fprintf(stream, "%7s %8s  by %s\n", "time", "I/Os", title) < 0)
 		return -errno;
 	for (uint32_t i = 0; i < LARGEST && i < names->n; i++) {
 		const char *name;
@@ -95,8 +112,10 @@ static int print_by(const struct slow_summary *s, enum slow_by by, FILE *stream)
 	return 0;
 }
 
-int slow_summary_print(const struct slow_summary *s, FILE *stream)
+int slow_summary_print(const struct slow_summary *s, by_keys keys, FILE *stream)
 {
+	char of_keys[KEYS_TEXT_SIZE];
+	const char *const titles[SLOW_BYS] = { "file", "process", "disk", of_keys };
 	int r = 0;
 
 	if (!s->all.ios)
@@ -104,8 +123,9 @@ int slow_summary_print(const struct slow_summary *s, FILE *stream)
 	if (fprintf(stream, "\n%" PRIu64 " slow I/Os took %.3f s in all:\n", s->all.ios,
 		    (double)s->all.ns / 1e9) < 0)
 		return -errno;
-	for (int by = 0; !r && by < SLOW_BYS; by++)
-		r = print_by(s, by, stream);
+	keys_text(keys, of_keys);
+	for (int by = 0; !r && by < (keys ? SLOW_BYS : SLOW_BY_KEYS); by++)
+		r = print_by(s, by, titles[by], stream);
 	return r;
 }
 

@@ -2,11 +2,13 @@
 #ifndef IOTRACE_CMD_SLOW_SUMMARY_H
 #define IOTRACE_CMD_SLOW_SUMMARY_H
 
+#include "cmd/by.h"
 #include "cmd/slow/rows.h"
 #include "core/base/intern.h"
 
-/* Slow time by file, process and disk, over a whole run.  All zero is an empty one. */
-enum slow_by { SLOW_BY_FILE, SLOW_BY_PROCESS, SLOW_BY_DISK, SLOW_BYS };
+/* Slow time by file, process, disk, and the keys of --by, over a whole run.  All zero is an empty
+ * one. */
+enum slow_by { SLOW_BY_FILE, SLOW_BY_PROCESS, SLOW_BY_DISK, SLOW_BY_KEYS, SLOW_BYS };
 
 struct slow_share {
 	uint64_t ios, ns;
@@ -22,10 +24,10 @@ struct slow_summary {
 
 /* Adds @n rows; of more names than SLOW_NAMES the others are one.  0 or -ENOMEM. */
 #define SLOW_NAMES 4096
-int slow_summary_add(struct slow_summary *s, const struct slow_row *rows, size_t n);
+int slow_summary_add(struct slow_summary *s, by_keys keys, const struct slow_row *rows, size_t n);
 
 /* The largest of each, with their shares; nothing without I/O.  0 or -errno. */
-int slow_summary_print(const struct slow_summary *s, FILE *stream);
+int slow_summary_print(const struct slow_summary *s, by_keys keys, FILE *stream);
 
 void slow_summary_free(struct slow_summary *s);
 

@@ -5,11 +5,14 @@
 The witnesses: the reader's own clock around each of its reads, /proc/diskstats, and the paths that
 the test itself gave its files.
 """
+import fcntl
 import mmap
 import os
+import re
 import shutil
 import signal
 import statistics
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +21,7 @@ import time
 import iotest
 from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
                     mounted, overlay, patience, read_text, run, run_load, run_loads, settled, slow_disk)
+from test_devices import MappedDisk
 from test_top_extended import full_tmpfs, sparse_file, write_blocks
 from test_who import Cgroup, WhoTest
 
@@ -25,11 +29,12 @@ KIB4 = 4096
 MS = 1000000
 TIMES = ("admit_ns", "queue_ns", "device_ns")
 
-# Reads blocks, each two behind the last, until COUNT took 75 ms, and prints of each the sector, what it
-# took in ns, and how much of that the reader may have waited for a CPU, and not for the disk.
+# Reads blocks, each two behind the last, until COUNT took 75 ms, at most MOST, and prints of each the
+# sector, what it took in ns, and how much of that the reader may have waited for a CPU, and not for the
+# disk.
 READER = """
 import mmap, os, sys, time
-path, count = sys.argv[1], int(sys.argv[2])
+path, count, most = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 page = mmap.mmap(-1, 4096)
 fd = os.open(path, os.O_RDONLY | os.O_DIRECT)
 with open("/proc/self/comm", "w") as comm:
@@ -39,7 +44,7 @@ def waited():
     with open("/proc/self/schedstat") as file:
         return int(file.read().split()[1])
 i = 0
-while count:
+while count and i < most:
     before, begin = waited(), time.monotonic_ns()
     os.preadv(fd, [page], i * 8192)
     took = time.monotonic_ns() - begin
@@ -50,9 +55,17 @@ while count:
 """
 
 
-def reader(path, count, group):
-    return Held(["sh", "-c", 'echo $$ > "$0" && exec "$@"', group.procs, sys.executable, "-c",
-                 READER, path, count])
+def reader(path, count, group=None, most=1 << 30):
+    return Held(["sh", "-c", 'echo $$ > "$0" && exec "$@"', group.procs if group else "/dev/null",
+                 sys.executable, "-c", READER, path, count, most])
+
+
+def clock_of(slow):
+    """{sector: (least, most)}: what each read took by the reader's clock, without and with the time
+    that it may have waited for a CPU."""
+    took = slow.process.communicate(timeout=patience(180))[0]
+    return {sector: (ns - ran_late, ns)
+            for sector, ns, ran_late in (map(int, line.split()) for line in took.splitlines())}
 
 
 class SlowTest(LiveTest):
@@ -81,9 +94,7 @@ class TestSlow(SlowTest):
             def work():
                 slow.go()
                 run_loads(load)
-                took = slow.process.communicate(timeout=patience(180))[0]
-                for sector, ns, ran_late in (map(int, line.split()) for line in took.splitlines()):
-                    clock[sector] = (ns - ran_late, ns)
+                clock.update(clock_of(slow))
             clock = {}
             with Delta(disk.name) as delta:
                 result = self.trace(disk.name, work, "-m", "50")
@@ -235,6 +246,32 @@ class TestSlow(SlowTest):
                 if name == "cgroup":
                     self.assertEqual({row["cgroup"] for row in result.rows}, {mine.path})
 
+    def test_by(self):
+        """What --by adds up at the end, beside what the rows say of whom, also in a replay."""
+        with LoopDisk(64 * MIB) as disk, Cgroup("mine.service") as mine, \
+                tempfile.NamedTemporaryFile() as file:
+            loads = [Load("read", 40, KIB4, disk.path, name="mine", options=["-r"], group=mine),
+                     Load("read", 60, KIB4, disk.path, name="other", options=["-r"])]
+            rows = self.trace(disk.name, lambda: run_loads(*loads), "-m", "0", "--by",
+                              "unit,user", "--record", file.name).rows
+            text = iotrace("slow", "--replay", file.name).out
+        self.assertEqual(len(rows), 100)
+        times = {}
+        for row in rows:
+            if row["comm"] == "mine":
+                self.assertEqual((row["cgroup"], row["unit"]), (mine.path, "mine.service"))
+            self.assertEqual(row["user_name"], "root")
+            ios, ns = times.get(row["unit"], (0, 0))
+            times[row["unit"]] = (ios + 1, ns + row["total_ns"])
+        self.assertEqual(times["mine.service"][0], 40)
+        shares = re.findall(r"(?m)^ *([0-9.]+)% +([0-9]+)  ([^,\n]+), root$",
+                            text.partition("  by unit,user\n")[2])
+        self.assertEqual({unit: int(ios) for _, ios, unit in shares},
+                         {unit: ios for unit, (ios, _) in times.items()})
+        total = sum(ns for _, ns in times.values())
+        for share, _, unit in shares:
+            self.assertAlmostEqual(float(share), 100 * times[unit][1] / total, delta=0.051)
+
     def test_command(self):
         with LoopDisk(64 * MIB) as disk:
             result = iotrace("slow", "--json", "-m", "0", "-d", disk.name, "--", iotest.LOAD,
@@ -279,6 +316,81 @@ class TestSlow(SlowTest):
         for row in rows:
             self.assertIn("blkdev_read_iter", row["kernel"])
             self.assertFalse(any("bpf" in name for name in row["kernel"]), row["kernel"])
+
+
+class TestDelayedRange(SlowTest):
+    """dm-delay on a part of the disk, in which a part of one file lies: what is slow follows from the
+    table."""
+
+    PAGES = 1024
+
+    def test_exactly_the_delayed_ones(self):
+        count, fast = max(20, int(137 * SCALE)), int(100000 * SCALE)
+        with LoopDisk(128 * MIB) as lower, \
+                MappedDisk("delay", [lower], "0 262144 linear {0} 0") as disk, \
+                mounted(disk.path) as folder:
+            paths = [f"{folder}/{name}" for name in ("delayed", "fast")]
+            for path in paths:
+                written(path, self.PAGES)
+            begin = self.sector(paths[0])
+            first, sectors = begin + 512 * 8, 2 * 8 * count
+            disk.reload(f"0 {first} linear {{0}} 0",
+                        f"{first} {sectors} delay {{0}} {first} 100",
+                        f"{first + sectors} {262144 - first - sectors} linear {{0}} "
+                        f"{first + sectors}")
+            slow = reader(paths[0], 1 << 30, most=256 + count)
+            load = Load("read", fast, KIB4, paths[1], name="fast")
+            clock = {}
+
+            def work():
+                slow.go()
+                run_loads(load)
+                clock.update({begin + sector: took for sector, took in clock_of(slow).items()})
+            with Delta(disk.name) as delta:
+                result = self.trace(disk.name, work, "--bio", "-m", "50")
+        self.assertEqual(len(clock), 256 + count)
+        self.assertGreaterEqual(delta["reads"], len(clock) + fast)
+        delayed = {sector for sector in clock if sector >= first}
+        self.assertEqual(len(delayed), count)
+        rows = {row["sector"]: row for row in result.rows if row["comm"] == "slowly"}
+        self.assertLessEqual(delayed, set(rows))
+        # On a busy machine another may be slow, too: by the reader's own clock.
+        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS], [])
+        for row in rows.values():
+            self.assertEqual((row["file"], row["bytes"], row["op"], row["status"], row["pid"]),
+                             (paths[0], KIB4, "read", "ok", slow.pid))
+            self.assertLessEqual(row["total_ns"], clock[row["sector"]][1])
+        self.assertAlmostEqual(statistics.median(rows[sector]["total_ns"] / clock[sector][0]
+                                                 for sector in delayed), 1,
+                               delta=0.02 if SLOW == 1 else 0.1)
+        longest = max(part["max_ns"] for part in load.reports[0]["ops"])
+        others = [row for row in result.rows if row["comm"] != "slowly"]
+        self.assertTrue(longest >= 50 * MS or not others, others)
+
+    def sector(self, path):
+        """Where the file begins, which is in one piece."""
+        with open(path, "rb") as file:
+            blocks = [struct.unpack("i", fcntl.ioctl(file, 1, struct.pack("i", page)))[0]  # FIBMAP
+                      for page in range(self.PAGES)]
+        self.assertEqual(blocks, list(range(blocks[0], blocks[0] + self.PAGES)))
+        return blocks[0] * 8
+
+
+class TestHooks(SlowTest):
+    def test_the_best_ones(self):
+        """The kernel takes the first of the programs that it could: one that it refuses is replaced
+        by one that costs more, with no more than a word of -v."""
+        listed = iotrace("slow", "--list-hooks").out.splitlines()
+        first = {}
+        for line in listed:
+            event, kind, target, state = line.split(maxsplit=3)
+            if state == "usable":
+                first.setdefault(event, (kind, target))
+        with LoopDisk(64 * MIB) as disk:
+            chosen = iotrace("slow", "--json", "-d", disk.name, "0.1", "1").meta["hooks"]
+        self.assertGreaterEqual(len(chosen), 6)
+        for hook in chosen:
+            self.assertEqual((hook["kind"], hook["target"]), first[hook["event"]], listed)
 
 
 class TestLosses(SlowTest):
@@ -338,7 +450,7 @@ class TestErrors(SlowTest):
 
     def test_usage(self):
         for args, words in ((("-m", "x"), ("-m", "milliseconds")), (("-n", "0"), ("-n",)),
-                            (("--limit", "-1"), ("--limit",)), (("-d", "none"), ("none",))):
+                            (("--limit", "-1"), ("--limit",)), (("--by", "file"), ("--by", "file")), (("-d", "none"), ("none",))):
             with self.subTest(args=args):
                 self.assert_one_line(iotrace("slow", *args), 2, *words)
 
