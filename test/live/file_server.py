@@ -4,10 +4,11 @@
 serves it: FUSE, or NFS version 3 over the loopback device. Needs nothing but the kernel's client.
 
 It prints "mounted", or why it is not. "hold" on standard input lets reads by FUSE wait, which it
-confirms by "held", until "answer"; "hold OPEN FLUSH ..." lets these requests wait (names of Fuse), with "@PID" behind
-them those of that process. The first that waits is reported by "asked". "delay SECONDS" lets each read of a file that is opened from then on take so
-long, which is confirmed by "delayed"; a file that was opened so is not cached. The caller unmounts the directory, then closes standard
-input, and it ends.
+confirms by "held", until "answer"; "hold OPEN FLUSH ..." lets these requests wait (names of Fuse),
+with "@PID" behind them those of that process. The first that waits is reported by "asked". "delay
+SECONDS" lets each read of a file that is opened from then on take so long, which is confirmed by
+"delayed"; a file that was opened so is not cached. The caller unmounts the directory, then closes
+standard input, and it ends.
 """
 import ctypes
 import os
