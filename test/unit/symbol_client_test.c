@@ -235,7 +235,7 @@ static char *packed(size_t megabytes, size_t *size)
 
 static void test_packed(void **state)
 {
-	static const size_t megabytes[] = { 1, 128 };
+	static const size_t megabytes[] = { 1, 100 };
 	struct symbol_client *c = open_client();
 
 	(void)state;
