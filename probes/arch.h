@@ -148,6 +148,8 @@ struct unwind_regs {
 #define UNWIND_REG_BX(r)  ((r)->regs.rbx)
 #define UNWIND_REG_AUX(r) ((r)->regs.rdi)
 #define UNWIND_ADDRESS(a) (a)
+#define UNWIND_FP_SAYS_SP 1 /* the caller's stack pointer is above the frame that FP points to */
+#define UNWIND_SIGRETURN  0 /* its code, where it has no rules */
 /* In struct rt_sigframe, above the address that the handler returns to: struct ucontext. */
 #define UNWIND_SIGNAL_IP  168
 #define UNWIND_SIGNAL_SP  160
@@ -165,6 +167,9 @@ struct unwind_regs {
 #define UNWIND_REG_AUX(r)    ((r)->regs.regs[30])
 /* A return address may be signed, in the bits that no address of 48 bits has. */
 #define UNWIND_ADDRESS(a)    ((a)&0x0000ffffffffffffULL)
+#define UNWIND_FP_SAYS_SP    0
+/* "mov x8, #139; svc #0" in the vdso: without rules since 5.8 (87676cfca141). */
+#define UNWIND_SIGRETURN     0xd4000001d2801168ULL
 /* In struct rt_sigframe: siginfo (128 bytes), then struct ucontext with its registers at 176. */
 #define UNWIND_SIGNAL_REG(n) (128 + 176 + 8 + 8 * (n))
 #define UNWIND_SIGNAL_IP     UNWIND_SIGNAL_REG(32)

@@ -84,6 +84,7 @@ struct unwind_walk {
 	u32 stop;     /* enum unwind_stop */
 	u32 is_call;  /* ip is where a call returns to */
 	u32 has_aux;  /* as at the kernel's entry */
+	u32 no_sp;    /* sp is not known: UNWIND_FP_SAYS_SP */
 	u32 doubt;    /* a frame pointer was followed in code whose table is not there yet */
 	u32 at, next; /* mapping in use; the one to be replaced next */
 	struct unwind_mapping mappings[UNWIND_CACHED];
@@ -426,7 +427,26 @@ static __always_inline u32 step_by_pointer(struct unwind_walk *w)
 	if (!read_user(&w->ip, fp + 8) || !read_user(&w->fp, fp))
 		return UNWIND_STOP_UNREAD;
 	w->sp = fp + 16;
+	w->no_sp = !UNWIND_FP_SAYS_SP;
 	w->ip = UNWIND_ADDRESS(w->ip);
+	return UNWIND_WHOLE;
+}
+
+/* What w->rule cannot say of itself.  enum unwind_stop. */
+static __always_inline u32 adapt_rule(struct unwind_walk *w)
+{
+	u64 code;
+
+	if (UNWIND_SIGRETURN && (w->rule.cfa == UNWIND_NONE || w->rule.cfa == UNWIND_POINTERS) &&
+	    read_user(&code, w->ip) && code == UNWIND_SIGRETURN)
+		w->rule.cfa = UNWIND_SIGNAL;
+	if (UNWIND_FP_SAYS_SP || !w->no_sp)
+		return UNWIND_WHOLE;
+	if (w->rule.cfa == UNWIND_SIGNAL ||
+	    (w->rule.cfa == UNWIND_SP && w->rule.fp != UNWIND_SAVED))
+		return UNWIND_STOP_NO_RULE;
+	if (w->rule.cfa == UNWIND_SP)
+		w->rule.cfa = UNWIND_POINTERS;
 	return UNWIND_WHOLE;
 }
 
@@ -441,7 +461,7 @@ static __always_inline u32 step_over_signal(struct unwind_walk *w)
 	    !read_user(&w->sp, sp + UNWIND_SIGNAL_SP))
 		return UNWIND_STOP_UNREAD;
 	w->has_aux = 1;
-	w->is_call = 0;
+	w->is_call = w->no_sp = 0;
 	return UNWIND_WHOLE;
 }
 
@@ -510,6 +530,7 @@ __attribute__((noinline)) int unwind_step(u32 slot)
 		w->bx = 0;
 	w->ip = UNWIND_ADDRESS(ip);
 	w->sp = cfa;
+	w->no_sp = 0;
 	return UNWIND_WHOLE;
 }
 
@@ -559,6 +580,8 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	} else if (!w->stop) {
 		w->stop = set_rule(w, slot);
 	}
+	if (!w->stop)
+		w->stop = adapt_rule(w);
 	if (w->stop)
 		return 1;
 	w->is_call = 1;
@@ -599,7 +622,7 @@ __attribute__((noinline)) int unwind_begin(u32 slot)
 
 	if (!w)
 		return 0;
-	w->depth = w->stop = w->at = w->next = w->is_call = w->doubt = 0;
+	w->depth = w->stop = w->at = w->next = w->is_call = w->doubt = w->no_sp = 0;
 	w->has_aux = 1;
 	for (i = 0; i < UNWIND_CACHED; i++)
 		w->mappings[i].start = w->mappings[i].end = 0;

@@ -387,8 +387,12 @@ ROUNDS = 50
 BELOW_MAIN = ("main", "__libc_start_call_main", "__libc_start_main", "_start")
 START_CONTEXT = "__start_context" if platform.machine() == "x86_64" else "__startcontext"
 WRITE = ("pwrite64", "__libc_pwrite64", "pwrite", "__pwrite64")
+# What a signal handler returns to: on arm64 in the vdso.
+SIGNAL = "__restore_rt" if platform.machine() == "x86_64" else "[vdso]"
 def plain_name(frame):
     """Without the version that a symbol of a library has, and what the linker adds."""
+    if frame.startswith("[vdso]"):
+        return "[vdso]"
     return frame.split("@")[0].replace("_nocancel", "").removesuffix("_impl")
 
 
@@ -440,7 +444,7 @@ class TestChains(StackTest):
         self.way(program, "deep", "put", *["way_deep"] * 100, *BELOW_MAIN)
         # 127 frames
         self.way(program, "too_deep", "put", *["way_deep"] * 125, "[cut off]")
-        self.way(program, "signal", "put", "on_fault", "__restore_rt", "fault", "way_signal", *BELOW_MAIN)
+        self.way(program, "signal", "put", "on_fault", SIGNAL, "fault", "way_signal", *BELOW_MAIN)
         self.way(program, "vfork", "put", "in_child", "way_vfork", *BELOW_MAIN)
         self.way(program, "thread", "put", "way_in_thread", "start_thread", "clone3")
         self.way(program, "coroutine", "put", "in_coroutine", START_CONTEXT)
@@ -448,7 +452,7 @@ class TestChains(StackTest):
     def test_other_stacks(self):
         """Of signals, large, aligned, and those that the program switches to, wherever they lie."""
         program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
-        self.way(program, "altstack", "put", *["way_deep"] * 21, "on_own_stack", "__restore_rt",
+        self.way(program, "altstack", "put", *["way_deep"] * 21, "on_own_stack", SIGNAL,
                  "kill", "way_altstack", *BELOW_MAIN)
         for name in "huge", "aligned":
             self.way(program, name, "put", f"way_{name}", *BELOW_MAIN)
@@ -486,7 +490,7 @@ class TestChains(StackTest):
         program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-static", "-no-pie",
                                   "-Wl,--no-eh-frame-hdr", "-pthread")
         self.way(program, "plain", "put", "middle", "way_plain", *BELOW_MAIN)
-        self.way(program, "signal", "put", "on_fault", "__restore_rt", "fault", "way_signal", *BELOW_MAIN)
+        self.way(program, "signal", "put", "on_fault", SIGNAL, "fault", "way_signal", *BELOW_MAIN)
         self.way(program, "thread", "put", "way_in_thread", "start_thread", "clone3")
 
     def test_lto(self):
