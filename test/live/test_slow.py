@@ -22,6 +22,7 @@ import iotest
 from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
                     mounted, overlay, patience, read_text, run, run_load, run_loads, settled, slow_disk)
 from test_devices import MappedDisk
+from test_ends import Terminal
 from test_top_extended import full_tmpfs, sparse_file, write_blocks
 from test_who import Cgroup, WhoTest
 
@@ -271,6 +272,26 @@ class TestSlow(SlowTest):
         total = sum(ns for _, ns in times.values())
         for share, _, unit in shares:
             self.assertAlmostEqual(float(share), 100 * times[unit][1] / total, delta=0.051)
+
+    def test_fits_the_terminal(self):
+        """No line of I/O is wider; of a path its end is there, and all of it where it has room."""
+        with LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder, \
+                tempfile.NamedTemporaryFile() as file:
+            path = f"{folder}/{'long' * 20}/{'name' * 20}"
+            os.mkdir(os.path.dirname(path))
+            self.trace(disk.name, lambda: written(path, 3), "-m", "0", "--record", file.name)
+            for columns, headings in ((80, "TIME PID COMM DISK D TOTALms FILE"),
+                                      (300, "TIME PID COMM DISK D FLAGS Kbytes TOTALms ADMIT QUEUE "
+                                            "DEVICE DEPTH STATUS FILE")):
+                with self.subTest(columns=columns):
+                    lines = Terminal("slow", "--replay", file.name, rows=24,
+                                     columns=columns).out.splitlines()
+                    heading = next(i for i, line in enumerate(lines) if line.startswith("TIME "))
+                    self.assertEqual(" ".join(lines[heading].split()), headings)
+                    rows = lines[heading + 1:lines.index("", heading)]
+                    self.assertEqual([row for row in rows if len(row) > columns], [])
+                    self.assertEqual(columns == 300, any(row.endswith(f" {path}") for row in rows))
+                    self.assertTrue(any(row.endswith(path[-20:]) for row in rows), rows)
 
     def test_command(self):
         with LoopDisk(64 * MIB) as disk:
