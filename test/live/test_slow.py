@@ -252,7 +252,8 @@ class TestSlow(SlowTest):
         with LoopDisk(64 * MIB) as disk, Cgroup("mine.service") as mine, \
                 tempfile.NamedTemporaryFile() as file:
             loads = [Load("read", 40, KIB4, disk.path, name="mine", options=["-r"], group=mine),
-                     Load("read", 60, KIB4, disk.path, name="other", options=["-r"])]
+                     Load("read", 60, KIB4, disk.path, name="other", options=["-r"],
+                          prefix=("setpriv", "--reuid=65534"))]
             rows = self.trace(disk.name, lambda: run_loads(*loads), "-m", "0", "--by",
                               "unit,user", "--record", file.name).rows
             text = iotrace("slow", "--replay", file.name).out
@@ -261,17 +262,18 @@ class TestSlow(SlowTest):
         for row in rows:
             if row["comm"] == "mine":
                 self.assertEqual((row["cgroup"], row["unit"]), (mine.path, "mine.service"))
-            self.assertEqual(row["user_name"], "root")
-            ios, ns = times.get(row["unit"], (0, 0))
-            times[row["unit"]] = (ios + 1, ns + row["total_ns"])
-        self.assertEqual(times["mine.service"][0], 40)
-        shares = re.findall(r"(?m)^ *([0-9.]+)% +([0-9]+)  ([^,\n]+), root$",
+            whose = row["unit"], "root" if row["comm"] == "mine" else "nobody"
+            self.assertEqual(row["user_name"], whose[1])
+            ios, ns = times.get(whose, (0, 0))
+            times[whose] = (ios + 1, ns + row["total_ns"])
+        self.assertEqual(times["mine.service", "root"][0], 40)
+        shares = re.findall(r"(?m)^ *([0-9.]+)% +([0-9]+)  ([^,\n]+), ([^,\n]+)$",
                             text.partition("  by unit,user\n")[2])
-        self.assertEqual({unit: int(ios) for _, ios, unit in shares},
-                         {unit: ios for unit, (ios, _) in times.items()})
+        self.assertEqual({(unit, user): int(ios) for _, ios, unit, user in shares},
+                         {whose: ios for whose, (ios, _) in times.items()})
         total = sum(ns for _, ns in times.values())
-        for share, _, unit in shares:
-            self.assertAlmostEqual(float(share), 100 * times[unit][1] / total, delta=0.051)
+        for share, _, unit, user in shares:
+            self.assertAlmostEqual(float(share), 100 * times[unit, user][1] / total, delta=0.051)
 
     def test_fits_the_terminal(self):
         """No line of I/O is wider; of a path its end is there, and all of it where it has room."""
@@ -471,7 +473,8 @@ class TestErrors(SlowTest):
 
     def test_usage(self):
         for args, words in ((("-m", "x"), ("-m", "milliseconds")), (("-n", "0"), ("-n",)),
-                            (("--limit", "-1"), ("--limit",)), (("--by", "file"), ("--by", "file")), (("-d", "none"), ("none",))):
+                            (("--limit", "-1"), ("--limit",)),
+                            (("--by", "file"), ("--by", "file")), (("-d", "none"), ("none",))):
             with self.subTest(args=args):
                 self.assert_one_line(iotrace("slow", *args), 2, *words)
 
