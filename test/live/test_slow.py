@@ -392,11 +392,13 @@ class TestDelayedRange(SlowTest):
 
     def sector(self, path):
         """Where the file begins, which is in one piece."""
+        size = os.statvfs(path).f_bsize
+        count = self.PAGES * KIB4 // size
         with open(path, "rb") as file:
-            blocks = [struct.unpack("i", fcntl.ioctl(file, 1, struct.pack("i", page)))[0]  # FIBMAP
-                      for page in range(self.PAGES)]
-        self.assertEqual(blocks, list(range(blocks[0], blocks[0] + self.PAGES)))
-        return blocks[0] * 8
+            blocks = [struct.unpack("i", fcntl.ioctl(file, 1, struct.pack("i", i)))[0]  # FIBMAP
+                      for i in range(count)]
+        self.assertEqual(blocks, list(range(blocks[0], blocks[0] + count)))
+        return blocks[0] * size // 512
 
 
 class TestHooks(SlowTest):
