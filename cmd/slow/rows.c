@@ -154,13 +154,13 @@ MILLISECONDS(device_ns)
 	      AT(status), 6,	    true,	NULL },                                              \
 	    { "cgroup",	  NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",   \
 	      AT(cgroup), 0,	true,	    NULL },                                                  \
-	    { "unit",	"", COLUMN_STR, ROLE_LABEL, "", "systemd unit of that control group",        \
-	      AT(unit), 0,  true,	NULL },                                                      \
-	    { "container",   "", COLUMN_STR, ROLE_LABEL, "", "container of that control group",      \
-	      AT(container), 0,	 true,	     NULL },                                                 \
-	    { "user_name", "", COLUMN_STR,                                                           \
-	      ROLE_LABEL,  "", "real user of the process, with --by user",                           \
-	      AT(user),	   0,  true,                                                                 \
+	    { "unit",	NULL, COLUMN_STR, ROLE_LABEL, "", "systemd unit of that control group",      \
+	      AT(unit), 0,    true,	  NULL },                                                    \
+	    { "container",   NULL, COLUMN_STR, ROLE_LABEL, "", "container of that control group",    \
+	      AT(container), 0,	   true,       NULL },                                               \
+	    { "user_name", NULL, COLUMN_STR,                                                         \
+	      ROLE_LABEL,  "",	 "real user of the process, with --by user",                         \
+	      AT(user),	   0,	 true,                                                               \
 	      NULL },                                                                                \
 	    { "file",	  "FILE",                                                                    \
 	      COLUMN_STR, ROLE_LABEL,                                                                \

@@ -17,11 +17,15 @@
 #include "core/bpf/find_symbols.h"
 #include "core/system/cpus.h"
 #include "core/system/privileges.h"
+#include "output/terminal.h"
 #include "probes/slow.skel.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
-#define STACKS	     16384
+#define STACKS		 16384
+#define SLOW_COLUMNS_MAX 32
+#define SLOW_SHORT_SIZE	 1024
+
 #define HEADING_ROWS 24 /* a new heading after so many rows */
 
 struct slow {
@@ -436,16 +440,108 @@ static int print_stack(FILE *stream, struct frames frames)
 	return 0;
 }
 
-static int print_rows(struct slow *s, const struct slow_row *rows, size_t n,
-		      const struct schema *schema, FILE *stream)
+/* ---- a terminal's width ---- */
+
+#define FILE_WIDTH_MIN 24
+
+/* The table as it fits @stream: without the columns that say least, so that at least FILE_WIDTH_MIN
+ * are left for FILE; all where it is no terminal. */
+struct fitted {
+	struct schema schema;
+	struct column columns[SLOW_COLUMNS_MAX];
+	size_t file; /* room for it; SIZE_MAX: it may be as long as it is */
+};
+
+static bool is_column(const struct column *column, const char *key)
+{
+	return column->key && strcmp(column->key, key) == 0;
+}
+
+static size_t width_of(const struct fitted *f)
+{
+	size_t width = 0;
+
+	for (size_t i = 0; i < f->schema.n; i++)
+		if (f->columns[i].heading && !is_column(&f->columns[i], "file"))
+			width += (size_t)f->columns[i].width + 1;
+	return width;
+}
+
+static void leave_out(struct fitted *f, const char *key)
+{
+	for (size_t i = 0; i < f->schema.n; i++)
+		if (is_column(&f->columns[i], key))
+			f->columns[i].heading = NULL;
+}
+
+/* All rows below each other. */
+static void widen(struct fitted *f, const char *key, size_t width)
+{
+	for (size_t i = 0; i < f->schema.n; i++)
+		if (is_column(&f->columns[i], key) && (size_t)f->columns[i].width < width)
+			f->columns[i].width = (int)width;
+}
+
+static void fit(struct fitted *f, const struct render_interval *in, FILE *stream)
+{
+	static const char *const least[] = { "depth",	 "flags",    "bytes",	 "status",
+					     "admit_ns", "queue_ns", "device_ns" };
+	size_t columns = terminal_size(stream).columns;
+
+	*f = (struct fitted){ .schema = *in->schema, .file = SIZE_MAX };
+	memcpy(f->columns, in->schema->columns, f->schema.n * sizeof(f->columns[0]));
+	f->schema.columns = f->columns;
+	for (size_t i = 0; i < in->n; i++) {
+		const struct slow_row *row = (const struct slow_row *)in->rows + i;
+
+		widen(f, "disk", strlen(row->disk));
+		widen(f, "comm", strlen(row->comm) + (row->writeback ? strlen("-wb") : 0));
+	}
+	for (size_t i = 0; columns && i < N(least); i++)
+		if (width_of(f) + FILE_WIDTH_MIN > columns)
+			leave_out(f, least[i]);
+	if (columns)
+		f->file =
+		    columns > width_of(f) + FILE_WIDTH_MIN ? columns - width_of(f) : FILE_WIDTH_MIN;
+}
+
+/* Of a path the end remains, of other words the beginning. */
+static void shorten(const char **text, size_t room, char buf[SLOW_SHORT_SIZE])
+{
+	size_t len = strlen(*text);
+
+	if (len <= room || room >= SLOW_SHORT_SIZE)
+		return;
+	if (**text == '/') {
+		const char *end = *text + len - (room - 3);
+
+		while (((unsigned char)*end & 0xc0) == 0x80)
+			end++;
+		snprintf(buf, SLOW_SHORT_SIZE, "...%s", end);
+	} else {
+		snprintf(buf, SLOW_SHORT_SIZE, "%.*s...", (int)(room - 3), *text);
+	}
+	*text = buf;
+}
+
+static int print_row(const struct fitted *f, const struct slow_row *row, FILE *stream)
+{
+	char file[SLOW_SHORT_SIZE], waiters[SLOW_SHORT_SIZE];
+	struct slow_row shown = *row;
+
+	shorten(&shown.file, f->file, file);
+	shorten(&shown.waiters, f->file - strlen("[for ]"), waiters);
+	return render_table_rows(stream, &f->schema, &shown, 1);
+}
+
+static int print_rows(struct slow *s, const struct slow_row *rows, size_t n, const struct fitted *f,
+		      FILE *stream)
 {
 	int r = 0;
 
-	if (!s->o.stacks)
-		return render_table_rows(stream, schema, rows, n);
 	for (size_t i = 0; !r && i < n; i++) {
-		r = render_table_rows(stream, schema, &rows[i], 1);
-		if (!r)
+		r = print_row(f, &rows[i], stream);
+		if (!r && s->o.stacks)
 			r = print_stack(stream, rows[i].kernel);
 	}
 	return r;
@@ -455,18 +551,20 @@ static int print_rows(struct slow *s, const struct slow_row *rows, size_t n,
 static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
 {
 	struct slow *s = ctx;
+	struct fitted f;
 	int r = 0;
 
 	(void)err;
+	fit(&f, in, stream);
 	if (in->n && s->o.most && s->headed && fputs("\n", stream) < 0)
 		return -errno;
 	if (in->n && (!s->headed || s->o.most || s->since_heading >= HEADING_ROWS)) {
-		r = render_table_heading(stream, in->schema);
+		r = render_table_heading(stream, &f.schema);
 		s->headed = true;
 		s->since_heading = 0;
 	}
 	s->since_heading += in->n;
-	return r ? r : print_rows(s, in->rows, in->n, in->schema, stream);
+	return r ? r : print_rows(s, in->rows, in->n, &f, stream);
 }
 
 static int print_end(void *ctx, FILE *stream)

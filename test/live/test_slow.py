@@ -22,6 +22,7 @@ import iotest
 from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
                     mounted, overlay, patience, read_text, run, run_load, run_loads, settled, slow_disk)
 from test_devices import MappedDisk
+from test_ends import Terminal
 from test_top_extended import full_tmpfs, sparse_file, write_blocks
 from test_who import Cgroup, WhoTest
 
@@ -251,7 +252,8 @@ class TestSlow(SlowTest):
         with LoopDisk(64 * MIB) as disk, Cgroup("mine.service") as mine, \
                 tempfile.NamedTemporaryFile() as file:
             loads = [Load("read", 40, KIB4, disk.path, name="mine", options=["-r"], group=mine),
-                     Load("read", 60, KIB4, disk.path, name="other", options=["-r"])]
+                     Load("read", 60, KIB4, disk.path, name="other", options=["-r"],
+                          prefix=("setpriv", "--reuid=65534"))]
             rows = self.trace(disk.name, lambda: run_loads(*loads), "-m", "0", "--by",
                               "unit,user", "--record", file.name).rows
             text = iotrace("slow", "--replay", file.name).out
@@ -260,17 +262,38 @@ class TestSlow(SlowTest):
         for row in rows:
             if row["comm"] == "mine":
                 self.assertEqual((row["cgroup"], row["unit"]), (mine.path, "mine.service"))
-            self.assertEqual(row["user_name"], "root")
-            ios, ns = times.get(row["unit"], (0, 0))
-            times[row["unit"]] = (ios + 1, ns + row["total_ns"])
-        self.assertEqual(times["mine.service"][0], 40)
-        shares = re.findall(r"(?m)^ *([0-9.]+)% +([0-9]+)  ([^,\n]+), root$",
+            whose = row["unit"], "root" if row["comm"] == "mine" else "nobody"
+            self.assertEqual(row["user_name"], whose[1])
+            ios, ns = times.get(whose, (0, 0))
+            times[whose] = (ios + 1, ns + row["total_ns"])
+        self.assertEqual(times["mine.service", "root"][0], 40)
+        shares = re.findall(r"(?m)^ *([0-9.]+)% +([0-9]+)  ([^,\n]+), ([^,\n]+)$",
                             text.partition("  by unit,user\n")[2])
-        self.assertEqual({unit: int(ios) for _, ios, unit in shares},
-                         {unit: ios for unit, (ios, _) in times.items()})
+        self.assertEqual({(unit, user): int(ios) for _, ios, unit, user in shares},
+                         {whose: ios for whose, (ios, _) in times.items()})
         total = sum(ns for _, ns in times.values())
-        for share, _, unit in shares:
-            self.assertAlmostEqual(float(share), 100 * times[unit][1] / total, delta=0.051)
+        for share, _, unit, user in shares:
+            self.assertAlmostEqual(float(share), 100 * times[unit, user][1] / total, delta=0.051)
+
+    def test_fits_the_terminal(self):
+        """No line of I/O is wider; of a path its end is there, and all of it where it has room."""
+        with LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder, \
+                tempfile.NamedTemporaryFile() as file:
+            path = f"{folder}/{'long' * 20}/{'name' * 20}"
+            os.mkdir(os.path.dirname(path))
+            self.trace(disk.name, lambda: written(path, 3), "-m", "0", "--record", file.name)
+            for columns, headings in ((80, "TIME PID COMM DISK D TOTALms FILE"),
+                                      (300, "TIME PID COMM DISK D FLAGS Kbytes TOTALms ADMIT QUEUE "
+                                            "DEVICE DEPTH STATUS FILE")):
+                with self.subTest(columns=columns):
+                    lines = Terminal("slow", "--replay", file.name, rows=24,
+                                     columns=columns).out.splitlines()
+                    heading = next(i for i, line in enumerate(lines) if line.startswith("TIME "))
+                    self.assertEqual(" ".join(lines[heading].split()), headings)
+                    rows = lines[heading + 1:lines.index("", heading)]
+                    self.assertEqual([row for row in rows if len(row) > columns], [])
+                    self.assertEqual(columns == 300, any(row.endswith(f" {path}") for row in rows))
+                    self.assertTrue(any(row.endswith(path[-20:]) for row in rows), rows)
 
     def test_command(self):
         with LoopDisk(64 * MIB) as disk:
@@ -369,11 +392,13 @@ class TestDelayedRange(SlowTest):
 
     def sector(self, path):
         """Where the file begins, which is in one piece."""
+        size = os.statvfs(path).f_bsize
+        count = self.PAGES * KIB4 // size
         with open(path, "rb") as file:
-            blocks = [struct.unpack("i", fcntl.ioctl(file, 1, struct.pack("i", page)))[0]  # FIBMAP
-                      for page in range(self.PAGES)]
-        self.assertEqual(blocks, list(range(blocks[0], blocks[0] + self.PAGES)))
-        return blocks[0] * 8
+            blocks = [struct.unpack("i", fcntl.ioctl(file, 1, struct.pack("i", i)))[0]  # FIBMAP
+                      for i in range(count)]
+        self.assertEqual(blocks, list(range(blocks[0], blocks[0] + count)))
+        return blocks[0] * size // 512
 
 
 class TestHooks(SlowTest):
@@ -450,7 +475,8 @@ class TestErrors(SlowTest):
 
     def test_usage(self):
         for args, words in ((("-m", "x"), ("-m", "milliseconds")), (("-n", "0"), ("-n",)),
-                            (("--limit", "-1"), ("--limit",)), (("--by", "file"), ("--by", "file")), (("-d", "none"), ("none",))):
+                            (("--limit", "-1"), ("--limit",)),
+                            (("--by", "file"), ("--by", "file")), (("-d", "none"), ("none",))):
             with self.subTest(args=args):
                 self.assert_one_line(iotrace("slow", *args), 2, *words)
 
