@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The lab itself, with guests that are none: who is given up, and what the table tells of retries."""
 import contextlib
+import gzip
 import importlib.machinery
 import importlib.util
 import io
@@ -9,6 +10,7 @@ import itertools
 import json
 import os
 import re
+import struct
 import tempfile
 import threading
 import types
@@ -231,6 +233,27 @@ class TestRun(unittest.TestCase):
             self.assertEqual(results[0].count(failing.split(":")[0], "failed"), 1)
             results[0].tests[failing.split(":")[0]].clear()
             self.assertFalse(results[0].failed())
+
+
+class TestKernelFile(unittest.TestCase):
+    """arm64: the Image in a kernel's file, and the BTF in that, which is no ELF."""
+    TYPES = (1 << 20) + 4
+    BTF = struct.pack("<HBBIIIII", 0xeb9f, 1, 0, 24, 0, TYPES, TYPES, 5) + bytes(TYPES) + b"\0abc\0"
+    NO_BTF = struct.pack("<HBBIIIII", 0xeb9f, 1, 0, 24, 8, TYPES, TYPES, 5)  # what looks like the header
+    IMAGE = b"MZ".ljust(56, b"\1") + b"ARMd" + NO_BTF + BTF + b"more"
+
+    def test_image(self):
+        packed = gzip.compress(self.IMAGE)
+        zboot = b"MZ\0\0zimg" + struct.pack("<II", 64, len(packed)) + bytes(48) + packed + b"behind it"
+        for data in (self.IMAGE, packed, zboot):
+            self.assertEqual(run.image.kernel_file.image(data), self.IMAGE)
+        for bad in (b"", b"MZ" + bytes(100), gzip.compress(b"something else" * 9)):
+            with self.assertRaisesRegex(run.image.kernel_file.BadFile, "no Image of arm64"):
+                run.image.kernel_file.image(bad)
+
+    def test_btf(self):
+        self.assertEqual(run.image.kernel_file.btf(self.IMAGE), self.BTF)
+        self.assertIsNone(run.image.kernel_file.btf(self.IMAGE.replace(self.BTF, b"")))
 
 
 vt = run.verifier_table
