@@ -373,10 +373,13 @@ class TestRun(LiveTest, OnScreen):
             screen.keys("Z")
             text = screen.wait(rf"(?m)^ +{load.pid} +load \(gone\) +R .* 0 +0 +-$", 60)
             self.assertNotRegex(text, rf"(?m)^ {disk.name} .* IOPS")
+            screen.keys("Z")  # the interval may be over before all that was looked at
+            screen.wait("frozen")
             screen.keys("b")
             screen.wait("no I/O")
             screen.keys("b")
             screen.wait(rf"(?m)^ +{load.pid} +load \(gone\) +R ")
+            screen.keys("Z")
             screen.wait_gone(r"\(gone\)")
             screen.keys("a")
             screen.wait(rf"(?m)^ +{load.pid} +load +R +500 ")
