@@ -75,7 +75,7 @@ static const struct args_values values[] = {
 static const struct args_example examples[] = {
 	{ "-m 50", "I/Os of 50 ms and more" },
 	{ "-n 5 -d nvme0n1 10", "the slowest of each ten seconds" },
-	{ "--by unit,disk 3600 1", "an hour, summed up by unit and disk" },
+	{ "--by unit,disk 3600 1", "an hour, summed up by unit, disk" },
 	{ "--json -o slow.json 1 3600", "an hour, into a file" },
 	{ 0 },
 };
