@@ -133,14 +133,13 @@ class TestReadme(unittest.TestCase):
         """The kinds of hooks by subcommand and kernel are those of docs/KERNELS.md."""
         document = read("docs/KERNELS.md")
         want = {}
-        _, *rows = table(document, "## The hook that each kernel gave")
+        (_, _, *names), *rows = table(document, "## The hook that each kernel gave")
         for command, _, *hooks in rows:
             kernels = want.setdefault(f"`{command.split()[0]}`", [set() for _ in hooks])
             for kinds, hook in zip(kernels, hooks):
                 kinds.update({hook.split(":")[0]} - {"-"})
         head, *rows, _ = table(read("README.md"), "<!-- kernels: written")
-        self.assertEqual(head[1:], [version.split("-")[0] for _, version, _ in
-                                    table(document, "## What was run")[1:]])
+        self.assertEqual([version.rpartition(".")[0] for version in head[1:]], names)
         found = {row[0]: [{kind for kind in cell.split(", ") if kind != "-" and
                            not kind.endswith(" refused")} for cell in row[1:]] for row in rows}
         self.assertEqual({name: kinds for name, kinds in found.items() if any(kinds)}, want)
