@@ -24,7 +24,7 @@
 #define BLK_BIO_OF(rq, direct) BPF_CORE_READ(rq, bio)
 #endif
 
-/* Copies what was set of BLK_INFLIGHT_OWN when the request was submitted. */
+/* Copies what BLK_ON_SUBMITTED set. */
 #ifndef BLK_COPY_OWN
 #define BLK_COPY_OWN(to, from)
 #endif

@@ -12,8 +12,8 @@
 /* A request was made of its first bio, in its submitter's context. */
 static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 {
-	u64 key = (u64)rq;
-	struct blk_inflight submitter = {}, *entry = bpf_map_lookup_elem(&inflight, &key);
+	u64 key = address_of(rq, direct);
+	struct blk_inflight submitter = {}, *entry = entry_of(key);
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
 	struct bio *bio = NULL;
 
@@ -30,7 +30,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		submitter.submit_ns = bpf_ktime_get_ns();
 	BLK_ON_SUBMITTED(&submitter, BLK_BIO_OF(rq, direct), false);
 	if (!entry) {
-		if (bpf_map_update_elem(&inflight, &key, &submitter, BPF_ANY) &&
+		if (make_entry(key, &submitter) &&
 		    (!filter_dev || rq_wanted_dev(rq, false)))
 			count_loss(&losses[LOSS_SUBMITTERS], 1);
 		return;
@@ -39,12 +39,11 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	entry->process.pid = submitter.process.pid;
 	entry->process.uid = submitter.process.uid;
 	entry->writeback = submitter.writeback;
-	entry->stage = submitter.stage;
-	entry->call = submitter.call;
 	BLK_COPY_OWN(entry, &submitter);
 	entry->known = 1;
 	entry->submit_ns = submitter.submit_ns;
-	entry->cgroup = submitter.cgroup;
+	if (want_cgroup)
+		entry->cgroup = submitter.cgroup;
 }
 
 static __always_inline void count_issued(struct request *rq, const bool direct)
@@ -112,8 +111,8 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	 * that leads there.
 	 */
 	u32 dev = rq_wanted_dev(rq, direct);
-	u64 key = (u64)rq;
-	struct blk_inflight made = {}, *owner, *entry = bpf_map_lookup_elem(&inflight, &key);
+	u64 key = address_of(rq, direct);
+	struct blk_inflight made = {}, *owner, *entry = entry_of(key);
 	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
 
 	if (flush)
@@ -138,9 +137,9 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		made.cgroup = owner->cgroup;
 		made.writeback = owner->writeback;
 		made.submit_ns = owner->submit_ns;
-		made.call = owner->call;
-		made.stage = flush ? 0 : owner->stage;
 		BLK_COPY_OWN(&made, owner);
+		if (flush)
+			made.stage = 0;
 		made.known = 1;
 		/* Used up: a later request of this bio, whose submission is missed, has no owner.
 		 */
@@ -151,7 +150,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	BLK_ON_ISSUED(&made);
 	if (entry)
 		*entry = made;
-	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
+	else if (make_entry(key, &made))
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 }
 
@@ -166,7 +165,6 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 /* The device did not take the request, or gave it back: it will be issued again. */
 static __always_inline void on_requeue(struct request *rq)
 {
-	u64 key = (u64)rq;
 	struct blk_inflight *entry;
 
 	if (balance) {
@@ -174,7 +172,7 @@ static __always_inline void on_requeue(struct request *rq)
 		return;
 	}
 	BLK_ON_BIOS_REQUEUED(rq);
-	entry = bpf_map_lookup_elem(&inflight, &key);
+	entry = entry_of((u64)rq);
 	if (entry) {
 		BLK_ON_REQUEUED(entry);
 		entry->issue_ns = 0;
@@ -221,10 +219,10 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 
 /* The entry of a request that completes.  Where bios are followed, that of its bio when the request
  * was neither issued nor noted as waiting for a flush command. */
-static __always_inline struct blk_inflight *completing_entry(struct request *rq)
+static __always_inline struct blk_inflight *completing_entry(struct request *rq,
+							     const bool direct)
 {
-	u64 key = (u64)rq;
-	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+	struct blk_inflight *entry = entry_of(address_of(rq, direct));
 
 	if (submit_mode == SUBMIT_BIO && (!entry || !(entry->known || entry->issue_ns)))
 		return bio_owner(rq);

@@ -69,7 +69,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (!done.final || done.none)
 		return;
 	if (!balance || done.op == BLK_SYNC)
-		entry = completing_entry(rq);
+		entry = completing_entry(rq, direct);
 	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))

@@ -9,6 +9,8 @@
 #define BLK_ON_FLUSHING(entry)			  call_flushing(entry)
 #define BLK_ON_REQUEUED(entry)			  call_requeued(entry)
 #define BLK_ON_LOST_COMPLETION(entry)		  ((entry)->stage = STAGE_NONE)
+#define BLK_COPY_OWN(to, from)                                                                     \
+	((to)->call = (from)->call, (to)->stage = (from)->stage)
 #define BLK_ON_BIOS_ISSUED(rq)			  merged_bios(rq, MERGED_ISSUED, ALL_BYTES)
 #define BLK_ON_BIOS_REQUEUED(rq)		  merged_bios(rq, MERGED_REQUEUED, ALL_BYTES)
 
@@ -396,8 +398,8 @@ static __always_inline void on_bio_merge(struct bio *bio, bool front)
 /* A request is merged into the one before it, with its bios. */
 static __always_inline void on_merge(struct request *rq)
 {
-	u64 key = (u64)rq, bio = (u64)BPF_CORE_READ(rq, bio);
-	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+	u64 bio = (u64)BPF_CORE_READ(rq, bio);
+	struct blk_inflight *entry = entry_of((u64)rq);
 
 	if (submit_mode == SUBMIT_BIO)
 		entry = bio_owner(rq);
@@ -543,7 +545,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	merged_bios(rq, MERGED_DONE, bytes);
 	if (!done.final || done.none)
 		return;
-	entry = completing_entry(rq);
+	entry = completing_entry(rq, direct);
 	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))

@@ -8,6 +8,7 @@
  * probes/stack_wait.bpf.h.
  */
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) ((entry)->call = path_of(bio))
+#define BLK_COPY_OWN(to, from) ((to)->call = (from)->call)
 #define BLK_ON_ISSUED(entry)
 #define BLK_ON_FLUSHING(entry)
 #define BLK_ON_REQUEUED(entry)
@@ -494,7 +495,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	end_bios_of(rq, failed, bytes);
 	if (done.none || !done.final)
 		return;
-	entry = completing_entry(rq);
+	entry = completing_entry(rq, direct);
 	if (!(entry && entry->known)) {
 		if (filters_submitters())
 			return;

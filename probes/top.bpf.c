@@ -187,7 +187,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		end_bios_of(rq, failed, bytes);
 	if (done.none)
 		return;
-	entry = completing_entry(rq);
+	entry = completing_entry(rq, direct);
 	if (!(entry && entry->known)) {
 		if (filters_submitters())
 			return;
