@@ -74,12 +74,12 @@ static __always_inline void count_completed(void)
 
 /* Request @rq is issued. */
 static __always_inline void mark_issued(struct blk_inflight *entry, struct request *rq, u32 dev,
-					const bool direct)
+					u64 now, const bool direct)
 {
 	entry->dev = dev;
 	entry->op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
 	entry->bytes = KREAD(direct, rq, __data_len);
-	entry->issue_ns = bpf_ktime_get_ns();
+	entry->issue_ns = now;
 }
 
 /* The submitter of a request that has no entry since its submission. */
@@ -102,32 +102,13 @@ static __always_inline void check_submitter(struct request *rq, const bool direc
 		count_lost_submitter(rq);
 }
 
-/* A request is issued (again, after a requeue). */
-static __always_inline void follow_issue(struct request *rq, const bool direct)
+/* Request @key, whose @entry (NULL: it has none) does not tell its submitter, or is a flush
+ * command, is issued. */
+static __always_inline void follow_unknown(struct request *rq, u64 key, struct blk_inflight *entry,
+					   u32 dev, u64 now, bool flush, const bool direct)
 {
-	/*
-	 * Before any branch: for each pointer read from the request the verifier searches the
-	 * kernel's types by name (btf_nested_type_is_trusted, 6.3), some milliseconds on each path
-	 * that leads there.
-	 */
-	u32 dev = rq_wanted_dev(rq, direct);
-	u64 key = address_of(rq, direct);
-	struct blk_inflight made = {}, *owner, *entry = entry_of(key);
-	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
+	struct blk_inflight made = {}, *owner = late_owner(rq, flush);
 
-	if (flush)
-		on_flush(rq); /* before late_owner() looks at the first waiter */
-	BLK_ON_BIOS_ISSUED(rq);
-	if (entry)
-		account_lost_completion(entry);
-	if (filter_dev && !dev)
-		return;
-	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
-		mark_issued(entry, rq, dev, direct);
-		BLK_ON_ISSUED(entry);
-		return;
-	}
-	owner = late_owner(rq, flush);
 	if (!owner && !flush)
 		check_submitter(rq, direct);
 	if (filters_submitters() && !owner && !BLK_FOLLOWS_ALL)
@@ -146,12 +127,45 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		if (!flush)
 			owner->known = 0;
 	}
-	mark_issued(&made, rq, dev, direct);
+	mark_issued(&made, rq, dev, now, direct);
 	BLK_ON_ISSUED(&made);
 	if (entry)
 		*entry = made;
 	else if (make_entry(key, &made))
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
+}
+
+/* A request is issued (again, after a requeue). */
+static __always_inline void follow_issue(struct request *rq, const bool direct)
+{
+	/*
+	 * Before any branch: for each pointer read from the request the verifier searches the
+	 * kernel's types by name (btf_nested_type_is_trusted, 6.3), some milliseconds on each path
+	 * that leads there.
+	 */
+	u32 dev = rq_wanted_dev(rq, direct);
+	u64 key = address_of(rq, direct), now = 0;
+	struct blk_inflight *entry;
+	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
+
+	if (flush)
+		on_flush(rq); /* before late_owner() looks at the first waiter */
+	BLK_ON_BIOS_ISSUED(rq);
+	/* Before the entry is looked at: reading the clock waits for all that is still being read,
+	 * and another CPU may have written the entry last. */
+	if (!filter_dev || dev)
+		now = bpf_ktime_get_ns();
+	entry = entry_of(key);
+	if (entry)
+		account_lost_completion(entry);
+	if (filter_dev && !dev)
+		return;
+	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
+		mark_issued(entry, rq, dev, now, direct);
+		BLK_ON_ISSUED(entry);
+		return;
+	}
+	follow_unknown(rq, key, entry, dev, now, flush, direct);
 }
 
 static __always_inline void on_issue(struct request *rq, const bool direct)
@@ -257,14 +271,14 @@ static __always_inline void release_entry(struct blk_inflight *entry)
 }
 
 /*
- * The time of a request that completes now, from its issue (with @queued: from when it was made).
- * False, and the loss counted, when that is not known.  An empty request that waits for a flush
+ * The time of a request that completes at @now, from its issue (with @queued: from when it was made).
+ * @now is read before the entry, as in follow_issue().  False, and the loss counted, when that is not known.  An empty request that waits for a flush
  * command is never issued itself: its time is from when it was made.
  */
 static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
-				       bool queued, u64 *ns, const bool direct)
+				       bool queued, u64 now, u64 *ns, const bool direct)
 {
-	u64 start, now;
+	u64 start;
 
 	if (queued || op == BLK_SYNC) {
 		start = rq_made_ns(rq, direct);
@@ -278,7 +292,6 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 			count_loss(&losses[LOSS_NO_START], 1);
 		return false;
 	}
-	now = bpf_ktime_get_ns();
 	if (now < start) {
 		count_loss(&losses[LOSS_CLOCK], 1);
 		return false;

@@ -64,10 +64,11 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	u32 dev = keyed_dev && balance ? rq_wanted_dev(rq, direct) : 0;
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry = NULL;
-	u64 ns;
+	u64 now, ns;
 
 	if (!done.final || done.none)
 		return;
+	now = bpf_ktime_get_ns();
 	if (!balance || done.op == BLK_SYNC)
 		entry = completing_entry(rq, direct);
 	if (filters_submitters() && !(entry && entry->known))
@@ -80,7 +81,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		if (done.op != BLK_SYNC)
 			count_completed();
 	}
-	if (rq_latency(rq, entry, done.op, queued, &ns, direct) &&
+	if (rq_latency(rq, entry, done.op, queued, now, &ns, direct) &&
 	    !(keyed && keyed_add(done.op, key_dev(rq, entry, dev), entry, ns)))
 		hist_add(done.op, ns);
 	if (entry)

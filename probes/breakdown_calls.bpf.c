@@ -509,7 +509,7 @@ static __always_inline void key_request(struct hist_key *key, const struct call_
 
 /* Counts a request that completes, in the rows of the queue and the device. */
 static __always_inline void count_request(struct request *rq, struct blk_inflight *entry, u8 op,
-					  const bool direct)
+					  u64 now, const bool direct)
 {
 	u32 class = class_of_request(op), io_kind = IO_ASYNC;
 	struct call_thread *t = entry ? thread_of_call(entry->call) : NULL;
@@ -520,11 +520,11 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 		class = t->class;
 		io_kind = IO_DISK;
 	} else if (entry) {
-		on_left_behind(entry->call, bpf_ktime_get_ns());
+		on_left_behind(entry->call, now);
 	}
 	if (op == BLK_SYNC && entry && entry->issue_ns)
 		op = BLK_FLUSH; /* timed like the command that it waits for */
-	if (!rq_latency(rq, entry, op, false, &ns, direct))
+	if (!rq_latency(rq, entry, op, false, now, &ns, direct))
 		return;
 	if (keyed)
 		key_request(&key, t, rq, entry);
@@ -541,10 +541,12 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 {
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;
+	u64 now;
 
 	merged_bios(rq, MERGED_DONE, bytes);
 	if (!done.final || done.none)
 		return;
+	now = bpf_ktime_get_ns();
 	entry = completing_entry(rq, direct);
 	if (filters_submitters() && !(entry && entry->known))
 		return;
@@ -555,9 +557,9 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	 * command is for the whole disk: with -d PARTITION the waiting requests count instead.
 	 */
 	if (done.op == BLK_SYNC ? filter_part : done.op != BLK_PASSTHROUGH)
-		count_request(rq, entry, done.op, direct);
+		count_request(rq, entry, done.op, now, direct);
 	if (entry) {
-		call_finished(entry, bpf_ktime_get_ns());
+		call_finished(entry, now);
 		release_entry(entry);
 	}
 }

@@ -180,13 +180,15 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;
 	struct top_key key = {};
-	u64 ns = 0;
+	u64 now = 0, ns = 0;
 
 	failed = extended && failed; /* known to the verifier without -x */
 	if (bio_mode)
 		end_bios_of(rq, failed, bytes);
 	if (done.none)
 		return;
+	if (done.final)
+		now = bpf_ktime_get_ns();
 	entry = completing_entry(rq, direct);
 	if (!(entry && entry->known)) {
 		if (filters_submitters())
@@ -207,7 +209,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (extended)
 		failed = has_failed(entry, failed, done.final);
 	if (done.final) {
-		if (!rq_latency(rq, entry, done.op, false, &ns, direct))
+		if (!rq_latency(rq, entry, done.op, false, now, &ns, direct))
 			ns = 0;
 		if (entry)
 			release_entry(entry);
