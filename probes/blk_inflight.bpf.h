@@ -54,16 +54,17 @@ static __always_inline struct blk_inflight *entry_of(u64 rq)
 }
 
 /*
- * At most one CPU takes a place.  The additions are atomic, and nobody takes any away: whoever
- * reads 1 after his own was the first, and the later ones read more.  Of several at the same moment
- * perhaps nobody: then it stays free, and all use the hash map.
+ * At most one program takes a place, without an atomic instruction that returns a value, which 5.10
+ * refuses.  The additions are atomic, and nobody takes any away: whoever reads 1 after his own was
+ * the first, and the later ones read more.  Of several at the same moment perhaps nobody: then it
+ * stays nobody's, and all use the hash map.
  */
-static __always_inline bool take_place(struct blk_place *place)
+static __always_inline bool take_claim(u32 *claims)
 {
-	if (place->claims)
+	if (*claims)
 		return false;
-	__sync_fetch_and_add(&place->claims, 1);
-	return *(volatile u32 *)&place->claims == 1;
+	__sync_fetch_and_add(claims, 1);
+	return *(volatile u32 *)claims == 1;
 }
 
 /* Makes the entry of a request that has none.  -errno: there is no room.  A request has one event
@@ -72,7 +73,7 @@ static __always_inline long make_entry(u64 rq, const struct blk_inflight *made)
 {
 	struct blk_place *place = place_of(rq);
 
-	if (!place || !take_place(place))
+	if (!place || !take_claim(&place->claims))
 		return bpf_map_update_elem(&inflight, &rq, made, BPF_ANY);
 	place->entry = *made;
 	place->rq = rq;
