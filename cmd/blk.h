@@ -147,9 +147,9 @@ extern const char *const blk_helpers[];
 
 /*
  * At the end of a run: calls @detach, from the return of which on no program counts, and finds the
- * requests with entries in @obj that were issued and are idle nevertheless.  Each is passed to @account;
- * returns how many there were.  @busy_fd is the program rq_busy.  A kernel that cannot run it on
- * demand finds none.
+ * requests with entries in @obj that were issued and are idle nevertheless.  Each is passed to
+ * @account; returns how many there were.  @busy_fd is the program rq_busy.  A kernel that cannot
+ * run it on demand finds none.
  */
 size_t blk_sweep(void (*detach)(void *ctx), const struct bpf_object *obj, int busy_fd,
 		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx);

@@ -71,8 +71,8 @@ struct blk_process {
  * An entry is made once and stays: blk-mq's requests are a fixed set.
  */
 struct blk_inflight {
-	__u64 issue_ns;	 /* 0: not issued yet, or completed */
-	__u64 submit_ns; /* when it was made; 0: not needed */
+	__u64 issue_ns;		    /* 0: not issued yet, or completed */
+	__u64 submit_ns;	    /* when it was made; 0: not needed */
 	struct blk_process process; /* the submitter */
 	__u32 bytes;		    /* still to be completed */
 	__u32 dev;		    /* disk, or partition of -d, that it counts for */

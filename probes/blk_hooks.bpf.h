@@ -34,6 +34,11 @@
 #define BLK_FOLLOWS_ALL false
 #endif
 
+/* Does it need the device of a request, also without -d? */
+#ifndef BLK_WANTS_DEV
+#define BLK_WANTS_DEV true
+#endif
+
 /* The same for all requests, wanted or not: issued or requeued, with all bios. */
 #ifndef BLK_ON_BIOS_ISSUED
 #define BLK_ON_BIOS_ISSUED(rq)

@@ -30,8 +30,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		submitter.submit_ns = bpf_ktime_get_ns();
 	BLK_ON_SUBMITTED(&submitter, BLK_BIO_OF(rq, direct), false);
 	if (!entry) {
-		if (make_entry(key, &submitter) &&
-		    (!filter_dev || rq_wanted_dev(rq, false)))
+		if (make_entry(key, &submitter) && (!filter_dev || rq_wanted_dev(rq, false)))
 			count_loss(&losses[LOSS_SUBMITTERS], 1);
 		return;
 	}
@@ -143,7 +142,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	 * kernel's types by name (btf_nested_type_is_trusted, 6.3), some milliseconds on each path
 	 * that leads there.
 	 */
-	u32 dev = rq_wanted_dev(rq, direct);
+	u32 dev = filter_dev || BLK_WANTS_DEV ? rq_wanted_dev(rq, direct) : 0;
 	u64 key = address_of(rq, direct), now = 0;
 	struct blk_inflight *entry;
 	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
@@ -233,8 +232,7 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 
 /* The entry of a request that completes.  Where bios are followed, that of its bio when the request
  * was neither issued nor noted as waiting for a flush command. */
-static __always_inline struct blk_inflight *completing_entry(struct request *rq,
-							     const bool direct)
+static __always_inline struct blk_inflight *completing_entry(struct request *rq, const bool direct)
 {
 	struct blk_inflight *entry = entry_of(address_of(rq, direct));
 
@@ -271,9 +269,10 @@ static __always_inline void release_entry(struct blk_inflight *entry)
 }
 
 /*
- * The time of a request that completes at @now, from its issue (with @queued: from when it was made).
- * @now is read before the entry, as in follow_issue().  False, and the loss counted, when that is not known.  An empty request that waits for a flush
- * command is never issued itself: its time is from when it was made.
+ * The time of a request that completes at @now, from its issue (with @queued: from when it was
+ * made).  False, and the loss counted, when that is not known.  An empty request that waits for a
+ * flush command is never issued itself: its time is from when it was made.  @now is read before the
+ * entry, as in follow_issue().
  */
 static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
 				       bool queued, u64 now, u64 *ns, const bool direct)

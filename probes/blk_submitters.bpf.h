@@ -26,7 +26,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE); /* so that elements begin with a cache line */
-	__uint(max_entries, 1); /* possible CPUs, set before loading */
+	__uint(max_entries, 1);		   /* possible CPUs, set before loading */
 	__type(key, u32);
 	__type(value, struct blk_cpu);
 } cpus SEC(".maps");

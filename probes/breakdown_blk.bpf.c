@@ -5,10 +5,13 @@
  * which the kernel notes (start_time_ns): no request is followed, and losses show in the balance of
  * issues and completions.
  */
+#include "probes/keyed_hist.bpf.h"
+
+#define BLK_WANTS_DEV keyed_dev
+
 #include "probes/blk.bpf.h"
 #include "probes/breakdown_blk.h"
 #include "probes/hist.bpf.h"
-#include "probes/keyed_hist.bpf.h"
 
 const volatile bool queued = false;
 const volatile __u64 unit_ns = 1; /* the unit that is shown */

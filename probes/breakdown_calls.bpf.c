@@ -9,8 +9,7 @@
 #define BLK_ON_FLUSHING(entry)			  call_flushing(entry)
 #define BLK_ON_REQUEUED(entry)			  call_requeued(entry)
 #define BLK_ON_LOST_COMPLETION(entry)		  ((entry)->stage = STAGE_NONE)
-#define BLK_COPY_OWN(to, from)                                                                     \
-	((to)->call = (from)->call, (to)->stage = (from)->stage)
+#define BLK_COPY_OWN(to, from)			  ((to)->call = (from)->call, (to)->stage = (from)->stage)
 #define BLK_ON_BIOS_ISSUED(rq)			  merged_bios(rq, MERGED_ISSUED, ALL_BYTES)
 #define BLK_ON_BIOS_REQUEUED(rq)		  merged_bios(rq, MERGED_REQUEUED, ALL_BYTES)
 

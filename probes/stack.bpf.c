@@ -8,7 +8,7 @@
  * probes/stack_wait.bpf.h.
  */
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) ((entry)->call = path_of(bio))
-#define BLK_COPY_OWN(to, from) ((to)->call = (from)->call)
+#define BLK_COPY_OWN(to, from)			  ((to)->call = (from)->call)
 #define BLK_ON_ISSUED(entry)
 #define BLK_ON_FLUSHING(entry)
 #define BLK_ON_REQUEUED(entry)

@@ -37,7 +37,7 @@ struct top {
 	struct cgroups *cgroups; /* NULL: not asked for */
 	struct users *users;	 /* NULL: not asked for */
 	struct top_rows rows;
-	struct top_place *places;      /* the BPF map's; NULL: there are none */
+	struct top_place *places; /* the BPF map's; NULL: there are none */
 	uint32_t n_places;
 	struct top_slots *slots;       /* the BPF map's; NULL: not asked for */
 	size_t n_slots, drained_slots; /* drained: so far */
