@@ -110,12 +110,14 @@ static int set_map_size(struct args *args, const char *text, struct error *err)
 		which = &args->map_names;
 	else if (strncmp(text, "owners=", 7) == 0)
 		which = &args->map_owners;
+	else if (strncmp(text, "places=", 7) == 0)
+		which = &args->map_places;
 	else if (strncmp(text, "keys=", 5) == 0)
 		which = &args->map_keys;
 	if (!which || !eq)
 		return error_set(
 		    err, STATUS_USAGE, -EINVAL,
-		    "invalid --map-size '%s': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N or owners=N",
+		    "invalid --map-size '%s': rows=N, requests=N, entries=N, stacks=N, names=N, keys=N, owners=N or places=N",
 		    text_shown(text).text);
 	r = parse_u64("--map-size", eq + 1, 1, 1 << 24, &n, err);
 	if (!r)

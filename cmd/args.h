@@ -29,6 +29,7 @@ struct args {
 	uint32_t map_keys;		   /* hidden: --map-size keys=N */
 	uint32_t map_names;		   /* hidden: --map-size names=N */
 	uint32_t map_owners;		   /* hidden: --map-size owners=N */
+	uint32_t map_places;		   /* hidden: --map-size places=N */
 	uint64_t interval_ns;		   /* 0: one output, at the end */
 	uint64_t count;			   /* outputs; 0: until stopped */
 	bool all;			   /* --all: with COMMAND, the others' I/O too */

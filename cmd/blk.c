@@ -5,12 +5,16 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <glob.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/choices.h"
+#include "cmd/maps.h"
+#include "cmd/probe.h"
 #include "cmd/tool.h"
 #include "core/bpf/double_buffer.h"
 #include "core/base/parse.h"
@@ -439,6 +443,23 @@ bool blk_iostats_off(uint32_t whole)
 	return off;
 }
 
+int blk_size_places(struct bpf_object *obj, const struct args *args)
+{
+	uint32_t requests = bpf_map__max_entries(bpf_object__find_map_by_name(obj, "inflight"));
+	uint32_t bits = 0;
+	int r;
+
+	/* With a size of its own it is the hash map that is tested, or few places. */
+	if (args->map_places || (!args->map_requests && requests > 1)) {
+		if (args->map_places)
+			requests = args->map_places;
+		while (bits < BLK_PLACE_BITS_MAX && 1U << bits < requests)
+			bits++;
+	}
+	r = probe_set_options(obj, (const struct probe_option[]){ { "place_bits", bits } }, 1);
+	return r ? r : probe_size_maps(obj, &(const struct probe_map){ "places", 1U << bits }, 1);
+}
+
 uint64_t blk_requests_in_flight(uint32_t whole)
 {
 	uint64_t sum = 0;
@@ -542,12 +563,23 @@ const char *const blk_helpers[] = { "rq_busy", NULL };
 
 struct suspect {
 	uint64_t rq, issue_ns;
+	const struct blk_inflight *at; /* NULL: its entry is in the hash map */
 };
 
 /* As large as the largest program's. */
+#define ENTRY_ROOM (sizeof(struct blk_place) - offsetof(struct blk_place, entry))
+
 union inflight {
 	struct blk_inflight entry;
-	unsigned char room[BLK_INFLIGHT_MAX];
+	unsigned char room[ENTRY_ROOM];
+};
+
+/* Where entries are. */
+struct entries {
+	const struct blk_place *places; /* mapped; NULL: there are none */
+	size_t n_places;
+	int inflight_fd;
+	int busy_fd;
 };
 
 /* Is the request at address @rq in flight?  True when that is unknown. */
@@ -556,45 +588,85 @@ static bool rq_busy(int prog_fd, uint64_t rq, bool sync)
 	return hooks_run_helper(prog_fd, (const uint64_t[]){ rq, sync }, 2, 1);
 }
 
-/* Requests that were issued and are idle: at most @max. */
-static size_t find_suspects(int inflight_fd, int busy_fd, struct suspect *out, size_t max)
-{
-	union inflight of;
-	const struct blk_inflight *entry = &of.entry;
-	uint64_t key, *at = NULL;
-	size_t n = 0;
+#define SUSPECTS_MAX 1024
 
-	while (n < max && bpf_map_get_next_key(inflight_fd, at, &key) == 0) {
-		at = &key;
-		if (bpf_map_lookup_elem(inflight_fd, &key, &of) || !entry->issue_ns)
-			continue;
-		if (!rq_busy(busy_fd, key, entry->op == BLK_SYNC))
-			out[n++] = (struct suspect){ key, entry->issue_ns };
-	}
-	return n;
+struct suspects {
+	struct suspect found[SUSPECTS_MAX];
+	size_t n;
+};
+
+static void suspect_if_idle(struct suspects *s, int busy_fd, uint64_t rq,
+			    const struct blk_inflight *entry, bool in_place)
+{
+	uint64_t issue_ns = __atomic_load_n(&entry->issue_ns, __ATOMIC_RELAXED);
+
+	if (issue_ns && s->n < SUSPECTS_MAX && !rq_busy(busy_fd, rq, entry->op == BLK_SYNC))
+		s->found[s->n++] = (struct suspect){ rq, issue_ns, in_place ? entry : NULL };
 }
 
-size_t blk_sweep(void (*detach)(void *ctx), int inflight_fd, int busy_fd,
+/* Requests that were issued and are idle. */
+static void find_suspects(const struct entries *e, struct suspects *s)
+{
+	uint64_t key, *at = NULL;
+	union inflight of;
+
+	for (size_t i = 0; i < e->n_places; i++)
+		suspect_if_idle(s, e->busy_fd, e->places[i].rq, &e->places[i].entry, true);
+	while (s->n < SUSPECTS_MAX && bpf_map_get_next_key(e->inflight_fd, at, &key) == 0) {
+		at = &key;
+		if (!bpf_map_lookup_elem(e->inflight_fd, &key, &of))
+			suspect_if_idle(s, e->busy_fd, key, &of.entry, false);
+	}
+}
+
+/* The entry of @suspect; @of: room for it.  NULL: it has none. */
+static const struct blk_inflight *entry_of(const struct entries *e, const struct suspect *suspect,
+					   union inflight *of)
+{
+	if (suspect->at)
+		return suspect->at;
+	return bpf_map_lookup_elem(e->inflight_fd, &suspect->rq, of) ? NULL : &of->entry;
+}
+
+static void map_places(const struct bpf_map *map, struct entries *e)
+{
+	size_t n = bpf_map__max_entries(map);
+	void *mapped;
+
+	/* One is none: the map is not used. */
+	if (n < 2 || maps_map_array(map, n * sizeof(struct blk_place), false, &mapped))
+		return;
+	e->places = mapped;
+	e->n_places = n;
+}
+
+size_t blk_sweep(void (*detach)(void *ctx), const struct bpf_object *obj, int busy_fd,
 		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx)
 {
-	struct suspect suspects[1024];
+	struct entries e = { .inflight_fd = probe_map_fd(obj, "inflight"), .busy_fd = busy_fd };
+	struct suspects suspects = { .n = 0 };
+	const struct blk_inflight *entry;
+	size_t found = 0;
 	union inflight of;
-	size_t n, found = 0;
+
+	map_places(bpf_object__find_map_by_name(obj, "places"), &e);
 
 	/*
 	 * A completion's program runs before its request becomes idle, so one that is idle was not
 	 * seen.  Looked at while the programs run, and believed when the
 	 * entry is still the same after they have stopped: it was not used again.
 	 */
-	n = find_suspects(inflight_fd, busy_fd, suspects, sizeof(suspects) / sizeof(suspects[0]));
+	find_suspects(&e, &suspects);
 	detach(ctx);
-	for (size_t i = 0; i < n; i++) {
-		if (bpf_map_lookup_elem(inflight_fd, &suspects[i].rq, &of) ||
-		    of.entry.issue_ns != suspects[i].issue_ns)
+	for (size_t i = 0; i < suspects.n; i++) {
+		entry = entry_of(&e, &suspects.found[i], &of);
+		if (!entry || entry->issue_ns != suspects.found[i].issue_ns)
 			continue;
 		found++;
-		account(ctx, &of.entry);
+		account(ctx, entry);
 	}
+	if (e.places)
+		munmap((void *)e.places, e.n_places * sizeof(struct blk_place));
 	return found;
 }
 

@@ -91,6 +91,10 @@ bool blk_iostats_off(uint32_t whole);
  * room for disks that come later: the size of the map of those in flight. */
 uint32_t blk_requests_possible(uint32_t whole);
 
+/* Gives @obj places for as many requests as its map `inflight` has room for, if programs use that.
+ * 0 or -errno. */
+int blk_size_places(struct bpf_object *obj, const struct args *args);
+
 /* Entries of the map bio_owners on a machine of @cpus CPUs whose disks have @requests. */
 uint32_t blk_owners_room(uint32_t cpus, uint32_t requests);
 
@@ -143,11 +147,11 @@ extern const char *const blk_helpers[];
 
 /*
  * At the end of a run: calls @detach, from the return of which on no program counts, and finds the
- * requests in @inflight_fd that were issued and are idle nevertheless.  Each is passed to @account;
- * returns how many there were.  @busy_fd is the program rq_busy.  A kernel that cannot run it on
- * demand finds none.
+ * requests with entries in @obj that were issued and are idle nevertheless.  Each is passed to
+ * @account; returns how many there were.  @busy_fd is the program rq_busy.  A kernel that cannot
+ * run it on demand finds none.
  */
-size_t blk_sweep(void (*detach)(void *ctx), int inflight_fd, int busy_fd,
+size_t blk_sweep(void (*detach)(void *ctx), const struct bpf_object *obj, int busy_fd,
 		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx);
 
 /* ---- losses ---- */

@@ -34,6 +34,8 @@ static int configure(struct tool_object *o)
 		r = blk_configure(o->obj, t->args, t->filters, t->object.hooks, &t->flags);
 	if (!r && tool->configure)
 		r = tool->configure(t, o);
+	if (!r && tool->flags & TOOL_BLK)
+		r = blk_size_places(o->obj, t->args);
 	if (!r && o != &t->object)
 		r = share_maps(t->object.obj, o->obj);
 	return r;
@@ -176,7 +178,7 @@ void tool_sweep(struct tool_run *t, void (*account)(void *ctx, const struct blk_
 	struct lost_completion ctx = { t, account };
 
 	tool_count_loss(t, LOSS_NO_END,
-			blk_sweep(detach_before_sweep, tool_map(t, "inflight"),
+			blk_sweep(detach_before_sweep, t->object.obj,
 				  probe_program_fd(t->object.obj, "rq_busy"), on_lost_completion,
 				  &ctx));
 }

@@ -81,6 +81,19 @@ static __always_inline u64 opaque_id(const void *address)
 	return number;
 }
 
+/* Where `stopped` is. */
+__u64 stopped_at = 0;
+
+/* The address as a scalar, of which the verifier knows the type with @direct. */
+static __always_inline u64 address_of(const void *address, const bool direct)
+{
+	if (!direct)
+		return (u64)address;
+	if (!stopped_at)
+		stopped_at = (u64)&stopped;
+	return opaque_id(address) + stopped_at;
+}
+
 /* The hash of the context whose arguments are at @ctx. */
 static __always_inline u64 seen_hash(const void *ctx)
 {

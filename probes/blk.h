@@ -67,22 +67,12 @@ struct blk_process {
 };
 
 /*
- * A request in flight; the key is the address of its struct request (in top --bio also of a bio).
+ * A request in flight; found by the address of its struct request (in top --bio also of a bio).
  * An entry is made once and stays: blk-mq's requests are a fixed set.
  */
 struct blk_inflight {
-	__u64 issue_ns;	 /* 0: not issued yet, or completed */
-	__u64 submit_ns; /* when it was made; 0: not needed */
-	union {
-		__u64 cgroup;
-		__u64 task_cgroup; /* slow */
-	};
-	union {
-		__u64 call;	  /* breakdown of all layers: the call that waits for it (thread and
-				     number) */
-		__u64 arrival_ns; /* slow: its bio arrived; 0: not known */
-		__u64 bio;	  /* slow, of a bio: its address */
-	};
+	__u64 issue_ns;		    /* 0: not issued yet, or completed */
+	__u64 submit_ns;	    /* when it was made; 0: not needed */
 	struct blk_process process; /* the submitter */
 	__u32 bytes;		    /* still to be completed */
 	__u32 dev;		    /* disk, or partition of -d, that it counts for */
@@ -93,12 +83,34 @@ struct blk_inflight {
 		__u8 stage;   /* breakdown of all layers: enum call_stage */
 		__u8 retries; /* slow: times that the device gave it back */
 	};
+	__u32 pad;
+	union {
+		__u64 cgroup;
+		__u64 task_cgroup; /* slow */
+	};
+	union {
+		__u64 call;	  /* breakdown of all layers: the call that waits for it (thread and
+				     number) */
+		__u64 arrival_ns; /* slow: its bio arrived; 0: not known */
+		__u64 bio;	  /* slow, of a bio: its address */
+	};
 #ifdef BLK_INFLIGHT_OWN
 	BLK_INFLIGHT_OWN /* what only one tool has */
 #endif
 };
 
-#define BLK_INFLIGHT_MAX 80 /* bytes, with a program's own fields */
+/*
+ * The place of an entry: two cache lines of its own, of which the first has what every subcommand
+ * writes.
+ */
+struct blk_place {
+	__u64 rq;     /* whose it is: the address of the request; 0: nobody's yet */
+	__u32 claims; /* who wanted it: the first one has it, for good */
+	__u32 pad;
+	struct blk_inflight entry;
+} __attribute__((aligned(64)));
+
+#define BLK_PLACE_BITS_MAX 16 /* 8 MB */
 
 #define BLK_NAMES 16384 /* per buffer */
 
@@ -134,11 +146,10 @@ struct blk_cpu {
 };
 
 _Static_assert(sizeof(struct blk_process) == 16, "shared with BPF");
-#ifdef BLK_INFLIGHT_OWN
-_Static_assert(sizeof(struct blk_inflight) <= BLK_INFLIGHT_MAX, "shared with BPF");
-#else
+#ifndef BLK_INFLIGHT_OWN
 _Static_assert(sizeof(struct blk_inflight) == 64, "shared with BPF");
 #endif
+_Static_assert(sizeof(struct blk_place) == 128, "shared with BPF: whole cache lines");
 _Static_assert(sizeof(struct blk_name) == 16, "shared with BPF");
 _Static_assert(sizeof(struct blk_cpu) == 64, "one cache line");
 

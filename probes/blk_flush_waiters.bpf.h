@@ -40,13 +40,11 @@ static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq
 	struct list_head *head = flush_waiters(flush_rq);
 	struct blk_inflight *entry;
 	struct request *first;
-	u64 key;
 
 	if (!head)
 		return NULL;
 	first = waiter_at(BPF_CORE_READ(head, next));
-	key = (u64)first;
-	entry = bpf_map_lookup_elem(&inflight, &key);
+	entry = entry_of((u64)first);
 	return entry && entry->known ? entry : bio_owner(first);
 }
 
@@ -62,7 +60,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	struct blk_inflight made = {}, *owner, *fresh, *entry;
 	u64 since;
 
-	entry = bpf_map_lookup_elem(&inflight, &key);
+	entry = entry_of(key);
 	fresh = bio_owner(rq);
 	owner = entry && entry->known ? entry : fresh;
 	if (owner && owner->known)
@@ -85,10 +83,8 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	owner = entry && entry->known ? entry : fresh;
 	if (owner && owner->known) {
 		made.cgroup = owner->cgroup;
-		made.call = owner->call;
 		made.process = owner->process;
 		made.writeback = owner->writeback;
-		made.stage = owner->stage;
 		BLK_COPY_OWN(&made, owner);
 		made.submit_ns = owner->submit_ns;
 		made.known = 1;
@@ -105,7 +101,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	made.issue_ns = bpf_ktime_get_ns();
 	if (entry)
 		*entry = made;
-	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
+	else if (make_entry(key, &made))
 		return 0; /* its completion is counted for the bio's owner */
 	if (fresh)
 		fresh->known = 0; /* spent, as in follow_issue() */

@@ -24,7 +24,7 @@
 #define BLK_BIO_OF(rq, direct) BPF_CORE_READ(rq, bio)
 #endif
 
-/* Copies what was set of BLK_INFLIGHT_OWN when the request was submitted. */
+/* Copies what BLK_ON_SUBMITTED set. */
 #ifndef BLK_COPY_OWN
 #define BLK_COPY_OWN(to, from)
 #endif
@@ -32,6 +32,11 @@
 /* Are requests followed that a filter excludes?  Their entries are not `known`. */
 #ifndef BLK_FOLLOWS_ALL
 #define BLK_FOLLOWS_ALL false
+#endif
+
+/* Does it need the device of a request, also without -d? */
+#ifndef BLK_WANTS_DEV
+#define BLK_WANTS_DEV true
 #endif
 
 /* The same for all requests, wanted or not: issued or requeued, with all bios. */

@@ -7,12 +7,78 @@
 #include "probes/blk_hooks.bpf.h"
 #include "probes/blk_submitters.bpf.h"
 
+/*
+ * By the hash of the request's address: an array is looked up by a few instructions, a hash map by
+ * a call.  Mapped, so that a place begins with a cache line: it is written by the CPUs that handle
+ * its request.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading */
+	__type(key, u32);
+	__type(value, struct blk_place);
+} places SEC(".maps");
+
+/* Of the number of places; 0: there are none. */
+const volatile __u32 place_bits = 0;
+
+/* By address: requests whose place is another's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 32768);
 	__type(key, u64);
 	__type(value, struct blk_inflight);
 } inflight SEC(".maps");
+
+static __always_inline struct blk_place *place_of(u64 rq)
+{
+	u32 index;
+
+	if (!place_bits)
+		return NULL;
+	index = rq * 0x9e3779b97f4a7c15ull >> (64 - place_bits);
+	return bpf_map_lookup_elem(&places, &index);
+}
+
+/* The entry of the request at address @rq; NULL: it has none. */
+static __always_inline struct blk_inflight *entry_of(u64 rq)
+{
+	struct blk_place *place = place_of(rq);
+
+	if (place && place->rq == rq)
+		return &place->entry;
+	if (place && !place->claims)
+		return NULL;
+	return bpf_map_lookup_elem(&inflight, &rq);
+}
+
+/*
+ * At most one program takes a place, without an atomic instruction that returns a value, which 5.10
+ * refuses.  The additions are atomic, and nobody takes any away: whoever reads 1 after his own was
+ * the first, and the later ones read more.  Of several at the same moment perhaps nobody: then it
+ * stays nobody's, and all use the hash map.
+ */
+static __always_inline bool take_claim(u32 *claims)
+{
+	if (*claims)
+		return false;
+	__sync_fetch_and_add(claims, 1);
+	return *(volatile u32 *)claims == 1;
+}
+
+/* Makes the entry of a request that has none.  -errno: there is no room.  A request has one event
+ * at a time, so that nobody else makes it meanwhile. */
+static __always_inline long make_entry(u64 rq, const struct blk_inflight *made)
+{
+	struct blk_place *place = place_of(rq);
+
+	if (!place || !take_claim(&place->claims))
+		return bpf_map_update_elem(&inflight, &rq, made, BPF_ANY);
+	place->entry = *made;
+	place->rq = rq;
+	return 0;
+}
 
 /*
  * When a request was made, as the kernel notes it; 0: not noted.  From 6.12 on only accounted

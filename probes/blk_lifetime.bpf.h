@@ -12,8 +12,8 @@
 /* A request was made of its first bio, in its submitter's context. */
 static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 {
-	u64 key = (u64)rq;
-	struct blk_inflight submitter = {}, *entry = bpf_map_lookup_elem(&inflight, &key);
+	u64 key = address_of(rq, direct);
+	struct blk_inflight submitter = {}, *entry = entry_of(key);
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
 	struct bio *bio = NULL;
 
@@ -30,8 +30,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		submitter.submit_ns = bpf_ktime_get_ns();
 	BLK_ON_SUBMITTED(&submitter, BLK_BIO_OF(rq, direct), false);
 	if (!entry) {
-		if (bpf_map_update_elem(&inflight, &key, &submitter, BPF_ANY) &&
-		    (!filter_dev || rq_wanted_dev(rq, false)))
+		if (make_entry(key, &submitter) && (!filter_dev || rq_wanted_dev(rq, false)))
 			count_loss(&losses[LOSS_SUBMITTERS], 1);
 		return;
 	}
@@ -39,12 +38,11 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	entry->process.pid = submitter.process.pid;
 	entry->process.uid = submitter.process.uid;
 	entry->writeback = submitter.writeback;
-	entry->stage = submitter.stage;
-	entry->call = submitter.call;
 	BLK_COPY_OWN(entry, &submitter);
 	entry->known = 1;
 	entry->submit_ns = submitter.submit_ns;
-	entry->cgroup = submitter.cgroup;
+	if (want_cgroup)
+		entry->cgroup = submitter.cgroup;
 }
 
 static __always_inline void count_issued(struct request *rq, const bool direct)
@@ -75,12 +73,12 @@ static __always_inline void count_completed(void)
 
 /* Request @rq is issued. */
 static __always_inline void mark_issued(struct blk_inflight *entry, struct request *rq, u32 dev,
-					const bool direct)
+					u64 now, const bool direct)
 {
 	entry->dev = dev;
 	entry->op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
 	entry->bytes = KREAD(direct, rq, __data_len);
-	entry->issue_ns = bpf_ktime_get_ns();
+	entry->issue_ns = now;
 }
 
 /* The submitter of a request that has no entry since its submission. */
@@ -103,32 +101,13 @@ static __always_inline void check_submitter(struct request *rq, const bool direc
 		count_lost_submitter(rq);
 }
 
-/* A request is issued (again, after a requeue). */
-static __always_inline void follow_issue(struct request *rq, const bool direct)
+/* Request @key, whose @entry (NULL: it has none) does not tell its submitter, or is a flush
+ * command, is issued. */
+static __always_inline void follow_unknown(struct request *rq, u64 key, struct blk_inflight *entry,
+					   u32 dev, u64 now, bool flush, const bool direct)
 {
-	/*
-	 * Before any branch: for each pointer read from the request the verifier searches the
-	 * kernel's types by name (btf_nested_type_is_trusted, 6.3), some milliseconds on each path
-	 * that leads there.
-	 */
-	u32 dev = rq_wanted_dev(rq, direct);
-	u64 key = (u64)rq;
-	struct blk_inflight made = {}, *owner, *entry = bpf_map_lookup_elem(&inflight, &key);
-	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
+	struct blk_inflight made = {}, *owner = late_owner(rq, flush);
 
-	if (flush)
-		on_flush(rq); /* before late_owner() looks at the first waiter */
-	BLK_ON_BIOS_ISSUED(rq);
-	if (entry)
-		account_lost_completion(entry);
-	if (filter_dev && !dev)
-		return;
-	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
-		mark_issued(entry, rq, dev, direct);
-		BLK_ON_ISSUED(entry);
-		return;
-	}
-	owner = late_owner(rq, flush);
 	if (!owner && !flush)
 		check_submitter(rq, direct);
 	if (filters_submitters() && !owner && !BLK_FOLLOWS_ALL)
@@ -138,21 +117,54 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		made.cgroup = owner->cgroup;
 		made.writeback = owner->writeback;
 		made.submit_ns = owner->submit_ns;
-		made.call = owner->call;
-		made.stage = flush ? 0 : owner->stage;
 		BLK_COPY_OWN(&made, owner);
+		if (flush)
+			made.stage = 0;
 		made.known = 1;
 		/* Used up: a later request of this bio, whose submission is missed, has no owner.
 		 */
 		if (!flush)
 			owner->known = 0;
 	}
-	mark_issued(&made, rq, dev, direct);
+	mark_issued(&made, rq, dev, now, direct);
 	BLK_ON_ISSUED(&made);
 	if (entry)
 		*entry = made;
-	else if (bpf_map_update_elem(&inflight, &key, &made, BPF_ANY))
+	else if (make_entry(key, &made))
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
+}
+
+/* A request is issued (again, after a requeue). */
+static __always_inline void follow_issue(struct request *rq, const bool direct)
+{
+	/*
+	 * Before any branch: for each pointer read from the request the verifier searches the
+	 * kernel's types by name (btf_nested_type_is_trusted, 6.3), some milliseconds on each path
+	 * that leads there.
+	 */
+	u32 dev = filter_dev || BLK_WANTS_DEV ? rq_wanted_dev(rq, direct) : 0;
+	u64 key = address_of(rq, direct), now = 0;
+	struct blk_inflight *entry;
+	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
+
+	if (flush)
+		on_flush(rq); /* before late_owner() looks at the first waiter */
+	BLK_ON_BIOS_ISSUED(rq);
+	/* Before the entry is looked at: reading the clock waits for all that is still being read,
+	 * and another CPU may have written the entry last. */
+	if (!filter_dev || dev)
+		now = bpf_ktime_get_ns();
+	entry = entry_of(key);
+	if (entry)
+		account_lost_completion(entry);
+	if (filter_dev && !dev)
+		return;
+	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
+		mark_issued(entry, rq, dev, now, direct);
+		BLK_ON_ISSUED(entry);
+		return;
+	}
+	follow_unknown(rq, key, entry, dev, now, flush, direct);
 }
 
 static __always_inline void on_issue(struct request *rq, const bool direct)
@@ -166,7 +178,6 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 /* The device did not take the request, or gave it back: it will be issued again. */
 static __always_inline void on_requeue(struct request *rq)
 {
-	u64 key = (u64)rq;
 	struct blk_inflight *entry;
 
 	if (balance) {
@@ -174,7 +185,7 @@ static __always_inline void on_requeue(struct request *rq)
 		return;
 	}
 	BLK_ON_BIOS_REQUEUED(rq);
-	entry = bpf_map_lookup_elem(&inflight, &key);
+	entry = entry_of((u64)rq);
 	if (entry) {
 		BLK_ON_REQUEUED(entry);
 		entry->issue_ns = 0;
@@ -221,10 +232,9 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 
 /* The entry of a request that completes.  Where bios are followed, that of its bio when the request
  * was neither issued nor noted as waiting for a flush command. */
-static __always_inline struct blk_inflight *completing_entry(struct request *rq)
+static __always_inline struct blk_inflight *completing_entry(struct request *rq, const bool direct)
 {
-	u64 key = (u64)rq;
-	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+	struct blk_inflight *entry = entry_of(address_of(rq, direct));
 
 	if (submit_mode == SUBMIT_BIO && (!entry || !(entry->known || entry->issue_ns)))
 		return bio_owner(rq);
@@ -259,14 +269,15 @@ static __always_inline void release_entry(struct blk_inflight *entry)
 }
 
 /*
- * The time of a request that completes now, from its issue (with @queued: from when it was made).
- * False, and the loss counted, when that is not known.  An empty request that waits for a flush
- * command is never issued itself: its time is from when it was made.
+ * The time of a request that completes at @now, from its issue (with @queued: from when it was
+ * made).  False, and the loss counted, when that is not known.  An empty request that waits for a
+ * flush command is never issued itself: its time is from when it was made.  @now is read before the
+ * entry, as in follow_issue().
  */
 static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
-				       bool queued, u64 *ns, const bool direct)
+				       bool queued, u64 now, u64 *ns, const bool direct)
 {
-	u64 start, now;
+	u64 start;
 
 	if (queued || op == BLK_SYNC) {
 		start = rq_made_ns(rq, direct);
@@ -280,7 +291,6 @@ static __always_inline bool rq_latency(struct request *rq, const struct blk_infl
 			count_loss(&losses[LOSS_NO_START], 1);
 		return false;
 	}
-	now = bpf_ktime_get_ns();
 	if (now < start) {
 		count_loss(&losses[LOSS_CLOCK], 1);
 		return false;

@@ -25,7 +25,8 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* possible CPUs, set before loading */
+	__uint(map_flags, BPF_F_MMAPABLE); /* so that elements begin with a cache line */
+	__uint(max_entries, 1);		   /* possible CPUs, set before loading */
 	__type(key, u32);
 	__type(value, struct blk_cpu);
 } cpus SEC(".maps");
@@ -54,18 +55,18 @@ static __always_inline bool process_wanted(const struct blk_process *process)
 
 /* Returns the current thread's number; @process gets its process' number, but the start time of
  * the thread itself. */
-static __always_inline u32 read_current_task(struct blk_process *process)
+static __always_inline u32 read_current_task(struct blk_process *process, struct task_struct **at)
 {
 	struct task_struct *task;
 	u64 id;
 
 	if (TYPED_TASK) {
-		task = bpf_get_current_task_btf();
+		*at = task = bpf_get_current_task_btf();
 		process->pid = task->tgid;
 		process->start = task->start_boottime;
 		return task->pid;
 	}
-	task = (void *)bpf_get_current_task();
+	*at = task = (void *)bpf_get_current_task();
 	id = bpf_get_current_pid_tgid();
 	process->pid = id >> 32;
 	process->start = BPF_CORE_READ(task, start_boottime);
@@ -73,12 +74,11 @@ static __always_inline u32 read_current_task(struct blk_process *process)
 }
 
 /*
- * The start time of the current task's process, of which the task is not the first thread.  Cached
+ * The start time of the process of @task, the current one, which is not its first thread.  Cached
  * per CPU, where programs are not preempted and so no other can change the cache meanwhile.
  */
-static __always_inline u64 leader_start(u64 task_start)
+static __always_inline u64 leader_start(struct task_struct *task, u64 task_start)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
 	struct blk_cpu *last = has_backups || has_copies ? NULL : this_cpu();
 	u64 start;
 
@@ -96,17 +96,18 @@ static __always_inline u64 leader_start(u64 task_start)
 /* Sets @process to the current process; false when the filter excludes it. */
 static __always_inline bool current_process(struct blk_process *process)
 {
+	struct task_struct *task;
 	u32 tid;
 
 	if (!by_process && filter_mode == FILTER_NONE)
 		return true;
-	tid = read_current_task(process);
+	tid = read_current_task(process, &task);
 	if (filter_mode == FILTER_PID && process->pid != filter_pid)
 		return false;
 	if (!process->pid)
 		process->start = 0; /* the idle tasks of all CPUs are one row */
 	else if (tid != process->pid)
-		process->start = leader_start(process->start);
+		process->start = leader_start(task, process->start);
 	return process_wanted(process);
 }
 

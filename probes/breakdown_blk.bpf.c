@@ -5,10 +5,13 @@
  * which the kernel notes (start_time_ns): no request is followed, and losses show in the balance of
  * issues and completions.
  */
+#include "probes/keyed_hist.bpf.h"
+
+#define BLK_WANTS_DEV keyed_dev
+
 #include "probes/blk.bpf.h"
 #include "probes/breakdown_blk.h"
 #include "probes/hist.bpf.h"
-#include "probes/keyed_hist.bpf.h"
 
 const volatile bool queued = false;
 const volatile __u64 unit_ns = 1; /* the unit that is shown */
@@ -64,12 +67,13 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	u32 dev = keyed_dev && balance ? rq_wanted_dev(rq, direct) : 0;
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry = NULL;
-	u64 ns;
+	u64 now, ns;
 
 	if (!done.final || done.none)
 		return;
+	now = bpf_ktime_get_ns();
 	if (!balance || done.op == BLK_SYNC)
-		entry = completing_entry(rq);
+		entry = completing_entry(rq, direct);
 	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
@@ -80,7 +84,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		if (done.op != BLK_SYNC)
 			count_completed();
 	}
-	if (rq_latency(rq, entry, done.op, queued, &ns, direct) &&
+	if (rq_latency(rq, entry, done.op, queued, now, &ns, direct) &&
 	    !(keyed && keyed_add(done.op, key_dev(rq, entry, dev), entry, ns)))
 		hist_add(done.op, ns);
 	if (entry)

@@ -9,6 +9,7 @@
 #define BLK_ON_FLUSHING(entry)			  call_flushing(entry)
 #define BLK_ON_REQUEUED(entry)			  call_requeued(entry)
 #define BLK_ON_LOST_COMPLETION(entry)		  ((entry)->stage = STAGE_NONE)
+#define BLK_COPY_OWN(to, from)			  ((to)->call = (from)->call, (to)->stage = (from)->stage)
 #define BLK_ON_BIOS_ISSUED(rq)			  merged_bios(rq, MERGED_ISSUED, ALL_BYTES)
 #define BLK_ON_BIOS_REQUEUED(rq)		  merged_bios(rq, MERGED_REQUEUED, ALL_BYTES)
 
@@ -396,8 +397,8 @@ static __always_inline void on_bio_merge(struct bio *bio, bool front)
 /* A request is merged into the one before it, with its bios. */
 static __always_inline void on_merge(struct request *rq)
 {
-	u64 key = (u64)rq, bio = (u64)BPF_CORE_READ(rq, bio);
-	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+	u64 bio = (u64)BPF_CORE_READ(rq, bio);
+	struct blk_inflight *entry = entry_of((u64)rq);
 
 	if (submit_mode == SUBMIT_BIO)
 		entry = bio_owner(rq);
@@ -507,7 +508,7 @@ static __always_inline void key_request(struct hist_key *key, const struct call_
 
 /* Counts a request that completes, in the rows of the queue and the device. */
 static __always_inline void count_request(struct request *rq, struct blk_inflight *entry, u8 op,
-					  const bool direct)
+					  u64 now, const bool direct)
 {
 	u32 class = class_of_request(op), io_kind = IO_ASYNC;
 	struct call_thread *t = entry ? thread_of_call(entry->call) : NULL;
@@ -518,11 +519,11 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 		class = t->class;
 		io_kind = IO_DISK;
 	} else if (entry) {
-		on_left_behind(entry->call, bpf_ktime_get_ns());
+		on_left_behind(entry->call, now);
 	}
 	if (op == BLK_SYNC && entry && entry->issue_ns)
 		op = BLK_FLUSH; /* timed like the command that it waits for */
-	if (!rq_latency(rq, entry, op, false, &ns, direct))
+	if (!rq_latency(rq, entry, op, false, now, &ns, direct))
 		return;
 	if (keyed)
 		key_request(&key, t, rq, entry);
@@ -539,11 +540,13 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 {
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;
+	u64 now;
 
 	merged_bios(rq, MERGED_DONE, bytes);
 	if (!done.final || done.none)
 		return;
-	entry = completing_entry(rq);
+	now = bpf_ktime_get_ns();
+	entry = completing_entry(rq, direct);
 	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
@@ -553,9 +556,9 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	 * command is for the whole disk: with -d PARTITION the waiting requests count instead.
 	 */
 	if (done.op == BLK_SYNC ? filter_part : done.op != BLK_PASSTHROUGH)
-		count_request(rq, entry, done.op, direct);
+		count_request(rq, entry, done.op, now, direct);
 	if (entry) {
-		call_finished(entry, bpf_ktime_get_ns());
+		call_finished(entry, now);
 		release_entry(entry);
 	}
 }

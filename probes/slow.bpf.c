@@ -8,7 +8,9 @@
 	__u32 depth;	   /* requests at the device with it; 0: not known */                      \
 	__u32 first_bytes; /* to be completed when it was issued */                                \
 	__s64 stack;	   /* of slow_record.stack */
-#define BLK_COPY_OWN(to, from) ((to)->stack = (from)->stack)
+#define BLK_COPY_OWN(to, from)                                                                     \
+	((to)->stack = (from)->stack, (to)->task_cgroup = (from)->task_cgroup,                     \
+	 (to)->arrival_ns = (from)->arrival_ns, (to)->retries = (from)->retries)
 
 #include "probes/kernel.h"
 #include "probes/slow.h"
@@ -88,18 +90,6 @@ struct {
 } stacks SEC(".maps");
 
 /* ---- arrival ---- */
-
-/* Where `stopped` is: only a difference of pointers is a number to the verifier. */
-__u64 stopped_at = 0;
-
-static __always_inline u64 address_of(const void *address, const bool direct)
-{
-	if (!direct)
-		return (u64)address;
-	if (!stopped_at)
-		stopped_at = (u64)&stopped;
-	return opaque_id(address) + stopped_at;
-}
 
 static __always_inline struct slow_arrival_set *arrivals_of(u64 bio)
 {
@@ -626,7 +616,7 @@ static __always_inline void submit_record(struct slow_record *record)
  * global function: what the verifier knows of the caller would differ after each round. */
 __attribute__((noinline)) u64 waiter_of(u64 key, u32 number)
 {
-	struct blk_inflight *entry = bpf_map_lookup_elem(&inflight, &key);
+	struct blk_inflight *entry = entry_of(key);
 
 	if (!(entry && entry->known))
 		entry = bio_owner((void *)key);
@@ -701,7 +691,7 @@ static __always_inline void read_times(struct request *rq, const struct blk_infl
 __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 error, u32 op)
 {
 	struct request *rq = (void *)key;
-	struct blk_inflight *entry = completing_entry(rq);
+	struct blk_inflight *entry = completing_entry(rq, false);
 	u32 data = BPF_CORE_READ(rq, __data_len), first = bytes;
 	struct bio *bio = BPF_CORE_READ(rq, bio);
 	struct slow_record *to;
@@ -759,7 +749,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 		end_bios_of(rq, error, bytes);
 	if (done.none)
 		return;
-	entry = completing_entry(rq);
+	entry = completing_entry(rq, direct);
 	if (!(entry && entry->known) &&
 	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct)))
 		goto release;

@@ -8,6 +8,7 @@
  * probes/stack_wait.bpf.h.
  */
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) ((entry)->call = path_of(bio))
+#define BLK_COPY_OWN(to, from)			  ((to)->call = (from)->call)
 #define BLK_ON_ISSUED(entry)
 #define BLK_ON_FLUSHING(entry)
 #define BLK_ON_REQUEUED(entry)
@@ -489,12 +490,13 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	struct stack_done_key key = {};
 	struct blk_inflight *entry;
 	bool predates = false;
-	u64 ns = 0;
+	u64 now, ns = 0;
 
 	end_bios_of(rq, failed, bytes);
 	if (done.none || !done.final)
 		return;
-	entry = completing_entry(rq);
+	now = bpf_ktime_get_ns();
+	entry = completing_entry(rq, direct);
 	if (!(entry && entry->known)) {
 		if (filters_submitters())
 			return;
@@ -502,7 +504,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	}
 	key.dev = completing_dev(rq, entry);
 	done_for(&key, entry);
-	if (!predates && !rq_latency(rq, entry, done.op, true, &ns, direct))
+	if (!predates && !rq_latency(rq, entry, done.op, true, now, &ns, direct))
 		ns = 0;
 	if (entry)
 		release_entry(entry);

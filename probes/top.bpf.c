@@ -26,6 +26,20 @@ struct {
 } rows0 SEC(".maps"), rows1 SEC(".maps");
 
 /*
+ * The rows that find a place, which the hash of the key chooses; by CPU and buffer.  They are found
+ * without a call.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading */
+	__type(key, u32);
+	__type(value, struct top_place);
+} row_places SEC(".maps");
+
+const volatile bool has_row_places = false;
+
+/*
  * The times of rows.  A row gets its slots when it is made, and user space gives them back to
  * free_slots when it has drained it.
  */
@@ -43,15 +57,59 @@ struct {
 	__type(value, u32);
 } free_slots SEC(".maps");
 
+/* Takes slots for a row that is made: their number, and 1; 0: there are none. */
+static __always_inline u32 take_slots(void)
+{
+	u32 number = 0;
+
+	return extended && !bpf_map_pop_elem(&free_slots, &number) ? number + 1 : 0;
+}
+
+static __always_inline struct top_place *place_of_row(const struct top_key *key, u32 now)
+{
+	const u64 *word = (const void *)key;
+	u64 hash = (word[0] ^ word[1] ^ word[2] ^ word[3] << 16) * 0x9e3779b97f4a7c15ull;
+	u32 index = TOP_PLACE_INDEX(key->cpu, now) | hash >> (64 - TOP_PLACE_BITS);
+
+	return bpf_map_lookup_elem(&row_places, &index);
+}
+
+static __always_inline bool same_key(const struct top_key *a, const struct top_key *b)
+{
+	const u64 *x = (const void *)a, *y = (const void *)b;
+
+	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]));
+}
+
+/* The row of @key, if it has a place, or gets one.  take_claim() has a place made by one program of
+ * this CPU; one that interrupts it before the key is there uses the hash map, and user space adds
+ * the two. */
+static __always_inline struct top_value *placed_row(const struct top_key *key, u32 now)
+{
+	struct top_place *place = place_of_row(key, now);
+
+	if (!place)
+		return NULL;
+	if (place->made)
+		return same_key(&place->key, key) ? &place->value : NULL;
+	if (!take_claim(&place->claims))
+		return NULL;
+	place->key = *key;
+	place->value.slots = take_slots();
+	barrier();
+	place->made = 1;
+	return &place->value;
+}
+
 static __always_inline struct top_value *row_of(void *rows, const struct top_key *key)
 {
 	struct top_value *row = bpf_map_lookup_elem(rows, key), made = {};
-	u32 number = 0;
+	u32 number;
 
 	if (row)
 		return row;
-	if (extended && !bpf_map_pop_elem(&free_slots, &number))
-		made.slots = number + 1;
+	made.slots = take_slots();
+	number = made.slots - 1;
 	if (bpf_map_update_elem(rows, key, &made, BPF_NOEXIST) && made.slots)
 		bpf_map_push_elem(&free_slots, &number, BPF_ANY);
 	return bpf_map_lookup_elem(rows, key);
@@ -77,14 +135,19 @@ static __always_inline void add_to_slots(struct top_value *row, u64 ns)
 
 static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, bool failed)
 {
-	struct top_value *row;
+	struct top_value *row = NULL;
+	u32 now = epoch;
 
 	if (!begin_ns) /* free_slots is not filled yet */
 		return;
 	if (!by_disk)
 		key->dev = 0;
 	key->cpu = bpf_get_smp_processor_id();
-	row = (epoch & 1) ? row_of(&rows1, key) : row_of(&rows0, key);
+	barrier_var(now);
+	if (has_row_places)
+		row = placed_row(key, now);
+	if (!row)
+		row = now & 1 ? row_of(&rows1, key) : row_of(&rows0, key);
 	if (!row) {
 		count_loss(&losses[LOSS_ROWS_FULL], io);
 		count_loss(&losses[LOSS_ROWS_BYTES], bytes);
@@ -180,14 +243,16 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;
 	struct top_key key = {};
-	u64 ns = 0;
+	u64 now = 0, ns = 0;
 
 	failed = extended && failed; /* known to the verifier without -x */
 	if (bio_mode)
 		end_bios_of(rq, failed, bytes);
 	if (done.none)
 		return;
-	entry = completing_entry(rq);
+	if (done.final)
+		now = bpf_ktime_get_ns();
+	entry = completing_entry(rq, direct);
 	if (!(entry && entry->known)) {
 		if (filters_submitters())
 			return;
@@ -207,7 +272,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (extended)
 		failed = has_failed(entry, failed, done.final);
 	if (done.final) {
-		if (!rq_latency(rq, entry, done.op, false, &ns, direct))
+		if (!rq_latency(rq, entry, done.op, false, now, &ns, direct))
 			ns = 0;
 		if (entry)
 			release_entry(entry);

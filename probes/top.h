@@ -28,6 +28,23 @@ struct top_value {
 	__u32 slots;  /* number of its struct top_slots, and 1; 0: there was no room for one */
 };
 
+/*
+ * The rows of a CPU that are in use, as far as they have a place, in two cache lines of their own;
+ * the others are in hash maps.
+ */
+struct top_place {
+	__u32 claims; /* as in struct blk_place */
+	__u32 made;   /* the key is there */
+	struct top_key key;
+	struct top_value value;
+} __attribute__((aligned(64)));
+
+#define TOP_PLACE_BITS 6 /* of a CPU and buffer */
+#define TOP_PLACES     (1 << TOP_PLACE_BITS)
+
+/* The first place of a CPU in a buffer (core/bpf/double_buffer.h). */
+#define TOP_PLACE_INDEX(cpu, epoch) ((((cpu) << 1) | ((epoch)&1)) << TOP_PLACE_BITS)
+
 /* The times of a row: the slots of probes/hist.h from TOP_SLOT_FIRST on, 1 us to 69 s.  Shorter
  * times are in the first, longer ones in the last. */
 #define TOP_SLOT_FIRST 64
@@ -39,5 +56,6 @@ struct top_slots {
 
 _Static_assert(sizeof(struct top_key) == 32, "shared with BPF");
 _Static_assert(sizeof(struct top_value) == 48, "shared with BPF");
+_Static_assert(sizeof(struct top_place) == 128, "shared with BPF: whole cache lines");
 
 #endif

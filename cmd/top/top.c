@@ -38,6 +38,8 @@ struct top {
 	struct cgroups *cgroups; /* NULL: not asked for */
 	struct users *users;	 /* NULL: not asked for */
 	struct top_rows rows;
+	struct top_place *places; /* the BPF map's; NULL: there are none */
+	uint32_t n_places;
 	struct top_slots *slots;       /* the BPF map's; NULL: not asked for */
 	size_t n_slots, drained_slots; /* drained: so far */
 	int free_slots;		       /* descriptor of the map of free ones */
@@ -96,6 +98,8 @@ static int configure(struct tool_run *run, struct tool_object *o)
 		{ "want_cgroup", wants_cgroups(t) },
 		{ "bio_mode", t->o.bio },
 		{ "extended", t->o.extended },
+		/* With a size of their own it is the hash maps that are tested. */
+		{ "has_row_places", !args->map_rows },
 		/* An fsync is never issued: its time is from when it was made. */
 		{ "own_start", blk_iostats_off(whole) },
 	};
@@ -103,6 +107,7 @@ static int configure(struct tool_run *run, struct tool_object *o)
 	 * can be. */
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
+		{ "row_places", args->map_rows ? 1 : TOP_PLACE_INDEX(cpus_possible(), 0) },
 		{ "rows0", rows },
 		{ "rows1", rows },
 		{ "slots", t->o.extended ? slots : 1 },
@@ -277,6 +282,26 @@ static int add_row(void *ctx, const void *key, const void *value)
 	return r;
 }
 
+/* Empties the places of the inactive buffer. */
+static int drain_places(struct top *t, int inactive)
+{
+	struct top_place *place;
+	uint32_t first;
+	int r = 0;
+
+	for (uint32_t cpu = 0; TOP_PLACE_INDEX(cpu, 0) < t->n_places; cpu++) {
+		first = TOP_PLACE_INDEX(cpu, (uint32_t)inactive);
+		for (place = &t->places[first]; place < &t->places[first + TOP_PLACES]; place++) {
+			if (!place->claims)
+				continue;
+			if (!r && place->made)
+				r = add_row(t, &place->key, &place->value);
+			memset(place, 0, sizeof(*place));
+		}
+	}
+	return r;
+}
+
 /* The names of the rows of the inactive buffer are there by now. */
 static int drain(struct tool_run *run, int inactive, struct error *err)
 {
@@ -295,6 +320,8 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	    n;
 
 	(void)err;
+	if (!r)
+		r = drain_places(t, inactive);
 	if (!r && t->cgroups)
 		r = blk_drain_cgroups(bpf_map__fd(cgroups), t->cgroups);
 	if (r)
@@ -458,15 +485,32 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
+/* One is none: the map is not used. */
+static int map_places(struct top *t, const struct bpf_map *map)
+{
+	uint32_t n = bpf_map__max_entries(map);
+	void *mapped;
+	int r;
+
+	if (n < TOP_PLACES)
+		return 0;
+	r = maps_map_array(map, n * sizeof(*t->places), true, &mapped);
+	if (r)
+		return r;
+	t->places = mapped;
+	t->n_places = n;
+	return 0;
+}
+
 static int attached(struct tool_run *run, struct error *err)
 {
 	struct top_bpf *skel = run->object.skel;
 	struct top *t = run->ctx;
 	void *mapped;
-	int r;
+	int r = map_places(t, skel->maps.row_places);
 
-	if (!t->o.extended)
-		return 0;
+	if (r || !t->o.extended)
+		return r ? error_set(err, STATUS_FAILED, r, "cannot map BPF maps") : 0;
 	t->n_slots = bpf_map__max_entries(skel->maps.slots);
 	t->free_slots = bpf_map__fd(skel->maps.free_slots);
 	r = maps_map_array(skel->maps.slots, t->n_slots * sizeof(*t->slots), true, &mapped);
@@ -548,6 +592,8 @@ static void free_top(void *ctx)
 		close(t->stats);
 	top_rows_free(&t->rows);
 	cgroups_free(t->cgroups);
+	if (t->places)
+		munmap(t->places, t->n_places * sizeof(*t->places));
 	if (t->slots)
 		munmap(t->slots, t->n_slots * sizeof(*t->slots));
 	users_free(t->users);

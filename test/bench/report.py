@@ -7,10 +7,10 @@ FEW_RUNS = 1000     # an average of fewer says little
 
 # What is required: (tool, measure, at most so much of what BASE, or another one, has).
 LIMITS = (
-    ("breakdown -T blk", "cost", 0.6),
-    ("breakdown -T blk -Q", "cost", 0.35),
+    ("breakdown -T blk", "cost", 0.30),
+    ("breakdown -T blk -Q", "cost", 0.12),
     ("breakdown -T blk --by disk", "cost", 1.3, "breakdown -T blk"),
-    ("top", "cost", 1.0),
+    ("top", "cost", 0.45),
     ("top --by process", "cost", 1.15, "top"),
     ("top -x", "cost", 1.3, "top"),
     ("slow", "cost", 1.1, "top"),

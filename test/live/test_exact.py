@@ -78,6 +78,10 @@ class TestTop(LiveTest):
         length = result.intervals[-1]["end"] - result.intervals[0]["start"]
         self.assertLessEqual(len(result.intervals) - 2, length / 0.2)
 
+    def test_requests_without_a_place(self):
+        """Of all requests two have their entries in the array, the others in the hash map."""
+        self.check_crowd(0.3, "--map-size", "places=2")
+
     def test_every_hook_alternative(self):
         hooks = list_hooks("top")
         usable = [h for h in hooks if h[3] is None]
@@ -173,6 +177,10 @@ class TestBreakdown(LiveTest):
         self.assertLessEqual(row["p999_ns"], max(row["max_ns"], slots[-1]["hi"]))
         self.assertGreaterEqual(row["total_ns"], sum(s["lo"] * s["count"] for s in slots))
         self.assertLessEqual(row["total_ns"], sum((s["hi"] + 1) * s["count"] for s in slots))
+
+    def test_requests_without_a_place(self):
+        """As for top, which enters them at their submission; here they are at their issue."""
+        self.check_crowd(0.3, "--map-size", "places=2")
 
     def test_json_full_speed(self):
         self.check_crowd(1.0)
