@@ -244,12 +244,13 @@ static __always_inline u64 current_cgroup_id(void)
 
 /* When that which @bio was cut off of arrived: bio_split() makes one that leads to it, and has not
  * arrived itself, though one may have at its address before. */
-static __always_inline bool take_whole(struct bio *bio, struct slow_arrival *out, const bool direct)
+static __always_inline bool take_whole(struct bio *bio, struct slow_arrival *out)
 {
+	/* A void pointer: read directly it is a number until 6.16 and a pointer since. */
+	u64 private = (u64)KREAD(false, bio, bi_private);
 	struct slow_arrival whole;
 
-	if (!take_arrival(address_of(KREAD(direct, bio, bi_private), direct), true, &whole) ||
-	    whole.ns < out->ns)
+	if (!take_arrival(private, true, &whole) || whole.ns < out->ns)
 		return false;
 	*out = whole;
 	return true;
@@ -275,7 +276,7 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 			arrival.ns = elsewhere;
 	}
 	if (!found || (end_of_chain && (u64)KREAD(direct, bio, bi_end_io) == end_of_chain))
-		found |= take_whole(bio, &arrival, direct);
+		found |= take_whole(bio, &arrival);
 	if (!found && (arrivals_dropped || cpus_to_look_at > SLOW_CPUS_MAX))
 		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
 	entry->arrival_ns = arrival.ns;
