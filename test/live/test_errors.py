@@ -481,10 +481,12 @@ class TestLosses(LiveTest):
                 disk.four_at_a_time("mq-deadline")
                 result = self.traced_submitters(disk, self.crowd(disk), hook, "--map-size", size)
                 unknown = sum(row["io"] for row in result.rows if row["comm"] == "[unknown]")
-                self.assert_unfollowed(result, sum(row["io"] for row in result.rows))
+                shown = sum(row["io"] for row in result.rows)
+                self.assert_unfollowed(result, shown)
                 self.assertEqual({row["disk"] for row in result.rows}, {disk.name})
                 self.assertGreater(unknown, 0)
-                self.assertEqual(result.losses["submitters"], unknown)
+                # What is not shown, as the kernel hid its completion, had a submitter or had none.
+                self.assertIn(result.losses["submitters"] - unknown, range(12 * 300 - shown + 1))
 
     def test_submitters_with_pid(self):
         for hook, size in self.submit_hooks():
