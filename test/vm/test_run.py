@@ -59,7 +59,7 @@ class TestRun(unittest.TestCase):
         return types.SimpleNamespace(**{**dict(
             results=folder, build="/nowhere", slow=1, scale=1, test_timeout=SILENCE, smp=1, memory=1,
             accel="tcg", packed=False, qemu=[], timeout=None, quiet=True, jobs=4, guests=1,
-            rounds=1, patterns=[], docs=False, keep_going=True), **more})
+            rounds=1, docs=True, keep_going=True), **more})
 
     @staticmethod
     def kernel(name):
@@ -219,6 +219,10 @@ class TestRun(unittest.TestCase):
                     self.assertEqual([sum(len(file["tests"]) for file in job["files"])
                                       for job in jobs.values()], [3] * 4)
 
+    def test_hooks_are_asked_for_the_documents_only(self):
+        _, jobs = self.results(docs=False)
+        self.assertEqual([job["hooks"] for job in jobs.values()], [[], []])
+
     def test_what_any_guest_says_is_told(self):
         results, _ = self.results(dmesg=["BUG: it is broken"], guests=2)
         for result in results:
@@ -345,6 +349,9 @@ class TestVerifierTable(unittest.TestCase):
             self.assertEqual(vt.parse(run.read(vt.PATH))["rows"],
                              {row: {"9.9": cell} for row, cell in self.CELLS.items()})
             written = vt.section(run.read(vt.PATH))
+            with self.assertRaises(run.CannotRun):  # without hooks
+                run.write_docs([result])
+            result.take({"hooks": "top", "list": [], "chosen": {}, "error": None})
             run.write_docs([result])
             self.assertEqual(vt.section(run.read(vt.PATH)), written)
             self.assertRegex(run.read(vt.PATH), r"\| 9.9 \| 9.9-1 \| None \| 20[-\d]+ \| - \|")
