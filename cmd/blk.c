@@ -610,8 +610,13 @@ static void find_suspects(const struct entries *e, struct suspects *s)
 	uint64_t key, *at = NULL;
 	union inflight of;
 
-	for (size_t i = 0; i < e->n_places; i++)
-		suspect_if_idle(s, e->busy_fd, e->places[i].rq, &e->places[i].entry, true);
+	for (size_t i = 0; i < e->n_places; i++) {
+		/* It is written last: until then the place is being taken. */
+		uint64_t rq = __atomic_load_n(&e->places[i].rq, __ATOMIC_ACQUIRE);
+
+		if (rq)
+			suspect_if_idle(s, e->busy_fd, rq, &e->places[i].entry, true);
+	}
 	while (s->n < SUSPECTS_MAX && bpf_map_get_next_key(e->inflight_fd, at, &key) == 0) {
 		at = &key;
 		if (!bpf_map_lookup_elem(e->inflight_fd, &key, &of))
