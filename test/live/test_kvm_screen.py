@@ -8,11 +8,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
 
 from iotest import IOTRACE, have_kvm, main, need_no_other_guest, wait_until
 from test_kvm import GUEST, Guest
-from tmux import Screen
+from tmux import OnScreen
 
 TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 sys.path.append(os.path.join(TESTS, "replay"))
@@ -131,16 +130,7 @@ class Model:
         return seen + [total] if rows else []
 
 
-class OnScreen(unittest.TestCase):
-    def setUp(self):
-        if not shutil.which("tmux"):
-            self.skipTest("no tmux")
-
-    def screen(self, *args, **options):
-        screen = Screen(*args, **options)
-        self.addCleanup(screen.close)
-        return screen
-
+class KvmScreen(OnScreen):
     def replayed(self, path, columns=100, rows=30):
         # tmux sends what a terminal called so sends: End and Home of an xterm are others
         screen = self.screen("--replay", path, columns=columns, rows=rows, term="screen")
@@ -148,12 +138,6 @@ class OnScreen(unittest.TestCase):
         self.assertTrue(screen.alternate())
         self.room = rows - 5
         return screen
-
-    def ends(self, screen, *keys):
-        screen.keys(*keys)
-        self.assertEqual(screen.ended(), 0)
-        self.assertFalse(screen.alternate())
-        self.assertEqual(screen.errors(), "")
 
     def assert_shown(self, screen, model):
         """Each cell of all rows that there is room for."""
@@ -189,7 +173,7 @@ def event(number, name, total, parent=0):
             "hidden": False, "others_hidden": False, "total": total}
 
 
-class TestRecordings(OnScreen):
+class TestRecordings(KvmScreen):
     """Those of test/data: real guests, without and with times."""
 
     def test_steps(self):
@@ -222,7 +206,7 @@ class TestRecordings(OnScreen):
         self.assertIn("kvm_entry", screen.text())
 
 
-class TestTimes(OnScreen):
+class TestTimes(KvmScreen):
     """Reasons with their times, of two guests; a guest that comes later."""
 
     def setUp(self):
@@ -300,7 +284,7 @@ class TestTimes(OnScreen):
                 self.ends(screen, "q")
 
 
-class TestManyRows(OnScreen):
+class TestManyRows(KvmScreen):
     """A recording of 5,000 events, all different in whatever they are sorted by, of two guests."""
     ROWS, PARTS = 5000, 3
     PIDS = {2000000001: "alpha", 2000000002: "beta"}
@@ -380,7 +364,7 @@ class TestManyRows(OnScreen):
         self.ends(screen, "q")
 
 
-class TestGuests(OnScreen):
+class TestGuests(KvmScreen):
     """Each key while guests run."""
 
     def setUp(self):

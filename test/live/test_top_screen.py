@@ -8,10 +8,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
 
 from iotest import IOTRACE, MIB, LiveTest, Load, LoopDisk, main, run_loads, wait_until
-from tmux import Screen
+from tmux import OnScreen
 
 TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 RECORDING = os.path.join(TESTS, "data/recordings/top.rec")
@@ -26,24 +25,11 @@ def table(text):
     return [match.groupdict() for match in FIGURES.finditer(text)]
 
 
-class OnScreen(unittest.TestCase):
-    def setUp(self):
-        if not shutil.which("tmux"):
-            self.skipTest("no tmux")
-
-    def screen(self, *args, **options):
-        screen = Screen(*args, subcommand="top", **options)
-        self.addCleanup(screen.close)
-        return screen
-
-    def ends(self, screen, *keys):
-        screen.keys(*keys)
-        self.assertEqual(screen.ended(), 0)
-        self.assertFalse(screen.alternate())
-        self.assertEqual(screen.errors(), "")
+class TopScreen(OnScreen):
+    SUBCOMMAND = "top"
 
 
-class TestReplay(OnScreen):
+class TestReplay(TopScreen):
     """Of a recording everything is known."""
 
     def setUp(self):
@@ -224,7 +210,7 @@ class TestReplay(OnScreen):
         self.assertIn("Detaching...", screen.text())
 
 
-class TestManyRows(OnScreen):
+class TestManyRows(TopScreen):
     """A recording of 5,000 rows, all different in whatever they are sorted by."""
     ROWS, INTERVALS = 5000, 3
 
@@ -335,7 +321,7 @@ class TestManyRows(OnScreen):
         self.ends(screen, "q")
 
 
-class TestRun(LiveTest, OnScreen):
+class TestRun(LiveTest, TopScreen):
     def test_load(self):
         """What was read is on the screen, whichever key it is shown by; the header has it too."""
         with LoopDisk(64 * MIB) as disk:

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import unittest
 
 from iotest import IOTRACE, cleanup, read_text, wait_until
 
@@ -90,3 +91,24 @@ class Screen:
     def iotrace_pid(self):
         children = read_text(f"/proc/{self.pane_pid}/task/{self.pane_pid}/children").split()
         return int(children[0])
+
+
+class OnScreen(unittest.TestCase):
+    """Tests of a subcommand's full screen."""
+
+    SUBCOMMAND = "kvm"
+
+    def setUp(self):
+        if not shutil.which("tmux"):
+            self.skipTest("no tmux")
+
+    def screen(self, *args, **options):
+        screen = Screen(*args, subcommand=self.SUBCOMMAND, **options)
+        self.addCleanup(screen.close)
+        return screen
+
+    def ends(self, screen, *keys):
+        screen.keys(*keys)
+        self.assertEqual(screen.ended(), 0)
+        self.assertFalse(screen.alternate())
+        self.assertEqual(screen.errors(), "")

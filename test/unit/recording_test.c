@@ -507,6 +507,39 @@ static void test_other_type(void **state)
 	free(file.data);
 }
 
+struct written {
+	struct bytes file;
+	FILE *stream;
+	struct recording_reader *reader;
+};
+
+/* A recording of one interval, opened to be read. */
+static struct written write_and_open(const struct recording_interval *in)
+{
+	struct written w;
+	struct recorder *r;
+	struct error err;
+
+	w.stream = open_memstream(&w.file.data, &w.file.size);
+	assert_int_equal(recorder_open(w.stream, &r), 0);
+	assert_int_equal(recorder_head(r, &head, tables, N(tables)), 0);
+	assert_int_equal(recorder_interval(r, in), 0);
+	assert_int_equal(recorder_end(r), 0);
+	recorder_close(r);
+	fclose(w.stream);
+	w.stream = fmemopen(w.file.data, w.file.size, "r");
+	assert_int_equal(recording_reader_open(w.stream, "FILE", &w.reader, &err), 0);
+	assert_int_equal(recording_reader_bind(w.reader, tables, N(tables), &err), 0);
+	return w;
+}
+
+static void close_written(struct written *w)
+{
+	recording_reader_close(w->reader);
+	fclose(w->stream);
+	free(w->file.data);
+}
+
 /* Many rows go into many blocks; their strings stay the same pointers. */
 static void test_many_rows(void **state)
 {
@@ -514,11 +547,8 @@ static void test_many_rows(void **state)
 	struct other_row *many = calloc(ROWS, sizeof(*many));
 	char(*names)[64] = calloc(ROWS, sizeof(*names));
 	struct recording_interval in = { .text = "" };
-	struct bytes file;
-	struct recorder *r;
-	struct recording_reader *p;
+	struct written written;
 	struct error err;
-	FILE *stream = open_memstream(&file.data, &file.size);
 	const struct other_row *got;
 
 	(void)state;
@@ -527,16 +557,8 @@ static void test_many_rows(void **state)
 		many[i] = (struct other_row){ names[i], i };
 	}
 	in.tables[1] = (struct recording_rows){ many, ROWS };
-	assert_int_equal(recorder_open(stream, &r), 0);
-	assert_int_equal(recorder_head(r, &head, tables, N(tables)), 0);
-	assert_int_equal(recorder_interval(r, &in), 0);
-	assert_int_equal(recorder_end(r), 0);
-	recorder_close(r);
-	fclose(stream);
-	stream = fmemopen(file.data, file.size, "r");
-	assert_int_equal(recording_reader_open(stream, "FILE", &p, &err), 0);
-	assert_int_equal(recording_reader_bind(p, tables, N(tables), &err), 0);
-	assert_int_equal(recording_reader_next(p, &in, &err), 1);
+	written = write_and_open(&in);
+	assert_int_equal(recording_reader_next(written.reader, &in, &err), 1);
 	assert_int_equal(in.tables[1].n, ROWS);
 	got = in.tables[1].rows;
 	for (size_t i = 0; i < ROWS; i++) {
@@ -545,10 +567,8 @@ static void test_many_rows(void **state)
 		if (i % 2)
 			assert_ptr_equal(got[i].name, got[i - 1].name);
 	}
-	assert_int_equal(recording_reader_next(p, &in, &err), 0);
-	recording_reader_close(p);
-	fclose(stream);
-	free(file.data);
+	assert_int_equal(recording_reader_next(written.reader, &in, &err), 0);
+	close_written(&written);
 	free(names);
 	free(many);
 }
@@ -560,32 +580,19 @@ static void test_long_name(void **state)
 	char *name = malloc(LONG + 1);
 	const struct other_row one[] = { { name, 1 }, { "main", 2 } }, *got;
 	struct recording_interval in = { .text = "", .tables = { { 0 }, { one, 2 } } };
-	struct recording_reader *p;
-	struct bytes file;
-	struct recorder *r;
+	struct written written;
 	struct error err;
-	FILE *stream = open_memstream(&file.data, &file.size);
 
 	(void)state;
 	memset(name, 'x', LONG);
 	name[LONG] = 0;
-	assert_int_equal(recorder_open(stream, &r), 0);
-	assert_int_equal(recorder_head(r, &head, tables, N(tables)), 0);
-	assert_int_equal(recorder_interval(r, &in), 0);
-	assert_int_equal(recorder_end(r), 0);
-	recorder_close(r);
-	fclose(stream);
-	stream = fmemopen(file.data, file.size, "r");
-	assert_int_equal(recording_reader_open(stream, "FILE", &p, &err), 0);
-	assert_int_equal(recording_reader_bind(p, tables, N(tables), &err), 0);
-	assert_int_equal(recording_reader_next(p, &in, &err), 1);
+	written = write_and_open(&in);
+	assert_int_equal(recording_reader_next(written.reader, &in, &err), 1);
 	got = in.tables[1].rows;
 	assert_int_equal(strlen(got[0].name), READ);
 	assert_string_equal(got[1].name, "main");
-	assert_int_equal(recording_reader_next(p, &in, &err), 0);
-	recording_reader_close(p);
-	fclose(stream);
-	free(file.data);
+	assert_int_equal(recording_reader_next(written.reader, &in, &err), 0);
+	close_written(&written);
 	free(name);
 }
 
