@@ -8,7 +8,6 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -576,8 +575,9 @@ union inflight {
 
 /* Where entries are. */
 struct entries {
-	const struct blk_place *places; /* mapped; NULL: there are none */
+	const struct blk_place *places; /* NULL: there are none */
 	size_t n_places;
+	struct mapped_array mapped; /* which they are */
 	int inflight_fd;
 	int busy_fd;
 };
@@ -636,12 +636,11 @@ static const struct blk_inflight *entry_of(const struct entries *e, const struct
 static void map_places(const struct bpf_map *map, struct entries *e)
 {
 	size_t n = bpf_map__max_entries(map);
-	void *mapped;
 
 	/* One is none: the map is not used. */
-	if (n < 2 || maps_map_array(map, n * sizeof(struct blk_place), false, &mapped))
+	if (n < 2 || maps_map_array(map, n * sizeof(struct blk_place), false, &e->mapped))
 		return;
-	e->places = mapped;
+	e->places = e->mapped.at;
 	e->n_places = n;
 }
 
@@ -670,8 +669,7 @@ size_t blk_sweep(void (*detach)(void *ctx), const struct bpf_object *obj, int bu
 		found++;
 		account(ctx, entry);
 	}
-	if (e.places)
-		munmap((void *)e.places, e.n_places * sizeof(struct blk_place));
+	maps_unmap(&e.mapped);
 	return found;
 }
 

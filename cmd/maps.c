@@ -25,13 +25,20 @@ int maps_fill_queue(const struct bpf_map *queue, size_t n)
 	return 0;
 }
 
-int maps_map_array(const struct bpf_map *array, size_t size, bool write, void **out)
+int maps_map_array(const struct bpf_map *array, size_t size, bool write, struct mapped_array *out)
 {
 	void *mapped = mmap(NULL, size, write ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
 			    bpf_map__fd(array), 0);
 
 	if (mapped == MAP_FAILED)
 		return -errno;
-	*out = mapped;
+	*out = (struct mapped_array){ mapped, size };
 	return 0;
+}
+
+void maps_unmap(struct mapped_array *m)
+{
+	if (m->at)
+		munmap(m->at, m->size);
+	*m = (struct mapped_array){ 0 };
 }

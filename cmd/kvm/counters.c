@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <time.h>
-#include <sys/mman.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -29,6 +28,8 @@
 #define ACQUAINT_NS (NS_PER_SEC / 5)
 #define PLACEHOLDER 0x107ace0c00c1eULL /* of count_each in probes/kvm.bpf.c */
 
+enum { ARRAY_COUNTS, ARRAY_KEYS, ARRAY_ROUNDS, ARRAY_LATENCIES, ARRAYS };
+
 struct counters {
 	struct counters_wants wants;
 	struct kvm_events *events;
@@ -43,12 +44,12 @@ struct counters {
 	const struct hooks *hooks; /* of the run */
 	int *skipped; /* by number of the tracepoint: -errno why it could not be attached to */
 	struct bank_arrays arrays;
-	size_t counts_size, keys_size, rounds_size;
+	struct mapped_array mapped[ARRAYS];
 	bool by_round, command;
 	uint32_t *filter_tgid; /* of the programs */
 	struct banks *banks;
 	const struct kvm_latency_row *latencies;
-	size_t n_latencies, latencies_size;
+	size_t n_latencies;
 };
 
 /* ---- what there is ---- */
@@ -371,26 +372,28 @@ static int fill_reasons(const struct counters *c, const struct kvm_bpf *skel)
 
 static int map_arrays(struct counters *c, const struct kvm_bpf *skel)
 {
-	void *counts = NULL, *keys = NULL, *rounds = NULL, *latencies = NULL;
-	int r;
+	const struct {
+		const struct bpf_map *map;
+		size_t size;
+	} arrays[ARRAYS] = {
+		[ARRAY_COUNTS] = { skel->maps.counts, n_counts(c) * sizeof(*c->arrays.counts) },
+		[ARRAY_KEYS] = { skel->maps.key_rows, c->arrays.n_keys * sizeof(*c->arrays.keys) },
+		[ARRAY_ROUNDS] = { skel->maps.rounds,
+				   c->by_round ? KVM_ROUNDS * sizeof(*c->arrays.rounds) : 0 },
+		[ARRAY_LATENCIES] = { skel->maps.latency_rows,
+				      c->n_latencies * sizeof(*c->latencies) },
+	};
+	int r = 0;
 
-	c->counts_size = n_counts(c) * sizeof(*c->arrays.counts);
-	c->keys_size = c->arrays.n_keys * sizeof(*c->arrays.keys);
-	c->rounds_size = c->by_round ? KVM_ROUNDS * sizeof(*c->arrays.rounds) : 0;
-	c->latencies_size = c->n_latencies * sizeof(*c->latencies);
+	for (size_t i = 0; !r && i < ARRAYS; i++)
+		if (arrays[i].size)
+			r = maps_map_array(arrays[i].map, arrays[i].size, false, &c->mapped[i]);
 	c->arrays.counting = &skel->data->counting;
 	c->filter_tgid = &skel->data->filter_tgid;
-	r = maps_map_array(skel->maps.counts, c->counts_size, false, &counts);
-	if (!r)
-		r = maps_map_array(skel->maps.key_rows, c->keys_size, false, &keys);
-	if (!r && c->by_round)
-		r = maps_map_array(skel->maps.rounds, c->rounds_size, false, &rounds);
-	if (!r)
-		r = maps_map_array(skel->maps.latency_rows, c->latencies_size, false, &latencies);
-	c->arrays.counts = counts;
-	c->arrays.keys = keys;
-	c->arrays.rounds = rounds;
-	c->latencies = latencies;
+	c->arrays.counts = c->mapped[ARRAY_COUNTS].at;
+	c->arrays.keys = c->mapped[ARRAY_KEYS].at;
+	c->arrays.rounds = c->mapped[ARRAY_ROUNDS].at;
+	c->latencies = c->mapped[ARRAY_LATENCIES].at;
 	return r;
 }
 
@@ -406,19 +409,6 @@ static int open_maps(struct counters *c, const struct kvm_bpf *skel)
 	if (!r)
 		r = map_arrays(c, skel);
 	return r ? r : banks_open(&c->arrays, &c->banks);
-}
-
-static void close_maps(struct counters *c)
-{
-	banks_close(c->banks);
-	if (c->arrays.counts)
-		munmap((void *)c->arrays.counts, c->counts_size);
-	if (c->arrays.keys)
-		munmap((void *)c->arrays.keys, c->keys_size);
-	if (c->arrays.rounds)
-		munmap((void *)c->arrays.rounds, c->rounds_size);
-	if (c->latencies)
-		munmap((void *)c->latencies, c->latencies_size);
 }
 
 /* Why an event with a program of its own has none, or 0. */
@@ -506,7 +496,9 @@ void counters_close(struct counters *c)
 {
 	if (!c)
 		return;
-	close_maps(c);
+	banks_close(c->banks);
+	for (size_t i = 0; i < ARRAYS; i++)
+		maps_unmap(&c->mapped[i]);
 	reasons_free(c->reasons);
 	tracefs_free_names(c->names, c->n_names);
 	free(c->slot_event);
@@ -566,9 +558,7 @@ int counters_read(struct counters *c, uint32_t tgid, struct error *err)
 	return read_keyed(c, tgid, err);
 }
 
-int counters_each_guest(struct counters *c,
-			int (*each)(void *ctx, uint32_t tgid, int event, uint64_t total), void *ctx,
-			struct error *err)
+int counters_each_guest(struct counters *c, kvm_count_of *each, void *ctx, struct error *err)
 {
 	for (size_t i = 0; i < c->arrays.n_keys; i++) {
 		struct kvm_key key;

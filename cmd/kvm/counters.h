@@ -56,9 +56,7 @@ void counters_stop(struct counters *c);
 int counters_read(struct counters *c, uint32_t tgid, struct error *err);
 
 /* With by_guest: hands every count of every process to @each; a non-zero return ends it. */
-int counters_each_guest(struct counters *c,
-			int (*each)(void *ctx, uint32_t tgid, int event, uint64_t total), void *ctx,
-			struct error *err);
+int counters_each_guest(struct counters *c, kvm_count_of *each, void *ctx, struct error *err);
 
 /* What was counted up to the last counters_swap() is left out from now on.  NULL is fine. */
 void counters_reset(struct counters *c);

@@ -328,8 +328,7 @@ void debugfs_reset(struct debugfs *d)
 		       d->n_fields * sizeof(*d->machines[i].base));
 }
 
-int debugfs_each_guest(struct debugfs *d,
-		       int (*each)(void *ctx, uint32_t pid, int event, uint64_t total), void *ctx)
+int debugfs_each_guest(struct debugfs *d, kvm_count_of *each, void *ctx)
 {
 	int r = 0;
 

@@ -36,7 +36,6 @@ void debugfs_reset(struct debugfs *d);
 
 /* As of the last debugfs_read(), the counts of every machine, and of those that have ended, by
  * process. */
-int debugfs_each_guest(struct debugfs *d,
-		       int (*each)(void *ctx, uint32_t pid, int event, uint64_t total), void *ctx);
+int debugfs_each_guest(struct debugfs *d, kvm_count_of *each, void *ctx);
 
 #endif

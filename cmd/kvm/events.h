@@ -27,6 +27,9 @@ struct kvm_events {
 	const regex_t *filter; /* -f: only those are shown; NULL: all */
 };
 
+/* Takes what process @pid has counted of @event.  0; anything else ends what calls it. */
+typedef int kvm_count_of(void *ctx, uint32_t pid, int event, uint64_t total);
+
 /* The event called @name, made if it is not there: its index or -ENOMEM. */
 int events_add(struct kvm_events *e, const char *name, int parent, bool listed);
 

@@ -179,7 +179,6 @@ static uint64_t column_value(const struct kvm_log *log, const struct kvm_events 
 
 /* ---- lines ---- */
 
-/* Is a line due, whatever the columns? */
 static bool all_zero(const struct kvm_log *log, const struct kvm_events *e)
 {
 	for (size_t i = 0; i < log->n; i++)

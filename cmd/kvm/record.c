@@ -145,29 +145,49 @@ static int fill_events(struct kvm_record *record, const struct kvm_events *e)
 	return 0;
 }
 
-static int fill_latency(struct kvm_record *record, const struct latency_entry *from,
-			const char *name, const char *guest)
+/* For @n latencies. */
+static int make_room(struct kvm_record *record, size_t n)
+{
+	record->latencies = calloc(n + 1, sizeof(*record->latencies));
+	record->hists = calloc(n + 1, sizeof(*record->hists));
+	return record->latencies && record->hists ? 0 : -ENOMEM;
+}
+
+/* Adds a copy of @from; its histogram is all zero, to be filled: NULL without memory. */
+static struct hist *add_latency(struct kvm_record *record, const struct kvm_recorded_latency *from)
 {
 	struct kvm_recorded_latency *to = &record->latencies[record->n_latencies];
 	struct hist *h = &record->hists[record->n_latencies++];
 
+	*to = *from;
+	to->name = text_keep(&record->texts, from->name);
+	to->guest = text_keep(&record->texts, from->guest);
+	to->times = h;
+	return to->name && to->guest ? h : NULL;
+}
+
+static int fill_latency(struct kvm_record *record, const struct latency_entry *from,
+			const char *name, const char *guest)
+{
+	struct hist *h = add_latency(record, &(struct kvm_recorded_latency){
+						 .class = from->key.class,
+						 .reason = from->key.reason,
+						 .pid = from->key.tgid,
+						 .vcpu = from->key.vcpu,
+						 .exits = from->now.exits,
+						 .name = name,
+						 .guest = guest,
+					     });
+
+	if (!h)
+		return -ENOMEM;
 	h->total = from->now.total_ns;
 	h->max = from->now.max_ns;
 	for (size_t i = 0; i < HIST_FINE_SLOTS; i++) {
 		h->fine[i] = from->now.fine[i];
 		h->count += h->fine[i];
 	}
-	*to = (struct kvm_recorded_latency){
-		.class = from->key.class,
-		.reason = from->key.reason,
-		.pid = from->key.tgid,
-		.vcpu = from->key.vcpu,
-		.exits = from->now.exits,
-		.times = h,
-		.name = text_keep(&record->texts, name),
-		.guest = text_keep(&record->texts, guest),
-	};
-	return to->name && to->guest ? 0 : -ENOMEM;
+	return 0;
 }
 
 static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int exit_event,
@@ -178,9 +198,7 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 	size_t n = latency->n;
 	int r = 0;
 
-	record->latencies = calloc(n + 1, sizeof(*record->latencies));
-	record->hists = calloc(n + 1, sizeof(*record->hists));
-	if (!record->latencies || !record->hists)
+	if (make_room(record, n))
 		return -ENOMEM;
 	for (size_t i = 0; !r && i < n; i++) {
 		const struct latency_entry *from = &latency->entries[i];
@@ -188,10 +206,8 @@ static int fill_latencies(struct kvm_record *record, struct kvm_events *e, int e
 		*reason = 0;
 		/* Of its event is recorded whether it is hidden. */
 		if (from->key.tgid)
-			r = events_add_child(
-			    e, exit_event,
-			    namer->name(namer->ctx, from->key.class, from->key.reason, reason),
-			    false);
+			r = kvm_event_of_reason(e, exit_event, namer, from->key.class,
+						from->key.reason, reason);
 		if (r >= 0)
 			r = fill_latency(record, from, reason,
 					 guest_names_find(&rows->guests, from->key.tgid));
@@ -224,17 +240,11 @@ int kvm_record_fill(struct kvm_record *record, struct kvm_events *e, const struc
 
 static int keep_latency(struct kvm_record *record, const struct kvm_recorded_latency *from)
 {
-	struct kvm_recorded_latency *to = &record->latencies[record->n_latencies];
-	struct hist *h = &record->hists[record->n_latencies++];
+	struct hist *h = add_latency(record, from);
 
-	*to = *from;
-	to->name = text_keep(&record->texts, from->name);
-	to->guest = text_keep(&record->texts, from->guest);
-	if (from->times) {
+	if (h && from->times)
 		*h = *from->times;
-		to->times = h;
-	}
-	return to->name && to->guest ? 0 : -ENOMEM;
+	return h ? 0 : -ENOMEM;
 }
 
 static int keep_process(struct kvm_record *record, const struct kvm_recorded_process *from)
@@ -253,10 +263,8 @@ int kvm_record_keep(struct kvm_record *record, const struct recording_interval *
 	const struct kvm_recorded_process *processes = in->tables[2].rows;
 	int r = fill_events(record, e);
 
-	record->latencies = calloc(in->tables[1].n + 1, sizeof(*record->latencies));
-	record->hists = calloc(in->tables[1].n + 1, sizeof(*record->hists));
 	record->processes = calloc(in->tables[2].n + 1, sizeof(*record->processes));
-	if (!record->latencies || !record->hists || !record->processes)
+	if (!record->processes || make_room(record, in->tables[1].n))
 		return -ENOMEM;
 	for (size_t i = 0; !r && i < in->tables[1].n; i++)
 		r = keep_latency(record, &latencies[i]);
@@ -308,7 +316,7 @@ static int take_event(const struct kvm_recorded_event *from, struct kvm_events *
 	else
 		at = events_add(e, name, (int)from->parent - 1, from->listed);
 	if (at == -ENOMEM)
-		return error_set(err, STATUS_FAILED, at, "out of memory");
+		return error_no_memory(err);
 	if (at != (int)from->number || e->v[at].parent != (int)from->parent - 1)
 		return no_such_run("events out of their order", err);
 	return at;
@@ -346,8 +354,7 @@ uint32_t kvm_replay_guest(const struct recording_interval *in, const char *guest
 }
 
 int kvm_replay_each_guest(const struct recording_interval *in, const struct kvm_events *e,
-			  int (*each)(void *ctx, uint32_t pid, int event, uint64_t total),
-			  void *ctx)
+			  kvm_count_of *each, void *ctx)
 {
 	const struct kvm_recorded_process *from = in->tables[2].rows;
 	int r = 0;
@@ -415,7 +422,7 @@ int kvm_replay_latencies(const struct recording_interval *in, struct latency *la
 	if (!r)
 		r = latency_read(latency, made, n, KVM_BANKS, NULL);
 	free(made);
-	return r ? error_set(err, STATUS_FAILED, r, "out of memory") : 0;
+	return r ? error_no_memory(err) : 0;
 }
 
 char *kvm_replay_name(const void *ctx, uint32_t class, uint32_t reason, char name[REASON_NAME_SIZE])

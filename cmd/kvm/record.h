@@ -70,8 +70,7 @@ int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e,
 
 /* Hands the counts of every process of @in to @each, until it fails. */
 int kvm_replay_each_guest(const struct recording_interval *in, const struct kvm_events *e,
-			  int (*each)(void *ctx, uint32_t pid, int event, uint64_t total),
-			  void *ctx);
+			  kvm_count_of *each, void *ctx);
 
 /* The name of the guest that process @pid runs; "": it has none, or is not there. */
 const char *kvm_replay_guest_name(const struct recording_interval *in, uint32_t pid);

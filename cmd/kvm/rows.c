@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "cmd/kvm/filter.h"
 #include "core/base/array.h"
 
 /* ---- columns ---- */
@@ -168,27 +167,35 @@ static int fill(struct kvm_rows *rows, struct kvm_row *row, const struct latency
 	row->p99_ns = hist_percentile(&sum->hist, 990);
 	row->max_ns = sum->hist.max;
 	row->slots = &sum->hist;
-	return row->event && row->guest && row->vcpu ? 0 : -ENOMEM;
+	return row->guest && row->vcpu ? 0 : -ENOMEM;
 }
 
-int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int exit_event,
+int kvm_event_of_reason(struct kvm_events *e, int exit_event, const struct kvm_namer *namer,
+			uint32_t class, uint32_t reason, char name[REASON_NAME_SIZE])
+{
+	namer->name(namer->ctx, class, reason, name);
+	return events_add_child(e, exit_event, name, false);
+}
+
+int kvm_rows_of_latency(struct kvm_rows *rows, struct kvm_events *e, int exit_event,
 			const struct latency *l, const struct kvm_namer *namer, uint32_t pid)
 {
-	char reason[REASON_NAME_SIZE], text[EVENT_NAME_SIZE];
+	char reason[REASON_NAME_SIZE];
 	struct kvm_row *row;
 	size_t n;
 	int event, r = latency_sums(l, pid, false, pid != 0, &rows->sums, &n);
 
 	for (size_t i = 0; !r && i < n; i++) {
-		namer->name(namer->ctx, rows->sums[i].class, rows->sums[i].reason, reason);
-		snprintf(text, sizeof(text), "%s(%s)", e->v[exit_event].name, reason);
-		event = events_find(e, text);
-		if (event >= 0 ? e->v[event].hidden : !kvm_filter_matches(e->filter, text))
+		event = kvm_event_of_reason(e, exit_event, namer, rows->sums[i].class,
+					    rows->sums[i].reason, reason);
+		if (event < 0)
+			return event;
+		if (e->v[event].hidden)
 			continue;
 		row = add_row(rows);
 		if (!row)
 			return -ENOMEM;
-		row->event = text_keep(&rows->texts, text);
+		row->event = e->v[event].name;
 		r = fill(rows, row, &rows->sums[i]);
 	}
 	return r;

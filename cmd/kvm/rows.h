@@ -51,8 +51,14 @@ struct kvm_namer {
 	const void *ctx;
 };
 
-/* One row per sum of @l, behind those that there are; as of latency_sums(). */
-int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, int exit_event,
+/* The event of @exit_event's child, made if it is not there: its index or -ENOMEM.  @name: what
+ * @namer calls its reason. */
+int kvm_event_of_reason(struct kvm_events *e, int exit_event, const struct kvm_namer *namer,
+			uint32_t class, uint32_t reason, char name[REASON_NAME_SIZE]);
+
+/* One row per sum of @l, as of latency_sums(), behind those that there are; their events are added
+ * to @e.  0 or -ENOMEM. */
+int kvm_rows_of_latency(struct kvm_rows *rows, struct kvm_events *e, int exit_event,
 			const struct latency *l, const struct kvm_namer *namer, uint32_t pid);
 
 /* Makes them empty; the names stay. */

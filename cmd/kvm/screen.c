@@ -13,7 +13,7 @@
 
 /* ---- around the table ---- */
 
-void kvm_screen_title(struct kvm_screen *s)
+static void put_title(struct kvm_screen *s)
 {
 	struct screen_view *around = &s->around;
 	const struct view *v = s->view;
@@ -45,7 +45,7 @@ int kvm_screen_open(struct kvm_screen *s, struct view *view, struct steps *steps
 			    .sum = &view->sum,
 			    .sort = SCREEN_UNSORTED },
 	};
-	kvm_screen_title(s);
+	put_title(s);
 	return screen_open(stdin, stdout, &s->around, &s->screen);
 }
 
@@ -53,6 +53,19 @@ void kvm_screen_close(struct kvm_screen *s)
 {
 	screen_close(s->screen);
 	s->screen = NULL;
+}
+
+int kvm_screen_table(struct kvm_screen *s, struct render_interval *in)
+{
+	const struct view *v = s->view;
+
+	if (view_lines(s->view))
+		return -ENOMEM;
+	put_title(s);
+	in->schema = &v->schema;
+	in->rows = v->lines;
+	in->n = v->n_lines;
+	return 0;
 }
 
 /* ---- questions ---- */

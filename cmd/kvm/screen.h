@@ -19,8 +19,9 @@ struct kvm_screen {
 int kvm_screen_open(struct kvm_screen *s, struct view *view, struct steps *steps);
 void kvm_screen_close(struct kvm_screen *s);
 
-/* Updates the title and the note, before the table is drawn. */
-void kvm_screen_title(struct kvm_screen *s);
+/* Fills @in with the table of the view as it is, and renews what stands around it.  0 or -ENOMEM.
+ */
+int kvm_screen_table(struct kvm_screen *s, struct render_interval *in);
 
 /* Handles the keys that wait: RUN_GO_ON, RUN_OUTPUT or RUN_STOP (cmd/run.h). */
 int kvm_screen_input(struct kvm_screen *s);

@@ -2,7 +2,6 @@
 #include "cmd/kvm/view.h"
 
 #include <errno.h>
-#include <signal.h>
 
 #include "cmd/kvm/record.h"
 #include "cmd/kvm/rows.h"
@@ -164,17 +163,12 @@ void view_show_children(struct view *v, bool show)
 	v->children_of_filter = false;
 }
 
-bool view_is_gone(uint32_t pid)
-{
-	return kill((pid_t)pid, 0) && errno == ESRCH;
-}
-
 void view_follow(struct view *v)
 {
 	struct error err;
 	uint32_t pid;
 
-	v->gone = v->pid && view_is_gone(v->pid);
+	v->gone = v->pid && !process_exists(v->pid);
 	if (v->gone && v->guest[0] && guests_find(NULL, v->guest, &pid, &err) == 0)
 		view_set_process(v, pid);
 }
@@ -325,8 +319,8 @@ int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
 	for (size_t i = 0; r >= 0 && i < v->n_latencies; i++) {
 		struct latency_sum *sum = &v->latencies[i];
 
-		namer->name(namer->ctx, sum->class, sum->reason, name);
-		r = sum->event = events_add_child(v->events, exit_event, name, false);
+		r = sum->event = kvm_event_of_reason(v->events, exit_event, namer, sum->class,
+						     sum->reason, name);
 	}
 	if (r >= 0)
 		return 0;
@@ -439,7 +433,7 @@ static int guest_lines(struct view *v)
 
 		if (!g->total)
 			continue;
-		if (!v->recorded && !g->gone && view_is_gone(g->pid)) {
+		if (!v->recorded && !g->gone && !process_exists(g->pid)) {
 			size_t len = strlen(g->name);
 
 			snprintf(g->name + len, sizeof(g->name) - len, " gone");

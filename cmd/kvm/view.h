@@ -79,9 +79,6 @@ void view_show_children(struct view *v, bool show);
  */
 void view_follow(struct view *v);
 
-/* Has process @pid ended? */
-bool view_is_gone(uint32_t pid);
-
 /* Show process @pid (0: all). */
 void view_set_process(struct view *v, uint32_t pid);
 

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -40,6 +39,7 @@ struct top {
 	struct top_rows rows;
 	struct top_place *places; /* the BPF map's; NULL: there are none */
 	uint32_t n_places;
+	struct mapped_array mapped_places, mapped_slots;
 	struct top_slots *slots;       /* the BPF map's; NULL: not asked for */
 	size_t n_slots, drained_slots; /* drained: so far */
 	int free_slots;		       /* descriptor of the map of free ones */
@@ -489,35 +489,30 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 static int map_places(struct top *t, const struct bpf_map *map)
 {
 	uint32_t n = bpf_map__max_entries(map);
-	void *mapped;
-	int r;
+	int r = n < TOP_PLACES
+		    ? 0
+		    : maps_map_array(map, n * sizeof(*t->places), true, &t->mapped_places);
 
-	if (n < TOP_PLACES)
-		return 0;
-	r = maps_map_array(map, n * sizeof(*t->places), true, &mapped);
-	if (r)
-		return r;
-	t->places = mapped;
-	t->n_places = n;
-	return 0;
+	t->places = t->mapped_places.at;
+	t->n_places = t->places ? n : 0;
+	return r;
 }
 
 static int attached(struct tool_run *run, struct error *err)
 {
 	struct top_bpf *skel = run->object.skel;
 	struct top *t = run->ctx;
-	void *mapped;
 	int r = map_places(t, skel->maps.row_places);
 
 	if (r || !t->o.extended)
 		return r ? error_set(err, STATUS_FAILED, r, "cannot map BPF maps") : 0;
 	t->n_slots = bpf_map__max_entries(skel->maps.slots);
 	t->free_slots = bpf_map__fd(skel->maps.free_slots);
-	r = maps_map_array(skel->maps.slots, t->n_slots * sizeof(*t->slots), true, &mapped);
-	if (!r) {
-		t->slots = mapped;
+	r = maps_map_array(skel->maps.slots, t->n_slots * sizeof(*t->slots), true,
+			   &t->mapped_slots);
+	t->slots = t->mapped_slots.at;
+	if (!r)
 		r = maps_fill_queue(skel->maps.free_slots, t->n_slots);
-	}
 	return r ? error_set(err, STATUS_FAILED, r, "cannot use BPF maps") : 0;
 }
 
@@ -592,10 +587,8 @@ static void free_top(void *ctx)
 		close(t->stats);
 	top_rows_free(&t->rows);
 	cgroups_free(t->cgroups);
-	if (t->places)
-		munmap(t->places, t->n_places * sizeof(*t->places));
-	if (t->slots)
-		munmap(t->slots, t->n_slots * sizeof(*t->slots));
+	maps_unmap(&t->mapped_places);
+	maps_unmap(&t->mapped_slots);
 	users_free(t->users);
 }
 

@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -31,6 +30,7 @@ struct virtio {
 	const char *helpers[4];
 	uint64_t handlers[VIRTIO_HANDLERS];
 	struct virtio_arrays arrays;
+	struct mapped_array mapped_values, mapped_lats, mapped_known;
 	struct virtio_counts *counts;
 	struct virtio_rows rows;
 	struct column columns[VIRTIO_COLUMNS];
@@ -93,37 +93,25 @@ static int configure(struct tool_run *run, struct tool_object *object)
 
 /* ---- what the programs count ---- */
 
-static size_t values_size(const struct virtio *v)
-{
-	return v->arrays.n * VIRTIO_BANKS * sizeof(*v->arrays.values);
-}
-
-static size_t lats_size(const struct virtio *v)
-{
-	return v->arrays.n * VIRTIO_BANKS * sizeof(*v->arrays.lats);
-}
-
-static size_t known_size(const struct virtio *v)
-{
-	return v->arrays.n * sizeof(*v->arrays.known);
-}
-
 static int map_arrays(struct virtio *v, struct virtio_bpf *skel)
 {
-	void *values = NULL, *lats = NULL, *known = NULL;
+	struct virtio_arrays *a = &v->arrays;
 	int r;
 
-	v->arrays.active = &skel->bss->active_bank;
-	v->arrays.taken = &skel->bss->rows_taken;
-	v->arrays.n = bpf_map__max_entries(skel->maps.known);
-	r = maps_map_array(skel->maps.counts, values_size(v), false, &values);
+	a->active = &skel->bss->active_bank;
+	a->taken = &skel->bss->rows_taken;
+	a->n = bpf_map__max_entries(skel->maps.known);
+	r = maps_map_array(skel->maps.counts, a->n * VIRTIO_BANKS * sizeof(*a->values), false,
+			   &v->mapped_values);
 	if (!r && v->o.latency)
-		r = maps_map_array(skel->maps.lats, lats_size(v), true, &lats);
+		r = maps_map_array(skel->maps.lats, a->n * VIRTIO_BANKS * sizeof(*a->lats), true,
+				   &v->mapped_lats);
 	if (!r)
-		r = maps_map_array(skel->maps.known, known_size(v), false, &known);
-	v->arrays.values = values;
-	v->arrays.lats = lats;
-	v->arrays.known = known;
+		r = maps_map_array(skel->maps.known, a->n * sizeof(*a->known), false,
+				   &v->mapped_known);
+	a->values = v->mapped_values.at;
+	a->lats = v->mapped_lats.at;
+	a->known = v->mapped_known.at;
 	return r;
 }
 
@@ -146,12 +134,9 @@ static int open_counts(struct virtio *v, struct virtio_bpf *skel, struct error *
 static void close_counts(struct virtio *v)
 {
 	virtio_counts_close(v->counts);
-	if (v->arrays.values)
-		munmap((void *)v->arrays.values, values_size(v));
-	if (v->arrays.lats)
-		munmap(v->arrays.lats, lats_size(v));
-	if (v->arrays.known)
-		munmap((void *)v->arrays.known, known_size(v));
+	maps_unmap(&v->mapped_values);
+	maps_unmap(&v->mapped_lats);
+	maps_unmap(&v->mapped_known);
 }
 
 /* ---- buffers of queues that are gone ---- */

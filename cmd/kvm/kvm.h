@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_KVM_H
+#define IOTRACE_CMD_KVM_KVM_H
+
+#include "cmd/kvm/counters.h"
+#include "cmd/kvm/debugfs.h"
+#include "cmd/kvm/log.h"
+#include "cmd/kvm/options.h"
+#include "cmd/kvm/record.h"
+#include "cmd/kvm/rows.h"
+#include "cmd/kvm/screen.h"
+#include "cmd/tool.h"
+
+/* One run or replay of kvm, shared by kvm.c, show.c, screen_live.c and screen_replay.c. */
+struct kvm {
+	struct kvm_options o;
+	struct kvm_events events;
+	struct counters *counters; /* NULL: not asked for */
+	struct debugfs *debugfs;   /* NULL: not asked for, or refused */
+	struct latency *latency;   /* NULL: not asked for */
+	struct kvm_rows rows;
+	struct kvm_log log;
+	struct view view;
+	struct kvm_screen screen;
+	struct show *show;
+	uint64_t drawn_ns; /* the full screen, last */
+	bool gone;	   /* process o.pid is */
+	struct kvm_namer namer;
+	struct kvm_record record;
+	struct kvm_replay replay; /* what names reasons in a replay */
+	struct steps steps;	  /* a replay on the full screen; size 0: none */
+	uint32_t exit_event;	  /* kvm_exit, whose children have times; KVM_NONE: not there */
+	enum kvm_mode recorded_mode;
+	const char *no_terminal; /* why there is no full-screen view, though it was asked for */
+};
+
+/* Those that return int return 0, or -errno with @err. */
+
+/* ---- kvm.c: what the sources have counted ---- */
+
+/* Totals of process @pid (0: of all, or of the one that the programs count alone). */
+int kvm_read_all(struct kvm *k, uint32_t pid, struct error *err);
+
+/* Hands the counts of every process to @each. */
+int kvm_each_guest(struct kvm *k, kvm_count_of *each, void *ctx, struct error *err);
+
+/* ---- show.c: what is printed, in a run and in a replay ---- */
+
+extern const struct tool_view kvm_view;
+
+/* Puts back what @in has counted; a run's -f holds unless the options or the keys have another. */
+int kvm_load(struct kvm *k, const struct recording_interval *in, struct error *err);
+
+/* The log goes to its file, or stays where it is without one. */
+void kvm_show_in_log(struct kvm *k);
+
+/* The heading of a log, before anything is counted. */
+int kvm_print_heading(struct kvm *k, struct error *err);
+
+/* ---- screen_live.c: the full screen of a run ---- */
+
+/* Takes the terminal over: what struct tool's begin() does. */
+int kvm_live_begin(struct tool_run *t, struct error *err);
+
+/* struct tool's output(). */
+int kvm_live_output(struct tool_run *t, bool last, struct error *err);
+
+/* ---- screen_replay.c: the full screen of a replay ---- */
+
+int kvm_replay_open(struct kvm *k, struct error *err);
+
+/* Has @show draw on it. */
+void kvm_replay_show(struct kvm *k, struct show *show);
+
+/* Keeps @in, to be stepped through: struct tool_view's take(). */
+int kvm_replay_take(struct kvm *k, const struct recording_interval *in, struct error *err);
+
+#endif
