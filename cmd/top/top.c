@@ -460,7 +460,9 @@ static int replay(struct tool_run *run, struct error *err)
 
 static void want_all(void *ctx)
 {
-	((struct top *)ctx)->o.bio = true;
+	struct top *t = ctx;
+
+	t->o.bio = t->o.cgroup_owner = true;
 }
 
 /* A disk that makes no requests would give an empty table. */

@@ -1056,6 +1056,13 @@ def iotrace(*args, prefix=(), timeout=30, **options):
                   (done.stderr or b"").decode("utf-8", "backslashreplace"), args)
 
 
+def subcommands():
+    """Those that trace, in the order of --help: export runs others of them."""
+    names = re.findall(r"(?m)^  ([a-z]+) {2,}\S", iotrace("--help").out)
+    names.remove("export")
+    return names
+
+
 def functions_preempted():
     """May programs at functions (fentry, fexit) be preempted, as far as can be told?"""
     version = os.uname().version

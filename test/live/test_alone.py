@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The binary alone: in a root that holds nothing else, no library, no shell, no /etc, with the
-kernel's own file systems mounted. All five subcommands count exactly there."""
+kernel's own file systems mounted. Every subcommand counts exactly there."""
 import os
 import re
 import shutil
@@ -10,7 +10,7 @@ import tempfile
 import unittest
 
 from iotest import (IOTRACE, LiveTest, LoopDisk, Tracer, add_up, have_kvm, iotrace, main, run,
-                    run_load, scratch_disk)
+                    run_load, scratch_disk, subcommands)
 
 GUEST = os.environ.get("GUEST", "")
 WRITES, SIZE = 120, 4096
@@ -69,6 +69,15 @@ class TestSubcommands(EmptyRoot):
         self.assertEqual(sum(row["write_bytes"] for row in result.rows), WRITES * SIZE)
         for row in result.rows:
             self.assertIn("vfs_write", row["kernel"])
+
+    def test_slow(self):
+        result = self.traced("slow", "--json", "-m", "0", "--limit", "0", "-d", self.disk.name,
+                             "0.3")
+        self.assertEqual([(row["comm"], row["bytes"]) for row in result.rows],
+                         [("writer", SIZE)] * WRITES)
+
+    def test_all_are_tried(self):
+        self.assertEqual([name for name in subcommands() if not hasattr(self, f"test_{name}")], [])
 
     def test_kvm(self):
         if not have_kvm():
