@@ -5,12 +5,14 @@ README.md's tables say what the documents say."""
 import glob
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import unittest
 
-from packtest import IOTRACE, main
+from packtest import IOTRACE, main, subcommands
 
+TRACING = [name for name, _ in subcommands() if name != "export"]
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -126,6 +128,28 @@ class TestMessages(unittest.TestCase):
                     wrong.append((os.path.basename(path), line))
         self.assertEqual(wrong, [])
         self.assertGreater(n, 40)
+
+
+class TestCommands(unittest.TestCase):
+    def test_options(self):
+        """Every command that a page shows is one: with --ebpf nothing but its options is looked at."""
+        wrong, n = [], 0
+        for page in ["README.md"] + [f"docs/{name}" for name in os.listdir(f"{ROOT}/docs")
+                                     if name.endswith(".md")]:
+            for line in re.findall(r"(?m)^ {4}(?:# )?iotrace ((?:%s) .*)$" % "|".join(TRACING),
+                                   read(page)):
+                argv = shlex.split(re.sub(r" -- .*", " -- true", re.split(r" +[#|>] *", line)[0]))
+                # What goes with no --ebpf.
+                if "--replay" in argv or "-o" in argv:
+                    continue
+                at = argv.index("--") if "--" in argv else len(argv)
+                done = subprocess.run([IOTRACE, *argv[:at], "--ebpf", *argv[at:]], check=False,
+                                      capture_output=True, text=True)
+                n += 1
+                if done.returncode or not done.stdout:
+                    wrong.append((page, line, done.stderr))
+        self.assertEqual(wrong, [])
+        self.assertGreater(n, 30)
 
 
 class TestReadme(unittest.TestCase):
