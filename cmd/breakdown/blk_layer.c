@@ -2,7 +2,6 @@
 /* iotrace breakdown -T blk: the block layer. */
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -102,14 +101,12 @@ static int attached(struct tool_run *run, struct error *err)
 {
 	struct breakdown *b = run->ctx;
 	struct blk_layer *layer = &b->blk;
-	size_t size = layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist);
-	void *mapped;
-	int r = hists_map(tool_map(run, "hists"), &size, &mapped, err);
+	int r =
+	    hists_map(tool_map(run, "hists"),
+		      layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist), &layer->mapped, err);
 
 	if (r)
 		return r;
-	layer->mapped = mapped;
-	layer->mapped_size = size;
 	b->keyed.other = layer->hists;
 	b->keyed.n_rows = BLK_OPS;
 	return 0;
@@ -163,14 +160,14 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 {
 	struct breakdown *b = run->ctx;
 	struct blk_layer *layer = &b->blk;
+	struct probe_hist *mapped = layer->mapped.at;
 	bool unit_slots = hists_unit_slots(&b->o);
 
 	(void)err;
 	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
 		for (uint32_t op = 0; op < BLK_OPS; op++)
 			hists_take(&layer->hists[op].hist,
-				   &layer->mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)],
-				   unit_slots);
+				   &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)], unit_slots);
 	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
 		hist_log2_from_fine(&layer->hists[op].hist);
 	return breakdown_drain_keyed(run, inactive);
@@ -207,12 +204,8 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 
 static void free_blk(void *ctx)
 {
-	const struct blk_layer *layer = &((struct breakdown *)ctx)->blk;
-
 	breakdown_free_keyed(ctx);
-
-	if (layer->mapped)
-		munmap(layer->mapped, layer->mapped_size);
+	maps_unmap(&((struct breakdown *)ctx)->blk.mapped);
 }
 
 /* ---- the declaration ---- */
@@ -220,30 +213,11 @@ static void free_blk(void *ctx)
 TOOL_PROBE(breakdown_blk);
 
 const struct tool breakdown_blk_tool = {
-	.name = "breakdown",
-	.ctx_size = sizeof(struct breakdown),
-	.args_at = offsetof(struct breakdown, o.args),
-	.filters_at = offsetof(struct breakdown, o.filters),
-	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER,
-	.args = &breakdown_args,
-	.probe = &breakdown_blk_probe,
-	.helpers = blk_helpers,
-	.settings = breakdown_settings,
-	.n_settings = BREAKDOWN_SETTINGS,
-	.view = &breakdown_view,
-	.options = breakdown_tool_options,
-	.resolve = resolve,
-	.events = events,
-	.replay = breakdown_heatmap_open,
-	.prepare = breakdown_prepare,
-	.begin = breakdown_begin,
-	.configure = configure,
-	.attached = attached,
-	.keeps = breakdown_keeps,
-	.stop = stop,
-	.drain = drain,
-	.collect = collect,
-	.rows = rows,
-	.end_output = breakdown_settle,
+	BREAKDOWN_TOOL,		.probe = &breakdown_blk_probe,
+	.helpers = blk_helpers, .resolve = resolve,
+	.events = events,	.configure = configure,
+	.attached = attached,	.keeps = breakdown_keeps,
+	.stop = stop,		.drain = drain,
+	.collect = collect,	.rows = rows,
 	.free = free_blk,
 };

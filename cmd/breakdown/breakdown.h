@@ -19,8 +19,7 @@
 
 /* -T blk: its histograms. */
 struct blk_layer {
-	struct probe_hist *mapped; /* the map itself: per CPU, buffer and operation */
-	size_t mapped_size;
+	struct mapped_array mapped; /* of struct probe_hist: per CPU, buffer and operation */
 	uint32_t n_cpus;
 	bool own_start;			/* some queue keeps no start times: we do */
 	struct hist_row hists[BLK_OPS]; /* of the last interval; --by: of (other) */
@@ -51,6 +50,16 @@ struct breakdown {
 };
 
 extern const struct tool breakdown_blk_tool, breakdown_calls_tool;
+
+/* What they have in common; to be written within their declaration. */
+#define BREAKDOWN_TOOL                                                                             \
+	.name = "breakdown", .ctx_size = sizeof(struct breakdown),                                 \
+	.args_at = offsetof(struct breakdown, o.args),                                             \
+	.filters_at = offsetof(struct breakdown, o.filters),                                       \
+	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER, .args = &breakdown_args,              \
+	.settings = breakdown_settings, .n_settings = BREAKDOWN_SETTINGS, .view = &breakdown_view, \
+	.options = breakdown_tool_options, .replay = breakdown_heatmap_open,                       \
+	.prepare = breakdown_prepare, .begin = breakdown_begin, .end_output = breakdown_settle
 
 /* breakdown.c: what both have. */
 int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err);

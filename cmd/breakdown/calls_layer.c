@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -214,15 +213,9 @@ void calls_layer_find_parts(struct calls_layer *layer, const struct tool_run *ru
 
 int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struct error *err)
 {
-	size_t size = layer->n_shards * 2 * layer->n_rows * sizeof(struct call_hist);
-	void *mapped;
-	int r = hists_map(tool_map(run, "rows"), &size, &mapped, err);
-
-	if (r)
-		return r;
-	layer->mapped = mapped;
-	layer->mapped_size = size;
-	return 0;
+	return hists_map(tool_map(run, "rows"),
+			 layer->n_shards * 2 * layer->n_rows * sizeof(struct call_hist),
+			 &layer->mapped, err);
 }
 
 static void take_row(struct hist_row *to, struct call_hist *from, bool unit_slots)
@@ -238,13 +231,13 @@ static void take_row(struct hist_row *to, struct call_hist *from, bool unit_slot
 void calls_layer_drain(struct calls_layer *layer, int inactive)
 {
 	bool unit_slots = hists_unit_slots(layer->o);
+	struct call_hist *mapped = layer->mapped.at;
 
 	for (uint32_t shard = 0; shard < layer->n_shards; shard++)
 		for (uint32_t i = 0; i < layer->n_rows; i++)
-			take_row(
-			    &layer->rows[i],
-			    &layer->mapped[(shard * 2 + (uint32_t)inactive) * layer->n_rows + i],
-			    unit_slots);
+			take_row(&layer->rows[i],
+				 &mapped[(shard * 2 + (uint32_t)inactive) * layer->n_rows + i],
+				 unit_slots);
 	for (size_t i = 0; !unit_slots && i < layer->n_rows; i++)
 		if (layer->rows[i].hist.count)
 			hist_log2_from_fine(&layer->rows[i].hist);
@@ -262,7 +255,6 @@ uint64_t calls_layer_weight(const struct calls_layer *layer, uint32_t place,
 
 void calls_layer_end(struct calls_layer *layer)
 {
-	if (layer->mapped)
-		munmap(layer->mapped, layer->mapped_size);
+	maps_unmap(&layer->mapped);
 	free(layer->rows);
 }

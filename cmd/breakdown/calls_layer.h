@@ -17,8 +17,7 @@ struct calls_layer {
 	bool combined;
 	uint16_t row_of[LAYERS]; /* first row of a layer; combined: its place among those */
 	uint32_t n_cells, n_rows, n_shards;
-	struct call_hist *mapped; /* the map itself */
-	size_t mapped_size;
+	struct mapped_array mapped; /* of struct call_hist */
 	uint8_t parts_round;
 	struct hist_row *rows; /* of the last interval */
 };

@@ -9,15 +9,15 @@
 _Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS && HIST_LOG2_SLOTS == PROBE_LOG2_SLOTS,
 	       "the probes and output/ count in the same slots");
 
-int hists_map(int fd, size_t *size, void **mapped, struct error *err)
+int hists_map(int fd, size_t size, struct mapped_array *out, struct error *err)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (size + page - 1) / page * page;
+	void *mapped = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
-	*size = (*size + page - 1) / page * page;
-	*mapped = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (*mapped == MAP_FAILED)
+	if (mapped == MAP_FAILED)
 		return error_set(err, STATUS_FAILED, -errno, "cannot map the histograms: %s",
 				 strerror(errno));
+	*out = (struct mapped_array){ mapped, whole };
 	return 0;
 }
 

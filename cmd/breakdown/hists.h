@@ -3,11 +3,13 @@
 #define IOTRACE_CMD_BREAKDOWN_HISTS_H
 
 #include "cmd/breakdown/options.h"
+#include "cmd/maps.h"
 #include "output/hist.h"
 #include "probes/hist.h"
 
-/* Maps @size bytes, rounded up to whole pages, of the array @fd.  -errno with @err. */
-int hists_map(int fd, size_t *size, void **mapped, struct error *err);
+/* Maps @size bytes, rounded up to whole pages, of the array @fd: *out, for maps_unmap().  -errno
+ * with @err. */
+int hists_map(int fd, size_t size, struct mapped_array *out, struct error *err);
 
 /* One row as it was drained: the times, and of the layers above blk the time in that layer alone.
  */
