@@ -22,8 +22,8 @@ struct steps {
 	size_t n, at;	/* which is shown, of so many */
 	size_t dropped; /* before them */
 	uint64_t sum;	/* of weights */
-	bool ended;	/* there is no other interval */
-	bool wanted;	/* the next one is, which has not been read yet */
+	bool ended;	/* all intervals have been read */
+	bool wanted;	/* the next interval, which has not been read yet, is to be shown */
 };
 
 /* Takes @item over, as the last and the one that is shown.  -ENOMEM: it is still the caller's. */

@@ -6,14 +6,14 @@
 #include "output/heatmap_internal.h"
 #include "output/page_script.h"
 
-#define LEFT	     70.0
-#define WIDTH	     1110.0 /* of all maps */
-#define GAP	     14.0
-#define TOP	     70.0
-#define HEIGHT	     400.0 /* at least; of a map */
-#define MOST_ROWS    50u
-#define MOST_COLUMNS 240 /* of all maps together: with more the file is too large */
-#define LABEL_GAP    13.0
+#define LEFT	    70.0
+#define WIDTH	    1110.0 /* of all maps */
+#define GAP	    14.0
+#define TOP	    70.0
+#define HEIGHT	    400.0 /* at least; of a map */
+#define MAX_ROWS    50u
+#define MAX_COLUMNS 240 /* of all maps together: with more the file is too large */
+#define LABEL_GAP   13.0
 
 /* Darker the more there are: told apart by lightness alone, also by the colour-blind. */
 static const char *const colours[HEATMAP_LEVELS + 1] = {
@@ -252,7 +252,7 @@ static void put_head(const struct drawing *d, const char *title)
 int heatmap_svg(const struct heatmap *h, const char *title, FILE *stream)
 {
 	size_t maps = h->n_maps ? h->n_maps : 1;
-	struct heatmap_picture p = heatmap_picture(h, MOST_COLUMNS / maps, MOST_ROWS);
+	struct heatmap_picture p = heatmap_picture(h, MAX_COLUMNS / maps, MAX_ROWS);
 	struct sink sink = { .stream = stream };
 	struct drawing d = { .sink = &sink, .p = &p, .height = HEIGHT };
 

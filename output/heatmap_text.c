@@ -9,7 +9,7 @@
 #define WIDEST_CELL  8u
 #define LEAST_WIDTH  20u /* of a map; fewer than all stand side by side then */
 #define LINES_AROUND 5u	 /* title, names, times, legend, the cursor's own */
-#define MOST_ROWS    40u
+#define MAX_ROWS     40u
 #define CLOCK_WIDTH  8u
 
 /* Lighter the more there are: told apart by lightness alone, also by the colour-blind. */
@@ -163,7 +163,7 @@ int heatmap_print(const struct heatmap *h, const char *title, const struct heatm
 								   : room / (LEAST_WIDTH + 1);
 	l.maps = l.maps ? l.maps : 1;
 	each = (room - (l.maps - 1)) / l.maps;
-	p = heatmap_picture(h, each, rows < MOST_ROWS ? rows : MOST_ROWS);
+	p = heatmap_picture(h, each, rows < MAX_ROWS ? rows : MAX_ROWS);
 	if (!p.most)
 		return sink_result(&sink);
 	l.cell = each / p.columns < WIDEST_CELL ? each / p.columns : WIDEST_CELL;

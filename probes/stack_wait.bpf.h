@@ -98,7 +98,7 @@ static __always_inline bool waits_in_call(const struct user_entry *entry, struct
 	return true;
 }
 
-/* What file it is of is not known, so none is of the disk of -d. */
+/* The file that a page fault reads is not known: with -d, which checks files, none counts. */
 static __always_inline bool waits_in_fault(u64 task, const struct user_entry *entry, u64 faults,
 					   struct stack_wait *wait)
 {
@@ -128,8 +128,8 @@ static __always_inline bool waits(u64 task, struct stack_wait *wait)
 
 /* ---- its stack ---- */
 
-/* Stores the current stacks for the next drain; they are found by what is returned, 0 if there is
- * no room. */
+/* Stores the current stacks for the next drain.  Returns the key by which they are found; 0: there
+ * is no room. */
 static __always_inline u64 keep_path(void *ctx, const struct stack_wait *wait)
 {
 	u32 slot = SCRATCH_SWITCH, buffer = epoch & 1;
@@ -197,7 +197,7 @@ static __always_inline void end_wait(u64 task, u64 now)
 	write = wait->write;
 	ns = now - wait->since_ns;
 	fault = wait->fault ? fault_of_cpu() : NULL;
-	if (fault) { /* it goes on here */
+	if (fault) { /* it goes on on this CPU */
 		fault->task = task;
 		fault->ip = wait->ip;
 		fault->faults = wait->faults;

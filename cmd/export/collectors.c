@@ -271,7 +271,9 @@ static void keep_failure(struct collector *c, const struct error *err)
 	c->why = *err;
 }
 
-/* @fatal ends the run and is reported by it, or NULL. */
+/* What keep_failure() has kept, but for @fatal (NULL: none): that ends the run and is reported
+ * then.
+ */
 static void report_failures(struct collector *list, size_t n, const struct error *fatal)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -295,7 +297,7 @@ static int add_losses(struct collector *c, const struct interval *interval)
 	return r;
 }
 
-/* As show_output(), with rows as they are shown. */
+/* struct tool_run's sink(): adds the losses; the rows go the way of an output. */
 static int take_output(void *ctx, struct tool_run *t, struct recording_interval *in,
 		       struct error *err)
 {
@@ -372,7 +374,7 @@ static int open_source(struct collector *c, struct error *err)
 		return error_no_memory(err);
 	show->display = metrics_renderer(c->source);
 	show->empty = NULL;
-	show->notes_first = true; /* which nobody reads */
+	show->notes_first = true; /* and so not at the end: show_start() is not called */
 	return 0;
 }
 
@@ -452,8 +454,8 @@ int collectors_open(const struct export_options *o, struct collectors **out, str
 	return opened ? 0 : -ENOTSUP;
 }
 
-/* Hooks that turn out not to be enough: with other options. */
-static int attach_again(struct collector *c, struct run *run, struct error *err)
+/* With its second options, where the hooks of the first turn out not to be enough. */
+static int attach_first_or_second(struct collector *c, struct run *run, struct error *err)
 {
 	int r = attach_one(c, run, err);
 
@@ -472,7 +474,7 @@ int collectors_attach(struct collectors *c, struct run *run, struct error *err)
 
 		if (!one->tool)
 			continue;
-		if (attach_again(one, run, err))
+		if (attach_first_or_second(one, run, err))
 			keep_failure(one, err);
 		else
 			c->running[c->n_running++] = one->tool;
@@ -486,7 +488,7 @@ int collectors_loop(struct collectors *c, struct run *run)
 	return tools_loop(c->running, c->n_running, run);
 }
 
-/* Is device @name not in @folder of sysfs, which is there? */
+/* True: @folder of sysfs is there, and no device @name in it. */
 static bool is_device_gone(const char *folder, const char *name)
 {
 	char path[64 + METRICS_LABEL_SIZE];
@@ -509,7 +511,7 @@ static bool is_gone(void *ctx, const char *key, const char *value)
 		return is_device_gone("/sys/class/block/", value);
 	if (strcmp(key, "device") == 0)
 		return is_device_gone("/sys/bus/virtio/devices/", value);
-	/* Whose processes they are is hidden from us: while they run they change. */
+	/* Its process may be hidden from this one; but the rows of a guest that runs change. */
 	if (strcmp(key, "guest") == 0)
 		return *value;
 	return c->groups && live_groups_ended(c->groups, key, value);

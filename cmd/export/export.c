@@ -19,13 +19,13 @@ struct export
 	struct collectors *collectors;
 	struct http *http;   /* NULL: nothing is served */
 	struct stat written; /* of the file; all 0: not yet */
-	bool file_failed;    /* the last writing of the file did, and that was told */
+	bool file_failed;    /* the file could not be written last time, which was reported */
 	struct run run;
 };
 
 /* ---- the file for node_exporter ---- */
 
-/* A pipe that is full would keep us, and who owns the directory can make one. */
+/* Writing to a full pipe would block, and the owner of the directory can put a pipe there. */
 static bool is_pipe(FILE *stream)
 {
 	struct stat st;
@@ -61,7 +61,7 @@ static int write_textfile(struct export *e, struct error *err)
 	return r;
 }
 
-/* What stands there after a clean end would be taken for what happens now. */
+/* Figures that stay after a clean end would be taken for current ones. */
 static void remove_textfile(const struct export *e)
 {
 	if (e->o.textfile)
@@ -70,7 +70,7 @@ static void remove_textfile(const struct export *e)
 
 /* ---- HTTP ---- */
 
-/* However many ask at once: between two drains. */
+/* Scrapes that come sooner get the figures of the last drain. */
 #define FRESH_NS (NS_PER_SEC / 10)
 
 static int serve_metrics(void *ctx, enum metrics_format format, FILE *stream)
@@ -92,7 +92,7 @@ static int open_http(struct export *e, struct error *err)
 
 /* ---- the run ---- */
 
-/* A disk that is full may not be so for long: told once, and tried again. */
+/* A full disk may have room again: a failure is reported once, and each interval tries anew. */
 static int on_interval(void *ctx, short events, struct error *err)
 {
 	struct export *e = ctx;

@@ -18,7 +18,7 @@
 #include "cmd/export/listen.h"
 #include "core/base/clock.h"
 
-#define LISTENERS LISTEN_MOST
+#define LISTENERS LISTEN_MAX
 /* Accepted before the listeners are asked to wait. */
 #define CONNECTIONS (HTTP_CLIENTS + 1024)
 
@@ -41,8 +41,8 @@ struct http {
 	bool ticking; /* the timer */
 	struct waiting waiting[CONNECTIONS + LISTENERS];
 	size_t n_waiting;
-	size_t n_clients; /* and those accepted since */
-	bool full;	  /* n_clients are enough */
+	size_t n_clients; /* connections of libevent's last turn, and those accepted since */
+	bool full;	  /* HTTP_CLIENTS or more: the listeners are disabled */
 	struct listen_file file;
 };
 
@@ -58,7 +58,7 @@ static unsigned int weight_of(const char *parameters, size_t len)
 		i++;
 	i += 2;
 	if (i >= len || !strchr("01.", parameters[i]))
-		return HTTP_WEIGHT_MOST;
+		return HTTP_WEIGHT_MAX;
 	for (; i < len && place && (isdigit((unsigned char)parameters[i]) || parameters[i] == '.');
 	     i++) {
 		if (parameters[i] == '.') {
@@ -68,7 +68,7 @@ static unsigned int weight_of(const char *parameters, size_t len)
 		weight += (unsigned int)(parameters[i] - '0') * place;
 		place /= 10;
 	}
-	return weight < HTTP_WEIGHT_MOST ? weight : HTTP_WEIGHT_MOST;
+	return weight < HTTP_WEIGHT_MAX ? weight : HTTP_WEIGHT_MAX;
 }
 
 unsigned int http_weight(const char *list, const char *what)
@@ -148,8 +148,8 @@ static bool is_head(struct evhttp_request *request)
 	return evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
 }
 
-/* libevent would send a body to who asked for the head alone. */
-static void take_body(struct evhttp_request *request, struct evbuffer *body)
+/* The answer to HEAD: without its body, which libevent would send. */
+static void drop_body(struct evhttp_request *request, struct evbuffer *body)
 {
 	size_t size = evbuffer_get_length(body);
 	char text[32];
@@ -175,7 +175,7 @@ static void answer(struct evhttp_request *request, int r, struct evbuffer *body)
 	} else {
 		set_header(request, "Connection", "close");
 		if (is_head(request))
-			take_body(request, body);
+			drop_body(request, body);
 		evhttp_send_reply(request, HTTP_OK, "OK", body);
 	}
 	if (body)
@@ -222,8 +222,9 @@ static void on_other(struct evhttp_request *request, void *ctx)
 /* ---- within the run loop ---- */
 
 /*
- * libevent has a loop of its own, and no descriptor that says that it is due.  What it waits for is
- * watched by ours instead, and handed over after each of its turns.
+ * libevent has a loop of its own, and no descriptor that becomes ready when it has work.  So the
+ * run loop watches every descriptor that libevent waits for; these are listed anew after each turn
+ * of libevent's loop.
  */
 static int note_event(const struct event_base *base, const struct event *event, void *ctx)
 {
@@ -290,14 +291,16 @@ static void allow_clients(struct http *http)
 			evconnlistener_enable(http->listeners[i]);
 }
 
-/* No descriptor is left, or no memory: who waits stays ready, and is tried again in on_second(). */
+/* accept() had no descriptor or no memory left.  The listener would be ready all the time:
+ * on_second() enables it again. */
 static void on_refused(struct evconnlistener *listener, void *ctx)
 {
 	(void)ctx;
 	evconnlistener_disable(listener);
 }
 
-/* One is accepted: libevent goes on accepting as long as others come.  NULL: its own kind. */
+/* Of a connection that was just accepted; libevent accepts all that wait before its turn ends.
+ * NULL: it makes the bufferevent itself. */
 static struct bufferevent *on_accepted(struct event_base *base, void *ctx)
 {
 	struct http *http = ctx;
@@ -318,8 +321,8 @@ static void limit_clients(struct http *http)
 	event_base_foreach_event(http->base, note_event, http);
 }
 
-/* It runs on while there is somebody to be cut off, or to be accepted later: setting it at each
- * event would put it off for ever. */
+/* The timer runs while a client may have to be cut off, or a listener to be enabled again.  It is
+ * set only when that changes: set at each event it would never expire. */
 static void set_timer(struct http *http)
 {
 	size_t n_clients = count_clients(http);
@@ -365,7 +368,8 @@ static int on_ready(void *ctx, short events, struct error *err)
 	return watch_all(http, err);
 }
 
-/* Who takes longer is cut off: libevent's own limits are those of a pause. */
+/* Cuts off clients that take more than HTTP_SECONDS in all: libevent's own limit begins anew with
+ * each byte. */
 static int on_second(void *ctx, short events, struct error *err)
 {
 	struct http *http = ctx;
@@ -398,7 +402,7 @@ static int add_listener(struct http *http, int fd, struct error *err)
 	return 0;
 }
 
-/* Whatever it has to say, clients made it say it. */
+/* What libevent logs is about what clients did. */
 static void drop_line(int severity, const char *line)
 {
 	(void)severity;

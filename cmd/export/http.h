@@ -36,9 +36,9 @@ int http_start(struct http *http, struct run *run, struct error *err);
 /* Before run_end().  NULL is fine. */
 void http_close(struct http *http);
 
-/* How much whoever sent the header @list ("a;q=0.5, b") would like @what: 0, it is not accepted, to
- * HTTP_WEIGHT_MOST.  NULL: there is no header, and it is not. */
-#define HTTP_WEIGHT_MOST 1000
+/* The weight of @what in @list, the value of an Accept or Accept-Encoding header ("a;q=0.5, b";
+ * NULL: there is none): from 0, not accepted, to HTTP_WEIGHT_MAX. */
+#define HTTP_WEIGHT_MAX 1000
 unsigned int http_weight(const char *list, const char *what);
 
 #endif

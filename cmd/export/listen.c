@@ -143,16 +143,16 @@ int listen_passed(struct error *err)
 	if (!pid || !n || parse_u64("", pid, 1, INT32_MAX, &value, NULL) ||
 	    value != (uint64_t)getpid() || parse_u64("", n, 1, INT32_MAX, &count, NULL))
 		return 0;
-	if (count > LISTEN_MOST)
+	if (count > LISTEN_MAX)
 		return error_set(err, STATUS_USAGE, -E2BIG,
-				 "too many sockets were passed on: %" PRIu64 ", and %d can be used",
-				 count, LISTEN_MOST);
+				 "too many sockets were passed on: %" PRIu64 " (at most %d)", count,
+				 LISTEN_MAX);
 	for (int fd = LISTEN_FIRST; fd < LISTEN_FIRST + (int)count; fd++)
 		if (!is_listening(fd)) {
-			error_set(err, STATUS_USAGE, -EINVAL,
-				  "descriptor %d that was passed on is no stream socket that "
-				  "listens",
-				  fd);
+			error_set(
+			    err, STATUS_USAGE, -EINVAL,
+			    "descriptor %d, which was passed on, is not a listening stream socket",
+			    fd);
 			error_hint(err, "in a unit of systemd: ListenStream= and Accept=no");
 			return -EINVAL;
 		}

@@ -33,14 +33,14 @@ struct listen_file {
 int listen_on(const char *address, struct listen_file *file, struct error *err);
 
 /* How many sockets systemd has passed on: they begin with descriptor LISTEN_FIRST.  -errno with
- * @err if one of them is not a stream socket that listens, or if there are more than LISTEN_MOST.
+ * @err if one of them is not a stream socket that listens, or if there are more than LISTEN_MAX.
  */
 #define LISTEN_FIRST 3
-#define LISTEN_MOST  16
+#define LISTEN_MAX   16
 int listen_passed(struct error *err);
 
-/* Removes it, unless another is there by now.  While it is listened on still: a socket that nobody
- * listens on is taken over by the next who comes. */
+/* Removes the file of a socket, unless another file has taken its place.  To be called while the
+ * socket still listens: another process may replace one that nobody listens on. */
 void listen_remove(const struct listen_file *file);
 
 #endif

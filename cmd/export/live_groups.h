@@ -17,7 +17,8 @@ void live_groups_free(struct live_groups *g);
 #define LIVE_GROUPS_NS 5000000000
 void live_groups_update(struct live_groups *g, uint64_t now_ns);
 
-/* Did it look, and is there none?  @key: "cgroup", "unit" or "container" (others: false),
+/* True: the last update has looked, and found no such group.  @key: "cgroup", "unit" or "container"
+ * (others: false),
  * @value as of metrics_label(). */
 bool live_groups_ended(const struct live_groups *g, const char *key, const char *value);
 

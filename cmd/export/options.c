@@ -18,12 +18,12 @@ static const struct argp_option options[] = {
 	  "write the metrics to FILE at each interval, for node_exporter; without --listen nothing "
 	  "is served",
 	  1 },
-	{ "interval", KEY_INTERVAL, "SECS", 0, "time between two updates (10 s)", 1 },
+	{ "interval", KEY_INTERVAL, "SECS", 0, "update every SECS seconds (10)", 1 },
 	{ "series", KEY_SERIES, "SERIES", 0,
-	  "at most about this many series (500); what comes beyond is labelled (other)", 1 },
+	  "at most about SERIES series (500); the rest is labelled (other)", 1 },
 	{ "keep", KEY_KEEP, "SECS", 0,
-	  "how long the series of what has gone stay, so that every reader has their last values "
-	  "(300 s)",
+	  "keep the series of disks, units and guests that have gone for SECS seconds, so that "
+	  "every reader gets their last values (300)",
 	  1 },
 	{ 0 },
 };

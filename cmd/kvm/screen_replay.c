@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/kvm/kvm.h"
 
-/* In the intervals that can be gone back to. */
+/* Memory for the intervals that the keys can go back to. */
 #define KEPT_BYTES_MAX (256U << 20)
 
 struct kept {

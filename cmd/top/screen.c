@@ -16,7 +16,7 @@
 
 #define SHOWN_DISKS 4
 
-/* Of the intervals of a replay that can be gone back to. */
+/* Memory for the intervals of a replay that the keys can go back to. */
 #define KEPT_MEMORY_MAX (64U << 20)
 
 struct top_screen {
@@ -54,7 +54,7 @@ static size_t sort_column(const struct top_screen *s)
 	return SCREEN_UNSORTED;
 }
 
-/* To the right (1), to the left (-1). */
+/* Sorts by the next column to the right (1) or to the left (-1). */
 static void move_sort(struct top_screen *s, int by)
 {
 	const struct schema *schema = &s->view.schema;
@@ -178,7 +178,7 @@ static int show_rows(struct top_screen *s, struct error *err)
 	return renderer_interval(screen_renderer(s->screen), &out, err);
 }
 
-/* What the keys have changed; without memory the screen stays as it is. */
+/* Shows what the keys have changed; without memory the screen stays as it is. */
 static void redraw(struct top_screen *s)
 {
 	struct error err;
@@ -209,7 +209,7 @@ static uint64_t memory_of(const void *snapshot)
 	return top_snapshot_memory(snapshot);
 }
 
-/* Of a live run it becomes the only one. */
+/* Keeps a copy of @in; a live run keeps no other. */
 static int keep(struct top_screen *s, const struct recording_interval *in)
 {
 	const struct steps *kept = &s->kept;
@@ -434,7 +434,7 @@ static void answer(struct top_screen *s)
 	screen_back(s->screen);
 }
 
-/* The next of these. */
+/* To the next longer or shorter one of these. */
 static void change_interval(struct top_screen *s, bool longer)
 {
 	static const uint64_t steps_ms[] = { 100, 200, 500, 1000, 2000, 5000, 10000, 30000, 60000 };
@@ -452,7 +452,7 @@ static void change_interval(struct top_screen *s, bool longer)
 	s->interval_changed = true;
 }
 
-/* Of a replay. */
+/* The keys j and k of a replay. */
 static void step(struct top_screen *s, int key)
 {
 	steps_key(&s->kept, key);

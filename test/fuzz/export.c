@@ -15,7 +15,7 @@ static void negotiate(const char *text)
 	if (!refused)
 		abort();
 	snprintf(refused, size, "gzip;q=0,%s", text);
-	if (http_weight(refused, "gzip") != weight || weight > HTTP_WEIGHT_MOST ||
+	if (http_weight(refused, "gzip") != weight || weight > HTTP_WEIGHT_MAX ||
 	    (weight && !strcasestr(text, "gzip")))
 		abort();
 	free(refused);

@@ -14,7 +14,7 @@ from iotest import LiveTest, LoopDisk, Served, Tracer, iotrace, main
 KIB4 = 4096
 DELAYS_MS = (1, 10, 100)
 STEP_SECONDS = 5
-SVG_MOST = 300000
+SVG_MAX = 300000
 
 
 def read_steps(disk, server):
@@ -84,7 +84,7 @@ class TestSteps(LiveTest):
             text = iotrace("breakdown", "--replay", record, "--heatmap", env={"NO_COLOR": "1"})
             with open(svg, encoding="utf-8") as file:
                 drawn = file.read()
-        self.assertLess(len(drawn), SVG_MOST)
+        self.assertLess(len(drawn), SVG_MAX)
         picture = Picture(drawn)
         self.assertEqual(len(picture.columns), len(result.intervals))
         # a completion that the kernel hides is in no cell; it is said

@@ -12,9 +12,9 @@
 
 #include "output/heatmap_internal.h"
 
-#define SECOND	 1000000000ull
-#define MS	 1000000ull
-#define SVG_MOST 300000u
+#define SECOND	1000000000ull
+#define MS	1000000ull
+#define SVG_MAX 300000u
 
 static struct hist times;
 
@@ -192,7 +192,7 @@ static void test_many(void **state)
 		assert_int_equal(h->starts[i], h->ends[i - 1]);
 	svg = svg_of(h, "many");
 	assert_int_equal(sum_of_counts(svg), sum);
-	assert_true(strlen(svg) < SVG_MOST);
+	assert_true(strlen(svg) < SVG_MAX);
 	free(svg);
 	heatmap_free(h);
 }
@@ -216,7 +216,7 @@ static void test_size(void **state)
 		}
 	}
 	svg = svg_of(h, "full");
-	assert_true(strlen(svg) < SVG_MOST);
+	assert_true(strlen(svg) < SVG_MAX);
 	free(svg);
 	heatmap_free(h);
 }
