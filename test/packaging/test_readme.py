@@ -130,6 +130,20 @@ class TestMessages(unittest.TestCase):
         self.assertGreater(n, 40)
 
 
+class TestLosses(unittest.TestCase):
+    def test_losses(self):
+        """docs/COUNTING.md has a row for each loss that a subcommand can report."""
+        losses = set()
+        for path in glob.glob(f"{ROOT}/cmd/**/*.c", recursive=True):
+            for table in re.findall(r"(?s)struct tool_loss \w+\[[^\n]*\] = \{(.*?)\n\};",
+                                    read(os.path.relpath(path, ROOT))):
+                losses.update(re.findall(r'(?:^|[{,(=] ?)"([a-z_]+)",\s*(?:"|\.text)', table))
+        rows = re.findall(r"(?m)^\| ([a-z_, ]+) \| ", read("docs/COUNTING.md").split("\n## Losses")[1])
+        named = {name for row in rows for name in row.split(", ")}
+        self.assertEqual(losses - named, set())
+        self.assertLessEqual({"missed", "rows_full", "no_reason", "waits_no_end"}, losses)
+
+
 class TestCommands(unittest.TestCase):
     def test_options(self):
         """Every command that a page shows is one: with --ebpf nothing but its options is looked at."""
