@@ -150,6 +150,6 @@ uint64_t banks_key(const struct banks *b, size_t row, struct kvm_key *key)
 
 void banks_reset(struct banks *b)
 {
-	for (size_t i = 0; i < b->n; i++)
+	for (size_t i = 0; b && i < b->n; i++)
 		b->base[i] = counted(b, i);
 }

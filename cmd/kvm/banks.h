@@ -28,14 +28,20 @@ struct bank_arrays {
 int banks_open(const struct bank_arrays *arrays, struct banks **out);
 void banks_close(struct banks *b);
 
+/* These four do nothing with NULL. */
+
 /* From now on, until banks_stop(), the programs count. */
 void banks_start(struct banks *b);
 
-/* Notes all that was counted until now.  NULL is fine; after banks_stop() nothing changes. */
+/* Ends an interval for all events at one moment, and notes what was counted until then.  After
+ * banks_stop() nothing changes. */
 void banks_swap(struct banks *b);
 
 /* The same, and nothing more is counted. */
 void banks_stop(struct banks *b);
+
+/* What was counted until the last banks_swap() is left out from now on. */
+void banks_reset(struct banks *b);
 
 /* The bank that the programs add to; KVM_BANKS: none. */
 uint32_t banks_active(const struct banks *b);
@@ -45,8 +51,5 @@ uint64_t banks_slot(const struct banks *b, size_t slot);
 
 /* The same of a row of the keys; *key is set unless it is 0. */
 uint64_t banks_key(const struct banks *b, size_t row, struct kvm_key *key);
-
-/* What was counted until the last banks_swap() is left out from now on. */
-void banks_reset(struct banks *b);
 
 #endif

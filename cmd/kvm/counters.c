@@ -454,7 +454,8 @@ static int leave_out_skipped(struct counters *c, struct error *err)
 			 strerror(-last));
 }
 
-int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct error *err)
+int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct banks **out,
+		   struct error *err)
 {
 	int r = open_maps(c, skel);
 
@@ -465,31 +466,14 @@ int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct error 
 	/* With a COMMAND alone nothing runs yet. */
 	if (!r && c->by_round && !c->command)
 		nanosleep(&(struct timespec){ .tv_nsec = ACQUAINT_NS }, NULL);
+	*out = c->banks;
 	return r;
-}
-
-void counters_start(struct counters *c)
-{
-	if (c)
-		banks_start(c->banks);
 }
 
 void counters_follow(struct counters *c, uint32_t tgid)
 {
 	if (c)
 		__atomic_store_n(c->filter_tgid, tgid, __ATOMIC_RELAXED);
-}
-
-void counters_swap(struct counters *c)
-{
-	if (c)
-		banks_swap(c->banks);
-}
-
-void counters_stop(struct counters *c)
-{
-	if (c)
-		banks_stop(c->banks);
 }
 
 void counters_close(struct counters *c)
@@ -538,12 +522,6 @@ static int read_keyed(struct counters *c, uint32_t tgid, struct error *err)
 		c->events->v[event].total += count;
 	}
 	return 0;
-}
-
-void counters_reset(struct counters *c)
-{
-	if (c)
-		banks_reset(c->banks);
 }
 
 int counters_read(struct counters *c, uint32_t tgid, struct error *err)

@@ -36,30 +36,21 @@ size_t counters_hook_events(struct counters *c, struct hook_event *out);
 int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid, bool command);
 
 /* All is attached, and @skel must outlive @c.  An event that could not be attached is reported and
- * left out; -errno with @err when none could. */
-int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct error *err);
-
-/* From now on it is counted.  NULL is fine. */
-void counters_start(struct counters *c);
+ * left out; -errno with @err when none could.  *out, which stays @c's, starts and stops counting.
+ */
+struct banks;
+int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct banks **out,
+		   struct error *err);
 
 /* From now on process @tgid is counted, where one alone is.  NULL is fine. */
 void counters_follow(struct counters *c, uint32_t tgid);
 
-/* Ends an interval for all events at one moment: what is read is as of then.  NULL is fine. */
-void counters_swap(struct counters *c);
-
-/* The same, and nothing is counted any more. */
-void counters_stop(struct counters *c);
-
-/* Sets the totals of the events: of process @tgid (with by_guest), or of all (0).  New reasons are
- * added to the events.  -errno with @err. */
+/* Sets the totals of the events, as of the last banks_swap(): of process @tgid (with by_guest), or
+ * of all (0).  New reasons are added to the events.  -errno with @err. */
 int counters_read(struct counters *c, uint32_t tgid, struct error *err);
 
 /* With by_guest: hands every count of every process to @each; a non-zero return ends it. */
 int counters_each_guest(struct counters *c, kvm_count_of *each, void *ctx, struct error *err);
-
-/* What was counted up to the last counters_swap() is left out from now on.  NULL is fine. */
-void counters_reset(struct counters *c);
 
 /* With latency: reads the times into @to; and the names. */
 struct latency;

@@ -204,18 +204,17 @@ static int replay(struct tool_run *t, struct error *err)
 static int attached(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
-	int r;
+	int r = 0;
 
 	/* It may be gone by the time of the first output. */
 	if (k->o.pid && guest_names_add(&k->rows.guests, k->o.pid, NULL))
 		return error_no_memory(err);
-	if (k->counters)
+	if (k->counters) {
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
-	r = k->counters ? counters_begin(k->counters, t->object.skel, err) : 0;
-	if (r)
-		return r;
+		r = counters_begin(k->counters, t->object.skel, &k->banks, err);
+	}
 	k->recorded_mode = k->o.mode;
-	return kvm_log_open(&k->log, err);
+	return r ? r : kvm_log_open(&k->log, err);
 }
 
 static void keeps(struct tool_run *t)
@@ -234,7 +233,7 @@ static int begin(struct tool_run *t, struct error *err)
 	struct kvm *k = t->ctx;
 
 	t->since_ns = clock_epoch_ns();
-	counters_start(k->counters);
+	banks_start(k->banks);
 	if (k->o.mode == KVM_SCREEN)
 		return kvm_live_begin(t, err);
 	if (k->no_terminal)
@@ -286,7 +285,7 @@ static int start(struct tool_run *t, struct error *err)
 
 static void stop(struct tool_run *t)
 {
-	counters_stop(((struct kvm *)t->ctx)->counters);
+	banks_stop(((struct kvm *)t->ctx)->banks);
 }
 
 static int drain(struct tool_run *t, int inactive, struct error *err)
@@ -295,7 +294,7 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 
 	(void)inactive;
 	t->end_ns = clock_epoch_ns();
-	counters_swap(k->counters);
+	banks_swap(k->banks);
 	return kvm_read_all(k, 0, err);
 }
 

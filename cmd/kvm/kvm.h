@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CMD_KVM_KVM_H
 #define IOTRACE_CMD_KVM_KVM_H
 
+#include "cmd/kvm/banks.h"
 #include "cmd/kvm/counters.h"
 #include "cmd/kvm/debugfs.h"
 #include "cmd/kvm/log.h"
@@ -16,6 +17,7 @@ struct kvm {
 	struct kvm_options o;
 	struct kvm_events events;
 	struct counters *counters; /* NULL: not asked for */
+	struct banks *banks;	   /* of @counters, once all is attached */
 	struct debugfs *debugfs;   /* NULL: not asked for, or refused */
 	struct latency *latency;   /* NULL: not asked for */
 	struct kvm_rows rows;

@@ -23,7 +23,7 @@ static int apply_commands(struct kvm *k, struct error *err)
 	int r = 0;
 
 	if (v->reset) {
-		counters_reset(k->counters);
+		banks_reset(k->banks);
 		if (k->debugfs)
 			debugfs_reset(k->debugfs);
 		if (k->latency)
@@ -52,7 +52,7 @@ static int refresh(struct tool_run *t, struct error *err)
 	uint64_t now = clock_mono_ns();
 	int r;
 
-	counters_swap(k->counters);
+	banks_swap(k->banks);
 	view_follow(&k->view);
 	r = apply_commands(k, err);
 	if (!r)
@@ -81,7 +81,7 @@ int kvm_live_output(struct tool_run *t, bool last, struct error *err)
 			show_end(&t->show);
 		return r;
 	}
-	counters_stop(k->counters);
+	banks_stop(k->banks);
 	tool_losses(t, &interval);
 	r = renderer_losses(t->show.display, &interval, err);
 	return r ? r : show_end(&t->show);
