@@ -77,18 +77,20 @@ static void test_weights(void **state)
 			fail_msg("%s", cases[i].list);
 }
 
+/* What @o refers to is there until the next call. */
 static int parse(struct export_options *o, struct error *err, const char *const *words)
 {
-	char *argv[16] = { strdup("iotrace export") };
-	int argc = 1, r;
+	static char copies[16][32];
+	char *argv[16] = { copies[0] };
+	int argc = 1;
 
-	for (; words[argc - 1]; argc++)
-		argv[argc] = strdup(words[argc - 1]);
+	snprintf(copies[0], sizeof(copies[0]), "iotrace export");
+	for (; words[argc - 1]; argc++) {
+		snprintf(copies[argc], sizeof(copies[argc]), "%s", words[argc - 1]);
+		argv[argc] = copies[argc];
+	}
 	err->status = STATUS_OK;
-	r = export_options(argc, argv, o, err);
-	for (int i = 0; r && i < argc; i++)
-		free(argv[i]);
-	return r;
+	return export_options(argc, argv, o, err);
 }
 
 #define PARSE(...) parse(&o, &err, (const char *const[]){ __VA_ARGS__, NULL })
