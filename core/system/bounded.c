@@ -395,7 +395,8 @@ int bounded_open(int (*call)(void *ctx, void *result), void *ctx, int dir, void 
 	}
 	close(sockets[1]);
 	if (!r) {
-		memcpy(result, task->text, size);
+		if (size) /* @result may be NULL */
+			memcpy(result, task->text, size);
 		r = receive_file(sockets[0]);
 	}
 	close(sockets[0]);
