@@ -42,8 +42,10 @@ static __always_inline bool is_compat_task(u64 regs __attribute__((unused)))
 {
 #if defined(bpf_target_x86)
 	struct task_struct *task = (void *)bpf_get_current_task();
+	u32 status = TYPED_TASK ? bpf_get_current_task_btf()->thread_info.status
+				: BPF_CORE_READ(task, thread_info.status);
 
-	return BPF_CORE_READ(task, thread_info.status) & 0x2; /* TS_COMPAT */
+	return status & 0x2; /* TS_COMPAT */
 #elif defined(bpf_target_arm64)
 	/* The processor's own bit, in every kernel at its place: TIF_32BIT is a macro of the
 	 * kernel's. */

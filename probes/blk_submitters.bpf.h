@@ -47,12 +47,6 @@ static __always_inline bool process_wanted(const struct blk_process *process)
 	return filter_mode == FILTER_TRACKED && bpf_map_lookup_elem(&tracked, process);
 }
 
-/*
- * Since 5.11 (3ca1032ab7ab) the verifier knows the type of the current task, so that fields other
- * than pointers are plain loads; bpf_probe_read_kernel() takes 45 ns for each (6.18).
- */
-#define TYPED_TASK bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_get_current_task_btf)
-
 /* Returns the current thread's number; @process gets its process' number, but the start time of
  * the thread itself. */
 static __always_inline u32 read_current_task(struct blk_process *process, struct task_struct **at)

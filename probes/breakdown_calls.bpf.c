@@ -753,7 +753,7 @@ static __always_inline bool syscall_wanted(u32 op, struct file *file)
 		return true;
 	if (!syscall_has_fd(op))
 		return !check_files;
-	return inode_wanted(BPF_CORE_READ(file, f_inode));
+	return inode_wanted(BPF_CORE_READ(file, f_inode), false);
 }
 
 /* Sets *op to the enum call_syscall of system call @number, made with @regs; false: it is not
@@ -797,9 +797,9 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 	if (!syscall_wanted(op, file))
 		return;
 	if (time_syscalls)
-		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, (u64)file, copy);
+		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, (u64)file, copy, false);
 	if (fsync && time_vfs && file)
-		call_enter(FSYNC_PLACEHOLDER, regs - 1, (u64)file, copy);
+		call_enter(FSYNC_PLACEHOLDER, regs - 1, (u64)file, copy, false);
 }
 
 /* When a filter or a tracer refuses a system call, there is only the tracepoint of its end. */
@@ -850,23 +850,13 @@ RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0], copy))
 
 /* ---- functions ---- */
 
-/* The first argument of the function, where that is needed. */
-static __always_inline u64 first_arg(u64 *ctx)
-{
-	u64 arg = 0;
-
-	if (combined || check_files || keyed_dev)
-		bpf_probe_read_kernel(&arg, sizeof(arg), ctx);
-	return arg;
-}
-
 /*
  * The programs of one function: NAME_e and NAME_x at its beginning and end, their copies, and
  * NAME_ke and NAME_kx where there is no fentry.  Kprobes run with preemption off.
  */
-#define FENTRY_BODY(id) call_enter(id, (u64)ctx, first_arg(ctx), copy)
-#define FEXIT_BODY(id)	call_exit(id, (u64)ctx, has_copies ? first_arg(ctx) : 0, copy)
-#define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), 0)
+#define FENTRY_BODY(id) call_enter(id, (u64)ctx, ctx[0], copy, true)
+#define FEXIT_BODY(id)	call_exit(id, (u64)ctx, has_copies ? ctx[0] : 0, copy)
+#define KPROBE_BODY(id) call_enter(id, PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), 0, false)
 #define KRET_BODY(id)	call_exit(id, PT_REGS_SP(ctx), 0, 0)
 
 #define CALL_PROGS(name, function, id)                                                             \

@@ -28,10 +28,10 @@ static __always_inline u32 inode_dev(struct inode *inode)
 	return bdev ? BPF_CORE_READ(bdev, bd_dev) : BPF_CORE_READ(sb, s_dev);
 }
 
-/* Can it be on a disk?  Regular files and block devices can, pipes not. */
-static __always_inline bool is_on_disk(struct inode *inode)
+/* Can it be on a disk?  Regular files and block devices can, pipes not.  @direct: see KREAD(). */
+static __always_inline bool is_on_disk(struct inode *inode, bool direct)
 {
-	u32 mode = BPF_CORE_READ(inode, i_mode) & S_IFMT;
+	u32 mode = KREAD(direct, inode, i_mode) & S_IFMT;
 
 	return mode == S_IFREG || mode == S_IFBLK;
 }
@@ -59,13 +59,23 @@ static __always_inline u32 inode_disk(struct inode *inode)
 
 static __always_inline struct file *file_of_fd(u64 fd)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
 	struct file **files, *file = NULL;
+	struct task_struct *task;
+	struct fdtable *table;
+	u32 n;
 
-	if ((u32)fd >= BPF_CORE_READ(table, max_fds))
+	if (TYPED_TASK) {
+		table = bpf_get_current_task_btf()->files->fdt;
+		n = table->max_fds;
+		files = table->fd;
+	} else {
+		task = (void *)bpf_get_current_task();
+		table = BPF_CORE_READ(task, files, fdt);
+		n = BPF_CORE_READ(table, max_fds);
+		files = BPF_CORE_READ(table, fd);
+	}
+	if ((u32)fd >= n)
 		return NULL;
-	files = BPF_CORE_READ(table, fd);
 	bpf_probe_read_kernel(&file, sizeof(file), files + (u32)fd);
 	return file;
 }

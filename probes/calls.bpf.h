@@ -118,38 +118,44 @@ static __always_inline void row_add_self(const struct hist_key *key, u32 row, u6
 {
 	struct call_hist *h;
 
-	if (keyed && (!self_ns || keyed_row_add(key, row, 0, self_ns, false)))
+	if (!self_ns || (keyed && keyed_row_add(key, row, 0, self_ns, false)))
 		return;
 	h = row_at(row);
-	if (h && self_ns)
+	if (h)
 		__sync_fetch_and_add(&h->self_ns, self_ns);
 }
 
 /* ---- files ---- */
 
 /* With all layers only what can be on a disk counts: regular files and block devices, no pipes. */
-static __always_inline bool inode_wanted(struct inode *inode)
+static __always_inline bool inode_wanted(struct inode *inode, bool direct)
 {
-	return (!combined || is_on_disk(inode)) && is_on_wanted_disk(inode);
+	return (!combined || is_on_disk(inode, direct)) && is_on_wanted_disk(inode);
 }
 
-/* The inode of call @id; @arg: the function's first argument; of a system call, the file. */
-static __always_inline struct inode *inode_of_call(u32 id, u64 arg)
+/*
+ * The inode of call @id; @arg: the function's first argument; of a system call, the file.  @direct:
+ * the verifier knows the type of @arg (KREAD()).
+ */
+static __always_inline struct inode *inode_of_call(u32 id, u64 arg, bool direct)
 {
 	bool open = CALL_ID_OP(id) == CALL_OPEN;
 	struct file *file = (void *)arg;
+	struct dentry *dentry;
 
 	if (CALL_ID_LAYER(id) == LAYER_SYSCALL)
-		return BPF_CORE_READ(file, f_inode);
+		return KREAD(direct, file, f_inode);
 	if (CALL_ID_LAYER(id) == LAYER_VFS) {
-		if (open)
-			return BPF_CORE_READ((struct path *)arg, dentry, d_inode);
+		if (open) {
+			dentry = KREAD(direct, (struct path *)arg, dentry);
+			return KREAD(direct, dentry, d_inode);
+		}
 	} else if (open) {
 		return (void *)arg;
 	} else if (CALL_ID_OP(id) != CALL_FSYNC) {
-		file = BPF_CORE_READ((struct kiocb *)arg, ki_filp);
+		file = KREAD(direct, (struct kiocb *)arg, ki_filp);
 	}
-	return BPF_CORE_READ(file, f_inode);
+	return KREAD(direct, file, f_inode);
 }
 
 /* ---- keys ---- */
@@ -184,7 +190,7 @@ static __always_inline void key_call(struct call_thread *t, const struct blk_pro
 {
 	key_current(&t->key, process);
 	if (keyed_dev)
-		t->key.dev = arg ? inode_disk(inode_of_call(id, arg)) : 0;
+		t->key.dev = arg ? inode_disk(inode_of_call(id, arg, false)) : 0;
 }
 
 /* A file system may have its files on those of another one (overlayfs). */
@@ -194,7 +200,7 @@ static __always_inline void key_file_system(struct call_thread *t, u32 id, u64 a
 
 	if (!keyed_dev || !combined || level_of(id) != LEVEL_FS || t->levels & 1U << LEVEL_FS)
 		return;
-	dev = inode_disk(inode_of_call(id, arg));
+	dev = inode_disk(inode_of_call(id, arg, false));
 	if (dev)
 		t->key.dev = dev;
 }
@@ -504,10 +510,11 @@ static __always_inline void push(struct call_thread *t, u32 id, u64 sp, u64 now,
 		enter_level(t, id);
 }
 
-/* Call @id begins.  @pointer: its address on the kernel's stack; @arg: the function's first
- * argument;
- * @copy: the bit of this copy of the program, 0 if there are none. */
-static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
+/*
+ * Call @id begins.  @pointer: its address on the kernel's stack; @arg, @direct: as inode_of_call()
+ * has them; @copy: the bit of this copy of the program, 0 if there are none.
+ */
+static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy, bool direct)
 {
 	bool syscall = CALL_ID_LAYER(id) == LAYER_SYSCALL;
 	struct blk_process process = {};
@@ -530,7 +537,7 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy)
 	if (replace_placeholder(t, id, sp, copy))
 		return 0;
 	if (!syscall && (check_files || (combined && !t->open)) &&
-	    !inode_wanted(inode_of_call(id, arg)))
+	    !inode_wanted(inode_of_call(id, arg, direct), direct))
 		return 0;
 	if (keyed) {
 		if (!t->depth)
@@ -675,7 +682,7 @@ static __always_inline void account_missed_begin(struct call_thread *t, u32 id, 
 	if (combined && t->levels & 1U << level_of(id))
 		return; /* a call within one of its layer */
 	if (CALL_ID_LAYER(id) != LAYER_SYSCALL && (check_files || (combined && !t->open)) &&
-	    !inode_wanted(inode_of_call(id, arg)))
+	    !inode_wanted(inode_of_call(id, arg, false), false))
 		return;
 	count_loss(&call_losses[CALL_LOSS_NO_START], 1);
 	note_end(t, id, t->sp, copy);

@@ -91,7 +91,7 @@ static __always_inline bool waits_in_call(const struct user_entry *entry, struct
 	if (!file)
 		return false; /* closed meanwhile, or never open */
 	inode = BPF_CORE_READ(file, f_inode);
-	if (!is_on_disk(inode) || !is_on_wanted_disk(inode))
+	if (!is_on_disk(inode, false) || !is_on_wanted_disk(inode))
 		return false;
 	if (keyed_dev)
 		wait->dev = inode_disk(inode);
