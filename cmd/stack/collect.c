@@ -249,8 +249,10 @@ static int take_done(void *ctx, const void *key, const void *value)
 	const struct stack_done *done = value;
 	const struct table_row sum = { .ios = { done->ios[0], done->ios[1] },
 				       .ns = { done->ns[0], done->ns[1] } };
+	struct stack *s = ctx;
 
-	return add_done(ctx, &(struct subject){ row->process, row->cgroup, row->dev }, row->path,
+	s->done_taken++;
+	return add_done(s, &(struct subject){ row->process, row->cgroup, row->dev }, row->path,
 			done->first_ns, &sum);
 }
 
@@ -314,6 +316,7 @@ static int take_maps(struct stack *s, int inactive)
 		r = double_buffer_drain_hash(
 		    bpf_map__fd(inactive ? skel->maps.lost1 : skel->maps.lost0),
 		    sizeof(struct stack_lost_key), sizeof(struct stack_value), take_lost, s);
+	s->done_taken = 0;
 	if (!r && (s->o.ios || s->o.waits))
 		r = double_buffer_drain_hash(
 		    bpf_map__fd(inactive ? skel->maps.done1 : skel->maps.done0),
@@ -333,14 +336,16 @@ static int take_maps(struct stack *s, int inactive)
 static void adapt_period(struct stack *s, int inactive)
 {
 	struct stack_bpf *skel = s->run->object.skel;
+	bool has_done = s->o.ios || s->o.waits;
 	const struct run_fill fills[] = {
 		{ skel->bss->rows_made[inactive], bpf_map__max_entries(skel->maps.rows0) },
 		{ skel->bss->stacks_made[inactive], bpf_map__max_entries(skel->maps.stacks0) },
 		{ s->names_taken, bpf_map__max_entries(skel->maps.process_names0) },
+		{ s->done_taken, bpf_map__max_entries(skel->maps.done0) },
 	};
 
 	tool_adapt(s->run, s->o.user ? PERIOD_USER_MS : PERIOD_MS, fills,
-		   sizeof(fills) / sizeof(fills[0]));
+		   sizeof(fills) / sizeof(fills[0]) - !has_done);
 	skel->bss->rows_made[inactive] = 0;
 	skel->bss->stacks_made[inactive] = 0;
 }

@@ -67,6 +67,24 @@ static uint32_t stacks_room(const struct stack_options *o)
 	return o->args.map_stacks || o->kernel ? o->args.map_stacks : USER_STACKS;
 }
 
+/* Different rows of complete I/Os between two drains; 0 as above. */
+#define USER_DONE 8192 /* with user stacks: as for USER_STACKS */
+
+static uint32_t done_room(const struct stack_options *o)
+{
+	if (!has_paths(o))
+		return 1;
+	return o->args.map_rows || !o->user ? o->args.map_rows : USER_DONE;
+}
+
+/* Bios of devices that make no requests. */
+static uint32_t bios_room(const struct stack_options *o)
+{
+	bool has_requests = o->filters.disk.dev && blk_disk_has_requests(&o->filters);
+
+	return o->ios && !has_requests ? o->args.map_requests : 1;
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct stack *s = run->ctx;
@@ -107,11 +125,11 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "cgroups0", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
 		{ "cgroups1", keys_of_cgroup(s->o.by) ? BLK_MADE_CGROUPS : 1 },
 		/* Of the I/Os that are complete. */
-		{ "done0", has_paths(&s->o) ? args->map_rows : 1 },
-		{ "done1", has_paths(&s->o) ? args->map_rows : 1 },
+		{ "done0", done_room(&s->o) },
+		{ "done1", done_room(&s->o) },
 		{ "paths", s->o.ios ? paths_room(args) : 1 },
 		{ "inflight", s->o.ios ? requests : 1 },
-		{ "bios", s->o.ios ? args->map_requests : 1 },
+		{ "bios", bios_room(&s->o) },
 		{ "bio_owners", s->o.ios ? owners : 1 },
 		{ "waits_of_threads", s->o.waits ? args->map_requests : 1 },
 		{ "page_faults", s->o.waits ? cpus_possible() : 1 },

@@ -44,7 +44,8 @@ struct stack {
 	struct table now, next;
 	bool is_last;	      /* nothing is counted any more */
 	int failed;	      /* -errno of what was done while files were read */
-	uint32_t names_taken; /* from the maps, last */
+	uint32_t names_taken; /* from the maps, last, */
+	uint32_t done_taken;  /* as the rows of complete I/Os */
 	struct outfile svg;
 	struct renderer svg_renderer;
 	uint64_t begin_ns, swapped_ns; /* CLOCK_MONOTONIC */
