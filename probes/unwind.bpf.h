@@ -85,6 +85,7 @@ struct unwind_walk {
 	u32 is_call;  /* ip is where a call returns to */
 	u32 has_aux;  /* as at the kernel's entry */
 	u32 no_sp;    /* sp is not known: UNWIND_FP_SAYS_SP */
+	u32 fp_links; /* fp was found by a frame pointer: it is one, or 0 */
 	u32 doubt;    /* a frame pointer was followed in code whose table is not there yet */
 	u32 at, next; /* mapping in use; the one to be replaced next */
 	struct unwind_mapping mappings[UNWIND_CACHED];
@@ -428,6 +429,7 @@ static __always_inline u32 step_by_pointer(struct unwind_walk *w)
 		return UNWIND_STOP_UNREAD;
 	w->sp = fp + 16;
 	w->no_sp = !UNWIND_FP_SAYS_SP;
+	w->fp_links = 1;
 	w->ip = UNWIND_ADDRESS(w->ip);
 	return UNWIND_WHOLE;
 }
@@ -461,7 +463,7 @@ static __always_inline u32 step_over_signal(struct unwind_walk *w)
 	    !read_user(&w->sp, sp + UNWIND_SIGNAL_SP))
 		return UNWIND_STOP_UNREAD;
 	w->has_aux = 1;
-	w->is_call = w->no_sp = 0;
+	w->is_call = w->no_sp = w->fp_links = 0;
 	return UNWIND_WHOLE;
 }
 
@@ -530,7 +532,7 @@ __attribute__((noinline)) int unwind_step(u32 slot)
 		w->bx = 0;
 	w->ip = UNWIND_ADDRESS(ip);
 	w->sp = cfa;
-	w->no_sp = 0;
+	w->no_sp = w->fp_links = 0;
 	return UNWIND_WHOLE;
 }
 
@@ -597,7 +599,7 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	case UNWIND_POINTERS:
 		if (depth && step_by_epilogue(w))
 			break;
-		if (!w->fp && depth && !w->doubt)
+		if (!w->fp && w->fp_links && !w->doubt)
 			return 1; /* as the ABI marks the outermost frame */
 		w->stop = step_by_pointer(w);
 		break;
@@ -623,6 +625,7 @@ __attribute__((noinline)) int unwind_begin(u32 slot)
 	if (!w)
 		return 0;
 	w->depth = w->stop = w->at = w->next = w->is_call = w->doubt = w->no_sp = 0;
+	w->fp_links = 0;
 	w->has_aux = 1;
 	for (i = 0; i < UNWIND_CACHED; i++)
 		w->mappings[i].start = w->mappings[i].end = 0;

@@ -381,19 +381,27 @@ static uint32_t take_stop(const struct symbolizer *n, const uint64_t *ip, size_t
 
 /*
  * How many frames are code.  The kernel follows frame pointers; in a function that was compiled
- * without, it finds whatever lies on the stack, and what follows is no path any more.
+ * without, it finds whatever lies on the stack, and what follows is no path any more.  So it does
+ * where an i386 program enters the kernel by the vdso: there ebp is the stack pointer, or on AMD
+ * the second argument.  *root: why it ends there, if it is cut.
  */
 static size_t depth_of_code(struct symbolizer *n, uint32_t pid, const uint64_t *ip, size_t depth,
-			    uint64_t at_ns)
+			    uint64_t at_ns, uint32_t *root)
 {
 	struct mapping mapping;
 
 	if (!depth || (n->has_tables && ip[0] > MAX_COMPAT_ADDRESS) ||
 	    !address_spaces_find(n->spaces, pid, ip[0], at_ns, &mapping))
 		return depth;
+	if (strcmp(mapping.module->path, "[vdso]") == 0) {
+		*root = ROOT_NO_POINTER;
+		return 1;
+	}
 	for (size_t i = 1; i < depth; i++)
-		if (!address_spaces_find(n->spaces, pid, place_of(ip, i), at_ns, &mapping))
+		if (!address_spaces_find(n->spaces, pid, place_of(ip, i), at_ns, &mapping)) {
+			*root = ROOT_NO_POINTER;
 			return i;
+		}
 	return depth;
 }
 
@@ -415,9 +423,9 @@ int symbolizer_queue_user(struct symbolizer *n, const struct blk_process *proces
 		return r;
 	depth = depth_of(ip);
 	queued.root = take_stop(n, ip, &depth);
-	queued.depth = (uint32_t)depth_of_code(n, process->pid, ip, depth, at_ns);
 	if (!queued.root)
-		queued.root = queued.depth < depth ? ROOT_NO_POINTER : root_of(queued.depth);
+		queued.root = root_of(depth);
+	queued.depth = (uint32_t)depth_of_code(n, process->pid, ip, depth, at_ns, &queued.root);
 	for (uint32_t i = 0; i < queued.depth; i++) {
 		uint32_t frame = queue_frame(n, process, place_of(ip, i), at_ns);
 

@@ -249,8 +249,7 @@ static int serve(struct unwinder *u, const struct unwind_file_key *key,
 		r = read_vdso(u, &vdso);
 		return r ? r : set_file(u, key, &vdso);
 	}
-	if (!address_spaces_find(u->spaces, wanted->pid, wanted->address, wanted->time_ns, &m) ||
-	    !m.module->is_file)
+	if (!address_spaces_find(u->spaces, wanted->pid, wanted->address, wanted->time_ns, &m))
 		return -ENOENT;
 	module_get(m.module);
 	r = read_mapped(u, wanted->pid, &m, key);

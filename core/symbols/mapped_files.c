@@ -137,10 +137,10 @@ static bool is_right(const struct module *module, const struct opened_file *file
 int file_search_next(struct file_search *search, struct opened_file *out)
 {
 	const struct module *module = search->mapping->module;
+	/* What has no path (memfd_create()) can only be had as it is mapped. */
+	size_t steps = module->is_file ? STEP_ROOTS + search->files->n : STEP_MAPPED + 1;
 
-	if (!module->is_file)
-		return -ENOENT;
-	while (search->step < STEP_ROOTS + search->files->n) {
+	while (search->step < steps) {
 		if (take_step(search, search->step++, out))
 			continue;
 		out->is_foreign |= search->root != search->files->own.fd;

@@ -52,7 +52,8 @@ void file_search_end(struct file_search *search);
  * The next file that may be the one that was mapped: the target of the mapping itself while
  * the process lives; then the file at its path in the root of the process, in ours, in those that
  * are kept.  Its inode matches; its build id is not compared; in another root than ours it is
- * foreign.  0 with *@out, which opened_file_close() closes, or -ENOENT: there are no more.
+ * foreign.  What has no path is only found as it is mapped.  0 with *@out, which
+ * opened_file_close() closes, or -ENOENT: there are no more.
  */
 int file_search_next(struct file_search *search, struct opened_file *out);
 

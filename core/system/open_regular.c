@@ -30,6 +30,9 @@
 #endif
 #define CONFIGFS_MAGIC 0x62656570 /* fs/configfs/mount.c */
 #define MQUEUE_MAGIC   0x19800202 /* ipc/mqueue.c */
+#ifndef SECRETMEM_MAGIC
+#define SECRETMEM_MAGIC 0x5345434d /* mm/secretmem.c */
+#endif
 
 /* File systems whose "regular files" are calls into the kernel. */
 static bool is_data(const struct statfs *fs)
@@ -40,6 +43,7 @@ static bool is_data(const struct statfs *fs)
 		PSTOREFS_MAGIC,	  EFIVARFS_MAGIC,     BINFMTFS_MAGIC,	    SELINUX_MAGIC,
 		SMACK_MAGIC,	  NSFS_MAGIC,	      RDTGROUP_SUPER_MAGIC, FUSE_CTL_SUPER_MAGIC,
 		CONFIGFS_MAGIC,	  MQUEUE_MAGIC,	      XENFS_SUPER_MAGIC,    DEVPTS_SUPER_MAGIC,
+		SECRETMEM_MAGIC,
 	};
 
 	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)

@@ -383,6 +383,190 @@ void entry(long *args)
 }
 """
 
+# What was mapped at an address is not what is there now. With LIBRARIES, which is where COMMAND's
+# tables come from, it begins anew without them: the files are known, and mapped by nobody.
+PROGRAM_ODD_C = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#define NOINLINE __attribute__((noinline, noclone))
+typedef int call_t(int (*)(int), int);
+static int fd, rounds, number = 2;
+static void *buf;
+static char **args;
+int NOINLINE put(int n)
+{
+	volatile char room[200];
+	room[n % 200] = (char)n;
+	return pwrite(fd, buf, 4096, 0) == 4096 ? n + room[n % 200] : -1;
+}
+static void fail(const char *what) { perror(what); exit(1); }
+int NOINLINE again(call_t *call) { int r = 0; for (int i = 0; i < rounds; i++) r |= call(put, number); return r; }
+/* ---- a library by its first mapping ---- */
+static char *base_of(void *symbol)
+{
+	Dl_info info;
+	if (!symbol || !dladdr(symbol, &info))
+		fail("dladdr");
+	return info.dli_fbase;
+}
+static void *opened(const char *path, const char *name, void **symbol)
+{
+	void *handle = dlopen(path, RTLD_NOW);
+	if (!handle || !(*symbol = dlsym(handle, name)))
+		fail(dlerror());
+	return handle;
+}
+/* Its code: address and size in memory, and where it is in the file. */
+static void text_of(const char *base, size_t *start, size_t *size, off_t *offset)
+{
+	const ElfW(Ehdr) *head = (const void *)base;
+	const ElfW(Phdr) *p = (const void *)(base + head->e_phoff);
+	for (int i = 0; i < head->e_phnum; i++)
+		if (p[i].p_type == PT_LOAD && p[i].p_flags & PF_X) {
+			*start = p[i].p_vaddr & ~4095UL;
+			*size = (p[i].p_vaddr - *start + p[i].p_memsz + 4095) & ~4095UL;
+			*offset = p[i].p_offset & ~4095UL;
+		}
+}
+/* Another library's code over the first one's. */
+int NOINLINE way_map_fixed(void)
+{
+	void *first, *second;
+	size_t at, size, at2, size2;
+	off_t offset;
+	opened(args[0], "lib_call", &first);
+	opened(args[1], "other_call", &second);
+	text_of(base_of(first), &at, &size, &offset);
+	text_of(base_of(second), &at2, &size2, &offset);
+	int r = again(first), other = open(args[1], O_RDONLY);
+	if (mmap(base_of(first) + at, size2, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, other, offset) == MAP_FAILED)
+		fail("mmap");
+	r |= again((call_t *)(base_of(first) + at + ((char *)second - base_of(second) - at2)));
+	return r;
+}
+int NOINLINE way_reopened(void)
+{
+	void *first, *second, *handle = opened(args[0], "lib_call", &first);
+	char *base = base_of(first);
+	int r = again(first);
+	dlclose(handle);
+	opened(args[1], "other_call", &second);
+	if (base_of(second) != base)
+		fail("the second library is elsewhere");
+	return r | again(second);
+}
+static int in_memory(const char *path, unsigned flags)
+{
+	int from = open(path, O_RDONLY), to = memfd_create("odd", flags);
+	char block[65536];
+	ssize_t n;
+	while ((n = read(from, block, sizeof(block))) > 0)
+		if (write(to, block, n) != n)
+			fail("write");
+	return to;
+}
+int NOINLINE way_memfd_library(void)
+{
+	char path[64];
+	void *first;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", in_memory(args[0], 0));
+	opened(path, "lib_call", &first);
+	return again(first);
+}
+int NOINLINE way_library(void)
+{
+	void *first;
+	opened(args[0], "lib_call", &first);
+	return again(first);
+}
+static int call_put(int (*call)(int), int n) { int r = call(n); return r + 1; }
+int NOINLINE way_plain(void) { return again(call_put); }
+/* What those do that want their code on huge pages. */
+static void NOINLINE own_text_to_memory(void)
+{
+	char *base = base_of((void *)own_text_to_memory), *copy;
+	size_t at, size;
+	off_t offset;
+	text_of(base, &at, &size, &offset);
+	copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(copy, base + at, size);
+	if (mprotect(copy, size, PROT_READ | PROT_EXEC) ||
+	    mremap(copy, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, base + at) == MAP_FAILED)
+		fail("mremap");
+}
+int NOINLINE way_in_memory(void) { own_text_to_memory(); return again(call_put); }
+/* Where the frame pointer may be 0, as in an outermost function. */
+int NOINLINE way_in_memory_zero(void) { number = 0; return way_in_memory(); }
+static int known_only(char **argv, char **without)
+{
+	if (!getenv("LIBRARIES"))
+		return 0;
+	unsetenv("LIBRARIES");
+	unsetenv("LD_PRELOAD");
+	if (!strcmp(argv[2], "memfd"))
+		fexecve(in_memory("/proc/self/exe", MFD_CLOEXEC), argv, environ);
+	else
+		execv("/proc/self/exe", without);
+	fail("execv");
+	return 1;
+}
+static void *in_thread(void *argv) { known_only(argv, argv); return NULL; }
+int main(int argc, char **argv)
+{
+	static const struct { const char *name; int (*way)(void); } ways[] = {
+		{ "plain", way_plain }, { "thread", way_plain }, { "memfd", way_plain },
+		{ "map_fixed", way_map_fixed }, { "reopened", way_reopened },
+		{ "memfd_library", way_memfd_library }, { "library", way_library },
+		{ "in_memory", way_in_memory },
+		{ "in_memory_zero", way_in_memory_zero },
+	};
+	int r = 0;
+	pthread_t thread;
+	if (!strcmp(argv[2], "thread") && getenv("LIBRARIES")) {
+		pthread_create(&thread, NULL, in_thread, argv);
+		pause();
+	}
+	known_only(argv, argv);
+	fd = open(argv[1], O_RDWR | O_DIRECT);
+	buf = aligned_alloc(4096, 4096);
+	rounds = atoi(argv[3]);
+	args = argv + 4;
+	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		if (!strcmp(ways[i].name, argv[2]))
+			r |= ways[i].way();
+	_exit(fd < 0 || argc < 2 ? 1 : r == 12345); /* the libraries' own ends may be mapped over */
+}
+"""
+OTHER_LIBRARY_C = LIBRARY_C.replace("lib_", "other_").replace("room[40]", "room[90]").replace(
+    "back(n);", "back(n) + (int)(room[n + 1] = n);")
+
+# The C library calls the kernel by way of the vdso.
+PROGRAM_32_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+	int fd = open(argv[1], O_RDWR | O_DIRECT);
+	void *buf = aligned_alloc(4096, 4096);
+	for (int i = 0; i < 50; i++)
+		if (argc < 2 || pwrite(fd, buf, 4096, 0) != 4096)
+			return 1;
+	return 0;
+}
+"""
+
 ROUNDS = 50
 BELOW_MAIN = ("main", "__libc_start_call_main", "__libc_start_main", "_start")
 START_CONTEXT = "__start_context" if platform.machine() == "x86_64" else "__startcontext"
@@ -408,8 +592,25 @@ def without_rules(path):
     return bytes(data)
 
 
+def moved(path, out, by):
+    """The same library, with all that is in it @by bytes further on in its file, behind a hole."""
+    with open(path, "rb") as file:
+        data = bytearray(file.read())
+    heads, sections = struct.unpack_from("<QQ", data, 32)
+    head_size, n_heads, section_size, n_sections = struct.unpack_from("<4H", data, 54)
+    places = [heads + i * head_size + 8 for i in range(n_heads)]
+    places += [40, *(sections + i * section_size + 24 for i in range(1, n_sections))]
+    for at in places:
+        struct.pack_into("<Q", data, at, struct.unpack_from("<Q", data, at)[0] + by)
+    with open(out, "wb") as file:
+        file.write(data[:heads + n_heads * head_size])
+        file.seek(by)
+        file.write(data)
+    return out
+
+
 @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "tables of this processor are not read")
-class TestChains(StackTest):
+class ChainTest(StackTest):
     @classmethod
     def setUpClass(cls):
         cls.stack = contextlib.ExitStack()
@@ -431,6 +632,8 @@ class TestChains(StackTest):
         self.assertIn(frames[0], WRITE, frames)
         self.assertEqual(frames[1:], list(chain))
 
+
+class TestChains(ChainTest):
     def way(self, program, name, *chain, **options):
         """All rounds have one stack: the chain."""
         result, rows = self.rows_of(program, self.disk.path, name, ROUNDS, **options)
@@ -646,6 +849,111 @@ class TestChains(StackTest):
         self.assertIn("Guard::~Guard", guard["user"])
         self.assertEqual(tuple(plain_name(f) for f in guard["user"][-6:]),
                          ("thrower", "catcher", *BELOW_MAIN))
+
+
+class TestOdd(ChainTest):
+    """What was mapped at an address is not what is there now."""
+
+    def setUp(self):
+        super().setUp()
+        self.program = self.made.build("uwodd", PROGRAM_ODD_C, *PLAIN, "-O2", "-w", "-pthread",
+                                       "-ldl")
+        self.library = self.made.build("libuw.so", LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC")
+        self.other = self.made.build("libother.so", OTHER_LIBRARY_C, *PLAIN, "-O2", "-shared",
+                                     "-fPIC")
+
+    def odd(self, name, *libraries, rounds=ROUNDS):
+        """(result, rows); the tables of the program and of the libraries are there before."""
+        libraries = libraries or (self.library, self.other)
+        return self.rows_of(self.program, self.disk.path, name, rounds, *libraries,
+                            env={**os.environ, "LIBRARIES": "1",
+                                 "LD_PRELOAD": ":".join(libraries)})
+
+    def assert_odd(self, name, *chains, libraries=()):
+        """All rounds of each chain, and nothing else."""
+        result, rows = self.odd(name, *libraries)
+        self.assertEqual(result.early_ends, {}, f"{result}")
+        found = sorted([row["write_bytes"], *map(plain_name, row["user"][1:])] for row in rows)
+        self.assertEqual(found, sorted([ROUNDS * 4096, "put", *chain, *BELOW_MAIN]
+                                       for chain in chains))
+        for row in rows:
+            self.assertIn(plain_name(row["user"][0]), WRITE)
+
+    def assert_ends(self, name, loss, *chain, libraries=()):
+        """All rounds have this chain, whose last frame says why it ends."""
+        result, rows = self.odd(name, *libraries)
+        self.assertEqual(result.early_ends, {loss: ROUNDS}, f"{result}")
+        self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
+        self.assert_chain(rows[0], *chain)
+
+    def test_execve(self):
+        self.assert_odd("plain", ("call_put", "again", "way_plain"))
+
+    def test_execve_by_another_thread(self):
+        self.assert_odd("thread", ("call_put", "again", "way_plain"))
+
+    def test_another_files_code_over_it(self):
+        self.assert_odd("map_fixed", ("lib_inner", "lib_call", "again", "way_map_fixed"),
+                        ("other_inner", "other_call", "again", "way_map_fixed"))
+
+    def test_another_library_at_its_address(self):
+        self.assert_odd("reopened", ("lib_inner", "lib_call", "again", "way_reopened"),
+                        ("other_inner", "other_call", "again", "way_reopened"))
+
+    def test_far_in_its_file(self):
+        far = moved(self.library, f"{self.made.folder}/libfar.so", 9 << 28)
+        self.assert_odd("library", ("lib_inner", "lib_call", "again", "way_library"),
+                        libraries=(far,))
+
+    def test_too_far_in_its_file(self):
+        """Beyond 4 GiB a table has no rows."""
+        far = moved(self.library, f"{self.made.folder}/libfar.so", 17 << 28)
+        self.assert_ends("library", "unwind_no_rule", "put", "lib_inner", "[no rule]",
+                         libraries=(far,))
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "frame pointers are kept elsewhere")
+    def test_code_in_memory(self):
+        """As on huge pages: there is no file. What is in the frame pointer's register is none, or
+        0, which does not make the function the outermost one."""
+        for name in "in_memory", "in_memory_zero":
+            with self.subTest(name=name):
+                self.assert_ends(name, "unwind_no_rule", "put", "[no rule]")
+
+    def in_memfd(self, name, *frames):
+        """It has a table, but no names: of what is whole, the frames but for these are [anon]."""
+        rounds = 40000
+        result, rows = self.odd(name, rounds=rounds)
+        self.assertEqual(sum(row["write_bytes"] for row in rows), rounds * 4096)
+        whole = [row for row in rows if row["user"][-1] != "[no table yet]"]
+        self.assertEqual(rounds - result.early_ends.get("unwind_no_table", 0),
+                         sum(row["write_bytes"] for row in whole) // 4096, f"{result}")
+        self.assertEqual(set(result.early_ends) - {"unwind_no_table"}, set())
+        self.assertEqual([[frame if not frame.startswith("[anon]+") else "[anon]"
+                           for frame in map(plain_name, row["user"][1:])] for row in whole],
+                         [list(frames)])
+
+    def test_program_in_memory(self):
+        """fexecve() of a memfd: put(), call_put(), again(), way_plain(), main(), and _start."""
+        self.in_memfd("memfd", *["[anon]"] * 5, *BELOW_MAIN[1:3], "[anon]")
+
+    def test_library_in_memory(self):
+        self.in_memfd("memfd_library", "put", "[anon]", "[anon]", "again", "way_memfd_library",
+                      *BELOW_MAIN)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "i386 programs")
+    def test_i386(self):
+        """There are no tables. The register of the frame pointer has an argument, which points to
+        what is written."""
+        for flags in (), ("-static",):
+            with self.subTest(flags=flags):
+                try:
+                    program = self.made.build("uw32", PROGRAM_32_C, "-m32", *flags)
+                except subprocess.CalledProcessError:
+                    self.skipTest("no libraries for -m32")
+                _, rows = self.rows_of(program, self.disk.path)
+                self.assertEqual([row["write_bytes"] for row in rows], [ROUNDS * 4096], f"{rows}")
+                self.assertEqual([plain_name(frame) for frame in rows[0]["user"]],
+                                 ["[vdso]", "[no frame pointer]"])
 
 
 if __name__ == "__main__":
