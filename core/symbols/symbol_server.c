@@ -37,7 +37,13 @@ static void send_message(struct server *s, const void *message, size_t size)
 		s->broken = true;
 }
 
-/* A message of exactly @size bytes; *fd gets the descriptor that came with it, or -1. */
+static void drop(int fd)
+{
+	if (fd >= 0)
+		close(fd);
+}
+
+/* A message of exactly @size bytes; *fd: what came with it, to be closed by the caller, or -1. */
 static bool receive(struct server *s, void *message, size_t size, int *fd)
 {
 	union {
@@ -52,17 +58,18 @@ static bool receive(struct server *s, void *message, size_t size, int *fd)
 		.msg_controllen = sizeof(control.bytes),
 	};
 	struct cmsghdr *c;
+	ssize_t got;
 
 	*fd = -1;
-	if (s->broken || recvmsg(s->socket, &header, MSG_CMSG_CLOEXEC) != (ssize_t)size ||
-	    header.msg_flags & MSG_TRUNC) {
-		s->broken = true;
-		return false;
-	}
-	c = CMSG_FIRSTHDR(&header);
+	got = s->broken ? -1 : recvmsg(s->socket, &header, MSG_CMSG_CLOEXEC);
+	c = got < 0 ? NULL : CMSG_FIRSTHDR(&header);
 	if (c && c->cmsg_type == SCM_RIGHTS)
 		memcpy(fd, CMSG_DATA(c), sizeof(*fd));
-	return true;
+	if (got == (ssize_t)size && !(header.msg_flags & MSG_TRUNC))
+		return true;
+	drop(*fd);
+	s->broken = true;
+	return false;
 }
 
 /* The places of the request. */
@@ -77,6 +84,7 @@ static bool receive_places(struct server *s, uint64_t *out)
 
 		if (!receive(s, &part, offsetof(struct wire_places, at[want]), &fd))
 			return false;
+		drop(fd);
 		if (part.type != WIRE_PLACES || part.n != want) {
 			s->broken = true;
 			return false;
@@ -241,8 +249,10 @@ void symbol_server_serve(int socket)
 
 		if (fd < 0 || s.request.n_places > WIRE_MAX_PLACES ||
 		    (s.request.type != WIRE_ELF && s.request.type != WIRE_PERF_MAP &&
-		     s.request.type != WIRE_UNWIND))
+		     s.request.type != WIRE_UNWIND)) {
+			drop(fd);
 			break;
+		}
 		s.unread = UNREAD_NOTHING;
 		s.n_bytes = 0;
 		s.has_last = false;
