@@ -71,8 +71,19 @@ struct unwind_mapping {
 	struct unwind_file file;
 };
 
-#define UNWIND_CACHED 4 /* mappings */
-#define UNWIND_BLOCK  7 /* registers below the CFA that are read at once */
+/* The rule of an address that a walk was at: the same ones come again and again. */
+struct unwind_known {
+	u64 key; /* key_of_place() */
+	u32 generation;
+	u32 below; /* bytes_below() */
+	struct unwind_rule rule;
+};
+
+#define UNWIND_CACHED 4	  /* mappings */
+#define UNWIND_KNOWN  128 /* addresses */
+#define UNWIND_WINDOW 32  /* words of the stack that are read at once */
+#define UNWIND_BELOW  56  /* bytes */
+#define UNWIND_RUN    32  /* frames */
 
 struct unwind_walk {
 	u64 mm;
@@ -89,9 +100,10 @@ struct unwind_walk {
 	u32 doubt;    /* a frame pointer was followed in code whose table is not there yet */
 	u32 at, next; /* mapping in use; the one to be replaced next */
 	struct unwind_mapping mappings[UNWIND_CACHED];
+	struct unwind_known known[UNWIND_KNOWN];
 	/* of functions; kept here so that the verifier does not follow their values */
 	u32 lo, hi;
-	u64 saved[UNWIND_BLOCK + 1];
+	u64 window[UNWIND_WINDOW];
 	u64 node[32];
 	struct unwind_regs regs;
 	/* No room on the stack: 5.10 and 6.1 allow a chain of calls 512 bytes. */
@@ -110,6 +122,9 @@ static __always_inline struct unwind_walk *walk_of(u32 slot)
 {
 	return bpf_map_lookup_elem(&unwind_walks, &slot);
 }
+
+/* The word at byte @at of the window. */
+#define UNWIND_WORD_OF(w, at) ((w)->window[(at) / 8 & (UNWIND_WINDOW - 1)])
 
 static __always_inline bool read_user(u64 *to, u64 from)
 {
@@ -289,21 +304,31 @@ int unwind_find_key(struct bpf_raw_tracepoint_args *ctx)
 	return 1;
 }
 
+/* Makes w->at the mapping of @pc, if the walk has been in it. */
+static __always_inline bool find_cached(struct unwind_walk *w, u64 pc)
+{
+	u32 i;
+
+	for (i = 0; i < UNWIND_CACHED; i++)
+		if (pc >= w->mappings[i].start && pc < w->mappings[i].end) {
+			w->at = i;
+			return true;
+		}
+	return false;
+}
+
 /* Makes w->at the mapping of w->pc.  enum unwind_stop. */
 __attribute__((noinline)) int unwind_map(u32 slot)
 {
 	struct unwind_walk *w = walk_of(slot);
 	struct vm_area_struct *vma;
 	struct unwind_mapping *m;
-	u32 i, stop;
+	u32 stop;
 
 	if (!w)
 		return UNWIND_STOP_UNMAPPED;
-	for (i = 0; i < UNWIND_CACHED; i++)
-		if (w->pc >= w->mappings[i].start && w->pc < w->mappings[i].end) {
-			w->at = i;
-			return UNWIND_WHOLE;
-		}
+	if (find_cached(w, w->pc))
+		return UNWIND_WHOLE;
 	vma = find_vma(w, slot);
 	if (!vma || !(BPF_CORE_READ(vma, vm_flags) & VM_EXEC))
 		return UNWIND_STOP_UNMAPPED;
@@ -374,14 +399,64 @@ __attribute__((noinline)) int unwind_find_rule(u32 slot)
 	return w->lo ? UNWIND_WORD(segment, first + w->lo - 1) & 0xffff : 0;
 }
 
+/* With the generation it tells a place in a file from all others. */
+static __always_inline u64 key_of_place(const struct unwind_mapping *m, u64 offset)
+{
+	return offset << 32 | m->file.table;
+}
+
+static __always_inline struct unwind_known *known_at(struct unwind_walk *w, u64 offset)
+{
+	return &w->known[(u32)offset * 0x9e3779b1U >> 25 & (UNWIND_KNOWN - 1)];
+}
+
+static __always_inline bool is_known(const struct unwind_known *known,
+				     const struct unwind_mapping *m, u64 offset)
+{
+	return !(offset >> 32) && known->key == key_of_place(m, offset) &&
+	       known->generation == m->file.generation;
+}
+
+/* If it is saved, is it at the CFA or not far below it?  *bytes is raised to how far. */
+static __always_inline bool is_close(u32 how, s32 offset, u32 *bytes)
+{
+	if (how == UNWIND_SAME)
+		return true;
+	if (how != UNWIND_SAVED || offset > 0 || offset < -UNWIND_BELOW || offset & 7)
+		return false;
+	if ((u32)-offset > *bytes)
+		*bytes = (u32)-offset;
+	return true;
+}
+
+/* How far below the CFA unwind_run() has to read; 0: it does not know this kind of rule. */
+static __always_inline u32 bytes_below(const struct unwind_rule *rule)
+{
+	u32 bytes = 8;
+
+	if ((rule->cfa != UNWIND_SP && rule->cfa != UNWIND_FP) || rule->ra != UNWIND_SAVED ||
+	    rule->ra_off != -8 || !is_close(rule->fp, rule->fp_off, &bytes) ||
+	    !is_close(rule->bx, rule->bx_off, &bytes))
+		return 0;
+	return bytes;
+}
+
 /* Sets w->rule.  enum unwind_stop. */
 static __always_inline u32 set_rule(struct unwind_walk *w, u32 slot)
 {
+	const struct unwind_mapping *m = &w->mappings[w->at & (UNWIND_CACHED - 1)];
+	u64 offset = w->pc + m->bias;
+	struct unwind_known *known;
 	struct unwind_rule *rule;
 	u32 number;
 
-	if (w->mappings[w->at & (UNWIND_CACHED - 1)].file.state != UNWIND_HAS_TABLE) {
+	if (m->file.state != UNWIND_HAS_TABLE) {
 		w->rule.cfa = UNWIND_POINTERS;
+		return UNWIND_WHOLE;
+	}
+	known = known_at(w, offset);
+	if (is_known(known, m, offset)) {
+		w->rule = known->rule;
 		return UNWIND_WHOLE;
 	}
 	number = unwind_find_rule(slot);
@@ -389,6 +464,12 @@ static __always_inline u32 set_rule(struct unwind_walk *w, u32 slot)
 	if (!rule)
 		return UNWIND_STOP_NO_RULE;
 	w->rule = *rule;
+	if (offset >> 32)
+		return UNWIND_WHOLE;
+	known->rule = *rule;
+	known->key = key_of_place(m, offset);
+	known->generation = m->file.generation;
+	known->below = bytes_below(rule);
 	return UNWIND_WHOLE;
 }
 
@@ -468,21 +549,13 @@ static __always_inline u32 step_over_signal(struct unwind_walk *w)
 }
 
 /* The caller's value of a register that is @value here. */
-static __always_inline bool restore(struct unwind_walk *w, u64 cfa, u64 fp, u32 how, s32 offset,
-				    u64 *value)
+static __always_inline bool restore(u64 cfa, u64 fp, u32 how, s32 offset, u64 *value)
 {
-	u32 slot = (u32)(offset + 8 * UNWIND_BLOCK) / 8;
-
 	if (how == UNWIND_SAME)
 		return true;
 	if (how == UNWIND_SAVED_FP)
 		return read_user(value, fp + (s64)offset);
-	if (how != UNWIND_SAVED)
-		return false;
-	if (slot >= UNWIND_BLOCK || offset & 7 || !w->hi)
-		return read_user(value, cfa + (s64)offset);
-	*value = w->saved[slot & 7];
-	return true;
+	return how == UNWIND_SAVED && read_user(value, cfa + (s64)offset);
 }
 
 static __always_inline bool find_cfa(struct unwind_walk *w, u64 *cfa)
@@ -519,16 +592,15 @@ __attribute__((noinline)) int unwind_step(u32 slot)
 	/* It may be below the stack pointer: on the stack from which the program has switched. */
 	if (!find_cfa(w, &cfa))
 		return UNWIND_STOP_UNREAD;
-	w->hi = !bpf_probe_read_user(w->saved, 8 * UNWIND_BLOCK, (void *)(cfa - 8 * UNWIND_BLOCK));
 	ip = w->aux;
 	if ((w->rule.ra == UNWIND_SAME || w->rule.ra == UNWIND_IN_DI) && !w->has_aux)
 		return UNWIND_STOP_EXPRESSION;
-	if (w->rule.ra != UNWIND_IN_DI && !restore(w, cfa, fp, w->rule.ra, w->rule.ra_off, &ip))
+	if (w->rule.ra != UNWIND_IN_DI && !restore(cfa, fp, w->rule.ra, w->rule.ra_off, &ip))
 		return UNWIND_STOP_UNREAD;
 	/* Nobody may ever need those that are not known. */
-	if (!restore(w, cfa, fp, w->rule.fp, w->rule.fp_off, &w->fp))
+	if (!restore(cfa, fp, w->rule.fp, w->rule.fp_off, &w->fp))
 		w->fp = 0;
-	if (!restore(w, cfa, fp, w->rule.bx, w->rule.bx_off, &w->bx))
+	if (!restore(cfa, fp, w->rule.bx, w->rule.bx_off, &w->bx))
 		w->bx = 0;
 	w->ip = UNWIND_ADDRESS(ip);
 	w->sp = cfa;
@@ -615,6 +687,68 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	return w->stop != 0;
 }
 
+/*
+ * Goes on as unwind_frame() does, through frames whose mapping and rule are known and whose
+ * registers are saved close to the CFA.  These are most, and this takes a fifth of the time: no
+ * function is called, and some frames are read at once.
+ */
+__attribute__((noinline)) int unwind_run(u32 slot)
+{
+	struct unwind_walk *w = walk_of(slot);
+	u64 *frames = unwind_frames(slot);
+	u64 ip, sp, fp, bx, window = 0;
+	u32 i;
+
+	if (!w || !frames || w->no_sp || w->has_aux)
+		return 0;
+	ip = w->ip;
+	sp = w->sp;
+	fp = w->fp;
+	bx = w->bx;
+	for (i = 0; i < UNWIND_RUN; i++) {
+		struct unwind_mapping *m = &w->mappings[w->at & (UNWIND_CACHED - 1)];
+		u64 depth = w->depth, pc = ip - 1, offset, cfa, top;
+		struct unwind_known *known;
+		u32 below;
+
+		if (pc < m->start || pc >= m->end) {
+			if (!find_cached(w, pc))
+				break;
+			m = &w->mappings[w->at & (UNWIND_CACHED - 1)];
+		}
+		offset = pc + m->bias;
+		known = known_at(w, offset);
+		below = known->below;
+		if (m->file.state != UNWIND_HAS_TABLE || !is_known(known, m, offset) || !below)
+			break;
+		cfa = (known->rule.cfa == UNWIND_SP ? sp : fp) + known->rule.cfa_off;
+		top = cfa - window;
+		if (top < below || top > 8 * (UNWIND_WINDOW - 1) || top & 7) {
+			window = cfa - below;
+			top = below;
+			if (bpf_probe_read_user(w->window, sizeof(w->window), (void *)window))
+				break;
+		}
+		barrier_var(depth);
+		if (depth >= UNWIND_DEPTH)
+			break;
+		frames[depth] = ip;
+		ip = UNWIND_ADDRESS(UNWIND_WORD_OF(w, top - 8));
+		if (known->rule.fp == UNWIND_SAVED)
+			fp = UNWIND_WORD_OF(w, top + known->rule.fp_off);
+		if (known->rule.bx == UNWIND_SAVED)
+			bx = UNWIND_WORD_OF(w, top + known->rule.bx_off);
+		sp = cfa;
+		w->depth = (u32)depth + 1;
+		w->fp_links = 0;
+	}
+	w->ip = ip;
+	w->sp = sp;
+	w->fp = fp;
+	w->bx = bx;
+	return 0;
+}
+
 /* Is the current task one whose registers say where it is in user space?  Then its walk begins. */
 __attribute__((noinline)) int unwind_begin(u32 slot)
 {
@@ -684,9 +818,11 @@ static __always_inline long unwind_user(u32 slot)
 		return -1;
 	if (!unwind_begin(slot))
 		return 0;
-	for (i = 0; i < UNWIND_DEPTH; i++)
+	for (i = 0; i < UNWIND_DEPTH; i++) {
 		if (unwind_frame(slot))
 			break;
+		unwind_run(slot);
+	}
 	return unwind_end(slot);
 }
 

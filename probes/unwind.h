@@ -75,9 +75,10 @@ enum unwind_file_state {
 
 struct unwind_file {
 	__u32 table;	  /* segment * UNWIND_SEGMENT_WORDS + word */
-	__u32 first_page; /* of the file, in 64 KiB */
-	__u32 pages;
-	__u32 state; /* enum unwind_file_state */
+	__u16 first_page; /* of the file, in 64 KiB */
+	__u16 pages;
+	__u32 generation; /* not 0; another one when tables lie where others lay before */
+	__u32 state;	  /* enum unwind_file_state */
 };
 
 /* A file that a stack needed and that has no entry: where it is mapped. */

@@ -14,8 +14,9 @@
 /* Rules that are always there. */
 enum { RULE_NONE, RULE_EXPRESSION };
 
-#define MAX_PAGES  (UNWIND_SEGMENT_WORDS / 4) /* of a file: 1 GiB */
-#define RULES_SIZE (UNWIND_RULES * sizeof(struct unwind_rule))
+#define MAX_PAGES     (UNWIND_SEGMENT_WORDS / 4) /* of a file: 1 GiB */
+#define PAGES_OF_FILE (1U << 16)		 /* at offsets of 32 bits */
+#define RULES_SIZE    (UNWIND_RULES * sizeof(struct unwind_rule))
 
 struct unwind_store {
 	struct unwind_maps maps;
@@ -24,6 +25,7 @@ struct unwind_store {
 	struct unwind_segment *segments[UNWIND_SEGMENTS]; /* NULL: not made yet */
 	uint32_t n_segments;				  /* that have tables */
 	uint32_t used;					  /* words of the last one */
+	uint32_t generation;				  /* struct unwind_file's */
 };
 
 static uint32_t number_of(struct unwind_store *s, const struct unwind_rule *rule)
@@ -56,6 +58,7 @@ int unwind_store_open(const struct unwind_maps *maps, struct unwind_store **out)
 	if (!s)
 		return -ENOMEM;
 	s->maps = *maps;
+	s->generation = 1;
 	s->shared = mmap(NULL, RULES_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, maps->rules, 0);
 	if (s->shared == MAP_FAILED) {
 		free(s);
@@ -162,20 +165,22 @@ static int add_page(struct unwind_store *s, const uint64_t *rows, uint32_t n,
 static int add_pages(struct unwind_store *s, const uint64_t *rows, size_t n_rows,
 		     const uint32_t *numbers, struct unwind_file *out)
 {
+	uint32_t first = page_of(rows[0]), pages = page_of(rows[n_rows - 1]) - first + 1;
 	uint32_t before = RULE_NONE, *index;
 	size_t at = 0;
 	int r;
 
-	out->first_page = page_of(rows[0]);
-	out->pages = page_of(rows[n_rows - 1]) - out->first_page + 1;
-	out->state = UNWIND_HAS_TABLE;
-	if (out->pages > MAX_PAGES)
+	if (pages > MAX_PAGES || first + pages > PAGES_OF_FILE)
 		return -EFBIG;
-	r = take_words(s, 2 * out->pages, &out->table, &index);
-	for (uint32_t i = 0; !r && i < out->pages; i++) {
+	out->first_page = (uint16_t)first;
+	out->pages = (uint16_t)pages;
+	out->generation = s->generation;
+	out->state = UNWIND_HAS_TABLE;
+	r = take_words(s, 2 * pages, &out->table, &index);
+	for (uint32_t i = 0; !r && i < pages; i++) {
 		size_t end = at;
 
-		while (end < n_rows && page_of(rows[end]) == out->first_page + i)
+		while (end < n_rows && page_of(rows[end]) == first + i)
 			end++;
 		r = add_page(s, rows + at, (uint32_t)(end - at), numbers, before, &index[2 * i]);
 		if (end > at)
@@ -232,6 +237,7 @@ int unwind_store_empty(struct unwind_store *s)
 	munmap(s->segments[0], sizeof(*s->segments[0]));
 	s->segments[0] = NULL;
 	s->n_segments = s->used = 0;
+	s->generation++;
 	intern_free(&s->rules);
 	return add_fixed_rules(s) ? 0 : -ENOMEM;
 }

@@ -103,6 +103,27 @@ static int keep_empty(char **hooks)
 	return 0;
 }
 
+/* ---- attach ---- */
+
+static int keep_attached(const char *file)
+{
+	struct bpf_object *object = bpf_object__open_file(file, NULL);
+	struct bpf_program *program;
+	int r;
+
+	if (!object)
+		return fail(file, errno);
+	r = bpf_object__load(object);
+	if (r)
+		return fail(file, r);
+	bpf_object__for_each_program (program, object)
+		if (!bpf_program__attach(program))
+			return fail(bpf_program__name(program), errno);
+	say("ready");
+	wait_for_eof();
+	return 0;
+}
+
 /* ---- startup ---- */
 
 static const unsigned int zero;
@@ -222,6 +243,8 @@ static int usage(void)
 	      "         keeps the kernel's BPF statistics on until standard input ends\n"
 	      "       helper empty KIND:TRACEPOINT...\n"
 	      "         keeps an empty program attached to each (KIND: tp_btf or raw_tp)\n"
+	      "       helper attach OBJECT\n"
+	      "         keep the programs of OBJECT attached until the end of standard input\n"
 	      "       helper startup OBJECT PROGRAM [ARG...]\n"
 	      "         how long PROGRAM takes from exec until its last BPF program is attached\n",
 	      stderr);
@@ -234,6 +257,8 @@ int main(int argc, char **argv)
 		return keep_stats_on();
 	if (argc > 2 && strcmp(argv[1], "empty") == 0)
 		return keep_empty(argv + 2);
+	if (argc == 3 && strcmp(argv[1], "attach") == 0)
+		return keep_attached(argv[2]);
 	if (argc > 3 && strcmp(argv[1], "startup") == 0)
 		return startup(argv[2], argv + 3);
 	return usage();

@@ -26,7 +26,7 @@ class BenchError(Exception):
 
 
 class Helper:
-    """helper.c and startup.bpf.c, built into a directory of their own."""
+    """helper.c and the BPF objects, built into a directory of their own."""
 
     def __init__(self):
         self._stack = contextlib.ExitStack()
@@ -48,22 +48,25 @@ class Helper:
     def __exit__(self, *_):
         self._stack.close()
 
-    def _path(self, name):
-        return os.path.join(self.directory, name)
-
     def _build(self):
         source = os.path.join(HERE, "helper.c")
-        run("cc", "-D_GNU_SOURCE", *STRICT, source, "-o", self._path("helper"), "-lbpf")
+        run("cc", "-D_GNU_SOURCE", *STRICT, source, "-o", self.path("helper"), "-lbpf")
         types = run("bpftool", "btf", "dump", "file", "/sys/kernel/btf/vmlinux", "format", "c")
-        with open(self._path("vmlinux.h"), "w", encoding="utf-8") as file:
+        with open(self.path("vmlinux.h"), "w", encoding="utf-8") as file:
             file.write(types)
-        run("clang", "-target", "bpf", "-mcpu=v2", *STRICT, "-Wno-unused-parameter",
-            "-Wno-missing-declarations",  # both: in vmlinux.h
-            f"-D__TARGET_ARCH_{BPF_ARCH[platform.machine()]}", f"-I{self.directory}", f"-I{HERE}",
-            "-c", os.path.join(HERE, "startup.bpf.c"), "-o", self._path("startup.bpf.o"))
+        for name in ("startup", "frames"):
+            run("clang", "-target", "bpf", "-mcpu=v2", *STRICT, "-Wno-unused-parameter",
+                "-Wno-missing-declarations",  # both: in vmlinux.h
+                f"-D__TARGET_ARCH_{BPF_ARCH[platform.machine()]}", f"-I{self.directory}",
+                f"-I{HERE}", "-c", os.path.join(HERE, f"{name}.bpf.c"),
+                "-o", self.path(f"{name}.bpf.o"))
+
+    def path(self, name):
+        """Of what is built: helper, NAME.bpf.o."""
+        return os.path.join(self.directory, name)
 
     def command(self, *args):
-        return [self._path("helper"), *args]
+        return [self.path("helper"), *args]
 
     @contextlib.contextmanager
     def running(self, *args):
@@ -76,7 +79,7 @@ class Helper:
 
     def startup(self, argv):
         """JSON: how long argv takes from exec to its last attachment; BenchError if it does not."""
-        done = subprocess.run(self.command("startup", self._path("startup.bpf.o"), *argv),
+        done = subprocess.run(self.command("startup", self.path("startup.bpf.o"), *argv),
                               check=False, text=True, capture_output=True)
         if done.returncode:
             raise BenchError(done.stderr.strip().splitlines()[-1])

@@ -150,8 +150,8 @@ static void test_file_that_has_been_read(void **state)
 	assert_int_equal(bpf_map_get_next_key(wanted, NULL, &left), -ENOENT);
 }
 
-/* How many files @n_rows long there is room for. */
-static unsigned int fill_store(const uint64_t *rows, size_t n_rows)
+/* How many files @n_rows long there is room for.  *generation: of all of them. */
+static unsigned int fill_store(const uint64_t *rows, size_t n_rows, uint32_t *generation)
 {
 	static const struct unwind_rule rule = { .cfa = UNWIND_SP, .cfa_off = 16 };
 	struct unwind_file_key key = { .size = 1 };
@@ -164,6 +164,9 @@ static unsigned int fill_store(const uint64_t *rows, size_t n_rows)
 			break;
 		assert_int_equal(unwind_store_set(u->store, &key, &file), 0);
 		assert_int_equal(bpf_map_lookup_elem(maps.files, &key, &file), 0);
+		if (key.ino)
+			assert_int_equal(file.generation, *generation);
+		*generation = file.generation;
 	}
 	assert_int_equal(r, -ENOSPC);
 	return (unsigned int)key.ino;
@@ -174,6 +177,7 @@ static void test_full_store(void **state)
 	enum { ROWS = 60000 };
 	static uint64_t rows[ROWS];
 	struct unwind_file_key left;
+	uint32_t before = 0, generation;
 	unsigned int files;
 
 	(void)state;
@@ -181,14 +185,17 @@ static void test_full_store(void **state)
 		skip();
 	for (uint64_t i = 0; i < ROWS; i++)
 		rows[i] = i << 16;
-	files = fill_store(rows, ROWS);
+	files = fill_store(rows, ROWS, &before);
+	assert_int_not_equal(before, 0); /* the walker knows nothing yet */
 	assert_int_equal(files, UNWIND_SEGMENTS);
 	assert_int_equal(unwind_store_size(u->store), 32U << 20);
 	u->is_full = true;
 	unwinder_serve(u);
 	assert_false(u->is_full);
 	assert_int_equal(bpf_map_get_next_key(maps.files, NULL, &left), -ENOENT);
-	assert_int_equal(fill_store(rows, ROWS), files);
+	assert_int_equal(fill_store(rows, ROWS, &generation), files);
+	/* The walker knows rules by where a table lies. */
+	assert_int_not_equal(generation, before);
 	/* No sooner than a minute later. */
 	u->is_full = true;
 	unwinder_serve(u);
