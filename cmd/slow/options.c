@@ -13,12 +13,12 @@
 enum { KEY_BIO = 0x2000, KEY_LIMIT, KEY_BY };
 
 static const struct argp_option options[] = {
-	{ "min", 'm', "MS", 0, "I/Os that took at least MS milliseconds (10; with -n 0)", 1 },
+	{ "min", 'm', "MS", 0, "I/Os that took at least MS milliseconds (10, or 0 with -n)", 1 },
 	{ "slowest", 'n', "IOS", 0, "only the IOS slowest I/Os of each interval", 1 },
 	BLK_FILTER_OPTIONS,
 	{ "kernel-stack", 'K', NULL, 0, "also show the kernel's stack that sent the I/O", 1 },
 	{ "by", KEY_BY, "KEY[,KEY]", 0,
-	  "at the end also the largest shares of slow time by disk, process, comm (processes of "
+	  "at the end also show the largest shares of slow time by disk, process, comm (processes of "
 	  "one name), cgroup, unit, container or user, or by several",
 	  1 },
 	{ "bio", KEY_BIO, NULL, 0, "also follow bio-based devices (dm, md, zram, multipath)", 1 },
@@ -58,7 +58,7 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	case 'm':
 		return parse_ms(arg, &o->min_ns, err);
 	case 'n':
-		return parse_u64("-n", arg, 1, SLOW_MOST_MAX, &o->most, err);
+		return parse_u64("-n", arg, 1, MAX_SLOWEST, &o->most, err);
 	case KEY_BY:
 		return keys_parse(arg, &o->by, err);
 	case KEY_LIMIT:
@@ -87,9 +87,9 @@ const struct args_spec slow_args = {
 	.doc = "I/Os that took long, one line each: from the arrival of the bio at the block layer "
 	       "to the completion of its request, in ms before the request was made (ADMIT), in "
 	       "its queue (QUEUE) and at the device (DEVICE).\v"
-	       "D: as of `iotrace top`. FLAGS: S somebody waits for it, M metadata, F forced to "
+	       "D: as in `iotrace top`. FLAGS: S somebody waits for it, M metadata, F forced to "
 	       "the medium (FUA), P after a flush, A read ahead. DEPTH: requests at the device, "
-	       "with this one, when it came there. A FILE in [brackets] says why there is none, "
+	       "with this one, when it was issued. A FILE in [brackets] says why there is none, "
 	       "or of a flush for whom it is.",
 	.values = values,
 	.examples = examples,

@@ -16,7 +16,7 @@ struct slow_options {
 	bool stacks;	 /* -K */
 };
 
-#define SLOW_MOST_MAX 10000
+#define MAX_SLOWEST 10000
 
 /* Its options, without their own. */
 extern const struct args_spec slow_args;

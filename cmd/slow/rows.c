@@ -143,7 +143,7 @@ MILLISECONDS(device_ns)
 	      cell_device_ns },                                                                      \
 	    { "depth",	  "DEPTH",                                                                   \
 	      COLUMN_U32, ROLE_GAUGE,                                                                \
-	      "requests", "requests at the device when it came there, with itself; 0: not known",    \
+	      "requests", "requests at the device when it was issued, with itself; 0: not known",    \
 	      AT(depth),  5,                                                                         \
 	      false,	  cell_depth },                                                              \
 	    { "retries",   NULL, COLUMN_U32,                                                         \

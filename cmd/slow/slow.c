@@ -622,7 +622,7 @@ static const struct tool_optional optional[] = {
 static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct slow, "interval_ns", 0, o.args.interval_ns, UINT64_MAX),
 	TOOL_SETTING(struct slow, "min_ns", 0, o.min_ns, UINT64_MAX),
-	TOOL_SETTING(struct slow, "most", 0, o.most, SLOW_MOST_MAX),
+	TOOL_SETTING(struct slow, "most", 0, o.most, MAX_SLOWEST),
 	TOOL_SETTING(struct slow, "stacks", 0, o.stacks, 1),
 	TOOL_SETTING(struct slow, "by", 0, o.by, UINT64_MAX),
 };
