@@ -2,7 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Signals, COMMAND, a reader that does not read, the terminal: how a run goes on and how it ends."""
 import contextlib
+import ctypes
 import fcntl
+import itertools
 import os
 import pty
 import re
@@ -22,6 +24,8 @@ from iotest import (IOTRACE, MIB, LiveTest, Load, LoopDisk, Result, Tracer, add_
 
 KIB4 = 4096
 BLK = ["breakdown", "-T", "blk"]
+SYS_BPF, SYS_SIGNALFD4 = {"x86_64": (321, 289), "aarch64": (280, 74)}.get(os.uname().machine,
+                                                                       (None, None))
 
 
 def alive(pid):
@@ -707,6 +711,70 @@ class TestStandardError(LiveTest):
                     self.check(iotrace(*args, stderr=full), mark)
 
 
+class Stepped:
+    """A child that stops at each of its system calls: its moments are counted, not timed."""
+    TRACEME, CONT, SYSCALL, SETOPTIONS, GET_SYSCALL_INFO = 0, 7, 24, 0x4200, 0x420e
+    TRACESYSGOOD, EXITKILL, ENTRY = 1, 1 << 20, 1
+    LIBC = ctypes.CDLL(None, use_errno=True)
+
+    def __init__(self, args):
+        self.process = subprocess.Popen(args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE,
+                                        preexec_fn=lambda: self.ptrace(self.TRACEME, 0))
+        self.pid = self.process.pid
+        cleanup(self.process.kill)
+        self.wait()
+        self.ptrace(self.SETOPTIONS, self.pid, 0, self.TRACESYSGOOD | self.EXITKILL)
+
+    @classmethod
+    def ptrace(cls, request, pid, addr=0, data=0):
+        result = cls.LIBC.ptrace(ctypes.c_long(request), ctypes.c_long(pid),
+                                 ctypes.c_void_p(addr), ctypes.c_void_p(data))
+        if result < 0:
+            raise OSError(ctypes.get_errno(), f"ptrace({request:#x})")
+        return result
+
+    def wait(self):
+        """The signal that it stopped by, or None: it has ended."""
+        status = os.waitpid(self.pid, 0)[1]
+        if os.WIFSTOPPED(status):
+            return os.WSTOPSIG(status)
+        self.process.returncode = os.waitstatus_to_exitcode(status)
+        return None
+
+    def calls(self):
+        """The number of each system call, before it is made, until the child has ended."""
+        passed_on = 0
+        while True:
+            self.ptrace(self.SYSCALL, self.pid, 0, passed_on)
+            stopped_by = self.wait()
+            if stopped_by is None:
+                return
+            passed_on = 0
+            if stopped_by != signal.SIGTRAP | 0x80:
+                passed_on = stopped_by
+                continue
+            info = ctypes.create_string_buffer(88)
+            self.ptrace(self.GET_SYSCALL_INFO, self.pid, len(info), ctypes.addressof(info))
+            if info.raw[0] == self.ENTRY:
+                yield int.from_bytes(info.raw[24:32], "little")
+
+    def interrupt(self):
+        """Its streams, when SIGINT has ended it in the call at which it stands."""
+        os.kill(self.pid, signal.SIGINT)
+        self.ptrace(self.CONT, self.pid)
+        if self.wait() == signal.SIGINT:
+            self.ptrace(self.CONT, self.pid, 0, signal.SIGINT)
+            self.wait()
+        return self.process.communicate()
+
+    def stop(self):
+        if self.process.returncode is None:
+            self.process.kill()
+            self.wait()
+        return self.process.communicate()
+
+
 class TestStarting(LiveTest):
     """A signal while programs are loaded and attached ends iotrace at once, by that signal: its
     streams are closed, COMMAND is not run, and nothing stays in the kernel."""
@@ -714,63 +782,59 @@ class TestStarting(LiveTest):
             ["virtio", "--json", "60"], ["stack", "-K", "--json"], ["kvm", "--json", "60"],
             ["--check"])
     # A guest of the lab takes a minute where the host takes a second.
-    MOMENTS = 1 if os.environ.get("IOTRACE_TEST_KERNEL") else 8
+    MOMENTS = 2 if os.environ.get("IOTRACE_TEST_KERNEL") else 8
 
-    def start(self, args):
-        process = subprocess.Popen([IOTRACE, *args], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        cleanup(process.kill)
-        return process
+    def starting(self, stepped):
+        """At each bpf(2) until it takes signals itself."""
+        if SYS_BPF is None:
+            self.skipTest("number of bpf(2) not known")
+        for number in stepped.calls():
+            if number == SYS_BPF:
+                yield
+            elif number == SYS_SIGNALFD4:
+                return
 
-    def start_up(self, args):
-        """Seconds until all is attached, or why it cannot be."""
-        began = time.monotonic()
-        with self.start(args) as process:
-            line = process.stdout.readline()
-            took = time.monotonic() - began
-            process.kill()
-            return took if line else None
+    def count(self, args):
+        """How many bpf(2) a start makes; None if it cannot run here."""
+        stepped = Stepped([IOTRACE, *args])
+        calls = sum(1 for _ in self.starting(stepped))
+        started = stepped.process.returncode in (None, 0)
+        stepped.stop()
+        return calls if started else None
 
-    def interrupt(self, args, delay):
-        """True if it was still starting. Its objects in the kernel are added to self.objects."""
-        with self.start(args) as process:
-            time.sleep(delay)
-            self.objects |= bpf_objects(process.pid)
-            process.send_signal(signal.SIGINT)
-            out, err = process.communicate(timeout=patience(1))
-        if process.returncode == -signal.SIGINT:
-            self.assertEqual((out, err), (b"", b""))
-            return True
-        self.assertIn(process.returncode, (0, 3), err)  # too late: it ran, or had checked
-        return False
+    def interrupt(self, args, at):
+        """SIGINT in bpf(2) number `at`. Its objects in the kernel are added to self.objects."""
+        stepped = Stepped([IOTRACE, *args])
+        next(itertools.islice(self.starting(stepped), at, None))
+        self.objects |= bpf_objects(stepped.pid)
+        self.assertEqual(stepped.interrupt(), (b"", b""))
+        self.assertEqual(stepped.process.returncode, -signal.SIGINT)
 
     def test_at_any_moment(self):
         random = Random(21)
         self.objects = set()
-        interrupted = {}
+        interrupted = 0
         for args in self.RUNS:
-            took = self.start_up(args)
-            if took is None:  # no such hooks here, or no KVM
+            calls = self.count(args)
+            if calls is None:  # no such hooks here, or no KVM
                 continue
+            interrupted += 1
             with self.subTest(args=args):
-                interrupted[args[0]] = [self.interrupt(args, random.uniform(0, 0.8 * took))
-                                        for _ in range(self.MOMENTS)]
-        self.assertGreaterEqual(sum(map(any, interrupted.values())), len(interrupted) - 1,
-                                interrupted)
+                for at in {calls - 1, *random.sample(range(calls), self.MOMENTS - 1)}:
+                    self.interrupt(args, at)
+        self.assertGreaterEqual(interrupted, 5)
         self.assertTrue(self.objects, "nothing had been loaded at any of these moments")
         self.assert_gone(self.objects)
 
     def test_command_is_not_run(self):
         with tempfile.TemporaryDirectory(prefix="iotrace-test-") as directory:
             ran = os.path.join(directory, "ran")
-            took = self.start_up([*BLK])
             self.objects = set()
-            for part in (0.3, 0.5, 0.7):
-                if self.interrupt([*BLK, "--", "touch", ran], part * took):
-                    self.assertFalse(os.path.exists(ran))
-                    return
-                os.unlink(ran)
-            self.fail("it was never still starting")
+            args = [*BLK, "--", "touch", ran]
+            self.interrupt(args, self.count(args) - 1)
+            self.assertFalse(os.path.exists(ran))
+            iotrace(*args)
+            self.assertTrue(os.path.exists(ran))
 
 
 class TestEnding(LiveTest):
