@@ -66,13 +66,18 @@ struct blk_process {
 	__u32 uid; /* only in struct blk_inflight, and there if asked for; else 0 */
 };
 
+/* A tool may have another time there, in the first cache line. */
+#ifndef BLK_INFLIGHT_NS
+#define BLK_INFLIGHT_NS submit_ns
+#endif
+
 /*
  * A request in flight; found by the address of its struct request (in top --bio also of a bio).
  * An entry is made once and stays: blk-mq's requests are a fixed set.
  */
 struct blk_inflight {
 	__u64 issue_ns;		    /* 0: not issued yet, or completed */
-	__u64 submit_ns;	    /* when it was made; 0: not needed */
+	__u64 BLK_INFLIGHT_NS;	    /* submit_ns: when it was made; 0: not needed */
 	struct blk_process process; /* the submitter */
 	__u32 bytes;		    /* still to be completed */
 	__u32 dev;		    /* disk, or partition of -d, that it counts for */
@@ -83,16 +88,14 @@ struct blk_inflight {
 		__u8 stage;   /* breakdown of all layers: enum call_stage */
 		__u8 retries; /* slow: times that the device gave it back */
 	};
-	__u32 pad;
+	__u32 depth; /* slow: requests at the device with it; 0: not known */
 	union {
 		__u64 cgroup;
 		__u64 task_cgroup; /* slow */
 	};
 	union {
-		__u64 call;	  /* breakdown of all layers: the call that waits for it (thread and
-				     number) */
-		__u64 arrival_ns; /* slow: its bio arrived; 0: not known */
-		__u64 bio;	  /* slow, of a bio: its address */
+		__u64 call; /* breakdown of all layers: thread and number of the waiting call */
+		__u64 bio;  /* slow, of a bio: its address */
 	};
 #ifdef BLK_INFLIGHT_OWN
 	BLK_INFLIGHT_OWN /* what only one tool has */
@@ -143,6 +146,9 @@ struct blk_cpu {
 		};
 	};
 	__u64 pad2[2];
+#ifdef BLK_CPU_OWN
+	BLK_CPU_OWN /* a cache line that only one tool has */
+#endif
 };
 
 _Static_assert(sizeof(struct blk_process) == 16, "shared with BPF");
@@ -151,6 +157,6 @@ _Static_assert(sizeof(struct blk_inflight) == 64, "shared with BPF");
 #endif
 _Static_assert(sizeof(struct blk_place) == 128, "shared with BPF: whole cache lines");
 _Static_assert(sizeof(struct blk_name) == 16, "shared with BPF");
-_Static_assert(sizeof(struct blk_cpu) == 64, "one cache line");
+_Static_assert(sizeof(struct blk_cpu) % 64 == 0, "whole cache lines");
 
 #endif

@@ -40,7 +40,8 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	entry->writeback = submitter.writeback;
 	BLK_COPY_OWN(entry, &submitter);
 	entry->known = 1;
-	entry->submit_ns = submitter.submit_ns;
+	if (own_start)
+		entry->submit_ns = submitter.submit_ns;
 	if (want_cgroup)
 		entry->cgroup = submitter.cgroup;
 }

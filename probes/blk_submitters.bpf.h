@@ -87,8 +87,9 @@ static __always_inline u64 leader_start(struct task_struct *task, u64 task_start
 	return start;
 }
 
-/* Sets @process to the current process; false when the filter excludes it. */
-static __always_inline bool current_process(struct blk_process *process)
+/* Sets @process to the current process and *@task to the current task, if either is asked for;
+ * false when the filter excludes it. */
+static __always_inline bool current_process_of(struct blk_process *process, struct task_struct **at)
 {
 	struct task_struct *task;
 	u32 tid;
@@ -96,6 +97,7 @@ static __always_inline bool current_process(struct blk_process *process)
 	if (!by_process && filter_mode == FILTER_NONE)
 		return true;
 	tid = read_current_task(process, &task);
+	*at = task;
 	if (filter_mode == FILTER_PID && process->pid != filter_pid)
 		return false;
 	if (!process->pid)
@@ -103,6 +105,13 @@ static __always_inline bool current_process(struct blk_process *process)
 	else if (tid != process->pid)
 		process->start = leader_start(task, process->start);
 	return process_wanted(process);
+}
+
+static __always_inline bool current_process(struct blk_process *process)
+{
+	struct task_struct *task;
+
+	return current_process_of(process, &task);
 }
 
 /* ---- cgroups ---- */
@@ -235,18 +244,15 @@ static __always_inline u64 io_cgroup_id(struct bio *bio)
 	return BPF_CORE_READ(cgroup, kn, id);
 }
 
-/* Is the current task a worker that writes back dirty pages?  wb_workfn() sets its description to
- * "flush-MAJ:MIN". */
-static __always_inline bool is_flusher(void)
+/* Is @task, the current one, a worker that writes back dirty pages?  wb_workfn() sets its
+ * description to "flush-MAJ:MIN". */
+static __always_inline bool is_flusher(struct task_struct *task)
 {
-	struct task_struct *task = (void *)bpf_get_current_task();
 	struct kthread *kthread;
 	struct worker *worker;
 	char desc[8] = {};
-	u32 flags;
 
-	flags = TYPED_TASK ? bpf_get_current_task_btf()->flags : BPF_CORE_READ(task, flags);
-	if (!(flags & PF_WQ_WORKER))
+	if (!(KREAD(TYPED_TASK, task, flags) & PF_WQ_WORKER))
 		return false;
 	if (bpf_core_field_exists(task->worker_private))
 		kthread = BPF_CORE_READ(task, worker_private);
@@ -305,18 +311,26 @@ static __always_inline void remember_name(const struct blk_process *process)
 #define CGROUP_BIO(bio) (bio)
 #endif
 
+/* What a program takes of the current task besides; where rows are by process. */
+#ifndef BLK_READ_TASK
+#define BLK_READ_TASK(submitter, task)
+#endif
+
 /* Sets the process of @submitter to the current one and the cgroup to that of @bio, stores the
  * name, and says whether this is write-back.  False when the filter excludes it. */
 static __always_inline bool read_submitter(struct blk_inflight *submitter, struct bio *bio, u8 op)
 {
-	if (!current_process(&submitter->process) ||
+	struct task_struct *task = NULL;
+
+	if (!current_process_of(&submitter->process, &task) ||
 	    !bio_cgroup_wanted(CGROUP_BIO(bio), &submitter->cgroup))
 		return false;
 	submitter->known = 1;
 	if (by_process) {
 		remember_name(&submitter->process);
 		if (op == BLK_WRITE)
-			submitter->writeback = is_flusher();
+			submitter->writeback = is_flusher(task);
+		BLK_READ_TASK(submitter, task);
 	}
 	/* Last: the process is the key of maps. */
 	if (by_user)

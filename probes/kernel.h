@@ -333,6 +333,10 @@ struct seccomp {
 	int mode;
 };
 
+struct sched_info {
+	unsigned long long last_arrival; /* when the task got its CPU: the scheduler's clock, ns */
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state; /* 5.14, 2f064a59a11f */
@@ -348,7 +352,8 @@ struct task_struct {
 	int tgid;
 	unsigned long min_flt; /* page faults that have come to their end */
 	unsigned long maj_flt;
-	u64 start_time; /* CLOCK_MONOTONIC */
+	struct sched_info sched_info; /* empty without CONFIG_SCHED_INFO */
+	u64 start_time;		      /* CLOCK_MONOTONIC */
 	u64 start_boottime;
 	char comm[16];
 	struct mm_struct *mm;

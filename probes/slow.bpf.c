@@ -4,31 +4,44 @@
  * the completion of its request.  For the others no more is done than to note when they arrived and
  * were issued: whatever else a record has is read at the completion, while the bio is still there.
  */
+#define BLK_INFLIGHT_NS arrival_ns /* of its bio; 0: not known */
 #define BLK_INFLIGHT_OWN                                                                           \
-	__u32 depth;	   /* requests at the device with it; 0: not known */                      \
-	__u32 first_bytes; /* to be completed when it was issued */                                \
-	__s64 stack;	   /* of slow_record.stack */
-#define BLK_COPY_OWN(to, from)                                                                     \
-	((to)->stack = (from)->stack, (to)->task_cgroup = (from)->task_cgroup,                     \
-	 (to)->arrival_ns = (from)->arrival_ns, (to)->retries = (from)->retries)
+	__u64 submit_ns;                                                                           \
+	union {                                                                                    \
+		__s64 stack;   /* of slow_record.stack; with -K */                                 \
+		__u64 got_cpu; /* as struct slow_arrival has it */                                 \
+	};                                                                                         \
+	__u32 first_bytes; /* when it was first issued; 0: as many as `bytes` */                   \
+	__u32 pad;
+#define BLK_COPY_OWN(to, from) slow_copy(to, from)
+/* The last bio to arrive; its address is 0 when a request has been made of it. */
+#define BLK_CPU_OWN                                                                                \
+	struct slow_arrival arrived;                                                               \
+	__u64 tick;    /* in which the clock was read for an arrival */                            \
+	__u64 tick_ns; /* what it said */                                                          \
+	__u64 pad3[3];
 
 #include "probes/kernel.h"
 #include "probes/slow.h"
 
+static __always_inline void slow_copy(struct blk_inflight *to, const struct blk_inflight *from);
 static __always_inline void slow_submitted(struct blk_inflight *entry, struct bio *bio,
 					   const bool direct);
 static __always_inline void slow_issued(struct blk_inflight *entry);
 static __always_inline void slow_requeued(struct blk_inflight *entry);
 static __always_inline void slow_left(struct blk_inflight *entry);
+static __always_inline void slow_submitter(struct blk_inflight *submitter,
+					   struct task_struct *task);
 
 /* `direct` is that of the function. */
 #define BLK_ON_SUBMITTED(entry, bio, front_merge) slow_submitted(entry, bio, direct)
 #define BLK_ON_ISSUED(entry)			  slow_issued(entry)
 #define BLK_ON_FLUSHING(entry)
-#define BLK_ON_REQUEUED(entry)	      slow_requeued(entry)
-#define BLK_ON_LOST_COMPLETION(entry) slow_left(entry)
-#define BLK_FOLLOWS_ALL		      true
-#define BLK_BIO_OF(rq, direct)	      KREAD(direct, rq, bio)
+#define BLK_ON_REQUEUED(entry)	       slow_requeued(entry)
+#define BLK_ON_LOST_COMPLETION(entry)  slow_left(entry)
+#define BLK_FOLLOWS_ALL		       true
+#define BLK_BIO_OF(rq, direct)	       KREAD(direct, rq, bio)
+#define BLK_READ_TASK(submitter, task) slow_submitter(submitter, task)
 
 #include "probes/blk.bpf.h"
 #include "probes/blk_bio_devices.bpf.h"
@@ -74,13 +87,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct slow_arrival_set);
 } arrivals SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* possible CPUs, set before loading */
-	__type(key, u32);
-	__type(value, struct slow_recent);
-} recent SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
@@ -144,25 +150,58 @@ static __always_inline u64 full_ns(u64 ns, u64 now)
 	return ns ? now - ((now - ns) & BIO_ISSUE_MASK) : 0;
 }
 
-/* Of those that have arrived on a CPU the last few are kept there, and the others, of which few are
- * still waiting, in the table.  Not where programs are preempted: two could write to one place; nor
- * with stacks, which arrival_elsewhere() does not give. */
-static __always_inline void note_arrival(u64 bio, u64 ns, s64 stack)
-{
-	struct slow_arrival made = { .bio = bio, .ns = ns, .stack = stack };
-	u32 cpu = bpf_get_smp_processor_id();
-	struct slow_recent *on =
-	    has_backups || want_stack ? NULL : bpf_map_lookup_elem(&recent, &cpu);
-	struct slow_arrival *to;
+/*
+ * Since 6.18 the clock, which is most of what an arrival costs (32 of 48 ns), is read once a tick.
+ * A task that has not been switched since the arrival has not waited.  Another has waited since the
+ * last of two moments before: it got the CPU, and the clock was read.  So what it has computed
+ * since then counts as waiting, too.
+ */
+#define AT_ONCE 1 /* for blk_inflight.arrival_ns: its request was made at once */
 
-	if (!on) {
-		keep_arrival(&made);
+static __always_inline bool by_switches(void)
+{
+	return TYPED_TASK && !has_backups && !want_stack &&
+	       !bpf_core_field_exists(((struct bio *)0)->bi_issue) &&
+	       bpf_core_field_exists(((struct task_struct *)0)->sched_info.last_arrival);
+}
+
+/* A task that got the CPU at @got makes a request of the bio of @arrival.  When that arrived; 0:
+ * not known. */
+static __always_inline u64 arrived_ns(const struct slow_arrival *arrival, u64 got)
+{
+	u64 now, waited;
+
+	if (!by_switches() || !arrival->ns)
+		return arrival->ns;
+	if (got == arrival->got_cpu)
+		return AT_ONCE;
+	now = bpf_ktime_get_ns();
+	waited = now - arrival->ns;
+	if (got > arrival->got_cpu && got - arrival->got_cpu < waited)
+		waited = got - arrival->got_cpu;
+	return now - waited;
+}
+
+/* The last to arrive on CPU @cpu has a place there: nearly all become a request at once, and on the
+ * same CPU.  Not where programs are preempted: two could write to one place; nor with stacks, for
+ * which there is no room. */
+static __always_inline struct blk_cpu *last_arrival(u32 cpu)
+{
+	return has_backups || want_stack ? NULL : bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline void note_arrival(const struct slow_arrival *arrival, struct blk_cpu *last)
+{
+	struct slow_arrival before;
+
+	if (!last) {
+		keep_arrival(arrival);
 		return;
 	}
-	to = &on->ways[on->next++ % SLOW_RECENT];
-	if (to->bio && to->bio != bio)
-		keep_arrival(to);
-	*to = made;
+	before = last->arrived;
+	last->arrived = *arrival;
+	if (before.bio && before.bio != arrival->bio)
+		keep_arrival(&before);
 }
 
 static __always_inline bool take_from(struct slow_arrival *way, u64 bio, bool keep,
@@ -176,17 +215,11 @@ static __always_inline bool take_from(struct slow_arrival *way, u64 bio, bool ke
 	return true;
 }
 
-/* The last first: its address may have been that of one before, whose request another bio has made
- * or nobody. */
-static __always_inline bool take_recent(u32 cpu, u64 bio, bool keep, struct slow_arrival *out)
+static __always_inline bool take_last(u32 cpu, u64 bio, bool keep, struct slow_arrival *out)
 {
-	struct slow_recent *on =
-	    has_backups || want_stack ? NULL : bpf_map_lookup_elem(&recent, &cpu);
+	struct blk_cpu *last = last_arrival(cpu);
 
-	for (u64 i = 1; on && i <= SLOW_RECENT; i++)
-		if (take_from(&on->ways[(on->next - i) % SLOW_RECENT], bio, keep, out))
-			return true;
-	return false;
+	return last && take_from(&last->arrived, bio, keep, out);
 }
 
 static __always_inline bool take_kept(u64 bio, bool keep, struct slow_arrival *out)
@@ -202,44 +235,90 @@ static __always_inline bool take_kept(u64 bio, bool keep, struct slow_arrival *o
 /* @keep: it may be asked for again. */
 static __always_inline bool take_arrival(u64 bio, bool keep, struct slow_arrival *out)
 {
-	return take_recent(bpf_get_smp_processor_id(), bio, keep, out) || take_kept(bio, keep, out);
+	return take_last(bpf_get_smp_processor_id(), bio, keep, out) || take_kept(bio, keep, out);
 }
 
-/* The time at which @bio arrived on another CPU than this, where its task was then; 0: it has not.
- * A global function: the verifier checks its loop once. */
-__attribute__((noinline)) u64 arrival_elsewhere(u64 bio)
+/* The CPU, and 1, on which @bio was the last to arrive, where its task was then; 0: none.  A global
+ * function: the verifier checks its loop once. */
+__attribute__((noinline)) u32 arrival_cpu(u64 bio)
 {
-	struct slow_arrival found = {};
+	struct slow_arrival found;
 
 	for (u32 cpu = 0; cpu < SLOW_CPUS_MAX; cpu++) {
 		if (cpu >= cpus_to_look_at)
 			return 0;
-		if (take_recent(cpu, bio, false, &found))
-			return found.ns;
+		if (take_last(cpu, bio, true, &found))
+			return cpu + 1;
 	}
 	return 0;
 }
 
+static __always_inline bool is_later(const struct slow_arrival *a, const struct slow_arrival *b)
+{
+	return a->ns > b->ns || (by_switches() && a->ns == b->ns && a->got_cpu > b->got_cpu);
+}
+
+/* take_arrival() of a bio of which a request is made; its task may be on another CPU now. */
+static __always_inline bool take_own(u64 bio, struct slow_arrival *out)
+{
+	struct slow_arrival other;
+	bool kept;
+	u32 cpu;
+
+	if (take_last(bpf_get_smp_processor_id(), bio, false, out))
+		return true;
+	kept = take_kept(bio, false, out);
+	cpu = has_backups || want_stack ? 0 : arrival_cpu(bio);
+	if (!cpu || !take_last(cpu - 1, bio, false, &other))
+		return kept;
+	/* The bio before may have had its address. */
+	if (!kept || is_later(&other, out))
+		*out = other;
+	return true;
+}
+
+/* The clock at the first arrival in this tick. */
+static __always_inline u64 tick_ns(struct blk_cpu *last)
+{
+	u64 tick = bpf_jiffies64();
+
+	if (last->tick != tick) {
+		last->tick = tick;
+		last->tick_ns = bpf_ktime_get_ns();
+	}
+	return last->tick_ns;
+}
+
 static __always_inline void on_arrival(void *ctx, struct bio *bio, const bool direct)
 {
-	s64 stack = -1;
+	struct slow_arrival arrival = { .bio = address_of(bio, direct), .stack = -1 };
+	struct blk_cpu *last = last_arrival(bpf_get_smp_processor_id());
 
+	if (by_switches()) {
+		if (!last)
+			return;
+		arrival.ns = tick_ns(last);
+		arrival.got_cpu = bpf_get_current_task_btf()->sched_info.last_arrival;
+	} else {
+		arrival.ns = arrival_ns(bio, direct);
+	}
 	if (want_stack) {
-		stack = bpf_get_stackid(ctx, &stacks, 0);
-		if (stack < 0)
+		arrival.stack = bpf_get_stackid(ctx, &stacks, 0);
+		if (arrival.stack < 0)
 			count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
 	}
-	note_arrival(address_of(bio, direct), arrival_ns(bio, direct), stack);
+	note_arrival(&arrival, last);
 }
 
 /* ---- the life of a request ---- */
 
-/* In cgroup2.  bpf_get_current_cgroup_id() takes three times as long. */
-static __always_inline u64 current_cgroup_id(void)
+static __always_inline void slow_submitter(struct blk_inflight *submitter, struct task_struct *task)
 {
-	if (TYPED_TASK)
-		return bpf_get_current_task_btf()->cgroups->dfl_cgrp->kn->id;
-	return bpf_get_current_cgroup_id();
+	/* bpf_get_current_cgroup_id() takes three times as long. */
+	submitter->task_cgroup =
+	    TYPED_TASK ? task->cgroups->dfl_cgrp->kn->id : bpf_get_current_cgroup_id();
+	if (by_switches())
+		submitter->got_cpu = task->sched_info.last_arrival;
 }
 
 /* When that which @bio was cut off of arrived: bio_split() makes one that leads to it, and has not
@@ -250,10 +329,20 @@ static __always_inline bool take_whole(struct bio *bio, struct slow_arrival *out
 	u64 private = (u64)KREAD(false, bio, bi_private);
 	struct slow_arrival whole;
 
-	if (!take_arrival(private, true, &whole) || whole.ns < out->ns)
+	if (!take_arrival(private, true, &whole) || is_later(out, &whole))
 		return false;
 	*out = whole;
 	return true;
+}
+
+static __always_inline void slow_copy(struct blk_inflight *to, const struct blk_inflight *from)
+{
+	to->arrival_ns = from->arrival_ns;
+	to->task_cgroup = from->task_cgroup;
+	to->retries = 0;
+	to->first_bytes = 0;
+	if (want_stack)
+		to->stack = from->stack;
 }
 
 /* A request is made of @bio. */
@@ -264,23 +353,14 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 	u64 key = address_of(bio, direct);
 	bool found;
 
-	entry->task_cgroup = current_cgroup_id();
-	entry->retries = 0;
-	found = take_recent(bpf_get_smp_processor_id(), key, false, &arrival);
-	if (!found) {
-		u64 elsewhere = has_backups || want_stack ? 0 : arrival_elsewhere(key);
-
-		found = take_kept(key, false, &arrival) || elsewhere;
-		/* What is kept may be of one before it. */
-		if (elsewhere > arrival.ns)
-			arrival.ns = elsewhere;
-	}
+	found = take_own(key, &arrival);
 	if (!found || (end_of_chain && (u64)KREAD(direct, bio, bi_end_io) == end_of_chain))
 		found |= take_whole(bio, &arrival);
 	if (!found && (arrivals_dropped || cpus_to_look_at > SLOW_CPUS_MAX))
 		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
-	entry->arrival_ns = arrival.ns;
-	entry->stack = arrival.stack;
+	entry->arrival_ns = arrived_ns(&arrival, entry->got_cpu);
+	if (want_stack)
+		entry->stack = arrival.stack;
 }
 
 /* The count of requests at the disk; NULL: it has no place. */
@@ -301,13 +381,11 @@ static __always_inline void slow_issued(struct blk_inflight *entry)
 {
 	u32 *depth = depth_of(entry->dev);
 
-	if (!entry->retries)
-		entry->first_bytes = entry->bytes;
 	entry->depth = 0;
 	if (!depth)
 		return;
+	entry->depth = *(volatile u32 *)depth + 1;
 	__sync_fetch_and_add(depth, 1);
-	entry->depth = *depth;
 }
 
 /* The device does not have it any more. */
@@ -322,9 +400,17 @@ static __always_inline void slow_left(struct blk_inflight *entry)
 		__sync_fetch_and_add(depth, -1);
 }
 
+/* @entry will have fewer bytes to be completed. */
+static __always_inline void keep_bytes(struct blk_inflight *entry)
+{
+	if (!entry->first_bytes)
+		entry->first_bytes = entry->bytes;
+}
+
 static __always_inline void slow_requeued(struct blk_inflight *entry)
 {
 	slow_left(entry);
+	keep_bytes(entry);
 	if (entry->retries < 255)
 		entry->retries++;
 }
@@ -579,7 +665,8 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 		to->pid = entry->process.pid;
 		to->uid = entry->process.uid;
 		to->task_cgroup = entry->task_cgroup;
-		to->stack = entry->stack;
+		if (want_stack)
+			to->stack = entry->stack;
 	}
 }
 
@@ -681,7 +768,10 @@ static __always_inline void read_times(struct request *rq, const struct blk_infl
 		t->made = entry->submit_ns;
 	if (!t->made || (t->issue && t->made > t->issue))
 		t->made = t->issue;
-	t->arrival = entry && entry->known ? full_ns(entry->arrival_ns, now) : 0;
+	if (!entry || !entry->known || entry->arrival_ns == AT_ONCE)
+		t->arrival = 0;
+	else
+		t->arrival = full_ns(entry->arrival_ns, now);
 	if (!t->arrival || (t->made && t->arrival > t->made))
 		t->arrival = t->made;
 	if (!t->issue)
@@ -714,7 +804,7 @@ __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 erro
 	to->device_ns = between(t.issue, end_ns);
 	to->sector = BPF_CORE_READ(rq, __sector);
 	if (entry && entry->issue_ns && op != BLK_SYNC) {
-		first = entry->first_bytes;
+		first = entry->first_bytes ? entry->first_bytes : entry->bytes;
 		to->depth = entry->depth;
 	}
 	/* Parts that are complete are not in the request any more. */
@@ -744,22 +834,25 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry;
 	struct slow_times t;
-	u64 now;
+	u64 now = 0;
 
 	if (bio_mode)
 		end_bios_of(rq, error, bytes);
 	if (done.none)
 		return;
+	if (done.final)
+		now = bpf_ktime_get_ns(); /* before the entry, as in follow_issue() */
 	entry = completing_entry(rq, direct);
 	if (!(entry && entry->known) &&
 	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct)))
 		goto release;
 	if (filter_dev && !completing_dev(rq, entry))
 		return;
+	if (!done.final && entry && entry->issue_ns)
+		keep_bytes(entry);
 	bytes = step_bytes(entry, &done);
 	if (!done.final)
 		return;
-	now = bpf_ktime_get_ns();
 	read_times(rq, entry, now, &t, direct);
 	if (!t.arrival)
 		count_loss(&losses[LOSS_NO_START], 1);
@@ -825,7 +918,6 @@ static __always_inline void follow(struct bio *bio, const bool direct)
 		made.op = BLK_SYNC;
 	if (!read_submitter(&made, bio, made.op))
 		return;
-	made.task_cgroup = current_cgroup_id();
 	made.bio = address_of(bio, direct);
 	made.stack = -1;
 	follow_bio(made.bio, &made);

@@ -2,7 +2,23 @@
 #ifndef IOTRACE_PROBES_SLOW_H
 #define IOTRACE_PROBES_SLOW_H
 
-#include "probes/blk.h"
+#ifdef __bpf__
+#include "probes/kernel.h"
+#else
+#include <linux/types.h>
+#endif
+
+/* A bio that has arrived. */
+struct slow_arrival {
+	__u64 bio; /* its address; 0: free */
+	__u64 ns;  /* CLOCK_MONOTONIC; see by_switches() */
+	union {
+		__s64 stack;   /* slow_record.stack */
+		__u64 got_cpu; /* when its task got the CPU: the scheduler's clock, ns */
+	};
+};
+
+#include "probes/blk.h" /* below: struct blk_cpu has such an arrival */
 
 /* How many requests are at each disk: a hash table whose places user space gives, so that two CPUs
  * do not give one to two disks. */
@@ -26,25 +42,11 @@ enum slow_flag {
 #define SLOW_ARRIVAL_SETS 4096
 #define SLOW_ARRIVAL_WAYS 4
 
-struct slow_arrival {
-	__u64 bio; /* its address; 0: free */
-	__u64 ns;
-	__s64 stack; /* slow_record.stack */
-};
-
 struct slow_arrival_set {
 	struct slow_arrival ways[SLOW_ARRIVAL_WAYS];
 };
 
-/* The last to arrive on a CPU: nearly all become a request at once, and on the same one. */
-#define SLOW_RECENT   4
-#define SLOW_CPUS_MAX 256 /* of these are looked at */
-
-struct slow_recent {
-	struct slow_arrival ways[SLOW_RECENT];
-	__u64 next;
-	__u64 pad[3]; /* a cache line is one CPU's */
-};
+#define SLOW_CPUS_MAX 256 /* the last arrivals of so many are looked at */
 
 /* What an I/O is of. */
 enum slow_file {
@@ -118,6 +120,5 @@ enum slow_loss {
 
 _Static_assert(sizeof(struct slow_record) == 904, "shared with BPF");
 _Static_assert(sizeof(struct slow_arrival_set) == 96, "shared with BPF");
-_Static_assert(sizeof(struct slow_recent) == 128, "shared with BPF");
 
 #endif

@@ -116,7 +116,6 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	uint32_t names = args->map_names;
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
-		{ "recent", cpus_possible() },
 		{ "records", args->map_rows },
 		{ "stacks", s->o.stacks ? args->map_stacks ? args->map_stacks : STACKS : 1 },
 		{ "cgroups0", BLK_MADE_CGROUPS },

@@ -87,6 +87,7 @@ struct options {
 	bool numbered;
 	bool tolerant;
 	uint64_t pause_us;
+	uint64_t busy_us;
 	int status;
 	int signal;
 	const char *report;
@@ -229,6 +230,9 @@ static int run_sync(struct part *part)
 	for (uint64_t i = 0; i < part->count && !error; i++) {
 		uint64_t start = now_ns();
 
+		while (part->options->busy_us && now_ns() - start < part->options->busy_us * 1000)
+			;
+		start = now_ns();
 		error = one_io(part, place(&part->places, part->first + i), buffer);
 		part->took_ns[i] = now_ns() - start;
 		if (error && part->options->tolerant) {
@@ -521,7 +525,8 @@ static void usage(FILE *out)
 {
 	fputs(
 	    "Usage: load [-n NAME] [-t THREADS] [-q DEPTH] [-r] [-w] [-k] [-f | -F N [-i PID] [-N]] [-e]\n"
-	    "            [-s USECS] [-x STATUS] [-X SIGNAL] [-R FILE] OP COUNT SIZE PATH [OP COUNT SIZE PATH ...]\n"
+	    "            [-s USECS] [-b USECS] [-x STATUS] [-X SIGNAL] [-R FILE]\n"
+	    "            OP COUNT SIZE PATH [OP COUNT SIZE PATH ...]\n"
 	    "  -n  name of the process (comm)\n"
 	    "  -t  the I/O is done by that many threads, which have names of their own\n"
 	    "  -q  that many reads or writes at a time in each thread (Linux AIO)\n"
@@ -532,7 +537,8 @@ static void usage(FILE *out)
 	    "  -F  the I/O in equal parts in N children, one after the other\n"
 	    "  -i  each of them gets that number; -N  each gets a name of its own: NAME-0, NAME-1 ...\n"
 	    "  -e  go on after an I/O that failed or was short, and count it\n"
-	    "  -s  pause after each I/O (neither -e nor -s goes with -q)\n"
+	    "  -s  pause after each I/O; -b  compute before each for so long\n"
+	    "      (none of -e, -s and -b goes with -q)\n"
 	    "  -x  end with that status; -X  end by that signal\n"
 	    "  -R  append the report to FILE, not standard output\n"
 	    "OP is one of:\n",
@@ -585,7 +591,7 @@ static void parse(struct options *options, int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "+n:t:q:rwkfF:i:Nes:x:X:R:h")) != -1) {
+	while ((c = getopt(argc, argv, "+n:t:q:rwkfF:i:Nes:b:x:X:R:h")) != -1) {
 		switch (c) {
 		case 'n':
 			snprintf(options->name, sizeof(options->name), "%s", optarg);
@@ -622,6 +628,9 @@ static void parse(struct options *options, int argc, char **argv)
 			break;
 		case 's':
 			options->pause_us = number(optarg, 10000000);
+			break;
+		case 'b':
+			options->busy_us = number(optarg, 10000000);
 			break;
 		case 'x':
 			options->status = (int)number(optarg, 255);

@@ -142,6 +142,10 @@ class TestSlow(SlowTest):
         """More than the queue has room for: the others wait until a request is free."""
         self.assert_admitted(lambda load: None)
 
+    def test_admitted_late(self):
+        """The same, by threads that have computed since they got their CPU."""
+        self.assert_admitted(lambda load: None, options=["-b", "20000"])
+
     def test_admitted_elsewhere(self):
         """The same, and they are on another CPU when they go on."""
         cpus = sorted(os.sched_getaffinity(0))
@@ -157,10 +161,10 @@ class TestSlow(SlowTest):
                 os.sched_setaffinity(int(tid), cpus[1:])
         self.assert_admitted(move, "taskset", "-c", str(cpus[0]))
 
-    def assert_admitted(self, meanwhile, *prefix):
+    def assert_admitted(self, meanwhile, *prefix, options=()):
         with slow_disk(reads=10) as (disk, group):
             disk.four_at_a_time("none")
-            load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16"],
+            load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16", *options],
                         group=group, prefix=prefix)
 
             def work():
