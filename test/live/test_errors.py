@@ -42,7 +42,8 @@ class TestUsage(LiveTest):
                                           check=False, timeout=patience(60))
                     here = subcommand in ("top", "stack") or words[:3] == ["breakdown", "-T", "blk"]
                     self.assertIn(done.returncode, [0] if here else [0, 3], done.stderr)
-                    for option in {"-o", "--svg", "-L"} & set(words) if done.returncode == 0 else ():
+                    files = {"-o", "--svg", "-L"} if subcommand == "kvm" else {"-o", "--svg"}
+                    for option in files & set(words) if done.returncode == 0 else ():
                         self.assertTrue(os.path.exists(os.path.join(
                             folder, words[words.index(option) + 1])), option)
 
@@ -421,9 +422,9 @@ class TestLosses(LiveTest):
 
     def assert_unfollowed(self, result, counted):
         """All are accounted for. Of a completion that the kernel hides (docs/KERNEL-NOTES.md) nobody
-        knows when the request was not followed either."""
+        knows when the request was not followed either, nor of an event that it skips and reports."""
         self.assertLessEqual(counted, 12 * 300)
-        self.assertGreaterEqual(counted, 12 * 300 - hidden_ends.count())
+        self.assertGreaterEqual(counted, 12 * 300 - hidden_ends.count() - self.missed(result))
 
     def test_rows(self):
         result = self.run_crowd("top", "--json", "--map-size", "rows=4", "0.2")
@@ -486,7 +487,8 @@ class TestLosses(LiveTest):
                 self.assertEqual({row["disk"] for row in result.rows}, {disk.name})
                 self.assertGreater(unknown, 0)
                 # What is not shown, as the kernel hid its completion, had a submitter or had none.
-                self.assertIn(result.losses["submitters"] - unknown, range(12 * 300 - shown + 1))
+                self.assertIn(result.losses["submitters"] - unknown,
+                              range(-self.missed(result), 12 * 300 - shown + 1))
 
     def test_submitters_with_pid(self):
         for hook, size in self.submit_hooks():

@@ -87,13 +87,14 @@ def size_of(kind):
 class Calls(LiveTest):
     """What the tests of calls share."""
 
-    def assert_calls_whole(self, result):
-        """Nothing was lost but, on some kernels, completions that no program saw."""
+    def assert_calls_whole(self, result, ends=0):
+        """Nothing was lost but, on some kernels, completions that no program saw, and ends of
+        calls."""
         self.assertEqual(result.status, 0, f"{result}")
         losses = dict(result.losses)
         self.assert_unseen(result)
         losses.pop("no_end", None)
-        self.assertEqual(losses, {}, f"{result}")
+        self.assertEqual(losses, {"calls_no_end": ends} if ends else {}, f"{result}")
 
     @staticmethod
     def counts(result):
@@ -228,8 +229,10 @@ for i in range(1000): f()
                         "0.2") as tracer:
                 load.go().wait()
                 result = tracer.stop()
-        self.assert_calls_whole(result)
-        self.assertEqual(self.counts(result)["syscall", "pread64"], 60000)
+        # Ends that the kernel skipped are reported, one by one.
+        ends = result.losses.get("calls_no_end", 0) if self.PREEMPTED else 0
+        self.assert_calls_whole(result, ends)
+        self.assertEqual(self.counts(result)["syscall", "pread64"] + ends, 60000)
         for row in result.rows:
             self.assertEqual(sum(slot["count"] for slot in row["slots"]), row["count"])
 

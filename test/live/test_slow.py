@@ -257,7 +257,8 @@ class TestSlow(SlowTest):
                 tempfile.NamedTemporaryFile() as file:
             loads = [Load("read", 40, KIB4, disk.path, name="mine", options=["-r"], group=mine),
                      Load("read", 60, KIB4, disk.path, name="other", options=["-r"],
-                          prefix=("setpriv", "--reuid=65534"))]
+                          prefix=("setpriv", "--reuid=65534", "--inh-caps=+dac_override",
+                                  "--ambient-caps=+dac_override"))]
             rows = self.trace(disk.name, lambda: run_loads(*loads), "-m", "0", "--by",
                               "unit,user", "--record", file.name).rows
             text = iotrace("slow", "--replay", file.name).out
