@@ -24,10 +24,8 @@ static __always_inline u64 path_of(struct bio *bio);
 #include "probes/blk_cgroups.bpf.h"
 
 const volatile bool want_kernel = false, want_user = false;
-const volatile bool unwinds = false; /* user stacks by tables */
 const volatile bool want_read = true, want_write = true;
 const volatile bool count_ios = false;		/* complete I/Os and their time */
-const volatile __u64 seed[4] = { 1, 2, 3, 5 };	/* odd multipliers last */
 const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
 
 __u64 stack_losses[STACK_LOSSES] = {};
@@ -108,67 +106,8 @@ static __always_inline u64 *unwind_frames(u32 slot)
 #define UNWIND_DEPTH STACK_DEPTH
 #include "probes/unwind.bpf.h"
 
-/* ---- stacks ---- */
-
-/*
- * Most stacks are not deep, and the kernel zeroes the rest of the buffer that it is given.  So it
- * first gets a small part of it, and all of it only when that is full.
- */
-#define FIRST_DEPTH 40
-
-static __always_inline long read_frames(void *ctx, struct stack_frames *to, u64 flags)
-{
-	long size = bpf_get_stack(ctx, to->ip, FIRST_DEPTH * sizeof(u64), flags);
-
-	if (size < (long)(FIRST_DEPTH * sizeof(u64)))
-		return size;
-	return bpf_get_stack(ctx, to->ip, sizeof(to->ip), flags);
-}
-
-/* Of user space by tables if there are any; else the kernel follows frame pointers. */
-static __always_inline long read_user_frames(void *ctx, struct stack_frames *to, u32 program)
-{
-	long n = unwinds ? unwind_user(program) : -1;
-
-	if (n < 0)
-		return read_frames(ctx, to, BPF_F_USER_STACK);
-	return n * (long)sizeof(u64);
-}
-
-/* Reads the current stack, and its two hashes.  Their multipliers differ: stacks that collide in
- * one do not in the other.  @program: enum of its scratch buffer. */
-static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 flags, u32 program,
-				       struct stack_id *id)
-{
-	long size = flags & BPF_F_USER_STACK ? read_user_frames(ctx, to, program)
-					     : read_frames(ctx, to, flags);
-	u64 a = seed[0], b = seed[1], ip;
-	u32 i, n;
-
-	/*
-	 * The kernel reads stacks into buffers of the CPU, which a task that is preempted in the
-	 * middle of that keeps (get_callchain_entry(); 7.0, where programs are preempted): there is
-	 * none for others then.
-	 */
-	if (size < 0 && !(flags & BPF_F_USER_STACK)) {
-		count_loss(&stack_losses[STACK_LOSS_UNREAD], 1);
-		id->hash[0] = STACK_LOST;
-	}
-	if (size < (long)sizeof(u64))
-		return;
-	n = (u32)size / sizeof(u64);
-	for (i = 0; i < STACK_DEPTH; i++) {
-		if (i >= n)
-			break;
-		ip = to->ip[i];
-		a = (a ^ ip) * seed[2];
-		a ^= a >> 32;
-		b = (b + ip) * seed[3];
-		b ^= b >> 29;
-	}
-	id->hash[0] = a | 2; /* neither STACK_NONE nor STACK_LOST */
-	id->hash[1] = b;
-}
+#define STACKS_ON_UNREAD() count_loss(&stack_losses[STACK_LOSS_UNREAD], 1)
+#include "probes/stacks.bpf.h"
 
 /* Stores the frames for user space; without room @id becomes STACK_LOST. */
 static __always_inline void keep_frames(void *stacks, const struct stack_frames *frames,

@@ -5,18 +5,7 @@
 /* What the probe of iotrace stack and user space share. */
 
 #include "probes/blk.h"
-
-/* As deep as the kernel walks unless kernel.perf_event_max_stack says more. */
-#define STACK_DEPTH 127
-
-/* Identifies a stack in the maps: two independent hashes of all frames, seeded at random by user
- * space.  Two stacks have the same with a probability of 2^-128. */
-struct stack_id {
-	__u64 hash[2];
-};
-
-#define STACK_NONE 0 /* hash[0]: not wanted, or there is none */
-#define STACK_LOST 1 /* hash[0]: no room for its frames, or they could not be read */
+#include "probes/stacks.h"
 
 struct stack_key {
 	struct stack_id kernel, user;
@@ -84,11 +73,6 @@ static inline __u64 stack_path(const struct stack_id *kernel, const struct stack
 	return kernel->hash[0] + 3 * kernel->hash[1] + 5 * user->hash[0] + 7 * user->hash[1];
 }
 
-/* Leaf first; a 0 ends them. */
-struct stack_frames {
-	__u64 ip[STACK_DEPTH];
-};
-
 enum stack_loss {
 	STACK_LOSS_FRAMES,    /* stacks whose frames had no room */
 	STACK_LOSS_ROWS,      /* bios that count for their process without a stack */
@@ -107,7 +91,6 @@ enum stack_loss {
 
 _Static_assert(sizeof(struct stack_key) == 64, "shared with BPF");
 _Static_assert(sizeof(struct stack_value) == 24, "shared with BPF");
-_Static_assert(sizeof(struct stack_frames) == 1016, "shared with BPF");
 _Static_assert(sizeof(struct stack_done_key) == 40, "shared with BPF");
 _Static_assert(sizeof(struct stack_done) == 40, "shared with BPF");
 _Static_assert(sizeof(struct stack_wait) == 64, "shared with BPF");

@@ -8,7 +8,6 @@
 
 #include "cmd/stack/stack.h"
 #include "core/base/clock.h"
-#include "core/system/limits.h"
 #include "probes/stack.skel.h"
 
 /* How often the kernel is asked for what it has counted: rarely, but its maps shall not fill up,
@@ -20,96 +19,16 @@ static bool meanwhile(void *ctx);
 
 /* ---- names ---- */
 
-void stack_hidden_error(struct error *err)
-{
-	error_set(err, STATUS_OK, 0, "kernel addresses are hidden: kernel frames have no names");
-	error_hint(err, "%s", kallsyms_hint);
-}
-
-void stack_unfollowed_error(int why, struct error *err)
-{
-	error_set(
-	    err, STATUS_OK, why,
-	    "mappings of processes started later are missing or late: perf_event_open() failed: %s",
-	    strerror(-why));
-	error_hint(err, "%s",
-		   why == -EPERM || why == -EACCES ? "run as root or with CAP_PERFMON"
-						   : "user frames may have no names");
-}
-
-bool stack_others_error(struct error *err)
-{
-	if (address_spaces_reads_others())
-		return false;
-	error_set(
-	    err, STATUS_OK, 0,
-	    "cannot read the mappings of other users' processes: user frames of those already "
-	    "running have no names");
-	error_hint(err, "run as root or with CAP_SYS_PTRACE");
-	return true;
-}
-
-void stack_helper_error(int why, struct error *err)
-{
-	error_set(err, STATUS_OK, why,
-		  "cannot start or sandbox the symbol reader: %s: user frames have no names",
-		  strerror(-why));
-	error_hint(err, "%s",
-		   why == -EINVAL ? "the kernel needs CONFIG_SECCOMP_FILTER"
-				  : "/proc/self/exe must be executable, and seccomp(2) allowed");
-}
-
-static void add_note(struct stack *s, const struct error *err)
-{
-	tool_note(s->run, "%s (%s)", err->what, err->hint);
-}
-
-static int open_kallsyms(struct stack *s, struct error *err)
-{
-	int r = kallsyms_open(NULL, &s->symbolizer.kallsyms, err);
-
-	if (r || !kallsyms_hidden(s->symbolizer.kallsyms))
-		return r;
-	stack_hidden_error(err);
-	add_note(s, err);
-	return 0;
-}
-
-static int open_spaces(struct stack *s, struct error *err)
-{
-	struct symbol_client_config config = symbol_client_default;
-	int why = 0, r = address_spaces_open(&s->symbolizer.spaces, &why);
-
-	if (r)
-		return limits_error(r, "follow the mappings of processes", err);
-	if (why) {
-		stack_unfollowed_error(why, err);
-		add_note(s, err);
-	}
-	if (stack_others_error(err))
-		add_note(s, err);
-	config.wait = meanwhile;
-	config.ctx = s;
-	why = symbol_client_open(&config, &s->symbolizer.symbols);
-	if (limits_is_shortage(why))
-		return limits_error(why, "start the symbol reader", err);
-	if (why) {
-		stack_helper_error(why, err);
-		add_note(s, err);
-	}
-	return 0;
-}
-
 int stack_open_symbolizer(struct stack *s, struct error *err)
 {
 	int r = 0;
 
-	s->symbolizer.table = &s->table;
+	s->stacks.symbolizer.table = &s->table;
 	s->run->collect_ms = s->o.user ? PERIOD_USER_MS : PERIOD_MS;
 	if (s->o.kernel)
-		r = open_kallsyms(s, err);
+		r = user_stacks_open_kernel(s->run, &s->stacks.symbolizer.kallsyms, err);
 	if (!r && s->o.user)
-		r = open_spaces(s, err);
+		r = user_stacks_open(s->run, &s->stacks, meanwhile, s, err);
 	return r;
 }
 
@@ -185,13 +104,13 @@ static int take_row(void *ctx, const void *key, const void *value)
 	struct table_key made = { 0 };
 	struct table_row sum;
 	struct stack *s = ctx;
-	int r = symbolizer_queue_kernel(&s->symbolizer, &row->kernel, &made.kernel);
+	int r = symbolizer_queue_kernel(&s->stacks.symbolizer, &row->kernel, &made.kernel);
 
 	if (!r)
-		r = symbolizer_queue_user(&s->symbolizer, &row->process, &row->user, from->first_ns,
-					  &made.user);
+		r = symbolizer_queue_user(&s->stacks.symbolizer, &row->process, &row->user,
+					  from->first_ns, &made.user);
 	if (!r && (s->o.ios || s->o.waits))
-		r = stack_paths_keep(&s->paths, &row->kernel, &row->user, &s->symbolizer);
+		r = stack_paths_keep(&s->paths, &row->kernel, &row->user, &s->stacks.symbolizer);
 	if (r)
 		return r;
 	sum = bytes_of(from);
@@ -204,10 +123,12 @@ static int add_lost(struct stack *s, const struct subject *of, const struct tabl
 {
 	static const struct stack_id lost = { { STACK_LOST, 0 } };
 	struct table_key made = { 0 };
-	int r = s->o.kernel ? symbolizer_queue_kernel(&s->symbolizer, &lost, &made.kernel) : 0;
+	int r =
+	    s->o.kernel ? symbolizer_queue_kernel(&s->stacks.symbolizer, &lost, &made.kernel) : 0;
 
 	if (!r && s->o.user)
-		r = symbolizer_queue_user(&s->symbolizer, &of->process, &lost, 0, &made.user);
+		r = symbolizer_queue_user(&s->stacks.symbolizer, &of->process, &lost, 0,
+					  &made.user);
 	return r ? r : add_waiting(s, of, &made, sum);
 }
 
@@ -230,16 +151,17 @@ static int add_done(struct stack *s, const struct subject *of, uint64_t path, ui
 
 	if (!s->o.kernel && !s->o.user)
 		return add_waiting(s, of, &made, sum);
-	r = stack_paths_find(&s->paths, path, &s->symbolizer, &kernel, &user);
+	r = stack_paths_find(&s->paths, path, &s->stacks.symbolizer, &kernel, &user);
 	if (r == -ENOENT) {
 		if (path) /* else the kernel has counted it */
 			s->paths.lost += sum->ios[0] + sum->ios[1];
 		return add_lost(s, of, sum);
 	}
 	if (!r)
-		r = symbolizer_queue_kernel(&s->symbolizer, kernel, &made.kernel);
+		r = symbolizer_queue_kernel(&s->stacks.symbolizer, kernel, &made.kernel);
 	if (!r)
-		r = symbolizer_queue_user(&s->symbolizer, &of->process, user, at_ns, &made.user);
+		r = symbolizer_queue_user(&s->stacks.symbolizer, &of->process, user, at_ns,
+					  &made.user);
 	return r ? r : add_waiting(s, of, &made, sum);
 }
 
@@ -307,7 +229,7 @@ static int take_maps(struct stack *s, int inactive)
 		r = double_buffer_drain_hash(
 		    bpf_map__fd(inactive ? skel->maps.stacks1 : skel->maps.stacks0),
 		    sizeof(struct stack_id), sizeof(struct stack_frames), symbolizer_take_stack,
-		    &s->symbolizer);
+		    &s->stacks.symbolizer);
 	if (!r)
 		r = double_buffer_drain_hash(
 		    bpf_map__fd(inactive ? skel->maps.rows1 : skel->maps.rows0),
@@ -326,7 +248,7 @@ static int take_maps(struct stack *s, int inactive)
 					     sizeof(__u64), sizeof(struct stack_wait), take_wait,
 					     s);
 	stack_paths_age(&s->paths);
-	symbolizer_end_drain(&s->symbolizer);
+	symbolizer_end_drain(&s->stacks.symbolizer);
 	process_names_forget(names);
 	if (s->cgroups)
 		cgroups_forget(s->cgroups);
@@ -353,15 +275,15 @@ static void adapt_period(struct stack *s, int inactive)
 int stack_drain(struct tool_run *run, int inactive, struct error *err)
 {
 	struct stack *s = run->ctx;
-	uint64_t before_ns = s->swapped_ns;
+	uint64_t before_ns = s->stacks.drained_ns;
 	int r;
 
 	(void)err;
-	s->swapped_ns = run->swap_begin_ns;
+	s->stacks.drained_ns = run->swap_begin_ns;
 	/* After the swap, so that the records cover all that the rows need; a process that ended
 	 * before the previous swap began is in no row. */
-	if (s->symbolizer.spaces)
-		address_spaces_update(s->symbolizer.spaces, before_ns);
+	if (s->stacks.symbolizer.spaces)
+		address_spaces_update(s->stacks.symbolizer.spaces, before_ns);
 	r = take_maps(s, inactive);
 	adapt_period(s, inactive);
 	return r;
@@ -383,12 +305,12 @@ static bool meanwhile(void *ctx)
 		return false; /* nothing is attached yet */
 	if (s->is_last)
 		return true;
-	if (!s->failed && clock_mono_ns() - s->swapped_ns >= period_ns) {
+	if (!s->failed && clock_mono_ns() - s->stacks.drained_ns >= period_ns) {
 		s->failed = tool_drain(s->run, &err);
 		stack_show_progress(s);
 	}
 	return s->failed || run_is_due(s->run->run) ||
-	       table_memory(&s->next) + symbolizer_queued_size(&s->symbolizer) > MAX_WAITING;
+	       table_memory(&s->next) + symbolizer_queued_size(&s->stacks.symbolizer) > MAX_WAITING;
 }
 
 static int add_row(struct stack *s, uint32_t row)
@@ -397,8 +319,8 @@ static int add_row(struct stack *s, uint32_t row)
 
 	key.disk = table_name(&s->table, table_text(&s->now, key.disk));
 	key.comm = table_name(&s->table, table_text(&s->now, key.comm));
-	key.kernel = symbolizer_node(&s->symbolizer, key.kernel);
-	key.user = symbolizer_node(&s->symbolizer, key.user);
+	key.kernel = symbolizer_node(&s->stacks.symbolizer, key.kernel);
+	key.user = symbolizer_node(&s->stacks.symbolizer, key.user);
 	if (table_copy_labels(&s->table, &s->now, &key) || key.disk == INTERN_NONE ||
 	    key.comm == INTERN_NONE || key.kernel == INTERN_NONE || key.user == INTERN_NONE)
 		return -ENOMEM;
@@ -412,9 +334,9 @@ static int name_batch(struct stack *s)
 
 	s->now = s->next;
 	s->next = (struct table){ 0 };
-	symbolizer_begin_batch(&s->symbolizer);
-	unwinder_serve(&s->unwinder);
-	r = symbolizer_resolve(&s->symbolizer);
+	symbolizer_begin_batch(&s->stacks.symbolizer);
+	unwinder_serve(&s->stacks.unwinder);
+	r = symbolizer_resolve(&s->stacks.symbolizer);
 	if (!r)
 		r = s->failed;
 	for (uint32_t i = 0; !r && i < s->now.keys.n; i++)
@@ -422,7 +344,7 @@ static int name_batch(struct stack *s)
 	if (!r)
 		r = table_fit(&s->table);
 	table_free(&s->now);
-	symbolizer_end_batch(&s->symbolizer);
+	symbolizer_end_batch(&s->stacks.symbolizer);
 	return r;
 }
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "cmd/stack/symbolizer.h"
+#include "cmd/symbolizer.h"
 #include "core/base/intern.h"
 #include "probes/stack.h"
 

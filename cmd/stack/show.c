@@ -89,28 +89,6 @@ void stack_wipe_progress(struct stack *s)
 	s->progress_ns = 0;
 }
 
-/* ---- files of symbols ---- */
-
-void stack_show_unread(const struct stack *s)
-{
-	const struct symbol_unread *files;
-	char path[1024];
-	uint64_t all;
-	size_t n;
-
-	if (!s->symbolizer.symbols)
-		return;
-	all = symbol_client_unread(s->symbolizer.symbols);
-	n = symbol_client_unread_files(s->symbolizer.symbols, &files);
-	for (size_t i = 0; i < n; i++)
-		fprintf(stderr, "iotrace: note: symbols of %s were not fully read: %s\n",
-			render_escape(files[i].path, path, sizeof(path)), files[i].why);
-	if (all > n)
-		fprintf(stderr,
-			"iotrace: note: symbols of %" PRIu64 " more files were not fully read\n",
-			all - n);
-}
-
 /* ---- rows ---- */
 
 static void row_of(struct stack *s, uint32_t i, struct stack_row *out)

@@ -3,12 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
-#include <unistd.h>
 
 #include <bpf/libbpf.h>
 
-#include "cmd/check.h"
 #include "cmd/command.h"
 #include "cmd/stack/schema.h"
 #include "cmd/stack/stack.h"
@@ -36,25 +33,6 @@ static uint32_t paths_room(const struct args *args)
 static bool has_paths(const struct stack_options *o)
 {
 	return o->ios || o->waits;
-}
-
-/* Are user stacks walked by tables? */
-static bool has_tables(const struct stack *s)
-{
-	return UNWINDER_HAS_TABLES && s->o.user && s->symbolizer.symbols;
-}
-
-static uint64_t page_shift(void)
-{
-	return (uint64_t)__builtin_ctzl((unsigned long)sysconf(_SC_PAGESIZE));
-}
-
-/* Of the kernel's stacks, where it does not tell where the registers are (before 5.15). */
-static uint64_t thread_size(void)
-{
-	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
-
-	return page > 16384 ? page : 16384;
 }
 
 /* Different stacks between two drains; 0: as many as the BPF object says. */
@@ -94,7 +72,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	uint32_t whole = s->o.filters.disk.whole;
 	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible(whole);
 	uint32_t owners = blk_owners_entries(run->object.hooks, args, whole);
-	uint64_t seed[4];
+	struct user_stacks_settings stack_settings;
 	const struct probe_option options[] = {
 		{ "by_process", true },
 		{ "want_kernel", s->o.kernel },
@@ -105,11 +83,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_cgroup", keys_of_cgroup(s->o.by) },
 		{ "by_user", keys_have(s->o.by, KEY_USER) },
 		{ "own_start", s->o.ios && blk_iostats_off(whole) },
-		{ "unwinds", has_tables(s) },
-		{ "page_shift", page_shift() },
-		{ "thread_size", thread_size() },
 		{ "trace_completion_mask", run->flags.trace_completion },
-		{ "seed", 0, seed, sizeof(seed) },
 		{ "syscall_ops", 0, syscall_ops, sizeof(syscall_ops) },
 		{ "check_files", s->o.filters.disk.dev != 0 },
 		{ "keyed_dev", keys_have(stack_keys(&s->o), KEY_DISK) },
@@ -134,19 +108,16 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "waits_of_threads", s->o.waits ? args->map_requests : 1 },
 		{ "page_faults", s->o.waits ? cpus_possible() : 1 },
 		{ "devs", s->o.waits && s->o.filters.disk.dev ? 0 : 1 },
-#if UNWINDER_HAS_TABLES
-		{ "unwind_rules", has_tables(s) ? 0 : 1 },
-		{ "unwind_files", has_tables(s) ? 0 : 1 },
-		{ "unwind_wanted", has_tables(s) ? 0 : 1 },
-#endif
 	};
 
-	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
-		return -errno;
-	seed[2] |= 1;
-	seed[3] |= 1;
+	int r = user_stacks_settings(s->o.user ? &s->stacks : NULL, &stack_settings);
+
 	syscalls_numbers(false, syscall_ops);
-	return tool_configure(object, options, N(options), maps, N(maps));
+	if (!r)
+		r = tool_configure(object, options, N(options), maps, N(maps));
+	if (!r)
+		r = probe_set_options(object->obj, stack_settings.options, USER_STACKS_OPTIONS);
+	return r ? r : probe_size_maps(object->obj, stack_settings.maps, stack_settings.n_maps);
 }
 
 /* ---- attaching ---- */
@@ -164,17 +135,11 @@ static void want_all(void *ctx)
 	s->o.by = KEY_CGROUP + 1;
 }
 
-/* Mappings are found by PID: in a pid namespace they would be of another process, or of none. */
 static int resolve(struct tool_run *run, struct error *err)
 {
 	const struct stack *s = run->ctx;
 
-	if (!s->o.user || run->check || !blk_in_pid_namespace())
-		return 0;
-	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-		  "cannot name user frames from inside a pid namespace");
-	error_hint(err, "in a container: run iotrace on the host, or without -U");
-	return -ENOTSUP;
+	return s->o.user ? user_stacks_resolve(run, err) : 0;
 }
 
 static int replay(struct tool_run *run, struct error *err)
@@ -196,11 +161,11 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 	bool bios = s->o.ios || !s->o.waits;
 	size_t n = 0;
 
-	run->files = s->o.user ? ADDRESS_SPACES_FILES + SYMBOL_CLIENT_FILES : 0;
+	run->files = s->o.user ? USER_STACKS_FILES : 0;
 	if (s->o.ios)
 		s->helpers[n++] = blk_helpers[0];
 	if (s->o.user) /* where there are tables */
-		s->helpers[n++] = "unwind_find_key";
+		s->helpers[n++] = USER_STACKS_HELPER;
 	run->helpers = s->helpers;
 	n = blk_events(WANT_NAMES | (tool_tracks(run) ? WANT_TRACK : 0) | (bios ? WANT_STACK : 0) |
 			   (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
@@ -253,36 +218,14 @@ static void find_parts(struct tool_run *run)
 		blk_find_parts(&s->o.filters, run->disks, tool_map(run, "devs"), &s->parts_round);
 }
 
-/* Opens the tables of the loaded object. */
 static int attached(struct tool_run *run, struct error *err)
 {
 	struct stack *s = run->ctx;
-#if UNWINDER_HAS_TABLES
-	struct stack_bpf *skel = run->object.skel;
-	const struct unwind_probe probe = {
-		.maps = {
-			.tables = bpf_map__fd(skel->maps.unwind_tables),
-			.rules = bpf_map__fd(skel->maps.unwind_rules),
-			.files = bpf_map__fd(skel->maps.unwind_files),
-		},
-		.wanted = bpf_map__fd(skel->maps.unwind_wanted),
-		.find_key = bpf_program__fd(skel->progs.unwind_find_key),
-		.mapped_key = &skel->bss->unwind_mapped_key,
-	};
-	int r = 0;
+	int r = s->o.user ? user_stacks_attached(run, &s->stacks, err) : 0;
 
-	if (has_tables(s))
-		r = unwinder_open(&s->unwinder, &probe);
-	if (r)
-		return error_set(err, STATUS_FAILED, r, "cannot map the tables of user stacks: %s",
-				 strerror(-r));
-#endif
-	s->unwinder.spaces = s->symbolizer.spaces;
-	s->unwinder.symbols = s->symbolizer.symbols;
-	s->symbolizer.has_tables = has_tables(s);
-	find_parts(run);
-	(void)err;
-	return 0;
+	if (!r)
+		find_parts(run);
+	return r;
 }
 
 static void keeps(struct tool_run *run)
@@ -296,26 +239,13 @@ static void keeps(struct tool_run *run)
 		  keys_of_cgroup(s->o.by));
 }
 
-/* What COMMAND is made of is read before it uses it. */
-static bool look_at_command(void *ctx, pid_t pid, uint64_t ip, bool mapped)
-{
-	struct stack *s = ctx;
-
-	address_spaces_update(s->symbolizer.spaces, s->swapped_ns);
-	return unwinder_look(&s->unwinder, (uint32_t)pid, ip, mapped);
-}
-
 static int begin(struct tool_run *run, struct error *err)
 {
 	struct stack *s = run->ctx;
 
-	if (s->unwinder.store) {
-		run->run->look = look_at_command;
-		run->run->look_ctx = s;
-	}
-
 	(void)err;
-	s->begin_ns = s->swapped_ns = clock_mono_ns();
+	user_stacks_begin(run, &s->stacks);
+	s->begin_ns = s->stacks.drained_ns = clock_mono_ns();
 	return 0;
 }
 
@@ -323,27 +253,10 @@ static int begin(struct tool_run *run, struct error *err)
 static int check(struct tool_run *run, struct check *check, struct error *out)
 {
 	struct stack *s = run->ctx;
-	struct error err;
-	int why = 0;
 
 	(void)out;
-	if (kallsyms_open(NULL, &s->symbolizer.kallsyms, &err)) {
-		check_gap(check, "-K", &err);
-	} else if (kallsyms_hidden(s->symbolizer.kallsyms)) {
-		stack_hidden_error(&err);
-		check_gap(check, "-K", &err);
-	}
-	if (address_spaces_open(&s->symbolizer.spaces, &why) == 0 && why) {
-		stack_unfollowed_error(why, &err);
-		check_gap(check, "-U", &err);
-	}
-	if (stack_others_error(&err))
-		check_gap(check, "-U", &err);
-	why = symbol_client_open(NULL, &s->symbolizer.symbols);
-	if (why) {
-		stack_helper_error(why, &err);
-		check_gap(check, "-U", &err);
-	}
+	user_stacks_check_kernel(check, &s->stacks.symbolizer.kallsyms);
+	user_stacks_check(check, &s->stacks);
 	return 0;
 }
 
@@ -374,23 +287,14 @@ static void stop(struct tool_run *run)
 /* What is lost in user space.  There is one output: all of the run. */
 static void count_losses(struct tool_run *run, const struct stack *s)
 {
-	const struct symbolizer *symbolizer = &s->symbolizer;
-
-	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, symbolizer->lost);
+	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_FRAMES, s->stacks.symbolizer.lost);
 	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_PATHS, s->paths.lost);
 	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_EVICTED, s->table.evicted);
-	tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_NAMES, symbolizer->unread);
 	if (s->cgroups)
 		tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(s->cgroups));
-	if (symbolizer->symbols)
-		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_SYMBOLS,
-				symbol_client_unread(symbolizer->symbols));
-	if (symbolizer->spaces) {
-		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_RECORDS,
-				address_spaces_lost(symbolizer->spaces));
-		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_MAPPINGS,
-				address_spaces_full(symbolizer->spaces));
-	}
+	for (int i = 0; i < USER_STACKS_LOSSES; i++)
+		tool_count_loss(run, BLK_LOSS_ROWS + STACK_LOSS_USER + (size_t)i,
+				user_stacks_lost(&s->stacks, i));
 }
 
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
@@ -416,7 +320,7 @@ static void end_output(struct tool_run *run, bool last)
 	free(s->rows);
 	s->rows = NULL;
 	if (last)
-		stack_show_unread(s);
+		user_stacks_show_unread(&s->stacks);
 }
 
 static void free_stack(void *ctx)
@@ -424,8 +328,7 @@ static void free_stack(void *ctx)
 	struct stack *s = ctx;
 
 	stack_wipe_progress(s);
-	unwinder_close(&s->unwinder);
-	symbolizer_free(&s->symbolizer);
+	user_stacks_close(&s->stacks);
 	stack_paths_free(&s->paths);
 	cgroups_free(s->cgroups);
 	users_free(s->users);
@@ -445,8 +348,10 @@ static const struct schema *columns(size_t i, const char **with)
 TOOL_PROBE(stack);
 
 #define PROBE_LOSS(i, key, text) [i] = { key, text, "stack_losses", i, false }
-#define STOP_LOSS(i, key, text)	 [STACK_LOSS_STOPS + (i)-1] = { key, text, "unwind_stops", i, false }
-#define LOSS(i, key, text)	 [i] = { key, text, NULL, 0, false }
+#define USER_LOSS(i, key, text)	 LOSS(STACK_LOSS_USER + (i), key, text),
+#define STOP_LOSS(i, key, text)                                                                    \
+	[STACK_LOSS_STOPS + (i)-1] = { key, text, "unwind_stops", i, false },
+#define LOSS(i, key, text) [i] = { key, text, NULL, 0, false }
 
 static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_FRAMES, "stacks_lost", "stacks whose frames had no room"),
@@ -468,25 +373,7 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	PROBE_LOSS(STACK_LOSS_ENDS, "waits_no_end", "waits whose end no program saw: not counted"),
 	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
-	LOSS(STACK_LOSS_RECORDS, "mappings_lost", "process and mapping records"),
-	LOSS(STACK_LOSS_SYMBOLS, "symbols_unread",
-	     "files whose symbols were not fully read: damaged, too large or too slow"),
-	LOSS(STACK_LOSS_MAPPINGS, "mappings_full",
-	     "mappings or processes beyond the tracking limits, or too slow to read"),
-	LOSS(STACK_LOSS_NAMES, "frames_unread",
-	     "frames left without a name, or with an old one, to save time or memory"),
-	STOP_LOSS(UNWIND_STOP_NO_TABLE, "unwind_no_table",
-		  "I/Os whose user stack ends early: a file's table was not there yet"),
-	STOP_LOSS(UNWIND_STOP_NO_ROOM, "unwind_no_room",
-		  "I/Os whose user stack ends early: no room for a file's table"),
-	STOP_LOSS(UNWIND_STOP_UNMAPPED, "unwind_unmapped",
-		  "I/Os whose user stack ends early: at an address that is no code"),
-	STOP_LOSS(UNWIND_STOP_EXPRESSION, "unwind_expression",
-		  "I/Os whose user stack ends early: at a rule that is not understood"),
-	STOP_LOSS(UNWIND_STOP_NO_RULE, "unwind_no_rule",
-		  "I/Os whose user stack ends early: at code without a rule or frame pointer"),
-	STOP_LOSS(UNWIND_STOP_UNREAD, "unwind_unread",
-		  "I/Os whose user stack ends early: the stack was not in memory"),
+	USER_STACKS_EACH_LOSS(USER_LOSS) USER_STACKS_EACH_STOP(STOP_LOSS)
 };
 
 static const struct tool_optional optional[] = {

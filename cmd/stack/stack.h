@@ -6,11 +6,10 @@
  * maps (collect.c), and what is shown (show.c). */
 
 #include "cmd/tool.h"
-#include "cmd/stack/symbolizer.h"
-#include "cmd/stack/unwinder.h"
+#include "cmd/user_stacks.h"
 #include "cmd/stack/options.h"
 #include "cmd/stack/paths.h"
-#include "cmd/stack/table.h"
+#include "cmd/stack_table.h"
 #include "cmd/stack/schema.h"
 #include "core/system/cgroups.h"
 #include "core/system/outfile.h"
@@ -20,11 +19,9 @@
 /* Losses of its own, beside those that all block subcommands have. */
 enum {
 	STACK_LOSS_EVICTED = STACK_LOSSES,
-	STACK_LOSS_RECORDS,
-	STACK_LOSS_SYMBOLS,
-	STACK_LOSS_MAPPINGS,
-	STACK_LOSS_NAMES,
-	STACK_LOSS_STOPS, /* by enum unwind_stop, from 1 on */
+	STACK_LOSS_USER, /* by enum user_stacks_loss */
+	STACK_LOSS_STOPS =
+	    STACK_LOSS_USER + USER_STACKS_LOSSES, /* by enum unwind_stop, from 1 on */
 	STACK_LOSS_ROWS_ALL = STACK_LOSS_STOPS + UNWIND_STOPS - 1
 };
 
@@ -32,15 +29,14 @@ struct stack {
 	struct stack_options o;
 	struct tool_run *run;
 	struct table table;
-	struct symbolizer symbolizer;
-	struct unwinder unwinder;
+	struct user_stacks stacks;
 	const char *helpers[3];	 /* tool_run.helpers */
 	struct cgroups *cgroups; /* with --by cgroup, unit or container; else NULL */
 	struct users *users;	 /* with --by user; else NULL */
 	struct stack_schema schema;
 	struct stack_paths paths; /* with o.ios or o.waits */
-	/* Rows that have been drained; their stacks are numbers of symbolizer.now and
-	 * symbolizer.next. */
+	/* Rows that have been drained; their stacks are numbers of stacks.symbolizer.now and
+	 * stacks.symbolizer.next. */
 	struct table now, next;
 	bool is_last;	      /* nothing is counted any more */
 	int failed;	      /* -errno of what was done while files were read */
@@ -48,12 +44,12 @@ struct stack {
 	uint32_t done_taken;  /* as the rows of complete I/Os */
 	struct outfile svg;
 	struct renderer svg_renderer;
-	uint64_t begin_ns, swapped_ns; /* CLOCK_MONOTONIC */
-	uint64_t stop_ns;	       /* waits that go on count up to here; the same */
-	uint8_t parts_round;	       /* blk_find_parts() */
-	uint64_t sum;		       /* so far: bytes, or ns of waits */
-	uint64_t progress_ns;	       /* when progress was shown last; 0: never */
-	struct stack_row *rows;	       /* of the output */
+	uint64_t begin_ns;	/* CLOCK_MONOTONIC */
+	uint64_t stop_ns;	/* waits that go on count up to here; the same */
+	uint8_t parts_round;	/* blk_find_parts() */
+	uint64_t sum;		/* so far: bytes, or ns of waits */
+	uint64_t progress_ns;	/* when progress was shown last; 0: never */
+	struct stack_row *rows; /* of the output */
 };
 
 /* collect.c: what tool_drain() takes. */
@@ -70,19 +66,6 @@ int stack_name(struct stack *s, struct error *err);
 /* Opens what names are looked up in. */
 int stack_open_symbolizer(struct stack *s, struct error *err);
 
-/* Why kernel frames have no names, though they can be had: kallsyms_hidden(). */
-void stack_hidden_error(struct error *err);
-
-/* The same of user frames: perf_event_open() failed with @why. */
-void stack_unfollowed_error(int why, struct error *err);
-
-/* The same of all user frames: there is no helper process, symbol_client_open() failed with @why.
- */
-void stack_helper_error(int why, struct error *err);
-
-/* The same of other users' processes: true, with @err, if this one may not look at them. */
-bool stack_others_error(struct error *err);
-
 /* show.c */
 extern const struct tool_view stack_view;
 
@@ -95,9 +78,6 @@ void stack_wipe_progress(struct stack *s);
 
 /* The ten largest rows, on standard error if that is a terminal and there were more. */
 void stack_show_largest(const struct stack *s);
-
-/* Says which files of symbols were not read, on standard error. */
-void stack_show_unread(const struct stack *s);
 
 /* Opens the flame graph's file, if there is to be one.  -errno with @err. */
 int stack_open_svg(struct tool_run *run, struct error *err);

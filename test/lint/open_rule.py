@@ -105,8 +105,8 @@ FORBIDDEN = (
     ("core/planted.c", "\tfd = (int)syscall(SYS_openat2, root, path, &how, sizeof(how));"),
     ("core/planted.c", "\tint (*how)(const char *, int, ...) = open;"),
     ("core/planted.c", "\telf = elf_begin(fd, ELF_C_READ, NULL);"),
-    ("cmd/stack/symbolizer.c", "\telf = dwelf_elf_begin(fd);"),
-    ("cmd/stack/symbolizer.c", "\tr = elf_symbols(fd, &id, &opener, places, n, &unread);"),
+    ("cmd/symbolizer.c", "\telf = dwelf_elf_begin(fd);"),
+    ("cmd/symbolizer.c", "\tr = elf_symbols(fd, &id, &opener, places, n, &unread);"),
     ("output/planted.c", "\tfile = freopen(path, \"r\", stdin);"),
 )
 ALLOWED = (

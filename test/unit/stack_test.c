@@ -13,7 +13,7 @@
 #include "cmd/stack/options.h"
 #include "cmd/stack/paths.h"
 #include "cmd/stack/schema.h"
-#include "cmd/stack/table.h"
+#include "cmd/stack_table.h"
 #include "core/base/clock.h"
 
 /* ---- options ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* cmd/stack/symbolizer.c: names of user frames, in memory that is bounded, whatever there is to
+/* cmd/symbolizer.c: names of user frames, in memory that is bounded, whatever there is to
  * name.
  */
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "cmd/stack/symbolizer.h"
+#include "cmd/symbolizer.h"
 #include "core/symbols/perf_map.h"
 #include "core/system/process.h"
 #include "core/symbols/symbol_server.h"

@@ -12,7 +12,7 @@
 #include <bpf/libbpf.h>
 #include <cmocka.h>
 
-#include "cmd/stack/unwinder.h"
+#include "cmd/unwinder.h"
 
 /* What a process has mapped: nothing, as it has ended. */
 static unsigned int tries;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/stack/symbolizer.h"
+#include "cmd/symbolizer.h"
 
 #include <errno.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/stack/table.h"
+#include "cmd/stack_table.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef IOTRACE_CMD_STACK_UNWINDER_H
-#define IOTRACE_CMD_STACK_UNWINDER_H
+#ifndef IOTRACE_CMD_UNWINDER_H
+#define IOTRACE_CMD_UNWINDER_H
 
 #include <stdbool.h>
 

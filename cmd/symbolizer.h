@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef IOTRACE_CMD_STACK_SYMBOLIZER_H
-#define IOTRACE_CMD_STACK_SYMBOLIZER_H
+#ifndef IOTRACE_CMD_SYMBOLIZER_H
+#define IOTRACE_CMD_SYMBOLIZER_H
 
-#include "cmd/stack/table.h"
+#include "cmd/stack_table.h"
 #include "core/symbols/kallsyms.h"
 #include "core/symbols/perf_maps.h"
 #include "core/symbols/address_spaces.h"
