@@ -65,6 +65,19 @@ static const struct hook_alt arrival_alts[] = {
 	{ HOOK_RAW_TP, "block_bio_queue", 2, { "bio_queue_raw_q" }, 0 },
 };
 
+/* Both, with user stacks. */
+static const struct hook_alt bio_user_alts[] = {
+	{ HOOK_TP_BTF, "block_bio_queue", 1, { "bio_user_btf", "bio_end_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 1, { "bio_user_raw", "bio_end_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 2, { "bio_user_raw_q", "bio_end_raw" }, 0 },
+};
+
+static const struct hook_alt arrival_user_alts[] = {
+	{ HOOK_TP_BTF, "block_bio_queue", 1, { "bio_user_btf" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 1, { "bio_user_raw" }, 0 },
+	{ HOOK_RAW_TP, "block_bio_queue", 2, { "bio_user_raw_q" }, 0 },
+};
+
 /* iotrace stack: bios as they are submitted, and those that go on to another disk themselves. */
 static const struct hook_alt stack_alts[] = {
 	{ HOOK_TP_BTF, "block_bio_queue", 1, { "stk_queue_btf" }, 0 },
@@ -95,6 +108,7 @@ static const struct hook_alt track_alts[] = {
 
 size_t blk_events(unsigned int wants, struct hook_event *events)
 {
+	bool users = wants & WANT_USER_STACKS;
 	size_t n = 0;
 
 	if (wants & WANT_TRACK)
@@ -115,9 +129,12 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 	if (wants & WANT_SUBMIT)
 		events[n++] = (struct hook_event){ "submit", ALTS(submit_alts), false };
 	if ((wants & (WANT_BIO | WANT_STACK)) == WANT_BIO)
-		events[n++] = (struct hook_event){ "bio", ALTS(bio_alts), false };
+		events[n++] = (struct hook_event){ "bio", users ? bio_user_alts : bio_alts,
+						   sizeof(bio_alts) / sizeof(bio_alts[0]), false };
 	if ((wants & (WANT_BIO | WANT_ARRIVALS)) == WANT_ARRIVALS)
-		events[n++] = (struct hook_event){ "arrival", ALTS(arrival_alts), false };
+		events[n++] =
+		    (struct hook_event){ "arrival", users ? arrival_user_alts : arrival_alts,
+					 sizeof(arrival_alts) / sizeof(arrival_alts[0]), false };
 	if (wants & WANT_ISSUE) {
 		events[n++] = (struct hook_event){ "issue", ALTS(issue_alts), false };
 		events[n++] = (struct hook_event){ "requeue", ALTS(requeue_alts), false };

@@ -68,9 +68,10 @@ enum blk_wants {
 	WANT_BIO = 4,
 	WANT_NAMES = 8,
 	WANT_TRACK = 16,
-	WANT_CGROUPS = 32,   /* paths of cgroups that are made (probes/blk_cgroups.bpf.h) */
-	WANT_ARRIVALS = 128, /* bios as they arrive (iotrace slow) */
-	WANT_STACK = 64,     /* bios as iotrace stack counts them; with WANT_ISSUE requests too */
+	WANT_CGROUPS = 32,	/* paths of cgroups that are made (probes/blk_cgroups.bpf.h) */
+	WANT_ARRIVALS = 128,	/* bios as they arrive (iotrace slow) */
+	WANT_USER_STACKS = 256, /* of WANT_ARRIVALS */
+	WANT_STACK = 64, /* bios as iotrace stack counts them; with WANT_ISSUE requests too */
 };
 
 #define BLK_EVENTS_MAX 10

@@ -11,7 +11,8 @@
 		__s64 stack;   /* of slow_record.stack; with -K */                                 \
 		__u64 got_cpu; /* as struct slow_arrival has it */                                 \
 	};                                                                                         \
-	__u32 first_bytes; /* when it was first issued; 0: as many as `bytes` */                   \
+	struct stack_id user_stack; /* with -U */                                                  \
+	__u32 first_bytes;	    /* when it was first issued; 0: as many as `bytes` */          \
 	__u32 pad;
 #define BLK_COPY_OWN(to, from) slow_copy(to, from)
 /* The last bio to arrive; its address is 0 when a request has been made of it. */
@@ -19,7 +20,7 @@
 	struct slow_arrival arrived;                                                               \
 	__u64 tick;    /* in which the clock was read for an arrival */                            \
 	__u64 tick_ns; /* what it said */                                                          \
-	__u64 pad3[3];
+	__u64 pad3;
 
 #include "probes/kernel.h"
 #include "probes/slow.h"
@@ -47,7 +48,7 @@ static __always_inline void slow_submitter(struct blk_inflight *submitter,
 #include "probes/blk_bio_devices.bpf.h"
 
 const volatile bool bio_mode = false;
-const volatile bool want_stack = false;
+const volatile bool want_stack = false, want_user = false; /* -K, -U */
 const volatile __u32 cpus_to_look_at = 1;
 const volatile __u64 limit = 0; /* records per second (2^30 ns); 0: all */
 
@@ -95,7 +96,55 @@ struct {
 	__uint(value_size, 127 * sizeof(u64));
 } stacks SEC(".maps");
 
+/* By stack_id, those that were used last: an I/O may be slow long after it arrived. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set before loading with -U */
+	__type(key, struct stack_id);
+	__type(value, struct stack_frames);
+} user_stacks SEC(".maps");
+
+/* Where a program has the user stack that it walks: one for each that can run on a CPU at the same
+ * time. */
+enum { SLOT_ARRIVAL, SLOT_ARRIVAL_2, SLOT_ARRIVAL_3, SLOTS, NO_SLOT = SLOTS };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, SLOTS);
+	__type(key, u32);
+	__type(value, struct stack_frames);
+} scratch SEC(".maps");
+
+static __always_inline u64 *unwind_frames(u32 slot)
+{
+	struct stack_frames *at = bpf_map_lookup_elem(&scratch, &slot);
+
+	return at ? (u64 *)at->ip : NULL;
+}
+
+#define UNWIND_SLOTS SLOTS
+#define UNWIND_DEPTH STACK_DEPTH
+#include "probes/unwind.bpf.h"
+
+#define STACKS_ON_UNREAD()
+#include "probes/stacks.bpf.h"
+
 /* ---- arrival ---- */
+
+/* Are stacks kept? */
+static __always_inline bool keeps_stacks(void)
+{
+	return want_stack || want_user;
+}
+
+static __always_inline void copy_arrival(struct slow_arrival *to, const struct slow_arrival *from)
+{
+	to->bio = from->bio;
+	to->ns = from->ns;
+	to->stack = from->stack;
+	if (want_user)
+		to->user = from->user;
+}
 
 static __always_inline struct slow_arrival_set *arrivals_of(u64 bio)
 {
@@ -128,7 +177,7 @@ static __always_inline void keep_arrival(const struct slow_arrival *arrival)
 	}
 	if (to->bio && to->bio != arrival->bio)
 		__sync_fetch_and_add(&arrivals_dropped, 1);
-	*to = *arrival;
+	copy_arrival(to, arrival);
 }
 
 #define BIO_ISSUE_MASK ((1ull << 51) - 1)
@@ -160,7 +209,7 @@ static __always_inline u64 full_ns(u64 ns, u64 now)
 
 static __always_inline bool by_switches(void)
 {
-	return TYPED_TASK && !has_backups && !want_stack &&
+	return TYPED_TASK && !has_backups && !keeps_stacks() &&
 	       !bpf_core_field_exists(((struct bio *)0)->bi_issue) &&
 	       bpf_core_field_exists(((struct task_struct *)0)->sched_info.last_arrival);
 }
@@ -187,7 +236,7 @@ static __always_inline u64 arrived_ns(const struct slow_arrival *arrival, u64 go
  * which there is no room. */
 static __always_inline struct blk_cpu *last_arrival(u32 cpu)
 {
-	return has_backups || want_stack ? NULL : bpf_map_lookup_elem(&cpus, &cpu);
+	return has_backups || keeps_stacks() ? NULL : bpf_map_lookup_elem(&cpus, &cpu);
 }
 
 static __always_inline void note_arrival(const struct slow_arrival *arrival, struct blk_cpu *last)
@@ -198,8 +247,8 @@ static __always_inline void note_arrival(const struct slow_arrival *arrival, str
 		keep_arrival(arrival);
 		return;
 	}
-	before = last->arrived;
-	last->arrived = *arrival;
+	copy_arrival(&before, &last->arrived);
+	copy_arrival(&last->arrived, arrival);
 	if (before.bio && before.bio != arrival->bio)
 		keep_arrival(&before);
 }
@@ -209,7 +258,7 @@ static __always_inline bool take_from(struct slow_arrival *way, u64 bio, bool ke
 {
 	if (way->bio != bio)
 		return false;
-	*out = *way;
+	copy_arrival(out, way);
 	if (!keep)
 		way->bio = 0;
 	return true;
@@ -268,12 +317,12 @@ static __always_inline bool take_own(u64 bio, struct slow_arrival *out)
 	if (take_last(bpf_get_smp_processor_id(), bio, false, out))
 		return true;
 	kept = take_kept(bio, false, out);
-	cpu = has_backups || want_stack ? 0 : arrival_cpu(bio);
+	cpu = has_backups || keeps_stacks() ? 0 : arrival_cpu(bio);
 	if (!cpu || !take_last(cpu - 1, bio, false, &other))
 		return kept;
 	/* The bio before may have had its address. */
 	if (!kept || is_later(&other, out))
-		*out = other;
+		copy_arrival(out, &other);
 	return true;
 }
 
@@ -289,25 +338,59 @@ static __always_inline u64 tick_ns(struct blk_cpu *last)
 	return last->tick_ns;
 }
 
-static __always_inline void on_arrival(void *ctx, struct bio *bio, const bool direct)
+/* Keeps the current user stack, if its process is asked for. */
+static __always_inline void read_user_stack(void *ctx, u32 slot, struct stack_id *id)
 {
-	struct slow_arrival arrival = { .bio = address_of(bio, direct), .stack = -1 };
+	struct stack_frames *at = bpf_map_lookup_elem(&scratch, &slot);
+	struct blk_process process = {};
+
+	if (!at || !current_process(&process))
+		return;
+	read_stack(ctx, at, BPF_F_USER_STACK, slot, id);
+	if (id->hash[0] <= STACK_LOST || bpf_map_lookup_elem(&user_stacks, id))
+		return;
+	if (bpf_map_update_elem(&user_stacks, id, at, BPF_ANY)) {
+		count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
+		id->hash[0] = STACK_LOST;
+	}
+}
+
+static __always_inline void read_stacks(void *ctx, u32 slot, struct slow_arrival *arrival)
+{
+	if (want_stack) {
+		arrival->stack = bpf_get_stackid(ctx, &stacks, 0);
+		if (arrival->stack < 0)
+			count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
+	}
+	if (slot != NO_SLOT)
+		read_user_stack(ctx, slot, &arrival->user);
+}
+
+static __always_inline bool is_on_wanted_disk(struct bio *bio, const bool direct)
+{
+	struct gendisk *disk = bio_disk(bio, direct);
+
+	return disk && bio_wanted_dev(bio, disk, direct);
+}
+
+/* @slot: NO_SLOT: without a user stack. */
+static __always_inline void on_arrival(void *ctx, struct bio *bio, u32 slot,
+				       struct slow_arrival *arrival, const bool direct)
+{
 	struct blk_cpu *last = last_arrival(bpf_get_smp_processor_id());
 
+	arrival->bio = address_of(bio, direct);
 	if (by_switches()) {
 		if (!last)
 			return;
-		arrival.ns = tick_ns(last);
-		arrival.got_cpu = bpf_get_current_task_btf()->sched_info.last_arrival;
+		arrival->ns = tick_ns(last);
+		arrival->got_cpu = bpf_get_current_task_btf()->sched_info.last_arrival;
 	} else {
-		arrival.ns = arrival_ns(bio, direct);
+		arrival->ns = arrival_ns(bio, direct);
 	}
-	if (want_stack) {
-		arrival.stack = bpf_get_stackid(ctx, &stacks, 0);
-		if (arrival.stack < 0)
-			count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
-	}
-	note_arrival(&arrival, last);
+	if (keeps_stacks() && is_on_wanted_disk(bio, direct))
+		read_stacks(ctx, slot, arrival);
+	note_arrival(arrival, last);
 }
 
 /* ---- the life of a request ---- */
@@ -331,7 +414,7 @@ static __always_inline bool take_whole(struct bio *bio, struct slow_arrival *out
 
 	if (!take_arrival(private, true, &whole) || is_later(out, &whole))
 		return false;
-	*out = whole;
+	copy_arrival(out, &whole);
 	return true;
 }
 
@@ -343,6 +426,8 @@ static __always_inline void slow_copy(struct blk_inflight *to, const struct blk_
 	to->first_bytes = 0;
 	if (want_stack)
 		to->stack = from->stack;
+	if (want_user)
+		to->user_stack = from->user_stack;
 }
 
 /* A request is made of @bio. */
@@ -361,6 +446,8 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 	entry->arrival_ns = arrived_ns(&arrival, entry->got_cpu);
 	if (want_stack)
 		entry->stack = arrival.stack;
+	if (want_user)
+		entry->user_stack = arrival.user;
 }
 
 /* The count of requests at the disk; NULL: it has no place. */
@@ -552,7 +639,7 @@ static __always_inline bool has_data(u8 op)
 
 /* What the data of @bio is of, and its name, if there is one.  A part leads to the whole, whose
  * end tells; its pages are its own. */
-static __always_inline struct dentry *find_file(struct slow_record *to, struct bio *bio)
+static __always_inline struct dentry *file_of_bio(struct slow_record *to, struct bio *bio)
 {
 	void *vec = BPF_CORE_READ(bio, bi_io_vec);
 	struct page *page = NULL;
@@ -610,7 +697,7 @@ static __always_inline struct dentry *find_file(struct slow_record *to, struct b
 
 static __always_inline void read_file(struct slow_record *to, struct bio *bio)
 {
-	struct dentry *dentry = find_file(to, bio);
+	struct dentry *dentry = file_of_bio(to, bio);
 
 	if (dentry)
 		read_path(to, dentry);
@@ -647,6 +734,7 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 	to->op = op;
 	to->epoch = epoch;
 	to->stack = -1;
+	to->user_stack = (struct stack_id){};
 	to->known = 0;
 	to->writeback = 0;
 	to->retries = 0;
@@ -667,6 +755,8 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 		to->task_cgroup = entry->task_cgroup;
 		if (want_stack)
 			to->stack = entry->stack;
+		if (want_user)
+			to->user_stack = entry->user_stack;
 	}
 }
 
@@ -901,7 +991,8 @@ static __always_inline void on_bio_done(const struct blk_inflight *entry, u64 ns
 	submit_record(to);
 }
 
-static __always_inline void follow(struct bio *bio, const bool direct)
+static __always_inline void follow(struct bio *bio, const struct slow_arrival *arrival,
+				   const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);
 	struct blk_inflight made = {};
@@ -919,32 +1010,59 @@ static __always_inline void follow(struct bio *bio, const bool direct)
 	if (!read_submitter(&made, bio, made.op))
 		return;
 	made.bio = address_of(bio, direct);
-	made.stack = -1;
+	made.stack = arrival->stack;
+	if (want_user)
+		made.user_stack = arrival->user;
 	follow_bio(made.bio, &made);
 }
 
-static __always_inline void on_bio_queue(void *ctx, struct bio *bio, const bool direct)
+static __always_inline void on_bio_queue(void *ctx, struct bio *bio, u32 slot, const bool direct)
 {
-	on_arrival(ctx, bio, direct);
+	struct slow_arrival arrival = { .stack = -1 };
+
+	on_arrival(ctx, bio, slot, &arrival, direct);
 	if (bio_mode)
-		follow(bio, direct);
+		follow(bio, &arrival, direct);
 }
 
 #include "probes/blk_cgroups.bpf.h"
 #include "probes/blk_entry.bpf.h"
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
-TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(ctx, bio, true),
+TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(ctx, bio, NO_SLOT, true),
 	     struct bio *bio)
 
 RAW_TP_PROGS(bio_queue_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	     on_bio_queue(ctx, (void *)ctx[0], false))
+	     on_bio_queue(ctx, (void *)ctx[0], NO_SLOT, false))
 
 SEC("raw_tp/block_bio_queue")
 int bio_queue_raw_q(u64 *ctx)
 {
 	if (!stopped)
-		on_bio_queue(ctx, (void *)ctx[1], false);
+		on_bio_queue(ctx, (void *)ctx[1], NO_SLOT, false);
+	return 0;
+}
+
+/* With -U: the walker takes the verifier of older kernels a while, whether it is called or not. */
+TP_BTF_PROG(bio_user_btf, block_bio_queue, primary_runs, SEEN_BIO, bio,
+	    on_bio_queue(ctx, bio, SLOT_ARRIVAL, true), struct bio *bio)
+TP_BTF_PROG(bio_user_btf_2, block_bio_queue, first_backup_runs, SEEN_BIO, bio,
+	    on_bio_queue(ctx, bio, SLOT_ARRIVAL_2, true), struct bio *bio)
+TP_BTF_PROG(bio_user_btf_3, block_bio_queue, last_backup_runs, SEEN_BIO, bio,
+	    on_bio_queue(ctx, bio, SLOT_ARRIVAL_3, true), struct bio *bio)
+
+RAW_TP_PROG(bio_user_raw, block_bio_queue, primary_runs, SEEN_BIO, ctx[0],
+	    on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL, false))
+RAW_TP_PROG(bio_user_raw_2, block_bio_queue, first_backup_runs, SEEN_BIO, ctx[0],
+	    on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL_2, false))
+RAW_TP_PROG(bio_user_raw_3, block_bio_queue, last_backup_runs, SEEN_BIO, ctx[0],
+	    on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL_3, false))
+
+SEC("raw_tp/block_bio_queue")
+int bio_user_raw_q(u64 *ctx)
+{
+	if (!stopped)
+		on_bio_queue(ctx, (void *)ctx[1], SLOT_ARRIVAL, false);
 	return 0;
 }
 

@@ -17,6 +17,7 @@ static const struct argp_option options[] = {
 	{ "slowest", 'n', "IOS", 0, "only the IOS slowest I/Os of each interval", 1 },
 	BLK_FILTER_OPTIONS,
 	{ "kernel-stack", 'K', NULL, 0, "also show the kernel's stack that sent the I/O", 1 },
+	{ "user-stack", 'U', NULL, 0, "also show the user stack of the thread that sent it", 1 },
 	{ "by", KEY_BY, "KEY[,KEY]", 0,
 	  "at the end also show the largest shares of slow time by disk, process, comm (processes of "
 	  "one name), cgroup, unit, container or user, or by several",
@@ -46,6 +47,7 @@ static int parse_ms(const char *arg, uint64_t *ns, struct error *err)
 
 static const struct args_member members[] = {
 	{ 'K', offsetof(struct slow_options, stacks), false },
+	{ 'U', offsetof(struct slow_options, user), false },
 	{ KEY_BIO, offsetof(struct slow_options, bio), false },
 	{ 0 },
 };

@@ -14,6 +14,7 @@ struct slow_options {
 	by_keys by;	 /* --by */
 	bool bio;	 /* --bio */
 	bool stacks;	 /* -K */
+	bool user;	 /* -U */
 };
 
 #define MAX_SLOWEST 10000

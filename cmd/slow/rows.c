@@ -193,16 +193,29 @@ MILLISECONDS(device_ns)
 		    0, false, NULL                                                                   \
 	}
 
-static const struct column columns[] = { COLUMNS };
-static const struct column columns_stacks[] = {
-	COLUMNS,
-	{ "kernel", NULL, COLUMN_FRAMES, ROLE_STACK, "",
-	  "functions of the kernel that sent it, the innermost first", AT(kernel), 0, false, NULL },
-};
+#define KERNEL_COLUMN                                                                              \
+	{                                                                                          \
+		"kernel", NULL, COLUMN_FRAMES, ROLE_STACK, "",                                     \
+		    "functions of the kernel that sent it, the innermost first", AT(kernel), 0,    \
+		    false, NULL                                                                    \
+	}
+#define USER_COLUMN                                                                                \
+	{                                                                                          \
+		"user", NULL, COLUMN_FRAMES, ROLE_STACK, "", "the same of the program, with -U",   \
+		    AT(user_frames), 0, false, NULL                                                \
+	}
 
-const struct schema slow_schema = { columns, N(columns), sizeof(struct slow_row) };
-const struct schema slow_schema_stacks = { columns_stacks, N(columns_stacks),
-					   sizeof(struct slow_row) };
+static const struct column plain[] = { COLUMNS };
+static const struct column with_kernel[] = { COLUMNS, KERNEL_COLUMN };
+static const struct column with_user[] = { COLUMNS, USER_COLUMN };
+static const struct column with_both[] = { COLUMNS, KERNEL_COLUMN, USER_COLUMN };
+
+const struct schema slow_schemas[4] = {
+	{ plain, N(plain), sizeof(struct slow_row) },
+	{ with_kernel, N(with_kernel), sizeof(struct slow_row) },
+	{ with_user, N(with_user), sizeof(struct slow_row) },
+	{ with_both, N(with_both), sizeof(struct slow_row) },
+};
 
 /* ---- records ---- */
 
@@ -307,6 +320,65 @@ int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables)
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+/* Queues the user stack of @p, whose frames are in the map still. */
+static int queue_stack(struct slow_rows *rows, struct slow_pending *p, const struct slow_tables *t)
+{
+	const struct slow_record *r = p->record;
+	const struct blk_process process = { .start = r->start, .pid = r->pid };
+	struct stack_id id = r->user_stack;
+	struct stack_frames frames;
+	size_t depth = 0;
+	int code = 0;
+
+	p->user_state = SLOW_USER_QUEUED;
+	if (id.hash[0] == STACK_NONE)
+		return 0;
+	if (id.hash[0] != STACK_LOST && bpf_map_lookup_elem(t->user_stacks, &id, &frames)) {
+		rows->stacks_lost++;
+		id = (struct stack_id){ { STACK_LOST, 0 } };
+	}
+	if (id.hash[0] != STACK_LOST) {
+		while (depth < STACK_DEPTH && frames.ip[depth])
+			depth++;
+		if (t->symbolizer->has_tables && depth && frames.ip[depth - 1] < UNWIND_STOPS)
+			rows->stops[frames.ip[depth - 1]]++;
+		code = symbolizer_take_stack(t->symbolizer, &id, &frames);
+	}
+	return code ? code
+		    : symbolizer_queue_user(t->symbolizer, &process, &id, r->end_ns - p->total_ns,
+					    &p->user);
+}
+
+int slow_rows_name_stacks(struct slow_rows *rows, const struct slow_tables *tables,
+			  struct unwinder *unwinder)
+{
+	int r = 0;
+
+	for (size_t i = 0; !r && i < rows->n; i++) {
+		struct slow_pending *p = &rows->pending[i];
+
+		if (p->user_state == SLOW_USER_NEW && !is_of_next(p, tables->epoch))
+			r = queue_stack(rows, p, tables);
+	}
+	symbolizer_end_drain(tables->symbolizer);
+	symbolizer_begin_batch(tables->symbolizer);
+	unwinder_serve(unwinder);
+	if (!r)
+		r = symbolizer_resolve(tables->symbolizer);
+	for (size_t i = 0; !r && i < rows->n; i++) {
+		struct slow_pending *p = &rows->pending[i];
+
+		if (p->user_state != SLOW_USER_QUEUED)
+			continue;
+		p->user = symbolizer_node(tables->symbolizer, p->user);
+		p->user_state = SLOW_USER_NODE;
+		if (p->user == INTERN_NONE)
+			r = -ENOMEM;
+	}
+	symbolizer_end_batch(tables->symbolizer);
+	return r;
 }
 
 /* ---- words ---- */
@@ -492,6 +564,8 @@ static int make_row(struct slow_rows *rows, const struct slow_pending *p,
 	};
 	if (t->kallsyms && r->stack >= 0)
 		row->kernel = slow_stacks_frames(t->stacks, t->kallsyms, r->stack);
+	if (t->symbolizer)
+		row->user_frames = table_frames(t->symbolizer->table, p->user);
 	return row->cgroup && row->unit && row->container && row->user && row->flags &&
 		       row->status && row->file
 		   ? 0

@@ -2,6 +2,8 @@
 #ifndef IOTRACE_CMD_SLOW_ROWS_H
 #define IOTRACE_CMD_SLOW_ROWS_H
 
+#include "cmd/symbolizer.h"
+#include "cmd/unwinder.h"
 #include "core/base/text.h"
 #include "core/symbols/kallsyms.h"
 #include "core/system/cgroups.h"
@@ -26,15 +28,18 @@ struct slow_row {
 	uint32_t depth, retries, waiting;
 	uint32_t letter;     /* of op */
 	uint32_t utc_offset; /* seconds east of UTC, as an int32_t */
-	struct frames kernel;
+	struct frames kernel, user_frames;
 };
 
 /* What has come and was not shown. */
 struct slow_rows {
 	struct slow_pending *pending; /* by completion */
 	size_t n, room;
-	uint64_t full;	       /* records that had no room, until the caller sets it back */
-	struct slow_row *rows; /* of slow_rows_make() */
+	/* Until the caller sets them back: */
+	uint64_t full;		      /* records that had no room */
+	uint64_t stacks_lost;	      /* user stacks that were not kept so long */
+	uint64_t stops[UNWIND_STOPS]; /* those that end early, by enum unwind_stop */
+	struct slow_row *rows;	      /* of slow_rows_make() */
 	size_t n_rows;
 	struct text_set texts; /* of rows and of named ones */
 };
@@ -45,6 +50,8 @@ struct slow_pending {
 	const char *comm;	    /* NULL: not named yet */
 	const char *waiters;
 	uint64_t total_ns;
+	uint32_t user; /* -U: see slow_rows_queue(), slow_rows_resolve() */
+	enum { SLOW_USER_NEW, SLOW_USER_QUEUED, SLOW_USER_NODE } user_state;
 };
 
 #define SLOW_ROWS_MAX 65536
@@ -58,6 +65,8 @@ struct slow_tables {
 	struct users *users;		 /* NULL: not asked for */
 	const struct kallsyms *kallsyms; /* NULL: no stacks */
 	struct slow_stacks *stacks;
+	struct symbolizer *symbolizer; /* NULL: no user stacks */
+	int user_stacks;	       /* the map */
 	uint32_t epoch; /* the buffer that is being written: its records are of the next output */
 	int64_t epoch_less; /* CLOCK_REALTIME less CLOCK_MONOTONIC, ns */
 	int32_t utc_offset;
@@ -73,6 +82,11 @@ uint64_t slow_rows_limit(struct slow_rows *rows, size_t most);
 /* Names what is of buffers that were drained. */
 int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables);
 
+/* Names the user stacks of the same: looks up where their frames are mapped, and then, while files
+ * are read, which functions they are in.  0 or -ENOMEM. */
+int slow_rows_name_stacks(struct slow_rows *rows, const struct slow_tables *tables,
+			  struct unwinder *unwinder);
+
 /* Makes rows->rows of what is of buffers that were drained: by completion, or, if @slowest, the
  * slowest first.  0 or -errno. */
 int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, bool slowest);
@@ -81,7 +95,8 @@ int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, boo
 void slow_rows_clear(struct slow_rows *rows, uint32_t epoch);
 void slow_rows_free(struct slow_rows *rows);
 
-extern const struct schema slow_schema, slow_schema_stacks;
+/* By which of -K and -U there are: bit 0, bit 1. */
+extern const struct schema slow_schemas[4];
 
 /* ---- stacks ---- */
 

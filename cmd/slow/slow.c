@@ -13,18 +13,33 @@
 #include "cmd/slow/rows.h"
 #include "cmd/slow/summary.h"
 #include "cmd/tool.h"
+#include "cmd/user_stacks.h"
 #include "core/base/clock.h"
 #include "core/bpf/find_symbols.h"
 #include "core/system/cpus.h"
 #include "core/system/privileges.h"
 #include "output/terminal.h"
+#include "probes/unwind.h"
 #include "probes/slow.skel.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
 #define STACKS		 16384
+#define USER_STACKS	 8192
+#define STACK_NAMES	 (16U << 20) /* bytes of what user stacks are named by, at most */
 #define SLOW_COLUMNS_MAX 32
 #define SLOW_SHORT_SIZE	 1024
+
+/* How often what the kernel has noted is taken: user stacks are best named while their process is
+ * there. */
+#define PERIOD_MS      1000
+#define PERIOD_USER_MS 200
+
+/* Losses, behind those of the probe and rows_full. */
+enum {
+	LOSS_USER = SLOW_LOSSES + 1,		     /* by enum user_stacks_loss */
+	LOSS_STOPS = LOSS_USER + USER_STACKS_LOSSES, /* by enum unwind_stop, from 1 on */
+};
 
 #define HEADING_ROWS 24 /* a new heading after so many rows */
 
@@ -37,6 +52,10 @@ struct slow {
 	struct kallsyms *kallsyms; /* with -K */
 	struct slow_stacks *stacks;
 	struct ring_buffer *ring;
+	struct user_stacks user;	   /* with -U */
+	struct table table;		   /* of their names */
+	const char *helpers[3];		   /* tool_run.helpers */
+	uint64_t lost[USER_STACKS_LOSSES]; /* of what there was at the last output */
 	struct slow_rows rows;
 	struct slow_summary summary;
 	size_t since_heading; /* rows */
@@ -94,12 +113,14 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct args *args = &s->o.args;
 	uint32_t whole = s->o.filters.disk.whole;
 	uint64_t at[ENDS] = { 0 };
-	int found = find_ends(at);
+	struct user_stacks_settings stack_settings;
+	int r, found = find_ends(at);
 	const struct probe_option options[] = {
 		{ "by_process", true },
 		{ "by_user", keys_have(s->o.by, KEY_USER) },
 		{ "bio_mode", s->o.bio },
 		{ "want_stack", s->o.stacks },
+		{ "want_user", s->o.user },
 		{ "cpus_to_look_at", cpus_possible() },
 		{ "limit", s->o.limit },
 		{ "own_start", blk_iostats_off(whole) },
@@ -118,6 +139,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "cpus", cpus_possible() },
 		{ "records", args->map_rows },
 		{ "stacks", s->o.stacks ? args->map_stacks ? args->map_stacks : STACKS : 1 },
+		{ "user_stacks",
+		  s->o.user ? args->map_stacks ? args->map_stacks : USER_STACKS : 1 },
 		{ "cgroups0", BLK_MADE_CGROUPS },
 		{ "cgroups1", BLK_MADE_CGROUPS },
 		{ "process_names0", names },
@@ -130,7 +153,12 @@ static int configure(struct tool_run *run, struct tool_object *object)
 
 	if (found <= 0)
 		tool_note(run, "kernel addresses are hidden: files of direct I/O are not known");
-	return tool_configure(object, options, N(options), maps, N(maps));
+	r = user_stacks_settings(s->o.user ? &s->user : NULL, &stack_settings);
+	if (!r)
+		r = tool_configure(object, options, N(options), maps, N(maps));
+	if (!r)
+		r = probe_set_options(object->obj, stack_settings.options, USER_STACKS_OPTIONS);
+	return r ? r : probe_size_maps(object->obj, stack_settings.maps, stack_settings.n_maps);
 }
 
 /* Gives @dev its place in slow.bpf.c's disk_devs, if one of those that it may have is free. */
@@ -165,7 +193,7 @@ static void want_all(void *ctx)
 {
 	struct slow *s = ctx;
 
-	s->o.bio = s->o.stacks = true;
+	s->o.bio = s->o.stacks = s->o.user = true;
 }
 
 static int resolve(struct tool_run *run, struct error *err)
@@ -173,7 +201,7 @@ static int resolve(struct tool_run *run, struct error *err)
 	const struct slow *s = run->ctx;
 
 	if (s->o.bio || blk_disk_has_requests(&s->o.filters))
-		return 0;
+		return s->o.user ? user_stacks_resolve(run, err) : 0;
 	error_set(err, STATUS_USAGE, -EINVAL, "%s is a bio-based device", s->o.filters.disk.name);
 	error_hint(err, "use --bio");
 	return -EINVAL;
@@ -181,21 +209,46 @@ static int resolve(struct tool_run *run, struct error *err)
 
 static size_t events(struct tool_run *run, struct hook_event *out)
 {
-	const struct slow *s = run->ctx;
+	struct slow *s = run->ctx;
 
+	run->files = s->o.user ? USER_STACKS_FILES : 0;
+	s->helpers[0] = blk_helpers[0];
+	s->helpers[1] = s->o.user ? USER_STACKS_HELPER : NULL;
+	run->helpers = s->helpers;
 	return blk_events(WANT_SUBMIT | WANT_ISSUE | WANT_NAMES | WANT_CGROUPS | WANT_ARRIVALS |
-			      (s->o.bio ? WANT_BIO : 0) | (tool_tracks(run) ? WANT_TRACK : 0),
+			      (s->o.user ? WANT_USER_STACKS : 0) | (s->o.bio ? WANT_BIO : 0) |
+			      (tool_tracks(run) ? WANT_TRACK : 0),
 			  out);
 }
 
-static int open_kallsyms(struct tool_run *run, struct slow *s, struct error *err)
+/* Takes what is in the ring buffer.  0 or -errno. */
+static int take(struct slow *s)
 {
-	int r = kallsyms_open(NULL, &s->kallsyms, err);
+	int r = ring_buffer__consume(s->ring);
 
-	if (!r && kallsyms_hidden(s->kallsyms))
-		tool_note(run, "kernel addresses are hidden: kernel frames have no names (%s)",
-			  kallsyms_hint);
-	return r;
+	return r < 0 ? r : 0;
+}
+
+/* While the helper process reads a file.  True: it should come to an end. */
+static bool meanwhile(void *ctx)
+{
+	struct slow *s = ctx;
+
+	if (s->ring)
+		take(s);
+	return run_is_due(s->run->run);
+}
+
+static int open_stacks(struct tool_run *run, struct slow *s, struct error *err)
+{
+	int r = s->o.stacks ? user_stacks_open_kernel(run, &s->kallsyms, err) : 0;
+
+	if (r || !s->o.user)
+		return r;
+	run->collect_ms = PERIOD_USER_MS;
+	s->table.limit = STACK_NAMES;
+	s->user.symbolizer.table = &s->table;
+	return user_stacks_open(run, &s->user, meanwhile, s, err);
 }
 
 static int prepare(struct tool_run *run, struct error *err)
@@ -210,7 +263,7 @@ static int prepare(struct tool_run *run, struct error *err)
 		r = users_open(NULL, &s->users);
 	if (r)
 		return error_no_memory(err);
-	return s->o.stacks ? open_kallsyms(run, s, err) : 0;
+	return open_stacks(run, s, err);
 }
 
 static int take_record(void *ctx, void *data, size_t size)
@@ -243,15 +296,9 @@ static int attached(struct tool_run *run, struct error *err)
 	else if (s->o.stacks)
 		r = slow_stacks_open(bpf_map__fd(skel->maps.stacks),
 				     bpf_map__max_entries(skel->maps.stacks), &s->stacks);
-	return r ? error_set(err, STATUS_FAILED, r, "cannot use BPF maps") : 0;
-}
-
-/* Takes what is in the ring buffer.  0 or -errno. */
-static int take(struct slow *s)
-{
-	int r = ring_buffer__consume(s->ring);
-
-	return r < 0 ? r : 0;
+	if (r)
+		return error_set(err, STATUS_FAILED, r, "cannot use BPF maps");
+	return s->o.user ? user_stacks_attached(run, &s->user, err) : 0;
 }
 
 /* Of -n: only what may still be among the slowest of this interval comes from now on. */
@@ -278,15 +325,22 @@ static int on_ring(void *ctx, short events, struct error *err)
 static int begin(struct tool_run *run, struct error *err)
 {
 	struct slow *s = run->ctx;
-	int r = run_watch(run->run, ring_buffer__epoll_fd(s->ring), POLLIN, on_ring, s, err);
+	int r;
+
+	user_stacks_begin(run, &s->user);
+	s->user.drained_ns = clock_mono_ns();
+	r = run_watch(run->run, ring_buffer__epoll_fd(s->ring), POLLIN, on_ring, s, err);
 
 	return r < 0 ? r : 0;
 }
 
 static void keeps(struct tool_run *run)
 {
+	const struct slow *s = run->ctx;
+
 	tool_keep(run, "", privileges_to_name(), true);
 	tool_keep(run, "to name cgroups", PRIVILEGES_CGROUPS, true);
+	tool_keep(run, "with -U", PRIVILEGES_USER_STACKS, s->o.user);
 }
 
 static int check(struct tool_run *run, struct check *check, struct error *out)
@@ -295,20 +349,19 @@ static int check(struct tool_run *run, struct check *check, struct error *out)
 	struct error err;
 
 	(void)out;
-	if (kallsyms_open(NULL, &s->kallsyms, &err)) {
-		check_gap(check, "-K", &err);
-	} else if (kallsyms_hidden(s->kallsyms)) {
+	user_stacks_check_kernel(check, &s->kallsyms);
+	if (s->kallsyms && kallsyms_hidden(s->kallsyms)) {
 		error_set(&err, STATUS_OK, 0, "kernel addresses are hidden");
 		error_hint(&err, "%s", kallsyms_hint);
-		check_gap(check, "-K", &err);
 		check_gap(check, "files of direct I/O", &err);
 	}
+	user_stacks_check(check, &s->user);
 	return 0;
 }
 
 /* ---- outputs ---- */
 
-static struct slow_tables tables_of(const struct slow *s)
+static struct slow_tables tables_of(struct slow *s)
 {
 	uint64_t now = clock_epoch_ns();
 
@@ -320,10 +373,24 @@ static struct slow_tables tables_of(const struct slow *s)
 		.users = s->users,
 		.kallsyms = s->kallsyms,
 		.stacks = s->stacks,
+		.symbolizer = s->o.user ? &s->user.symbolizer : NULL,
+		.user_stacks = s->o.user ? bpf_map__fd(skel_of(s->run)->maps.user_stacks) : -1,
 		.epoch = skel_of(s->run)->bss->epoch,
 		.epoch_less = (int64_t)(now - clock_mono_ns()),
 		.utc_offset = clock_utc_offset(now),
 	};
+}
+
+/* An I/O may have arrived long before it is complete. */
+#define KEPT_NS (30 * NS_PER_SEC)
+
+static int name_user_stacks(struct slow *s, const struct slow_tables *tables)
+{
+	uint64_t until_ns = s->user.drained_ns > KEPT_NS ? s->user.drained_ns - KEPT_NS : 0;
+
+	s->user.drained_ns = clock_mono_ns();
+	address_spaces_update(s->user.symbolizer.spaces, until_ns);
+	return slow_rows_name_stacks(&s->rows, tables, &s->user.unwinder);
 }
 
 /* Programs write to the other buffer by now: its records are not of this output. */
@@ -347,8 +414,10 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	if (n < 0)
 		return n;
 	tables = tables_of(s);
-	tool_adapt(run, 1000, &(struct run_fill){ (uint32_t)n, bpf_map__max_entries(names) }, 1);
-	return slow_rows_name(&s->rows, &tables);
+	tool_adapt(run, s->o.user ? PERIOD_USER_MS : PERIOD_MS,
+		   &(struct run_fill){ (uint32_t)n, bpf_map__max_entries(names) }, 1);
+	r = slow_rows_name(&s->rows, &tables);
+	return r || !s->o.user ? r : name_user_stacks(s, &tables);
 }
 
 static int collect(struct tool_run *run, struct error *err)
@@ -358,6 +427,25 @@ static int collect(struct tool_run *run, struct error *err)
 	if (!r)
 		raise_min(run->ctx);
 	return r;
+}
+
+static void count_user_losses(struct tool_run *run, struct slow *s)
+{
+	struct symbolizer *symbolizer = &s->user.symbolizer;
+
+	tool_count_loss(run, BLK_LOSS_ROWS + SLOW_LOSS_STACKS,
+			s->rows.stacks_lost + symbolizer->lost);
+	s->rows.stacks_lost = symbolizer->lost = 0;
+	for (int i = 0; i < USER_STACKS_LOSSES; i++) {
+		uint64_t lost = user_stacks_lost(&s->user, i);
+
+		tool_count_loss(run, BLK_LOSS_ROWS + LOSS_USER + (size_t)i, lost - s->lost[i]);
+		s->lost[i] = lost;
+	}
+	for (size_t i = 1; i < UNWIND_STOPS; i++) {
+		tool_count_loss(run, BLK_LOSS_ROWS + LOSS_STOPS + i - 1, s->rows.stops[i]);
+		s->rows.stops[i] = 0;
+	}
 }
 
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
@@ -370,25 +458,44 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	tool_count_loss(run, BLK_LOSS_ROWS + SLOW_LOSSES, s->rows.full);
 	s->rows.full = 0;
 	tool_count_loss(run, BLK_LOSS_CGROUPS, cgroups_lost(s->cgroups));
+	if (s->o.user)
+		count_user_losses(run, s);
 	out->tables[0] = (struct recording_rows){ s->rows.rows, s->rows.n_rows };
 	if (s->o.most && out->tables[0].n > s->o.most)
 		out->tables[0].n = s->o.most;
 	return 0;
 }
 
+/* No row has a stack any more. */
+static void forget_names(struct slow *s)
+{
+	unsigned int rebuilt = s->table.rebuilt;
+
+	table_free(&s->table);
+	s->table.limit = STACK_NAMES;
+	s->table.rebuilt = rebuilt + 1;
+	symbolizer_begin_batch(&s->user.symbolizer);
+	symbolizer_end_batch(&s->user.symbolizer); /* its cache has numbers of the table */
+}
+
 static void end_output(struct tool_run *run, bool last)
 {
 	struct slow *s = run->ctx;
 
-	(void)last;
 	slow_rows_clear(&s->rows, skel_of(run)->bss->epoch);
 	cgroups_forget(s->cgroups);
+	if (table_memory(&s->table) > STACK_NAMES / 2)
+		forget_names(s);
+	if (last && s->o.user)
+		user_stacks_show_unread(&s->user);
 }
 
 static void free_slow(void *ctx)
 {
 	struct slow *s = ctx;
 
+	user_stacks_close(&s->user);
+	table_free(&s->table);
 	ring_buffer__free(s->ring);
 	slow_rows_free(&s->rows);
 	slow_stacks_free(s->stacks);
@@ -542,6 +649,10 @@ static int print_rows(struct slow *s, const struct slow_row *rows, size_t n, con
 		r = print_row(f, &rows[i], stream);
 		if (!r && s->o.stacks)
 			r = print_stack(stream, rows[i].kernel);
+		if (!r && s->o.stacks && s->o.user && fputs("    --\n", stream) < 0)
+			r = -errno;
+		if (!r && s->o.user)
+			r = print_stack(stream, rows[i].user_frames);
 	}
 	return r;
 }
@@ -579,19 +690,18 @@ static void tables(void *ctx, struct show *show)
 	const struct slow *s = ctx;
 
 	show->tables[0] =
-	    (struct recording_table){ "rows", s->o.stacks ? &slow_schema_stacks : &slow_schema };
+	    (struct recording_table){ "rows", &slow_schemas[s->o.stacks | s->o.user << 1] };
 	show->n_tables = 1;
 }
 
 static const struct schema *columns(size_t i, const char **with)
 {
-	static const struct schema *const schemas[] = { &slow_schema, &slow_schema_stacks };
-	static const char *const names[] = { "", "-K" };
+	static const char *const names[] = { "", "-K", "-U", "-K -U" };
 
-	if (i >= N(schemas))
+	if (i >= N(slow_schemas))
 		return NULL;
 	*with = names[i];
-	return schemas[i];
+	return &slow_schemas[i];
 }
 
 /* ---- the declaration ---- */
@@ -599,6 +709,8 @@ static const struct schema *columns(size_t i, const char **with)
 TOOL_PROBE(slow);
 
 #define PROBE_LOSS(i, key, text) [i] = { key, text, "slow_losses", i, false }
+#define USER_LOSS(i, key, text)	 [LOSS_USER + (i)] = { key, text, NULL, 0, false },
+#define STOP_LOSS(i, key, text)	 [LOSS_STOPS + (i)-1] = { key, text, NULL, 0, false },
 
 static const struct tool_loss losses[] = {
 	PROBE_LOSS(SLOW_LOSS_RING, "records_full", "slow I/Os not shown: the ring buffer was full"),
@@ -608,6 +720,7 @@ static const struct tool_loss losses[] = {
 	PROBE_LOSS(SLOW_LOSS_STACKS, "stacks_lost", "stacks that had no room"),
 	[SLOW_LOSSES] = { .key = "rows_full",
 			  .text = "slow I/Os not shown: too many in an interval" },
+	USER_STACKS_EACH_LOSS(USER_LOSS) USER_STACKS_EACH_STOP(STOP_LOSS)
 };
 
 static const struct tool_optional optional[] = {
@@ -623,6 +736,7 @@ static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct slow, "min_ns", 0, o.min_ns, UINT64_MAX),
 	TOOL_SETTING(struct slow, "most", 0, o.most, MAX_SLOWEST),
 	TOOL_SETTING(struct slow, "stacks", 0, o.stacks, 1),
+	TOOL_SETTING(struct slow, "user_stacks", 0, o.user, 1),
 	TOOL_SETTING(struct slow, "by", 0, o.by, UINT64_MAX),
 };
 

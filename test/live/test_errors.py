@@ -326,9 +326,10 @@ class TestSurroundings(LiveTest):
         """Processes have other numbers there: what needs them is refused, the rest works."""
         inside = ["unshare", "-pf", "--mount-proc"]
         self.check_namespace(*inside)
-        result = iotrace("stack", "-K", "-U", "-D", "0.2", prefix=inside)
-        self.assert_one_line(result, 3, "pid namespace")
-        self.assertEqual(result.out, "")
+        for args in ("stack", "-K", "-U", "-D", "0.2"), ("slow", "-U", "0.2", "1"):
+            result = iotrace(*args, prefix=inside)
+            self.assert_one_line(result, 3, "pid namespace")
+            self.assertEqual(result.out, "")
         self.assertEqual(iotrace("stack", "-K", "-D", "0.2", prefix=inside).status, 0)
 
     def test_time_namespace(self):

@@ -209,6 +209,8 @@ NUMBERS = {"CAP_DAC_OVERRIDE": 1, "CAP_DAC_READ_SEARCH": 2, "CAP_FOWNER": 3, "CA
            "CAP_CHECKPOINT_RESTORE": 40}
 LATER = "without -T, or with -T fs"
 FILE = {"CAP_DAC_OVERRIDE", "CAP_FOWNER"}
+USER_STACKS = {"CAP_BPF", "CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
+               "CAP_CHECKPOINT_RESTORE"}
 COMMON = {"with -- COMMAND": {"CAP_KILL"}, "with --record": FILE}
 # docs/PRIVILEGES.md has the same table.
 KEPT = {
@@ -218,10 +220,9 @@ KEPT = {
             "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
     "breakdown": {LATER: {"CAP_BPF", "CAP_PERFMON", "CAP_SYS_ADMIN"}, "with --heatmap=FILE": FILE,
                   "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
-    "stack": {"with -U": {"CAP_BPF", "CAP_SYS_PTRACE", "CAP_PERFMON", "CAP_DAC_READ_SEARCH",
-                          "CAP_CHECKPOINT_RESTORE"}, "with --svg": FILE,
+    "stack": {"with -U": USER_STACKS, "with --svg": FILE,
               "with --by cgroup, unit or container": {"CAP_DAC_READ_SEARCH"}, **COMMON},
-    "slow": {"to name cgroups": {"CAP_DAC_READ_SEARCH"}, **COMMON},
+    "slow": {"to name cgroups": {"CAP_DAC_READ_SEARCH"}, "with -U": USER_STACKS, **COMMON},
     "kvm": {"with -d": {"CAP_DAC_READ_SEARCH"},
             "on the full screen": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"}, "with -L": FILE,
             "with -g": {"CAP_DAC_READ_SEARCH", "CAP_SYS_PTRACE"}, **COMMON},

@@ -8,6 +8,7 @@ the test itself gave its files.
 import fcntl
 import mmap
 import os
+import platform
 import re
 import shutil
 import signal
@@ -17,13 +18,16 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest
 
 import iotest
 from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
                     mounted, overlay, patience, read_text, run, run_load, run_loads, settled, slow_disk)
 from test_devices import MappedDisk
 from test_ends import Terminal
+from test_stack import Compiled
 from test_top_extended import full_tmpfs, sparse_file, write_blocks
+from test_unwind import BELOW_MAIN, PLAIN, PROGRAM_C, ROUNDS, WRITE, plain_name
 from test_who import Cgroup, WhoTest
 
 KIB4 = 4096
@@ -344,6 +348,108 @@ class TestSlow(SlowTest):
         for row in rows:
             self.assertIn("blkdev_read_iter", row["kernel"])
             self.assertFalse(any("bpf" in name for name in row["kernel"]), row["kernel"])
+
+
+@unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "tables of this processor are not read")
+class TestUserStacks(SlowTest):
+    """-U: each I/O has the calls that its program makes: one without frame pointers, in many ways."""
+    WAYS = {"plain": ("middle", "way_plain", *BELOW_MAIN), "deep": ["way_deep"] * 100 + [*BELOW_MAIN],
+            "thread": ("way_in_thread", "start_thread", "clone3"),
+            "vfork": ("in_child", "way_vfork", *BELOW_MAIN)}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.made = Compiled()
+        cls.addClassCleanup(cls.made.__exit__)
+        cls.program = cls.made.__enter__().build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
+
+    def command(self, disk, *args, way="plain"):
+        result = iotrace("slow", "--json", "-m", "0", "-U", *args, "--", self.program, disk, way, ROUNDS)
+        self.assertEqual(result.status, 0, f"{result}")
+        return result
+
+    def assert_chain(self, row, way="plain"):
+        frames = [plain_name(frame) for frame in row["user"]]
+        self.assertIn(frames[0], WRITE, frames)
+        self.assertEqual(frames[1:], ["put", *self.WAYS[way]])
+
+    def test_each_has_its_own(self):
+        with LoopDisk(64 * MIB) as disk:
+            for way in self.WAYS:
+                with self.subTest(way=way):
+                    result = self.command(disk.path, "-d", disk.name, way=way)
+                    self.assert_no_loss(result)
+                    self.assertEqual(len(result.rows), ROUNDS)
+                    for row in result.rows:
+                        self.assert_chain(row, way)
+                        self.assertNotIn("kernel", row)
+
+    def test_of_programs_at_once(self):
+        """The I/O of each is under its own stack, however they mix, and all of it is there."""
+        with LoopDisk(64 * MIB) as disk, \
+                Tracer("slow", "--json", "-d", disk.name, "-m", "0", "-U", "60") as tracer:
+            run(self.program, disk.path, "vfork", ROUNDS)  # the files are read because of it
+            time.sleep(1 * SLOW)
+            with Delta(disk.name) as delta:
+                programs = {subprocess.Popen([self.program, disk.path, way, str(ROUNDS)]): way
+                            for way in ("plain", "deep", "thread") for _ in range(4)}
+                for program in programs:
+                    self.assertEqual(program.wait(patience(60)), 0)
+            result = tracer.stop()
+        self.assert_ended_well(result)
+        ways = {program.pid: way for program, way in programs.items()}
+        rows = [row for row in result.rows if row["pid"] in ways]
+        self.assertEqual((len(rows), delta["writes"]), (ROUNDS * len(ways),) * 2)
+        unread = [row for row in result.rows if row["user"][-1] == "[no table yet]"]
+        self.assertEqual((result.losses, result.early_ends),
+                         ({}, {"unwind_no_table": len(unread)} if unread else {}))
+        whole = [row for row in rows if row not in unread]
+        self.assertGreater(len(whole), len(rows) / 2)
+        for row in whole:
+            self.assert_chain(row, ways[row["pid"]])
+
+    def test_beside_the_kernels(self):
+        with LoopDisk(64 * MIB) as disk, tempfile.NamedTemporaryFile() as file:
+            ran = self.command(disk.path, "-K", "-d", disk.name, "--record", file.name)
+            played = iotrace("slow", "--replay", file.name, "--json")
+            text = iotrace("slow", "--replay", file.name)
+        self.assertEqual(len(ran.rows), ROUNDS)
+        self.assertEqual(played.rows, ran.rows)
+        for row in ran.rows:
+            self.assert_chain(row)
+            self.assertIn("blkdev_write_iter", row["kernel"])
+        first = ran.rows[0]
+        self.assertIn("\n" + "".join(f"    {name}\n" for name in (*first["kernel"], "--", *first["user"])),
+                      text.out)
+
+    def test_bio_based(self):
+        """The line of dm's bio and that of the disk's request: both by the call that made them."""
+        with LoopDisk(64 * MIB) as disk, \
+                MappedDisk("linear", [disk], "0 65536 linear {0} 0") as mapped:
+            result = self.command(mapped.path, "--bio")
+        self.assert_no_loss(result)
+        self.assertEqual({name: sum(row["disk"] == name for row in result.rows)
+                          for name in (mapped.name, disk.name)}, dict.fromkeys((mapped.name, disk.name), ROUNDS))
+        for row in result.rows:
+            self.assert_chain(row)
+
+    def test_no_room(self):
+        """What was not kept until it was looked for is counted, and said in its line."""
+        with LoopDisk(64 * MIB) as disk:
+            with Tracer("slow", "--json", "-d", disk.name, "-m", "0", "-U", "--limit", "0",
+                        "--map-size", "stacks=1", "60") as tracer:
+                tracer.process.send_signal(signal.SIGSTOP)
+                try:
+                    for way in self.WAYS:
+                        run(self.program, disk.path, way, ROUNDS)
+                finally:
+                    tracer.process.send_signal(signal.SIGCONT)
+                result = tracer.stop()
+        self.assert_ended_well(result)
+        lost = [row for row in result.rows if row["user"] == ["[lost stack]"]]
+        self.assertEqual(len(result.rows), ROUNDS * len(self.WAYS))
+        self.assertGreater(len(lost), 0)
+        self.assertEqual(result.losses.get("stacks_lost"), len(lost))
 
 
 class TestDelayedRange(SlowTest):
