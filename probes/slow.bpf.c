@@ -8,19 +8,20 @@
 #define BLK_INFLIGHT_OWN                                                                           \
 	__u64 submit_ns;                                                                           \
 	union {                                                                                    \
-		__s64 stack;   /* of slow_record.stack; with -K */                                 \
-		__u64 got_cpu; /* as struct slow_arrival has it */                                 \
+		__u64 got_cpu; /* as struct slow_arrival has it; until slow_submitted() */         \
+		struct {                                                                           \
+			__s32 stack;	   /* of slow_record.stack; with -K */                     \
+			__u32 first_bytes; /* when it was first issued; 0: as many as `bytes` */   \
+		};                                                                                 \
 	};                                                                                         \
-	struct stack_id user_stack; /* with -U */                                                  \
-	__u32 first_bytes;	    /* when it was first issued; 0: as many as `bytes` */          \
-	__u32 pad;
+	__u64 user_stack; /* with -U */
 #define BLK_COPY_OWN(to, from) slow_copy(to, from)
 /* The last bio to arrive; its address is 0 when a request has been made of it. */
 #define BLK_CPU_OWN                                                                                \
 	struct slow_arrival arrived;                                                               \
 	__u64 tick;    /* in which the clock was read for an arrival */                            \
 	__u64 tick_ns; /* what it said */                                                          \
-	__u64 pad3;
+	__u64 pad3[2];
 
 #include "probes/kernel.h"
 #include "probes/slow.h"
@@ -96,11 +97,12 @@ struct {
 	__uint(value_size, 127 * sizeof(u64));
 } stacks SEC(".maps");
 
-/* By stack_id, those that were used last: an I/O may be slow long after it arrived. */
+/* By slow_record.user_stack, those that were used last: an I/O may be slow long after it arrived.
+ */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1); /* set before loading with -U */
-	__type(key, struct stack_id);
+	__type(key, u64);
 	__type(value, struct stack_frames);
 } user_stacks SEC(".maps");
 
@@ -143,7 +145,7 @@ static __always_inline void copy_arrival(struct slow_arrival *to, const struct s
 	to->ns = from->ns;
 	to->stack = from->stack;
 	if (want_user)
-		to->user = from->user;
+		to->user_stack = from->user_stack;
 }
 
 static __always_inline struct slow_arrival_set *arrivals_of(u64 bio)
@@ -339,20 +341,26 @@ static __always_inline u64 tick_ns(struct blk_cpu *last)
 }
 
 /* Keeps the current user stack, if its process is asked for. */
-static __always_inline void read_user_stack(void *ctx, u32 slot, struct stack_id *id)
+static __always_inline u64 read_user_stack(void *ctx, u32 slot)
 {
 	struct stack_frames *at = bpf_map_lookup_elem(&scratch, &slot);
 	struct blk_process process = {};
+	struct stack_id id = {};
+	u64 key;
 
 	if (!at || !current_process(&process))
-		return;
-	read_stack(ctx, at, BPF_F_USER_STACK, slot, id);
-	if (id->hash[0] <= STACK_LOST || bpf_map_lookup_elem(&user_stacks, id))
-		return;
-	if (bpf_map_update_elem(&user_stacks, id, at, BPF_ANY)) {
-		count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
-		id->hash[0] = STACK_LOST;
-	}
+		return STACK_NONE;
+	read_stack(ctx, at, BPF_F_USER_STACK, slot, &id);
+	if (id.hash[0] <= STACK_LOST)
+		return id.hash[0];
+	/* Of the two hashes as much as blk_inflight has room for. */
+	key = (id.hash[0] ^ id.hash[1]) | 2;
+	if (bpf_map_lookup_elem(&user_stacks, &key))
+		return key;
+	if (!bpf_map_update_elem(&user_stacks, &key, at, BPF_ANY))
+		return key;
+	count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
+	return STACK_LOST;
 }
 
 static __always_inline void read_stacks(void *ctx, u32 slot, struct slow_arrival *arrival)
@@ -363,7 +371,7 @@ static __always_inline void read_stacks(void *ctx, u32 slot, struct slow_arrival
 			count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
 	}
 	if (slot != NO_SLOT)
-		read_user_stack(ctx, slot, &arrival->user);
+		arrival->user_stack = read_user_stack(ctx, slot);
 }
 
 static __always_inline bool is_on_wanted_disk(struct bio *bio, const bool direct)
@@ -444,10 +452,11 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 	if (!found && (arrivals_dropped || cpus_to_look_at > SLOW_CPUS_MAX))
 		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
 	entry->arrival_ns = arrived_ns(&arrival, entry->got_cpu);
+	entry->first_bytes = 0;
 	if (want_stack)
 		entry->stack = arrival.stack;
 	if (want_user)
-		entry->user_stack = arrival.user;
+		entry->user_stack = arrival.user_stack;
 }
 
 /* The count of requests at the disk; NULL: it has no place. */
@@ -734,7 +743,7 @@ static __always_inline void fill(struct slow_record *to, const struct blk_inflig
 	to->op = op;
 	to->epoch = epoch;
 	to->stack = -1;
-	to->user_stack = (struct stack_id){};
+	to->user_stack = STACK_NONE;
 	to->known = 0;
 	to->writeback = 0;
 	to->retries = 0;
@@ -1011,8 +1020,9 @@ static __always_inline void follow(struct bio *bio, const struct slow_arrival *a
 		return;
 	made.bio = address_of(bio, direct);
 	made.stack = arrival->stack;
+	made.first_bytes = 0;
 	if (want_user)
-		made.user_stack = arrival->user;
+		made.user_stack = arrival->user_stack;
 	follow_bio(made.bio, &made);
 }
 

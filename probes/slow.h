@@ -15,10 +15,10 @@ struct slow_arrival {
 	__u64 bio; /* its address; 0: free */
 	__u64 ns;  /* CLOCK_MONOTONIC; see by_switches() */
 	union {
-		__s64 stack;   /* slow_record.stack */
+		__s32 stack;   /* slow_record.stack */
 		__u64 got_cpu; /* when its task got the CPU: the scheduler's clock, ns */
 	};
-	struct stack_id user; /* with -U */
+	__u64 user_stack; /* slow_record.user_stack; with -U */
 };
 
 #include "probes/blk.h" /* below: struct blk_cpu has such an arrival */
@@ -85,14 +85,14 @@ struct slow_record {
 	__u64 end_ns;
 	__u64 admit_ns, queue_ns, device_ns;
 	__u64 sector;
-	__u64 start;		    /* of process pid: struct blk_process */
-	__u64 task_cgroup;	    /* of the submitter, in cgroup2 */
-	__u64 cgroup;		    /* that the bio is charged to; 0: not known */
-	__u64 inode, magic;	    /* of the file, and of its file system */
-	__s64 stack;		    /* in the map `stacks`; < 0: none */
-	struct stack_id user_stack; /* in the map `user_stacks` */
-	__u32 file_dev;		    /* of its file system; of SLOW_DEVICE the device */
+	__u64 start;	    /* of process pid: struct blk_process */
+	__u64 task_cgroup;  /* of the submitter, in cgroup2 */
+	__u64 cgroup;	    /* that the bio is charged to; 0: not known */
+	__u64 inode, magic; /* of the file, and of its file system */
+	__u64 user_stack;   /* in the map `user_stacks`, or STACK_NONE, STACK_LOST */
+	__u32 file_dev;	    /* of its file system; of SLOW_DEVICE the device */
 	__u32 pid;
+	__s32 stack; /* in the map `stacks`; < 0: none */
 	__u32 dev;
 	__u32 bytes;
 	__u32 depth; /* with itself; 0: not known */
@@ -122,7 +122,7 @@ enum slow_loss {
 	SLOW_LOSSES
 };
 
-_Static_assert(sizeof(struct slow_record) == 920, "shared with BPF");
-_Static_assert(sizeof(struct slow_arrival_set) == 160, "shared with BPF");
+_Static_assert(sizeof(struct slow_record) == 912, "shared with BPF");
+_Static_assert(sizeof(struct slow_arrival_set) == 128, "shared with BPF");
 
 #endif

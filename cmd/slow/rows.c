@@ -327,7 +327,7 @@ static int queue_stack(struct slow_rows *rows, struct slow_pending *p, const str
 {
 	const struct slow_record *r = p->record;
 	const struct blk_process process = { .start = r->start, .pid = r->pid };
-	struct stack_id id = r->user_stack;
+	struct stack_id id = { { r->user_stack } };
 	struct stack_frames frames;
 	size_t depth = 0;
 	int code = 0;
@@ -335,7 +335,8 @@ static int queue_stack(struct slow_rows *rows, struct slow_pending *p, const str
 	p->user_state = SLOW_USER_QUEUED;
 	if (id.hash[0] == STACK_NONE)
 		return 0;
-	if (id.hash[0] != STACK_LOST && bpf_map_lookup_elem(t->user_stacks, &id, &frames)) {
+	if (id.hash[0] != STACK_LOST &&
+	    bpf_map_lookup_elem(t->user_stacks, &r->user_stack, &frames)) {
 		rows->stacks_lost++;
 		id = (struct stack_id){ { STACK_LOST, 0 } };
 	}
