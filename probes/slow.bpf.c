@@ -340,15 +340,14 @@ static __always_inline u64 tick_ns(struct blk_cpu *last)
 	return last->tick_ns;
 }
 
-/* Keeps the current user stack, if its process is asked for. */
+/* Keeps the current user stack; its slow_record.user_stack. */
 static __always_inline u64 read_user_stack(void *ctx, u32 slot)
 {
 	struct stack_frames *at = bpf_map_lookup_elem(&scratch, &slot);
-	struct blk_process process = {};
 	struct stack_id id = {};
 	u64 key;
 
-	if (!at || !current_process(&process))
+	if (!at)
 		return STACK_NONE;
 	read_stack(ctx, at, BPF_F_USER_STACK, slot, &id);
 	if (id.hash[0] <= STACK_LOST)
@@ -374,11 +373,13 @@ static __always_inline void read_stacks(void *ctx, u32 slot, struct slow_arrival
 		arrival->user_stack = read_user_stack(ctx, slot);
 }
 
-static __always_inline bool is_on_wanted_disk(struct bio *bio, const bool direct)
+/* By disk and process. */
+static __always_inline bool is_wanted(struct bio *bio, const bool direct)
 {
 	struct gendisk *disk = bio_disk(bio, direct);
+	struct blk_process process = {};
 
-	return disk && bio_wanted_dev(bio, disk, direct);
+	return disk && bio_wanted_dev(bio, disk, direct) && current_process(&process);
 }
 
 /* @slot: NO_SLOT: without a user stack. */
@@ -396,7 +397,7 @@ static __always_inline void on_arrival(void *ctx, struct bio *bio, u32 slot,
 	} else {
 		arrival->ns = arrival_ns(bio, direct);
 	}
-	if (keeps_stacks() && is_on_wanted_disk(bio, direct))
+	if (keeps_stacks() && is_wanted(bio, direct))
 		read_stacks(ctx, slot, arrival);
 	note_arrival(arrival, last);
 }
