@@ -272,14 +272,12 @@ static int add_gap(struct reader *r, const struct segment *segment, uint64_t pc,
 }
 
 /* The rows of the code from @start on, until @end at most.  libdw says how far each rule holds. */
-static int add_function(struct reader *r, uint64_t start, uint64_t end)
+static int add_function(struct reader *r, const struct segment *segment, uint64_t start,
+			uint64_t end)
 {
-	const struct segment *segment = segment_of(r, start);
 	uint64_t pc = start;
 	int err = 0;
 
-	if (!segment)
-		return 0;
 	if (end > segment->end)
 		end = segment->end;
 	while (!err && pc < end) {
@@ -469,6 +467,29 @@ static int read_functions(struct reader *r)
 	return index ? read_index(r, index->d_buf, index->d_size) : -ENOENT;
 }
 
+/* Those of the functions, by address; and of the code before the first one of a segment. */
+static int add_functions(struct reader *r)
+{
+	const struct segment *last = NULL;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < r->n_functions; i++) {
+		uint64_t start = r->functions[i];
+		const struct segment *segment = segment_of(r, start);
+
+		if (!segment)
+			continue;
+		if (segment != last && start > segment->start)
+			err = add_gap(r, segment, segment->start, start);
+		last = segment;
+		if (!err)
+			err =
+			    add_function(r, segment, start,
+					 i + 1 < r->n_functions ? r->functions[i + 1] : UINT64_MAX);
+	}
+	return err;
+}
+
 static int read_rows(struct reader *r)
 {
 	int err = read_segments(r);
@@ -481,10 +502,7 @@ static int read_rows(struct reader *r)
 	if (!r->cfi)
 		return -ENOENT;
 	qsort(r->functions, r->n_functions, sizeof(*r->functions), compare_addresses);
-	for (size_t i = 0; !err && i < r->n_functions; i++)
-		err = add_function(r, r->functions[i],
-				   i + 1 < r->n_functions ? r->functions[i + 1] : UINT64_MAX);
-	return err;
+	return add_functions(r);
 }
 
 /* Was most of the code compiled without rules, as chromium is?  Then it has frame pointers: with
