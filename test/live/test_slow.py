@@ -33,6 +33,8 @@ from test_who import Cgroup, WhoTest
 KIB4 = 4096
 MS = 1000000
 TIMES = ("admit_ns", "queue_ns", "device_ns")
+# ADMIT may be too long by so much: a tick, at 100 a second (iotrace-slow.8).
+TOO_LONG = 10 * MS if LiveTest.KERNEL >= (6, 18) else 0
 
 # Reads blocks, each two behind the last, until COUNT took 75 ms, at most MOST, and prints of each the
 # sector, what it took in ns, and how much of that the reader may have waited for a CPU, and not for the
@@ -108,7 +110,7 @@ class TestSlow(SlowTest):
         self.assertEqual(len(long), count)
         rows = {row["sector"]: row for row in result.rows if row["comm"] == "slowly"}
         self.assertLessEqual(set(long), set(rows))
-        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS], [])
+        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS - TOO_LONG], [])
         for sector, row in rows.items():
             self.assertGreaterEqual(row["total_ns"], 50 * MS)
             self.assertGreaterEqual(row["device_ns"], 0.98 * row["total_ns"] - 10 * MS)
@@ -119,7 +121,7 @@ class TestSlow(SlowTest):
                                delta=0.02 if SLOW == 1 else 0.1)
         others = [row for row in result.rows if row["comm"] != "slowly"]
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
-        self.assertTrue(longest >= 50 * MS or not others, others)
+        self.assertTrue(longest >= 50 * MS - TOO_LONG or not others, others)
 
     def test_address_used_again(self):
         """Many a bio has had the address of one before that was merged, and so took no request: it
@@ -140,7 +142,7 @@ class TestSlow(SlowTest):
         for row in mine:
             begun = max(begin for begin, _ in calls if begin < row["time"] + row["total_ns"])
             # The clock of the time of day may be set a little while this runs.
-            self.assertGreater(row["time"], begun - MS, row)
+            self.assertGreater(row["time"], begun - MS - TOO_LONG, row)
 
     def test_admitted(self):
         """More than the queue has room for: the others wait until a request is free."""
@@ -178,7 +180,7 @@ class TestSlow(SlowTest):
             rows = self.trace(disk.name, work, "-m", "0").rows
         self.assertEqual(len(rows), 16)
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
-        self.assertLessEqual(max(row["total_ns"] for row in rows), longest)
+        self.assertLessEqual(max(row["total_ns"] for row in rows), longest + TOO_LONG)
         self.assertLessEqual(max(row["depth"] for row in rows), 4)
         # Four find a request, and one may wait for the first of them only.
         admitted = sorted(row["admit_ns"] for row in rows)
@@ -489,17 +491,17 @@ class TestDelayedRange(SlowTest):
         rows = {row["sector"]: row for row in result.rows if row["comm"] == "slowly"}
         self.assertLessEqual(delayed, set(rows))
         # On a busy machine another may be slow, too: by the reader's own clock.
-        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS], [])
+        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS - TOO_LONG], [])
         for row in rows.values():
             self.assertEqual((row["file"], row["bytes"], row["op"], row["status"], row["pid"]),
                              (paths[0], KIB4, "read", "ok", slow.pid))
-            self.assertLessEqual(row["total_ns"], clock[row["sector"]][1])
+            self.assertLessEqual(row["total_ns"], clock[row["sector"]][1] + TOO_LONG)
         self.assertAlmostEqual(statistics.median(rows[sector]["total_ns"] / clock[sector][0]
                                                  for sector in delayed), 1,
                                delta=0.02 if SLOW == 1 else 0.1)
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
         others = [row for row in result.rows if row["comm"] != "slowly"]
-        self.assertTrue(longest >= 50 * MS or not others, others)
+        self.assertTrue(longest >= 50 * MS - TOO_LONG or not others, others)
 
     def sector(self, path):
         """Where the file begins, which is in one piece."""
