@@ -505,6 +505,10 @@ static int read_rows(struct reader *r)
 	return add_functions(r);
 }
 
+/* What no compiler makes has no rules on some processors: the procedure linkage table, crt1.o.  In
+ * a small library it is most of the code. */
+#define MIN_WITHOUT_RULES (16 << 10) /* bytes */
+
 /* Was most of the code compiled without rules, as chromium is?  Then it has frame pointers: with
  * neither, no debugger would find a caller. */
 static bool has_frame_pointers(const struct reader *r)
@@ -513,7 +517,7 @@ static bool has_frame_pointers(const struct reader *r)
 
 	for (size_t i = 0; i < r->n_segments; i++)
 		code += r->segments[i].end - r->segments[i].start;
-	return r->covered < code / 2;
+	return r->covered < code / 2 && code - r->covered >= MIN_WITHOUT_RULES;
 }
 
 static int take_rules(struct reader *r)
