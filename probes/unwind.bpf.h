@@ -671,7 +671,7 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	case UNWIND_POINTERS:
 		if (depth && step_by_epilogue(w))
 			break;
-		if (!w->fp && w->fp_links && !w->doubt)
+		if (!w->fp && w->fp_links)
 			return 1; /* as the ABI marks the outermost frame */
 		w->stop = step_by_pointer(w);
 		break;
@@ -797,7 +797,8 @@ __attribute__((noinline)) int unwind_end(u32 slot)
 	/* The program that execve() has just replaced took its stack along. */
 	if (w->stop == UNWIND_STOP_UNMAPPED && depth == 1 && is_in_execve())
 		return 0;
-	stop = w->stop && w->doubt ? UNWIND_STOP_NO_TABLE : w->stop & (STOPS_ROOM - 1);
+	/* A frame pointer that a function does not keep is that of a caller further out. */
+	stop = w->doubt ? UNWIND_STOP_NO_TABLE : w->stop & (STOPS_ROOM - 1);
 	barrier_var(stop);
 	if (stop)
 		count_loss(&unwind_stops[stop & (STOPS_ROOM - 1)], 1);
