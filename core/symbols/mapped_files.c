@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "core/system/bounded.h"
 #include "core/system/open_regular.h"
 
 /* ---- roots ---- */
@@ -90,13 +92,46 @@ void file_search_end(struct file_search *search)
 	close_fd(search->kept_root);
 }
 
-static int open_mapped(uint32_t pid, const struct mapping *m, struct opened_file *out)
+#define MAPS_SIZE (8UL << 20) /* of /proc/PID/maps: what is larger is not searched */
+
+/* Where the mapping that begins at @start ends now; 0: not known. */
+static uint64_t find_end(uint32_t pid, uint64_t start)
+{
+	struct bounded_text text;
+	unsigned long long from, to = 0;
+	char path[64];
+	const char *line;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	if (bounded_read(path, MAPS_SIZE, &text))
+		return 0;
+	for (line = text.len ? text.text : NULL; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "%llx-%llx ", &from, &to) == 2 && from == start)
+			break;
+		to = 0;
+	}
+	bounded_text_free(&text);
+	return to;
+}
+
+static int open_range(uint32_t pid, uint64_t start, uint64_t end, struct opened_file *out)
 {
 	char path[96];
 
-	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", pid,
-		 (unsigned long long)m->start, (unsigned long long)m->end);
+	snprintf(path, sizeof(path), "/proc/%u/map_files/%llx-%llx", pid, (unsigned long long)start,
+		 (unsigned long long)end);
 	return open_regular_link(path, out);
+}
+
+/* The kernel and ld.so map the first segment as long as the whole file needs room, and then other
+ * segments over it: if it is code, what perf records of it is too long. */
+static int open_mapped(uint32_t pid, const struct mapping *m, struct opened_file *out)
+{
+	int r = open_range(pid, m->start, m->end, out);
+	uint64_t end = r == -ENOENT && !m->module->is_file ? find_end(pid, m->start) : 0;
+
+	return end && end != m->end ? open_range(pid, m->start, end, out) : r;
 }
 
 static int open_path(struct file_search *search, int root, struct opened_file *out)

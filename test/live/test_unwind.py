@@ -926,10 +926,10 @@ class TestOdd(ChainTest):
             with self.subTest(name=name):
                 self.assert_ends(name, "unwind_no_rule", "put", "[no rule]")
 
-    def in_memfd(self, name, *frames):
+    def in_memfd(self, name, *frames, libraries=()):
         """It has a table, but no names: of what is whole, the frames but for these are [anon]."""
         rounds = 40000
-        result, rows = self.odd(name, rounds=rounds)
+        result, rows = self.odd(name, *libraries, rounds=rounds)
         self.assertEqual(sum(row["write_bytes"] for row in rows), rounds * 4096)
         whole = [row for row in rows if row["user"][-1] != "[no table yet]"]
         self.assertEqual(rounds - result.early_ends.get("unwind_no_table", 0),
@@ -944,8 +944,13 @@ class TestOdd(ChainTest):
         self.in_memfd("memfd", *["[anon]"] * 5, *BELOW_MAIN[1:3], "[anon]")
 
     def test_library_in_memory(self):
-        self.in_memfd("memfd_library", "put", "[anon]", "[anon]", "again", "way_memfd_library",
-                      *BELOW_MAIN)
+        """Also one whose first segment is its code."""
+        whole = self.made.build("libwhole.so", LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC",
+                                "-Wl,-z,noseparate-code")
+        for libraries in (), (whole,):
+            with self.subTest(libraries=libraries):
+                self.in_memfd("memfd_library", "put", "[anon]", "[anon]", "again", "way_memfd_library",
+                              *BELOW_MAIN, libraries=libraries)
 
     @unittest.skipUnless(platform.machine() == "x86_64", "i386 programs")
     def test_i386(self):
