@@ -75,6 +75,13 @@ int render_table(FILE *stream, const struct schema *schema, const void *rows, si
  */
 char *render_escape(const char *text, char *buf, size_t size);
 
+/* Writes all of it, without an end of line.  0 or -errno. */
+int render_name(FILE *stream, const char *name);
+
+/* Steps over the first character of *@text, and returns how many columns it takes in this form; 0:
+ * there is none. */
+size_t render_step(const char **text);
+
 /* Flushes @stream; -EPIPE etc. when that fails or failed before. */
 int render_flush(FILE *stream);
 

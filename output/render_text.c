@@ -23,6 +23,16 @@ static size_t unit_width(const char *unit)
 	return (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1;
 }
 
+size_t render_step(const char **text)
+{
+	char unit[ESCAPE_UNIT_SIZE];
+
+	if (!**text)
+		return 0;
+	*text += escape_next(*text, unit);
+	return unit_width(unit);
+}
+
 static size_t shown_width(const char *text)
 {
 	struct name_walk walk = { text, NAME_SHOWN };
@@ -49,6 +59,14 @@ static void put_cut(struct sink *sink, const char *text, size_t room)
 void put_escaped(struct sink *sink, const char *text)
 {
 	put_cut(sink, text, SIZE_MAX);
+}
+
+int render_name(FILE *stream, const char *name)
+{
+	struct sink sink = { .stream = stream };
+
+	put_escaped(&sink, name);
+	return sink_result(&sink);
 }
 
 static void put_cell(struct line *line, const struct column *column, const char *text)

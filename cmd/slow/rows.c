@@ -11,6 +11,7 @@
 #include "cmd/blk.h"
 #include "cmd/by.h"
 #include "core/base/clock.h"
+#include "output/render.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -63,16 +64,6 @@ static void cell_depth(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "%u", depth);
 	else
 		snprintf(buf, size, "-");
-}
-
-static void cell_file(const void *row, char *buf, size_t size)
-{
-	const struct slow_row *r = row;
-
-	if (*r->waiters)
-		snprintf(buf, size, "[for %.*s]", (int)size, r->waiters);
-	else
-		snprintf(buf, size, "%.*s", (int)size, r->file);
 }
 
 #define MILLISECONDS(member)                                                                       \
@@ -166,7 +157,7 @@ MILLISECONDS(device_ns)
 	      COLUMN_STR, ROLE_LABEL,                                                                \
 	      "",	  "path of the file that it was for; in [brackets]: why there is none",      \
 	      AT(file),	  4,                                                                         \
-	      true,	  cell_file },                                                               \
+	      true,	  NULL },                                                                    \
 	    { "waiting",   NULL,       COLUMN_U32,                                                   \
 	      ROLE_GAUGE,  "requests", "that a flush was for, up to 32",                             \
 	      AT(waiting), 0,	       false,                                                        \
@@ -614,6 +605,41 @@ void slow_rows_free(struct slow_rows *rows)
 	free(rows->pending);
 	free(rows->rows);
 	text_set_free(&rows->texts);
+}
+
+/* ---- width ---- */
+
+size_t slow_width(const char *text)
+{
+	size_t width = 0, step;
+
+	while ((step = render_step(&text)))
+		width += step;
+	return width;
+}
+
+const char *slow_shorten(const char *text, size_t room, char buf[SLOW_SHORT_SIZE])
+{
+	size_t width = slow_width(text);
+	const char *at = text, *end = text;
+
+	if (room > SLOW_NAME_MAX)
+		room = SLOW_NAME_MAX;
+	if (width <= room)
+		return text;
+	room -= strlen("...");
+	if (*text == '/') {
+		while (width > room)
+			width -= render_step(&at);
+		snprintf(buf, SLOW_SHORT_SIZE, "...%s", at);
+	} else {
+		while ((width = render_step(&at)) <= room) {
+			room -= width;
+			end = at;
+		}
+		snprintf(buf, SLOW_SHORT_SIZE, "%.*s...", (int)(end - text), text);
+	}
+	return buf;
 }
 
 /* ---- stacks ---- */

@@ -95,6 +95,16 @@ int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, boo
 void slow_rows_clear(struct slow_rows *rows, uint32_t epoch);
 void slow_rows_free(struct slow_rows *rows);
 
+/* @text as it fits into @room columns (at least 4), in @buf if it is shortened: of a path the end
+ * remains, of other words the beginning.  A name longer than SLOW_NAME_MAX loses its end when it is
+ * written. */
+#define SLOW_NAME_MAX	512
+#define SLOW_SHORT_SIZE (4 * SLOW_NAME_MAX + 1)
+const char *slow_shorten(const char *text, size_t room, char buf[SLOW_SHORT_SIZE]);
+
+/* The columns that @text takes. */
+size_t slow_width(const char *text);
+
 /* By which of -K and -U there are: bit 0, bit 1. */
 extern const struct schema slow_schemas[4];
 

@@ -28,7 +28,6 @@
 #define USER_STACKS	 8192
 #define STACK_NAMES	 (16U << 20) /* bytes of what user stacks are named by, at most */
 #define SLOW_COLUMNS_MAX 32
-#define SLOW_SHORT_SIZE	 1024
 
 /* How often what the kernel has noted is taken: user stacks are best named while their process is
  * there. */
@@ -538,12 +537,16 @@ static int print_start(void *ctx, FILE *stream)
 static int print_stack(FILE *stream, struct frames frames)
 {
 	const char *name;
-	char text[512];
+	int r = 0;
 
-	while ((name = frames_next(&frames)))
-		if (fprintf(stream, "    %s\n", render_escape(name, text, sizeof(text))) < 0)
+	while (!r && (name = frames_next(&frames))) {
+		if (fputs("    ", stream) < 0)
 			return -errno;
-	return 0;
+		r = render_name(stream, name);
+		if (!r && fputs("\n", stream) < 0)
+			return -errno;
+	}
+	return r;
 }
 
 /* ---- a terminal's width ---- */
@@ -555,7 +558,7 @@ static int print_stack(FILE *stream, struct frames frames)
 struct fitted {
 	struct schema schema;
 	struct column columns[SLOW_COLUMNS_MAX];
-	size_t file; /* room for it; SIZE_MAX: it may be as long as it is */
+	size_t file; /* room for it; SLOW_NAME_MAX: no terminal */
 };
 
 static bool is_column(const struct column *column, const char *key)
@@ -594,14 +597,14 @@ static void fit(struct fitted *f, const struct render_interval *in, FILE *stream
 					     "admit_ns", "queue_ns", "device_ns" };
 	size_t columns = terminal_size(stream).columns;
 
-	*f = (struct fitted){ .schema = *in->schema, .file = SIZE_MAX };
+	*f = (struct fitted){ .schema = *in->schema, .file = SLOW_NAME_MAX };
 	memcpy(f->columns, in->schema->columns, f->schema.n * sizeof(f->columns[0]));
 	f->schema.columns = f->columns;
 	for (size_t i = 0; i < in->n; i++) {
 		const struct slow_row *row = (const struct slow_row *)in->rows + i;
 
-		widen(f, "disk", strlen(row->disk));
-		widen(f, "comm", strlen(row->comm) + (row->writeback ? strlen("-wb") : 0));
+		widen(f, "disk", slow_width(row->disk));
+		widen(f, "comm", slow_width(row->comm) + (row->writeback ? strlen("-wb") : 0));
 	}
 	for (size_t i = 0; columns && i < N(least); i++)
 		if (width_of(f) + FILE_WIDTH_MIN > columns)
@@ -611,32 +614,17 @@ static void fit(struct fitted *f, const struct render_interval *in, FILE *stream
 		    columns > width_of(f) + FILE_WIDTH_MIN ? columns - width_of(f) : FILE_WIDTH_MIN;
 }
 
-/* Of a path the end remains, of other words the beginning. */
-static void shorten(const char **text, size_t room, char buf[SLOW_SHORT_SIZE])
-{
-	size_t len = strlen(*text);
-
-	if (len <= room || room >= SLOW_SHORT_SIZE)
-		return;
-	if (**text == '/') {
-		const char *end = *text + len - (room - 3);
-
-		while (((unsigned char)*end & 0xc0) == 0x80)
-			end++;
-		snprintf(buf, SLOW_SHORT_SIZE, "...%s", end);
-	} else {
-		snprintf(buf, SLOW_SHORT_SIZE, "%.*s...", (int)(room - 3), *text);
-	}
-	*text = buf;
-}
-
 static int print_row(const struct fitted *f, const struct slow_row *row, FILE *stream)
 {
-	char file[SLOW_SHORT_SIZE], waiters[SLOW_SHORT_SIZE];
+	char shortened[SLOW_SHORT_SIZE], file[sizeof("[for ]") + SLOW_SHORT_SIZE];
 	struct slow_row shown = *row;
 
-	shorten(&shown.file, f->file, file);
-	shorten(&shown.waiters, f->file - strlen("[for ]"), waiters);
+	shown.file = slow_shorten(row->file, f->file, shortened);
+	if (*row->waiters) {
+		snprintf(file, sizeof(file), "[for %s]",
+			 slow_shorten(row->waiters, f->file - strlen("[for ]"), shortened));
+		shown.file = file;
+	}
 	return render_table_rows(stream, &f->schema, &shown, 1);
 }
 

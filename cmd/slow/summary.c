@@ -92,24 +92,27 @@ static int print_by(const struct slow_summary *s, enum slow_by by, const char *t
 	const struct intern *names = &s->by[by].names;
 	const struct slow_share *shares = s->by[by].shares;
 	uint32_t number = INTERN_NONE;
-	char text[1024];
+	char text[SLOW_SHORT_SIZE];
+	int r = 0;
 
 	if (fprintf(stream, "%7s %8s  by %s\n", "time", "I/Os", title) < 0)
 		return -errno;
-	for (uint32_t i = 0; i < LARGEST && i < names->n; i++) {
+	for (uint32_t i = 0; !r && i < LARGEST && i < names->n; i++) {
 		const char *name;
 
 		number = next_largest(shares, names->n, number);
 		if (number == INTERN_NONE)
 			break;
 		name = intern_key(names, number);
-		if (fprintf(stream, "%6.1f%% %8" PRIu64 "  %s\n",
+		if (fprintf(stream, "%6.1f%% %8" PRIu64 "  ",
 			    s->all.ns ? 100.0 * (double)shares[number].ns / (double)s->all.ns : 0.0,
-			    shares[number].ios,
-			    *name ? render_escape(name, text, sizeof(text)) : "-") < 0)
+			    shares[number].ios) < 0)
+			return -errno;
+		r = render_name(stream, *name ? slow_shorten(name, SLOW_NAME_MAX, text) : "-");
+		if (!r && fputs("\n", stream) < 0)
 			return -errno;
 	}
-	return 0;
+	return r;
 }
 
 int slow_summary_print(const struct slow_summary *s, by_keys keys, FILE *stream)

@@ -287,12 +287,20 @@ class TestSlow(SlowTest):
             self.assertAlmostEqual(float(share), 100 * times[unit, user][1] / total, delta=0.051)
 
     def test_fits_the_terminal(self):
-        """No line of I/O is wider; of a path its end is there, and all of it where it has room."""
+        """No line of I/O is wider, whatever its path is written with; of a path its end is there, and all
+        of it where it has room."""
         with LoopDisk(64 * MIB) as disk, mounted(disk.path) as folder, \
                 tempfile.NamedTemporaryFile() as file:
             path = f"{folder}/{'long' * 20}/{'name' * 20}"
+            hostile = [f"{folder}/{part * 40}end" for part in ("\n\x1b", "\u00e4\udcff")]
+            deep = "/".join([folder, *(letter * 200 for letter in "abc"), "end"])
             os.mkdir(os.path.dirname(path))
-            self.trace(disk.name, lambda: written(path, 3), "-m", "0", "--record", file.name)
+            os.makedirs(os.path.dirname(deep))
+            self.trace(disk.name, lambda: [written(each, 3) for each in (path, *hostile, deep)],
+                       "-m", "0", "--record", file.name)
+            text = iotrace("slow", "--replay", file.name).out
+            self.assertRegex(text, r"(?m) \.\.\.a+/b+/c+/end$")
+            self.assertEqual([line for line in text.splitlines() if line.endswith("...")], [])
             for columns, headings in ((80, "TIME PID COMM DISK D TOTALms FILE"),
                                       (300, "TIME PID COMM DISK D FLAGS Kbytes TOTALms ADMIT QUEUE "
                                             "DEVICE DEPTH STATUS FILE")):
@@ -304,7 +312,8 @@ class TestSlow(SlowTest):
                     rows = lines[heading + 1:lines.index("", heading)]
                     self.assertEqual([row for row in rows if len(row) > columns], [])
                     self.assertEqual(columns == 300, any(row.endswith(f" {path}") for row in rows))
-                    self.assertTrue(any(row.endswith(path[-20:]) for row in rows), rows)
+                    for end in (path[-20:], r"\x0a\x1bend", "\u00e4\\xffend", "c/end"):
+                        self.assertTrue(any(row.endswith(end) for row in rows), (end, rows))
 
     def test_command(self):
         with LoopDisk(64 * MIB) as disk:
