@@ -821,13 +821,15 @@ static __always_inline void read_waiters(struct slow_record *to, struct request 
 	if (!head)
 		return;
 	node = BPF_CORE_READ(head, next);
-	for (u32 i = 0; i < SLOW_WAITERS; i++) {
+	for (u32 i = 0; i < SLOW_WAITING_MAX; i++) {
 		u64 key = (u64)waiter_at(node);
 
 		if (!node || node == head)
 			return;
-		to->waiters[i].start = waiter_of(key, false);
-		to->waiters[i].pid = waiter_of(key, true);
+		if (i < SLOW_WAITERS) {
+			to->waiters[i].start = waiter_of(key, false);
+			to->waiters[i].pid = waiter_of(key, true);
+		}
 		to->waiting = i + 1;
 		node = BPF_CORE_READ(node, next);
 	}

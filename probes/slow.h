@@ -73,7 +73,8 @@ enum slow_path_flags {
 };
 
 /* Who waits for a flush command; known if pid or start is not 0. */
-#define SLOW_WAITERS 32
+#define SLOW_WAITERS	 32  /* of the first */
+#define SLOW_WAITING_MAX 128 /* how many they are */
 struct slow_waiter {
 	__u64 start; /* of process pid: struct blk_process */
 	__u32 pid;
@@ -106,11 +107,11 @@ struct slow_record {
 	__u8 path_flags; /* enum slow_path_flags */
 	__u8 cgroup2;	 /* `cgroup` is one of cgroup2 */
 	__u8 retries;	 /* how often the device gave it back; up to 255 */
-	__u8 waiting;	 /* of a flush command: requests that wait for it; up to SLOW_WAITERS */
+	__u8 waiting;	 /* of a flush command: requests that wait for it; up to SLOW_WAITING_MAX */
 	__u32 uid;	 /* of the submitter, with --by user */
 	union {
 		char path[SLOW_PATH]; /* from the name to the root, each part with its NUL */
-		struct slow_waiter waiters[SLOW_WAITERS]; /* `waiting` of them */
+		struct slow_waiter waiters[SLOW_WAITERS]; /* the first of those that wait */
 	};
 };
 

@@ -78,110 +78,118 @@ MILLISECONDS(device_ns)
 
 #define AT(member) offsetof(struct slow_row, member)
 
-#define COLUMNS                                                                                      \
-	{ "time",     "TIME", COLUMN_U64,                                                            \
-	  ROLE_LABEL, "ns",   "when it arrived at the block layer, since the epoch",                 \
-	  AT(time),   12,     true,                                                                  \
-	  cell_time },                                                                               \
-	    { "pid",	  "PID", COLUMN_U32,                                                         \
-	      ROLE_LABEL, "",	 "process (thread group) that submitted it; 0 where nobody saw it",  \
-	      AT(pid),	  6,	 true,                                                               \
-	      NULL },                                                                                \
-	    { "comm",	"COMM", COLUMN_STR, ROLE_LABEL, "", "its name; kept when it has exited",     \
-	      AT(comm), 16,	true,	    cell_comm },                                             \
-	    { "disk",	"DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats",     \
-	      AT(disk), 6,	true,	    NULL },                                                  \
-	    { "op",   "D", COLUMN_STR, ROLE_LABEL, "", "operation, as of iotrace top",               \
-	      AT(op), 1,   true,       cell_letter },                                                \
-	    { "flags",                                                                               \
-	      "FLAGS",                                                                               \
-	      COLUMN_STR,                                                                            \
-	      ROLE_LABEL,                                                                            \
-	      "",                                                                                    \
-	      "how it was submitted, with commas between: sync, meta, fua, preflush, ahead",         \
-	      AT(flags),                                                                             \
-	      5,                                                                                     \
-	      true,                                                                                  \
-	      cell_flags },                                                                          \
-	    { "sector",	  NULL,	     COLUMN_U64,                                                     \
-	      ROLE_LABEL, "sectors", "where it begins on the disk, in 512 bytes",                    \
-	      AT(sector), 0,	     false,                                                          \
-	      NULL },                                                                                \
-	    { "bytes",	  "Kbytes",  COLUMN_U64, ROLE_GAUGE, "bytes",                                \
-	      "its size", AT(bytes), 6,		 false,	     cell_kbytes },                          \
-	    { "total_ns",   "TOTALms", COLUMN_U64,                                                   \
-	      ROLE_GAUGE,   "ns",      "from its arrival to its completion",                         \
-	      AT(total_ns), 8,	       false,                                                        \
-	      cell_total_ns },                                                                       \
-	    { "admit_ns",                                                                            \
-	      "ADMIT",                                                                               \
-	      COLUMN_U64,                                                                            \
-	      ROLE_GAUGE,                                                                            \
-	      "ns",                                                                                  \
-	      "from its arrival until its request was made: throttled, waiting for a free "          \
-	      "request",                                                                             \
-	      AT(admit_ns),                                                                          \
-	      7,                                                                                     \
-	      false,                                                                                 \
-	      cell_admit_ns },                                                                       \
-	    { "queue_ns",   "QUEUE", COLUMN_U64,                                                     \
-	      ROLE_GAUGE,   "ns",    "from then until the request was issued to the device",         \
-	      AT(queue_ns), 7,	     false,                                                          \
-	      cell_queue_ns },                                                                       \
-	    { "device_ns",   "DEVICE", COLUMN_U64,                                                   \
-	      ROLE_GAUGE,    "ns",     "from then until its completion",                             \
-	      AT(device_ns), 7,	       false,                                                        \
-	      cell_device_ns },                                                                      \
-	    { "depth",	  "DEPTH",                                                                   \
-	      COLUMN_U32, ROLE_GAUGE,                                                                \
-	      "requests", "requests at the device when it was issued, with itself; 0: not known",    \
-	      AT(depth),  5,                                                                         \
-	      false,	  cell_depth },                                                              \
-	    { "retries",   NULL, COLUMN_U32,                                                         \
-	      ROLE_GAUGE,  "",	 "how often the device gave it back, up to 255",                     \
-	      AT(retries), 0,	 false,                                                              \
-	      NULL },                                                                                \
-	    { "status",	  "STATUS", COLUMN_STR, ROLE_LABEL, "", "ok, or the error (EIO)",            \
-	      AT(status), 6,	    true,	NULL },                                              \
-	    { "cgroup",	  NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",   \
-	      AT(cgroup), 0,	true,	    NULL },                                                  \
-	    { "unit",	NULL, COLUMN_STR, ROLE_LABEL, "", "systemd unit of that control group",      \
-	      AT(unit), 0,    true,	  NULL },                                                    \
-	    { "container",   NULL, COLUMN_STR, ROLE_LABEL, "", "container of that control group",    \
-	      AT(container), 0,	   true,       NULL },                                               \
-	    { "user_name", NULL, COLUMN_STR,                                                         \
-	      ROLE_LABEL,  "",	 "real user of the process, with --by user",                         \
-	      AT(user),	   0,	 true,                                                               \
-	      NULL },                                                                                \
-	    { "file",	  "FILE",                                                                    \
-	      COLUMN_STR, ROLE_LABEL,                                                                \
-	      "",	  "path of the file that it was for; in [brackets]: why there is none",      \
-	      AT(file),	  4,                                                                         \
-	      true,	  NULL },                                                                    \
-	    { "waiting",   NULL,       COLUMN_U32,                                                   \
-	      ROLE_GAUGE,  "requests", "that a flush was for, up to 32",                             \
-	      AT(waiting), 0,	       false,                                                        \
-	      NULL },                                                                                \
-	    { "waiters",   NULL, COLUMN_STR,                                                         \
-	      ROLE_LABEL,  "",	 "whose they were: NAME[PID], with commas between; as FILE in text", \
-	      AT(waiters), 0,	 true,                                                               \
-	      NULL },                                                                                \
-	    { "writeback",                                                                           \
-	      NULL,                                                                                  \
-	      COLUMN_BOOL,                                                                           \
-	      ROLE_LABEL,                                                                            \
-	      "",                                                                                    \
-	      "written back by a kernel thread, on behalf of whoever dirtied the pages",             \
-	      AT(writeback),                                                                         \
-	      0,                                                                                     \
-	      false,                                                                                 \
-	      NULL },                                                                                \
-	    { "letter",	  NULL, COLUMN_U32, ROLE_STATE, "", "character that stands for op in text",  \
-	      AT(letter), 0,	false,	    NULL },                                                  \
-	{                                                                                            \
-		"utc_offset", NULL, COLUMN_U32, ROLE_STATE, "s",                                     \
-		    "time zone of the machine, seconds east of UTC modulo 2^32", AT(utc_offset),     \
-		    0, false, NULL                                                                   \
+#define COLUMNS                                                                                     \
+	{ "time",     "TIME", COLUMN_U64,                                                           \
+	  ROLE_LABEL, "ns",   "when it arrived at the block layer, since the epoch",                \
+	  AT(time),   12,     true,                                                                 \
+	  cell_time },                                                                              \
+	    { "pid",	  "PID", COLUMN_U32,                                                        \
+	      ROLE_LABEL, "",	 "process (thread group) that submitted it; 0 where nobody saw it", \
+	      AT(pid),	  6,	 true,                                                              \
+	      NULL },                                                                               \
+	    { "comm",	"COMM", COLUMN_STR, ROLE_LABEL, "", "its name; kept when it has exited",    \
+	      AT(comm), 16,	true,	    cell_comm },                                            \
+	    { "disk",	"DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats",    \
+	      AT(disk), 6,	true,	    NULL },                                                 \
+	    { "op",   "D", COLUMN_STR, ROLE_LABEL, "", "operation, as of iotrace top",              \
+	      AT(op), 1,   true,       cell_letter },                                               \
+	    { "flags",                                                                              \
+	      "FLAGS",                                                                              \
+	      COLUMN_STR,                                                                           \
+	      ROLE_LABEL,                                                                           \
+	      "",                                                                                   \
+	      "how it was submitted, with commas between: sync, meta, fua, preflush, ahead",        \
+	      AT(flags),                                                                            \
+	      5,                                                                                    \
+	      true,                                                                                 \
+	      cell_flags },                                                                         \
+	    { "sector",	  NULL,	     COLUMN_U64,                                                    \
+	      ROLE_LABEL, "sectors", "where it begins on the disk, in 512 bytes",                   \
+	      AT(sector), 0,	     false,                                                         \
+	      NULL },                                                                               \
+	    { "bytes",	  "Kbytes",  COLUMN_U64, ROLE_GAUGE, "bytes",                               \
+	      "its size", AT(bytes), 6,		 false,	     cell_kbytes },                         \
+	    { "total_ns",   "TOTALms", COLUMN_U64,                                                  \
+	      ROLE_GAUGE,   "ns",      "from its arrival to its completion",                        \
+	      AT(total_ns), 8,	       false,                                                       \
+	      cell_total_ns },                                                                      \
+	    { "admit_ns",                                                                           \
+	      "ADMIT",                                                                              \
+	      COLUMN_U64,                                                                           \
+	      ROLE_GAUGE,                                                                           \
+	      "ns",                                                                                 \
+	      "from its arrival until its request was made: throttled, waiting for a free "         \
+	      "request",                                                                            \
+	      AT(admit_ns),                                                                         \
+	      7,                                                                                    \
+	      false,                                                                                \
+	      cell_admit_ns },                                                                      \
+	    { "queue_ns",   "QUEUE", COLUMN_U64,                                                    \
+	      ROLE_GAUGE,   "ns",    "from then until the request was issued to the device",        \
+	      AT(queue_ns), 7,	     false,                                                         \
+	      cell_queue_ns },                                                                      \
+	    { "device_ns",   "DEVICE", COLUMN_U64,                                                  \
+	      ROLE_GAUGE,    "ns",     "from then until its completion",                            \
+	      AT(device_ns), 7,	       false,                                                       \
+	      cell_device_ns },                                                                     \
+	    { "depth",	  "DEPTH",                                                                  \
+	      COLUMN_U32, ROLE_GAUGE,                                                               \
+	      "requests", "requests at the device when it was issued, with itself; 0: not known",   \
+	      AT(depth),  5,                                                                        \
+	      false,	  cell_depth },                                                             \
+	    { "retries",   NULL, COLUMN_U32,                                                        \
+	      ROLE_GAUGE,  "",	 "how often the device gave it back, up to 255",                    \
+	      AT(retries), 0,	 false,                                                             \
+	      NULL },                                                                               \
+	    { "status",	  "STATUS", COLUMN_STR, ROLE_LABEL, "", "ok, or the error (EIO)",           \
+	      AT(status), 6,	    true,	NULL },                                             \
+	    { "cgroup",	  NULL, COLUMN_STR, ROLE_LABEL, "", "control group that it is charged to",  \
+	      AT(cgroup), 0,	true,	    NULL },                                                 \
+	    { "unit",	NULL, COLUMN_STR, ROLE_LABEL, "", "systemd unit of that control group",     \
+	      AT(unit), 0,    true,	  NULL },                                                   \
+	    { "container",   NULL, COLUMN_STR, ROLE_LABEL, "", "container of that control group",   \
+	      AT(container), 0,	   true,       NULL },                                              \
+	    { "user_name", NULL, COLUMN_STR,                                                        \
+	      ROLE_LABEL,  "",	 "real user of the process, with --by user",                        \
+	      AT(user),	   0,	 true,                                                              \
+	      NULL },                                                                               \
+	    { "file",	  "FILE",                                                                   \
+	      COLUMN_STR, ROLE_LABEL,                                                               \
+	      "",	  "path of the file that it was for; in [brackets]: why there is none",     \
+	      AT(file),	  4,                                                                        \
+	      true,	  NULL },                                                                   \
+	    { "waiting",   NULL,                                                                    \
+	      COLUMN_U32,  ROLE_GAUGE,                                                              \
+	      "requests",  "that a flush was for, up to 128; 0: the kernel does not tell",          \
+	      AT(waiting), 0,                                                                       \
+	      false,	   NULL },                                                                  \
+	    { "waiters",                                                                            \
+	      NULL,                                                                                 \
+	      COLUMN_STR,                                                                           \
+	      ROLE_LABEL,                                                                           \
+	      "",                                                                                   \
+	      "whose they were: NAME[PID], with commas between, ... for those behind 32; as "       \
+	      "FILE in text",                                                                       \
+	      AT(waiters),                                                                          \
+	      0,                                                                                    \
+	      true,                                                                                 \
+	      NULL },                                                                               \
+	    { "writeback",                                                                          \
+	      NULL,                                                                                 \
+	      COLUMN_BOOL,                                                                          \
+	      ROLE_LABEL,                                                                           \
+	      "",                                                                                   \
+	      "written back by a kernel thread, on behalf of whoever dirtied the pages",            \
+	      AT(writeback),                                                                        \
+	      0,                                                                                    \
+	      false,                                                                                \
+	      NULL },                                                                               \
+	    { "letter",	  NULL, COLUMN_U32, ROLE_STATE, "", "character that stands for op in text", \
+	      AT(letter), 0,	false,	    NULL },                                                 \
+	{                                                                                           \
+		"utc_offset", NULL, COLUMN_U32, ROLE_STATE, "s",                                    \
+		    "time zone of the machine, seconds east of UTC modulo 2^32", AT(utc_offset),    \
+		    0, false, NULL                                                                  \
 	}
 
 #define KERNEL_COLUMN                                                                              \
@@ -215,10 +223,16 @@ static uint64_t total_of(const struct slow_record *r)
 	return r->admit_ns + r->queue_ns + r->device_ns;
 }
 
+/* How many of those that wait are in `waiters`. */
+static uint32_t listed(const struct slow_record *r)
+{
+	return r->waiting < SLOW_WAITERS ? r->waiting : SLOW_WAITERS;
+}
+
 int slow_rows_add(struct slow_rows *rows, const struct slow_record *record)
 {
 	size_t size = offsetof(struct slow_record, path) + record->path_bytes +
-		      record->waiting * sizeof(record->waiters[0]);
+		      listed(record) * sizeof(record->waiters[0]);
 	struct slow_record *copy;
 
 	if (rows->n == SLOW_ROWS_MAX || size > sizeof(*record)) {
@@ -269,6 +283,8 @@ uint64_t slow_rows_limit(struct slow_rows *rows, size_t most)
 	return rows->pending[most - 1].total_ns;
 }
 
+#define UNKNOWN "[unknown]" /* whose start was not seen */
+
 static bool is_of_next(const struct slow_pending *p, uint32_t epoch)
 {
 	return p->record->epoch == epoch;
@@ -278,20 +294,25 @@ static bool is_of_next(const struct slow_pending *p, uint32_t epoch)
 static const char *waiters_text(struct text_set *texts, const struct slow_record *r,
 				struct process_names *names)
 {
-	char text[SLOW_WAITERS * 32] = "";
+	char text[SLOW_WAITERS * 32 + 16] = "";
 	size_t n = 0;
 
-	for (uint32_t i = 0; i < r->waiting; i++) {
+	for (uint32_t i = 0; i < listed(r); i++) {
 		const struct slow_waiter *w = &r->waiters[i];
 		uint32_t first = 0;
 
 		while (memcmp(&r->waiters[first], w, offsetof(struct slow_waiter, pad)) != 0)
 			first++;
-		if (first < i || n >= sizeof(text) || (!w->pid && !w->start))
+		if (first < i)
 			continue;
-		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s[%u]", n ? "," : "",
-				      process_names_get(names, w->pid, w->start), w->pid);
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", n ? "," : "");
+		n += (size_t)(w->pid || w->start
+				  ? snprintf(text + n, sizeof(text) - n, "%s[%u]",
+					     process_names_get(names, w->pid, w->start), w->pid)
+				  : snprintf(text + n, sizeof(text) - n, UNKNOWN));
 	}
+	if (r->waiting > listed(r))
+		snprintf(text + n, sizeof(text) - n, ",...");
 	return text_keep(texts, text);
 }
 
@@ -305,7 +326,7 @@ int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables)
 			continue;
 		p->comm = text_keep(&rows->texts,
 				    r->known ? process_names_get(tables->names, r->pid, r->start)
-					     : "[unknown]");
+					     : UNKNOWN);
 		p->waiters = waiters_text(&rows->texts, r, tables->names);
 		if (!p->comm || !p->waiters)
 			return -ENOMEM;

@@ -5,6 +5,7 @@
 The witnesses: the reader's own clock around each of its reads, /proc/diskstats, and the paths that
 the test itself gave its files.
 """
+import contextlib
 import fcntl
 import mmap
 import os
@@ -350,6 +351,57 @@ class TestSlow(SlowTest):
         # Each process waits for one at a time: it is named once of each that is for it.
         self.assertEqual({name: names.count(name) for name in names},
                          {f"wait-{i}[{load.pid}]": 100 * (i + 1) for i, load in enumerate(loads)})
+
+    def test_many_flush_waiters(self):
+        """More than are named: a flush that does not end, and all others that wait for the next."""
+        with iotest.Served("fuse") as server, iotest.NewLoopDisk(backing=server.path) as disk:
+            with contextlib.suppress(OSError):  # there is none without CONFIG_BLK_WBT
+                disk.queue("wbt_lat_usec", 0)
+            load = Load("fsync", 64, 0, disk.path, name="many", options=["-t", "64"])
+
+            def all_wait():
+                folder = f"/proc/{load.pid}/task"
+                return 65 == len(os.listdir(folder)) and all(
+                    read_text(f"{folder}/{tid}/stat").rpartition(")")[2].split()[0] == "D"
+                    for tid in os.listdir(folder) if int(tid) != load.pid)
+
+            def work():
+                server.hold("FSYNC")
+                load.go()
+                server.asked()
+                self.assertTrue(iotest.wait_until(all_wait, patience(20)))
+                server.answer()
+                load.wait()
+            rows = self.trace(disk.name, work, "-m", "0").rows
+        flushes = [row for row in rows if row["op"] == "flush"]
+        self.assertEqual(sum(row["waiting"] for row in flushes), 64)
+        self.assertGreater(max(row["waiting"] for row in flushes), 32)
+        for row in flushes:
+            more = ",..." if row["waiting"] > 32 else ""
+            self.assertEqual(row["waiters"], f"many[{load.pid}]{more}")
+
+    def test_flush_waiter_from_before(self):
+        """One of two that wait for a flush began to do so before it could be seen."""
+        with iotest.Served("fuse") as server, LoopDisk(backing=server.path) as disk:
+            disk.queue("write_cache", "write back")
+            server.hold("FSYNC")
+            loads = [Load("fsync", 1, 0, disk.path, name=name) for name in ("held", "before", "seen")]
+
+            def go(load):
+                load.go()
+                self.assertTrue(iotest.wait_until(lambda: read_text(
+                    f"/proc/{load.pid}/stat").rpartition(")")[2].split()[0] == "D", patience(20)))
+
+            def work():
+                go(loads[2])
+                server.answer()
+                for load in loads:
+                    load.wait()
+            go(loads[0])
+            server.asked()
+            go(loads[1])
+            flush, = [row for row in self.trace(disk.name, work, "-m", "0").rows if row["op"] == "flush"]
+        self.assertEqual((flush["waiting"], flush["waiters"]), (2, f"[unknown],seen[{loads[2].pid}]"))
 
     def test_stacks(self):
         with LoopDisk(64 * MIB) as disk:
