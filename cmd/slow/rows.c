@@ -335,11 +335,12 @@ int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables)
 }
 
 /* Queues the user stack of @p, whose frames are in the map still. */
-static int queue_stack(struct slow_rows *rows, struct slow_pending *p, const struct slow_tables *t)
+static int queue_stack(struct slow_pending *p, const struct slow_tables *t)
 {
 	const struct slow_record *r = p->record;
 	const struct blk_process process = { .start = r->start, .pid = r->pid };
 	struct stack_id id = { { r->user_stack } };
+	uint64_t lost_before = t->symbolizer->lost;
 	struct stack_frames frames;
 	size_t depth = 0;
 	int code = 0;
@@ -349,19 +350,21 @@ static int queue_stack(struct slow_rows *rows, struct slow_pending *p, const str
 		return 0;
 	if (id.hash[0] != STACK_LOST &&
 	    bpf_map_lookup_elem(t->user_stacks, &r->user_stack, &frames)) {
-		rows->stacks_lost++;
+		p->lost = true;
 		id = (struct stack_id){ { STACK_LOST, 0 } };
 	}
 	if (id.hash[0] != STACK_LOST) {
 		while (depth < STACK_DEPTH && frames.ip[depth])
 			depth++;
 		if (t->symbolizer->has_tables && depth && frames.ip[depth - 1] < UNWIND_STOPS)
-			rows->stops[frames.ip[depth - 1]]++;
+			p->stop = (uint8_t)frames.ip[depth - 1];
 		code = symbolizer_take_stack(t->symbolizer, &id, &frames);
 	}
-	return code ? code
-		    : symbolizer_queue_user(t->symbolizer, &process, &id, r->end_ns - p->total_ns,
-					    &p->user);
+	if (!code)
+		code = symbolizer_queue_user(t->symbolizer, &process, &id, r->end_ns - p->total_ns,
+					     &p->user);
+	p->lost |= t->symbolizer->lost > lost_before;
+	return code;
 }
 
 int slow_rows_name_stacks(struct slow_rows *rows, const struct slow_tables *tables,
@@ -373,7 +376,7 @@ int slow_rows_name_stacks(struct slow_rows *rows, const struct slow_tables *tabl
 		struct slow_pending *p = &rows->pending[i];
 
 		if (p->user_state == SLOW_USER_NEW && !is_of_next(p, tables->epoch))
-			r = queue_stack(rows, p, tables);
+			r = queue_stack(p, tables);
 	}
 	symbolizer_end_drain(tables->symbolizer);
 	symbolizer_begin_batch(tables->symbolizer);
@@ -383,9 +386,12 @@ int slow_rows_name_stacks(struct slow_rows *rows, const struct slow_tables *tabl
 	for (size_t i = 0; !r && i < rows->n; i++) {
 		struct slow_pending *p = &rows->pending[i];
 
+		uint64_t lost_before = tables->symbolizer->lost;
+
 		if (p->user_state != SLOW_USER_QUEUED)
 			continue;
 		p->user = symbolizer_node(tables->symbolizer, p->user);
+		p->lost |= tables->symbolizer->lost > lost_before;
 		p->user_state = SLOW_USER_NODE;
 		if (p->user == INTERN_NONE)
 			r = -ENOMEM;
@@ -579,24 +585,27 @@ static int make_row(struct slow_rows *rows, const struct slow_pending *p,
 		row->kernel = slow_stacks_frames(t->stacks, t->kallsyms, r->stack);
 	if (t->symbolizer)
 		row->user_frames = table_frames(t->symbolizer->table, p->user);
+	rows->stacks_lost += p->lost;
+	rows->stops[p->stop]++;
 	return row->cgroup && row->unit && row->container && row->user && row->flags &&
 		       row->status && row->file
 		   ? 0
 		   : -ENOMEM;
 }
 
-int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, bool slowest)
+int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, size_t most)
 {
 	int r = slow_rows_name(rows, tables);
 
 	rows->rows = calloc(rows->n + 1, sizeof(*rows->rows));
 	rows->n_rows = 0;
+	rows->stacks_lost = 0;
+	memset(rows->stops, 0, sizeof(rows->stops));
 	if (!rows->rows)
 		return -ENOMEM;
-	qsort(rows->pending, rows->n, sizeof(*rows->pending),
-	      slowest ? compare_totals : compare_ends);
+	qsort(rows->pending, rows->n, sizeof(*rows->pending), most ? compare_totals : compare_ends);
 	mounts_refresh(tables->mounts);
-	for (size_t i = 0; !r && i < rows->n; i++)
+	for (size_t i = 0; !r && i < rows->n && (!most || rows->n_rows < most); i++)
 		if (!is_of_next(&rows->pending[i], tables->epoch))
 			r = make_row(rows, &rows->pending[i], tables);
 	return r;

@@ -35,13 +35,13 @@ struct slow_row {
 struct slow_rows {
 	struct slow_pending *pending; /* by completion */
 	size_t n, room;
-	/* Until the caller sets them back: */
-	uint64_t full;		      /* records that had no room */
-	uint64_t stacks_lost;	      /* user stacks that were not kept so long */
-	uint64_t stops[UNWIND_STOPS]; /* those that end early, by enum unwind_stop */
-	struct slow_row *rows;	      /* of slow_rows_make() */
+	/* Until the caller sets it back: */
+	uint64_t full;	       /* records that had no room */
+	struct slow_row *rows; /* of slow_rows_make() */
 	size_t n_rows;
-	struct text_set texts; /* of rows and of named ones */
+	uint64_t stacks_lost;	      /* of these: user stacks that had no room */
+	uint64_t stops[UNWIND_STOPS]; /* and those that end early, by enum unwind_stop */
+	struct text_set texts;	      /* of rows and of named ones */
 };
 
 /* A record that is kept, without its path's room. */
@@ -50,7 +50,9 @@ struct slow_pending {
 	const char *comm;	    /* NULL: not named yet */
 	const char *waiters;
 	uint64_t total_ns;
-	uint32_t user; /* -U: see slow_rows_queue(), slow_rows_resolve() */
+	uint32_t user; /* -U: its number in the batch, and then its node */
+	bool lost;     /* that stack had no room */
+	uint8_t stop;  /* enum unwind_stop: why it ends early */
 	enum { SLOW_USER_NEW, SLOW_USER_QUEUED, SLOW_USER_NODE } user_state;
 };
 
@@ -87,9 +89,9 @@ int slow_rows_name(struct slow_rows *rows, const struct slow_tables *tables);
 int slow_rows_name_stacks(struct slow_rows *rows, const struct slow_tables *tables,
 			  struct unwinder *unwinder);
 
-/* Makes rows->rows of what is of buffers that were drained: by completion, or, if @slowest, the
- * slowest first.  0 or -errno. */
-int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, bool slowest);
+/* Makes rows->rows of what is of buffers that were drained: by completion, or, if @most is not 0,
+ * the @most slowest, these first.  0 or -errno. */
+int slow_rows_make(struct slow_rows *rows, const struct slow_tables *tables, size_t most);
 
 /* The rows were shown. */
 void slow_rows_clear(struct slow_rows *rows, uint32_t epoch);

@@ -430,21 +430,15 @@ static int collect(struct tool_run *run, struct error *err)
 
 static void count_user_losses(struct tool_run *run, struct slow *s)
 {
-	struct symbolizer *symbolizer = &s->user.symbolizer;
-
-	tool_count_loss(run, BLK_LOSS_ROWS + SLOW_LOSS_STACKS,
-			s->rows.stacks_lost + symbolizer->lost);
-	s->rows.stacks_lost = symbolizer->lost = 0;
+	tool_count_loss(run, BLK_LOSS_ROWS + SLOW_LOSS_STACKS, s->rows.stacks_lost);
 	for (int i = 0; i < USER_STACKS_LOSSES; i++) {
 		uint64_t lost = user_stacks_lost(&s->user, i);
 
 		tool_count_loss(run, BLK_LOSS_ROWS + LOSS_USER + (size_t)i, lost - s->lost[i]);
 		s->lost[i] = lost;
 	}
-	for (size_t i = 1; i < UNWIND_STOPS; i++) {
+	for (size_t i = 1; i < UNWIND_STOPS; i++)
 		tool_count_loss(run, BLK_LOSS_ROWS + LOSS_STOPS + i - 1, s->rows.stops[i]);
-		s->rows.stops[i] = 0;
-	}
 }
 
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
@@ -460,8 +454,6 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	if (s->o.user)
 		count_user_losses(run, s);
 	out->tables[0] = (struct recording_rows){ s->rows.rows, s->rows.n_rows };
-	if (s->o.most && out->tables[0].n > s->o.most)
-		out->tables[0].n = s->o.most;
 	return 0;
 }
 

@@ -498,9 +498,28 @@ class TestUserStacks(SlowTest):
 
     def test_no_room(self):
         """What was not kept until it was looked for is counted, and said in its line."""
+        rows, losses = self.without_room("-m", "0", "--limit", "0")
+        self.assertEqual(len(rows), ROUNDS * len(self.WAYS))
+        self.assert_lost(rows, losses)
+
+    def test_no_room_for_the_slowest(self):
+        """With -n only those that are shown count."""
+        rows, losses = self.without_room("-n", "5")
+        self.assertEqual(len(rows), 5)
+        self.assert_lost(rows, losses)
+
+    def assert_lost(self, rows, losses):
+        """Each line that ends early, or has no stack, is counted once, and nothing else."""
+        ends = {"[lost stack]": "stacks_lost", "[no table yet]": "unwind_no_table"}
+        lost = [ends[row["user"][-1]] for row in rows if row["user"][-1] in ends]
+        self.assertGreater(len(lost), 0)
+        self.assertEqual(losses, {key: lost.count(key) for key in set(lost)})
+
+    def without_room(self, *args):
+        """Rows and losses of this class's programs, with room for the stacks of one or two."""
         with LoopDisk(64 * MIB) as disk:
-            with Tracer("slow", "--json", "-d", disk.name, "-m", "0", "-U", "--limit", "0",
-                        "--map-size", "stacks=1", "60") as tracer:
+            with Tracer("slow", "--json", "-d", disk.name, "-U", *args, "--map-size", "stacks=1",
+                        "60") as tracer:
                 tracer.process.send_signal(signal.SIGSTOP)
                 try:
                     for way in self.WAYS:
@@ -509,10 +528,7 @@ class TestUserStacks(SlowTest):
                     tracer.process.send_signal(signal.SIGCONT)
                 result = tracer.stop()
         self.assert_ended_well(result)
-        lost = [row for row in result.rows if row["user"] == ["[lost stack]"]]
-        self.assertEqual(len(result.rows), ROUNDS * len(self.WAYS))
-        self.assertGreater(len(lost), 0)
-        self.assertEqual(result.losses.get("stacks_lost"), len(lost))
+        return result.rows, {**result.losses, **result.early_ends}
 
 
 class TestDelayedRange(SlowTest):
