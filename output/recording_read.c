@@ -56,6 +56,7 @@ struct recording_reader {
 	struct recording_setting settings[RECORDING_SETTINGS];
 	struct table tables[RECORDING_TABLES];
 	size_t n_tables, n_bound;
+	bool was_last; /* the last interval has been read */
 	/* Of this interval: */
 	struct text_set texts;
 	struct chunk *chunks;
@@ -612,7 +613,7 @@ static int read_interval(struct recording_reader *p, struct recording_interval *
 	out->interval.end_ns = get_number(&c);
 	offset = get_within(&c, 2 * DAY_SECS + 1);
 	out->utc_offset = (int32_t)(offset / 2) * (offset & 1 ? -1 : 1);
-	out->last = get_within(&c, 1);
+	out->last = p->was_last = get_within(&c, 1);
 	out->text = get_text(p, &c, &p->texts);
 	read_losses(p, &c, &out->interval);
 	if (get_number(&c) != p->n_tables)
@@ -652,6 +653,9 @@ int recording_reader_next(struct recording_reader *p, struct recording_interval 
 		r = framed_next(&p->file, &p->block, err);
 		if (r <= 0)
 			return r ? r : framed_cut_off(&p->file, err);
+		if (p->was_last && p->block.type != RECORDING_END)
+			return framed_damaged(&p->file, &p->block, "comes after the last interval",
+					      err);
 		switch (p->block.type) {
 		case RECORDING_ROWS:
 			r = read_rows(p, err);

@@ -267,11 +267,16 @@ def with_rows(data, intervals):
     """The recording @data, of one table, with these rows ({KEY: value}) as its intervals."""
     before = list(blocks(data))
     columns = read_table(Payload(dict(before)[TABLE]))["columns"]
-    end, = {payload[:-2] for kind, payload in before[:4] if kind == INTERVAL}
+    first = next(payload for kind, payload in before if kind == INTERVAL)
+    p = Payload(first)
+    times = b"".join(put_number(p.number()) for _ in range(3))
+    p.number()  # whether it is the last
+    text = put_text(p.text())
     parts = [part for part in before if part[0] in (HEAD, TABLE)]
-    for rows in intervals:
+    for i, rows in enumerate(intervals):
         parts += [put_rows(0, columns, rows),
-                  (INTERVAL, end + put_number(1) + put_number(len(rows)))]
+                  (INTERVAL, times + put_number(i == len(intervals) - 1) + text + put_number(0) +
+                   put_number(1) + put_number(len(rows)))]
     return put_blocks(parts + [(END, b"")])
 
 

@@ -449,6 +449,10 @@ static void test_nonsense(void **state)
 	forge_begin(&f);
 	framed_put(&f.out, 99, "", 0);
 	forge_end(&f, "is out of sequence");
+	forge_begin(&f);
+	framed_put(&f.out, RECORDING_INTERVAL, "\1\2\0\1\0\0\1\0", 8); /* the last one */
+	framed_put(&f.out, RECORDING_INTERVAL, "\1\2\0\1\0\0\1\0", 8);
+	forge_end(&f, "comes after the last interval");
 }
 
 /* A small file that asks for much memory: rows of 100 bytes by the million. */
