@@ -19,6 +19,10 @@ size_t escape_next(const char *text, char unit[ESCAPE_UNIT_SIZE]);
  * and format characters, too. */
 size_t data_next(const char *text, bool visible, char unit[ESCAPE_UNIT_SIZE]);
 
+/* Columns of a terminal that @unit takes, by LC_CTYPE; 1 for a character that this does not have.
+ */
+size_t unit_width(const char *unit);
+
 /* Walks through a name, character by character, and no further than @most of them: a longer one
  * ends with "...".  Names are untrusted, of any length. */
 struct name_walk {
@@ -83,7 +87,7 @@ struct text_table {
 void text_table_measure(struct text_table *table, const struct schema *schema, const void *rows,
 			size_t n);
 
-/* Makes it fit into @room columns, as far as columns of names can give way. */
+/* Makes it fit into @room columns: columns of names give way, then the last ones are left out. */
 void text_table_fit(struct text_table *table, size_t room);
 
 /* A line of it, with its end: the headings (NULL), or the values of @row. */

@@ -2,7 +2,9 @@
 #include "output/render_internal.h"
 
 #include <inttypes.h>
+#include <wchar.h>
 
+#include "core/base/text.h"
 #include "output/terminal.h"
 
 /* Enough for what a column makes of its value; plain strings have no such bound. */
@@ -17,10 +19,16 @@ struct line {
 	bool first;
 };
 
-/* Columns that a character takes once escaped: one, however many bytes it has. */
-static size_t unit_width(const char *unit)
+size_t unit_width(const char *unit)
 {
-	return (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1;
+	uint32_t code = 0;
+	int width;
+
+	if ((unsigned char)unit[0] < 0x80)
+		return strlen(unit);
+	utf8_decode(unit, &code);
+	width = wcwidth((wchar_t)code);
+	return width < 0 ? 1 : (size_t)width;
 }
 
 size_t render_step(const char **text)
@@ -44,16 +52,18 @@ static size_t shown_width(const char *text)
 	return width;
 }
 
-/* At most @room columns of it. */
-static void put_cut(struct sink *sink, const char *text, size_t room)
+/* At most @room columns of it; returns how many. */
+static size_t put_cut(struct sink *sink, const char *text, size_t room)
 {
 	struct name_walk walk = { text, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
+	size_t used = 0;
 
-	while (name_next(&walk, unit) && unit_width(unit) <= room) {
+	while (name_next(&walk, unit) && unit_width(unit) <= room - used) {
 		sink_puts(sink, unit);
-		room -= unit_width(unit);
+		used += unit_width(unit);
 	}
+	return used;
 }
 
 void put_escaped(struct sink *sink, const char *text)
@@ -73,21 +83,20 @@ static void put_cell(struct line *line, const struct column *column, const char 
 {
 	size_t width = line->table->widths[column - line->table->schema->columns];
 	size_t shown = shown_width(text);
-	size_t pad = shown < width ? width - shown : 0;
 
 	if (!line->first)
 		line->blanks++;
 	line->first = false;
 
-	if (!column->left)
-		line->blanks += pad;
+	if (!column->left && shown < width)
+		line->blanks += width - shown;
 	if (shown) {
 		sink_fill(line->sink, ' ', line->blanks);
 		line->blanks = 0;
-		put_cut(line->sink, text, line->table->cuts ? width : SIZE_MAX);
+		shown = put_cut(line->sink, text, line->table->cuts ? width : SIZE_MAX);
 	}
-	if (column->left)
-		line->blanks += pad;
+	if (column->left && shown < width)
+		line->blanks += width - shown;
 }
 
 /* The text of a cell, in @buf if it is made anew. */
@@ -124,7 +133,7 @@ void text_line(struct sink *sink, const struct text_table *table, const void *ro
 	for (size_t i = 0; i < schema->n && i < TEXT_COLUMNS_MAX; i++) {
 		const struct column *column = &schema->columns[i];
 
-		if (column_in_text(column))
+		if (column_in_text(column) && !(table->cuts && !table->widths[i]))
 			put_cell(&line, column,
 				 row ? cell_text(column, row, buf) : column->heading);
 	}
@@ -162,8 +171,9 @@ static struct text_table table_of(const struct schema *schema, const void *rows,
 /* ---- a table that fits ---- */
 
 /* How far columns of names give way, and how wide they get. */
-#define NAME_WIDTH_MIN 20
-#define NAME_WIDTH_MAX 60
+#define NAME_WIDTH_MIN	20
+#define NAME_WIDTH_LESS 8 /* before a column is left out */
+#define NAME_WIDTH_MAX	60
 
 static size_t widest_cell(const struct column *column, const struct schema *schema,
 			  const void *rows, size_t n)
@@ -187,13 +197,13 @@ static bool is_name(const struct column *column)
 	return column_in_text(column) && column->type == COLUMN_STR && column->left;
 }
 
-/* The widest column of names that can give way; NULL: none. */
-static size_t *widest_name(struct text_table *table)
+/* The widest column of names that is wider than @least; NULL: none. */
+static size_t *widest_name(struct text_table *table, size_t least)
 {
 	size_t *widest = NULL;
 
 	for (size_t i = 0; i < table->schema->n && i < TEXT_COLUMNS_MAX; i++)
-		if (is_name(&table->schema->columns[i]) && table->widths[i] > NAME_WIDTH_MIN &&
+		if (is_name(&table->schema->columns[i]) && table->widths[i] > least &&
 		    (!widest || table->widths[i] > *widest))
 			widest = &table->widths[i];
 	return widest;
@@ -233,13 +243,19 @@ int render_table(FILE *stream, const struct schema *schema, const void *rows, si
 
 void text_table_fit(struct text_table *table, size_t room)
 {
+	static const size_t least[] = { NAME_WIDTH_MIN, NAME_WIDTH_LESS };
 	size_t width = 0, *name;
 
 	for (size_t i = 0; i < TEXT_COLUMNS_MAX; i++)
 		if (table->widths[i])
 			width += table->widths[i] + (width != 0);
-	for (; width > room && (name = widest_name(table)); width--)
-		--*name;
+	for (size_t i = 0; i < 2; i++)
+		for (; width > room && (name = widest_name(table, least[i])); width--)
+			--*name;
+	/* Half a number is a wrong one. */
+	for (size_t i = TEXT_COLUMNS_MAX; --i && width > room; table->widths[i] = 0)
+		if (table->widths[i])
+			width -= table->widths[i] + 1;
 }
 
 /* ---- all of a table ---- */

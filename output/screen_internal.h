@@ -35,7 +35,7 @@ struct screen {
 	char lost_by[160]; /* keys of the losses */
 	enum screen_page page;
 	const char *const *help;
-	size_t n_help;
+	size_t n_help, first_help;
 	const struct screen_question *question;
 	const void *list_ctx;
 	char answer[256], current[256], complaint[sizeof(((struct error *)NULL)->what)];

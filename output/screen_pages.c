@@ -6,21 +6,30 @@
 
 /* ---- help ---- */
 
+/* Lines that it has. */
+static size_t help_room(void)
+{
+	return LINES > 4 ? (size_t)LINES - 3 : 1;
+}
+
 void screen_help(struct screen *s, const char *const *lines, size_t n)
 {
 	s->page = PAGE_HELP;
 	s->help = lines;
 	s->n_help = n;
+	s->first_help = 0;
 }
 
 void screen_draw_help(const struct screen *s)
 {
-	int line = 2;
+	const size_t room = help_room();
 
 	screen_put(0, 0, A_BOLD, "Keys");
-	for (size_t i = 0; i < s->n_help; i++)
-		screen_put(line++, 3, A_NORMAL, s->help[i]);
-	screen_put(LINES - 1, 0, A_STANDOUT, "Press any key to go back");
+	for (size_t i = 0; i < room && s->first_help + i < s->n_help; i++)
+		screen_put(2 + (int)i, 3, A_NORMAL, s->help[s->first_help + i]);
+	screen_put(LINES - 1, 0, A_STANDOUT,
+		   s->n_help > room ? "Arrows, PgUp and PgDn scroll, any other key goes back"
+				    : "Press any key to go back");
 }
 
 /* ---- questions ---- */
@@ -65,20 +74,45 @@ static void draw_list(const struct screen *s, int line)
 	free(lines);
 }
 
+/* Its end, as much as there is room for; then the cursor. */
+static void draw_answer(const char *answer, int line, int column)
+{
+	const size_t room = COLS > column ? (size_t)(COLS - column - 1) : 0;
+	char unit[ESCAPE_UNIT_SIZE];
+	size_t width = 0;
+
+	for (const char *at = answer; *at; width += unit_width(unit))
+		at += data_next(at, true, unit);
+	for (; width > room; width -= unit_width(unit))
+		answer += data_next(answer, true, unit);
+	while (*answer) {
+		answer += data_next(answer, true, unit);
+		screen_put(line, column, A_NORMAL, unit);
+		column += (int)unit_width(unit);
+	}
+	move(line, column);
+}
+
 void screen_draw_question(const struct screen *s)
 {
-	int column = (int)strlen(s->question->question);
-
 	screen_put(0, 0, A_BOLD, s->question->title);
 	screen_put(2, 0, A_NORMAL, s->question->question);
-	screen_put(2, column, A_NORMAL, s->answer);
 	if (s->current[0]) {
 		screen_put(3, 0, A_NORMAL, "Now: ");
 		screen_put(3, 5, A_NORMAL, s->current);
 	}
 	screen_put(4, 0, A_NORMAL, s->complaint);
 	draw_list(s, 6);
-	move(2, column + (int)strlen(s->answer));
+	draw_answer(s->answer, 2, (int)strlen(s->question->question));
+}
+
+static void delete_character(char *text)
+{
+	size_t len = strlen(text);
+
+	while (len && ((unsigned char)text[--len] & 0xc0) == 0x80) /* UTF-8 */
+		;
+	text[len] = 0;
 }
 
 static int key_in_question(struct screen *s, int key)
@@ -96,53 +130,52 @@ static int key_in_question(struct screen *s, int key)
 	case KEY_BACKSPACE:
 	case 127:
 	case '\b':
-		if (len)
-			s->answer[len - 1] = 0;
+		delete_character(s->answer);
 		return SCREEN_HANDLED;
 	case 'U' - '@': /* as a terminal's line: all of it */
 		s->answer[0] = 0;
 		return SCREEN_HANDLED;
 	}
-	if (key < 256 && isprint(key) && len + 1 < sizeof(s->answer)) {
+	if (key < 256 && (isprint(key) || key >= 0x80) && len + 1 < sizeof(s->answer)) {
 		s->answer[len] = (char)key;
 		s->answer[len + 1] = 0;
 	}
 	return SCREEN_HANDLED;
 }
 
-/* ---- the table ---- */
+/* ---- scrolling ---- */
 
-/* Bounded at once: of several keys that wait, the next one counts from there. */
-static int key_in_table(struct screen *s, int key)
+/* Is @key for that?  Of @n lines @room are shown, from *@first on; bounded at once: of several keys
+ * that wait, the next one counts from there. */
+static bool scrolls(size_t *first, size_t n, size_t room, int key)
 {
-	size_t room = screen_room(s), page = room > 1 ? room - 1 : 1;
-	size_t last = s->rows.n > room ? s->rows.n - room : 0;
+	size_t page = room > 1 ? room - 1 : 1, last = n > room ? n - room : 0;
 
 	switch (key) {
 	case KEY_UP:
-		s->first -= s->first > 0;
+		*first -= *first > 0;
 		break;
 	case KEY_DOWN:
-		s->first += s->first < last;
+		*first += *first < last;
 		break;
 	case KEY_PPAGE:
-		s->first -= s->first > page ? page : s->first;
+		*first -= *first > page ? page : *first;
 		break;
 	case KEY_NPAGE:
-		s->first += s->first < last ? page : 0;
+		*first += *first < last ? page : 0;
 		break;
 	case KEY_HOME:
-		s->first = 0;
+		*first = 0;
 		break;
 	case KEY_END:
-		s->first = last;
+		*first = last;
 		break;
 	default:
-		return key;
+		return false;
 	}
-	if (s->first > last)
-		s->first = last;
-	return SCREEN_HANDLED;
+	if (*first > last)
+		*first = last;
+	return true;
 }
 
 int screen_key(struct screen *s)
@@ -156,7 +189,9 @@ int screen_key(struct screen *s)
 	if (s->page == PAGE_QUESTION)
 		return key_in_question(s, key);
 	if (s->page == PAGE_TABLE)
-		return key_in_table(s, key);
+		return scrolls(&s->first, s->rows.n, screen_room(s), key) ? SCREEN_HANDLED : key;
+	if (s->n_help > help_room() && scrolls(&s->first_help, s->n_help, help_room(), key))
+		return SCREEN_HANDLED;
 	screen_back(s);
 	return SCREEN_BACK;
 }

@@ -11,8 +11,6 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "core/base/text.h"
-
 /*
  * SIGQUIT (Ctrl-\) is for a program that hangs: it is not left to the run loop, as the other
  * signals are, nor does its handler call ncurses, which may be at work.  What gives the terminal
@@ -142,16 +140,19 @@ bool screen_hung_up(const struct screen *s)
 	       (ioctl(fd.fd, FIONREAD, &waiting) == 0 && waiting == 0);
 }
 
-/* How many bytes the first @n characters of @text take. */
-static int bytes_of(const char *text, int n)
+/* How many bytes of @text have room in @room columns. */
+static int bytes_of(const char *text, size_t room)
 {
+	char unit[ESCAPE_UNIT_SIZE];
 	const char *end = text;
-	uint32_t code;
 
-	for (; n > 0 && *end; n--) {
-		size_t len = utf8_decode(end, &code);
+	while (*end) {
+		size_t len = data_next(end, false, unit), width = unit_width(unit);
 
-		end += len ? len : 1;
+		if (width > room)
+			break;
+		room -= width;
+		end += len;
 	}
 	return (int)(end - text);
 }
@@ -164,6 +165,6 @@ void screen_put(int line, int column, int attributes, const char *text)
 		return;
 	attrset((chtype)attributes);
 	/* The last cell of the last line would scroll. */
-	mvaddnstr(line, column, text, bytes_of(text, line == LINES - 1 ? room - 1 : room));
+	mvaddnstr(line, column, text, bytes_of(text, (size_t)room - (line == LINES - 1)));
 	attrset(A_NORMAL);
 }

@@ -142,7 +142,7 @@ static void put_disk(struct top_screen *s, const struct top_disk *disk, double s
 	if (disk->p99_ns)
 		snprintf(p99, sizeof(p99), "%.2f ms", (double)disk->p99_ns / 1e6);
 	snprintf(s->around.more[s->around.n_more], sizeof(s->around.more[0]),
-		 "%-10.40s %10.1f IOPS %12.1f KiB/s   p99 %s",
+		 "%-10.12s %8.1f IOPS %10.1f KiB/s  p99 %s", /* 60 columns */
 		 render_escape(disk->name, name, sizeof(name)), (double)disk->io / secs,
 		 (double)disk->bytes / 1024 / secs, p99);
 	s->around.n_more++;

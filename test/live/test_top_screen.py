@@ -183,8 +183,11 @@ class TestReplay(TopScreen):
             with self.subTest(columns=columns, rows=rows):
                 screen = self.replayed(columns=columns, rows=rows)
                 screen.wait("I/O")
-                there = table(screen.text())
+                lines = screen.text().split("Kbytes  AVGms\n")[1].splitlines()
+                there = [line.split() for line in lines if line.strip()]
                 self.assertGreaterEqual(len(there), min(3, len(self.intervals[0])))
+                for row in there:  # nothing is cut
+                    self.assertIn(row, [self.cells(row) for row in self.intervals[0]])
                 self.ends(screen, "q")
         screen = self.replayed()
         screen.tmux("resize-window", "-x", 40, "-y", 10)

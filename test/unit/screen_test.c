@@ -14,6 +14,7 @@
 #include <ncurses.h>
 
 #include "core/base/text.h"
+#include "output/render_internal.h"
 #include "output/screen.h"
 #include "test/unit/capture.h"
 #include "test/unit/pty.h"
@@ -98,7 +99,7 @@ static void cells_are(int from, const char *want)
 	size_t len = 0, end = 0;
 
 	for (int i = from; i < LINES; i++) {
-		mvinnstr(i, 0, line, COLS);
+		mvinnstr(i, 0, line, (int)sizeof(line) - 1);
 		len += (size_t)snprintf(got + len, sizeof(got) - len, "%s", line);
 		while (len > 0 && got[len - 1] == ' ')
 			len--;
@@ -171,13 +172,44 @@ static void test_widths(void **state)
 		     " a name of forty character 12345678901.0          1 "
 		     "a-disk-of-24-characters.\n"
 		     " short                               1.0 4294967295 vda\n");
-	/* no less than 20 columns: what remains is cut off at the edge */
+	/* less than 20 columns rather than a number that is cut off at the edge */
 	resizeterm(12, 60);
 	screen_draw(f.screen);
-	cells_are(2, " NAME                         COUNT      DEPTH DISK\n"
-		     " a name of forty char 12345678901.0          1 a-disk-of-24-\n"
-		     " short                          1.0 4294967295 vda\n");
+	cells_are(2, " NAME                     COUNT      DEPTH DISK\n"
+		     " a name of forty  12345678901.0          1 a-disk-of-24-char\n"
+		     " short                      1.0 4294967295 vda\n");
 	finish(&f);
+}
+
+static void line_is(size_t room, const char *want)
+{
+	const struct row row = { "a name of some length", 12345678901, 3, "nvme0n1" };
+	struct text_table table;
+	size_t size = 0;
+	char *text = NULL;
+	struct sink sink = { .stream = open_memstream(&text, &size) };
+
+	text_table_measure(&table, &schema, &row, 1);
+	text_table_fit(&table, room);
+	text_line(&sink, &table, &row);
+	fclose(sink.stream);
+	assert_string_equal(text, want);
+	free(text);
+}
+
+/* Half a number is a wrong one: without room for all of it there is none. */
+static void test_whole_columns(void **state)
+{
+	(void)state;
+	line_is(49, "a name of some length 12345678901.0     3 nvme0n1\n");
+	line_is(48, "a name of some lengt 12345678901.0     3 nvme0n1\n");
+	line_is(36, "a name o 12345678901.0     3 nvme0n1\n");
+	line_is(35, "a name o 12345678901.0     3\n");
+	line_is(28, "a name o 12345678901.0     3\n");
+	line_is(27, "a name o 12345678901.0\n");
+	line_is(22, "a name o 12345678901.0\n");
+	line_is(21, "a name o\n");
+	line_is(1, "a name o\n");
 }
 
 /* Names are UTF-8, whatever the locale. */
@@ -194,6 +226,39 @@ static void test_characters(void **state)
 	show(&f, rows, 2);
 	cells_are(3, " g\xc3\xa4st\xc3\xa4                        5.0     1 vda\n"
 		     " \\xff                         5.0     1 \xc3\xa4\n");
+	finish(&f);
+}
+
+#define WIDE	  "\xe6\x97\xa5" /* two columns */
+#define WIDE15	  WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE
+#define WIDE16	  WIDE15 WIDE
+#define COMBINING "e\xcc\x81" /* an accent that has none of its own */
+
+/* What stands behind it stands where it should, and nothing gets into the next line. */
+static void test_wide_characters(void **state)
+{
+	static const struct row rows[] = {
+		{ WIDE WIDE WIDE, 5, 1, "vda" },
+		{ COMBINING, 5, 1, "vda" },
+		{ WIDE16, 5, 1, WIDE WIDE WIDE WIDE WIDE WIDE "x" },
+	};
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 12, 60);
+	f.view.sum = NULL;
+	show(&f, rows, 3);
+	cells_are(3, " " WIDE WIDE WIDE "                              5.0     1 vda\n"
+		     " " COMBINING "                                   5.0     1 vda\n"
+		     " " WIDE15 "      5.0     1 " WIDE WIDE WIDE WIDE WIDE WIDE "x\n");
+	/* a note that is too long ends with the line */
+	for (size_t i = 0; i < 30; i++)
+		memcpy(f.view.note + 3 * i, WIDE, sizeof(WIDE));
+	screen_draw(f.screen);
+	cells_are(2, " NAME                              COUNT DEPTH DISK\n"
+		     " " WIDE WIDE WIDE "                              5.0     1 vda\n"
+		     " " COMBINING "                                   5.0     1 vda\n"
+		     " " WIDE15 "      5.0     1 " WIDE WIDE WIDE WIDE WIDE WIDE "x\n");
 	finish(&f);
 }
 
@@ -383,6 +448,30 @@ static void test_help(void **state)
 	finish(&f);
 }
 
+/* What has no room is scrolled to. */
+static void test_long_help(void **state)
+{
+	static const char *const lines[] = { "1", "2", "3", "4", "5", "6", "7" };
+#define BELOW "Arrows, PgUp and PgDn scroll, any other key goes back\n"
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 8, 60);
+	screen_help(f.screen, lines, 7);
+	screen_draw(f.screen);
+	cells_are(0, "Keys\n\n   1\n   2\n   3\n   4\n   5\n" BELOW);
+	press(&f, KEY_DOWN, SCREEN_HANDLED);
+	cells_are(0, "Keys\n\n   2\n   3\n   4\n   5\n   6\n" BELOW);
+	press(&f, KEY_END, SCREEN_HANDLED);
+	press(&f, KEY_NPAGE, SCREEN_HANDLED);
+	cells_are(0, "Keys\n\n   3\n   4\n   5\n   6\n   7\n" BELOW);
+	press(&f, 'x', SCREEN_BACK);
+	screen_help(f.screen, lines, 7);
+	screen_draw(f.screen);
+	cells_are(0, "Keys\n\n   1\n   2\n   3\n   4\n   5\n" BELOW);
+	finish(&f);
+}
+
 static char *two_lines(const void *ctx)
 {
 	return strdup(ctx);
@@ -421,6 +510,40 @@ static void test_question(void **state)
 	assert_string_equal(screen_answer(f.screen), "");
 	press(&f, 27, SCREEN_BACK);
 	names_are("read a\\x1bb write Total ");
+	finish(&f);
+}
+
+/* An answer that is not ASCII, nor as short as the line. */
+static void test_answer(void **state)
+{
+	static const struct screen_question question = { "Which?", "Name: ", NULL };
+	char many[301], line[128];
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 10, 60);
+	screen_ask(f.screen, &question, "", NULL);
+	for (const char *at = "a" WIDE "\xc3\xa4\xff"; *at; at++)
+		press(&f, (unsigned char)*at, SCREEN_HANDLED);
+	assert_int_equal(getcurx(stdscr), 14);
+	cells_are(2, "Name: a" WIDE "\xc3\xa4\\xff\n");
+	press(&f, KEY_BACKSPACE, SCREEN_HANDLED);
+	press(&f, KEY_BACKSPACE, SCREEN_HANDLED);
+	cells_are(2, "Name: a" WIDE "\n");
+	press(&f, KEY_BACKSPACE, SCREEN_HANDLED);
+	press(&f, '\r', SCREEN_ANSWER);
+	assert_string_equal(screen_answer(f.screen), "a");
+	/* its end is seen */
+	memset(many, 'x', sizeof(many) - 1);
+	many[sizeof(many) - 1] = 0;
+	type(&f, "bcd");
+	type(&f, many);
+	assert_int_equal(strlen(screen_answer(f.screen)), 255);
+	snprintf(line, sizeof(line), "Name: %.53s\n", many);
+	assert_int_equal(getcurx(stdscr), 59);
+	cells_are(2, line);
+	press(&f, KEY_BACKSPACE, SCREEN_HANDLED);
+	cells_are(2, line);
 	finish(&f);
 }
 
@@ -499,14 +622,18 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_widths),
+		cmocka_unit_test(test_whole_columns),
 		cmocka_unit_test(test_characters),
+		cmocka_unit_test(test_wide_characters),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_scrolling),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_rows_are_copied),
 		cmocka_unit_test(test_losses),
 		cmocka_unit_test(test_help),
+		cmocka_unit_test(test_long_help),
 		cmocka_unit_test(test_question),
+		cmocka_unit_test(test_answer),
 		cmocka_unit_test(test_terminal_is_given_back),
 		cmocka_unit_test(test_quit),
 		cmocka_unit_test(test_hangup),
