@@ -116,7 +116,7 @@ int heatmap_add(struct heatmap *h, const char *name, const struct hist *times)
 
 /* ---- the picture ---- */
 
-#define COARSEST_STEP 16u /* two powers of two in a row */
+#define COARSEST_STEP 32u /* four powers of two in a row */
 
 /* The slots in use; false: none is. */
 static bool find_slots(const struct heatmap *h, unsigned int *first, unsigned int *last)

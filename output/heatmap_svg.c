@@ -200,7 +200,7 @@ static void put_legend(const struct drawing *d)
 			    "<text x=\"%.0f\" y=\"%.0f\">%" PRIu64 "</text>\n",
 			    x, y, colours[level], x + 22, y + 10, least);
 		before = least;
-		x += 90;
+		x += least < 10000000 ? 90 : 160;
 	}
 	x += 20;
 	sink_printf(d->sink,

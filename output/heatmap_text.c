@@ -8,7 +8,9 @@
 #define LABEL_WIDTH  8u /* of a row, with the space behind it */
 #define WIDEST_CELL  8u
 #define LEAST_WIDTH  20u /* of a map; fewer than all stand side by side then */
-#define LINES_AROUND 5u	 /* title, names, times, legend, the cursor's own */
+#define LINES_AROUND 3u	 /* title, legend, the cursor's own */
+#define MAP_LINES    2u	 /* of names and times, for each row of maps */
+#define LEAST_ROWS   3u
 #define MAX_ROWS     40u
 #define CLOCK_WIDTH  8u
 
@@ -41,7 +43,7 @@ static void put_name(struct sink *sink, const char *text, size_t width)
 	size_t used = 0, len;
 
 	while (name_next(&walk, unit)) {
-		len = (unsigned char)unit[0] < 0x80 ? strlen(unit) : 1;
+		len = unit_width(unit);
 		if (used + len > width)
 			break;
 		sink_puts(sink, unit);
@@ -149,12 +151,21 @@ static void put_legend(const struct layout *l)
 	sink_puts(l->sink, " -p50 =p99\n");
 }
 
+/* Of a map, where @groups of them stand one above the other: as many as fit. */
+static unsigned int rows_of(size_t high, size_t groups)
+{
+	size_t around = LINES_AROUND + groups * MAP_LINES;
+	size_t rows = high > around ? (high - around) / groups : 0;
+
+	return rows < LEAST_ROWS ? LEAST_ROWS : rows < MAX_ROWS ? (unsigned int)rows : MAX_ROWS;
+}
+
 int heatmap_print(const struct heatmap *h, const char *title, const struct heatmap_space *space,
 		  FILE *stream)
 {
 	size_t wide = space->columns ? space->columns : 80, high = space->lines ? space->lines : 24;
-	size_t room = wide > LABEL_WIDTH + LEAST_WIDTH ? wide - LABEL_WIDTH - 1 : LEAST_WIDTH, each;
-	unsigned int rows = high > LINES_AROUND + 3 ? (unsigned int)(high - LINES_AROUND) : 3;
+	size_t room = wide > LABEL_WIDTH + LEAST_WIDTH ? wide - LABEL_WIDTH - 1 : LEAST_WIDTH;
+	size_t each, groups = 1;
 	struct sink sink = { .stream = stream };
 	struct heatmap_picture p;
 	struct layout l = { .sink = &sink, .p = &p, .colours = space->colours };
@@ -163,7 +174,9 @@ int heatmap_print(const struct heatmap *h, const char *title, const struct heatm
 								   : room / (LEAST_WIDTH + 1);
 	l.maps = l.maps ? l.maps : 1;
 	each = (room - (l.maps - 1)) / l.maps;
-	p = heatmap_picture(h, each, rows < MAX_ROWS ? rows : MAX_ROWS);
+	if (space->lines && h->n_maps)
+		groups = (h->n_maps + l.maps - 1) / l.maps;
+	p = heatmap_picture(h, each, rows_of(high, groups));
 	if (!p.most)
 		return sink_result(&sink);
 	l.cell = each / p.columns < WIDEST_CELL ? each / p.columns : WIDEST_CELL;

@@ -171,7 +171,7 @@ static const char page_script[] =
     "\tfunction time(ns) {\n"
     "\t\tfor (var i = 0; ns >= 999.5 && i < 3; i++)\n"
     "\t\t\tns /= 1000;\n"
-    "\t\treturn (i ? ns.toPrecision(3) : ns) + UNITS[i];\n"
+    "\t\treturn (!i || ns >= 999.5 ? Math.round(ns) : ns.toPrecision(3)) + UNITS[i];\n"
     "\t}\n"
     "\tfunction count(column, row) {\n"
     "\t\treturn column.counts.slice(Math.max(row - column.row, 0)).reduce(function (sum, n) {\n"

@@ -544,6 +544,19 @@ return [box.width, +picture.getAttribute('width'),
             for (_, end), (start, _) in zip(ranges, ranges[1:]):
                 self.assertEqual(end, start)
 
+    def test_long_times(self):
+        """Of an I/O that took an hour the seconds are said."""
+        path = f"{self.folder}/long.rec"
+        with open(recording("breakdown-blk"), "rb") as file, open(path, "wb") as made:
+            data = file.read()
+            columns = recordings.read(recording("breakdown-blk"))["intervals"][0]["rows"]["rows"][0]
+            made.write(recordings.with_rows(data, [[{**columns, "count": 3,
+                                                     "slots": {1000000: 2, 2**42: 1}}]]))
+        column, = self.hovered(self.picture("breakdown", "--replay", path, "--heatmap="))
+        self.assertRegex(column[-2], r", \d{4}s to \d{4}s: 1 \|")
+        for text in column[:-1]:
+            self.assertRegex(text, r", [0-9.]+[num]?s to [0-9.]+[num]?s: \d+ \|")
+
 
 if __name__ == "__main__":
     program = unittest.main(exit=False, verbosity=2)

@@ -150,6 +150,34 @@ static void test_names(void **state)
 	heatmap_free(h);
 }
 
+static size_t lines_of(const struct heatmap *h, size_t lines, size_t columns)
+{
+	char *text = text_of(h, lines, columns, false);
+	size_t n = 0;
+
+	for (const char *at = text; *at; at++)
+		n += *at == '\n';
+	free(text);
+	return n;
+}
+
+/* More maps than stand side by side: all are on the terminal at once, and the cursor. */
+static void test_rows_of_maps(void **state)
+{
+	static const char *const names[] = { "a", "b", "c", "d", "e" };
+	struct heatmap *h = make(5);
+
+	(void)state;
+	heatmap_interval(h, 0, SECOND, 0);
+	for (size_t i = 0; i < 5; i++)
+		for (uint64_t ns = 1000; ns < 100 * MS; ns += ns / 8)
+			assert_int_equal(heatmap_add(h, names[i], of(ns, 1)), 0);
+	assert_in_range(lines_of(h, 24, 80), 16, 23);
+	assert_in_range(lines_of(h, 24, 120), 16, 23);
+	assert_in_range(lines_of(h, 50, 80), 30, 49);
+	heatmap_free(h);
+}
+
 static uint64_t sum_of_counts(const char *svg)
 {
 	uint64_t sum = 0;
@@ -254,10 +282,10 @@ static void test_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_steps),	cmocka_unit_test(test_levels),
-		cmocka_unit_test(test_names),	cmocka_unit_test(test_many),
-		cmocka_unit_test(test_size),	cmocka_unit_test(test_svg),
-		cmocka_unit_test(test_nothing),
+		cmocka_unit_test(test_steps),	     cmocka_unit_test(test_levels),
+		cmocka_unit_test(test_rows_of_maps), cmocka_unit_test(test_names),
+		cmocka_unit_test(test_many),	     cmocka_unit_test(test_size),
+		cmocka_unit_test(test_svg),	     cmocka_unit_test(test_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
