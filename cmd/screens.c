@@ -58,26 +58,64 @@ void steps_key(struct steps *s, int key)
 	else if (key == 'j' && s->at + 1 < s->n)
 		s->at++;
 	else if (key == 'j')
-		s->wanted = !s->ended;
+		s->wanted = !s->end;
 }
 
 char *steps_text(const struct steps *s, char *text, size_t size)
 {
 	snprintf(text, size, "interval %zu of %zu%s", s->dropped + s->at + 1, s->dropped + s->n,
-		 s->ended ? "" : " so far");
+		 s->end ? s->end : " so far");
 	return text;
+}
+
+/* ---- signals: those that end a run end a replay on the screen ---- */
+
+static volatile sig_atomic_t ended_by_signal;
+
+static void on_end(int signo)
+{
+	(void)signo;
+	ended_by_signal = true;
+}
+
+/* Holds them back; a second one, as from somebody whose terminal takes nothing, ends the program.
+ */
+static void hold_signals(sigset_t *before)
+{
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
+	const struct sigaction end = { .sa_handler = on_end, .sa_flags = (int)SA_RESETHAND };
+	struct sigaction old;
+	sigset_t held;
+
+	sigemptyset(&held);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		sigaddset(&held, signals[i]);
+	sigprocmask(SIG_BLOCK, &held, before);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		sigaction(signals[i], NULL, &old);
+		if (!ended_by_signal && (signals[i] != SIGHUP || old.sa_handler != SIG_IGN))
+			sigaction(signals[i], &end, NULL);
+	}
 }
 
 bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx)
 {
 	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
-	int r;
+	sigset_t before;
+	int r = RUN_STOP;
 
+	/* Nothing to be shown, and the reason is still to be said. */
+	if (!s->n && s->end && *s->end)
+		return false;
 	s->wanted = false;
-	do {
-		poll(&fd, 1, -1); /* a signal: another size */
-		r = input(ctx);
-	} while (r != RUN_STOP && !s->wanted);
+	hold_signals(&before);
+	while (!ended_by_signal) {
+		ppoll(&fd, 1, NULL, &before); /* a signal may be another size, too */
+		r = ended_by_signal ? RUN_STOP : input(ctx);
+		if (r == RUN_STOP || s->wanted)
+			break;
+	}
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	return r != RUN_STOP;
 }
 

@@ -19,11 +19,11 @@ struct steps {
 	uint64_t (*weight)(const void *item); /* of whatever @most is the bound */
 	uint64_t most;			      /* beyond it, in all, the oldest are dropped */
 	char *items;
-	size_t n, at;	/* which is shown, of so many */
-	size_t dropped; /* before them */
-	uint64_t sum;	/* of weights */
-	bool ended;	/* all intervals have been read */
-	bool wanted;	/* the next interval, which has not been read yet, is to be shown */
+	size_t n, at;	 /* which is shown, of so many */
+	size_t dropped;	 /* before them */
+	uint64_t sum;	 /* of weights */
+	const char *end; /* all have been read: "", or what became of the others */
+	bool wanted;	 /* the next interval, which has not been read yet, is to be shown */
 };
 
 /* Takes @item over, as the last and the one that is shown.  -ENOMEM: it is still the caller's. */
@@ -40,7 +40,7 @@ void steps_key(struct steps *s, int key);
 char *steps_text(const struct steps *s, char *text, size_t size);
 
 /* Waits for keys on standard input, and calls @input, until that returns RUN_STOP, or the next
- * interval is wanted.  False: RUN_STOP. */
+ * interval is wanted.  False: RUN_STOP, or a signal that ends a run. */
 bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx);
 
 /* Hands the keys that wait to @on_key, until it returns RUN_STOP or wants the next interval of

@@ -495,17 +495,21 @@ static int begin(struct show *show, struct recording_reader *reader, const char 
 static int replay(struct show *show, struct recording_reader *reader, struct error *err)
 {
 	struct recording_interval in;
+	const char *end = NULL;
 	int r = show_start(show, err);
 
 	while (!r) {
 		r = recording_reader_next(reader, &in, err);
-		if (r <= 0)
+		if (r <= 0) {
+			end = r ? ", the rest cannot be read" : "";
 			break;
+		}
 		r = print_output(show, &in, err);
-		if (!r && show->step && !show->step(show->ctx, false))
+		if (!r && show->step && !show->step(show->ctx, NULL))
 			return show_error(show, show_end(show), err);
 	}
-	while (!r && show->step && show->step(show->ctx, true))
+	/* What could be read is there to be seen. */
+	while (end && show->step && show->step(show->ctx, end))
 		;
 	if (r && show->step)
 		show_end(show); /* errors are said on the terminal as it was */

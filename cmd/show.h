@@ -57,10 +57,10 @@ struct show {
 	 */
 	int (*rows)(void *ctx, struct render_interval *in, void **own, struct error *err);
 	struct text_view text;
-	/* A replay: called after each interval, and again and again once there is no other
-	 * (@ended); waits until the next one is wanted.  False: the replay is to end.  NULL: none
-	 * is waited for. */
-	bool (*step)(void *ctx, bool ended);
+	/* A replay: called after each interval (@end is NULL), and again and again once there is no
+	 * other (@end is "", or a text that says that the rest cannot be read); waits until the
+	 * next one is wanted.  False: the replay is to end.  NULL: none is waited for. */
+	bool (*step)(void *ctx, const char *end);
 	/* It was shown, or could not be. */
 	void (*done)(void *ctx, const struct recording_interval *in);
 	/* What shows it: that of the format before prepare(), which may change it. */

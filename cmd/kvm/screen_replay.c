@@ -133,13 +133,13 @@ static int replay_input(void *ctx)
 	return RUN_GO_ON;
 }
 
-static bool step(void *ctx, bool ended)
+static bool step(void *ctx, const char *end)
 {
 	struct kvm *k = ctx;
 
-	if (!k->steps.n && !ended)
+	if (!k->steps.n && !end)
 		return true; /* the first one tells of the events only */
-	k->steps.ended = ended;
+	k->steps.end = end;
 	redraw(k);
 	return steps_wait(&k->steps, replay_input, k);
 }

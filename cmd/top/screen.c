@@ -529,9 +529,9 @@ static int input(void *screen)
 	return top_screen_input(screen);
 }
 
-bool top_screen_step(struct top_screen *s, bool ended)
+bool top_screen_step(struct top_screen *s, const char *end)
 {
-	s->kept.ended = ended;
+	s->kept.end = end;
 	redraw(s);
 	return steps_wait(&s->kept, input, s);
 }

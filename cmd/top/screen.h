@@ -24,9 +24,9 @@ struct renderer *top_screen_renderer(struct top_screen *s);
 /* Takes the keys that wait.  RUN_GO_ON or RUN_STOP. */
 int top_screen_input(struct top_screen *s);
 
-/* The same for a replay, which waits for a key.  @ended: there is no other interval.  False: the
+/* The same for a replay, which waits for a key.  @end: as of struct show's step().  False: the
  * end is wanted. */
-bool top_screen_step(struct top_screen *s, bool ended);
+bool top_screen_step(struct top_screen *s, const char *end);
 
 struct screen *top_screen_of(struct top_screen *s);
 

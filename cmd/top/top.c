@@ -203,9 +203,9 @@ static int print_end(void *ctx, FILE *stream)
 	return render_flush(stream);
 }
 
-static bool step(void *ctx, bool ended)
+static bool step(void *ctx, const char *end)
 {
-	return top_screen_step(((struct top *)ctx)->screen, ended);
+	return top_screen_step(((struct top *)ctx)->screen, end);
 }
 
 /* The settings of a replay are known. */

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -204,6 +205,41 @@ class TestReplay(TopScreen):
         screen.keys("PgUp")
         screen.wait(rf"(?m)^ {first['pid']} +{first['comm']} +{first['op']} ")
         self.ends(screen, "q")
+
+    def test_signals(self):
+        """They end it as they end a run."""
+        for signo in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
+            with self.subTest(signal=signo):
+                screen = self.replayed()
+                os.kill(screen.iotrace_pid(), signo)
+                self.assertEqual(screen.ended(), 0)
+                self.assertFalse(screen.alternate())
+                self.assertEqual(screen.errors(), "")
+
+    def test_cut_off(self):
+        """What is whole can be looked at for as long as it is wanted."""
+        with open(RECORDING, "rb") as file, tempfile.NamedTemporaryFile() as cut:
+            cut.write(file.read()[:-30])
+            cut.flush()
+            screen = self.replayed(cut.name)
+            last = 1
+            for last in range(2, len(self.intervals)):
+                screen.keys("j")
+                screen.wait(rf"interval {last} of {last} so far")
+            screen.keys("j")
+            screen.wait(rf"interval {last} of {last}, the rest cannot be read")
+            self.assert_rows(screen, self.intervals[last - 1])
+            screen.keys("k")
+            screen.wait(rf"interval {last - 1} of {last}, the rest cannot be read")
+            self.assert_rows(screen, self.intervals[last - 2])
+            screen.keys("q")
+            self.assertEqual(screen.ended(), 1)
+            self.assertFalse(screen.alternate())
+            self.assertRegex(screen.errors(), "^iotrace: .* is cut off after .*\n$")
+            cut.truncate(200)  # there is no interval
+            screen = self.screen("--replay", cut.name)
+            self.assertEqual(screen.ended(), 1)
+            self.assertRegex(screen.errors(), "^iotrace: .* is cut off after .*\n$")
 
     def test_dumb(self):
         """As in a pipe: no screen, and nothing that drives a terminal."""

@@ -66,10 +66,12 @@ static void test_keys(void **state)
 	assert_true(s.wanted);
 	assert_at(&s, 3, "interval 3 of 3 so far");
 	s.wanted = false;
-	s.ended = true;
+	s.end = "";
 	press(&s, "j");
 	assert_false(s.wanted);
 	assert_at(&s, 3, "interval 3 of 3");
+	s.end = ", broken";
+	assert_at(&s, 3, "interval 3 of 3, broken");
 	steps_free(&s);
 	assert_int_equal(freed, 3);
 }
