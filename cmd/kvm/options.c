@@ -200,6 +200,7 @@ int kvm_options_process(struct kvm_options *o, struct error *err)
 	uint64_t pid = 0;
 	int r;
 
+	o->by_name = o->guest_arg != NULL;
 	if (o->args.replay) {
 		r = o->pid_arg ? parse_u64("-p", o->pid_arg, 0, INT32_MAX, &pid, err) : 0;
 		o->pid = o->guest_arg ? KVM_PID_UNKNOWN : (uint32_t)pid;

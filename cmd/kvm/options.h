@@ -27,6 +27,7 @@ struct kvm_options {
 	bool filtered; /* filter is compiled */
 	const char *pid_arg, *guest_arg;
 	uint32_t pid; /* of -p or -g; 0: all; KVM_PID_UNKNOWN: of a guest that has not come yet */
+	uint32_t by_name; /* of -g */
 };
 
 /* Its options, without their own. */

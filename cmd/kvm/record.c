@@ -375,14 +375,17 @@ const char *kvm_replay_guest_name(const struct recording_interval *in, uint32_t 
 	return "";
 }
 
-void kvm_replay_process(const struct recording_interval *in, struct kvm_events *e, uint32_t pid)
+void kvm_replay_process(const struct recording_interval *in, struct kvm_events *e, uint32_t pid,
+			const char *guest)
 {
 	const struct kvm_recorded_process *from = in->tables[2].rows;
 
 	for (size_t i = 0; i < e->n; i++)
 		e->v[i].total = 0;
 	for (size_t i = 0; i < in->tables[2].n; i++)
-		if (from[i].pid == pid && from[i].event < e->n)
+		if ((from[i].pid == pid ||
+		     (guest && *guest && strcmp(from[i].guest, guest) == 0)) &&
+		    from[i].event < e->n)
 			e->v[from[i].event].total += from[i].total;
 }
 

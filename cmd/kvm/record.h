@@ -75,8 +75,10 @@ int kvm_replay_each_guest(const struct recording_interval *in, const struct kvm_
 /* The name of the guest that process @pid runs; "": it has none, or is not there. */
 const char *kvm_replay_guest_name(const struct recording_interval *in, uint32_t pid);
 
-/* The totals become those of process @pid in @in. */
-void kvm_replay_process(const struct recording_interval *in, struct kvm_events *e, uint32_t pid);
+/* The totals become those of process @pid in @in, and of all others that run the guest @guest,
+ * which may have come back (NULL or "": of that process alone). */
+void kvm_replay_process(const struct recording_interval *in, struct kvm_events *e, uint32_t pid,
+			const char *guest);
 
 /* The process that runs @guest; 0: it has not counted anything so far. */
 uint32_t kvm_replay_guest(const struct recording_interval *in, const char *guest);

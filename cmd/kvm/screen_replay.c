@@ -47,7 +47,7 @@ static int view_kept(struct kvm *k, const struct recording_interval *in, struct 
 		v->pid = kvm_replay_guest(in, k->o.guest_arg) ?: KVM_PID_UNKNOWN;
 	view_set_process(v, v->pid);
 	if (v->pid)
-		kvm_replay_process(in, &k->events, v->pid);
+		kvm_replay_process(in, &k->events, v->pid, NULL);
 	view_begin_guests(v);
 	r = kvm_replay_each_guest(in, &k->events, view_add_guest, v);
 	if (!r && k->latency)

@@ -135,12 +135,16 @@ int kvm_load(struct kvm *k, const struct recording_interval *in, struct error *e
 static void select_process(struct kvm *k, const struct recording_interval *in)
 {
 	uint32_t pid = k->o.pid;
+	const char *guest = NULL;
 
 	if (pid == KVM_PID_UNKNOWN)
 		pid = kvm_replay_guest(in, k->o.guest_arg);
 	if (pid)
 		k->o.pid = pid;
-	kvm_replay_process(in, &k->events, pid);
+	/* The name of a run's -g is that of its process. */
+	if (k->o.by_name)
+		guest = k->o.guest_arg ?: kvm_replay_guest_name(in, pid);
+	kvm_replay_process(in, &k->events, pid, guest);
 	if (!pid && in->last)
 		report_line("no guest '%s' in the recording", text_shown(k->o.guest_arg).text);
 }
@@ -194,7 +198,8 @@ static void follow_guest(struct kvm *k, const struct recording_interval *in)
 	if (!k->gone || !k->o.guest_arg || guests_find(NULL, k->o.guest_arg, &pid, &unused) ||
 	    guest_names_add(&k->rows.guests, pid, NULL))
 		return;
-	counters_follow(k->counters, pid);
+	if (!k->o.args.record) /* that has all */
+		counters_follow(k->counters, pid);
 	k->o.pid = pid;
 	k->gone = false;
 	tell_guest(k, in, "back");
@@ -212,7 +217,7 @@ static void done(void *ctx, const struct recording_interval *in)
 {
 	struct kvm *k = ctx;
 
-	if (k->o.pid && !in->last && !k->o.args.replay && !k->o.args.record)
+	if (k->o.pid && !in->last && !k->o.args.replay)
 		follow_guest(k, in);
 	if (in->last && !any_shown(k))
 		report_line("no event matches");

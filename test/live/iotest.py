@@ -1017,9 +1017,9 @@ class Tracer:
     def lines(self):
         return self._read["out"].count(b"\n")
 
-    def text(self):
-        """What it has printed so far."""
-        return bytes(self._read["out"]).decode("utf-8", "backslashreplace")
+    def text(self, name="out"):
+        """What it has printed so far; "err": on standard error."""
+        return bytes(self._read[name]).decode("utf-8", "backslashreplace")
 
     def _result(self):
         text = {name: bytes(data).decode("utf-8", "backslashreplace")

@@ -439,6 +439,34 @@ class TestGuests(KvmTest):
         self.assertEqual(numbered.err, f"iotrace: guest alpha [{first.pid}] is gone\n")
         self.assert_exits(json_sums(numbered), 400)
 
+    def test_gone_and_back_recorded(self):
+        """The same of a run that is recorded, and of its replay."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/kvm.rec"
+            first = Guest(400, "alpha", keep=True)
+            with Tracer("kvm", "-l", "--json", "-f", EVENTS, "-g", "alpha", "--record", path, "0.2",
+                        timeout=120) as tracer:
+                first.run()
+                gone = f"guest alpha [{first.pid}] is gone\n"
+                self.assertTrue(wait_until(lambda: gone in tracer.text("err"), 60), tracer.text("err"))
+                other, second = Guest(50, "beta", keep=True), Guest(300, "alpha", keep=True)
+                back = f"guest alpha [{second.pid}] is back\n"
+                self.assertTrue(wait_until(lambda: back in tracer.text("err"), 60), tracer.text("err"))
+                second.run()
+                other.run()
+                gone = f"guest alpha [{second.pid}] is gone\n"
+                self.assertTrue(wait_until(lambda: gone in tracer.text("err"), 60), tracer.text("err"))
+                live = tracer.stop(timeout=120)
+            self.assert_exits(json_sums(live), 700, 2)
+            for interval in live.intervals:
+                for row in interval["rows"]:
+                    self.assertLessEqual(row["delta"], row["total"])
+            self.assertEqual(iotrace("kvm", "--replay", path, "--json").out, live.out)
+            for options, exits, guests in ((["-g", "alpha"], 700, 2), (["-p", first.pid], 400, 1),
+                                           (["-p", second.pid], 300, 1)):
+                again = iotrace("kvm", "--replay", path, "--json", *options)
+                self.assert_exits(json_sums(again), exits, guests)
+
     def test_wrong_names(self):
         guests = [Guest(1, "twin"), Guest(1, "twin")]
         self.assert_one_line(iotrace("kvm", "-1", "-g", "twin"), 2, "2 guests", "twin")

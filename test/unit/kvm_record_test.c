@@ -360,10 +360,14 @@ static void test_process(void **state)
 		assert_int_equal(e.v[0].total, 12 * rounds);
 		assert_int_equal(kvm_replay_guest(&in, "web"), 100);
 		assert_int_equal(kvm_replay_guest(&in, "we"), 0);
-		kvm_replay_process(&in, &e, 200);
+		kvm_replay_process(&in, &e, 200, NULL);
 		assert_int_equal(e.v[0].total, 7 * rounds);
 		assert_int_equal(e.v[1].total, 0);
-		kvm_replay_process(&in, &e, 100);
+		kvm_replay_process(&in, &e, 200, "");
+		assert_int_equal(e.v[0].total, 7 * rounds);
+		kvm_replay_process(&in, &e, 200, "web");
+		assert_int_equal(e.v[0].total, 12 * rounds);
+		kvm_replay_process(&in, &e, 100, "web");
 		assert_int_equal(e.v[0].total, 5 * rounds);
 		assert_int_equal(e.v[1].total, 5 * rounds);
 		assert_int_equal(events_delta(&e.v[1]), 5);
@@ -371,7 +375,7 @@ static void test_process(void **state)
 	}
 	/* of an event that is not there: no recording of ours */
 	e.n = 1;
-	kvm_replay_process(&in, &e, 100);
+	kvm_replay_process(&in, &e, 100, NULL);
 	assert_int_equal(e.v[0].total, 10);
 	e.n = 2;
 	kvm_record_free(&record);
