@@ -126,6 +126,8 @@ static const char *current(const struct view *v, int key, char *buf, size_t size
 		snprintf(buf, size, "%s", v->pattern);
 	else if (key == 's')
 		snprintf(buf, size, "%.1f", (double)v->delay_ns / 1e9);
+	else if (v->pid == KVM_PID_UNKNOWN)
+		snprintf(buf, size, "%s", v->guest);
 	else if (v->pid)
 		snprintf(buf, size, "%u%s%s", v->pid, v->guest[0] ? " " : "", v->guest);
 	return buf;

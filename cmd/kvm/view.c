@@ -89,6 +89,7 @@ int view_open(struct view *v, struct kvm_events *events, const struct kvm_option
 	v->events = events;
 	v->recorded = o->args.replay ? &none : NULL;
 	v->delay_ns = o->args.interval_ns;
+	v->awaited = o->guest_arg;
 	view_set_process(v, o->pid);
 	v->renew = false;
 	v->schema = schema_of(v);
@@ -187,7 +188,9 @@ void view_set_process(struct view *v, uint32_t pid)
 	v->pid = pid;
 	v->gone = false;
 	v->guest[0] = 0;
-	if (pid)
+	if (pid == KVM_PID_UNKNOWN)
+		snprintf(v->guest, sizeof(v->guest), "%s", v->awaited);
+	else if (pid)
 		name_of(v, pid, v->guest);
 	v->renew = true;
 }

@@ -35,6 +35,7 @@ struct view {
 	/* What the keys set. */
 	uint32_t pid; /* 0: all */
 	char guest[GUEST_NAME_SIZE];
+	const char *awaited; /* the guest of a replay's -g, while pid is KVM_PID_UNKNOWN */
 	char pattern[KVM_PATTERN_SIZE]; /* empty: no filter */
 	regex_t filter;			/* valid if pattern is not empty */
 	bool children, by_total, by_guest;

@@ -26,9 +26,9 @@ struct top_screen {
 	struct top_view view;
 	by_keys rows_by;
 	bool live, frozen, accumulated;
-	const char *sort;  /* key of a column */
-	struct steps kept; /* struct top_snapshot; of a live run one */
-	struct top_snapshot sum;
+	const char *sort;		    /* key of a column */
+	struct steps kept;		    /* struct top_snapshot; of a live run one */
+	struct top_snapshot sum, meanwhile; /* that of what came while frozen */
 	enum top_filter asked;
 	uint64_t interval_ns;
 	bool interval_changed;
@@ -241,7 +241,7 @@ static int take(struct top_screen *s, const struct recording_interval *in)
 	}
 	r = top_snapshot_take(&now, in, s->rows_by);
 	if (!r)
-		r = top_snapshot_add(&s->sum, &now, s->view.have);
+		r = top_snapshot_add(s->frozen ? &s->meanwhile : &s->sum, &now, s->view.have);
 	if (!r && !s->frozen)
 		r = keep(s, in);
 	top_snapshot_free(&now);
@@ -324,6 +324,7 @@ void top_screen_close(struct top_screen *s)
 	screen_close(s->screen);
 	steps_free(&s->kept);
 	top_snapshot_free(&s->sum);
+	top_snapshot_free(&s->meanwhile);
 	top_view_free(&s->view);
 	free(s);
 }
@@ -452,6 +453,17 @@ static void change_interval(struct top_screen *s, bool longer)
 	s->interval_changed = true;
 }
 
+/* Without memory for what came meanwhile it stays frozen. */
+static void freeze(struct top_screen *s)
+{
+	if (s->frozen && s->meanwhile.end_ns) {
+		if (top_snapshot_add(&s->sum, &s->meanwhile, s->view.have))
+			return;
+		top_snapshot_free(&s->meanwhile);
+	}
+	s->frozen = s->live && !s->frozen;
+}
+
 /* The keys j and k of a replay. */
 static void step(struct top_screen *s, int key)
 {
@@ -491,7 +503,7 @@ static int on_key(void *screen, int key)
 		top_view_next_by(&s->view);
 		break;
 	case 'Z':
-		s->frozen = s->live && !s->frozen;
+		freeze(s);
 		break;
 	case 'a':
 		s->accumulated = !s->accumulated;

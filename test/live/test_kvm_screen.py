@@ -275,6 +275,10 @@ class TestTimes(KvmScreen):
                 screen.wait("interval 1 of 1 so far")
                 self.room = 25
                 self.assertIn(title, screen.text())
+                if title == "no guest yet":
+                    screen.keys("g")
+                    screen.wait(r"(?m)^Now: beta$")
+                    screen.keys("Escape")
                 self.press(screen, model, **state)
                 self.press(screen, model, "j", at=1)
                 self.assertIn("(beta)" if model.pid else "regex filter", screen.text())

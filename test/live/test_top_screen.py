@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from iotest import IOTRACE, MIB, LiveTest, Load, LoopDisk, main, run_loads, wait_until
 from tmux import OnScreen
@@ -377,7 +378,13 @@ class TestRun(LiveTest, TopScreen):
             screen.wait(r"(?m)^ /\S* .* 500 ")
             screen.keys("Z")
             screen.wait("frozen")
-            screen.keys("Z", "+")
+            run_loads(Load("read", 300, 4096, disk.path, options=["-r"]))
+            time.sleep(1.5)  # intervals pass
+            screen.keys("t")
+            screen.wait(rf"(?m)^ {disk.name} +R +500 ")
+            screen.keys("Z")
+            screen.wait(rf"(?m)^ {disk.name} +R +800 ", 60)
+            screen.keys("+")
             screen.wait("every 1.0s")
             screen.keys("-", "-")
             screen.wait("every 0.2s")
