@@ -97,10 +97,10 @@ int check_outcome(struct check *check, struct hooks *hooks, int r)
 	return r ? r : kept;
 }
 
-/* Is @event in use?  Else *@why is why not the first alternative. */
-static bool in_use(const struct check *check, const char *event, const char **why)
+/* Is @event in use?  Else *@first is its first alternative, or NULL. */
+static bool in_use(const struct check *check, const char *event, const struct hook_choice **first)
 {
-	*why = NULL;
+	*first = NULL;
 	for (size_t i = 0; i < check->n_choices; i++) {
 		const struct hook_choice *choice = &check->choices[i];
 
@@ -108,24 +108,26 @@ static bool in_use(const struct check *check, const char *event, const char **wh
 			continue;
 		if (choice->chosen)
 			return true;
-		if (!*why)
-			*why = choice->reason;
+		if (!*first)
+			*first = choice;
 	}
 	return false;
 }
 
 void check_optional(struct check *check, const struct tool_optional *options)
 {
+	const struct hook_choice *first;
 	struct error err;
-	const char *why;
 
 	for (; options && options->event; options++) {
-		if (in_use(check, options->event, &why))
+		if (in_use(check, options->event, &first))
 			continue;
-		error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "no usable hook for the event '%s' on this kernel: %s", options->event,
-			  why ? why : "unknown");
-		error_hint(&err, "%s", "");
+		if (!first || first->code != -EACCES || !preflight_perf(&err)) {
+			error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP,
+				  "no usable hook for the event '%s' on this kernel: %s",
+				  options->event, first ? first->reason : "unknown");
+			error_hint(&err, "%s", "");
+		}
 		check_gap(check, options->option, &err);
 	}
 }

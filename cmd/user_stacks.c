@@ -10,6 +10,7 @@
 
 #include "cmd/blk.h"
 #include "core/system/limits.h"
+#include "core/system/preflight.h"
 #include "output/render.h"
 
 /* ---- what is missing ---- */
@@ -23,13 +24,16 @@ static void hidden_error(struct error *err)
 /* perf_event_open() failed with @why. */
 static void unfollowed_error(int why, struct error *err)
 {
+	struct error refused;
+
 	error_set(
 	    err, STATUS_OK, why,
 	    "mappings of processes started later are missing or late: perf_event_open() failed: %s",
 	    strerror(-why));
 	error_hint(err, "%s",
-		   why == -EPERM || why == -EACCES ? "run as root or with CAP_PERFMON"
-						   : "user frames may have no names");
+		   preflight_perf(&refused)	     ? refused.hint
+		   : why == -EPERM || why == -EACCES ? "run as root or with CAP_PERFMON"
+						     : "user frames may have no names");
 }
 
 /* True, with @err, if this process may not look at other users' processes. */

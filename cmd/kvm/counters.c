@@ -432,6 +432,7 @@ static int leave_out_skipped(struct counters *c, struct error *err)
 	const int exit = refused(c, REASON_EXIT, "exit");
 	const int uexit = refused(c, REASON_UEXIT, "userspace_exit");
 	size_t attached = 0;
+	struct error why;
 	int last = 0;
 
 	for (size_t i = 0; i < c->n_names; i++) {
@@ -446,7 +447,10 @@ static int leave_out_skipped(struct counters *c, struct error *err)
 			continue;
 		last = code;
 		c->events->v[i].off = true;
-		report_line("%s is not counted: %s", c->names[i], strerror(-code));
+		if (code == -EACCES && preflight_perf(&why))
+			report_line("%s is not counted: %s (%s)", c->names[i], why.what, why.hint);
+		else
+			report_line("%s is not counted: %s", c->names[i], strerror(-code));
 	}
 	if (attached || !last)
 		return 0;
@@ -459,6 +463,8 @@ int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct banks 
 {
 	int r = open_maps(c, skel);
 
+	if (limits_is_shortage(r))
+		return limits_error(r, "map the BPF arrays", err);
 	if (r)
 		return error_set(err, STATUS_FAILED, r, "cannot fill the BPF maps: %s",
 				 strerror(-r));

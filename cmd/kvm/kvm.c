@@ -404,6 +404,7 @@ static void want_debugfs(void *ctx)
 }
 
 static const struct tool_optional optional[] = {
+	{ "exit", "kvm_exit" },
 	{ "entry", "-x" },
 	{ NULL, NULL },
 };

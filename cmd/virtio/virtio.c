@@ -19,6 +19,7 @@
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/limits.h"
+#include "core/system/preflight.h"
 #include "probes/virtio.skel.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
@@ -174,6 +175,14 @@ static void forget_gone(struct virtio *v, const struct virtio_bpf *skel)
 
 /* ---- attaching ---- */
 
+/* @r with its @err; but if there are kprobes and this user may not have them, that is why. */
+static int without_probes(int r, struct error *err)
+{
+	if (!r || preflight_access("/sys/bus/event_source/devices/kprobe/type", R_OK))
+		return r;
+	return preflight_perf(err) ? -EACCES : r;
+}
+
 /* Once everything is attached: do the hooks that worked cover the options? */
 static int check_attached(const struct virtio *v, const struct tool_run *run, struct error *err)
 {
@@ -186,18 +195,18 @@ static int check_attached(const struct virtio *v, const struct tool_run *run, st
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "this kernel's BTF does not describe virtqueues");
 		error_hint(err, "virtio_ring is a module: this needs kprobes or fentry");
-		return -ENOTSUP;
+		return without_probes(-ENOTSUP, err);
 	}
 	if (v->method == ATTACH_CALLS && !virtio_sees_adds(hooks)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "no virtqueue function can be probed");
 		error_hint(err, "run with -v to see every hook that was tried");
-		return -ENOTSUP;
+		return without_probes(-ENOTSUP, err);
 	}
 	if (v->method == ATTACH_CALLS && follows(&v->o) && !virtio_sees_gets(hooks)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 			  "no function that returns buffers can be probed");
 		error_hint(err, "run without -x and -L; -v shows what was tried");
-		return -ENOTSUP;
+		return without_probes(-ENOTSUP, err);
 	}
 	return 0;
 }
@@ -260,7 +269,9 @@ static int chosen(struct tool_run *run, struct error *err)
 		v->helpers[n++] = "irq_device";
 	}
 	run->helpers = v->helpers;
-	return v->method == ATTACH_CALLS ? 0 : virtio_irq_check(&v->o, NULL, v->handlers, err);
+	if (v->method == ATTACH_CALLS)
+		return 0;
+	return without_probes(virtio_irq_check(&v->o, NULL, v->handlers, err), err);
 }
 
 static int attached(struct tool_run *run, struct error *err)

@@ -145,6 +145,8 @@ static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hoo
 	choice->code = r;
 	if (r == HOOK_UNKNOWN)
 		hooks_reject(choice, "not in vmlinux, and of modules nothing is known");
+	else if (r == -EACCES || r == -EPERM)
+		hooks_reject(choice, "this function cannot be probed: %s", hooks_reason(r));
 	else if (r)
 		hooks_reject(choice, "this kernel has no such function");
 }

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/magic.h>
+#include <linux/perf_event.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -142,6 +143,25 @@ int preflight_trace(struct error *err)
 		return r;
 	preflight_read(NULL, preflight_caps(), &p);
 	return preflight_bpf(&p, err);
+}
+
+int preflight_perf(struct error *err)
+{
+	struct perf_event_attr attr = {
+		.size = sizeof(attr),
+		.type = PERF_TYPE_SOFTWARE,
+		.config = PERF_COUNT_SW_DUMMY,
+	};
+	long fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+
+	if (fd >= 0)
+		close((int)fd);
+	if (fd >= 0 || errno != EACCES)
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -EACCES, "not permitted to use perf events");
+	error_hint(err, "run as root or with CAP_SYS_ADMIN, or set the sysctl "
+			"kernel.perf_event_paranoid to 2");
+	return -EACCES;
 }
 
 int preflight_privileges(const struct preflight *p, struct error *err)

@@ -42,6 +42,10 @@ int preflight_access(const char *path, int mode);
  * read. */
 int preflight_trace(struct error *err);
 
+/* May this process open perf events?  -EACCES with @err where CAP_PERFMON is not enough: on kernels
+ * whose perf_event_paranoid has a level 3, as Debian's. */
+int preflight_perf(struct error *err);
+
 /* Can programs be loaded?  -EPERM/-ENOENT with @err (STATUS_UNSUPPORTED): the first of these three
  * that says no. */
 int preflight_bpf(const struct preflight *p, struct error *err);

@@ -1073,6 +1073,23 @@ def functions_preempted():
     return True
 
 
+# Not the one that runs this, which may be in a home directory.
+PYTHON = shutil.which("python3", path="/usr/bin:/bin") or "python3"
+OPEN_PERF_EVENT = """
+import ctypes, os, struct
+number = {"x86_64": 298, "aarch64": 241}[os.uname().machine]
+software_dummy = struct.pack("IIQ", 1, 112, 9).ljust(112, bytes(1))
+if ctypes.CDLL(None).syscall(number, software_dummy, 0, -1, -1, 8) < 0:
+    raise SystemExit(1)
+"""
+
+
+def opens_perf_events(prefix):
+    """Does the kernel let what PREFIX starts have perf events? Debian's want CAP_SYS_ADMIN for
+    them where perf_event_paranoid is 3."""
+    return subprocess.run([*prefix, PYTHON, "-c", OPEN_PERF_EVENT], check=False).returncode == 0
+
+
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]
 
 
