@@ -447,29 +447,18 @@ class TestUserStacks(SlowTest):
                         self.assert_chain(row, way)
                         self.assertNotIn("kernel", row)
 
-    def test_of_programs_at_once(self):
-        """The I/O of each is under its own stack, however they mix, and all of it is there."""
-        with LoopDisk(64 * MIB) as disk, \
-                Tracer("slow", "--json", "-d", disk.name, "-m", "0", "-U", "60") as tracer:
-            run(self.program, disk.path, "vfork", ROUNDS)  # the files are read because of it
-            time.sleep(1 * SLOW)
-            with Delta(disk.name) as delta:
-                programs = {subprocess.Popen([self.program, disk.path, way, str(ROUNDS)]): way
-                            for way in ("plain", "deep", "thread") for _ in range(4)}
-                for program in programs:
-                    self.assertEqual(program.wait(patience(60)), 0)
-            result = tracer.stop()
-        self.assert_ended_well(result)
-        ways = {program.pid: way for program, way in programs.items()}
-        rows = [row for row in result.rows if row["pid"] in ways]
-        self.assertEqual((len(rows), delta["writes"]), (ROUNDS * len(ways),) * 2)
-        unread = [row for row in result.rows if row["user"][-1] == "[no table yet]"]
-        self.assertEqual((result.losses, result.early_ends),
-                         ({}, {"unwind_no_table": len(unread)} if unread else {}))
-        whole = [row for row in rows if row not in unread]
-        self.assertGreater(len(whole), len(rows) / 2)
-        for row in whole:
-            self.assert_chain(row, ways[row["pid"]])
+    def test_at_once(self):
+        """The I/O of each process is under its own stack, however they mix, and all of it is there."""
+        with LoopDisk(64 * MIB) as disk:
+            result = self.command(disk.path, "-d", disk.name, way="at_once")
+        self.assert_no_loss(result)
+        ways = {}
+        for row in result.rows:
+            way = next((way for way, chain in self.WAYS.items() if chain[0] == row["user"][2]), None)
+            ways.setdefault((way, row["pid"]), []).append(row)
+            self.assert_chain(row, way)
+        self.assertEqual(sorted((way, len(rows)) for (way, _), rows in ways.items()),
+                         sorted((way, ROUNDS) for way in ("plain", "deep", "thread") for _ in range(4)))
 
     def test_beside_the_kernels(self):
         with LoopDisk(64 * MIB) as disk, tempfile.NamedTemporaryFile() as file:
