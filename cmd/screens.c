@@ -78,37 +78,37 @@ static void on_end(int signo)
 	ended_by_signal = true;
 }
 
-/* Holds them back; a second one, as from somebody whose terminal takes nothing, ends the program.
- */
-static void hold_signals(sigset_t *before)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP };
-	const struct sigaction end = { .sa_handler = on_end, .sa_flags = (int)SA_RESETHAND };
-	struct sigaction old;
-	sigset_t held;
+static const int end_signals[] = { SIGINT, SIGTERM, SIGHUP };
+#define END_SIGNALS (sizeof(end_signals) / sizeof(end_signals[0]))
 
-	sigemptyset(&held);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
-		sigaddset(&held, signals[i]);
-	sigprocmask(SIG_BLOCK, &held, before);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		sigaction(signals[i], NULL, &old);
-		if (!ended_by_signal && (signals[i] != SIGHUP || old.sa_handler != SIG_IGN))
-			sigaction(signals[i], &end, NULL);
+void steps_catch_signals(void)
+{
+	/* A second one, as from somebody whose terminal takes nothing, ends the program. */
+	const struct sigaction end = { .sa_handler = on_end,
+				       .sa_flags = (int)SA_RESETHAND | SA_RESTART };
+	struct sigaction old;
+
+	for (size_t i = 0; i < END_SIGNALS; i++) {
+		sigaction(end_signals[i], NULL, &old);
+		if (end_signals[i] != SIGHUP || old.sa_handler != SIG_IGN)
+			sigaction(end_signals[i], &end, NULL);
 	}
 }
 
 bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx)
 {
 	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
-	sigset_t before;
+	sigset_t held, before;
 	int r = RUN_STOP;
 
 	/* Nothing to be shown, and the reason is still to be said. */
 	if (!s->n && s->end && *s->end)
 		return false;
 	s->wanted = false;
-	hold_signals(&before);
+	sigemptyset(&held);
+	for (size_t i = 0; i < END_SIGNALS; i++)
+		sigaddset(&held, end_signals[i]);
+	sigprocmask(SIG_BLOCK, &held, &before);
 	while (!ended_by_signal) {
 		ppoll(&fd, 1, NULL, &before); /* a signal may be another size, too */
 		r = ended_by_signal ? RUN_STOP : input(ctx);
@@ -135,6 +135,14 @@ int screens_keys(struct screen *s, const struct steps *steps, int (*on_key)(void
 	if (r == RUN_GO_ON)
 		screen_draw(s);
 	return any || !screen_hung_up(s) ? r : RUN_STOP;
+}
+
+char *screens_seconds(uint64_t ns, char *text, size_t size)
+{
+	const unsigned int ms = (unsigned int)(ns / 1000000 % 1000);
+
+	snprintf(text, size, "%.*f", ms % 100 == 0 ? 1 : ms % 10 == 0 ? 2 : 3, (double)ns / 1e9);
+	return text;
 }
 
 static int resized(void *screen, short events, struct error *err)

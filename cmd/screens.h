@@ -39,8 +39,11 @@ void steps_key(struct steps *s, int key);
 /* "interval 2 of 3 so far" */
 char *steps_text(const struct steps *s, char *text, size_t size);
 
+/* Before the terminal is taken over: signals that end a run end steps_wait(). */
+void steps_catch_signals(void);
+
 /* Waits for keys on standard input, and calls @input, until that returns RUN_STOP, or the next
- * interval is wanted.  False: RUN_STOP, or a signal that ends a run. */
+ * interval is wanted.  False: RUN_STOP, or such a signal. */
 bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx);
 
 /* Hands the keys that wait to @on_key, until it returns RUN_STOP or wants the next interval of
@@ -48,6 +51,9 @@ bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx);
  * returned that was not RUN_GO_ON; RUN_STOP where the terminal is gone. */
 int screens_keys(struct screen *s, const struct steps *steps, int (*on_key)(void *ctx, int key),
 		 void *ctx);
+
+/* "0.5", "0.25": to the millisecond. */
+char *screens_seconds(uint64_t ns, char *text, size_t size);
 
 /* From now on @input is called when keys wait, and the screen follows the terminal's size.
  * -errno with @err. */

@@ -125,7 +125,7 @@ static const char *current(const struct view *v, int key, char *buf, size_t size
 	if (key == 'f')
 		snprintf(buf, size, "%s", v->pattern);
 	else if (key == 's')
-		snprintf(buf, size, "%.1f", (double)v->delay_ns / 1e9);
+		screens_seconds(v->delay_ns, buf, size);
 	else if (v->pid == KVM_PID_UNKNOWN)
 		snprintf(buf, size, "%s", v->guest);
 	else if (v->pid)

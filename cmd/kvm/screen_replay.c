@@ -97,6 +97,7 @@ int kvm_replay_open(struct kvm *k, struct error *err)
 	k->steps = (struct steps){ sizeof(struct kept), free_kept, size_of_kept, KEPT_BYTES_MAX };
 	if (!r && kvm_screen_open(&k->screen, &k->view, &k->steps))
 		r = error_no_memory(err);
+	steps_catch_signals();
 	return r;
 }
 

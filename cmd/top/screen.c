@@ -29,6 +29,7 @@ struct top_screen {
 	const char *sort;		    /* key of a column */
 	struct steps kept;		    /* struct top_snapshot; of a live run one */
 	struct top_snapshot sum, meanwhile; /* that of what came while frozen */
+	size_t sum_first, sum_end;	    /* a replay: the intervals in sum, of all */
 	enum top_filter asked;
 	uint64_t interval_ns;
 	bool interval_changed;
@@ -111,12 +112,11 @@ static void put_note(struct top_screen *s)
 	static const char *const names[TOP_FILTERS] = { "name", "process", "disk", "cgroup" };
 	const struct schema *schema = &s->view.schema;
 	size_t sort = s->around.sort;
-	char secs[32], text[1024];
+	char text[1024];
 
 	s->around.note[0] = 0;
 	if (s->live) {
-		snprintf(secs, sizeof(secs), "%.1f", (double)s->interval_ns / 1e9);
-		add_note(s, "every %ss", secs);
+		add_note(s, "every %ss", screens_seconds(s->interval_ns, text, sizeof(text)));
 	} else {
 		add_note(s, "%s", steps_text(&s->kept, text, sizeof(text)));
 	}
@@ -127,6 +127,8 @@ static void put_note(struct top_screen *s)
 			 s->around.reverse ? " reversed" : "");
 	if (s->accumulated)
 		add_note(s, "  accumulated");
+	if (s->accumulated && s->sum_first)
+		add_note(s, " since interval %zu", s->sum_first + 1);
 	if (s->frozen)
 		add_note(s, "  frozen");
 	for (size_t i = 0; i < TOP_FILTERS; i++)
@@ -162,12 +164,33 @@ static void put_more(struct top_screen *s, const struct top_snapshot *now)
 		put_disk(s, &disks[i], secs);
 }
 
+/* A replay: @sum is that of the intervals up to the one that is shown, from the first one on or,
+ * when that is no longer kept, from the oldest. */
+static int sum_kept(struct top_screen *s)
+{
+	const struct steps *kept = &s->kept;
+	const size_t end = kept->dropped + kept->at + 1;
+	int r = 0;
+
+	if (s->sum_end > end || s->sum_end < kept->dropped) {
+		top_snapshot_free(&s->sum);
+		s->sum_first = s->sum_end = kept->dropped;
+	}
+	while (!r && s->sum_end < end) {
+		r = top_snapshot_add(&s->sum, steps_item(kept, s->sum_end - kept->dropped),
+				     s->view.have);
+		s->sum_end += !r;
+	}
+	return r;
+}
+
 static int show_rows(struct top_screen *s, struct error *err)
 {
 	const struct top_snapshot *now = current(s);
 	struct render_interval out = { .schema = &s->view.schema };
+	int r = s->accumulated && !s->live ? sum_kept(s) : 0;
 
-	if (top_view_rows(&s->view, now))
+	if (r || top_view_rows(&s->view, now))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	s->around.sort = s->view.tree ? SCREEN_UNSORTED : sort_column(s);
 	put_title(s, now);
@@ -188,16 +211,6 @@ static void redraw(struct top_screen *s)
 }
 
 /* ---- intervals ---- */
-
-static int sum_kept(struct top_screen *s)
-{
-	int r = 0;
-
-	top_snapshot_free(&s->sum);
-	for (size_t i = 0; !r && i <= s->kept.at && i < s->kept.n; i++)
-		r = top_snapshot_add(&s->sum, steps_item(&s->kept, i), s->view.have);
-	return r;
-}
 
 static void free_kept(void *snapshot)
 {
@@ -235,10 +248,8 @@ static int take(struct top_screen *s, const struct recording_interval *in)
 	struct top_snapshot now;
 	int r;
 
-	if (!s->live) {
-		r = keep(s, in);
-		return r || !s->accumulated ? r : sum_kept(s);
-	}
+	if (!s->live)
+		return keep(s, in);
 	r = top_snapshot_take(&now, in, s->rows_by);
 	if (!r)
 		r = top_snapshot_add(s->frozen ? &s->meanwhile : &s->sum, &now, s->view.have);
@@ -337,6 +348,8 @@ void top_screen_set(struct top_screen *s, const struct top_options *shown, by_ke
 		[SORT_TIME] = "time_ns",
 	};
 
+	if (!live)
+		steps_catch_signals();
 	s->live = live;
 	s->rows_by = rows;
 	s->interval_ns = shown->args.interval_ns;
@@ -464,14 +477,6 @@ static void freeze(struct top_screen *s)
 	s->frozen = s->live && !s->frozen;
 }
 
-/* The keys j and k of a replay. */
-static void step(struct top_screen *s, int key)
-{
-	steps_key(&s->kept, key);
-	if (s->accumulated && !s->kept.wanted)
-		sum_kept(s);
-}
-
 static int on_key(void *screen, int key)
 {
 	struct top_screen *s = screen;
@@ -507,8 +512,6 @@ static int on_key(void *screen, int key)
 		break;
 	case 'a':
 		s->accumulated = !s->accumulated;
-		if (s->accumulated && !s->live)
-			sum_kept(s);
 		break;
 	case '+':
 	case '-':
@@ -517,7 +520,7 @@ static int on_key(void *screen, int key)
 	case 'j':
 	case 'k':
 		if (!s->live)
-			step(s, key);
+			steps_key(&s->kept, key);
 		break;
 	default:
 		ask(s, key);

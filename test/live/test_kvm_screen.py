@@ -194,6 +194,10 @@ class TestRecordings(KvmScreen):
                 self.press(screen, model, "j", at=1)
                 self.ends(screen, "q")
 
+    def test_interrupted(self):
+        screen = self.replayed(os.path.join(TESTS, "data/recordings/kvm.rec"))
+        self.ends(screen, "C-c")
+
     def test_form_of_the_run(self):
         """What else was asked for is as it is in a pipe."""
         path = os.path.join(TESTS, "data/recordings/kvm.rec")

@@ -250,6 +250,39 @@ class TestReplay(TopScreen):
         self.assertIn("Detaching...", screen.text())
 
 
+class TestManyIntervals(TopScreen):
+    """More than are kept: 3,700, of one I/O each."""
+
+    def test_accumulated(self):
+        row = {"pid": 4711, "comm": "one", "op": "read", "major": 254, "minor": 0, "disk": "vda",
+               "io": 1, "bytes": 4096, "time_ns": 1000000, "writeback": False, "letter": ord("R"),
+               "untimed": 0}
+        with tempfile.NamedTemporaryFile() as file:
+            with open(RECORDING, "rb") as like:
+                file.write(recording.with_rows(like.read(), [[row]] * 3700))
+            file.flush()
+            screen = self.screen("--replay", file.name)
+            screen.wait("interval 1 of 1 so far")
+            for first, last in ((1, 50), (50, 3700)):
+                screen.keys(*["j"] * (last - first))
+                screen.wait(rf"interval {last} of {last}")
+                screen.keys("a")
+                text = screen.wait(r"accumulated")
+                self.assertEqual("since" in text, last == 3700)
+                screen.keys("a")
+                screen.wait_gone("accumulated")
+            screen.keys("a")
+            text = screen.wait("accumulated since interval 101")
+            self.assertEqual([row["io"] for row in table(text)], ["3600"])
+            screen.keys("k")
+            text = screen.wait("interval 3699 of 3700 .*accumulated since interval 101")
+            self.assertEqual([row["io"] for row in table(text)], ["3599"])
+            screen.keys("j")
+            text = screen.wait("interval 3700 of 3700 .*accumulated since interval 101")
+            self.assertEqual([row["io"] for row in table(text)], ["3600"])
+            self.ends(screen, "q")
+
+
 class TestManyRows(TopScreen):
     """A recording of 5,000 rows, all different in whatever they are sorted by."""
     ROWS, INTERVALS = 5000, 3

@@ -112,12 +112,23 @@ static void test_number(void **state)
 	assert_dropped(&s, 3600, 100);
 }
 
+static void test_seconds(void **state)
+{
+	char text[32];
+
+	(void)state;
+	assert_string_equal(screens_seconds(3000000000, text, sizeof(text)), "3.0");
+	assert_string_equal(screens_seconds(250000000, text, sizeof(text)), "0.25");
+	assert_string_equal(screens_seconds(1005000000, text, sizeof(text)), "1.005");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_weight),
 		cmocka_unit_test(test_number),
+		cmocka_unit_test(test_seconds),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
