@@ -18,6 +18,7 @@ from test_virtio import HEADER, devices, hooks_of, sees_calls
 from test_virtio import scratch_disk as virtio_disk
 
 KIB4 = 4096
+LOST_CALLS = ("calls_no_start", "calls_no_end")
 ROUNDS = int(os.environ.get("IOTRACE_TEST_ROUNDS") or 1)
 COUNT = int(max(5000 * SCALE, 500))  # of reads, and of writes, by each process
 
@@ -71,8 +72,28 @@ class Pinned(LiveTest):
             with self.subTest(name):
                 if ends and result.unseen:
                     got, want = sum(got.values()) + result.unseen, sum(want.values())
+                lost = self.lost_calls(result)
+                if lost:
+                    self.assertTrue(all(got[op] <= want[op] for op in want), (got, want))
+                    got, want = sum(got.values()) + lost, sum(want.values())
+                    self.assertLess(lost, want / 2)
                 self.assertEqual(got, want, result.losses)
-                self.assert_no_loss(result)
+                self.assert_no_loss(result, but=self.accounted(result))
+
+    def lost_calls(self, result):
+        """Calls in no row that are reported, one by one. Where all are alike, each may be preempted in
+        a program at the end of its turn, and three in a program and both its copies; of real-time
+        tasks and others none ever were."""
+        if self.FIFO or not self.PREEMPTED:
+            return 0
+        return sum(result.losses.get(name, 0) for name in LOST_CALLS)
+
+    def accounted(self, result):
+        """The same of losses: stacks of submissions that were missed, too."""
+        if self.FIFO or not self.PREEMPTED:
+            return ()
+        self.assertLessEqual(result.losses.get("paths_lost", 0), self.missed(result))
+        return (*LOST_CALLS, "paths_lost")
 
 
 def by_op(result, field="count", read="read", write="write"):
