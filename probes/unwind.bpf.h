@@ -633,6 +633,7 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	struct unwind_walk *w = walk_of(slot);
 	u64 *frames = unwind_frames(slot);
 	u32 depth;
+	bool no_table;
 
 	if (!w || !frames)
 		return 1;
@@ -647,8 +648,8 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	/* User space takes one off the address of all frames but the leaf's. */
 	frames[depth] = depth ? w->pc + 1 : w->ip;
 	w->depth = depth + 1;
-	if (w->stop == UNWIND_STOP_NO_TABLE) {
-		w->doubt = 1;
+	no_table = w->stop == UNWIND_STOP_NO_TABLE;
+	if (no_table) {
 		w->stop = UNWIND_WHOLE;
 		w->rule.cfa = UNWIND_POINTERS;
 	} else if (!w->stop) {
@@ -671,6 +672,7 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	case UNWIND_POINTERS:
 		if (depth && step_by_epilogue(w))
 			break;
+		w->doubt |= no_table;
 		if (!w->fp && w->fp_links)
 			return 1; /* as the ABI marks the outermost frame */
 		w->stop = step_by_pointer(w);

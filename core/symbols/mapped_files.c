@@ -126,12 +126,11 @@ static int open_range(uint32_t pid, uint64_t start, uint64_t end, struct opened_
 
 /* The kernel and ld.so map the first segment as long as the whole file needs room, and then other
  * segments over it: if it is code, what perf records of it is too long. */
-static int open_mapped(uint32_t pid, const struct mapping *m, struct opened_file *out)
+static int open_as_it_is(uint32_t pid, const struct mapping *m, struct opened_file *out)
 {
-	int r = open_range(pid, m->start, m->end, out);
-	uint64_t end = r == -ENOENT && !m->module->is_file ? find_end(pid, m->start) : 0;
+	uint64_t end = find_end(pid, m->start);
 
-	return end && end != m->end ? open_range(pid, m->start, end, out) : r;
+	return end && end != m->end ? open_range(pid, m->start, end, out) : -ENOENT;
 }
 
 static int open_path(struct file_search *search, int root, struct opened_file *out)
@@ -140,16 +139,21 @@ static int open_path(struct file_search *search, int root, struct opened_file *o
 	return open_regular(root, search->mapping->module->path, OPEN_NO_SYMLINKS, out);
 }
 
-enum { STEP_MAPPED, STEP_PROCESS_ROOT, STEP_OWN_ROOT, STEP_ROOTS };
+enum { STEP_MAPPED, STEP_PROCESS_ROOT, STEP_OWN_ROOT, STEP_ROOTS, STEP_AS_IT_IS = 1 << 10 };
+_Static_assert(STEP_ROOTS + SPACE_ROOTS < STEP_AS_IT_IS, "a number for each step");
 
 static int take_step(struct file_search *search, unsigned int step, struct opened_file *out)
 {
 	int own = search->files->own.fd, process = search->process_root;
+	const struct mapping *m = search->mapping;
 
 	switch (step) {
 	case STEP_MAPPED:
 		search->root = process >= 0 ? process : own;
-		return open_mapped(search->pid, search->mapping, out);
+		return open_range(search->pid, m->start, m->end, out);
+	case STEP_AS_IT_IS:
+		search->root = process;
+		return process >= 0 ? open_as_it_is(search->pid, m, out) : -ENOENT;
 	case STEP_PROCESS_ROOT:
 		return open_path(search, process, out);
 	case STEP_OWN_ROOT:
@@ -169,17 +173,25 @@ static bool is_right(const struct module *module, const struct opened_file *file
 	return module->id.size || !module->inode || file->st.st_ino == module->inode;
 }
 
+/* The step after @step; > STEP_AS_IT_IS: none. */
+static unsigned int next_step(const struct file_search *search, unsigned int step)
+{
+	/* What has no path (memfd_create()) can only be had as it is mapped. */
+	size_t steps = search->mapping->module->is_file ? STEP_ROOTS + search->files->n : 1;
+
+	return step == STEP_AS_IT_IS || step + 1 < steps ? step + 1 : STEP_AS_IT_IS;
+}
+
 int file_search_next(struct file_search *search, struct opened_file *out)
 {
-	const struct module *module = search->mapping->module;
-	/* What has no path (memfd_create()) can only be had as it is mapped. */
-	size_t steps = module->is_file ? STEP_ROOTS + search->files->n : STEP_MAPPED + 1;
+	while (search->step <= STEP_AS_IT_IS) {
+		unsigned int step = search->step;
 
-	while (search->step < steps) {
-		if (take_step(search, search->step++, out))
+		search->step = next_step(search, step);
+		if (take_step(search, step, out))
 			continue;
 		out->is_foreign |= search->root != search->files->own.fd;
-		if (is_right(module, out))
+		if (is_right(search->mapping->module, out))
 			return 0;
 		opened_file_close(out);
 	}

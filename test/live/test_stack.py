@@ -1096,10 +1096,13 @@ class TestNames(StackTest):
         self.assert_frames(frames, *self.WANT)
 
     def test_program_that_was_removed(self):
-        path = self.made.build("stkgone", PROGRAM_C)
-        frames = self.frames_while_there(path, self.disk.path, "wait", comm="stkgone",
-                                         then=lambda: os.unlink(path))
-        self.assert_frames(frames, *self.WANT)
+        """Also one whose first segment is its code."""
+        for flags in (), ("-Wl,-z,noseparate-code",):
+            with self.subTest(flags=flags):
+                path = self.made.build("stkgone", PROGRAM_C, *flags)
+                frames = self.frames_while_there(path, self.disk.path, "wait", comm="stkgone",
+                                                 then=lambda: os.unlink(path))
+                self.assert_frames(frames, *self.WANT)
 
     def test_library_that_was_replaced(self):
         library = self.made.build("libstk.so", LIBRARY_C, "-shared", "-fPIC")
