@@ -41,7 +41,7 @@ static int parse_ms(const char *arg, uint64_t *ns, struct error *err)
 	if (!r)
 		*ns /= 1000;
 	else
-		error_hint(err, "give milliseconds such as 10 or 0.5");
+		error_hint(err, "give milliseconds such as 10 or 0.5, or 0 for all");
 	return r;
 }
 

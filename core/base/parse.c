@@ -65,7 +65,7 @@ int parse_seconds(const char *name, const char *text, uint64_t *ns, struct error
 	uint64_t value = 0;
 
 	if (fraction ? !decimals || fraction[decimals] : !whole || text[whole])
-		return bad_seconds(name, text, -EINVAL, "not a number of seconds", err);
+		return bad_seconds(name, text, -EINVAL, "not a number", err);
 	if (decimals > DECIMALS)
 		return bad_seconds(name, text, -EINVAL, "more than 9 decimals", err);
 	for (size_t i = 0; i < whole; i++) {

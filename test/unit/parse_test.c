@@ -176,8 +176,8 @@ static void test_seconds_messages(void **state)
 	static const struct {
 		const char *text, *what;
 	} cases[] = {
-		{ "5x", "invalid INTERVAL '5x': not a number of seconds" },
-		{ "", "invalid INTERVAL '': not a number of seconds" },
+		{ "5x", "invalid INTERVAL '5x': not a number" },
+		{ "", "invalid INTERVAL '': not a number" },
 		{ "0", "invalid INTERVAL '0': must be more than 0" },
 		{ "1.0123456789", "invalid INTERVAL '1.0123456789': more than 9 decimals" },
 		{ "999999999", "invalid INTERVAL '999999999': more than 10 years" },
@@ -201,19 +201,19 @@ static void test_text_is_shown_safely(void **state)
 
 	(void)state;
 	parse_seconds("INTERVAL", "5\n\033[2J\x7f", &ns, &err);
-	assert_string_equal(err.what, "invalid INTERVAL '5??[2J?': not a number of seconds");
+	assert_string_equal(err.what, "invalid INTERVAL '5??[2J?': not a number");
 	parse_seconds("INTERVAL", "B\xc3\xbcro\xe2\x82\xac", &ns, &err);
-	assert_string_equal(err.what, "invalid INTERVAL 'B?ro?': not a number of seconds");
+	assert_string_equal(err.what, "invalid INTERVAL 'B?ro?': not a number");
 
 	memset(text, 'a', sizeof(text) - 1);
 	text[64] = '\0';
 	parse_seconds("INTERVAL", text, &ns, &err);
-	snprintf(what, sizeof(what), "invalid INTERVAL '%.64s': not a number of seconds", text);
+	snprintf(what, sizeof(what), "invalid INTERVAL '%.64s': not a number", text);
 	assert_string_equal(err.what, what);
 	text[64] = 'a';
 	text[sizeof(text) - 1] = '\0';
 	parse_seconds("INTERVAL", text, &ns, &err);
-	snprintf(what, sizeof(what), "invalid INTERVAL '%.61s...': not a number of seconds", text);
+	snprintf(what, sizeof(what), "invalid INTERVAL '%.61s...': not a number", text);
 	assert_string_equal(err.what, what);
 }
 
