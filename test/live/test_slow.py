@@ -68,6 +68,15 @@ def reader(path, count, group=None, most=1 << 30):
                  sys.executable, "-c", READER, path, count, most])
 
 
+@contextlib.contextmanager
+def answered(server):
+    """In the end it answers what it holds, so that its disk can be taken away."""
+    try:
+        yield
+    finally:
+        server.answer()
+
+
 def clock_of(slow):
     """{sector: (least, most)}: what each read took by the reader's clock, without and with the time
     that it may have waited for a CPU."""
@@ -354,7 +363,8 @@ class TestSlow(SlowTest):
 
     def test_many_flush_waiters(self):
         """More than are named: a flush that does not end, and all others that wait for the next."""
-        with iotest.Served("fuse") as server, iotest.NewLoopDisk(backing=server.path) as disk:
+        with iotest.Served("fuse") as server, iotest.NewLoopDisk(backing=server.path) as disk, \
+                answered(server):
             with contextlib.suppress(OSError):  # there is none without CONFIG_BLK_WBT
                 disk.queue("wbt_lat_usec", 0)
             load = Load("fsync", 64, 0, disk.path, name="many", options=["-t", "64"])
@@ -382,7 +392,8 @@ class TestSlow(SlowTest):
 
     def test_flush_waiter_from_before(self):
         """One of two that wait for a flush began to do so before it could be seen."""
-        with iotest.Served("fuse") as server, LoopDisk(backing=server.path) as disk:
+        with iotest.Served("fuse") as server, LoopDisk(backing=server.path) as disk, \
+                answered(server):
             disk.queue("write_cache", "write back")
             server.hold("FSYNC")
             loads = [Load("fsync", 1, 0, disk.path, name=name) for name in ("held", "before", "seen")]
