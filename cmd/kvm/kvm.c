@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "cmd/blk.h"
@@ -152,12 +153,24 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 	return r;
 }
 
-/* The full-screen view needs a terminal on both sides. */
+/* The full-screen view needs a terminal on both sides.  NULL: there is. */
+static const char *missing_terminal(void)
+{
+	const char *type = getenv("TERM");
+
+	if (!isatty(STDOUT_FILENO))
+		return "standard output is not a terminal";
+	if (!isatty(STDIN_FILENO))
+		return "standard input is not a terminal";
+	return type && strcmp(type, "dumb") == 0 ? "TERM is dumb" : NULL;
+}
+
 static void check_terminal(struct kvm *k)
 {
-	if (k->o.mode != KVM_SCREEN || (isatty(STDOUT_FILENO) && isatty(STDIN_FILENO)))
+	if (k->o.mode == KVM_SCREEN)
+		k->no_terminal = missing_terminal();
+	if (!k->no_terminal)
 		return;
-	k->no_terminal = isatty(STDOUT_FILENO) ? "input" : "output";
 	k->o.mode = KVM_LOG;
 	if (!k->o.own_delay)
 		k->o.args.interval_ns = NS_PER_SEC;
@@ -237,7 +250,7 @@ static int begin(struct tool_run *t, struct error *err)
 	if (k->o.mode == KVM_SCREEN)
 		return kvm_live_begin(t, err);
 	if (k->no_terminal)
-		report_line("standard %s is not a terminal; falling back to -l", k->no_terminal);
+		report_line("%s; falling back to -l", k->no_terminal);
 	t->takes_hangup = k->o.log_path;
 	t->output_unused = k->o.log_path;
 	return 0;
