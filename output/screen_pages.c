@@ -41,7 +41,7 @@ void screen_ask(struct screen *s, const struct screen_question *question, const 
 	s->question = question;
 	s->list_ctx = list_ctx;
 	s->answer[0] = 0;
-	render_escape(current, s->current, sizeof(s->current));
+	snprintf(s->current, sizeof(s->current), "%s", current);
 	s->complaint[0] = 0;
 }
 
@@ -74,6 +74,19 @@ static void draw_list(const struct screen *s, int line)
 	free(lines);
 }
 
+/* As it was typed, backslashes too, but nothing that drives a terminal.  The column behind it. */
+static int put_typed(const char *text, int line, int column)
+{
+	char unit[ESCAPE_UNIT_SIZE];
+
+	while (*text) {
+		text += data_next(text, true, unit);
+		screen_put(line, column, A_NORMAL, unit);
+		column += (int)unit_width(unit);
+	}
+	return column;
+}
+
 /* Its end, as much as there is room for; then the cursor. */
 static void draw_answer(const char *answer, int line, int column)
 {
@@ -85,12 +98,7 @@ static void draw_answer(const char *answer, int line, int column)
 		at += data_next(at, true, unit);
 	for (; width > room; width -= unit_width(unit))
 		answer += data_next(answer, true, unit);
-	while (*answer) {
-		answer += data_next(answer, true, unit);
-		screen_put(line, column, A_NORMAL, unit);
-		column += (int)unit_width(unit);
-	}
-	move(line, column);
+	move(line, put_typed(answer, line, column));
 }
 
 void screen_draw_question(const struct screen *s)
@@ -99,7 +107,7 @@ void screen_draw_question(const struct screen *s)
 	screen_put(2, 0, A_NORMAL, s->question->question);
 	if (s->current[0]) {
 		screen_put(3, 0, A_NORMAL, "Now: ");
-		screen_put(3, 5, A_NORMAL, s->current);
+		put_typed(s->current, 3, 5);
 	}
 	screen_put(4, 0, A_NORMAL, s->complaint);
 	draw_list(s, 6);

@@ -544,6 +544,10 @@ static void test_answer(void **state)
 	cells_are(2, line);
 	press(&f, KEY_BACKSPACE, SCREEN_HANDLED);
 	cells_are(2, line);
+	/* what holds now is as it was typed */
+	screen_ask(f.screen, &question, "kvm_exit\\(\033" WIDE, NULL);
+	screen_draw(f.screen);
+	cells_are(2, "Name:\nNow: kvm_exit\\(\\x1b" WIDE "\n");
 	finish(&f);
 }
 
