@@ -110,7 +110,7 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 	kvm_log_line(&k->log, &k->e, in->interval.end_ns, in->utc_offset);
 	shown_end(&out, SHOWN_FREE);
 	latency_set_baseline(k->latency);
-	kvm_replay_process(in, &k->e, kvm_replay_guest(in, "web \"1\""));
+	kvm_replay_process(in, &k->e, kvm_replay_guest(in, "web \"1\""), "web \"1\"");
 }
 
 /* As -s and -r show them. */
