@@ -47,7 +47,7 @@ static int view_kept(struct kvm *k, const struct recording_interval *in, struct 
 		v->pid = kvm_replay_guest(in, k->o.guest_arg) ?: KVM_PID_UNKNOWN;
 	view_set_process(v, v->pid);
 	if (v->pid)
-		kvm_replay_process(in, &k->events, v->pid, NULL);
+		kvm_replay_process(in, &k->events, v->pid, v->by_name ? v->guest : NULL);
 	view_begin_guests(v);
 	r = kvm_replay_each_guest(in, &k->events, view_add_guest, v);
 	if (!r && k->latency)
@@ -147,6 +147,9 @@ static bool step(void *ctx, const char *end)
 
 void kvm_replay_show(struct kvm *k, struct show *show)
 {
+	/* That of the run, unless the options have another. */
+	view_set_process(&k->view, k->o.pid);
+	k->view.by_name = k->o.by_name;
 	show->display = screen_renderer(k->screen.screen);
 	show->schema = &k->view.schema;
 	show->rows = view_rows;

@@ -196,12 +196,13 @@ void view_set_process(struct view *v, uint32_t pid)
 }
 
 static int find_recorded(const struct view *v, const char *text, bool number, uint32_t *pid,
-			 struct error *err)
+			 bool *by_name, struct error *err)
 {
 	uint64_t parsed = 0;
 	int r = 0;
 
 	*pid = kvm_replay_guest(v->recorded, text);
+	*by_name = *pid != 0;
 	if (!*pid && !number)
 		r = error_set(err, STATUS_USAGE, -ESRCH, "no guest is named '%s'",
 			      text_shown(text).text);
@@ -216,18 +217,21 @@ int view_set_guest(struct view *v, const char *text, struct error *err)
 {
 	/* A number, which no guest has for a name, more often than not. */
 	bool number = *text && strspn(text, "0123456789") == strlen(text);
+	bool by_name = false;
 	struct error unused;
 	uint32_t pid = 0;
 	int r = 0;
 
 	if (*text && v->recorded)
-		r = find_recorded(v, text, number, &pid, err);
+		r = find_recorded(v, text, number, &pid, &by_name, err);
 	else if (number && strcmp(text, "0") != 0 && guests_find(NULL, text, &pid, &unused))
 		r = args_process(text, &pid, err);
 	else if (*text && !number)
 		r = guests_find(NULL, text, &pid, err);
-	if (!r)
+	if (!r) {
 		view_set_process(v, pid);
+		v->by_name = by_name;
+	}
 	return r;
 }
 
@@ -287,13 +291,21 @@ static struct view_guest *guest_of(struct view *v, uint32_t pid)
 	return g;
 }
 
+static bool is_of_view(const struct view *v, uint32_t pid)
+{
+	char name[GUEST_NAME_SIZE];
+
+	return !v->pid || pid == v->pid ||
+	       (v->by_name && v->guest[0] && strcmp(name_of(v, pid, name), v->guest) == 0);
+}
+
 int view_add_guest(void *view, uint32_t pid, int event, uint64_t total)
 {
 	struct view *v = view;
 	const struct kvm_event *e = &v->events->v[event];
 	struct view_guest *g;
 
-	if (e->parent >= 0 || e->off || e->hidden || (v->pid && pid != v->pid))
+	if (e->parent >= 0 || e->off || e->hidden || !is_of_view(v, pid))
 		return 0;
 	g = guest_of(v, pid);
 	if (!g)

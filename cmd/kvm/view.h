@@ -36,6 +36,7 @@ struct view {
 	uint32_t pid; /* 0: all */
 	char guest[GUEST_NAME_SIZE];
 	const char *awaited; /* the guest of a replay's -g, while pid is KVM_PID_UNKNOWN */
+	bool by_name;	     /* a replay: of @pid and all others of its guest's name */
 	char pattern[KVM_PATTERN_SIZE]; /* empty: no filter */
 	regex_t filter;			/* valid if pattern is not empty */
 	bool children, by_total, by_guest;

@@ -158,11 +158,12 @@ class KvmScreen(OnScreen):
             setattr(model, name, value)
         self.assert_shown(screen, model)
 
-    def made(self, intervals, latency):
+    def made(self, intervals, latency, **more):
         folder = tempfile.mkdtemp(prefix="iotrace-test-")
         self.addCleanup(shutil.rmtree, folder)
         path = f"{folder}/made.rec"
-        settings = {"mode": 2, "latency": latency, "pid": 0, "exit_event": 0 if latency else 2**32 - 1}
+        settings = {"mode": 2, "latency": latency, "pid": 0, "exit_event": 0 if latency else 2**32 - 1,
+                    **more}
         with open(path, "wb") as file:
             file.write(recording.made("kvm", settings, TABLES, intervals))
         return path
@@ -290,6 +291,35 @@ class TestTimes(KvmScreen):
                            children=True)
                 self.press(screen, model, "k", at=0)
                 self.ends(screen, "q")
+
+
+class TestComesBack(KvmScreen):
+    """A run of -g: its guest is what is shown at first, also as another process."""
+
+    def test_cells(self):
+        first, other, second = 2000000001, 2000000002, 2000000003
+        names = {first: "alpha", other: "beta", second: "alpha"}
+        intervals = [("start", SECOND, SECOND, {"events": [event(0, "kvm_pio", 0)]})]
+        for part, totals in enumerate(({first: 10, other: 500}, {first: 10, other: 700, second: 20})):
+            intervals.append(("", (1 + part) * SECOND, (2 + part) * SECOND, {
+                "events": [event(0, "kvm_pio", sum(totals.values()))],
+                "processes": [{"pid": pid, "event": 0, "total": n, "guest": names[pid]}
+                              for pid, n in totals.items()]}))
+        path = self.made(intervals, 0, pid=first, by_name=1)
+        model, screen = Model(path, second), self.replayed(path)
+        self.assertEqual([part[1]["kvm_pio"] for part in model.parts[0]], [(10, 10), (30, 20)])
+        self.assertIn(f"pid {first} (alpha)", screen.text())
+        self.press(screen, model)
+        self.press(screen, model, "j", at=1)
+        self.press(screen, model, "p", second, "Enter", pid=second)
+        self.press(screen, model, "g", "alpha", "Enter", pid=0)
+        screen.keys("b")
+        text = screen.wait(r"(?m)^ Guest ")
+        self.assertEqual([row[:2] for row in table(text)],
+                         [(f"alpha [{second}]", "20"), (f"alpha [{first}]", "10"), ("Total", "30")])
+        screen.keys("b", "c")
+        self.assertRegex(screen.wait("summary"), r"(?m)^ kvm_pio +730 ")
+        self.ends(screen, "q")
 
 
 class TestManyRows(KvmScreen):
