@@ -16,21 +16,27 @@ START, SECTORS = 2048, 32768
 def rounds(tracer):
     """Waits until a whole round of collecting has begun and ended: it sleeps a few times in each,
     in poll() and while the kernel waits for programs. Where it waits for its helper it sleeps much
-    more often: only what it does while the helper sleeps counts."""
-    def slept(pid):
+    more often: only what it does while the helper does nothing counts."""
+    def state(pid):
+        """(how often it slept, whether it runs)"""
         status = read_text(f"/proc/{pid}/status")
-        return int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0])
+        return (int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0]),
+                status.split("\nState:")[1].split()[0] == "R")
 
     def helpers():
-        return {pid: slept(pid) for pid in children(tracer.pid)}
+        """None: one has just gone."""
+        try:
+            return {pid: state(pid) for pid in children(tracer.pid)}
+        except (FileNotFoundError, ProcessLookupError):
+            return None
 
-    asked, before = helpers(), slept(tracer.pid)
+    asked, before = None, 0
 
     def is_over():
         nonlocal asked, before
-        now = slept(tracer.pid)
-        if helpers() != asked:
-            asked, before = helpers(), slept(tracer.pid)
+        now, found = state(tracer.pid)[0], helpers()
+        if found is None or found != asked or any(runs for _, runs in found.values()):
+            asked, before = found, state(tracer.pid)[0]
             return False
         return now >= before + 10
     if not wait_until(is_over, 60, 0.1):
