@@ -5,7 +5,7 @@
 /*
  * Tables for walking user stacks without frame pointers: what the walker (probes/unwind.bpf.h),
  * the reader of .eh_frame (core/symbols/elf_unwind.h) and the store in between
- * (core/symbols/unwind_store.h) share.  docs/UNWINDING.md describes them.
+ * (core/bpf/unwind_store.h) share.  docs/UNWINDING.md describes them.
  */
 
 #include <linux/types.h>

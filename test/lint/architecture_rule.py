@@ -119,7 +119,7 @@ def planted(files):
     def also(path):
         return {**files, path: ""}
 
-    yield without("- `guard`: signals are let in where a write may block.\n"), "cmd/guard.c"
+    yield without("- `guard`: lets signals in while a write may block.\n"), "cmd/guard.c"
     yield also("core/base/planted.h"), "core/base/planted.h"
     yield also("cmd/top/args.c"), "cmd/top/args.c"  # another folder's name
     yield {**files, "probes/kernel.h": '#include "probes/blk.h"'}, "includes probes/blk.h"
