@@ -215,6 +215,8 @@ static int have_room(void **items, size_t *room, size_t n, size_t each, size_t m
 	return 0;
 }
 
+static const struct unwind_rule no_rule = { .cfa = UNWIND_NONE };
+
 static int add_row(struct reader *r, uint64_t offset, const struct unwind_rule *rule)
 {
 	struct unwind_table *t = r->out;
@@ -226,6 +228,10 @@ static int add_row(struct reader *r, uint64_t offset, const struct unwind_rule *
 		return -ENOMEM;
 	if (number >= MAX_UNWIND_RULES)
 		return -E2BIG;
+	/* It has rules, though there is no row for them: nobody says that it keeps frame pointers.
+	 */
+	if (offset >= UNWIND_MAX_OFFSET && !t->n_rows)
+		return add_row(r, UNWIND_MAX_OFFSET - 1, &no_rule);
 	if (offset >= UNWIND_MAX_OFFSET || (t->n_rows && offset < last >> 16))
 		return 0;
 	if (t->n_rows && number == (last & 0xffff))
@@ -255,19 +261,18 @@ static const struct segment *segment_of(const struct reader *r, uint64_t address
  * has none, as in glibc's dynamic loader. */
 static int add_gap(struct reader *r, const struct segment *segment, uint64_t pc, uint64_t end)
 {
-	static const struct unwind_rule none = { .cfa = UNWIND_NONE },
-					outermost = { .cfa = UNWIND_END };
+	static const struct unwind_rule outermost = { .cfa = UNWIND_END };
 	uint64_t shift = segment->offset - segment->start, entry = r->entry;
 	int err = 0;
 
 	if (entry < pc || entry >= end)
-		return add_row(r, pc + shift, &none);
+		return add_row(r, pc + shift, &no_rule);
 	if (pc < entry)
-		err = add_row(r, pc + shift, &none);
+		err = add_row(r, pc + shift, &no_rule);
 	if (!err)
 		err = add_row(r, entry + shift, &outermost);
 	if (!err && end - entry > MAX_ENTRY)
-		err = add_row(r, entry + MAX_ENTRY + shift, &none);
+		err = add_row(r, entry + MAX_ENTRY + shift, &no_rule);
 	return err;
 }
 

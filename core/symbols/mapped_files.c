@@ -103,7 +103,7 @@ static uint64_t find_end(uint32_t pid, uint64_t start)
 	const char *line;
 
 	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	if (bounded_read(path, MAPS_SIZE, &text))
+	if (access(path, F_OK) || bounded_read(path, MAPS_SIZE, &text))
 		return 0;
 	for (line = text.len ? text.text : NULL; line; line = strchr(line, '\n')) {
 		line += *line == '\n';
@@ -152,8 +152,8 @@ static int take_step(struct file_search *search, unsigned int step, struct opene
 		search->root = process >= 0 ? process : own;
 		return open_range(search->pid, m->start, m->end, out);
 	case STEP_AS_IT_IS:
-		search->root = process;
-		return process >= 0 ? open_as_it_is(search->pid, m, out) : -ENOENT;
+		search->root = process >= 0 ? process : own;
+		return open_as_it_is(search->pid, m, out);
 	case STEP_PROCESS_ROOT:
 		return open_path(search, process, out);
 	case STEP_OWN_ROOT:
