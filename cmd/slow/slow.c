@@ -380,15 +380,28 @@ static struct slow_tables tables_of(struct slow *s)
 	};
 }
 
-/* An I/O may have arrived long before it is complete. */
-#define KEPT_NS (30 * NS_PER_SEC)
+/* An I/O may have arrived long before it is complete: how long what was mapped then is kept, and
+ * how long where there is much room for it. */
+#define KEPT_NS		(30 * NS_PER_SEC)
+#define KEPT_AT_MOST_NS (300 * NS_PER_SEC)
+
+static uint64_t kept_ns(const struct address_spaces *spaces)
+{
+	struct address_spaces_size size;
+
+	address_spaces_size(spaces, &size);
+	return size.processes < ADDRESS_SPACES_PROCESSES / 2 &&
+		       size.memory < ADDRESS_SPACES_MEMORY / 2
+		   ? KEPT_AT_MOST_NS
+		   : KEPT_NS;
+}
 
 static int name_user_stacks(struct slow *s, const struct slow_tables *tables)
 {
-	uint64_t until_ns = s->user.drained_ns > KEPT_NS ? s->user.drained_ns - KEPT_NS : 0;
+	uint64_t now = clock_mono_ns(), kept = kept_ns(s->user.symbolizer.spaces);
 
-	s->user.drained_ns = clock_mono_ns();
-	address_spaces_update(s->user.symbolizer.spaces, until_ns);
+	s->user.drained_ns = now > kept ? now - kept : 0;
+	address_spaces_update(s->user.symbolizer.spaces, s->user.drained_ns);
 	return slow_rows_name_stacks(&s->rows, tables, &s->user.unwinder);
 }
 

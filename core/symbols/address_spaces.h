@@ -65,14 +65,14 @@ uint64_t address_spaces_lost(const struct address_spaces *s);
 /* How often something exceeded these, or could not be read in time. */
 uint64_t address_spaces_full(const struct address_spaces *s);
 
-/* ---- for tests ---- */
-
 struct address_spaces_size {
 	size_t processes, versions, mappings, modules;
 	size_t memory; /* bytes */
 };
 
 void address_spaces_size(const struct address_spaces *s, struct address_spaces_size *out);
+
+/* ---- for tests ---- */
 
 /* As address_spaces_open(), without perf records: address_spaces_take() takes one,
  * address_spaces_take_maps() what /proc/PID/maps of process @pid held at @at_ns. */

@@ -424,6 +424,27 @@ class TestSlow(SlowTest):
             self.assertFalse(any("bpf" in name for name in row["kernel"]), row["kernel"])
 
 
+# Asks for a page that it does not wait for, and then ends, or executes what is asked for.
+AHEAD_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+__attribute__((noinline)) int ahead(int fd, long at)
+{
+	return posix_fadvise(fd, at, 4096, POSIX_FADV_WILLNEED) + 1;
+}
+int main(int argc, char **argv)
+{
+	int fd = open(argv[1], O_RDONLY | O_CLOEXEC), r = ahead(fd, atol(argv[2]));
+
+	if (argc > 3)
+		execvp(argv[3], argv + 3);
+	return r != 1;
+}
+"""
+
+
 @unittest.skipUnless(platform.machine() in ("x86_64", "aarch64"), "tables of this processor are not read")
 class TestUserStacks(SlowTest):
     """-U: each I/O has the calls that its program makes: one without frame pointers, in many ways."""
@@ -495,6 +516,29 @@ class TestUserStacks(SlowTest):
                           for name in (mapped.name, disk.name)}, dict.fromkeys((mapped.name, disk.name), ROUNDS))
         for row in result.rows:
             self.assert_chain(row)
+
+    def test_long_after(self):
+        """An I/O of more than half a minute: its program is another by then, or has ended."""
+        with iotest.Served("fuse") as server, iotest.NewLoopDisk(backing=server.path) as disk, \
+                open(disk.path, "rb"), answered(server), \
+                Tracer("slow", "--json", "-d", disk.name, "-m", "1000", "-U", "60") as tracer:
+            program = self.made.build("uwahead", AHEAD_C, *PLAIN, "-O1")
+            run(program, disk.path, 16 * KIB4)  # its files are read because of it
+            time.sleep(1 * SLOW)
+            server.hold()
+            run(program, disk.path, 64 * KIB4)
+            with subprocess.Popen([program, disk.path, str(128 * KIB4), "sleep", "600"]) as other:
+                try:
+                    server.asked()
+                    time.sleep(33)
+                    server.answer()
+                    settled(disk.name)
+                    rows = tracer.stop().rows
+                finally:
+                    other.kill()
+        self.assertEqual(len(rows), 2)
+        for row in rows:
+            self.assertEqual(row["user"][1:2], ["ahead"], row)
 
     def test_no_room(self):
         """What was not kept until it was looked for is counted, and said in its line."""
