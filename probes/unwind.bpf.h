@@ -97,6 +97,7 @@ struct unwind_walk {
 	u32 has_aux;  /* as at the kernel's entry */
 	u32 no_sp;    /* sp is not known: UNWIND_FP_SAYS_SP */
 	u32 fp_links; /* fp was found by a frame pointer: it is one, or 0 */
+	u32 no_table; /* of the frame's file the table is not there yet */
 	u32 doubt;    /* a frame pointer was followed in code whose table is not there yet */
 	u32 at, next; /* mapping in use; the one to be replaced next */
 	struct unwind_mapping mappings[UNWIND_CACHED];
@@ -633,7 +634,6 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	struct unwind_walk *w = walk_of(slot);
 	u64 *frames = unwind_frames(slot);
 	u32 depth;
-	bool no_table;
 
 	if (!w || !frames)
 		return 1;
@@ -648,8 +648,8 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	/* User space takes one off the address of all frames but the leaf's. */
 	frames[depth] = depth ? w->pc + 1 : w->ip;
 	w->depth = depth + 1;
-	no_table = w->stop == UNWIND_STOP_NO_TABLE;
-	if (no_table) {
+	w->no_table = w->stop == UNWIND_STOP_NO_TABLE;
+	if (w->no_table) {
 		w->stop = UNWIND_WHOLE;
 		w->rule.cfa = UNWIND_POINTERS;
 	} else if (!w->stop) {
@@ -672,7 +672,7 @@ __attribute__((noinline)) int unwind_frame(u32 slot)
 	case UNWIND_POINTERS:
 		if (depth && step_by_epilogue(w))
 			break;
-		w->doubt |= no_table;
+		w->doubt |= w->no_table;
 		if (!w->fp && w->fp_links)
 			return 1; /* as the ABI marks the outermost frame */
 		w->stop = step_by_pointer(w);
