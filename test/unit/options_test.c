@@ -409,8 +409,7 @@ static void test_breakdown_without_layer(void **state)
 	assert_false(breakdown_of(&line, "").hist);
 	assert_true(breakdown_of(&line, "--hist 1").hist);
 	/* what is wrong with the line itself comes first */
-	refuses('b', "5x", STATUS_USAGE, -EINVAL, "invalid INTERVAL '5x': not a number",
-		NULL);
+	refuses('b', "5x", STATUS_USAGE, -EINVAL, "invalid INTERVAL '5x': not a number", NULL);
 	refuses('b', "-T vfs 1 2 3", STATUS_USAGE, -E2BIG, "too many arguments: '3'", NULL);
 }
 
