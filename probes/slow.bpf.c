@@ -143,7 +143,7 @@ static __always_inline void copy_arrival(struct slow_arrival *to, const struct s
 {
 	to->bio = from->bio;
 	to->ns = from->ns;
-	to->stack = from->stack;
+	to->got_cpu = from->got_cpu; /* or the stack */
 	if (want_user)
 		to->user_stack = from->user_stack;
 }
