@@ -158,6 +158,19 @@ class TestSlow(SlowTest):
         """More than the queue has room for: the others wait until a request is free."""
         self.assert_admitted(lambda load: None)
 
+    def test_admitted_at_once(self):
+        """One at a time, nobody waits for a request: half of them take at most twice the mean."""
+        count = 2000
+        with LoopDisk(64 * MIB) as disk:
+            def work():
+                began = time.monotonic_ns()
+                run_load("read", count, KIB4, disk.path)
+                took.append(time.monotonic_ns() - began)
+            took = []
+            rows = self.trace(disk.name, work, "-m", "0", "--limit", "0").rows
+        self.assertEqual(len(rows), count)
+        self.assertLessEqual(statistics.median(row["admit_ns"] for row in rows), 2 * took[0] / count)
+
     def test_admitted_late(self):
         """The same, by threads that have computed since they got their CPU."""
         self.assert_admitted(lambda load: None, options=["-b", "20000"])
