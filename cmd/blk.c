@@ -129,12 +129,12 @@ size_t blk_events(unsigned int wants, struct hook_event *events)
 	if (wants & WANT_SUBMIT)
 		events[n++] = (struct hook_event){ "submit", ALTS(submit_alts), false };
 	if ((wants & (WANT_BIO | WANT_STACK)) == WANT_BIO)
-		events[n++] = (struct hook_event){ "bio", users ? bio_user_alts : bio_alts,
-						   sizeof(bio_alts) / sizeof(bio_alts[0]), false };
+		events[n++] = users ? (struct hook_event){ "bio", ALTS(bio_user_alts), false }
+				    : (struct hook_event){ "bio", ALTS(bio_alts), false };
 	if ((wants & (WANT_BIO | WANT_ARRIVALS)) == WANT_ARRIVALS)
-		events[n++] =
-		    (struct hook_event){ "arrival", users ? arrival_user_alts : arrival_alts,
-					 sizeof(arrival_alts) / sizeof(arrival_alts[0]), false };
+		events[n++] = users
+				  ? (struct hook_event){ "arrival", ALTS(arrival_user_alts), false }
+				  : (struct hook_event){ "arrival", ALTS(arrival_alts), false };
 	if (wants & WANT_ISSUE) {
 		events[n++] = (struct hook_event){ "issue", ALTS(issue_alts), false };
 		events[n++] = (struct hook_event){ "requeue", ALTS(requeue_alts), false };

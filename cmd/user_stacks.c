@@ -13,6 +13,8 @@
 #include "core/system/preflight.h"
 #include "output/render.h"
 
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
 /* ---- what is missing ---- */
 
 static void hidden_error(struct error *err)
@@ -163,29 +165,27 @@ static uint64_t thread_size(void)
 	return page > 16384 ? page : 16384;
 }
 
-int user_stacks_settings(const struct user_stacks *u, struct user_stacks_settings *to)
+int user_stacks_configure(const struct user_stacks *u, struct tool_object *object)
 {
 	bool tables = has_tables(u);
-	const struct probe_option options[USER_STACKS_OPTIONS] = {
+	uint64_t seed[4];
+	const struct probe_option options[] = {
 		{ "unwinds", tables },
 		{ "page_shift", page_shift() },
 		{ "thread_size", thread_size() },
-		{ "seed", 0, to->seed, sizeof(to->seed) },
+		{ "seed", 0, seed, sizeof(seed) },
 	};
-	const struct probe_map maps[USER_STACKS_MAPS] = {
+	const struct probe_map maps[] = {
 		{ "unwind_rules", tables ? 0 : 1 },
 		{ "unwind_files", tables ? 0 : 1 },
 		{ "unwind_wanted", tables ? 0 : 1 },
 	};
 
-	if (getrandom(to->seed, sizeof(to->seed), 0) != sizeof(to->seed))
+	if (getrandom(seed, sizeof(seed), 0) != sizeof(seed))
 		return -errno;
-	to->seed[2] |= 1;
-	to->seed[3] |= 1;
-	memcpy(to->options, options, sizeof(options));
-	memcpy(to->maps, maps, sizeof(maps));
-	to->n_maps = UNWINDER_HAS_TABLES ? USER_STACKS_MAPS : 0;
-	return 0;
+	seed[2] |= 1;
+	seed[3] |= 1;
+	return tool_configure(object, options, N(options), maps, UNWINDER_HAS_TABLES ? N(maps) : 0);
 }
 
 int user_stacks_attached(struct tool_run *run, struct user_stacks *u, struct error *err)

@@ -28,18 +28,9 @@ int user_stacks_open(struct tool_run *run, struct user_stacks *u, bool (*wait)(v
 /* Opens the kernel's symbols; where they are hidden that is noted.  -errno with @err. */
 int user_stacks_open_kernel(struct tool_run *run, struct kallsyms **out, struct error *err);
 
-/* The options of probes/stacks.bpf.h and probes/unwind.bpf.h, and their maps.  @u NULL: none. */
-#define USER_STACKS_OPTIONS 4
-#define USER_STACKS_MAPS    3
-struct user_stacks_settings {
-	struct probe_option options[USER_STACKS_OPTIONS];
-	struct probe_map maps[USER_STACKS_MAPS];
-	size_t n_maps;
-	uint64_t seed[4]; /* @options point to it */
-};
-
-/* 0 or -errno. */
-int user_stacks_settings(const struct user_stacks *u, struct user_stacks_settings *to);
+/* Sets the options of probes/stacks.bpf.h and probes/unwind.bpf.h in @object, and sizes their maps,
+ * before it is loaded.  @u NULL: no user stacks.  0 or -errno. */
+int user_stacks_configure(const struct user_stacks *u, struct tool_object *object);
 
 /* The program to load beside: struct tool_run, helpers; and how many files -U may open. */
 #define USER_STACKS_HELPER "unwind_find_key"

@@ -112,7 +112,6 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct args *args = &s->o.args;
 	uint32_t whole = s->o.filters.disk.whole;
 	uint64_t at[ENDS] = { 0 };
-	struct user_stacks_settings stack_settings;
 	int r, found = find_ends(at);
 	const struct probe_option options[] = {
 		{ "by_process", true },
@@ -152,12 +151,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 
 	if (found <= 0)
 		tool_note(run, "kernel addresses are hidden: files of direct I/O are not known");
-	r = user_stacks_settings(s->o.user ? &s->user : NULL, &stack_settings);
-	if (!r)
-		r = tool_configure(object, options, N(options), maps, N(maps));
-	if (!r)
-		r = probe_set_options(object->obj, stack_settings.options, USER_STACKS_OPTIONS);
-	return r ? r : probe_size_maps(object->obj, stack_settings.maps, stack_settings.n_maps);
+	r = tool_configure(object, options, N(options), maps, N(maps));
+	return r ? r : user_stacks_configure(s->o.user ? &s->user : NULL, object);
 }
 
 /* Gives @dev its place in slow.bpf.c's disk_devs, if one of those that it may have is free. */

@@ -72,7 +72,6 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	uint32_t whole = s->o.filters.disk.whole;
 	uint32_t requests = args->map_requests ? args->map_requests : blk_requests_possible(whole);
 	uint32_t owners = blk_owners_entries(run->object.hooks, args, whole);
-	struct user_stacks_settings stack_settings;
 	const struct probe_option options[] = {
 		{ "by_process", true },
 		{ "want_kernel", s->o.kernel },
@@ -109,15 +108,11 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "page_faults", s->o.waits ? cpus_possible() : 1 },
 		{ "devs", s->o.waits && s->o.filters.disk.dev ? 0 : 1 },
 	};
-
-	int r = user_stacks_settings(s->o.user ? &s->stacks : NULL, &stack_settings);
+	int r;
 
 	syscalls_numbers(false, syscall_ops);
-	if (!r)
-		r = tool_configure(object, options, N(options), maps, N(maps));
-	if (!r)
-		r = probe_set_options(object->obj, stack_settings.options, USER_STACKS_OPTIONS);
-	return r ? r : probe_size_maps(object->obj, stack_settings.maps, stack_settings.n_maps);
+	r = tool_configure(object, options, N(options), maps, N(maps));
+	return r ? r : user_stacks_configure(s->o.user ? &s->stacks : NULL, object);
 }
 
 /* ---- attaching ---- */

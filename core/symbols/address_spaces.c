@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/system/bounded.h"
 #include "core/base/clock.h"
 #include "core/system/disks.h"
 #include "core/system/limits.h"
@@ -291,17 +290,12 @@ void address_spaces_take_maps(struct address_spaces *s, uint32_t pid, uint64_t a
 #define LOOK_SHARE  50
 #define LOOK_LATER  (60 * NS_PER_SEC)
 
-#define MAPS_SIZE (8UL << 20) /* of /proc/PID/maps: what is larger is not followed */
-
 static int read_maps(struct address_spaces *s, struct process *process, uint64_t now_ns)
 {
 	struct bounded_text text;
-	char path[64];
+	int r = read_maps_text(process->pid, &text);
 	FILE *maps;
-	int r;
 
-	snprintf(path, sizeof(path), "/proc/%u/maps", process->pid);
-	r = bounded_read(path, MAPS_SIZE, &text);
 	if (r)
 		return r;
 	maps = text.len && text.len < MAPS_SIZE ? fmemopen(text.text, text.len, "re") : NULL;

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/system/bounded.h"
 #include "core/system/open_regular.h"
 
 /* ---- roots ---- */
@@ -92,18 +91,22 @@ void file_search_end(struct file_search *search)
 	close_fd(search->kept_root);
 }
 
-#define MAPS_SIZE (8UL << 20) /* of /proc/PID/maps: what is larger is not searched */
+int read_maps_text(uint32_t pid, struct bounded_text *out)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	return access(path, F_OK) ? -errno : bounded_read(path, MAPS_SIZE, out);
+}
 
 /* Where the mapping that begins at @start ends now; 0: not known. */
 static uint64_t find_end(uint32_t pid, uint64_t start)
 {
 	struct bounded_text text;
 	unsigned long long from, to = 0;
-	char path[64];
 	const char *line;
 
-	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	if (access(path, F_OK) || bounded_read(path, MAPS_SIZE, &text))
+	if (read_maps_text(pid, &text))
 		return 0;
 	for (line = text.len ? text.text : NULL; line; line = strchr(line, '\n')) {
 		line += *line == '\n';
@@ -139,21 +142,28 @@ static int open_path(struct file_search *search, int root, struct opened_file *o
 	return open_regular(root, search->mapping->module->path, OPEN_NO_SYMLINKS, out);
 }
 
-enum { STEP_MAPPED, STEP_PROCESS_ROOT, STEP_OWN_ROOT, STEP_ROOTS, STEP_AS_IT_IS = 1 << 10 };
-_Static_assert(STEP_ROOTS + SPACE_ROOTS < STEP_AS_IT_IS, "a number for each step");
+enum { STEP_MAPPED, STEP_PROCESS_ROOT, STEP_OWN_ROOT, STEP_ROOTS };
+
+/* Behind the others comes one that looks for the mapping as it is. */
+static unsigned int last_step(const struct file_search *search)
+{
+	/* What has no path (memfd_create()) can only be had as it is mapped. */
+	return search->mapping->module->is_file ? STEP_ROOTS + (unsigned int)search->files->n
+						: STEP_MAPPED + 1;
+}
 
 static int take_step(struct file_search *search, unsigned int step, struct opened_file *out)
 {
 	int own = search->files->own.fd, process = search->process_root;
 	const struct mapping *m = search->mapping;
+	bool last = step == last_step(search);
 
+	if (step == STEP_MAPPED || last) {
+		search->root = process >= 0 ? process : own;
+		return last ? open_as_it_is(search->pid, m, out)
+			    : open_range(search->pid, m->start, m->end, out);
+	}
 	switch (step) {
-	case STEP_MAPPED:
-		search->root = process >= 0 ? process : own;
-		return open_range(search->pid, m->start, m->end, out);
-	case STEP_AS_IT_IS:
-		search->root = process >= 0 ? process : own;
-		return open_as_it_is(search->pid, m, out);
 	case STEP_PROCESS_ROOT:
 		return open_path(search, process, out);
 	case STEP_OWN_ROOT:
@@ -173,25 +183,15 @@ static bool is_right(const struct module *module, const struct opened_file *file
 	return module->id.size || !module->inode || file->st.st_ino == module->inode;
 }
 
-/* The step after @step; > STEP_AS_IT_IS: none. */
-static unsigned int next_step(const struct file_search *search, unsigned int step)
-{
-	/* What has no path (memfd_create()) can only be had as it is mapped. */
-	size_t steps = search->mapping->module->is_file ? STEP_ROOTS + search->files->n : 1;
-
-	return step == STEP_AS_IT_IS || step + 1 < steps ? step + 1 : STEP_AS_IT_IS;
-}
-
 int file_search_next(struct file_search *search, struct opened_file *out)
 {
-	while (search->step <= STEP_AS_IT_IS) {
-		unsigned int step = search->step;
+	const struct module *module = search->mapping->module;
 
-		search->step = next_step(search, step);
-		if (take_step(search, step, out))
+	while (search->step <= last_step(search)) {
+		if (take_step(search, search->step++, out))
 			continue;
 		out->is_foreign |= search->root != search->files->own.fd;
-		if (is_right(search->mapping->module, out))
+		if (is_right(module, out))
 			return 0;
 		opened_file_close(out);
 	}

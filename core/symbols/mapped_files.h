@@ -7,7 +7,12 @@
 #include <stdint.h>
 
 #include "core/symbols/address_spaces.h"
+#include "core/system/bounded.h"
 #include "core/system/open_regular.h"
+
+/* Reads /proc/PID/maps, as bounded_read() does; what has MAPS_SIZE is cut off. */
+#define MAPS_SIZE (8UL << 20)
+int read_maps_text(uint32_t pid, struct bounded_text *out);
 
 /*
  * Where the files of mappings are found: in our own root directory, and in those of containers and
@@ -51,9 +56,9 @@ void file_search_end(struct file_search *search);
 /*
  * The next file that may be the one that was mapped: the target of the mapping itself while
  * the process lives; then the file at its path in the root of the process, in ours, in those that
- * are kept.  Its inode matches; its build id is not compared; in another root than ours it is
- * foreign.  What has no path is only found as it is mapped.  0 with *@out, which
- * opened_file_close() closes, or -ENOENT: there are no more.
+ * are kept; then the mapping that begins there now.  Its inode matches; its build id is not
+ * compared; in another root than ours it is foreign.  What has no path is only found as it is
+ * mapped.  0 with *@out, which opened_file_close() closes, or -ENOENT: there are no more.
  */
 int file_search_next(struct file_search *search, struct opened_file *out);
 

@@ -877,13 +877,13 @@ class TestOdd(ChainTest):
         super().setUp()
         self.program = self.made.build("uwodd", PROGRAM_ODD_C, *PLAIN, "-O2", "-w", "-pthread",
                                        "-ldl")
-        self.library = self.made.build("libuw.so", LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC")
+        self.lib = self.made.build("libuw.so", LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC")
         self.other = self.made.build("libother.so", OTHER_LIBRARY_C, *PLAIN, "-O2", "-shared",
                                      "-fPIC")
 
     def odd(self, name, *libraries, rounds=ROUNDS):
         """(result, rows); the tables of the program and of the libraries are there before."""
-        libraries = libraries or (self.library, self.other)
+        libraries = libraries or (self.lib, self.other)
         return self.rows_of(self.program, self.disk.path, name, rounds, *libraries,
                             env={**os.environ, "LIBRARIES": "1",
                                  "LD_PRELOAD": ":".join(libraries)})
@@ -920,13 +920,13 @@ class TestOdd(ChainTest):
                         ("other_inner", "other_call", "again", "way_reopened"))
 
     def test_far_in_its_file(self):
-        far = moved(self.library, f"{self.made.folder}/libfar.so", 9 << 28)
+        far = moved(self.lib, f"{self.made.folder}/libfar.so", 9 << 28)
         self.assert_odd("library", ("lib_inner", "lib_call", "again", "way_library"),
                         libraries=(far,))
 
     def test_too_far_in_its_file(self):
         """Beyond 4 GiB a table has no rows."""
-        far = moved(self.library, f"{self.made.folder}/libfar.so", 17 << 28)
+        far = moved(self.lib, f"{self.made.folder}/libfar.so", 17 << 28)
         self.assert_ends("library", "unwind_no_rule", "put", "lib_inner", "[no rule]",
                          libraries=(far,))
 
