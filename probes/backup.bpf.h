@@ -196,14 +196,23 @@ static __always_inline bool last_backup_runs(const void *ctx, enum seen_event ev
 		return 0;                                                                          \
 	}
 
+/* @run in the primary program (@number 0) or one of its backups. */
+#define AS_BACKUP(number, run)                                                                     \
+	({                                                                                         \
+		const u32 backup = (number);                                                       \
+		(void)backup;                                                                      \
+		run;                                                                               \
+	})
+
 /*
  * A raw tracepoint's primary program and its backups.  @event: of enum seen_event; @object: the
- * address that the event is about, an expression of the arguments ctx[]; @run: the work.
+ * address that the event is about, an expression of the arguments ctx[]; @run: the work, in which
+ * `backup` is 0, 1 or 2.
  */
 #define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
-	RAW_TP_PROG(name, tracepoint, primary_runs, event, object, run)                            \
-	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, run)                   \
-	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, run)
+	RAW_TP_PROG(name, tracepoint, primary_runs, event, object, AS_BACKUP(0, run))              \
+	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, AS_BACKUP(1, run))     \
+	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, AS_BACKUP(2, run))
 
 /* The same at the end of a function, whose backups have no arguments but ctx[] either. */
 #define FEXIT_PROG(name, function, runs, event, object, run)                                       \
@@ -231,8 +240,10 @@ static __always_inline bool last_backup_runs(const void *ctx, enum seen_event ev
 
 /* The same for programs with typed arguments, declared after @run. */
 #define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
-	TP_BTF_PROG(name, tracepoint, primary_runs, event, object, run, __VA_ARGS__)               \
-	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, run, __VA_ARGS__)      \
-	TP_BTF_PROG(name##_3, tracepoint, last_backup_runs, event, object, run, __VA_ARGS__)
+	TP_BTF_PROG(name, tracepoint, primary_runs, event, object, AS_BACKUP(0, run), __VA_ARGS__) \
+	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, AS_BACKUP(1, run),     \
+		    __VA_ARGS__)                                                                   \
+	TP_BTF_PROG(name##_3, tracepoint, last_backup_runs, event, object, AS_BACKUP(2, run),      \
+		    __VA_ARGS__)
 
 #endif

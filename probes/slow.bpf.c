@@ -1057,19 +1057,11 @@ int bio_queue_raw_q(u64 *ctx)
 }
 
 /* With -U: the walker takes the verifier of older kernels a while, whether it is called or not. */
-TP_BTF_PROG(bio_user_btf, block_bio_queue, primary_runs, SEEN_BIO, bio,
-	    on_bio_queue(ctx, bio, SLOT_ARRIVAL, true), struct bio *bio)
-TP_BTF_PROG(bio_user_btf_2, block_bio_queue, first_backup_runs, SEEN_BIO, bio,
-	    on_bio_queue(ctx, bio, SLOT_ARRIVAL_2, true), struct bio *bio)
-TP_BTF_PROG(bio_user_btf_3, block_bio_queue, last_backup_runs, SEEN_BIO, bio,
-	    on_bio_queue(ctx, bio, SLOT_ARRIVAL_3, true), struct bio *bio)
+TP_BTF_PROGS(bio_user_btf, block_bio_queue, SEEN_BIO, bio,
+	     on_bio_queue(ctx, bio, SLOT_ARRIVAL + backup, true), struct bio *bio)
 
-RAW_TP_PROG(bio_user_raw, block_bio_queue, primary_runs, SEEN_BIO, ctx[0],
-	    on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL, false))
-RAW_TP_PROG(bio_user_raw_2, block_bio_queue, first_backup_runs, SEEN_BIO, ctx[0],
-	    on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL_2, false))
-RAW_TP_PROG(bio_user_raw_3, block_bio_queue, last_backup_runs, SEEN_BIO, ctx[0],
-	    on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL_3, false))
+RAW_TP_PROGS(bio_user_raw, block_bio_queue, SEEN_BIO, ctx[0],
+	     on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL + backup, false))
 
 SEC("raw_tp/block_bio_queue")
 int bio_user_raw_q(u64 *ctx)
