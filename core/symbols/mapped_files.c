@@ -96,7 +96,9 @@ int read_maps_text(uint32_t pid, struct bounded_text *out)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
-	return access(path, F_OK) ? -errno : bounded_read(path, MAPS_SIZE, out);
+	if (access(path, F_OK))
+		return -ENOENT;
+	return bounded_read(path, MAPS_SIZE, out);
 }
 
 /* Where the mapping that begins at @start ends now; 0: not known. */

@@ -10,7 +10,8 @@
 #include "core/system/bounded.h"
 #include "core/system/open_regular.h"
 
-/* Reads /proc/PID/maps, as bounded_read() does; what has MAPS_SIZE is cut off. */
+/* Reads /proc/PID/maps, as bounded_read() does; what has MAPS_SIZE is cut off.  -ENOENT: the
+ * process is gone, or hidden. */
 #define MAPS_SIZE (8UL << 20)
 int read_maps_text(uint32_t pid, struct bounded_text *out);
 
