@@ -41,6 +41,18 @@ static __always_inline struct blk_place *place_of(u64 rq)
 	return bpf_map_lookup_elem(&places, &index);
 }
 
+/*
+ * Another CPU has most likely written the place last.  A store is not waited for, unlike a load:
+ * the cache line comes while the clock is read.
+ */
+static __always_inline void fetch_place(u64 rq)
+{
+	struct blk_place *place = place_of(rq);
+
+	if (place)
+		*(volatile u32 *)&place->pad = 0;
+}
+
 /* The entry of the request at address @rq; NULL: it has none. */
 static __always_inline struct blk_inflight *entry_of(u64 rq)
 {

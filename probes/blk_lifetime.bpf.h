@@ -148,6 +148,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	struct blk_inflight *entry;
 	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
 
+	fetch_place(key);
 	if (flush)
 		on_flush(rq); /* before late_owner() looks at the first waiter */
 	BLK_ON_BIOS_ISSUED(rq);

@@ -71,6 +71,8 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 
 	if (!done.final || done.none)
 		return;
+	if (!balance)
+		fetch_place(address_of(rq, direct));
 	now = bpf_ktime_get_ns();
 	if (!balance || done.op == BLK_SYNC)
 		entry = completing_entry(rq, direct);

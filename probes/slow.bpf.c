@@ -51,7 +51,8 @@ static __always_inline void slow_submitter(struct blk_inflight *submitter,
 const volatile bool bio_mode = false;
 const volatile bool want_stack = false, want_user = false; /* -K, -U */
 const volatile __u32 cpus_to_look_at = 1;
-const volatile __u64 limit = 0; /* records per second (2^30 ns); 0: all */
+const volatile __u32 period_few = 0, period_many = 0; /* of struct slow_depth; 2^10 ns */
+const volatile __u64 limit = 0;			      /* records per second (2^30 ns); 0: all */
 
 /* Functions that end a bio, which tell what it was for; 0: not known. */
 const volatile __u64 end_of_chain = 0;	   /* bio_chain_endio: a part of bi_private */
@@ -69,8 +70,8 @@ __u64 min_ns[SLOW_BUFFERS] = {};
 
 __u64 slow_losses[SLOW_LOSSES] = {};
 
-/* By place, which user space gives to disks: how many requests are at the disk. */
-__u32 disk_devs[SLOW_DISKS] = {}, disk_depths[SLOW_DISKS] = {};
+/* Which disk has which place: user space gives it. */
+__u32 disk_devs[SLOW_DISKS] = {};
 
 /* Of --limit. */
 __u64 this_second = 0, in_this_second = 0;
@@ -89,6 +90,15 @@ struct {
 	__type(key, u32);
 	__type(value, struct slow_arrival_set);
 } arrivals SEC(".maps");
+
+/* By CPU; mapped, so that no two share a cache line. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set before loading */
+	__type(key, u32);
+	__type(value, struct slow_depths);
+} depths SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
@@ -460,41 +470,115 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 		entry->user_stack = arrival.user_stack;
 }
 
-/* The count of requests at the disk; NULL: it has no place. */
-static __always_inline u32 *depth_of(u32 dev)
+/* The count of CPU @cpu for place @at. */
+static __always_inline struct slow_depth *depth_at(u32 cpu, u32 at)
+{
+	struct slow_depths *of = bpf_map_lookup_elem(&depths, &cpu);
+
+	return of ? &of->disks[at % SLOW_DISKS] : NULL;
+}
+
+/* This CPU's count of requests at the disk; NULL: it has no place, or there are too many CPUs to
+ * add up.  The place goes to @at. */
+static __always_inline struct slow_depth *depth_of(u32 dev, u32 *at)
 {
 	u32 hash = SLOW_DISK_HASH(dev);
 
+	if (cpus_to_look_at > SLOW_CPUS_MAX)
+		return NULL;
 	for (int i = 0; i < SLOW_TRIES; i++) {
-		u32 at = (hash + i) % SLOW_DISKS;
-
-		if (disk_devs[at] == dev)
-			return &disk_depths[at];
+		*at = (hash + i) % SLOW_DISKS;
+		if (disk_devs[*at] == dev)
+			return depth_at(bpf_get_smp_processor_id(), *at);
 	}
 	return NULL;
 }
 
+/* The sum of the counts at place @at, but for that of CPU @own.  A global function: the verifier
+ * checks its loop once. */
+__attribute__((noinline)) u32 others_depth(u32 at, u32 own)
+{
+	u32 sum = 0;
+
+	for (u32 cpu = 0; cpu < SLOW_CPUS_MAX; cpu++) {
+		struct slow_depth *depth;
+
+		if (cpu >= cpus_to_look_at)
+			break;
+		depth = cpu == own ? NULL : depth_at(cpu, at);
+		if (depth)
+			sum += *(volatile u32 *)&depth->count;
+	}
+	return sum;
+}
+
+/* How the others' sum, which was @depth's and is @others now, changes with each request issued
+ * here.  Requests that are issued on one CPU and return on another change it by one at most. */
+static __always_inline s32 change_of(const struct slow_depth *depth, u32 others)
+{
+	s32 by = others - depth->others;
+	u32 size = by < 0 ? -by : by;
+
+	if (!depth->issued)
+		return 0;
+	size = size < depth->issued ? (size << SLOW_CHANGE_BITS) / depth->issued
+				    : 1 << SLOW_CHANGE_BITS;
+	return by < 0 ? -(s32)size : (s32)size;
+}
+
+/* Reads the others' sum, if it is time for that. */
+static __always_inline bool read_others(struct slow_depth *depth, u32 at, u64 ns)
+{
+	u32 period = depth->many ? period_many : period_few;
+	u32 now = ns >> 10, saved = now - depth->spent_to, others = 0;
+
+	if (saved < period)
+		return false;
+	if (saved > SLOW_SAVED * period)
+		depth->spent_to = now - SLOW_SAVED * period;
+	depth->spent_to += period;
+	if (cpus_to_look_at > 1)
+		others = others_depth(at, bpf_get_smp_processor_id());
+	depth->change = change_of(depth, others);
+	depth->others = others;
+	depth->issued = 0;
+	return true;
+}
+
 static __always_inline void slow_issued(struct blk_inflight *entry)
 {
-	u32 *depth = depth_of(entry->dev);
+	struct slow_depth *depth;
+	u32 at = 0;
+	s32 sum;
 
 	entry->depth = 0;
+	depth = depth_of(entry->dev, &at);
 	if (!depth)
 		return;
-	entry->depth = *(volatile u32 *)depth + 1;
-	__sync_fetch_and_add(depth, 1);
+	if (read_others(depth, at, entry->issue_ns)) {
+		sum = depth->count + 1 + depth->others;
+		depth->many = sum >= SLOW_MANY;
+	} else {
+		sum = depth->count + 1 + depth->others +
+		      ((s32)depth->issued * depth->change >> SLOW_CHANGE_BITS);
+	}
+	entry->depth = sum > 1 ? sum : 1;
+	depth->issued++;
+	/* Atomic: an interrupt may complete a request meanwhile. */
+	__sync_fetch_and_add(&depth->count, 1);
 }
 
 /* The device does not have it any more. */
 static __always_inline void slow_left(struct blk_inflight *entry)
 {
-	u32 *depth;
+	struct slow_depth *depth;
+	u32 at;
 
 	if (!entry->issue_ns || entry->op == BLK_SYNC || !entry->depth)
 		return;
-	depth = depth_of(entry->dev);
+	depth = depth_of(entry->dev, &at);
 	if (depth)
-		__sync_fetch_and_add(depth, -1);
+		__sync_fetch_and_add(&depth->count, -1);
 }
 
 /* @entry will have fewer bytes to be completed. */
@@ -942,6 +1026,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 		end_bios_of(rq, error, bytes);
 	if (done.none)
 		return;
+	fetch_place(address_of(rq, direct));
 	if (done.final)
 		now = bpf_ktime_get_ns(); /* before the entry, as in follow_issue() */
 	entry = completing_entry(rq, direct);

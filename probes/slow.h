@@ -29,6 +29,33 @@ struct slow_arrival {
 #define SLOW_TRIES	    4 /* places that a disk may have: its hash, and those behind it */
 #define SLOW_DISK_HASH(dev) (((dev) ^ (dev) >> 20 ^ (dev) >> 4 << 3) % SLOW_DISKS)
 
+/*
+ * Requests at a disk, as one CPU counts them.  Reading the count of another that it has just
+ * written takes some 100 ns, and that one as much for its next.  So the others are read once in
+ * a period, or later, for up to SLOW_SAVED requests in a row; for more requests than that their sum
+ * is estimated from how it has changed.
+ */
+struct slow_depth {
+	__u32 count;	/* issued less returned, here: only the sum over the CPUs is a number */
+	__u32 others;	/* the sum of the other CPUs' when they were read last */
+	__u32 issued;	/* requests issued here since then */
+	__s32 change;	/* of `others` with each, times 2^SLOW_CHANGE_BITS */
+	__u32 many;	/* the period is that of many requests at the disk */
+	__u32 spent_to; /* of the time so much has been used up, in periods; 2^10 ns */
+};
+
+#define SLOW_CHANGE_BITS 8
+#define SLOW_SAVED	 16
+
+/* The period with fewer than SLOW_MANY requests at the disk, and with more; 2^10 ns. */
+#define SLOW_MANY	       8
+#define SLOW_PERIOD_FEW(cpus)  (50 + 5 * (cpus))
+#define SLOW_PERIOD_MANY(cpus) (100 + 50 * (cpus))
+
+struct slow_depths {
+	struct slow_depth disks[SLOW_DISKS];
+};
+
 /* What is slow, by the buffer that is written (epoch & 1). */
 #define SLOW_BUFFERS 2
 
@@ -49,7 +76,8 @@ struct slow_arrival_set {
 	struct slow_arrival ways[SLOW_ARRIVAL_WAYS];
 };
 
-#define SLOW_CPUS_MAX 256 /* the last arrivals of so many are looked at */
+/* The last arrivals and the counts of requests at disks of so many are looked at. */
+#define SLOW_CPUS_MAX 1024
 
 /* What an I/O is of. */
 enum slow_file {

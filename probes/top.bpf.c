@@ -245,6 +245,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	struct top_key key = {};
 	u64 now = 0, ns = 0;
 
+	fetch_place(address_of(rq, direct));
 	failed = extended && failed; /* known to the verifier without -x */
 	if (bio_mode)
 		end_bios_of(rq, failed, bytes);

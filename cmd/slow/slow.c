@@ -120,6 +120,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "want_stack", s->o.stacks },
 		{ "want_user", s->o.user },
 		{ "cpus_to_look_at", cpus_possible() },
+		{ "period_few", SLOW_PERIOD_FEW(cpus_possible()) },
+		{ "period_many", SLOW_PERIOD_MANY(cpus_possible()) },
 		{ "limit", s->o.limit },
 		{ "own_start", blk_iostats_off(whole) },
 		{ "end_of_chain", at[END_CHAIN] },
@@ -135,6 +137,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	uint32_t names = args->map_names;
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
+		{ "depths", cpus_possible() },
 		{ "records", args->map_rows },
 		{ "stacks", s->o.stacks ? args->map_stacks ? args->map_stacks : STACKS : 1 },
 		{ "user_stacks",
