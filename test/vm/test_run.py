@@ -90,14 +90,15 @@ class TestRun(unittest.TestCase):
                            {"test_a": ["T.x", "T.y"]}, options).run()
 
     def test_short_list(self):
-        """What is marked is for the oldest, or for the oldest and the newest kernel only."""
+        """What is marked is for the oldest, or for the oldest and the newest kernel of CI's only."""
         lines = [(1, "exact:TestTop"), (2, "hostile  ends"), (3, "alone oldest")]
         kernels = [self.kernel(name) for name in ("7", "8", "9")]
+        kernels.append(run.Kernel("10-arm64 suite linux-image-10.*-arm64 turn=command"))
         with mock.patch.object(run, "data_lines", return_value=lines), \
                 mock.patch.object(run, "all_kernels", return_value=kernels):
             got = [list(run.short_tests(kernel)) for kernel in kernels]
         self.assertEqual(got, [["exact:TestTop", "hostile", "alone"], ["exact:TestTop"],
-                               ["exact:TestTop", "hostile"]])
+                               ["exact:TestTop", "hostile"], ["exact:TestTop"]])
         with mock.patch.object(run, "data_lines", return_value=[(3, "hostile end")]), \
                 mock.patch.object(run, "all_kernels", return_value=kernels), \
                 self.assertRaisesRegex(run.CannotRun, "short.txt:3"):
