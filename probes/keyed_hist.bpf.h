@@ -15,6 +15,7 @@
 const volatile bool keyed = false;     /* --by */
 const volatile bool keyed_dev = false; /* by disk */
 const volatile bool keyed_who = false; /* by what is known of the submitter */
+const volatile bool keyed_cpu = false; /* in parts by CPU, so that no two write to a cache line */
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -59,9 +60,11 @@ static __always_inline struct keyed_hist *keyed_hist_in(void *hists, const struc
 	return bpf_map_lookup_elem(hists, key);
 }
 
-/* NULL: there is no room for @key. */
-static __always_inline struct keyed_hist *keyed_hist_of(const struct hist_key *key)
+/* NULL: there is no room for @key, whose part it sets. */
+static __always_inline struct keyed_hist *keyed_hist_of(struct hist_key *key)
 {
+	if (keyed_cpu)
+		key->part = KEYED_PART(bpf_get_smp_processor_id());
 	return epoch & 1 ? keyed_hist_in(&keyed1, key) : keyed_hist_in(&keyed0, key);
 }
 

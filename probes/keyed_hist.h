@@ -15,13 +15,15 @@ struct hist_key {
 	__u32 uid;
 	__u16 row;  /* operation, or row of a layer */
 	__u8 known; /* process, cgroup and user: 0 if no program saw the submission */
-	__u8 pad;
+	__u8 part;  /* whose it is: of some CPUs KEYED_PART(cpu), 0 of all */
 };
 
-/* CPUs share a maximum where there are more of them.  A power of two. */
+#define KEYED_PART(cpu) (((cpu) & (KEYED_CPUS - 1)) + 1)
+
+/* CPUs share a part, or a maximum, where there are more of them.  A power of two. */
 #define KEYED_CPUS 32
 
-/* All CPUs share one histogram: there may be thousands. */
+/* By disk only, CPUs have parts of their own; of other keys there may be thousands. */
 struct keyed_hist {
 	__u64 self_ns; /* breakdown of all layers: in this layer alone */
 	struct probe_hist hist;

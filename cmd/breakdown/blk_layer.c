@@ -72,6 +72,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "keyed", b->o.by != 0 },
 		{ "keyed_dev", keys_have(b->o.by, KEY_DISK) },
 		{ "keyed_who", keys_of_submitter(b->o.by) },
+		{ "keyed_cpu", keyed_fits_cpus(b->o.by, args->map_keys, run->disks) },
 		{ "by_process", keys_of_process(b->o.by) },
 		{ "want_cgroup", keys_of_cgroup(b->o.by) },
 		{ "by_user", keys_have(b->o.by, KEY_USER) },

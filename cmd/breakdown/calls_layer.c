@@ -10,6 +10,7 @@
 #include <bpf/bpf.h>
 
 #include "cmd/breakdown/hists.h"
+#include "cmd/breakdown/keyed.h"
 #include "cmd/syscalls.h"
 #include "core/system/cpus.h"
 
@@ -174,6 +175,7 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 		{ "keyed", o->by != 0 },
 		{ "keyed_dev", keys_have(o->by, KEY_DISK) },
 		{ "keyed_who", keys_of_submitter(o->by) },
+		{ "keyed_cpu", keyed_fits_cpus(o->by, args->map_keys, run->disks) },
 		{ "by_process", keys_of_process(o->by) },
 		{ "want_cgroup", keys_of_cgroup(o->by) },
 		{ "by_user", keys_have(o->by, KEY_USER) },

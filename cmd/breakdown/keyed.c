@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/bpf/double_buffer.h"
+#include "core/system/cpus.h"
 
 /* ---- draining ---- */
 
@@ -63,6 +64,23 @@ static void label(const struct keyed *k, struct keyed_entry *e)
 		e->labels.user = e->key.known ? users_name(k->users, e->key.uid) : KEYS_UNKNOWN;
 	if (keys_of_process(k->keys))
 		label_comm(k, e);
+}
+
+static void count_disk(void *n, uint32_t dev)
+{
+	(void)dev;
+	++*(uint32_t *)n;
+}
+
+bool keyed_fits_cpus(by_keys by, uint32_t entries, const struct disks *disks)
+{
+	uint32_t cpus = cpus_possible(), n = 0;
+
+	if (!keys_have(by, KEY_DISK) || keys_of_submitter(by))
+		return false;
+	disks_each(disks, count_disk, &n);
+	return 10 * n * (cpus < KEYED_CPUS ? cpus : KEYED_CPUS) <=
+	       (entries ? entries : KEYED_HISTS);
 }
 
 int keyed_add(void *ctx, const void *key, const void *value)

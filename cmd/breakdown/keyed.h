@@ -49,6 +49,10 @@ struct keyed {
 /* How many are kept: 27 MB.  What comes with one drain is on top of that. */
 #define KEYED_ENTRIES_MAX 8192
 
+/* Is there room for a histogram of each CPU and key of @by, in maps of @entries (0: KEYED_HISTS)?
+ * Of a disk there are some ten: operations, or rows of a layer. */
+bool keyed_fits_cpus(by_keys by, uint32_t entries, const struct disks *disks);
+
 /* Adds @value, a struct keyed_hist, of @key, a struct hist_key.  0 or -ENOMEM.  (The form that
  * double_buffer_drain_hash() wants; @ctx is a struct keyed.) */
 int keyed_add(void *ctx, const void *key, const void *value);
