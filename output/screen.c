@@ -144,6 +144,7 @@ static int interval(struct renderer *r, const struct render_interval *in, struct
 	if (screen_rows_copy(&s->rows, in, s->view))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	s->ready = true;
+	screen_scroll_rows(s);
 	screen_draw(s);
 	return 0;
 }
@@ -217,5 +218,6 @@ void screen_close(struct screen *s)
 		return;
 	screen_give_terminal(s);
 	screen_rows_free(&s->rows);
+	free(s->waiting);
 	free(s);
 }

@@ -70,6 +70,9 @@ enum {
 /* The next key that waits, if it is not the screen's own; as <ncurses.h> has it. */
 int screen_key(struct screen *s);
 
+/* A key has asked for other rows: until interval() has them, keys that scroll the table wait. */
+void screen_await_rows(struct screen *s);
+
 /* Is the terminal gone, or the input at its end?  For when screen_key() had no key. */
 bool screen_hung_up(const struct screen *s);
 

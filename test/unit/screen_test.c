@@ -356,6 +356,42 @@ static void test_scrolling(void **state)
 	finish(&f);
 }
 
+/* Keys that come while the rows are still others: they count from where the new ones end. */
+static void test_scrolling_of_awaited_rows(void **state)
+{
+	struct row rows[9];
+	char names[9][2];
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < 9; i++) {
+		snprintf(names[i], sizeof(names[i]), "%zu", i + 1);
+		rows[i] = (struct row){ names[i], 1, 1, "" };
+	}
+	begin(&f, 9, 80);
+	show(&f, rows, 1);
+	screen_await_rows(f.screen);
+	press(&f, KEY_END, SCREEN_HANDLED);
+	press(&f, 'x', 'x');
+	press(&f, KEY_UP, SCREEN_HANDLED);
+	names_are("1 Total ");
+	show(&f, rows, 9);
+	names_are("5 6 7 8 Total ");
+	show(&f, rows, 9);
+	names_are("5 6 7 8 Total ");
+	press(&f, KEY_DOWN, SCREEN_HANDLED);
+	names_are("6 7 8 9 Total ");
+	screen_await_rows(f.screen);
+	press(&f, KEY_UP, SCREEN_HANDLED);
+	press(&f, KEY_UP, SCREEN_HANDLED);
+	names_are("6 7 8 9 Total ");
+	show(&f, rows, 7);
+	names_are("2 3 4 5 Total ");
+	screen_await_rows(f.screen);
+	press(&f, KEY_DOWN, SCREEN_HANDLED);
+	finish(&f); /* they never come */
+}
+
 static void test_sizes(void **state)
 {
 	struct fixture f;
@@ -631,6 +667,7 @@ int main(void)
 		cmocka_unit_test(test_wide_characters),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_scrolling),
+		cmocka_unit_test(test_scrolling_of_awaited_rows),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_rows_are_copied),
 		cmocka_unit_test(test_losses),
