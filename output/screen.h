@@ -39,8 +39,8 @@ struct screen_question {
 	char *(*list)(const void *ctx);
 };
 
-/* Can there be one on standard input and output: are they a terminal, and no dumb one? */
-bool screen_fits(void);
+/* Why there can be none on standard input and output: "TERM is dumb".  NULL: there can. */
+const char *screen_missing(void);
 
 /* On @out, a terminal, with keys from @in; both are the caller's, as is @view.  0 or -ENOMEM. */
 int screen_open(FILE *in, FILE *out, const struct screen_view *view, struct screen **screen);

@@ -74,12 +74,17 @@ static SCREEN *open_terminal(FILE *out, FILE *in)
 	return newterm("vt100", out, in);
 }
 
-bool screen_fits(void)
+const char *screen_missing(void)
 {
 	const char *type = getenv("TERM");
 
-	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && type && type[0] &&
-	       strcmp(type, "dumb") != 0;
+	if (!isatty(STDOUT_FILENO))
+		return "standard output is not a terminal";
+	if (!isatty(STDIN_FILENO))
+		return "standard input is not a terminal";
+	if (!type || !type[0])
+		return "TERM is not set";
+	return strcmp(type, "dumb") == 0 ? "TERM is dumb" : NULL;
 }
 
 int screen_take_terminal(struct screen *s, struct error *err)
