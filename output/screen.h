@@ -23,6 +23,7 @@ struct screen;
 /* The lines around the rows; the caller's, may change at any time. */
 struct screen_view {
 	char title[768];	     /* texts are fit to be shown */
+	char title_end[32];	     /* behind the title, which is cut where there is no room */
 	char note[512];		     /* below the title; may be empty */
 	char more[SCREEN_MORE][160]; /* lines below that, as far as there is room */
 	size_t n_more;

@@ -54,6 +54,9 @@ size_t screen_room(const struct screen *s);
 /* @text, which is cut at the right edge. */
 void screen_put(int line, int column, int attributes, const char *text);
 
+/* Columns that @text takes. */
+int screen_width(const char *text);
+
 /* screen_rows.c: a copy of @in's rows, with the sum if there are any, in the order of
  * @view.  0 or -ENOMEM; then the rows are as they were. */
 int screen_rows_copy(struct screen_rows *rows, const struct render_interval *in,

@@ -162,6 +162,18 @@ static int bytes_of(const char *text, size_t room)
 	return (int)(end - text);
 }
 
+int screen_width(const char *text)
+{
+	char unit[ESCAPE_UNIT_SIZE];
+	size_t width = 0;
+
+	while (*text) {
+		text += data_next(text, false, unit);
+		width += unit_width(unit);
+	}
+	return (int)width;
+}
+
 void screen_put(int line, int column, int attributes, const char *text)
 {
 	int room = COLS - column;

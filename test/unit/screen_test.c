@@ -229,6 +229,27 @@ static void test_characters(void **state)
 	finish(&f);
 }
 
+/* Of a title that is too long its end stays. */
+static void test_title(void **state)
+{
+	char line[256];
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 12, 60);
+	snprintf(f.view.title, sizeof(f.view.title), "a guest (%040d", 1);
+	snprintf(f.view.title_end, sizeof(f.view.title_end), ") - gone");
+	screen_draw(f.screen);
+	mvinnstr(0, 0, line, 58);
+	assert_string_equal(line, "a guest (0000000000000000000000000000000000000001) - gone ");
+	snprintf(f.view.title, sizeof(f.view.title), "a guest (%0100d", 1);
+	screen_draw(f.screen);
+	mvinnstr(0, 0, line, 60);
+	assert_string_equal(line, "a guest (0000000000000000000000000000000000000000000) - gone");
+	attributes_are(0, 59, A_BOLD);
+	finish(&f);
+}
+
 #define WIDE	  "\xe6\x97\xa5" /* two columns */
 #define WIDE15	  WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE
 #define WIDE16	  WIDE15 WIDE
@@ -665,6 +686,7 @@ int main(void)
 		cmocka_unit_test(test_whole_columns),
 		cmocka_unit_test(test_characters),
 		cmocka_unit_test(test_wide_characters),
+		cmocka_unit_test(test_title),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_scrolling),
 		cmocka_unit_test(test_scrolling_of_awaited_rows),
