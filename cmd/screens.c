@@ -129,6 +129,8 @@ int screens_keys(struct screen *s, const struct steps *steps, int (*on_key)(void
 	       (key = screen_key(s)) != SCREEN_NO_KEY) {
 		any = true;
 		next = key == SCREEN_HANDLED ? RUN_GO_ON : on_key(ctx, key);
+		if (next == RUN_OUTPUT)
+			screen_await_rows(s);
 		if (next != RUN_GO_ON)
 			r = next;
 	}

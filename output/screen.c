@@ -79,11 +79,19 @@ static void draw_rows(struct screen *s)
 		put_line(line, A_BOLD, &table, sum);
 }
 
+static void draw_title(const struct screen_view *view)
+{
+	int column = screen_width(view->title), last = COLS - screen_width(view->title_end);
+
+	screen_put(0, 0, A_BOLD, view->title);
+	screen_put(0, column < last ? column : last, A_BOLD, view->title_end);
+}
+
 static void draw_table(struct screen *s)
 {
 	char text[256];
 
-	screen_put(0, 0, A_BOLD, s->view->title);
+	draw_title(s->view);
 	screen_put(1, NOTE_COLUMN, A_NORMAL, s->view->note);
 	for (int i = 0; i < more_lines(s); i++)
 		screen_put(MORE_LINE + i, 1, A_NORMAL, s->view->more[i]);
@@ -144,6 +152,7 @@ static int interval(struct renderer *r, const struct render_interval *in, struct
 	if (screen_rows_copy(&s->rows, in, s->view))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	s->ready = true;
+	screen_scroll_rows(s);
 	screen_draw(s);
 	return 0;
 }
@@ -217,5 +226,6 @@ void screen_close(struct screen *s)
 		return;
 	screen_give_terminal(s);
 	screen_rows_free(&s->rows);
+	free(s->waiting);
 	free(s);
 }

@@ -23,6 +23,7 @@ struct screen;
 /* The lines around the rows; the caller's, may change at any time. */
 struct screen_view {
 	char title[768];	     /* texts are fit to be shown */
+	char title_end[32];	     /* behind the title, which is cut where there is no room */
 	char note[512];		     /* below the title; may be empty */
 	char more[SCREEN_MORE][160]; /* lines below that, as far as there is room */
 	size_t n_more;
@@ -39,8 +40,8 @@ struct screen_question {
 	char *(*list)(const void *ctx);
 };
 
-/* Can there be one on standard input and output: are they a terminal, and no dumb one? */
-bool screen_fits(void);
+/* Why there can be none on standard input and output: "TERM is dumb".  NULL: there can. */
+const char *screen_missing(void);
 
 /* On @out, a terminal, with keys from @in; both are the caller's, as is @view.  0 or -ENOMEM. */
 int screen_open(FILE *in, FILE *out, const struct screen_view *view, struct screen **screen);
@@ -69,6 +70,9 @@ enum {
 
 /* The next key that waits, if it is not the screen's own; as <ncurses.h> has it. */
 int screen_key(struct screen *s);
+
+/* A key has asked for other rows: until interval() has them, keys that scroll the table wait. */
+void screen_await_rows(struct screen *s);
 
 /* Is the terminal gone, or the input at its end?  For when screen_key() had no key. */
 bool screen_hung_up(const struct screen *s);

@@ -31,6 +31,9 @@ struct screen {
 	struct screen_rows rows;
 	bool ready;   /* there was an interval */
 	size_t first; /* row that is shown at the top */
+	bool awaits_rows;
+	int *waiting; /* keys that scroll the rows that are awaited */
+	size_t n_waiting;
 	uint64_t lost;
 	char lost_by[160]; /* keys of the losses */
 	enum screen_page page;
@@ -51,6 +54,9 @@ size_t screen_room(const struct screen *s);
 /* @text, which is cut at the right edge. */
 void screen_put(int line, int column, int attributes, const char *text);
 
+/* Columns that @text takes. */
+int screen_width(const char *text);
+
 /* screen_rows.c: a copy of @in's rows, with the sum if there are any, in the order of
  * @view.  0 or -ENOMEM; then the rows are as they were. */
 int screen_rows_copy(struct screen_rows *rows, const struct render_interval *in,
@@ -59,6 +65,7 @@ void screen_rows_free(struct screen_rows *rows);
 const void *screen_rows_sum(const struct screen_rows *rows);
 
 /* screen_pages.c */
+void screen_scroll_rows(struct screen *s); /* by the keys that waited for them */
 void screen_draw_help(const struct screen *s);
 void screen_draw_question(const struct screen *s);
 

@@ -4,6 +4,8 @@
 #include <ctype.h>
 #include <stdlib.h>
 
+#include "core/base/array.h"
+
 /* ---- help ---- */
 
 /* Lines that it has. */
@@ -159,6 +161,8 @@ static bool scrolls(size_t *first, size_t n, size_t room, int key)
 {
 	size_t page = room > 1 ? room - 1 : 1, last = n > room ? n - room : 0;
 
+	if (*first > last)
+		*first = last;
 	switch (key) {
 	case KEY_UP:
 		*first -= *first > 0;
@@ -186,6 +190,36 @@ static bool scrolls(size_t *first, size_t n, size_t room, int key)
 	return true;
 }
 
+/* The end of the rows that are awaited is not known yet. */
+static bool scrolls_rows(struct screen *s, int key)
+{
+	size_t first = s->first;
+	int *waiting = NULL;
+
+	if (!scrolls(&first, s->rows.n, screen_room(s), key))
+		return false;
+	if (s->awaits_rows)
+		waiting = ARRAY_ADD(s->waiting, s->n_waiting);
+	if (waiting)
+		*waiting = key;
+	else
+		s->first = first;
+	return true;
+}
+
+void screen_await_rows(struct screen *s)
+{
+	s->awaits_rows = true;
+}
+
+void screen_scroll_rows(struct screen *s)
+{
+	for (size_t i = 0; i < s->n_waiting; i++)
+		scrolls(&s->first, s->rows.n, screen_room(s), s->waiting[i]);
+	s->n_waiting = 0;
+	s->awaits_rows = false;
+}
+
 int screen_key(struct screen *s)
 {
 	int key = getch();
@@ -197,7 +231,7 @@ int screen_key(struct screen *s)
 	if (s->page == PAGE_QUESTION)
 		return key_in_question(s, key);
 	if (s->page == PAGE_TABLE)
-		return scrolls(&s->first, s->rows.n, screen_room(s), key) ? SCREEN_HANDLED : key;
+		return scrolls_rows(s, key) ? SCREEN_HANDLED : key;
 	if (s->n_help > help_room() && scrolls(&s->first_help, s->n_help, help_room(), key))
 		return SCREEN_HANDLED;
 	screen_back(s);

@@ -74,12 +74,17 @@ static SCREEN *open_terminal(FILE *out, FILE *in)
 	return newterm("vt100", out, in);
 }
 
-bool screen_fits(void)
+const char *screen_missing(void)
 {
 	const char *type = getenv("TERM");
 
-	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && type && type[0] &&
-	       strcmp(type, "dumb") != 0;
+	if (!isatty(STDOUT_FILENO))
+		return "standard output is not a terminal";
+	if (!isatty(STDIN_FILENO))
+		return "standard input is not a terminal";
+	if (!type || !type[0])
+		return "TERM is not set";
+	return strcmp(type, "dumb") == 0 ? "TERM is dumb" : NULL;
 }
 
 int screen_take_terminal(struct screen *s, struct error *err)
@@ -155,6 +160,18 @@ static int bytes_of(const char *text, size_t room)
 		end += len;
 	}
 	return (int)(end - text);
+}
+
+int screen_width(const char *text)
+{
+	char unit[ESCAPE_UNIT_SIZE];
+	size_t width = 0;
+
+	while (*text) {
+		text += data_next(text, false, unit);
+		width += unit_width(unit);
+	}
+	return (int)width;
 }
 
 void screen_put(int line, int column, int attributes, const char *text)

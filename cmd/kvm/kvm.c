@@ -153,22 +153,10 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 	return r;
 }
 
-/* The full-screen view needs a terminal on both sides.  NULL: there is. */
-static const char *missing_terminal(void)
-{
-	const char *type = getenv("TERM");
-
-	if (!isatty(STDOUT_FILENO))
-		return "standard output is not a terminal";
-	if (!isatty(STDIN_FILENO))
-		return "standard input is not a terminal";
-	return type && strcmp(type, "dumb") == 0 ? "TERM is dumb" : NULL;
-}
-
 static void check_terminal(struct kvm *k)
 {
 	if (k->o.mode == KVM_SCREEN)
-		k->no_terminal = missing_terminal();
+		k->no_terminal = screen_missing();
 	if (!k->no_terminal)
 		return;
 	k->o.mode = KVM_LOG;
@@ -209,7 +197,7 @@ static int replay(struct tool_run *t, struct error *err)
 		r = kvm_log_open(&k->log, err);
 	if (!r && latency_open(&k->latency))
 		r = error_no_memory(err);
-	if (!r && k->o.mode == KVM_SCREEN && screen_fits())
+	if (!r && k->o.mode == KVM_SCREEN && !screen_missing())
 		r = kvm_replay_open(k, err);
 	return r;
 }

@@ -20,6 +20,7 @@ static void put_title(struct kvm_screen *s)
 	char guest[4 * GUEST_NAME_SIZE] = "", what[32] = "summary", step[96] = "", text[64];
 	char when[CLOCK_TEXT_SIZE];
 	const size_t size = sizeof(around->title);
+	const char *closing;
 
 	if (v->pid)
 		snprintf(what, sizeof(what), "pid %u", v->pid);
@@ -29,8 +30,11 @@ static void put_title(struct kvm_screen *s)
 		snprintf(step, sizeof(step), ", %s, %s", steps_text(s->steps, text, sizeof(text)),
 			 clock_date(v->recorded->interval.end_ns, v->recorded->utc_offset, when));
 	render_escape(v->guest, guest, sizeof(guest));
-	snprintf(around->title, size, "kvm statistics - %s%s%s%s%s%s", what, *guest ? " (" : "",
-		 guest, *guest ? ")" : "", v->gone ? " - gone" : "", step);
+	closing = *guest ? ")" : "";
+	snprintf(around->title, size, "kvm statistics - %s%s%s%s%s", what, *guest ? " (" : "",
+		 guest, s->steps ? closing : "", step);
+	snprintf(around->title_end, sizeof(around->title_end), "%s%s", s->steps ? "" : closing,
+		 v->gone ? " - gone" : "");
 	snprintf(around->note, sizeof(around->note), "%s%.400s",
 		 v->pattern[0] ? "regex filter: " : "", v->pattern);
 }

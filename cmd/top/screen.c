@@ -59,8 +59,11 @@ static size_t sort_column(const struct top_screen *s)
 static void move_sort(struct top_screen *s, int by)
 {
 	const struct schema *schema = &s->view.schema;
-	size_t at = sort_column(s);
+	size_t at;
 
+	/* The keys may have chosen others than those that are shown. */
+	top_view_columns(&s->view);
+	at = sort_column(s);
 	if (at == SCREEN_UNSORTED)
 		at = 0;
 	do {

@@ -427,7 +427,7 @@ static bool wants_screen(const struct top_options *o)
 
 	return !o->no_clear && !o->max_rows && !args->for_programs && !args->output &&
 	       !args->record && !args->command && !args->help && !args->show_source &&
-	       !args->list_hooks && screen_fits();
+	       !args->list_hooks && !screen_missing();
 }
 
 static int options(int argc, char **argv, void *ctx, struct error *err)

@@ -499,7 +499,7 @@ void top_view_next_by(struct top_view *v)
 	v->tree = false;
 }
 
-static void make_schema(struct top_view *v)
+void top_view_columns(struct top_view *v)
 {
 	const struct top_options o = { .by = v->tree ? one_key(KEY_CGROUP) : v->by,
 				       .extended = v->extended,
@@ -549,7 +549,7 @@ int top_view_rows(struct top_view *v, const struct top_snapshot *s)
 	int r = rows ? 0 : -ENOMEM;
 
 	clear(v);
-	make_schema(v);
+	top_view_columns(v);
 	for (size_t i = 0; rows && i < s->n; i++)
 		if (is_shown(v, &s->rows[i]) && (processes || s->rows[i].io))
 			rows[n++] = &s->rows[i];

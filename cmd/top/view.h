@@ -47,9 +47,10 @@ struct top_view {
 	bool extended, with_cgroup;	/* columns, as of struct top_options */
 	bool tree;			/* of control groups */
 	char filters[TOP_FILTERS][256]; /* "": none */
-	/* top_view_rows(): */
+	/* top_view_columns(): */
 	struct column columns[TOP_COLUMNS_MAX];
 	struct schema schema;
+	/* top_view_rows(): */
 	struct top_row *rows; /* unsorted; those of a tree in its order */
 	size_t n;
 	struct text_set texts; /* of a tree */
@@ -60,6 +61,9 @@ by_keys top_keys_of(by_keys by, bool with_cgroup);
 
 /* The next of: what was shown first, each of the keys that rows have. */
 void top_view_next_by(struct top_view *v);
+
+/* Makes the columns as @v has it; so does top_view_rows(). */
+void top_view_columns(struct top_view *v);
 
 /* Makes the rows of @s as @v has it.  0 or -ENOMEM. */
 int top_view_rows(struct top_view *v, const struct top_snapshot *s);

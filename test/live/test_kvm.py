@@ -1092,12 +1092,14 @@ class TestScreen(KvmTest):
 
     def test_dumb(self):
         """A log, and nothing that drives a terminal."""
-        screen = Screen("-f", "kvm_pio", "0.2", "3", term="dumb")
-        self.addCleanup(screen.close)
-        self.assertEqual(screen.ended(), 0)
-        self.assertEqual(screen.errors(), "iotrace: TERM is dumb; falling back to -l\n")
-        self.assertFalse(screen.alternate())
-        self.assertEqual(len(re.findall(r"(?m)^\d+-\d\d-\d\d [\d:]+", screen.text())), 3)
+        for term, why in ("dumb", "TERM is dumb"), ("", "TERM is not set"):
+            with self.subTest(term=term):
+                screen = Screen("-f", "kvm_pio", "0.2", "3", term=term)
+                self.addCleanup(screen.close)
+                self.assertEqual(screen.ended(), 0)
+                self.assertEqual(screen.errors(), f"iotrace: {why}; falling back to -l\n")
+                self.assertFalse(screen.alternate())
+                self.assertEqual(len(re.findall(r"(?m)^\d+-\d\d-\d\d [\d:]+", screen.text())), 3)
 
     def test_count(self):
         screen = Screen("0.2", "3")

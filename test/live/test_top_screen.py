@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """top on a terminal: each key, and that the figures are those of the other outputs."""
+import contextlib
 import json
 import os
 import re
@@ -11,7 +12,8 @@ import sys
 import tempfile
 import time
 
-from iotest import IOTRACE, MIB, LiveTest, Load, LoopDisk, main, run_loads, wait_until
+from iotest import (IOTRACE, MIB, LiveTest, Load, LoopDisk, main, run_load, run_loads,
+                    wait_until)
 from tmux import OnScreen
 
 TESTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
@@ -283,9 +285,38 @@ class TestManyIntervals(TopScreen):
             self.ends(screen, "q")
 
 
-class TestManyRows(TopScreen):
+class Pages(TopScreen):
+    """More rows than there is room for: those on the screen are expected() from number first on."""
+    COLUMNS = ()
+
+    def expected(self):
+        """All rows, a tuple of these columns each."""
+        raise NotImplementedError
+
+    def assert_shown(self, screen):
+        """All rows that there is room for, from the first on."""
+        expected, shown = self.expected(), []
+
+        def is_shown():
+            shown[:] = [tuple(row[key] for key in self.COLUMNS) for row in table(screen.text())]
+            return shown == expected[self.first:self.first + len(shown)] and \
+                len(shown) >= min(len(expected), self.room)
+
+        if not wait_until(is_shown, 30, 0.1):
+            self.fail(f"{shown[:3]}... not {expected[self.first:self.first + 3]}...\n" +
+                      screen.text())
+
+    def press(self, screen, *keys, **state):
+        screen.keys(*keys)
+        for name, value in state.items():
+            setattr(self, name, value)
+        self.assert_shown(screen)
+
+
+class TestManyRows(Pages):
     """A recording of 5,000 rows, all different in whatever they are sorted by."""
     ROWS, INTERVALS = 5000, 3
+    COLUMNS = "pid", "comm", "disk", "io", "kbytes"
 
     def setUp(self):
         super().setUp()
@@ -321,26 +352,6 @@ class TestManyRows(TopScreen):
         return [(str(row["pid"]), row["comm"], row["disk"], str(row["io"]),
                  str(row["bytes"] // 1024)) for row in rows]
 
-    def assert_shown(self, screen):
-        """All rows that there is room for, from the first on."""
-        expected, shown = self.expected(), []
-
-        def is_shown():
-            shown[:] = [tuple(row[key] for key in ("pid", "comm", "disk", "io", "kbytes"))
-                        for row in table(screen.text())]
-            return shown == expected[self.first:self.first + len(shown)] and \
-                len(shown) >= min(len(expected), self.room)
-
-        if not wait_until(is_shown, 30, 0.1):
-            self.fail(f"{shown[:3]}... not {expected[self.first:self.first + 3]}...\n" +
-                      screen.text())
-
-    def press(self, screen, *keys, **state):
-        screen.keys(*keys)
-        for name, value in state.items():
-            setattr(self, name, value)
-        self.assert_shown(screen)
-
     def test_every_key(self):
         for columns, rows in ((60, 8), (80, 24), (300, 100)):
             with self.subTest(columns=columns, rows=rows):
@@ -370,7 +381,9 @@ class TestManyRows(TopScreen):
             self.press(screen, key, text, "Enter", kept=kept)
             if key == "g":
                 screen.wait("no I/O")
-            self.press(screen, key, "Enter", kept=lambda row: True)
+            # the last of all rows, though they are not there yet when that key is read
+            self.press(screen, key, "Enter", "End", kept=lambda row: True, first=last)
+            self.press(screen, "Home", first=0)
         for key in "h?":
             screen.keys(key)
             screen.wait("quit")
@@ -392,6 +405,70 @@ class TestManyRows(TopScreen):
         self.press(screen, *["Down"] * 137, *["r"] * 101, *["k", "j"] * 50, "k",
                    first=137, reverse=True, part=0)
         self.ends(screen, "q")
+
+
+class TestManyProcesses(LiveTest, Pages):
+    """5,000 rows of a run, and an interval of 0.1 s: each key counts."""
+    PROCESSES = 5000
+    COLUMNS = "pid", "comm"
+
+    def expected(self):
+        return self.rows
+
+    def test_keys(self):
+        with contextlib.ExitStack() as stack:
+            disk = stack.enter_context(LoopDisk(64 * MIB))
+            screen = self.screen("-d", disk.name, "0.1", term="screen")
+            screen.wait("every 0.1s", 60)
+            screen.keys("a", "/", "load", "Enter")
+            screen.wait("accumulated +name: load")
+            # no interval is empty; these are not shown
+            beside = Load("read", 1000000, 4096, disk.path, name="beside", options=["-r", "-s", 1000])
+            stack.callback(beside.kill)
+            beside.go()
+            # two each: of one the kernel may hide the end
+            load = run_load("read", 2 * self.PROCESSES, 4096, disk.path,
+                            options=["-r", "-F", self.PROCESSES])
+            screen.keys(">", ">")
+            screen.wait(r"by PID\b")
+            self.rows = sorted(((str(report["pid"]), "load") for report in load.reports),
+                               key=lambda row: int(row[0]), reverse=True)
+            self.first, self.room = 0, 3
+            self.assert_shown(screen)
+            self.room = len(table(screen.text()))
+            self.drive(screen)
+
+    def drive(self, screen):
+        last = self.PROCESSES - self.room
+        self.press(screen, "End", first=last)
+        self.press(screen, *["Up"] * 9, "Down", first=last - 8)
+        self.press(screen, "Home", first=0)
+        for _ in range(20):
+            self.press(screen, *["Down"] * (self.room - 1), first=self.first + self.room - 1)
+        self.while_intervals_pass(screen, 20)
+        # as fast as they come; an even number of the others changes nothing
+        self.press(screen, *["Down"] * 137, *["r", "<", ">", "a", "Z"] * 20, *["Down"] * 5,
+                   first=self.first + 142)
+        self.press(screen, *["b"] * 16, "PgDn", first=self.first + self.room - 1)
+        # of one row to the last of all, and by columns that are not shown yet
+        screen.keys("b")
+        screen.wait(r"(?m)^ DISK +D +I/O")
+        self.press(screen, *["b"] * 7, "End", first=last)
+        screen.keys("b")
+        screen.wait(r"(?m)^ DISK +D +I/O")
+        self.press(screen, *["b"] * 7, "<", ">", "Down", first=1)
+        self.ends(screen, "q")
+
+    def while_intervals_pass(self, screen, intervals):
+        """Key by key, not waiting for what they do; the CPU time is another in each interval."""
+        shown, pressed = set(), 0
+        while len(shown) < intervals and pressed < 5000:
+            screen.keys("Up" if pressed % 3 == 2 else "Down")
+            self.first += -1 if pressed % 3 == 2 else 1
+            pressed += 1
+            shown.add(re.search("iotrace .* of a CPU.*", screen.text()).group())
+        self.assertEqual(len(shown), intervals)
+        self.assert_shown(screen)
 
 
 class TestRun(LiveTest, TopScreen):

@@ -229,6 +229,27 @@ static void test_characters(void **state)
 	finish(&f);
 }
 
+/* Of a title that is too long its end stays. */
+static void test_title(void **state)
+{
+	char line[256];
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 12, 60);
+	snprintf(f.view.title, sizeof(f.view.title), "a guest (%040d", 1);
+	snprintf(f.view.title_end, sizeof(f.view.title_end), ") - gone");
+	screen_draw(f.screen);
+	mvinnstr(0, 0, line, 58);
+	assert_string_equal(line, "a guest (0000000000000000000000000000000000000001) - gone ");
+	snprintf(f.view.title, sizeof(f.view.title), "a guest (%0100d", 1);
+	screen_draw(f.screen);
+	mvinnstr(0, 0, line, 60);
+	assert_string_equal(line, "a guest (0000000000000000000000000000000000000000000) - gone");
+	attributes_are(0, 59, A_BOLD);
+	finish(&f);
+}
+
 #define WIDE	  "\xe6\x97\xa5" /* two columns */
 #define WIDE15	  WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE WIDE
 #define WIDE16	  WIDE15 WIDE
@@ -354,6 +375,42 @@ static void test_scrolling(void **state)
 	assert_int_equal(screen_key(f.screen), SCREEN_HANDLED); /* the size */
 	press(&f, 'x', 'x');
 	finish(&f);
+}
+
+/* Keys that come while the rows are still others: they count from where the new ones end. */
+static void test_scrolling_of_awaited_rows(void **state)
+{
+	struct row rows[9];
+	char names[9][2];
+	struct fixture f;
+
+	(void)state;
+	for (size_t i = 0; i < 9; i++) {
+		snprintf(names[i], sizeof(names[i]), "%zu", i + 1);
+		rows[i] = (struct row){ names[i], 1, 1, "" };
+	}
+	begin(&f, 9, 80);
+	show(&f, rows, 1);
+	screen_await_rows(f.screen);
+	press(&f, KEY_END, SCREEN_HANDLED);
+	press(&f, 'x', 'x');
+	press(&f, KEY_UP, SCREEN_HANDLED);
+	names_are("1 Total ");
+	show(&f, rows, 9);
+	names_are("5 6 7 8 Total ");
+	show(&f, rows, 9);
+	names_are("5 6 7 8 Total ");
+	press(&f, KEY_DOWN, SCREEN_HANDLED);
+	names_are("6 7 8 9 Total ");
+	screen_await_rows(f.screen);
+	press(&f, KEY_UP, SCREEN_HANDLED);
+	press(&f, KEY_UP, SCREEN_HANDLED);
+	names_are("6 7 8 9 Total ");
+	show(&f, rows, 7);
+	names_are("2 3 4 5 Total ");
+	screen_await_rows(f.screen);
+	press(&f, KEY_DOWN, SCREEN_HANDLED);
+	finish(&f); /* they never come */
 }
 
 static void test_sizes(void **state)
@@ -629,8 +686,10 @@ int main(void)
 		cmocka_unit_test(test_whole_columns),
 		cmocka_unit_test(test_characters),
 		cmocka_unit_test(test_wide_characters),
+		cmocka_unit_test(test_title),
 		cmocka_unit_test(test_order),
 		cmocka_unit_test(test_scrolling),
+		cmocka_unit_test(test_scrolling_of_awaited_rows),
 		cmocka_unit_test(test_sizes),
 		cmocka_unit_test(test_rows_are_copied),
 		cmocka_unit_test(test_losses),

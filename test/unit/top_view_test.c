@@ -95,6 +95,8 @@ static void test_keys(void **state)
 	top_view_next_by(&v);
 	assert_int_equal(keys_parse("disk", &disk, NULL), 0);
 	assert_int_equal(v.by, disk);
+	top_view_columns(&v); /* before the rows */
+	assert_string_equal(v.schema.columns[0].key, "disk");
 	assert_string_equal(shown(&v, &s), "sdaR13\nsdbR18\n");
 	top_view_next_by(&v);
 	assert_string_equal(shown(&v, &s), "ddR3\nfioR4\nFIOR8\ncpR16\n");
