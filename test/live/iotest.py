@@ -832,11 +832,15 @@ def run_load(*jobs, **options):
 
 
 def have_kvm():
-    """Is KVM there? It is loaded if it can be."""
+    """Is KVM there? It is loaded if it can be. A node in /dev says nothing of that."""
     for module in ("kvm_intel", "kvm_amd"):
         if not os.path.exists("/dev/kvm") and shutil.which("modprobe"):
             subprocess.run(["modprobe", "-q", module], check=False)
-    return os.path.exists("/dev/kvm") and os.path.isdir("/sys/kernel/tracing/events/kvm")
+    try:
+        os.close(os.open("/dev/kvm", os.O_RDWR))
+    except OSError:
+        return False
+    return os.path.isdir("/sys/kernel/tracing/events/kvm")
 
 
 def need_no_other_guest():
