@@ -129,10 +129,12 @@ static __always_inline void follow_unknown(struct request *rq, u64 key, struct b
 	}
 	mark_issued(&made, rq, dev, now, direct);
 	BLK_ON_ISSUED(&made);
-	if (entry)
+	if (entry) {
 		*entry = made;
-	else if (make_entry(key, &made))
+	} else if (make_entry(key, &made)) {
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
+		BLK_ON_LOST_COMPLETION(&made); /* nobody will see it */
+	}
 }
 
 /* A request is issued (again, after a requeue). */
@@ -148,7 +150,8 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	struct blk_inflight *entry;
 	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
 
-	fetch_place(key);
+	if (!filter_dev || dev)
+		fetch_place(key);
 	if (flush)
 		on_flush(rq); /* before late_owner() looks at the first waiter */
 	BLK_ON_BIOS_ISSUED(rq);

@@ -484,7 +484,7 @@ static __always_inline struct slow_depth *depth_of(u32 dev, u32 *at)
 {
 	u32 hash = SLOW_DISK_HASH(dev);
 
-	if (cpus_to_look_at > SLOW_CPUS_MAX)
+	if (!dev || cpus_to_look_at > SLOW_CPUS_MAX)
 		return NULL;
 	for (int i = 0; i < SLOW_TRIES; i++) {
 		*at = (hash + i) % SLOW_DISKS;
@@ -526,6 +526,20 @@ static __always_inline s32 change_of(const struct slow_depth *depth, u32 others)
 	return by < 0 ? -(s32)size : (s32)size;
 }
 
+/*
+ * How the others' sum has changed since it was read, of which @own is what this CPU's count has
+ * changed by.  Requests that are issued here and return there raise one by what they lower the
+ * other; more than that is not believed, so that an old change does not raise the sum for long.
+ */
+static __always_inline s32 others_change(const struct slow_depth *depth, s32 own)
+{
+	s32 by = (s32)depth->issued * depth->change >> SLOW_CHANGE_BITS;
+
+	if (own < 0)
+		return by < 0 ? 0 : by > -own ? -own : by;
+	return by > 0 ? 0 : by < -own ? -own : by;
+}
+
 /* Reads the others' sum, if it is time for that. */
 static __always_inline bool read_others(struct slow_depth *depth, u32 at, u64 ns)
 {
@@ -542,6 +556,7 @@ static __always_inline bool read_others(struct slow_depth *depth, u32 at, u64 ns
 	depth->change = change_of(depth, others);
 	depth->others = others;
 	depth->issued = 0;
+	depth->then = depth->count;
 	return true;
 }
 
@@ -560,7 +575,7 @@ static __always_inline void slow_issued(struct blk_inflight *entry)
 		depth->many = sum >= SLOW_MANY;
 	} else {
 		sum = depth->count + 1 + depth->others +
-		      ((s32)depth->issued * depth->change >> SLOW_CHANGE_BITS);
+		      others_change(depth, depth->count - depth->then);
 	}
 	entry->depth = sum > 1 ? sum : 1;
 	depth->issued++;

@@ -42,6 +42,8 @@ struct slow_depth {
 	__s32 change;	/* of `others` with each, times 2^SLOW_CHANGE_BITS */
 	__u32 many;	/* the period is that of many requests at the disk */
 	__u32 spent_to; /* of the time so much has been used up, in periods; 2^10 ns */
+	__u32 then;	/* `count` when the others were read last */
+	__u32 pad;
 };
 
 #define SLOW_CHANGE_BITS 8
