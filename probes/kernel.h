@@ -455,6 +455,7 @@ struct virtio_mmio_device {
 
 struct irqaction {
 	void *handler;
+	void *thread_fn;
 	void *dev_id;
 };
 

@@ -234,8 +234,11 @@ SEC("raw_tp/irq_handler_entry")
 int irq_raw(u64 *ctx)
 {
 	struct irqaction *action = (void *)ctx[1];
-	u64 handler = (u64)BPF_CORE_READ(action, handler), of;
+	u64 handler = (u64)BPF_CORE_READ(action, thread_fn), of;
 
+	/* Real-time kernels, and any with threadirqs, run the handler in a thread. */
+	if (!handler)
+		handler = (u64)BPF_CORE_READ(action, handler);
 	if (!handler || !begin_ns)
 		return 0;
 	of = (u64)BPF_CORE_READ(action, dev_id);
