@@ -512,63 +512,50 @@ static int event_of_key(struct counters *c, const struct kvm_key *key)
 	return events_add_child(c->events, (int)key->event, name, false);
 }
 
-/* Adds what has no slot of its own and is of process @tgid (0: of none). */
-static int read_keyed(struct counters *c, uint32_t tgid, struct error *err)
-{
-	for (size_t i = 0; i < c->arrays.n_keys; i++) {
-		struct kvm_key key;
-		uint64_t count = banks_key(c->banks, i, &key);
-		int event;
-
-		if (!count || key.tgid != tgid)
-			continue;
-		event = event_of_key(c, &key);
-		if (event < 0)
-			return error_no_memory(err);
-		c->events->v[event].total += count;
-	}
-	return 0;
-}
-
-int counters_read(struct counters *c, uint32_t tgid, struct error *err)
+int counters_read(struct counters *c, struct kvm_counts *by_process, struct error *err)
 {
 	size_t n_own = c->events->n;
+	int r = 0;
 
 	for (size_t i = 0; i < n_own; i++)
 		if (i < c->n_names || c->events->v[i].parent >= 0)
 			c->events->v[i].total = 0;
-	for (size_t slot = 0; !tgid && slot < c->n_slots; slot++)
+	for (size_t slot = 0; slot < c->n_slots; slot++)
 		c->events->v[c->slot_event[slot]].total += banks_slot(c->banks, slot);
-	return read_keyed(c, tgid, err);
-}
-
-int counters_each_guest(struct counters *c, kvm_count_of *each, void *ctx, struct error *err)
-{
-	for (size_t i = 0; i < c->arrays.n_keys; i++) {
+	for (size_t i = 0; r >= 0 && i < c->arrays.n_keys; i++) {
 		struct kvm_key key;
 		uint64_t count = banks_key(c->banks, i, &key);
-		int event, r;
+		int event = count ? event_of_key(c, &key) : 0;
 
-		if (!count || !key.tgid)
-			continue;
-		event = event_of_key(c, &key);
-		r = event < 0 ? event : each(ctx, key.tgid, event, count);
-		if (r == -ENOMEM)
-			return error_no_memory(err);
-		if (r)
-			return r;
+		if (event < 0)
+			r = event;
+		else if (count && !key.tgid)
+			c->events->v[event].total += count;
+		else if (count && by_process)
+			r = counts_add(by_process, key.tgid, event, count);
 	}
-	return 0;
+	return r < 0 ? error_no_memory(err) : 0;
 }
 
-int counters_read_latencies(const struct counters *c, struct latency *to, struct error *err)
+/* The event and the name of a row's reason, which it has for good. */
+static int name_row(struct counters *c, struct latency_row *row, struct text_set *names)
 {
-	return latency_read(to, c->latencies, c->n_latencies, banks_active(c->banks), err);
+	char name[REASON_NAME_SIZE];
+
+	reason_name(c->reasons, REASON_EXIT, row->class, row->reason, name);
+	row->event = events_add_child(c->events, c->parents[REASON_EXIT], name, false);
+	row->name = text_keep(names, name) ?: "";
+	return *row->name ? row->event : -ENOMEM;
 }
 
-const struct reasons *counters_reasons(const struct counters *c)
+int counters_read_latencies(struct counters *c, struct latency *to, struct error *err)
 {
-	return c->reasons;
+	int r = latency_read(to, c->latencies, c->n_latencies, banks_active(c->banks), err);
+
+	for (size_t i = 0; r >= 0 && i < to->n; i++)
+		if (to->rows[i].pid && !*to->rows[i].name)
+			r = name_row(c, &to->rows[i], &to->names);
+	return r < 0 ? error_no_memory(err) : 0;
 }
 
 int counters_exit_event(const struct counters *c)

@@ -17,7 +17,7 @@ struct kvm_bpf;
 struct counters_wants {
 	const regex_t *only; /* attach to these events alone; NULL: to all */
 	const char *pattern; /* what @only was made of */
-	bool by_guest;	     /* keep counts of each process, for counters_read() of one of them */
+	bool by_guest;	     /* keep counts of each process */
 	bool latency;
 	uint32_t rows; /* for guests, reasons and times; 0: as many as make sense */
 };
@@ -45,17 +45,16 @@ int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct banks 
 /* From now on process @tgid is counted, where one alone is.  NULL is fine. */
 void counters_follow(struct counters *c, uint32_t tgid);
 
-/* Sets the totals of the events, as of the last banks_swap(): of process @tgid (with by_guest), or
- * of all (0).  New reasons are added to the events.  -errno with @err. */
-int counters_read(struct counters *c, uint32_t tgid, struct error *err);
+/* Sets the totals of the events, as of the last banks_swap(), and with by_guest adds to @by_process
+ * (NULL: not asked for) those of each process.  New reasons are added to the events.  -errno with
+ * @err. */
+int counters_read(struct counters *c, struct kvm_counts *by_process, struct error *err);
 
-/* With by_guest: hands every count of every process to @each; a non-zero return ends it. */
-int counters_each_guest(struct counters *c, kvm_count_of *each, void *ctx, struct error *err);
-
-/* With latency: reads the times into @to; and the names. */
+/* With latency: reads the times into @to, with events and names.  -errno with @err. */
 struct latency;
-int counters_read_latencies(const struct counters *c, struct latency *to, struct error *err);
-const struct reasons *counters_reasons(const struct counters *c);
+int counters_read_latencies(struct counters *c, struct latency *to, struct error *err);
+
+/* The number of kvm_exit, -1: none. */
 int counters_exit_event(const struct counters *c);
 
 #endif

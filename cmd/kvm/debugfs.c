@@ -119,8 +119,8 @@ static int find_fields(struct debugfs *d, DIR *top, struct error *err)
 	return d->n_fields ? 0 : refused(refusal, err);
 }
 
-int debugfs_open(const char *root, bool past, struct kvm_events *events, struct debugfs **out,
-		 struct error *err)
+int debugfs_open(const char *root, bool past, struct kvm_events *events,
+		 struct kvm_counts *by_process, struct debugfs **out, struct error *err)
 {
 	struct debugfs *d = calloc(1, sizeof(*d));
 	DIR *top = NULL;
@@ -137,7 +137,7 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events, struct 
 	if (top)
 		closedir(top);
 	if (!r)
-		r = debugfs_read(d, 0, err);
+		r = debugfs_read(d, 0, by_process, err);
 	if (r) {
 		debugfs_close(d);
 		return r;
@@ -236,13 +236,18 @@ static int read_entry(struct debugfs *d, int top, const char *name)
 
 /* ---- machines that have ended ---- */
 
+static int64_t counted(const struct machine *m, size_t field)
+{
+	return m->last[field] - m->base[field];
+}
+
 /* Adds machine @from to one before it, @to, in whose place it is counted from now on. */
 static void merge(struct debugfs *d, size_t to, size_t from)
 {
 	struct machine *a = &d->machines[to], *b = &d->machines[from];
 
 	for (size_t f = 0; f < d->n_fields; f++)
-		a->last[f] += b->last[f] - b->base[f];
+		a->last[f] += counted(b, f);
 	free(b->base);
 	d->n_machines--;
 	memmove(b, b + 1, (d->n_machines - from) * sizeof(*b));
@@ -284,19 +289,29 @@ static void merge_ended(struct debugfs *d, uint32_t wanted)
 	}
 }
 
-static void add_up(struct debugfs *d, uint32_t pid)
+/* Counters may sink; what is shown is not below 0. */
+static int add_up(struct debugfs *d, uint32_t pid, struct kvm_counts *by_process)
 {
+	int r = 0;
+
 	for (size_t f = 0; f < d->n_fields; f++) {
 		int64_t sum = 0;
 
 		for (size_t i = 0; i < d->n_machines; i++)
 			if (!pid || d->machines[i].pid == pid)
-				sum += d->machines[i].last[f] - d->machines[i].base[f];
+				sum += counted(&d->machines[i], f);
 		d->events->v[d->fields[f]].total = sum > 0 ? (uint64_t)sum : 0;
 	}
+	for (const struct machine *m = d->machines; by_process && m < d->machines + d->n_machines;
+	     m++)
+		for (size_t f = 0; !r && m->pid != ENDED_PID && f < d->n_fields; f++)
+			if (counted(m, f) > 0)
+				r = counts_add(by_process, m->pid, d->fields[f],
+					       (uint64_t)counted(m, f));
+	return r;
 }
 
-int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err)
+int debugfs_read(struct debugfs *d, uint32_t pid, struct kvm_counts *by_process, struct error *err)
 {
 	DIR *top = opendir(d->path);
 	struct dirent *entry;
@@ -317,8 +332,7 @@ int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err)
 		d->machines[i].gone = !d->machines[i].seen;
 	merge_ended(d, pid);
 	d->first = false;
-	add_up(d, pid);
-	return 0;
+	return add_up(d, pid, by_process) ? error_no_memory(err) : 0;
 }
 
 void debugfs_reset(struct debugfs *d)
@@ -326,17 +340,4 @@ void debugfs_reset(struct debugfs *d)
 	for (size_t i = 0; i < d->n_machines; i++)
 		memcpy(d->machines[i].base, d->machines[i].last,
 		       d->n_fields * sizeof(*d->machines[i].base));
-}
-
-int debugfs_each_guest(struct debugfs *d, kvm_count_of *each, void *ctx)
-{
-	int r = 0;
-
-	for (size_t i = 0; !r && i < d->n_machines; i++)
-		for (size_t f = 0; !r && d->machines[i].pid != ENDED_PID && f < d->n_fields; f++) {
-			int64_t n = d->machines[i].last[f] - d->machines[i].base[f];
-
-			r = each(ctx, d->machines[i].pid, d->fields[f], n > 0 ? (uint64_t)n : 0);
-		}
-	return r;
 }

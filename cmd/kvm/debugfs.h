@@ -23,19 +23,16 @@ struct debugfs;
 /* Adds the counters to @events, which must outlive *out.  @root replaces "/" in tests.  With @past
  * what machines have counted before is included.  -ENOENT, -EPERM and so on with @err
  * (STATUS_UNSUPPORTED). */
-int debugfs_open(const char *root, bool past, struct kvm_events *events, struct debugfs **out,
-		 struct error *err);
+int debugfs_open(const char *root, bool past, struct kvm_events *events,
+		 struct kvm_counts *by_process, struct debugfs **out, struct error *err);
 void debugfs_close(struct debugfs *d);
 
-/* Reads all machines again and sets the totals of the events: of process @pid, or of all (0).
- * -errno with @err. */
-int debugfs_read(struct debugfs *d, uint32_t pid, struct error *err);
+/* Reads all machines again and sets the totals of the events: of process @pid, or of all (0).  Adds
+ * to @by_process (NULL: not asked for) those of every machine, and of those that have ended. -errno
+ * with @err. */
+int debugfs_read(struct debugfs *d, uint32_t pid, struct kvm_counts *by_process, struct error *err);
 
 /* Whatever was counted up to the last debugfs_read() is left out from now on. */
 void debugfs_reset(struct debugfs *d);
-
-/* As of the last debugfs_read(), the counts of every machine, and of those that have ended, by
- * process. */
-int debugfs_each_guest(struct debugfs *d, kvm_count_of *each, void *ctx);
 
 #endif

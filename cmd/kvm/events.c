@@ -85,6 +85,47 @@ void events_set_baseline(struct kvm_events *e)
 		e->v[i].before = e->v[i].total;
 }
 
+/* ---- by process ---- */
+
+int counts_add(struct kvm_counts *c, uint32_t pid, int event, uint64_t total)
+{
+	struct kvm_count *count;
+
+	if (!total)
+		return 0;
+	count = ARRAY_ADD(c->v, c->n);
+	if (!count)
+		return -ENOMEM;
+	*count = (struct kvm_count){ pid, (uint32_t)event, total, "" };
+	return 0;
+}
+
+const char *counts_guest(const struct kvm_counts *c, uint32_t pid)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].pid == pid)
+			return c->v[i].guest;
+	return "";
+}
+
+uint32_t counts_process(const struct kvm_counts *c, const char *guest)
+{
+	for (size_t i = 0; i < c->n; i++)
+		if (strcmp(c->v[i].guest, guest) == 0)
+			return c->v[i].pid;
+	return 0;
+}
+
+void events_select(struct kvm_events *e, const struct kvm_counts *c, uint32_t pid,
+		   const char *guest)
+{
+	for (size_t i = 0; i < e->n; i++)
+		e->v[i].total = 0;
+	for (size_t i = 0; i < c->n; i++)
+		if (c->v[i].pid == pid || (guest && *guest && !strcmp(c->v[i].guest, guest)))
+			e->v[c->v[i].event].total += c->v[i].total;
+}
+
 void events_free(struct kvm_events *e)
 {
 	for (size_t i = 0; i < e->n; i++)

@@ -17,8 +17,9 @@ struct kvm_event {
 	bool off;    /* not counted: not asked for, or could not be */
 	/* The filter does not select it, or "NAME(other)". */
 	bool hidden, others_hidden;
-	uint64_t total;	 /* since the start */
-	uint64_t before; /* at the last output */
+	uint64_t total;	   /* since the start */
+	uint64_t before;   /* at the last output */
+	uint64_t recorded; /* in the last interval of the recording */
 };
 
 struct kvm_events {
@@ -27,8 +28,27 @@ struct kvm_events {
 	const regex_t *filter; /* -f: only those are shown; NULL: all */
 };
 
-/* Takes what process @pid has counted of @event.  0; anything else ends what calls it. */
-typedef int kvm_count_of(void *ctx, uint32_t pid, int event, uint64_t total);
+/* What process @pid has counted of an event since the start.  A row of recordings. */
+struct kvm_count {
+	uint32_t pid, event;
+	uint64_t total;
+	const char *guest; /* the name of what it runs; "": not known */
+};
+
+/* Of all processes; rows of one event add up.  Begins as { 0 }. */
+struct kvm_counts {
+	struct kvm_count *v;
+	size_t n;
+};
+
+/* Adds a row, unless @total is 0.  0 or -ENOMEM. */
+int counts_add(struct kvm_counts *c, uint32_t pid, int event, uint64_t total);
+
+/* The name of what process @pid runs; "": it has none, or has not counted anything. */
+const char *counts_guest(const struct kvm_counts *c, uint32_t pid);
+
+/* The process that runs @guest; 0: it has not counted anything so far. */
+uint32_t counts_process(const struct kvm_counts *c, const char *guest);
 
 /* The event called @name, made if it is not there: its index or -ENOMEM. */
 int events_add(struct kvm_events *e, const char *name, int parent, bool listed);
@@ -48,6 +68,11 @@ uint64_t events_growth(uint64_t total, uint64_t before);
 /* Shows only what @filter selects (NULL: all), of the events that there are and of those to come.
  * It must live as long. */
 void events_set_filter(struct kvm_events *e, const regex_t *filter);
+
+/* The totals become those of process @pid, and of all others that run the guest @guest, which may
+ * have come back (NULL or "": of that process alone). */
+void events_select(struct kvm_events *e, const struct kvm_counts *c, uint32_t pid,
+		   const char *guest);
 
 /* What it has counted since events_set_baseline(). */
 uint64_t events_delta(const struct kvm_event *event);

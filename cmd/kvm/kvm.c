@@ -40,52 +40,34 @@ static int open_counters(struct kvm *k, struct error *err)
 	return r;
 }
 
-/* Beside the tracepoints, debugfs is dropped where it is refused. */
-static int open_debugfs(struct kvm *k, struct error *err)
+static struct kvm_counts *wanted_counts(struct kvm *k)
 {
-	int r = debugfs_open(NULL, k->o.past, &k->events, &k->debugfs, err);
+	return counts_all(k) ? &k->counts : NULL;
+}
 
+/* Beside the tracepoints, debugfs is dropped where it is refused: @r, with @err. */
+static int drop_debugfs(struct kvm *k, int r, struct error *err)
+{
 	if (!r || !k->counters)
 		return r;
 	report_error(err);
-	return 0;
-}
-
-int kvm_read_all(struct kvm *k, uint32_t pid, struct error *err)
-{
-	struct error refusal;
-	int r = 0;
-
-	if (k->counters)
-		r = counters_read(k->counters, pid, err);
-	if (!r && k->latency) {
-		r = counters_read_latencies(k->counters, k->latency, err);
-		if (!r && kvm_rows_name_guests(&k->rows, k->latency))
-			r = error_no_memory(err);
-	}
-	if (r || !k->debugfs)
-		return r;
-	r = debugfs_read(k->debugfs, counts_all(k) ? pid : k->o.pid, &refusal);
-	if (!r)
-		return 0;
-	if (!k->counters) {
-		*err = refusal;
-		return r;
-	}
-	report_error(&refusal);
 	debugfs_close(k->debugfs);
 	k->debugfs = NULL;
 	return 0;
 }
 
-int kvm_each_guest(struct kvm *k, int (*each)(void *ctx, uint32_t pid, int event, uint64_t total),
-		   void *ctx, struct error *err)
+int kvm_read_all(struct kvm *k, uint32_t pid, struct error *err)
 {
-	int r = k->counters ? counters_each_guest(k->counters, each, ctx, err) : 0;
+	int r = 0;
 
-	if (!r && k->debugfs && debugfs_each_guest(k->debugfs, each, ctx))
-		r = error_no_memory(err);
-	return r;
+	k->counts.n = 0;
+	if (k->counters)
+		r = counters_read(k->counters, wanted_counts(k), err);
+	if (!r && k->latency)
+		r = counters_read_latencies(k->counters, k->latency, err);
+	if (r || !k->debugfs)
+		return r;
+	return drop_debugfs(k, debugfs_read(k->debugfs, pid, wanted_counts(k), err), err);
 }
 
 static size_t events(struct tool_run *t, struct hook_event *out)
@@ -116,8 +98,13 @@ static void list_events(const struct kvm *k)
 static int chosen(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
-	int r = k->o.debugfs ? open_debugfs(k, err) : 0;
+	int r = 0;
 
+	if (k->o.debugfs)
+		r = drop_debugfs(
+		    k,
+		    debugfs_open(NULL, k->o.past, &k->events, wanted_counts(k), &k->debugfs, err),
+		    err);
 	if (!r)
 		r = kvm_filter_check(k->events.filter, k->o.fields, &k->events, err);
 	if (r || !k->o.fields_help)
@@ -128,14 +115,6 @@ static int chosen(struct tool_run *t, struct error *err)
 
 /* ---- the run ---- */
 
-static char *name_reason(const void *ctx, uint32_t class, uint32_t reason,
-			 char name[REASON_NAME_SIZE])
-{
-	const struct kvm *k = ctx;
-
-	return reason_name(counters_reasons(k->counters), REASON_EXIT, class, reason, name);
-}
-
 static int options(int argc, char **argv, void *ctx, struct error *err)
 {
 	struct kvm *k = ctx;
@@ -144,8 +123,6 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 
 	k->exit_event = KVM_NONE;
 	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
-	k->namer = o->args.replay ? (struct kvm_namer){ kvm_replay_name, &k->replay }
-				  : (struct kvm_namer){ name_reason, k };
 	k->log.path = o->log_path;
 	k->log.csv = o->wide;
 	k->log.all = o->all_events;
@@ -208,7 +185,7 @@ static int attached(struct tool_run *t, struct error *err)
 	int r = 0;
 
 	/* It may be gone by the time of the first output. */
-	if (k->o.pid && guest_names_add(&k->rows.guests, k->o.pid, NULL))
+	if (k->o.pid && guest_names_add(&k->guests, k->o.pid, NULL))
 		return error_no_memory(err);
 	if (k->counters) {
 		k->exit_event = (uint32_t)counters_exit_event(k->counters);
@@ -244,25 +221,13 @@ static int begin(struct tool_run *t, struct error *err)
 	return 0;
 }
 
-static int record_process(void *ctx, uint32_t pid, int event, uint64_t total)
-{
-	struct kvm *k = ctx;
-
-	return kvm_record_process(&k->record, &k->rows, pid, event, total);
-}
-
-/* What is recorded, if that is asked for. */
+/* What is shown by name, and what is recorded, if that is asked for. */
 static int fill_record(struct kvm *k, struct recording_interval *out, struct error *err)
 {
-	int r;
+	int r = kvm_name_guests(&k->guests, &k->counts, k->latency);
 
-	kvm_record_begin(&k->record);
-	if (!k->o.args.record)
-		return 0;
-	r = kvm_each_guest(k, record_process, k, err);
-	if (!r)
-		r = kvm_record_fill(&k->record, &k->events, k->latency, &k->rows,
-				    (int)k->exit_event, &k->namer, out);
+	if (!r && k->o.args.record)
+		r = kvm_record_fill(&k->record, &k->events, &k->counts, k->latency, out);
 	return r ? error_no_memory(err) : 0;
 }
 
@@ -296,7 +261,7 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 	(void)inactive;
 	t->end_ns = clock_epoch_ns();
 	banks_swap(k->banks);
-	return kvm_read_all(k, 0, err);
+	return kvm_read_all(k, counts_all(k) ? 0 : k->o.pid, err);
 }
 
 static int rows(struct tool_run *t, struct recording_interval *out, struct error *err)
@@ -339,6 +304,8 @@ static void free_kvm(void *ctx)
 	kvm_log_close(&k->log);
 	kvm_record_free(&k->record);
 	kvm_rows_free(&k->rows);
+	free(k->counts.v);
+	guest_names_free(&k->guests);
 	events_free(&k->events);
 	kvm_options_free(&k->o);
 }

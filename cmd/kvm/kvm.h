@@ -11,6 +11,7 @@
 #include "cmd/kvm/rows.h"
 #include "cmd/kvm/screen.h"
 #include "cmd/tool.h"
+#include "core/system/guest_names.h"
 
 /* One run or replay of kvm, shared by kvm.c, show.c, screen_live.c and screen_replay.c. */
 struct kvm {
@@ -20,6 +21,8 @@ struct kvm {
 	struct banks *banks;	   /* of @counters, once all is attached */
 	struct debugfs *debugfs;   /* NULL: not asked for, or refused */
 	struct latency *latency;   /* NULL: not asked for */
+	struct kvm_counts counts;  /* on the full screen and in recordings */
+	struct guest_names guests;
 	struct kvm_rows rows;
 	struct kvm_log log;
 	struct view view;
@@ -27,11 +30,9 @@ struct kvm {
 	struct show *show;
 	uint64_t drawn_ns; /* the full screen, last */
 	bool gone;	   /* process o.pid is */
-	struct kvm_namer namer;
 	struct kvm_record record;
-	struct kvm_replay replay; /* what names reasons in a replay */
-	struct steps steps;	  /* a replay on the full screen; size 0: none */
-	uint32_t exit_event;	  /* kvm_exit, whose children have times; KVM_NONE: not there */
+	struct steps steps;  /* a replay on the full screen; size 0: none */
+	uint32_t exit_event; /* kvm_exit, whose children have times; KVM_NONE: not there */
 	enum kvm_mode recorded_mode;
 	const char *no_terminal; /* why there is no full-screen view, though it was asked for */
 };
@@ -40,11 +41,9 @@ struct kvm {
 
 /* ---- kvm.c: what the sources have counted ---- */
 
-/* Totals of process @pid (0: of all, or of the one that the programs count alone). */
+/* Reads totals and times; what each process has counted only where that is shown or recorded.  @pid
+ * (0: all): whose totals debugfs has. */
 int kvm_read_all(struct kvm *k, uint32_t pid, struct error *err);
-
-/* Hands the counts of every process to @each. */
-int kvm_each_guest(struct kvm *k, kvm_count_of *each, void *ctx, struct error *err);
 
 /* ---- show.c: what is printed, in a run and in a replay ---- */
 
@@ -53,8 +52,14 @@ extern const struct tool_view kvm_view;
 /* Puts back what @in has counted; a run's -f holds unless the options or the keys have another. */
 int kvm_load(struct kvm *k, const struct recording_interval *in, struct error *err);
 
+/* The same but for the totals of all processes. */
+int kvm_load_rest(struct kvm *k, const struct recording_interval *in, struct error *err);
+
 /* The log goes to its file, or stays where it is without one. */
 void kvm_show_in_log(struct kvm *k);
+
+/* @show shows the view as it is, on the full screen. */
+void kvm_show_on_screen(struct kvm *k, struct show *show);
 
 /* The heading of a log, before anything is counted. */
 int kvm_print_heading(struct kvm *k, struct error *err);

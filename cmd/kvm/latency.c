@@ -17,20 +17,31 @@ void latency_close(struct latency *l)
 {
 	if (!l)
 		return;
-	free(l->entries);
+	free(l->rows);
+	free(l->times);
+	text_set_free(&l->names);
 	free(l);
 }
 
-/* Room for @n; rows keep their places. */
+/* Room for @n at least; rows keep their places. */
 static int grow(struct latency *l, size_t n)
 {
-	struct latency_entry *more = reallocarray(l->entries, n, sizeof(*more));
+	struct latency_times *times;
+	struct latency_row *rows;
 
-	if (!more)
+	if (n <= l->n)
+		return 0;
+	rows = reallocarray(l->rows, n, sizeof(*rows));
+	l->rows = rows ?: l->rows;
+	times = reallocarray(l->times, n, sizeof(*times));
+	l->times = times ?: l->times;
+	if (!rows || !times)
 		return -ENOMEM;
-	memset(more + l->n, 0, (n - l->n) * sizeof(*more));
-	l->entries = more;
-	l->n = n;
+	memset(times + l->n, 0, (n - l->n) * sizeof(*times));
+	for (; l->n < n; l->n++)
+		rows[l->n] = (struct latency_row){ .name = "", .guest = "" };
+	for (size_t i = 0; i < n; i++)
+		rows[i].times = &times[i].now;
 	return 0;
 }
 
@@ -49,48 +60,78 @@ static size_t rows_in_use(const struct kvm_latency_row *rows, size_t n)
 	return n;
 }
 
+static void read_row(struct latency_row *to, struct hist *times, const struct kvm_latency_row *from)
+{
+	to->class = from->key.class;
+	to->reason = from->key.reason;
+	to->pid = from->key.tgid;
+	to->vcpu = from->key.vcpu;
+	to->exits = from->latency.exits;
+	times->total = from->latency.total_ns;
+	times->max = from->latency.max_ns;
+	times->count = 0;
+	for (size_t i = 0; i < HIST_FINE_SLOTS; i++)
+		times->count += times->fine[i] = from->latency.fine[i];
+}
+
 int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n, uint32_t active,
 		 struct error *err)
 {
 	n = rows_in_use(rows, n);
-	if (n > l->n && grow(l, n))
+	if (grow(l, n))
 		return error_no_memory(err);
+	for (size_t i = 0; i < n; i++)
+		if (in_use(&rows[i]) && rows[i].key.bank != active)
+			read_row(&l->rows[i], &l->times[i].now, &rows[i]);
+	return 0;
+}
+
+int latency_load(struct latency *l, const struct latency_row *rows, size_t n)
+{
+	static const struct hist none;
+
+	if (grow(l, n))
+		return -ENOMEM;
 	for (size_t i = 0; i < n; i++) {
-		if (!in_use(&rows[i]) || rows[i].key.bank == active)
-			continue;
-		l->entries[i].key = rows[i].key;
-		l->entries[i].now = rows[i].latency;
+		l->times[i].now = *(rows[i].times ?: &none);
+		l->rows[i] = rows[i];
+		l->rows[i].times = &l->times[i].now;
 	}
 	return 0;
 }
 
 void latency_set_baseline(struct latency *l)
 {
-	for (size_t i = 0; i < l->n; i++)
-		l->entries[i].before = l->entries[i].now;
+	for (size_t i = 0; i < l->n; i++) {
+		l->times[i].before = l->times[i].now;
+		l->times[i].exits_before = l->rows[i].exits;
+	}
 }
 
 void latency_clear(struct latency *l)
 {
+	latency_set_baseline(l);
 	for (size_t i = 0; i < l->n; i++)
-		l->entries[i].cleared = l->entries[i].before = l->entries[i].now;
+		l->times[i].exits_cleared = l->rows[i].exits;
 }
 
-/* Adds what @e has counted since latency_set_baseline().  The longest is known of all time only: it
- * is no more than what the highest slot holds. */
-static void add(struct latency_sum *sum, const struct latency_entry *e)
+/* Adds what row @i has counted since latency_set_baseline().  The longest is known of all time
+ * only: it is no more than what the highest slot holds. */
+static void add(struct latency_sum *sum, const struct latency *l, size_t i)
 {
+	const struct latency_times *times = &l->times[i];
+	const struct hist *now = &times->now, *before = &times->before;
 	uint64_t lo, hi, max = 0, n;
 
-	sum->exits += e->now.exits - e->before.exits;
-	sum->total_exits += e->now.exits - e->cleared.exits;
-	sum->hist.total += e->now.total_ns - e->before.total_ns;
+	sum->exits += l->rows[i].exits - times->exits_before;
+	sum->total_exits += l->rows[i].exits - times->exits_cleared;
+	sum->hist.total += now->total - before->total;
 	for (unsigned int slot = 0; slot < HIST_FINE_SLOTS; slot++) {
-		n = e->now.fine[slot] - e->before.fine[slot];
+		n = now->fine[slot] - before->fine[slot];
 		if (!n)
 			continue;
 		hist_fine_bounds(slot, &lo, &hi);
-		max = hi < e->now.max_ns ? hi : e->now.max_ns;
+		max = hi < now->max ? hi : now->max;
 		sum->hist.fine[slot] += n;
 		sum->hist.count += n;
 	}
@@ -105,12 +146,14 @@ static struct latency_sum *sum_of(struct latency_sum **sums, size_t *n,
 	struct latency_sum *s = *sums;
 
 	for (size_t i = 0; i < *n; i++, s++)
-		if (s->class == of->class && s->reason == of->reason && s->pid == of->pid &&
-		    s->vcpu == of->vcpu)
+		if (s->event == of->event && s->pid == of->pid && s->vcpu == of->vcpu)
 			return s;
 	s = ARRAY_ADD(*sums, *n);
-	if (s)
-		*s = *of;
+	if (!s)
+		return NULL;
+	*s = *of;
+	if (s->vcpu != KVM_NONE)
+		snprintf(s->vcpu_text, sizeof(s->vcpu_text), "%u", s->vcpu);
 	return s;
 }
 
@@ -140,22 +183,24 @@ int latency_sums(const struct latency *l, uint32_t pid, bool all_processes, bool
 	size_t n_found = 0;
 
 	for (size_t i = 0; i < l->n; i++) {
-		const struct kvm_latency_key *key = &l->entries[i].key;
+		const struct latency_row *row = &l->rows[i];
 		const struct latency_sum of = {
-			.class = key->class,
-			.reason = key->reason,
-			.pid = all_processes ? 0 : key->tgid,
-			.vcpu = by_vcpu ? key->vcpu : KVM_NONE,
+			.class = row->class,
+			.reason = row->reason,
+			.pid = all_processes ? 0 : row->pid,
+			.vcpu = by_vcpu ? row->vcpu : KVM_NONE,
+			.event = row->event,
+			.guest = row->guest,
 		};
 
-		if (!l->entries[i].now.exits || (pid && key->tgid != pid))
+		if (!row->exits || (pid && row->pid != pid))
 			continue;
 		sum = sum_of(&found, &n_found, &of);
 		if (!sum) {
 			free(found);
 			return -ENOMEM;
 		}
-		add(sum, &l->entries[i]);
+		add(sum, l, i);
 	}
 	for (size_t i = 0; i < n_found; i++)
 		hist_log2_from_fine(&found[i].hist);

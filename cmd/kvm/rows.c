@@ -95,15 +95,6 @@ const struct schema *kvm_latency_schema(bool by_vcpu)
 
 /* ---- rows ---- */
 
-static struct kvm_row *add_row(struct kvm_rows *rows)
-{
-	struct kvm_row *row = ARRAY_ADD(rows->rows, rows->n);
-
-	if (row)
-		row->guest = row->vcpu = "";
-	return row;
-}
-
 bool kvm_shown(const struct kvm_events *e, size_t i)
 {
 	const struct kvm_event *event = &e->v[i];
@@ -127,76 +118,49 @@ int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int wi
 
 		if (!kvm_shown(e, i) || (event->parent == without && without >= 0))
 			continue;
-		row = add_row(rows);
+		row = ARRAY_ADD(rows->rows, rows->n);
 		if (!row)
 			return -ENOMEM;
-		row->event = event->name;
-		row->total = event->total;
-		row->delta = events_delta(event);
+		*row = (struct kvm_row){ .event = event->name,
+					 .total = event->total,
+					 .delta = events_delta(event),
+					 .guest = "",
+					 .vcpu = "" };
 	}
 	if (rows->n)
 		qsort(rows->rows, rows->n, sizeof(*rows->rows), by_event);
 	return 0;
 }
 
-int kvm_rows_name_guests(struct kvm_rows *rows, const struct latency *l)
+int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, const struct latency *l,
+			uint32_t pid)
 {
-	int r = 0;
-
-	rows->guests.round++;
-	for (size_t i = 0; !r && i < l->n; i++)
-		if (l->entries[i].key.tgid)
-			r = guest_names_add(&rows->guests, l->entries[i].key.tgid, NULL);
-	return r;
-}
-
-static int fill(struct kvm_rows *rows, struct kvm_row *row, const struct latency_sum *sum)
-{
-	char vcpu[16] = "";
-
-	if (sum->vcpu != KVM_NONE)
-		snprintf(vcpu, sizeof(vcpu), "%u", sum->vcpu);
-	row->pid = sum->pid;
-	row->guest = text_keep(&rows->texts, guest_names_find(&rows->guests, sum->pid));
-	row->vcpu = text_keep(&rows->texts, vcpu);
-	row->total = sum->total_exits;
-	row->delta = sum->exits;
-	row->count = sum->hist.count;
-	row->total_ns = sum->hist.total;
-	row->avg_ns = sum->hist.count ? sum->hist.total / sum->hist.count : 0;
-	row->p99_ns = hist_percentile(&sum->hist, 990);
-	row->max_ns = sum->hist.max;
-	row->slots = &sum->hist;
-	return row->guest && row->vcpu ? 0 : -ENOMEM;
-}
-
-int kvm_event_of_reason(struct kvm_events *e, int exit_event, const struct kvm_namer *namer,
-			uint32_t class, uint32_t reason, char name[REASON_NAME_SIZE])
-{
-	namer->name(namer->ctx, class, reason, name);
-	return events_add_child(e, exit_event, name, false);
-}
-
-int kvm_rows_of_latency(struct kvm_rows *rows, struct kvm_events *e, int exit_event,
-			const struct latency *l, const struct kvm_namer *namer, uint32_t pid)
-{
-	char reason[REASON_NAME_SIZE];
-	struct kvm_row *row;
 	size_t n;
-	int event, r = latency_sums(l, pid, false, pid != 0, &rows->sums, &n);
+	int r = latency_sums(l, pid, false, pid != 0, &rows->sums, &n);
 
 	for (size_t i = 0; !r && i < n; i++) {
-		event = kvm_event_of_reason(e, exit_event, namer, rows->sums[i].class,
-					    rows->sums[i].reason, reason);
-		if (event < 0)
-			return event;
-		if (e->v[event].hidden)
+		const struct latency_sum *sum = &rows->sums[i];
+		struct kvm_row *row;
+
+		if (e->v[sum->event].hidden)
 			continue;
-		row = add_row(rows);
+		row = ARRAY_ADD(rows->rows, rows->n);
 		if (!row)
 			return -ENOMEM;
-		row->event = e->v[event].name;
-		r = fill(rows, row, &rows->sums[i]);
+		*row = (struct kvm_row){
+			.event = e->v[sum->event].name,
+			.total = sum->total_exits,
+			.delta = sum->exits,
+			.pid = sum->pid,
+			.guest = sum->guest,
+			.vcpu = sum->vcpu_text,
+			.count = sum->hist.count,
+			.total_ns = sum->hist.total,
+			.avg_ns = sum->hist.count ? sum->hist.total / sum->hist.count : 0,
+			.p99_ns = hist_percentile(&sum->hist, 990),
+			.max_ns = sum->hist.max,
+			.slots = &sum->hist,
+		};
 	}
 	return r;
 }
@@ -206,8 +170,6 @@ void kvm_rows_clear(struct kvm_rows *rows)
 	rows->n = 0;
 	free(rows->sums);
 	rows->sums = NULL;
-	text_set_free(&rows->texts);
-	rows->texts = (struct text_set){ 0 };
 }
 
 void kvm_rows_free(struct kvm_rows *rows)
@@ -215,5 +177,4 @@ void kvm_rows_free(struct kvm_rows *rows)
 	kvm_rows_clear(rows);
 	free(rows->rows);
 	rows->rows = NULL;
-	guest_names_free(&rows->guests);
 }

@@ -7,13 +7,7 @@ static int refill(struct kvm *k, struct error *err)
 {
 	int r = kvm_read_all(k, k->view.pid, err);
 
-	view_begin_guests(&k->view);
-	if (!r)
-		r = kvm_each_guest(k, view_add_guest, &k->view, err);
-	if (!r && k->latency &&
-	    view_read_latencies(&k->view, k->latency, (int)k->exit_event, &k->namer))
-		r = error_no_memory(err);
-	return r;
+	return !r && view_take(&k->view, k->latency) ? error_no_memory(err) : r;
 }
 
 /* What the keys have asked for since the last time. */
@@ -36,12 +30,6 @@ static int apply_commands(struct kvm *k, struct error *err)
 	}
 	v->reset = v->renew = false;
 	return r;
-}
-
-static int view_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
-{
-	(void)own;
-	return kvm_screen_table(&((struct kvm *)ctx)->screen, in) ? error_no_memory(err) : 0;
 }
 
 static int refresh(struct tool_run *t, struct error *err)
@@ -104,7 +92,7 @@ static int input(void *ctx, short events, struct error *err)
 int kvm_live_begin(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
-	int r = view_open(&k->view, &k->events, &k->o, err);
+	int r = view_open(&k->view, &k->events, &k->counts, &k->o, err);
 
 	if (!r && kvm_screen_open(&k->screen, &k->view, NULL))
 		r = error_no_memory(err);
@@ -113,9 +101,6 @@ int kvm_live_begin(struct tool_run *t, struct error *err)
 	if (r)
 		return r;
 	t->own_output = true;
-	t->show.display = screen_renderer(k->screen.screen);
-	t->show.schema = &k->view.schema;
-	t->show.rows = view_rows;
-	t->show.done = NULL;
+	kvm_show_on_screen(k, &t->show);
 	return 0;
 }

@@ -4,74 +4,62 @@
 /* Memory for the intervals that the keys can go back to. */
 #define KEPT_BYTES_MAX (256U << 20)
 
-struct kept {
-	struct kvm_record record;
-	struct recording_interval in; /* what it holds */
-};
-
 static void free_kept(void *kept)
 {
-	kvm_record_free(&((struct kept *)kept)->record);
+	kvm_kept_free(kept);
 }
 
 static uint64_t size_of_kept(const void *kept)
 {
-	return kvm_record_size(&((const struct kept *)kept)->record);
+	return kvm_kept_size(kept);
 }
 
-static const struct recording_interval *kept_interval(const struct kvm *k, size_t i)
+/* All that was counted by the end of interval @i; SIZE_MAX: nothing. */
+static int load_kept(struct kvm *k, size_t i, struct error *err)
 {
-	return &((const struct kept *)steps_item(&k->steps, i))->in;
-}
+	static const struct kvm_kept none;
+	const struct kvm_kept *kept = i < k->steps.n ? steps_item(&k->steps, i) : &none;
 
-/* All that was counted by the end of @in, whatever was loaded before. */
-static int load_kept(struct kvm *k, const struct recording_interval *in, struct error *err)
-{
-	for (size_t i = 0; i < k->events.n; i++)
-		k->events.v[i].total = 0;
+	for (size_t e = 0; e < k->events.n; e++)
+		k->events.v[e].total = e < kept->n_events ? kept->totals[e] : 0;
 	if (k->latency)
 		k->latency->n = 0;
-	return kvm_load(k, in, err);
+	k->view.recorded = &kept->in;
+	return kvm_load_rest(k, &kept->in, err);
 }
 
 /* The same for the view: of the process that it shows. */
-static int view_kept(struct kvm *k, const struct recording_interval *in, struct error *err)
+static int view_kept(struct kvm *k, size_t i, struct error *err)
 {
 	struct view *v = &k->view;
-	int r = load_kept(k, in, err);
+	int r = load_kept(k, i, err);
 
 	if (r)
 		return r;
-	v->recorded = in;
 	if (v->pid == KVM_PID_UNKNOWN)
-		v->pid = kvm_replay_guest(in, k->o.guest_arg) ?: KVM_PID_UNKNOWN;
+		v->pid = counts_process(&k->counts, k->o.guest_arg) ?: KVM_PID_UNKNOWN;
 	view_set_process(v, v->pid);
-	if (v->pid)
-		kvm_replay_process(in, &k->events, v->pid, v->by_name ? v->guest : NULL);
-	view_begin_guests(v);
-	r = kvm_replay_each_guest(in, &k->events, view_add_guest, v);
-	if (!r && k->latency)
-		r = view_read_latencies(v, k->latency, (int)k->exit_event, &k->namer);
-	return r ? error_no_memory(err) : 0;
+	return view_take(v, k->latency) ? error_no_memory(err) : 0;
 }
 
 /* The interval that is to be shown, and what it grew from. */
 static int view_step(struct kvm *k, struct error *err)
 {
-	static const struct recording_interval none;
 	const size_t at = k->steps.at;
-	const struct recording_interval *in = kept_interval(k, at);
-	int r = view_kept(k, at ? kept_interval(k, at - 1) : &none, err);
+	int r = view_kept(k, at - 1, err);
 
 	view_set_baseline(&k->view);
-	k->view.elapsed_ns = in->interval.end_ns - in->interval.start_ns;
-	return r ? r : view_kept(k, in, err);
+	if (!r)
+		r = view_kept(k, at, err);
+	k->view.elapsed_ns =
+	    k->view.recorded->interval.end_ns - k->view.recorded->interval.start_ns;
+	return r;
 }
 
 int kvm_replay_take(struct kvm *k, const struct recording_interval *in, struct error *err)
 {
-	struct kept kept = { 0 };
-	int r = k->steps.n ? load_kept(k, kept_interval(k, k->steps.n - 1), err) : 0;
+	struct kvm_kept kept = { 0 };
+	int r = k->steps.n ? load_kept(k, k->steps.n - 1, err) : 0;
 
 	if (!r)
 		r = kvm_load(k, in, err);
@@ -81,34 +69,21 @@ int kvm_replay_take(struct kvm *k, const struct recording_interval *in, struct e
 		r = view_filter_replay(&k->view, k->o.fields, err);
 		return r ? r : 1;
 	}
-	r = kvm_record_keep(&kept.record, in, &k->events, &kept.in);
-	if (!r)
-		r = steps_add(&k->steps, &kept);
-	if (!r)
-		return 0;
-	kvm_record_free(&kept.record);
+	if (!kvm_keep(&kept, in, &k->events) && !steps_add(&k->steps, &kept))
+		return view_step(k, err);
+	kvm_kept_free(&kept);
 	return error_no_memory(err);
 }
 
 int kvm_replay_open(struct kvm *k, struct error *err)
 {
-	int r = view_open(&k->view, &k->events, &k->o, err);
+	int r = view_open(&k->view, &k->events, &k->counts, &k->o, err);
 
-	k->steps = (struct steps){ sizeof(struct kept), free_kept, size_of_kept, KEPT_BYTES_MAX };
+	k->steps =
+	    (struct steps){ sizeof(struct kvm_kept), free_kept, size_of_kept, KEPT_BYTES_MAX };
 	if (!r && kvm_screen_open(&k->screen, &k->view, &k->steps))
 		r = error_no_memory(err);
 	steps_catch_signals();
-	return r;
-}
-
-static int view_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
-{
-	struct kvm *k = ctx;
-	int r = view_step(k, err);
-
-	(void)own;
-	if (!r && kvm_screen_table(&k->screen, in))
-		r = error_no_memory(err);
 	return r;
 }
 
@@ -118,7 +93,7 @@ static void redraw(struct kvm *k)
 	struct render_interval out = { 0 };
 	struct error err;
 
-	if (!k->steps.n || view_rows(k, &out, NULL, &err) ||
+	if (!k->steps.n || view_step(k, &err) || kvm_screen_table(&k->screen, &out) ||
 	    renderer_interval(screen_renderer(k->screen.screen), &out, &err))
 		screen_draw(k->screen.screen);
 }
@@ -150,9 +125,6 @@ void kvm_replay_show(struct kvm *k, struct show *show)
 	/* That of the run, unless the options have another. */
 	view_set_process(&k->view, k->o.pid);
 	k->view.by_name = k->o.by_name;
-	show->display = screen_renderer(k->screen.screen);
-	show->schema = &k->view.schema;
-	show->rows = view_rows;
-	show->done = NULL;
+	kvm_show_on_screen(k, show);
 	show->step = step;
 }

@@ -38,8 +38,7 @@ static int print_latency(struct kvm *k, FILE *stream)
 	int r;
 
 	kvm_rows_clear(&k->rows);
-	r = kvm_rows_of_latency(&k->rows, &k->events, (int)k->exit_event, k->latency, &k->namer,
-				k->o.pid);
+	r = kvm_rows_of_latency(&k->rows, &k->events, k->latency, k->o.pid);
 	if (!r && fputs("\n", stream) < 0)
 		r = -errno;
 	if (!r)
@@ -104,8 +103,7 @@ static int make_rows(void *ctx, struct render_interval *in, void **own, struct e
 	kvm_rows_clear(&k->rows);
 	r = kvm_rows_of_events(&k->rows, &k->events, without);
 	if (!r && k->latency)
-		r = kvm_rows_of_latency(&k->rows, &k->events, without, k->latency, &k->namer,
-					k->o.pid);
+		r = kvm_rows_of_latency(&k->rows, &k->events, k->latency, k->o.pid);
 	if (r)
 		return error_no_memory(err);
 	if (k->latency)
@@ -118,17 +116,20 @@ static int make_rows(void *ctx, struct render_interval *in, void **own, struct e
 
 /* ---- a replay ---- */
 
-/* Counts come from the recording. */
+int kvm_load_rest(struct kvm *k, const struct recording_interval *in, struct error *err)
+{
+	if (kvm_replay_counts(in, &k->events, &k->counts))
+		return error_no_memory(err);
+	if (!k->latency)
+		return 0;
+	return kvm_replay_latencies(in, &k->events, k->exit_event, k->latency, err);
+}
+
 int kvm_load(struct kvm *k, const struct recording_interval *in, struct error *err)
 {
 	int r = kvm_replay_events(in, &k->events, !k->o.filtered && !k->view.own_filter, err);
 
-	if (r || !k->latency)
-		return r;
-	if (k->exit_event >= k->events.n)
-		return error_set(err, STATUS_FAILED, -EINVAL,
-				 "the recording is damaged: times of no event");
-	return kvm_replay_latencies(in, k->latency, &k->rows, &k->replay, err);
+	return r ? r : kvm_load_rest(k, in, err);
 }
 
 /* A recording has all processes: -p or -g are for what is shown. */
@@ -138,13 +139,13 @@ static void select_process(struct kvm *k, const struct recording_interval *in)
 	const char *guest = NULL;
 
 	if (pid == KVM_PID_UNKNOWN)
-		pid = kvm_replay_guest(in, k->o.guest_arg);
+		pid = counts_process(&k->counts, k->o.guest_arg);
 	if (pid)
 		k->o.pid = pid;
 	/* The name of a run's -g is that of its process. */
 	if (k->o.by_name)
-		guest = k->o.guest_arg ?: kvm_replay_guest_name(in, pid);
-	kvm_replay_process(in, &k->events, pid, guest);
+		guest = k->o.guest_arg ?: counts_guest(&k->counts, pid);
+	events_select(&k->events, &k->counts, pid, guest);
 	if (!pid && in->last)
 		report_line("no guest '%s' in the recording", text_shown(k->o.guest_arg).text);
 }
@@ -175,7 +176,7 @@ static void tell_guest(struct kvm *k, const struct recording_interval *in, const
 {
 	char when[CLOCK_TEXT_SIZE], name[4 * GUEST_NAME_SIZE];
 
-	render_escape(guest_names_find(&k->rows.guests, k->o.pid), name, sizeof(name));
+	render_escape(guest_names_find(&k->guests, k->o.pid), name, sizeof(name));
 
 	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG || k->log.csv)
 		report_line("guest %s%s[%u] is %s", name, *name ? " " : "", k->o.pid, what);
@@ -196,7 +197,7 @@ static void follow_guest(struct kvm *k, const struct recording_interval *in)
 		tell_guest(k, in, "gone");
 	}
 	if (!k->gone || !k->o.guest_arg || guests_find(NULL, k->o.guest_arg, &pid, &unused) ||
-	    guest_names_add(&k->rows.guests, pid, NULL))
+	    guest_names_add(&k->guests, pid, NULL))
 		return;
 	if (!k->o.args.record) /* that has all */
 		counters_follow(k->counters, pid);
@@ -233,6 +234,20 @@ void kvm_show_in_log(struct kvm *k)
 		return;
 	k->show->display->stream = k->log.stream;
 	k->show->display->appends = k->log.begun;
+}
+
+static int screen_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
+{
+	(void)own;
+	return kvm_screen_table(&((struct kvm *)ctx)->screen, in) ? error_no_memory(err) : 0;
+}
+
+void kvm_show_on_screen(struct kvm *k, struct show *show)
+{
+	show->display = screen_renderer(k->screen.screen);
+	show->schema = &k->view.schema;
+	show->rows = screen_rows;
+	show->done = NULL;
 }
 
 static void tables(void *ctx, struct show *show)

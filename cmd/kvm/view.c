@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#include "cmd/kvm/record.h"
 #include "cmd/kvm/rows.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
@@ -80,13 +79,14 @@ static struct schema schema_of(const struct view *v)
 
 /* ---- what is asked for ---- */
 
-int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o,
-	      struct error *err)
+int view_open(struct view *v, struct kvm_events *events, const struct kvm_counts *counts,
+	      const struct kvm_options *o, struct error *err)
 {
 	static const struct recording_interval none;
 
 	memset(v, 0, sizeof(*v));
 	v->events = events;
+	v->counts = counts;
 	v->recorded = o->args.replay ? &none : NULL;
 	v->delay_ns = o->args.interval_ns;
 	v->awaited = o->guest_arg;
@@ -179,7 +179,7 @@ static char *name_of(const struct view *v, uint32_t pid, char name[GUEST_NAME_SI
 {
 	if (!v->recorded)
 		return guest_name(NULL, pid, name);
-	snprintf(name, GUEST_NAME_SIZE, "%s", kvm_replay_guest_name(v->recorded, pid));
+	snprintf(name, GUEST_NAME_SIZE, "%s", counts_guest(v->counts, pid));
 	return name;
 }
 
@@ -201,7 +201,7 @@ static int find_recorded(const struct view *v, const char *text, bool number, ui
 	uint64_t parsed = 0;
 	int r = 0;
 
-	*pid = kvm_replay_guest(v->recorded, text);
+	*pid = counts_process(v->counts, text);
 	*by_name = *pid != 0;
 	if (!*pid && !number)
 		r = error_set(err, STATUS_USAGE, -ESRCH, "no guest is named '%s'",
@@ -253,7 +253,7 @@ int view_guests(const struct view *v, struct guest **guests, size_t *n)
 /* Guests without events, as by a filter, keep their names while there are no more than these. */
 #define MAX_IDLE 1024
 
-void view_begin_guests(struct view *v)
+static void begin_guests(struct view *v)
 {
 	size_t n = v->n_guests;
 
@@ -299,18 +299,21 @@ static bool is_of_view(const struct view *v, uint32_t pid)
 	       (v->by_name && v->guest[0] && strcmp(name_of(v, pid, name), v->guest) == 0);
 }
 
-int view_add_guest(void *view, uint32_t pid, int event, uint64_t total)
+static int count_guests(struct view *v)
 {
-	struct view *v = view;
-	const struct kvm_event *e = &v->events->v[event];
-	struct view_guest *g;
+	begin_guests(v);
+	for (size_t i = 0; i < v->counts->n; i++) {
+		const struct kvm_count *count = &v->counts->v[i];
+		const struct kvm_event *e = &v->events->v[count->event];
+		struct view_guest *g;
 
-	if (e->parent >= 0 || e->off || e->hidden || !is_of_view(v, pid))
-		return 0;
-	g = guest_of(v, pid);
-	if (!g)
-		return -ENOMEM;
-	g->total += total;
+		if (e->parent >= 0 || e->off || e->hidden || !is_of_view(v, count->pid))
+			continue;
+		g = guest_of(v, count->pid);
+		if (!g)
+			return -ENOMEM;
+		g->total += count->total;
+	}
 	return 0;
 }
 
@@ -323,23 +326,16 @@ void view_set_baseline(struct view *v)
 
 /* ---- times ---- */
 
-int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
-			const struct kvm_namer *namer)
+int view_take(struct view *v, const struct latency *l)
 {
-	char name[REASON_NAME_SIZE];
 	int r;
 
 	drop_latencies(v);
-	r = latency_sums(l, v->pid, true, false, &v->latencies, &v->n_latencies);
-	for (size_t i = 0; r >= 0 && i < v->n_latencies; i++) {
-		struct latency_sum *sum = &v->latencies[i];
-
-		r = sum->event = kvm_event_of_reason(v->events, exit_event, namer, sum->class,
-						     sum->reason, name);
-	}
-	if (r >= 0)
-		return 0;
-	drop_latencies(v);
+	if (v->pid)
+		events_select(v->events, v->counts, v->pid, v->by_name ? v->guest : NULL);
+	r = count_guests(v);
+	if (!r && l)
+		r = latency_sums(l, v->pid, true, false, &v->latencies, &v->n_latencies);
 	return r;
 }
 

@@ -32,6 +32,7 @@ struct view_line {
 
 struct view {
 	struct kvm_events *events;
+	const struct kvm_counts *counts; /* of all processes */
 	/* What the keys set. */
 	uint32_t pid; /* 0: all */
 	char guest[GUEST_NAME_SIZE];
@@ -45,9 +46,8 @@ struct view {
 	uint64_t delay_ns;
 	/* What the keys ask for. */
 	bool reset, renew, delay_changed;
-	bool own_filter; /* that of a recording does not hold any more */
-	/* A replay: what is known of the processes; else NULL. */
-	const struct recording_interval *recorded;
+	bool own_filter;			   /* that of a recording does not hold any more */
+	const struct recording_interval *recorded; /* a replay: what is shown; else NULL */
 	/* What was counted. */
 	uint64_t elapsed_ns; /* since the one before */
 	struct view_guest *guests;
@@ -61,10 +61,10 @@ struct view {
 	struct schema schema; /* of lines and sum */
 };
 
-/* The view as the options want it; delay and filters included, but for a replay's, whose events are
- * not known yet.  -errno with @err. */
-int view_open(struct view *v, struct kvm_events *events, const struct kvm_options *o,
-	      struct error *err);
+/* The view of @events and @counts as the options want it; delay and filters included, but for a
+ * replay's, whose events are not known yet.  -errno with @err. */
+int view_open(struct view *v, struct kvm_events *events, const struct kvm_counts *counts,
+	      const struct kvm_options *o, struct error *err);
 
 /* A replay: they are.  @pattern is that of -f; NULL: the run's holds.  -errno with @err. */
 int view_filter_replay(struct view *v, const char *pattern, struct error *err);
@@ -91,18 +91,12 @@ int view_set_guest(struct view *v, const char *text, struct error *err);
 /* The processes that run guests, as guests_list(). */
 int view_guests(const struct view *v, struct guest **guests, size_t *n);
 
-/* Takes the times of @exit_event's reasons, of the process that is shown.  0 or -ENOMEM; then there
- * are none. */
-int view_read_latencies(struct view *v, const struct latency *l, int exit_event,
-			const struct kvm_namer *namer);
+/* Takes what was counted: totals, guests, and times of @l (NULL: none) are those of the process
+ * that is shown.  0 or -ENOMEM; then there are no times. */
+int view_take(struct view *v, const struct latency *l);
 
 /* Makes v->lines, and what stands with them, of what was counted.  0 or -ENOMEM. */
 int view_lines(struct view *v);
-
-/* Adds @total of @event to guest @pid of @view, a struct view; to be called for all after
- * view_begin_guests(). */
-void view_begin_guests(struct view *v);
-int view_add_guest(void *view, uint32_t pid, int event, uint64_t total);
 
 /* What was counted is what the next interval grows from. */
 void view_set_baseline(struct view *v);

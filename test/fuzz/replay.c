@@ -5,6 +5,7 @@
 #include "cmd/breakdown/table.h"
 #include "cmd/kvm/log.h"
 #include "cmd/kvm/record.h"
+#include "cmd/kvm/rows.h"
 #include "cmd/stack/schema.h"
 #include "cmd/top/rows.h"
 #include "cmd/virtio/print.h"
@@ -88,8 +89,7 @@ struct kvm_state {
 	struct kvm_events e;
 	struct latency *latency;
 	struct kvm_rows rows;
-	struct kvm_replay replay;
-	struct kvm_namer namer;
+	struct kvm_counts counts;
 	struct kvm_log log;
 };
 
@@ -99,18 +99,19 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 	struct error err;
 
 	if (kvm_replay_events(in, &k->e, true, &err) ||
-	    kvm_replay_latencies(in, k->latency, &k->rows, &k->replay, &err))
+	    (k->e.n > 1 && kvm_replay_latencies(in, &k->e, 1, k->latency, &err)) ||
+	    kvm_replay_counts(in, &k->e, &k->counts))
 		return;
 	kvm_rows_clear(&k->rows);
 	kvm_rows_of_events(&k->rows, &k->e, 1);
 	if (k->e.n > 1)
-		kvm_rows_of_latency(&k->rows, &k->e, 1, k->latency, &k->namer, 0);
+		kvm_rows_of_latency(&k->rows, &k->e, k->latency, 0);
 	show_interval(&in->interval, kvm_schema(true, true), k->rows.rows, k->rows.n);
 	k->log.stream = shown_begin(&out);
 	kvm_log_line(&k->log, &k->e, in->interval.end_ns, in->utc_offset);
 	shown_end(&out, SHOWN_FREE);
 	latency_set_baseline(k->latency);
-	kvm_replay_process(in, &k->e, kvm_replay_guest(in, "web \"1\""), "web \"1\"");
+	events_select(&k->e, &k->counts, counts_process(&k->counts, "web \"1\""), "web \"1\"");
 }
 
 /* As -s and -r show them. */
@@ -181,7 +182,6 @@ static void show(struct recording_reader *reader)
 	struct error err;
 	size_t n = tables_of(reader, tables, &what);
 
-	kvm.namer = (struct kvm_namer){ kvm_replay_name, &kvm.replay };
 	if (latency_open(&kvm.latency) || recording_reader_bind(reader, tables, n, &err))
 		goto out;
 	render_meta(FORMAT_JSON, shown_begin(&out), &recording_reader_head(reader)->meta,
@@ -201,6 +201,7 @@ static void show(struct recording_reader *reader)
 out:
 	latency_close(kvm.latency);
 	kvm_rows_free(&kvm.rows);
+	free(kvm.counts.v);
 	events_free(&kvm.e);
 	free(kvm.log.columns);
 }

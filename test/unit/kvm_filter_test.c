@@ -115,7 +115,7 @@ static void test_long(void **state)
 		want = lengths[i] < KVM_PATTERN_SIZE ? 0 : -EINVAL;
 		err = (struct error){ .status = STATUS_OK };
 		assert_int_equal(check(*state, pattern, &err), want);
-		assert_int_equal(view_open(&v, *state, &o, &err), want);
+		assert_int_equal(view_open(&v, *state, &(struct kvm_counts){ 0 }, &o, &err), want);
 		assert_int_equal(err.status, want ? STATUS_USAGE : STATUS_OK);
 		assert_string_equal(v.pattern, want ? "" : pattern);
 		view_close(&v);
@@ -129,7 +129,7 @@ static void test_view(void **state)
 	struct error err;
 	struct view v;
 
-	assert_int_equal(view_open(&v, *state, &o, &err), 0);
+	assert_int_equal(view_open(&v, *state, &(struct kvm_counts){ 0 }, &o, &err), 0);
 	assert_int_equal(view_set_filter(&v, "kvm_poi", &err), -EINVAL);
 	assert_non_null(strstr(err.hint, "kvm_pio"));
 	assert_string_equal(v.pattern, "kvm_pio");

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cmd/kvm/rows.h"
+#include "cmd/kvm/record.h"
 #include "core/system/guests.h"
 #include "test/unit/remove_tree.h"
 
@@ -32,16 +32,16 @@ char *__wrap_guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZ
 	return name;
 }
 
-static void learn(struct kvm_rows *rows, const struct latency *l, size_t want)
+static void learn(struct guest_names *names, struct latency *l, size_t want)
 {
-	assert_int_equal(kvm_rows_name_guests(rows, l), 0);
+	assert_int_equal(kvm_name_guests(names, &(struct kvm_counts){ 0 }, l), 0);
 	assert_int_equal(asked, want);
 }
 
 static void test_looks(void **state)
 {
 	struct kvm_latency_row read[30] = { 0 };
-	struct kvm_rows rows = { 0 };
+	struct guest_names names = { 0 };
 	struct latency *l;
 
 	(void)state;
@@ -49,16 +49,17 @@ static void test_looks(void **state)
 		read[i] = (struct kvm_latency_row){ { 0, i, 1 + i % 3, 0 }, { .exits = 1 } };
 	assert_int_equal(latency_open(&l), 0);
 	assert_int_equal(latency_read(l, read, 30, KVM_BANKS, NULL), 0);
-	learn(&rows, l, 3);
-	assert_string_equal(guest_names_find(&rows.guests, 1), "one");
-	assert_string_equal(guest_names_find(&rows.guests, 2), "");
-	learn(&rows, l, 5);
-	assert_string_equal(guest_names_find(&rows.guests, 2), "two");
-	learn(&rows, l, 6);
+	learn(&names, l, 3);
+	assert_string_equal(guest_names_find(&names, 1), "one");
+	assert_string_equal(guest_names_find(&names, 2), "");
+	learn(&names, l, 5);
+	assert_string_equal(guest_names_find(&names, 2), "two");
+	learn(&names, l, 6);
 	for (int i = 0; i < 10; i++)
-		learn(&rows, l, 6);
-	assert_string_equal(guest_names_find(&rows.guests, 3), "");
-	kvm_rows_free(&rows);
+		learn(&names, l, 6);
+	assert_string_equal(guest_names_find(&names, 3), "");
+	assert_string_equal(l->rows[1].guest, "two");
+	guest_names_free(&names);
 	latency_close(l);
 }
 

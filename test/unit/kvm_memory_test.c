@@ -18,6 +18,7 @@
 #include "cmd/kvm/banks.h"
 #include "cmd/kvm/debugfs.h"
 #include "cmd/kvm/log.h"
+#include "cmd/kvm/reasons.h"
 #include "cmd/kvm/record.h"
 #include "cmd/kvm/view.h"
 #include "test/unit/root.h"
@@ -145,15 +146,6 @@ static void starve(int (*work)(void))
 
 /* ---- what is done with it ---- */
 
-static char *name_of(const void *ctx, uint32_t class, uint32_t reason, char name[REASON_NAME_SIZE])
-{
-	(void)ctx;
-	snprintf(name, REASON_NAME_SIZE, "R%u_%u", class, reason);
-	return name;
-}
-
-static const struct kvm_namer namer = { name_of, NULL };
-
 static const struct kvm_latency_row counted[] = {
 	{ { 1, 30, 100, 0 }, { .exits = 2, .total_ns = 7, .max_ns = 4, .fine[3] = 2 } },
 	{ { 1, 12, 200, 0 }, { .exits = 3, .total_ns = 9, .max_ns = 4, .fine[4] = 1 } },
@@ -177,19 +169,25 @@ static int make_latency(struct latency **l)
 {
 	int r = latency_open(l);
 
-	return r ? r : latency_read(*l, counted, 3, KVM_BANKS, NULL);
+	if (!r)
+		r = latency_read(*l, counted, 3, KVM_BANKS, NULL);
+	for (size_t i = 0; !r && i < 3; i++) {
+		(*l)->rows[i].name = "HLT";
+		(*l)->rows[i].event = 2;
+	}
+	return r;
 }
 
-static int fill_view(struct view *v, const struct latency *l, int exit_event)
+static int fill_view(struct view *v, struct kvm_counts *counts, const struct latency *l)
 {
 	int r = 0;
 
 	/* Each refresh takes the place of the one before. */
 	for (size_t i = 0; !r && i < 2; i++) {
-		view_begin_guests(v);
-		r = view_add_guest(v, 100 + (uint32_t)i, 0, 5);
+		counts->n = 0;
+		r = counts_add(counts, 100 + (uint32_t)i, 0, 5);
 		if (!r)
-			r = view_read_latencies(v, l, exit_event, &namer);
+			r = view_take(v, l);
 		if (!r)
 			r = view_lines(v);
 		v->children = true;
@@ -201,6 +199,7 @@ static int fill_view(struct view *v, const struct latency *l, int exit_event)
 static int show(void)
 {
 	const struct kvm_options o = { .args.interval_ns = 1 };
+	struct kvm_counts counts = { 0 };
 	struct kvm_events e = { 0 };
 	struct latency *l = NULL;
 	struct view v = { 0 };
@@ -209,10 +208,11 @@ static int show(void)
 	if (!r)
 		r = make_latency(&l);
 	if (!r)
-		r = view_open(&v, &e, &o, NULL);
+		r = view_open(&v, &e, &counts, &o, NULL);
 	if (!r)
-		r = fill_view(&v, l, exit_event);
+		r = fill_view(&v, &counts, l);
 	view_close(&v);
+	free(counts.v);
 	latency_close(l);
 	events_free(&e);
 	return r;
@@ -231,13 +231,11 @@ static int log_and_rows(void)
 		r = make_latency(&l);
 	if (!r)
 		r = kvm_log_line(&log, &e, 1, 0);
-	for (size_t i = 0; !r && i < 3; i++)
-		r = guest_names_add(&rows.guests, 100 + (uint32_t)i, "name");
 	for (size_t i = 0; !r && i < 2; i++) {
 		kvm_rows_clear(&rows);
 		r = kvm_rows_of_events(&rows, &e, -1);
 		if (!r)
-			r = kvm_rows_of_latency(&rows, &e, exit_event, l, &namer, 0);
+			r = kvm_rows_of_latency(&rows, &e, l, 0);
 	}
 	fclose(log.stream);
 	log.path = NULL;
@@ -250,17 +248,22 @@ static int log_and_rows(void)
 
 static int play_back(const struct recording_interval *in)
 {
+	struct kvm_counts counts = { 0 };
 	struct kvm_events e = { 0 };
-	struct kvm_rows rows = { 0 };
+	struct kvm_kept kept = { 0 };
 	struct latency *l = NULL;
-	struct kvm_replay replay;
 	int r = latency_open(&l);
 
 	if (!r)
 		r = kvm_replay_events(in, &e, true, NULL);
 	if (!r)
-		r = kvm_replay_latencies(in, l, &rows, &replay, NULL);
-	kvm_rows_free(&rows);
+		r = kvm_replay_counts(in, &e, &counts);
+	if (!r)
+		r = kvm_replay_latencies(in, &e, 1, l, NULL);
+	if (!r)
+		r = kvm_keep(&kept, in, &e);
+	kvm_kept_free(&kept);
+	free(counts.v);
 	latency_close(l);
 	events_free(&e);
 	return r;
@@ -270,25 +273,23 @@ static int record(void)
 {
 	struct kvm_record record = { 0 };
 	struct recording_interval out = { .text = "" };
+	struct kvm_counts counts = { 0 };
 	struct kvm_events e = { 0 };
-	struct kvm_rows rows = { 0 };
 	struct latency *l = NULL;
 	int exit_event, r = make_events(&e, &exit_event);
 
 	if (!r)
 		r = make_latency(&l);
-	for (size_t i = 0; !r && i < 2; i++) {
-		kvm_record_begin(&record);
-		r = guest_names_add(&rows.guests, 100, "name");
-		if (!r)
-			r = kvm_record_process(&record, &rows, 100, 0, 1);
-		if (!r)
-			r = kvm_record_fill(&record, &e, l, &rows, exit_event, &namer, &out);
-	}
 	if (!r)
-		r = play_back(&out);
+		r = counts_add(&counts, 100, 0, 1);
+	for (size_t i = 0; !r && i < 2; i++) {
+		e.v[0].total++;
+		r = kvm_record_fill(&record, &e, &counts, l, &out);
+		if (!r && !i)
+			r = play_back(&out);
+	}
 	kvm_record_free(&record);
-	kvm_rows_free(&rows);
+	free(counts.v);
 	latency_close(l);
 	events_free(&e);
 	return r;
@@ -327,13 +328,15 @@ static int name_reasons(void)
 
 static int look_at_debugfs(void)
 {
+	struct kvm_counts counts = { 0 };
 	struct kvm_events e = { 0 };
 	struct debugfs *d = NULL;
 	struct error err;
-	int r = debugfs_open(root, false, &e, &d, &err);
+	int r = debugfs_open(root, true, &e, &counts, &d, &err);
 
 	assert_true(!r || r == -ENOMEM);
 	debugfs_close(r ? NULL : d);
+	free(counts.v);
 	events_free(&e);
 	return r;
 }

@@ -13,6 +13,7 @@
 #include "cmd/kvm/log.h"
 #include "cmd/kvm/options.h"
 #include "cmd/kvm/record.h"
+#include "cmd/kvm/rows.h"
 #include "test/unit/formats.h"
 #include "recorded.h"
 
@@ -22,29 +23,20 @@
 struct run {
 	struct kvm_events e;
 	struct kvm_rows rows;
+	struct kvm_counts counts;
 	struct latency *latency;
 	struct kvm_latency_row counted[3];
-	struct kvm_namer namer;
 	int exit_event;
 };
 
-static char *name_of(const void *ctx, uint32_t class, uint32_t reason, char name[REASON_NAME_SIZE])
-{
-	(void)ctx;
-	snprintf(name, REASON_NAME_SIZE, "R%u_%u", class, reason);
-	return name;
-}
-
 static void begin(struct run *run)
 {
-	*run = (struct run){ .namer = { name_of, NULL } };
+	*run = (struct run){ .latency = NULL };
 	events_add(&run->e, "kvm_entry", -1, true);
 	run->exit_event = events_add(&run->e, "kvm_exit", -1, true);
 	events_add_child(&run->e, run->exit_event, "R1_30", true);
 	run->e.v[0].off = true;
 	assert_int_equal(latency_open(&run->latency), 0);
-	assert_int_equal(guest_names_add(&run->rows.guests, 100, "web \"1\""), 0);
-	assert_int_equal(guest_names_add(&run->rows.guests, 200, ""), 0);
 	run->counted[0].key = (struct kvm_latency_key){ 1, 30, 100, 0 };
 	run->counted[1].key = (struct kvm_latency_key){ 1, 12, 200, 1 };
 	run->counted[2].key = (struct kvm_latency_key){ 1, 30, 100, 1 };
@@ -62,6 +54,14 @@ static void count(struct kvm_latency_row *row, unsigned int slot, uint64_t n)
 		row->latency.max_ns = lo;
 }
 
+/* As kvm.c and counters.c do. */
+static void name_row(struct run *run, struct latency_row *row)
+{
+	row->name = row->reason == 30 ? "R1_30" : "R1_12";
+	row->event = events_add_child(&run->e, run->exit_event, row->name, false);
+	row->guest = row->pid == 100 ? "web \"1\"" : "";
+}
+
 /* What was counted by output @round. */
 static void go_on(struct run *run, int round)
 {
@@ -77,11 +77,14 @@ static void go_on(struct run *run, int round)
 		run->e.v[3].total = 10;
 	assert_int_equal(
 	    latency_read(run->latency, run->counted, 2 + (size_t)round, KVM_BANKS, NULL), 0);
+	for (size_t i = 0; i < run->latency->n; i++)
+		name_row(run, &run->latency->rows[i]);
 }
 
 static void end(struct run *run)
 {
 	latency_close(run->latency);
+	free(run->counts.v);
 	kvm_rows_free(&run->rows);
 	events_free(&run->e);
 }
@@ -95,9 +98,7 @@ static void show(FILE *stream, enum format format, struct run *run, struct kvm_l
 	log->stream = stream;
 	kvm_rows_clear(&run->rows);
 	assert_int_equal(kvm_rows_of_events(&run->rows, &run->e, run->exit_event), 0);
-	assert_int_equal(
-	    kvm_rows_of_latency(&run->rows, &run->e, run->exit_event, run->latency, &run->namer, 0),
-	    0);
+	assert_int_equal(kvm_rows_of_latency(&run->rows, &run->e, run->latency, 0), 0);
 	assert_int_equal(
 	    render_interval(format, stream, interval, schema, run->rows.rows, run->rows.n), 0);
 	assert_int_equal(kvm_log_line(log, &run->e, interval->end_ns, 0), 0);
@@ -140,9 +141,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 			in =
 			    (struct recording_interval){ times[i - 1], .last = i == 2, .text = "" };
 		}
-		kvm_record_begin(&record);
-		assert_int_equal(kvm_record_fill(&record, &run.e, run.latency, &run.rows,
-						 run.exit_event, &run.namer, &in),
+		assert_int_equal(kvm_record_fill(&record, &run.e, &run.counts, run.latency, &in),
 				 0);
 		/* at first all; then what has counted, and a reason that is new */
 		assert_int_equal(in.tables[0].n, 3);
@@ -162,10 +161,9 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 /* From the recording, as the run was filtered, or by another @filter. */
 static char *again(enum format format, struct recorded *r, bool as_filtered, const regex_t *filter)
 {
-	struct kvm_replay replay = { 0 };
 	struct recording_interval in;
 	struct kvm_log log = { 0 };
-	struct run run = { .namer = { kvm_replay_name, &replay }, .exit_event = 1 };
+	struct run run = { .exit_event = 1 };
 	struct error err;
 	char *text;
 	size_t size;
@@ -177,8 +175,7 @@ static char *again(enum format format, struct recorded *r, bool as_filtered, con
 	for (int i = 0; i < 3; i++) {
 		recorded_next(r, &in);
 		assert_int_equal(kvm_replay_events(&in, &run.e, as_filtered, &err), 0);
-		assert_int_equal(kvm_replay_latencies(&in, run.latency, &run.rows, &replay, &err),
-				 0);
+		assert_int_equal(kvm_replay_latencies(&in, &run.e, 1, run.latency, &err), 0);
 		if (i)
 			show(stream, format, &run, &log, &in.interval);
 		else
@@ -265,6 +262,7 @@ static void refused(const struct recording_interval *in, struct kvm_events *e, c
 static void test_nonsense(void **state)
 {
 	struct recording_interval in = { .text = "" };
+	const struct kvm_counts none = { 0 };
 	struct kvm_events names = { 0 }, e = { 0 };
 	struct kvm_record record = { 0 };
 	struct error err;
@@ -272,8 +270,7 @@ static void test_nonsense(void **state)
 	(void)state;
 	events_add(&names, "a", -1, true);
 	events_add(&names, "b", 0, true);
-	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
 	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.n, 2);
 	assert_int_equal(e.v[1].parent, 0);
@@ -281,12 +278,10 @@ static void test_nonsense(void **state)
 	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.n, 2);
 	/* nothing has changed */
-	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
 	assert_int_equal(in.tables[0].n, 0);
 	names.v[1].total = 5;
-	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
 	assert_int_equal(in.tables[0].n, 1);
 	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.v[1].total, 5);
@@ -305,24 +300,21 @@ static void test_nonsense(void **state)
 	/* a name that is there twice */
 	events_free(&e);
 	names.v[1].name[0] = 'a';
-	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
 	refused(&in, &e, "out of their order");
 	kvm_record_free(&record);
 	/* a parent that is yet to come */
 	events_free(&e);
 	names.v[1].name[0] = 'b';
 	names.v[1].parent = 7;
-	kvm_record_begin(&record);
-	assert_int_equal(kvm_record_fill(&record, &names, NULL, NULL, 0, NULL, &in), 0);
+	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
 	refused(&in, &e, "out of their order");
 	kvm_record_free(&record);
 	events_free(&e);
 	events_free(&names);
 }
 
-static void add_counts(struct kvm_record *record, struct kvm_rows *rows, struct kvm_events *e,
-		       uint64_t rounds)
+static void add_counts(struct kvm_counts *c, struct kvm_events *e, uint64_t rounds)
 {
 	static const struct {
 		uint32_t pid;
@@ -330,13 +322,21 @@ static void add_counts(struct kvm_record *record, struct kvm_rows *rows, struct 
 		uint64_t n;
 	} counts[] = { { 100, 0, 5 }, { 200, 0, 7 }, { 100, 1, 2 }, { 100, 1, 3 }, { 300, 1, 0 } };
 
-	kvm_record_begin(record);
+	c->n = 0;
 	e->v[0].total = 12 * rounds;
 	e->v[1].total = 5 * rounds;
 	for (size_t i = 0; i < N(counts); i++)
-		assert_int_equal(kvm_record_process(record, rows, counts[i].pid, counts[i].event,
-						    counts[i].n * rounds),
-				 0);
+		assert_int_equal(
+		    counts_add(c, counts[i].pid, counts[i].event, counts[i].n * rounds), 0);
+	for (size_t i = 0; i < c->n; i++)
+		c->v[i].guest = c->v[i].pid == 100 ? "web" : "";
+}
+
+static void total_is(struct kvm_events *e, const struct kvm_counts *c, uint32_t pid,
+		     const char *guest, uint64_t want)
+{
+	events_select(e, c, pid, guest);
+	assert_int_equal(e->v[0].total, want);
 }
 
 /* What one process has counted, of a recording of all. */
@@ -344,80 +344,82 @@ static void test_process(void **state)
 {
 	struct recording_interval in = { .text = "" };
 	struct kvm_events names = { 0 }, e = { 0 };
+	struct kvm_counts counts = { 0 }, c = { 0 };
 	struct kvm_record record = { 0 };
-	struct kvm_rows rows = { 0 };
 	struct error err;
 
 	(void)state;
 	events_add(&names, "a", -1, true);
 	events_add(&names, "b", -1, true);
-	assert_int_equal(guest_names_add(&rows.guests, 100, "web"), 0);
 	for (uint64_t rounds = 1; rounds < 3; rounds++) {
-		add_counts(&record, &rows, &names, rounds);
-		assert_int_equal(kvm_record_fill(&record, &names, NULL, &rows, 0, NULL, &in), 0);
+		add_counts(&counts, &names, rounds);
+		assert_int_equal(kvm_record_fill(&record, &names, &counts, NULL, &in), 0);
 		assert_int_equal(in.tables[2].n, 4);
 		assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
+		assert_int_equal(kvm_replay_counts(&in, &e, &c), 0);
 		assert_int_equal(e.v[0].total, 12 * rounds);
-		assert_int_equal(kvm_replay_guest(&in, "web"), 100);
-		assert_int_equal(kvm_replay_guest(&in, "we"), 0);
-		kvm_replay_process(&in, &e, 200, NULL);
-		assert_int_equal(e.v[0].total, 7 * rounds);
+		assert_int_equal(counts_process(&c, "web"), 100);
+		assert_int_equal(counts_process(&c, "we"), 0);
+		assert_string_equal(counts_guest(&c, 100), "web");
+		assert_string_equal(counts_guest(&c, 300), "");
+		total_is(&e, &c, 200, NULL, 7 * rounds);
 		assert_int_equal(e.v[1].total, 0);
-		kvm_replay_process(&in, &e, 200, "");
-		assert_int_equal(e.v[0].total, 7 * rounds);
-		kvm_replay_process(&in, &e, 200, "web");
-		assert_int_equal(e.v[0].total, 12 * rounds);
-		kvm_replay_process(&in, &e, 100, "web");
-		assert_int_equal(e.v[0].total, 5 * rounds);
+		total_is(&e, &c, 200, "", 7 * rounds);
+		total_is(&e, &c, 200, "web", 12 * rounds);
+		total_is(&e, &c, 100, "web", 5 * rounds);
 		assert_int_equal(e.v[1].total, 5 * rounds);
 		assert_int_equal(events_delta(&e.v[1]), 5);
 		events_set_baseline(&e);
 	}
 	/* of an event that is not there: no recording of ours */
 	e.n = 1;
-	kvm_replay_process(&in, &e, 100, NULL);
-	assert_int_equal(e.v[0].total, 10);
+	assert_int_equal(kvm_replay_counts(&in, &e, &c), 0);
+	assert_int_equal(c.n, 2);
+	total_is(&e, &c, 100, NULL, 10);
 	e.n = 2;
 	kvm_record_free(&record);
-	kvm_rows_free(&rows);
+	free(counts.v);
+	free(c.v);
 	events_free(&e);
 	events_free(&names);
 }
 
-/* A recording that names other processes in each interval: those of one are kept. */
-static void test_replayed_guests(void **state)
+/* What was kept of an interval is what a replay has of it. */
+static void test_kept(void **state)
 {
-	struct kvm_latency_row counted[10] = { 0 };
-	struct recording_interval in = { .text = "" };
+	struct recording_interval in = { .text = "", .utc_offset = 3600 };
 	struct kvm_record record = { 0 };
-	struct kvm_replay replay = { 0 };
+	struct kvm_counts c = { 0 };
 	struct latency *latency;
-	struct kvm_rows made = { 0 };
+	struct kvm_kept kept;
 	struct error err;
 	struct run run;
 
 	(void)state;
 	begin(&run);
+	go_on(&run, 0);
+	add_counts(&run.counts, &run.e, 1);
+	assert_int_equal(kvm_record_fill(&record, &run.e, &run.counts, run.latency, &in), 0);
+	assert_int_equal(kvm_keep(&kept, &in, &run.e), 0);
+	assert_true(kvm_kept_size(&kept) > 2 * sizeof(struct hist));
+	assert_int_equal(kept.n_events, 4);
+	assert_int_equal(kept.totals[0], 12);
+	assert_int_equal(kept.in.utc_offset, 3600);
+	run.latency->rows[0].guest = run.counts.v[0].guest = "another";
 	assert_int_equal(latency_open(&latency), 0);
-	for (uint32_t round = 0; round < 100; round++) {
-		for (uint32_t i = 0; i < N(counted); i++) {
-			counted[i].key.tgid = 1000 + round * N(counted) + i;
-			counted[i].latency.exits = 1;
-			assert_int_equal(
-			    guest_names_add(&run.rows.guests, counted[i].key.tgid, "guest"), 0);
-		}
-		assert_int_equal(latency_read(run.latency, counted, N(counted), KVM_BANKS, NULL),
-				 0);
-		kvm_record_begin(&record);
-		assert_int_equal(kvm_record_fill(&record, &run.e, run.latency, &run.rows,
-						 run.exit_event, &run.namer, &in),
-				 0);
-		assert_int_equal(kvm_replay_latencies(&in, latency, &made, &replay, &err), 0);
-		assert_string_equal(guest_names_find(&made.guests, counted[9].key.tgid), "guest");
-		assert_int_equal(made.guests.n, N(counted));
-	}
+	assert_int_equal(kvm_replay_latencies(&kept.in, &run.e, 9, latency, &err), -EINVAL);
+	assert_int_equal(kvm_replay_latencies(&kept.in, &run.e, 1, latency, &err), 0);
+	assert_int_equal(latency->n, 2);
+	assert_string_equal(latency->rows[0].guest, "web \"1\"");
+	assert_string_equal(run.e.v[latency->rows[1].event].name, "kvm_exit(R1_12)");
+	assert_int_equal(latency->rows[1].exits, 5);
+	assert_int_equal(latency->rows[1].times->count, 5);
+	assert_int_equal(kvm_replay_counts(&kept.in, &run.e, &c), 0);
+	assert_int_equal(c.n, 4);
+	assert_string_equal(c.v[0].guest, "web");
+	kvm_kept_free(&kept);
 	kvm_record_free(&record);
-	kvm_rows_free(&made);
+	free(c.v);
 	latency_close(latency);
 	end(&run);
 }
@@ -425,9 +427,9 @@ static void test_replayed_guests(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),	cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_nonsense),	cmocka_unit_test(test_process),
-		cmocka_unit_test(test_replayed_guests),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_filter),
+		cmocka_unit_test(test_nonsense),   cmocka_unit_test(test_process),
+		cmocka_unit_test(test_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -385,42 +385,33 @@ static void test_debugfs(void **state)
 	put(DEBUGFS "halt_wait_hist", "0 1 2 3\n");
 	put(DEBUGFS "123-11/exits", "100\n");
 	put(DEBUGFS "123-11/io_exits", "10\n");
-	assert_int_equal(debugfs_open(root, false, &e, &d, &err), 0);
+	assert_int_equal(debugfs_open(root, false, &e, NULL, &d, &err), 0);
 	assert_int_equal(e.n, 2); /* a histogram is no counter */
 	assert_int_equal(total(&e, "exits"), 0);
 	/* it counts on; another one begins, whose process number holds the first one's */
 	put(DEBUGFS "123-11/exits", "150\n");
 	put(DEBUGFS "4123-9/exits", "7\n");
 	put(DEBUGFS "4123-9/io_exits", "3\n");
-	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(debugfs_read(d, 0, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 57);
 	assert_int_equal(total(&e, "io_exits"), 3);
-	assert_int_equal(debugfs_read(d, 123, &err), 0);
+	assert_int_equal(debugfs_read(d, 123, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 50);
-	assert_int_equal(debugfs_read(d, 23, &err), 0);
+	assert_int_equal(debugfs_read(d, 23, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 0);
 	/* the first one ends: what it did stays */
 	take_away(DEBUGFS "123-11");
-	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(debugfs_read(d, 0, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 57);
 	/* and another of the same name begins, at 0 */
 	put(DEBUGFS "123-11/exits", "1\n");
-	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(debugfs_read(d, 0, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 58);
 	debugfs_reset(d);
-	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(debugfs_read(d, 0, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 0);
 	debugfs_close(d);
 	events_free(&e);
-}
-
-static int count_machines(void *ctx, uint32_t pid, int event, uint64_t total)
-{
-	size_t *n = ctx;
-
-	assert_true(pid != 0 && event == 0 && total <= (pid == 9 ? 2000 : 5));
-	*n += 1;
-	return 0;
 }
 
 #define MANY (2 * DEBUGFS_ENDED + 60)
@@ -428,38 +419,41 @@ static int count_machines(void *ctx, uint32_t pid, int event, uint64_t total)
 /* However many begin and end: the sums stay, of one process too, and memory has a bound. */
 static void test_debugfs_many(void **state)
 {
+	struct kvm_counts counts = { 0 };
 	struct kvm_events e = { 0 };
 	struct debugfs *d;
 	struct error err;
 	char path[64];
-	size_t n;
 
 	(void)state;
 	put(DEBUGFS "exits", "0\n");
 	put(DEBUGFS "7-1/exits", "5\n");
-	assert_int_equal(debugfs_open(root, true, &e, &d, &err), 0);
+	assert_int_equal(debugfs_open(root, true, &e, NULL, &d, &err), 0);
 	for (uint32_t i = 0; i < MANY; i++) {
 		/* one process makes every other one */
 		snprintf(path, sizeof(path), DEBUGFS "%u-%u/exits", i % 2 ? 9 : 1000 + i, i);
 		put(path, "2\n");
-		assert_int_equal(debugfs_read(d, 9, &err), 0);
+		assert_int_equal(debugfs_read(d, 9, NULL, &err), 0);
 		assert_int_equal(total(&e, "exits"), (i + 1) / 2 * 2);
 		*strrchr(path, '/') = 0;
 		take_away(path);
-		assert_int_equal(debugfs_read(d, 9, &err), 0);
+		counts.n = 0;
+		assert_int_equal(debugfs_read(d, 9, &counts, &err), 0);
 		assert_int_equal(total(&e, "exits"), (i + 1) / 2 * 2);
-		n = 0;
-		assert_int_equal(debugfs_each_guest(d, count_machines, &n), 0);
-		assert_true(n <= DEBUGFS_ENDED + 1);
+		assert_true(counts.n <= DEBUGFS_ENDED + 1);
+		for (size_t k = 0; k < counts.n; k++)
+			assert_true(counts.v[k].pid != 0 && counts.v[k].event == 0 &&
+				    counts.v[k].total <= (counts.v[k].pid == 9 ? 2000 : 5));
 	}
-	assert_int_equal(n, DEBUGFS_ENDED + 1);
-	assert_int_equal(debugfs_read(d, 1000 + MANY - 2, &err), 0); /* one of the last */
+	assert_int_equal(counts.n, DEBUGFS_ENDED + 1);
+	free(counts.v);
+	assert_int_equal(debugfs_read(d, 1000 + MANY - 2, NULL, &err), 0); /* one of the last */
 	assert_int_equal(total(&e, "exits"), 2);
-	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(debugfs_read(d, 0, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 5 + MANY * 2);
 	debugfs_reset(d);
 	put(DEBUGFS "7-1/exits", "8\n");
-	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(debugfs_read(d, 0, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 3);
 	debugfs_close(d);
 	events_free(&e);
@@ -474,7 +468,7 @@ static void test_debugfs_past(void **state)
 	(void)state;
 	put(DEBUGFS "exits", "100\n");
 	put(DEBUGFS "123-11/exits", "100\n");
-	assert_int_equal(debugfs_open(root, true, &e, &d, &err), 0);
+	assert_int_equal(debugfs_open(root, true, &e, NULL, &d, &err), 0);
 	assert_int_equal(total(&e, "exits"), 100);
 	debugfs_close(d);
 	events_free(&e);
@@ -489,9 +483,9 @@ static void test_debugfs_empty(void **state)
 
 	(void)state;
 	put(DEBUGFS "exits", "0\n");
-	assert_int_equal(debugfs_open(root, false, &e, &d, &err), 0);
+	assert_int_equal(debugfs_open(root, false, &e, NULL, &d, &err), 0);
 	put(DEBUGFS "5-3/exits", "9\n");
-	assert_int_equal(debugfs_read(d, 0, &err), 0);
+	assert_int_equal(debugfs_read(d, 0, NULL, &err), 0);
 	assert_int_equal(total(&e, "exits"), 9);
 	debugfs_close(d);
 	events_free(&e);
@@ -504,10 +498,10 @@ static void test_debugfs_missing(void **state)
 	struct error err;
 
 	(void)state;
-	assert_int_equal(debugfs_open(root, false, &e, &d, &err), -ENOENT);
+	assert_int_equal(debugfs_open(root, false, &e, NULL, &d, &err), -ENOENT);
 	assert_non_null(strstr(err.what, "not mounted"));
 	put("sys/kernel/debug/bdi/x", "");
-	assert_int_equal(debugfs_open(root, false, &e, &d, &err), -ENOENT);
+	assert_int_equal(debugfs_open(root, false, &e, NULL, &d, &err), -ENOENT);
 	assert_non_null(strstr(err.what, "kvm is not loaded"));
 	assert_int_equal(err.status, STATUS_UNSUPPORTED);
 }
@@ -794,12 +788,14 @@ static void test_regex(void **state)
 	regfree(&regex);
 }
 
+static struct kvm_counts counted;
+
 static void open_view(struct view *v, struct kvm_events *e)
 {
 	static const struct kvm_options o = { .args.interval_ns = 1000000000 };
 
 	make_events(e);
-	assert_int_equal(view_open(v, e, &o, NULL), 0);
+	assert_int_equal(view_open(v, e, &counted, &o, NULL), 0);
 	v->elapsed_ns = 2000000000;
 }
 
@@ -927,6 +923,11 @@ static void test_view_filter(void **state)
 	events_free(&e);
 }
 
+static void add_count(uint32_t pid, int event, uint64_t total)
+{
+	assert_int_equal(counts_add(&counted, pid, event, total), 0);
+}
+
 static void test_view_guests(void **state)
 {
 	struct kvm_events e = { 0 };
@@ -935,24 +936,26 @@ static void test_view_guests(void **state)
 	(void)state;
 	open_view(&v, &e);
 	v.by_guest = true;
-	view_begin_guests(&v);
-	assert_int_equal(view_add_guest(&v, 0x7ffffff0, 0, 30), 0);
-	assert_int_equal(view_add_guest(&v, 0x7ffffff0, 2, 10), 0); /* a child: counted already */
-	assert_int_equal(view_add_guest(&v, 0x7ffffff0, 1, 5), 0);
-	assert_int_equal(view_add_guest(&v, 0x7ffffff1, 1, 35), 0);
+	add_count(0x7ffffff0, 0, 30);
+	add_count(0x7ffffff0, 2, 10); /* a child: counted already */
+	add_count(0x7ffffff0, 1, 5);
+	add_count(0x7ffffff1, 1, 35);
+	assert_int_equal(view_take(&v, NULL), 0);
 	lines_are(&v, "? [2147483632] gone ? [2147483633] gone ");
 	assert_int_equal(v.lines[0].total, 35);
 	assert_int_equal(v.lines[1].total, 35);
 	assert_int_equal(v.sum.total, 70);
 	/* others come, and go */
 	for (uint32_t i = 0; i < 1200; i++) {
-		view_begin_guests(&v);
-		assert_int_equal(view_add_guest(&v, 0x7ffffff1, 1, 35), 0);
-		assert_int_equal(view_add_guest(&v, 0x70000000 + i, 1, 1), 0);
+		counted.n = 0;
+		add_count(0x7ffffff1, 1, 35);
+		add_count(0x70000000 + i, 1, 1);
+		assert_int_equal(view_take(&v, NULL), 0);
 		assert_true(v.n_guests < 1030);
 	}
 	lines_are(&v, "? [2147483633] gone ? [1879049391] gone ");
 	view_close(&v);
+	free(counted.v);
 	events_free(&e);
 }
 
