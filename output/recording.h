@@ -45,6 +45,7 @@ struct recording_interval {
 	bool last;	    /* of the run */
 	const char *text;   /* what text shows beside the rows, one line; never NULL */
 	struct recording_rows tables[RECORDING_TABLES];
+	struct recording_reader *reader; /* that it came from; NULL: it is of a run */
 };
 
 /* ---- writing: 0, or -errno of the stream, or -ENOMEM ---- */
@@ -103,6 +104,20 @@ int recording_reader_bind(struct recording_reader *p, const struct recording_tab
  */
 int recording_reader_next(struct recording_reader *p, struct recording_interval *out,
 			  struct error *err);
+
+/* An interval of a recording that stays, and what it takes in bytes. */
+struct recording_kept {
+	struct recording_interval in;
+	size_t memory;
+	struct chunk *chunks; /* private, as are the rest */
+	void *texts;	      /* of a struct text_set */
+	void *rows[RECORDING_TABLES];
+};
+
+/* Takes over the memory that @in points to, which has just been read, and stays valid: *out is for
+ * recording_kept_free(). */
+void recording_keep(const struct recording_interval *in, struct recording_kept *out);
+void recording_kept_free(struct recording_kept *kept);
 
 /* NULL is fine. */
 void recording_reader_close(struct recording_reader *p);

@@ -608,7 +608,7 @@ static int read_interval(struct recording_reader *p, struct recording_interval *
 	uint64_t offset;
 	int r;
 
-	*out = (struct recording_interval){ 0 };
+	*out = (struct recording_interval){ .reader = p };
 	out->interval.start_ns = get_number(&c);
 	out->interval.end_ns = get_number(&c);
 	offset = get_within(&c, 2 * DAY_SECS + 1);
@@ -671,6 +671,28 @@ int recording_reader_next(struct recording_reader *p, struct recording_interval 
 			return framed_damaged(&p->file, &p->block, "is out of sequence", err);
 		}
 	}
+}
+
+void recording_keep(const struct recording_interval *in, struct recording_kept *out)
+{
+	struct recording_reader *p = in->reader;
+
+	*out = (struct recording_kept){ *in, p->memory, p->chunks, p->texts.root };
+	p->chunks = NULL;
+	p->texts = (struct text_set){ NULL };
+	for (size_t i = 0; i < p->n_tables; i++) {
+		out->rows[i] = p->tables[i].rows;
+		p->tables[i].rows = NULL;
+		p->tables[i].room = 0;
+	}
+}
+
+void recording_kept_free(struct recording_kept *kept)
+{
+	for (size_t i = 0; i < RECORDING_TABLES; i++)
+		free(kept->rows[i]);
+	free_chunks(&kept->chunks);
+	text_set_free(&(struct text_set){ kept->texts });
 }
 
 void recording_reader_close(struct recording_reader *p)

@@ -55,48 +55,41 @@ struct meaning {
 	uint32_t mask;
 };
 
+/* The kernel's names of @field's values, or of its bits; @class: where isa is that, 0: else. */
 static const struct event_table *find_table(const struct event_format *format, const char *field,
-					    bool flags, bool conditional, uint32_t when)
+					    bool flags, uint32_t class)
 {
 	for (size_t i = 0; i < format->n_tables; i++) {
 		const struct event_table *t = &format->tables[i];
 
 		if (strcmp(t->field, field) == 0 && t->flags == flags &&
-		    t->conditional == conditional && (!conditional || t->when == when))
+		    t->conditional == (class != 0) && (!class || t->when == class))
 			return t;
 	}
 	return NULL;
 }
 
-static struct meaning meaning_of_exit(const struct reasons *r, uint32_t class)
-{
-	const struct event_format *format = &r->formats[REASON_EXIT];
-	struct meaning m = { NULL, &none, NULL, &none, UINT32_MAX };
-
-	if (r->arm) {
-		/* What the world switch returned, and if that was a trap, which exception class. */
-		if (class == CLASS_ARM_TRAP)
-			m.kernel = find_table(format, "esr_ec", false, false, 0);
-		return m;
-	}
-	/* "(REC->isa == 1) ? VMX's table : SVM's" */
-	m.kernel = find_table(format, "exit_reason", false, class == CLASS_VMX, CLASS_VMX);
-	m.headers = class == CLASS_VMX ? &vmx : class == CLASS_SVM ? &svm : &none;
-	if (class == CLASS_VMX) {
-		m.kernel_flags = find_table(format, "exit_reason", true, true, CLASS_VMX);
-		m.headers_flags = &vmx_flags;
-		/* The low half is the basic reason, what is above it says more of it. */
-		m.mask = 0xffff;
-	}
-	return m;
-}
-
 static struct meaning meaning_of(const struct reasons *r, enum reason_event event, uint32_t class)
 {
-	if (event == REASON_EXIT)
-		return meaning_of_exit(r, class);
-	return (struct meaning){ find_table(&r->formats[REASON_UEXIT], "reason", false, false, 0),
-				 &uexit, NULL, &none, UINT32_MAX };
+	const struct event_format *format = &r->formats[event];
+	struct meaning m = { NULL, &none, NULL, &none, UINT32_MAX };
+
+	if (event == REASON_UEXIT) {
+		m.kernel = find_table(format, "reason", false, 0);
+		m.headers = &uexit;
+	} else if (r->arm) {
+		/* What the world switch returned, and if that was a trap, its exception class. */
+		m.kernel = class == CLASS_ARM_TRAP ? find_table(format, "esr_ec", false, 0) : NULL;
+	} else if (class == CLASS_VMX) {
+		/* "(REC->isa == 1) ? VMX's table : SVM's"; the low half is the basic reason. */
+		m = (struct meaning){ find_table(format, "exit_reason", false, class), &vmx,
+				      find_table(format, "exit_reason", true, class), &vmx_flags,
+				      0xffff };
+	} else {
+		m.kernel = find_table(format, "exit_reason", false, 0);
+		m.headers = class == CLASS_SVM ? &svm : &none;
+	}
+	return m;
 }
 
 static const char *name_of(const struct event_table *kernel, const struct event_table *headers,
@@ -125,8 +118,7 @@ static void copy_name(char name[REASON_NAME_SIZE], const char *from)
 /* What the world switch of arm64 returned. */
 static const struct event_table *arm_returns(const struct reasons *r)
 {
-	const struct event_table *kernel =
-	    find_table(&r->formats[REASON_EXIT], "ret", false, false, 0);
+	const struct event_table *kernel = find_table(&r->formats[REASON_EXIT], "ret", false, 0);
 
 	return kernel ? kernel : &none;
 }
@@ -192,42 +184,31 @@ static int add_class(struct reasons *r, enum reason_event event, uint32_t class,
 	return err;
 }
 
-static int add_arm_returns(struct reasons *r, bool listed)
-{
-	const struct event_table *t = arm_returns(r);
-	int err = 0;
-
-	for (size_t i = 0; !err && i < t->n; i++)
-		if (t->symbols[i].value != CLASS_ARM_TRAP)
-			err = add(r, REASON_EXIT, (uint32_t)t->symbols[i].value, 0, listed);
-	return err;
-}
-
 static int make_list(struct reasons *r, enum cpu_virt cpu)
 {
-	size_t named;
-	int err;
+	const struct {
+		enum reason_event event;
+		uint32_t class;
+		bool there, listed;
+	} classes[] = {
+		{ REASON_EXIT, CLASS_VMX, !r->arm, cpu == CPU_VMX },
+		{ REASON_EXIT, CLASS_SVM, !r->arm, cpu == CPU_SVM },
+		{ REASON_EXIT, CLASS_ARM_TRAP, r->arm, cpu == CPU_ARM64 },
+		{ REASON_UEXIT, KVM_UEXIT_OK, true, true },
+		/* What a call that failed left in the page can be any of them. */
+		{ REASON_UEXIT, KVM_UEXIT_EINTR, true, true },
+		{ REASON_UEXIT, KVM_UEXIT_ERRNO, true, true },
+	};
+	const struct event_table *returns = arm_returns(r);
+	int err = 0;
 
-	if (r->arm) {
-		err = add_class(r, REASON_EXIT, CLASS_ARM_TRAP, cpu == CPU_ARM64);
-		if (!err)
-			err = add_arm_returns(r, cpu == CPU_ARM64);
-	} else {
-		err = add_class(r, REASON_EXIT, CLASS_VMX, cpu == CPU_VMX);
-		if (!err)
-			err = add_class(r, REASON_EXIT, CLASS_SVM, cpu == CPU_SVM);
-	}
-	if (!err)
-		err = add_class(r, REASON_UEXIT, KVM_UEXIT_OK, true);
-	/* What a call that failed left in the page can be any of them. */
-	named = r->n;
-	for (size_t i = 0; !err && i < named; i++) {
-		if (r->list[i].event != REASON_UEXIT)
-			continue;
-		err = add(r, REASON_UEXIT, KVM_UEXIT_EINTR, r->list[i].reason, true);
-		if (!err)
-			err = add(r, REASON_UEXIT, KVM_UEXIT_ERRNO, r->list[i].reason, true);
-	}
+	for (size_t i = 0; !err && i < sizeof(classes) / sizeof(classes[0]); i++)
+		if (classes[i].there)
+			err = add_class(r, classes[i].event, classes[i].class, classes[i].listed);
+	for (size_t i = 0; !err && i < returns->n; i++)
+		if (returns->symbols[i].value != CLASS_ARM_TRAP)
+			err = add(r, REASON_EXIT, (uint32_t)returns->symbols[i].value, 0,
+				  cpu == CPU_ARM64);
 	return err;
 }
 
@@ -242,7 +223,7 @@ static uint32_t offset_of(const struct event_format *format, const char *name)
 }
 
 /* "esr_ec" and "ret" are arm64's, the others x86's. */
-static void find_fields(struct reasons *r)
+static void find_fields(struct reasons *r, const struct event_format *entries)
 {
 	const struct event_format *exits = &r->formats[REASON_EXIT];
 	struct reason_fields *f = &r->fields;
@@ -255,40 +236,33 @@ static void find_fields(struct reasons *r)
 		f->exit_class = offset_of(exits, "ret");
 		r->arm = true;
 	}
+	f->entry_vcpu = offset_of(entries, "vcpu_id");
 	f->uexit_reason = offset_of(&r->formats[REASON_UEXIT], "reason");
 	f->uexit_errno = offset_of(&r->formats[REASON_UEXIT], "errno");
-}
-
-static int parse(const char *text, struct event_format *format)
-{
-	return event_format_parse(text ? text : "", format);
 }
 
 int reasons_open(const struct reason_formats *formats, enum cpu_virt cpu, struct reasons **out)
 {
 	struct reasons *r = calloc(1, sizeof(*r));
-	struct event_format entries;
+	struct event_format entries = { 0 };
 	int err;
 
 	if (!r)
 		return -ENOMEM;
-	err = parse(formats->exit, &r->formats[REASON_EXIT]);
+	err = event_format_parse(formats->exit ?: "", &r->formats[REASON_EXIT]);
 	if (!err)
-		err = parse(formats->uexit, &r->formats[REASON_UEXIT]);
+		err = event_format_parse(formats->uexit ?: "", &r->formats[REASON_UEXIT]);
 	if (!err)
-		err = parse(formats->entry, &entries);
-	if (!err) {
-		r->fields.entry_vcpu = offset_of(&entries, "vcpu_id");
-		event_format_free(&entries);
-		find_fields(r);
+		err = event_format_parse(formats->entry ?: "", &entries);
+	find_fields(r, &entries);
+	event_format_free(&entries);
+	if (!err)
 		err = make_list(r, cpu);
-	}
-	if (err) {
+	if (err)
 		reasons_free(r);
-		return err;
-	}
-	*out = r;
-	return 0;
+	else
+		*out = r;
+	return err;
 }
 
 void reasons_free(struct reasons *r)

@@ -54,23 +54,4 @@ int kvm_replay_counts(const struct recording_interval *in, const struct kvm_even
 int kvm_replay_latencies(const struct recording_interval *in, struct kvm_events *e,
 			 uint32_t exit_event, struct latency *latency, struct error *err);
 
-/* A copy of an interval that was put back. */
-struct kvm_kept {
-	struct recording_interval in; /* but for its events and losses; it points to what follows */
-	uint64_t *totals;	      /* of all events */
-	size_t n_events;
-	struct kvm_count *counts;
-	struct latency_row *latencies;
-	struct hist *times;
-	struct text_set texts;
-};
-
-/* 0 or -ENOMEM; kvm_kept_free() in any case. */
-int kvm_keep(struct kvm_kept *kept, const struct recording_interval *in,
-	     const struct kvm_events *e);
-void kvm_kept_free(struct kvm_kept *kept);
-
-/* The memory that it takes, in bytes. */
-size_t kvm_kept_size(const struct kvm_kept *kept);
-
 #endif

@@ -1,31 +1,61 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/kvm/kvm.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 /* Memory for the intervals that the keys can go back to. */
 #define KEPT_BYTES_MAX (256U << 20)
 
-static void free_kept(void *kept)
+struct kept {
+	struct recording_kept recorded;
+	uint64_t *totals; /* of all events, at its end */
+	size_t n_events;
+};
+
+static void free_kept(void *item)
 {
-	kvm_kept_free(kept);
+	struct kept *kept = item;
+
+	recording_kept_free(&kept->recorded);
+	free(kept->totals);
 }
 
-static uint64_t size_of_kept(const void *kept)
+static uint64_t memory_of_kept(const void *item)
 {
-	return kvm_kept_size(kept);
+	const struct kept *kept = item;
+
+	return kept->recorded.memory + kept->n_events * sizeof(*kept->totals);
+}
+
+static int keep(struct kvm *k, const struct recording_interval *in)
+{
+	struct kept kept = { .n_events = k->events.n };
+
+	kept.totals = calloc(kept.n_events + 1, sizeof(*kept.totals));
+	if (!kept.totals)
+		return -ENOMEM;
+	for (size_t i = 0; i < kept.n_events; i++)
+		kept.totals[i] = k->events.v[i].total;
+	recording_keep(in, &kept.recorded);
+	if (!steps_add(&k->steps, &kept))
+		return 0;
+	free_kept(&kept);
+	return -ENOMEM;
 }
 
 /* All that was counted by the end of interval @i; SIZE_MAX: nothing. */
 static int load_kept(struct kvm *k, size_t i, struct error *err)
 {
-	static const struct kvm_kept none;
-	const struct kvm_kept *kept = i < k->steps.n ? steps_item(&k->steps, i) : &none;
+	static const struct kept none;
+	const struct kept *kept = i < k->steps.n ? steps_item(&k->steps, i) : &none;
 
 	for (size_t e = 0; e < k->events.n; e++)
 		k->events.v[e].total = e < kept->n_events ? kept->totals[e] : 0;
 	if (k->latency)
 		k->latency->n = 0;
-	k->view.recorded = &kept->in;
-	return kvm_load_rest(k, &kept->in, err);
+	k->view.recorded = &kept->recorded.in;
+	return kvm_load_rest(k, k->view.recorded, err);
 }
 
 /* The same for the view: of the process that it shows. */
@@ -58,7 +88,6 @@ static int view_step(struct kvm *k, struct error *err)
 
 int kvm_replay_take(struct kvm *k, const struct recording_interval *in, struct error *err)
 {
-	struct kvm_kept kept = { 0 };
 	int r = k->steps.n ? load_kept(k, k->steps.n - 1, err) : 0;
 
 	if (!r)
@@ -69,18 +98,14 @@ int kvm_replay_take(struct kvm *k, const struct recording_interval *in, struct e
 		r = view_filter_replay(&k->view, k->o.fields, err);
 		return r ? r : 1;
 	}
-	if (!kvm_keep(&kept, in, &k->events) && !steps_add(&k->steps, &kept))
-		return view_step(k, err);
-	kvm_kept_free(&kept);
-	return error_no_memory(err);
+	return keep(k, in) ? error_no_memory(err) : view_step(k, err);
 }
 
 int kvm_replay_open(struct kvm *k, struct error *err)
 {
 	int r = view_open(&k->view, &k->events, &k->counts, &k->o, err);
 
-	k->steps =
-	    (struct steps){ sizeof(struct kvm_kept), free_kept, size_of_kept, KEPT_BYTES_MAX };
+	k->steps = (struct steps){ sizeof(struct kept), free_kept, memory_of_kept, KEPT_BYTES_MAX };
 	if (!r && kvm_screen_open(&k->screen, &k->view, &k->steps))
 		r = error_no_memory(err);
 	steps_catch_signals();

@@ -250,7 +250,6 @@ static int play_back(const struct recording_interval *in)
 {
 	struct kvm_counts counts = { 0 };
 	struct kvm_events e = { 0 };
-	struct kvm_kept kept = { 0 };
 	struct latency *l = NULL;
 	int r = latency_open(&l);
 
@@ -260,9 +259,6 @@ static int play_back(const struct recording_interval *in)
 		r = kvm_replay_counts(in, &e, &counts);
 	if (!r)
 		r = kvm_replay_latencies(in, &e, 1, l, NULL);
-	if (!r)
-		r = kvm_keep(&kept, in, &e);
-	kvm_kept_free(&kept);
 	free(counts.v);
 	latency_close(l);
 	events_free(&e);

@@ -274,6 +274,43 @@ static void test_values(void **state)
 	free(file.data);
 }
 
+/* What is kept is there when the reader is not any more. */
+static void test_kept(void **state)
+{
+	struct bytes file = record(3, true), want, got;
+	FILE *from = fmemopen(file.data, file.size, "r"), *to;
+	struct recording_kept kept[3];
+	struct recording_interval in;
+	struct recording_reader *p;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(recording_reader_open(from, "FILE", &p, &err), 0);
+	assert_int_equal(recording_reader_bind(p, tables, N(tables), &err), 0);
+	for (size_t i = 0; i < 3; i++) {
+		assert_int_equal(recording_reader_next(p, &in, &err), 1);
+		recording_keep(&in, &kept[i]);
+		assert_true(kept[i].memory >= in.tables[0].n * sizeof(struct row));
+	}
+	assert_int_equal(recording_reader_next(p, &in, &err), 0);
+	recording_reader_close(p);
+	fclose(from);
+	free(file.data);
+	to = open_memstream(&want.data, &want.size);
+	for (size_t i = 0; i < 3; i++)
+		render(to, &intervals[i]);
+	fclose(to);
+	to = open_memstream(&got.data, &got.size);
+	for (size_t i = 0; i < 3; i++) {
+		render(to, &kept[i].in);
+		recording_kept_free(&kept[i]);
+	}
+	fclose(to);
+	assert_string_equal(got.data, want.data);
+	free(got.data);
+	free(want.data);
+}
+
 /* Wherever it is truncated, that is reported, and the intervals before are complete. */
 static void test_truncation(void **state)
 {
@@ -617,13 +654,13 @@ static void test_full_disk(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_settings),
-		cmocka_unit_test(test_values),	   cmocka_unit_test(test_truncation),
-		cmocka_unit_test(test_killed),	   cmocka_unit_test(test_flipped_bits),
-		cmocka_unit_test(test_foreign),	   cmocka_unit_test(test_nonsense),
-		cmocka_unit_test(test_memory),	   cmocka_unit_test(test_other_type),
-		cmocka_unit_test(test_many_rows),  cmocka_unit_test(test_long_name),
-		cmocka_unit_test(test_full_disk),
+		cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_values),	     cmocka_unit_test(test_kept),
+		cmocka_unit_test(test_truncation),   cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_flipped_bits), cmocka_unit_test(test_foreign),
+		cmocka_unit_test(test_nonsense),     cmocka_unit_test(test_memory),
+		cmocka_unit_test(test_other_type),   cmocka_unit_test(test_many_rows),
+		cmocka_unit_test(test_long_name),    cmocka_unit_test(test_full_disk),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
