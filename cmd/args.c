@@ -8,6 +8,8 @@
 #include "core/base/parse.h"
 #include "core/base/text.h"
 
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
 enum {
 	KEY_JSON = 0x1000,
 	KEY_CSV,
@@ -372,24 +374,36 @@ static bool in_list(const int *keys, int key)
 	return keys && *keys;
 }
 
+int args_check(const struct args_rule *rules, size_t n, struct error *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!rules[i].wrong)
+			continue;
+		error_set(err, STATUS_USAGE, -EINVAL, "%s", rules[i].what);
+		if (rules[i].hint)
+			error_hint(err, "%s", rules[i].hint);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 /* With --replay nothing is counted: options that say what to count would do nothing. */
 static int check_replay(const struct args_spec *spec, const struct input *in, struct error *err)
 {
 	const struct args *args = in->args;
 	const struct argp_option *option;
+	const struct args_rule rules[] = {
+		{ args->record, "--record and --replay are mutually exclusive" },
+		{ in->positional,
+		  "INTERVAL cannot be used with --replay: the recording has its own" },
+		{ args->command, "-- COMMAND cannot be used with --replay" },
+		{ args->show_source || args->list_hooks || args->hooks[0],
+		  "--replay loads no BPF programs" },
+	};
+	int r = args_check(rules, N(rules), err);
 
-	if (args->record)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "--record and --replay are mutually exclusive");
-	if (in->positional)
-		return error_set(
-		    err, STATUS_USAGE, -EINVAL,
-		    "INTERVAL cannot be used with --replay: the recording has its own");
-	if (args->command)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-- COMMAND cannot be used with --replay");
-	if (args->show_source || args->list_hooks || args->hooks[0])
-		return error_set(err, STATUS_USAGE, -EINVAL, "--replay loads no BPF programs");
+	if (r)
+		return r;
 	for (size_t i = 0; i < args->n_given; i++) {
 		if (in_list(spec->replay, args->given[i]))
 			continue;
@@ -404,6 +418,18 @@ static int check_replay(const struct args_spec *spec, const struct input *in, st
 		return -EINVAL;
 	}
 	return 0;
+}
+
+static int check_all(const struct args_spec *spec, const struct args *args, struct error *err)
+{
+	const struct args_rule rules[] = {
+		{ spec->argument && args->command, "there is no -- COMMAND here" },
+		{ args->all && !args->command, "--all requires -- COMMAND" },
+		{ args->output && args->show_source, "-o cannot be used with --ebpf" },
+		{ args->output && args->list_hooks, "-o cannot be used with --list-hooks" },
+	};
+
+	return args_check(rules, N(rules), err);
 }
 
 static size_t longest(const struct args_example *examples)
@@ -459,13 +485,9 @@ int args_parse(const struct args_spec *spec, int argc, char **argv, struct args 
 	}
 	if (r)
 		return in.failed ? in.error : option_error(spec, argv[0], in.at ? in.at : "", err);
-	if (spec->argument && args->command)
-		return error_set(err, STATUS_USAGE, -EINVAL, "there is no -- COMMAND here");
-	if (args->all && !args->command)
-		return error_set(err, STATUS_USAGE, -EINVAL, "--all requires -- COMMAND");
-	if (args->output && (args->show_source || args->list_hooks))
-		return error_set(err, STATUS_USAGE, -EINVAL, "-o cannot be used with %s",
-				 args->show_source ? "--ebpf" : "--list-hooks");
+	r = check_all(spec, args, err);
+	if (r)
+		return r;
 	args->stdout_is_data = args->for_programs && !args->output;
 	return args->replay ? check_replay(spec, &in, err) : 0;
 }

@@ -75,6 +75,12 @@ struct args_member {
 	bool is_text; /* const char * */
 };
 
+/* What cannot be asked for, and what to do instead (NULL: nothing). */
+struct args_rule {
+	bool wrong;
+	const char *what, *hint;
+};
+
 /* "iotrace SUBCOMMAND @arguments", and what that shows.  --help and the manual page have them. */
 struct args_example {
 	const char *arguments, *what;
@@ -100,6 +106,9 @@ void args_each(const struct args_spec *spec,
  */
 int args_parse(const struct args_spec *spec, int argc, char **argv, struct args *args,
 	       struct error *err);
+
+/* The first of @rules that is wrong: -EINVAL with @err (STATUS_USAGE); else 0. */
+int args_check(const struct args_rule *rules, size_t n, struct error *err);
 
 /* Was the own option @key given? */
 bool args_given(const struct args *args, int key);

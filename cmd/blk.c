@@ -652,13 +652,11 @@ static const struct blk_inflight *entry_of(const struct entries *e, const struct
 
 static void map_places(const struct bpf_map *map, struct entries *e)
 {
-	size_t n = bpf_map__max_entries(map);
-
 	/* One is none: the map is not used. */
-	if (n < 2 || maps_map_array(map, n * sizeof(struct blk_place), false, &e->mapped))
+	if (bpf_map__max_entries(map) < 2 || maps_map_array(map, false, &e->mapped))
 		return;
 	e->places = e->mapped.at;
-	e->n_places = n;
+	e->n_places = e->mapped.n;
 }
 
 size_t blk_sweep(void (*detach)(void *ctx), const struct bpf_object *obj, int busy_fd,

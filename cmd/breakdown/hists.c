@@ -17,7 +17,7 @@ int hists_map(int fd, size_t size, struct mapped_array *out, struct error *err)
 	if (mapped == MAP_FAILED)
 		return error_set(err, STATUS_FAILED, -errno, "cannot map the histograms: %s",
 				 strerror(errno));
-	*out = (struct mapped_array){ mapped, whole };
+	*out = (struct mapped_array){ .at = mapped, .size = whole };
 	return 0;
 }
 

@@ -43,13 +43,10 @@ struct counters {
 	struct hook_group group;
 	const struct hooks *hooks; /* of the run */
 	int *skipped; /* by number of the tracepoint: -errno why it could not be attached to */
-	struct bank_arrays arrays;
 	struct mapped_array mapped[ARRAYS];
 	bool by_round, command;
 	uint32_t *filter_tgid; /* of the programs */
 	struct banks *banks;
-	const struct kvm_latency_row *latencies;
-	size_t n_latencies;
 };
 
 /* ---- what there is ---- */
@@ -287,36 +284,17 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 #define VCPU_THREADS   16384
 #define LATENCY_ROWS   8192 /* vCPUs x exit reasons of each x banks: 22 MB */
 
-static size_t n_counts(const struct counters *c)
-{
-	return c->arrays.n_cpus * KVM_BANKS * c->arrays.stride;
-}
-
-static void size_arrays(struct counters *c)
-{
-	uint32_t rows = c->wants.rows;
-
-	c->arrays = (struct bank_arrays){
-		.n_cpus = cpus_possible(),
-		.n_slots = c->n_slots,
-		.stride = c->stride,
-		.n_keys = rows		      ? rows
-			  : c->wants.by_guest ? ROWS_OF_GUESTS
-					      : ROWS_OF_OTHERS,
-	};
-	c->n_latencies = !c->wants.latency ? 1 : rows ? rows : LATENCY_ROWS;
-}
-
 int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid, bool command)
 {
 	const struct reason_fields f = reasons_fields(c->reasons);
+	const uint32_t rows = c->wants.rows;
+	const uint32_t keys = rows ?: c->wants.by_guest ? ROWS_OF_GUESTS : ROWS_OF_OTHERS;
+	const uint32_t latencies = !c->wants.latency ? 1 : rows ?: LATENCY_ROWS;
 
 	c->hooks = o->hooks;
 	c->command = command;
 	memset(c->skipped, 0, c->n_names * sizeof(*c->skipped));
-	size_arrays(c);
 
-	const uint32_t keys = (uint32_t)c->arrays.n_keys, latencies = (uint32_t)c->n_latencies;
 	const struct probe_option options[] = {
 		{ "n_slots", c->stride },
 		{ "one_process", tgid != 0 },
@@ -337,7 +315,7 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid,
 		{ "uexit_errno_off", f.uexit_errno },
 	};
 	const struct probe_map maps[] = {
-		{ "counts", (uint32_t)n_counts(c) },
+		{ "counts", (uint32_t)(cpus_possible() * KVM_BANKS * c->stride) },
 		{ "keyed", keys },
 		{ "free_keys", keys },
 		{ "key_rows", keys },
@@ -372,28 +350,16 @@ static int fill_reasons(const struct counters *c, const struct kvm_bpf *skel)
 
 static int map_arrays(struct counters *c, const struct kvm_bpf *skel)
 {
-	const struct {
-		const struct bpf_map *map;
-		size_t size;
-	} arrays[ARRAYS] = {
-		[ARRAY_COUNTS] = { skel->maps.counts, n_counts(c) * sizeof(*c->arrays.counts) },
-		[ARRAY_KEYS] = { skel->maps.key_rows, c->arrays.n_keys * sizeof(*c->arrays.keys) },
-		[ARRAY_ROUNDS] = { skel->maps.rounds,
-				   c->by_round ? KVM_ROUNDS * sizeof(*c->arrays.rounds) : 0 },
-		[ARRAY_LATENCIES] = { skel->maps.latency_rows,
-				      c->n_latencies * sizeof(*c->latencies) },
+	const struct bpf_map *const maps[ARRAYS] = {
+		[ARRAY_COUNTS] = skel->maps.counts,
+		[ARRAY_KEYS] = skel->maps.key_rows,
+		[ARRAY_ROUNDS] = skel->maps.rounds,
+		[ARRAY_LATENCIES] = skel->maps.latency_rows,
 	};
 	int r = 0;
 
 	for (size_t i = 0; !r && i < ARRAYS; i++)
-		if (arrays[i].size)
-			r = maps_map_array(arrays[i].map, arrays[i].size, false, &c->mapped[i]);
-	c->arrays.counting = &skel->data->counting;
-	c->filter_tgid = &skel->data->filter_tgid;
-	c->arrays.counts = c->mapped[ARRAY_COUNTS].at;
-	c->arrays.keys = c->mapped[ARRAY_KEYS].at;
-	c->arrays.rounds = c->mapped[ARRAY_ROUNDS].at;
-	c->latencies = c->mapped[ARRAY_LATENCIES].at;
+		r = maps_map_array(maps[i], false, &c->mapped[i]);
 	return r;
 }
 
@@ -403,42 +369,56 @@ static int open_maps(struct counters *c, const struct kvm_bpf *skel)
 	int r = fill_reasons(c, skel);
 
 	if (!r)
-		r = maps_fill_queue(skel->maps.free_keys, c->arrays.n_keys);
+		r = maps_fill_queue(skel->maps.free_keys);
 	if (!r)
-		r = maps_fill_queue(skel->maps.free_latencies, c->n_latencies);
+		r = maps_fill_queue(skel->maps.free_latencies);
 	if (!r)
 		r = map_arrays(c, skel);
-	return r ? r : banks_open(&c->arrays, &c->banks);
+	if (r)
+		return r;
+	c->filter_tgid = &skel->data->filter_tgid;
+	return banks_open(
+	    &(struct bank_arrays){
+		.counting = &skel->data->counting,
+		.counts = c->mapped[ARRAY_COUNTS].at,
+		.n_cpus = cpus_possible(),
+		.n_slots = c->n_slots,
+		.stride = c->stride,
+		.keys = c->mapped[ARRAY_KEYS].at,
+		.n_keys = c->mapped[ARRAY_KEYS].n,
+		.rounds = c->by_round ? c->mapped[ARRAY_ROUNDS].at : NULL,
+	    },
+	    &c->banks);
 }
 
-/* Why an event with a program of its own has none, or 0. */
-static int refused(const struct counters *c, enum reason_event which, const char *event)
+/* Why tracepoint @i could not be attached to: -errno.  0: it was. */
+static int refusal(const struct counters *c, size_t i)
 {
-	size_t n;
-	const struct hook_choice *choice = hooks_choices(c->hooks, &n);
+	const char *own = (int)i == c->parents[REASON_EXIT]    ? "exit"
+			  : (int)i == c->parents[REASON_UEXIT] ? "userspace_exit"
+							       : NULL;
+	const struct hook_choice *choice;
 	int code = -ENOTSUP;
+	size_t n;
 
-	if (!is_hooked(c, which) || hooks_tag(c->hooks, event, -1) == 0)
-		return 0;
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(choice[i].event, event) == 0 && choice[i].code)
-			code = choice[i].code;
+	if (!own || hooks_tag(c->hooks, own, -1) == 0)
+		return c->skipped[i];
+	choice = hooks_choices(c->hooks, &n);
+	for (size_t k = 0; k < n; k++)
+		if (strcmp(choice[k].event, own) == 0 && choice[k].code)
+			code = choice[k].code;
 	return code;
 }
 
 /* What could not be attached to is not among the events any more; an error when nothing is left. */
 static int leave_out_skipped(struct counters *c, struct error *err)
 {
-	const int exit = refused(c, REASON_EXIT, "exit");
-	const int uexit = refused(c, REASON_UEXIT, "userspace_exit");
 	size_t attached = 0;
 	struct error why;
 	int last = 0;
 
 	for (size_t i = 0; i < c->n_names; i++) {
-		int code = (int)i == c->parents[REASON_EXIT] && exit ? exit
-			   : (int)i == c->parents[REASON_UEXIT]	     ? uexit
-								     : c->skipped[i];
+		int code = refusal(c, i);
 
 		if (c->events->v[i].off)
 			continue;
@@ -522,7 +502,7 @@ int counters_read(struct counters *c, struct kvm_counts *by_process, struct erro
 			c->events->v[i].total = 0;
 	for (size_t slot = 0; slot < c->n_slots; slot++)
 		c->events->v[c->slot_event[slot]].total += banks_slot(c->banks, slot);
-	for (size_t i = 0; r >= 0 && i < c->arrays.n_keys; i++) {
+	for (size_t i = 0; r >= 0 && i < c->mapped[ARRAY_KEYS].n; i++) {
 		struct kvm_key key;
 		uint64_t count = banks_key(c->banks, i, &key);
 		int event = count ? event_of_key(c, &key) : 0;
@@ -550,7 +530,8 @@ static int name_row(struct counters *c, struct latency_row *row, struct text_set
 
 int counters_read_latencies(struct counters *c, struct latency *to, struct error *err)
 {
-	int r = latency_read(to, c->latencies, c->n_latencies, banks_active(c->banks), err);
+	int r = latency_read(to, c->mapped[ARRAY_LATENCIES].at, c->mapped[ARRAY_LATENCIES].n,
+			     banks_active(c->banks), err);
 
 	for (size_t i = 0; r >= 0 && i < to->n; i++)
 		if (to->rows[i].pid && !*to->rows[i].name)

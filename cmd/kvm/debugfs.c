@@ -40,17 +40,13 @@ static int read_number(int dir, const char *name, int64_t *value)
 {
 	char text[64], *end;
 	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
-	ssize_t len;
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	int code = len < 0 ? -errno : 0;
 
-	if (fd < 0)
-		return -errno;
-	len = read(fd, text, sizeof(text) - 1);
-	if (len < 0) {
-		len = -errno;
+	if (fd >= 0)
 		close(fd);
-		return (int)len;
-	}
-	close(fd);
+	if (code)
+		return code;
 	text[len] = 0;
 	errno = 0;
 	*value = strtoll(text, &end, 10);
@@ -86,26 +82,15 @@ static int open_top(struct debugfs *d, const char *root, DIR **out, struct error
 }
 
 /* A counter is a file that holds one number. */
-static int add_field(struct debugfs *d, const char *name)
-{
-	int *field = ARRAY_ADD(d->fields, d->n_fields);
-
-	if (!field)
-		return -ENOMEM;
-	*field = events_add(d->events, name, -1, true);
-	return *field < 0 ? *field : 0;
-}
-
 static int find_fields(struct debugfs *d, DIR *top, struct error *err)
 {
-	int r, refusal = -ENOENT;
+	int r, refusal = -ENOENT, *field;
 	struct dirent *entry;
 	int64_t value;
 
 	while ((entry = readdir(top))) {
-		if (entry->d_type != DT_REG)
-			continue;
-		r = read_number(dirfd(top), entry->d_name, &value);
+		r = entry->d_type == DT_REG ? read_number(dirfd(top), entry->d_name, &value)
+					    : -EINVAL;
 		if (r == -EPERM || r == -EACCES) {
 			/* The kernel refuses all of them or none. */
 			refusal = r;
@@ -113,7 +98,11 @@ static int find_fields(struct debugfs *d, DIR *top, struct error *err)
 		}
 		if (r)
 			continue;
-		if (add_field(d, entry->d_name))
+		field = ARRAY_ADD(d->fields, d->n_fields);
+		if (!field)
+			return error_no_memory(err);
+		*field = events_add(d->events, entry->d_name, -1, true);
+		if (*field < 0)
 			return error_no_memory(err);
 	}
 	return d->n_fields ? 0 : refused(refusal, err);
@@ -134,16 +123,15 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events,
 	r = open_top(d, root, &top, err);
 	if (!r)
 		r = find_fields(d, top, err);
-	if (top)
-		closedir(top);
 	if (!r)
 		r = debugfs_read(d, 0, by_process, err);
-	if (r) {
+	if (top)
+		closedir(top);
+	if (r)
 		debugfs_close(d);
-		return r;
-	}
-	*out = d;
-	return 0;
+	else
+		*out = d;
+	return r;
 }
 
 void debugfs_close(struct debugfs *d)
@@ -159,6 +147,18 @@ void debugfs_close(struct debugfs *d)
 
 /* ---- machines ---- */
 
+/* The machine @like, if it has not ended; a name may come again. */
+static struct machine *find_machine(struct debugfs *d, const struct machine *like)
+{
+	for (size_t i = 0; i < d->n_machines; i++) {
+		struct machine *m = &d->machines[i];
+
+		if (!m->gone && m->inode == like->inode && m->pid == like->pid && m->fd == like->fd)
+			return m;
+	}
+	return NULL;
+}
+
 static struct machine *add_machine(struct debugfs *d, const struct machine *like)
 {
 	struct machine *m = ARRAY_ADD(d->machines, d->n_machines);
@@ -173,55 +173,33 @@ static struct machine *add_machine(struct debugfs *d, const struct machine *like
 	return m;
 }
 
-/* The machine @like, if it has not ended; a name may come again. */
-static struct machine *find_machine(struct debugfs *d, const struct machine *like)
+static int read_machine(struct debugfs *d, int dir, const struct machine *like)
 {
-	for (size_t i = 0; i < d->n_machines; i++) {
-		struct machine *m = &d->machines[i];
+	struct machine *m = find_machine(d, like);
+	const bool left_out = !m && d->first && !d->past;
 
-		if (!m->gone && m->inode == like->inode && m->pid == like->pid && m->fd == like->fd)
-			return m;
-	}
-	return NULL;
-}
-
-static void read_machine(struct debugfs *d, int dir, struct machine *m, bool fresh)
-{
-	int64_t value;
-
-	for (size_t i = 0; i < d->n_fields; i++) {
-		if (read_number(dir, d->events->v[d->fields[i]].name, &value))
-			continue;
-		m->last[i] = value;
-		if (fresh && d->first && !d->past)
-			m->base[i] = value;
-	}
-}
-
-static int read_machine_dir(struct debugfs *d, int dir, struct machine *like)
-{
-	struct machine *m;
-	struct stat st;
-	bool fresh;
-
-	if (fstat(dir, &st))
-		return 0; /* it has just ended */
-	like->inode = st.st_ino;
-	m = find_machine(d, like);
-	fresh = !m;
 	if (!m)
 		m = add_machine(d, like);
 	if (!m)
 		return -ENOMEM;
 	m->seen = true;
-	read_machine(d, dir, m, fresh);
+	for (size_t i = 0; i < d->n_fields; i++) {
+		int64_t value;
+
+		if (read_number(dir, d->events->v[d->fields[i]].name, &value))
+			continue;
+		m->last[i] = value;
+		if (left_out)
+			m->base[i] = value;
+	}
 	return 0;
 }
 
 static int read_entry(struct debugfs *d, int top, const char *name)
 {
 	struct machine like = { 0 };
-	int dir, r, end = 0;
+	int dir, r = 0, end = 0;
+	struct stat st;
 
 	/* "1234-12" */
 	if (sscanf(name, "%u-%u%n", &like.pid, &like.fd, &end) != 2 || name[end] || !like.pid)
@@ -229,7 +207,10 @@ static int read_entry(struct debugfs *d, int top, const char *name)
 	dir = openat(top, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return 0; /* it has just ended */
-	r = read_machine_dir(d, dir, &like);
+	if (fstat(dir, &st) == 0) {
+		like.inode = st.st_ino;
+		r = read_machine(d, dir, &like);
+	}
 	close(dir);
 	return r;
 }
@@ -241,25 +222,22 @@ static int64_t counted(const struct machine *m, size_t field)
 	return m->last[field] - m->base[field];
 }
 
-/* Adds machine @from to one before it, @to, in whose place it is counted from now on. */
-static void merge(struct debugfs *d, size_t to, size_t from)
+/* Counts machine @i, which has ended, as process @pid's from now on: together with one before it,
+ * if there is one.  Returns where the next one is. */
+static size_t merge(struct debugfs *d, size_t i, uint32_t pid)
 {
-	struct machine *a = &d->machines[to], *b = &d->machines[from];
+	struct machine *from = &d->machines[i], *to = d->machines;
 
+	while (to < from && !(to->gone && to->pid == pid))
+		to++;
+	from->pid = pid;
+	if (to == from)
+		return i + 1;
 	for (size_t f = 0; f < d->n_fields; f++)
-		a->last[f] += counted(b, f);
-	free(b->base);
+		to->last[f] += counted(from, f);
+	free(from->base);
 	d->n_machines--;
-	memmove(b, b + 1, (d->n_machines - from) * sizeof(*b));
-}
-
-/* The first of process @pid that has ended, of those before @end; else @end. */
-static size_t find_ended(const struct debugfs *d, uint32_t pid, size_t end)
-{
-	size_t i = 0;
-
-	while (i < end && !(d->machines[i].gone && d->machines[i].pid == pid))
-		i++;
+	memmove(from, from + 1, (d->n_machines - i) * sizeof(*from));
 	return i;
 }
 
@@ -268,24 +246,16 @@ static void merge_ended(struct debugfs *d, uint32_t wanted)
 {
 	size_t ended = 0;
 
-	for (size_t i = 0; i < d->n_machines; i++) {
-		size_t to = find_ended(d, d->machines[i].pid, i);
+	for (size_t i = 0; i < d->n_machines;)
+		i = d->machines[i].gone ? merge(d, i, d->machines[i].pid) : i + 1;
+	for (size_t i = 0; i < d->n_machines; i++)
+		ended += d->machines[i].gone && d->machines[i].pid != ENDED_PID;
+	for (size_t i = 0; ended > DEBUGFS_ENDED && i < d->n_machines;) {
+		const struct machine *m = &d->machines[i];
+		const bool stays = !m->gone || m->pid == wanted || m->pid == ENDED_PID;
 
-		if (d->machines[i].gone && to < i)
-			merge(d, to, i--);
-		else
-			ended += d->machines[i].gone && d->machines[i].pid != ENDED_PID;
-	}
-	for (size_t i = 0; ended > DEBUGFS_ENDED && i < d->n_machines; i++) {
-		size_t to = find_ended(d, ENDED_PID, i);
-
-		if (!d->machines[i].gone || d->machines[i].pid == wanted ||
-		    d->machines[i].pid == ENDED_PID)
-			continue;
-		d->machines[i].pid = ENDED_PID;
-		ended--;
-		if (to < i)
-			merge(d, to, i--);
+		ended -= !stays;
+		i = stays ? i + 1 : merge(d, i, ENDED_PID);
 	}
 }
 

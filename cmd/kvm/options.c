@@ -89,35 +89,28 @@ static int check(struct kvm_options *o, struct error *err)
 	const bool help = o->fields && strcmp(o->fields, "help") == 0;
 	/* Of a recording -c and -z make a log. */
 	const bool log = o->mode == KVM_LOG || (args->replay && o->mode == KVM_SCREEN);
-	const struct {
-		bool wrong;
-		const char *what, *hint;
-	} rules[] = {
-		{ o->log_path && args->output, "-L and -o are mutually exclusive", NULL },
-		{ args->output && help, "-o cannot be used with -f help", NULL },
+	const struct args_rule rules[] = {
+		{ o->log_path && args->output, "-L and -o are mutually exclusive" },
+		{ args->output && help, "-o cannot be used with -f help" },
 		{ o->wide && args->for_programs, "-c, --csv and --json are mutually exclusive",
 		  NULL },
-		{ o->past && !o->debugfs, "-i requires -d", NULL },
+		{ o->past && !o->debugfs, "-i requires -d" },
 		{ o->latency && o->debugfs && !o->tracepoints, "-x requires tracepoints",
 		  "add -t" },
-		{ o->pid_arg && o->guest_arg, "-p and -g are mutually exclusive", NULL },
+		{ o->pid_arg && o->guest_arg, "-p and -g are mutually exclusive" },
 		{ args->command && (o->pid_arg || o->guest_arg) && !args->all,
 		  "-p and -g cannot be used with -- COMMAND",
 		  "use --all to count that guest while COMMAND runs" },
-		{ args->replay && help, "-f help cannot be used with --replay", NULL },
-		{ o->wide && !log, "-c requires -l or -L", NULL },
-		{ o->all_events && !log, "-a requires -l or -L", NULL },
-		{ o->skip_zero && !log, "-z requires -l or -L", NULL },
+		{ args->replay && help, "-f help cannot be used with --replay" },
+		{ o->wide && !log, "-c requires -l or -L" },
+		{ o->all_events && !log, "-a requires -l or -L" },
+		{ o->skip_zero && !log, "-z requires -l or -L" },
 	};
 
-	for (size_t i = 0; i < N(rules); i++) {
-		if (!rules[i].wrong)
-			continue;
-		error_set(err, STATUS_USAGE, -EINVAL, "%s", rules[i].what);
-		if (rules[i].hint)
-			error_hint(err, "%s", rules[i].hint);
-		return -EINVAL;
-	}
+	int r = args_check(rules, N(rules), err);
+
+	if (r)
+		return r;
 	if (log && (o->wide || o->skip_zero || o->all_events))
 		o->mode = KVM_LOG;
 	o->fields_help = help;

@@ -135,15 +135,16 @@ static void name_iodir(int argc, char **argv)
 
 static int check(struct stack_options *o, struct error *err)
 {
-	if (o->folded && o->args.for_programs)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-f and --json or --csv are mutually exclusive");
-	if (args_given(&o->args, KEY_ORDER) && !o->folded)
-		return error_set(err, STATUS_USAGE, -EINVAL, "--order requires -f");
-	if (o->by && o->per_pid)
-		return error_set(err, STATUS_USAGE, -EINVAL,
-				 "-P and --by are mutually exclusive: -P is --by disk,process");
-	return blk_check_options(&o->filters, &o->args, err);
+	const struct args_rule rules[] = {
+		{ o->folded && o->args.for_programs,
+		  "-f and --json or --csv are mutually exclusive" },
+		{ args_given(&o->args, KEY_ORDER) && !o->folded, "--order requires -f" },
+		{ o->by && o->per_pid,
+		  "-P and --by are mutually exclusive: -P is --by disk,process" },
+	};
+	int r = args_check(rules, sizeof(rules) / sizeof(rules[0]), err);
+
+	return r ? r : blk_check_options(&o->filters, &o->args, err);
 }
 
 /* What only shapes the output. */

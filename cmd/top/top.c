@@ -490,13 +490,12 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 /* One is none: the map is not used. */
 static int map_places(struct top *t, const struct bpf_map *map)
 {
-	uint32_t n = bpf_map__max_entries(map);
-	int r = n < TOP_PLACES
-		    ? 0
-		    : maps_map_array(map, n * sizeof(*t->places), true, &t->mapped_places);
+	int r = 0;
 
+	if (bpf_map__max_entries(map) >= TOP_PLACES)
+		r = maps_map_array(map, true, &t->mapped_places);
 	t->places = t->mapped_places.at;
-	t->n_places = t->places ? n : 0;
+	t->n_places = t->mapped_places.n;
 	return r;
 }
 
@@ -508,13 +507,12 @@ static int attached(struct tool_run *run, struct error *err)
 
 	if (r || !t->o.extended)
 		return r ? error_set(err, STATUS_FAILED, r, "cannot map BPF maps") : 0;
-	t->n_slots = bpf_map__max_entries(skel->maps.slots);
 	t->free_slots = bpf_map__fd(skel->maps.free_slots);
-	r = maps_map_array(skel->maps.slots, t->n_slots * sizeof(*t->slots), true,
-			   &t->mapped_slots);
+	r = maps_map_array(skel->maps.slots, true, &t->mapped_slots);
 	t->slots = t->mapped_slots.at;
+	t->n_slots = t->mapped_slots.n;
 	if (!r)
-		r = maps_fill_queue(skel->maps.free_slots, t->n_slots);
+		r = maps_fill_queue(skel->maps.free_slots);
 	return r ? error_set(err, STATUS_FAILED, r, "cannot use BPF maps") : 0;
 }
 

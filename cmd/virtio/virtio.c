@@ -97,19 +97,15 @@ static int configure(struct tool_run *run, struct tool_object *object)
 static int map_arrays(struct virtio *v, struct virtio_bpf *skel)
 {
 	struct virtio_arrays *a = &v->arrays;
-	int r;
+	int r = maps_map_array(skel->maps.counts, false, &v->mapped_values);
 
+	if (!r && v->o.latency)
+		r = maps_map_array(skel->maps.lats, true, &v->mapped_lats);
+	if (!r)
+		r = maps_map_array(skel->maps.known, false, &v->mapped_known);
 	a->active = &skel->bss->active_bank;
 	a->taken = &skel->bss->rows_taken;
-	a->n = bpf_map__max_entries(skel->maps.known);
-	r = maps_map_array(skel->maps.counts, a->n * VIRTIO_BANKS * sizeof(*a->values), false,
-			   &v->mapped_values);
-	if (!r && v->o.latency)
-		r = maps_map_array(skel->maps.lats, a->n * VIRTIO_BANKS * sizeof(*a->lats), true,
-				   &v->mapped_lats);
-	if (!r)
-		r = maps_map_array(skel->maps.known, a->n * sizeof(*a->known), false,
-				   &v->mapped_known);
+	a->n = v->mapped_known.n;
 	a->values = v->mapped_values.at;
 	a->lats = v->mapped_lats.at;
 	a->known = v->mapped_known.at;
@@ -122,7 +118,7 @@ static int open_counts(struct virtio *v, struct virtio_bpf *skel, struct error *
 	int r = map_arrays(v, skel);
 
 	if (!r)
-		r = maps_fill_queue(skel->maps.free_rows, v->arrays.n);
+		r = maps_fill_queue(skel->maps.free_rows);
 	if (!r)
 		r = virtio_counts_open(&v->arrays, &v->counts);
 	if (limits_is_shortage(r))
