@@ -31,16 +31,6 @@ void heatmap_free(struct heatmap *h)
 	free(h);
 }
 
-static void add_times(struct hist *to, const struct hist *from)
-{
-	if (from->max > to->max)
-		to->max = from->max;
-	for (unsigned int i = 0; i < HIST_FINE_SLOTS; i++) {
-		to->fine[i] += from->fine[i];
-		to->count += from->fine[i];
-	}
-}
-
 /* Each two columns become one. */
 static void halve(struct heatmap *h)
 {
@@ -53,7 +43,7 @@ static void halve(struct heatmap *h)
 
 		for (size_t i = 0; i < h->n / 2; i++) {
 			columns[i] = columns[2 * i];
-			add_times(&columns[i], &columns[2 * i + 1]);
+			hist_add_growth(&columns[i], &columns[2 * i + 1], NULL);
 		}
 		memset(&columns[h->n / 2], 0, (h->n - h->n / 2) * sizeof(*columns));
 	}
@@ -110,7 +100,7 @@ int heatmap_add(struct heatmap *h, const char *name, const struct hist *times)
 		map = make_map(h, name);
 	if (!map)
 		return -ENOMEM;
-	add_times(&map->columns[h->n - 1], times);
+	hist_add_growth(&map->columns[h->n - 1], times, NULL);
 	return 0;
 }
 
@@ -175,7 +165,7 @@ void heatmap_column(const struct heatmap_picture *p, size_t map, size_t column, 
 
 	memset(out, 0, sizeof(*out));
 	for (size_t i = column * p->merge; i < end && i < p->h->n; i++)
-		add_times(out, &p->h->maps[map].columns[i]);
+		hist_add_growth(out, &p->h->maps[map].columns[i], NULL);
 }
 
 uint64_t heatmap_column_start(const struct heatmap_picture *p, size_t column)

@@ -72,6 +72,29 @@ void hist_add(struct hist *h, uint64_t ns, uint64_t unit_ns)
 	h->log2[hist_log2_slot(ns / unit_ns)]++;
 }
 
+void hist_add_growth(struct hist *h, const struct hist *now, const struct hist *before)
+{
+	static const struct hist none;
+	const bool all = !before;
+	uint64_t lo, hi, max = all ? now->max : 0;
+
+	before = before ?: &none;
+	h->total += now->total - before->total;
+	for (unsigned int i = 0; i < HIST_FINE_SLOTS; i++) {
+		if (now->fine[i] == before->fine[i])
+			continue;
+		hist_fine_bounds(i, &lo, &hi);
+		if (!all)
+			max = hi < now->max ? hi : now->max;
+		h->fine[i] += now->fine[i] - before->fine[i];
+		h->count += now->fine[i] - before->fine[i];
+	}
+	for (unsigned int i = 0; i < HIST_LOG2_SLOTS; i++)
+		h->log2[i] += now->log2[i] - before->log2[i];
+	if (max > h->max)
+		h->max = max;
+}
+
 void hist_log2_from_fine(struct hist *h)
 {
 	unsigned int slot;

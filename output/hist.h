@@ -33,6 +33,10 @@ void hist_log2_bounds(unsigned int slot, uint64_t *lo, uint64_t *hi);
 /* Adds one value of @ns nanoseconds, shown in units of @unit_ns (1, 1000, 1000000). */
 void hist_add(struct hist *h, uint64_t ns, uint64_t unit_ns);
 
+/* Adds to @h what @now has more than @before, an earlier state of it; NULL: all.  The maximum of
+ * what came in between is not known: it is no more than @now's, and than its highest slot holds. */
+void hist_add_growth(struct hist *h, const struct hist *now, const struct hist *before);
+
 /* Fills log2[] from fine[]: exact only for unit 1 (nanoseconds), which is what it is for. */
 void hist_log2_from_fine(struct hist *h);
 

@@ -36,14 +36,7 @@ void hists_add(struct hist *to, const struct probe_hist *from, bool unit_slots)
 
 void hists_merge(struct hist_row *to, const struct hist_row *from)
 {
-	for (size_t i = 0; i < HIST_FINE_SLOTS; i++)
-		to->hist.fine[i] += from->hist.fine[i];
-	for (size_t i = 0; i < HIST_LOG2_SLOTS; i++)
-		to->hist.log2[i] += from->hist.log2[i];
-	to->hist.count += from->hist.count;
-	to->hist.total += from->hist.total;
-	if (from->hist.max > to->hist.max)
-		to->hist.max = from->hist.max;
+	hist_add_growth(&to->hist, &from->hist, NULL);
 	to->self_ns += from->self_ns;
 }
 

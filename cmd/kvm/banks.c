@@ -15,39 +15,33 @@
 #define WAIT_NS (NS_PER_SEC / 2)
 #define POLL_NS (NS_PER_SEC / 1000)
 
-/* Slots and, behind them, rows of keys. */
+/* Values are of slots and, behind them, of rows of keys. */
 struct banks {
 	struct bank_arrays arrays;
 	size_t n;
 	uint64_t *noted[KVM_BANKS]; /* what each bank held when it was last noted */
 	uint64_t *base;		    /* of both together: what is left out */
+	uint64_t values[];	    /* of all three */
 };
 
 int banks_open(const struct bank_arrays *arrays, struct banks **out)
 {
-	size_t n = arrays->n_slots + arrays->n_keys;
-	struct banks *b = calloc(1, sizeof(*b));
-	uint64_t *values = calloc(n + 1, (KVM_BANKS + 1) * sizeof(*values));
+	const size_t n = arrays->n_slots + arrays->n_keys;
+	struct banks *b = calloc(1, sizeof(*b) + n * (KVM_BANKS + 1) * sizeof(*b->values));
 
-	if (!b || !values) {
-		free(b);
-		free(values);
+	if (!b)
 		return -ENOMEM;
-	}
 	b->arrays = *arrays;
 	b->n = n;
-	b->base = values;
+	b->base = b->values + KVM_BANKS * n;
 	for (size_t bank = 0; bank < KVM_BANKS; bank++)
-		b->noted[bank] = values + (bank + 1) * n;
+		b->noted[bank] = b->values + bank * n;
 	*out = b;
 	return 0;
 }
 
 void banks_close(struct banks *b)
 {
-	if (!b)
-		return;
-	free(b->base);
 	free(b);
 }
 

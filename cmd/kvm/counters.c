@@ -37,8 +37,6 @@ struct counters {
 	size_t n_names;
 	struct reasons *reasons;
 	int parents[REASON_EVENTS]; /* kvm_exit and kvm_userspace_exit, -1: not there */
-	int *slot_event;	    /* which event a slot counts for */
-	uint32_t *reason_slot;	    /* which slot a named reason has */
 	size_t n_slots, stride;
 	struct hook_group group;
 	const struct hooks *hooks; /* of the run */
@@ -69,34 +67,23 @@ static int open_reasons(struct counters *c)
 	return r;
 }
 
-/* Slots: first the tracepoints by their numbers, then the names of the reasons. */
+/* The event of a reason, made if it is not there: its number or -ENOMEM. */
+static int event_of_reason(struct counters *c, const struct reason *reason)
+{
+	return events_add_child(c->events, c->parents[reason->event], reason->name, reason->listed);
+}
+
+/* The first events have slots: the tracepoints, by their numbers, and the reasons that have names.
+ */
 static int make_slots(struct counters *c)
 {
 	size_t n;
 	const struct reason *list = reasons_list(c->reasons, &n);
-	uint32_t slot;
 
-	c->slot_event = calloc(c->n_names + n, sizeof(*c->slot_event));
-	c->reason_slot = calloc(n ? n : 1, sizeof(*c->reason_slot));
-	if (!c->slot_event || !c->reason_slot)
-		return -ENOMEM;
-	for (c->n_slots = 0; c->n_slots < c->n_names; c->n_slots++)
-		c->slot_event[c->n_slots] = (int)c->n_slots;
-	for (size_t i = 0; i < n; i++) {
-		int parent = c->parents[list[i].event], event;
-
-		if (parent < 0)
-			continue;
-		event = events_add_child(c->events, parent, list[i].name, list[i].listed);
-		if (event < 0)
-			return event;
-		for (slot = 0; slot < c->n_slots; slot++)
-			if (c->slot_event[slot] == event)
-				break;
-		if (slot == c->n_slots)
-			c->slot_event[c->n_slots++] = event;
-		c->reason_slot[i] = slot;
-	}
+	for (size_t i = 0; i < n; i++)
+		if (c->parents[list[i].event] >= 0 && event_of_reason(c, &list[i]) < 0)
+			return -ENOMEM;
+	c->n_slots = c->events->n;
 	/* No two CPUs in one cache line. */
 	c->stride = (c->n_slots + 7) / 8 * 8;
 	return 0;
@@ -331,21 +318,22 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid,
 }
 
 /* Tells the programs which reasons have a slot. */
-static int fill_reasons(const struct counters *c, const struct kvm_bpf *skel)
+static int fill_reasons(struct counters *c, const struct kvm_bpf *skel)
 {
-	int fd = bpf_map__fd(skel->maps.reasons);
+	int fd = bpf_map__fd(skel->maps.reasons), r = 0;
 	size_t n;
 	const struct reason *list = reasons_list(c->reasons, &n);
 
-	for (size_t i = 0; i < n; i++) {
-		struct kvm_key key = { (uint32_t)c->parents[list[i].event], list[i].class,
-				       list[i].reason, 0 };
+	for (size_t i = 0; !r && i < n; i++) {
+		const int parent = c->parents[list[i].event];
+		struct kvm_key key = { (uint32_t)parent, list[i].class, list[i].reason, 0 };
 
-		if (c->parents[list[i].event] >= 0 &&
-		    bpf_map_update_elem(fd, &key, &c->reason_slot[i], BPF_ANY))
-			return -errno;
+		if (parent >= 0 &&
+		    bpf_map_update_elem(
+			fd, &key, &(uint32_t){ (uint32_t)event_of_reason(c, &list[i]) }, BPF_ANY))
+			r = -errno;
 	}
-	return 0;
+	return r;
 }
 
 static int map_arrays(struct counters *c, const struct kvm_bpf *skel)
@@ -471,8 +459,6 @@ void counters_close(struct counters *c)
 		maps_unmap(&c->mapped[i]);
 	reasons_free(c->reasons);
 	tracefs_free_names(c->names, c->n_names);
-	free(c->slot_event);
-	free(c->reason_slot);
 	free(c->skipped);
 	free(c);
 }
@@ -494,25 +480,23 @@ static int event_of_key(struct counters *c, const struct kvm_key *key)
 
 int counters_read(struct counters *c, struct kvm_counts *by_process, struct error *err)
 {
-	size_t n_own = c->events->n;
+	struct kvm_event *events = c->events->v;
 	int r = 0;
 
-	for (size_t i = 0; i < n_own; i++)
-		if (i < c->n_names || c->events->v[i].parent >= 0)
-			c->events->v[i].total = 0;
-	for (size_t slot = 0; slot < c->n_slots; slot++)
-		c->events->v[c->slot_event[slot]].total += banks_slot(c->banks, slot);
+	for (size_t i = 0; i < c->events->n; i++)
+		if (i < c->n_slots || events[i].parent >= 0)
+			events[i].total = i < c->n_slots ? banks_slot(c->banks, i) : 0;
 	for (size_t i = 0; r >= 0 && i < c->mapped[ARRAY_KEYS].n; i++) {
 		struct kvm_key key;
 		uint64_t count = banks_key(c->banks, i, &key);
-		int event = count ? event_of_key(c, &key) : 0;
 
-		if (event < 0)
-			r = event;
-		else if (count && !key.tgid)
-			c->events->v[event].total += count;
-		else if (count && by_process)
-			r = counts_add(by_process, key.tgid, event, count);
+		r = count ? event_of_key(c, &key) : 0;
+		if (r < 0 || !count)
+			continue;
+		if (!key.tgid)
+			c->events->v[r].total += count;
+		else if (by_process)
+			r = counts_add(by_process, key.tgid, r, count);
 	}
 	return r < 0 ? error_no_memory(err) : 0;
 }

@@ -22,8 +22,8 @@ struct counters_wants {
 	uint32_t rows; /* for guests, reasons and times; 0: as many as make sense */
 };
 
-/* Finds this kernel's events and adds them to @events, which must outlive *out.  -errno with @err.
- */
+/* Finds this kernel's events and adds them to @events, which is empty and must outlive *out. -errno
+ * with @err. */
 int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 		  struct counters **out, struct error *err);
 void counters_close(struct counters *c);

@@ -91,10 +91,9 @@ bool kvm_filter_matches_unnamed(const regex_t *filter, const char *pattern,
 static bool may_match(const regex_t *filter, const char *pattern, const struct kvm_events *e)
 {
 	for (size_t i = 0; i < e->n; i++)
-		if (kvm_filter_matches(filter, e->v[i].name))
-			return true;
-	for (size_t i = 0; i < e->n; i++)
-		if (events_has_children(e, i) && kvm_filter_matches_unnamed(filter, pattern, e, i))
+		if (kvm_filter_matches(filter, e->v[i].name) ||
+		    (events_has_children(e, i) &&
+		     kvm_filter_matches_unnamed(filter, pattern, e, i)))
 			return true;
 	return false;
 }

@@ -115,30 +115,6 @@ void latency_clear(struct latency *l)
 		l->times[i].exits_cleared = l->rows[i].exits;
 }
 
-/* Adds what row @i has counted since latency_set_baseline().  The longest is known of all time
- * only: it is no more than what the highest slot holds. */
-static void add(struct latency_sum *sum, const struct latency *l, size_t i)
-{
-	const struct latency_times *times = &l->times[i];
-	const struct hist *now = &times->now, *before = &times->before;
-	uint64_t lo, hi, max = 0, n;
-
-	sum->exits += l->rows[i].exits - times->exits_before;
-	sum->total_exits += l->rows[i].exits - times->exits_cleared;
-	sum->hist.total += now->total - before->total;
-	for (unsigned int slot = 0; slot < HIST_FINE_SLOTS; slot++) {
-		n = now->fine[slot] - before->fine[slot];
-		if (!n)
-			continue;
-		hist_fine_bounds(slot, &lo, &hi);
-		max = hi < now->max ? hi : now->max;
-		sum->hist.fine[slot] += n;
-		sum->hist.count += n;
-	}
-	if (max > sum->hist.max)
-		sum->hist.max = max;
-}
-
 /* The sum with the labels of @of, made if it is not there; NULL without memory. */
 static struct latency_sum *sum_of(struct latency_sum **sums, size_t *n,
 				  const struct latency_sum *of)
@@ -200,7 +176,9 @@ int latency_sums(const struct latency *l, uint32_t pid, bool all_processes, bool
 			free(found);
 			return -ENOMEM;
 		}
-		add(sum, l, i);
+		sum->exits += row->exits - l->times[i].exits_before;
+		sum->total_exits += row->exits - l->times[i].exits_cleared;
+		hist_add_growth(&sum->hist, &l->times[i].now, &l->times[i].before);
 	}
 	for (size_t i = 0; i < n_found; i++)
 		hist_log2_from_fine(&found[i].hist);

@@ -2,6 +2,7 @@
 #include "cmd/kvm/log.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 
 #include "cmd/kvm/rows.h"
@@ -57,7 +58,7 @@ int kvm_log_reopen(struct kvm_log *log, struct error *err)
 struct kvm_log_column {
 	int event;
 	bool others; /* for the event's children that have no column of their own */
-	uint64_t total;
+	uint64_t total, delta;
 	char name[4 * EVENT_NAME_SIZE];
 };
 
@@ -98,18 +99,18 @@ static int width_of(const struct kvm_log_column *column)
 /* Leaves as many columns as the terminal has room for, one at least. */
 static void fit(struct kvm_log *log)
 {
-	unsigned int used = DATE_WIDTH, room = log->width;
-	size_t n = log->n;
+	int used = DATE_WIDTH, room = (int)log->width;
+	const size_t n = log->n;
 
 	for (size_t i = 0; i < n; i++)
-		used += 1 + (unsigned int)width_of(&log->columns[i]);
+		used += 1 + width_of(&log->columns[i]);
 	if (used <= room)
 		return;
 	qsort(log->columns, n, sizeof(*log->columns), compare_totals);
 	used = DATE_WIDTH + MORE_WIDTH;
 	log->n = 0;
 	for (size_t i = 0; i < n; i++) {
-		unsigned int width = 1 + (unsigned int)width_of(&log->columns[i]);
+		const int width = 1 + width_of(&log->columns[i]);
 
 		if (log->n && used + width > room)
 			continue;
@@ -164,27 +165,32 @@ static bool has_column(const struct kvm_log *log, size_t event)
 	return false;
 }
 
-static uint64_t column_value(const struct kvm_log *log, const struct kvm_events *e,
-			     const struct kvm_log_column *column)
+/* Reads the columns' deltas.  Is any of them not 0? */
+static bool read_columns(struct kvm_log *log, const struct kvm_events *e)
 {
-	uint64_t sum = 0;
+	bool any = false;
 
-	if (!column->others)
-		return events_delta(&e->v[column->event]);
-	for (size_t i = 0; i < e->n; i++)
-		if (e->v[i].parent == column->event && !has_column(log, i))
-			sum += events_delta(&e->v[i]);
-	return sum;
+	for (size_t i = 0; i < log->n; i++) {
+		struct kvm_log_column *column = &log->columns[i];
+
+		column->delta = column->others ? 0 : events_delta(&e->v[column->event]);
+		for (size_t k = 0; column->others && k < e->n; k++)
+			if (e->v[k].parent == column->event && !has_column(log, k))
+				column->delta += events_delta(&e->v[k]);
+		any = any || column->delta;
+	}
+	return any;
 }
 
 /* ---- lines ---- */
 
-static bool all_zero(const struct kvm_log *log, const struct kvm_events *e)
+static void print_cell(const struct kvm_log *log, const struct kvm_log_column *column,
+		       const char *text)
 {
-	for (size_t i = 0; i < log->n; i++)
-		if (column_value(log, e, &log->columns[i]))
-			return false;
-	return true;
+	if (log->csv)
+		fprintf(log->stream, ",%s", text);
+	else
+		fprintf(log->stream, " %*s", width_of(column), text);
 }
 
 static void print_heading(const struct kvm_log *log)
@@ -192,25 +198,20 @@ static void print_heading(const struct kvm_log *log)
 	/* Of as many words as the lines below. */
 	fputs(log->csv ? "timestamp" : "date       time    ", log->stream);
 	for (size_t i = 0; i < log->n; i++)
-		if (log->csv)
-			fprintf(log->stream, ",%s", log->columns[i].name);
-		else
-			fprintf(log->stream, " %*s", LEAST_WIDTH, log->columns[i].name);
+		print_cell(log, &log->columns[i], log->columns[i].name);
 	if (log->left_out)
 		fprintf(log->stream, " +%zu", log->left_out);
 	fputc('\n', log->stream);
 }
 
-static void print_numbers(const struct kvm_log *log, const struct kvm_events *e, const char *when)
+static void print_deltas(const struct kvm_log *log, const char *when)
 {
+	char text[24];
+
 	fputs(when, log->stream);
 	for (size_t i = 0; i < log->n; i++) {
-		unsigned long long value = column_value(log, e, &log->columns[i]);
-
-		if (log->csv)
-			fprintf(log->stream, ",%llu", value);
-		else
-			fprintf(log->stream, " %*llu", width_of(&log->columns[i]), value);
+		snprintf(text, sizeof(text), "%" PRIu64, log->columns[i].delta);
+		print_cell(log, &log->columns[i], text);
 	}
 	fputc('\n', log->stream);
 }
@@ -255,11 +256,11 @@ int kvm_log_line(struct kvm_log *log, const struct kvm_events *e, uint64_t epoch
 
 	if (need_columns(log, e))
 		return -ENOMEM;
-	if (log->skip_zero && all_zero(log, e))
+	if (!read_columns(log, e) && log->skip_zero)
 		return 0;
 	head(log);
 	if (log->left)
 		log->left--;
-	print_numbers(log, e, clock_date(epoch_ns, utc_offset, when));
+	print_deltas(log, clock_date(epoch_ns, utc_offset, when));
 	return render_flush(log->stream);
 }

@@ -84,12 +84,13 @@ int view_open(struct view *v, struct kvm_events *events, const struct kvm_counts
 {
 	static const struct recording_interval none;
 
-	memset(v, 0, sizeof(*v));
-	v->events = events;
-	v->counts = counts;
-	v->recorded = o->args.replay ? &none : NULL;
-	v->delay_ns = o->args.interval_ns;
-	v->awaited = o->guest_arg;
+	*v = (struct view){
+		.events = events,
+		.counts = counts,
+		.recorded = o->args.replay ? &none : NULL,
+		.delay_ns = o->args.interval_ns,
+		.awaited = o->guest_arg,
+	};
 	view_set_process(v, o->pid);
 	v->renew = false;
 	v->schema = schema_of(v);
@@ -133,10 +134,8 @@ void view_close(struct view *v)
 int view_set_filter(struct view *v, const char *pattern, struct error *err)
 {
 	regex_t filter;
-	int r = 0;
+	int r = *pattern ? kvm_regex(pattern, &filter, err) : 0;
 
-	if (*pattern)
-		r = kvm_regex(pattern, &filter, err);
 	if (r)
 		return r;
 	if (*pattern && kvm_filter_check(&filter, pattern, v->events, err)) {
@@ -151,10 +150,8 @@ int view_set_filter(struct view *v, const char *pattern, struct error *err)
 		events_set_filter(v->events, &v->filter);
 	}
 	/* Events that are selected by name are shown, children too. */
-	if (*pattern && !v->children)
-		v->children = v->children_of_filter = true;
-	else if (!*pattern && v->children_of_filter)
-		v->children = v->children_of_filter = false;
+	if (*pattern ? !v->children : v->children_of_filter)
+		v->children = v->children_of_filter = *pattern;
 	return 0;
 }
 
@@ -195,44 +192,35 @@ void view_set_process(struct view *v, uint32_t pid)
 	v->renew = true;
 }
 
-static int find_recorded(const struct view *v, const char *text, bool number, uint32_t *pid,
-			 bool *by_name, struct error *err)
+static int find_recorded(const char *text, bool number, uint32_t *pid, struct error *err)
 {
 	uint64_t parsed = 0;
-	int r = 0;
+	int r = number ? parse_u64("pid", text, 0, INT32_MAX, &parsed, err)
+		       : error_set(err, STATUS_USAGE, -ESRCH, "no guest is named '%s'",
+				   text_shown(text).text);
 
-	*pid = counts_process(v->counts, text);
-	*by_name = *pid != 0;
-	if (!*pid && !number)
-		r = error_set(err, STATUS_USAGE, -ESRCH, "no guest is named '%s'",
-			      text_shown(text).text);
-	else if (!*pid)
-		r = parse_u64("pid", text, 0, INT32_MAX, &parsed, err);
-	if (parsed)
-		*pid = (uint32_t)parsed;
+	*pid = (uint32_t)parsed;
 	return r;
 }
 
 int view_set_guest(struct view *v, const char *text, struct error *err)
 {
 	/* A number, which no guest has for a name, more often than not. */
-	bool number = *text && strspn(text, "0123456789") == strlen(text);
-	bool by_name = false;
-	struct error unused;
-	uint32_t pid = 0;
+	const bool number = *text && strspn(text, "0123456789") == strlen(text);
+	uint32_t named = *text && v->recorded ? counts_process(v->counts, text) : 0, pid = named;
 	int r = 0;
 
-	if (*text && v->recorded)
-		r = find_recorded(v, text, number, &pid, &by_name, err);
-	else if (number && strcmp(text, "0") != 0 && guests_find(NULL, text, &pid, &unused))
-		r = args_process(text, &pid, err);
-	else if (*text && !number)
+	if (*text && v->recorded && !named)
+		r = find_recorded(text, number, &pid, err);
+	else if (*text && !v->recorded && strcmp(text, "0") != 0)
 		r = guests_find(NULL, text, &pid, err);
-	if (!r) {
-		view_set_process(v, pid);
-		v->by_name = by_name;
-	}
-	return r;
+	if (r && number && !v->recorded)
+		r = args_process(text, &pid, err);
+	if (r)
+		return r;
+	view_set_process(v, pid);
+	v->by_name = named;
+	return 0;
 }
 
 int view_guests(const struct view *v, struct guest **guests, size_t *n)

@@ -486,6 +486,31 @@ static void print_to_a_closed_pipe_fails(void **state)
 	fclose(f);
 }
 
+static void growth_is_what_came_in_between(void **state)
+{
+	struct hist before = { 0 }, now, grown = { 0 }, all = { 0 };
+	uint64_t lo, hi;
+
+	(void)state;
+	hist_add(&before, 1000, 1);
+	hist_add(&before, 900000, 1);
+	now = before;
+	hist_add(&now, 1000, 1);
+	hist_add(&now, 5000, 1);
+	hist_add_growth(&grown, &now, &before);
+	assert_int_equal(grown.count, 2);
+	assert_int_equal(grown.total, 6000);
+	assert_int_equal(grown.fine[hist_fine_slot(1000)], 1);
+	assert_int_equal(grown.log2[hist_log2_slot(5000)], 1);
+	/* the longest was there before */
+	hist_fine_bounds(hist_fine_slot(5000), &lo, &hi);
+	assert_int_equal(grown.max, hi);
+	hist_add_growth(&grown, &now, &now);
+	assert_int_equal(grown.count, 2);
+	hist_add_growth(&all, &now, NULL);
+	assert_memory_equal(&all, &now, sizeof(now));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -514,6 +539,7 @@ int main(void)
 		cmocka_unit_test(print_is_long_above_32_bits),
 		cmocka_unit_test(print_to_a_full_disk_fails),
 		cmocka_unit_test(print_to_a_closed_pipe_fails),
+		cmocka_unit_test(growth_is_what_came_in_between),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
