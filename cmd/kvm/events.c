@@ -69,14 +69,9 @@ bool events_has_children(const struct kvm_events *e, size_t i)
 	return false;
 }
 
-uint64_t events_growth(uint64_t total, uint64_t before)
-{
-	return total > before ? total - before : 0;
-}
-
 uint64_t events_delta(const struct kvm_event *event)
 {
-	return events_growth(event->total, event->before);
+	return event->total > event->before ? event->total - event->before : 0;
 }
 
 void events_set_baseline(struct kvm_events *e)

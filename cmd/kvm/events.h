@@ -62,9 +62,6 @@ int events_find(const struct kvm_events *e, const char *name);
 /* Is event @i the parent of any? */
 bool events_has_children(const struct kvm_events *e, size_t i);
 
-/* @total less @before; 0 where it sank. */
-uint64_t events_growth(uint64_t total, uint64_t before);
-
 /* Shows only what @filter selects (NULL: all), of the events that there are and of those to come.
  * It must live as long. */
 void events_set_filter(struct kvm_events *e, const regex_t *filter);
@@ -74,7 +71,7 @@ void events_set_filter(struct kvm_events *e, const regex_t *filter);
 void events_select(struct kvm_events *e, const struct kvm_counts *c, uint32_t pid,
 		   const char *guest);
 
-/* What it has counted since events_set_baseline(). */
+/* What it has counted since events_set_baseline(); 0 where it sank. */
 uint64_t events_delta(const struct kvm_event *event);
 
 /* The totals are those that the next interval grows from. */

@@ -35,6 +35,7 @@ static void cell_rate(const void *row, char *buf, size_t size)
 		snprintf(buf, size, "%llu", (unsigned long long)line->rate);
 }
 
+/* Without any times, blank. */
 static void in_us(const struct view_line *line, uint64_t ns, char *buf, size_t size)
 {
 	if (line->times)
@@ -247,10 +248,10 @@ static void begin_guests(struct view *v)
 
 	v->n_guests = 0;
 	for (size_t i = 0; i < n; i++) {
-		if (n > MAX_IDLE && !v->guests[i].total)
+		if (n > MAX_IDLE && !v->guests[i].all.total)
 			continue;
 		v->guests[v->n_guests] = v->guests[i];
-		v->guests[v->n_guests++].total = 0;
+		v->guests[v->n_guests++].all.total = 0;
 	}
 }
 
@@ -300,7 +301,7 @@ static int count_guests(struct view *v)
 		g = guest_of(v, count->pid);
 		if (!g)
 			return -ENOMEM;
-		g->total += count->total;
+		g->all.total += count->total;
 	}
 	return 0;
 }
@@ -309,7 +310,7 @@ void view_set_baseline(struct view *v)
 {
 	events_set_baseline(v->events);
 	for (size_t i = 0; i < v->n_guests; i++)
-		v->guests[i].before = v->guests[i].total;
+		v->guests[i].all.before = v->guests[i].all.total;
 }
 
 /* ---- times ---- */
@@ -336,12 +337,17 @@ uint64_t view_rate(const struct view *v, uint64_t delta)
 		   : 0;
 }
 
-static const struct latency_sum *latency_of(const struct view *v, size_t event)
+static void set_times(const struct view *v, size_t event, struct view_line *line)
 {
-	for (size_t i = 0; i < v->n_latencies; i++)
-		if (v->latencies[i].event == (int)event)
-			return &v->latencies[i];
-	return NULL;
+	for (size_t i = 0; i < v->n_latencies; i++) {
+		const struct hist *times = &v->latencies[i].hist;
+
+		if (v->latencies[i].event != (int)event || !times->count)
+			continue;
+		line->times = times->count;
+		line->avg_ns = times->total / times->count;
+		line->p99_ns = hist_percentile(times, 990);
+	}
 }
 
 static bool shown(const struct view *v, size_t i)
@@ -349,29 +355,9 @@ static bool shown(const struct view *v, size_t i)
 	return v->events->v[i].total && kvm_shown(v->events, i);
 }
 
-/* Children stand below their parent; one whose parent is not shown stands for itself. */
-static int add_event(struct view *v, size_t i)
+static struct view_line line_of(const struct kvm_event *e)
 {
-	const struct kvm_event *e = &v->events->v[i];
-	const bool below = e->parent >= 0 && shown(v, (size_t)e->parent);
-	const struct latency_sum *sum = latency_of(v, i);
-	struct view_line *line = ARRAY_ADD(v->lines, v->n_lines);
-
-	if (!line)
-		return -ENOMEM;
-	*line = (struct view_line){
-		.name = e->name,
-		.parent = below ? &v->events->v[e->parent] : NULL,
-		.child = e->parent >= 0,
-		.total = e->total,
-		.delta = events_delta(e),
-	};
-	if (sum && sum->hist.count) {
-		line->times = sum->hist.count;
-		line->avg_ns = sum->hist.total / sum->hist.count;
-		line->p99_ns = hist_percentile(&sum->hist, 990);
-	}
-	return 0;
+	return (struct view_line){ .name = e->name, .total = e->total, .delta = events_delta(e) };
 }
 
 /* What stands highest in the table comes first. */
@@ -384,20 +370,11 @@ static int compare_lines(const struct view *v, const struct view_line *a, const 
 	return strcmp(a->name, b->name);
 }
 
-/* The line that @line stands below, or @line. */
-static struct view_line top_of(const struct view_line *line)
-{
-	const struct kvm_event *e = line->parent;
-
-	return e ? (struct view_line){ .name = e->name,
-				       .total = e->total,
-				       .delta = events_delta(e) }
-		 : *line;
-}
-
 static int compare(const void *left, const void *right, void *view)
 {
-	const struct view_line *a = left, *b = right, top_a = top_of(a), top_b = top_of(b);
+	const struct view_line *a = left, *b = right;
+	const struct view_line top_a = a->parent ? line_of(a->parent) : *a,
+			       top_b = b->parent ? line_of(b->parent) : *b;
 	int r = compare_lines(view, &top_a, &top_b);
 
 	if (!r && !a->parent != !b->parent)
@@ -405,32 +382,49 @@ static int compare(const void *left, const void *right, void *view)
 	return r ? r : compare_lines(view, a, b);
 }
 
-static void add_to_sum(struct view *v, const struct view_line *line)
+static int add_line(struct view *v, const struct view_line *line)
 {
-	v->sum.total += line->total;
-	v->sum.delta += line->delta;
+	struct view_line *added = ARRAY_ADD(v->lines, v->n_lines);
+
+	if (!added)
+		return -ENOMEM;
+	*added = *line;
+	if (!line->parent) {
+		v->sum.total += line->total;
+		v->sum.delta += line->delta;
+	}
+	return 0;
 }
 
+/* Children stand below their parent; one whose parent is not shown stands for itself. */
 static int event_lines(struct view *v)
 {
 	int r = 0;
 
-	for (size_t i = 0; !r && i < v->events->n; i++)
-		if ((v->children || v->events->v[i].parent < 0) && shown(v, i))
-			r = add_event(v, i);
-	for (size_t i = 0; i < v->n_lines; i++)
-		if (!v->lines[i].parent)
-			add_to_sum(v, &v->lines[i]);
+	for (size_t i = 0; !r && i < v->events->n; i++) {
+		const struct kvm_event *e = &v->events->v[i];
+		struct view_line line = line_of(e);
+
+		if ((e->parent >= 0 && !v->children) || !shown(v, i))
+			continue;
+		line.child = e->parent >= 0;
+		if (line.child && shown(v, (size_t)e->parent))
+			line.parent = &v->events->v[e->parent];
+		set_times(v, i, &line);
+		r = add_line(v, &line);
+	}
 	return r;
 }
 
 static int guest_lines(struct view *v)
 {
-	for (size_t i = 0; i < v->n_guests; i++) {
-		struct view_guest *g = &v->guests[i];
-		struct view_line *line;
+	int r = 0;
 
-		if (!g->total)
+	for (size_t i = 0; !r && i < v->n_guests; i++) {
+		struct view_guest *g = &v->guests[i];
+		struct view_line line;
+
+		if (!g->all.total)
 			continue;
 		if (!v->recorded && !g->gone && !process_exists(g->pid)) {
 			size_t len = strlen(g->name);
@@ -438,15 +432,11 @@ static int guest_lines(struct view *v)
 			snprintf(g->name + len, sizeof(g->name) - len, " gone");
 			g->gone = true;
 		}
-		line = ARRAY_ADD(v->lines, v->n_lines);
-		if (!line)
-			return -ENOMEM;
-		*line = (struct view_line){ .name = g->name,
-					    .total = g->total,
-					    .delta = events_growth(g->total, g->before) };
-		add_to_sum(v, line);
+		g->all.name = g->name;
+		line = line_of(&g->all);
+		r = add_line(v, &line);
 	}
-	return 0;
+	return r;
 }
 
 int view_lines(struct view *v)

@@ -16,7 +16,7 @@ struct view_guest {
 	uint32_t pid;
 	char name[GUEST_NAME_SIZE + 24];
 	bool gone;
-	uint64_t total, before;
+	struct kvm_event all; /* of its events, as one */
 };
 
 /* A row of the table. */
