@@ -31,7 +31,8 @@
 enum { ARRAY_COUNTS, ARRAY_KEYS, ARRAY_ROUNDS, ARRAY_LATENCIES, ARRAYS };
 
 struct counters {
-	struct counters_wants wants;
+	const struct kvm_options *o;
+	bool all; /* events are counted, of each process */
 	struct kvm_events *events;
 	char **names; /* of the tracepoints, number by number; events[i] is tracepoint i */
 	size_t n_names;
@@ -91,7 +92,7 @@ static int make_slots(struct counters *c)
 
 static bool asked_for(const struct counters *c, int event)
 {
-	return kvm_filter_matches(c->wants.only, c->events->v[event].name);
+	return c->all || !c->events->v[event].hidden;
 }
 
 /* Events that are to agree are counted by rounds, and these have to be seen for that. */
@@ -99,7 +100,7 @@ static void want_rounds(struct counters *c, size_t n_wanted)
 {
 	const int ends[] = { events_find(c->events, "kvm_entry"), c->parents[REASON_UEXIT] };
 
-	c->by_round = n_wanted > 1 || c->wants.latency;
+	c->by_round = n_wanted > 1 || c->o->latency;
 	for (size_t i = 0; c->by_round && i < N(ends); i++)
 		if (ends[i] >= 0)
 			c->events->v[ends[i]].off = false;
@@ -118,13 +119,13 @@ static void leave_out(struct counters *c)
 		for (size_t k = 0; !wanted && parent && k < c->events->n; k++)
 			wanted = c->events->v[k].parent == (int)i && asked_for(c, (int)k);
 		wanted = wanted || (parent && kvm_filter_matches_unnamed(
-						  c->wants.only, c->wants.pattern, c->events, i));
+						  c->events->filter, c->o->fields, c->events, i));
 		c->events->v[i].off = !wanted;
 		n_wanted += wanted;
 	}
 	want_rounds(c, n_wanted);
 	/* The latency is that of exits. */
-	if (c->wants.latency && c->parents[REASON_EXIT] >= 0)
+	if (c->o->latency && c->parents[REASON_EXIT] >= 0)
 		c->events->v[c->parents[REASON_EXIT]].off = false;
 }
 
@@ -232,12 +233,12 @@ size_t counters_hook_events(struct counters *c, struct hook_event *out)
 		out[n++] =
 		    (struct hook_event){ "userspace_exit", uexit_alts, 2, true, uexit_alts + 1 };
 	/* The last is attached first: no exit is timed whose entry was not seen. */
-	if (c->wants.latency)
+	if (c->o->latency)
 		out[n++] = (struct hook_event){ "entry", entry_alts, 2, false, entry_alts + 1 };
 	return n;
 }
 
-int counters_open(const struct counters_wants *wants, struct kvm_events *events,
+int counters_open(const struct kvm_options *o, bool all, struct kvm_events *events,
 		  struct counters **out, struct error *err)
 {
 	struct counters *c = calloc(1, sizeof(*c));
@@ -245,10 +246,11 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 
 	if (!c)
 		return error_no_memory(err);
-	c->wants = *wants;
+	c->o = o;
+	c->all = all;
 	c->events = events;
 	r = make_events(c, err);
-	if (!r && wants->latency && c->parents[REASON_EXIT] < 0) {
+	if (!r && o->latency && c->parents[REASON_EXIT] < 0) {
 		r = error_set(err, STATUS_UNSUPPORTED, -ENODATA,
 			      "this kernel's kvm_exit has no exit reason");
 		error_hint(err, "run without -x");
@@ -274,9 +276,9 @@ int counters_open(const struct counters_wants *wants, struct kvm_events *events,
 int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid, bool command)
 {
 	const struct reason_fields f = reasons_fields(c->reasons);
-	const uint32_t rows = c->wants.rows;
-	const uint32_t keys = rows ?: c->wants.by_guest ? ROWS_OF_GUESTS : ROWS_OF_OTHERS;
-	const uint32_t latencies = !c->wants.latency ? 1 : rows ?: LATENCY_ROWS;
+	const uint32_t rows = c->o->args.map_rows;
+	const uint32_t keys = rows ?: c->all ? ROWS_OF_GUESTS : ROWS_OF_OTHERS;
+	const uint32_t latencies = !c->o->latency ? 1 : rows ?: LATENCY_ROWS;
 
 	c->hooks = o->hooks;
 	c->command = command;
@@ -285,14 +287,14 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid,
 	const struct probe_option options[] = {
 		{ "n_slots", c->stride },
 		{ "one_process", tgid != 0 },
-		{ "by_guest", c->wants.by_guest },
-		{ "latency", c->wants.latency },
+		{ "by_guest", c->all },
+		{ "latency", c->o->latency },
 		{ "exit_event", (uint32_t)c->parents[REASON_EXIT] },
 		{ "uexit_event", (uint32_t)c->parents[REASON_UEXIT] },
 		{ "entry_event", (uint32_t)events_find(c->events, "kvm_entry") },
 		{ "fpu_event", (uint32_t)events_find(c->events, "kvm_fpu") },
 		{ "by_round", c->by_round },
-		{ "all_seen", !c->wants.only },
+		{ "all_seen", c->all || !c->events->filter },
 		{ "exits_twice", exits_twice(c) },
 		{ "exit_reason_off", f.exit_reason },
 		{ "exit_class_off", f.exit_class },
@@ -307,7 +309,7 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid,
 		{ "free_keys", keys },
 		{ "key_rows", keys },
 		{ "rounds", c->by_round ? KVM_ROUNDS : 1 },
-		{ "pending", c->wants.latency ? VCPU_THREADS : 1 },
+		{ "pending", c->o->latency ? VCPU_THREADS : 1 },
 		{ "latencies", latencies },
 		{ "free_latencies", latencies },
 		{ "latency_rows", latencies },

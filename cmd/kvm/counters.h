@@ -2,11 +2,11 @@
 #ifndef IOTRACE_CMD_KVM_COUNTERS_H
 #define IOTRACE_CMD_KVM_COUNTERS_H
 
-#include <regex.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "cmd/kvm/events.h"
+#include "cmd/kvm/options.h"
 #include "cmd/kvm/reasons.h"
 #include "cmd/tool.h"
 
@@ -14,17 +14,9 @@
 struct counters;
 struct kvm_bpf;
 
-struct counters_wants {
-	const regex_t *only; /* attach to these events alone; NULL: to all */
-	const char *pattern; /* what @only was made of */
-	bool by_guest;	     /* keep counts of each process */
-	bool latency;
-	uint32_t rows; /* for guests, reasons and times; 0: as many as make sense */
-};
-
 /* Finds this kernel's events and adds them to @events, which is empty and must outlive *out. -errno
  * with @err. */
-int counters_open(const struct counters_wants *wants, struct kvm_events *events,
+int counters_open(const struct kvm_options *o, bool all, struct kvm_events *events,
 		  struct counters **out, struct error *err);
 void counters_close(struct counters *c);
 
@@ -45,8 +37,8 @@ int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct banks 
 /* From now on process @tgid is counted, where one alone is.  NULL is fine. */
 void counters_follow(struct counters *c, uint32_t tgid);
 
-/* Sets the totals of the events, as of the last banks_swap(), and with by_guest adds to @by_process
- * (NULL: not asked for) those of each process.  New reasons are added to the events.  -errno with
+/* Sets the totals of the events, as of the last banks_swap(), and adds to @by_process (NULL: not
+ * asked for) those of each process.  New reasons are added to the events.  -errno with
  * @err. */
 int counters_read(struct counters *c, struct kvm_counts *by_process, struct error *err);
 

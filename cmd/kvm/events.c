@@ -111,13 +111,18 @@ uint32_t counts_process(const struct kvm_counts *c, const char *guest)
 	return 0;
 }
 
+bool count_is_of(const struct kvm_count *count, uint32_t pid, const char *guest)
+{
+	return count->pid == pid || (guest && *guest && strcmp(count->guest, guest) == 0);
+}
+
 void events_select(struct kvm_events *e, const struct kvm_counts *c, uint32_t pid,
 		   const char *guest)
 {
 	for (size_t i = 0; i < e->n; i++)
 		e->v[i].total = 0;
 	for (size_t i = 0; i < c->n; i++)
-		if (c->v[i].pid == pid || (guest && *guest && !strcmp(c->v[i].guest, guest)))
+		if (count_is_of(&c->v[i], pid, guest))
 			e->v[c->v[i].event].total += c->v[i].total;
 }
 

@@ -66,8 +66,11 @@ bool events_has_children(const struct kvm_events *e, size_t i);
  * It must live as long. */
 void events_set_filter(struct kvm_events *e, const regex_t *filter);
 
-/* The totals become those of process @pid, and of all others that run the guest @guest, which may
- * have come back (NULL or "": of that process alone). */
+/* Is it of process @pid, or of another one that runs the guest @guest, which may have come back
+ * (NULL or "": of that process alone)? */
+bool count_is_of(const struct kvm_count *count, uint32_t pid, const char *guest);
+
+/* The totals become the sums of those counts. */
 void events_select(struct kvm_events *e, const struct kvm_counts *c, uint32_t pid,
 		   const char *guest);
 

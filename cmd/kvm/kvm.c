@@ -24,17 +24,10 @@ static bool counts_all(const struct kvm *k)
 
 static int open_counters(struct kvm *k, struct error *err)
 {
-	const struct counters_wants wants = {
-		.only = counts_all(k) ? NULL : k->events.filter,
-		.pattern = k->o.fields,
-		.by_guest = counts_all(k),
-		.latency = k->o.latency,
-		.rows = k->o.args.map_rows,
-	};
 	int r = preflight_trace(err);
 
 	if (!r)
-		r = counters_open(&wants, &k->events, &k->counters, err);
+		r = counters_open(&k->o, counts_all(k), &k->events, &k->counters, err);
 	if (!r && k->o.latency && latency_open(&k->latency))
 		r = error_no_memory(err);
 	return r;
@@ -141,19 +134,14 @@ static void check_terminal(struct kvm *k)
 		k->o.args.interval_ns = NS_PER_SEC;
 }
 
-static int check_process(struct kvm_options *o, struct error *err)
-{
-	const struct blk_filters filters = { .pid_arg = o->pid_arg ? o->pid_arg : o->guest_arg };
-	int r = blk_check_processes(&filters, &o->args, err);
-
-	return r ? r : kvm_options_process(o, err);
-}
-
 static int resolve(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
-	int r = check_process(&k->o, err);
+	const struct blk_filters filters = { .pid_arg = k->o.pid_arg ?: k->o.guest_arg };
+	int r = blk_check_processes(&filters, &k->o.args, err);
 
+	if (!r)
+		r = kvm_options_process(&k->o, err);
 	if (r)
 		return r;
 	check_terminal(k);

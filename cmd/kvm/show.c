@@ -174,16 +174,16 @@ static int take(void *ctx, const struct recording_interval *in, struct error *er
 /* In a log between its lines, else on standard error: CSV and JSON have no place for it. */
 static void tell_guest(struct kvm *k, const struct recording_interval *in, const char *what)
 {
-	char when[CLOCK_TEXT_SIZE], name[4 * GUEST_NAME_SIZE];
+	char when[CLOCK_TEXT_SIZE], name[4 * GUEST_NAME_SIZE], text[sizeof(name) + 64];
 
 	render_escape(guest_names_find(&k->guests, k->o.pid), name, sizeof(name));
-
+	snprintf(text, sizeof(text), "guest %s%s[%u] is %s", name, *name ? " " : "", k->o.pid,
+		 what);
 	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG || k->log.csv)
-		report_line("guest %s%s[%u] is %s", name, *name ? " " : "", k->o.pid, what);
+		report_line("%s", text);
 	else
-		fprintf(k->log.stream, "%s guest %s%s[%u] is %s\n",
-			clock_date(in->interval.end_ns, in->utc_offset, when), name,
-			*name ? " " : "", k->o.pid, what);
+		fprintf(k->log.stream, "%s %s\n",
+			clock_date(in->interval.end_ns, in->utc_offset, when), text);
 }
 
 /* -p and -g: the guest may end, and come back under its name as another process. */

@@ -242,19 +242,6 @@ int view_guests(const struct view *v, struct guest **guests, size_t *n)
 /* Guests without events, as by a filter, keep their names while there are no more than these. */
 #define MAX_IDLE 1024
 
-static void begin_guests(struct view *v)
-{
-	size_t n = v->n_guests;
-
-	v->n_guests = 0;
-	for (size_t i = 0; i < n; i++) {
-		if (n > MAX_IDLE && !v->guests[i].all.total)
-			continue;
-		v->guests[v->n_guests] = v->guests[i];
-		v->guests[v->n_guests++].all.total = 0;
-	}
-}
-
 static void name_guest(const struct view *v, struct view_guest *g)
 {
 	struct process process = { .comm = "?" };
@@ -280,23 +267,24 @@ static struct view_guest *guest_of(struct view *v, uint32_t pid)
 	return g;
 }
 
-static bool is_of_view(const struct view *v, uint32_t pid)
+static int count_guests(struct view *v, const char *guest)
 {
-	char name[GUEST_NAME_SIZE];
+	const size_t n = v->n_guests;
 
-	return !v->pid || pid == v->pid ||
-	       (v->by_name && v->guest[0] && strcmp(name_of(v, pid, name), v->guest) == 0);
-}
-
-static int count_guests(struct view *v)
-{
-	begin_guests(v);
+	v->n_guests = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (n > MAX_IDLE && !v->guests[i].all.total)
+			continue;
+		v->guests[v->n_guests] = v->guests[i];
+		v->guests[v->n_guests++].all.total = 0;
+	}
 	for (size_t i = 0; i < v->counts->n; i++) {
 		const struct kvm_count *count = &v->counts->v[i];
 		const struct kvm_event *e = &v->events->v[count->event];
 		struct view_guest *g;
 
-		if (e->parent >= 0 || e->off || e->hidden || !is_of_view(v, count->pid))
+		if (e->parent >= 0 || e->off || e->hidden ||
+		    (v->pid && !count_is_of(count, v->pid, guest)))
 			continue;
 		g = guest_of(v, count->pid);
 		if (!g)
@@ -317,12 +305,13 @@ void view_set_baseline(struct view *v)
 
 int view_take(struct view *v, const struct latency *l)
 {
+	const char *guest = v->by_name ? v->guest : NULL;
 	int r;
 
 	drop_latencies(v);
 	if (v->pid)
-		events_select(v->events, v->counts, v->pid, v->by_name ? v->guest : NULL);
-	r = count_guests(v);
+		events_select(v->events, v->counts, v->pid, guest);
+	r = count_guests(v, guest);
 	if (!r && l)
 		r = latency_sums(l, v->pid, true, false, &v->latencies, &v->n_latencies);
 	return r;
