@@ -95,15 +95,10 @@ static bool asked_for(const struct counters *c, int event)
 	return c->all || !c->events->v[event].hidden;
 }
 
-/* Events that are to agree are counted by rounds, and these have to be seen for that. */
-static void want_rounds(struct counters *c, size_t n_wanted)
+static void keep(struct counters *c, int event)
 {
-	const int ends[] = { events_find(c->events, "kvm_entry"), c->parents[REASON_UEXIT] };
-
-	c->by_round = n_wanted > 1 || c->o->latency;
-	for (size_t i = 0; c->by_round && i < N(ends); i++)
-		if (ends[i] >= 0)
-			c->events->v[ends[i]].off = false;
+	if (event >= 0)
+		c->events->v[event].off = false;
 }
 
 /* Without a reason to count it, and with none of its children asked for, an event stays alone. */
@@ -123,20 +118,23 @@ static void leave_out(struct counters *c)
 		c->events->v[i].off = !wanted;
 		n_wanted += wanted;
 	}
-	want_rounds(c, n_wanted);
+	/* Events that are to agree are counted by rounds, and the ends of these have to be seen. */
+	c->by_round = n_wanted > 1 || c->o->latency;
+	if (c->by_round) {
+		keep(c, events_find(c->events, "kvm_entry"));
+		keep(c, c->parents[REASON_UEXIT]);
+	}
 	/* The latency is that of exits. */
-	if (c->o->latency && c->parents[REASON_EXIT] >= 0)
-		c->events->v[c->parents[REASON_EXIT]].off = false;
+	if (c->o->latency)
+		keep(c, c->parents[REASON_EXIT]);
 }
 
 static int make_events(struct counters *c, struct error *err)
 {
 	int r = tracefs_events(NULL, GROUP, &c->names, &c->n_names, err);
 
-	if (r == -ENOENT && preflight_access("/sys/kernel/tracing/events", F_OK) == 0) {
-		error_set(err, STATUS_UNSUPPORTED, r, "kvm is not loaded");
-		error_hint(err, "modprobe kvm_intel or kvm_amd");
-	}
+	if (r == -ENOENT && preflight_access("/sys/kernel/tracing/events", F_OK) == 0)
+		preflight_no_kvm(r, err);
 	if (r)
 		return r;
 	for (size_t i = 0; !r && i < c->n_names; i++)
@@ -338,7 +336,8 @@ static int fill_reasons(struct counters *c, const struct kvm_bpf *skel)
 	return r;
 }
 
-static int map_arrays(struct counters *c, const struct kvm_bpf *skel)
+/* The programs count nothing yet. */
+static int open_maps(struct counters *c, const struct kvm_bpf *skel)
 {
 	const struct bpf_map *const maps[ARRAYS] = {
 		[ARRAY_COUNTS] = skel->maps.counts,
@@ -346,24 +345,14 @@ static int map_arrays(struct counters *c, const struct kvm_bpf *skel)
 		[ARRAY_ROUNDS] = skel->maps.rounds,
 		[ARRAY_LATENCIES] = skel->maps.latency_rows,
 	};
-	int r = 0;
-
-	for (size_t i = 0; !r && i < ARRAYS; i++)
-		r = maps_map_array(maps[i], false, &c->mapped[i]);
-	return r;
-}
-
-/* The programs count nothing yet. */
-static int open_maps(struct counters *c, const struct kvm_bpf *skel)
-{
 	int r = fill_reasons(c, skel);
 
 	if (!r)
 		r = maps_fill_queue(skel->maps.free_keys);
 	if (!r)
 		r = maps_fill_queue(skel->maps.free_latencies);
-	if (!r)
-		r = map_arrays(c, skel);
+	for (size_t i = 0; !r && i < ARRAYS; i++)
+		r = maps_map_array(maps[i], false, &c->mapped[i]);
 	if (r)
 		return r;
 	c->filter_tgid = &skel->data->filter_tgid;

@@ -76,9 +76,7 @@ static int open_top(struct debugfs *d, const char *root, DIR **out, struct error
 	snprintf(mount, sizeof(mount), "%s/sys/kernel/debug/bdi", root ? root : "");
 	if (code == -EACCES || code == -EPERM || preflight_access(mount, F_OK))
 		return preflight_no_fs("debugfs", "/sys/kernel/debug", code, err);
-	error_set(err, STATUS_UNSUPPORTED, code, "kvm is not loaded");
-	error_hint(err, "modprobe kvm_intel or kvm_amd");
-	return code;
+	return preflight_no_kvm(code, err);
 }
 
 /* A counter is a file that holds one number. */
@@ -147,22 +145,18 @@ void debugfs_close(struct debugfs *d)
 
 /* ---- machines ---- */
 
-/* The machine @like, if it has not ended; a name may come again. */
-static struct machine *find_machine(struct debugfs *d, const struct machine *like)
+/* The machine @like, which has not ended; a name may come again.  *@fresh: it is new.  NULL without
+ * memory. */
+static struct machine *machine_of(struct debugfs *d, const struct machine *like, bool *fresh)
 {
-	for (size_t i = 0; i < d->n_machines; i++) {
-		struct machine *m = &d->machines[i];
+	struct machine *m = d->machines;
 
+	*fresh = false;
+	for (size_t i = 0; i < d->n_machines; i++, m++)
 		if (!m->gone && m->inode == like->inode && m->pid == like->pid && m->fd == like->fd)
 			return m;
-	}
-	return NULL;
-}
-
-static struct machine *add_machine(struct debugfs *d, const struct machine *like)
-{
-	struct machine *m = ARRAY_ADD(d->machines, d->n_machines);
-
+	*fresh = true;
+	m = ARRAY_ADD(d->machines, d->n_machines);
 	if (!m)
 		return NULL;
 	*m = *like;
@@ -175,11 +169,9 @@ static struct machine *add_machine(struct debugfs *d, const struct machine *like
 
 static int read_machine(struct debugfs *d, int dir, const struct machine *like)
 {
-	struct machine *m = find_machine(d, like);
-	const bool left_out = !m && d->first && !d->past;
+	bool fresh;
+	struct machine *m = machine_of(d, like, &fresh);
 
-	if (!m)
-		m = add_machine(d, like);
 	if (!m)
 		return -ENOMEM;
 	m->seen = true;
@@ -189,7 +181,7 @@ static int read_machine(struct debugfs *d, int dir, const struct machine *like)
 		if (read_number(dir, d->events->v[d->fields[i]].name, &value))
 			continue;
 		m->last[i] = value;
-		if (left_out)
+		if (fresh && d->first && !d->past)
 			m->base[i] = value;
 	}
 	return 0;

@@ -88,16 +88,6 @@ bool kvm_filter_matches_unnamed(const regex_t *filter, const char *pattern,
 	return false;
 }
 
-static bool may_match(const regex_t *filter, const char *pattern, const struct kvm_events *e)
-{
-	for (size_t i = 0; i < e->n; i++)
-		if (kvm_filter_matches(filter, e->v[i].name) ||
-		    (events_has_children(e, i) &&
-		     kvm_filter_matches_unnamed(filter, pattern, e, i)))
-			return true;
-	return false;
-}
-
 /* ---- names that are close ---- */
 
 #define EXPRESSION_SIZE 256
@@ -150,8 +140,13 @@ static void hint_close(const char *pattern, const struct kvm_events *e, struct e
 int kvm_filter_check(const regex_t *filter, const char *pattern, const struct kvm_events *e,
 		     struct error *err)
 {
-	if (!filter || may_match(filter, pattern, e))
+	if (!filter)
 		return 0;
+	for (size_t i = 0; i < e->n; i++)
+		if (kvm_filter_matches(filter, e->v[i].name) ||
+		    (events_has_children(e, i) &&
+		     kvm_filter_matches_unnamed(filter, pattern, e, i)))
+			return 0;
 	error_set(err, STATUS_USAGE, -EINVAL, "no event matches '%s'", text_shown(pattern).text);
 	hint_close(pattern, e, err);
 	return -EINVAL;

@@ -80,14 +80,6 @@ static int configure(struct tool_run *t, struct tool_object *o)
 				  command);
 }
 
-/* -f help */
-static void list_events(const struct kvm *k)
-{
-	for (size_t i = 0; i < k->events.n; i++)
-		if (k->events.v[i].parent < 0)
-			printf("%s\n", k->events.v[i].name);
-}
-
 static int chosen(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
@@ -102,7 +94,9 @@ static int chosen(struct tool_run *t, struct error *err)
 		r = kvm_filter_check(k->events.filter, k->o.fields, &k->events, err);
 	if (r || !k->o.fields_help)
 		return r;
-	list_events(k);
+	for (size_t i = 0; i < k->events.n; i++)
+		if (k->events.v[i].parent < 0)
+			printf("%s\n", k->events.v[i].name);
 	return TOOL_DONE;
 }
 
@@ -283,7 +277,7 @@ static void free_kvm(void *ctx)
 {
 	struct kvm *k = ctx;
 
-	kvm_screen_close(&k->screen);
+	screen_close(k->screen.screen);
 	steps_free(&k->steps);
 	view_close(&k->view);
 	counters_close(k->counters);

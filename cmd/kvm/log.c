@@ -193,8 +193,13 @@ static void print_cell(const struct kvm_log *log, const struct kvm_log_column *c
 		fprintf(log->stream, " %*s", width_of(column), text);
 }
 
-static void print_heading(const struct kvm_log *log)
+/* Prints the heading if it is due. */
+static void head(struct kvm_log *log)
 {
+	if (log->csv ? log->begun : log->left > 0)
+		return;
+	log->begun = true;
+	log->left = HEADING_EVERY;
 	/* Of as many words as the lines below. */
 	fputs(log->csv ? "timestamp" : "date       time    ", log->stream);
 	for (size_t i = 0; i < log->n; i++)
@@ -229,16 +234,6 @@ static int need_columns(struct kvm_log *log, const struct kvm_events *e)
 	log->left = 0;
 	log->made = true;
 	return make_columns(log, e);
-}
-
-/* Prints the heading if it is due. */
-static void head(struct kvm_log *log)
-{
-	if (log->csv ? log->begun : log->left > 0)
-		return;
-	print_heading(log);
-	log->begun = true;
-	log->left = HEADING_EVERY;
 }
 
 int kvm_log_heading(struct kvm_log *log, const struct kvm_events *e)

@@ -55,38 +55,25 @@ struct meaning {
 	uint32_t mask;
 };
 
-/* The kernel's names of @field's values, or of its bits; @class: where isa is that, 0: else. */
-static const struct event_table *find_table(const struct event_format *format, const char *field,
-					    bool flags, uint32_t class)
-{
-	for (size_t i = 0; i < format->n_tables; i++) {
-		const struct event_table *t = &format->tables[i];
-
-		if (strcmp(t->field, field) == 0 && t->flags == flags &&
-		    t->conditional == (class != 0) && (!class || t->when == class))
-			return t;
-	}
-	return NULL;
-}
-
 static struct meaning meaning_of(const struct reasons *r, enum reason_event event, uint32_t class)
 {
 	const struct event_format *format = &r->formats[event];
 	struct meaning m = { NULL, &none, NULL, &none, UINT32_MAX };
 
 	if (event == REASON_UEXIT) {
-		m.kernel = find_table(format, "reason", false, 0);
+		m.kernel = event_format_table(format, "reason", false, 0);
 		m.headers = &uexit;
 	} else if (r->arm) {
 		/* What the world switch returned, and if that was a trap, its exception class. */
-		m.kernel = class == CLASS_ARM_TRAP ? find_table(format, "esr_ec", false, 0) : NULL;
+		m.kernel =
+		    class == CLASS_ARM_TRAP ? event_format_table(format, "esr_ec", false, 0) : NULL;
 	} else if (class == CLASS_VMX) {
 		/* "(REC->isa == 1) ? VMX's table : SVM's"; the low half is the basic reason. */
-		m = (struct meaning){ find_table(format, "exit_reason", false, class), &vmx,
-				      find_table(format, "exit_reason", true, class), &vmx_flags,
-				      0xffff };
+		m = (struct meaning){ event_format_table(format, "exit_reason", false, class), &vmx,
+				      event_format_table(format, "exit_reason", true, class),
+				      &vmx_flags, 0xffff };
 	} else {
-		m.kernel = find_table(format, "exit_reason", false, 0);
+		m.kernel = event_format_table(format, "exit_reason", false, 0);
 		m.headers = class == CLASS_SVM ? &svm : &none;
 	}
 	return m;
@@ -118,27 +105,19 @@ static void copy_name(char name[REASON_NAME_SIZE], const char *from)
 /* What the world switch of arm64 returned. */
 static const struct event_table *arm_returns(const struct reasons *r)
 {
-	const struct event_table *kernel = find_table(&r->formats[REASON_EXIT], "ret", false, 0);
+	const struct event_table *kernel =
+	    event_format_table(&r->formats[REASON_EXIT], "ret", false, 0);
 
 	return kernel ? kernel : &none;
-}
-
-static void append_flags(const struct meaning *m, uint32_t flags, char name[REASON_NAME_SIZE])
-{
-	const char *text = name_of(m->kernel_flags, m->headers_flags, flags);
-	size_t len = strlen(name);
-
-	if (flags && text)
-		snprintf(name + len, REASON_NAME_SIZE - len, "|%s", text);
-	else if (flags)
-		snprintf(name + len, REASON_NAME_SIZE - len, "|0x%x", flags);
 }
 
 char *reason_name(const struct reasons *r, enum reason_event event, uint32_t class, uint32_t reason,
 		  char name[REASON_NAME_SIZE])
 {
 	struct meaning m = meaning_of(r, event, class);
+	const uint32_t flags = reason & ~m.mask;
 	const char *text = name_of(m.kernel, m.headers, reason & m.mask);
+	size_t len;
 
 	/* KVM_RUN failed: the reason is what was left in the page before, but for a signal's. */
 	if (event == REASON_UEXIT && class != KVM_UEXIT_OK && reason != KVM_UEXIT_INTR)
@@ -149,7 +128,12 @@ char *reason_name(const struct reasons *r, enum reason_event event, uint32_t cla
 		copy_name(name, text);
 	else
 		snprintf(name, REASON_NAME_SIZE, "0x%x", reason & m.mask);
-	append_flags(&m, reason & ~m.mask, name);
+	text = name_of(m.kernel_flags, m.headers_flags, flags);
+	len = strlen(name);
+	if (flags && text)
+		snprintf(name + len, REASON_NAME_SIZE - len, "|%s", text);
+	else if (flags)
+		snprintf(name + len, REASON_NAME_SIZE - len, "|0x%x", flags);
 	return name;
 }
 
@@ -214,31 +198,23 @@ static int make_list(struct reasons *r, enum cpu_virt cpu)
 
 /* ---- open ---- */
 
-/* The offset of a field of 32 bits, 0: there is none. */
-static uint32_t offset_of(const struct event_format *format, const char *name)
-{
-	const struct event_field *field = event_format_field(format, name);
-
-	return field && field->size == 4 ? field->offset : 0;
-}
-
 /* "esr_ec" and "ret" are arm64's, the others x86's. */
 static void find_fields(struct reasons *r, const struct event_format *entries)
 {
 	const struct event_format *exits = &r->formats[REASON_EXIT];
 	struct reason_fields *f = &r->fields;
 
-	f->exit_reason = offset_of(exits, "exit_reason");
-	f->exit_class = offset_of(exits, "isa");
-	f->exit_vcpu = offset_of(exits, "vcpu_id");
-	if (!f->exit_reason && offset_of(exits, "esr_ec")) {
-		f->exit_reason = offset_of(exits, "esr_ec");
-		f->exit_class = offset_of(exits, "ret");
+	f->exit_reason = event_format_offset(exits, "exit_reason");
+	f->exit_class = event_format_offset(exits, "isa");
+	f->exit_vcpu = event_format_offset(exits, "vcpu_id");
+	if (!f->exit_reason && event_format_offset(exits, "esr_ec")) {
+		f->exit_reason = event_format_offset(exits, "esr_ec");
+		f->exit_class = event_format_offset(exits, "ret");
 		r->arm = true;
 	}
-	f->entry_vcpu = offset_of(entries, "vcpu_id");
-	f->uexit_reason = offset_of(&r->formats[REASON_UEXIT], "reason");
-	f->uexit_errno = offset_of(&r->formats[REASON_UEXIT], "errno");
+	f->entry_vcpu = event_format_offset(entries, "vcpu_id");
+	f->uexit_reason = event_format_offset(&r->formats[REASON_UEXIT], "reason");
+	f->uexit_errno = event_format_offset(&r->formats[REASON_UEXIT], "errno");
 }
 
 int reasons_open(const struct reason_formats *formats, enum cpu_virt cpu, struct reasons **out)

@@ -53,12 +53,6 @@ int kvm_screen_open(struct kvm_screen *s, struct view *view, struct steps *steps
 	return screen_open(stdin, stdout, &s->around, &s->screen);
 }
 
-void kvm_screen_close(struct kvm_screen *s)
-{
-	screen_close(s->screen);
-	s->screen = NULL;
-}
-
 int kvm_screen_table(struct kvm_screen *s, struct render_interval *in)
 {
 	const struct view *v = s->view;

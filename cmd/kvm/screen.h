@@ -9,7 +9,7 @@
 /* The full-screen view: its keys, and what stands around its table. */
 struct kvm_screen {
 	struct view *view;
-	struct screen *screen; /* NULL: not open */
+	struct screen *screen; /* of kvm_screen_open(), for screen_close() */
 	struct screen_view around;
 	int (*answered)(struct view *v, const char *text, struct error *err);
 	struct steps *steps; /* of a replay; else NULL */
@@ -17,7 +17,6 @@ struct kvm_screen {
 
 /* The terminal is not taken over yet.  @steps: of a replay; NULL: a run.  0 or -ENOMEM. */
 int kvm_screen_open(struct kvm_screen *s, struct view *view, struct steps *steps);
-void kvm_screen_close(struct kvm_screen *s);
 
 /* Fills @in with the table of the view as it is, and renews what stands around it.  0 or -ENOMEM.
  */

@@ -55,17 +55,6 @@ static bool is_partial(const struct recording_interval *in)
 	return strcmp(in->text, KVM_RECORDED_PARTIAL) == 0;
 }
 
-static int print_once(struct kvm *k, FILE *stream)
-{
-	int r;
-
-	kvm_rows_clear(&k->rows);
-	r = kvm_rows_of_events(&k->rows, &k->events, -1);
-	if (!r)
-		r = render_table_rows(stream, kvm_schema(false, false), k->rows.rows, k->rows.n);
-	return r;
-}
-
 static int print_body(void *ctx, const struct render_interval *in, FILE *stream, struct error *err)
 {
 	struct kvm *k = ctx;
@@ -73,10 +62,15 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 
 	(void)err;
 	k->log.stream = stream;
-	if (k->o.mode == KVM_ONCE)
-		r = print_once(k, stream);
-	else if (!is_partial(in->drained)) /* in a log it would look like a rate that sank */
+	if (k->o.mode == KVM_ONCE) {
+		kvm_rows_clear(&k->rows);
+		r = kvm_rows_of_events(&k->rows, &k->events, -1);
+		if (!r)
+			r = render_table_rows(stream, kvm_schema(false, false), k->rows.rows,
+					      k->rows.n);
+	} else if (!is_partial(in->drained)) { /* in a log it would look like a rate that sank */
 		r = kvm_log_line(&k->log, &k->events, in->interval.end_ns, in->drained->utc_offset);
+	}
 	/* A log's lines are not to be interrupted: the times are those of the whole run. */
 	if (!r && k->latency && !k->o.wide && !k->o.log_path && in->drained->last)
 		r = print_latency(k, stream);

@@ -323,6 +323,26 @@ const struct event_field *event_format_field(const struct event_format *format, 
 	return NULL;
 }
 
+unsigned int event_format_offset(const struct event_format *format, const char *name)
+{
+	const struct event_field *field = event_format_field(format, name);
+
+	return field && field->size == 4 ? field->offset : 0;
+}
+
+const struct event_table *event_format_table(const struct event_format *format, const char *field,
+					     bool flags, uint64_t when)
+{
+	for (size_t i = 0; i < format->n_tables; i++) {
+		const struct event_table *t = &format->tables[i];
+
+		if (strcmp(t->field, field) == 0 && t->flags == flags &&
+		    t->conditional == (when != 0) && (!when || t->when == when))
+			return t;
+	}
+	return NULL;
+}
+
 const char *event_table_name(const struct event_table *table, uint64_t value)
 {
 	for (size_t i = 0; i < table->n; i++)

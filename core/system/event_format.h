@@ -47,6 +47,14 @@ void event_format_free(struct event_format *format);
 /* The field @name, or NULL. */
 const struct event_field *event_format_field(const struct event_format *format, const char *name);
 
+/* The offset of field @name, if that has 32 bits; 0: there is none. */
+unsigned int event_format_offset(const struct event_format *format, const char *name);
+
+/* The first table of @field's values, or of its bits (@flags), that holds where the field of its
+ * condition is @when; 0: one without a condition.  NULL: there is none. */
+const struct event_table *event_format_table(const struct event_format *format, const char *field,
+					     bool flags, uint64_t when);
+
 /* The name of @value, a field of 32 bits, in @table; NULL when it has none. */
 const char *event_table_name(const struct event_table *table, uint64_t value);
 

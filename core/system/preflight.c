@@ -237,3 +237,10 @@ int preflight_no_fs(const char *fs, const char *mount_point, int code, struct er
 	}
 	return code;
 }
+
+int preflight_no_kvm(int code, struct error *err)
+{
+	error_set(err, STATUS_UNSUPPORTED, code, "kvm is not loaded");
+	error_hint(err, "modprobe kvm_intel or kvm_amd");
+	return code;
+}

@@ -61,4 +61,7 @@ int preflight_debugfs(const struct preflight *p, struct error *err);
  * mounted at @mount_point.  Returns @code. */
 int preflight_no_fs(const char *fs, const char *mount_point, int code, struct error *err);
 
+/* The same where KVM's module is not loaded. */
+int preflight_no_kvm(int code, struct error *err);
+
 #endif
