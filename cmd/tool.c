@@ -542,8 +542,8 @@ int tools_loop(struct tool_run **tools, size_t n, struct run *run)
 	if (!status)
 		status = set.status;
 	for (size_t i = 0; i < n; i++) {
-		if (tools[i]->tool->finish)
-			tools[i]->tool->finish(tools[i]);
+		if (tools[i]->on_screen)
+			show_end(&tools[i]->show);
 		status = end_show(tools[i], status);
 	}
 	return status;

@@ -222,12 +222,8 @@ struct tool {
 	int (*rows)(struct tool_run *t, struct recording_interval *out, struct error *err);
 	/* The output is done; @last: it was that of the whole run, and could be shown. */
 	void (*end_output)(struct tool_run *t, bool last);
-	/* In place of draining and rows, where t->own_output is set. */
-	int (*output)(struct tool_run *t, bool last, struct error *err);
 	/* Of struct run, where t->takes_hangup is set. */
 	int (*hangup)(struct tool_run *t, struct error *err);
-	/* The run loop has ended. */
-	void (*finish)(struct tool_run *t);
 	/* Frees what is in @ctx, however far it got. */
 	void (*free)(void *ctx);
 };
@@ -257,7 +253,8 @@ struct tool_run {
 	 * programs that still write to the inactive buffer, others write to the active one. */
 	uint64_t swap_begin_ns;
 	size_t n_losses; /* 0: rows() sets those of the interval itself */
-	bool own_output, takes_hangup;
+	bool on_screen;	 /* the full screen: given back before an error is said, and at the end */
+	bool takes_hangup;
 	bool output_unused; /* nothing is written to show.stream: it may have no reader */
 	/* Where an output goes: NULL: to t->show.  As show_output(). */
 	int (*sink)(void *sink_ctx, struct tool_run *t, struct recording_interval *in,

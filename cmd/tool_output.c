@@ -144,14 +144,12 @@ int tool_show(struct tool_run *t, struct recording_interval *out, struct error *
 	return t->sink ? t->sink(t->sink_ctx, t, out, err) : show_output(&t->show, out, err);
 }
 
-int tool_emit(struct tool_run *t, bool last, struct error *err)
+static int emit(struct tool_run *t, bool last, struct error *err)
 {
 	struct recording_interval out = { .interval.start_ns = t->since_ns, .last = last };
 	const struct tool *tool = t->tool;
 	int r;
 
-	if (t->own_output)
-		return tool->output(t, last, err);
 	if (last && tool->stop)
 		tool->stop(t);
 	else if (last)
@@ -167,6 +165,15 @@ int tool_emit(struct tool_run *t, bool last, struct error *err)
 		tool->end_output(t, last && !r);
 	if (t->names)
 		process_names_forget(t->names);
+	return r;
+}
+
+int tool_emit(struct tool_run *t, bool last, struct error *err)
+{
+	int r = emit(t, last, err);
+
+	if (r && t->on_screen)
+		show_end(&t->show);
 	return r;
 }
 

@@ -225,7 +225,7 @@ static int start(struct tool_run *t, struct error *err)
 
 	k->drawn_ns = clock_mono_ns();
 	r = show_start(&t->show, err);
-	if (r || k->o.mode == KVM_SCREEN)
+	if (r || t->on_screen)
 		return r;
 	r = fill_record(k, &out, err);
 	return r ? r : tool_show(t, &out, err);
@@ -242,6 +242,8 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 
 	(void)inactive;
 	t->end_ns = clock_epoch_ns();
+	if (t->on_screen)
+		return kvm_live_drain(k, err);
 	banks_swap(k->banks);
 	return kvm_read_all(k, counts_all(k) ? 0 : k->o.pid, err);
 }
@@ -251,7 +253,14 @@ static int rows(struct tool_run *t, struct recording_interval *out, struct error
 	struct kvm *k = t->ctx;
 
 	out->text = t->run->partial ? KVM_RECORDED_PARTIAL : "";
-	return fill_record(k, out, err);
+	return t->on_screen ? 0 : fill_record(k, out, err);
+}
+
+static void end_output(struct tool_run *t, bool last)
+{
+	(void)last;
+	if (t->on_screen)
+		view_set_baseline(&((struct kvm *)t->ctx)->view);
 }
 
 static int hangup(struct tool_run *t, struct error *err)
@@ -265,12 +274,6 @@ static int hangup(struct tool_run *t, struct error *err)
 	if (!r)
 		r = kvm_print_heading(k, err);
 	return r ? r : RUN_GO_ON;
-}
-
-static void finish(struct tool_run *t)
-{
-	if (t->own_output)
-		show_end(&t->show);
 }
 
 static void free_kvm(void *ctx)
@@ -401,7 +404,6 @@ const struct tool tool_kvm = {
 	.stop = stop,
 	.drain = drain,
 	.rows = rows,
-	.output = kvm_live_output,
+	.end_output = end_output,
 	.hangup = hangup,
-	.finish = finish,
 };

@@ -69,8 +69,8 @@ int kvm_print_heading(struct kvm *k, struct error *err);
 /* Takes the terminal over: what struct tool's begin() does. */
 int kvm_live_begin(struct tool_run *t, struct error *err);
 
-/* struct tool's output(). */
-int kvm_live_output(struct tool_run *t, bool last, struct error *err);
+/* Reads what is shown, as the keys want it: what struct tool's drain() does there. */
+int kvm_live_drain(struct kvm *k, struct error *err);
 
 /* ---- screen_replay.c: the full screen of a replay ---- */
 

@@ -32,47 +32,17 @@ static int apply_commands(struct kvm *k, struct error *err)
 	return r;
 }
 
-static int refresh(struct tool_run *t, struct error *err)
+int kvm_live_drain(struct kvm *k, struct error *err)
 {
-	struct kvm *k = t->ctx;
-	struct recording_interval out = { .interval.start_ns = t->since_ns,
-					  .interval.end_ns = clock_epoch_ns() };
-	uint64_t now = clock_mono_ns();
+	const uint64_t now = clock_mono_ns();
 	int r;
 
+	k->view.elapsed_ns = now - k->drawn_ns;
+	k->drawn_ns = now;
 	banks_swap(k->banks);
 	view_follow(&k->view);
 	r = apply_commands(k, err);
-	if (!r)
-		r = refill(k, err);
-	if (r)
-		return r;
-	tool_losses(t, &out.interval);
-	t->since_ns = out.interval.end_ns;
-	k->view.elapsed_ns = now - k->drawn_ns;
-	k->drawn_ns = now;
-	r = show_output(&t->show, &out, err);
-	view_set_baseline(&k->view);
-	return r;
-}
-
-/* The terminal is as it was before anything else is said. */
-int kvm_live_output(struct tool_run *t, bool last, struct error *err)
-{
-	struct kvm *k = t->ctx;
-	struct interval interval = { 0 };
-	int r;
-
-	if (!last) {
-		r = refresh(t, err);
-		if (r)
-			show_end(&t->show);
-		return r;
-	}
-	banks_stop(k->banks);
-	tool_losses(t, &interval);
-	r = renderer_losses(t->show.display, &interval, err);
-	return r ? r : show_end(&t->show);
+	return r ? r : refill(k, err);
 }
 
 static int input(void *ctx, short events, struct error *err)
@@ -100,7 +70,7 @@ int kvm_live_begin(struct tool_run *t, struct error *err)
 		r = screens_watch(t->run, k->screen.screen, input, t, err);
 	if (r)
 		return r;
-	t->own_output = true;
+	t->on_screen = true;
 	kvm_show_on_screen(k, &t->show);
 	return 0;
 }

@@ -395,19 +395,6 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 	return 0;
 }
 
-/* On the screen: the terminal is as it was before an error is said. */
-static int output(struct tool_run *run, bool last, struct error *err)
-{
-	int r;
-
-	run->own_output = false;
-	r = tool_emit(run, last, err);
-	run->own_output = true;
-	if (r)
-		show_end(&run->show);
-	return r;
-}
-
 static void end_output(struct tool_run *run, bool last)
 {
 	struct top *t = run->ctx;
@@ -545,14 +532,8 @@ static int input(void *ctx, short events, struct error *err)
 static int begin_screen(struct tool_run *run, struct top *t, struct error *err)
 {
 	t->stats = bpf_enable_stats(BPF_STATS_RUN_TIME); /* 5.8 */
-	run->own_output = true;
+	run->on_screen = true;
 	return screens_watch(run->run, top_screen_of(t->screen), input, run, err);
-}
-
-static void finish(struct tool_run *run)
-{
-	if (((struct top *)run->ctx)->screen)
-		show_end(&run->show);
 }
 
 /* Is the screen cleared at each refresh?  Not over what COMMAND writes. */
@@ -672,7 +653,5 @@ const struct tool tool_top = {
 	.collect = collect,
 	.rows = rows,
 	.end_output = end_output,
-	.output = output,
-	.finish = finish,
 	.free = free_top,
 };

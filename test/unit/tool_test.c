@@ -397,11 +397,6 @@ static void fake_end_output(struct tool_run *t, bool last)
 	note(t->ctx, last ? 'L' : '.');
 }
 
-static void fake_finish(struct tool_run *t)
-{
-	note(t->ctx, 'f');
-}
-
 static const struct tool counting = {
 	.name = "counting",
 	.ctx_size = sizeof(struct fake),
@@ -414,7 +409,6 @@ static const struct tool counting = {
 	.drain = fake_drain,
 	.rows = fake_rows,
 	.end_output = fake_end_output,
-	.finish = fake_finish,
 };
 
 #define MS (NS_PER_SEC / 1000)
@@ -509,7 +503,7 @@ static void test_two(void **state)
 			assert_int_equal(sunk.since[i], sunk.end[i - 2]);
 	}
 	for (size_t i = 0; i < 2; i++)
-		assert_string_equal(calls_of(tools[i]), "ocad.d.sdLf");
+		assert_string_equal(calls_of(tools[i]), "ocad.d.sdL");
 	close_tools(tools, 2);
 }
 
@@ -539,8 +533,8 @@ static void test_two_intervals(void **state)
 		assert_int_equal(sunk.counts[i], expected[i].count);
 		assert_int_equal(sunk.last[i], expected[i].last);
 	}
-	assert_string_equal(calls_of(tools[0]), "ocad.d.sdLf");
-	assert_string_equal(calls_of(tools[1]), "ocad.sdLf");
+	assert_string_equal(calls_of(tools[0]), "ocad.d.sdL");
+	assert_string_equal(calls_of(tools[1]), "ocad.sdL");
 	close_tools(tools, 2);
 }
 
@@ -566,9 +560,9 @@ static void test_two_interrupted(void **state)
 		assert_int_equal(sunk.at[i], 50 * MS);
 		assert_true(sunk.last[i]);
 	}
-	assert_string_equal(calls_of(tools[0]), "ocasdLf");
-	assert_string_equal(calls_of(tools[1]), "ocasdLf");
-	assert_string_equal(calls_of(tools[2]), "ocad.d.sdLf");
+	assert_string_equal(calls_of(tools[0]), "ocasdL");
+	assert_string_equal(calls_of(tools[1]), "ocasdL");
+	assert_string_equal(calls_of(tools[2]), "ocad.d.sdL");
 	close_tools(tools, 3);
 }
 
@@ -632,8 +626,8 @@ static void test_two_readers(void **state)
 		fake_clock_at(1500 * MS, close_end, &ends[gone]);
 		assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
 		assert_int_equal(fake_clock.now_ns, 1500 * MS);
-		assert_string_equal(calls_of(tools[gone]), "ocad.sd.f");
-		assert_string_equal(calls_of(tools[!gone]), "ocad.sdLf");
+		assert_string_equal(calls_of(tools[gone]), "ocad.sd.");
+		assert_string_equal(calls_of(tools[!gone]), "ocad.sdL");
 		close_tools(tools, 2);
 		close(ends[!gone]);
 		unlink(paths[0]);
@@ -659,9 +653,9 @@ static void test_second_fails(void **state)
 		assert_int_equal(run_tools(tools, 2, own, &sunk), STATUS_FAILED);
 		assert_string_equal(capture_end(&out),
 				    "iotrace: cannot read the BPF maps: Input/output error\n");
-		assert_string_equal(calls_of(tools[failing]), "ocad.dfe");
+		assert_string_equal(calls_of(tools[failing]), "ocad.de");
 		assert_string_equal(calls_of(tools[!failing]),
-				    failing ? "ocad.d.sdLfe" : "ocad.sdLfe");
+				    failing ? "ocad.d.sdLe" : "ocad.sdLe");
 		close_tools(tools, 2);
 	}
 	fails_at = 0;
