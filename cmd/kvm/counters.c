@@ -41,7 +41,6 @@ struct counters {
 	size_t n_slots, stride;
 	struct hook_group group;
 	const struct hooks *hooks; /* of the run */
-	int *skipped; /* by number of the tracepoint: -errno why it could not be attached to */
 	struct mapped_array mapped[ARRAYS];
 	bool by_round, command;
 	uint32_t *filter_tgid; /* of the programs */
@@ -205,7 +204,7 @@ static void note_skipped(void *ctx, size_t i, int code)
 {
 	struct counters *c = ctx;
 
-	c->skipped[i] = code;
+	c->events->v[i].refusal = code;
 }
 
 static bool is_hooked(const struct counters *c, enum reason_event which)
@@ -253,10 +252,6 @@ int counters_open(const struct kvm_options *o, bool all, struct kvm_events *even
 			      "this kernel's kvm_exit has no exit reason");
 		error_hint(err, "run without -x");
 	}
-	if (!r) {
-		c->skipped = calloc(c->n_names + 1, sizeof(*c->skipped));
-		r = c->skipped ? 0 : error_no_memory(err);
-	}
 	if (r)
 		counters_close(c);
 	else
@@ -280,7 +275,8 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid,
 
 	c->hooks = o->hooks;
 	c->command = command;
-	memset(c->skipped, 0, c->n_names * sizeof(*c->skipped));
+	for (size_t i = 0; i < c->n_names; i++)
+		c->events->v[i].refusal = 0;
 
 	const struct probe_option options[] = {
 		{ "n_slots", c->stride },
@@ -381,7 +377,7 @@ static int refusal(const struct counters *c, size_t i)
 	size_t n;
 
 	if (!own || hooks_tag(c->hooks, own, -1) == 0)
-		return c->skipped[i];
+		return c->events->v[i].refusal;
 	choice = hooks_choices(c->hooks, &n);
 	for (size_t k = 0; k < n; k++)
 		if (strcmp(choice[k].event, own) == 0 && choice[k].code)
@@ -450,7 +446,6 @@ void counters_close(struct counters *c)
 		maps_unmap(&c->mapped[i]);
 	reasons_free(c->reasons);
 	tracefs_free_names(c->names, c->n_names);
-	free(c->skipped);
 	free(c);
 }
 
@@ -486,7 +481,7 @@ int counters_read(struct counters *c, struct kvm_counts *by_process, struct erro
 			continue;
 		if (!key.tgid)
 			c->events->v[r].total += count;
-		else if (by_process)
+		else
 			r = counts_add(by_process, key.tgid, r, count);
 	}
 	return r < 0 ? error_no_memory(err) : 0;

@@ -37,9 +37,8 @@ int counters_begin(struct counters *c, const struct kvm_bpf *skel, struct banks 
 /* From now on process @tgid is counted, where one alone is.  NULL is fine. */
 void counters_follow(struct counters *c, uint32_t tgid);
 
-/* Sets the totals of the events, as of the last banks_swap(), and adds to @by_process (NULL: not
- * asked for) those of each process.  New reasons are added to the events.  -errno with
- * @err. */
+/* Sets the totals of the events, as of the last banks_swap(), and adds to @by_process those of each
+ * process, if all are counted.  New reasons are added to the events.  -errno with @err. */
 int counters_read(struct counters *c, struct kvm_counts *by_process, struct error *err);
 
 /* With latency: reads the times into @to, with events and names.  -errno with @err. */

@@ -28,8 +28,7 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events,
 void debugfs_close(struct debugfs *d);
 
 /* Reads all machines again and sets the totals of the events: of process @pid, or of all (0).  Adds
- * to @by_process (NULL: not asked for) those of every machine, and of those that have ended. -errno
- * with @err. */
+ * to @by_process those of every machine, and of those that have ended.  -errno with @err. */
 int debugfs_read(struct debugfs *d, uint32_t pid, struct kvm_counts *by_process, struct error *err);
 
 /* Whatever was counted up to the last debugfs_read() is left out from now on. */

@@ -15,6 +15,7 @@ struct kvm_event {
 	int parent;  /* -1: it has none */
 	bool listed; /* shown though it is 0 */
 	bool off;    /* not counted: not asked for, or could not be */
+	int refusal; /* why it could not be attached to with all others: -errno */
 	/* The filter does not select it, or "NAME(other)". */
 	bool hidden, others_hidden;
 	uint64_t total;	   /* since the start */

@@ -33,11 +33,6 @@ static int open_counters(struct kvm *k, struct error *err)
 	return r;
 }
 
-static struct kvm_counts *wanted_counts(struct kvm *k)
-{
-	return counts_all(k) ? &k->counts : NULL;
-}
-
 /* Beside the tracepoints, debugfs is dropped where it is refused: @r, with @err. */
 static int drop_debugfs(struct kvm *k, int r, struct error *err)
 {
@@ -55,12 +50,12 @@ int kvm_read_all(struct kvm *k, uint32_t pid, struct error *err)
 
 	k->counts.n = 0;
 	if (k->counters)
-		r = counters_read(k->counters, wanted_counts(k), err);
+		r = counters_read(k->counters, &k->counts, err);
 	if (!r && k->latency)
 		r = counters_read_latencies(k->counters, k->latency, err);
 	if (r || !k->debugfs)
 		return r;
-	return drop_debugfs(k, debugfs_read(k->debugfs, pid, wanted_counts(k), err), err);
+	return drop_debugfs(k, debugfs_read(k->debugfs, pid, &k->counts, err), err);
 }
 
 static size_t events(struct tool_run *t, struct hook_event *out)
@@ -87,8 +82,7 @@ static int chosen(struct tool_run *t, struct error *err)
 
 	if (k->o.debugfs)
 		r = drop_debugfs(
-		    k,
-		    debugfs_open(NULL, k->o.past, &k->events, wanted_counts(k), &k->debugfs, err),
+		    k, debugfs_open(NULL, k->o.past, &k->events, &k->counts, &k->debugfs, err),
 		    err);
 	if (!r)
 		r = kvm_filter_check(k->events.filter, k->o.fields, &k->events, err);
@@ -203,11 +197,13 @@ static int begin(struct tool_run *t, struct error *err)
 	return 0;
 }
 
-/* What is shown by name, and what is recorded, if that is asked for. */
+/* What is recorded, if that is asked for; -x shows names as well. */
 static int fill_record(struct kvm *k, struct recording_interval *out, struct error *err)
 {
-	int r = kvm_name_guests(&k->guests, &k->counts, k->latency);
+	int r = 0;
 
+	if (k->latency || k->o.args.record)
+		r = kvm_name_guests(&k->guests, &k->counts, k->latency);
 	if (!r && k->o.args.record)
 		r = kvm_record_fill(&k->record, &k->events, &k->counts, k->latency, out);
 	return r ? error_no_memory(err) : 0;

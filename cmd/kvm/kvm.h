@@ -41,8 +41,8 @@ struct kvm {
 
 /* ---- kvm.c: what the sources have counted ---- */
 
-/* Reads totals and times; what each process has counted only where that is shown or recorded.  @pid
- * (0: all): whose totals debugfs has. */
+/* Reads totals, times, and what each process has counted.  @pid (0: all): whose totals debugfs has.
+ */
 int kvm_read_all(struct kvm *k, uint32_t pid, struct error *err);
 
 /* ---- show.c: what is printed, in a run and in a replay ---- */

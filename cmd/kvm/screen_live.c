@@ -3,19 +3,16 @@
 
 #include "core/base/clock.h"
 
-static int refill(struct kvm *k, struct error *err)
+int kvm_live_drain(struct kvm *k, struct error *err)
 {
-	int r = kvm_read_all(k, k->view.pid, err);
-
-	return !r && view_take(&k->view, k->latency) ? error_no_memory(err) : r;
-}
-
-/* What the keys have asked for since the last time. */
-static int apply_commands(struct kvm *k, struct error *err)
-{
+	const uint64_t now = clock_mono_ns();
 	struct view *v = &k->view;
-	int r = 0;
+	int r;
 
+	v->elapsed_ns = now - k->drawn_ns;
+	k->drawn_ns = now;
+	banks_swap(k->banks);
+	view_follow(v);
 	if (v->reset) {
 		banks_reset(k->banks);
 		if (k->debugfs)
@@ -23,26 +20,14 @@ static int apply_commands(struct kvm *k, struct error *err)
 		if (k->latency)
 			latency_clear(k->latency);
 	}
+	r = kvm_read_all(k, v->pid, err);
+	if (!r && view_take(v, k->latency))
+		r = error_no_memory(err);
 	/* Another guest, other totals: they are no growth. */
-	if (v->reset || v->renew) {
-		r = refill(k, err);
+	if (v->reset || v->renew)
 		view_set_baseline(v);
-	}
 	v->reset = v->renew = false;
 	return r;
-}
-
-int kvm_live_drain(struct kvm *k, struct error *err)
-{
-	const uint64_t now = clock_mono_ns();
-	int r;
-
-	k->view.elapsed_ns = now - k->drawn_ns;
-	k->drawn_ns = now;
-	banks_swap(k->banks);
-	view_follow(&k->view);
-	r = apply_commands(k, err);
-	return r ? r : refill(k, err);
 }
 
 static int input(void *ctx, short events, struct error *err)
