@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/parse.h"
 #include "core/base/text.h"
-
-#define N(array) (sizeof(array) / sizeof((array)[0]))
 
 enum {
 	KEY_JSON = 0x1000,
@@ -400,7 +399,7 @@ static int check_replay(const struct args_spec *spec, const struct input *in, st
 		{ args->show_source || args->list_hooks || args->hooks[0],
 		  "--replay loads no BPF programs" },
 	};
-	int r = args_check(rules, N(rules), err);
+	int r = args_check(rules, ARRAY_SIZE(rules), err);
 
 	if (r)
 		return r;
@@ -429,7 +428,7 @@ static int check_all(const struct args_spec *spec, const struct args *args, stru
 		{ args->output && args->list_hooks, "-o cannot be used with --list-hooks" },
 	};
 
-	return args_check(rules, N(rules), err);
+	return args_check(rules, ARRAY_SIZE(rules), err);
 }
 
 static size_t longest(const struct args_example *examples)

@@ -690,23 +690,21 @@ size_t blk_sweep(void (*detach)(void *ctx), const struct bpf_object *obj, int bu
 
 /* ---- losses ---- */
 
-#define PROBE_LOSS(i, key, text) [i] = { key, text, "losses", i, false }
-
 const struct tool_loss blk_loss_table[BLK_LOSS_ROWS] = {
-	PROBE_LOSS(LOSS_NO_START, "no_start", "completions whose start was not seen"),
-	PROBE_LOSS(LOSS_REQUESTS_FULL, "requests_full",
-		   "requests that could not be followed: map full"),
-	PROBE_LOSS(LOSS_ROWS_FULL, "rows_full", "I/Os not shown: no room for another row"),
-	PROBE_LOSS(LOSS_ROWS_BYTES, "rows_full_bytes",
-		   "bytes of I/O not shown: no room for another row"),
-	PROBE_LOSS(LOSS_CLOCK, "clock", "completions before their start: the clock went backwards"),
-	PROBE_LOSS(LOSS_BIOS, "bios", "requests with too many bios to follow"),
-	PROBE_LOSS(LOSS_TRACKED_FULL, "tracked_full",
-		   "descendants of COMMAND not followed: map full"),
-	PROBE_LOSS(LOSS_NO_END, "no_end", "completions that no program saw: their time is unknown"),
-	PROBE_LOSS(LOSS_SUBMITTERS, "submitters",
-		   "I/Os whose submitter had no room: under [unknown], or, with -p, --cgroup or "
-		   "COMMAND, not counted"),
+	TOOL_LOSS(LOSS_NO_START, "no_start", "completions whose start was not seen"),
+	TOOL_LOSS(LOSS_REQUESTS_FULL, "requests_full",
+		  "requests that could not be followed: map full"),
+	TOOL_LOSS(LOSS_ROWS_FULL, "rows_full", "I/Os not shown: no room for another row"),
+	TOOL_LOSS(LOSS_ROWS_BYTES, "rows_full_bytes",
+		  "bytes of I/O not shown: no room for another row"),
+	TOOL_LOSS(LOSS_CLOCK, "clock", "completions before their start: the clock went backwards"),
+	TOOL_LOSS(LOSS_BIOS, "bios", "requests with too many bios to follow"),
+	TOOL_LOSS(LOSS_TRACKED_FULL, "tracked_full",
+		  "descendants of COMMAND not followed: map full"),
+	TOOL_LOSS(LOSS_NO_END, "no_end", "completions that no program saw: their time is unknown"),
+	TOOL_LOSS(LOSS_SUBMITTERS, "submitters",
+		  "I/Os whose submitter had no room: under [unknown], or, with -p, --cgroup or "
+		  "COMMAND, not counted"),
 	[BLK_LOSS_MISSED] = { .key = "missed",
 			      .text = "events missed: the program was already running on that CPU",
 			      .missed = true },

@@ -102,6 +102,9 @@ struct tool_loss {
 	bool missed; /* counts events that the kernel did not hand to the programs */
 };
 
+/* One of the array "losses", in a table in its order. */
+#define TOOL_LOSS(i, key, text) [i] = { key, text, "losses", i, false }
+
 /* Those of TOOL_BLK, in the order of cmd/blk.h. */
 extern const struct tool_loss blk_loss_table[BLK_LOSS_ROWS];
 

@@ -49,4 +49,10 @@ struct schema {
 	size_t row_size; /* bytes from one row to the next */
 };
 
+/* That of an array of columns, with rows of type @row. */
+#define SCHEMA(columns, row)                                                                       \
+	{                                                                                          \
+		(columns), sizeof(columns) / sizeof((columns)[0]), sizeof(row)                     \
+	}
+
 #endif

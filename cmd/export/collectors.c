@@ -177,11 +177,6 @@ static const struct column process_columns[] = {
 	       "memory of iotrace, without its BPF maps", "resident_memory"),
 };
 
-#define SCHEMA(columns, row)                                                                       \
-	{                                                                                          \
-		columns, N(columns), sizeof(row)                                                   \
-	}
-
 static int open_own(struct collectors *c)
 {
 	const struct {

@@ -14,6 +14,7 @@
 #include "cmd/kvm/latency.h"
 #include "cmd/maps.h"
 #include "cmd/report.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/limits.h"
@@ -22,8 +23,7 @@
 #include "probes/kvm.h"
 #include "probes/kvm.skel.h"
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-#define GROUP	 "kvm"
+#define GROUP "kvm"
 /* So long the programs watch before they count: until they have seen each vCPU end a round. */
 #define ACQUAINT_NS (NS_PER_SEC / 5)
 #define PLACEHOLDER 0x107ace0c00c1eULL /* of count_each in probes/kvm.bpf.c */
@@ -310,7 +310,7 @@ int counters_configure(struct counters *c, struct tool_object *o, uint32_t tgid,
 	};
 
 	((struct kvm_bpf *)o->skel)->data->filter_tgid = tgid;
-	return tool_configure(o, options, N(options), maps, N(maps));
+	return tool_configure(o, options, ARRAY_SIZE(options), maps, ARRAY_SIZE(maps));
 }
 
 /* Tells the programs which reasons have a slot. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/base/text.h"
 
 int kvm_regex(const char *pattern, regex_t *out, struct error *err)
@@ -51,7 +52,7 @@ bool kvm_filter_matches(const regex_t *filter, const char *name)
 {
 	if (!filter || found(filter, name))
 		return true;
-	for (size_t i = 0; i < sizeof(other_names) / sizeof(other_names[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(other_names); i++)
 		if (strcmp(name, other_names[i].ours) == 0)
 			return found(filter, other_names[i].theirs);
 	return false;
@@ -92,29 +93,22 @@ bool kvm_filter_matches_unnamed(const regex_t *filter, const char *pattern,
 
 #define EXPRESSION_SIZE 256
 
-/* The pattern as a name: without what has a meaning in expressions. */
-static void plain_text(const char *pattern, char text[TEXT_DISTANCE_LENGTH])
+/* Copies what fits of @from, without the characters in @drop, and with a backslash before those in
+ * @escape.  Returns @to. */
+static const char *copy_text(char *to, size_t size, const char *from, const char *drop,
+			     const char *escape)
 {
 	size_t len = 0;
 
-	for (; *pattern && len + 1 < TEXT_DISTANCE_LENGTH; pattern++)
-		if (!strchr("^$\\.*+?", *pattern))
-			text[len++] = *pattern;
-	text[len] = 0;
-}
-
-/* The expression for @name; cut where it is too long. */
-static const char *as_pattern(const char *name, char text[EXPRESSION_SIZE])
-{
-	size_t len = 0;
-
-	for (; *name && len + 2 < EXPRESSION_SIZE; name++) {
-		if (strchr("()|", *name))
-			text[len++] = '\\';
-		text[len++] = *name;
+	for (; *from && len + 1 + (*escape != 0) < size; from++) {
+		if (strchr(drop, *from))
+			continue;
+		if (strchr(escape, *from))
+			to[len++] = '\\';
+		to[len++] = *from;
 	}
-	text[len] = 0;
-	return text;
+	to[len] = 0;
+	return to;
 }
 
 static void hint_close(const char *pattern, const struct kvm_events *e, struct error *err)
@@ -123,16 +117,17 @@ static void hint_close(const char *pattern, const struct kvm_events *e, struct e
 	struct text_close close = { .wanted = text };
 	size_t len = 0;
 
-	plain_text(pattern, text);
+	/* The pattern as a name: without what has a meaning in expressions. */
+	copy_text(text, sizeof(text), pattern, "^$\\.*+?", "");
 	/* Reasons are only close to who has asked for one. */
 	for (size_t i = 0; *text && i < e->n; i++)
 		if (e->v[i].parent < 0 || strchr(text, '('))
 			text_close_add(&close, e->v[i].name);
 	for (size_t i = 0; i < TEXT_CLOSE_NAMES && close.names[i][0] && len < sizeof(list); i++)
 		if (close.how_far[i] == close.how_far[0])
-			len +=
-			    (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", i ? ", " : "",
-					     as_pattern(close.names[i], expression));
+			len += (size_t)snprintf(
+			    list + len, sizeof(list) - len, "%s%s", i ? ", " : "",
+			    copy_text(expression, sizeof(expression), close.names[i], "", "()|"));
 	error_hint(err, "%s%s%s-f help lists the events", len ? "close: " : "", list,
 		   len ? "; " : "");
 }

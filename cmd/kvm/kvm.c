@@ -9,6 +9,7 @@
 #include "cmd/blk.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/preflight.h"
 #include "core/system/privileges.h"
@@ -312,18 +313,17 @@ static const struct tool_setting settings[] = {
 };
 
 static const struct tool_loss losses[] = {
-	{ "rows_full", "events not shown by guest or reason: map full", "losses",
-	  KVM_LOSS_KEYS_FULL, false },
-	{ "latency_full", "exits not timed: no room for another vCPU", "losses",
-	  KVM_LOSS_LATENCY_FULL, false },
-	{ "threads_full", "exits not timed: no room for another thread", "losses",
-	  KVM_LOSS_PENDING_FULL, false },
-	{ "no_entry", "exits whose entry was not seen", "losses", KVM_LOSS_NO_ENTRY, false },
-	{ "clock", "entries before their exit: the clock went backwards", "losses", KVM_LOSS_CLOCK,
-	  false },
-	{ "no_reason", "kvm_exit events whose reason no program saw", "losses", KVM_LOSS_NO_REASON,
-	  false },
-	{ "missed", "events missed: the program was already running on that CPU", NULL, 0, true },
+	TOOL_LOSS(KVM_LOSS_KEYS_FULL, "rows_full", "events not shown by guest or reason: map full"),
+	TOOL_LOSS(KVM_LOSS_LATENCY_FULL, "latency_full",
+		  "exits not timed: no room for another vCPU"),
+	TOOL_LOSS(KVM_LOSS_PENDING_FULL, "threads_full",
+		  "exits not timed: no room for another thread"),
+	TOOL_LOSS(KVM_LOSS_NO_ENTRY, "no_entry", "exits whose entry was not seen"),
+	TOOL_LOSS(KVM_LOSS_CLOCK, "clock", "entries before their exit: the clock went backwards"),
+	TOOL_LOSS(KVM_LOSS_NO_REASON, "no_reason", "kvm_exit events whose reason no program saw"),
+	[KVM_LOSSES] = { .key = "missed",
+			 .text = "events missed: the program was already running on that CPU",
+			 .missed = true },
 };
 
 /* ---- --check: the tracepoints, and debugfs ---- */
@@ -386,10 +386,10 @@ const struct tool tool_kvm = {
 	KVM_TOOL,
 	.args = &kvm_args,
 	.settings = settings,
-	.n_settings = sizeof(settings) / sizeof(settings[0]),
+	.n_settings = ARRAY_SIZE(settings),
 	.view = &kvm_view,
 	.losses = losses,
-	.n_losses = sizeof(losses) / sizeof(losses[0]),
+	.n_losses = ARRAY_SIZE(losses),
 	.parts = checked,
 	.columns = columns,
 	.replay = replay,

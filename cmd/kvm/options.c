@@ -4,12 +4,12 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/system/guests.h"
 #include "core/base/parse.h"
 
 #define SCREEN_DELAY (3 * NS_PER_SEC)
-#define N(array)     (sizeof(array) / sizeof((array)[0]))
 
 enum { KEY_BATCH = 0x2000 };
 
@@ -107,7 +107,7 @@ static int check(struct kvm_options *o, struct error *err)
 		{ o->skip_zero && !log, "-z requires -l or -L" },
 	};
 
-	int r = args_check(rules, N(rules), err);
+	int r = args_check(rules, ARRAY_SIZE(rules), err);
 
 	if (r)
 		return r;

@@ -186,7 +186,7 @@ static int make_list(struct reasons *r, enum cpu_virt cpu)
 	const struct event_table *returns = arm_returns(r);
 	int err = 0;
 
-	for (size_t i = 0; !err && i < sizeof(classes) / sizeof(classes[0]); i++)
+	for (size_t i = 0; !err && i < ARRAY_SIZE(classes); i++)
 		if (classes[i].there)
 			err = add_class(r, classes[i].event, classes[i].class, classes[i].listed);
 	for (size_t i = 0; !err && i < returns->n; i++)

@@ -59,13 +59,9 @@ static const struct column latency_columns[] = {
 	FIELD(latency_row, guest, COLUMN_STR, ROLE_LABEL, "name of the guest"),
 };
 
-#define N(array) (sizeof(array) / sizeof((array)[0]))
-static const struct schema event_schema = { event_columns, N(event_columns),
-					    sizeof(struct kvm_recorded_event) };
-static const struct schema process_schema = { process_columns, N(process_columns),
-					      sizeof(struct kvm_count) };
-static const struct schema latency_schema = { latency_columns, N(latency_columns),
-					      sizeof(struct latency_row) };
+static const struct schema event_schema = SCHEMA(event_columns, struct kvm_recorded_event),
+			   latency_schema = SCHEMA(latency_columns, struct latency_row),
+			   process_schema = SCHEMA(process_columns, struct kvm_count);
 
 const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES] = {
 	{ "events", &event_schema },

@@ -8,7 +8,6 @@
 /* ---- columns ---- */
 
 #define AT(member) offsetof(struct kvm_row, member)
-#define N(a)	   (sizeof(a) / sizeof((a)[0]))
 
 #define US_CELL(member)                                                                            \
 	static void cell_##member(const void *row, char *buf, size_t size)                         \
@@ -74,21 +73,19 @@ static const struct column table[] = { GUEST_COLUMNS, REASON_COLUMN, TIME_COLUMN
 static const struct column vcpu_table[] = { GUEST_COLUMNS, VCPU_COLUMN, REASON_COLUMN,
 					    TIME_COLUMNS };
 
-#define SCHEMA(columns)                                                                            \
-	{                                                                                          \
-		(columns), N(columns), sizeof(struct kvm_row)                                      \
-	}
-
 const struct schema *kvm_schema(bool latency, bool by_vcpu)
 {
-	static const struct schema schemas[] = { SCHEMA(plain), SCHEMA(times), SCHEMA(vcpu_times) };
+	static const struct schema schemas[] = { SCHEMA(plain, struct kvm_row),
+						 SCHEMA(times, struct kvm_row),
+						 SCHEMA(vcpu_times, struct kvm_row) };
 
 	return &schemas[latency ? 1 + by_vcpu : 0];
 }
 
 const struct schema *kvm_latency_schema(bool by_vcpu)
 {
-	static const struct schema schemas[] = { SCHEMA(table), SCHEMA(vcpu_table) };
+	static const struct schema schemas[] = { SCHEMA(table, struct kvm_row),
+						 SCHEMA(vcpu_table, struct kvm_row) };
 
 	return &schemas[by_vcpu];
 }

@@ -3,13 +3,12 @@
 
 #include <errno.h>
 
+#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/base/parse.h"
 
 #define DELAY_MIN     (NS_PER_SEC / 10)
 #define DEFAULT_DELAY (3 * NS_PER_SEC)
-
-#define N(a) (sizeof(a) / sizeof((a)[0]))
 
 /* ---- around the table ---- */
 
@@ -156,7 +155,7 @@ static bool ask(struct kvm_screen *s, int key)
 
 	char now[KVM_PATTERN_SIZE + GUEST_NAME_SIZE + 16];
 
-	for (size_t i = 0; i < N(questions); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(questions); i++) {
 		if (questions[i].key != key || (key == 's' && s->steps))
 			continue;
 		s->answered = questions[i].answered;
@@ -189,7 +188,7 @@ static void help(struct kvm_screen *s)
 		"Any other key refreshes at once.",
 	};
 
-	screen_help(s->screen, lines, N(lines));
+	screen_help(s->screen, lines, ARRAY_SIZE(lines));
 }
 
 static int on_key(void *screen, int key)

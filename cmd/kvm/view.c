@@ -72,7 +72,7 @@ static void cell_p99(const void *row, char *buf, size_t size)
 static struct schema schema_of(const struct view *v)
 {
 	static const struct column events[] = COLUMNS("Event"), guests[] = COLUMNS("Guest");
-	const size_t n = sizeof(events) / sizeof(events[0]);
+	const size_t n = ARRAY_SIZE(events);
 
 	return (struct schema){ v->by_guest ? guests : events, v->latencies ? n : n - N_TIMES,
 				sizeof(struct view_line) };

@@ -210,10 +210,10 @@ static const struct column with_user[] = { COLUMNS, USER_COLUMN };
 static const struct column with_both[] = { COLUMNS, KERNEL_COLUMN, USER_COLUMN };
 
 const struct schema slow_schemas[4] = {
-	{ plain, N(plain), sizeof(struct slow_row) },
-	{ with_kernel, N(with_kernel), sizeof(struct slow_row) },
-	{ with_user, N(with_user), sizeof(struct slow_row) },
-	{ with_both, N(with_both), sizeof(struct slow_row) },
+	SCHEMA(plain, struct slow_row),
+	SCHEMA(with_kernel, struct slow_row),
+	SCHEMA(with_user, struct slow_row),
+	SCHEMA(with_both, struct slow_row),
 };
 
 /* ---- records ---- */

@@ -451,30 +451,30 @@ static const struct schema *columns(size_t i, const char **with)
 
 TOOL_PROBE(virtio);
 
-#define LOSS(i, key, text) [i] = { key, text, "losses", i, false }
-
 static const struct tool_loss losses[] = {
-	LOSS(VIRTIO_LOSS_ROWS_FULL, "rows_full", "buffers not shown: no room for another row"),
-	LOSS(VIRTIO_LOSS_ROWS_BYTES, "rows_full_bytes", "bytes not shown: no room for another row"),
-	LOSS(VIRTIO_LOSS_QUEUES_FULL, "queues_full",
-	     "buffers not shown: no room for another queue"),
-	LOSS(VIRTIO_LOSS_LISTS, "lists",
-	     "scatter-gather lists too long to walk to their end: the rest of their bytes is not "
-	     "counted"),
-	LOSS(VIRTIO_LOSS_CALLS, "calls",
-	     "calls of which only the entry or the return was seen: their buffers are not "
-	     "counted"),
-	LOSS(VIRTIO_LOSS_BUFFERS_FULL, "buffers_full",
-	     "buffers that could not be followed: map full"),
-	LOSS(VIRTIO_LOSS_NO_END, "no_end",
-	     "buffers whose return was not seen: their time is unknown"),
-	LOSS(VIRTIO_LOSS_CLOCK, "clock",
-	     "buffers returned before they were added: the clock went backwards"),
-	LOSS(VIRTIO_LOSS_REAPED, "reaped",
-	     "buffers reaped without an interrupt: their bytes are not counted"),
-	LOSS(VIRTIO_LOSS_PACKED, "packed",
-	     "interrupts of packed rings: the buffers used are unknown"),
-	LOSS(VIRTIO_LOSS_RING, "ring", "entries of a used ring that could not be read"),
+	TOOL_LOSS(VIRTIO_LOSS_ROWS_FULL, "rows_full", "buffers not shown: no room for another row"),
+	TOOL_LOSS(VIRTIO_LOSS_ROWS_BYTES, "rows_full_bytes",
+		  "bytes not shown: no room for another row"),
+	TOOL_LOSS(VIRTIO_LOSS_QUEUES_FULL, "queues_full",
+		  "buffers not shown: no room for another queue"),
+	TOOL_LOSS(
+	    VIRTIO_LOSS_LISTS, "lists",
+	    "scatter-gather lists too long to walk to their end: the rest of their bytes is not "
+	    "counted"),
+	TOOL_LOSS(VIRTIO_LOSS_CALLS, "calls",
+		  "calls of which only the entry or the return was seen: their buffers are not "
+		  "counted"),
+	TOOL_LOSS(VIRTIO_LOSS_BUFFERS_FULL, "buffers_full",
+		  "buffers that could not be followed: map full"),
+	TOOL_LOSS(VIRTIO_LOSS_NO_END, "no_end",
+		  "buffers whose return was not seen: their time is unknown"),
+	TOOL_LOSS(VIRTIO_LOSS_CLOCK, "clock",
+		  "buffers returned before they were added: the clock went backwards"),
+	TOOL_LOSS(VIRTIO_LOSS_REAPED, "reaped",
+		  "buffers reaped without an interrupt: their bytes are not counted"),
+	TOOL_LOSS(VIRTIO_LOSS_PACKED, "packed",
+		  "interrupts of packed rings: the buffers used are unknown"),
+	TOOL_LOSS(VIRTIO_LOSS_RING, "ring", "entries of a used ring that could not be read"),
 	[VIRTIO_LOSSES] = { .key = "missed",
 			    .text = "events missed: the program was already running on that CPU",
 			    .missed = true },

@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How many items an array has. */
+#define ARRAY_SIZE(array) (sizeof(array) / sizeof((array)[0]))
+
 /*
  * ARRAY_ADD(items, n) makes room for one more behind the @n items of the array @items (NULL: none
  * yet) and increments @n; returns the new item, all zero.  NULL without memory; then both are as
