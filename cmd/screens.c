@@ -95,14 +95,20 @@ void steps_catch_signals(void)
 	}
 }
 
-bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx)
+bool steps_wait(struct steps *s, const char *end, int (*input)(void *ctx),
+		void (*redraw)(void *ctx), void *ctx)
 {
 	struct pollfd fd = { STDIN_FILENO, POLLIN, 0 };
 	sigset_t held, before;
 	int r = RUN_STOP;
 
-	/* Nothing to be shown, and the reason is still to be said. */
-	if (!s->n && s->end && *s->end)
+	s->end = end;
+	/* Nothing to be shown so far. */
+	if (!s->n && !end)
+		return true;
+	redraw(ctx);
+	/* Nor later, and the reason is still to be said. */
+	if (!s->n && *end)
 		return false;
 	s->wanted = false;
 	sigemptyset(&held);
@@ -114,6 +120,8 @@ bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx)
 		r = ended_by_signal ? RUN_STOP : input(ctx);
 		if (r == RUN_STOP || s->wanted)
 			break;
+		if (r == RUN_OUTPUT)
+			redraw(ctx);
 	}
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return r != RUN_STOP;

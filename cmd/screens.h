@@ -42,9 +42,11 @@ char *steps_text(const struct steps *s, char *text, size_t size);
 /* Before the terminal is taken over: signals that end a run end steps_wait(). */
 void steps_catch_signals(void);
 
-/* Waits for keys on standard input, and calls @input, until that returns RUN_STOP, or the next
+/* What struct show's step() does: draws with @redraw, waits for keys on standard input, and
+ * calls @input, and @redraw when that returns RUN_OUTPUT, until it returns RUN_STOP or the next
  * interval is wanted.  False: RUN_STOP, or such a signal. */
-bool steps_wait(struct steps *s, int (*input)(void *ctx), void *ctx);
+bool steps_wait(struct steps *s, const char *end, int (*input)(void *ctx),
+		void (*redraw)(void *ctx), void *ctx);
 
 /* Hands the keys that wait to @on_key, until it returns RUN_STOP or wants the next interval of
  * @steps (NULL: a run).  Redraws the screen unless one has returned RUN_OUTPUT.  What the last one

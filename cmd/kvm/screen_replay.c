@@ -113,9 +113,10 @@ int kvm_replay_open(struct kvm *k, struct error *err)
 }
 
 /* Without memory the screen stays as it is. */
-static void redraw(struct kvm *k)
+static void redraw(void *ctx)
 {
 	struct render_interval out = { 0 };
+	struct kvm *k = ctx;
 	struct error err;
 
 	if (!k->steps.n || view_step(k, &err) || kvm_screen_table(&k->screen, &out) ||
@@ -123,26 +124,14 @@ static void redraw(struct kvm *k)
 		screen_draw(k->screen.screen);
 }
 
-static int replay_input(void *ctx)
+static int input(void *ctx)
 {
-	struct kvm *k = ctx;
-	int r = kvm_screen_input(&k->screen);
-
-	if (r != RUN_OUTPUT || k->steps.wanted)
-		return r;
-	redraw(k);
-	return RUN_GO_ON;
+	return kvm_screen_input(&((struct kvm *)ctx)->screen);
 }
 
 static bool step(void *ctx, const char *end)
 {
-	struct kvm *k = ctx;
-
-	if (!k->steps.n && !end)
-		return true; /* the first one tells of the events only */
-	k->steps.end = end;
-	redraw(k);
-	return steps_wait(&k->steps, replay_input, k);
+	return steps_wait(&((struct kvm *)ctx)->steps, end, input, redraw, ctx);
 }
 
 void kvm_replay_show(struct kvm *k, struct show *show)

@@ -205,8 +205,9 @@ static int show_rows(struct top_screen *s, struct error *err)
 }
 
 /* Shows what the keys have changed; without memory the screen stays as it is. */
-static void redraw(struct top_screen *s)
+static void redraw(void *screen)
 {
+	struct top_screen *s = screen;
 	struct error err;
 
 	if (!s->kept.n || show_rows(s, &err))
@@ -531,25 +532,24 @@ static int on_key(void *screen, int key)
 	return RUN_OUTPUT;
 }
 
+static int input(void *screen)
+{
+	struct top_screen *s = screen;
+
+	return screens_keys(s->screen, s->live ? NULL : &s->kept, on_key, s);
+}
+
 int top_screen_input(struct top_screen *s)
 {
-	int r = screens_keys(s->screen, s->live ? NULL : &s->kept, on_key, s);
+	int r = input(s);
 
 	if (r != RUN_OUTPUT)
 		return r;
-	if (!s->kept.wanted)
-		redraw(s);
+	redraw(s);
 	return RUN_GO_ON;
-}
-
-static int input(void *screen)
-{
-	return top_screen_input(screen);
 }
 
 bool top_screen_step(struct top_screen *s, const char *end)
 {
-	s->kept.end = end;
-	redraw(s);
-	return steps_wait(&s->kept, input, s);
+	return steps_wait(&s->kept, end, input, redraw, s);
 }

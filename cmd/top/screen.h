@@ -21,10 +21,10 @@ void top_screen_set(struct top_screen *s, const struct top_options *shown, by_ke
 /* Of the screen, which lives as long. */
 struct renderer *top_screen_renderer(struct top_screen *s);
 
-/* Takes the keys that wait.  RUN_GO_ON or RUN_STOP. */
+/* A run: takes the keys that wait.  RUN_GO_ON or RUN_STOP. */
 int top_screen_input(struct top_screen *s);
 
-/* The same for a replay, which waits for a key.  @end: as of struct show's step().  False: the
+/* A replay: waits for keys.  @end: as of struct show's step().  False: the
  * end is wanted. */
 bool top_screen_step(struct top_screen *s, const char *end);
 
