@@ -46,8 +46,6 @@ void kvm_log_close(struct kvm_log *log)
 
 int kvm_log_reopen(struct kvm_log *log, struct error *err)
 {
-	if (!log->path)
-		return 0;
 	fclose(log->stream);
 	log->left = 0;
 	return kvm_log_open(log, err);
@@ -59,6 +57,7 @@ struct kvm_log_column {
 	int event;
 	bool others; /* for the event's children that have no column of their own */
 	uint64_t total, delta;
+	int width;
 	char name[4 * EVENT_NAME_SIZE];
 };
 
@@ -71,7 +70,9 @@ static int add_column(struct kvm_log *log, int event, uint64_t total, bool other
 	column->event = event;
 	column->others = others;
 	column->total = total;
-	render_escape(name, column->name, sizeof(column->name));
+	column->width = (int)strlen(render_escape(name, column->name, sizeof(column->name)));
+	if (column->width < LEAST_WIDTH)
+		column->width = LEAST_WIDTH;
 	return 0;
 }
 
@@ -89,13 +90,6 @@ static int compare_names(const void *a, const void *b)
 		      ((const struct kvm_log_column *)b)->name);
 }
 
-static int width_of(const struct kvm_log_column *column)
-{
-	int width = (int)strlen(column->name);
-
-	return width > LEAST_WIDTH ? width : LEAST_WIDTH;
-}
-
 /* Leaves as many columns as the terminal has room for, one at least. */
 static void fit(struct kvm_log *log)
 {
@@ -103,14 +97,14 @@ static void fit(struct kvm_log *log)
 	const size_t n = log->n;
 
 	for (size_t i = 0; i < n; i++)
-		used += 1 + width_of(&log->columns[i]);
+		used += 1 + log->columns[i].width;
 	if (used <= room)
 		return;
 	qsort(log->columns, n, sizeof(*log->columns), compare_totals);
 	used = DATE_WIDTH + MORE_WIDTH;
 	log->n = 0;
 	for (size_t i = 0; i < n; i++) {
-		const int width = 1 + width_of(&log->columns[i]);
+		const int width = 1 + log->columns[i].width;
 
 		if (log->n && used + width > room)
 			continue;
@@ -190,7 +184,7 @@ static void print_cell(const struct kvm_log *log, const struct kvm_log_column *c
 	if (log->csv)
 		fprintf(log->stream, ",%s", text);
 	else
-		fprintf(log->stream, " %*s", width_of(column), text);
+		fprintf(log->stream, " %*s", column->width, text);
 }
 
 /* Prints the heading if it is due. */

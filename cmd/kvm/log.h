@@ -28,7 +28,7 @@ struct kvm_log {
 /* Opens the file, if there is a path, at its end.  -errno with @err (STATUS_FAILED). */
 int kvm_log_open(struct kvm_log *log, struct error *err);
 
-/* Closes and reopens the file: log rotation has renamed it. */
+/* Closes and reopens the file, which there is: log rotation has renamed it.  As kvm_log_open(). */
 int kvm_log_reopen(struct kvm_log *log, struct error *err);
 void kvm_log_close(struct kvm_log *log);
 

@@ -92,8 +92,7 @@ static int check(struct kvm_options *o, struct error *err)
 	const struct args_rule rules[] = {
 		{ o->log_path && args->output, "-L and -o are mutually exclusive" },
 		{ args->output && help, "-o cannot be used with -f help" },
-		{ o->wide && args->for_programs, "-c, --csv and --json are mutually exclusive",
-		  NULL },
+		{ o->wide && args->for_programs, "-c, --csv and --json are mutually exclusive" },
 		{ o->past && !o->debugfs, "-i requires -d" },
 		{ o->latency && o->debugfs && !o->tracepoints, "-x requires tracepoints",
 		  "add -t" },
@@ -106,7 +105,6 @@ static int check(struct kvm_options *o, struct error *err)
 		{ o->all_events && !log, "-a requires -l or -L" },
 		{ o->skip_zero && !log, "-z requires -l or -L" },
 	};
-
 	int r = args_check(rules, ARRAY_SIZE(rules), err);
 
 	if (r)

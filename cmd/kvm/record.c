@@ -90,10 +90,11 @@ int kvm_name_guests(struct guest_names *names, struct kvm_counts *counts, struct
 	return r;
 }
 
-static int fill_events(struct kvm_record *record, struct kvm_events *e)
+static int fill_events(struct kvm_record *record, struct kvm_events *e, struct recording_rows *out)
 {
+	size_t n = 0;
+
 	free(record->events);
-	record->n_events = 0;
 	record->events = calloc(e->n + 1, sizeof(*record->events));
 	if (!record->events)
 		return -ENOMEM;
@@ -103,7 +104,7 @@ static int fill_events(struct kvm_record *record, struct kvm_events *e)
 		if (i < record->n_known && from->total == from->recorded)
 			continue;
 		from->recorded = from->total;
-		record->events[record->n_events++] = (struct kvm_recorded_event){
+		record->events[n++] = (struct kvm_recorded_event){
 			.number = (uint32_t)i,
 			.name = from->name,
 			.parent = (uint32_t)(from->parent + 1),
@@ -115,6 +116,7 @@ static int fill_events(struct kvm_record *record, struct kvm_events *e)
 		};
 	}
 	record->n_known = e->n;
+	*out = (struct recording_rows){ record->events, n };
 	return 0;
 }
 
@@ -122,13 +124,10 @@ int kvm_record_fill(struct kvm_record *record, struct kvm_events *e,
 		    const struct kvm_counts *counts, const struct latency *latency,
 		    struct recording_interval *out)
 {
-	int r = fill_events(record, e);
-
-	out->tables[0] = (struct recording_rows){ record->events, record->n_events };
 	if (latency)
 		out->tables[1] = (struct recording_rows){ latency->rows, latency->n };
 	out->tables[2] = (struct recording_rows){ counts->v, counts->n };
-	return r;
+	return fill_events(record, e, &out->tables[0]);
 }
 
 void kvm_record_free(struct kvm_record *record)

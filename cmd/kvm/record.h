@@ -15,8 +15,7 @@
 
 struct kvm_record {
 	struct kvm_recorded_event *events; /* those of the last interval that have changed */
-	size_t n_events;
-	size_t n_known; /* events that have been recorded */
+	size_t n_known;			   /* that have been recorded */
 };
 
 /* Tables 0, 1, ... of struct recording_interval. */
