@@ -264,11 +264,14 @@ static int add_up(struct debugfs *d, uint32_t pid, struct kvm_counts *by_process
 				sum += counted(&d->machines[i], f);
 		d->events->v[d->fields[f]].total = sum > 0 ? (uint64_t)sum : 0;
 	}
-	for (const struct machine *m = d->machines; m < d->machines + d->n_machines; m++)
+	for (size_t i = 0; i < d->n_machines; i++) {
+		const struct machine *m = &d->machines[i];
+
 		for (size_t f = 0; !r && m->pid != ENDED_PID && f < d->n_fields; f++)
 			if (counted(m, f) > 0)
 				r = counts_add(by_process, m->pid, d->fields[f],
 					       (uint64_t)counted(m, f));
+	}
 	return r;
 }
 
