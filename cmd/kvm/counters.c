@@ -491,11 +491,12 @@ int counters_read(struct counters *c, struct kvm_counts *by_process, struct erro
 static int name_row(struct counters *c, struct latency_row *row, struct text_set *names)
 {
 	char name[REASON_NAME_SIZE];
+	const char *kept =
+	    text_keep(names, reason_name(c->reasons, REASON_EXIT, row->class, row->reason, name));
 
-	reason_name(c->reasons, REASON_EXIT, row->class, row->reason, name);
-	row->event = events_add_child(c->events, c->parents[REASON_EXIT], name, false);
-	row->name = text_keep(names, name) ?: "";
-	return *row->name ? row->event : -ENOMEM;
+	row->name = kept ?: "";
+	row->event = events_add_child(c->events, c->parents[REASON_EXIT], row->name, false);
+	return kept ? row->event : -ENOMEM;
 }
 
 int counters_read_latencies(struct counters *c, struct latency *to, struct error *err)
