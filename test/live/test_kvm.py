@@ -399,9 +399,9 @@ class TestGuests(KvmTest):
                     guest.done()
                 # A guest is asked for its name at the end of an interval.
                 self.assertTrue(tracer.wait_for_line(tracer.lines() + 2))
+                live = tracer.stop(timeout=120)  # before a guest goes, which is told
                 for guest in guests:
                     guest.quit()
-                live = tracer.stop(timeout=120)
             self.assert_ended_well(live)
             self.assert_no_loss(live)
             self.assert_exits(json_sums(live), 4000)
