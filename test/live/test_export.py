@@ -63,6 +63,12 @@ def value(samples, name, **labels):
                if n == name and set(labels.items()) <= set(have))
 
 
+def holds_back(pid, number):
+    """Does the process read this signal when it has time for that?"""
+    masks = re.findall(r"(?m)^Sig(?:Blk|Cgt):\s*(\w+)$", iotest.read_text(f"/proc/{pid}/status"))
+    return all(int(mask, 16) >> (number - 1) & 1 for mask in masks)
+
+
 class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path):
         super().__init__("localhost", timeout=30)
@@ -343,6 +349,8 @@ class TestCounts(LiveTest):
                         contextlib.ExitStack() as stack:
                     stack.callback(process.kill)
                     self.assertTrue(wait_until(lambda: os.path.exists(path), 30))
+                    # Until it is in its loop, a signal ends it at once.
+                    self.assertTrue(wait_until(lambda: holds_back(process.pid, signal.SIGTERM), 30))
                     if kind == "link":
                         os.symlink(other, path + ".new")
                     else:
