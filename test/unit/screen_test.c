@@ -334,17 +334,22 @@ static void press(struct fixture *f, int key, int want)
 	pty_read(&f->pty);
 }
 
+/* @n rows, up to 9, whose names are their numbers from 1 on. */
+static void name_rows(struct row *rows, size_t n)
+{
+	static const char *const names[] = { "1", "2", "3", "4", "5", "6", "7", "8", "9" };
+
+	for (size_t i = 0; i < n; i++)
+		rows[i] = (struct row){ names[i], 1, 1, "" };
+}
+
 static void test_scrolling(void **state)
 {
 	struct row rows[9];
-	char names[9][2];
 	struct fixture f;
 
 	(void)state;
-	for (size_t i = 0; i < 9; i++) {
-		snprintf(names[i], sizeof(names[i]), "%zu", i + 1);
-		rows[i] = (struct row){ names[i], 1, 1, "" };
-	}
+	name_rows(rows, 9);
 	begin(&f, 9, 80);
 	show(&f, rows, 9);
 	names_are("1 2 3 4 Total ");
@@ -381,14 +386,10 @@ static void test_scrolling(void **state)
 static void test_scrolling_of_awaited_rows(void **state)
 {
 	struct row rows[9];
-	char names[9][2];
 	struct fixture f;
 
 	(void)state;
-	for (size_t i = 0; i < 9; i++) {
-		snprintf(names[i], sizeof(names[i]), "%zu", i + 1);
-		rows[i] = (struct row){ names[i], 1, 1, "" };
-	}
+	name_rows(rows, 9);
 	begin(&f, 9, 80);
 	show(&f, rows, 1);
 	screen_await_rows(f.screen);
