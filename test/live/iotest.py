@@ -1195,8 +1195,24 @@ class LiveTest(unittest.TestCase):
                 return result
             if not Result.missed:
                 break
-            retry(".".join(self.id().split(".")[-2:]), "the kernel missed events, as reported")
+            self.retry_for_missed()
         return super().run(result)
+
+    def retry_for_missed(self):
+        retry(".".join(self.id().split(".")[-2:]), "the kernel missed events, as reported")
+
+    def again(self, part, *args):
+        """What part(*args) gives, one of many parts of a test: made again by itself as run() makes a
+        whole test again."""
+        for _ in range(self.AGAIN if self.MADE_AGAIN else 0):
+            Result.missed = False
+            try:
+                return part(*args)
+            except AssertionError:
+                if not Result.missed:
+                    raise
+            self.retry_for_missed()
+        return part(*args)
 
     @contextlib.contextmanager
     def subTest(self, *args, **params):

@@ -88,7 +88,7 @@ class TestTop(LiveTest):
         self.assertTrue(usable, "no hook is usable")
         for event, kind, target, _ in usable:
             with self.subTest(event=event, kind=kind, target=target):
-                result = self.check_crowd(0.05, "--hook", f"{event}={kind}:{target}")
+                result = self.again(self.check_crowd, 0.05, "--hook", f"{event}={kind}:{target}")
                 self.assertEqual(result.hooks()[event], f"{kind}:{target}")
 
     def test_hook_that_cannot_be_had(self):
@@ -193,7 +193,7 @@ class TestBreakdown(LiveTest):
         self.assertTrue(usable, "no hook is usable")
         for event, kind, target, _ in usable:
             with self.subTest(event=event, kind=kind, target=target):
-                result = self.check_crowd(0.05, "--hook", f"{event}={kind}:{target}")
+                result = self.again(self.check_crowd, 0.05, "--hook", f"{event}={kind}:{target}")
                 self.assertEqual(result.hooks()[event], f"{kind}:{target}")
         self.check_hooks_with_a_filter()
 
@@ -205,7 +205,7 @@ class TestBreakdown(LiveTest):
             self.assertTrue(usable, "no hook is usable")
             for event, kind, target, _ in usable:
                 with self.subTest(event=event, kind=kind, target=target, args=args):
-                    self.check_filter("--hook", f"{event}={kind}:{target}", *args)
+                    self.again(self.check_filter, "--hook", f"{event}={kind}:{target}", *args)
 
     def test_text(self):
         with LoopDisk() as disk:
