@@ -271,7 +271,8 @@ static int find_variables(struct tool_run *t, struct error *err)
 		return error_set(err, STATUS_FAILED, -ENOENT,
 				 "the BPF object lacks a variable of its flags");
 	return t->tool->flags & TOOL_DOUBLE_BUFFER
-		   ? double_buffer_open(epoch, &t->double_buffer, err)
+		   ? double_buffer_open(epoch, hooks_are_preempted(t->object.hooks),
+					&t->double_buffer, err)
 		   : 0;
 }
 

@@ -114,6 +114,8 @@ int tool_attach_more(struct tool_run *t, const struct hook_event *events, size_t
 	r = hooks_choose(o->events, n, NULL, &o->hooks, err);
 	if (!r)
 		r = tool_attach_object(o, err);
+	if (!r && t->double_buffer && hooks_are_preempted(o->hooks))
+		double_buffer_preempted(t->double_buffer);
 	hooks_log(before);
 	return r;
 }

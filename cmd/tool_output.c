@@ -45,13 +45,12 @@ void tool_count_loss(struct tool_run *t, size_t i, uint64_t n)
 	t->lost[i] += n;
 }
 
-/* Where the programs of a further object have copies, what one of them misses is not lost. */
 static uint64_t count_missed(struct tool_run *t)
 {
 	uint64_t missed = hooks_missed(t->object.hooks, t->backup_hits);
 
 	for (struct tool_object *o = t->more; o; o = o->next)
-		if (o->hooks && !hooks_has_function_backups(o->hooks))
+		if (o->hooks)
 			missed += hooks_missed(o->hooks, NULL);
 	return missed;
 }

@@ -14,6 +14,17 @@
 #define KRETPROBE_ENTRY_SP(regs) PT_REGS_SP(regs)
 #endif
 
+/*
+ * In a program for the return of many functions: a stack pointer near the one at the function's
+ * entry; 0: not known.  x86's return_to_handler stores it below its struct ftrace_regs; arm64's
+ * stores none (a3ed4157b7d8, 6.14).
+ */
+#if defined(bpf_target_x86)
+#define MULTI_RETURN_SP(regs) PT_REGS_SP(regs)
+#else
+#define MULTI_RETURN_SP(regs) 0
+#endif
+
 /* The first argument of the system call that begins with @regs. */
 static __always_inline u64 first_syscall_arg(struct pt_regs *regs)
 {

@@ -6,9 +6,8 @@
  * The kernel skips a program that is already running on the same CPU.  Where programs can be
  * preempted (at tracepoints from 7.0 on, at functions on every kernel that preempts itself) that
  * happens all the time: while a task is preempted inside a program, all other tasks on its CPU go
- * without that program.  There each program (the primary) has two backup programs, NAME_2 and
- * NAME_3, which run after it at the same event.  A backup does the work when those before it were
- * skipped.
+ * without that program.  There each program (the primary) has two backup programs, which run after
+ * it at the same event.  A backup does the work when those before it were skipped.
  *
  * A backup learns that from a seen mark: the program that does the work stores a mark of the event
  * in slots that only this context uses.  The address of the arguments identifies the context: all
@@ -186,6 +185,14 @@ static __always_inline bool last_backup_runs(const void *ctx, enum seen_event ev
 	return !seen;
 }
 
+/* Does the program do the work that its primary and its backups go on to? */
+static __always_inline bool body_runs(const void *ctx, enum seen_event event, u64 object)
+{
+	(void)ctx;
+	(void)object;
+	return has_backups || !is_stopped(event);
+}
+
 /* One program of a raw tracepoint, which does @run if @runs() says so. */
 #define RAW_TP_PROG(name, tracepoint, runs, event, object, run)                                    \
 	SEC("raw_tp/" #tracepoint)                                                                 \
@@ -196,7 +203,53 @@ static __always_inline bool last_backup_runs(const void *ctx, enum seen_event ev
 		return 0;                                                                          \
 	}
 
-/* @run in the primary program (@number 0) or one of its backups. */
+#define TP_BTF_PROG(name, tracepoint, runs, event, object, run, ...)                               \
+	SEC("tp_btf/" #tracepoint)                                                                 \
+	int BPF_PROG(name, __VA_ARGS__)                                                            \
+	{                                                                                          \
+		if (runs(ctx, event, opaque_id(object)))                                           \
+			run;                                                                       \
+		return 0;                                                                          \
+	}
+
+/*
+ * The programs of a raw tracepoint.  NAME does the work, and is attached where there are no
+ * backups. Else NAME_1, the primary program, and its backups NAME_2 and NAME_3 are attached, which
+ * go on to NAME: so the kernel verifies the work once.
+ *
+ * @event: of enum seen_event; @object: the address that the event is about, an expression of the
+ * arguments ctx[]; @run: the work.
+ */
+#define BODY(name)                                                                                 \
+	struct {                                                                                   \
+		__uint(type, BPF_MAP_TYPE_PROG_ARRAY);                                             \
+		__uint(max_entries, 1);                                                            \
+		__type(key, u32);                                                                  \
+		__type(value, u32);                                                                \
+	} body_##name SEC(".maps");
+
+#define GO_ON_TO(name) bpf_tail_call_static(ctx, &body_##name, 0)
+
+#define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
+	BODY(name)                                                                                 \
+	RAW_TP_PROG(name, tracepoint, body_runs, event, object, run)                               \
+	RAW_TP_PROG(name##_1, tracepoint, primary_runs, event, object, GO_ON_TO(name))             \
+	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, GO_ON_TO(name))        \
+	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, GO_ON_TO(name))
+
+/* The same for programs with typed arguments, declared after @run. */
+#define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
+	BODY(name)                                                                                 \
+	TP_BTF_PROG(name, tracepoint, body_runs, event, object, run, __VA_ARGS__)                  \
+	TP_BTF_PROG(name##_1, tracepoint, primary_runs, event, object, GO_ON_TO(name),             \
+		    __VA_ARGS__)                                                                   \
+	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, GO_ON_TO(name),        \
+		    __VA_ARGS__)                                                                   \
+	TP_BTF_PROG(name##_3, tracepoint, last_backup_runs, event, object, GO_ON_TO(name),         \
+		    __VA_ARGS__)
+
+/* The primary program NAME and its backups, each of which does the work by itself: in @run,
+ * `backup` is 0, 1 or 2. */
 #define AS_BACKUP(number, run)                                                                     \
 	({                                                                                         \
 		const u32 backup = (number);                                                       \
@@ -204,17 +257,19 @@ static __always_inline bool last_backup_runs(const void *ctx, enum seen_event ev
 		run;                                                                               \
 	})
 
-/*
- * A raw tracepoint's primary program and its backups.  @event: of enum seen_event; @object: the
- * address that the event is about, an expression of the arguments ctx[]; @run: the work, in which
- * `backup` is 0, 1 or 2.
- */
-#define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
+#define RAW_TP_COPIES(name, tracepoint, event, object, run)                                        \
 	RAW_TP_PROG(name, tracepoint, primary_runs, event, object, AS_BACKUP(0, run))              \
 	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, AS_BACKUP(1, run))     \
 	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, AS_BACKUP(2, run))
 
-/* The same at the end of a function, whose backups have no arguments but ctx[] either. */
+#define TP_BTF_COPIES(name, tracepoint, event, object, run, ...)                                   \
+	TP_BTF_PROG(name, tracepoint, primary_runs, event, object, AS_BACKUP(0, run), __VA_ARGS__) \
+	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, AS_BACKUP(1, run),     \
+		    __VA_ARGS__)                                                                   \
+	TP_BTF_PROG(name##_3, tracepoint, last_backup_runs, event, object, AS_BACKUP(2, run),      \
+		    __VA_ARGS__)
+
+/* The same at the end of a function, with the arguments ctx[]. */
 #define FEXIT_PROG(name, function, runs, event, object, run)                                       \
 	SEC("fexit/" function)                                                                     \
 	int name(u64 *ctx)                                                                         \
@@ -228,22 +283,5 @@ static __always_inline bool last_backup_runs(const void *ctx, enum seen_event ev
 	FEXIT_PROG(name, function, primary_runs, event, object, run)                               \
 	FEXIT_PROG(name##_2, function, first_backup_runs, event, object, run)                      \
 	FEXIT_PROG(name##_3, function, last_backup_runs, event, object, run)
-
-#define TP_BTF_PROG(name, tracepoint, runs, event, object, run, ...)                               \
-	SEC("tp_btf/" #tracepoint)                                                                 \
-	int BPF_PROG(name, __VA_ARGS__)                                                            \
-	{                                                                                          \
-		if (runs(ctx, event, opaque_id(object)))                                           \
-			run;                                                                       \
-		return 0;                                                                          \
-	}
-
-/* The same for programs with typed arguments, declared after @run. */
-#define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
-	TP_BTF_PROG(name, tracepoint, primary_runs, event, object, AS_BACKUP(0, run), __VA_ARGS__) \
-	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, AS_BACKUP(1, run),     \
-		    __VA_ARGS__)                                                                   \
-	TP_BTF_PROG(name##_3, tracepoint, last_backup_runs, event, object, AS_BACKUP(2, run),      \
-		    __VA_ARGS__)
 
 #endif

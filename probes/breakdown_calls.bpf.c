@@ -777,20 +777,17 @@ static __always_inline bool begun_by_copy(u32 id, u64 regs, u32 copy)
 	return t && t->depth && pushed_by_copy(&t->frames[0], id, regs, copy);
 }
 
-static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
+/* System call @op begins, made with @regs. */
+static __always_inline void on_timed_syscall(u32 op, u64 regs, u32 copy)
 {
+	bool fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
 	struct file *file = NULL;
-	bool fsync;
-	u32 op;
 
-	if (!is_timed(number, regs, &op))
-		return;
-	fsync = op == SYSCALL_FSYNC || op == SYSCALL_FDATASYNC;
 	if (!time_syscalls && !fsync)
 		return;
 	if (!current_process_wanted())
 		return;
-	if (has_backups && begun_by_copy(CALL_ID(LAYER_SYSCALL, op, 0), regs, copy))
+	if (copy && has_backups && begun_by_copy(CALL_ID(LAYER_SYSCALL, op, 0), regs, copy))
 		return;
 	if (combined || check_files || keyed_dev || (fsync && time_vfs))
 		file = file_of_fd(first_syscall_arg((void *)regs));
@@ -800,6 +797,14 @@ static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
 		call_enter(CALL_ID(LAYER_SYSCALL, op, 0), regs, (u64)file, copy, false);
 	if (fsync && time_vfs && file)
 		call_enter(FSYNC_PLACEHOLDER, regs - 1, (u64)file, copy, false);
+}
+
+static __always_inline void on_sys_enter(u64 regs, u64 number, u32 copy)
+{
+	u32 op;
+
+	if (is_timed(number, regs, &op))
+		on_timed_syscall(op, regs, copy);
 }
 
 /* When a filter or a tracer refuses a system call, there is only the tracepoint of its end. */
@@ -825,21 +830,28 @@ static __always_inline void account_missed_syscall(struct call_thread *t, u64 re
 	account_missed_begin(t, CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
 }
 
+/* The placeholder of thread @t, pushed at @sp, ends with its system call. */
+static __always_inline void end_placeholder(struct call_thread *t, u64 sp)
+{
+	if (t && t->depth && time_vfs &&
+	    (t->frames[0].id == FSYNC_PLACEHOLDER || t->frames[1].id == FSYNC_PLACEHOLDER))
+		end_call(t, FSYNC_PLACEHOLDER, sp, 0);
+}
+
 static __always_inline void on_sys_exit(u64 regs, u32 copy)
 {
 	struct call_thread *t = known_thread(bpf_get_current_task());
 	u32 id;
 
-	if (t && t->depth && time_vfs &&
-	    (t->frames[0].id == FSYNC_PLACEHOLDER || t->frames[1].id == FSYNC_PLACEHOLDER))
-		end_call(t, FSYNC_PLACEHOLDER, regs - 1, 0);
+	end_placeholder(t, regs - 1);
 	if (t && t->depth) {
 		id = t->frames[0].id;
 		if (CALL_ID_LAYER(id) == LAYER_SYSCALL) {
 			end_call(t, id, regs, copy);
 			return;
 		}
-		drop_stale(t, regs); /* functions end before their system call */
+		/* Functions end before their system call. */
+		drop_stale(t, CALL_ID(LAYER_SYSCALL, 0, 0), regs);
 	}
 	if (has_backups)
 		account_missed_syscall(t, regs, copy);
@@ -847,6 +859,31 @@ static __always_inline void on_sys_exit(u64 regs, u32 copy)
 
 RAW_PROGS(sys_enter_raw, sys_enter, on_sys_enter(ctx[0], ctx[1], copy))
 RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0], copy))
+
+SEC("kprobe.multi/syscalls")
+int syscall_me(struct pt_regs *ctx)
+{
+	u32 op = CALL_ID_OP((u32)bpf_get_attach_cookie(ctx));
+	u64 regs = PT_REGS_PARM1(ctx);
+
+	/* Calls of both word sizes may have one function: those of arm64, and sync() on x86. */
+	if (!stopped && !is_compat_task(regs))
+		on_timed_syscall(op, regs, 0);
+	return 0;
+}
+
+SEC("kretprobe.multi/syscalls")
+int syscall_mx(struct pt_regs *ctx)
+{
+	struct call_thread *t = known_thread(bpf_get_current_task());
+
+	if (stopped)
+		return 0;
+	end_placeholder(t, ANY_PLACE);
+	if (t && t->depth && t->frames[0].id == (u32)bpf_get_attach_cookie(ctx))
+		end_call(t, t->frames[0].id, ANY_PLACE, 0);
+	return 0;
+}
 
 /* ---- functions ---- */
 
@@ -872,5 +909,19 @@ RAW_PROGS(sys_exit_raw, sys_exit, on_sys_exit(ctx[0], copy))
 #define FUNCTION(name, function, module, layer, op, which)                                         \
 	CALL_PROGS(name, function, CALL_ID(layer, op, which))
 #include "probes/call_functions.h"
+
+/* All functions by two programs, which preemption does not interrupt either. */
+SEC("kprobe.multi/calls")
+int call_me(struct pt_regs *ctx)
+{
+	return call_enter(bpf_get_attach_cookie(ctx), PT_REGS_SP(ctx), PT_REGS_PARM1(ctx), 0,
+			  false);
+}
+
+SEC("kretprobe.multi/calls")
+int call_mx(struct pt_regs *ctx)
+{
+	return call_exit(bpf_get_attach_cookie(ctx), MULTI_RETURN_SP(ctx), 0, 0);
+}
 
 char LICENSE[] SEC("license") = "GPL";

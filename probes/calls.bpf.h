@@ -411,23 +411,32 @@ static __always_inline void pop(struct call_thread *t, bool lost)
 		count_loss(&call_losses[CALL_LOSS_NO_END], 1);
 }
 
-/* Where a call begins at @sp, calls on the stack at or below @sp are over. */
-static __always_inline void drop_stale(struct call_thread *t, u64 sp)
-{
-	for (int i = 0; i < CALL_DEPTH; i++) {
-		if (!t->depth || frame_at(t, t->depth - 1)->sp > sp)
-			break;
-		pop(t, true);
-	}
-	if (!t->depth)
-		t->over = t->open = 0;
-}
-
 /* Is @id the vfs_fsync_range() within vfs_fsync(), which calls it or has it inlined? */
 static __always_inline bool is_nested_fsync(struct call_thread *t, u32 id)
 {
 	return id == CALL_ID(LAYER_VFS, CALL_FSYNC, 1) && t->depth &&
 	       frame_at(t, t->depth - 1)->id == CALL_ID(LAYER_VFS, CALL_FSYNC, 0);
+}
+
+/* Does the call on top, at @sp, still run where a call @id begins at @sp, too?  The last thing that
+ * it did was to call @id by a jump; with fentry, each has an address of its own. */
+static __always_inline bool jumped(struct call_thread *t, u32 id, u64 sp)
+{
+	struct call_frame *top = frame_at(t, t->depth - 1);
+
+	return top->sp == sp && (level_of(top->id) < level_of(id) || is_nested_fsync(t, id));
+}
+
+/* Where call @id begins at @sp, calls on the stack at or below @sp are over. */
+static __always_inline void drop_stale(struct call_thread *t, u32 id, u64 sp)
+{
+	for (int i = 0; i < CALL_DEPTH; i++) {
+		if (!t->depth || frame_at(t, t->depth - 1)->sp > sp || jumped(t, id, sp))
+			break;
+		pop(t, true);
+	}
+	if (!t->depth)
+		t->over = t->open = 0;
 }
 
 /*
@@ -531,7 +540,7 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy, bool di
 	sp = t->sp;
 	if (has_copies && t->depth && pushed_by_copy(frame_at(t, t->depth - 1), id, sp, copy))
 		return 0;
-	drop_stale(t, sp);
+	drop_stale(t, id, sp);
 	if (is_nested_fsync(t, id))
 		return 0;
 	if (replace_placeholder(t, id, sp, copy))
@@ -556,12 +565,16 @@ static __noinline int call_enter(u32 id, u64 pointer, u64 arg, u32 copy, bool di
 	return 0;
 }
 
-/* fexit has the address of fentry; a kretprobe's is a word above the kprobe's. */
+/* fexit has the address of fentry; a kretprobe's is a word above the kprobe's, that of a
+ * kretprobe.multi below it by struct ftrace_regs. */
 #define SP_NEAR 256
+
+/* For an address that is not known: the last such call. */
+#define ANY_PLACE 0
 
 static __always_inline bool is_frame(struct call_frame *frame, u32 id, u64 sp)
 {
-	return frame->id == id && frame->sp - sp + SP_NEAR <= 2 * SP_NEAR;
+	return frame->id == id && (sp == ANY_PLACE || frame->sp - sp + SP_NEAR <= 2 * SP_NEAR);
 }
 
 /* How many calls remain on the stack when call @id has ended; -1: it is not on the stack. */
@@ -676,7 +689,7 @@ static __always_inline void account_missed_begin(struct call_thread *t, u32 id, 
 	t = thread_if_traced(t, pointer);
 	if (!t || end_seen_by_copy(t, id, t->sp, copy))
 		return;
-	drop_stale(t, t->sp);
+	drop_stale(t, id, t->sp);
 	if (is_counted_fsync(t, id) || t->depth >= CALL_DEPTH)
 		return;
 	if (combined && t->levels & 1U << level_of(id))

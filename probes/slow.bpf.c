@@ -1157,11 +1157,11 @@ int bio_queue_raw_q(u64 *ctx)
 }
 
 /* With -U: the walker takes the verifier of older kernels a while, whether it is called or not. */
-TP_BTF_PROGS(bio_user_btf, block_bio_queue, SEEN_BIO, bio,
-	     on_bio_queue(ctx, bio, SLOT_ARRIVAL + backup, true), struct bio *bio)
+TP_BTF_COPIES(bio_user_btf, block_bio_queue, SEEN_BIO, bio,
+	      on_bio_queue(ctx, bio, SLOT_ARRIVAL + backup, true), struct bio *bio)
 
-RAW_TP_PROGS(bio_user_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	     on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL + backup, false))
+RAW_TP_COPIES(bio_user_raw, block_bio_queue, SEEN_BIO, ctx[0],
+	      on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL + backup, false))
 
 SEC("raw_tp/block_bio_queue")
 int bio_user_raw_q(u64 *ctx)

@@ -457,12 +457,12 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 
 /* Primary and backup programs, as in probes/backup.bpf.h, each with a scratch buffer of its own:
  * the one before it may be preempted while it reads a stack. */
-TP_BTF_PROGS(stk_queue_btf, block_bio_queue, SEEN_BIO, bio,
-	     on_bio(ctx, bio, SCRATCH_QUEUE + backup, true), struct bio *bio)
+TP_BTF_COPIES(stk_queue_btf, block_bio_queue, SEEN_BIO, bio,
+	      on_bio(ctx, bio, SCRATCH_QUEUE + backup, true), struct bio *bio)
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
-RAW_TP_PROGS(stk_queue_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	     on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE + backup, false))
+RAW_TP_COPIES(stk_queue_raw, block_bio_queue, SEEN_BIO, ctx[0],
+	      on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE + backup, false))
 
 SEC("raw_tp/block_bio_queue")
 int stk_queue_raw_q(u64 *ctx)
@@ -473,8 +473,8 @@ int stk_queue_raw_q(u64 *ctx)
 }
 
 /* block_bio_remap(bio, from device, from sector) since 5.11; (queue, ...) before. */
-RAW_TP_PROGS(stk_remap_raw, block_bio_remap, SEEN_REMAP, ctx[0],
-	     on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP + backup))
+RAW_TP_COPIES(stk_remap_raw, block_bio_remap, SEEN_REMAP, ctx[0],
+	      on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP + backup))
 
 SEC("raw_tp/block_bio_remap")
 int stk_remap_raw_q(u64 *ctx)

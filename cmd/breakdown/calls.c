@@ -26,6 +26,7 @@ static int resolve(struct tool_run *run, struct error *err)
 	if (r)
 		return r;
 	b->calls.tried = wanted.now;
+	b->calls.layer.drains_maps = b->o.by || run->sink; /* other collectors have keys, too */
 	b->combined = b->calls.layer.combined;
 	if (b->combined)
 		run->helpers = blk_helpers;
@@ -156,7 +157,9 @@ static int attach_late(struct tool_run *run, struct calls *c, unsigned int layer
 	struct tool_object *object;
 	char why[256];
 	int r = tool_attach_more(
-	    run, events, layers_events(LAYER_BIT(layer), c->layer.combined, events), &object, err);
+	    run, events,
+	    layers_events(LAYER_BIT(layer), c->layer.combined, c->layer.drains_maps, events),
+	    &object, err);
 
 	if (!r && !layers_hooked(object->hooks, LAYER_BIT(layer), why, sizeof(why)))
 		r = error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "%s", why);

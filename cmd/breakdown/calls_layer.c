@@ -17,9 +17,37 @@
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 #define ALTS(a)	 (a), N(a)
 
-static const struct hook_alt syscall_alts[] = {
-	{ HOOK_RAW_TP, "sys_enter", 2, { "sys_enter_raw", "sys_exit_raw" }, 0, NULL, true },
-};
+#define SYSCALL_FUNCTION(op, name)                                                                 \
+	{ SYSCALLS_FUNCTION(#name), CALL_ID(LAYER_SYSCALL, SYSCALL_##op, 0) },
+
+static const struct hook_function syscall_functions[] = { SYSCALLS_EACH(SYSCALL_FUNCTION) };
+
+#define SYSCALL_ALTERNATIVES 2
+
+/* For @n system calls from @first on.  The tracepoints cost a little in every system call. */
+#define SYSCALL_ALTS(name, first, n)                                                               \
+	static const struct hook_alt name[SYSCALL_ALTERNATIVES] = {                                \
+		{ HOOK_KPROBE_MULTI,                                                               \
+		  SYSCALLS_FUNCTION("*"),                                                          \
+		  0,                                                                               \
+		  { "syscall_mx", "syscall_me" },                                                  \
+		  0,                                                                               \
+		  NULL,                                                                            \
+		  false,                                                                           \
+		  syscall_functions + (first),                                                     \
+		  n },                                                                             \
+		{ HOOK_RAW_TP,                                                                     \
+		  "sys_enter",                                                                     \
+		  2,                                                                               \
+		  { "sys_enter_raw", "sys_exit_raw" },                                             \
+		  0,                                                                               \
+		  NULL,                                                                            \
+		  true }                                                                           \
+	}
+
+SYSCALL_ALTS(syscall_alts, 0, SYSCALLS);
+SYSCALL_ALTS(table_syscall_alts, 0, SYSCALL_OPEN);
+SYSCALL_ALTS(fsync_alts, SYSCALL_FSYNC, SYSCALL_FDATASYNC - SYSCALL_FSYNC + 1);
 
 static const struct hook_alt thread_alts[] = {
 	{ HOOK_RAW_TP, "sched_process_free", 1, { "thread_free" }, 0, NULL, true },
@@ -46,6 +74,14 @@ static const struct hook_alt remap_alts[] = {
 	{ HOOK_RAW_TP, "block_bio_remap", 4, { "bio_remap_raw_q" }, 0, NULL, false },
 };
 
+static struct hook_event syscall_event(const struct calls_layer *layer,
+				       const struct hook_alt alts[SYSCALL_ALTERNATIVES])
+{
+	const size_t first = layer->drains_maps ? LAYERS_MULTI_ALTS : 0;
+
+	return (struct hook_event){ "syscall", alts + first, SYSCALL_ALTERNATIVES - first, false };
+}
+
 static bool tracks(const struct breakdown_options *o)
 {
 	return o->args.command && !o->args.all;
@@ -66,11 +102,14 @@ size_t calls_layer_events(const struct calls_layer *layer, struct hook_event *ev
 		      (wants & WANT_CGROUPS ? 1 : 0);
 	for (size_t i = 0; i < n_processes; i++)
 		events[n++] = blk[i];
-	events[n++] = (struct hook_event){ "thread", ALTS(thread_alts), false };
-	/* For vfs too: see FSYNC_PLACEHOLDER in probes/calls.bpf.h. */
-	if (layer->layers & (LAYER_BIT(LAYER_SYSCALL) | LAYER_BIT(LAYER_VFS)))
-		events[n++] = (struct hook_event){ "syscall", ALTS(syscall_alts), false };
-	n += layers_events(layer->hooking, layer->combined, events + n);
+	events[n++] = (struct hook_event){ "thread", ALTS(thread_alts), .uncounted = true };
+	if (layer->combined)
+		events[n++] = syscall_event(layer, table_syscall_alts);
+	else if (layer->layers & LAYER_BIT(LAYER_SYSCALL))
+		events[n++] = syscall_event(layer, syscall_alts);
+	else if (layer->layers & LAYER_BIT(LAYER_VFS)) /* see FSYNC_PLACEHOLDER */
+		events[n++] = syscall_event(layer, fsync_alts);
+	n += layers_events(layer->hooking, layer->combined, layer->drains_maps, events + n);
 	if (!layer->combined)
 		return n;
 	events[n++] = (struct hook_event){ "remap", ALTS(remap_alts), false };

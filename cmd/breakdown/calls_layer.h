@@ -19,6 +19,7 @@ struct calls_layer {
 	uint32_t n_cells, n_rows, n_shards;
 	struct mapped_array mapped; /* of struct call_hist */
 	uint8_t parts_round;
+	bool drains_maps;      /* for layers_events() */
 	struct hist_row *rows; /* of the last interval */
 };
 

@@ -180,7 +180,18 @@ int layers_select(const char *name, bool list, struct layers_wanted *wanted, str
 /* ---- functions ---- */
 
 #define FUNCTION(name, function, module, layer, op, which)                                         \
+	static const struct hook_function name##_function = { #function,                           \
+							      CALL_ID(layer, op, which) };         \
 	static const struct hook_alt name##_alts[] = {                                             \
+		{ HOOK_KPROBE_MULTI,                                                               \
+		  #function,                                                                       \
+		  0,                                                                               \
+		  { "call_mx", "call_me" },                                                        \
+		  0,                                                                               \
+		  module,                                                                          \
+		  false,                                                                           \
+		  &name##_function,                                                                \
+		  1 },                                                                             \
 		{ HOOK_FENTRY, #function, 0, { #name "_e", #name "_x" }, 0, module, true },        \
 		{ HOOK_KPROBE, #function, 0, { #name "_ke", #name "_kx" }, 0, module, false },     \
 	};
@@ -211,15 +222,17 @@ static bool is_for_table(const struct function *f)
 	return f->layer != LAYER_VFS || f->op == CALL_FSYNC || f->which < 2;
 }
 
-size_t layers_events(unsigned int layers, bool table, struct hook_event *events)
+size_t layers_events(unsigned int layers, bool table, bool drains_maps, struct hook_event *events)
 {
+	const size_t first = drains_maps ? LAYERS_MULTI_ALTS : 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < N_FUNCTIONS; i++) {
 		const struct function *f = &functions[i];
 
 		if ((layers & LAYER_BIT(f->layer)) && (!table || is_for_table(f)))
-			events[n++] = (struct hook_event){ f->name, f->alts, 2, true };
+			events[n++] =
+			    (struct hook_event){ f->name, f->alts + first, 3 - first, true };
 	}
 	return n;
 }

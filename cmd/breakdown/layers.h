@@ -42,9 +42,13 @@ int layers_select(const char *name, bool list, struct layers_wanted *wanted, str
 
 #define LAYER_EVENTS_MAX 48
 
+/* So many alternatives, the first, are HOOK_KPROBE_MULTI.  They are not for a process that drains
+ * maps by system calls: the kernel would skip their programs meanwhile (core/bpf/grace.h). */
+#define LAYERS_MULTI_ALTS 1
+
 /* Fills @events (room for LAYER_EVENTS_MAX) with the functions of @layers; returns how many.
- * @table: only those that the table of all layers needs. */
-size_t layers_events(unsigned int layers, bool table, struct hook_event *events);
+ * @table: only those that the table of all layers needs; @drains_maps: this process does. */
+size_t layers_events(unsigned int layers, bool table, bool drains_maps, struct hook_event *events);
 
 /* Which of @layers have at least one hook in use, as bits; @why is why the first of the others has
  * none ("" if that is not known; @size 0: not asked for). */

@@ -162,6 +162,8 @@ static void register_handlers(void)
 		{ "tp+", BPF_PROG_TYPE_TRACEPOINT, 0, note_begun },
 		{ "kprobe+", BPF_PROG_TYPE_KPROBE, 0, note_begun },
 		{ "kretprobe+", BPF_PROG_TYPE_KPROBE, 0, note_begun },
+		{ "kprobe.multi+", BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI, note_begun },
+		{ "kretprobe.multi+", BPF_PROG_TYPE_KPROBE, BPF_TRACE_KPROBE_MULTI, note_begun },
 	};
 	static bool registered; /* as long as libbpf knows them: for good */
 

@@ -2,7 +2,6 @@
 #include "core/bpf/double_buffer.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,15 +10,18 @@
 #include <bpf/libbpf.h>
 
 #include "core/base/clock.h"
+#include "core/bpf/grace.h"
 #include "core/system/limits.h"
 
 struct double_buffer {
 	uint32_t *epoch;
-	int outer; /* a map of maps that no program uses: see double_buffer_wait() */
+	bool preempted; /* programs may be */
+	int outer;	/* a map of maps that no program uses: see double_buffer_wait() */
 	int inner;
 };
 
-int double_buffer_open(uint32_t *epoch, struct double_buffer **out, struct error *err)
+int double_buffer_open(uint32_t *epoch, bool preempted, struct double_buffer **out,
+		       struct error *err)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, opts);
 	struct double_buffer *f = calloc(1, sizeof(*f));
@@ -28,6 +30,7 @@ int double_buffer_open(uint32_t *epoch, struct double_buffer **out, struct error
 	if (!f)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	f->epoch = epoch;
+	f->preempted = preempted;
 	f->outer = -1;
 	f->inner = bpf_map_create(BPF_MAP_TYPE_ARRAY, "buffer_inner", 4, 4, 1, NULL);
 	if (f->inner < 0)
@@ -57,6 +60,11 @@ void double_buffer_close(struct double_buffer *f)
 	free(f);
 }
 
+void double_buffer_preempted(struct double_buffer *f)
+{
+	f->preempted = true;
+}
+
 /*
  * An update of a map of maps returns only after all running BPF programs have ended
  * (maybe_wait_bpf_programs(): synchronize_rcu(), 4.20), so that no program still uses the old inner
@@ -66,6 +74,8 @@ int double_buffer_wait(struct double_buffer *f)
 {
 	uint32_t zero = 0;
 
+	if ((!f->preempted || sysconf(_SC_NPROCESSORS_ONLN) > 1) && grace_wait_rcu())
+		return 0;
 	if (bpf_map_update_elem(f->outer, &zero, &f->inner, BPF_ANY))
 		return -errno;
 	return 0;

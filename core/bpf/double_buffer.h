@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CORE_BPF_DOUBLE_BUFFER_H
 #define IOTRACE_CORE_BPF_DOUBLE_BUFFER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/base/error.h"
@@ -14,9 +15,14 @@
  */
 struct double_buffer;
 
-/* @epoch lies in the probe's mapped .bss, and must outlive *out. */
-int double_buffer_open(uint32_t *epoch, struct double_buffer **out, struct error *err);
+/* @epoch lies in the probe's mapped .bss, and must outlive *out.  @preempted: this kernel may
+ * preempt one of the probe's programs (hooks_are_preempted()). */
+int double_buffer_open(uint32_t *epoch, bool preempted, struct double_buffer **out,
+		       struct error *err);
 void double_buffer_close(struct double_buffer *f);
+
+/* From now on this kernel may preempt one of the probe's programs. */
+void double_buffer_preempted(struct double_buffer *f);
 
 /* Swaps the buffers.  Returns the index (0 or 1) of the one that is now inactive, or -errno.
  * *end_ns, if given, is the time of the swap, CLOCK_REALTIME. */

@@ -6,11 +6,16 @@
 #include <time.h>
 #include <unistd.h>
 
+bool grace_wait_rcu(void)
+{
+	return !syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+}
+
 void grace_wait(void)
 {
-	/* On kernels with nohz_full there is no such call: a program takes a microsecond. */
+	/* A program takes a microsecond. */
 	const struct timespec long_enough = { 0, 10000000 };
 
-	if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0))
+	if (!grace_wait_rcu())
 		nanosleep(&long_enough, NULL);
 }

@@ -13,8 +13,10 @@
 
 #include <bpf/bpf.h>
 
+#include "core/base/array.h"
 #include "core/bpf/btf_attach.h"
 #include "core/bpf/kernel_types.h"
+#include "core/bpf/kprobe_multi.h"
 #include "core/system/preflight.h"
 
 const char *hook_facts_types(void)
@@ -90,16 +92,19 @@ int hook_facts_kprobe(const char *name, const char *module)
 	return 0;
 }
 
-/* A program that does nothing, for function @id of the types @btf_fd.  Its descriptor or -errno. */
+/* A program that does nothing. */
+static const struct bpf_insn nothing[] = {
+	{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
+	{ .code = BPF_JMP | BPF_EXIT },
+};
+
+/* For function @id of the types @btf_fd.  Its descriptor or -errno. */
 static int load_fentry(int id, int btf_fd)
 {
-	struct bpf_insn insns[] = {
-		{ .code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0 },
-		{ .code = BPF_JMP | BPF_EXIT },
-	};
 	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_FENTRY,
 		    .attach_btf_id = (uint32_t)id, .attach_btf_obj_fd = (uint32_t)btf_fd);
-	int fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_probe", "GPL", insns, 2, &opts);
+	int fd = bpf_prog_load(BPF_PROG_TYPE_TRACING, "fentry_probe", "GPL", nothing,
+			       ARRAY_SIZE(nothing), &opts);
 
 	return fd < 0 ? -errno : fd;
 }
@@ -120,6 +125,23 @@ int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module
 		close(link);
 	close(fd);
 	return r;
+}
+
+int hook_facts_kprobe_multi(const struct hook_function *functions, size_t n)
+{
+	LIBBPF_OPTS(bpf_prog_load_opts, opts, .expected_attach_type = BPF_TRACE_KPROBE_MULTI);
+	int fd, link;
+
+	fd = bpf_prog_load(BPF_PROG_TYPE_KPROBE, "multi_probe", "GPL", nothing, ARRAY_SIZE(nothing),
+			   &opts);
+	if (fd < 0)
+		return -errno;
+	link = kprobe_multi_attach(functions, n, false, fd);
+	close(fd);
+	if (link < 0)
+		return link;
+	close(link);
+	return 0;
 }
 
 /* ---- preemption ---- */

@@ -10,6 +10,7 @@
  * -errno; HOOK_UNKNOWN: it cannot be known.
  */
 struct btf_attach;
+struct hook_function;
 struct kernel_types;
 
 #define HOOK_UNKNOWN (-ENODATA)
@@ -34,6 +35,9 @@ int hook_facts_kprobe(const char *name, const char *module);
 /* Can a program be attached to the entry of function @name, of the kernel itself or of @module (may
  * be NULL)?  Tried. */
 int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module);
+
+/* Can a program for many functions (HOOK_KPROBE_MULTI) be attached to these @n?  Tried. */
+int hook_facts_kprobe_multi(const struct hook_function *functions, size_t n);
 
 /* May this kernel preempt a task that runs in the kernel? */
 int hook_facts_preempts(void);

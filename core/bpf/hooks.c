@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/array.h"
 #include "core/bpf/hook_facts.h"
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/kernel_types.h"
@@ -18,6 +19,7 @@ const char *const hooks_kind_names[] = {
 	[HOOK_FEXIT] = "fexit",
 	[HOOK_KPROBE] = "kprobe",
 	[HOOK_KRETPROBE] = "kretprobe",
+	[HOOK_KPROBE_MULTI] = "kprobe.multi",
 	[HOOK_RAW_TP_COOKIE] = "raw_tp+cookie",
 	[HOOK_RAW_TP_EACH] = "raw_tp",
 	[HOOK_TP_COOKIE] = "tp+cookie",
@@ -47,6 +49,19 @@ static int fentry_allowed(struct hooks *h)
 	r = hook_facts_fentry(h->btf_attach, ANY_FUNCTION, NULL);
 	if (!limits_is_passing(r))
 		h->fentry = r;
+	return r;
+}
+
+static int multi_allowed(struct hooks *h)
+{
+	const struct hook_function any = { ANY_FUNCTION, 0 };
+	int r;
+
+	if (h->multi != 1)
+		return h->multi;
+	r = hook_facts_kprobe_multi(&any, 1);
+	if (!limits_is_passing(r))
+		h->multi = r;
 	return r;
 }
 
@@ -115,16 +130,16 @@ static void check_cookies(struct hooks *h, int r, struct hook_choice *choice)
 		hooks_reject(choice, "this kernel has no cookies for such tracepoints");
 }
 
-/* Is function @alt->target in the kernel's types, or in those of its module? */
-static bool has_function(struct hooks *h, const struct hook_alt *alt)
+/* Is function @name in the kernel's types, or in those of @module (may be NULL)? */
+static bool has_function(struct hooks *h, const char *name, const char *module)
 {
 	int r;
 
-	if (kernel_types_function(h->types, alt->target) >= 0)
+	if (kernel_types_function(h->types, name) >= 0)
 		return true;
-	if (!alt->module)
+	if (!module)
 		return false;
-	r = hook_facts_module_function(h->types, alt->target, alt->module);
+	r = hook_facts_module_function(h->types, name, module);
 	note_passing(h, r);
 	return r == 0;
 }
@@ -138,7 +153,7 @@ static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hoo
 		hooks_reject(choice, "this kernel has no kprobes");
 		return;
 	}
-	if (has_function(h, alt))
+	if (has_function(h, alt->target, alt->module))
 		return;
 	r = alt->module ? hook_facts_kprobe(alt->target, alt->module) : -ENOENT;
 	note_passing(h, r);
@@ -160,14 +175,42 @@ static void check_fentry(struct hooks *h, const struct hook_alt *alt, struct hoo
 {
 	int r;
 
-	if (!has_function(h, alt)) {
+	if (!has_function(h, alt->target, alt->module)) {
 		hooks_reject(choice, "no such function in this kernel's BTF");
 		return;
 	}
 	r = fentry_allowed(h);
 	note_passing(h, r);
 	if (r)
-		hooks_reject(choice, HOOKS_NO_FENTRY, hooks_reason(r));
+		hooks_reject(choice, HOOKS_NO_PROGRAMS, hooks_reason(r));
+}
+
+/*
+ * Such programs cost more than fentry, and run with preemption off.  Up to 6.13 (4346ba160409,
+ * "fprobe: Rewrite fprobe on function-graph tracer") there is room for few calls at a time.
+ */
+static void check_kprobe_multi(struct hooks *h, const struct hook_alt *alt,
+			       struct hook_choice *choice)
+{
+	int r;
+
+	if (!h->has_function_backups) {
+		hooks_reject(choice,
+			     "not needed: this kernel does not preempt programs at functions");
+		return;
+	}
+	if (!kernel_types_has_member(h->types, "fprobe", "hlist_array")) {
+		hooks_reject(choice, "this kernel has none that sees all calls");
+		return;
+	}
+	if (alt->n_functions == 1 && !has_function(h, alt->target, alt->module)) {
+		hooks_reject(choice, "no such function in this kernel's BTF");
+		return;
+	}
+	r = multi_allowed(h);
+	note_passing(h, r);
+	if (r)
+		hooks_reject(choice, HOOKS_NO_PROGRAMS, hooks_reason(r));
 }
 
 static void check(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
@@ -188,6 +231,9 @@ static void check(struct hooks *h, const struct hook_alt *alt, struct hook_choic
 	case HOOK_KPROBE:
 	case HOOK_KRETPROBE:
 		check_kprobe(h, alt, choice);
+		break;
+	case HOOK_KPROBE_MULTI:
+		check_kprobe_multi(h, alt, choice);
 		break;
 	case HOOK_RAW_TP_COOKIE:
 		check_cookies(h, hook_facts_raw_cookie(), choice);
@@ -365,7 +411,7 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	h->events = events;
 	h->n_events = n;
-	h->fentry = 1;
+	h->fentry = h->multi = 1;
 	r = open_types(h, err);
 	if (!r) {
 		check_all(h);
@@ -393,12 +439,46 @@ bool hooks_has_function_backups(const struct hooks *h)
 	return h->has_function_backups;
 }
 
-const char *hooks_backup(const struct hooks *h, const struct hook_alt *alt, size_t i)
+static bool is_preempted(const struct hooks *h, enum hook_kind kind)
 {
-	static const char *const in_order[] = { "_2", "_3" };
-	bool has = hooks_is_fentry(alt->kind) ? h->has_function_backups : h->has_backups;
+	switch (kind) {
+	case HOOK_TP_BTF:
+	case HOOK_RAW_TP:
+	case HOOK_RAW_TP_COOKIE:
+	case HOOK_RAW_TP_EACH:
+		return h->has_backups;
+	case HOOK_FENTRY:
+	case HOOK_FEXIT:
+		return h->has_function_backups;
+	case HOOK_TP:
+	case HOOK_TP_COOKIE:
+	case HOOK_KPROBE:
+	case HOOK_KRETPROBE:
+	case HOOK_KPROBE_MULTI:
+		break;
+	}
+	return false;
+}
 
-	return has && i < sizeof(in_order) / sizeof(in_order[0]) ? in_order[i] : NULL;
+bool hooks_are_preempted(const struct hooks *h)
+{
+	for (size_t e = 0; e < h->n_events; e++) {
+		const struct hook_alt *alt = hooks_chosen(h, e);
+
+		if (alt && !h->events[e].uncounted && is_preempted(h, alt->kind))
+			return true;
+	}
+	return false;
+}
+
+const char *hooks_suffix(const struct hooks *h, const struct hook_alt *alt, size_t i)
+{
+	static const char *const in_order[] = { "_1", "_2", "_3" };
+	bool at_function = hooks_is_fentry(alt->kind),
+	     has = at_function ? h->has_function_backups : h->has_backups;
+
+	i += at_function; /* those have no NAME_1 */
+	return has && i < ARRAY_SIZE(in_order) ? in_order[i] : NULL;
 }
 
 void hooks_try(struct hooks *h)
@@ -412,6 +492,8 @@ void hooks_try(struct hooks *h)
 			r = hook_facts_kprobe(alt->target, alt->module);
 		else if (choice->usable && hooks_is_fentry(alt->kind))
 			r = hook_facts_fentry(h->btf_attach, alt->target, alt->module);
+		else if (choice->usable && alt->kind == HOOK_KPROBE_MULTI)
+			r = hook_facts_kprobe_multi(alt->functions, alt->n_functions);
 		if (r)
 			hooks_reject(choice, "this function cannot be probed: %s", hooks_reason(r));
 	}

@@ -24,6 +24,9 @@ enum hook_kind {
 	HOOK_FEXIT,
 	HOOK_KPROBE,
 	HOOK_KRETPROBE,
+	/* One program on many functions, struct hook_function; for kernels that would preempt an
+	 * fentry program there. */
+	HOOK_KPROBE_MULTI,
 	/* One program on many tracepoints, struct hook_group. */
 	HOOK_RAW_TP_COOKIE, /* the attachment's cookie says for which */
 	HOOK_RAW_TP_EACH,   /* loaded once for each, with another number in its code */
@@ -31,6 +34,11 @@ enum hook_kind {
 };
 
 #define HOOK_PROGS 4 /* programs that belong to one alternative */
+
+struct hook_function {
+	const char *name;
+	uint64_t cookie; /* what the program gets with its calls */
+};
 
 struct hook_alt {
 	enum hook_kind kind;
@@ -43,6 +51,10 @@ struct hook_alt {
 	/* Its backup programs are copies that do the primary's work if that was not done: an event
 	 * that one of them misses is not lost, and not counted. */
 	bool copies;
+	/* HOOK_KPROBE_MULTI: the functions, all of which there must be.  With one, @target names
+	 * it; else that is a pattern, for the reader. */
+	const struct hook_function *functions;
+	size_t n_functions;
 };
 
 /*
@@ -75,6 +87,7 @@ struct hook_event {
 	const struct hook_alt *if_preempted; /* the same @n in the order for a kernel that preempts
 					      * tracepoints; NULL: alts */
 	const struct hook_group *group;	     /* of its alternatives for many tracepoints */
+	bool uncounted;			     /* its programs write nothing that is drained */
 };
 
 /* One alternative, and whether it is used. */
@@ -130,14 +143,18 @@ int hooks_tag(const struct hooks *h, const char *event, int none);
  * Does this kernel preempt programs at tracepoints (7.0), or at functions (any kernel that preempts
  * itself, since 5.12), so that they skip events all the time?  Then every such program NAME whose
  * object has a NAME_2 and a NAME_3 too is attached together with those, its backup programs, which
- * run after it (probes/backup.bpf.h).
+ * run after it (probes/backup.bpf.h).  If there is also a NAME_1, that is attached instead of NAME,
+ * which is put into the map body_NAME, for these three to go on to.
  */
 bool hooks_has_backups(const struct hooks *h);
 bool hooks_has_function_backups(const struct hooks *h);
 
-/* The suffix of backup program @i (from 0) of programs of @alt on this kernel; NULL behind the
- * last. */
-const char *hooks_backup(const struct hooks *h, const struct hook_alt *alt, size_t i);
+/* May this kernel preempt one of the programs that were chosen and count? */
+bool hooks_are_preempted(const struct hooks *h);
+
+/* Suffix @i (from 0) of programs that belong to those of @alt on this kernel, if the object has
+ * them; NULL behind the last. */
+const char *hooks_suffix(const struct hooks *h, const struct hook_alt *alt, size_t i);
 
 /* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
 void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n);

@@ -8,6 +8,7 @@
 #include <bpf/bpf.h>
 
 #include "core/bpf/hooks_internal.h"
+#include "core/bpf/kprobe_multi.h"
 #include "core/bpf/tracepoints.h"
 #include "core/system/closer.h"
 #include "core/system/limits.h"
@@ -43,7 +44,8 @@ static int keep(struct hooks *h, const struct attachment *new)
 
 static int keep_fd(struct hooks *h, int link_fd, int prog_fd)
 {
-	return link_fd < 0 ? link_fd : keep(h, &(struct attachment){ link_fd, prog_fd, false });
+	return link_fd < 0 ? link_fd
+			   : keep(h, &(struct attachment){ link_fd, prog_fd, false, false });
 }
 
 /* @name is "GROUP/NAME". */
@@ -69,8 +71,24 @@ static int attach_kprobe(struct hooks *h, const struct bpf_program *prog, const 
 	return keep_fd(h, link, fd);
 }
 
-/* To where its section says. */
-static int attach_program(struct hooks *h, const struct bpf_object *obj, const char *name)
+/* To all functions of @alt; the misses of @prog are counted once. */
+static int attach_multi(struct hooks *h, const struct bpf_program *prog, const struct hook_alt *alt)
+{
+	bool is_return = strncmp(bpf_program__section_name(prog), "kret", 4) == 0;
+	struct attachment new = { .prog_fd = bpf_program__fd(prog), .multi = true };
+
+	new.link_fd = kprobe_multi_attach(alt->functions, alt->n_functions, is_return, new.prog_fd);
+	if (new.link_fd < 0)
+		return new.link_fd;
+	for (size_t i = 0; i < h->n_attached; i++)
+		if (h->attached[i].prog_fd == bpf_program__fd(prog))
+			new.prog_fd = -1;
+	return keep(h, &new);
+}
+
+/* To the functions of @alt, if it has some, else to where its section says. */
+static int attach_program(struct hooks *h, const struct bpf_object *obj, const struct hook_alt *alt,
+			  const char *name)
 {
 	struct bpf_program *prog = bpf_object__find_program_by_name(obj, name);
 	const char *target = prog ? strchr(bpf_program__section_name(prog), '/') : NULL;
@@ -78,6 +96,8 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const c
 
 	if (!target++)
 		return -EINVAL;
+	if (alt->kind == HOOK_KPROBE_MULTI)
+		return attach_multi(h, prog, alt);
 	switch (bpf_program__type(prog)) {
 	case BPF_PROG_TYPE_TRACING:
 		return keep_fd(h, tracepoints_attach_raw(NULL, fd, 0), fd);
@@ -92,6 +112,27 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const c
 	}
 }
 
+#define PROGS_MAX 3 /* a primary program and its backups */
+
+/* The programs that are attached for program @name, the primary first. Returns how many. */
+static size_t progs_of(const struct hooks *h, const struct bpf_object *obj,
+		       const struct hook_alt *alt, const char *name,
+		       char progs[PROGS_MAX][BPF_OBJ_NAME_LEN])
+{
+	char other[BPF_OBJ_NAME_LEN];
+	const char *suffix;
+	size_t n = 1;
+
+	snprintf(progs[0], BPF_OBJ_NAME_LEN, "%s", name);
+	for (size_t i = 0; (suffix = hooks_suffix(h, alt, i)); i++) {
+		snprintf(other, sizeof(other), "%s%s", name, suffix);
+		if (bpf_object__find_program_by_name(obj, other))
+			memcpy(progs[strcmp(suffix, "_1") == 0 || n == PROGS_MAX ? 0 : n++], other,
+			       sizeof(other));
+	}
+	return n;
+}
+
 /*
  * Program @name, and its backup programs if it has any.  They run after it: the kernel runs
  * programs of a tracepoint first attached first, those of a function last attached first.  In @h
@@ -101,37 +142,25 @@ static int attach_with_backups(struct hooks *h, const struct bpf_object *obj,
 			       const struct hook_alt *alt, const char *name)
 {
 	bool at_function = hooks_is_fentry(alt->kind);
-	size_t n = 0, first = h->n_attached;
-	char backup[BPF_OBJ_NAME_LEN];
+	char progs[PROGS_MAX][BPF_OBJ_NAME_LEN];
+	size_t n = progs_of(h, obj, alt, name, progs), first = h->n_attached;
 	struct attachment primary;
 	int r;
 
-	while (hooks_backup(h, alt, n)) {
-		snprintf(backup, sizeof(backup), "%s%s", name, hooks_backup(h, alt, n));
-		if (!bpf_object__find_program_by_name(obj, backup))
-			break;
-		n++;
-	}
-	r = at_function ? 0 : attach_program(h, obj, name);
-	for (size_t i = 0; !r && i < n; i++) {
-		const char *suffix = hooks_backup(h, alt, at_function ? n - 1 - i : i);
+	for (size_t i = 0; i < n; i++) {
+		size_t at = at_function ? n - 1 - i : i;
 
-		snprintf(backup, sizeof(backup), "%s%s", name, suffix);
-		r = attach_program(h, obj, backup);
-		if (!r)
+		r = attach_program(h, obj, alt, progs[at]);
+		if (r)
+			return r;
+		if (at || (n > 1 && alt->copies))
 			h->attached[h->n_attached - 1].prog_fd = -1;
 	}
-	if (!r && at_function)
-		r = attach_program(h, obj, name);
-	if (r || !n)
-		return r;
-	if (!at_function) {
+	if (n > 1 && !at_function) {
 		primary = h->attached[first];
-		memmove(&h->attached[first], &h->attached[first + 1], n * sizeof(primary));
-		h->attached[first + n] = primary;
+		memmove(&h->attached[first], &h->attached[first + 1], (n - 1) * sizeof(primary));
+		h->attached[first + n - 1] = primary;
 	}
-	if (alt->copies)
-		h->attached[first + n].prog_fd = -1;
 	return 0;
 }
 
@@ -235,6 +264,8 @@ static uint64_t count_missed(const struct hooks *h)
 
 		if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &len) == 0)
 			missed += info.recursion_misses;
+		if (h->attached[i].multi)
+			missed += kprobe_multi_missed(h->attached[i].link_fd);
 	}
 	return missed;
 }

@@ -15,6 +15,7 @@ struct attachment {
 	int link_fd; /* its link, or its event */
 	int prog_fd; /* of which the misses are counted, or -1 */
 	bool own;    /* prog_fd is closed with it */
+	bool multi;  /* the link counts misses of its own */
 };
 
 struct hooks {
@@ -28,9 +29,10 @@ struct hooks {
 	struct attachment *attached;
 	size_t n_attached;
 	bool has_backups;	   /* at tracepoints */
-	bool has_function_backups; /* at functions */
+	bool has_function_backups; /* at functions, by fentry and fexit */
 	int passing;		   /* -errno: an alternative could not be tried just now */
 	int fentry;		/* 0 or -errno: does this kernel take fentry?  1: not asked yet */
+	int multi;		/* the same of HOOK_KPROBE_MULTI */
 	uint64_t missed_before; /* by programs that are detached */
 	uint64_t missed_last;	/* result of the last hooks_missed() */
 };
@@ -38,7 +40,7 @@ struct hooks {
 /* The kernel's own; it comes from attaching fentry where there is no trampoline. */
 #define ENOTSUPP 524
 
-#define HOOKS_NO_FENTRY "this kernel rejects this program type: %s"
+#define HOOKS_NO_PROGRAMS "this kernel rejects this program type: %s"
 
 /* ---- hooks.c ---- */
 

@@ -54,8 +54,8 @@ static bool is_run_for(const struct hooks *h, const char *prog, const struct hoo
 
 	if (strncmp(prog, name, len) != 0)
 		return false;
-	for (size_t i = 0; hooks_backup(h, alt, i); i++)
-		if (strcmp(prog + len, hooks_backup(h, alt, i)) == 0)
+	for (size_t i = 0; hooks_suffix(h, alt, i); i++)
+		if (strcmp(prog + len, hooks_suffix(h, alt, i)) == 0)
 			return true;
 	return !prog[len];
 }
@@ -73,9 +73,14 @@ static ssize_t event_of_prog(const struct hooks *h, const char *prog)
 	return -ENOENT;
 }
 
-/* A kernel that takes fentry, but not by itself as it turns out: no function of it is tried again,
- * each of which would load the whole object anew. */
-static int reject_all_fentry(struct hooks *h, int code)
+static bool is_alike(enum hook_kind a, enum hook_kind b)
+{
+	return a == b || (hooks_is_fentry(a) && hooks_is_fentry(b));
+}
+
+/* A kernel that takes programs of @kind, but not by itself as it turns out: no function of it is
+ * tried again, each of which would load the whole object anew. */
+static int reject_all(struct hooks *h, enum hook_kind kind, int code)
 {
 	int r = 0;
 
@@ -84,10 +89,10 @@ static int reject_all_fentry(struct hooks *h, int code)
 		bool rejected = false;
 
 		for (size_t i = 0; i < h->events[e].n; i++) {
-			if (!choice[i].usable || !hooks_is_fentry(choice[i].alt->kind))
+			if (!choice[i].usable || !is_alike(choice[i].alt->kind, kind))
 				continue;
 			rejected = rejected || choice[i].chosen;
-			hooks_reject(&choice[i], HOOKS_NO_FENTRY, hooks_reason(code));
+			hooks_reject(&choice[i], HOOKS_NO_PROGRAMS, hooks_reason(code));
 		}
 		if (rejected && hooks_choose_first(&h->events[e], choice, NULL))
 			r = -ENOTSUP;
@@ -95,23 +100,33 @@ static int reject_all_fentry(struct hooks *h, int code)
 	return r;
 }
 
-/* Alternative of event @e failed with @code: the next one, or an error. */
-static int fall_back(struct hooks *h, size_t e, const char *doing, int code)
+/* Is the error that program @kind of an event got what those of all events will get? */
+static bool is_of_all(enum hook_kind kind, bool loaded, int code)
+{
+	if (kind == HOOK_KPROBE_MULTI && !loaded)
+		return true; /* they have it in common */
+	return (kind == HOOK_KPROBE_MULTI || hooks_is_fentry(kind)) &&
+	       (code == -ENOTSUPP || code == -EPERM);
+}
+
+/* Alternative of event @e failed with @code, to be @loaded or later to be attached: the next one,
+ * or an error. */
+static int fall_back(struct hooks *h, size_t e, bool loaded, int code)
 {
 	struct hook_choice *choice = hooks_choices_of(h, e);
-	bool fentry = false;
+	enum hook_kind kind = HOOK_TP_BTF;
 	int r;
 
 	for (size_t i = 0; i < h->events[e].n; i++) {
 		if (!choice[i].chosen)
 			continue;
-		fentry = hooks_is_fentry(choice[i].alt->kind);
+		kind = choice[i].alt->kind;
 		choice[i].code = code;
-		hooks_reject(&choice[i], "%s: %s", doing, hooks_reason(code));
+		hooks_reject(&choice[i], "%s failed: %s", loaded ? "attaching" : "loading",
+			     hooks_reason(code));
 	}
 	r = hooks_choose_first(&h->events[e], choice, NULL);
-	return !r && fentry && (code == -ENOTSUPP || code == -EPERM) ? reject_all_fentry(h, code)
-								     : r;
+	return !r && is_of_all(kind, loaded, code) ? reject_all(h, kind, code) : r;
 }
 
 uint32_t hooks_run_helper(int prog_fd, const uint64_t *args, size_t n, uint32_t failed)
@@ -130,10 +145,23 @@ static bool is_helper(const char *const *helpers, const char *prog)
 	return false;
 }
 
+#define BODY "body_"
+
+/* The program that the map @map leads to (probes/backup.bpf.h), or NULL. */
+static struct bpf_program *body_of_map(const struct bpf_object *obj, const struct bpf_map *map)
+{
+	const char *name = bpf_map__name(map);
+
+	return strncmp(name, BODY, strlen(BODY)) == 0
+		   ? bpf_object__find_program_by_name(obj, name + strlen(BODY))
+		   : NULL;
+}
+
 static void select_programs(const struct hooks *h, const char *const *helpers,
 			    struct bpf_object *obj)
 {
 	struct bpf_program *prog;
+	struct bpf_map *map;
 
 	bpf_object__for_each_program (prog, obj) {
 		const char *name = bpf_program__name(prog);
@@ -141,6 +169,32 @@ static void select_programs(const struct hooks *h, const char *const *helpers,
 		bpf_program__set_autoload(prog,
 					  event_of_prog(h, name) >= 0 || is_helper(helpers, name));
 	}
+	bpf_object__for_each_map(map, obj)
+	{
+		prog = body_of_map(obj, map);
+		if (prog)
+			bpf_map__set_autocreate(map, h->has_backups && bpf_program__autoload(prog));
+	}
+}
+
+/* Where programs have backups, leads them to what they go on to. */
+static int fill_bodies(const struct bpf_object *obj)
+{
+	const struct bpf_program *prog;
+	const struct bpf_map *map;
+	uint32_t zero = 0;
+	int fd;
+
+	bpf_object__for_each_map(map, obj)
+	{
+		prog = body_of_map(obj, map);
+		if (!prog || !bpf_map__autocreate(map))
+			continue;
+		fd = bpf_program__fd(prog);
+		if (bpf_map_update_elem(bpf_map__fd(map), &zero, &fd, BPF_ANY))
+			return -errno;
+	}
+	return 0;
 }
 
 /* ---- loading ---- */
@@ -155,7 +209,7 @@ static int need_files(const struct hooks *h, const struct bpf_object *obj, size_
 	size_t n = LIMITS_FILES + more;
 
 	while ((map = bpf_object__next_map(obj, map)))
-		n++;
+		n += bpf_map__autocreate(map);
 	/* Itself and its attachment, which for a kprobe is an event and what ties the two. */
 	bpf_object__for_each_program (prog, obj)
 		if (bpf_program__autoload(prog))
@@ -165,6 +219,8 @@ static int need_files(const struct hooks *h, const struct bpf_object *obj, size_
 
 		if (alt && hooks_is_group(alt->kind))
 			n += h->events[e].group->n * (alt->kind == HOOK_RAW_TP_EACH ? 2 : 1);
+		if (alt && alt->kind == HOOK_KPROBE_MULTI)
+			n += HOOK_PROGS;
 	}
 	return limits_need(n, LIMITS_MEMORY, err);
 }
@@ -228,6 +284,8 @@ static int try_load(struct hooks *h, const struct hook_object *object, const cha
 		return r;
 	r = object->load(object->ctx);
 	if (!r)
+		r = fill_bodies(*obj);
+	if (!r)
 		return 0;
 	refused = btf_attach_refused(h->btf_attach);
 	if (refused)
@@ -237,14 +295,14 @@ static int try_load(struct hooks *h, const struct hook_object *object, const cha
 
 /* One try.  *failed is the event whose alternative did not work, or -1. */
 static int try_attach(struct hooks *h, const struct hook_object *object, const char *btf_path,
-		      ssize_t *failed, const char **doing, struct error *err)
+		      ssize_t *failed, bool *loaded, struct error *err)
 {
 	struct bpf_object *obj;
 	size_t event = 0;
 	int r;
 
 	*failed = -1;
-	*doing = "loading failed";
+	*loaded = false;
 	btf_attach_begin(h->btf_attach);
 	r = try_load(h, object, btf_path, &obj, failed, err);
 	btf_attach_end(h->btf_attach);
@@ -254,25 +312,25 @@ static int try_attach(struct hooks *h, const struct hook_object *object, const c
 	if (!r)
 		return 0;
 	*failed = (ssize_t)event;
-	*doing = "attaching failed";
+	*loaded = true;
 	return attach_error(h, event, r, err);
 }
 
 static int attach_with_types(struct hooks *h, const struct hook_object *object,
 			     const char *btf_path, struct error *err)
 {
-	const char *doing = "";
+	bool loaded = false;
 	ssize_t failed;
 	int r;
 
 	for (;;) {
-		r = try_attach(h, object, btf_path, &failed, &doing, err);
+		r = try_attach(h, object, btf_path, &failed, &loaded, err);
 		if (!r)
 			return 0;
 		hooks_detach(h);
 		object->close(object->ctx);
 		/* Every round takes one alternative away, so this ends. */
-		if (failed < 0 || limits_is_passing(r) || fall_back(h, (size_t)failed, doing, r))
+		if (failed < 0 || limits_is_passing(r) || fall_back(h, (size_t)failed, loaded, r))
 			return r;
 	}
 }

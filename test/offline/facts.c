@@ -55,6 +55,13 @@ int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module
 	return offline_kernel_lacks(kernel, "fentry") ? -EPERM : 0;
 }
 
+int hook_facts_kprobe_multi(const struct hook_function *functions, size_t n)
+{
+	(void)functions;
+	(void)n;
+	return hook_facts_kprobes();
+}
+
 /* The cookie in what such an attachment is. */
 static int has_member(const char *type, const char *member)
 {

@@ -106,8 +106,8 @@ static void print_programs(const struct hook_choice *choice, const struct hooks 
 
 	for (int p = 0; p < HOOK_PROGS && progs[p]; p++) {
 		printf("%s%s", p ? "," : "", progs[p]);
-		for (size_t i = 0; hooks_backup(hooks, choice->alt, i); i++)
-			printf(",%s%s", progs[p], hooks_backup(hooks, choice->alt, i));
+		for (size_t i = 0; hooks_suffix(hooks, choice->alt, i); i++)
+			printf(",%s%s", progs[p], hooks_suffix(hooks, choice->alt, i));
 	}
 }
 

@@ -130,6 +130,7 @@ static const char *hook_state(const struct offline_kernel *k, const char *sectio
 {
 	static const char *const tracepoints[] = { "tp_btf/", "raw_tp/", "raw_tracepoint/", "tp/",
 						   "tracepoint/" };
+	/* "kprobe.multi/" names none. */
 	static const char *const functions[] = { "fentry/", "fexit/", "kprobe/", "kretprobe/" };
 	const char *target = strrchr(section, '/');
 	int r = 1;

@@ -19,7 +19,9 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Kinds whose target is a function: that it is in the types does not mean that it may be traced.
-FUNCTION_KINDS = ("fentry", "fexit", "kprobe", "kretprobe")
+FUNCTION_KINDS = ("kprobe.multi", "fentry", "fexit", "kprobe", "kretprobe")
+
+BACKUPS = ("_1", "_2", "_3")  # probes/backup.bpf.h
 
 Kernel = collections.namedtuple("Kernel", "name dir")
 Program = collections.namedtuple("Program", "object name section hook")
@@ -221,7 +223,9 @@ class Check:
                 continue
             kind, _, target = program.section.partition("/")
             kind = {"raw_tracepoint": "raw_tp", "tracepoint": "tp"}.get(kind, kind)
-            if kind != alt.kind or target.rpartition("/")[2] != alt.target.rpartition("/")[2]:
+            multi = kind.endswith("probe.multi") and alt.kind == "kprobe.multi"
+            same = kind == alt.kind and target.rpartition("/")[2] == alt.target.rpartition("/")[2]
+            if not (multi or same):
                 self.error("*", subcommand, alt.event,
                            f"{alt.name} is served by {program.name}, whose section is "
                            f"{program.section}")
@@ -233,7 +237,7 @@ class Check:
                 continue
             if "/" not in program.section:
                 self.check_program(kernel, subcommand, None, name, relocations)
-            elif not self.is_known(kernel.name, subcommand, re.sub("_[23]$", "", name), "unused"):
+            elif not self.is_known(kernel.name, subcommand, re.sub("_[123]$", "", name), "unused"):
                 self.error("*", subcommand, name,
                            f"{program.section}: no line of {self.options.runs} attaches it")
 
@@ -249,11 +253,11 @@ class Check:
         for words in self.runs[subcommand]:
             for event, alternatives in self.list_hooks(kernel, words).items():
                 for name in (name for alt in alternatives for name in alt.programs):
-                    mentioned.update((name, name + "_2", name + "_3"))
+                    mentioned.update((name, name + "_1", name + "_2", name + "_3"))
                 self.check_table(subcommand, alternatives, relocations)
                 taken = self.check_event(kernel, subcommand, alternatives, relocations)
                 for name in taken.programs if taken else ():
-                    if name.endswith(("_2", "_3")) and name not in relocations.programs:
+                    if name.endswith(BACKUPS) and name not in relocations.programs:
                         continue  # it has no backup program
                     self.check_program(kernel, subcommand, event, name, relocations)
         self.check_rest(kernel, subcommand, mentioned, relocations)
@@ -310,7 +314,7 @@ def short(what):
 
 def is_backup(name, relocations):
     """See probes/backup.bpf.h."""
-    return name.endswith(("_2", "_3")) and name in relocations.programs
+    return name.endswith(BACKUPS) and name in relocations.programs
 
 
 def kernel_of(text):

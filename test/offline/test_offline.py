@@ -222,7 +222,7 @@ class TestTable(Case):
             self.file(os.path.join(folder, "table"), text)
         used = {name for text in table for line in text.splitlines()
                 for program in line.split("\t")[5].split(",") for name in
-                (program, program + "_2", program + "_3")}
+                (program, program + "_1", program + "_2", program + "_3")}
         fake = self.file("hooks", """\
             #!/bin/sh
             cat "$1/table"
@@ -434,7 +434,8 @@ class TestEngine(Case):
             folder = self.kernel(name, types)
             programs += [fields[5] for fields in self.list_hooks(folder) if fields[4] == "taken"]
             types.struct("tp_transition_snapshot", {"srcu_gp": "int"})
-        self.assertEqual(programs, ["complete_btf", "complete_btf,complete_btf_2,complete_btf_3"])
+        self.assertEqual(programs, ["complete_btf",
+                                    "complete_btf,complete_btf_1,complete_btf_2,complete_btf_3"])
 
     def test_usage(self):
         folder = self.kernel("bad", Types(), lacks="everything\n")

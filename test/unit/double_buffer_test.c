@@ -33,7 +33,7 @@ static void test_turns(void **state)
 
 	(void)state;
 	need_bpf();
-	assert_int_equal(double_buffer_open(&epoch, &f, NULL), 0);
+	assert_int_equal(double_buffer_open(&epoch, true, &f, NULL), 0);
 	assert_int_equal(epoch, 0);
 	for (uint32_t i = 0; i < 12; i++) {
 		before = clock_epoch_ns();
@@ -60,8 +60,8 @@ static void test_two(void **state)
 
 	(void)state;
 	need_bpf();
-	assert_int_equal(double_buffer_open(&a, &f, NULL), 0);
-	assert_int_equal(double_buffer_open(&b, &g, NULL), 0);
+	assert_int_equal(double_buffer_open(&a, true, &f, NULL), 0);
+	assert_int_equal(double_buffer_open(&b, true, &g, NULL), 0);
 	assert_int_equal(double_buffer_swap(f, NULL), 0);
 	assert_int_equal(double_buffer_swap(g, NULL), 1);
 	assert_int_equal(double_buffer_swap(f, NULL), 1);

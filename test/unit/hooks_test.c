@@ -117,6 +117,7 @@ static void test_kind_names(void **state)
 		{ HOOK_FEXIT, "fexit" },
 		{ HOOK_KPROBE, "kprobe" },
 		{ HOOK_KRETPROBE, "kretprobe" },
+		{ HOOK_KPROBE_MULTI, "kprobe.multi" },
 		{ HOOK_RAW_TP_COOKIE, "raw_tp+cookie" },
 		{ HOOK_RAW_TP_EACH, "raw_tp" },
 		{ HOOK_TP_COOKIE, "tp+cookie" },

@@ -99,14 +99,18 @@ static void test_events(void **state)
 	const unsigned int all = LAYER_BIT(LAYER_VFS) | LAYERS_FS;
 
 	(void)state;
-	assert_int_equal(layers_events(LAYER_BIT(LAYER_EXT4), false, events), 4);
+	assert_int_equal(layers_events(LAYER_BIT(LAYER_EXT4), false, false, events), 4);
 	assert_string_equal(events[0].name, "ext4_file_read_iter");
 	assert_string_equal(events[0].alts[0].module, "ext4");
-	assert_int_equal(layers_events(LAYER_BIT(LAYER_EXT4), true, events), 3);
-	assert_int_equal(layers_events(LAYER_BIT(LAYER_SYSCALL), false, events), 0);
-	assert_int_equal(layers_events(LAYER_BIT(LAYER_VFS), true, events), 6);
-	assert_true(layers_events(all, false, events) <= LAYER_EVENTS_MAX);
-	for (size_t i = 0; i < layers_events(all, false, events); i++)
+	assert_int_equal(events[0].alts[0].kind, HOOK_KPROBE_MULTI);
+	assert_int_equal(layers_events(LAYER_BIT(LAYER_EXT4), false, true, events), 4);
+	assert_int_equal(events[0].alts[0].kind, HOOK_FENTRY);
+	assert_int_equal(events[0].n, 2);
+	assert_int_equal(layers_events(LAYER_BIT(LAYER_EXT4), true, false, events), 3);
+	assert_int_equal(layers_events(LAYER_BIT(LAYER_SYSCALL), false, false, events), 0);
+	assert_int_equal(layers_events(LAYER_BIT(LAYER_VFS), true, false, events), 6);
+	assert_true(layers_events(all, false, false, events) <= LAYER_EVENTS_MAX);
+	for (size_t i = 0; i < layers_events(all, false, false, events); i++)
 		for (size_t a = 0; a < events[i].n; a++)
 			for (size_t p = 0; p < HOOK_PROGS && events[i].alts[a].progs[p]; p++)
 				/* with "_2" of a copy, as bpftool shows it */

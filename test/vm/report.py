@@ -6,8 +6,8 @@ import re
 import time
 
 OUTCOMES = ("passed", "failed", "skipped", "known")
-KINDS = ("tp_btf", "raw_tp", "raw_tp+cookie", "tp", "tp+cookie", "fentry", "fexit", "kprobe",
-         "kretprobe")
+KINDS = ("tp_btf", "raw_tp", "raw_tp+cookie", "tp", "tp+cookie", "kprobe.multi", "fentry", "fexit",
+         "kprobe", "kretprobe")
 BEGIN, END = "<!-- kernels: written by test/vm/run --docs -->\n", "<!-- kernels: end -->\n"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
