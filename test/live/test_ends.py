@@ -412,7 +412,7 @@ class TestTerminal(LiveTest):
         cls.addClassCleanup(cls.idle.close)
         for i in range(20):
             load = Load("read", 10000000, KIB4, cls.disk.path, name=f"crowd-{i}",
-                        options=["-r", "-s", 2000])
+                        options=["-r", "-s", 20000])
             cls.addClassCleanup(load.kill)
             load.go()
 
