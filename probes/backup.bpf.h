@@ -185,12 +185,21 @@ static __always_inline bool last_backup_runs(const void *ctx, enum seen_event ev
 	return !seen;
 }
 
-/* Does the program do the work that its primary and its backups go on to? */
-static __always_inline bool body_runs(const void *ctx, enum seen_event event, u64 object)
+/* Does a program without backups do the work? */
+static __always_inline bool alone_runs(const void *ctx, enum seen_event event, u64 object)
 {
 	(void)ctx;
 	(void)object;
-	return has_backups || !is_stopped(event);
+	return !is_stopped(event);
+}
+
+/* The work is done: who goes on to it has asked. */
+static __always_inline bool body_runs(const void *ctx, enum seen_event event, u64 object)
+{
+	(void)ctx;
+	(void)event;
+	(void)object;
+	return true;
 }
 
 /* One program of a raw tracepoint, which does @run if @runs() says so. */
@@ -213,9 +222,12 @@ static __always_inline bool body_runs(const void *ctx, enum seen_event event, u6
 	}
 
 /*
- * The programs of a raw tracepoint.  NAME does the work, and is attached where there are no
- * backups. Else NAME_1, the primary program, and its backups NAME_2 and NAME_3 are attached, which
- * go on to NAME: so the kernel verifies the work once.
+ * The programs of a raw tracepoint.  NAME is attached where there are no backups.  Else NAME_1, the
+ * primary program, and its backups NAME_2 and NAME_3 are attached, which go on to NAME_b: so the
+ * kernel verifies the work once.
+ *
+ * NAME_b has a tail call that is never made: else it would get a stack of its own on each CPU
+ * (e00931c02568, 6.13), on the assumption that the kernel skips it while it runs there.
  *
  * @event: of enum seen_event; @object: the address that the event is about, an expression of the
  * arguments ctx[]; @run: the work.
@@ -230,9 +242,17 @@ static __always_inline bool body_runs(const void *ctx, enum seen_event event, u6
 
 #define GO_ON_TO(name) bpf_tail_call_static(ctx, &body_##name, 0)
 
+#define AS_BODY(name, run)                                                                         \
+	({                                                                                         \
+		run;                                                                               \
+		if (!has_backups)                                                                  \
+			GO_ON_TO(name);                                                            \
+	})
+
 #define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
 	BODY(name)                                                                                 \
-	RAW_TP_PROG(name, tracepoint, body_runs, event, object, run)                               \
+	RAW_TP_PROG(name, tracepoint, alone_runs, event, object, run)                              \
+	RAW_TP_PROG(name##_b, tracepoint, body_runs, event, object, AS_BODY(name, run))            \
 	RAW_TP_PROG(name##_1, tracepoint, primary_runs, event, object, GO_ON_TO(name))             \
 	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, GO_ON_TO(name))        \
 	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, GO_ON_TO(name))
@@ -240,7 +260,9 @@ static __always_inline bool body_runs(const void *ctx, enum seen_event event, u6
 /* The same for programs with typed arguments, declared after @run. */
 #define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
 	BODY(name)                                                                                 \
-	TP_BTF_PROG(name, tracepoint, body_runs, event, object, run, __VA_ARGS__)                  \
+	TP_BTF_PROG(name, tracepoint, alone_runs, event, object, run, __VA_ARGS__)                 \
+	TP_BTF_PROG(name##_b, tracepoint, body_runs, event, object, AS_BODY(name, run),            \
+		    __VA_ARGS__)                                                                   \
 	TP_BTF_PROG(name##_1, tracepoint, primary_runs, event, object, GO_ON_TO(name),             \
 		    __VA_ARGS__)                                                                   \
 	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, GO_ON_TO(name),        \

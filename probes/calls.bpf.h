@@ -430,8 +430,10 @@ static __always_inline bool jumped(struct call_thread *t, u32 id, u64 sp)
 /* Where call @id begins at @sp, calls on the stack at or below @sp are over. */
 static __always_inline void drop_stale(struct call_thread *t, u32 id, u64 sp)
 {
+	if (t->depth && jumped(t, id, sp))
+		return;
 	for (int i = 0; i < CALL_DEPTH; i++) {
-		if (!t->depth || frame_at(t, t->depth - 1)->sp > sp || jumped(t, id, sp))
+		if (!t->depth || frame_at(t, t->depth - 1)->sp > sp)
 			break;
 		pop(t, true);
 	}

@@ -473,11 +473,11 @@ bool hooks_are_preempted(const struct hooks *h)
 
 const char *hooks_suffix(const struct hooks *h, const struct hook_alt *alt, size_t i)
 {
-	static const char *const in_order[] = { "_1", "_2", "_3" };
+	static const char *const in_order[] = { "_b", "_1", "_2", "_3" };
 	bool at_function = hooks_is_fentry(alt->kind),
 	     has = at_function ? h->has_function_backups : h->has_backups;
 
-	i += at_function; /* those have no NAME_1 */
+	i += at_function ? 2 : 0; /* those have no NAME_b and no NAME_1 */
 	return has && i < ARRAY_SIZE(in_order) ? in_order[i] : NULL;
 }
 

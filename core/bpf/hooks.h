@@ -144,7 +144,7 @@ int hooks_tag(const struct hooks *h, const char *event, int none);
  * itself, since 5.12), so that they skip events all the time?  Then every such program NAME whose
  * object has a NAME_2 and a NAME_3 too is attached together with those, its backup programs, which
  * run after it (probes/backup.bpf.h).  If there is also a NAME_1, that is attached instead of NAME,
- * which is put into the map body_NAME, for these three to go on to.
+ * and these three go on to NAME_b by the map body_NAME.
  */
 bool hooks_has_backups(const struct hooks *h);
 bool hooks_has_function_backups(const struct hooks *h);

@@ -126,7 +126,7 @@ static size_t progs_of(const struct hooks *h, const struct bpf_object *obj,
 	snprintf(progs[0], BPF_OBJ_NAME_LEN, "%s", name);
 	for (size_t i = 0; (suffix = hooks_suffix(h, alt, i)); i++) {
 		snprintf(other, sizeof(other), "%s%s", name, suffix);
-		if (bpf_object__find_program_by_name(obj, other))
+		if (strcmp(suffix, "_b") != 0 && bpf_object__find_program_by_name(obj, other))
 			memcpy(progs[strcmp(suffix, "_1") == 0 || n == PROGS_MAX ? 0 : n++], other,
 			       sizeof(other));
 	}

@@ -147,21 +147,33 @@ static bool is_helper(const char *const *helpers, const char *prog)
 
 #define BODY "body_"
 
-/* The program that the map @map leads to (probes/backup.bpf.h), or NULL. */
-static struct bpf_program *body_of_map(const struct bpf_object *obj, const struct bpf_map *map)
+/* @map leads to one program (probes/backup.bpf.h): that one, and the one that is attached where
+ * there are no backups. */
+struct body {
+	struct bpf_program *work, *alone;
+};
+
+/* False: it does not. */
+static bool body_of_map(const struct bpf_object *obj, const struct bpf_map *map, struct body *body)
 {
 	const char *name = bpf_map__name(map);
+	char work[BPF_OBJ_NAME_LEN];
 
-	return strncmp(name, BODY, strlen(BODY)) == 0
-		   ? bpf_object__find_program_by_name(obj, name + strlen(BODY))
-		   : NULL;
+	if (strncmp(name, BODY, strlen(BODY)) != 0)
+		return false;
+	name += strlen(BODY);
+	snprintf(work, sizeof(work), "%s_b", name);
+	body->work = bpf_object__find_program_by_name(obj, work);
+	body->alone = bpf_object__find_program_by_name(obj, name);
+	return body->work && body->alone;
 }
 
 static void select_programs(const struct hooks *h, const char *const *helpers,
 			    struct bpf_object *obj)
 {
 	struct bpf_program *prog;
-	struct bpf_map *map;
+	struct bpf_map *map = NULL;
+	struct body body;
 
 	bpf_object__for_each_program (prog, obj) {
 		const char *name = bpf_program__name(prog);
@@ -169,28 +181,31 @@ static void select_programs(const struct hooks *h, const char *const *helpers,
 		bpf_program__set_autoload(prog,
 					  event_of_prog(h, name) >= 0 || is_helper(helpers, name));
 	}
-	bpf_object__for_each_map(map, obj)
-	{
-		prog = body_of_map(obj, map);
-		if (prog)
-			bpf_map__set_autocreate(map, h->has_backups && bpf_program__autoload(prog));
+	while ((map = bpf_object__next_map(obj, map))) {
+		bool leads;
+
+		if (!body_of_map(obj, map, &body))
+			continue;
+		leads = h->has_backups && bpf_program__autoload(body.alone);
+		bpf_map__set_autocreate(map, leads);
+		bpf_program__set_autoload(body.work, leads);
+		if (leads)
+			bpf_program__set_autoload(body.alone, false);
 	}
 }
 
 /* Where programs have backups, leads them to what they go on to. */
 static int fill_bodies(const struct bpf_object *obj)
 {
-	const struct bpf_program *prog;
-	const struct bpf_map *map;
+	const struct bpf_map *map = NULL;
 	uint32_t zero = 0;
+	struct body body;
 	int fd;
 
-	bpf_object__for_each_map(map, obj)
-	{
-		prog = body_of_map(obj, map);
-		if (!prog || !bpf_map__autocreate(map))
+	while ((map = bpf_object__next_map(obj, map))) {
+		if (!body_of_map(obj, map, &body) || !bpf_map__autocreate(map))
 			continue;
-		fd = bpf_program__fd(prog);
+		fd = bpf_program__fd(body.work);
 		if (bpf_map_update_elem(bpf_map__fd(map), &zero, &fd, BPF_ANY))
 			return -errno;
 	}

@@ -200,10 +200,13 @@ for i in range(1000): f()
 
     @unittest.skipUnless(platform.machine() == "aarch64", "arm64 only")
     def test_other_word_size_of_arm64(self):
-        """Number 67 is pread64 here, and sigaction for 32-bit code: a program that makes 1,000 of them."""
-        code = struct.pack("<11I", 0xe3a07043, 0xe3a04ffa,  # r7 = 67, r4 = 1000
-                           0xe3a00000, 0xe3a01000, 0xe3a02000, 0xef000000,  # loop: r0, r1, r2 = 0; svc
-                           0xe2544001, 0x1afffff9,  # r4 -= 1; to the loop unless that is 0
+        """Number 67 is pread64 here, and sigaction for 32-bit code; 118 is fsync there, and has one
+        function in the kernel for both: a program that makes 1,000 of each."""
+        code = struct.pack("<14I", 0xe3a04ffa,  # r4 = 1000
+                           0xe3a07043,  # loop: r7 = 67
+                           0xe3a00000, 0xe3a01000, 0xe3a02000, 0xef000000,  # r0, r1, r2 = 0; svc
+                           0xe3a07076, 0xe3a00000, 0xef000000,  # r7 = 118, r0 = 0; svc
+                           0xe2544001, 0x1afffff5,  # r4 -= 1; to the loop unless that is 0
                            0xe3a07001, 0xe3a00000, 0xef000000)  # exit(0)
         size = 84 + len(code)
         elf = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\1\1\1", 2, 40, 1, 0x10054, 52, 0, 0x5000200,
@@ -221,6 +224,7 @@ for i in range(1000): f()
             result = iotrace("breakdown", "-T", "syscall", "--json", "--", path)
         self.assert_calls_whole(result)
         self.assertEqual(self.counts(result).get(("syscall", "pread64"), 0), 0)
+        self.assertEqual(self.counts(result).get(("syscall", "fsync"), 0), 0)
 
     def test_intervals_lose_nothing(self):
         with LoopDisk(64 * MIB) as disk:

@@ -6,8 +6,8 @@
  * What the kernel's verifier makes of the BPF programs.  The subcommand runs as it is until it
  * loads its object, with its options, map sizes and hooks: bpf_object__load_skeleton() is ours
  * (-Wl,--wrap).  The programs that it would load are loaded with BPF_LOG_STATS; with --all the
- * object's other programs, too, but for backup programs and their primaries (NAME_1, NAME_2,
- * NAME_3).  Of programs that differ by constants only one is loaded.  Nothing is attached.
+ * object's other programs, too, but for those that only backups need (NAME_b, NAME_1,
+ * NAME_2, NAME_3).  Of programs that differ by constants only one is loaded.  Nothing is attached.
  *
  * A line per program, its fields separated by tabs:
  *   OBJECT PROGRAM INSNS USEC      instructions processed, and the time that took
@@ -57,7 +57,8 @@ static bool ends_in(const char *name, const char *end)
 
 static bool is_backup(const char *name)
 {
-	return ends_in(name, "_1") || ends_in(name, "_2") || ends_in(name, "_3");
+	return ends_in(name, "_b") || ends_in(name, "_1") || ends_in(name, "_2") ||
+	       ends_in(name, "_3");
 }
 
 /* The programs of probes/call_functions.h differ by constants only: the first function's are

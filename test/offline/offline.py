@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Kinds whose target is a function: that it is in the types does not mean that it may be traced.
 FUNCTION_KINDS = ("kprobe.multi", "fentry", "fexit", "kprobe", "kretprobe")
 
-BACKUPS = ("_1", "_2", "_3")  # probes/backup.bpf.h
+BACKUPS = ("_b", "_1", "_2", "_3")  # probes/backup.bpf.h
 
 Kernel = collections.namedtuple("Kernel", "name dir")
 Program = collections.namedtuple("Program", "object name section hook")
@@ -237,7 +237,7 @@ class Check:
                 continue
             if "/" not in program.section:
                 self.check_program(kernel, subcommand, None, name, relocations)
-            elif not self.is_known(kernel.name, subcommand, re.sub("_[123]$", "", name), "unused"):
+            elif not self.is_known(kernel.name, subcommand, re.sub("_[b123]$", "", name), "unused"):
                 self.error("*", subcommand, name,
                            f"{program.section}: no line of {self.options.runs} attaches it")
 
@@ -253,7 +253,7 @@ class Check:
         for words in self.runs[subcommand]:
             for event, alternatives in self.list_hooks(kernel, words).items():
                 for name in (name for alt in alternatives for name in alt.programs):
-                    mentioned.update((name, name + "_1", name + "_2", name + "_3"))
+                    mentioned.update((name, *(name + end for end in BACKUPS)))
                 self.check_table(subcommand, alternatives, relocations)
                 taken = self.check_event(kernel, subcommand, alternatives, relocations)
                 for name in taken.programs if taken else ():

@@ -222,7 +222,7 @@ class TestTable(Case):
             self.file(os.path.join(folder, "table"), text)
         used = {name for text in table for line in text.splitlines()
                 for program in line.split("\t")[5].split(",") for name in
-                (program, program + "_1", program + "_2", program + "_3")}
+                (program, *(program + end for end in ("_b", "_1", "_2", "_3")))}
         fake = self.file("hooks", """\
             #!/bin/sh
             cat "$1/table"
@@ -435,7 +435,8 @@ class TestEngine(Case):
             programs += [fields[5] for fields in self.list_hooks(folder) if fields[4] == "taken"]
             types.struct("tp_transition_snapshot", {"srcu_gp": "int"})
         self.assertEqual(programs, ["complete_btf",
-                                    "complete_btf,complete_btf_1,complete_btf_2,complete_btf_3"])
+                                    "complete_btf,complete_btf_b,complete_btf_1,complete_btf_2,"
+                                    "complete_btf_3"])
 
     def test_usage(self):
         folder = self.kernel("bad", Types(), lacks="everything\n")
