@@ -15,7 +15,7 @@ static const struct {
 	const char *name;
 	int number;
 } syscalls[SYSCALLS] = {
-#define SYSCALL(op, name) [SYSCALL_##op] = { #name, SYS_##name },
+#define SYSCALL(op, name, number) [SYSCALL_##op] = { name, number },
 	SYSCALLS_EACH(SYSCALL)
 };
 

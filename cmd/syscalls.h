@@ -6,27 +6,28 @@
 
 #include "probes/syscalls.h"
 
-/* X(OP, NAME) for each of the system calls that are timed, enum call_syscall in its order. */
+/* X(OP, NAME, NUMBER) for each of the system calls that are timed, enum call_syscall in its order.
+ */
 #define SYSCALLS_EACH(X)                                                                           \
-	X(READ, read)                                                                              \
-	X(PREAD64, pread64)                                                                        \
-	X(READV, readv)                                                                            \
-	X(PREADV, preadv)                                                                          \
-	X(PREADV2, preadv2)                                                                        \
-	X(WRITE, write)                                                                            \
-	X(PWRITE64, pwrite64)                                                                      \
-	X(WRITEV, writev)                                                                          \
-	X(PWRITEV, pwritev)                                                                        \
-	X(PWRITEV2, pwritev2)                                                                      \
-	X(FSYNC, fsync)                                                                            \
-	X(FDATASYNC, fdatasync)                                                                    \
-	X(SYNC, sync)                                                                              \
-	X(SYNCFS, syncfs)                                                                          \
-	X(SYNC_FILE_RANGE, sync_file_range)                                                        \
-	X(MSYNC, msync)                                                                            \
-	X(OPEN, open)                                                                              \
-	X(OPENAT, openat)                                                                          \
-	X(OPENAT2, openat2)
+	X(READ, "read", SYS_read)                                                                  \
+	X(PREAD64, "pread64", SYS_pread64)                                                         \
+	X(READV, "readv", SYS_readv)                                                               \
+	X(PREADV, "preadv", SYS_preadv)                                                            \
+	X(PREADV2, "preadv2", SYS_preadv2)                                                         \
+	X(WRITE, "write", SYS_write)                                                               \
+	X(PWRITE64, "pwrite64", SYS_pwrite64)                                                      \
+	X(WRITEV, "writev", SYS_writev)                                                            \
+	X(PWRITEV, "pwritev", SYS_pwritev)                                                         \
+	X(PWRITEV2, "pwritev2", SYS_pwritev2)                                                      \
+	X(FSYNC, "fsync", SYS_fsync)                                                               \
+	X(FDATASYNC, "fdatasync", SYS_fdatasync)                                                   \
+	X(SYNC, "sync", SYS_sync)                                                                  \
+	X(SYNCFS, "syncfs", SYS_syncfs)                                                            \
+	X(SYNC_FILE_RANGE, "sync_file_range", SYS_sync_file_range)                                 \
+	X(MSYNC, "msync", SYS_msync)                                                               \
+	X(OPEN, "open", SYS_open)                                                                  \
+	X(OPENAT, "openat", SYS_openat)                                                            \
+	X(OPENAT2, "openat2", SYS_openat2)
 
 /* The kernel's functions of system calls; not called where a filter or a tracer refuses the call.
  * 32-bit programs call some of them, too. */

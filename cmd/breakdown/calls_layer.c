@@ -17,8 +17,8 @@
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 #define ALTS(a)	 (a), N(a)
 
-#define SYSCALL_FUNCTION(op, name)                                                                 \
-	{ SYSCALLS_FUNCTION(#name), CALL_ID(LAYER_SYSCALL, SYSCALL_##op, 0) },
+#define SYSCALL_FUNCTION(op, name, number)                                                         \
+	{ SYSCALLS_FUNCTION(name), CALL_ID(LAYER_SYSCALL, SYSCALL_##op, 0) },
 
 static const struct hook_function syscall_functions[] = { SYSCALLS_EACH(SYSCALL_FUNCTION) };
 
