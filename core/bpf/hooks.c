@@ -40,29 +40,17 @@ static bool is_kprobe(enum hook_kind kind)
  * once, with one that does nothing, and not with each program of an object, which is opened anew
  * for each that is refused.
  */
-static int fentry_allowed(struct hooks *h)
+static int ask_fentry(struct hooks *h)
 {
-	int r;
-
-	if (h->fentry != 1)
-		return h->fentry;
-	r = hook_facts_fentry(h->btf_attach, ANY_FUNCTION, NULL);
-	if (!limits_is_passing(r))
-		h->fentry = r;
-	return r;
+	return hook_facts_fentry(h->btf_attach, ANY_FUNCTION, NULL);
 }
 
-static int multi_allowed(struct hooks *h)
+static int ask_multi(struct hooks *h)
 {
 	const struct hook_function any = { ANY_FUNCTION, 0 };
-	int r;
 
-	if (h->multi != 1)
-		return h->multi;
-	r = hook_facts_kprobe_multi(&any, 1);
-	if (!limits_is_passing(r))
-		h->multi = r;
-	return r;
+	(void)h;
+	return hook_facts_kprobe_multi(&any, 1);
 }
 
 void hooks_reject(struct hook_choice *choice, const char *fmt, ...)
@@ -130,16 +118,16 @@ static void check_cookies(struct hooks *h, int r, struct hook_choice *choice)
 		hooks_reject(choice, "this kernel has no cookies for such tracepoints");
 }
 
-/* Is function @name in the kernel's types, or in those of @module (may be NULL)? */
-static bool has_function(struct hooks *h, const char *name, const char *module)
+/* Is function @alt->target in the kernel's types, or in those of its module? */
+static bool has_function(struct hooks *h, const struct hook_alt *alt)
 {
 	int r;
 
-	if (kernel_types_function(h->types, name) >= 0)
+	if (kernel_types_function(h->types, alt->target) >= 0)
 		return true;
-	if (!module)
+	if (!alt->module)
 		return false;
-	r = hook_facts_module_function(h->types, name, module);
+	r = hook_facts_module_function(h->types, alt->target, alt->module);
 	note_passing(h, r);
 	return r == 0;
 }
@@ -153,7 +141,7 @@ static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hoo
 		hooks_reject(choice, "this kernel has no kprobes");
 		return;
 	}
-	if (has_function(h, alt->target, alt->module))
+	if (has_function(h, alt))
 		return;
 	r = alt->module ? hook_facts_kprobe(alt->target, alt->module) : -ENOENT;
 	note_passing(h, r);
@@ -171,16 +159,22 @@ bool hooks_is_fentry(enum hook_kind kind)
 	return kind == HOOK_FENTRY || kind == HOOK_FEXIT;
 }
 
-static void check_fentry(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
+/* Programs of one type at functions.  @allowed: what ask() said, 1: not asked yet. */
+static void check_function(struct hooks *h, const struct hook_alt *alt, int *allowed,
+			   int (*ask)(struct hooks *h), struct hook_choice *choice)
 {
-	int r;
+	int r = *allowed;
 
-	if (!has_function(h, alt->target, alt->module)) {
+	if (alt->n_functions < 2 && !has_function(h, alt)) {
 		hooks_reject(choice, "no such function in this kernel's BTF");
 		return;
 	}
-	r = fentry_allowed(h);
-	note_passing(h, r);
+	if (r == 1) {
+		r = ask(h);
+		note_passing(h, r);
+		if (!limits_is_passing(r))
+			*allowed = r;
+	}
 	if (r)
 		hooks_reject(choice, HOOKS_NO_PROGRAMS, hooks_reason(r));
 }
@@ -192,25 +186,13 @@ static void check_fentry(struct hooks *h, const struct hook_alt *alt, struct hoo
 static void check_kprobe_multi(struct hooks *h, const struct hook_alt *alt,
 			       struct hook_choice *choice)
 {
-	int r;
-
-	if (!h->has_function_backups) {
+	if (!h->has_function_backups)
 		hooks_reject(choice,
 			     "not needed: this kernel does not preempt programs at functions");
-		return;
-	}
-	if (!kernel_types_has_member(h->types, "fprobe", "hlist_array")) {
+	else if (!kernel_types_has_member(h->types, "fprobe", "hlist_array"))
 		hooks_reject(choice, "this kernel has none that sees all calls");
-		return;
-	}
-	if (alt->n_functions == 1 && !has_function(h, alt->target, alt->module)) {
-		hooks_reject(choice, "no such function in this kernel's BTF");
-		return;
-	}
-	r = multi_allowed(h);
-	note_passing(h, r);
-	if (r)
-		hooks_reject(choice, HOOKS_NO_PROGRAMS, hooks_reason(r));
+	else
+		check_function(h, alt, &h->multi, ask_multi, choice);
 }
 
 static void check(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
@@ -226,7 +208,7 @@ static void check(struct hooks *h, const struct hook_alt *alt, struct hook_choic
 		break;
 	case HOOK_FENTRY:
 	case HOOK_FEXIT:
-		check_fentry(h, alt, choice);
+		check_function(h, alt, &h->fentry, ask_fentry, choice);
 		break;
 	case HOOK_KPROBE:
 	case HOOK_KRETPROBE:
