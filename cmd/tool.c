@@ -237,9 +237,12 @@ int tool_open(const struct tool *tool, int argc, char **argv, struct tool_run **
 {
 	int r = parse(tool, argc, argv, out, err);
 
-	if (!r && ((*out)->args->help || (*out)->args->show_source || (*out)->args->replay))
+	if (r)
+		return r;
+	if ((*out)->args->help || (*out)->args->show_source || (*out)->args->replay)
 		return TOOL_DONE;
-	return r ? r : open_parsed(*out, err);
+	(*out)->beside_others = true;
+	return open_parsed(*out, err);
 }
 
 /* ---- attach ---- */

@@ -259,6 +259,7 @@ struct tool_run {
 	bool on_screen;	 /* the full screen: given back before an error is said, and at the end */
 	bool takes_hangup;
 	bool output_unused; /* nothing is written to show.stream: it may have no reader */
+	bool beside_others; /* opened by tool_open(): other tools may run in this process */
 	/* Where an output goes: NULL: to t->show.  As show_output(). */
 	int (*sink)(void *sink_ctx, struct tool_run *t, struct recording_interval *in,
 		    struct error *err);

@@ -26,7 +26,7 @@ static int resolve(struct tool_run *run, struct error *err)
 	if (r)
 		return r;
 	b->calls.tried = wanted.now;
-	b->calls.layer.drains_maps = b->o.by || run->sink; /* other collectors have keys, too */
+	b->calls.layer.drains_maps = b->o.by || run->beside_others;
 	b->combined = b->calls.layer.combined;
 	if (b->combined)
 		run->helpers = blk_helpers;
