@@ -213,9 +213,10 @@ class TestSlow(SlowTest):
         """-m 0: all there is, as the disk counts it; one at a time is alone at the device."""
         with LoopDisk(64 * MIB) as disk:
             with Delta(disk.name) as delta:
+                # With a pause, in which DEPTH is exact: at full speed it is estimated in between.
                 result = self.trace(disk.name, lambda: run_load(
                     "read", 300, KIB4, disk.path, "write", 200, 2 * KIB4, disk.path,
-                    options=["-r"]), "-m", "0")
+                    options=["-r", "-s", "1000"]), "-m", "0")
         rows = {op: [row for row in result.rows if row["op"] == op] for op in ("read", "write")}
         self.assertEqual({op: len(rows[op]) for op in rows}, {"read": 300, "write": 200})
         self.assertEqual(len(rows["read"]), delta["reads"])
