@@ -76,7 +76,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	if (entry && entry->issue_ns && entry->op == BLK_SYNC && entry->submit_ns == since)
 		return 0; /* it still waits: the flush command was requeued */
 	if (entry)
-		account_lost_completion(entry);
+		account_lost_completion(key, entry);
 	made.dev = rq_wanted_dev(rq, false);
 	if (filter_dev && !made.dev)
 		return 0;

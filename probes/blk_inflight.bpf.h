@@ -127,16 +127,14 @@ static __always_inline bool unseen_start_predates_trace(struct request *rq, u8 o
 	       !losses[LOSS_REQUESTS_FULL];
 }
 
-/*
- * Request @entry is used again, though no program saw its last use complete.  The kernel skips a
- * program that is already running on the same CPU, and a vendor's kernel runs none while pid 1 is
- * current (docs/KERNEL-NOTES.md).  What was issued has been completed, so that it is counted now,
- * without a time.
- */
-static __always_inline void account_lost_completion(struct blk_inflight *entry)
+/* See account_lost_completion(), which has looked already.  A global function: called rarely, and
+ * the verifier checks it once, not on each path that leads there.  Always 0. */
+__attribute__((noinline)) int lost_completion(u64 rq)
 {
-	if (!entry->issue_ns)
-		return;
+	struct blk_inflight *entry = entry_of(rq);
+
+	if (!entry)
+		return 0;
 	if (!filters_submitters() || entry->known) {
 		count_loss(&losses[LOSS_NO_END], 1);
 		on_lost_completion(entry);
@@ -144,6 +142,19 @@ static __always_inline void account_lost_completion(struct blk_inflight *entry)
 	BLK_ON_LOST_COMPLETION(entry);
 	entry->issue_ns = 0;
 	entry->known = 0;
+	return 0;
+}
+
+/*
+ * The request at address @rq is used again; when its last use was issued, no program saw that
+ * complete.  The kernel skips a program that is already running on the same CPU, and a vendor's
+ * kernel runs none while pid 1 is current (docs/KERNEL-NOTES.md).  What was issued has been
+ * completed, so that it is counted now, without a time.
+ */
+static __always_inline void account_lost_completion(u64 rq, const struct blk_inflight *entry)
+{
+	if (entry->issue_ns)
+		lost_completion(rq);
 }
 
 #endif

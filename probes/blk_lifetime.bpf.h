@@ -18,7 +18,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	struct bio *bio = NULL;
 
 	if (entry)
-		account_lost_completion(entry);
+		account_lost_completion(key, entry);
 	if (looks_at_cgroups())
 		bio = BPF_CORE_READ(rq, bio);
 	if (!read_submitter(&submitter, bio, op)) {
@@ -72,13 +72,12 @@ static __always_inline void count_completed(void)
 		__sync_fetch_and_add(&cpu->completed, 1);
 }
 
-/* Request @rq is issued. */
-static __always_inline void mark_issued(struct blk_inflight *entry, struct request *rq, u32 dev,
-					u64 now, const bool direct)
+static __always_inline void mark_issued(struct blk_inflight *entry, u32 dev, u64 now, u8 op,
+					u32 bytes)
 {
 	entry->dev = dev;
-	entry->op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
-	entry->bytes = KREAD(direct, rq, __data_len);
+	entry->op = op;
+	entry->bytes = bytes;
 	entry->issue_ns = now;
 }
 
@@ -94,25 +93,26 @@ static __always_inline struct blk_inflight *late_owner(struct request *rq, bool 
 }
 
 /* Request @rq, which has no owner, is issued. */
-static __always_inline void check_submitter(struct request *rq, const bool direct)
+static __always_inline void check_submitter(struct request *rq, u8 op)
 {
-	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
-
-	if (op != BLK_PASSTHROUGH && !unseen_start_predates_trace(rq, op, direct))
+	if (op != BLK_PASSTHROUGH && !unseen_start_predates_trace(rq, op, false))
 		count_lost_submitter(rq);
 }
 
-/* Request @key, whose @entry (NULL: it has none) does not tell its submitter, or is a flush
- * command, is issued. */
-static __always_inline void follow_unknown(struct request *rq, u64 key, struct blk_inflight *entry,
-					   u32 dev, u64 now, bool flush, const bool direct)
+/*
+ * The request at address @key, whose entry does not tell its submitter or which has none, or a
+ * flush command, is issued.  A global function, like lost_completion().  Always 0.
+ */
+__attribute__((noinline)) int follow_unknown(u64 key, u32 dev, u64 now, u32 op, u32 bytes)
 {
-	struct blk_inflight made = {}, *owner = late_owner(rq, flush);
+	bool flush = op == BLK_FLUSH;
+	struct request *rq = (struct request *)key;
+	struct blk_inflight made = {}, *owner = late_owner(rq, flush), *entry;
 
 	if (!owner && !flush)
-		check_submitter(rq, direct);
+		check_submitter(rq, op);
 	if (filters_submitters() && !owner && !BLK_FOLLOWS_ALL)
-		return;
+		return 0;
 	if (owner) {
 		made.process = owner->process;
 		made.cgroup = owner->cgroup;
@@ -127,14 +127,16 @@ static __always_inline void follow_unknown(struct request *rq, u64 key, struct b
 		if (!flush)
 			owner->known = 0;
 	}
-	mark_issued(&made, rq, dev, now, direct);
+	mark_issued(&made, dev, now, op, bytes);
 	BLK_ON_ISSUED(&made);
+	entry = entry_of(key);
 	if (entry) {
 		*entry = made;
 	} else if (make_entry(key, &made)) {
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 		BLK_ON_LOST_COMPLETION(&made); /* nobody will see it */
 	}
+	return 0;
 }
 
 /* A request is issued (again, after a requeue). */
@@ -147,8 +149,10 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	 */
 	u32 dev = filter_dev || BLK_WANTS_DEV ? rq_wanted_dev(rq, direct) : 0;
 	u64 key = address_of(rq, direct), now = 0;
+	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+	u32 bytes = KREAD(direct, rq, __data_len);
 	struct blk_inflight *entry;
-	bool flush = (KREAD(direct, rq, cmd_flags) & 0xff) == 2;
+	bool flush = op == BLK_FLUSH;
 
 	if (!filter_dev || dev)
 		fetch_place(key);
@@ -161,15 +165,15 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		now = bpf_ktime_get_ns();
 	entry = entry_of(key);
 	if (entry)
-		account_lost_completion(entry);
+		account_lost_completion(key, entry);
 	if (filter_dev && !dev)
 		return;
 	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
-		mark_issued(entry, rq, dev, now, direct);
+		mark_issued(entry, dev, now, op, bytes);
 		BLK_ON_ISSUED(entry);
 		return;
 	}
-	follow_unknown(rq, key, entry, dev, now, flush, direct);
+	follow_unknown(key, dev, now, op, bytes);
 }
 
 static __always_inline void on_issue(struct request *rq, const bool direct)
