@@ -204,7 +204,8 @@ class WaitTest(StackTest):
                     (any("fault" in name for name in row["kernel"]) if op == "fault" else
                      row["disk"] == disk.name)]
             got = dict(zip(("read_wait_ns", "write_wait_ns"), self.sum(mine)))
-            self.assertGreater(bounds[0], 200e6, op)
+            # On a machine that stood still meanwhile the disk was ready when it went on.
+            self.assertGreater(bounds[0], 50e6, op)
             self.assert_within(got[COLUMN[op]], bounds, mine)
             self.assertEqual(sum(got.values()), got[COLUMN[op]], op)
 

@@ -176,10 +176,13 @@ class TestReadme(unittest.TestCase):
             kernels = want.setdefault(f"`{command.split()[0]}`", [set() for _ in hooks])
             for kinds, hook in zip(kernels, hooks):
                 kinds.update({hook.split(":")[0]} - {"-"})
-        head, *rows, _ = table(read("README.md"), "<!-- kernels: written")
-        self.assertEqual([version.rpartition(".")[0] for version in head[1:]], names)
-        found = {row[0]: [{kind for kind in cell.split(", ") if kind != "-" and
-                           not kind.endswith(" refused")} for cell in row[1:]] for row in rows}
+        head, *rows = table(read("README.md"), "<!-- kernels: written")
+        builds = [row[0].partition(" ") for row in rows]
+        self.assertEqual([version.rpartition(".")[0] + (build and f"-{build}")
+                          for version, _, build in builds], names)
+        found = {command: [{kind for kind in row[at].split(", ") if kind != "-" and
+                            not kind.endswith(" refused")} for row in rows]
+                 for at, command in enumerate(head[1:-1], 1)}
         self.assertEqual({name: kinds for name, kinds in found.items() if any(kinds)}, want)
 
     def test_costs(self):

@@ -347,18 +347,18 @@ def _kinds(result, subcommand):
 
 
 def summary(results):
-    """README.md's table: the kinds of hooks by subcommand and kernel, and the tests."""
-    rows = [["", *[result.version.split("-")[0] for result in results]]]
-    for subcommand in dict.fromkeys(c.split()[0] for result in results for c in result.hooks):
-        rows.append([f"`{subcommand}`", *[_kinds(result, subcommand) for result in results]])
-    tests = ["live tests"]
+    """README.md's table: the kinds of hooks by kernel and subcommand, and the tests."""
+    subcommands = list(dict.fromkeys(c.split()[0] for result in results for c in result.hooks))
+    rows = [["kernel", *[f"`{subcommand}`" for subcommand in subcommands], "live tests"]]
     for result in results:
         counts = {outcome: sum(result.count(file, outcome) for file in result.tests)
                   for outcome in OUTCOMES}
         counts["not run"] = sum(len(left) for left in result.left().values())
-        tests.append(", ".join(f"{count} {outcome}" for outcome, count in counts.items()
-                               if count) or "-")
-    return _markdown([*rows, tests])
+        tests = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
+        build = result.name.partition("-")[2]
+        rows.append([" ".join(filter(None, [result.version.split("-")[0], build])),
+                     *[_kinds(result, subcommand) for subcommand in subcommands], tests or "-"])
+    return _markdown(rows)
 
 
 def with_summary(readme, results):
