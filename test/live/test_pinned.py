@@ -89,9 +89,13 @@ class Pinned(LiveTest):
         return sum(result.losses.get(name, 0) for name in LOST_CALLS)
 
     def accounted(self, result):
-        """The same of losses: stacks of submissions that were missed, too."""
-        if self.FIFO or not self.PREEMPTED:
+        """The same of losses: stacks of submissions that were missed, too. Of 60,000 I/Os with real-time
+        tasks 7.3 lost one stack (docs/KERNEL-NOTES.md)."""
+        if not self.PREEMPTED:
             return ()
+        if self.FIFO:
+            self.assertLessEqual(result.losses.get("paths_lost", 0), 1)
+            return ("paths_lost",)
         self.assertLessEqual(result.losses.get("paths_lost", 0), self.missed(result))
         return (*LOST_CALLS, "paths_lost")
 
