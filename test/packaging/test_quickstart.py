@@ -21,7 +21,7 @@ CMAKE = """#!/bin/sh
 [ "$1" != --preset ] || mkdir -p "build/$2/Testing/Temporary"
 [ "$1" != --preset ] || : >"build/$2/Testing/Temporary/LastTest.log"
 """
-KERNELS, REST = "on other kernels in QEMU", "ASan and UBSan and for their coverage, and the fuzzers"
+KERNELS, REST = "on other kernels in QEMU", "ASan and UBSan and for their coverage, the fuzzers, and clang's"
 
 APT_GET = r"""#!/bin/sh
 echo "apt-get $*" >>"$LOG"
