@@ -77,21 +77,21 @@ class TestScopes(unittest.TestCase):
 
     def labels_left(self, argv):
         """Which of the labels that the tests have ctest leaves out."""
-        labels = ("unit", "live", "lint", "packaging", "vm", "asan", "coverage", "fuzz")
+        labels = ("unit", "live", "lint", "packaging", "vm", "asan", "coverage", "fuzz", "analyzer")
         if "-LE" not in argv:
             return set()
         return {label for label in labels if re.search(argv[argv.index("-LE") + 1], label)}
 
     def test_this_machine(self):
         end, argv, built = self.quickstart("test")
-        self.assertEqual(self.labels_left(argv), {"vm", "asan", "coverage", "fuzz"})
+        self.assertEqual(self.labels_left(argv), {"vm", "asan", "coverage", "fuzz", "analyzer"})
         self.assertEqual(built, ["release"])
         self.assertIn(KERNELS, end)
         self.assertIn(REST, end)
 
     def test_lab(self):
         end, argv, built = self.quickstart("test", "--lab")
-        self.assertEqual(self.labels_left(argv), {"asan", "coverage", "fuzz"})
+        self.assertEqual(self.labels_left(argv), {"asan", "coverage", "fuzz", "analyzer"})
         self.assertEqual(built, ["release"])
         self.assertNotIn(KERNELS, end)
         self.assertIn(REST, end)
@@ -128,7 +128,7 @@ class TestScopes(unittest.TestCase):
         for name in ("lint", "vm"):
             with open(f"{ROOT}/test/{name}/CMakeLists.txt", encoding="utf-8") as file:
                 listed += file.read()
-        for label in ("vm", "asan", "coverage", "fuzz"):
+        for label in ("vm", "asan", "coverage", "fuzz", "analyzer"):
             self.assertRegex(listed, rf"\bLABELS {label}\b")
 
     def test_arguments_of_ctest(self):
