@@ -90,7 +90,7 @@ class Pinned(LiveTest):
 
     def accounted(self, result):
         """The same of losses: stacks of submissions that were missed, too. Of 60,000 I/Os with real-time
-        tasks 7.3 lost one stack (docs/KERNEL-NOTES.md)."""
+        tasks 7.2 and 7.3 lost one stack each (docs/KERNEL-NOTES.md)."""
         if not self.PREEMPTED:
             return ()
         if self.FIFO:
