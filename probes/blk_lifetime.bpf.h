@@ -150,9 +150,9 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	u32 dev = filter_dev || BLK_WANTS_DEV ? rq_wanted_dev(rq, direct) : 0;
 	u64 key = address_of(rq, direct), now = 0;
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
-	u32 bytes = KREAD(direct, rq, __data_len);
 	struct blk_inflight *entry;
 	bool flush = op == BLK_FLUSH;
+	u32 bytes;
 
 	if (!filter_dev || dev)
 		fetch_place(key);
@@ -168,6 +168,7 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 		account_lost_completion(key, entry);
 	if (filter_dev && !dev)
 		return;
+	bytes = KREAD(direct, rq, __data_len);
 	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
 		mark_issued(entry, dev, now, op, bytes);
 		BLK_ON_ISSUED(entry);
