@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # tidy.sh ROOT BUILD [deep]: clang-tidy (.clang-tidy) over the C files of user space. One that BUILD does not
-# compile (the fuzzers, the benchmark) is looked at with the flags of the one most like it. Clang's static
-# analyzer ends a function's paths after a tenth of the steps it would take by itself, but with `deep`.
+# compile (the fuzzers, the benchmark) is looked at with the flags of the one most like it. Without `deep`
+# Clang's static analyzer takes at most a tenth of its usual steps in a function.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 cd "$1"
 build=$2
