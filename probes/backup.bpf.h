@@ -6,8 +6,9 @@
  * The kernel skips a program that is already running on the same CPU.  Where programs can be
  * preempted (at tracepoints from 7.0 on, at functions on every kernel that preempts itself) that
  * happens all the time: while a task is preempted inside a program, all other tasks on its CPU go
- * without that program.  There each program (the primary) has two backup programs, which run after
- * it at the same event.  A backup does the work when those before it were skipped.
+ * without that program.  There each program (the primary) has backup programs, which run after it
+ * at the same event: two, and five if it takes long (COPIES).  A backup does the work when those
+ * before it were skipped.
  *
  * A backup learns that from a seen mark: the program that does the work stores a mark of the event
  * in slots that only this context uses.  The address of the arguments identifies the context: all
@@ -99,11 +100,14 @@ static __always_inline u64 seen_hash(const void *ctx)
 	return opaque_id(ctx) * 0x9e3779b97f4a7c15ull;
 }
 
-/* The primary's mark of @event of @object in that context.  Even: the next number is the first
- * backup's. */
+/* Of a program's number, in the lowest bits of a mark. */
+#define SEEN_NUMBERS 8
+
+/* The primary's mark of @event of @object in that context; those of its backups are the numbers
+ * that follow. */
 static __always_inline u64 seen_mark(u64 hash, enum seen_event event, u64 object)
 {
-	return (hash ^ object ^ (u64)event << 56) & ~1ull;
+	return (hash ^ object ^ (u64)event << 56) & ~(SEEN_NUMBERS - 1ull);
 }
 
 static __always_inline u64 *seen_slot(u64 hash, u32 i)
@@ -138,12 +142,15 @@ static __always_inline bool primary_runs(const void *ctx, enum seen_event event,
 }
 
 /*
- * Does the first backup do the work, because the primary was skipped?  Either way it leaves a mark
- * other than the primary's: a mark that stays, because the last backup was skipped, is then not
- * mistaken for the primary's at the next such event of the same request.
+ * Does backup @number (from 1) of @backups do the work, because all before it were skipped?  Either
+ * way it leaves its own mark, and the last one none.  A mark stays if the last one was skipped; of
+ * a program that is behind this one, it is not mistaken for a sign of this event when the same
+ * request has the next such event.
  */
-static __always_inline bool first_backup_runs(const void *ctx, enum seen_event event, u64 object)
+static __always_inline bool backup_runs(const void *ctx, enum seen_event event, u64 object,
+					const u32 number, const u32 backups)
 {
+	const bool last = number == backups;
 	u64 hash, mark, *slot;
 	bool seen = false;
 
@@ -153,70 +160,34 @@ static __always_inline bool first_backup_runs(const void *ctx, enum seen_event e
 	mark = seen_mark(hash, event, object);
 	for (u32 i = 0; i < SEEN_SLOTS; i++) {
 		slot = seen_slot(hash, i);
-		if (slot) {
-			seen |= *slot == mark;
-			*slot = mark + 1;
-		}
-	}
-	if (!seen)
-		__sync_fetch_and_add(&backup_hits, 1);
-	return !seen;
-}
-
-/* Does the last backup do the work, because both before it were skipped? */
-static __always_inline bool last_backup_runs(const void *ctx, enum seen_event event, u64 object)
-{
-	u64 hash, mark, *slot;
-	bool seen = false;
-
-	if (is_stopped(event) || !has_backups)
-		return false;
-	hash = seen_hash(ctx);
-	mark = seen_mark(hash, event, object);
-	for (u32 i = 0; i < SEEN_SLOTS; i++) {
-		slot = seen_slot(hash, i);
-		if (slot && (*slot & ~1ull) == mark) {
+		if (!slot)
+			continue;
+		if (*slot - mark < number)
 			seen = true;
-			*slot = 0;
-		}
+		else if (last)
+			continue; /* of another context */
+		*slot = last ? 0 : mark + number;
 	}
 	if (!seen)
 		__sync_fetch_and_add(&backup_hits, 1);
 	return !seen;
 }
 
-/* Does a program without backups do the work? */
-static __always_inline bool alone_runs(const void *ctx, enum seen_event event, u64 object)
-{
-	(void)ctx;
-	(void)object;
-	return !is_stopped(event);
-}
-
-/* The work is done: who goes on to it has asked. */
-static __always_inline bool body_runs(const void *ctx, enum seen_event event, u64 object)
-{
-	(void)ctx;
-	(void)event;
-	(void)object;
-	return true;
-}
-
-/* One program of a raw tracepoint, which does @run if @runs() says so. */
-#define RAW_TP_PROG(name, tracepoint, runs, event, object, run)                                    \
+/* One program of a raw tracepoint, which does @run if @runs. */
+#define RAW_TP_PROG(name, tracepoint, runs, run)                                                   \
 	SEC("raw_tp/" #tracepoint)                                                                 \
 	int name(u64 *ctx)                                                                         \
 	{                                                                                          \
-		if (runs(ctx, event, object))                                                      \
+		if (runs)                                                                          \
 			run;                                                                       \
 		return 0;                                                                          \
 	}
 
-#define TP_BTF_PROG(name, tracepoint, runs, event, object, run, ...)                               \
+#define TP_BTF_PROG(name, tracepoint, runs, run, ...)                                              \
 	SEC("tp_btf/" #tracepoint)                                                                 \
 	int BPF_PROG(name, __VA_ARGS__)                                                            \
 	{                                                                                          \
-		if (runs(ctx, event, opaque_id(object)))                                           \
+		if (runs)                                                                          \
 			run;                                                                       \
 		return 0;                                                                          \
 	}
@@ -251,59 +222,89 @@ static __always_inline bool body_runs(const void *ctx, enum seen_event event, u6
 
 #define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
 	BODY(name)                                                                                 \
-	RAW_TP_PROG(name, tracepoint, alone_runs, event, object, run)                              \
-	RAW_TP_PROG(name##_b, tracepoint, body_runs, event, object, AS_BODY(name, run))            \
-	RAW_TP_PROG(name##_1, tracepoint, primary_runs, event, object, GO_ON_TO(name))             \
-	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, GO_ON_TO(name))        \
-	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, GO_ON_TO(name))
+	RAW_TP_PROG(name, tracepoint, !is_stopped(event), run)                                     \
+	RAW_TP_PROG(name##_b, tracepoint, true, AS_BODY(name, run))                                \
+	RAW_TP_PROG(name##_1, tracepoint, primary_runs(ctx, event, object), GO_ON_TO(name))        \
+	RAW_TP_PROG(name##_2, tracepoint, backup_runs(ctx, event, object, 1, 2), GO_ON_TO(name))   \
+	RAW_TP_PROG(name##_3, tracepoint, backup_runs(ctx, event, object, 2, 2), GO_ON_TO(name))
 
 /* The same for programs with typed arguments, declared after @run. */
 #define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
 	BODY(name)                                                                                 \
-	TP_BTF_PROG(name, tracepoint, alone_runs, event, object, run, __VA_ARGS__)                 \
-	TP_BTF_PROG(name##_b, tracepoint, body_runs, event, object, AS_BODY(name, run),            \
-		    __VA_ARGS__)                                                                   \
-	TP_BTF_PROG(name##_1, tracepoint, primary_runs, event, object, GO_ON_TO(name),             \
-		    __VA_ARGS__)                                                                   \
-	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, GO_ON_TO(name),        \
-		    __VA_ARGS__)                                                                   \
-	TP_BTF_PROG(name##_3, tracepoint, last_backup_runs, event, object, GO_ON_TO(name),         \
-		    __VA_ARGS__)
+	TP_BTF_PROG(name, tracepoint, !is_stopped(event), run, __VA_ARGS__)                        \
+	TP_BTF_PROG(name##_b, tracepoint, true, AS_BODY(name, run), __VA_ARGS__)                   \
+	TP_BTF_PROG(name##_1, tracepoint, primary_runs(ctx, event, opaque_id(object)),             \
+		    GO_ON_TO(name), __VA_ARGS__)                                                   \
+	TP_BTF_PROG(name##_2, tracepoint, backup_runs(ctx, event, opaque_id(object), 1, 2),        \
+		    GO_ON_TO(name), __VA_ARGS__)                                                   \
+	TP_BTF_PROG(name##_3, tracepoint, backup_runs(ctx, event, opaque_id(object), 2, 2),        \
+		    GO_ON_TO(name), __VA_ARGS__)
 
-/* The primary program NAME and its backups, each of which does the work by itself: in @run,
- * `backup` is 0, 1 or 2. */
-#define AS_BACKUP(number, run)                                                                     \
+/*
+ * The primary program NAME and its backups, each of which does the work by itself: in @run, a
+ * function that returns int, `copy` is 0 to 5.
+ *
+ * A static function that is not inline returns RUN_DONE, which is used here: clang does not return
+ * what it knows or nobody uses, and the verifier may refuse what is in r0 then.
+ */
+#define RUN_DONE                                                                                   \
 	({                                                                                         \
-		const u32 backup = (number);                                                       \
-		(void)backup;                                                                      \
-		run;                                                                               \
+		int done = 0;                                                                      \
+                                                                                                   \
+		barrier_var(done);                                                                 \
+		done;                                                                              \
 	})
 
+#define AS_COPY(number, run)                                                                       \
+	({                                                                                         \
+		const u32 copy = (number);                                                         \
+		int result = run;                                                                  \
+                                                                                                   \
+		(void)copy;                                                                        \
+		barrier_var(result);                                                               \
+	})
+
+#define COPIES 6
+
+#define RAW_TP_COPY(name, tracepoint, event, object, number, run)                                  \
+	RAW_TP_PROG(name, tracepoint, backup_runs(ctx, event, object, number, COPIES - 1),         \
+		    AS_COPY(number, run))
+
 #define RAW_TP_COPIES(name, tracepoint, event, object, run)                                        \
-	RAW_TP_PROG(name, tracepoint, primary_runs, event, object, AS_BACKUP(0, run))              \
-	RAW_TP_PROG(name##_2, tracepoint, first_backup_runs, event, object, AS_BACKUP(1, run))     \
-	RAW_TP_PROG(name##_3, tracepoint, last_backup_runs, event, object, AS_BACKUP(2, run))
+	RAW_TP_PROG(name, tracepoint, primary_runs(ctx, event, object), AS_COPY(0, run))           \
+	RAW_TP_COPY(name##_2, tracepoint, event, object, 1, run)                                   \
+	RAW_TP_COPY(name##_3, tracepoint, event, object, 2, run)                                   \
+	RAW_TP_COPY(name##_4, tracepoint, event, object, 3, run)                                   \
+	RAW_TP_COPY(name##_5, tracepoint, event, object, 4, run)                                   \
+	RAW_TP_COPY(name##_6, tracepoint, event, object, 5, run)
+
+#define TP_BTF_COPY(name, tracepoint, event, object, number, run, ...)                             \
+	TP_BTF_PROG(name, tracepoint,                                                              \
+		    backup_runs(ctx, event, opaque_id(object), number, COPIES - 1),                \
+		    AS_COPY(number, run), __VA_ARGS__)
 
 #define TP_BTF_COPIES(name, tracepoint, event, object, run, ...)                                   \
-	TP_BTF_PROG(name, tracepoint, primary_runs, event, object, AS_BACKUP(0, run), __VA_ARGS__) \
-	TP_BTF_PROG(name##_2, tracepoint, first_backup_runs, event, object, AS_BACKUP(1, run),     \
-		    __VA_ARGS__)                                                                   \
-	TP_BTF_PROG(name##_3, tracepoint, last_backup_runs, event, object, AS_BACKUP(2, run),      \
-		    __VA_ARGS__)
+	TP_BTF_PROG(name, tracepoint, primary_runs(ctx, event, opaque_id(object)),                 \
+		    AS_COPY(0, run), __VA_ARGS__)                                                  \
+	TP_BTF_COPY(name##_2, tracepoint, event, object, 1, run, __VA_ARGS__)                      \
+	TP_BTF_COPY(name##_3, tracepoint, event, object, 2, run, __VA_ARGS__)                      \
+	TP_BTF_COPY(name##_4, tracepoint, event, object, 3, run, __VA_ARGS__)                      \
+	TP_BTF_COPY(name##_5, tracepoint, event, object, 4, run, __VA_ARGS__)                      \
+	TP_BTF_COPY(name##_6, tracepoint, event, object, 5, run, __VA_ARGS__)
 
 /* The same at the end of a function, with the arguments ctx[]. */
-#define FEXIT_PROG(name, function, runs, event, object, run)                                       \
+#define FEXIT_PROG(name, function, runs, run)                                                      \
 	SEC("fexit/" function)                                                                     \
 	int name(u64 *ctx)                                                                         \
 	{                                                                                          \
-		if (runs(ctx, event, object))                                                      \
+		if (runs)                                                                          \
 			run;                                                                       \
 		return 0;                                                                          \
 	}
 
 #define FEXIT_PROGS(name, function, event, object, run)                                            \
-	FEXIT_PROG(name, function, primary_runs, event, object, run)                               \
-	FEXIT_PROG(name##_2, function, first_backup_runs, event, object, run)                      \
-	FEXIT_PROG(name##_3, function, last_backup_runs, event, object, run)
+	FEXIT_PROG(name, function, primary_runs(ctx, event, object), run)                          \
+	FEXIT_PROG(name##_2, function, backup_runs(ctx, event, object, 1, 2), run)                 \
+	FEXIT_PROG(name##_3, function, backup_runs(ctx, event, object, 2, 2), run)
 
 #endif

@@ -900,9 +900,15 @@ int syscall_mx(struct pt_regs *ctx)
 	CALL_PROG("fentry", name##_e, function, u64, 1, FENTRY_BODY(id))                           \
 	CALL_PROG("fentry", name##_e_2, function, u64, 2, FENTRY_BODY(id))                         \
 	CALL_PROG("fentry", name##_e_3, function, u64, 4, FENTRY_BODY(id))                         \
+	CALL_PROG("fentry", name##_e_4, function, u64, 8, FENTRY_BODY(id))                         \
+	CALL_PROG("fentry", name##_e_5, function, u64, 16, FENTRY_BODY(id))                        \
+	CALL_PROG("fentry", name##_e_6, function, u64, 32, FENTRY_BODY(id))                        \
 	CALL_PROG("fexit", name##_x, function, u64, 1, FEXIT_BODY(id))                             \
 	CALL_PROG("fexit", name##_x_2, function, u64, 2, FEXIT_BODY(id))                           \
 	CALL_PROG("fexit", name##_x_3, function, u64, 4, FEXIT_BODY(id))                           \
+	CALL_PROG("fexit", name##_x_4, function, u64, 8, FEXIT_BODY(id))                           \
+	CALL_PROG("fexit", name##_x_5, function, u64, 16, FEXIT_BODY(id))                          \
+	CALL_PROG("fexit", name##_x_6, function, u64, 32, FEXIT_BODY(id))                          \
 	CALL_PROG("kprobe", name##_ke, function, struct pt_regs, 0, KPROBE_BODY(id))               \
 	CALL_PROG("kretprobe", name##_kx, function, struct pt_regs, 0, KRET_BODY(id))
 

@@ -14,11 +14,11 @@
  * - else the layer that runs.
  *
  * A kernel that preempts programs skips one that already runs on the same CPU
- * (probes/backup.bpf.h).  There each program has two copies, and the first one that runs does the
- * work: the others find the call on the stack, or gone from it.  So their order does not matter; it
- * is not the same for functions and for tracepoints.  An end that all copies missed shows in the
- * thread's stack (CALL_LOSS_NO_END), a missed beginning at an end that has none there
- * (CALL_LOSS_NO_START).
+ * (probes/backup.bpf.h).  There each program has two copies, at functions up to five, and the first
+ * one that runs does the work: the others find the call on the stack, or gone from it.  So their
+ * order does not matter; it is not the same for functions and for tracepoints.  An end that all
+ * copies missed shows in the thread's stack (CALL_LOSS_NO_END), a missed beginning at an end that
+ * has none there (CALL_LOSS_NO_START).
  */
 
 #include "probes/blk_devices.bpf.h"

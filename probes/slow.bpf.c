@@ -118,7 +118,7 @@ struct {
 
 /* Where a program has the user stack that it walks: one for each that can run on a CPU at the same
  * time. */
-enum { SLOT_ARRIVAL, SLOT_ARRIVAL_2, SLOT_ARRIVAL_3, SLOTS, NO_SLOT = SLOTS };
+enum { SLOT_ARRIVAL, SLOTS = SLOT_ARRIVAL + COPIES, NO_SLOT = SLOTS };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -1156,19 +1156,31 @@ int bio_queue_raw_q(u64 *ctx)
 	return 0;
 }
 
-/* With -U: the walker takes the verifier of older kernels a while, whether it is called or not. */
+/* With -U, which are programs of their own: the walker takes the verifier of older kernels a while,
+ * whether it is called or not.  Not inline: the object has the code once, not once for each copy.
+ */
+static __noinline int on_typed_bio_queue(void *ctx, struct bio *bio, u32 slot)
+{
+	on_bio_queue(ctx, bio, slot, true);
+	return RUN_DONE;
+}
+
+static __noinline int on_raw_bio_queue(void *ctx, struct bio *bio, u32 slot)
+{
+	on_bio_queue(ctx, bio, slot, false);
+	return RUN_DONE;
+}
+
 TP_BTF_COPIES(bio_user_btf, block_bio_queue, SEEN_BIO, bio,
-	      on_bio_queue(ctx, bio, SLOT_ARRIVAL + backup, true), struct bio *bio)
+	      on_typed_bio_queue(ctx, bio, SLOT_ARRIVAL + copy), struct bio *bio)
 
 RAW_TP_COPIES(bio_user_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	      on_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL + backup, false))
+	      on_raw_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL + copy))
 
 SEC("raw_tp/block_bio_queue")
 int bio_user_raw_q(u64 *ctx)
 {
-	if (!stopped)
-		on_bio_queue(ctx, (void *)ctx[1], SLOT_ARRIVAL, false);
-	return 0;
+	return stopped ? 0 : on_raw_bio_queue(ctx, (void *)ctx[1], SLOT_ARRIVAL);
 }
 
 RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1],

@@ -74,12 +74,8 @@ struct {
  * same time (7.x preempts programs).  frames[0]: of the kernel, [1]: of user space. */
 enum {
 	SCRATCH_QUEUE,
-	SCRATCH_QUEUE_2,
-	SCRATCH_QUEUE_3,
-	SCRATCH_REMAP,
-	SCRATCH_REMAP_2,
-	SCRATCH_REMAP_3,
-	SCRATCH_SWITCH,
+	SCRATCH_REMAP = SCRATCH_QUEUE + COPIES,
+	SCRATCH_SWITCH = SCRATCH_REMAP + COPIES,
 	SCRATCHES,
 };
 
@@ -220,6 +216,25 @@ static __always_inline bool counts(struct bio *bio, u32 dev, bool *write, const 
 	return dev && op != OP_DISCARD && (*write ? want_write : want_read);
 }
 
+/* A device makes no requests of @bio: it is followed itself.  Not inline, for 512 bytes of the
+ * stack that the walker of user stacks needs too. */
+static __noinline int follow_path(u64 bio, const struct stack_key *key, u64 path, u64 bytes,
+				  bool write)
+{
+	struct blk_inflight made = {};
+
+	if (!key) /* for the verifier of 5.10 */
+		return RUN_DONE;
+	made.process = key->process;
+	made.cgroup = key->cgroup;
+	made.dev = key->dev;
+	made.call = path;
+	made.op = write ? BLK_WRITE : BLK_READ;
+	made.bytes = bytes;
+	follow_bio(bio, &made);
+	return RUN_DONE;
+}
+
 /* Remembers the stacks of @key: for the request that will be made of @bio, or, on a device that
  * makes none, for the bio itself. */
 static __always_inline void note_path(struct bio *bio, const struct stack_key *key, u64 bytes,
@@ -227,9 +242,7 @@ static __always_inline void note_path(struct bio *bio, const struct stack_key *k
 {
 	u64 address = (u64)bio, path = stack_path(&key->kernel, &key->user);
 	struct gendisk *disk = bio_disk(bio, direct);
-	struct blk_inflight made = {
-		.process = key->process, .cgroup = key->cgroup, .dev = key->dev, .call = path
-	};
+	int done;
 
 	if (!disk)
 		return;
@@ -240,9 +253,8 @@ static __always_inline void note_path(struct bio *bio, const struct stack_key *k
 	}
 	if (remapped)
 		return; /* it is followed for the device above */
-	made.op = write ? BLK_WRITE : BLK_READ;
-	made.bytes = bytes;
-	follow_bio(address, &made);
+	done = follow_path(address, key, path, bytes, write);
+	barrier_var(done);
 }
 
 static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, const bool direct)
@@ -273,6 +285,19 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 		note_path(bio, &key, bytes, write, program >= SCRATCH_REMAP, direct);
 }
 
+/* Not inline: the object has the code once, not once for each copy. */
+static __noinline int on_typed_bio(void *ctx, struct bio *bio, u32 program)
+{
+	on_bio(ctx, bio, program, true);
+	return RUN_DONE;
+}
+
+static __noinline int on_raw_bio(void *ctx, struct bio *bio, u32 program)
+{
+	on_bio(ctx, bio, program, false);
+	return RUN_DONE;
+}
+
 /*
  * block_bio_remap: the bio itself goes on to another device (md's raid0 and linear, NVMe
  * multipath), where block_bio_queue is not called again.  The kernel also calls it for the step
@@ -290,11 +315,11 @@ static __always_inline bool from_partition(struct bio *bio, u32 from)
 	return partno && (from == whole + partno || from >> 20 == BLOCK_EXT_MAJOR);
 }
 
-static __always_inline void on_remap(void *ctx, struct bio *bio, u32 from, u32 program)
+static __always_inline int on_remap(void *ctx, struct bio *bio, u32 from, u32 program)
 {
 	if (!(BPF_CORE_READ(bio, bi_flags) & trace_completion_mask) || from_partition(bio, from))
-		return;
-	on_bio(ctx, bio, program, false);
+		return 0;
+	return on_raw_bio(ctx, bio, program);
 }
 
 /*
@@ -458,30 +483,26 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 /* Primary and backup programs, as in probes/backup.bpf.h, each with a scratch buffer of its own:
  * the one before it may be preempted while it reads a stack. */
 TP_BTF_COPIES(stk_queue_btf, block_bio_queue, SEEN_BIO, bio,
-	      on_bio(ctx, bio, SCRATCH_QUEUE + backup, true), struct bio *bio)
+	      on_typed_bio(ctx, bio, SCRATCH_QUEUE + copy), struct bio *bio)
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
 RAW_TP_COPIES(stk_queue_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	      on_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE + backup, false))
+	      on_raw_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE + copy))
 
 SEC("raw_tp/block_bio_queue")
 int stk_queue_raw_q(u64 *ctx)
 {
-	if (!stopped)
-		on_bio(ctx, (void *)ctx[1], SCRATCH_QUEUE, false);
-	return 0;
+	return stopped ? 0 : on_raw_bio(ctx, (void *)ctx[1], SCRATCH_QUEUE);
 }
 
 /* block_bio_remap(bio, from device, from sector) since 5.11; (queue, ...) before. */
 RAW_TP_COPIES(stk_remap_raw, block_bio_remap, SEEN_REMAP, ctx[0],
-	      on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP + backup))
+	      on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP + copy))
 
 SEC("raw_tp/block_bio_remap")
 int stk_remap_raw_q(u64 *ctx)
 {
-	if (!stopped)
-		on_remap(ctx, (void *)ctx[1], ctx[2], SCRATCH_REMAP);
-	return 0;
+	return stopped ? 0 : on_remap(ctx, (void *)ctx[1], ctx[2], SCRATCH_REMAP);
 }
 
 RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_end_of_bio((void *)ctx[1]))

@@ -455,12 +455,15 @@ bool hooks_are_preempted(const struct hooks *h)
 
 const char *hooks_suffix(const struct hooks *h, const struct hook_alt *alt, size_t i)
 {
-	static const char *const in_order[] = { "_b", "_1", "_2", "_3" };
+	static const char *const in_order[] = { "_b", "_1", "_2", "_3", "_4", "_5", "_6" };
 	bool at_function = hooks_is_fentry(alt->kind),
 	     has = at_function ? h->has_function_backups : h->has_backups;
+	/* Where tracepoints are preempted, too, HOOK_KPROBE_MULTI is the rule: fewer do for what is
+	 * left, and for each call they cost less. */
+	size_t n = at_function && h->has_backups ? 4 : ARRAY_SIZE(in_order);
 
 	i += at_function ? 2 : 0; /* those have no NAME_b and no NAME_1 */
-	return has && i < ARRAY_SIZE(in_order) ? in_order[i] : NULL;
+	return has && i < n ? in_order[i] : NULL;
 }
 
 void hooks_try(struct hooks *h)

@@ -142,9 +142,9 @@ int hooks_tag(const struct hooks *h, const char *event, int none);
 /*
  * Does this kernel preempt programs at tracepoints (7.0), or at functions (any kernel that preempts
  * itself, since 5.12), so that they skip events all the time?  Then every such program NAME whose
- * object has a NAME_2 and a NAME_3 too is attached together with those, its backup programs, which
- * run after it (probes/backup.bpf.h).  If there is also a NAME_1, that is attached instead of NAME,
- * and these three go on to NAME_b by the map body_NAME.
+ * object has a NAME_2, NAME_3 (to NAME_6) too is attached together with those, its backup programs,
+ * which run after it (probes/backup.bpf.h).  If there is also a NAME_1, that is attached instead of
+ * NAME, and all of these go on to NAME_b by the map body_NAME.
  */
 bool hooks_has_backups(const struct hooks *h);
 bool hooks_has_function_backups(const struct hooks *h);

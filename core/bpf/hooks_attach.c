@@ -112,7 +112,7 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const s
 	}
 }
 
-#define PROGS_MAX 3 /* a primary program and its backups */
+#define PROGS_MAX 6 /* a primary program and its backups */
 
 /* The programs that are attached for program @name, the primary first. Returns how many. */
 static size_t progs_of(const struct hooks *h, const struct bpf_object *obj,

@@ -6,8 +6,8 @@
  * What the kernel's verifier makes of the BPF programs.  The subcommand runs as it is until it
  * loads its object, with its options, map sizes and hooks: bpf_object__load_skeleton() is ours
  * (-Wl,--wrap).  The programs that it would load are loaded with BPF_LOG_STATS; with --all the
- * object's other programs, too, but for those that only backups need (NAME_b, NAME_1,
- * NAME_2, NAME_3).  Of programs that differ by constants only one is loaded.  Nothing is attached.
+ * object's other programs, too, but for those that only backups need (NAME_b, NAME_1 to NAME_6). Of
+ * programs that differ by constants one is loaded, of copies two.  Nothing is attached.
  *
  * A line per program, its fields separated by tabs:
  *   OBJECT PROGRAM INSNS USEC      instructions processed, and the time that took
@@ -35,7 +35,7 @@
 
 #define LOG_STATS     4 /* BPF_LOG_STATS of the kernel's bpf_verifier.h, since 5.2 */
 #define LOG_SIZE      262144
-#define PROGRAMS_MAX  512 /* of an object */
+#define PROGRAMS_MAX  256 /* that are loaded of an object */
 #define SHRUNK_HASHES 16  /* entries: the verifier does not look at them, and they cost time */
 
 int __wrap_bpf_object__load_skeleton(struct bpf_object_skeleton *s);
@@ -57,20 +57,25 @@ static bool ends_in(const char *name, const char *end)
 
 static bool is_backup(const char *name)
 {
-	return ends_in(name, "_b") || ends_in(name, "_1") || ends_in(name, "_2") ||
-	       ends_in(name, "_3");
+	size_t len = strlen(name);
+
+	return len > 2 && name[len - 2] == '_' && strchr("b123456", name[len - 1]);
 }
 
-/* The programs of probes/call_functions.h differ by constants only: the first function's are
- * loaded. */
-static bool is_duplicate(const char *name)
+/* Those that differ by constants only: of the programs of probes/call_functions.h the first
+ * function's are loaded, of copies (probes/backup.bpf.h) the first and the last. */
+static bool is_duplicate(const struct bpf_object *obj, const char *name)
 {
 	static const char *const ends[] = { "_e", "_x", "_ke", "_kx" };
-	char first[32], base[64];
+	char first[32], base[64], last[64];
 
 	snprintf(base, sizeof(base), "%s", name);
-	if (is_backup(base))
+	if (is_backup(base)) {
 		base[strlen(base) - 2] = 0;
+		snprintf(last, sizeof(last), "%s_6", base);
+		if (bpf_object__find_program_by_name(obj, last) && strcmp(name, last) != 0)
+			return true;
+	}
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		snprintf(first, sizeof(first), "v_read%s", ends[i]);
 		if (ends_in(base, ends[i]))
@@ -111,7 +116,7 @@ static void select_others(struct bpf_object *obj)
 		const char *why;
 
 		if (bpf_program__autoload(prog) || is_backup(bpf_program__name(prog)) ||
-		    is_duplicate(bpf_program__name(prog)))
+		    is_duplicate(obj, bpf_program__name(prog)))
 			continue;
 		why = has_no_target(types, prog);
 		if (why)
@@ -127,7 +132,7 @@ static void drop_duplicates(struct bpf_object *obj)
 	struct bpf_program *prog;
 
 	bpf_object__for_each_program (prog, obj)
-		if (is_duplicate(bpf_program__name(prog)))
+		if (is_duplicate(obj, bpf_program__name(prog)))
 			bpf_program__set_autoload(prog, false);
 }
 
@@ -152,6 +157,8 @@ static void ask_for_stats(struct bpf_object *obj)
 	size_t n = 0;
 
 	bpf_object__for_each_program (prog, obj) {
+		if (!bpf_program__autoload(prog))
+			continue;
 		if (n == PROGRAMS_MAX || bpf_program__set_log_level(prog, LOG_STATS) ||
 		    bpf_program__set_log_buf(prog, logs[n++], LOG_SIZE)) {
 			fprintf(stderr, "verifier: no log for each program\n");

@@ -21,7 +21,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # Kinds whose target is a function: that it is in the types does not mean that it may be traced.
 FUNCTION_KINDS = ("kprobe.multi", "fentry", "fexit", "kprobe", "kretprobe")
 
-BACKUPS = ("_b", "_1", "_2", "_3")  # probes/backup.bpf.h
+BACKUPS = ("_b", "_1", "_2", "_3", "_4", "_5", "_6")  # probes/backup.bpf.h
 
 Kernel = collections.namedtuple("Kernel", "name dir")
 Program = collections.namedtuple("Program", "object name section hook")

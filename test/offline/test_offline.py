@@ -222,7 +222,7 @@ class TestTable(Case):
             self.file(os.path.join(folder, "table"), text)
         used = {name for text in table for line in text.splitlines()
                 for program in line.split("\t")[5].split(",") for name in
-                (program, *(program + end for end in ("_b", "_1", "_2", "_3")))}
+                (program, *(program + end for end in offline.BACKUPS))}
         fake = self.file("hooks", """\
             #!/bin/sh
             cat "$1/table"
@@ -426,7 +426,8 @@ class TestEngine(Case):
         self.assertEqual(self.kprobe("lacking", types, lacks="fentry\nkprobe\n"), ["no"])
 
     def test_backup_programs(self):
-        """Backup programs are programs of the alternative where tracepoints are preempted."""
+        """Backup programs, if the object has them, are programs of the alternative where tracepoints are
+        preempted."""
         types = Types()
         types.tracepoint("block_rq_complete", 3)
         programs = []
@@ -434,9 +435,8 @@ class TestEngine(Case):
             folder = self.kernel(name, types)
             programs += [fields[5] for fields in self.list_hooks(folder) if fields[4] == "taken"]
             types.struct("tp_transition_snapshot", {"srcu_gp": "int"})
-        self.assertEqual(programs, ["complete_btf",
-                                    "complete_btf,complete_btf_b,complete_btf_1,complete_btf_2,"
-                                    "complete_btf_3"])
+        self.assertEqual(programs, ["complete_btf", ",".join(
+            "complete_btf" + end for end in ("", "_b", "_1", "_2", "_3", "_4", "_5", "_6"))])
 
     def test_usage(self):
         folder = self.kernel("bad", Types(), lacks="everything\n")

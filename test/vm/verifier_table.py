@@ -25,7 +25,7 @@ def row_of(name, program):
     """The row that a program of probes/NAME.bpf.c is counted in: that of the program that does the
     work, if it is a backup program or goes on to it; those of probes/call_functions.h, which differ
     by constants only, have one."""
-    program = re.sub(r"_[b123]$", "", program)
+    program = re.sub(r"_[b1-6]$", "", program)
     return f"{name} " + re.sub(r"^.*_(e|x|ke|kx)$", r"*_\1", program)
 
 
