@@ -292,7 +292,9 @@ class TestKnownWaits(WaitTest):
                     load.process.communicate(timeout=iotest.patience(60))
                 elapsed += time.monotonic_ns()
                 result, beside = waits.stop(), calls.stop()
-        self.assertFalse(set(result.losses) - LOST_NAMES | set(beside.losses))
+        # While stack takes its rows out of maps the kernel skips breakdown's programs (kprobe.multi).
+        skipped = {"missed", "calls_no_end"} if self.PREEMPTED else set()
+        self.assertFalse(set(result.losses) - LOST_NAMES | set(beside.losses) - skipped)
         whole = sum(row["self_ns"] for row in beside.rows if row["io"] != "async")
         waited = sum(self.sum(result.rows))
         self.assertGreater(waited, 0)
