@@ -100,7 +100,7 @@ static __always_inline u64 seen_hash(const void *ctx)
 	return opaque_id(ctx) * 0x9e3779b97f4a7c15ull;
 }
 
-/* Of a program's number, in the lowest bits of a mark. */
+/* More than a program's number, which is in the lowest bits of a mark. */
 #define SEEN_NUMBERS 8
 
 /* The primary's mark of @event of @object in that context; those of its backups are the numbers
@@ -143,9 +143,11 @@ static __always_inline bool primary_runs(const void *ctx, enum seen_event event,
 
 /*
  * Does backup @number (from 1) of @backups do the work, because all before it were skipped?  Either
- * way it leaves its own mark, and the last one none.  A mark stays if the last one was skipped; of
- * a program that is behind this one, it is not mistaken for a sign of this event when the same
- * request has the next such event.
+ * way it leaves its own mark, and the last one none.
+ *
+ * A mark stays if the last one was skipped.  When the same request has the next such event,
+ * programs up to the mark's do not take it for one of that event.  A program that is behind the
+ * mark's does, if none before it ran: that event is counted as missed.
  */
 static __always_inline bool backup_runs(const void *ctx, enum seen_event event, u64 object,
 					const u32 number, const u32 backups)
