@@ -268,6 +268,8 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 
 #define COPIES 6
 
+_Static_assert(COPIES <= SEEN_NUMBERS, "each has a mark");
+
 #define RAW_TP_COPY(name, tracepoint, event, object, number, run)                                  \
 	RAW_TP_PROG(name, tracepoint, backup_runs(ctx, event, object, number, COPIES - 1),         \
 		    AS_COPY(number, run))

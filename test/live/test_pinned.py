@@ -89,15 +89,14 @@ class Pinned(LiveTest):
         return sum(result.losses.get(name, 0) for name in LOST_CALLS)
 
     def accounted(self, result):
-        """The same of losses: stacks of submissions that were missed, too, of which docs/KERNEL-NOTES.md
-        tells how many there were."""
+        """The same of losses: stacks of submissions that were missed, too. Of 60,000 I/Os with real-time
+        tasks 7.2 and 7.3 lost one stack each (docs/KERNEL-NOTES.md)."""
         if not self.PREEMPTED:
             return ()
-        lost = result.losses.get("paths_lost", 0)
         if self.FIFO:
-            self.assertLessEqual(lost, 1)
+            self.assertLessEqual(result.losses.get("paths_lost", 0), 1)
             return ("paths_lost",)
-        self.assertLessEqual(lost, COUNT * 12 // 200)
+        self.assertLessEqual(result.losses.get("paths_lost", 0), self.missed(result))
         return (*LOST_CALLS, "paths_lost")
 
 
