@@ -255,6 +255,10 @@ class HiddenEnds:
         self._folder = folder
         return True
 
+    def possible(self):
+        """Can there be any? Known after start()."""
+        return bool(self._folder)
+
     def count(self, everywhere=False, disk=None):
         """Of one disk, MAJ:MIN, of all of ours, or of all there are."""
         if not self._folder:
@@ -866,7 +870,7 @@ UNWIND_ENDS = {"unwind_no_table", "unwind_no_room", "unwind_unmapped", "unwind_e
 class Result:
     """What a run of iotrace left: .status (negative: signal), .out, .err."""
 
-    missed = False  # has any run reported missed events since this was last set?
+    missed = no_end = False  # has any run reported missed events, I/Os without an end, since forget()?
 
     def __init__(self, status, out, err, args=()):
         self.status, self.out, self.err = status, out, err
@@ -874,7 +878,13 @@ class Result:
         self.note_missed(out, err)
 
     @staticmethod
+    def forget():
+        Result.missed = Result.no_end = False
+
+    @staticmethod
     def note_missed(out, err):
+        if UNSEEN in err or re.search(r'"no_end":[1-9]', out):
+            Result.no_end = True
         if re.search(r"events missed|no program saw: not counted", err) or \
                 re.search(r'"(missed|calls_no_(start|end)|waits_no_end)":[1-9]', out):
             Result.missed = True
@@ -1165,6 +1175,37 @@ def unseen(*results):
     return f"no program saw {count} completions" if count else None
 
 
+class Trial(unittest.TestResult):
+    """Of a test that may be made again: keeps what it came to, for give()."""
+
+    def __init__(self):
+        super().__init__()
+        self._given = []
+
+    def _keep(self, name, *args):
+        self._given.append((name, args))
+        getattr(super(), name)(*args)
+
+    def addError(self, *args):
+        self._keep("addError", *args)
+
+    def addFailure(self, *args):
+        self._keep("addFailure", *args)
+
+    def addSkip(self, *args):
+        self._keep("addSkip", *args)
+
+    def addSuccess(self, *args):
+        self._keep("addSuccess", *args)
+
+    def addSubTest(self, *args):
+        self._keep("addSubTest", *args)
+
+    def give(self, result):
+        for name, args in self._given:
+            getattr(result, name)(*args)
+
+
 class LiveTest(unittest.TestCase):
     """Assertions that the live tests share."""
 
@@ -1176,46 +1217,53 @@ class LiveTest(unittest.TestCase):
     # request may come while the very program runs: reported as missed, and nothing of the test's own
     # disk is. Seen once on 6.1; what is counted must be exact all the same.
     INTERRUPTED = 2
-    AGAIN, MADE_AGAIN = 5, PREEMPTED
+    AGAIN, MADE_AGAIN = 5, PREEMPTED  # at most; also for events that the kernel skipped
 
     def run(self, result=None):
-        """A test in which iotrace reported missed events is made again, on kernels that preempt
-        tracepoints: while several tasks are preempted inside its programs the kernel skips them
-        (probes/backup.bpf.h). Reported it must be, or the test fails at once."""
+        """A test that failed is made again where iotrace reported events that the kernel skipped
+        (while several tasks are preempted inside its programs, probes/backup.bpf.h), or completions
+        that the kernel hid, as ftrace tells (HiddenEnds). Reported it must be, or the test fails at
+        once."""
         hidden_ends.start()
-        if result is None or not self.MADE_AGAIN:
+        if result is None or not self.made_again():
             return super().run(result)
         result.startTest(self)
-        for _ in range(self.AGAIN):
-            Result.missed = False
-            trial = unittest.TestResult()
+        for again in range(self.AGAIN + 1):
+            Result.forget()
+            trial = Trial()
             super().run(trial)
-            if trial.wasSuccessful():
-                for _, reason in trial.skipped:
-                    result.addSkip(self, reason)
-                if not trial.skipped:
-                    result.addSuccess(self)
-                result.stopTest(self)
-                return result
-            if not Result.missed:
+            if trial.wasSuccessful() or again == self.AGAIN or not self.retried():
                 break
-            self.retry_for_missed()
-        return super().run(result)
+            hidden_ends.start()
+        trial.give(result)
+        result.stopTest(self)
+        return result
 
-    def retry_for_missed(self):
-        retry(".".join(self.id().split(".")[-2:]), "the kernel missed events, as reported")
+    @classmethod
+    def made_again(cls):
+        return cls.MADE_AGAIN or hidden_ends.possible()
+
+    def retried(self):
+        """Says why this failed test is made again, or gives False."""
+        if self.MADE_AGAIN and Result.missed:
+            why = "the kernel missed events, as reported"
+        elif Result.no_end and hidden_ends.count():
+            why = "the kernel hid completions, as reported"
+        else:
+            return False
+        retry(".".join(self.id().split(".")[-2:]), why)
+        return True
 
     def again(self, part, *args):
         """What part(*args) gives, one of many parts of a test: made again by itself as run() makes a
         whole test again."""
-        for _ in range(self.AGAIN if self.MADE_AGAIN else 0):
-            Result.missed = False
+        for _ in range(self.AGAIN if self.made_again() else 0):
+            Result.forget()
             try:
                 return part(*args)
             except AssertionError:
-                if not Result.missed:
+                if not self.retried():
                     raise
-            self.retry_for_missed()
         return part(*args)
 
     @contextlib.contextmanager

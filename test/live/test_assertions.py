@@ -15,7 +15,7 @@ from iotest import MIB, LiveTest, NewLoopDisk, Result, main, retries, tried
 
 def result_of(rows, **losses):
     interval = {"type": "interval", "rows": rows, "losses": losses}
-    return Result(0, json.dumps(interval) + "\n", "", ["-d", "loop0"])
+    return Result(0, json.dumps(interval, separators=(",", ":")) + "\n", "", ["-d", "loop0"])
 
 
 def row(op, count):
@@ -55,6 +55,52 @@ class TestAssertions(LiveTest):
                         self.assert_counts(result, {"read": 1000})
                     else:
                         self.fails(self.assert_counts, result, {"read": 1000})
+
+
+class TestMadeAgain(LiveTest):
+    """Of tests that fail: only what iotrace reported is a reason to make one again."""
+
+    def outcome(self, part, hidden=0, skipping=False):
+        class Failing(LiveTest):
+            MADE_AGAIN = skipping
+            runs = 0
+
+            def test(self):
+                Failing.runs += 1
+                part(Failing.runs)
+
+        result = unittest.TestResult()
+        with unittest.mock.patch.object(iotest.hidden_ends, "possible", lambda: True), \
+                unittest.mock.patch.object(iotest.hidden_ends, "count", lambda *_: hidden), \
+                unittest.mock.patch.object(iotest, "retry", lambda *_: None):
+            Failing("test").run(result)
+        return Failing.runs, len(result.failures)
+
+    def reporting(self, loss):
+        def part(run):
+            result_of([row("read", 10)], **{loss: 1} if run < 3 else {})
+            self.assertEqual(run, 3)
+        return part
+
+    def test_nothing_reported(self):
+        def part(run):
+            self.assertEqual(run, 2)
+        self.assertEqual(self.outcome(part, hidden=1, skipping=True), (1, 1))
+
+    def test_reported(self):
+        self.assertEqual(self.outcome(self.reporting("missed"), skipping=True), (3, 0))
+        self.assertEqual(self.outcome(self.reporting("no_end"), hidden=1), (3, 0))
+
+    def test_no_reason(self):
+        """Missed where no program is skipped; without an end where ftrace saw nothing hidden."""
+        self.assertEqual(self.outcome(self.reporting("missed"), hidden=1), (1, 1))
+        self.assertEqual(self.outcome(self.reporting("no_end"), skipping=True), (1, 1))
+
+    def test_not_for_ever(self):
+        def part(run):
+            result_of([row("read", 10)], missed=1)
+            self.fail(run)
+        self.assertEqual(self.outcome(part, skipping=True), (LiveTest.AGAIN + 1, 1))
 
 
 class TestTracer(LiveTest):
