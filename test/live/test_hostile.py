@@ -738,13 +738,15 @@ class Meter(threading.Thread):
 def let_read(tracer):
     """Until its helper has done nothing for a second: at the end there would be less time."""
     def did():
-        return {pid: iotest.read_text(f"/proc/{pid}/schedstat") for pid in children(tracer.pid)}
+        """What it did until now; None: it runs, or waits for the content of a file."""
+        return {pid: None if iotest.read_text(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[0] in "RD"
+                else iotest.read_text(f"/proc/{pid}/schedstat") for pid in children(tracer.pid)}
 
     def nothing():
         with contextlib.suppress(OSError):
             before = did()
             time.sleep(1)
-            return did() == before
+            return None not in before.values() and did() == before
         return False
 
     wait_until(nothing)
@@ -828,9 +830,10 @@ class TestRows(HostileTest):
             if row.early:
                 row.start(self.disk)
             tracer = stack.enter_context(self.tracer(self.disk))
+            honest.start(self.disk)
+            rounds(tracer)  # its tables are there
             if not row.early:
                 row.start(self.disk)
-            honest.start(self.disk)
             if row.met:
                 rounds(tracer)
                 row.change()

@@ -18,10 +18,10 @@ def rounds(tracer):
     in poll() and while the kernel waits for programs. Where it waits for its helper it sleeps much
     more often: only what it does while the helper does nothing counts."""
     def state(pid):
-        """(how often it slept, whether it runs)"""
+        """(how often it slept, whether it runs or waits for a file's content)"""
         status = read_text(f"/proc/{pid}/status")
         return (int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0]),
-                status.split("\nState:")[1].split()[0] == "R")
+                status.split("\nState:")[1].split()[0] in "RD")
 
     def helpers():
         """None: one has just gone."""
