@@ -243,8 +243,9 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 		    GO_ON_TO(name), __VA_ARGS__)
 
 /*
- * The primary program NAME and its backups, each of which does the work by itself: in @run, a
- * function that returns int, `copy` is 0 to 5.
+ * The same with five backups, for work that takes long.  In @run, a function that returns int,
+ * `copy` is the number of the program that goes on to it, 0 to 5: what it keeps on its CPU must be
+ * its own, as those before it may be preempted in the same work.
  *
  * A static function that is not inline returns RUN_DONE, which is used here: clang does not return
  * what it knows or nobody uses, and the verifier may refuse what is in r0 then.
@@ -257,6 +258,10 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 		done;                                                                              \
 	})
 
+#define COPIES 6
+
+_Static_assert(COPIES <= SEEN_NUMBERS, "each has a mark");
+
 #define AS_COPY(number, run)                                                                       \
 	({                                                                                         \
 		const u32 copy = (number);                                                         \
@@ -266,35 +271,53 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 		barrier_var(result);                                                               \
 	})
 
-#define COPIES 6
+/* The number of the program that has just left its mark and goes on; the last one leaves none. */
+static __always_inline u32 copy_of(const void *ctx, enum seen_event event, u64 object)
+{
+	u64 hash = seen_hash(ctx), mark = seen_mark(hash, event, object), *slot;
 
-_Static_assert(COPIES <= SEEN_NUMBERS, "each has a mark");
+	for (u32 i = 0; i < SEEN_SLOTS; i++) {
+		slot = seen_slot(hash, i);
+		if (slot && *slot - mark < COPIES - 1)
+			return *slot - mark;
+	}
+	return COPIES - 1;
+}
 
-#define RAW_TP_COPY(name, tracepoint, event, object, number, run)                                  \
-	RAW_TP_PROG(name, tracepoint, backup_runs(ctx, event, object, number, COPIES - 1),         \
-		    AS_COPY(number, run))
+#define RAW_TP_COPY(name, number, tracepoint, event, object)                                       \
+	RAW_TP_PROG(name##_##number, tracepoint,                                                   \
+		    backup_runs(ctx, event, object, (number)-1, COPIES - 1), GO_ON_TO(name))
 
 #define RAW_TP_COPIES(name, tracepoint, event, object, run)                                        \
-	RAW_TP_PROG(name, tracepoint, primary_runs(ctx, event, object), AS_COPY(0, run))           \
-	RAW_TP_COPY(name##_2, tracepoint, event, object, 1, run)                                   \
-	RAW_TP_COPY(name##_3, tracepoint, event, object, 2, run)                                   \
-	RAW_TP_COPY(name##_4, tracepoint, event, object, 3, run)                                   \
-	RAW_TP_COPY(name##_5, tracepoint, event, object, 4, run)                                   \
-	RAW_TP_COPY(name##_6, tracepoint, event, object, 5, run)
+	BODY(name)                                                                                 \
+	RAW_TP_PROG(name, tracepoint, !is_stopped(event), AS_COPY(0, run))                         \
+	RAW_TP_PROG(name##_b, tracepoint, true,                                                    \
+		    AS_BODY(name, AS_COPY(copy_of(ctx, event, object), run)))                      \
+	RAW_TP_PROG(name##_1, tracepoint, primary_runs(ctx, event, object), GO_ON_TO(name))        \
+	RAW_TP_COPY(name, 2, tracepoint, event, object)                                            \
+	RAW_TP_COPY(name, 3, tracepoint, event, object)                                            \
+	RAW_TP_COPY(name, 4, tracepoint, event, object)                                            \
+	RAW_TP_COPY(name, 5, tracepoint, event, object)                                            \
+	RAW_TP_COPY(name, 6, tracepoint, event, object)
 
-#define TP_BTF_COPY(name, tracepoint, event, object, number, run, ...)                             \
-	TP_BTF_PROG(name, tracepoint,                                                              \
-		    backup_runs(ctx, event, opaque_id(object), number, COPIES - 1),                \
-		    AS_COPY(number, run), __VA_ARGS__)
+#define TP_BTF_COPY(name, number, tracepoint, event, object, ...)                                  \
+	TP_BTF_PROG(name##_##number, tracepoint,                                                   \
+		    backup_runs(ctx, event, opaque_id(object), (number)-1, COPIES - 1),            \
+		    GO_ON_TO(name), __VA_ARGS__)
 
 #define TP_BTF_COPIES(name, tracepoint, event, object, run, ...)                                   \
-	TP_BTF_PROG(name, tracepoint, primary_runs(ctx, event, opaque_id(object)),                 \
-		    AS_COPY(0, run), __VA_ARGS__)                                                  \
-	TP_BTF_COPY(name##_2, tracepoint, event, object, 1, run, __VA_ARGS__)                      \
-	TP_BTF_COPY(name##_3, tracepoint, event, object, 2, run, __VA_ARGS__)                      \
-	TP_BTF_COPY(name##_4, tracepoint, event, object, 3, run, __VA_ARGS__)                      \
-	TP_BTF_COPY(name##_5, tracepoint, event, object, 4, run, __VA_ARGS__)                      \
-	TP_BTF_COPY(name##_6, tracepoint, event, object, 5, run, __VA_ARGS__)
+	BODY(name)                                                                                 \
+	TP_BTF_PROG(name, tracepoint, !is_stopped(event), AS_COPY(0, run), __VA_ARGS__)            \
+	TP_BTF_PROG(name##_b, tracepoint, true,                                                    \
+		    AS_BODY(name, AS_COPY(copy_of(ctx, event, opaque_id(object)), run)),           \
+		    __VA_ARGS__)                                                                   \
+	TP_BTF_PROG(name##_1, tracepoint, primary_runs(ctx, event, opaque_id(object)),             \
+		    GO_ON_TO(name), __VA_ARGS__)                                                   \
+	TP_BTF_COPY(name, 2, tracepoint, event, object, __VA_ARGS__)                               \
+	TP_BTF_COPY(name, 3, tracepoint, event, object, __VA_ARGS__)                               \
+	TP_BTF_COPY(name, 4, tracepoint, event, object, __VA_ARGS__)                               \
+	TP_BTF_COPY(name, 5, tracepoint, event, object, __VA_ARGS__)                               \
+	TP_BTF_COPY(name, 6, tracepoint, event, object, __VA_ARGS__)
 
 /* The same at the end of a function, with the arguments ctx[]. */
 #define FEXIT_PROG(name, function, runs, run)                                                      \

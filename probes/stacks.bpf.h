@@ -22,20 +22,20 @@ const volatile __u64 seed[4] = { 1, 2, 3, 5 }; /* odd multipliers last */
 
 /*
  * A program of a tracepoint gets the registers to begin at from one of three places of its CPU
- * (bpf_raw_tp_nest_level), which tasks that are preempted meanwhile keep (7.0).  Without one the
- * kernel begins here, at frames that are left out with those of tracing, and leaves those of the
- * scheduler out.
+ * (bpf_raw_tp_nest_level), which tasks that are preempted meanwhile keep, or another task on that
+ * CPU overwrites (7.0).  Without them the kernel begins here, at frames that are left out with
+ * those of tracing, and leaves those of the scheduler out.
  */
 static __always_inline long read_frames(void *ctx, struct stack_frames *to, u64 flags)
 {
 	long size = bpf_get_stack(ctx, to->ip, FIRST_DEPTH * sizeof(u64), flags);
 
-	if (has_backups && size < 0)
-		return bpf_get_task_stack(bpf_get_current_task_btf(), to->ip, sizeof(to->ip),
-					  flags);
-	if (size < (long)(FIRST_DEPTH * sizeof(u64)))
-		return size;
-	return bpf_get_stack(ctx, to->ip, sizeof(to->ip), flags);
+	if (size >= (long)(FIRST_DEPTH * sizeof(u64)))
+		size = bpf_get_stack(ctx, to->ip, sizeof(to->ip), flags);
+	if (has_backups && size <= 0)
+		size =
+		    bpf_get_task_stack(bpf_get_current_task_btf(), to->ip, sizeof(to->ip), flags);
+	return size;
 }
 
 /* Of user space by tables if there are any; else the kernel follows frame pointers. */
@@ -58,7 +58,7 @@ static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 f
 	u64 a = seed[0], b = seed[1], ip;
 	u32 i, n;
 
-	/* The kernel's is never empty, unless another task changed the registers meanwhile. */
+	/* The kernel's is never empty. */
 	if (size <= 0 && !(flags & BPF_F_USER_STACK)) {
 		STACKS_ON_UNREAD();
 		id->hash[0] = STACK_LOST;

@@ -63,23 +63,21 @@ static bool is_backup(const char *name)
 }
 
 /* Those that differ by constants only: of the programs of probes/call_functions.h the first
- * function's are loaded, of copies (probes/backup.bpf.h) the first and the last. */
-static bool is_duplicate(const struct bpf_object *obj, const char *name)
+ * function's are loaded, of its copies (probes/calls.bpf.h) the first and the last. */
+static bool is_duplicate(const char *name)
 {
 	static const char *const ends[] = { "_e", "_x", "_ke", "_kx" };
-	char first[32], base[64], last[64];
+	char first[32], base[64], last[72];
 
 	snprintf(base, sizeof(base), "%s", name);
-	if (is_backup(base)) {
+	if (is_backup(base))
 		base[strlen(base) - 2] = 0;
-		snprintf(last, sizeof(last), "%s_6", base);
-		if (bpf_object__find_program_by_name(obj, last) && strcmp(name, last) != 0)
-			return true;
-	}
+	snprintf(last, sizeof(last), "%s_6", base);
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
 		snprintf(first, sizeof(first), "v_read%s", ends[i]);
 		if (ends_in(base, ends[i]))
-			return strcmp(base, first) != 0;
+			return strcmp(base, first) != 0 ||
+			       (strcmp(name, base) != 0 && strcmp(name, last) != 0);
 	}
 	return false;
 }
@@ -116,7 +114,7 @@ static void select_others(struct bpf_object *obj)
 		const char *why;
 
 		if (bpf_program__autoload(prog) || is_backup(bpf_program__name(prog)) ||
-		    is_duplicate(obj, bpf_program__name(prog)))
+		    is_duplicate(bpf_program__name(prog)))
 			continue;
 		why = has_no_target(types, prog);
 		if (why)
@@ -132,7 +130,7 @@ static void drop_duplicates(struct bpf_object *obj)
 	struct bpf_program *prog;
 
 	bpf_object__for_each_program (prog, obj)
-		if (is_duplicate(obj, bpf_program__name(prog)))
+		if (is_duplicate(bpf_program__name(prog)))
 			bpf_program__set_autoload(prog, false);
 }
 
