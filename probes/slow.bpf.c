@@ -116,28 +116,10 @@ struct {
 	__type(value, struct stack_frames);
 } user_stacks SEC(".maps");
 
-/* Where a program has the user stack that it walks: one for each that can run on a CPU at the same
- * time. */
+/* The programs that read user stacks. */
 enum { SLOT_ARRIVAL, SLOTS = SLOT_ARRIVAL + COPIES, NO_SLOT = SLOTS };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SLOTS);
-	__type(key, u32);
-	__type(value, struct stack_frames);
-} scratch SEC(".maps");
-
-static __always_inline u64 *unwind_frames(u32 slot)
-{
-	struct stack_frames *at = bpf_map_lookup_elem(&scratch, &slot);
-
-	return at ? (u64 *)at->ip : NULL;
-}
-
-#define UNWIND_SLOTS SLOTS
-#define UNWIND_DEPTH STACK_DEPTH
-#include "probes/unwind.bpf.h"
-
+#define STACK_SLOTS SLOTS
 #define STACKS_ON_UNREAD()
 #include "probes/stacks.bpf.h"
 
@@ -353,20 +335,20 @@ static __always_inline u64 tick_ns(struct blk_cpu *last)
 /* Keeps the current user stack; its slow_record.user_stack. */
 static __always_inline u64 read_user_stack(void *ctx, u32 slot)
 {
-	struct stack_frames *at = bpf_map_lookup_elem(&scratch, &slot);
+	struct stack_scratch *at = scratch_of(slot);
 	struct stack_id id = {};
 	u64 key;
 
 	if (!at)
 		return STACK_NONE;
-	read_stack(ctx, at, BPF_F_USER_STACK, slot, &id);
+	read_stack(ctx, at, slot, STACK_USER, &id);
 	if (id.hash[0] <= STACK_LOST)
 		return id.hash[0];
 	/* Of the two hashes as much as blk_inflight has room for. */
 	key = (id.hash[0] ^ id.hash[1]) | 2;
 	if (bpf_map_lookup_elem(&user_stacks, &key))
 		return key;
-	if (!bpf_map_update_elem(&user_stacks, &key, at, BPF_ANY))
+	if (!bpf_map_update_elem(&user_stacks, &key, &at->frames[STACK_USER], BPF_ANY))
 		return key;
 	count_loss(&slow_losses[SLOW_LOSS_STACKS], 1);
 	return STACK_LOST;

@@ -70,38 +70,15 @@ struct {
 	__type(value, u64);
 } paths SEC(".maps");
 
-/* Where a stack's frames are before it is hashed: one for each program that can run on a CPU at the
- * same time (7.x preempts programs).  frames[0]: of the kernel, [1]: of user space. */
+/* The programs that read stacks (7.x preempts them). */
 enum {
-	SCRATCH_QUEUE,
-	SCRATCH_REMAP = SCRATCH_QUEUE + COPIES,
-	SCRATCH_SWITCH = SCRATCH_REMAP + COPIES,
-	SCRATCHES,
+	SLOT_QUEUE,
+	SLOT_REMAP = SLOT_QUEUE + COPIES,
+	SLOT_SWITCH = SLOT_REMAP + COPIES,
+	SLOTS,
 };
 
-struct stack_scratch {
-	struct stack_frames frames[2];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, SCRATCHES);
-	__type(key, u32);
-	__type(value, struct stack_scratch);
-} scratch SEC(".maps");
-
-/* Where the walker of user stacks puts the frames. */
-static __always_inline u64 *unwind_frames(u32 slot)
-{
-	struct stack_scratch *at = bpf_map_lookup_elem(&scratch, &slot);
-
-	return at ? (u64 *)at->frames[1].ip : NULL;
-}
-
-#define UNWIND_SLOTS SCRATCHES
-#define UNWIND_DEPTH STACK_DEPTH
-#include "probes/unwind.bpf.h"
-
+#define STACK_SLOTS	   SLOTS
 #define STACKS_ON_UNREAD() count_loss(&stack_losses[STACK_LOSS_UNREAD], 1)
 #include "probes/stacks.bpf.h"
 
@@ -158,9 +135,9 @@ static __always_inline struct stack_value *
 new_row(void *rows, void *stacks, struct stack_scratch *at, struct stack_key *key, u32 buffer)
 {
 	if (want_kernel)
-		keep_frames(stacks, &at->frames[0], &key->kernel, buffer);
+		keep_frames(stacks, &at->frames[STACK_KERNEL], &key->kernel, buffer);
 	if (want_user)
-		keep_frames(stacks, &at->frames[1], &key->user, buffer);
+		keep_frames(stacks, &at->frames[STACK_USER], &key->user, buffer);
 	__sync_fetch_and_add(&rows_made[buffer], 1);
 	return value_of(rows, key);
 }
@@ -257,7 +234,7 @@ static __always_inline void note_path(struct bio *bio, const struct stack_key *k
 	barrier_var(done);
 }
 
-static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, const bool direct)
+static __always_inline void on_bio(void *ctx, struct bio *bio, u32 slot, const bool direct)
 {
 	u32 dev = bio_wanted_dev(bio, bio_disk(bio, direct), direct);
 	struct stack_key key = {};
@@ -271,30 +248,30 @@ static __always_inline void on_bio(void *ctx, struct bio *bio, u32 program, cons
 	/* A flush without data is an I/O of 0 bytes. */
 	if (!(bytes || count_ios) || !name_submitter(bio, &key.process, &key.cgroup))
 		return;
-	at = bpf_map_lookup_elem(&scratch, &program);
+	at = scratch_of(slot);
 	if (!at)
 		return;
 	if (want_kernel)
-		read_stack(ctx, &at->frames[0], 0, program, &key.kernel);
+		read_stack(ctx, at, slot, STACK_KERNEL, &key.kernel);
 	if (want_user)
-		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, program, &key.user);
+		read_stack(ctx, at, slot, STACK_USER, &key.user);
 	key.dev = dev;
 	key.cpu = bpf_get_smp_processor_id();
 	add(at, &key, write, bytes);
 	if (count_ios)
-		note_path(bio, &key, bytes, write, program >= SCRATCH_REMAP, direct);
+		note_path(bio, &key, bytes, write, slot >= SLOT_REMAP, direct);
 }
 
 /* Not inline: the object has the code once, not once for each copy. */
-static __noinline int on_typed_bio(void *ctx, struct bio *bio, u32 program)
+static __noinline int on_typed_bio(void *ctx, struct bio *bio, u32 slot)
 {
-	on_bio(ctx, bio, program, true);
+	on_bio(ctx, bio, slot, true);
 	return RUN_DONE;
 }
 
-static __noinline int on_raw_bio(void *ctx, struct bio *bio, u32 program)
+static __noinline int on_raw_bio(void *ctx, struct bio *bio, u32 slot)
 {
-	on_bio(ctx, bio, program, false);
+	on_bio(ctx, bio, slot, false);
 	return RUN_DONE;
 }
 
@@ -315,11 +292,11 @@ static __always_inline bool from_partition(struct bio *bio, u32 from)
 	return partno && (from == whole + partno || from >> 20 == BLOCK_EXT_MAJOR);
 }
 
-static __always_inline int on_remap(void *ctx, struct bio *bio, u32 from, u32 program)
+static __always_inline int on_remap(void *ctx, struct bio *bio, u32 from, u32 slot)
 {
 	if (!(BPF_CORE_READ(bio, bi_flags) & trace_completion_mask) || from_partition(bio, from))
 		return 0;
-	return on_raw_bio(ctx, bio, program);
+	return on_raw_bio(ctx, bio, slot);
 }
 
 /*
@@ -480,29 +457,28 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 
 #include "probes/blk_entry.bpf.h"
 
-/* Primary and backup programs, as in probes/backup.bpf.h, each with a scratch buffer of its own:
- * the one before it may be preempted while it reads a stack. */
+/* Each program has a slot of its own: the one before it may be preempted while it reads a stack. */
 TP_BTF_COPIES(stk_queue_btf, block_bio_queue, SEEN_BIO, bio,
-	      on_typed_bio(ctx, bio, SCRATCH_QUEUE + copy), struct bio *bio)
+	      on_typed_bio(ctx, bio, SLOT_QUEUE + copy), struct bio *bio)
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
 RAW_TP_COPIES(stk_queue_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	      on_raw_bio(ctx, (void *)ctx[0], SCRATCH_QUEUE + copy))
+	      on_raw_bio(ctx, (void *)ctx[0], SLOT_QUEUE + copy))
 
 SEC("raw_tp/block_bio_queue")
 int stk_queue_raw_q(u64 *ctx)
 {
-	return stopped ? 0 : on_raw_bio(ctx, (void *)ctx[1], SCRATCH_QUEUE);
+	return stopped ? 0 : on_raw_bio(ctx, (void *)ctx[1], SLOT_QUEUE);
 }
 
 /* block_bio_remap(bio, from device, from sector) since 5.11; (queue, ...) before. */
 RAW_TP_COPIES(stk_remap_raw, block_bio_remap, SEEN_REMAP, ctx[0],
-	      on_remap(ctx, (void *)ctx[0], ctx[1], SCRATCH_REMAP + copy))
+	      on_remap(ctx, (void *)ctx[0], ctx[1], SLOT_REMAP + copy))
 
 SEC("raw_tp/block_bio_remap")
 int stk_remap_raw_q(u64 *ctx)
 {
-	return stopped ? 0 : on_remap(ctx, (void *)ctx[1], ctx[2], SCRATCH_REMAP);
+	return stopped ? 0 : on_remap(ctx, (void *)ctx[1], ctx[2], SLOT_REMAP);
 }
 
 RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_end_of_bio((void *)ctx[1]))

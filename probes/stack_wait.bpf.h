@@ -132,7 +132,7 @@ static __always_inline bool waits(u64 task, struct stack_wait *wait)
  * is no room. */
 static __always_inline u64 keep_path(void *ctx, const struct stack_wait *wait)
 {
-	u32 slot = SCRATCH_SWITCH, buffer = epoch & 1;
+	u32 slot = SLOT_SWITCH, buffer = epoch & 1;
 	struct stack_key key = { .process = wait->process,
 				 .cgroup = wait->cgroup,
 				 .dev = wait->dev };
@@ -141,13 +141,13 @@ static __always_inline u64 keep_path(void *ctx, const struct stack_wait *wait)
 
 	if (!want_kernel && !want_user)
 		return 0;
-	at = bpf_map_lookup_elem(&scratch, &slot);
+	at = scratch_of(slot);
 	if (!at)
 		return 0;
 	if (want_kernel)
-		read_stack(ctx, &at->frames[0], 0, slot, &key.kernel);
+		read_stack(ctx, at, slot, STACK_KERNEL, &key.kernel);
 	if (want_user)
-		read_stack(ctx, &at->frames[1], BPF_F_USER_STACK, slot, &key.user);
+		read_stack(ctx, at, slot, STACK_USER, &key.user);
 	value = buffer ? bpf_map_lookup_elem(&rows1, &key) : bpf_map_lookup_elem(&rows0, &key);
 	if (!value)
 		value = buffer ? new_row(&rows1, &stacks1, at, &key, 1)

@@ -5,14 +5,47 @@
 /*
  * The current stack, of the kernel or of user space, and its hash.
  *
- * Before including this: include probes/unwind.bpf.h, and #define STACKS_ON_UNREAD(), what is done
- * about a stack of the kernel that cannot be read.
+ * Before including this: #define STACK_SLOTS, the number of programs that can read stacks on a CPU
+ * at the same time, each of which has a slot; and STACKS_ON_UNREAD(), what is done about a stack of
+ * the kernel that cannot be read.
  */
 
 #include "probes/stacks.h"
 
 const volatile bool unwinds = false;	       /* user stacks by tables */
 const volatile __u64 seed[4] = { 1, 2, 3, 5 }; /* odd multipliers last */
+
+enum { STACK_KERNEL, STACK_USER };
+
+/* By STACK_KERNEL and STACK_USER. */
+struct stack_scratch {
+	struct stack_frames frames[2];
+	struct stack_id ids[2];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, STACK_SLOTS);
+	__type(key, u32);
+	__type(value, struct stack_scratch);
+} scratch SEC(".maps");
+
+static __always_inline struct stack_scratch *scratch_of(u32 slot)
+{
+	return bpf_map_lookup_elem(&scratch, &slot);
+}
+
+/* Where the walker of user stacks puts the frames. */
+static __always_inline u64 *unwind_frames(u32 slot)
+{
+	struct stack_scratch *at = scratch_of(slot);
+
+	return at ? (u64 *)at->frames[STACK_USER].ip : NULL;
+}
+
+#define UNWIND_SLOTS STACK_SLOTS
+#define UNWIND_DEPTH STACK_DEPTH
+#include "probes/unwind.bpf.h"
 
 /*
  * Most stacks are not deep, and the kernel zeroes the rest of the buffer that it is given.  So it
@@ -48,28 +81,23 @@ static __always_inline long read_user_frames(void *ctx, struct stack_frames *to,
 	return n * (long)sizeof(u64);
 }
 
-/* Reads the current stack, and its two hashes.  Their multipliers differ: stacks that collide in
- * one do not in the other.  @slot: of unwind_frames(). */
-static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 flags, u32 slot,
-				       struct stack_id *id)
+/* Makes the two hashes of the first @n frames.  Their multipliers differ: stacks that collide in
+ * one do not in the other.  Global: the verifier looks at it once, not once for each way to read a
+ * stack. */
+__attribute__((noinline)) int hash_frames(u32 slot, u32 which, u32 n)
 {
-	long size = flags & BPF_F_USER_STACK ? read_user_frames(ctx, to, slot)
-					     : read_frames(ctx, to, flags);
-	u64 a = seed[0], b = seed[1], ip;
-	u32 i, n;
+	struct stack_scratch *at = scratch_of(slot);
+	u64 a = seed[0], b = seed[1], ip, *frames;
+	struct stack_id *id;
 
-	/* The kernel's is never empty. */
-	if (size <= 0 && !(flags & BPF_F_USER_STACK)) {
-		STACKS_ON_UNREAD();
-		id->hash[0] = STACK_LOST;
-	}
-	if (size < (long)sizeof(u64))
-		return;
-	n = (u32)size / sizeof(u64);
-	for (i = 0; i < STACK_DEPTH; i++) {
+	if (!at)
+		return 0;
+	frames = which == STACK_USER ? at->frames[STACK_USER].ip : at->frames[STACK_KERNEL].ip;
+	id = which == STACK_USER ? &at->ids[STACK_USER] : &at->ids[STACK_KERNEL];
+	for (u32 i = 0; i < STACK_DEPTH; i++) {
 		if (i >= n)
 			break;
-		ip = to->ip[i];
+		ip = frames[i];
 		a = (a ^ ip) * seed[2];
 		a ^= a >> 32;
 		b = (b + ip) * seed[3];
@@ -77,6 +105,25 @@ static __always_inline void read_stack(void *ctx, struct stack_frames *to, u64 f
 	}
 	id->hash[0] = a | 2; /* neither STACK_NONE nor STACK_LOST */
 	id->hash[1] = b;
+	return 0;
+}
+
+/* Reads the current stack to frames[@which] of @at, which is @slot. */
+static __always_inline void read_stack(void *ctx, struct stack_scratch *at, u32 slot,
+				       const u32 which, struct stack_id *id)
+{
+	struct stack_frames *to = &at->frames[which];
+	long size = which == STACK_USER ? read_user_frames(ctx, to, slot) : read_frames(ctx, to, 0);
+
+	/* The kernel's is never empty. */
+	if (size <= 0 && which == STACK_KERNEL) {
+		STACKS_ON_UNREAD();
+		id->hash[0] = STACK_LOST;
+	}
+	if (size < (long)sizeof(u64))
+		return;
+	hash_frames(slot, which, (u32)size / sizeof(u64));
+	*id = at->ids[which];
 }
 
 #endif
