@@ -53,6 +53,10 @@ static __always_inline u64 *unwind_frames(u32 slot)
  */
 #define FIRST_DEPTH 40
 
+/* The kernel's stack has the program and what called it: less is what the registers of another task
+ * give (arm64 takes their address for a frame), in bytes. */
+#define LEAST_KERNEL ((long)(2 * sizeof(u64)))
+
 /*
  * A program of a tracepoint gets the registers to begin at from one of three places of its CPU
  * (bpf_raw_tp_nest_level), which tasks that are preempted meanwhile keep, or another task on that
@@ -65,7 +69,7 @@ static __always_inline long read_frames(void *ctx, struct stack_frames *to, u64 
 
 	if (size >= (long)(FIRST_DEPTH * sizeof(u64)))
 		size = bpf_get_stack(ctx, to->ip, sizeof(to->ip), flags);
-	if (has_backups && size <= 0)
+	if (has_backups && size < (flags & BPF_F_USER_STACK ? 0 : LEAST_KERNEL))
 		size =
 		    bpf_get_task_stack(bpf_get_current_task_btf(), to->ip, sizeof(to->ip), flags);
 	return size;
@@ -115,10 +119,10 @@ static __always_inline void read_stack(void *ctx, struct stack_scratch *at, u32 
 	struct stack_frames *to = &at->frames[which];
 	long size = which == STACK_USER ? read_user_frames(ctx, to, slot) : read_frames(ctx, to, 0);
 
-	/* The kernel's is never empty. */
-	if (size <= 0 && which == STACK_KERNEL) {
+	if (which == STACK_KERNEL && size < LEAST_KERNEL) {
 		STACKS_ON_UNREAD();
 		id->hash[0] = STACK_LOST;
+		return;
 	}
 	if (size < (long)sizeof(u64))
 		return;

@@ -50,7 +50,7 @@ class TestAssertions(LiveTest):
             with self.subTest(hidden=hidden, unseen=unseen):
                 result = result_of([row("read", 1000 - unseen)] if unseen < 1000 else [],
                                    no_end=unseen)
-                with unittest.mock.patch.object(iotest.hidden_ends, "count", lambda *_: hidden):
+                with unittest.mock.patch.object(iotest.hidden_ends, "count", lambda *_, **__: hidden):
                     if good:
                         self.assert_counts(result, {"read": 1000})
                     else:
@@ -71,7 +71,7 @@ class TestMadeAgain(LiveTest):
 
         result = unittest.TestResult()
         with unittest.mock.patch.object(iotest.hidden_ends, "possible", lambda: True), \
-                unittest.mock.patch.object(iotest.hidden_ends, "count", lambda *_: hidden), \
+                unittest.mock.patch.object(iotest.hidden_ends, "count", lambda *_, **__: hidden), \
                 unittest.mock.patch.object(iotest, "retry", lambda *_: None):
             Failing("test").run(result)
         return Failing.runs, len(result.failures)
@@ -95,6 +95,13 @@ class TestMadeAgain(LiveTest):
         """Missed where no program is skipped; without an end where ftrace saw nothing hidden."""
         self.assertEqual(self.outcome(self.reporting("missed"), hidden=1), (1, 1))
         self.assertEqual(self.outcome(self.reporting("no_end"), skipping=True), (1, 1))
+
+    def test_more_than_hidden(self):
+        def part(run):
+            result_of([row("read", 10)], no_end=2)
+            self.assertEqual(run, 2)
+        self.assertEqual(self.outcome(part, hidden=1), (1, 1))
+        self.assertEqual(self.outcome(part, hidden=2), (2, 0))
 
     def test_not_for_ever(self):
         def part(run):

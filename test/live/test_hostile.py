@@ -250,7 +250,6 @@ class Row:
     losses = {}
     race = False     # that loss, or none
     early = False    # it is there before iotrace
-    met = False      # iotrace has seen it before it does anything
     folder = None
 
     def __init__(self, name, early=False):
@@ -475,7 +474,6 @@ class ContainerGone(Container):
     """The file itself became a device node, and the process is gone when it is looked for."""
 
     args = ("-x",)
-    met = True
 
     def __init__(self, name):
         super().__init__(name)
@@ -830,13 +828,11 @@ class TestRows(HostileTest):
             if row.early:
                 row.start(self.disk)
             tracer = stack.enter_context(self.tracer(self.disk))
-            honest.start(self.disk)
-            rounds(tracer)  # its tables are there
             if not row.early:
                 row.start(self.disk)
-            if row.met:
-                rounds(tracer)
-                row.change()
+            honest.start(self.disk)
+            rounds(tracer)
+            row.change()
             opened = stack.enter_context(Opened(row.watched()))
             start = time.monotonic()
             with Meter(tracer) as meter, Delta(self.disk.name) as delta:

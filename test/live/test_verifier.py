@@ -44,9 +44,11 @@ COMMANDS = (
     "stack -K --value time -- true",
     "stack -K --value ios -d loop0",
     "stack -K -U --value wait --by disk,process,cgroup,user",
+    "stack -K --value wait -d loop0 -- true",
     "--all slow --bio -K",
     "slow --bio -p 1 -d loop0 -m 5",
     "slow --bio -- true",
+    "slow -K -U -m 5",
     "--all kvm -x -t",
 )
 
