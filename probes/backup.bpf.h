@@ -274,12 +274,13 @@ _Static_assert(COPIES <= SEEN_NUMBERS, "each has a mark");
 /* The number of the program that has just left its mark and goes on; the last one leaves none. */
 static __always_inline u32 copy_of(const void *ctx, enum seen_event event, u64 object)
 {
-	u64 hash = seen_hash(ctx), mark = seen_mark(hash, event, object), *slot;
+	u64 hash = seen_hash(ctx), mark = seen_mark(hash, event, object), number, *slot;
 
 	for (u32 i = 0; i < SEEN_SLOTS; i++) {
 		slot = seen_slot(hash, i);
-		if (slot && *slot - mark < COPIES - 1)
-			return *slot - mark;
+		number = slot ? *slot - mark : COPIES;
+		if (number < COPIES - 1)
+			return number;
 	}
 	return COPIES - 1;
 }
