@@ -885,6 +885,9 @@ class Result:
     @staticmethod
     def note_missed(out, err):
         told = re.findall(rf"(\d+) {UNSEEN}", err) + re.findall(r'"no_end":(\d+)', out)
+        for count, names in re.findall(r"lost: (\d+) \((.*)\)$", err, re.M):  # of a full-screen view
+            told += [count] if "no_end" in names else []
+            Result.missed = Result.missed or "missed" in names
         Result.no_end = max(Result.no_end, sum(map(int, told)))
         if re.search(r"events missed|no program saw: not counted", err) or \
                 re.search(r'"(missed|calls_no_(start|end)|waits_no_end)":[1-9]', out):

@@ -91,6 +91,14 @@ class TestMadeAgain(LiveTest):
         self.assertEqual(self.outcome(self.reporting("missed"), skipping=True), (3, 0))
         self.assertEqual(self.outcome(self.reporting("no_end"), hidden=1), (3, 0))
 
+    def test_reported_by_a_screen(self):
+        for loss in "no_end", "missed, no_end":
+            def part(run, loss=loss):
+                Result.note_missed("", f"iotrace: lost: 1 ({loss})\n" if run < 2 else "")
+                self.assertEqual(run, 2)
+            self.assertEqual(self.outcome(part, hidden=1), (2, 0))
+        self.assertEqual(self.outcome(part, skipping=True), (2, 0))
+
     def test_no_reason(self):
         """Missed where no program is skipped; without an end where ftrace saw nothing hidden."""
         self.assertEqual(self.outcome(self.reporting("missed"), hidden=1), (1, 1))

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import unittest
 
-from iotest import IOTRACE, cleanup, read_text, wait_until
+from iotest import IOTRACE, Result, cleanup, read_text, wait_until
 
 
 class Screen:
@@ -78,7 +78,9 @@ class Screen:
         return int(read_text(self.status_path))
 
     def errors(self):
-        return read_text(f"{self.directory}/err")
+        text = read_text(f"{self.directory}/err")
+        Result.note_missed("", text)
+        return text
 
     def modes(self):
         """What a program can set: of the terminal's driver, and what tmux says of the terminal."""
