@@ -222,25 +222,40 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 			GO_ON_TO(name);                                                            \
 	})
 
-#define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
+/* NAME, NAME_b and NAME_1: @alone is what NAME does, @work what NAME_b does. */
+#define RAW_TP_PRIMARY(name, tracepoint, event, object, alone, work)                               \
 	BODY(name)                                                                                 \
-	RAW_TP_PROG(name, tracepoint, !is_stopped(event), run)                                     \
-	RAW_TP_PROG(name##_b, tracepoint, true, AS_BODY(name, run))                                \
-	RAW_TP_PROG(name##_1, tracepoint, primary_runs(ctx, event, object), GO_ON_TO(name))        \
-	RAW_TP_PROG(name##_2, tracepoint, backup_runs(ctx, event, object, 1, 2), GO_ON_TO(name))   \
-	RAW_TP_PROG(name##_3, tracepoint, backup_runs(ctx, event, object, 2, 2), GO_ON_TO(name))
+	RAW_TP_PROG(name, tracepoint, !is_stopped(event), alone)                                   \
+	RAW_TP_PROG(name##_b, tracepoint, true, AS_BODY(name, work))                               \
+	RAW_TP_PROG(name##_1, tracepoint, primary_runs(ctx, event, object), GO_ON_TO(name))
 
-/* The same for programs with typed arguments, declared after @run. */
-#define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
+/* NAME_@number, one of @backups. */
+#define RAW_TP_BACKUP(name, number, backups, tracepoint, event, object)                            \
+	RAW_TP_PROG(name##_##number, tracepoint,                                                   \
+		    backup_runs(ctx, event, object, (number)-1, backups), GO_ON_TO(name))
+
+#define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
+	RAW_TP_PRIMARY(name, tracepoint, event, object, run, run)                                  \
+	RAW_TP_BACKUP(name, 2, 2, tracepoint, event, object)                                       \
+	RAW_TP_BACKUP(name, 3, 2, tracepoint, event, object)
+
+/* The same for programs with typed arguments, declared at the end. */
+#define TP_BTF_PRIMARY(name, tracepoint, event, object, alone, work, ...)                          \
 	BODY(name)                                                                                 \
-	TP_BTF_PROG(name, tracepoint, !is_stopped(event), run, __VA_ARGS__)                        \
-	TP_BTF_PROG(name##_b, tracepoint, true, AS_BODY(name, run), __VA_ARGS__)                   \
+	TP_BTF_PROG(name, tracepoint, !is_stopped(event), alone, __VA_ARGS__)                      \
+	TP_BTF_PROG(name##_b, tracepoint, true, AS_BODY(name, work), __VA_ARGS__)                  \
 	TP_BTF_PROG(name##_1, tracepoint, primary_runs(ctx, event, opaque_id(object)),             \
-		    GO_ON_TO(name), __VA_ARGS__)                                                   \
-	TP_BTF_PROG(name##_2, tracepoint, backup_runs(ctx, event, opaque_id(object), 1, 2),        \
-		    GO_ON_TO(name), __VA_ARGS__)                                                   \
-	TP_BTF_PROG(name##_3, tracepoint, backup_runs(ctx, event, opaque_id(object), 2, 2),        \
 		    GO_ON_TO(name), __VA_ARGS__)
+
+#define TP_BTF_BACKUP(name, number, backups, tracepoint, event, object, ...)                       \
+	TP_BTF_PROG(name##_##number, tracepoint,                                                   \
+		    backup_runs(ctx, event, opaque_id(object), (number)-1, backups),               \
+		    GO_ON_TO(name), __VA_ARGS__)
+
+#define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
+	TP_BTF_PRIMARY(name, tracepoint, event, object, run, run, __VA_ARGS__)                     \
+	TP_BTF_BACKUP(name, 2, 2, tracepoint, event, object, __VA_ARGS__)                          \
+	TP_BTF_BACKUP(name, 3, 2, tracepoint, event, object, __VA_ARGS__)
 
 /*
  * The same with five backups, for work that takes long.  In @run, a function that returns int,
@@ -285,40 +300,23 @@ static __always_inline u32 copy_of(const void *ctx, enum seen_event event, u64 o
 	return COPIES - 1;
 }
 
-#define RAW_TP_COPY(name, number, tracepoint, event, object)                                       \
-	RAW_TP_PROG(name##_##number, tracepoint,                                                   \
-		    backup_runs(ctx, event, object, (number)-1, COPIES - 1), GO_ON_TO(name))
-
 #define RAW_TP_COPIES(name, tracepoint, event, object, run)                                        \
-	BODY(name)                                                                                 \
-	RAW_TP_PROG(name, tracepoint, !is_stopped(event), AS_COPY(0, run))                         \
-	RAW_TP_PROG(name##_b, tracepoint, true,                                                    \
-		    AS_BODY(name, AS_COPY(copy_of(ctx, event, object), run)))                      \
-	RAW_TP_PROG(name##_1, tracepoint, primary_runs(ctx, event, object), GO_ON_TO(name))        \
-	RAW_TP_COPY(name, 2, tracepoint, event, object)                                            \
-	RAW_TP_COPY(name, 3, tracepoint, event, object)                                            \
-	RAW_TP_COPY(name, 4, tracepoint, event, object)                                            \
-	RAW_TP_COPY(name, 5, tracepoint, event, object)                                            \
-	RAW_TP_COPY(name, 6, tracepoint, event, object)
-
-#define TP_BTF_COPY(name, number, tracepoint, event, object, ...)                                  \
-	TP_BTF_PROG(name##_##number, tracepoint,                                                   \
-		    backup_runs(ctx, event, opaque_id(object), (number)-1, COPIES - 1),            \
-		    GO_ON_TO(name), __VA_ARGS__)
+	RAW_TP_PRIMARY(name, tracepoint, event, object, AS_COPY(0, run),                           \
+		       AS_COPY(copy_of(ctx, event, object), run))                                  \
+	RAW_TP_BACKUP(name, 2, COPIES - 1, tracepoint, event, object)                              \
+	RAW_TP_BACKUP(name, 3, COPIES - 1, tracepoint, event, object)                              \
+	RAW_TP_BACKUP(name, 4, COPIES - 1, tracepoint, event, object)                              \
+	RAW_TP_BACKUP(name, 5, COPIES - 1, tracepoint, event, object)                              \
+	RAW_TP_BACKUP(name, 6, COPIES - 1, tracepoint, event, object)
 
 #define TP_BTF_COPIES(name, tracepoint, event, object, run, ...)                                   \
-	BODY(name)                                                                                 \
-	TP_BTF_PROG(name, tracepoint, !is_stopped(event), AS_COPY(0, run), __VA_ARGS__)            \
-	TP_BTF_PROG(name##_b, tracepoint, true,                                                    \
-		    AS_BODY(name, AS_COPY(copy_of(ctx, event, opaque_id(object)), run)),           \
-		    __VA_ARGS__)                                                                   \
-	TP_BTF_PROG(name##_1, tracepoint, primary_runs(ctx, event, opaque_id(object)),             \
-		    GO_ON_TO(name), __VA_ARGS__)                                                   \
-	TP_BTF_COPY(name, 2, tracepoint, event, object, __VA_ARGS__)                               \
-	TP_BTF_COPY(name, 3, tracepoint, event, object, __VA_ARGS__)                               \
-	TP_BTF_COPY(name, 4, tracepoint, event, object, __VA_ARGS__)                               \
-	TP_BTF_COPY(name, 5, tracepoint, event, object, __VA_ARGS__)                               \
-	TP_BTF_COPY(name, 6, tracepoint, event, object, __VA_ARGS__)
+	TP_BTF_PRIMARY(name, tracepoint, event, object, AS_COPY(0, run),                           \
+		       AS_COPY(copy_of(ctx, event, opaque_id(object)), run), __VA_ARGS__)          \
+	TP_BTF_BACKUP(name, 2, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
+	TP_BTF_BACKUP(name, 3, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
+	TP_BTF_BACKUP(name, 4, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
+	TP_BTF_BACKUP(name, 5, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
+	TP_BTF_BACKUP(name, 6, COPIES - 1, tracepoint, event, object, __VA_ARGS__)
 
 /* The same at the end of a function, with the arguments ctx[]. */
 #define FEXIT_PROG(name, function, runs, run)                                                      \
