@@ -138,6 +138,11 @@ def children(pid, closer=False):
             if (read_text(f"/proc/{child}/comm") == "iotrace-closer\n") == closer]
 
 
+def is_busy(pid):
+    """Does the process run, or wait for a CPU or for a file's content?"""
+    return read_text(f"/proc/{pid}/status").split("\nState:")[1].split()[0] in "RD"
+
+
 def only_child(pid):
     """The one child process beside that which closes descriptors, which at first has no name of its own."""
     wait_until(lambda: len(children(pid)) == 1, 10, 0.01)
@@ -876,14 +881,14 @@ class Result:
     def __init__(self, status, out, err, args=()):
         self.status, self.out, self.err = status, out, err
         self.one_disk = "-d" in args
-        self.note_missed(out, err)
+        self.note_losses(out, err)
 
     @staticmethod
     def forget():
         Result.missed, Result.no_end = False, 0
 
     @staticmethod
-    def note_missed(out, err):
+    def note_losses(out, err):
         told = re.findall(rf"(\d+) {UNSEEN}", err) + re.findall(r'"no_end":(\d+)', out)
         for count, names in re.findall(r"lost: (\d+) \((.*)\)$", err, re.M):  # of a full-screen view
             told += [count] if "no_end" in names else []

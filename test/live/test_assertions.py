@@ -94,7 +94,7 @@ class TestMadeAgain(LiveTest):
     def test_reported_by_a_screen(self):
         for loss in "no_end", "missed, no_end":
             def part(run, loss=loss):
-                Result.note_missed("", f"iotrace: lost: 1 ({loss})\n" if run < 2 else "")
+                Result.note_losses("", f"iotrace: lost: 1 ({loss})\n" if run < 2 else "")
                 self.assertEqual(run, 2)
             self.assertEqual(self.outcome(part, hidden=1), (2, 0))
         self.assertEqual(self.outcome(part, skipping=True), (2, 0))

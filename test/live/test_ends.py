@@ -390,7 +390,7 @@ class Terminal:
             err.seek(0)
             self.err = err.read().decode()
         self.out = data.decode().replace("\r\n", "\n")
-        Result.note_missed(self.out, self.err)
+        Result.note_losses(self.out, self.err)
 
     def __repr__(self):
         return f"status {self.status}\nstderr: {self.err}\nout: {self.out[-2000:]}"

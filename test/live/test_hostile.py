@@ -736,15 +736,14 @@ class Meter(threading.Thread):
 def let_read(tracer):
     """Until its helper has done nothing for a second: at the end there would be less time."""
     def did():
-        """What it did until now; None: it runs, or waits for the content of a file."""
-        return {pid: None if iotest.read_text(f"/proc/{pid}/stat").rsplit(")", 1)[1].split()[0] in "RD"
-                else iotest.read_text(f"/proc/{pid}/schedstat") for pid in children(tracer.pid)}
+        return {pid: (iotest.is_busy(pid), iotest.read_text(f"/proc/{pid}/schedstat"))
+                for pid in children(tracer.pid)}
 
     def nothing():
         with contextlib.suppress(OSError):
             before = did()
             time.sleep(1)
-            return None not in before.values() and did() == before
+            return not any(busy for busy, _ in before.values()) and did() == before
         return False
 
     wait_until(nothing)

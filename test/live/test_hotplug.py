@@ -6,7 +6,7 @@ import os
 import tempfile
 
 from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_partition, add_up,
-                    children, delete_partition, main, read_text, run_load, wait_until, write_text)
+                    children, delete_partition, is_busy, main, read_text, run_load, wait_until, write_text)
 from test_devices import NullDisk
 
 KIB4 = 4096
@@ -17,16 +17,13 @@ def rounds(tracer):
     """Waits until a whole round of collecting has begun and ended: it sleeps a few times in each,
     in poll() and while the kernel waits for programs. Where it waits for its helper it sleeps much
     more often: only what it does while the helper does nothing counts."""
-    def state(pid):
-        """(how often it slept, whether it runs or waits for a file's content)"""
-        status = read_text(f"/proc/{pid}/status")
-        return (int(status.split("\nvoluntary_ctxt_switches:")[1].split()[0]),
-                status.split("\nState:")[1].split()[0] in "RD")
+    def slept(pid):
+        return int(read_text(f"/proc/{pid}/status").split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
     def helpers():
         """None: one has just gone."""
         try:
-            return {pid: state(pid) for pid in children(tracer.pid)}
+            return {pid: (slept(pid), is_busy(pid)) for pid in children(tracer.pid)}
         except (FileNotFoundError, ProcessLookupError):
             return None
 
@@ -34,9 +31,9 @@ def rounds(tracer):
 
     def is_over():
         nonlocal asked, before
-        now, found = state(tracer.pid)[0], helpers()
-        if found is None or found != asked or any(runs for _, runs in found.values()):
-            asked, before = found, state(tracer.pid)[0]
+        now, found = slept(tracer.pid), helpers()
+        if found is None or found != asked or any(busy for _, busy in found.values()):
+            asked, before = found, slept(tracer.pid)
             return False
         return now >= before + 10
     if not wait_until(is_over, 60, 0.1):

@@ -79,7 +79,7 @@ class Screen:
 
     def errors(self):
         text = read_text(f"{self.directory}/err")
-        Result.note_missed("", text)
+        Result.note_losses("", text)
         return text
 
     def modes(self):
