@@ -1064,6 +1064,32 @@ class Tracer:
             thread.join(patience(timeout))
         return self._result()
 
+    def wait_for_round(self):
+        """Waits until a whole round of collecting has begun and ended: it sleeps a few times in each,
+        in poll() and while the kernel waits for programs. Where it waits for its helper it sleeps much
+        more often: only what it does while the helper does nothing counts."""
+        def slept(pid):
+            return int(read_text(f"/proc/{pid}/status").split("\nvoluntary_ctxt_switches:")[1].split()[0])
+
+        def helpers():
+            """None: one has just gone."""
+            try:
+                return {pid: (slept(pid), is_busy(pid)) for pid in children(self.pid)}
+            except (FileNotFoundError, ProcessLookupError):
+                return None
+
+        asked, before = None, 0
+
+        def is_over():
+            nonlocal asked, before
+            now, found = slept(self.pid), helpers()
+            if found is None or found != asked or any(busy for _, busy in found.values()):
+                asked, before = found, slept(self.pid)
+                return False
+            return now >= before + 10
+        if not wait_until(is_over, 60, 0.1):
+            raise AssertionError("iotrace does not look any more")
+
     def kill(self):
         if self.process.poll() is None:
             self.process.kill()

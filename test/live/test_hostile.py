@@ -25,7 +25,6 @@ import zlib
 
 import iotest
 from iotest import MIB, Delta, Load, LoopDisk, Tracer, add_up, iotrace, run, wait_until
-from test_hotplug import rounds
 from test_stack import LIBRARY_C, LIBRARY_USER_C, PATHS_C, Compiled, StackTest, counted, sums
 
 HOSTILE = f"{os.path.dirname(iotest.LOAD)}/hostile"
@@ -830,7 +829,7 @@ class TestRows(HostileTest):
             if not row.early:
                 row.start(self.disk)
             honest.start(self.disk)
-            rounds(tracer)
+            tracer.wait_for_round()
             row.change()
             opened = stack.enter_context(Opened(row.watched()))
             start = time.monotonic()
@@ -899,7 +898,7 @@ class TestTogether(HostileTest):
             for row in rows:
                 if not row.early:
                     row.start(disk)
-            rounds(tracers[0])
+            tracers[0].wait_for_round()
             for row in rows:
                 row.change()
             loads = [Load("read", 2000, 4096, disk.path, name="rd-one", options=["-r"]),
@@ -1154,7 +1153,7 @@ class TestHanging(HostileTest):
             stack.callback(hung.end)
             stack.callback(server.answer)
             honest = stack.enter_context(Honest("honest")).start(disk)
-            rounds(tracer)
+            tracer.wait_for_round()
             with Delta(disk.name) as delta:
                 server.hold(request)
                 hung.go().done()
@@ -1190,7 +1189,7 @@ class TestHanging(HostileTest):
             hung = Process("hung", disk, "-m", f"{folder}/file",
                            prefix=overlay_prefix(os.path.dirname(server.path), folder))
             stack.callback(hung.end)
-            rounds(tracer)
+            tracer.wait_for_round()
             server.hold("FLUSH", of=tracer.pid)
             hung.go().done()
             time.sleep(iotest.SLOW)  # it is read meanwhile

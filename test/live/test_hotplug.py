@@ -6,38 +6,11 @@ import os
 import tempfile
 
 from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_partition, add_up,
-                    children, delete_partition, is_busy, main, read_text, run_load, wait_until, write_text)
+                    delete_partition, main, read_text, run_load, wait_until, write_text)
 from test_devices import NullDisk
 
 KIB4 = 4096
 START, SECTORS = 2048, 32768
-
-
-def rounds(tracer):
-    """Waits until a whole round of collecting has begun and ended: it sleeps a few times in each,
-    in poll() and while the kernel waits for programs. Where it waits for its helper it sleeps much
-    more often: only what it does while the helper does nothing counts."""
-    def slept(pid):
-        return int(read_text(f"/proc/{pid}/status").split("\nvoluntary_ctxt_switches:")[1].split()[0])
-
-    def helpers():
-        """None: one has just gone."""
-        try:
-            return {pid: (slept(pid), is_busy(pid)) for pid in children(tracer.pid)}
-        except (FileNotFoundError, ProcessLookupError):
-            return None
-
-    asked, before = None, 0
-
-    def is_over():
-        nonlocal asked, before
-        now, found = slept(tracer.pid), helpers()
-        if found is None or found != asked or any(busy for _, busy in found.values()):
-            asked, before = found, slept(tracer.pid)
-            return False
-        return now >= before + 10
-    if not wait_until(is_over, 60, 0.1):
-        raise AssertionError("iotrace does not look any more")
 
 
 def outputs(tracer, count=2):
@@ -116,7 +89,7 @@ class TestDiskOfD(LiveTest):
         self.assertEqual(rows["read", "device", "disk"] + result.losses.get("no_end", 0), 500)
 
     def test_stack(self):
-        result, part = self.goes("stack", settle=rounds)
+        result, part = self.goes("stack", settle=Tracer.wait_for_round)
         self.assertEqual(add_up(result.rows, ("comm", "disk"), "read_bytes"),
                          {("before", part): 300 * KIB4, ("after", part): 200 * KIB4})
 
@@ -177,9 +150,9 @@ class TestNames(LiveTest):
             run_load("read", count, KIB4, disk.path, name=process, options=["-r"])
             number = disk.number
             for tracer in self.tracers:
-                rounds(tracer)  # drained under this name
+                tracer.wait_for_round()  # drained under this name
         for tracer in self.tracers:
-            rounds(tracer)  # seen to be gone
+            tracer.wait_for_round()  # seen to be gone
         return number
 
     def test_names(self):

@@ -538,7 +538,7 @@ class TestUserStacks(SlowTest):
                 Tracer("slow", "--json", "-d", disk.name, "-m", "1000", "-U", "60") as tracer:
             program = self.made.build("uwahead", AHEAD_C, *PLAIN, "-O1")
             run(program, disk.path, 16 * KIB4)  # its files are read because of it
-            time.sleep(1 * SLOW)
+            tracer.wait_for_round()
             server.hold()
             run(program, disk.path, 64 * KIB4)
             with subprocess.Popen([program, disk.path, str(128 * KIB4), "sleep", "600"]) as other:

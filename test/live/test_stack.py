@@ -15,7 +15,6 @@ import unittest
 import iotest
 from iotest import MIB, Delta, LoopDisk, Tracer, iotrace, list_hooks, mounted, run
 from test_devices import NullDisk
-from test_hotplug import rounds
 
 # Frame pointers all the way, and no call that is the last thing a function does.
 CFLAGS = ("-O1", "-g", "-fno-omit-frame-pointer", "-fno-optimize-sibling-calls",
@@ -1003,7 +1002,7 @@ class TestNames(StackTest):
             with subprocess.Popen([first, self.disk.path, second], stdin=subprocess.PIPE,
                                   stdout=subprocess.PIPE) as process:
                 self.assertEqual(process.stdout.readline(), b"written\n")
-                rounds(tracer)
+                tracer.wait_for_round()
             self.assertEqual(process.returncode, 0)
             result = tracer.stop()
         self.assert_frames(self.frames_of(result, "stkexec1"), *self.WANT)
@@ -1147,7 +1146,7 @@ class TestNames(StackTest):
             self.addCleanup(os.unlink, f"/tmp/perf-{process.pid}.map")
             for _ in range(3):
                 process.stdout.readline()
-                rounds(tracer)
+                tracer.wait_for_round()
                 process.stdin.write(b"\n")
                 process.stdin.flush()
             self.assertEqual(process.wait(), 0)
@@ -1209,7 +1208,7 @@ class TestCpus(StackTest):
             with Tracer("stack", "--json", "-U") as tracer:
                 self.switch(cpu, False)
                 self.switch(cpu, True)
-                rounds(tracer)
+                tracer.wait_for_round()
                 subprocess.run([path, disk.path], check=True,
                                preexec_fn=lambda: os.sched_setaffinity(0, {cpu}))
                 result = tracer.stop()

@@ -7,18 +7,36 @@ import platform
 import shutil
 import struct
 import subprocess
-import time
 import unittest
 
 import iotest
-from iotest import MIB, SCALE, LoopDisk, Tracer, iotrace, mounted, overlay, run
+from iotest import MIB, SCALE, LoopDisk, Tracer, iotrace, mounted, overlay, run, wait_until
 from test_stack import Compiled, StackTest
 
 PLAIN = ("-fomit-frame-pointer", "-fno-optimize-sibling-calls", "-g0")
 
+# After its first round a program that is told of a FIFO waits until the test lets it go on.
+WAIT_C = r"""
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void wait_for_test(void)
+{
+	const char *fifo = getenv("WAIT");
+	char none;
+
+	if (!fifo)
+		return;
+	if (read(open(fifo, O_RDONLY), &none, 1) != 0)
+		exit(1);
+	unsetenv("WAIT");
+}
+"""
+
 # Each way writes 4 KiB per round, and begins with the function that has its name.
 PROGRAM_C = r"""
 #define _GNU_SOURCE
+""" + WAIT_C + r"""
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -185,8 +203,10 @@ int main(int argc, char **argv)
 			return 0;
 	for (unsigned i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
 		if (!strcmp(ways[i].name, name))
-			for (int k = 0; k < rounds; k++)
+			for (int k = 0; k < rounds; k++) {
 				r |= ways[i].way(ways[i].n);
+				wait_for_test();
+			}
 	return fd < 0 || argc < 2 ? 1 : r == 12345;
 }
 """
@@ -395,6 +415,7 @@ void entry(long *args)
 # tables come from, it begins anew without them: the files are known, and mapped by nobody.
 PROGRAM_ODD_C = r"""
 #define _GNU_SOURCE
+""" + WAIT_C + r"""
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -418,7 +439,15 @@ int NOINLINE put(int n)
 	return pwrite(fd, buf, 4096, 0) == 4096 ? n + room[n % 200] : -1;
 }
 static void fail(const char *what) { perror(what); exit(1); }
-int NOINLINE again(call_t *call) { int r = 0; for (int i = 0; i < rounds; i++) r |= call(put, number); return r; }
+int NOINLINE again(call_t *call)
+{
+	int r = 0;
+	for (int i = 0; i < rounds; i++) {
+		r |= call(put, number);
+		wait_for_test();
+	}
+	return r;
+}
 /* ---- a library by its first mapping ---- */
 static char *base_of(void *symbol)
 {
@@ -633,11 +662,44 @@ class ChainTest(StackTest):
     def tearDownClass(cls):
         cls.stack.close()
 
+    def rows(self, result):
+        self.assertEqual(result.status, 0, f"{result}")
+        return [row for row in result.rows if row["disk"] == self.disk.name]
+
     def rows_of(self, *command, **options):
         result = iotrace("stack", "--json", "-U", "--", *command, **options)
-        self.assertEqual(result.status, 0, f"{result}")
-        rows = [row for row in result.rows if row["disk"] == self.disk.name]
-        return result, rows
+        return result, self.rows(result)
+
+    def rows_with_tables(self, *command, **env):
+        """The same of a program that waits after its first round until what it has mapped was read."""
+        with self.fifo() as fifo, Tracer("stack", "--json", "-U", "--", *command, prefix=(
+                "env", f"WAIT={fifo}", *(f"{name}={value}" for name, value in env.items()))) as tracer:
+            self.let_go_on(fifo, tracer)
+            result = tracer.wait()
+        return result, self.rows(result)
+
+    @contextlib.contextmanager
+    def fifo(self):
+        path = f"{self.made.folder}/wait"
+        os.mkfifo(path)
+        try:
+            yield path
+        finally:
+            os.unlink(path)
+
+    def let_go_on(self, fifo, tracer):
+        """A program that waits, once iotrace has read what it asked for in its first round."""
+        opened = []
+
+        def is_waiting():
+            with contextlib.suppress(OSError):
+                opened.append(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+            return opened
+        self.assertTrue(wait_until(is_waiting), "no first round")
+        try:
+            tracer.wait_for_round()
+        finally:
+            os.close(opened[0])
 
     def assert_chain(self, row, *chain):
         frames = [plain_name(frame) for frame in row["user"]]
@@ -719,17 +781,14 @@ class TestChains(ChainTest):
         """Its table is not there at first: that is counted, and said in the stack."""
         program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
         library = self.made.build("libuw.so", LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC")
-        rounds = 40000
-        result, rows = self.rows_of(program, self.disk.path, "library", rounds,
-                                    env={**iotest.os.environ, "LIBRARY": library})
+        result, rows = self.rows_with_tables(program, self.disk.path, "library", ROUNDS, LIBRARY=library)
         whole = [row for row in rows if row["user"][-1] == "_start"]
         early = [row for row in rows if row["user"][-1] != "_start"]
         self.assertEqual(len(whole), 1, f"{rows}")
         self.assert_chain(whole[0], "put", "lib_inner", "lib_call", "way_library", *BELOW_MAIN)
-        self.assertEqual(sum(row["write_bytes"] for row in rows), rounds * 4096)
-        self.assertEqual({row["user"][-1] for row in early}, {"[no table yet]"} if early else set())
-        self.assertEqual(sum(row["write_bytes"] for row in early),
-                         4096 * result.early_ends.get("unwind_no_table", 0), f"{result}")
+        self.assertEqual(result.early_ends, {"unwind_no_table": 1}, f"{result}")
+        self.assertEqual([row["write_bytes"] for row in whole + early], [(ROUNDS - 1) * 4096, 4096])
+        self.assertEqual(early[0]["user"][-1], "[no table yet]")
 
     def test_file_that_is_swapped(self):
         """Of two files with one build id, the tables of the one are not those of the other: another
@@ -744,24 +803,24 @@ class TestChains(ChainTest):
             file.write(without_rules(library))
         os.chown(other, 65534, 65534)
         with Tracer("stack", "--json", "-U", "-d", self.disk.name) as tracer:
-            self.let_it_read(program)
+            self.let_it_read(program, tracer)
             with subprocess.Popen([swap, self.disk.path, library, other],
                                   stdout=subprocess.PIPE) as process:
                 self.assertEqual(process.stdout.readline(), b"swapped\n")
-                time.sleep(iotest.SLOW)
+                tracer.wait_for_round()
                 run(program, self.disk.path, "library", ROUNDS,
                     env={**os.environ, "LIBRARY": library})
                 process.kill()
             result = tracer.stop()
         self.assert_whole(result, "uwways", "lib_inner", "lib_call", "way_library")
 
-    def let_it_read(self, program):
-        """Its tables are there afterwards: under another name it writes until they are."""
+    def let_it_read(self, program, tracer):
+        """Its tables are there afterwards: under another name it writes, and waits until they are."""
         link = f"{self.made.folder}/uwread"
         os.symlink(program, link)
-        with subprocess.Popen([link, self.disk.path, "plain", str(1 << 30)]) as process:
-            time.sleep(2 * iotest.SLOW)
-            process.kill()
+        with self.fifo() as fifo, subprocess.Popen([link, self.disk.path, "plain", "1"],
+                                                   env={**os.environ, "WAIT": fifo}):
+            self.let_go_on(fifo, tracer)
         os.unlink(link)
 
     def assert_whole(self, result, comm, *calls):
@@ -788,7 +847,8 @@ class TestChains(ChainTest):
             copy = shutil.copy(program, f"{merged}/uwother")
             os.chown(copy, 65534, 65534)
             with Tracer("stack", "--json", "-U", "-d", self.disk.name) as tracer:
-                self.let_it_read(copy)
+                for _ in range(2):  # which inode it is of is asked for only after the first
+                    self.let_it_read(copy, tracer)
                 run(copy, self.disk.path, "plain", ROUNDS)
                 result = tracer.stop()
         self.assert_whole(result, "uwother", "middle", "way_plain")
@@ -814,7 +874,7 @@ class TestChains(ChainTest):
         """Each is in the one row, or counted."""
         rounds = int(100000 * SCALE)
         program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
-        result, rows = self.rows_of(program, self.disk.path, "plain", rounds)
+        result, rows = self.rows_with_tables(program, self.disk.path, "plain", rounds)
         self.assertEqual(sum(row["write_bytes"] for row in rows), rounds * 4096)
         whole = [row for row in rows if row["user"][-1] == "_start"]
         self.assertEqual(len(whole), 1, f"{rows}")
@@ -878,15 +938,18 @@ class TestOdd(ChainTest):
         self.program = self.made.build("uwodd", PROGRAM_ODD_C, *PLAIN, "-O2", "-w", "-pthread",
                                        "-ldl")
         self.lib = self.made.build("libuw.so", LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC")
-        self.other = self.made.build("libother.so", OTHER_LIBRARY_C, *PLAIN, "-O2", "-shared",
-                                     "-fPIC")
+        other = self.made.build("libother.so", OTHER_LIBRARY_C, *PLAIN, "-O2", "-shared", "-fPIC")
+        self.libraries = self.lib, other
 
-    def odd(self, name, *libraries, rounds=ROUNDS):
+    def odd(self, name, *libraries):
         """(result, rows); the tables of the program and of the libraries are there before."""
-        libraries = libraries or (self.lib, self.other)
-        return self.rows_of(self.program, self.disk.path, name, rounds, *libraries,
-                            env={**os.environ, "LIBRARIES": "1",
-                                 "LD_PRELOAD": ":".join(libraries)})
+        return self.rows_of(*self.command(name, *libraries), env={**os.environ, **self.environment(*libraries)})
+
+    def command(self, name, *libraries):
+        return self.program, self.disk.path, name, ROUNDS, *(libraries or self.libraries)
+
+    def environment(self, *libraries):
+        return {"LIBRARIES": "1", "LD_PRELOAD": ":".join(libraries or self.libraries)}
 
     def assert_odd(self, name, *chains, libraries=()):
         """All rounds of each chain, and nothing else."""
@@ -940,13 +1003,11 @@ class TestOdd(ChainTest):
 
     def in_memfd(self, name, *frames, libraries=()):
         """It has a table, but no names: of what is whole, the frames but for these are [anon]."""
-        rounds = 40000
-        result, rows = self.odd(name, *libraries, rounds=rounds)
-        self.assertEqual(sum(row["write_bytes"] for row in rows), rounds * 4096)
+        result, rows = self.rows_with_tables(*self.command(name, *libraries), **self.environment(*libraries))
+        self.assertEqual(result.early_ends, {"unwind_no_table": 1}, f"{result}")
+        self.assertEqual(sum(row["write_bytes"] for row in rows), ROUNDS * 4096)
         whole = [row for row in rows if row["user"][-1] != "[no table yet]"]
-        self.assertEqual(rounds - result.early_ends.get("unwind_no_table", 0),
-                         sum(row["write_bytes"] for row in whole) // 4096, f"{result}")
-        self.assertEqual(set(result.early_ends) - {"unwind_no_table"}, set())
+        self.assertEqual([row["write_bytes"] for row in whole], [(ROUNDS - 1) * 4096], f"{result}")
         self.assertEqual([[frame if not frame.startswith("[anon]+") else "[anon]"
                            for frame in map(plain_name, row["user"][1:])] for row in whole],
                          [[plain_name(frame) for frame in frames]])
