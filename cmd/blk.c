@@ -703,8 +703,8 @@ const struct tool_loss blk_loss_table[BLK_LOSS_ROWS] = {
 		  "descendants of COMMAND not followed: map full"),
 	TOOL_LOSS(LOSS_NO_END, "no_end", "completions that no program saw: their time is unknown"),
 	TOOL_LOSS(LOSS_SUBMITTERS, "submitters",
-		  "I/Os whose submitter had no room: under [unknown], or, with -p, --cgroup or "
-		  "COMMAND, not counted"),
+		  "I/Os whose submitter had no room, or was missed: under [unknown], or, with -p, "
+		  "--cgroup or COMMAND, not counted"),
 	[BLK_LOSS_MISSED] = { .key = "missed",
 			      .text = "events missed: the program was already running on that CPU",
 			      .missed = true },

@@ -52,7 +52,7 @@ enum blk_loss {
 	LOSS_BIOS,	    /* bios beyond what a program may walk */
 	LOSS_TRACKED_FULL,  /* no room for a descendant of COMMAND */
 	LOSS_NO_END,	    /* a completion that no program saw; detected later */
-	LOSS_SUBMITTERS,    /* requests whose submitter had no room */
+	LOSS_SUBMITTERS,    /* requests whose submitter had no room, or was missed */
 	BLK_LOSSES,
 };
 
