@@ -1158,6 +1158,25 @@ def list_hooks(*subcommand):
     return hooks
 
 
+def each_way(*subcommand, events=None):
+    """[{event: "KIND:TARGET"}]: so many runs that each usable alternative of each event (of events) is
+    forced in one of them, and a way to see another event with it."""
+    ways = {}
+    for event, kind, target, why in list_hooks(*subcommand):
+        if why is None and (events is None or event in events):
+            ways.setdefault(event, {})[f"{kind}:{target}"] = None
+    if not ways or events and set(events) != set(ways):
+        raise AssertionError(f"no hook of {' '.join(subcommand)} is usable: {ways}")
+    ways = {event: list(found) for event, found in ways.items()}
+    return [{event: found[i % len(found)] for event, found in ways.items()}
+            for i in range(max(map(len, ways.values())))]
+
+
+def forced(way):
+    """The options for one of them."""
+    return [f"--hook={event}={hook}" for event, hook in way.items()]
+
+
 # -- What is in the kernel -------------------------------------------------
 
 _SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "s390x": 351, "ppc64le": 361}

@@ -9,8 +9,8 @@ import unittest
 import unittest.mock
 
 import iotest
-from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, cleanup, iotrace,
-                    list_hooks, main, read_text, run_loads, unseen, wait_until, write_text)
+from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, add_up, cleanup, each_way,
+                    forced, iotrace, list_hooks, main, read_text, run_loads, unseen, wait_until, write_text)
 
 KIB4 = 4096
 FIGURES = ("count", "total_ns")
@@ -238,13 +238,10 @@ class TestBlk(ByTest):
         self.check(["disk", "comm"], "-u", "--record", "/dev/null")
 
     def test_every_hook_alternative(self):
-        usable = [hook for hook in list_hooks("breakdown", "-T", "blk", "--by", "process")
-                  if hook[3] is None]
-        self.assertTrue(usable, "no hook is usable")
-        for event, kind, target, _ in usable:
-            with self.subTest(event=event, kind=kind):
-                results, _ = self.check(["process"], "--hook", f"{event}={kind}:{target}")
-                self.assertEqual(results["process"].hooks()[event], f"{kind}:{target}")
+        for way in each_way("breakdown", "-T", "blk", "--by", "process"):
+            with self.subTest(way=way):
+                results, _ = self.check(["process"], *forced(way))
+                self.assertEqual(results["process"].hooks(), way)
 
     def test_no_room(self):
         """What finds no room is (other): nothing is lost, and no key has too much."""

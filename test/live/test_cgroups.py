@@ -5,8 +5,8 @@ import os
 import signal
 import subprocess
 
-from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, Zram, add_up, iotrace,
-                    list_hooks, main, mounted, patience, read_text, run_load, settled, wait_until,
+from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, Zram, add_up, each_way,
+                    forced, iotrace, main, mounted, patience, read_text, run_load, settled, wait_until,
                     write_text)
 
 KIB4 = 4096
@@ -94,13 +94,10 @@ class TestFilter(CgroupTest):
     def test_every_hook_alternative(self):
         """Each way to see who submits."""
         for args in (("top",), ("breakdown", "-T", "blk"), ("stack", "-P")):
-            usable = [h for h in list_hooks(*args, "--cgroup", "/") if h[3] is None]
-            self.assertTrue(usable, "no hook is usable")
-            for event, kind, target, _ in usable:
-                with self.subTest(event=event, kind=kind, target=target):
-                    result = self.run_groups(*args, "--hook", f"{event}={kind}:{target}",
-                                             prefix=self.cgroup("a"))
-                    self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+            for way in each_way(*args, "--cgroup", "/"):
+                with self.subTest(way=way):
+                    result = self.run_groups(*args, *forced(way), prefix=self.cgroup("a"))
+                    self.assertEqual(result.hooks(), way)
                     self.assertEqual(sum(row.get("io") or row.get("count") or
                                          row["write_bytes"] // KIB4 for row in result.rows),
                                      self.WANTED)

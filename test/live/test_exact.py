@@ -14,7 +14,7 @@ import tempfile
 import time
 
 from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, Zram,
-                    add_up, by_fields, disk_of, diskstats, hidden_ends, iotrace, list_hooks, main,
+                    add_up, by_fields, disk_of, diskstats, each_way, forced, hidden_ends, iotrace, list_hooks, main,
                     mounted, read_text, run_load, run_loads, settled, slow_disk, wait_until)
 
 KIB4 = 4096
@@ -83,13 +83,10 @@ class TestTop(LiveTest):
         self.check_crowd(0.3, "--map-size", "places=2")
 
     def test_every_hook_alternative(self):
-        hooks = list_hooks("top")
-        usable = [h for h in hooks if h[3] is None]
-        self.assertTrue(usable, "no hook is usable")
-        for event, kind, target, _ in usable:
-            with self.subTest(event=event, kind=kind, target=target):
-                result = self.again(self.check_crowd, 0.05, "--hook", f"{event}={kind}:{target}")
-                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+        for way in each_way("top"):
+            with self.subTest(way=way):
+                result = self.again(self.check_crowd, 0.05, *forced(way))
+                self.assertEqual(result.hooks(), way)
 
     def test_hook_that_cannot_be_had(self):
         hooks = list_hooks("top")
@@ -189,23 +186,18 @@ class TestBreakdown(LiveTest):
         self.check_crowd(1.0, "-Q")
 
     def test_every_hook_alternative(self):
-        usable = [h for h in list_hooks("breakdown", "-T", "blk") if h[3] is None]
-        self.assertTrue(usable, "no hook is usable")
-        for event, kind, target, _ in usable:
-            with self.subTest(event=event, kind=kind, target=target):
-                result = self.again(self.check_crowd, 0.05, "--hook", f"{event}={kind}:{target}")
-                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+        for way in each_way("breakdown", "-T", "blk"):
+            with self.subTest(way=way):
+                result = self.again(self.check_crowd, 0.05, *forced(way))
+                self.assertEqual(result.hooks(), way)
         self.check_hooks_with_a_filter()
 
     def check_hooks_with_a_filter(self):
         """-p makes more events necessary: the same with it, for each way to see them."""
         for args in ([], ["-Q"]):
-            usable = [h for h in list_hooks("breakdown", "-T", "blk", "-p", os.getpid(), *args)
-                      if h[3] is None]
-            self.assertTrue(usable, "no hook is usable")
-            for event, kind, target, _ in usable:
-                with self.subTest(event=event, kind=kind, target=target, args=args):
-                    self.again(self.check_filter, "--hook", f"{event}={kind}:{target}", *args)
+            for way in each_way("breakdown", "-T", "blk", "-p", str(os.getpid()), *args):
+                with self.subTest(way=way, args=args):
+                    self.again(self.check_filter, *forced(way), *args)
 
     def test_text(self):
         with LoopDisk() as disk:

@@ -14,7 +14,7 @@ import tempfile
 import termios
 import time
 
-from iotest import (IOTRACE, Held, LiveTest, Tracer, cleanup, have_kvm, iotrace, list_hooks,
+from iotest import (IOTRACE, Held, LiveTest, Tracer, cleanup, each_way, forced, have_kvm, iotrace, list_hooks,
                     main, need_no_other_guest, read_text, skip, wait_until)
 from tmux import Screen
 
@@ -229,14 +229,13 @@ class TestExact(KvmTest):
 
     def test_every_way(self):
         """Each alternative that this kernel has."""
-        usable = [hook[:3] for hook in list_hooks("kvm") if hook[3] is None]
-        self.assertLessEqual({"count", "userspace_exit"}, {event for event, _, _ in usable})
-        for event, kind, target in usable:
-            with self.subTest(event=event, kind=kind):
-                result = iotrace("kvm", "-1", "--json", "-f", EVENTS, "--hook",
-                                 f"{event}={kind}:{target}", "--", GUEST, "-q", 10000, timeout=120)
+        for way in each_way("kvm"):
+            self.assertLessEqual({"count", "userspace_exit"}, set(way))
+            with self.subTest(way=way):
+                result = iotrace("kvm", "-1", "--json", "-f", EVENTS, *forced(way), "--", GUEST, "-q",
+                                 10000, timeout=120)
                 self.assertEqual(result.status, 0, result)
-                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+                self.assertEqual(result.hooks(), way)
                 self.assert_no_loss(result)
                 self.assert_exits(json_sums(result), 10000)
 

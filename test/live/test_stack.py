@@ -13,7 +13,7 @@ import time
 import unittest
 
 import iotest
-from iotest import MIB, Delta, LoopDisk, Tracer, iotrace, list_hooks, mounted, run
+from iotest import MIB, Delta, LoopDisk, Tracer, each_way, forced, iotrace, mounted, run
 from test_devices import NullDisk
 
 # Frame pointers all the way, and no call that is the last thing a function does.
@@ -407,11 +407,9 @@ class TestBytes(StackTest):
 
     def test_each_way_to_see_the_event(self):
         with LoopDisk() as disk:
-            for event, kind, target, why in list_hooks("stack"):
-                if why or event not in ("bio", "remap"):
-                    continue
-                with self.subTest(hook=f"{kind}:{target}"):
-                    self.trace("--hook", f"{event}={kind}:{target}", "-K", disk=disk,
+            for way in each_way("stack", events=("bio", "remap")):
+                with self.subTest(way=way):
+                    self.trace(*forced(way), "-K", disk=disk,
                                load=lambda: run_load(f"write:200:8192:{disk.path}"))
 
     def test_direction(self):
@@ -578,12 +576,9 @@ class TestValues(StackTest):
 
     def test_each_way_to_see_the_events(self):
         with LoopDisk() as disk:
-            for event, kind, target, why in list_hooks("stack", "--value", "time"):
-                if why or event == "rename":
-                    continue
-                with self.subTest(hook=f"{event}={kind}:{target}"):
-                    self.values("--hook", f"{event}={kind}:{target}", "-K", disk=disk,
-                                load=lambda: self.work(disk))
+            for way in each_way("stack", "--value", "time"):
+                with self.subTest(way=way):
+                    self.values(*forced(way), "-K", disk=disk, load=lambda: self.work(disk))
 
     def test_filters(self):
         with LoopDisk() as disk:

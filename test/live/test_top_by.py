@@ -5,7 +5,7 @@ import contextlib
 import os
 import tempfile
 
-from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, list_hooks, main,
+from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main,
                     run_loads)
 from test_breakdown_by import Cgroup, read_own_group
 
@@ -100,14 +100,11 @@ class TestKeys(ByTest):
         self.check(self.KEYS)
 
     def test_every_hook_alternative(self):
-        usable = [hook for hook in list_hooks("top", "--by", "cgroup,process,user")
-                  if hook[3] is None]
-        self.assertTrue(usable, "no hook is usable")
-        for event, kind, target, _ in usable:
-            with self.subTest(event=event, kind=kind):
-                results = self.check(["cgroup,process,user"], "--hook", f"{event}={kind}:{target}")
+        for way in each_way("top", "--by", "cgroup,process,user"):
+            with self.subTest(way=way):
+                results = self.check(["cgroup,process,user"], *forced(way))
                 for result in results.values():
-                    self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+                    self.assertEqual(result.hooks(), way)
 
     def test_largest(self):
         """-r: the largest, in order; (other) is the rest, also of a recording."""
