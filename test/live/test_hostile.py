@@ -848,10 +848,23 @@ class TestRows(HostileTest):
         tracer.kill()
         return None
 
+    def check_row(self, make):
+        """Made again where iotrace says that there was no time left to read a file: on a busy machine it
+        may be one that is to have its names."""
+        for again in range(self.AGAIN + 1):
+            row = make()
+            try:
+                return self.check(row)
+            except AssertionError:
+                if again == self.AGAIN or not self.result or not self.without_time(self.result):
+                    raise
+            iotest.retry(f"TestRows.{row.name}", "no time left to read a file, as reported")
+
     def check(self, row):
         self.disk = LoopDisk(16 * MIB)
+        self.result = None
         result, delta, meter, seconds, opened = self.trace(row)
-        failure = "as it should be"
+        failure, self.result = "as it should be", result
         try:
             self.assertFalse(sorted(map(os.path.basename, opened)), "opened")
             self.assertIsNotNone(result, "no end")
@@ -870,7 +883,7 @@ class TestRows(HostileTest):
 
 def add_row(make):
     def test(self):
-        self.check(make())
+        self.check_row(make)
     row = make()
     test.__doc__ = row.__doc__
     setattr(TestRows, f"test_{row.name.replace('-', '_')}", test)
