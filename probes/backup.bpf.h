@@ -175,9 +175,9 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 	return !seen;
 }
 
-/* One program of a raw tracepoint, which does @run if @runs. */
-#define RAW_TP_PROG(name, tracepoint, runs, run)                                                   \
-	SEC("raw_tp/" #tracepoint)                                                                 \
+/* One program, with the arguments ctx[], which does @run if @runs. */
+#define CTX_PROG(name, section, runs, run)                                                         \
+	SEC(section)                                                                               \
 	int name(u64 *ctx)                                                                         \
 	{                                                                                          \
 		if (runs)                                                                          \
@@ -195,9 +195,9 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 	}
 
 /*
- * The programs of a raw tracepoint.  NAME is attached where there are no backups.  Else NAME_1, the
- * primary program, and its backups NAME_2 and NAME_3 are attached, which go on to NAME_b: so the
- * kernel verifies the work once.
+ * The programs of an event: of a raw tracepoint or of a function's end.  NAME is attached where
+ * there are no backups.  Else NAME_1, the primary program, and its backups NAME_2 and NAME_3 are
+ * attached, which go on to NAME_b: so the kernel verifies the work once.
  *
  * NAME_b has a tail call that is never made: else it would get a stack of its own on each CPU
  * (e00931c02568, 6.13), on the assumption that the kernel skips it while it runs there.
@@ -223,21 +223,27 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 	})
 
 /* NAME, NAME_b and NAME_1: @alone is what NAME does, @work what NAME_b does. */
-#define RAW_TP_PRIMARY(name, tracepoint, event, object, alone, work)                               \
+#define CTX_PRIMARY(name, section, event, object, alone, work)                                     \
 	BODY(name)                                                                                 \
-	RAW_TP_PROG(name, tracepoint, !is_stopped(event), alone)                                   \
-	RAW_TP_PROG(name##_b, tracepoint, true, AS_BODY(name, work))                               \
-	RAW_TP_PROG(name##_1, tracepoint, primary_runs(ctx, event, object), GO_ON_TO(name))
+	CTX_PROG(name, section, !is_stopped(event), alone)                                         \
+	CTX_PROG(name##_b, section, true, AS_BODY(name, work))                                     \
+	CTX_PROG(name##_1, section, primary_runs(ctx, event, object), GO_ON_TO(name))
 
 /* NAME_@number, one of @backups. */
-#define RAW_TP_BACKUP(name, number, backups, tracepoint, event, object)                            \
-	RAW_TP_PROG(name##_##number, tracepoint,                                                   \
-		    backup_runs(ctx, event, object, (number)-1, backups), GO_ON_TO(name))
+#define CTX_BACKUP(name, number, backups, section, event, object)                                  \
+	CTX_PROG(name##_##number, section, backup_runs(ctx, event, object, (number)-1, backups),   \
+		 GO_ON_TO(name))
+
+#define CTX_PROGS(name, section, event, object, run)                                               \
+	CTX_PRIMARY(name, section, event, object, run, run)                                        \
+	CTX_BACKUP(name, 2, 2, section, event, object)                                             \
+	CTX_BACKUP(name, 3, 2, section, event, object)
 
 #define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
-	RAW_TP_PRIMARY(name, tracepoint, event, object, run, run)                                  \
-	RAW_TP_BACKUP(name, 2, 2, tracepoint, event, object)                                       \
-	RAW_TP_BACKUP(name, 3, 2, tracepoint, event, object)
+	CTX_PROGS(name, "raw_tp/" #tracepoint, event, object, run)
+
+#define FEXIT_PROGS(name, function, event, object, run)                                            \
+	CTX_PROGS(name, "fexit/" function, event, object, run)
 
 /* The same for programs with typed arguments, declared at the end. */
 #define TP_BTF_PRIMARY(name, tracepoint, event, object, alone, work, ...)                          \
@@ -300,14 +306,17 @@ static __always_inline u32 copy_of(const void *ctx, enum seen_event event, u64 o
 	return COPIES - 1;
 }
 
+#define CTX_COPIES(name, section, event, object, run)                                              \
+	CTX_PRIMARY(name, section, event, object, AS_COPY(0, run),                                 \
+		    AS_COPY(copy_of(ctx, event, object), run))                                     \
+	CTX_BACKUP(name, 2, COPIES - 1, section, event, object)                                    \
+	CTX_BACKUP(name, 3, COPIES - 1, section, event, object)                                    \
+	CTX_BACKUP(name, 4, COPIES - 1, section, event, object)                                    \
+	CTX_BACKUP(name, 5, COPIES - 1, section, event, object)                                    \
+	CTX_BACKUP(name, 6, COPIES - 1, section, event, object)
+
 #define RAW_TP_COPIES(name, tracepoint, event, object, run)                                        \
-	RAW_TP_PRIMARY(name, tracepoint, event, object, AS_COPY(0, run),                           \
-		       AS_COPY(copy_of(ctx, event, object), run))                                  \
-	RAW_TP_BACKUP(name, 2, COPIES - 1, tracepoint, event, object)                              \
-	RAW_TP_BACKUP(name, 3, COPIES - 1, tracepoint, event, object)                              \
-	RAW_TP_BACKUP(name, 4, COPIES - 1, tracepoint, event, object)                              \
-	RAW_TP_BACKUP(name, 5, COPIES - 1, tracepoint, event, object)                              \
-	RAW_TP_BACKUP(name, 6, COPIES - 1, tracepoint, event, object)
+	CTX_COPIES(name, "raw_tp/" #tracepoint, event, object, run)
 
 #define TP_BTF_COPIES(name, tracepoint, event, object, run, ...)                                   \
 	TP_BTF_PRIMARY(name, tracepoint, event, object, AS_COPY(0, run),                           \
@@ -317,20 +326,5 @@ static __always_inline u32 copy_of(const void *ctx, enum seen_event event, u64 o
 	TP_BTF_BACKUP(name, 4, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
 	TP_BTF_BACKUP(name, 5, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
 	TP_BTF_BACKUP(name, 6, COPIES - 1, tracepoint, event, object, __VA_ARGS__)
-
-/* The same at the end of a function, with the arguments ctx[]. */
-#define FEXIT_PROG(name, function, runs, run)                                                      \
-	SEC("fexit/" function)                                                                     \
-	int name(u64 *ctx)                                                                         \
-	{                                                                                          \
-		if (runs)                                                                          \
-			run;                                                                       \
-		return 0;                                                                          \
-	}
-
-#define FEXIT_PROGS(name, function, event, object, run)                                            \
-	FEXIT_PROG(name, function, primary_runs(ctx, event, object), run)                          \
-	FEXIT_PROG(name##_2, function, backup_runs(ctx, event, object, 1, 2), run)                 \
-	FEXIT_PROG(name##_3, function, backup_runs(ctx, event, object, 2, 2), run)
 
 #endif

@@ -421,7 +421,7 @@ bool hooks_has_function_backups(const struct hooks *h)
 	return h->has_function_backups;
 }
 
-static bool is_preempted(const struct hooks *h, enum hook_kind kind)
+bool hooks_preempts(const struct hooks *h, enum hook_kind kind)
 {
 	switch (kind) {
 	case HOOK_TP_BTF:
@@ -447,7 +447,7 @@ bool hooks_are_preempted(const struct hooks *h)
 	for (size_t e = 0; e < h->n_events; e++) {
 		const struct hook_alt *alt = hooks_chosen(h, e);
 
-		if (alt && !h->events[e].uncounted && is_preempted(h, alt->kind))
+		if (alt && !h->events[e].uncounted && hooks_preempts(h, alt->kind))
 			return true;
 	}
 	return false;
@@ -456,14 +456,11 @@ bool hooks_are_preempted(const struct hooks *h)
 const char *hooks_suffix(const struct hooks *h, const struct hook_alt *alt, size_t i)
 {
 	static const char *const in_order[] = { "_b", "_1", "_2", "_3", "_4", "_5", "_6" };
-	bool at_function = hooks_is_fentry(alt->kind),
-	     has = at_function ? h->has_function_backups : h->has_backups;
 	/* Where tracepoints are preempted, too, HOOK_KPROBE_MULTI is the rule: fewer do for what is
 	 * left, and for each call they cost less. */
-	size_t n = at_function && h->has_backups ? 4 : ARRAY_SIZE(in_order);
+	size_t n = hooks_is_fentry(alt->kind) && h->has_backups ? 4 : ARRAY_SIZE(in_order);
 
-	i += at_function ? 2 : 0; /* those have no NAME_b and no NAME_1 */
-	return has && i < n ? in_order[i] : NULL;
+	return hooks_preempts(h, alt->kind) && i < n ? in_order[i] : NULL;
 }
 
 void hooks_try(struct hooks *h)

@@ -48,6 +48,9 @@ extern const char *const hooks_kind_names[];
 
 bool hooks_is_fentry(enum hook_kind kind);
 
+/* Does this kernel preempt programs of that kind? */
+bool hooks_preempts(const struct hooks *h, enum hook_kind kind);
+
 /* The choices of event @e start here. */
 struct hook_choice *hooks_choices_of(const struct hooks *h, size_t e);
 

@@ -168,6 +168,14 @@ static bool body_of_map(const struct bpf_object *obj, const struct bpf_map *map,
 	return body->work && body->alone;
 }
 
+/* Is @prog in use, and has backups? */
+static bool is_preempted(const struct hooks *h, const struct bpf_program *prog)
+{
+	ssize_t e = event_of_prog(h, bpf_program__name(prog));
+
+	return e >= 0 && hooks_preempts(h, hooks_chosen(h, (size_t)e)->kind);
+}
+
 static void select_programs(const struct hooks *h, const char *const *helpers,
 			    struct bpf_object *obj)
 {
@@ -186,7 +194,7 @@ static void select_programs(const struct hooks *h, const char *const *helpers,
 
 		if (!body_of_map(obj, map, &body))
 			continue;
-		leads = h->has_backups && bpf_program__autoload(body.alone);
+		leads = is_preempted(h, body.alone);
 		bpf_map__set_autocreate(map, leads);
 		bpf_program__set_autoload(body.work, leads);
 		if (leads)

@@ -99,6 +99,14 @@ class TestMadeAgain(LiveTest):
             self.assertEqual(self.outcome(part, hidden=1), (2, 0))
         self.assertEqual(self.outcome(part, skipping=True), (2, 0))
 
+    def test_without_time(self):
+        note = "iotrace: note: symbols of a were not fully read: no time left to read it\n"
+
+        def part(run):
+            Result.note_losses("", note if run < 3 else "")
+            self.assertEqual(run, 4)
+        self.assertEqual(self.outcome(part), (3, 1))
+
     def test_no_reason(self):
         """Missed where no program is skipped; without an end where ftrace saw nothing hidden."""
         self.assertEqual(self.outcome(self.reporting("missed"), hidden=1), (1, 1))

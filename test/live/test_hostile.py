@@ -777,7 +777,8 @@ class HostileTest(StackTest):
 
     def assert_honest_frames(self, result, rows):
         for row in rows:
-            self.assert_frames(row["user"], *self.WANT)
+            with self.subTest(comm=row["comm"], err=result.err[:1000]):
+                self.assert_frames(row["user"], *self.WANT)
 
     def assert_hostile(self, result, disk, row):
         """All of its bytes, and the names that its code has by what can be read of its files."""
@@ -788,7 +789,7 @@ class HostileTest(StackTest):
     def assert_hostile_frames(self, result, found, row):
         for r in found:
             frames = [frame[:1000] for frame in r["user"]]
-            self.assertIn("inner", frames, row.name)
+            self.assertIn("inner", frames, f"{row.name}: {result.err[:1000]}")
             want = rf"{row.frame}|.+\+0x[0-9a-f]+" if self.without_time(result) else row.frame
             self.assertRegex(frames[frames.index("inner") + 1], rf"\A(?:{want})\Z")
 
@@ -848,23 +849,10 @@ class TestRows(HostileTest):
         tracer.kill()
         return None
 
-    def check_row(self, make):
-        """Made again where iotrace says that there was no time left to read a file: on a busy machine it
-        may be one that is to have its names."""
-        for again in range(self.AGAIN + 1):
-            row = make()
-            try:
-                return self.check(row)
-            except AssertionError:
-                if again == self.AGAIN or not self.result or not self.without_time(self.result):
-                    raise
-            iotest.retry(f"TestRows.{row.name}", "no time left to read a file, as reported")
-
     def check(self, row):
         self.disk = LoopDisk(16 * MIB)
-        self.result = None
         result, delta, meter, seconds, opened = self.trace(row)
-        failure, self.result = "as it should be", result
+        failure = "as it should be"
         try:
             self.assertFalse(sorted(map(os.path.basename, opened)), "opened")
             self.assertIsNotNone(result, "no end")
@@ -883,7 +871,7 @@ class TestRows(HostileTest):
 
 def add_row(make):
     def test(self):
-        self.check_row(make)
+        self.check(make())
     row = make()
     test.__doc__ = row.__doc__
     setattr(TestRows, f"test_{row.name.replace('-', '_')}", test)

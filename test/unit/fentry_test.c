@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -129,15 +130,20 @@ struct fake {
 static int fake_open(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .btf_custom_path = btf_path);
+	static const char *const suffixes[] = { "", "_1" }; /* where it has backups */
 	struct fake *fake = ctx;
 	struct bpf_program *prog;
+	char name[32];
 
 	(void)err;
 	fake->opened++;
 	fake->skel = top_bpf__open_opts(&opts);
 	assert_non_null(fake->skel);
-	prog = bpf_object__find_program_by_name(fake->skel->obj, fake->refused);
-	bpf_program__set_type(prog, BPF_PROG_TYPE_SOCKET_FILTER);
+	for (size_t i = 0; i < N(suffixes); i++) {
+		snprintf(name, sizeof(name), "%s%s", fake->refused, suffixes[i]);
+		prog = bpf_object__find_program_by_name(fake->skel->obj, name);
+		bpf_program__set_type(prog, BPF_PROG_TYPE_SOCKET_FILTER);
+	}
 	*obj = fake->skel->obj;
 	return 0;
 }
