@@ -47,6 +47,7 @@ enum seen_event {
 #define SEEN_SLOTS     3
 #define SEEN_HASH_BITS 15
 
+/* Where an object's NAME_b are loaded this must be true: AS_BODY. */
 const volatile bool has_backups = false;
 
 /* Programs at functions have copies (probes/calls.bpf.h), as they are preempted; with has_backups

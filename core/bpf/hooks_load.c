@@ -168,7 +168,7 @@ static bool body_of_map(const struct bpf_object *obj, const struct bpf_map *map,
 	return body->work && body->alone;
 }
 
-/* Is @prog in use, and has backups? */
+/* Is @prog in use, and preempted, so that its backups are, too? */
 static bool is_preempted(const struct hooks *h, const struct bpf_program *prog)
 {
 	ssize_t e = event_of_prog(h, bpf_program__name(prog));

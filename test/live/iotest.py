@@ -260,10 +260,6 @@ class HiddenEnds:
         self._folder = folder
         return True
 
-    def possible(self):
-        """Can there be any? Known after start()."""
-        return bool(self._folder)
-
     def count(self, everywhere=False, disk=None):
         """Of one disk, MAJ:MIN, of all of ours, or of all there are."""
         if not self._folder:
@@ -1069,7 +1065,7 @@ class Tracer:
     def wait_for_round(self):
         """Waits until a whole round of collecting has begun and ended: it sleeps a few times in each,
         in poll() and while the kernel waits for programs. Where it waits for its helper it sleeps much
-        more often: only what it does while the helper does nothing counts."""
+        more often: only what it does while the helper, and COMMAND, do nothing counts."""
         def slept(pid):
             return int(read_text(f"/proc/{pid}/status").split("\nvoluntary_ctxt_switches:")[1].split()[0])
 
@@ -1162,7 +1158,7 @@ def list_hooks(*subcommand):
 
 def each_way(*subcommand, events=None):
     """[{event: "KIND:TARGET"}]: so many runs that each usable alternative of each event (of events) is
-    forced in one of them, and a way to see another event with it."""
+    forced in one of them, together with one of each other event, of another kind where there are two."""
     ways = {}
     for event, kind, target, why in list_hooks(*subcommand):
         if why is None and (events is None or event in events):
@@ -1170,7 +1166,7 @@ def each_way(*subcommand, events=None):
     if not ways or events and set(events) != set(ways):
         raise AssertionError(f"no hook of {' '.join(subcommand)} is usable: {ways}")
     ways = {event: list(found) for event, found in ways.items()}
-    return [{event: found[i % len(found)] for event, found in ways.items()}
+    return [{event: found[(i + k) % len(found)] for k, (event, found) in enumerate(ways.items())}
             for i in range(max(map(len, ways.values())))]
 
 
@@ -1267,6 +1263,7 @@ class LiveTest(unittest.TestCase):
     # disk is. Seen once on 6.1; what is counted must be exact all the same.
     INTERRUPTED = 2
     AGAIN, MADE_AGAIN = 5, PREEMPTED  # at most; also for events that the kernel skipped
+    READS_ALL = True  # also for files that were not read in time
 
     def run(self, result=None):
         """A test that failed is made again where iotrace reported events that the kernel skipped
@@ -1296,7 +1293,7 @@ class LiveTest(unittest.TestCase):
             why = "the kernel missed events, as reported"
         elif 0 < Result.no_end <= hidden_ends.count(everywhere=True):
             why = "the kernel hid completions, as reported"
-        elif Result.no_time:
+        elif Result.no_time and self.READS_ALL:
             why = "no time was left to read a file, as reported"
         else:
             return False

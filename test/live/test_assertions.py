@@ -60,9 +60,10 @@ class TestAssertions(LiveTest):
 class TestMadeAgain(LiveTest):
     """Of tests that fail: only what iotrace reported is a reason to make one again."""
 
-    def outcome(self, part, hidden=0, skipping=False):
+    def outcome(self, part, hidden=0, skipping=False, reads_all=True):
         class Failing(LiveTest):
             MADE_AGAIN = skipping
+            READS_ALL = reads_all
             runs = 0
 
             def test(self):
@@ -70,8 +71,7 @@ class TestMadeAgain(LiveTest):
                 part(Failing.runs)
 
         result = unittest.TestResult()
-        with unittest.mock.patch.object(iotest.hidden_ends, "possible", lambda: True), \
-                unittest.mock.patch.object(iotest.hidden_ends, "count", lambda *_, **__: hidden), \
+        with unittest.mock.patch.object(iotest.hidden_ends, "count", lambda *_, **__: hidden), \
                 unittest.mock.patch.object(iotest, "retry", lambda *_: None):
             Failing("test").run(result)
         return Failing.runs, len(result.failures)
@@ -106,6 +106,13 @@ class TestMadeAgain(LiveTest):
             Result.note_losses("", note if run < 3 else "")
             self.assertEqual(run, 4)
         self.assertEqual(self.outcome(part), (3, 1))
+
+    def test_without_time_is_asked_for(self):
+        def part(run):
+            Result.note_losses("", "iotrace: note: symbols of a were not fully read: no time left to read it\n")
+            self.assertEqual(run, 2)
+        self.assertEqual(self.outcome(part), (2, 0))
+        self.assertEqual(self.outcome(part, reads_all=False), (1, 1))
 
     def test_no_reason(self):
         """Missed where no program is skipped; without an end where ftrace saw nothing hidden."""

@@ -7,15 +7,15 @@ counted. The three must be equal.
 """
 import contextlib
 import os
-import re
 import signal
 import subprocess
 import tempfile
 import time
 
 from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, Zram,
-                    add_up, by_fields, disk_of, diskstats, each_way, forced, hidden_ends, iotrace, list_hooks, main,
-                    mounted, read_text, run_load, run_loads, settled, slow_disk, wait_until)
+                    add_up, by_fields, disk_of, diskstats, each_way, forced, hidden_ends, iotrace,
+                    list_hooks, main, mounted, read_text, run_load, run_loads, settled, slow_disk,
+                    wait_until)
 
 KIB4 = 4096
 

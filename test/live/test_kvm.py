@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """iotrace kvm: a guest whose exits are known, the full-screen view, and what goes wrong."""
-import contextlib
 import csv
 import io
 import json
@@ -14,8 +13,8 @@ import tempfile
 import termios
 import time
 
-from iotest import (IOTRACE, Held, LiveTest, Tracer, cleanup, each_way, forced, have_kvm, iotrace, list_hooks,
-                    main, need_no_other_guest, read_text, skip, wait_until)
+from iotest import (IOTRACE, Held, LiveTest, Tracer, cleanup, each_way, forced, have_kvm, iotrace,
+                    list_hooks, main, need_no_other_guest, read_text, skip, wait_until)
 from tmux import Screen
 
 GUEST = os.environ.get("GUEST", "")

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import tarfile
 
-from iotest import (LOAD, MIB, Delta, Held, LiveTest, Load, LoopDisk, Tracer, add_up, by_fields, main,
+from iotest import (LOAD, MIB, Delta, Held, LiveTest, Load, LoopDisk, Tracer, by_fields, main,
                     mounted, patience, read_text, run, run_load, run_loads, settled, wait_until,
                     write_text)
 from test_breakdown_by import Cgroup, UserLoad
