@@ -99,17 +99,17 @@ class TestMadeAgain(LiveTest):
             self.assertEqual(self.outcome(part, hidden=1), (2, 0))
         self.assertEqual(self.outcome(part, skipping=True), (2, 0))
 
-    def test_without_time(self):
-        note = "iotrace: note: symbols of a were not fully read: no time left to read it\n"
+    NO_TIME = "iotrace: note: symbols of a were not fully read: no time left to read it\n"
 
+    def test_without_time(self):
         def part(run):
-            Result.note_losses("", note if run < 3 else "")
+            Result.note_losses("", self.NO_TIME if run < 3 else "")
             self.assertEqual(run, 4)
         self.assertEqual(self.outcome(part), (3, 1))
 
     def test_without_time_is_asked_for(self):
         def part(run):
-            Result.note_losses("", "iotrace: note: symbols of a were not fully read: no time left to read it\n")
+            Result.note_losses("", self.NO_TIME)
             self.assertEqual(run, 2)
         self.assertEqual(self.outcome(part), (2, 0))
         self.assertEqual(self.outcome(part, reads_all=False), (1, 1))

@@ -6,7 +6,7 @@ import os
 import tempfile
 
 import iotest
-from iotest import LiveTest, Load, LoopDisk, Tracer, iotrace, list_hooks, main, run_loads, \
+from iotest import LiveTest, Load, LoopDisk, Tracer, each_way, forced, iotrace, main, run_loads, \
     wait_until
 
 iotest.IOTRACE = os.environ.get("SAMPLE", "")
@@ -32,14 +32,12 @@ class TestSample(LiveTest):
         return result
 
     def test_every_hook_alternative(self):
-        usable = [hook for hook in list_hooks() if hook[3] is None]
-        self.assertTrue(usable, "no hook is usable")
-        for event, kind, target, _ in usable:
-            with self.subTest(kind=kind), LoopDisk() as disk:
-                result = self.trace(disk, "--hook", f"{event}={kind}:{target}")
+        for way in each_way():
+            with self.subTest(way=way), LoopDisk() as disk:
+                result = self.trace(disk, *forced(way))
                 self.assertEqual(total(result.rows, disk, "requests", "bytes"),
                                  (READS, READS * BLOCK))
-                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+                self.assertEqual(result.hooks(), way)
 
     def test_option(self):
         for least, requests in ((BLOCK, READS), (BLOCK + 1, 0)):

@@ -9,8 +9,8 @@ import signal
 import subprocess
 import tempfile
 
-from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_up, iotrace, list_hooks, main, run,
-                    run_load, settled)
+from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_up, each_way, forced, iotrace, main,
+                    run, run_load, settled)
 
 KIB4 = 4096
 TIMES = ("p99_ns", "max_ns", "errors")
@@ -160,13 +160,10 @@ class TestErrors(ExtendedTest):
                 self.check(*args)
 
     def test_every_hook_alternative(self):
-        usable = [hook for hook in list_hooks("top", "-x") if hook[3] is None and
-                  hook[0] == "complete"]
-        self.assertTrue(usable, "no hook is usable")
-        for event, kind, target, _ in usable:
-            with self.subTest(kind=kind):
-                result = self.check("--hook", f"{event}={kind}:{target}")
-                self.assertEqual(result.hooks()[event], f"{kind}:{target}")
+        for way in each_way("top", "-x", events=("complete",)):
+            with self.subTest(way=way):
+                result = self.check(*forced(way))
+                self.assertEqual(result.hooks()["complete"], way["complete"])
 
     def test_bio(self):
         """A bio-based device whose bios all fail."""

@@ -880,7 +880,7 @@ class TestChains(ChainTest):
         """Each is in the one row, or counted."""
         rounds = int(100000 * SCALE)
         program = self.made.build("uwways", PROGRAM_C, *PLAIN, "-O2", "-pthread", "-ldl")
-        result, rows = self.rows_with_tables(program, self.disk.path, "plain", rounds)
+        result, rows = self.rows_of(program, self.disk.path, "plain", rounds)
         self.assertEqual(sum(row["write_bytes"] for row in rows), rounds * 4096)
         whole = [row for row in rows if row["user"][-1] == "_start"]
         self.assertEqual(len(whole), 1, f"{rows}")
