@@ -70,12 +70,15 @@ class File:
         self._clean_up()
 
     def _run_once(self):
-        """None, or why it did not come to its end."""
+        """None, or why it did not come to its end.
+
+        Not with -B: what Python compiles stays in the guest's memory, for the next file.
+        """
         reader, writer = os.pipe()
         env = dict(os.environ, RESULTS_FD=str(writer))
         with open(f"{OUT}/{self.name}.log", "a", encoding="utf-8") as log, \
                 open("/dev/null", "rb") as nothing, \
-                subprocess.Popen([sys.executable, "-B", f"{HERE}/run_file.py", self._path,
+                subprocess.Popen([sys.executable, f"{HERE}/run_file.py", self._path,
                                   *self._left], env=env, pass_fds=[writer], stdin=nothing,
                                  stdout=log, stderr=log, start_new_session=True) as process:
             os.close(writer)
