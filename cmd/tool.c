@@ -294,6 +294,8 @@ static int begin(struct tool_run *t, struct error *err)
 {
 	uint64_t *begin_ns = t->object.obj ? tool_variable(t, "begin_ns", sizeof(*begin_ns)) : NULL;
 
+	if (t->object.hooks)
+		hooks_begin(t->object.hooks, t->backup_hits);
 	if (begin_ns) {
 		*begin_ns = clock_mono_ns();
 		t->since_ns = clock_epoch_ns();

@@ -16,7 +16,7 @@
  * interrupt, one program after the other.
  *
  * The number of events that no program saw is the number of skipped primaries, which the kernel
- * counts, less backup_hits.
+ * counts, less backup_hits, both since the trace began (hooks_begin()).
  */
 
 #include "probes/kernel.h"
@@ -214,7 +214,12 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 		__type(value, u32);                                                                \
 	} body_##name SEC(".maps");
 
-#define GO_ON_TO(name) bpf_tail_call_static(ctx, &body_##name, 0)
+/* A tail call that fails leaves the event to nobody: it is one that was missed. */
+#define GO_ON_TO(name)                                                                             \
+	({                                                                                         \
+		bpf_tail_call_static(ctx, &body_##name, 0);                                        \
+		__sync_fetch_and_add(&backup_hits, -1);                                            \
+	})
 
 #define AS_BODY(name, run)                                                                         \
 	({                                                                                         \

@@ -187,11 +187,16 @@ void hooks_detach(struct hooks *h);
  * for seconds. */
 void hooks_leave(struct hooks *h);
 
-/* Events that the kernel did not hand to the programs because one of them was
- * running on that CPU already (since attaching).  *backup_hits, which programs write: how many of
- * those backup programs took; NULL when the object has none.  Where there are such, an event
- * is reported by the second call after it, or by the first after detaching. */
+/* Events that the kernel did not hand to the programs because one of them was running on that CPU
+ * already, since attaching or hooks_begin().  *backup_hits, which programs write: how many of those
+ * backup programs took; NULL when the object has none.  Where there are such, an event is reported
+ * by the second call after it, or by the first after detaching. */
 uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits);
+
+/* The trace begins: hooks_missed() counts from now on, but for an event that is skipped at this
+ * moment.  Called when all is attached: a backup program that was attached before its primary took
+ * all events in between, of which the kernel had skipped none. */
+void hooks_begin(struct hooks *h, const uint64_t *backup_hits);
 
 /* Time and runs so far of the programs of @obj, and of copies that @h has loaded: since the kernel
  * counts them (sysctl kernel.bpf_stats_enabled). */

@@ -289,16 +289,34 @@ void hooks_leave(struct hooks *h)
 	detach_all(h, closer_close);
 }
 
+static bool counted_late(const struct hooks *h, const uint64_t *backup_hits)
+{
+	return h->has_function_backups && backup_hits;
+}
+
+/* What the kernel skipped, less what backup programs took, since attaching. */
+static int64_t not_taken(const struct hooks *h, const uint64_t *backup_hits)
+{
+	uint64_t missed = h->missed_before + count_missed(h);
+
+	if (counted_late(h, backup_hits))
+		missed -= __atomic_load_n(backup_hits, __ATOMIC_SEQ_CST);
+	return (int64_t)missed;
+}
+
+void hooks_begin(struct hooks *h, const uint64_t *backup_hits)
+{
+	h->missed_at_begin = not_taken(h, backup_hits);
+}
+
 uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits)
 {
-	uint64_t missed = h->missed_before + count_missed(h), last = h->missed_last, taken;
-	bool counted_late = h->has_function_backups && backup_hits;
+	int64_t since = not_taken(h, backup_hits) - h->missed_at_begin;
+	uint64_t missed = since > 0 ? (uint64_t)since : 0, last = h->missed_last;
 
-	taken = counted_late ? __atomic_load_n(backup_hits, __ATOMIC_SEQ_CST) : 0;
-	missed = missed > taken ? missed - taken : 0;
 	h->missed_last = missed;
 	/* A backup program may be about to run: what is missing twice is missed. */
-	return !counted_late || !h->n_attached || missed < last ? missed : last;
+	return !counted_late(h, backup_hits) || !h->n_attached || missed < last ? missed : last;
 }
 
 static void add_cost(int fd, uint64_t *ns, uint64_t *runs)

@@ -31,10 +31,11 @@ struct hooks {
 	bool has_backups;	   /* at tracepoints */
 	bool has_function_backups; /* at functions, by fentry and fexit */
 	int passing;		   /* -errno: an alternative could not be tried just now */
-	int fentry;		/* 0 or -errno: does this kernel take fentry?  1: not asked yet */
-	int multi;		/* the same of HOOK_KPROBE_MULTI */
-	uint64_t missed_before; /* by programs that are detached */
-	uint64_t missed_last;	/* result of the last hooks_missed() */
+	int fentry;		 /* 0 or -errno: does this kernel take fentry?  1: not asked yet */
+	int multi;		 /* the same of HOOK_KPROBE_MULTI */
+	uint64_t missed_before;	 /* by programs that are detached */
+	int64_t missed_at_begin; /* below 0: backup programs took what the kernel had not skipped */
+	uint64_t missed_last;	 /* result of the last hooks_missed() */
 };
 
 /* The kernel's own; it comes from attaching fentry where there is no trampoline. */

@@ -12,7 +12,7 @@
 #include <bpf/libbpf.h>
 #include <cmocka.h>
 
-#include "core/bpf/hooks.h"
+#include "core/bpf/hooks_internal.h"
 #include "core/system/process.h"
 #include "probes/blk.h"
 #include "probes/top.skel.h"
@@ -632,6 +632,31 @@ static void test_attach(void **state)
 	end(h, &fake);
 }
 
+/* Backup programs of a function are attached before their primary: what they took until then hides
+ * nothing that is skipped later.  A hit is taken back when the work was not done after all. */
+static void test_missed(void **state)
+{
+	const struct hook_event event = { "submit", four_alts, 4, false };
+	struct hooks *h;
+	uint64_t hits = 500;
+
+	(void)state;
+	need_btf();
+	h = chosen(&event, 1, NULL);
+	h->has_function_backups = true;
+	h->missed_before = 7;
+	hooks_begin(h, &hits);
+	assert_int_equal(hooks_missed(h, &hits), 0);
+	h->missed_before += 3;
+	hits += 2;
+	assert_int_equal(hooks_missed(h, &hits), 1);
+	hits--;
+	assert_int_equal(hooks_missed(h, &hits), 2);
+	hits += 2;
+	assert_int_equal(hooks_missed(h, &hits), 0);
+	hooks_free(h);
+}
+
 /* What is usable by the kernel's types but cannot be probed is found out by trying; what can
  * be stays as it is. */
 static void test_try(void **state)
@@ -1170,6 +1195,7 @@ int main(void)
 		cmocka_unit_test(test_forced_unusable),
 		cmocka_unit_test(test_forced_unknown),
 		cmocka_unit_test(test_attach),
+		cmocka_unit_test(test_missed),
 		cmocka_unit_test(test_helpers_are_loaded),
 		cmocka_unit_test(test_falls_back_after_load),
 		cmocka_unit_test(test_falls_back_after_attach),
