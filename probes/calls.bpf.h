@@ -756,12 +756,17 @@ static __noinline int call_exit(u32 id, u64 pointer, u64 arg, u32 copy)
 /*
  * A thread has ended, after all that it submitted while it exited: closing a file may write it. The
  * tracepoint comes late (from an RCU callback), when another thread may have the id, but none the
- * address.
+ * address.  All its calls are over: no program saw the end of those that are on its stack.
  */
 static __always_inline void on_thread_free(struct task_struct *task)
 {
 	u32 key = thread_key((u64)task);
+	struct call_thread *t = bpf_map_lookup_elem(&threads, &key);
 
+	if (!t)
+		return;
+	for (int i = 0; i < CALL_DEPTH && !stopped && t->task == (u64)task && t->depth; i++)
+		pop(t, true);
 	bpf_map_delete_elem(&threads, &key);
 }
 
