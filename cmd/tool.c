@@ -135,6 +135,11 @@ static int list_hooks(struct tool_run *t)
 	return TOOL_DONE;
 }
 
+size_t tool_events(struct tool_run *t)
+{
+	return t->tool->events ? t->tool->events(t, t->object.events) : 0;
+}
+
 /* Of an attach table. */
 static int choose_table(struct tool_run *t, struct error *err)
 {
@@ -143,7 +148,7 @@ static int choose_table(struct tool_run *t, struct error *err)
 
 	hooks_free(o->hooks);
 	o->hooks = NULL;
-	o->n_events = t->tool->events(t, o->events);
+	o->n_events = tool_events(t);
 	if (!o->n_events)
 		return 0;
 	r = preflight_trace(err);
@@ -416,18 +421,18 @@ static int on_timer(void *ctx, short events, struct error *err)
 {
 	struct tool_run *t = ctx;
 	bool last = ++t->outputs == t->args->count;
-	int r = tool_emit(t, last, err);
+	int r = tool_outcome(t, tool_emit(t, last, err), err);
 
 	(void)events;
 	if (r)
 		return end_others(t->set, t, r);
-	t->ended = last;
-	if (last) {
+	t->ended |= last;
+	if (t->ended) {
 		run_unwatch(t->run, t->timer_fd);
 		t->timer_fd = -1;
 	}
 	set_pace(t->set);
-	return last && !--t->set->running ? RUN_STOP : RUN_GO_ON;
+	return t->ended && !--t->set->running ? RUN_STOP : RUN_GO_ON;
 }
 
 /* One tool has the outputs of the run; of several each has a timer. */
@@ -583,7 +588,7 @@ static int replay(struct tool_run *t)
 
 static int print_source(const struct tool_run *t)
 {
-	if (fputs(t->tool->probe->source, stdout) < 0)
+	if (t->tool->probe && fputs(t->tool->probe->source, stdout) < 0)
 		return report_output(-errno);
 	return report_stdout();
 }

@@ -177,8 +177,9 @@ struct tool {
 	 * behind the last. */
 	const struct schema *(*columns)(size_t i, const char **with);
 
-	/* All but options(), view and rows() may be NULL. Those that return int return 0, or
-	 * -errno with @err. */
+	/* All but columns(), options() and rows() may be NULL, and so may what is above but for
+	 * @name, @ctx_size, @args and @view; @probe where there are no events.  Those that return
+	 * int return 0, or -errno with @err. */
 
 	/* Parses @argv. */
 	int (*options)(int argc, char **argv, void *ctx, struct error *err);
@@ -214,8 +215,8 @@ struct tool {
 	/* The table of disks was read again. */
 	void (*disks)(struct tool_run *t);
 	/* Takes what was counted since the last call, with TOOL_DOUBLE_BUFFER from the @inactive
-	 * buffer, else up to t->end_ns, which it sets.  @err may stay as it is: the BPF maps could
-	 * not be read. */
+	 * buffer, else up to t->end_ns: the moment of the call, unless it sets another.  @err may
+	 * stay as it is: the BPF maps could not be read. */
 	int (*drain)(struct tool_run *t, int inactive, struct error *err);
 	/* Between two outputs, about every t->collect_ms: what is to be done beside
 	 * the disks.  tool_drain(), if the maps could fill up. */
@@ -351,7 +352,7 @@ void tool_keep(struct tool_run *t, const char *when, uint64_t set, bool wants);
 /* A note for the user, in the metadata and on standard error. */
 void tool_note(struct tool_run *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Fills @interval with what was lost since the last call, for the output() of a tool. */
+/* Fills @interval with what was lost since the last call. */
 void tool_losses(struct tool_run *t, struct interval *interval);
 
 /* Adds @n to row @i of the losses. */

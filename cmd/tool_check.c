@@ -52,7 +52,7 @@ static int choose(struct tool_run *t, struct check *check)
 	int r;
 
 	for (;;) {
-		o->n_events = t->tool->events(t, o->events);
+		o->n_events = tool_events(t);
 		mark_optional(t->tool, o);
 		r = o->n_events ? check_choose(check, o->events, o->n_events, &o->hooks) : 0;
 		if (!r && t->tool->flags & TOOL_BLK)

@@ -111,6 +111,7 @@ int tool_drain(struct tool_run *t, struct error *err)
 	int inactive = 0, r;
 
 	tool_look(t);
+	t->end_ns = clock_epoch_ns();
 	if (t->double_buffer) {
 		t->swap_begin_ns = clock_mono_ns();
 		inactive = double_buffer_swap(t->double_buffer, &t->end_ns);
@@ -119,7 +120,7 @@ int tool_drain(struct tool_run *t, struct error *err)
 					 "cannot swap the BPF maps: %s", strerror(-inactive));
 	}
 	err->status = STATUS_OK;
-	r = t->tool->drain(t, inactive, err);
+	r = t->tool->drain ? t->tool->drain(t, inactive, err) : 0;
 	if (r && err->status == STATUS_OK)
 		error_set(err, STATUS_FAILED, r, "cannot read the BPF maps: %s", strerror(-r));
 	return r;
@@ -136,7 +137,7 @@ void tool_adapt(struct tool_run *t, unsigned int longest_ms, const struct run_fi
 
 int tool_show(struct tool_run *t, struct recording_interval *out, struct error *err)
 {
-	if (t->names)
+	if (t->names && t->tool->flags & TOOL_BLK)
 		tool_count_loss(t, BLK_LOSS_NAMES, process_names_lost(t->names));
 	if (t->n_losses)
 		tool_losses(t, &out->interval);

@@ -16,6 +16,9 @@ void tool_take_options(struct tool_run *t);
 /* Calls events(), and chooses hooks; the choice is passed to chosen().  As of struct tool. */
 int tool_choose(struct tool_run *t, struct error *err);
 
+/* Fills t->object.events; how many. */
+size_t tool_events(struct tool_run *t);
+
 /* libbpf's messages are @t's, until hooks_log() has what this returns. */
 hooks_log_line *tool_log(const struct tool_run *t);
 

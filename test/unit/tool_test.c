@@ -411,6 +411,16 @@ static const struct tool counting = {
 	.end_output = fake_end_output,
 };
 
+/* With what the contract demands, and no more. */
+static const struct tool bare = {
+	.name = "bare",
+	.ctx_size = sizeof(struct fake),
+	.args_at = offsetof(struct fake, args),
+	.view = &fake_view,
+	.options = fake_options,
+	.rows = fake_rows,
+};
+
 #define MS (NS_PER_SEC / 1000)
 
 struct sunk {
@@ -441,6 +451,16 @@ static void interrupt(void *ctx)
 	kill(getpid(), SIGINT);
 }
 
+static const struct tool *opened = &counting; /* by run_tools() */
+static bool others_go_on;		      /* when a tool has failed */
+
+static void fake_failed(void *ctx, struct tool_run *t, const struct error *err)
+{
+	(void)ctx;
+	(void)err;
+	note(t->ctx, 'f');
+}
+
 /* Runs tools of these intervals, counts and files in one loop; what has no file goes to @sunk.
  * Returns the status of the loop. */
 static int run_tools(struct tool_run **tools, size_t n, const struct args *own, struct sunk *sunk)
@@ -453,7 +473,8 @@ static int run_tools(struct tool_run **tools, size_t n, const struct args *own, 
 
 	assert_int_equal(run_begin(&run, &args, &err), 0);
 	for (size_t i = 0; i < n; i++) {
-		assert_int_equal(tool_open(&counting, 1, argv, &tools[i], &err), 0);
+		assert_int_equal(tool_open(opened, 1, argv, &tools[i], &err), 0);
+		tools[i]->failed = others_go_on ? fake_failed : NULL;
 		tools[i]->args->interval_ns = own[i].interval_ns;
 		tools[i]->args->count = own[i].count;
 		tools[i]->args->verbose = own[i].verbose;
@@ -661,6 +682,51 @@ static void test_second_fails(void **state)
 	fails_at = 0;
 }
 
+/* Each with an interval of its own: one fails, and the other ends after its own count. */
+static void test_other_goes_on(void **state)
+{
+	const struct args own[2] = { { .interval_ns = 10 * MS, .count = 5 },
+				     { .interval_ns = 15 * MS, .count = 2 } };
+
+	(void)state;
+	others_go_on = true;
+	for (size_t failing = 0; failing < 2; failing++) {
+		struct tool_run *tools[2];
+		struct sunk sunk = { 0 };
+
+		fails_at = failing * 100 + 2;
+		fake_clock_start();
+		assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
+		assert_string_equal(calls_of(tools[failing]), failing ? "ocad.sdf" : "ocad.df");
+		assert_string_equal(calls_of(tools[!failing]),
+				    failing ? "ocad.d.d.d.sdL" : "ocad.sdL");
+		close_tools(tools, 2);
+	}
+	others_go_on = false;
+	fails_at = 0;
+}
+
+/* What is missing of the contract's functions is not called. */
+static void test_bare(void **state)
+{
+	static const struct args own[2] = { { .interval_ns = 10 * MS, .count = 3 },
+					    { .interval_ns = 20 * MS, .count = 1 } };
+	struct tool_run *tools[2];
+	struct sunk sunk = { 0 };
+
+	(void)state;
+	opened = &bare;
+	fake_clock_start();
+	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
+	assert_int_equal(sunk.n, 4);
+	for (size_t i = 0; i < 2; i++)
+		assert_string_equal(calls_of(tools[i]), "o");
+	for (size_t i = 0; i < sunk.n; i++)
+		assert_true(sunk.end[i] > sunk.since[i]);
+	close_tools(tools, 2);
+	opened = &counting;
+}
+
 /* ---- two replays in one process ---- */
 
 extern const struct tool tool_top, tool_virtio;
@@ -738,6 +804,8 @@ int main(void)
 		cmocka_unit_test(test_two_logs),
 		cmocka_unit_test(test_two_readers),
 		cmocka_unit_test(test_second_fails),
+		cmocka_unit_test(test_other_goes_on),
+		cmocka_unit_test(test_bare),
 		cmocka_unit_test(test_two_replays),
 	};
 
