@@ -15,6 +15,7 @@
 #include "core/base/clock.h"
 #include "core/system/privileges.h"
 #include "core/base/text.h"
+#include "output/terminal.h"
 
 /* ---- settings ---- */
 
@@ -219,7 +220,7 @@ static int close_output(struct show *show, struct error *err)
 
 bool show_on_terminal(const struct show *show)
 {
-	return show->stream && isatty(fileno(show->stream));
+	return show->stream && terminal_controls(show->stream);
 }
 
 static void prepare(struct show *show)

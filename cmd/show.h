@@ -91,7 +91,7 @@ int show_start(void *show, struct error *err);
 /* The end of the text.  0 or -errno as of show_error(); for run_guarded(). */
 int show_end(void *show);
 
-/* Is the output read on a terminal?  False where there is none. */
+/* Is the output shown on a terminal that can be cleared?  False where there is no output. */
 bool show_on_terminal(const struct show *show);
 
 /* Records @in, whose time zone is filled in, and prints it; the last one ends the recording.  0, or

@@ -16,12 +16,19 @@ struct terminal_size terminal_size(FILE *stream)
 	return (struct terminal_size){ size.ws_row, size.ws_col };
 }
 
+bool terminal_controls(FILE *stream)
+{
+	const char *type = getenv("TERM");
+
+	return isatty(fileno(stream)) && !(type && strcmp(type, "dumb") == 0);
+}
+
 bool terminal_colours(FILE *stream)
 {
 	const char *without = getenv("NO_COLOR"), *type = getenv("TERM");
 
-	return isatty(fileno(stream)) && !(without && without[0]) && type &&
-	       strcmp(type, "dumb") != 0 && strncmp(type, "vt", 2) != 0;
+	return terminal_controls(stream) && !(without && without[0]) && type &&
+	       strncmp(type, "vt", 2) != 0;
 }
 
 static int put(FILE *stream, const char *sequence)

@@ -13,6 +13,9 @@ struct terminal_size {
 
 struct terminal_size terminal_size(FILE *stream);
 
+/* Is it a terminal that obeys control sequences (TERM is not "dumb")? */
+bool terminal_controls(FILE *stream);
+
 /* Is it a terminal of 256 colours, whose user wants some (NO_COLOR)? */
 bool terminal_colours(FILE *stream);
 

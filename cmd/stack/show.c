@@ -65,7 +65,7 @@ void stack_show_progress(struct stack *s)
 	uint64_t now = clock_mono_ns(), elapsed = now - s->begin_ns;
 	char first[32], second[32], third[32];
 
-	if (!isatty(STDERR_FILENO) || (s->progress_ns && now - s->progress_ns < NS_PER_SEC))
+	if (!terminal_controls(stderr) || (s->progress_ns && now - s->progress_ns < NS_PER_SEC))
 		return;
 	s->progress_ns = now;
 	guard_enter(GUARD_WRITE); /* a terminal may be stopped */

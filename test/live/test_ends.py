@@ -362,16 +362,16 @@ class TestSignalsToCommand(CommandTest):
 
 
 class Terminal:
-    """iotrace on a terminal of so many rows and columns; .out is all it sent there. Standard error
-    is apart, in .err, unless both is set. meanwhile(PROCESS) is called once it traces."""
+    """iotrace on a terminal of so many rows and columns, of type `term`; .out is all it sent there. Standard
+    error is apart, in .err, unless both is set. meanwhile(PROCESS) is called once it traces."""
 
-    def __init__(self, *args, rows, columns, both=False, meanwhile=None):
+    def __init__(self, *args, rows, columns, both=False, meanwhile=None, term="xterm"):
         self.out, self.err = "", ""
         main_fd, fd = pty.openpty()
         fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         with tempfile.TemporaryFile() as err:
             process = subprocess.Popen([IOTRACE, *map(str, args)], stdin=fd, stdout=fd,
-                                       stderr=fd if both else err)
+                                       stderr=fd if both else err, env=dict(os.environ, TERM=term))
             cleanup(process.kill)
             os.close(fd)
             data = bytearray()
@@ -494,6 +494,17 @@ class TestTerminal(LiveTest):
                 room = max(1, rows - 4 - taken)
                 self.assertLessEqual(shown, room, screen)
                 self.assertGreaterEqual(shown, min(7, room), screen)
+
+    def test_dumb(self):
+        """One without control sequences gets none."""
+        for args, shown in ((["top", "1", "2"], " crowd-"), (["stack", "-D", "1.5"], "crowd-"),
+                            ([*BLK, "--heatmap", "1", "2"], "Latency over time")):
+            with self.subTest(args=args):
+                ended = Terminal(*args, "-d", self.disk.name, rows=self.ROWS, columns=self.COLUMNS,
+                                 both=True, term="dumb")
+                self.assert_ended_well(ended)
+                self.assertIn(shown, ended.out)
+                self.assertNotIn("\033", ended.out)
 
     def test_not_over_the_output_of_command(self):
         out = self.run_top("--all", "1", "2", "--", "sleep", "4")
