@@ -78,7 +78,7 @@ struct input {
 	int positional;
 	bool failed;	/* err is filled */
 	int error;	/* and this is its code */
-	const char *at; /* the argument that argp itself stumbled over */
+	const char *at; /* the argument that argp itself refused */
 };
 
 static int add_hook(struct args *args, const char *text, struct error *err)
@@ -222,7 +222,7 @@ static const struct argp_option *short_option(const struct argp_option *options,
 	return NULL;
 }
 
-/* May getopt have stumbled over @text? Not when it is letters that it knows. */
+/* May getopt have refused @text? Not when it is letters that it knows. */
 static bool may_be_wrong(const struct args_spec *spec, const char *text)
 {
 	const struct argp_option *option;

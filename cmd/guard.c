@@ -70,7 +70,7 @@ void guard_enter(enum guard_what what)
 	if (!guard.active || guard.depth++)
 		return;
 	guards_output = what == GUARD_OUTPUT;
-	/* One that came before has ended nothing yet. */
+	/* A signal that came before this write cannot interrupt it: SIGALRM does, in a second. */
 	if (pending_signal)
 		alarm(1);
 	sigprocmask(SIG_UNBLOCK, &guard.watched, &guard.before);

@@ -158,7 +158,7 @@ int symbolizer_take_stack(void *ctx, const void *key, const void *value)
 }
 
 /* NULL: the kernel had no room for them. */
-const uint64_t *naming_raw(const struct symbolizer *n, const struct stack_id *id)
+const uint64_t *symbolizer_frames(const struct symbolizer *n, const struct stack_id *id)
 {
 	uint32_t number = intern_find(&n->raw, id, sizeof(*id));
 	const char *raw;
@@ -254,7 +254,7 @@ static const uint64_t *frames_to_queue(struct symbolizer *n, const struct queued
 		*r = queue(n, queued, number);
 		return NULL;
 	}
-	ip = naming_raw(n, id);
+	ip = symbolizer_frames(n, id);
 	if (ip && symbolizer_queued_size(n) > MAX_QUEUED) {
 		n->lost++;
 		ip = NULL;

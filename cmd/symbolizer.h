@@ -47,10 +47,10 @@ struct symbolizer {
 int symbolizer_take_stack(void *ctx, const void *key, const void *value);
 
 /* The frames of a stack that was taken in this drain, up to a 0; NULL: there are none. */
-const uint64_t *naming_raw(const struct symbolizer *n, const struct stack_id *id);
+const uint64_t *symbolizer_frames(const struct symbolizer *n, const struct stack_id *id);
 
-/* The number of a stack in the batch; 0: it has no frames.  @at_ns: when it was in use.  0 or
- * -ENOMEM. */
+/* Adds a stack to the next batch: *number is its number there, 0 if it has no frames.  @at_ns: when
+ * the process had it, of CLOCK_MONOTONIC.  0 or -ENOMEM. */
 int symbolizer_queue_kernel(struct symbolizer *n, const struct stack_id *id, uint32_t *number);
 int symbolizer_queue_user(struct symbolizer *n, const struct blk_process *process,
 			  const struct stack_id *id, uint64_t at_ns, uint32_t *number);

@@ -157,7 +157,7 @@ static size_t get_count(struct cursor *c, size_t least)
 
 #define STRING_COST 128 /* what a set takes for each beside its bytes */
 
-/* Of what is longer than @most bytes the rest is passed over. */
+/* A text of more than @most bytes is cut. */
 static const char *get_text_within(struct recording_reader *p, struct cursor *c, size_t most,
 				   struct text_set *set)
 {

@@ -125,7 +125,7 @@ int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_
 	return 0;
 }
 
-void breakdown_settle(struct tool_run *run, bool last)
+void breakdown_end_output(struct tool_run *run, bool last)
 {
 	struct keyed *k = &((struct breakdown *)run->ctx)->keyed;
 

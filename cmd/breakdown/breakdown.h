@@ -59,7 +59,7 @@ extern const struct tool breakdown_blk_tool, breakdown_calls_tool;
 	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER, .args = &breakdown_args,              \
 	.settings = breakdown_settings, .n_settings = BREAKDOWN_SETTINGS, .view = &breakdown_view, \
 	.options = breakdown_tool_options, .replay = breakdown_heatmap_open,                       \
-	.prepare = breakdown_prepare, .begin = breakdown_begin, .end_output = breakdown_settle
+	.prepare = breakdown_prepare, .begin = breakdown_begin, .end_output = breakdown_end_output
 
 /* breakdown.c: what both have. */
 int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err);
@@ -79,7 +79,7 @@ typedef size_t breakdown_fill(const struct breakdown *b, const struct hist_row *
 /* The rows of an output, with --by key by key.  -ENOMEM with @err. */
 int breakdown_rows(struct tool_run *run, breakdown_fill *fill, struct recording_interval *out,
 		   struct error *err);
-void breakdown_settle(struct tool_run *run, bool last);
+void breakdown_end_output(struct tool_run *run, bool last);
 void breakdown_free_keyed(struct breakdown *b);
 
 /* heatmap.c: opens the file of --heatmap, before a run or a replay; adds an interval; prints what

@@ -36,7 +36,7 @@ struct keyed {
 	/* Those of (other), by row: what found no room. */
 	struct hist_row *other;
 	uint32_t n_rows;
-	/* Does the time of @row tell which key is the largest?  NULL: that of each does. */
+	/* What @entry adds to the size of its key, by which keys are ordered.  NULL: its time. */
 	uint64_t (*weight)(const void *ctx, const struct keyed_entry *entry);
 	const void *ctx;
 	/* Private: */
@@ -60,7 +60,7 @@ int keyed_add(void *ctx, const void *key, const void *value);
 /* Joins what belongs together, and keeps to KEYED_ENTRIES_MAX. */
 void keyed_compact(struct keyed *k);
 
-/* Takes all out of the map @fd, which nobody writes to.  How many that were, or -errno. */
+/* Takes all entries out of the map @fd, which no program writes to.  Their number, or -errno. */
 int keyed_drain(struct keyed *k, int fd);
 
 /* At the end of an interval, when all names that come have come: names, orders and groups them.  0

@@ -380,8 +380,8 @@ static struct slow_tables tables_of(struct slow *s)
 
 /* An I/O may have arrived long before it is complete: how long what was mapped then is kept, and
  * how long where there is much room for it. */
-#define KEPT_NS		(30 * NS_PER_SEC)
-#define KEPT_AT_MOST_NS (300 * NS_PER_SEC)
+#define KEPT_NS	    (30 * NS_PER_SEC)
+#define KEPT_MAX_NS (300 * NS_PER_SEC)
 
 static uint64_t kept_ns(const struct address_spaces *spaces)
 {
@@ -390,7 +390,7 @@ static uint64_t kept_ns(const struct address_spaces *spaces)
 	address_spaces_size(spaces, &size);
 	return size.processes < ADDRESS_SPACES_PROCESSES / 2 &&
 		       size.memory < ADDRESS_SPACES_MEMORY / 2
-		   ? KEPT_AT_MOST_NS
+		   ? KEPT_MAX_NS
 		   : KEPT_NS;
 }
 

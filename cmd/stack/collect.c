@@ -178,7 +178,7 @@ static int take_done(void *ctx, const void *key, const void *value)
 			done->first_ns, &sum);
 }
 
-void stack_add_unseen(void *stack, const struct blk_inflight *entry)
+void stack_account_lost_completion(void *stack, const struct blk_inflight *entry)
 {
 	bool write = entry->op != BLK_READ;
 	const struct table_row sum = { .ios = { !write, write } };

@@ -30,7 +30,7 @@ int stack_paths_keep(struct stack_paths *p, const struct stack_id *kernel,
 	if (intern_find(&p->recent, &path.number, sizeof(path.number)) != INTERN_NONE)
 		return 0;
 	for (int i = 0; i < 2; i++) {
-		const uint64_t *frames = naming_raw(n, &path.id[i]);
+		const uint64_t *frames = symbolizer_frames(n, &path.id[i]);
 
 		while (frames && path.depth[i] < STACK_DEPTH && frames[path.depth[i]])
 			path.at[used++] = frames[path.depth[i]++];

@@ -273,7 +273,7 @@ static void stop(struct tool_run *run)
 
 	s->stop_ns = clock_mono_ns();
 	if (s->o.ios)
-		tool_sweep(run, stack_add_unseen);
+		tool_sweep(run, stack_account_lost_completion);
 	else
 		tool_detach(run);
 	s->is_last = true;

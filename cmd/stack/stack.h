@@ -56,7 +56,7 @@ struct stack {
 int stack_drain(struct tool_run *run, int inactive, struct error *err);
 
 /* An I/O that was complete, though no program saw that.  For tool_sweep(), with a struct stack. */
-void stack_add_unseen(void *stack, const struct blk_inflight *entry);
+void stack_account_lost_completion(void *stack, const struct blk_inflight *entry);
 
 /* Names what was drained now, or while files were read the last time, and adds it to the table.
  * What is drained while files are read waits for the next call; after the last drain nothing is

@@ -117,8 +117,8 @@ def tried(test, attempt, why_again, tries=3):
 
 
 def patience(seconds):
-    """So long may it take that takes seconds at most on a quiet machine that is not emulated: it may
-    be slow, and busy with something else. Only what has gone wrong waits for the end of it."""
+    """The time-out of what takes `seconds` at most on a quiet machine that is not emulated. Other machines
+    are slow, or busy with something else; only a failure waits for the end of it."""
     return seconds * max(SLOW, 10)
 
 

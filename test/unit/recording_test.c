@@ -160,8 +160,8 @@ static void render(FILE *to, const struct recording_interval *in)
 	fprintf(to, "%d %d %s\n", in->last, in->utc_offset, in->text);
 }
 
-/* Plays @data; what was rendered, and the result: 0, or -errno with @err. */
-static struct bytes play(const char *data, size_t size, int *result, struct error *err)
+/* Replays @data; what was rendered, and the result: 0, or -errno with @err. */
+static struct bytes replay(const char *data, size_t size, int *result, struct error *err)
 {
 	struct recording_interval in;
 	struct recording_reader *p = NULL;
@@ -211,7 +211,7 @@ static void test_round_trip(void **state)
 	int r;
 
 	(void)state;
-	got = play(file.data, file.size, &r, &err);
+	got = replay(file.data, file.size, &r, &err);
 	assert_int_equal(r, 0);
 	assert_string_equal(got.data, want.data);
 	assert_non_null(strstr(got.data, "<4294967295>"));
@@ -320,7 +320,7 @@ static void test_truncation(void **state)
 
 	(void)state;
 	for (size_t size = 0; size < file.size; size++) {
-		got = play(file.data, size, &r, &err);
+		got = replay(file.data, size, &r, &err);
 		if (r >= 0)
 			fail_msg("%zu of %zu bytes are taken", size, file.size);
 		assert_int_equal(err.status, STATUS_FAILED);
@@ -345,7 +345,7 @@ static void test_killed(void **state)
 	int r;
 
 	(void)state;
-	got = play(file.data, file.size, &r, &err);
+	got = replay(file.data, file.size, &r, &err);
 	assert_true(r < 0);
 	assert_non_null(strstr(err.what, "is cut off after"));
 	assert_string_equal(got.data, want.data);
@@ -363,7 +363,7 @@ static void test_flipped_bits(void **state)
 	(void)state;
 	for (size_t i = 0; i < file.size * 8; i++) {
 		file.data[i / 8] = (char)(file.data[i / 8] ^ (1 << i % 8));
-		got = play(file.data, file.size, &r, &err);
+		got = replay(file.data, file.size, &r, &err);
 		if (r >= 0)
 			fail_msg("bit %zu of byte %zu is not missed", i % 8, i / 8);
 		assert_int_equal(err.status, STATUS_FAILED);
@@ -379,7 +379,7 @@ static void assert_refused(const char *data, size_t size, const char *why)
 	struct error err;
 	int r;
 
-	free(play(data, size, &r, &err).data);
+	free(replay(data, size, &r, &err).data);
 	assert_true(r < 0);
 	if (!strstr(err.what, why))
 		fail_msg("\"%s\" does not say \"%s\"", err.what, why);
@@ -432,7 +432,7 @@ static void forge_end(struct forge *f, const char *why)
 		struct error err;
 		int r;
 
-		free(play(f->bytes.data, f->bytes.size, &r, &err).data);
+		free(replay(f->bytes.data, f->bytes.size, &r, &err).data);
 		if (r)
 			fail_msg("%s", err.what);
 	}

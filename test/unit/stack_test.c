@@ -188,16 +188,17 @@ static void test_paths(void **state)
 	assert_int_equal(stack_paths_keep(&paths, &kernel, &user, &n), 0);
 	assert_int_equal(stack_paths_keep(&paths, &kernel, &none, &n), 0);
 	symbolizer_end_drain(&n);
-	assert_null(naming_raw(&n, &kernel));
+	assert_null(symbolizer_frames(&n, &kernel));
 	assert_int_equal(
 	    stack_paths_find(&paths, stack_path(&kernel, &none), &n, &found, &found_user), 0);
 	assert_memory_equal(found, &kernel, sizeof(kernel));
 	assert_memory_equal(found_user, &none, sizeof(none));
-	assert_true(naming_raw(&n, &kernel)[0] == 100 && naming_raw(&n, &kernel)[2] == 0);
-	assert_null(naming_raw(&n, &user));
+	assert_true(symbolizer_frames(&n, &kernel)[0] == 100 &&
+		    symbolizer_frames(&n, &kernel)[2] == 0);
+	assert_null(symbolizer_frames(&n, &user));
 	assert_int_equal(
 	    stack_paths_find(&paths, stack_path(&kernel, &user), &n, &found, &found_user), 0);
-	assert_true(naming_raw(&n, &user)[1] == 201);
+	assert_true(symbolizer_frames(&n, &user)[1] == 201);
 	assert_int_equal(
 	    stack_paths_find(&paths, stack_path(&user, &none), &n, &found, &found_user), -ENOENT);
 	symbolizer_end_drain(&n);
