@@ -20,10 +20,17 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	return parse_u64("-m", arg, 0, UINT32_MAX, &o->min_bytes, err);
 }
 
+static const struct args_example examples[] = {
+	{ "5 10", "ten outputs, one every five seconds" },
+	{ "-m 65536 --json 1", "large requests, for a program to read" },
+	{ 0 },
+};
+
 const struct args_spec sample_args = {
 	.options = options,
 	.parse = parse,
 	.doc = "Requests issued to each disk, every INTERVAL seconds (1), COUNT times.",
+	.examples = examples,
 };
 
 int sample_options(int argc, char **argv, struct sample_options *o, struct error *err)
