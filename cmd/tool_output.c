@@ -111,8 +111,9 @@ int tool_drain(struct tool_run *t, struct error *err)
 	int inactive = 0, r;
 
 	tool_look(t);
-	t->end_ns = clock_epoch_ns();
-	if (t->double_buffer) {
+	if (!t->double_buffer) {
+		t->end_ns = clock_epoch_ns();
+	} else {
 		t->swap_begin_ns = clock_mono_ns();
 		inactive = double_buffer_swap(t->double_buffer, &t->end_ns);
 		if (inactive < 0)

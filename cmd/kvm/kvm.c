@@ -238,7 +238,6 @@ static int drain(struct tool_run *t, int inactive, struct error *err)
 	struct kvm *k = t->ctx;
 
 	(void)inactive;
-	t->end_ns = clock_epoch_ns();
 	if (t->on_screen)
 		return kvm_live_drain(k, err);
 	banks_swap(k->banks);
