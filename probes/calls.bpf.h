@@ -765,8 +765,8 @@ static __always_inline void on_thread_free(struct task_struct *task)
 
 	if (!t)
 		return;
-	for (int i = 0; i < CALL_DEPTH && !stopped && t->task == (u64)task && t->depth; i++)
-		pop(t, true);
+	if (!stopped && t->task == (u64)task)
+		drop_stale(t, 0, ~0ull);
 	bpf_map_delete_elem(&threads, &key);
 }
 
