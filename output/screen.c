@@ -127,6 +127,9 @@ void screen_draw(struct screen *s)
 		screen_draw_question(s);
 	else
 		draw_table(s);
+	/* A cursor that is home again is the end of a drawing, for who reads the terminal. */
+	if (s->page != PAGE_QUESTION)
+		move(0, 0);
 	refresh();
 }
 

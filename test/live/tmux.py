@@ -49,7 +49,18 @@ class Screen:
         self.tmux("send-keys", *keys)
 
     def text(self):
-        return self.tmux("capture-pane", "-p")
+        """What is on it, never half of a drawing: output/screen.c hides the cursor, and ends with
+        it at home."""
+        def take():
+            nonlocal cursor, text
+            cursor, text = self.tmux("display-message", "-p", "#{cursor_flag} #{cursor_x} #{cursor_y}",
+                                     ";", "capture-pane", "-p").split("\n", 1)
+            return cursor == "0 0 0" or cursor.startswith("1")
+
+        cursor = text = ""
+        if not wait_until(take, 30):
+            raise AssertionError(f"the cursor (shown, column, line) stays at {cursor} on\n{text}")
+        return text
 
     def wait(self, pattern, timeout=30, gone=False):
         """Waits until the screen has the pattern; that screen, not one of later."""
