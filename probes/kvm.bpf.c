@@ -31,8 +31,9 @@ const volatile bool exits_twice = false;
 /* Offsets of fields in the records, from the `format` files. */
 const volatile __u32 exit_reason_off = 0;
 const volatile __u32 exit_class_off = 0; /* 0: there is none */
-const volatile __u32 exit_vcpu_off = 0;	 /* 0: there is none */
-const volatile __u32 entry_vcpu_off = 0; /* 0: there is none */
+/* 0: there is none (arm64) */
+const volatile __u32 exit_vcpu_off = 0;
+const volatile __u32 entry_vcpu_off = 0;
 const volatile __u32 uexit_reason_off = 0;
 const volatile __u32 uexit_errno_off = 0;
 
@@ -361,7 +362,7 @@ static __always_inline void note_exit(__u32 bank, __u32 class, __u32 reason, __u
 
 static __always_inline void on_exit(void *record)
 {
-	__u32 tgid = counted_tgid(), bank, class, reason;
+	__u32 tgid = counted_tgid(), bank, class, reason, vcpu;
 
 	if (exits_twice)
 		announce_exit();
@@ -372,10 +373,11 @@ static __always_inline void on_exit(void *record)
 		return;
 	reason = field(record, exit_reason_off);
 	class = field(record, exit_class_off);
+	vcpu = exit_vcpu_off ? field(record, exit_vcpu_off) : KVM_NONE;
 	count_event(bank, exit_event, tgid);
 	count_reason(bank, exit_event, class, reason, tgid);
 	if (latency)
-		note_exit(bank, class, reason, field(record, exit_vcpu_off), tgid);
+		note_exit(bank, class, reason, vcpu, tgid);
 }
 
 static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A guest whose exits are known: each vCPU starts in real mode, writes N times to a port, and
- * halts. That is N times KVM_EXIT_IO and once KVM_EXIT_HLT.
+ * A guest whose exits are known: each vCPU writes N times to a device that nobody is (x86: a port,
+ * in real mode; arm64: an address), and then halts (arm64: switches itself off). That is N times
+ * KVM_EXIT_IO (KVM_EXIT_MMIO) and once KVM_EXIT_HLT (KVM_EXIT_SYSTEM_EVENT).
  *
  *   guest [-w] [-k] [-q] [-v VCPUS] [-c CPU] [-name NAME] N
  *
  * -w waits for a line of standard input before the first exit, -k keeps the machine until standard
  * input ends, -c pins it to a CPU.  -name is only there to be found in the command line.  One line
- * of JSON at the end: {"io":...,"hlt":...,"other":...,"ns":...}, of all vCPUs together; with -q
- * none.
+ * of JSON at the end: {"writes":...,"ends":...,"other":...,"ns":...}, of all vCPUs together; with
+ * -q none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,15 +23,13 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CODE_AT	  0x1000
-#define PORT	  0x80
 #define MAX_VCPUS 16
 
 struct vcpu {
 	pthread_t thread;
 	int fd;
 	struct kvm_run *run;
-	unsigned long io, hlt, other;
+	unsigned long writes, ends, other;
 };
 
 static void die(const char *what)
@@ -46,6 +45,16 @@ static uint64_t now_ns(clockid_t clock)
 	clock_gettime(clock, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 }
+
+/* ---- the processor's: where its code begins, the code, and the registers that it begins with ----
+ */
+
+#ifdef __x86_64__
+
+#define CODE_AT	   0x1000
+#define PORT	   0x80
+#define EXIT_WRITE KVM_EXIT_IO
+#define EXIT_END   KVM_EXIT_HLT
 
 /* mov ecx, N; jecxz end; again: out PORT, al; dec ecx; jnz again; end: hlt */
 static void write_code(uint8_t *to, uint32_t n)
@@ -72,12 +81,76 @@ static void write_code(uint8_t *to, uint32_t n)
 	memcpy(to, code, sizeof(code));
 }
 
+static void set_registers(int vm, int vcpu, uint32_t n)
+{
+	struct kvm_regs regs = { .rip = CODE_AT, .rflags = 2 };
+	struct kvm_sregs sregs;
+
+	(void)vm;
+	(void)n;
+	if (ioctl(vcpu, KVM_GET_SREGS, &sregs))
+		die("KVM_GET_SREGS");
+	sregs.cs.base = 0;
+	sregs.cs.selector = 0;
+	if (ioctl(vcpu, KVM_SET_SREGS, &sregs) || ioctl(vcpu, KVM_SET_REGS, &regs))
+		die("KVM_SET_REGS");
+}
+
+#else
+
+#define CODE_AT	   0x40000000
+#define DEVICE	   0x10000000
+#define SYSTEM_OFF 0x84000008 /* of PSCI */
+#define EXIT_WRITE KVM_EXIT_MMIO
+#define EXIT_END   KVM_EXIT_SYSTEM_EVENT
+
+/* cbz x1, end; again: str w3, [x2]; subs x1, x1, #1; b.ne again; end: hvc #0; b . */
+static void write_code(uint8_t *to, uint32_t n)
+{
+	static const uint32_t code[] = { 0xb4000081, 0xb9000043, 0xf1000421,
+					 0x54ffffc1, 0xd4000002, 0x14000000 };
+
+	(void)n;
+	memcpy(to, code, sizeof(code));
+}
+
+static void set_register(int vcpu, unsigned int number, uint64_t value)
+{
+	const struct kvm_one_reg reg = {
+		.id = KVM_REG_ARM64 | KVM_REG_SIZE_U64 | KVM_REG_ARM_CORE | 2 * number,
+		.addr = (uintptr_t)&value,
+	};
+
+	if (ioctl(vcpu, KVM_SET_ONE_REG, &reg))
+		die("KVM_SET_ONE_REG");
+}
+
+static void set_registers(int vm, int vcpu, uint32_t n)
+{
+	struct kvm_vcpu_init init;
+
+	if (ioctl(vm, KVM_ARM_PREFERRED_TARGET, &init))
+		die("KVM_ARM_PREFERRED_TARGET");
+	init.features[0] |= 1U << KVM_ARM_VCPU_PSCI_0_2;
+	if (ioctl(vcpu, KVM_ARM_VCPU_INIT, &init))
+		die("KVM_ARM_VCPU_INIT");
+	set_register(vcpu, 0, SYSTEM_OFF);
+	set_register(vcpu, 1, n);
+	set_register(vcpu, 2, DEVICE);
+	set_register(vcpu, 32, CODE_AT); /* the program counter */
+}
+
+#endif
+
+/* ---- the machine ---- */
+
 static void add_memory(int vm, uint32_t n)
 {
-	void *memory = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	const size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct kvm_userspace_memory_region region = {
 		.guest_phys_addr = CODE_AT,
-		.memory_size = 4096,
+		.memory_size = size,
 		.userspace_addr = (uintptr_t)memory,
 	};
 
@@ -90,8 +163,6 @@ static void add_memory(int vm, uint32_t n)
 
 static void add_vcpu(int kvm, int vm, unsigned int number, struct vcpu *v)
 {
-	struct kvm_regs regs = { .rip = CODE_AT, .rflags = 2 };
-	struct kvm_sregs sregs;
 	int size = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
 
 	v->fd = ioctl(vm, KVM_CREATE_VCPU, number);
@@ -100,12 +171,6 @@ static void add_vcpu(int kvm, int vm, unsigned int number, struct vcpu *v)
 	v->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd, 0);
 	if (v->run == MAP_FAILED)
 		die("mmap");
-	if (ioctl(v->fd, KVM_GET_SREGS, &sregs))
-		die("KVM_GET_SREGS");
-	sregs.cs.base = 0;
-	sregs.cs.selector = 0;
-	if (ioctl(v->fd, KVM_SET_SREGS, &sregs) || ioctl(v->fd, KVM_SET_REGS, &regs))
-		die("KVM_SET_REGS");
 }
 
 static void *run_vcpu(void *arg)
@@ -118,37 +183,39 @@ static void *run_vcpu(void *arg)
 				continue;
 			die("KVM_RUN");
 		}
-		if (v->run->exit_reason == KVM_EXIT_IO)
-			v->io++;
+		if (v->run->exit_reason == EXIT_WRITE)
+			v->writes++;
 		else
 			break;
 	}
-	if (v->run->exit_reason == KVM_EXIT_HLT)
-		v->hlt++;
+	if (v->run->exit_reason == EXIT_END)
+		v->ends++;
 	else
 		v->other++;
 	return NULL;
 }
 
-static void run_all(struct vcpu *vcpus, unsigned int n, bool quiet)
+static void run_all(int vm, struct vcpu *vcpus, unsigned int n, uint32_t n_writes, bool quiet)
 {
-	unsigned long io = 0, hlt = 0, other = 0;
+	unsigned long writes = 0, ends = 0, other = 0;
 	uint64_t begin = now_ns(CLOCK_MONOTONIC), begin_cpu = now_ns(CLOCK_PROCESS_CPUTIME_ID);
 
 	/* One after the other: two at once hang a kernel whose SVM is emulated (QEMU 7.2, 2 CPUs).
 	 */
 	for (unsigned int i = 0; i < n; i++) {
+		/* Not before: arm64's SYSTEM_OFF stops all that there are. */
+		set_registers(vm, vcpus[i].fd, n_writes);
 		if (pthread_create(&vcpus[i].thread, NULL, run_vcpu, &vcpus[i]))
 			die("pthread_create");
 		pthread_join(vcpus[i].thread, NULL);
-		io += vcpus[i].io;
-		hlt += vcpus[i].hlt;
+		writes += vcpus[i].writes;
+		ends += vcpus[i].ends;
 		other += vcpus[i].other;
 	}
 	if (quiet)
 		return;
-	printf("{\"io\":%lu,\"hlt\":%lu,\"other\":%lu,\"ns\":%llu,\"cpu_ns\":%llu}\n", io, hlt,
-	       other, (unsigned long long)(now_ns(CLOCK_MONOTONIC) - begin),
+	printf("{\"writes\":%lu,\"ends\":%lu,\"other\":%lu,\"ns\":%llu,\"cpu_ns\":%llu}\n", writes,
+	       ends, other, (unsigned long long)(now_ns(CLOCK_MONOTONIC) - begin),
 	       (unsigned long long)(now_ns(CLOCK_PROCESS_CPUTIME_ID) - begin_cpu));
 	fflush(stdout);
 }
@@ -188,6 +255,7 @@ int main(int argc, char **argv)
 	bool wait = false, keep = false, quiet = false;
 	struct vcpu vcpus[MAX_VCPUS] = { 0 };
 	unsigned long n_vcpus = 1;
+	uint32_t n;
 	int i, kvm, vm;
 
 	for (i = 1; i < argc && argv[i][0] == '-'; i++) {
@@ -214,7 +282,8 @@ int main(int argc, char **argv)
 	vm = ioctl(kvm, KVM_CREATE_VM, 0);
 	if (vm < 0)
 		die("KVM_CREATE_VM");
-	add_memory(vm, (uint32_t)number(argv[i]));
+	n = (uint32_t)number(argv[i]);
+	add_memory(vm, n);
 	for (unsigned int v = 0; v < n_vcpus; v++)
 		add_vcpu(kvm, vm, v, &vcpus[v]);
 	if (wait) {
@@ -222,7 +291,7 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		wait_for_line();
 	}
-	run_all(vcpus, (unsigned int)n_vcpus, quiet);
+	run_all(vm, vcpus, (unsigned int)n_vcpus, n, quiet);
 	while (keep && getchar() != EOF)
 		;
 	return 0;

@@ -9,10 +9,10 @@ import subprocess
 import tempfile
 import unittest
 
+from guests import GUEST, WRITTEN
 from iotest import (IOTRACE, LiveTest, LoopDisk, Tracer, add_up, have_kvm, iotrace, main, run,
                     run_load, scratch_disk, subcommands)
 
-GUEST = os.environ.get("GUEST", "")
 WRITES, SIZE = 120, 4096
 HEADER = 16  # of a virtio-blk request
 
@@ -84,7 +84,7 @@ class TestSubcommands(EmptyRoot):
             self.skipTest("no KVM")
         result = self.traced("kvm", "--json", "-f", "kvm_userspace_exit", "0.3",
                              work=lambda: run(GUEST, WRITES))
-        self.assertEqual(add_up(result.rows, "event", "delta")["kvm_userspace_exit(IO)"], WRITES)
+        self.assertEqual(add_up(result.rows, "event", "delta")[WRITTEN], WRITES)
 
     def test_virtio(self):
         disk = scratch_disk("vd")

@@ -8,7 +8,7 @@ import os
 import signal
 
 import iotest
-import test_kvm
+from guests import ENDED, WRITE, Guest, need_guests
 from iotest import LiveTest, main, opens_perf_events, read_text, wait_until
 from test_export_unit import (DYNAMIC_USER, NO_EXITS, Unit, allowed_calls, as_dynamic_user, confined,
                               words_of)
@@ -36,12 +36,12 @@ class KvmUnit(Unit):
     def begun_or_ended(self):
         return self.process.poll() is not None or os.path.exists(self.log) and read_text(self.log)
 
-    def port_writes(self, path):
+    def writes(self, path):
         """Those of the log's lines; None while it has no guest's end."""
         text = read_text(path)
         rows = list(csv.DictReader(io.StringIO(text[:text.rfind("\n") + 1])))
-        halts = sum(int(row["kvm_userspace_exit(HLT)"]) for row in rows)
-        return sum(int(row["kvm_pio"]) for row in rows) if halts else None
+        ended = sum(int(row[ENDED]) for row in rows)
+        return sum(int(row[WRITE]) for row in rows) if ended else None
 
 
 @iotest.unittest.skipUnless(confined(), "no libseccomp, systemd-analyze or util-linux")
@@ -54,21 +54,21 @@ class TestUnit(LiveTest):
             status = read_text(f"/proc/{unit.process.pid}/status")
             self.assertRegex(status, rf"Uid:\s+{DYNAMIC_USER}\b")
             old = unit.log + ".1"
-            test_kvm.Guest(1234).run()
-            self.assertTrue(wait_until(lambda: unit.port_writes(unit.log), 60))
+            Guest(1234).run()
+            self.assertTrue(wait_until(lambda: unit.writes(unit.log), 60))
             os.rename(unit.log, old)
             unit.process.send_signal(signal.SIGHUP)
             self.assertTrue(wait_until(lambda: os.path.exists(unit.log), 10))
-            test_kvm.Guest(77).run()
-            self.assertTrue(wait_until(lambda: unit.port_writes(unit.log), 60))
-            counts = unit.port_writes(old), unit.port_writes(unit.log)
+            Guest(77).run()
+            self.assertTrue(wait_until(lambda: unit.writes(unit.log), 60))
+            counts = unit.writes(old), unit.writes(unit.log)
             told = "" if opens_perf_events(as_dynamic_user(unit.capabilities)) else f"{NO_EXITS}\n"
             self.assertEqual(unit.stop(), (0, told))
         self.assertEqual(counts, (1234, 77))
 
 
 def setUpModule():
-    test_kvm.setUpModule()
+    need_guests()
 
 
 if __name__ == "__main__":

@@ -8,16 +8,17 @@ With IOTRACE_KEEP_RECORDINGS=FOLDER the recordings stay there, for test/data/rec
 """
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import tempfile
 import unittest
 
+from guests import GUEST, WRITE, WRITTEN
 from iotest import (IOTRACE, NOBODY, LiveTest, LoopDisk, Tracer, add_up, have_kvm, iotrace, main,
                     need_no_other_guest, read_text, run, run_load, wait_until)
 
-GUEST = os.environ.get("GUEST", "")
 KEEP = os.environ.get("IOTRACE_KEEP_RECORDINGS", "")
 WRITES, SIZE = 60, 16384
 WRITE_CALL = {"x86_64": "1", "aarch64": "64"}  # its number
@@ -537,11 +538,11 @@ class TestKvm(RecordTest):
                 self.assert_same(live, path, "kvm", *options)
                 rows = self.replayed("kvm", path, "--json").rows
                 total = add_up(rows, "event", "delta")
-                self.assertEqual(total["kvm_userspace_exit(IO)"], 500)
+                self.assertEqual(total[WRITTEN], 500)
                 # Without its filter the recording has everything.
                 everything = self.replayed("kvm", path, "-f", ".", "--json").rows
                 total = add_up(everything, "event", "delta")
-                self.assertEqual(total["kvm_pio"], 500)
+                self.assertEqual(total[WRITE], 500)
                 self.assertEqual(len(everything) > len(rows), "-f" in args)
                 if KEEP:
                     shutil.copy(path, KEEP)
@@ -553,7 +554,7 @@ class TestKvm(RecordTest):
                 ("filter", ["-l", "-f", r"kvm_userspace_exit", "0.3"], []),
                 ("filter-csv", ["-l", "-c", "-f", "kvm_userspace_exit", "0.3"], ["-l", "-c"]),
                 ("json", ["--json", "0.3"], ["--json"]), ("csv", ["--csv", "0.3"], ["--csv"]),
-                ("filter-json", ["-f", r"kvm_userspace_exit\(IO", "--json", "0.3"], ["--json"])))
+                ("filter-json", ["-f", re.escape(WRITTEN), "--json", "0.3"], ["--json"])))
 
     def test_times(self):
         self.check((("times", ["-l", "-x", "0.3"], []),
@@ -565,10 +566,10 @@ class TestKvm(RecordTest):
         self.assertEqual(live.status, 0, live)
         # What the guest itself says stands above.
         again = self.replayed("kvm", path)
-        self.assertIn("kvm_userspace_exit(IO)", again.out)
+        self.assertIn(WRITTEN, again.out)
         self.assertTrue(live.out.endswith(again.out), live)
         for row in self.replayed("kvm", path, "--json").rows:
-            if row["event"] == "kvm_userspace_exit(IO)":
+            if row["event"] == WRITTEN:
                 self.assertEqual(row["total"], 300)
 
     def test_log_file(self):

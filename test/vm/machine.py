@@ -17,7 +17,7 @@ SHARE = "local,security_model=none,multidevs=remap"
 PROCESSORS = {
     "amd64": ("qemu-system-x86_64", "qemu-system-x86", ["-cpu", "max"], "ttyS0"),
     "arm64": ("qemu-system-aarch64", "qemu-system-arm",
-              ["-M", "virt,gic-version=3", "-cpu", "max,pauth-impdef=on"], "ttyAMA0"),
+              ["-M", "virt,gic-version=3,virtualization=on", "-cpu", "max,pauth-impdef=on"], "ttyAMA0"),
 }
 QEMU = PROCESSORS["amd64"][0]
 VIRTIOFSD = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")
