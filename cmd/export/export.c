@@ -1,71 +1,35 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "cmd/command.h"
 #include "cmd/export/collectors.h"
 #include "cmd/export/http.h"
 #include "cmd/export/options.h"
+#include "cmd/export/textfile.h"
 #include "cmd/report.h"
 #include "core/base/clock.h"
-#include "core/base/text.h"
-#include "core/system/outfile.h"
 
 struct export
 {
 	struct export_options o;
 	struct collectors *collectors;
-	struct http *http;   /* NULL: nothing is served */
-	struct stat written; /* of the file; all 0: not yet */
-	bool file_failed;    /* the file could not be written last time, which was reported */
+	struct http *http; /* NULL: nothing is served */
+	struct textfile textfile;
+	bool file_failed; /* the file could not be written last time, which was reported */
 	struct run run;
 };
 
 /* ---- the file for node_exporter ---- */
 
-/* Writing to a full pipe would block, and the owner of the directory can put a pipe there. */
-static bool is_pipe(FILE *stream)
+static int fill_textfile(void *ctx, FILE *stream)
 {
-	struct stat st;
-
-	return !fstat(fileno(stream), &st) && S_ISFIFO(st.st_mode);
-}
-
-static int fill_textfile(const struct export *e, struct outfile *file, struct error *err)
-{
-	int r;
-
-	if (is_pipe(file->stream))
-		return error_set(err, STATUS_FAILED, -EINVAL, "cannot write %s: it is a pipe",
-				 text_shown(e->o.textfile).text);
-	r = collectors_write(e->collectors, METRICS_CLASSIC, file->stream);
-	return r ? outfile_error(e->o.textfile, r, err) : outfile_commit(file, err);
+	return collectors_write(ctx, METRICS_CLASSIC, stream);
 }
 
 static int write_textfile(struct export *e, struct error *err)
 {
-	struct outfile file = { 0 };
-	int r;
-
-	if (!e->o.textfile)
-		return 0;
-	r = outfile_open(&file, e->o.textfile, err);
-	if (r)
-		return r;
-	r = fill_textfile(e, &file, err);
-	if (!r)
-		e->written = file.st;
-	outfile_discard(&file, false);
-	return r;
-}
-
-/* Figures that stay after a clean end would be taken for current ones. */
-static void remove_textfile(const struct export *e)
-{
-	if (e->o.textfile)
-		outfile_remove(e->o.textfile, &e->written);
+	return e->textfile.path ? textfile_write(&e->textfile, fill_textfile, e->collectors, err)
+				: 0;
 }
 
 /* ---- HTTP ---- */
@@ -81,12 +45,13 @@ static int serve_metrics(void *ctx, enum metrics_format format, FILE *stream)
 	return collectors_write(e->collectors, format, stream);
 }
 
-static int open_http(struct export *e, struct error *err)
+static int open_outputs(struct export *e, struct error *err)
 {
 	const struct export_options *o = &e->o;
+	int r = o->textfile ? textfile_open(&e->textfile, o->textfile, err) : 0;
 
-	if (o->textfile && !o->listen)
-		return 0;
+	if (r || (o->textfile && !o->listen))
+		return r;
 	return http_open(o->listen ?: EXPORT_LISTEN, !o->listen, serve_metrics, e, &e->http, err);
 }
 
@@ -130,7 +95,6 @@ static int run(struct export *e)
 		status = report_error(&err);
 	} else {
 		status = collectors_loop(e->collectors, &e->run);
-		remove_textfile(e);
 	}
 	return status;
 }
@@ -145,10 +109,12 @@ static int export_main(int argc, char **argv)
 		return report_error(&err);
 	if (e.o.args.help)
 		return report_stdout();
-	if (open_http(&e, &err) || collectors_open(&e.o, &e.collectors, &err))
+	if (open_outputs(&e, &err) || collectors_open(&e.o, &e.collectors, &err))
 		status = report_error(&err);
 	else
 		status = run(&e);
+	/* Figures that stay would be taken for current ones. */
+	textfile_remove(&e.textfile);
 	http_close(e.http);
 	collectors_close(e.collectors);
 	if (e.run.watchers)

@@ -183,8 +183,7 @@ int outfile_commit(struct outfile *f, struct error *err)
 	errno = 0;
 	/* On the disk before the name is: after a power failure it is the old one or the new one.
 	 */
-	if (fflush(stream) || (f->partial[0] && fsync(fileno(stream))) ||
-	    fstat(fileno(stream), &f->st))
+	if (fflush(stream) || (f->partial[0] && fsync(fileno(stream))))
 		r = errno ? -errno : -EIO;
 	if (r)
 		return outfile_error(f->path, r, err);
@@ -205,16 +204,4 @@ void outfile_discard(struct outfile *f, bool keep)
 	if (f->partial[0] && !keep)
 		unlink(f->partial);
 	f->partial[0] = 0;
-}
-
-void outfile_remove(const char *path, const struct stat *written)
-{
-	char target[PATH_MAX];
-	struct stat st;
-
-	if (realpath(path, target) && lstat(target, &st) == 0 && S_ISREG(st.st_mode) &&
-	    st.st_dev == written->st_dev && st.st_ino == written->st_ino &&
-	    st.st_mtim.tv_sec == written->st_mtim.tv_sec &&
-	    st.st_mtim.tv_nsec == written->st_mtim.tv_nsec)
-		unlink(target);
 }

@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "core/base/error.h"
 
@@ -21,7 +20,6 @@ struct outfile {
 	const char *path;
 	char target[PATH_MAX];	/* what the rename replaces: @path without symbolic links */
 	char partial[PATH_MAX]; /* "": written directly */
-	struct stat st;		/* of what was written, once it was committed */
 };
 
 /* @path must live as long as @f.  -errno with @err (STATUS_FAILED), then nothing is open. */
@@ -34,10 +32,6 @@ int outfile_commit(struct outfile *f, struct error *err);
 /* Drops a file that was not committed, without a write that would fail or block once more; with
  * @keep it stays under its partial name.  Fine if it is not open, or all zero. */
 void outfile_discard(struct outfile *f, bool keep);
-
-/* Removes the regular file that @path names, or leads to, if it is the one that was @written (.st):
- * whoever may write to the directory could put a link to another in its place. */
-void outfile_remove(const char *path, const struct stat *written);
 
 /* A stream that writes to @path in place, from its beginning or @append at its end; the file is
  * made if it is not there.  A pipe without a reader is refused (-ENXIO): opening it would block

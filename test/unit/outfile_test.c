@@ -178,38 +178,6 @@ static void test_cannot_rename(void **state)
 	holds(partial, "new");
 }
 
-/* What a link leads to goes, not the link; no pipe, no device, such as /dev/null, and no file that
- * somebody has put there since. */
-static void test_remove(void **state)
-{
-	struct outfile f;
-	struct error err;
-	struct stat st;
-
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		open_new(&f);
-		assert_int_equal(outfile_commit(&f, &err), 0);
-		outfile_discard(&f, false);
-		if (!i)
-			assert_int_equal(symlink("it", other), 0);
-		outfile_remove(i ? path : other, &f.st);
-		holds(path, NULL);
-		assert_int_equal(lstat(other, &st), 0);
-		outfile_remove(other, &f.st);
-	}
-	put("another", "kept"); /* its inode may be the same */
-	assert_int_equal(symlink("another", path), 0);
-	outfile_remove(path, &f.st);
-	holds(path, "kept");
-	assert_int_equal(unlink(path), 0);
-	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(stat(path, &st), 0);
-	outfile_remove(path, &st);
-	outfile_remove(other, &st);
-	assert_int_equal(lstat(path, &st), 0);
-}
-
 static void test_error(void **state)
 {
 	struct error err;
@@ -228,10 +196,13 @@ static void test_error(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		in_dir(test_commit),	       in_dir(test_remove),
-		in_dir(test_discard),	       in_dir(test_partial_is_there),
-		in_dir(test_cannot_open),      in_dir(test_cannot_rename),
-		in_dir(test_sticky_directory), in_dir(test_pipe),
+		in_dir(test_commit),
+		in_dir(test_discard),
+		in_dir(test_partial_is_there),
+		in_dir(test_cannot_open),
+		in_dir(test_cannot_rename),
+		in_dir(test_sticky_directory),
+		in_dir(test_pipe),
 		cmocka_unit_test(test_error),
 	};
 
