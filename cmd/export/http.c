@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <event2/buffer.h>
+#include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/http.h>
 #include <event2/listener.h>
@@ -19,14 +20,21 @@
 #include "core/base/clock.h"
 
 #define LISTENERS LISTEN_MAX
-/* Accepted before the listeners are asked to wait. */
-#define CONNECTIONS (HTTP_CLIENTS + 1024)
+/* Unread bytes of a client: more than a request has. */
+#define UNREAD_MAX (2 * HTTP_HEADERS)
 
 /* A descriptor that libevent waits for. */
 struct waiting {
 	int fd;
 	short events; /* of poll() */
+};
+
+struct client {
+	struct bufferevent *stream; /* libevent's */
 	uint64_t since_ns;
+	bool asked;   /* its request was answered */
+	bool cut_off; /* it is about to go */
+	bool there;   /* libevent waits for it */
 };
 
 struct http {
@@ -39,10 +47,11 @@ struct http {
 	struct run *run; /* NULL: not started */
 	int timer_fd;
 	bool ticking; /* the timer */
-	struct waiting waiting[CONNECTIONS + LISTENERS];
+	struct waiting waiting[HTTP_CLIENTS + LISTENERS];
 	size_t n_waiting;
-	size_t n_clients; /* connections of libevent's last turn, and those accepted since */
-	bool full;	  /* HTTP_CLIENTS or more: the listeners are disabled */
+	struct client clients[HTTP_CLIENTS]; /* of libevent's last turn, and accepted since */
+	size_t n_clients;
+	bool full; /* the listeners are disabled */
 	struct listen_file file;
 };
 
@@ -143,6 +152,61 @@ static int add_metrics(const struct http *http, enum metrics_format format, bool
 	return r;
 }
 
+/* ---- clients ---- */
+
+/* Libevent sees the end of its stream, and drops it. */
+static void cut_off(struct client *client)
+{
+	client->cut_off = true;
+	shutdown(bufferevent_getfd(client->stream), SHUT_RDWR);
+}
+
+static struct client *client_of(struct http *http, const struct bufferevent *stream)
+{
+	for (size_t i = 0; i < http->n_clients; i++)
+		if (http->clients[i].stream == stream)
+			return &http->clients[i];
+	return NULL;
+}
+
+static void note_asked(struct http *http, struct evhttp_request *request)
+{
+	struct evhttp_connection *connection = evhttp_request_get_connection(request);
+	struct client *client = client_of(http, evhttp_connection_get_bufferevent(connection));
+
+	if (client)
+		client->asked = true;
+}
+
+/* Libevent bounds the head of a request, but not what comes while it answers, nor each line of a
+ * body that is not wanted. */
+static void on_input(struct evbuffer *unread, const struct evbuffer_cb_info *info, void *stream)
+{
+	(void)info;
+	if (evbuffer_get_length(unread) > UNREAD_MAX)
+		shutdown(bufferevent_getfd(stream), SHUT_RDWR);
+}
+
+/* Makes room: the one that has been there longest without asking for anything, or else the one that
+ * has been there longest. */
+static void drop_one(struct http *http)
+{
+	struct client *oldest = NULL;
+
+	for (size_t i = 0; i < http->n_clients; i++) {
+		struct client *one = &http->clients[i];
+
+		if (one->cut_off)
+			return;
+		if (!oldest || (oldest->asked && !one->asked) ||
+		    (oldest->asked == one->asked && one->since_ns < oldest->since_ns))
+			oldest = one;
+	}
+	cut_off(oldest);
+}
+
+/* ---- answers ---- */
+
 static bool is_head(struct evhttp_request *request)
 {
 	return evhttp_request_get_command(request) == EVHTTP_REQ_HEAD;
@@ -182,6 +246,18 @@ static void answer(struct evhttp_request *request, int r, struct evbuffer *body)
 		evbuffer_free(body);
 }
 
+/* Is it one that is not answered otherwise?  Then it is refused. */
+static bool is_refused(struct http *http, struct evhttp_request *request)
+{
+	note_asked(http, request);
+	if (is_head(request) || evhttp_request_get_command(request) == EVHTTP_REQ_GET)
+		return false;
+	set_header(request, "Allow", "GET, HEAD");
+	set_header(request, "Connection", "close");
+	evhttp_send_reply(request, HTTP_BADMETHOD, "Method Not Allowed", NULL);
+	return true;
+}
+
 static void on_metrics(struct evhttp_request *request, void *ctx)
 {
 	const char *accept = header(request, "Accept");
@@ -190,9 +266,13 @@ static void on_metrics(struct evhttp_request *request, void *ctx)
 	enum metrics_format format = weight && weight >= http_weight(accept, "text/plain")
 					 ? METRICS_OPENMETRICS
 					 : METRICS_CLASSIC;
-	struct evbuffer *body = evbuffer_new();
-	int r = body ? add_metrics(ctx, format, gzip, body) : -ENOMEM;
+	struct evbuffer *body;
+	int r;
 
+	if (is_refused(ctx, request))
+		return;
+	body = evbuffer_new();
+	r = body ? add_metrics(ctx, format, gzip, body) : -ENOMEM;
 	if (!r) {
 		set_header(request, "Content-Type", metrics_content_types[format]);
 		set_header(request, "Vary", "Accept, Accept-Encoding");
@@ -206,17 +286,19 @@ static void on_page(struct evhttp_request *request, void *ctx)
 {
 	static const char page[] = "<!DOCTYPE html><title>iotrace</title><h1>iotrace</h1>"
 				   "<p><a href=\"/metrics\">Metrics</a>\n";
-	struct evbuffer *body = evbuffer_new();
+	struct evbuffer *body;
 
-	(void)ctx;
+	if (is_refused(ctx, request))
+		return;
+	body = evbuffer_new();
 	set_header(request, "Content-Type", "text/html; charset=utf-8");
 	answer(request, body ? evbuffer_add(body, page, sizeof(page) - 1) : -ENOMEM, body);
 }
 
 static void on_other(struct evhttp_request *request, void *ctx)
 {
-	(void)ctx;
-	refuse(request, HTTP_NOTFOUND, "Not Found");
+	if (!is_refused(ctx, request))
+		refuse(request, HTTP_NOTFOUND, "Not Found");
 }
 
 /* ---- within the run loop ---- */
@@ -229,11 +311,14 @@ static void on_other(struct evhttp_request *request, void *ctx)
 static int note_event(const struct event_base *base, const struct event *event, void *ctx)
 {
 	struct http *http = ctx;
+	struct client *client = client_of(http, event_get_callback_arg(event));
 	int fd = event_get_fd(event);
 	short events = event_get_events(event), wanted = 0;
 	size_t i;
 
 	(void)base;
+	if (client)
+		client->there = true;
 	if (events & EV_READ)
 		wanted |= POLLIN;
 	if (events & EV_WRITE)
@@ -250,36 +335,10 @@ static int note_event(const struct event_base *base, const struct event *event, 
 	return 0;
 }
 
-static bool is_listener(const struct http *http, int fd)
-{
-	for (size_t i = 0; i < http->n_listeners; i++)
-		if (evconnlistener_get_fd(http->listeners[i]) == fd)
-			return true;
-	return false;
-}
-
-/* Connections that libevent has. */
-static size_t count_clients(const struct http *http)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < http->n_waiting; i++)
-		n += !is_listener(http, http->waiting[i].fd);
-	return n;
-}
-
-static uint64_t since_of(const struct waiting *waiting, size_t n, int fd)
-{
-	for (size_t i = 0; i < n; i++)
-		if (waiting[i].fd == fd)
-			return waiting[i].since_ns;
-	return clock_mono_ns();
-}
-
 /* While there are enough clients, others are not accepted. */
 static void allow_clients(struct http *http)
 {
-	bool full = http->n_clients >= HTTP_CLIENTS;
+	bool full = http->n_clients == HTTP_CLIENTS;
 
 	if (full == http->full)
 		return;
@@ -300,33 +359,54 @@ static void on_refused(struct evconnlistener *listener, void *ctx)
 }
 
 /* Of a connection that was just accepted; libevent accepts all that wait before its turn ends.
- * NULL: it makes the bufferevent itself. */
+ * NULL, without memory: it tries to make the stream itself. */
 static struct bufferevent *on_accepted(struct event_base *base, void *ctx)
 {
 	struct http *http = ctx;
+	struct bufferevent *stream = bufferevent_socket_new(base, -1, 0);
+	/* That of one which has gone in this turn may be given out again. */
+	struct client *client = client_of(http, stream);
 
-	(void)base;
-	http->n_clients++;
+	if (!stream)
+		return NULL;
+	evbuffer_add_cb(bufferevent_get_input(stream), on_input, stream);
+	if (!client)
+		client = &http->clients[http->n_clients++];
+	*client = (struct client){ .stream = stream, .since_ns = clock_mono_ns() };
 	allow_clients(http);
-	return NULL;
+	return stream;
 }
 
-static void limit_clients(struct http *http)
+static void list_waiting(struct http *http)
 {
 	http->n_waiting = 0;
 	event_base_foreach_event(http->base, note_event, http);
-	http->n_clients = count_clients(http);
+}
+
+/* Forgets the clients that libevent has dropped: it always waits for the end of one that is there.
+ */
+static void limit_clients(struct http *http)
+{
+	size_t n = http->n_clients;
+
+	for (size_t i = 0; i < n; i++)
+		http->clients[i].there = false;
+	list_waiting(http);
+	http->n_clients = 0;
+	for (size_t i = 0; i < n; i++)
+		if (http->clients[i].there)
+			http->clients[http->n_clients++] = http->clients[i];
+	if (http->n_clients == HTTP_CLIENTS)
+		drop_one(http);
 	allow_clients(http);
-	http->n_waiting = 0;
-	event_base_foreach_event(http->base, note_event, http);
+	list_waiting(http);
 }
 
 /* The timer runs while a client may have to be cut off, or a listener to be enabled again.  It is
  * set only when that changes: set at each event it would never expire. */
 static void set_timer(struct http *http)
 {
-	size_t n_clients = count_clients(http);
-	bool ticks = n_clients || http->n_waiting - n_clients < http->n_listeners;
+	bool ticks = http->n_clients || http->n_waiting < http->n_listeners;
 
 	if (ticks != http->ticking)
 		run_set_timer(http->timer_fd, ticks ? NS_PER_SEC : 0, ticks ? NS_PER_SEC : 0);
@@ -337,24 +417,14 @@ static int on_ready(void *ctx, short events, struct error *err);
 
 static int watch_all(struct http *http, struct error *err)
 {
-	static const size_t size = sizeof(http->waiting);
-	struct waiting *before = malloc(size);
-	size_t n = http->n_waiting;
 	int r = 0;
 
-	if (!before)
-		return error_no_memory(err);
-	memcpy(before, http->waiting, size);
-	for (size_t i = 0; i < n; i++)
-		run_unwatch(http->run, before[i].fd);
+	for (size_t i = 0; i < http->n_waiting; i++)
+		run_unwatch(http->run, http->waiting[i].fd);
 	limit_clients(http);
-	for (size_t i = 0; !r && i < http->n_waiting; i++) {
-		struct waiting *one = &http->waiting[i];
-
-		one->since_ns = since_of(before, n, one->fd);
-		r = run_watch(http->run, one->fd, one->events, on_ready, http, err);
-	}
-	free(before);
+	for (size_t i = 0; !r && i < http->n_waiting; i++)
+		r = run_watch(http->run, http->waiting[i].fd, http->waiting[i].events, on_ready,
+			      http, err);
 	set_timer(http);
 	return r;
 }
@@ -364,7 +434,8 @@ static int on_ready(void *ctx, short events, struct error *err)
 	struct http *http = ctx;
 
 	(void)events;
-	event_base_loop(http->base, EVLOOP_NONBLOCK);
+	/* Once: who sends without end would keep libevent in its loop. */
+	event_base_loop(http->base, EVLOOP_NONBLOCK | EVLOOP_ONCE);
 	return watch_all(http, err);
 }
 
@@ -375,10 +446,9 @@ static int on_second(void *ctx, short events, struct error *err)
 	struct http *http = ctx;
 	uint64_t now = clock_mono_ns();
 
-	for (size_t i = 0; i < http->n_waiting; i++)
-		if (!is_listener(http, http->waiting[i].fd) &&
-		    now - http->waiting[i].since_ns > HTTP_SECONDS * NS_PER_SEC)
-			shutdown(http->waiting[i].fd, SHUT_RDWR);
+	for (size_t i = 0; i < http->n_clients; i++)
+		if (now - http->clients[i].since_ns > HTTP_SECONDS * NS_PER_SEC)
+			cut_off(&http->clients[i]);
 	for (size_t i = 0; !http->full && i < http->n_listeners; i++)
 		evconnlistener_enable(http->listeners[i]);
 	return on_ready(ctx, events, err);
@@ -419,7 +489,8 @@ static int open_server(struct http *http, struct error *err)
 	evhttp_set_max_headers_size(http->server, HTTP_HEADERS);
 	evhttp_set_max_body_size(http->server, 0);
 	evhttp_set_timeout(http->server, HTTP_SECONDS);
-	evhttp_set_allowed_methods(http->server, EVHTTP_REQ_GET | EVHTTP_REQ_HEAD);
+	/* Those that there are: is_refused() says which are not wanted. */
+	evhttp_set_allowed_methods(http->server, UINT16_MAX);
 	evhttp_set_cb(http->server, "/metrics", on_metrics, http);
 	evhttp_set_cb(http->server, "/", on_page, http);
 	evhttp_set_gencb(http->server, on_other, http);

@@ -11,8 +11,9 @@
 
 /*
  * GET and HEAD of /metrics, and a page that names it, over HTTP (libevent's evhttp) within the run
- * loop.  A connection is for one request.  There are HTTP_CLIENTS of them at a time, others wait to
- * be accepted; each has HTTP_SECONDS for all of it.
+ * loop.  A connection is for one request, and has HTTP_SECONDS for all of it.  Where there are
+ * HTTP_CLIENTS one is cut off for the next: the oldest of those that have not asked for anything,
+ * or of all.
  */
 #define HTTP_CLIENTS 32
 #define HTTP_SECONDS 10

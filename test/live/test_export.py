@@ -79,6 +79,31 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
 
+class Flood:
+    """A client that makes a request, reads nothing, and sends without end; cut off, it comes again."""
+
+    def __init__(self, port, request):
+        self.port, self.request = port, request
+        self.sent, self.stopped = 0, False
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.stopped:
+            with socket.socket() as one, contextlib.suppress(OSError):
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 88)
+                one.settimeout(1)
+                one.connect(("127.0.0.1", self.port))
+                one.sendall(self.request)
+                while not self.stopped:
+                    self.sent += one.send(b"a" * 65536)
+
+    def stop(self):
+        self.stopped = True
+        self.thread.join()
+
+
 class Export:
     """A running iotrace export, on a socket in a directory of its own."""
 
@@ -436,7 +461,9 @@ class TestHttp(LiveTest):
             self.assertEqual(export.get(method="HEAD").body, b"")
             self.assertIn(b"/metrics", export.get("/").body)
             self.assertEqual(export.get("/nope").status, 404)
-            self.assertGreaterEqual(export.get(method="DELETE").status, 400)
+            for method in "DELETE", "POST":
+                refused = export.get(method=method)
+                self.assertEqual((refused.status, refused.getheader("Allow")), (405, "GET, HEAD"))
             self.assertEqual(export.get("/metrics?a=b").status, 200)
 
     def test_head(self):
@@ -530,7 +557,7 @@ class TestHttp(LiveTest):
                 slow.append(one)
             read(disk)
             began = time.monotonic()
-            samples = parse(export.get().body.decode())  # when the slow ones were cut off
+            samples = export.scrape()
             self.assertLess(time.monotonic() - began, 3 * SECONDS)
             self.assertIn(READS - value(samples, "iotrace_block_io_requests_total",
                                         device=disk.name, operation="read"),
@@ -540,14 +567,73 @@ class TestHttp(LiveTest):
             self.assertLess(export.memory() - before, 8 << 20)
             self.assertEqual(export.stop()[0], 0)
 
+    def test_silent(self):
+        """Who asks for nothing makes room for who does, before his time is up."""
+        with Export("top") as export:
+            silent = [export.connect() for _ in range(3 * CLIENTS)]
+            for _ in range(3):
+                self.assertIn(b"iotrace_build_info", export.get().body)
+            still = 0
+            for one in silent:
+                one.setblocking(False)
+                try:
+                    one.recv(1)
+                except BlockingIOError:
+                    still += 1
+                one.close()
+            self.assertGreater(still, CLIENTS / 2)  # their time was not up
+            self.assertEqual(export.stop(), (0, ""))
+
+    def test_flood(self):
+        """Who sends without end is cut off, takes no memory, and keeps nobody waiting: others who ask,
+        intervals, signals."""
+        port = free_port()
+        argv = [iotest.IOTRACE, "export", "--listen", f"127.0.0.1:{port}", "top"]
+        # What is unread: a line of a body that is not wanted, or what comes while the answer is not taken.
+        requests = (b"POST /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+                    b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        for request in requests:
+            with self.subTest(request=request), \
+                    subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process, \
+                    contextlib.ExitStack() as stack:
+                stack.callback(process.kill)
+
+                def memory():
+                    status = iotest.read_text(f"/proc/{process.pid}/status")
+                    return int(re.search(r"VmHWM:\s+(\d+)", status).group(1)) << 10
+
+                def scrape():
+                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                    stack.callback(connection.close)
+                    connection.request("GET", "/metrics")
+                    return connection.getresponse().read()
+
+                def answers():
+                    try:
+                        return b"iotrace_build_info" in scrape()
+                    except OSError:
+                        return False
+
+                self.assertTrue(wait_until(answers, 30))
+                before = memory()
+                flood = Flood(port, request)
+                stack.callback(flood.stop)
+                # More than a few buffers, over and over.
+                self.assertTrue(wait_until(lambda: flood.sent > 16 << 20, 60), flood.sent)
+                self.assertIn(b"iotrace_build_info", scrape())
+                self.assertLess(memory() - before, 8 << 20)
+                process.send_signal(signal.SIGTERM)
+                self.assertEqual(process.communicate(timeout=30)[1], "")
+                self.assertEqual(process.returncode, 0)
+
     def test_trickle(self):
         """Who sends a byte now and then is cut off like who sends none."""
         with Export("top") as export:
             ended, stop = {}, threading.Event()
 
             def trickle(one):
-                one.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
                 try:
+                    one.sendall(b"GET /metrics HTTP/1.1\r\nX: ")
                     while not stop.wait(0.3):
                         one.sendall(b"y")
                 except OSError:
