@@ -5,6 +5,7 @@
 # program that uses it is to be made of.
 include(EmbedText)
 
+option(IOTRACE_UNTRIED_PROCESSOR "build for s390x or ppc64, on which iotrace has never run" OFF)
 set(IOTRACE_BPF_CACHE "" CACHE PATH "Folder of BPF objects that several build trees share; empty: none")
 
 find_program(CLANG NAMES clang clang-19 clang-16 clang-15 clang-14 REQUIRED)
@@ -23,6 +24,9 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "riscv64")
   message(FATAL_ERROR "riscv64: where a system call begins its first argument's register holds -ENOSYS already")
 else()
   message(FATAL_ERROR "no BPF architecture known for ${CMAKE_SYSTEM_PROCESSOR}")
+endif()
+if(BPF_ARCH MATCHES "s390|powerpc" AND NOT IOTRACE_UNTRIED_PROCESSOR)
+  message(FATAL_ERROR "iotrace has never run on ${CMAKE_SYSTEM_PROCESSOR}; -DIOTRACE_UNTRIED_PROCESSOR=ON builds it")
 endif()
 
 # The kernel's user-space headers (asm/types.h) in a multi-arch layout: clang
