@@ -294,24 +294,37 @@ static bool counted_late(const struct hooks *h, const uint64_t *backup_hits)
 	return h->has_function_backups && backup_hits;
 }
 
-/* What the kernel skipped, less what backup programs took, since attaching. */
-static int64_t not_taken(const struct hooks *h, const uint64_t *backup_hits)
+/* What backup programs took, since attaching. */
+static uint64_t taken(const struct hooks *h, const uint64_t *backup_hits)
 {
-	uint64_t missed = h->missed_before + count_missed(h);
-
-	if (counted_late(h, backup_hits))
-		missed -= __atomic_load_n(backup_hits, __ATOMIC_SEQ_CST);
-	return (int64_t)missed;
+	return counted_late(h, backup_hits) ? __atomic_load_n(backup_hits, __ATOMIC_SEQ_CST) : 0;
 }
 
+/* What the kernel skipped, since attaching. */
+static uint64_t skipped(const struct hooks *h)
+{
+	return h->missed_before + count_missed(h);
+}
+
+#define READINGS 16
+
+/* An event that is skipped and taken between the two readings would stay in their difference: they
+ * are made again, and at last what is skipped in between counts as not reported. */
 void hooks_begin(struct hooks *h, const uint64_t *backup_hits)
 {
-	h->missed_at_begin = not_taken(h, backup_hits);
+	uint64_t hits;
+
+	for (int i = 0; i < READINGS; i++) {
+		hits = taken(h, backup_hits);
+		h->missed_at_begin = (int64_t)(skipped(h) - hits);
+		if (taken(h, backup_hits) == hits)
+			break;
+	}
 }
 
 uint64_t hooks_missed(struct hooks *h, const uint64_t *backup_hits)
 {
-	int64_t since = not_taken(h, backup_hits) - h->missed_at_begin;
+	int64_t since = (int64_t)(skipped(h) - taken(h, backup_hits)) - h->missed_at_begin;
 	uint64_t missed = since > 0 ? (uint64_t)since : 0, last = h->missed_last;
 
 	h->missed_last = missed;
