@@ -416,12 +416,12 @@ static int collect_all(void *ctx, struct error *err)
 	return 0;
 }
 
-/* The interval of one of several is over. */
+/* The interval of one of several is over, or it has failed meanwhile. */
 static int on_timer(void *ctx, short events, struct error *err)
 {
 	struct tool_run *t = ctx;
 	bool last = ++t->outputs == t->args->count;
-	int r = tool_outcome(t, tool_emit(t, last, err), err);
+	int r = t->ended ? 0 : tool_outcome(t, tool_emit(t, last, err), err);
 
 	(void)events;
 	if (r)
