@@ -89,7 +89,7 @@ enum tool_flags {
 	/* It follows block I/O (probes/blk.bpf.h): the filters and options that go with that, and
 	 * the losses of cmd/blk.h before its own. Includes TOOL_DISKS. */
 	TOOL_BLK = 2,
-	TOOL_NAMES = 4,		/* names of processes; BLK_LOSS_NAMES are those without one */
+	TOOL_NAMES = 4, /* names of processes; with TOOL_BLK, whose BLK_LOSS_NAMES have none */
 	TOOL_DOUBLE_BUFFER = 8, /* its programs write to the buffer that `epoch` says */
 };
 

@@ -410,7 +410,7 @@ static const struct tool counting = {
 	.end_output = fake_end_output,
 };
 
-/* With what the contract demands, and no more. */
+/* With what the contract demands for a run, and no more. */
 static const struct tool bare = {
 	.name = "bare",
 	.ctx_size = sizeof(struct fake),
@@ -705,6 +705,35 @@ static void test_other_goes_on(void **state)
 	fails_at = 0;
 }
 
+static int fake_collect(struct tool_run *t, struct error *err)
+{
+	(void)err;
+	note(t->ctx, 'C');
+	return ((struct fake *)t->ctx)->counted < 100 ? 0 : -EIO;
+}
+
+/* The same where one fails between two outputs: it has none any more, and fails once. */
+static void test_collect_fails(void **state)
+{
+	static const struct args own[2] = { { .interval_ns = 1500 * MS, .count = 2 },
+					    { .interval_ns = 2500 * MS, .count = 3 } };
+	struct tool collecting = counting;
+	struct tool_run *tools[2];
+	struct sunk sunk = { 0 };
+
+	(void)state;
+	collecting.collect = fake_collect;
+	opened = &collecting;
+	others_go_on = true;
+	fake_clock_start();
+	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
+	assert_string_equal(calls_of(tools[1]), "ocaCf");
+	assert_int_equal(sunk.n, 2);
+	close_tools(tools, 2);
+	others_go_on = false;
+	opened = &counting;
+}
+
 /* What is missing of the contract's functions is not called. */
 static void test_bare(void **state)
 {
@@ -804,6 +833,7 @@ int main(void)
 		cmocka_unit_test(test_two_readers),
 		cmocka_unit_test(test_second_fails),
 		cmocka_unit_test(test_other_goes_on),
+		cmocka_unit_test(test_collect_fails),
 		cmocka_unit_test(test_bare),
 		cmocka_unit_test(test_two_replays),
 	};
