@@ -118,7 +118,7 @@ void screen_draw(struct screen *s)
 	if (!s->terminal)
 		return;
 	erase();
-	curs_set(s->page == PAGE_QUESTION);
+	curs_set(0);
 	if (LINES < SCREEN_LINES_MIN || COLS < SCREEN_COLUMNS_MIN)
 		draw_too_small();
 	else if (s->page == PAGE_HELP)
@@ -127,10 +127,13 @@ void screen_draw(struct screen *s)
 		screen_draw_question(s);
 	else
 		draw_table(s);
-	/* A cursor that is home again is the end of a drawing, for who reads the terminal. */
+	/* The end of a drawing, for who reads the terminal: the hidden cursor in this corner, where
+	 * none leads it before, or a question's. */
 	if (s->page != PAGE_QUESTION)
-		move(0, 0);
+		move(LINES - 1, COLS - 1);
 	refresh();
+	if (s->page == PAGE_QUESTION)
+		curs_set(1);
 }
 
 /* ---- the renderer ---- */

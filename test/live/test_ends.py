@@ -805,10 +805,18 @@ class TestStarting(LiveTest):
             elif number == SYS_SIGNALFD4:
                 return
 
+    started = 0
+
+    def start(self, args):
+        """Each has a socket of its own: the process that closes what is left may hold the last one's yet."""
+        self.started += 1
+        path = f"{SOCKET}-{self.started}"
+        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+        return Stepped([IOTRACE, *(arg.replace(SOCKET, path) for arg in args)])
+
     def count(self, args):
-        """How many bpf(2) a start makes; None if it cannot run here. The socket of export would stay behind."""
-        self.addCleanup(lambda: os.path.exists(SOCKET) and os.unlink(SOCKET))
-        stepped = Stepped([IOTRACE, *args])
+        """How many bpf(2) a start makes; None if it cannot run here."""
+        stepped = self.start(args)
         calls = sum(1 for _ in self.starting(stepped))
         started = stepped.process.returncode in (None, 0) or args == ["--check"]  # 3: not all works
         stepped.stop()
@@ -816,7 +824,7 @@ class TestStarting(LiveTest):
 
     def interrupt(self, args, at):
         """SIGINT in bpf(2) number `at`. Its objects in the kernel are added to self.objects."""
-        stepped = Stepped([IOTRACE, *args])
+        stepped = self.start(args)
         next(itertools.islice(self.starting(stepped), at, None))
         self.objects |= bpf_objects(stepped.pid)
         self.assertEqual(stepped.interrupt(), (0, b"", b""))

@@ -49,17 +49,19 @@ class Screen:
         self.tmux("send-keys", *keys)
 
     def text(self):
-        """What is on it, never half of a drawing: output/screen.c hides the cursor, and ends with
-        it at home."""
+        """What is on it, never half of a drawing: output/screen.c hides the cursor, and at the end it
+        is in the last corner, or shown."""
         def take():
-            nonlocal cursor, text
-            cursor, text = self.tmux("display-message", "-p", "#{cursor_flag} #{cursor_x} #{cursor_y}",
-                                     ";", "capture-pane", "-p").split("\n", 1)
-            return cursor == "0 0 0" or cursor.startswith("1")
+            nonlocal text
+            cursor, text = self.tmux(
+                "display-message", "-p", "#{cursor_flag} #{cursor_x} #{cursor_y} #{pane_width} #{pane_height}",
+                ";", "capture-pane", "-p").split("\n", 1)
+            shown, *at = map(int, cursor.split())
+            return shown or at[:2] == [size - 1 for size in at[2:]]
 
-        cursor = text = ""
+        text = ""
         if not wait_until(take, 30):
-            raise AssertionError(f"the cursor (shown, column, line) stays at {cursor} on\n{text}")
+            raise AssertionError(f"the drawing does not end\n{text}")
         return text
 
     def wait(self, pattern, timeout=30, gone=False):
