@@ -44,7 +44,7 @@ struct series {
 	size_t size;	   /* of labels */
 	bool changed;	   /* since the last metrics_end() */
 	bool written;	   /* since the last row that it took */
-	uint64_t since_ns; /* when it was found gone, and had not changed; 0: it is not */
+	uint64_t since_ns; /* when its object was found gone, and had not changed; 0: it is not */
 	uint64_t values[];
 };
 
@@ -75,12 +75,18 @@ struct metrics {
 
 struct label_name {
 	const char *key, *name;
-	bool few; /* values: kept by the series of the others */
+	bool few;   /* values: kept by the series of the others */
+	bool first; /* of the labels: the others belong to it */
 };
 
 static const struct label_name label_names[] = {
-	{ "disk", "device", false }, { "vq", "queue", false }, { "op", "operation", true },
-	{ "layer", "layer", true },  { "io", "io", true },
+	{ "disk", "device" },
+	{ "device", "device", .first = true },
+	{ "guest", "guest", .first = true },
+	{ "vq", "queue" },
+	{ "op", "operation", .few = true },
+	{ "layer", "layer", .few = true },
+	{ "io", "io", .few = true },
 };
 
 static const struct label_name *label_name(const char *key)
@@ -231,6 +237,17 @@ static void add_metric(struct metrics_source *s, const char *prefix, const struc
 	s->lines += hist ? METRICS_BUCKETS + 3 : 1;
 }
 
+/* One that comes first makes the series of one object neighbours. */
+static void add_label(struct metrics_source *s, const struct column *column)
+{
+	const struct label_name *name = label_name(column->key);
+	size_t at = name && name->first ? 0 : s->n_labels;
+
+	memmove(&s->labels[at + 1], &s->labels[at], (s->n_labels - at) * sizeof(void *));
+	s->labels[at] = column;
+	s->n_labels++;
+}
+
 static int fill_source(struct metrics_source *s, const char *prefix, const struct schema *schema,
 		       const char *const *without)
 {
@@ -246,7 +263,7 @@ static int fill_source(struct metrics_source *s, const char *prefix, const struc
 		if (is_listed(column->key, without))
 			continue;
 		if (column->role == ROLE_LABEL && column->key && s->n_labels < LABELS_MAX)
-			s->labels[s->n_labels++] = column;
+			add_label(s, column);
 		else if (is_metric(column) && !is_of_hist(schema, column))
 			add_metric(s, prefix, column);
 	}
@@ -544,33 +561,56 @@ int metrics_add(struct metrics_source *s, const void *rows, size_t n)
 	return 0;
 }
 
-static bool is_gone(const struct metrics_source *s, const struct series *series, metrics_gone *gone,
-		    void *ctx)
+static void set_since(struct metrics_source *s, struct series *series, uint64_t since_ns)
 {
-	const char *value = series->labels;
-
-	for (size_t i = 0; i < s->n_labels; i++, value += strlen(value) + 1)
-		if (strcmp(value, METRICS_OTHER) != 0 && gone(ctx, s->labels[i]->key, value))
-			return true;
-	return false;
+	s->owner->n_gone -= series->since_ns != 0;
+	s->owner->n_gone += since_ns != 0;
+	series->since_ns = since_ns;
 }
 
-/* Is it to end? */
-static bool has_ended(const struct metrics_source *s, struct series *series, uint64_t now_ns,
-		      metrics_gone *gone, void *ctx)
+/* The end of the series from @from on that are about one object: they have its label first. */
+static size_t object_end(const struct metrics_source *s, size_t from)
 {
-	if (series->changed) {
-		s->owner->n_gone -= series->since_ns != 0;
-		series->changed = false;
-		series->since_ns = 0;
+	size_t to = from + 1;
+
+	while (to < s->n && strcmp(s->series[to]->labels, s->series[from]->labels) == 0)
+		to++;
+	return to;
+}
+
+/* Are the series from @from to @to, about one object, to end? */
+static bool have_ended(struct metrics_source *s, size_t from, size_t to, uint64_t now_ns,
+		       metrics_gone *gone, void *ctx)
+{
+	const char *value = s->series[from]->labels;
+	uint64_t since_ns = s->series[from]->since_ns;
+	bool is_gone = strcmp(value, METRICS_OTHER) != 0 && gone(ctx, s->labels[0]->key, value);
+
+	for (size_t i = from; i < to; i++) {
+		if (s->series[i]->changed)
+			since_ns = 0;
+		s->series[i]->changed = false;
 	}
-	if (!is_gone(s, series, gone, ctx))
-		return false;
-	if (!series->since_ns) {
-		series->since_ns = now_ns;
-		s->owner->n_gone++;
+	if (is_gone && !since_ns)
+		since_ns = now_ns;
+	for (size_t i = from; i < to; i++)
+		set_since(s, s->series[i], since_ns);
+	return is_gone && now_ns - since_ns >= s->owner->kept_ns;
+}
+
+static size_t end_objects(struct metrics_source *s, uint64_t now_ns, metrics_gone *gone, void *ctx)
+{
+	size_t ended = 0;
+
+	for (size_t from = 0, to; from < s->n; from = to) {
+		to = object_end(s, from);
+		if (!have_ended(s, from, to, now_ns, gone, ctx))
+			continue;
+		ended += to - from;
+		while (to > from)
+			remove_at(s, --to);
 	}
-	return now_ns - series->since_ns >= s->owner->kept_ns;
+	return ended;
 }
 
 size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_gone *gone, void *ctx)
@@ -578,13 +618,8 @@ size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_gone *gone, void 
 	size_t ended = 0;
 
 	for (struct metrics_source *s = m->first; s; s = s->next)
-		for (size_t i = 0; s->bounded && i < s->n;)
-			if (has_ended(s, s->series[i], now_ns, gone, ctx)) {
-				remove_at(s, i);
-				ended++;
-			} else {
-				i++;
-			}
+		if (s->bounded && s->n_labels)
+			ended += end_objects(s, now_ns, gone, ctx);
 	return ended;
 }
 

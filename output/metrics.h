@@ -14,7 +14,7 @@
  *
  * What a column becomes follows from its role, its unit and its key (metrics_source()):
  * - ROLE_LABEL: a label; "disk" is called device, as node_exporter has it, "op" operation,
- *   "vq" queue.
+ *   "vq" queue.  Labels keep their order, but for "guest" and "device", which come first.
  * - ROLE_COUNTER: a counter, in seconds where the column is in ns.
  * - ROLE_HISTOGRAM of ns: a classic histogram in seconds, with METRICS_BUCKETS buckets on powers of
  *   two of a nanosecond.  A value of exactly such a power is in the bucket above it.
@@ -63,17 +63,17 @@ int metrics_add(struct metrics_source *source, const void *rows, size_t n);
 struct renderer *metrics_renderer(struct metrics_source *source);
 
 /* A label as it is written, but for the quotes: what is not UTF-8 is escaped, and a long one ends
- * in
- * "...".  Returns its size with the NUL. */
+ * in "...".  Returns its size with the NUL. */
 #define METRICS_LABEL_SIZE 1088
 size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text);
 
-/* Has what label @key (of the column, "disk") calls @value, as of metrics_label(), gone? */
+/* Has the object gone that label @key (of the column, "disk") calls @value, as of metrics_label()?
+ * Only a row's first label is asked about: the object that the row is about. */
 typedef bool metrics_gone(void *ctx, const char *key, const char *value);
 
-/* Ends the series of bounded sources with such a label, when that was found first, and they took
- * their last row, longer ago than they are kept.  @now_ns: of any clock that does not go back.
- * Returns how many rows of them. */
+/* Ends the series of bounded sources whose object has gone, when that was found first, and the last
+ * row of the object came, longer ago than they are kept.  @now_ns: of any clock that does not go
+ * back.  Returns how many rows of them. */
 size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_gone *gone, void *ctx);
 
 /* Series in use, as of metrics_open(). */

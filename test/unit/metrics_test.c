@@ -267,6 +267,57 @@ static void test_end_late(void **state)
 	metrics_close(m);
 }
 
+struct guest_row {
+	const char *event, *guest;
+	uint64_t events;
+};
+
+static bool is_guest(void *ctx, const char *key, const char *value)
+{
+	(void)ctx;
+	return strcmp(key, "guest") == 0 && *value;
+}
+
+/* A guest's events end together, after the last of them, however rare one of them is. */
+static void test_end_together(void **state)
+{
+	static const struct column events[] = {
+		{ "event", NULL, COLUMN_STR, ROLE_LABEL, "", "event",
+		  offsetof(struct guest_row, event), 0, true, NULL },
+		{ "guest", NULL, COLUMN_STR, ROLE_LABEL, "", "guest",
+		  offsetof(struct guest_row, guest), 0, true, NULL },
+		{ "events", NULL, COLUMN_U64, ROLE_COUNTER, "events", "events",
+		  offsetof(struct guest_row, events), 0, false, NULL },
+	};
+	static const struct schema of_guests = { events, N(events), sizeof(struct guest_row) };
+	static const struct guest_row rows[] = { { "rare", "vm", 1 },
+						 { "often", "vm", 2 },
+						 { "often", "other", 4 },
+						 { "often", "", 8 } };
+	struct metrics_source *s;
+	struct metrics *m;
+	uint64_t now = 1;
+
+	(void)state;
+	assert_int_equal(metrics_open(10, KEPT, &m), 0);
+	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, &s), 0);
+	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	assert_int_equal(metrics_end(m, now, is_guest, NULL), 0);
+	now += KEPT - 1;
+	assert_int_equal(metrics_add(s, &rows[1], 1), 0);
+	assert_int_equal(metrics_end(m, now, is_guest, NULL), 0);
+	now++;
+	assert_int_equal(metrics_end(m, now, is_guest, NULL), 1);
+	has(m, "\nvm_events_total{guest=\"vm\",event=\"rare\"} 1\n", true);
+	has(m, "\nvm_events_total{guest=\"vm\",event=\"often\"} 4\n", true);
+	has(m, "guest=\"other\"", false);
+	now += KEPT - 1;
+	assert_int_equal(metrics_end(m, now, is_guest, NULL), 2);
+	has(m, "guest=\"\",event=\"often\"} 8\n", true);
+	assert_int_equal(metrics_series(m), 1);
+	metrics_close(m);
+}
+
 /* What has gone, and was read, makes room for others; what was not read does not. */
 static void test_end_for_room(void **state)
 {
@@ -347,8 +398,9 @@ int main(void)
 		cmocka_unit_test(test_golden),	     cmocka_unit_test(test_adds_up),
 		cmocka_unit_test(test_labels),	     cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_end),	     cmocka_unit_test(test_end_late),
-		cmocka_unit_test(test_end_for_room), cmocka_unit_test(test_called_other),
-		cmocka_unit_test(test_label),	     cmocka_unit_test(test_no_labels),
+		cmocka_unit_test(test_end_together), cmocka_unit_test(test_end_for_room),
+		cmocka_unit_test(test_called_other), cmocka_unit_test(test_label),
+		cmocka_unit_test(test_no_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
