@@ -580,31 +580,35 @@ static size_t object_end(const struct metrics_source *s, size_t from)
 
 /* Are the series from @from to @to, about one object, to end? */
 static bool have_ended(struct metrics_source *s, size_t from, size_t to, uint64_t now_ns,
-		       metrics_gone *gone, void *ctx)
+		       metrics_look *look, void *ctx)
 {
 	const char *value = s->series[from]->labels;
+	enum metrics_presence presence = METRICS_NOT_LOOKED;
 	uint64_t since_ns = s->series[from]->since_ns;
-	bool is_gone = strcmp(value, METRICS_OTHER) != 0 && gone(ctx, s->labels[0]->key, value);
+	bool changed = false;
 
 	for (size_t i = from; i < to; i++) {
-		if (s->series[i]->changed)
-			since_ns = 0;
+		changed |= s->series[i]->changed;
 		s->series[i]->changed = false;
 	}
-	if (is_gone && !since_ns)
+	if (strcmp(value, METRICS_OTHER) != 0)
+		presence = look(ctx, s->labels[0]->key, value, changed);
+	if (changed || presence == METRICS_THERE)
+		since_ns = 0;
+	if (presence == METRICS_GONE && !since_ns)
 		since_ns = now_ns;
 	for (size_t i = from; i < to; i++)
 		set_since(s, s->series[i], since_ns);
-	return is_gone && now_ns - since_ns >= s->owner->kept_ns;
+	return presence == METRICS_GONE && now_ns - since_ns >= s->owner->kept_ns;
 }
 
-static size_t end_objects(struct metrics_source *s, uint64_t now_ns, metrics_gone *gone, void *ctx)
+static size_t end_objects(struct metrics_source *s, uint64_t now_ns, metrics_look *look, void *ctx)
 {
 	size_t ended = 0;
 
 	for (size_t from = 0, to; from < s->n; from = to) {
 		to = object_end(s, from);
-		if (!have_ended(s, from, to, now_ns, gone, ctx))
+		if (!have_ended(s, from, to, now_ns, look, ctx))
 			continue;
 		ended += to - from;
 		while (to > from)
@@ -613,13 +617,13 @@ static size_t end_objects(struct metrics_source *s, uint64_t now_ns, metrics_gon
 	return ended;
 }
 
-size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_gone *gone, void *ctx)
+size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_look *look, void *ctx)
 {
 	size_t ended = 0;
 
 	for (struct metrics_source *s = m->first; s; s = s->next)
 		if (s->bounded && s->n_labels)
-			ended += end_objects(s, now_ns, gone, ctx);
+			ended += end_objects(s, now_ns, look, ctx);
 	return ended;
 }
 

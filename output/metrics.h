@@ -67,14 +67,17 @@ struct renderer *metrics_renderer(struct metrics_source *source);
 #define METRICS_LABEL_SIZE 1088
 size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text);
 
-/* Has the object gone that label @key (of the column, "disk") calls @value, as of metrics_label()?
- * Only a row's first label is asked about: the object that the row is about. */
-typedef bool metrics_gone(void *ctx, const char *key, const char *value);
+/* Is the object there that label @key (of the column, "disk") calls @value, as of metrics_label()?
+ * Only a row's first label is asked about: the object that the row is about.  @changed: it had rows
+ * since it was asked about last. */
+enum metrics_presence { METRICS_NOT_LOOKED, METRICS_THERE, METRICS_GONE };
+typedef enum metrics_presence metrics_look(void *ctx, const char *key, const char *value,
+					   bool changed);
 
 /* Ends the series of bounded sources whose object has gone, when that was found first, and the last
  * row of the object came, longer ago than they are kept.  @now_ns: of any clock that does not go
  * back.  Returns how many rows of them. */
-size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_gone *gone, void *ctx);
+size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_look *look, void *ctx);
 
 /* Series in use, as of metrics_open(). */
 size_t metrics_series(const struct metrics *m);

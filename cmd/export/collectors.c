@@ -483,33 +483,35 @@ int collectors_loop(struct collectors *c, struct run *run)
 	return tools_loop(c->running, c->n_running, run);
 }
 
-/* True: @folder of sysfs is there, and no device @name in it. */
-static bool is_device_gone(const char *folder, const char *name)
+/* Device @name in @folder of sysfs. */
+static enum metrics_presence look_for_device(const char *folder, const char *name)
 {
 	char path[64 + METRICS_LABEL_SIZE];
 	size_t len = strlen(folder);
 
 	if (*name == '[' || access(folder, F_OK))
-		return false;
+		return METRICS_NOT_LOOKED;
 	snprintf(path, sizeof(path), "%s%s", folder, name);
 	for (char *c = path + len; *c; c++)
 		if (*c == '/')
 			*c = '!'; /* as sysfs has names of disks */
-	return access(path, F_OK) && errno == ENOENT;
+	if (!access(path, F_OK))
+		return METRICS_THERE;
+	return errno == ENOENT ? METRICS_GONE : METRICS_NOT_LOOKED;
 }
 
-static bool is_gone(void *ctx, const char *key, const char *value)
+static enum metrics_presence look(void *ctx, const char *key, const char *value, bool changed)
 {
 	struct collectors *c = ctx;
 
 	if (strcmp(key, "disk") == 0)
-		return is_device_gone("/sys/class/block/", value);
+		return look_for_device("/sys/class/block/", value);
 	if (strcmp(key, "device") == 0)
-		return is_device_gone("/sys/bus/virtio/devices/", value);
+		return look_for_device("/sys/bus/virtio/devices/", value);
 	/* Its process may be hidden from this one; but the rows of a guest that runs change. */
 	if (strcmp(key, "guest") == 0)
-		return *value;
-	return c->groups && live_groups_ended(c->groups, key, value);
+		return changed || !*value ? METRICS_THERE : METRICS_GONE;
+	return c->groups ? live_groups_look(c->groups, key, value) : METRICS_NOT_LOOKED;
 }
 
 void collectors_update(struct collectors *c, uint64_t least_ns)
@@ -529,7 +531,7 @@ void collectors_update(struct collectors *c, uint64_t least_ns)
 	}
 	if (c->groups)
 		live_groups_update(c->groups, now);
-	metrics_end(c->metrics, now, is_gone, c);
+	metrics_end(c->metrics, now, look, c);
 }
 
 int collectors_write(struct collectors *c, enum metrics_format format, FILE *stream)

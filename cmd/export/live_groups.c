@@ -2,6 +2,7 @@
 #include "cmd/export/live_groups.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,7 +10,6 @@
 #include "core/base/text.h"
 #include "core/system/cgroup_tree.h"
 #include "core/system/cgroups.h"
-#include "output/metrics.h"
 
 static const struct {
 	const char *key;
@@ -121,12 +121,17 @@ void live_groups_update(struct live_groups *g, uint64_t now_ns)
 	g->looked_ns = now_ns;
 }
 
-bool live_groups_ended(const struct live_groups *g, const char *key, const char *value)
+enum metrics_presence live_groups_look(const struct live_groups *g, const char *key,
+				       const char *value)
 {
-	for (size_t k = 0; g->looked && k < KINDS; k++)
-		if (strcmp(kinds[k].key, key) == 0)
-			return strcmp(value, "-") != 0 && g->lists[k].n &&
-			       !bsearch(&value, g->lists[k].names, g->lists[k].n, sizeof(char *),
-					by_name);
-	return false;
+	for (size_t k = 0; g->looked && k < KINDS; k++) {
+		const struct name_list *list = &g->lists[k];
+
+		if (strcmp(kinds[k].key, key) != 0 || strcmp(value, "-") == 0 || !list->n)
+			continue;
+		return bsearch(&value, list->names, list->n, sizeof(char *), by_name)
+			   ? METRICS_THERE
+			   : METRICS_GONE;
+	}
+	return METRICS_NOT_LOOKED;
 }

@@ -2,8 +2,9 @@
 #ifndef IOTRACE_CMD_EXPORT_LIVE_GROUPS_H
 #define IOTRACE_CMD_EXPORT_LIVE_GROUPS_H
 
-#include <stdbool.h>
 #include <stdint.h>
+
+#include "output/metrics.h"
 
 /* Which cgroups, units and containers there are, by the names that labels have. */
 struct live_groups;
@@ -17,9 +18,9 @@ void live_groups_free(struct live_groups *g);
 #define LIVE_GROUPS_NS 5000000000
 void live_groups_update(struct live_groups *g, uint64_t now_ns);
 
-/* True: the last update has looked, and found no such group.  @key: "cgroup", "unit" or "container"
- * (others: false),
- * @value as of metrics_label(). */
-bool live_groups_ended(const struct live_groups *g, const char *key, const char *value);
+/* Was there such a group at the last update, if that has looked?  @key: "cgroup", "unit" or
+ * "container" (others: METRICS_NOT_LOOKED), @value as of metrics_label(). */
+enum metrics_presence live_groups_look(const struct live_groups *g, const char *key,
+				       const char *value);
 
 #endif

@@ -29,6 +29,9 @@ static void take(const char *name)
 	assert_int_equal(rmdir(path), 0);
 }
 
+#define IS(presence, key, value)                                                                   \
+	assert_int_equal(live_groups_look(g, key, value), METRICS_##presence)
+
 static void test_ends(void **state)
 {
 	struct live_groups *g;
@@ -37,27 +40,27 @@ static void test_ends(void **state)
 	make(UNIT);
 	make("docker-" ID ".scope");
 	assert_int_equal(live_groups_open(root, NULL, &g), 0);
-	assert_false(live_groups_ended(g, "unit", "gone.service")); /* it has not looked */
+	IS(NOT_LOOKED, "unit", "gone.service"); /* it has not looked */
 	live_groups_update(g, 1);
-	assert_false(live_groups_ended(g, "cgroup", "/"));
-	assert_false(live_groups_ended(g, "cgroup", "/" UNIT));
-	assert_false(live_groups_ended(g, "unit", "a.service"));
-	assert_false(live_groups_ended(g, "container", "3f4a1b2c3d4e"));
-	assert_false(live_groups_ended(g, "unit", "-"));
-	assert_false(live_groups_ended(g, "operation", "gone"));
-	assert_true(live_groups_ended(g, "unit", "gone.service"));
-	assert_true(live_groups_ended(g, "cgroup", "cgroup:7"));
+	IS(THERE, "cgroup", "/");
+	IS(THERE, "cgroup", "/" UNIT);
+	IS(THERE, "unit", "a.service");
+	IS(THERE, "container", "3f4a1b2c3d4e");
+	IS(NOT_LOOKED, "unit", "-");
+	IS(NOT_LOOKED, "operation", "gone");
+	IS(GONE, "unit", "gone.service");
+	IS(GONE, "cgroup", "cgroup:7");
 
 	make("system.slice/b.service"); /* while there is the other: its number is not its */
 	take(UNIT);
 	take("docker-" ID ".scope");
 	live_groups_update(g, LIVE_GROUPS_NS); /* too early: it does not look, and says nothing */
-	assert_false(live_groups_ended(g, "unit", "a.service"));
+	IS(NOT_LOOKED, "unit", "a.service");
 	live_groups_update(g, LIVE_GROUPS_NS + 1);
-	assert_true(live_groups_ended(g, "cgroup", "/" UNIT));
-	assert_true(live_groups_ended(g, "unit", "a.service"));
-	assert_true(live_groups_ended(g, "container", "3f4a1b2c3d4e"));
-	assert_false(live_groups_ended(g, "unit", "b.service"));
+	IS(GONE, "cgroup", "/" UNIT);
+	IS(GONE, "unit", "a.service");
+	IS(GONE, "container", "3f4a1b2c3d4e");
+	IS(THERE, "unit", "b.service");
 	live_groups_free(g);
 }
 

@@ -207,11 +207,13 @@ static void test_bound(void **state)
 	metrics_close(m);
 }
 
-static bool is_sda(void *ctx, const char *key, const char *value)
+static enum metrics_presence sda_gone(void *ctx, const char *key, const char *value, bool changed)
 {
 	(void)ctx;
-	return strcmp(key, "disk") == 0 &&
-	       (strcmp(value, "sda") == 0 || strcmp(value, METRICS_OTHER) == 0);
+	(void)changed;
+	assert_string_equal(key, "disk");
+	assert_string_not_equal(value, METRICS_OTHER);
+	return strcmp(value, "sda") == 0 ? METRICS_GONE : METRICS_THERE;
 }
 
 /* A disk that goes ends its series, and makes room; what comes back begins at 0. */
@@ -228,8 +230,8 @@ static void test_end(void **state)
 	assert_int_equal(metrics_add(s, &b, 1), 0);
 	assert_int_equal(metrics_add(s, &c, 1), 0);
 	has(m, "{device=\"(other)\",operation=\"read\"} 7\n", true);
-	assert_int_equal(metrics_end(m, 1000, is_sda, NULL), 0);
-	assert_int_equal(metrics_end(m, 1000 + KEPT, is_sda, NULL), 1);
+	assert_int_equal(metrics_end(m, 1000, sda_gone, NULL), 0);
+	assert_int_equal(metrics_end(m, 1000 + KEPT, sda_gone, NULL), 1);
 	has(m, "\"sda\"", false);
 	has(m, "{device=\"(other)\",operation=\"read\"} 7\n", true);
 	assert_int_equal(metrics_series(m), 2);
@@ -254,15 +256,15 @@ static void test_end_late(void **state)
 		snprintf(line, sizeof(line), "operation=\"read\"} %d\n", 5 * i);
 		assert_int_equal(metrics_add(s, &a, 1), 0);
 		has(m, line, true);
-		assert_int_equal(metrics_end(m, now, is_sda, NULL), 0);
+		assert_int_equal(metrics_end(m, now, sda_gone, NULL), 0);
 		now += KEPT - 1;
-		assert_int_equal(metrics_end(m, now, is_sda, NULL), 0);
+		assert_int_equal(metrics_end(m, now, sda_gone, NULL), 0);
 		has(m, line, true);
 		now++;
 	}
 	/* Nothing was done. */
 	assert_int_equal(metrics_add(s, &none, 1), 0);
-	assert_int_equal(metrics_end(m, now, is_sda, NULL), 1);
+	assert_int_equal(metrics_end(m, now, sda_gone, NULL), 1);
 	has(m, "sda", false);
 	metrics_close(m);
 }
@@ -272,10 +274,12 @@ struct guest_row {
 	uint64_t events;
 };
 
-static bool is_guest(void *ctx, const char *key, const char *value)
+static enum metrics_presence guest_gone(void *ctx, const char *key, const char *value, bool changed)
 {
 	(void)ctx;
-	return strcmp(key, "guest") == 0 && *value;
+	(void)changed;
+	assert_string_equal(key, "guest");
+	return *value ? METRICS_GONE : METRICS_THERE;
 }
 
 /* A guest's events end together, after the last of them, however rare one of them is. */
@@ -302,17 +306,17 @@ static void test_end_together(void **state)
 	assert_int_equal(metrics_open(10, KEPT, &m), 0);
 	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, &s), 0);
 	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
-	assert_int_equal(metrics_end(m, now, is_guest, NULL), 0);
+	assert_int_equal(metrics_end(m, now, guest_gone, NULL), 0);
 	now += KEPT - 1;
 	assert_int_equal(metrics_add(s, &rows[1], 1), 0);
-	assert_int_equal(metrics_end(m, now, is_guest, NULL), 0);
+	assert_int_equal(metrics_end(m, now, guest_gone, NULL), 0);
 	now++;
-	assert_int_equal(metrics_end(m, now, is_guest, NULL), 1);
+	assert_int_equal(metrics_end(m, now, guest_gone, NULL), 1);
 	has(m, "\nvm_events_total{guest=\"vm\",event=\"rare\"} 1\n", true);
 	has(m, "\nvm_events_total{guest=\"vm\",event=\"often\"} 4\n", true);
 	has(m, "guest=\"other\"", false);
 	now += KEPT - 1;
-	assert_int_equal(metrics_end(m, now, is_guest, NULL), 2);
+	assert_int_equal(metrics_end(m, now, guest_gone, NULL), 2);
 	has(m, "guest=\"\",event=\"often\"} 8\n", true);
 	assert_int_equal(metrics_series(m), 1);
 	metrics_close(m);
@@ -328,7 +332,7 @@ static void test_end_for_room(void **state)
 
 	(void)state;
 	assert_int_equal(metrics_add(s, &a, 1), 0);
-	assert_int_equal(metrics_end(m, 1, is_sda, NULL), 0);
+	assert_int_equal(metrics_end(m, 1, sda_gone, NULL), 0);
 	assert_int_equal(metrics_add(s, &b, 1), 0);
 	has(m, "{device=\"sda\",operation=\"read\"} 5\n", true);
 	has(m, "{device=\"(other)\",operation=\"read\"} 6\n", true);
@@ -337,11 +341,79 @@ static void test_end_for_room(void **state)
 	m = opened(1, only_bytes, &s);
 	assert_int_equal(metrics_add(s, &a, 1), 0);
 	has(m, "{device=\"sda\",operation=\"read\"} 5\n", true);
-	assert_int_equal(metrics_end(m, 1, is_sda, NULL), 0);
+	assert_int_equal(metrics_end(m, 1, sda_gone, NULL), 0);
 	assert_int_equal(metrics_add(s, &b, 1), 0);
 	has(m, "sda", false);
 	has(m, "{device=\"sdb\",operation=\"read\"} 6\n", true);
 	assert_int_equal(metrics_series(m), 1);
+	metrics_close(m);
+}
+
+static enum metrics_presence quiet_gone(void *ctx, const char *key, const char *value, bool changed)
+{
+	(void)ctx;
+	(void)key;
+	(void)value;
+	return changed ? METRICS_THERE : METRICS_GONE;
+}
+
+/* What is taken to be there since it changes makes no room. */
+static void test_changing(void **state)
+{
+	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false },
+			 b = { "sdb", "read", 0, 0, 6, 0, 0, NULL, false };
+	struct metrics_source *s;
+	struct metrics *m = opened(1, only_bytes, &s);
+
+	(void)state;
+	assert_int_equal(metrics_add(s, &a, 1), 0);
+	has(m, "{device=\"sda\",operation=\"read\"} 5\n", true);
+	assert_int_equal(metrics_end(m, 1, quiet_gone, NULL), 0);
+	assert_int_equal(metrics_add(s, &b, 1), 0);
+	has(m, "{device=\"sda\",operation=\"read\"} 5\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 6\n", true);
+	assert_int_equal(metrics_end(m, 2, quiet_gone, NULL), 0);
+	assert_int_equal(metrics_add(s, &b, 1), 0);
+	has(m, "sda", false);
+	metrics_close(m);
+}
+
+static enum metrics_presence as_said(void *ctx, const char *key, const char *value, bool changed)
+{
+	(void)key;
+	(void)value;
+	(void)changed;
+	return *(enum metrics_presence *)ctx;
+}
+
+/* What is back stays, though it does nothing; when it goes again, it is kept as long again. */
+static void test_back(void **state)
+{
+	const struct row a = { "sda", "flush", 0, 0, 5, 0, 0, NULL, false },
+			 b = { "sdb", "read", 0, 0, 6, 0, 0, NULL, false };
+	enum metrics_presence is = METRICS_GONE;
+	struct metrics_source *s;
+	struct metrics *m = opened(1, only_bytes, &s);
+	uint64_t now = 1;
+
+	(void)state;
+	assert_int_equal(metrics_add(s, &a, 1), 0);
+	has(m, "{device=\"sda\",operation=\"flush\"} 5\n", true);
+	assert_int_equal(metrics_end(m, now, as_said, &is), 0);
+	now += KEPT;
+	is = METRICS_THERE;
+	assert_int_equal(metrics_end(m, now, as_said, &is), 0);
+	assert_int_equal(metrics_add(s, &b, 1), 0);
+	has(m, "{device=\"sda\",operation=\"flush\"} 5\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 6\n", true);
+
+	is = METRICS_GONE;
+	assert_int_equal(metrics_end(m, now, as_said, &is), 0);
+	now += KEPT;
+	is = METRICS_NOT_LOOKED; /* it may be there */
+	assert_int_equal(metrics_end(m, now, as_said, &is), 0);
+	is = METRICS_GONE; /* and was not */
+	assert_int_equal(metrics_end(m, now, as_said, &is), 1);
 	metrics_close(m);
 }
 
@@ -399,6 +471,7 @@ int main(void)
 		cmocka_unit_test(test_labels),	     cmocka_unit_test(test_bound),
 		cmocka_unit_test(test_end),	     cmocka_unit_test(test_end_late),
 		cmocka_unit_test(test_end_together), cmocka_unit_test(test_end_for_room),
+		cmocka_unit_test(test_changing),     cmocka_unit_test(test_back),
 		cmocka_unit_test(test_called_other), cmocka_unit_test(test_label),
 		cmocka_unit_test(test_no_labels),
 	};
