@@ -177,7 +177,8 @@ static const struct column process_columns[] = {
 	       "memory of iotrace, without its BPF maps", "resident_memory"),
 };
 
-static int open_own(struct collectors *c)
+/* node_exporter has process metrics of its own, and refuses others in a file. */
+static int open_own(struct collectors *c, bool textfile)
 {
 	const struct {
 		const char *prefix;
@@ -189,7 +190,8 @@ static int open_own(struct collectors *c)
 		{ "iotrace", SCHEMA(hook_columns, struct hook_row), &c->hooks },
 		{ "iotrace_bpf", SCHEMA(program_columns, struct program_row), &c->programs },
 		{ "iotrace", SCHEMA(build_columns, struct build_row), &c->build },
-		{ "process", SCHEMA(process_columns, struct process_row), &c->process },
+		{ textfile ? "iotrace_process" : "process",
+		  SCHEMA(process_columns, struct process_row), &c->process },
 	};
 	int r = 0;
 
@@ -431,7 +433,7 @@ int collectors_open(const struct export_options *o, struct collectors **out, str
 	if (c)
 		c->verbose = o->args.verbose;
 	if (!c || (wants_groups(o) && live_groups_open(NULL, NULL, &c->groups)) ||
-	    metrics_open(o->series, o->keep_ns, &c->metrics) || open_own(c))
+	    metrics_open(o->series, o->keep_ns, &c->metrics) || open_own(c, o->textfile))
 		return error_no_memory(err);
 	for (size_t i = 0; i < N(descriptions); i++) {
 		struct collector *one = &c->list[c->n];

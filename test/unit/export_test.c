@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "cmd/export/collectors.h"
 #include "cmd/export/http.h"
 #include "cmd/export/listen.h"
 #include "cmd/export/options.h"
@@ -213,6 +214,32 @@ static void test_passed(void **state)
 	assert_int_equal(listen_passed(&err), 0);
 }
 
+/* No name in the file is one of node_exporter's. */
+static void test_own_names(void **state)
+{
+	const char *const files[] = { NULL, "iotrace.prom" };
+
+	(void)state;
+	for (size_t i = 0; i < N(files); i++) {
+		struct export_options o = { .textfile = files[i], .series = 1 };
+		struct collectors *c;
+		struct error err;
+		char *text = NULL;
+		size_t size;
+		FILE *stream = open_memstream(&text, &size);
+
+		o.names[o.n_names++] = "no collector";
+		assert_non_null(stream);
+		assert_int_equal(collectors_open(&o, &c, &err), -ENOTSUP);
+		assert_int_equal(collectors_write(c, METRICS_CLASSIC, stream), 0);
+		assert_int_equal(fclose(stream), 0);
+		assert_non_null(strstr(text, "process_cpu_seconds_total "));
+		assert_int_equal(strstr(text, "\nprocess_") != NULL, !files[i]);
+		free(text);
+		collectors_close(c);
+	}
+}
+
 static void count_failure(void *ctx, struct tool_run *t, const struct error *err)
 {
 	assert_true(t->ended);
@@ -243,7 +270,7 @@ int main(void)
 		cmocka_unit_test(test_accepts),	    cmocka_unit_test(test_weights),
 		cmocka_unit_test(test_options),	    cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_socket_file), cmocka_unit_test(test_passed),
-		cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_own_names),   cmocka_unit_test(test_outcome),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
