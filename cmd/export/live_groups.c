@@ -7,9 +7,10 @@
 #include <string.h>
 
 #include "core/base/array.h"
-#include "core/base/text.h"
+#include "core/base/clock.h"
 #include "core/system/cgroup_tree.h"
 #include "core/system/cgroups.h"
+#include "core/system/containers.h"
 
 static const struct {
 	const char *key;
@@ -22,17 +23,25 @@ static const struct {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-struct name_list {
-	char **names; /* sorted, once they are all there */
+struct name {
+	char *text; /* first: by_text() */
+	bool found; /* by the walk */
+};
+
+struct names {
+	struct name *v;
 	size_t n;
 };
 
 struct live_groups {
 	struct cgroup_tree *tree;
-	struct cgroups *cgroups;
-	struct name_list lists[KINDS];
-	uint64_t looked_ns;
-	bool looked; /* by the last live_groups_update(): the lists are what there is */
+	struct containers *containers;
+	struct names wanted[KINDS]; /* what was asked about since the last update */
+	struct names sought[KINDS]; /* by the walk; sorted */
+	struct cgroup_walk walk;
+	uint64_t walked_ns; /* the last part of it */
+	bool met_any;	    /* so it has met cgroups */
+	bool looked;	    /* the last update ended it */
 };
 
 int live_groups_open(const char *root, const char *files, struct live_groups **out)
@@ -41,7 +50,7 @@ int live_groups_open(const char *root, const char *files, struct live_groups **o
 
 	if (!g)
 		return -ENOMEM;
-	if (cgroup_tree_open(root, &g->tree) || cgroups_open(root, files, &g->cgroups)) {
+	if (cgroup_tree_open(root, &g->tree) || containers_open(files, &g->containers)) {
 		live_groups_free(g);
 		return -ENOMEM;
 	}
@@ -49,89 +58,126 @@ int live_groups_open(const char *root, const char *files, struct live_groups **o
 	return 0;
 }
 
-static void clear(struct live_groups *g)
+static void clear(struct names *names)
 {
-	for (size_t k = 0; k < KINDS; k++) {
-		for (size_t i = 0; i < g->lists[k].n; i++)
-			free(g->lists[k].names[i]);
-		free(g->lists[k].names);
-		g->lists[k] = (struct name_list){ 0 };
-	}
-	g->looked = false;
+	for (size_t i = 0; i < names->n; i++)
+		free(names->v[i].text);
+	free(names->v);
+	*names = (struct names){ 0 };
 }
 
 void live_groups_free(struct live_groups *g)
 {
 	if (!g)
 		return;
-	clear(g);
+	for (size_t k = 0; k < KINDS; k++) {
+		clear(&g->wanted[k]);
+		clear(&g->sought[k]);
+	}
+	cgroup_walk_end(&g->walk);
 	cgroup_tree_free(g->tree);
-	cgroups_free(g->cgroups);
+	containers_free(g->containers);
 	free(g);
 }
 
-static int add_name(struct name_list *list, const char *text)
-{
-	char label[METRICS_LABEL_SIZE], **at;
-
-	metrics_label(label, text);
-	/* Many cgroups of one unit are met one after another. */
-	if (list->n && strcmp(list->names[list->n - 1], label) == 0)
-		return 0;
-	at = ARRAY_ADD(list->names, list->n);
-	if (!at)
-		return -ENOMEM;
-	*at = strdup(label);
-	if (!*at)
-		list->n--;
-	return *at ? 0 : -ENOMEM;
-}
-
-static int add_group(void *ctx, uint64_t id, const char *path)
-{
-	struct live_groups *g = ctx;
-	int r = 0;
-
-	if (cgroup_tree_is_whole(g->tree))
-		cgroups_put(g->cgroups, id, path);
-	for (size_t k = 0; !r && k < KINDS; k++)
-		r = add_name(&g->lists[k], kinds[k].name == CGROUP_PATH
-					       ? path
-					       : cgroups_name(g->cgroups, id, kinds[k].name));
-	return r;
-}
-
-static int by_name(const void *a, const void *b)
+static int by_text(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-void live_groups_update(struct live_groups *g, uint64_t now_ns)
+static struct name *find(const struct names *names, const char *text)
 {
-	clear(g);
-	if (g->looked_ns && now_ns - g->looked_ns < LIVE_GROUPS_NS)
-		return;
-	cgroups_forget(g->cgroups);
-	if (cgroup_tree_walk(g->tree, add_group, g))
-		return;
-	for (size_t k = 0; k < KINDS; k++)
-		if (g->lists[k].n)
-			qsort(g->lists[k].names, g->lists[k].n, sizeof(char *), by_name);
-	g->looked = true;
-	g->looked_ns = now_ns;
+	return names->n ? bsearch(&text, names->v, names->n, sizeof(*names->v), by_text) : NULL;
 }
 
-enum metrics_presence live_groups_look(const struct live_groups *g, const char *key,
-				       const char *value)
+static void meet(struct live_groups *g, const char *path)
 {
-	for (size_t k = 0; g->looked && k < KINDS; k++) {
-		const struct name_list *list = &g->lists[k];
+	char text[CGROUP_NAME_SIZE], label[METRICS_LABEL_SIZE];
+	bool is_short;
 
-		if (strcmp(kinds[k].key, key) != 0 || strcmp(value, "-") == 0 || !list->n)
+	g->met_any = true;
+	for (size_t k = 0; k < KINDS; k++) {
+		bool is_path = kinds[k].name == CGROUP_PATH;
+		struct name *name;
+
+		if (!g->sought[k].n || !(is_path || cgroup_name_at(g->containers, path,
+								   kinds[k].name, text, &is_short)))
 			continue;
-		return bsearch(&value, list->names, list->n, sizeof(char *), by_name)
-			   ? METRICS_THERE
-			   : METRICS_GONE;
+		metrics_label(label, is_path ? path : text);
+		name = find(&g->sought[k], label);
+		if (name)
+			name->found = true;
+	}
+}
+
+/* True: it has met all. */
+static bool walk_on(struct live_groups *g)
+{
+	uint64_t begun_ns = clock_mono_ns(), id;
+	const char *path;
+	int r;
+
+	do {
+		r = cgroup_walk_next(g->tree, &g->walk, &id, &path);
+		if (r > 0)
+			meet(g, path);
+	} while (r > 0 && clock_mono_ns() - begun_ns < LIVE_GROUPS_STEP_NS);
+	return !r && g->met_any;
+}
+
+/* Begins a walk for what is wanted; false: nothing is. */
+static bool begin(struct live_groups *g)
+{
+	size_t n = 0;
+
+	for (size_t k = 0; k < KINDS; k++) {
+		clear(&g->sought[k]);
+		g->sought[k] = g->wanted[k];
+		g->wanted[k] = (struct names){ 0 };
+		if (g->sought[k].n)
+			qsort(g->sought[k].v, g->sought[k].n, sizeof(struct name), by_text);
+		n += g->sought[k].n;
+	}
+	g->met_any = false;
+	return n;
+}
+
+void live_groups_update(struct live_groups *g, uint64_t now_ns)
+{
+	bool due = !g->walked_ns || now_ns - g->walked_ns >= LIVE_GROUPS_NS;
+
+	g->looked = false;
+	if (due && (g->walk.fts || begin(g))) {
+		g->walked_ns = now_ns;
+		g->looked = walk_on(g);
+	}
+	for (size_t k = 0; k < KINDS; k++)
+		clear(&g->wanted[k]);
+}
+
+/* Without memory it is not. */
+static void want(struct names *names, const char *text)
+{
+	struct name *name = ARRAY_ADD(names->v, names->n);
+
+	if (!name)
+		return;
+	*name = (struct name){ .text = strdup(text) };
+	if (!name->text)
+		names->n--;
+}
+
+enum metrics_presence live_groups_look(struct live_groups *g, const char *key, const char *value)
+{
+	for (size_t k = 0; k < KINDS; k++) {
+		const struct name *name;
+
+		if (strcmp(kinds[k].key, key) != 0 || strcmp(value, "-") == 0)
+			continue;
+		want(&g->wanted[k], value);
+		name = g->looked ? find(&g->sought[k], value) : NULL;
+		if (name)
+			return name->found ? METRICS_THERE : METRICS_GONE;
 	}
 	return METRICS_NOT_LOOKED;
 }

@@ -132,39 +132,64 @@ bool cgroup_tree_is_whole(const struct cgroup_tree *tree)
 
 /* ---- walking ---- */
 
-static int visit_all(const struct cgroup_tree *tree, FTS *fts, cgroup_visit visit, void *ctx)
-{
-	FTSENT *entry;
-	struct stat st;
-	int r = 0;
-
-	while (!r && (errno = 0, entry = fts_read(fts))) {
-		const char *path = entry->fts_path + tree->root_len;
-
-		if (entry->fts_info == FTS_D && !stat(entry->fts_path, &st))
-			r = visit(ctx, st.st_ino, *path ? path : "/");
-	}
-	return r || errno != ENOMEM ? r : -ENOMEM;
-}
-
 /*
  * FTS_NOSTAT spares a stat() of each of the dozens of files that every cgroup
  * has, and leaves fts_statp unset.  A group that goes away during the walk is
  * passed over.
  */
-int cgroup_tree_walk(const struct cgroup_tree *tree, cgroup_visit visit, void *ctx)
+static int begin(const struct cgroup_tree *tree, struct cgroup_walk *walk)
 {
 	char *roots[] = { tree->root, NULL };
-	FTS *fts;
+
+	if (walk->fts || !tree->root)
+		return 0;
+	walk->fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT | FTS_XDEV, NULL);
+	return !walk->fts && errno == ENOMEM ? -ENOMEM : 0;
+}
+
+int cgroup_walk_next(const struct cgroup_tree *tree, struct cgroup_walk *walk, uint64_t *id,
+		     const char **path)
+{
+	FTSENT *entry;
+	struct stat st;
+	int r = begin(tree, walk);
+
+	if (!walk->fts)
+		return r;
+	while ((errno = 0, entry = fts_read(walk->fts)))
+		if (entry->fts_info == FTS_D && !stat(entry->fts_path, &st)) {
+			*id = st.st_ino;
+			*path = entry->fts_path + tree->root_len;
+			if (!**path)
+				*path = "/";
+			return 1;
+		}
+	r = errno == ENOMEM ? -ENOMEM : 0;
+	cgroup_walk_end(walk);
+	return r;
+}
+
+void cgroup_walk_end(struct cgroup_walk *walk)
+{
+	if (walk->fts)
+		fts_close(walk->fts);
+	walk->fts = NULL;
+}
+
+int cgroup_tree_walk(const struct cgroup_tree *tree, cgroup_visit visit, void *ctx)
+{
+	struct cgroup_walk walk = { 0 };
+	const char *path;
+	uint64_t id;
 	int r;
 
-	if (!tree->root)
-		return 0;
-	fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_NOSTAT | FTS_XDEV, NULL);
-	if (!fts)
-		return errno == ENOMEM ? -ENOMEM : 0;
-	r = visit_all(tree, fts, visit, ctx);
-	fts_close(fts);
+	do {
+		r = cgroup_walk_next(tree, &walk, &id, &path);
+		if (r <= 0)
+			return r;
+		r = visit(ctx, id, path);
+	} while (!r);
+	cgroup_walk_end(&walk);
 	return r;
 }
 

@@ -24,6 +24,16 @@ bool cgroup_tree_is_whole(const struct cgroup_tree *tree);
 typedef int (*cgroup_visit)(void *ctx, uint64_t id, const char *path);
 int cgroup_tree_walk(const struct cgroup_tree *tree, cgroup_visit visit, void *ctx);
 
+/* The same, one cgroup after another: 1 with @id and @path, which is good until the next call; 0:
+ * that was the last one; -ENOMEM.  After these two it would begin anew.  @walk begins as { 0 };
+ * cgroup_walk_end() ends it before. */
+struct cgroup_walk {
+	void *fts;
+};
+int cgroup_walk_next(const struct cgroup_tree *tree, struct cgroup_walk *walk, uint64_t *id,
+		     const char **path);
+void cgroup_walk_end(struct cgroup_walk *walk);
+
 /* The path of @id, by its file handle: 0; -ESTALE: there is no such cgroup (any more), or none that
  * has a path here; another -errno: the kernel does not allow that, a walk would find it. */
 int cgroup_tree_path(const struct cgroup_tree *tree, uint64_t id, char *path, size_t size);

@@ -205,42 +205,40 @@ static struct cgroup *get(struct cgroups *c, uint64_t id)
 
 /* ---- other names ---- */
 
-#define PROCESS_NAME_SIZE 512
-#define SHORT_ID_LENGTH	  12 /* as the runtimes' own tools show them */
+#define SHORT_ID_LENGTH 12 /* as the runtimes' own tools show them */
 
 static const char no_name[] = "-", no_room[] = "cgroup:?";
 
 static void name_short(const struct text_part *id, char *name)
 {
-	snprintf(name, PROCESS_NAME_SIZE, "%.*s", SHORT_ID_LENGTH, id->at);
+	snprintf(name, CGROUP_NAME_SIZE, "%.*s", SHORT_ID_LENGTH, id->at);
 }
 
 /* Does a file have the name? */
-static bool read_name(struct cgroups *c, const struct cgroup_parts *parts, enum cgroup_name what,
-		      char *name)
+static bool read_name(struct containers *containers, const struct cgroup_parts *parts,
+		      enum cgroup_name what, char *name)
 {
 	if (what == CGROUP_POD)
-		return containers_pod(c->containers, parts->pod.at, parts->pod.len, name,
-				      PROCESS_NAME_SIZE);
-	return containers_name(c->containers, parts->container.at, parts->user, name,
-			       PROCESS_NAME_SIZE);
+		return containers_pod(containers, parts->pod.at, parts->pod.len, name,
+				      CGROUP_NAME_SIZE);
+	return containers_name(containers, parts->container.at, parts->user, name,
+			       CGROUP_NAME_SIZE);
 }
 
-/* False: it has none.  Of what is to be found in a file, *@is_short: that has not been found. */
-static bool make_name(struct cgroups *c, const char *path, enum cgroup_name what, char *name,
-		      bool *is_short)
+bool cgroup_name_at(struct containers *containers, const char *path, enum cgroup_name what,
+		    char name[CGROUP_NAME_SIZE], bool *is_short)
 {
 	struct cgroup_parts parts;
 
 	*is_short = false;
 	cgroup_parts(path, &parts);
 	if (what == CGROUP_UNIT && parts.unit.at) {
-		cgroup_unescape(&parts.unit, name, PROCESS_NAME_SIZE);
+		cgroup_unescape(&parts.unit, name, CGROUP_NAME_SIZE);
 	} else if (what == CGROUP_CONTAINER && parts.container.at && !parts.has_container_id) {
-		cgroup_unescape(&parts.container, name, PROCESS_NAME_SIZE);
+		cgroup_unescape(&parts.container, name, CGROUP_NAME_SIZE);
 	} else if ((what == CGROUP_CONTAINER && parts.container.at) ||
 		   (what == CGROUP_POD && parts.pod.at)) {
-		*is_short = !read_name(c, &parts, what, name);
+		*is_short = !read_name(containers, &parts, what, name);
 		if (*is_short)
 			name_short(what == CGROUP_POD ? &parts.pod : &parts.container, name);
 	} else {
@@ -278,8 +276,9 @@ static bool is_settled(const struct cgroup *group, enum cgroup_name what)
 
 static void find_name(struct cgroups *c, struct cgroup *group, enum cgroup_name what)
 {
-	char name[PROCESS_NAME_SIZE];
-	bool is_short, has = make_name(c, group->names[CGROUP_PATH], what, name, &is_short);
+	char name[CGROUP_NAME_SIZE];
+	bool is_short,
+	    has = cgroup_name_at(c->containers, group->names[CGROUP_PATH], what, name, &is_short);
 
 	group->next_look_ns = clock_mono_ns() + LOOK_PERIOD;
 	group->looks[what] = is_short ? group->looks[what] + 1 : 0;

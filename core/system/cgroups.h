@@ -2,8 +2,10 @@
 #ifndef IOTRACE_CORE_SYSTEM_CGROUPS_H
 #define IOTRACE_CORE_SYSTEM_CGROUPS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
+struct containers;
 struct cgroups; /* kernfs ids of control groups -> paths and names */
 
 /* @root NULL: the mounted hierarchy that block I/O is charged in (v1 with the
@@ -39,6 +41,12 @@ enum cgroup_name {
 /* One name of cgroup @id; "-" where it has none.  Lives as long as what cgroups_path() returns; two
  * names that are equal are the same string. */
 const char *cgroups_name(struct cgroups *c, uint64_t id, enum cgroup_name what);
+
+/* The unit, container or pod (no CGROUP_PATH) of a cgroup at @path, of which nothing is kept.
+ * False: it has none.  *@is_short: 12 digits, since no file has the name (yet). */
+#define CGROUP_NAME_SIZE 512
+bool cgroup_name_at(struct containers *containers, const char *path, enum cgroup_name what,
+		    char name[CGROUP_NAME_SIZE], bool *is_short);
 
 /* All names together take no more: a container can make as many cgroups as it likes. */
 #define CGROUPS_SIZE (8U << 20)

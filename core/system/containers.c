@@ -38,14 +38,14 @@ struct source {
 struct user {
 	uint32_t uid;
 	char *home; /* NULL: none */
-	struct source podman;
+	struct source docker, podman;
 	uint64_t left_ns, at_ns; /* time for his files, as of @at_ns */
 };
 
 struct containers {
 	char *path; /* of the root */
 	int root;
-	struct source logs, pods, podman, podman_volatile;
+	struct source logs, pods, docker, podman, podman_volatile;
 	struct user users[MAX_USERS];
 	size_t n_users;
 };
@@ -72,10 +72,12 @@ void containers_free(struct containers *c)
 		return;
 	for (size_t i = 0; i < c->n_users; i++) {
 		free(c->users[i].home);
+		intern_free(&c->users[i].docker.names);
 		intern_free(&c->users[i].podman.names);
 	}
 	intern_free(&c->logs.names);
 	intern_free(&c->pods.names);
+	intern_free(&c->docker.names);
 	intern_free(&c->podman.names);
 	intern_free(&c->podman_volatile.names);
 	if (c->root >= 0)
@@ -249,21 +251,25 @@ static json_t *read_json(const struct containers *c, const char *path, struct st
 }
 
 /* docker's config.v2.json: {"Name": "/NAME", ...} */
-static bool docker_name(const struct containers *c, const char *folder, const char *id, char *name,
-			size_t size)
+static bool docker_name(const struct containers *c, struct source *source, const char *folder,
+			const char *id, char *name, size_t size)
 {
 	char path[PATH_MAX];
 	const char *text;
 	json_t *json;
 
+	if (find(source, id, CONTAINER_ID_LENGTH, name, size))
+		return true;
 	snprintf(path, sizeof(path), "%s/containers/%.*s/config.v2.json", folder,
 		 CONTAINER_ID_LENGTH, id);
 	json = read_json(c, path, NULL);
 	text = json_string_value(json_object_get(json, "Name"));
-	if (text && text[text[0] == '/'])
+	if (text && text[text[0] == '/']) {
 		snprintf(name, size, "%s", text + (text[0] == '/'));
-	else
+		put(source, id, CONTAINER_ID_LENGTH, name);
+	} else {
 		text = NULL;
+	}
 	json_decref(json);
 	return text;
 }
@@ -366,13 +372,13 @@ static bool user_name(struct containers *c, uint32_t uid, const char *id, char *
 
 	if (!user || !user->home || !has_time(user))
 		return false;
-	snprintf(path, sizeof(path), "%s/.local/share/docker", user->home);
-	found = docker_name(c, path, id, name, size);
+	snprintf(path, sizeof(path),
+		 "%s/.local/share/containers/storage/overlay-containers/containers.json",
+		 user->home);
+	found = podman_name(c, &user->podman, path, id, name, size);
 	if (!found) {
-		snprintf(path, sizeof(path),
-			 "%s/.local/share/containers/storage/overlay-containers/containers.json",
-			 user->home);
-		found = podman_name(c, &user->podman, path, id, name, size);
+		snprintf(path, sizeof(path), "%s/.local/share/docker", user->home);
+		found = docker_name(c, &user->docker, path, id, name, size);
 	}
 	take_time(user);
 	return found;
@@ -383,11 +389,11 @@ bool containers_name(struct containers *c, const char *id, uint32_t user, char *
 	if (user != CGROUP_NO_USER)
 		return user_name(c, user, id, name, size);
 	return kubernetes_name(c, id, name, size) ||
-	       docker_name(c, "/var/lib/docker", id, name, size) ||
 	       podman_name(c, &c->podman,
 			   "/var/lib/containers/storage/overlay-containers/containers.json", id,
 			   name, size) ||
 	       podman_name(c, &c->podman_volatile,
 			   "/run/containers/storage/overlay-containers/volatile-containers.json",
-			   id, name, size);
+			   id, name, size) ||
+	       docker_name(c, &c->docker, "/var/lib/docker", id, name, size); /* of each a file */
 }

@@ -19,7 +19,7 @@ void containers_free(struct containers *c);
 
 /* The name of container @id (CONTAINER_ID_LENGTH digits) of user @user (CGROUP_NO_USER: of the
  * system's), "NAMESPACE/POD/NAME" in Kubernetes: false, and @name left alone, when no file has it
- * (yet). */
+ * (yet).  Once found it stays, and its file is not read again. */
 bool containers_name(struct containers *c, const char *id, uint32_t user, char *name, size_t size);
 
 /* "NAMESPACE/POD" of the pod with this UID, whose dashes may be underscores. */

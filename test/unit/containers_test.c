@@ -160,6 +160,35 @@ static void test_later(void **state)
 	cgroups_free(c);
 }
 
+/* docker's file is not read again for each look. */
+static void test_read_once(void **state)
+{
+	const struct {
+		const char *id, *file, *name;
+		uint32_t user;
+	} of[] = {
+		{ ID(d0c1), "var/lib/docker/containers/" ID(d0c1) "/config.v2.json", "web",
+		  CGROUP_NO_USER },
+		{ ID(b0b1), "home/bob/.local/share/docker/containers/" ID(b0b1) "/config.v2.json",
+		  "bobs", 1001 },
+	};
+	struct containers *c;
+	char path[PATH_MAX], name[64];
+
+	(void)state;
+	assert_int_equal(containers_open(root, &c), 0);
+	for (size_t i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		assert_true(containers_name(c, of[i].id, of[i].user, name, sizeof(name)));
+		assert_string_equal(name, of[i].name);
+		in_root(path, of[i].file);
+		assert_int_equal(unlink(path), 0);
+		name[0] = 0;
+		assert_true(containers_name(c, of[i].id, of[i].user, name, sizeof(name)));
+		assert_string_equal(name, of[i].name);
+	}
+	containers_free(c);
+}
+
 #define BIG (2 << 20)
 
 static void put_big(const char *name, char byte)
@@ -272,8 +301,11 @@ static void test_none(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		with_files(test_names),	     with_files(test_later),
-		with_files(test_hostile),    with_files(test_large_file_of_user),
+		with_files(test_names),
+		with_files(test_later),
+		with_files(test_read_once),
+		with_files(test_hostile),
+		with_files(test_large_file_of_user),
 		cmocka_unit_test(test_none),
 	};
 
