@@ -77,12 +77,13 @@ struct label_name {
 	const char *key, *name;
 	bool few;   /* values: kept by the series of the others */
 	bool first; /* of the labels: the others belong to it */
+	bool any;   /* value: also what METRICS_OTHER says */
 };
 
 static const struct label_name label_names[] = {
 	{ "disk", "device" },
 	{ "device", "device", .first = true },
-	{ "guest", "guest", .first = true },
+	{ "guest", "guest", .first = true, .any = true },
 	{ "vq", "queue" },
 	{ "op", "operation", .few = true },
 	{ "layer", "layer", .few = true },
@@ -353,6 +354,8 @@ static void take_labels(const struct metrics_source *s, const void *row, bool ot
 		const struct label_name *name = label_name(s->labels[i]->key);
 		const char *value = label_value(s->labels[i], row, buf);
 
+		if (name && name->any && strcmp(value, METRICS_OTHER) == 0)
+			value = "\\x28other)";
 		labels->size +=
 		    metrics_label(labels->text + labels->size,
 				  other && !(name && name->few) ? METRICS_OTHER : value);

@@ -36,8 +36,9 @@ enum metrics_format { METRICS_CLASSIC, METRICS_OPENMETRICS };
 /* Of a Content-Type header. */
 extern const char *const metrics_content_types[];
 
-/* What is beyond the bound has this as its labels, but for operation, layer and io.  No disk,
- * cgroup, unit, container or guest is called so. */
+/* What is beyond the bound has this as its labels, but for operation, layer and io; so have rows
+ * that say it themselves, as what a tool had no room for.  No disk, cgroup or unit is called so; a
+ * guest that is has "\\x28other)", a container that is adds to the others. */
 #define METRICS_OTHER "(other)"
 
 /* @most: series (lines of the output) of bounded sources; what comes beyond is METRICS_OTHER.

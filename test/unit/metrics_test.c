@@ -274,6 +274,16 @@ struct guest_row {
 	uint64_t events;
 };
 
+static const struct column events[] = {
+	{ "event", NULL, COLUMN_STR, ROLE_LABEL, "", "event", offsetof(struct guest_row, event), 0,
+	  true, NULL },
+	{ "guest", NULL, COLUMN_STR, ROLE_LABEL, "", "guest", offsetof(struct guest_row, guest), 0,
+	  true, NULL },
+	{ "events", NULL, COLUMN_U64, ROLE_COUNTER, "events", "events",
+	  offsetof(struct guest_row, events), 0, false, NULL },
+};
+static const struct schema of_guests = { events, N(events), sizeof(struct guest_row) };
+
 static enum metrics_presence guest_gone(void *ctx, const char *key, const char *value, bool changed)
 {
 	(void)ctx;
@@ -285,15 +295,6 @@ static enum metrics_presence guest_gone(void *ctx, const char *key, const char *
 /* A guest's events end together, after the last of them, however rare one of them is. */
 static void test_end_together(void **state)
 {
-	static const struct column events[] = {
-		{ "event", NULL, COLUMN_STR, ROLE_LABEL, "", "event",
-		  offsetof(struct guest_row, event), 0, true, NULL },
-		{ "guest", NULL, COLUMN_STR, ROLE_LABEL, "", "guest",
-		  offsetof(struct guest_row, guest), 0, true, NULL },
-		{ "events", NULL, COLUMN_U64, ROLE_COUNTER, "events", "events",
-		  offsetof(struct guest_row, events), 0, false, NULL },
-	};
-	static const struct schema of_guests = { events, N(events), sizeof(struct guest_row) };
 	static const struct guest_row rows[] = { { "rare", "vm", 1 },
 						 { "often", "vm", 2 },
 						 { "often", "other", 4 },
@@ -432,6 +433,22 @@ static void test_called_other(void **state)
 	metrics_close(m);
 }
 
+/* A guest is called as its owner likes: the others are not among it. */
+static void test_guest_called_other(void **state)
+{
+	static const struct guest_row rows[] = { { "often", "(other)", 1 }, { "often", "vm", 2 } };
+	struct metrics_source *s;
+	struct metrics *m;
+
+	(void)state;
+	assert_int_equal(metrics_open(1, KEPT, &m), 0);
+	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, &s), 0);
+	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	has(m, "{guest=\"\\\\x28other)\",event=\"often\"} 1\n", true);
+	has(m, "{guest=\"(other)\",event=\"(other)\"} 2\n", true);
+	metrics_close(m);
+}
+
 static void test_label(void **state)
 {
 	char text[METRICS_LABEL_SIZE], many[400];
@@ -472,8 +489,8 @@ int main(void)
 		cmocka_unit_test(test_end),	     cmocka_unit_test(test_end_late),
 		cmocka_unit_test(test_end_together), cmocka_unit_test(test_end_for_room),
 		cmocka_unit_test(test_changing),     cmocka_unit_test(test_back),
-		cmocka_unit_test(test_called_other), cmocka_unit_test(test_label),
-		cmocka_unit_test(test_no_labels),
+		cmocka_unit_test(test_called_other), cmocka_unit_test(test_guest_called_other),
+		cmocka_unit_test(test_label),	     cmocka_unit_test(test_no_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
