@@ -133,7 +133,8 @@ static int take_positional(struct input *in, const char *text)
 	if (in->spec->no_interval) {
 		error_set(in->err, STATUS_USAGE, -E2BIG, "too many arguments: '%s'",
 			  text_shown(text).text);
-		error_hint(in->err, "a command to run goes after --");
+		error_hint(in->err,
+			   "a command to run goes after --; the time to trace is -D SECONDS");
 		return -E2BIG;
 	}
 	switch (in->positional++) {
@@ -292,6 +293,9 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 		in->at = offending_arg(in->spec, state);
 	if (key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
+	if (arg && args_given(in->args, key) && key < CHAR_MAX && strchr("dgnpq", key))
+		return parsed(in, error_set(in->err, STATUS_USAGE, -EINVAL,
+					    "-%c is given twice: only one would hold", key));
 	r = set_member(in->spec, key, arg);
 	if (r == ARGP_ERR_UNKNOWN)
 		r = in->spec->parse(key, arg, in->spec->own, in->err);

@@ -333,13 +333,17 @@ static void note_seen(struct show *show, const struct recording_interval *in)
 
 static int render(struct show *show, struct render_interval *out, struct error *err)
 {
-	int r = show->beside ? renderer_interval(show->beside, out, err) : 0;
+	struct error beside_err = { .status = STATUS_OK };
+	int beside = show->beside ? renderer_interval(show->beside, out, &beside_err) : 0;
+	int r = renderer_interval(show->display, out, err);
 
 	if (!r)
-		r = renderer_interval(show->display, out, err);
-	if (!r)
 		r = renderer_losses(show->display, &out->interval, err);
-	return r;
+	/* What there is to be seen has been shown, even if the file beside it cannot be written. */
+	if (r || !beside)
+		return r;
+	*err = beside_err;
+	return beside;
 }
 
 static int render_rows(struct show *show, const struct recording_interval *in, struct error *err)

@@ -78,7 +78,11 @@ static void text_subcommand(struct sink *sink, const struct check_subcommand *s,
 	for (size_t i = 0; i < s->n_gaps; i++) {
 		const struct check_gap *gap = &s->gaps[i];
 
-		TEXT(sink, "    ", gap->what[0] ? "without " : "note", gap->what);
+		TEXT(sink, "    ",
+		     gap->what[0] == '-' ? "not with "
+		     : gap->what[0]	 ? "without "
+					 : "note",
+		     gap->what);
 		text_reason(sink, ": ", gap->why, gap->hint);
 	}
 	for (size_t i = 0; i < s->n_hooks; i++)

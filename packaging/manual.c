@@ -220,7 +220,9 @@ static void put_option(const struct more *more)
 		snprintf(name, sizeof(name), "-%s", o->name);
 		put_flag(name);
 	}
-	if (o->arg)
+	if (o->arg && o->flags & OPTION_ARG_OPTIONAL)
+		printf(" Ns Op = Ns Ar %s", o->arg);
+	else if (o->arg)
 		put_argument(o->arg);
 	putchar('\n');
 	put_sentence(o->doc);

@@ -215,7 +215,7 @@ static void done(void *ctx, const struct recording_interval *in)
 	if (k->o.pid && !in->last && !k->o.args.replay)
 		follow_guest(k, in);
 	if (in->last && !any_shown(k))
-		report_line("no event matches");
+		report_line("no matching event happened");
 	events_set_baseline(&k->events);
 }
 

@@ -90,6 +90,7 @@ const struct args_spec top_args = {
 	.parse = parse,
 	.members = members,
 	.doc = "Block I/O by process, refreshed every INTERVAL seconds (1), COUNT times.\v"
+	       "On a terminal it is a full screen, whose keys h lists; -C prints text. "
 	       "D: R read, W write, D discard, F flush command, S empty request that waits "
 	       "for one (fsync), Z write zeroes, E secure erase, A zone append, M zone "
 	       "management, P passthrough. A COMM that ends in -wb is write-back by a "

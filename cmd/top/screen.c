@@ -110,6 +110,12 @@ static void add_note(struct top_screen *s, const char *fmt, ...)
 	va_end(args);
 }
 
+/* The average is shown where the total is what the rows are sorted by. */
+static const char *sort_name(const struct column *column)
+{
+	return strcmp(column->key, "time_ns") == 0 ? "total time" : column->heading;
+}
+
 static void put_note(struct top_screen *s)
 {
 	static const char *const names[TOP_FILTERS] = { "name", "process", "disk", "cgroup" };
@@ -126,7 +132,7 @@ static void put_note(struct top_screen *s)
 	if (s->view.tree)
 		add_note(s, "  tree of cgroups");
 	else if (sort != SCREEN_UNSORTED)
-		add_note(s, "  by %s%s", schema->columns[sort].heading,
+		add_note(s, "  by %s%s", sort_name(&schema->columns[sort]),
 			 s->around.reverse ? " reversed" : "");
 	if (s->accumulated)
 		add_note(s, "  accumulated");

@@ -1299,6 +1299,14 @@ class TestForms(StackTest):
         result = iotrace("stack", "-D", "1", "--svg", "/nowhere/x.svg")
         self.assert_one_line(result, 1, "/nowhere/x.svg", "no such file")
 
+    def test_svg_on_a_full_disk(self):
+        """What was measured is printed all the same."""
+        _, result = self.both("-K", "--svg", "/dev/full")
+        self.assertEqual(result.status, 1, result)
+        self.assertIn("cannot write /dev/full: No space left on device\n", result.err)
+        self.assertIn("R: 20480, W: 0\n", result.out)
+        self.assertIn("R: 0, W: 40960\n", result.out)
+
     def test_hidden_addresses(self):
         setting = "/proc/sys/kernel/kptr_restrict"
         before = iotest.read_text(setting).strip()

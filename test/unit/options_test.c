@@ -215,6 +215,10 @@ static void test_top_options(void **state)
 	o = top_of(&line, "-Cr7");
 	assert_true(o.no_clear);
 	assert_int_equal(o.max_rows, 7);
+	refuses('t', "-d sda -d sdb", STATUS_USAGE, -EINVAL,
+		"-d is given twice: only one would hold", NULL);
+	refuses('t', "-p 1 --pid 2", STATUS_USAGE, -EINVAL,
+		"-p is given twice: only one would hold", NULL);
 }
 
 static void test_top_rows(void **state)
