@@ -6,6 +6,7 @@
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <signal.h>
 #include <stddef.h>
@@ -40,39 +41,50 @@
 
 /* ---- system calls ---- */
 
-struct rule {
-	uint32_t call;
-	/* One argument may be restricted: (argument & mask) == value; mask 0: none is. */
+/* (argument & mask) == value; mask 0: no condition */
+struct condition {
 	uint32_t arg, mask, value;
 };
 
+#define CONDITIONS 1
+
+/* Allows a call if all conditions hold.  A call may have several rules. */
+struct rule {
+	uint32_t call;
+	struct condition conditions[CONDITIONS];
+};
+
 static const struct rule rules[] = {
-	{ SYS_read, 0, 0, 0 },
-	{ SYS_write, 0, 0, 0 },
-	{ SYS_pread64, 0, 0, 0 },
-	{ SYS_lseek, 0, 0, 0 },
-	{ SYS_fstat, 0, 0, 0 },
-	{ SYS_newfstatat, 3, ~0U, AT_EMPTY_PATH }, /* fstat() of the C library */
-	{ SYS_fcntl, 0, 0, 0 },
-	{ SYS_dup, 0, 0, 0 },
-	{ SYS_close, 0, 0, 0 },
-	{ SYS_memfd_create, 0, 0, 0 },
-	{ SYS_recvmsg, 0, 0, 0 },
-	{ SYS_sendto, 0, 0, 0 },
-	{ SYS_brk, 0, 0, 0 },
-	{ SYS_mmap, 2, PROT_EXEC, 0 },
-	{ SYS_mprotect, 2, PROT_EXEC, 0 },
-	{ SYS_munmap, 0, 0, 0 },
-	{ SYS_mremap, 0, 0, 0 },
-	{ SYS_madvise, 0, 0, 0 },
-	{ SYS_futex, 0, 0, 0 },
-	{ SYS_getrandom, 0, 0, 0 },
-	{ SYS_clock_gettime, 0, 0, 0 },
-	{ SYS_sysinfo, 0, 0, 0 }, /* qsort() of the C library: how much memory there is */
-	{ SYS_restart_syscall, 0, 0, 0 },
-	{ SYS_rt_sigreturn, 0, 0, 0 },
-	{ SYS_exit, 0, 0, 0 },
-	{ SYS_exit_group, 0, 0, 0 },
+	{ SYS_read },
+	{ SYS_write },
+	{ SYS_pread64 },
+	{ SYS_lseek },
+	{ SYS_fstat },
+	{ SYS_newfstatat, { { 3, ~0U, AT_EMPTY_PATH } } }, /* fstat() of the C library */
+	/* No signals to other processes (F_SETOWN, F_SETSIG, O_ASYNC), no leases, no locks. */
+	{ SYS_fcntl, { { 1, ~0U, F_DUPFD_CLOEXEC } } },
+	{ SYS_fcntl, { { 1, ~0U, F_GETFD } } }, /* libelf */
+	{ SYS_fcntl, { { 1, ~0U, F_GETFL } } }, /* fdopen() */
+	{ SYS_dup },
+	{ SYS_close },
+	{ SYS_memfd_create },
+	{ SYS_recvmsg },
+	{ SYS_sendto },
+	{ SYS_brk },
+	{ SYS_mmap, { { 2, PROT_EXEC, 0 } } },
+	{ SYS_mprotect, { { 2, PROT_EXEC, 0 } } },
+	{ SYS_munmap },
+	{ SYS_mremap },
+	{ SYS_madvise },
+	{ SYS_futex, { { 1, ~0U, FUTEX_WAIT_PRIVATE } } },
+	{ SYS_futex, { { 1, ~0U, FUTEX_WAKE_PRIVATE } } },
+	{ SYS_getrandom },
+	{ SYS_clock_gettime },
+	{ SYS_sysinfo }, /* qsort() of the C library: how much memory there is */
+	{ SYS_restart_syscall },
+	{ SYS_rt_sigreturn },
+	{ SYS_exit },
+	{ SYS_exit_group },
 };
 
 #define RULES	  (sizeof(rules) / sizeof(rules[0]))
@@ -83,9 +95,12 @@ static const struct rule rules[] = {
 #define JUMP(how, v, yes, no) NEXT(BPF_JUMP(BPF_JMP | (how) | BPF_K, (v), (yes), (no)))
 #define X32_CALLS	      0x40000000 /* __X32_SYSCALL_BIT */
 
+#define CONDITION_SIZE 3 /* instructions */
+#define RULE_SIZE      (3 + CONDITION_SIZE * CONDITIONS)
+
 static int filter_calls(void)
 {
-	struct sock_filter filter[8 + 6 * RULES];
+	struct sock_filter filter[7 + RULE_SIZE * RULES];
 	struct sock_fprog program = { .filter = filter };
 	unsigned short n = 0;
 
@@ -96,15 +111,19 @@ static int filter_calls(void)
 	JUMP(BPF_JGE, X32_CALLS, 0, 1);
 	RETURN(SECCOMP_RET_KILL_PROCESS);
 	for (size_t i = 0; i < RULES; i++) {
-		const struct rule *rule = &rules[i];
+		const struct condition *c = rules[i].conditions;
+		uint8_t rest = 1; /* instructions to the end of the rule */
 
-		JUMP(BPF_JEQ, rule->call, 0, rule->mask ? 5 : 1);
-		if (rule->mask) {
+		for (size_t k = 0; k < CONDITIONS && c[k].mask; k++)
+			rest += CONDITION_SIZE;
+		LOAD(offsetof(struct seccomp_data, nr));
+		JUMP(BPF_JEQ, rules[i].call, 0, rest);
+		for (; rest > 1; c++) {
+			rest -= CONDITION_SIZE;
 			/* The lower half: both processors are little-endian here. */
-			LOAD(offsetof(struct seccomp_data, args) + 8 * rule->arg);
-			NEXT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, rule->mask));
-			JUMP(BPF_JEQ, rule->value, 1, 0);
-			RETURN(SECCOMP_RET_KILL_PROCESS);
+			LOAD(offsetof(struct seccomp_data, args) + 8 * c->arg);
+			NEXT(BPF_STMT(BPF_ALU | BPF_AND | BPF_K, c->mask));
+			JUMP(BPF_JEQ, c->value, 0, rest);
 		}
 		RETURN(SECCOMP_RET_ALLOW);
 	}

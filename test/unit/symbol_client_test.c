@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <link.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -838,6 +840,33 @@ static void try_x32_call(void)
 	syscall(SYS_read | 0x40000000, -1, NULL, 0);
 }
 
+static void try_ioctl(void)
+{
+	int on = 1;
+
+	ioctl(STDIN_FILENO, FIOASYNC, &on);
+}
+
+static void try_prctl(void)
+{
+	prctl(PR_SET_PDEATHSIG, 0);
+}
+
+static void try_futex(void)
+{
+	uint32_t word = 0;
+
+	syscall(SYS_futex, &word, FUTEX_LOCK_PI_PRIVATE, 0, NULL, NULL, 0);
+}
+
+static int scratch, command; /* of try_fcntl() */
+
+static void try_fcntl(void)
+{
+	if (fcntl(scratch, command, command == F_SETFL ? O_ASYNC : 0) < 0)
+		_exit(2);
+}
+
 static int signal_of(void (*try)(void))
 {
 	static const struct sandbox sandbox = { "sandbox", 16UL << 20, 64, 4096 };
@@ -857,8 +886,10 @@ static int signal_of(void (*try)(void))
 
 static void test_sandbox(void **state)
 {
-	static void (*const tries[])(void) = { try_open, try_fork, try_socket,	try_kill,
-					       try_code, try_stat, try_x32_call };
+	static void (*const tries[])(void) = {
+		try_open, try_fork,  try_socket, try_kill,  try_code,
+		try_stat, try_ioctl, try_prctl,	 try_futex, try_x32_call,
+	};
 
 	(void)state;
 	if (SANITIZED)
@@ -868,6 +899,29 @@ static void test_sandbox(void **state)
 		assert_int_equal(signal_of(tries[i]), SIGSYS);
 	/* Without support for 32-bit programs it is a fault. */
 	assert_true(signal_of(try_old_call) > 0);
+}
+
+static void test_sandbox_fcntl(void **state)
+{
+	static const int allowed[] = { F_DUPFD_CLOEXEC, F_GETFD, F_GETFL };
+	static const int refused[] = {
+		F_SETFL, F_SETOWN, F_SETOWN_EX, F_SETSIG,    F_SETLEASE,   F_NOTIFY,
+		F_SETLK, F_SETLKW, F_OFD_SETLK, F_ADD_SEALS, F_SETPIPE_SZ,
+	};
+
+	(void)state;
+	if (SANITIZED)
+		skip();
+	scratch = memfd_create("scratch", MFD_CLOEXEC);
+	for (size_t i = 0; i < sizeof(allowed) / sizeof(allowed[0]); i++) {
+		command = allowed[i];
+		assert_int_equal(signal_of(try_fcntl), 0);
+	}
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		command = refused[i];
+		assert_int_equal(signal_of(try_fcntl), SIGSYS);
+	}
+	close(scratch);
 }
 
 static void use_memory(void)
@@ -1810,6 +1864,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_helper_has_nothing),
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_sandbox),
+		cmocka_unit_test(test_sandbox_fcntl),
 		cmocka_unit_test(test_sandbox_limits),
 		cmocka_unit_test(test_hostile_helpers),
 		cmocka_unit_test(test_why_not),
