@@ -335,18 +335,18 @@ static void debug_by_link(const struct search *s, struct debug_query *query)
 /* .gnu_debugdata: an ELF file with the symbols that .dynsym has not, compressed. */
 static void unpack_symbols(const struct search *s, const Elf_Data *data)
 {
-	int fd = memfd_create("gnu_debugdata", MFD_CLOEXEC);
+	int fd = s->opener->scratch;
 	Elf *elf = NULL;
 
-	if (fd >= 0 && write(fd, data->d_buf, data->d_size) == (ssize_t)data->d_size)
+	if (lseek(fd, 0, SEEK_SET) == 0 &&
+	    write(fd, data->d_buf, data->d_size) == (ssize_t)data->d_size)
 		elf = elf_file_open(fd, s->unread);
 	else
 		unread_because(s->unread, UNREAD_DEBUGDATA);
 	if (elf)
 		walk_tables(s, elf, SHT_SYMTAB);
 	elf_end(elf);
-	if (fd >= 0)
-		close(fd);
+	(void)!ftruncate(fd, 0);
 }
 
 static void minimal_debug_info(const struct search *s)

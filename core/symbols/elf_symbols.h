@@ -71,6 +71,7 @@ struct debug_opener {
 	int (*open)(void *ctx, const struct debug_query *query);
 	void *ctx;
 	uint32_t n_roots; /* tried in this order; from the second on by build id only */
+	int scratch;	  /* an empty file for .gnu_debugdata, left empty; -1: none */
 };
 
 /*

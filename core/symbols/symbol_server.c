@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@
 
 struct server {
 	int socket;
+	int scratch; /* of debug_opener */
 	bool broken; /* the client is gone, or it speaks another language */
 	struct wire_request request;
 	enum unread unread;
@@ -155,7 +157,7 @@ static void add_name(struct server *s, size_t place, uint64_t address, const cha
 
 static int serve_elf(struct server *s, int fd, const uint64_t *at)
 {
-	const struct debug_opener opener = { ask, s, s->request.n_roots };
+	const struct debug_opener opener = { ask, s, s->request.n_roots, s->scratch };
 	size_t n = s->request.n_places;
 	struct elf_place *places = calloc(n + 1, sizeof(*places));
 	int r;
@@ -238,12 +240,12 @@ static int serve_request(struct server *s, int fd)
 	return r;
 }
 
-void symbol_server_serve(int socket)
+static void serve(int socket, int scratch)
 {
 	static struct server s;
 	int fd;
 
-	s = (struct server){ .socket = socket };
+	s = (struct server){ .socket = socket, .scratch = scratch };
 	while (receive(&s, &s.request, sizeof(s.request), &fd)) {
 		struct wire_status done = { .type = WIRE_DONE };
 
@@ -269,6 +271,19 @@ void symbol_server_serve(int socket)
 	}
 }
 
+static int create_scratch(void)
+{
+	return memfd_create("gnu_debugdata", MFD_CLOEXEC);
+}
+
+void symbol_server_serve(int socket)
+{
+	int scratch = create_scratch();
+
+	serve(socket, scratch);
+	drop(scratch);
+}
+
 bool symbol_server_is(int argc, char **argv)
 {
 	return argc == 1 && strcmp(argv[0], SYMBOL_SERVER_NAME) == 0;
@@ -282,10 +297,12 @@ void symbol_server_run(void)
 		.files = 16,
 		.file_size = MAX_DEBUGDATA,
 	};
+	/* The only one: the sandbox makes no more of them, so that its memory is bounded. */
+	int scratch = create_scratch();
 	struct wire_status ready = { .type = WIRE_READY, .status = sandbox_enter(&sandbox) };
 
 	if (send(SYMBOL_SERVER_FD, &ready, sizeof(ready), MSG_NOSIGNAL) == sizeof(ready) &&
 	    !ready.status)
-		symbol_server_serve(SYMBOL_SERVER_FD);
+		serve(SYMBOL_SERVER_FD, scratch);
 	_exit(0);
 }

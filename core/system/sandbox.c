@@ -46,7 +46,7 @@ struct condition {
 	uint32_t arg, mask, value;
 };
 
-#define CONDITIONS 1
+#define CONDITIONS 2
 
 /* Allows a call if all conditions hold.  A call may have several rules. */
 struct rule {
@@ -59,6 +59,7 @@ static const struct rule rules[] = {
 	{ SYS_write },
 	{ SYS_pread64 },
 	{ SYS_lseek },
+	{ SYS_ftruncate },
 	{ SYS_fstat },
 	{ SYS_newfstatat, { { 3, ~0U, AT_EMPTY_PATH } } }, /* fstat() of the C library */
 	/* No signals to other processes (F_SETOWN, F_SETSIG, O_ASYNC), no leases, no locks. */
@@ -67,11 +68,11 @@ static const struct rule rules[] = {
 	{ SYS_fcntl, { { 1, ~0U, F_GETFL } } }, /* fdopen() */
 	{ SYS_dup },
 	{ SYS_close },
-	{ SYS_memfd_create },
 	{ SYS_recvmsg },
 	{ SYS_sendto },
 	{ SYS_brk },
-	{ SYS_mmap, { { 2, PROT_EXEC, 0 } } },
+	/* Shared memory stays when all but one page is unmapped: RLIMIT_AS would not bound it. */
+	{ SYS_mmap, { { 2, PROT_EXEC, 0 }, { 3, MAP_SHARED, 0 } } },
 	{ SYS_mprotect, { { 2, PROT_EXEC, 0 } } },
 	{ SYS_munmap },
 	{ SYS_mremap },
@@ -164,6 +165,9 @@ static int limit_all(const struct sandbox *sandbox)
 
 	if (!r && !SANITIZED)
 		r = limit(RLIMIT_AS, used.address_space + sandbox->memory);
+	/* Of a huge page all stays in memory while a part is mapped. */
+	if (!r && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
+		r = -errno;
 	if (!r)
 		r = limit(RLIMIT_NOFILE, sandbox->files);
 	if (!r)

@@ -14,9 +14,10 @@ struct sandbox {
 
 /*
  * Restricts this process to what parsing needs: its descriptors, those that it is sent, memory, the
- * clock.  No capabilities, no opening of paths, no new processes, no signals, leases or locks, no
- * new executable code; it cannot be traced, dumps no core, and ends with its parent.  Another
- * system call than those needed ends it (SIGSYS). 0, or -errno: then it must not parse.
+ * clock.  No capabilities, no opening of paths, no new files or shared memory, no new processes, no
+ * signals, leases or locks, no new executable code; it cannot be traced, dumps no core, and ends
+ * with its parent.  Another system call than those needed ends it (SIGSYS).
+ * 0, or -errno: then it must not parse.
  */
 int sandbox_enter(const struct sandbox *sandbox);
 

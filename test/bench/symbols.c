@@ -12,6 +12,7 @@
 #include <gelf.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -24,7 +25,7 @@
 #define MAX_MORE   0.3e-3 /* ms per place */
 
 static size_t n_places = 100000, n_rounds = 21;
-static int own_root;
+static int own_root, scratch;
 
 static void fail(const char *what)
 {
@@ -75,7 +76,7 @@ static uint64_t place(struct range code, size_t i)
 static uint64_t time_here(int fd, struct range code, size_t *named)
 {
 	static const struct build_id any;
-	const struct debug_opener opener = { .open = open_debug };
+	const struct debug_opener opener = { .open = open_debug, .scratch = scratch };
 	struct elf_place *places = calloc(n_places, sizeof(*places));
 	uint64_t begin_ns = clock_mono_ns();
 	enum unread unread = UNREAD_NOTHING;
@@ -170,6 +171,7 @@ int main(int argc, char **argv)
 	if (!n_places || !n_rounds || n_rounds > MAX_ROUNDS || optind == argc)
 		return 2;
 	own_root = open_root("/");
+	scratch = memfd_create("scratch", MFD_CLOEXEC);
 	r = symbol_client_open(NULL, &c);
 	if (r) {
 		errno = -r;

@@ -267,6 +267,31 @@ static void test_packed(void **state)
 	close_client(c);
 }
 
+/* The file that .gnu_debugdata is written to is used again. */
+static void test_scratch(void **state)
+{
+	const struct build_id any = { 0 };
+	const struct debug_opener opener = { .scratch = memfd_create("scratch", MFD_CLOEXEC) };
+	struct elf_file file = { 0 };
+	int fd;
+
+	(void)state;
+	file.debugdata = packed(1, &file.debugdata_size);
+	fd = elf_file_fd(&file);
+	for (int i = 0; i < 2; i++) {
+		struct elf_place place = { .offset = 0x1080 };
+		enum unread unread = UNREAD_NOTHING;
+
+		assert_int_equal(elf_symbols(fd, &any, &opener, &place, 1, &unread), 0);
+		assert_string_equal(place.name, "packed");
+		free(place.name);
+		assert_int_equal(lseek(opener.scratch, 0, SEEK_END), 0);
+	}
+	free((void *)(uintptr_t)file.debugdata);
+	close(opener.scratch);
+	close(fd);
+}
+
 /* A file whose symbols are said to be elsewhere, and to be more than they are. */
 static int false_symbols(Elf64_Off offset, Elf64_Xword size)
 {
@@ -750,7 +775,7 @@ static void test_helper_has_nothing(void **state)
 		{ "Name", "iotrace-symbols" },	      { "CapEff", "0000000000000000" },
 		{ "CapPrm", "0000000000000000" },     { "CapInh", "0000000000000000" },
 		{ "CapAmb", "0000000000000000" },     { "NoNewPrivs", "1" },
-		{ "Seccomp", SANITIZED ? "0" : "2" },
+		{ "Seccomp", SANITIZED ? "0" : "2" }, { "THP_enabled", "0" },
 	};
 	struct symbol_client *c;
 	char value[64], path[64];
@@ -765,7 +790,7 @@ static void test_helper_has_nothing(void **state)
 	if (geteuid() == 0) {
 		for (int fd = 0; fd < 32; fd++) {
 			snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)last_helper, fd);
-			assert_int_equal(readlink(path, value, sizeof(value)) >= 0, fd <= 3);
+			assert_int_equal(readlink(path, value, sizeof(value)) >= 0, fd <= 4);
 		}
 	}
 	close(leak);
@@ -820,6 +845,16 @@ static void try_code(void)
 	(void)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 }
 
+static void try_shared_memory(void)
+{
+	(void)mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+}
+
+static void try_file_in_memory(void)
+{
+	(void)memfd_create("file", MFD_CLOEXEC);
+}
+
 static void try_stat(void)
 {
 	syscall(SYS_newfstatat, AT_FDCWD, "/etc/passwd", NULL, 0);
@@ -859,7 +894,7 @@ static void try_futex(void)
 	syscall(SYS_futex, &word, FUTEX_LOCK_PI_PRIVATE, 0, NULL, NULL, 0);
 }
 
-static int scratch, command; /* of try_fcntl() */
+static int scratch, command; /* of try_fcntl(), use_memory() */
 
 static void try_fcntl(void)
 {
@@ -887,8 +922,8 @@ static int signal_of(void (*try)(void))
 static void test_sandbox(void **state)
 {
 	static void (*const tries[])(void) = {
-		try_open, try_fork,  try_socket, try_kill,  try_code,
-		try_stat, try_ioctl, try_prctl,	 try_futex, try_x32_call,
+		try_open,	    try_fork, try_socket, try_kill,  try_code,	try_shared_memory,
+		try_file_in_memory, try_stat, try_ioctl,  try_prctl, try_futex, try_x32_call,
 	};
 
 	(void)state;
@@ -928,10 +963,9 @@ static void use_memory(void)
 {
 	char *memory =
 	    mmap(NULL, 32UL << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	int fd = memfd_create("file", 0);
 	char bytes[5000] = "";
 
-	if (memory != MAP_FAILED || write(fd, bytes, sizeof(bytes)) != 4096)
+	if (memory != MAP_FAILED || write(scratch, bytes, sizeof(bytes)) != 4096)
 		_exit(2);
 }
 
@@ -940,7 +974,9 @@ static void test_sandbox_limits(void **state)
 	(void)state;
 	if (SANITIZED)
 		skip();
+	scratch = memfd_create("scratch", MFD_CLOEXEC);
 	assert_int_equal(signal_of(use_memory), 0);
+	close(scratch);
 }
 
 /* ---- hostile helpers ---- */
@@ -1849,6 +1885,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_many),
 		cmocka_unit_test(test_demangler_bomb),
 		cmocka_unit_test(test_packed),
+		cmocka_unit_test(test_scratch),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_too_many_symbols),
 		cmocka_unit_test(test_cut_file),

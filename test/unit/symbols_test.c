@@ -143,7 +143,7 @@ static uint64_t offset_of(const void *address, char path[256])
 }
 
 static const struct build_id any_id;
-static const struct debug_opener no_debug_files;
+static const struct debug_opener no_debug_files = { .scratch = -1 };
 
 static void test_own_symbols(void **state)
 {
