@@ -202,7 +202,8 @@ static void drop_one(struct http *http)
 		    (oldest->asked == one->asked && one->since_ns < oldest->since_ns))
 			oldest = one;
 	}
-	cut_off(oldest);
+	if (oldest)
+		cut_off(oldest);
 }
 
 /* ---- answers ---- */
