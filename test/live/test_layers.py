@@ -7,6 +7,7 @@ the table (without the rows of vfs and file systems) remain.
 """
 import contextlib
 import functools
+import json
 import os
 import platform
 import shutil
@@ -25,6 +26,7 @@ from test_devices import ArrayDisk, MappedDisk
 
 # Hooking a function takes up to a second under emulation.
 Tracer = functools.partial(iotest.Tracer, timeout=150)
+DEAF = os.environ.get("IOTRACE_DEAF", "")
 KIB4 = 4096
 MS = 1000000
 FILE_SYSTEMS = {"ext4": "lazy_itable_init=0,lazy_journal_init=0,nodiscard", "xfs": None,
@@ -239,6 +241,32 @@ for i in range(1000): f()
         self.assertEqual(self.counts(result)["syscall", "pread64"] + ends, 60000)
         for row in result.rows:
             self.assertEqual(sum(slot["count"] for slot in row["slots"]), row["count"])
+
+    @unittest.skipUnless(DEAF, "IOTRACE_DEAF names no program")
+    def test_unseen_ends(self):
+        """Ends that no program sees are counted, each: by the next call, the last one when its thread ends."""
+        def ends(tracer):
+            text = tracer.text()
+            return sum(json.loads(line)["losses"].get("calls_no_end", 0)
+                       for line in text[:text.rfind("\n")].splitlines()[1:])
+
+        def run(**how):
+            load = Load("read", 200, KIB4, disk.path, options=["-t", 4, "-r"])
+            with Tracer("breakdown", "-T", "syscall", "--json", "-p", load.pid, "--hook",
+                        "syscall=raw_tp:sys_enter", "0.2", **how) as tracer:
+                load.go().wait()
+                if how:  # threads are freed after they have ended
+                    wait_until(lambda: ends(tracer) >= calls, 20)
+                return tracer.stop()
+
+        with LoopDisk(64 * MIB) as disk:
+            seen = run()
+            self.assert_calls_whole(seen)
+            calls = sum(self.counts(seen).values())
+            self.assertGreater(calls, 200)
+            unseen = run(program=DEAF, prefix=("env", "DEAF=sys_exit_raw"))
+        self.assertEqual(unseen.rows, [])
+        self.assertEqual(unseen.losses, {"calls_no_end": calls})
 
     def test_room_for_threads(self):
         """Threads that there is no room for are a loss, not silence."""
