@@ -208,6 +208,13 @@ static bool any_shown(const struct kvm *k)
 	return false;
 }
 
+static uint64_t total_of(const struct kvm *k, const char *name)
+{
+	int at = events_find(&k->events, name);
+
+	return at < 0 ? 0 : k->events.v[at].total;
+}
+
 static void done(void *ctx, const struct recording_interval *in)
 {
 	struct kvm *k = ctx;
@@ -216,6 +223,9 @@ static void done(void *ctx, const struct recording_interval *in)
 		follow_guest(k, in);
 	if (in->last && !any_shown(k))
 		report_line("no matching event happened");
+	if (in->last && k->o.latency && total_of(k, "kvm_userspace_exit") &&
+	    !total_of(k, "kvm_exit"))
+		report_line("note: no times: guests ran, but this machine never calls kvm_exit");
 	events_set_baseline(&k->events);
 }
 
