@@ -35,7 +35,7 @@ size_t choices_meta(const struct hook_choice *choice, size_t n, struct meta_hook
 	return used;
 }
 
-void choices_explain(const struct hooks *hooks)
+void choices_explain(const struct hooks *hooks, bool dropped)
 {
 	struct meta_hook hook[CHOICES_MAX];
 	size_t n;
@@ -47,9 +47,11 @@ void choices_explain(const struct hooks *hooks)
 		if (hook[i].reason)
 			snprintf(line, sizeof(line), "%s: not %s:%s: %s", hook[i].event,
 				 hook[i].kind, hook[i].target, hook[i].reason);
-		else
+		else if (!dropped)
 			snprintf(line, sizeof(line), "%s: %s:%s", hook[i].event, hook[i].kind,
 				 hook[i].target);
+		else
+			continue;
 		report_verbose(line);
 	}
 }

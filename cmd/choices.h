@@ -15,6 +15,9 @@ void choices_list(const struct hooks *hooks);
 /* The alternatives in use, and the better ones that were rejected.  Returns how many, at most @max.
  */
 size_t choices_meta(const struct hook_choice *choices, size_t n, struct meta_hook *out, size_t max);
-void choices_explain(const struct hooks *hooks);
+
+/* Prints them, for --verbose; of @dropped ones, instead of which others are tried, only those that
+ * were rejected. */
+void choices_explain(const struct hooks *hooks, bool dropped);
 
 #endif

@@ -122,10 +122,10 @@ static int open_show(struct tool_run *t, struct error *err)
 
 /* ---- hooks ---- */
 
-static void explain(struct tool_run *t)
+static void explain(struct tool_run *t, bool dropped)
 {
 	if (t->object.hooks && t->args->verbose)
-		choices_explain(t->object.hooks);
+		choices_explain(t->object.hooks, dropped);
 }
 
 static int list_hooks(struct tool_run *t)
@@ -177,9 +177,9 @@ static int choose(struct tool_run *t, struct error *err)
 		if (r)
 			break;
 		r = t->tool->chosen ? t->tool->chosen(t, err) : 0;
+		if (r < 0 || r == TOOL_AGAIN)
+			explain(t, r == TOOL_AGAIN);
 	} while (r == TOOL_AGAIN);
-	if (r < 0)
-		explain(t);
 	return r;
 }
 
@@ -330,7 +330,7 @@ int tool_attach(struct tool_run *t, struct run *run, struct error *err)
 		return r;
 	if (t->object.hooks)
 		t->keeps |= hooks_privileges(t->object.hooks);
-	explain(t);
+	explain(t, false);
 	if (t->tool->keeps)
 		t->tool->keeps(t);
 	if (t->args->record)

@@ -164,7 +164,7 @@ static int attach_late(struct tool_run *run, struct calls *c, unsigned int layer
 	if (!r && !layers_hooked(object->hooks, LAYER_BIT(layer), why, sizeof(why)))
 		r = error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "%s", why);
 	if (!r && run->args->verbose)
-		choices_explain(object->hooks);
+		choices_explain(object->hooks, false);
 	return r;
 }
 

@@ -187,13 +187,29 @@ static const char *printed(int fd, void (*print)(const struct hooks *h), const s
 	return capture_end(&c);
 }
 
+static void explain(const struct hooks *h)
+{
+	choices_explain(h, false);
+}
+
+static void explain_dropped(const struct hooks *h)
+{
+	choices_explain(h, true);
+}
+
 static void test_explain_hooks(void **state)
 {
 	struct hooks *h = three();
 
 	(void)state;
 	assert_string_equal(
-	    printed(STDERR_FILENO, choices_explain, h),
+	    printed(STDERR_FILENO, explain_dropped, h),
+	    "iotrace: submit: not tp_btf:no_such_tracepoint: this kernel has no such tracepoint\n"
+	    "iotrace: submit: not raw_tp:task_rename: has 2 arguments on this kernel, not 7\n"
+	    "iotrace: rename: not tp_btf:no_such_tracepoint: this kernel has no such tracepoint\n"
+	    "iotrace: rename: not raw_tp:task_rename: has 2 arguments on this kernel, not 7\n");
+	assert_string_equal(
+	    printed(STDERR_FILENO, explain, h),
 	    "iotrace: submit: not tp_btf:no_such_tracepoint: this kernel has no such tracepoint\n"
 	    "iotrace: submit: not raw_tp:task_rename: has 2 arguments on this kernel, not 7\n"
 	    "iotrace: submit: raw_tp:task_rename\n"
