@@ -445,25 +445,52 @@ static void remove_at(struct metrics_source *s, size_t at)
 	s->owner->used -= s->lines;
 }
 
-/* Removes the one that has been gone longest, if it was read.  False: there is none. */
+/* The end of the series from @from on that are about one object: they have its label first. */
+static size_t object_end(const struct metrics_source *s, size_t from)
+{
+	size_t to = from + 1;
+
+	while (to < s->n && strcmp(s->series[to]->labels, s->series[from]->labels) == 0)
+		to++;
+	return to;
+}
+
+static void set_since(struct metrics_source *s, struct series *series, uint64_t since_ns)
+{
+	s->owner->n_gone -= series->since_ns != 0;
+	s->owner->n_gone += since_ns != 0;
+	series->since_ns = since_ns;
+}
+
+static bool all_written(const struct metrics_source *s, size_t from, size_t to)
+{
+	while (from < to && s->series[from]->written)
+		from++;
+	return from == to;
+}
+
+/* Removes the series of the object that has been gone longest, of those that were read.  False:
+ * there is none. */
 static bool remove_oldest(struct metrics *m)
 {
 	struct metrics_source *of = NULL;
-	uint64_t since = UINT64_MAX;
-	size_t at = 0;
+	uint64_t oldest = UINT64_MAX;
+	size_t at = 0, end = 0;
 
 	for (struct metrics_source *s = m->first; s && m->n_gone; s = s->next)
-		for (size_t i = 0; s->bounded && i < s->n; i++) {
-			const struct series *series = s->series[i];
+		for (size_t from = 0, to; s->bounded && from < s->n; from = to) {
+			uint64_t since_ns = s->series[from]->since_ns;
 
-			if (!series->since_ns || !series->written || series->since_ns >= since)
+			to = object_end(s, from);
+			if (!since_ns || since_ns >= oldest || !all_written(s, from, to))
 				continue;
-			since = series->since_ns;
+			oldest = since_ns;
 			of = s;
-			at = i;
+			at = from;
+			end = to;
 		}
-	if (of)
-		remove_at(of, at);
+	while (of && end > at)
+		remove_at(of, --end);
 	return of;
 }
 
@@ -547,8 +574,27 @@ static void add_row(const struct metrics_source *s, struct series *series, const
 	}
 }
 
+/* The object of @row is back, or still there: none of its series makes room for another's. */
+static void revive(struct metrics_source *s, const void *row)
+{
+	struct labels labels;
+	size_t at;
+
+	if (is_empty(s, row))
+		return;
+	take_labels(s, row, false, &labels);
+	if (!find(s, &labels, &at))
+		return;
+	while (at && strcmp(s->series[at - 1]->labels, s->series[at]->labels) == 0)
+		at--;
+	for (size_t to = object_end(s, at); at < to; at++)
+		set_since(s, s->series[at], 0);
+}
+
 int metrics_add(struct metrics_source *s, const void *rows, size_t n)
 {
+	for (size_t i = 0; s->owner->n_gone && i < n; i++)
+		revive(s, schema_row(&s->schema, rows, i));
 	for (size_t i = 0; i < n; i++) {
 		const void *row = schema_row(&s->schema, rows, i);
 		struct series *series;
@@ -562,23 +608,6 @@ int metrics_add(struct metrics_source *s, const void *rows, size_t n)
 		add_row(s, series, row);
 	}
 	return 0;
-}
-
-static void set_since(struct metrics_source *s, struct series *series, uint64_t since_ns)
-{
-	s->owner->n_gone -= series->since_ns != 0;
-	s->owner->n_gone += since_ns != 0;
-	series->since_ns = since_ns;
-}
-
-/* The end of the series from @from on that are about one object: they have its label first. */
-static size_t object_end(const struct metrics_source *s, size_t from)
-{
-	size_t to = from + 1;
-
-	while (to < s->n && strcmp(s->series[to]->labels, s->series[from]->labels) == 0)
-		to++;
-	return to;
 }
 
 /* Are the series from @from to @to, about one object, to end? */
@@ -772,7 +801,7 @@ static void set_written(const struct metrics *m)
 			s->series[i]->written = true;
 }
 
-int metrics_write(struct metrics *m, enum metrics_format format, FILE *stream)
+int metrics_write(struct metrics *m, enum metrics_format format, bool is_read, FILE *stream)
 {
 	struct sink sink = { .stream = stream };
 	int r;
@@ -782,7 +811,7 @@ int metrics_write(struct metrics *m, enum metrics_format format, FILE *stream)
 	if (format == METRICS_OPENMETRICS)
 		sink_puts(&sink, "# EOF\n");
 	r = sink_flush(&sink);
-	if (!r)
+	if (!r && is_read)
 		set_written(m);
 	return r;
 }

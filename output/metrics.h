@@ -83,7 +83,7 @@ size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_look *look, void 
 /* Series in use, as of metrics_open(). */
 size_t metrics_series(const struct metrics *m);
 
-/* All of it.  0 or -errno of @stream, which is flushed. */
-int metrics_write(struct metrics *m, enum metrics_format format, FILE *stream);
+/* All of it; @is_read: somebody gets it.  0 or -errno of @stream, which is flushed. */
+int metrics_write(struct metrics *m, enum metrics_format format, bool is_read, FILE *stream);
 
 #endif

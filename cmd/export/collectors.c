@@ -536,11 +536,11 @@ void collectors_update(struct collectors *c, uint64_t least_ns)
 	metrics_end(c->metrics, now, look, c);
 }
 
-int collectors_write(struct collectors *c, enum metrics_format format, FILE *stream)
+int collectors_write(struct collectors *c, enum metrics_format format, bool is_read, FILE *stream)
 {
 	int r = update_own(c);
 
-	return r ? r : metrics_write(c->metrics, format, stream);
+	return r ? r : metrics_write(c->metrics, format, is_read, stream);
 }
 
 void collectors_close(struct collectors *c)

@@ -36,7 +36,7 @@ int collectors_loop(struct collectors *c, struct run *run);
 void collectors_update(struct collectors *c, uint64_t least_ns);
 
 /* 0 or -errno of @stream. */
-int collectors_write(struct collectors *c, enum metrics_format format, FILE *stream);
+int collectors_write(struct collectors *c, enum metrics_format format, bool is_read, FILE *stream);
 
 void collectors_close(struct collectors *c);
 

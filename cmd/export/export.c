@@ -23,7 +23,7 @@ struct export
 
 static int fill_textfile(void *ctx, FILE *stream)
 {
-	return collectors_write(ctx, METRICS_CLASSIC, stream);
+	return collectors_write(ctx, METRICS_CLASSIC, true, stream);
 }
 
 static int write_textfile(struct export *e, struct error *err)
@@ -37,12 +37,12 @@ static int write_textfile(struct export *e, struct error *err)
 /* Scrapes that come sooner get the figures of the last drain. */
 #define FRESH_NS (NS_PER_SEC / 10)
 
-static int serve_metrics(void *ctx, enum metrics_format format, FILE *stream)
+static int serve_metrics(void *ctx, enum metrics_format format, bool is_read, FILE *stream)
 {
 	struct export *e = ctx;
 
 	collectors_update(e->collectors, FRESH_NS);
-	return collectors_write(e->collectors, format, stream);
+	return collectors_write(e->collectors, format, is_read, stream);
 }
 
 static int open_outputs(struct export *e, struct error *err)

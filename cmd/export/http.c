@@ -22,6 +22,8 @@
 #define LISTENERS LISTEN_MAX
 /* Unread bytes of a client: more than a request has. */
 #define UNREAD_MAX (2 * HTTP_HEADERS)
+/* So long a client may take to ask before it has to make room. */
+#define CLIENT_NS (NS_PER_SEC / 10)
 
 /* A descriptor that libevent waits for. */
 struct waiting {
@@ -46,7 +48,7 @@ struct http {
 	void *ctx;
 	struct run *run; /* NULL: not started */
 	int timer_fd;
-	bool ticking; /* the timer */
+	uint64_t tick_ns; /* the timer's; 0: it does not run */
 	struct waiting waiting[HTTP_CLIENTS + LISTENERS];
 	size_t n_waiting;
 	struct client clients[HTTP_CLIENTS]; /* of libevent's last turn, and accepted since */
@@ -133,7 +135,7 @@ static int add_gzip(struct evbuffer *to, char *text, size_t size)
 	return r;
 }
 
-static int add_metrics(const struct http *http, enum metrics_format format, bool gzip,
+static int add_metrics(const struct http *http, enum metrics_format format, bool gzip, bool is_read,
 		       struct evbuffer *to)
 {
 	char *text = NULL;
@@ -143,7 +145,7 @@ static int add_metrics(const struct http *http, enum metrics_format format, bool
 
 	if (!stream)
 		return -ENOMEM;
-	r = http->metrics(http->ctx, format, stream);
+	r = http->metrics(http->ctx, format, is_read, stream);
 	if (fclose(stream) && !r)
 		r = -ENOMEM;
 	if (!r)
@@ -169,13 +171,11 @@ static struct client *client_of(struct http *http, const struct bufferevent *str
 	return NULL;
 }
 
-static void note_asked(struct http *http, struct evhttp_request *request)
+static struct client *client_of_request(struct http *http, struct evhttp_request *request)
 {
 	struct evhttp_connection *connection = evhttp_request_get_connection(request);
-	struct client *client = client_of(http, evhttp_connection_get_bufferevent(connection));
 
-	if (client)
-		client->asked = true;
+	return client_of(http, evhttp_connection_get_bufferevent(connection));
 }
 
 /* Libevent bounds the head of a request, but not what comes while it answers, nor each line of a
@@ -188,9 +188,10 @@ static void on_input(struct evbuffer *unread, const struct evbuffer_cb_info *inf
 }
 
 /* Makes room: the one that has been there longest without asking for anything, or else the one that
- * has been there longest. */
+ * has been there longest.  None that has only come: others wait so long. */
 static void drop_one(struct http *http)
 {
+	uint64_t now = clock_mono_ns();
 	struct client *oldest = NULL;
 
 	for (size_t i = 0; i < http->n_clients; i++) {
@@ -198,6 +199,8 @@ static void drop_one(struct http *http)
 
 		if (one->cut_off)
 			return;
+		if (now - one->since_ns < CLIENT_NS)
+			continue;
 		if (!oldest || (oldest->asked && !one->asked) ||
 		    (oldest->asked == one->asked && one->since_ns < oldest->since_ns))
 			oldest = one;
@@ -250,12 +253,18 @@ static void answer(struct evhttp_request *request, int r, struct evbuffer *body)
 /* Is it one that is not answered otherwise?  Then it is refused. */
 static bool is_refused(struct http *http, struct evhttp_request *request)
 {
-	note_asked(http, request);
+	struct client *client = client_of_request(http, request);
+
+	if (client)
+		client->asked = true;
 	if (is_head(request) || evhttp_request_get_command(request) == EVHTTP_REQ_GET)
 		return false;
 	set_header(request, "Allow", "GET, HEAD");
 	set_header(request, "Connection", "close");
 	evhttp_send_reply(request, HTTP_BADMETHOD, "Method Not Allowed", NULL);
+	/* Libevent would leave that open, whatever the header says. */
+	if (client && evhttp_request_get_command(request) == EVHTTP_REQ_CONNECT)
+		cut_off(client);
 	return true;
 }
 
@@ -273,7 +282,7 @@ static void on_metrics(struct evhttp_request *request, void *ctx)
 	if (is_refused(ctx, request))
 		return;
 	body = evbuffer_new();
-	r = body ? add_metrics(ctx, format, gzip, body) : -ENOMEM;
+	r = body ? add_metrics(ctx, format, gzip, !is_head(request), body) : -ENOMEM;
 	if (!r) {
 		set_header(request, "Content-Type", metrics_content_types[format]);
 		set_header(request, "Vary", "Accept, Accept-Encoding");
@@ -352,7 +361,7 @@ static void allow_clients(struct http *http)
 }
 
 /* accept() had no descriptor or no memory left.  The listener would be ready all the time:
- * on_second() enables it again. */
+ * on_tick() enables it again. */
 static void on_refused(struct evconnlistener *listener, void *ctx)
 {
 	(void)ctx;
@@ -408,10 +417,11 @@ static void limit_clients(struct http *http)
 static void set_timer(struct http *http)
 {
 	bool ticks = http->n_clients || http->n_waiting < http->n_listeners;
+	uint64_t ns = http->full ? CLIENT_NS : ticks ? NS_PER_SEC : 0;
 
-	if (ticks != http->ticking)
-		run_set_timer(http->timer_fd, ticks ? NS_PER_SEC : 0, ticks ? NS_PER_SEC : 0);
-	http->ticking = ticks;
+	if (ns != http->tick_ns)
+		run_set_timer(http->timer_fd, ns, ns);
+	http->tick_ns = ns;
 }
 
 static int on_ready(void *ctx, short events, struct error *err);
@@ -442,7 +452,7 @@ static int on_ready(void *ctx, short events, struct error *err)
 
 /* Cuts off clients that take more than HTTP_SECONDS in all: libevent's own limit begins anew with
  * each byte. */
-static int on_second(void *ctx, short events, struct error *err)
+static int on_tick(void *ctx, short events, struct error *err)
 {
 	struct http *http = ctx;
 	uint64_t now = clock_mono_ns();
@@ -539,7 +549,7 @@ int http_open(const char *address, bool passed, http_metrics *metrics, void *ctx
 int http_start(struct http *http, struct run *run, struct error *err)
 {
 	http->run = run;
-	http->timer_fd = run_watch_timer(run, 0, 0, on_second, http, err);
+	http->timer_fd = run_watch_timer(run, 0, 0, on_tick, http, err);
 	return http->timer_fd < 0 ? http->timer_fd : watch_all(http, err);
 }
 

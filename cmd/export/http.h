@@ -21,8 +21,8 @@
 
 struct http;
 
-/* Writes the metrics.  0 or -errno. */
-typedef int http_metrics(void *ctx, enum metrics_format format, FILE *stream);
+/* Writes the metrics; @is_read: they are sent.  0 or -errno. */
+typedef int http_metrics(void *ctx, enum metrics_format format, bool is_read, FILE *stream);
 
 /*
  * Listens on @address, "ADDRESS:PORT" with a numeric address, "[ADDRESS]:PORT" or "unix:PATH".  If

@@ -451,6 +451,17 @@ class TestGuests(KvmTest):
             guest.run()
 
 
+class TestNoExits(KvmTest):
+    def test_note(self):
+        """-x says why there are no times, where kvm_exit is not called, and only there."""
+        result = iotrace("kvm", "-1", "-x", "--json", "--", GUEST, "-q", 10, timeout=120)
+        self.assertEqual(result.status, 0, result)
+        sums = json_sums(result)
+        self.assertEqual(sums["kvm_userspace_exit"], 11)
+        self.assertEqual(result.err, "" if sums["kvm_exit"] else
+                         "iotrace: note: no times: guests ran, but kvm_exit was never called\n")
+
+
 class TestLatency(KvmTest):
     def setUp(self):
         result = iotrace("kvm", "-1", "--json", "-f", "kvm_exit", "--", GUEST, "-q", 1, timeout=120)

@@ -231,7 +231,7 @@ static void test_own_names(void **state)
 		o.names[o.n_names++] = "no collector";
 		assert_non_null(stream);
 		assert_int_equal(collectors_open(&o, &c, &err), -ENOTSUP);
-		assert_int_equal(collectors_write(c, METRICS_CLASSIC, stream), 0);
+		assert_int_equal(collectors_write(c, METRICS_CLASSIC, true, stream), 0);
 		assert_int_equal(fclose(stream), 0);
 		assert_non_null(strstr(text, "process_cpu_seconds_total "));
 		assert_int_equal(strstr(text, "\nprocess_") != NULL, !files[i]);

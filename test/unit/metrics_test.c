@@ -60,7 +60,7 @@ static char *written(struct metrics *m, enum metrics_format format, size_t *size
 	FILE *stream = open_memstream(&text, size);
 
 	assert_non_null(stream);
-	assert_int_equal(metrics_write(m, format, stream), 0);
+	assert_int_equal(metrics_write(m, format, true, stream), 0);
 	assert_int_equal(fclose(stream), 0);
 	return text;
 }
@@ -350,6 +350,32 @@ static void test_end_for_room(void **state)
 	metrics_close(m);
 }
 
+/* No event of a guest that has any makes room, wherever in a drain its row is; those of one that
+ * has gone do together. */
+static void test_room_of_guests(void **state)
+{
+	static const struct guest_row before[] = { { "often", "vm", 1 }, { "rare", "vm", 2 } },
+				      rows[] = { { "often", "new", 4 }, { "often", "vm", 8 } };
+	struct metrics_source *s;
+	struct metrics *m;
+
+	(void)state;
+	assert_int_equal(metrics_open(2, KEPT, &m), 0);
+	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, &s), 0);
+	assert_int_equal(metrics_add(s, before, N(before)), 0);
+	has(m, "\nvm_events_total{guest=\"vm\",event=\"rare\"} 2\n", true);
+	assert_int_equal(metrics_end(m, 1, guest_gone, NULL), 0);
+	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	has(m, "\nvm_events_total{guest=\"vm\",event=\"rare\"} 2\n", true);
+	has(m, "\nvm_events_total{guest=\"vm\",event=\"often\"} 9\n", true);
+	has(m, "{guest=\"(other)\",event=\"(other)\"} 4\n", true);
+	assert_int_equal(metrics_end(m, 2, guest_gone, NULL), 0);
+	assert_int_equal(metrics_add(s, rows, 1), 0);
+	has(m, "guest=\"vm\"", false);
+	has(m, "\nvm_events_total{guest=\"new\",event=\"often\"} 4\n", true);
+	metrics_close(m);
+}
+
 static enum metrics_presence quiet_gone(void *ctx, const char *key, const char *value, bool changed)
 {
 	(void)ctx;
@@ -484,13 +510,21 @@ static void test_no_labels(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden),	     cmocka_unit_test(test_adds_up),
-		cmocka_unit_test(test_labels),	     cmocka_unit_test(test_bound),
-		cmocka_unit_test(test_end),	     cmocka_unit_test(test_end_late),
-		cmocka_unit_test(test_end_together), cmocka_unit_test(test_end_for_room),
-		cmocka_unit_test(test_changing),     cmocka_unit_test(test_back),
-		cmocka_unit_test(test_called_other), cmocka_unit_test(test_guest_called_other),
-		cmocka_unit_test(test_label),	     cmocka_unit_test(test_no_labels),
+		cmocka_unit_test(test_golden),
+		cmocka_unit_test(test_adds_up),
+		cmocka_unit_test(test_labels),
+		cmocka_unit_test(test_bound),
+		cmocka_unit_test(test_end),
+		cmocka_unit_test(test_end_late),
+		cmocka_unit_test(test_end_together),
+		cmocka_unit_test(test_end_for_room),
+		cmocka_unit_test(test_room_of_guests),
+		cmocka_unit_test(test_changing),
+		cmocka_unit_test(test_back),
+		cmocka_unit_test(test_called_other),
+		cmocka_unit_test(test_guest_called_other),
+		cmocka_unit_test(test_label),
+		cmocka_unit_test(test_no_labels),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
