@@ -237,7 +237,7 @@ class TestNames(CgroupTest):
                   'sh -c \'mkdir "$0" && echo 0 > "$0/cgroup.procs" && exec "$@"\' "$@"')
         with LoopDisk(16 * MIB) as disk, \
                 Tracer("top", "--json", "--cgroup-owner", "-d", disk.name, "--cgroup",
-                       container[:12]) as tracer:
+                       container[:12], "60") as tracer:
             TestFilter.write(disk, 13, self.own)
             subprocess.run(["sh", "-c", script, group.path, inner, LOAD, "-n", "contained", "-r",
                             "write", "12", str(KIB4), disk.path], check=True,

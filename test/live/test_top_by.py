@@ -20,9 +20,9 @@ def columns_of(keys):
 
 class ByTest(LiveTest):
     def trace(self, work, options):
-        """The results of several tracers of the same work: {name: Result}."""
+        """The results of several tracers of the same work, in one interval: {name: Result}."""
         with contextlib.ExitStack() as stack:
-            tracers = {name: stack.enter_context(Tracer("top", "--json", *args))
+            tracers = {name: stack.enter_context(Tracer("top", "--json", *args, "60"))
                        for name, args in options.items()}
             work()
             results = {name: tracer.stop() for name, tracer in tracers.items()}
@@ -113,7 +113,7 @@ class TestKeys(ByTest):
             loads = [Load("write", 100 * i, KIB4, disk.path, name=f"load{i}", options=["-r"])
                      for i in range(1, 5)]
             self.trace(lambda: run_loads(*loads),
-                       {"": ("--by", "process", "-d", disk.name, "--record", path, "30")})
+                       {"": ("--by", "process", "-d", disk.name, "--record", path)})
             whole = iotrace("top", "--replay", path, "--json")
             some = iotrace("top", "--replay", path, "--json", "-r", "2")
             text = iotrace("top", "--replay", path, "-r", "2")
