@@ -992,8 +992,8 @@ class Tracer:
     the heading in CSV, "Tracing..." or "Breaking Down..." in text.
     """
 
-    def __init__(self, *args, prefix=(), timeout=30, program=IOTRACE):
-        argv = [*prefix, program, *args]
+    def __init__(self, *args, prefix=(), timeout=30, program=None):
+        argv = [*prefix, program or IOTRACE, *args]
         self._args = args
         self.process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE)
