@@ -121,7 +121,7 @@ class TestReplay(TopScreen):
         rows = [int(row["io"]) for row in table(screen.text())]
         self.assertEqual(rows, sorted(rows))
         screen.keys("r", "s", ">")
-        screen.wait(r"by AVGms\b")
+        screen.wait("by total time")
         screen.keys(">")
         screen.wait(r"by PID\b")
         rows = [int(row["pid"]) for row in table(screen.text())]
