@@ -133,8 +133,7 @@ static int take_positional(struct input *in, const char *text)
 	if (in->spec->no_interval) {
 		error_set(in->err, STATUS_USAGE, -E2BIG, "too many arguments: '%s'",
 			  text_shown(text).text);
-		error_hint(in->err,
-			   "a command to run goes after --; the time to trace is -D SECONDS");
+		error_hint(in->err, "a command to run goes after --; %s", in->spec->no_interval);
 		return -E2BIG;
 	}
 	switch (in->positional++) {
@@ -293,6 +292,7 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 		in->at = offending_arg(in->spec, state);
 	if (key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
+	/* Of filters the earlier one would be ignored, though both are meant. */
 	if (arg && args_given(in->args, key) && key < CHAR_MAX && strchr("dgnpq", key))
 		return parsed(in, error_set(in->err, STATUS_USAGE, -EINVAL,
 					    "-%c is given twice: only one would hold", key));

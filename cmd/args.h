@@ -50,8 +50,8 @@ struct args_spec {
 	error_t (*parse)(int key, char *arg, void *own, struct error *err);
 	void *own;
 	const char *doc;
-	bool short_ebpf;		  /* -e is --ebpf */
-	bool no_interval;		  /* there are no INTERVAL and COUNT */
+	bool short_ebpf;	 /* -e is --ebpf */
+	const char *no_interval; /* there are no INTERVAL and COUNT: what there is; else NULL */
 	const struct args_values *values; /* ends with { 0 }; NULL: none */
 	/* Keys of own options that go with --replay, since they are about what is shown and not
 	 * about what is counted; ends with 0.  NULL: none. */

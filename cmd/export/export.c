@@ -89,14 +89,10 @@ static int begin(struct export *e, struct error *err)
 static int run(struct export *e)
 {
 	struct error err;
-	int status;
 
-	if (run_begin(&e->run, &e->o.args, &err) || begin(e, &err)) {
-		status = report_error(&err);
-	} else {
-		status = collectors_loop(e->collectors, &e->run);
-	}
-	return status;
+	if (run_begin(&e->run, &e->o.args, &err) || begin(e, &err))
+		return report_error(&err);
+	return collectors_loop(e->collectors, &e->run);
 }
 
 static int export_main(int argc, char **argv)

@@ -208,19 +208,14 @@ static bool any_shown(const struct kvm *k)
 	return false;
 }
 
-static uint64_t total_of(const struct kvm *k, const char *name)
+/* Guests ran, and kvm_exit, which is counted, was not called. */
+static bool has_no_exits(const struct kvm *k)
 {
-	int at = events_find(&k->events, name);
+	const struct kvm_event *v = k->events.v;
+	int exits = events_find(&k->events, "kvm_exit");
+	int returns = events_find(&k->events, "kvm_userspace_exit");
 
-	return at < 0 ? 0 : k->events.v[at].total;
-}
-
-/* Though it is counted. */
-static bool never_exits(const struct kvm *k)
-{
-	int at = events_find(&k->events, "kvm_exit");
-
-	return at >= 0 && !k->events.v[at].off && !k->events.v[at].total;
+	return exits >= 0 && returns >= 0 && v[returns].total && !v[exits].total && !v[exits].off;
 }
 
 static void done(void *ctx, const struct recording_interval *in)
@@ -231,7 +226,7 @@ static void done(void *ctx, const struct recording_interval *in)
 		follow_guest(k, in);
 	if (in->last && !any_shown(k))
 		report_line("no matching event happened");
-	if (in->last && k->o.latency && total_of(k, "kvm_userspace_exit") && never_exits(k))
+	if (in->last && k->o.latency && has_no_exits(k))
 		report_line("note: no times: guests ran, but kvm_exit was never called");
 	events_set_baseline(&k->events);
 }

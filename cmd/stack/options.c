@@ -170,7 +170,7 @@ const struct args_spec stack_args = {
 	.doc = "Bytes by disk, process and stack, counted where I/O is submitted: through md "
 	       "and dm, and on what lies below them.\vWithout -K and -U: by disk and "
 	       "process. Output comes at the end, fewest bytes first.",
-	.no_interval = true,
+	.no_interval = "the time to trace is -D SECONDS",
 	.examples = examples,
 	.values = values,
 	.replay = shown,

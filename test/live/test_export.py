@@ -105,13 +105,14 @@ class Flood:
 
 
 class Export:
-    """A running iotrace export, on a socket in a directory of its own."""
+    """A running iotrace export, on a socket in a directory of its own, or a port of this machine."""
 
-    def __init__(self, *collectors, options=(), **popen):
-        self.folder = tempfile.mkdtemp()
+    def __init__(self, *collectors, options=(), port=None, **popen):
+        self.folder, self.port = tempfile.mkdtemp(), port
         self.path = os.path.join(self.folder, "socket")
+        address = f"127.0.0.1:{port}" if port else f"unix:{self.path}"
         # The last one counts: what other disks there are does not make this one (other).
-        self.argv = [iotest.IOTRACE, "export", "--listen", f"unix:{self.path}",
+        self.argv = [iotest.IOTRACE, "export", "--listen", address,
                      "--series", "100000", *options, *collectors]
         self.popen, self.process = popen, None
 
@@ -128,7 +129,8 @@ class Export:
         return True
 
     def get(self, path="/metrics", method="GET", headers=None):
-        connection = UnixConnection(self.path)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30) if self.port else \
+            UnixConnection(self.path)
         try:
             connection.request(method, path, headers=headers or {})
             response = connection.getresponse()
@@ -147,9 +149,9 @@ class Export:
         one.settimeout(3 * SECONDS)
         return one
 
-    def memory(self):
+    def memory(self, which="VmRSS"):
         status = iotest.read_text(f"/proc/{self.process.pid}/status")
-        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1)) << 10
+        return int(re.search(rf"{which}:\s+(\d+)", status).group(1)) << 10
 
     def files(self):
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
@@ -617,44 +619,20 @@ class TestHttp(LiveTest):
     def test_flood(self):
         """Who sends without end is cut off, takes no memory, and keeps nobody waiting: others who ask,
         intervals, signals."""
-        port = free_port()
-        argv = [iotest.IOTRACE, "export", "--listen", f"127.0.0.1:{port}", "top"]
         # What is unread: a line of a body that is not wanted, or what comes while the answer is not taken.
         requests = (b"POST /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
                     b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
         for request in requests:
-            with self.subTest(request=request), \
-                    subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process, \
+            with self.subTest(request=request), Export("top", port=free_port()) as export, \
                     contextlib.ExitStack() as stack:
-                stack.callback(process.kill)
-
-                def memory():
-                    status = iotest.read_text(f"/proc/{process.pid}/status")
-                    return int(re.search(r"VmHWM:\s+(\d+)", status).group(1)) << 10
-
-                def scrape():
-                    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-                    stack.callback(connection.close)
-                    connection.request("GET", "/metrics")
-                    return connection.getresponse().read()
-
-                def answers():
-                    try:
-                        return b"iotrace_build_info" in scrape()
-                    except OSError:
-                        return False
-
-                self.assertTrue(wait_until(answers, 30))
-                before = memory()
-                flood = Flood(port, request)
+                before = export.memory("VmHWM")
+                flood = Flood(export.port, request)
                 stack.callback(flood.stop)
                 # More than a few buffers, over and over.
                 self.assertTrue(wait_until(lambda: flood.sent > 16 << 20, 60), flood.sent)
-                self.assertIn(b"iotrace_build_info", scrape())
-                self.assertLess(memory() - before, 8 << 20)
-                process.send_signal(signal.SIGTERM)
-                self.assertEqual(process.communicate(timeout=30)[1], "")
-                self.assertEqual(process.returncode, 0)
+                self.assertIn(b"iotrace_build_info", export.get().body)
+                self.assertLess(export.memory("VmHWM") - before, 8 << 20)
+                self.assertEqual(export.stop(), (0, ""))
 
     def test_trickle(self):
         """Who sends a byte now and then is cut off like who sends none."""

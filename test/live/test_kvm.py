@@ -12,7 +12,7 @@ import tempfile
 import termios
 import time
 
-from guests import (BESIDE, BESIDE_EACH, DEBUGFS_WRITES, END_EXITS, ENDED, GUEST, WRITE, WRITE_EXITS, WRITTEN,
+from guests import (BESIDE, BESIDE_EACH, BESIDE_OF, DEBUGFS_WRITES, END_EXITS, ENDED, GUEST, WRITE, WRITE_EXITS, WRITTEN,
                     Guest, need_guests)
 from iotest import (IOTRACE, LiveTest, Tracer, cleanup, each_way, forced, iotrace,
                     list_hooks, main, read_text, wait_until)
@@ -220,8 +220,7 @@ class TestExact(KvmTest):
         for event in ("kvm_userspace_exit", "kvm_exit"):
             self.assertEqual(counts[event], sum(n for name, n in counts.items()
                                                 if name.startswith(f"{event}(")), counts)
-        of = "kvm_userspace_exit" if BESIDE == "kvm_fpu" else WRITE
-        self.assertEqual(counts[BESIDE], BESIDE_EACH * counts[of], counts)
+        self.assertEqual(counts[BESIDE], BESIDE_EACH * counts[BESIDE_OF], counts)
         if counts["kvm_exit"]:
             self.assertEqual(write_exits(counts), writes, counts)
             self.assertEqual(counts["kvm_entry"], counts["kvm_exit"], counts)

@@ -292,6 +292,15 @@ static enum metrics_presence guest_gone(void *ctx, const char *key, const char *
 	return *value ? METRICS_GONE : METRICS_THERE;
 }
 
+static struct metrics *opened_guests(size_t most, struct metrics_source **s)
+{
+	struct metrics *m;
+
+	assert_int_equal(metrics_open(most, KEPT, &m), 0);
+	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, s), 0);
+	return m;
+}
+
 /* A guest's events end together, after the last of them, however rare one of them is. */
 static void test_end_together(void **state)
 {
@@ -300,12 +309,10 @@ static void test_end_together(void **state)
 						 { "often", "other", 4 },
 						 { "often", "", 8 } };
 	struct metrics_source *s;
-	struct metrics *m;
+	struct metrics *m = opened_guests(10, &s);
 	uint64_t now = 1;
 
 	(void)state;
-	assert_int_equal(metrics_open(10, KEPT, &m), 0);
-	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, &s), 0);
 	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
 	assert_int_equal(metrics_end(m, now, guest_gone, NULL), 0);
 	now += KEPT - 1;
@@ -357,11 +364,9 @@ static void test_room_of_guests(void **state)
 	static const struct guest_row before[] = { { "often", "vm", 1 }, { "rare", "vm", 2 } },
 				      rows[] = { { "often", "new", 4 }, { "often", "vm", 8 } };
 	struct metrics_source *s;
-	struct metrics *m;
+	struct metrics *m = opened_guests(2, &s);
 
 	(void)state;
-	assert_int_equal(metrics_open(2, KEPT, &m), 0);
-	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, &s), 0);
 	assert_int_equal(metrics_add(s, before, N(before)), 0);
 	has(m, "\nvm_events_total{guest=\"vm\",event=\"rare\"} 2\n", true);
 	assert_int_equal(metrics_end(m, 1, guest_gone, NULL), 0);

@@ -27,20 +27,6 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* @text NULL: it is not there. */
-static void holds(const char *file, const char *text)
-{
-	char found[64] = "";
-	FILE *stream = fopen(file, "r");
-
-	assert_int_equal(stream != NULL, text != NULL);
-	if (!stream)
-		return;
-	found[fread(found, 1, sizeof(found) - 1, stream)] = '\0';
-	fclose(stream);
-	assert_string_equal(found, text);
-}
-
 static void open_new(struct outfile *f)
 {
 	struct error err;

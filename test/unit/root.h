@@ -65,6 +65,24 @@ static inline void put_link(const char *name, const char *target)
 	assert_int_equal(symlink(target, path), 0);
 }
 
+/* @path is a regular file, no link, that holds @text; NULL: nothing has that name. */
+static inline void holds(const char *path, const char *text)
+{
+	char found[64] = "";
+	struct stat st;
+	FILE *file;
+
+	assert_int_equal(lstat(path, &st), text ? 0 : -1);
+	if (!text)
+		return;
+	assert_true(S_ISREG(st.st_mode));
+	file = fopen(path, "r");
+	assert_non_null(file);
+	found[fread(found, 1, sizeof(found) - 1, file)] = '\0';
+	fclose(file);
+	assert_string_equal(found, text);
+}
+
 #define in_fresh_root(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
 #endif

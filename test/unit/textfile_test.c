@@ -26,26 +26,6 @@ static int set_up(void **state)
 	return 0;
 }
 
-/* A regular file, no link, that holds @text; NULL: nothing has that name. */
-static void holds(const char *file, const char *text)
-{
-	char found[64] = "";
-	struct stat st;
-	FILE *stream;
-
-	if (!text) {
-		assert_int_equal(lstat(file, &st), -1);
-		return;
-	}
-	assert_int_equal(lstat(file, &st), 0);
-	assert_true(S_ISREG(st.st_mode));
-	stream = fopen(file, "r");
-	assert_non_null(stream);
-	found[fread(found, 1, sizeof(found) - 1, stream)] = '\0';
-	fclose(stream);
-	assert_string_equal(found, text);
-}
-
 static int fill(void *ctx, FILE *stream)
 {
 	return fputs(ctx, stream) < 0 ? -EIO : 0;
