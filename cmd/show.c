@@ -195,7 +195,7 @@ static int open_recording(struct show *show, struct error *err)
 static int open_output(struct show *show, struct error *err)
 {
 	const char *path = show->args->output;
-	int r = path ? outfile_stream(path, false, &show->stream, err) : 0;
+	int r = path ? outfile_stream(path, NULL, &show->stream, err) : 0;
 
 	if (path && !r)
 		show->of_format.stream = show->stream;

@@ -44,8 +44,6 @@ enum kvm_uexit_class {
 	KVM_UEXIT_ERRNO, /* or another error */
 };
 
-#define KVM_UEXIT_INTR 10 /* KVM_EXIT_INTR */
-
 /* The exit of a thread that has not entered the guest again. */
 struct kvm_pending {
 	__u64 ns; /* 0: none */

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <time.h>
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -30,6 +29,10 @@
 
 enum { ARRAY_COUNTS, ARRAY_KEYS, ARRAY_ROUNDS, ARRAY_LATENCIES, ARRAYS };
 
+_Static_assert((int)KVM_UEXIT_OK == CLASS_RETURNED && (int)KVM_UEXIT_EINTR == CLASS_EINTR &&
+		   (int)KVM_UEXIT_ERRNO == CLASS_ERRNO,
+	       "the classes of the program are those that have names");
+
 struct counters {
 	const struct kvm_options *o;
 	bool all; /* events are counted, of each process */
@@ -48,24 +51,6 @@ struct counters {
 };
 
 /* ---- what there is ---- */
-
-static int open_reasons(struct counters *c)
-{
-	const struct reason_formats formats = {
-		.exit = tracefs_format(NULL, GROUP, "kvm_exit"),
-		.uexit = tracefs_format(NULL, GROUP, "kvm_userspace_exit"),
-		.entry = tracefs_format(NULL, GROUP, "kvm_entry"),
-	};
-	struct utsname uts;
-	int r;
-
-	uname(&uts);
-	r = reasons_open(&formats, cpus_virt("/proc/cpuinfo", uts.machine), &c->reasons);
-	free(formats.exit);
-	free(formats.uexit);
-	free(formats.entry);
-	return r;
-}
 
 /* The event of a reason, made if it is not there: its number or -ENOMEM. */
 static int event_of_reason(struct counters *c, const struct reason *reason)
@@ -139,7 +124,7 @@ static int make_events(struct counters *c, struct error *err)
 	for (size_t i = 0; !r && i < c->n_names; i++)
 		r = events_add(c->events, c->names[i], -1, true) < 0 ? -ENOMEM : 0;
 	if (!r)
-		r = open_reasons(c);
+		r = reasons_open_running(&c->reasons);
 	if (r)
 		return error_no_memory(err);
 	c->parents[REASON_EXIT] = events_find(c->events, "kvm_exit");

@@ -7,7 +7,7 @@
 
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/options.h"
-#include "cmd/kvm/reasons.h"
+#include "core/system/exit_reasons.h"
 #include "cmd/tool.h"
 
 /* The tracepoints: one program counts, per event and per reason. */

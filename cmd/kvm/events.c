@@ -48,7 +48,11 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 		free(copy);
 		return -ENOMEM;
 	}
-	*more = (struct kvm_event){ .name = copy, .parent = parent, .listed = listed };
+	*more = (struct kvm_event){ .name = copy,
+				    .number = (uint32_t)e->n - 1,
+				    .parent_number = (uint32_t)(parent + 1),
+				    .parent = parent,
+				    .listed = listed };
 	hide(more, e->filter);
 	return (int)e->n - 1;
 }
@@ -59,14 +63,6 @@ int events_add_child(struct kvm_events *e, int parent, const char *reason, bool 
 
 	snprintf(name, sizeof(name), "%s(%s)", e->v[parent].name, reason);
 	return events_add(e, name, parent, listed);
-}
-
-bool events_has_children(const struct kvm_events *e, size_t i)
-{
-	for (size_t k = 0; k < e->n; k++)
-		if (e->v[k].parent == (int)i)
-			return true;
-	return false;
 }
 
 uint64_t events_delta(const struct kvm_event *event)

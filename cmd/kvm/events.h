@@ -11,10 +11,11 @@
 
 /* What is counted, by name, whatever the source.  Names never leave the table. */
 struct kvm_event {
-	char *name;  /* "kvm_exit", "kvm_exit(HLT)" */
-	int parent;  /* -1: it has none */
-	bool listed; /* shown though it is 0 */
-	bool off;    /* not counted: not asked for, or could not be */
+	char *name;			/* "kvm_exit", "kvm_exit(HLT)" */
+	uint32_t number, parent_number; /* in recordings: its place; its parent's plus 1, or 0 */
+	int parent;			/* -1: it has none */
+	bool listed;			/* shown though it is 0 */
+	bool off;			/* not counted: not asked for, or could not be */
 	int refusal; /* why it could not be attached to with all others: -errno */
 	/* The filter does not select it, or "NAME(other)". */
 	bool hidden, others_hidden;
@@ -59,9 +60,6 @@ int events_add_child(struct kvm_events *e, int parent, const char *reason, bool 
 
 /* The index of @name, or -ENOENT. */
 int events_find(const struct kvm_events *e, const char *name);
-
-/* Is event @i the parent of any? */
-bool events_has_children(const struct kvm_events *e, size_t i);
 
 /* Shows only what @filter selects (NULL: all), of the events that there are and of those to come.
  * It must live as long. */

@@ -2,9 +2,6 @@
 #include "cmd/kvm/filter.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/array.h"
 #include "core/base/text.h"
@@ -132,6 +129,14 @@ static void hint_close(const char *pattern, const struct kvm_events *e, struct e
 		   len ? "; " : "");
 }
 
+static bool has_children(const struct kvm_events *e, size_t i)
+{
+	for (size_t k = 0; k < e->n; k++)
+		if (e->v[k].parent == (int)i)
+			return true;
+	return false;
+}
+
 int kvm_filter_check(const regex_t *filter, const char *pattern, const struct kvm_events *e,
 		     struct error *err)
 {
@@ -139,8 +144,7 @@ int kvm_filter_check(const regex_t *filter, const char *pattern, const struct kv
 		return 0;
 	for (size_t i = 0; i < e->n; i++)
 		if (kvm_filter_matches(filter, e->v[i].name) ||
-		    (events_has_children(e, i) &&
-		     kvm_filter_matches_unnamed(filter, pattern, e, i)))
+		    (has_children(e, i) && kvm_filter_matches_unnamed(filter, pattern, e, i)))
 			return 0;
 	error_set(err, STATUS_USAGE, -EINVAL, "no event matches '%s'", text_shown(pattern).text);
 	hint_close(pattern, e, err);

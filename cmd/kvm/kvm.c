@@ -4,13 +4,13 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "cmd/blk.h"
 #include "cmd/command.h"
 #include "cmd/report.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
+#include "core/system/outfile.h"
 #include "core/system/preflight.h"
 #include "core/system/privileges.h"
 #include "probes/kvm.skel.h"
@@ -97,6 +97,20 @@ static int chosen(struct tool_run *t, struct error *err)
 
 /* ---- the run ---- */
 
+/* -L is written at its end. */
+static int open_log(struct kvm *k, struct error *err)
+{
+	k->log.left = 0;
+	return k->o.log_path ? outfile_stream(k->o.log_path, &k->log.begun, &k->log_file, err) : 0;
+}
+
+static void close_log(struct kvm *k)
+{
+	if (k->log_file)
+		fclose(k->log_file);
+	k->log_file = NULL;
+}
+
 static int options(int argc, char **argv, void *ctx, struct error *err)
 {
 	struct kvm *k = ctx;
@@ -105,7 +119,6 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 
 	k->exit_event = KVM_NONE;
 	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
-	k->log.path = o->log_path;
 	k->log.csv = o->wide;
 	k->log.all = o->all_events;
 	k->log.skip_zero = o->skip_zero;
@@ -148,7 +161,7 @@ static int replay(struct tool_run *t, struct error *err)
 	int r = kvm_options_process(&k->o, err);
 
 	if (!r)
-		r = kvm_log_open(&k->log, err);
+		r = open_log(k, err);
 	if (!r && latency_open(&k->latency))
 		r = error_no_memory(err);
 	if (!r && k->o.mode == KVM_SCREEN && !screen_missing())
@@ -169,7 +182,7 @@ static int attached(struct tool_run *t, struct error *err)
 		r = counters_begin(k->counters, t->object.skel, &k->banks, err);
 	}
 	k->recorded_mode = k->o.mode;
-	return r ? r : kvm_log_open(&k->log, err);
+	return r ? r : open_log(k, err);
 }
 
 static void keeps(struct tool_run *t)
@@ -262,8 +275,10 @@ static void end_output(struct tool_run *t, bool last)
 static int hangup(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
-	int r = kvm_log_reopen(&k->log, err);
+	int r;
 
+	close_log(k); /* it may have been renamed */
+	r = open_log(k, err);
 	kvm_show_in_log(k);
 	if (!r)
 		r = show_start(&t->show, err);
@@ -282,7 +297,8 @@ static void free_kvm(void *ctx)
 	counters_close(k->counters);
 	debugfs_close(k->debugfs);
 	latency_close(k->latency);
-	kvm_log_close(&k->log);
+	close_log(k);
+	wide_free(&k->log);
 	kvm_record_free(&k->record);
 	kvm_rows_free(&k->rows);
 	free(k->counts.v);

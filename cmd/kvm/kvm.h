@@ -5,7 +5,6 @@
 #include "cmd/kvm/banks.h"
 #include "cmd/kvm/counters.h"
 #include "cmd/kvm/debugfs.h"
-#include "cmd/kvm/log.h"
 #include "cmd/kvm/options.h"
 #include "cmd/kvm/record.h"
 #include "cmd/kvm/rows.h"
@@ -13,7 +12,7 @@
 #include "cmd/tool.h"
 #include "core/system/guest_names.h"
 
-/* One run or replay of kvm, shared by kvm.c, show.c, screen_live.c and screen_replay.c. */
+/* One run or replay of kvm, shared by kvm.c, show.c and screen_data.c. */
 struct kvm {
 	struct kvm_options o;
 	struct kvm_events events;
@@ -24,7 +23,8 @@ struct kvm {
 	struct kvm_counts counts;  /* on the full screen and in recordings */
 	struct guest_names guests;
 	struct kvm_rows rows;
-	struct kvm_log log;
+	struct wide log;
+	FILE *log_file; /* -L; NULL: none, or not open */
 	struct view view;
 	struct kvm_screen screen;
 	struct show *show;
@@ -58,21 +58,16 @@ int kvm_load_rest(struct kvm *k, const struct recording_interval *in, struct err
 /* The log goes to its file, or stays where it is without one. */
 void kvm_show_in_log(struct kvm *k);
 
-/* @show shows the view as it is, on the full screen. */
-void kvm_show_on_screen(struct kvm *k, struct show *show);
-
 /* The heading of a log, before anything is counted. */
 int kvm_print_heading(struct kvm *k, struct error *err);
 
-/* ---- screen_live.c: the full screen of a run ---- */
+/* ---- screen_data.c: what the full screen shows, of a run and of a replay ---- */
 
 /* Takes the terminal over: what struct tool's begin() does. */
 int kvm_live_begin(struct tool_run *t, struct error *err);
 
 /* Reads what is shown, as the keys want it: what struct tool's drain() does there. */
 int kvm_live_drain(struct kvm *k, struct error *err);
-
-/* ---- screen_replay.c: the full screen of a replay ---- */
 
 int kvm_replay_open(struct kvm *k, struct error *err);
 

@@ -52,14 +52,6 @@ static bool in_use(const struct kvm_latency_row *row)
 	       __atomic_load_n(&row->latency.total_ns, __ATOMIC_ACQUIRE);
 }
 
-/* Rows are used from the first on. */
-static size_t rows_in_use(const struct kvm_latency_row *rows, size_t n)
-{
-	while (n && !in_use(&rows[n - 1]))
-		n--;
-	return n;
-}
-
 static void read_row(struct latency_row *to, struct hist *times, const struct kvm_latency_row *from)
 {
 	to->class = from->key.class;
@@ -77,7 +69,8 @@ static void read_row(struct latency_row *to, struct hist *times, const struct kv
 int latency_read(struct latency *l, const struct kvm_latency_row *rows, size_t n, uint32_t active,
 		 struct error *err)
 {
-	n = rows_in_use(rows, n);
+	while (n && !in_use(&rows[n - 1])) /* they are used from the first on */
+		n--;
 	if (grow(l, n))
 		return error_no_memory(err);
 	for (size_t i = 0; i < n; i++)
@@ -133,23 +126,21 @@ static struct latency_sum *sum_of(struct latency_sum **sums, size_t *n,
 	return s;
 }
 
-static int compare(uint64_t a, uint64_t b)
-{
-	return a < b ? -1 : a > b;
-}
-
 static int by_time(const void *a, const void *b)
 {
 	const struct latency_sum *left = a, *right = b;
-	int r = compare(left->pid, right->pid);
+	const uint64_t keys[][2] = {
+		{ left->pid, right->pid },
+		{ left->vcpu, right->vcpu },
+		{ right->hist.total, left->hist.total }, /* the longest first */
+		{ left->class, right->class },
+		{ left->reason, right->reason },
+	};
 
-	if (!r)
-		r = compare(left->vcpu, right->vcpu);
-	if (!r)
-		r = compare(right->hist.total, left->hist.total);
-	if (!r)
-		r = compare(left->class, right->class);
-	return r ? r : compare(left->reason, right->reason);
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+		if (keys[i][0] != keys[i][1])
+			return keys[i][0] < keys[i][1] ? -1 : 1;
+	return 0;
 }
 
 int latency_sums(const struct latency *l, uint32_t pid, bool all_processes, bool by_vcpu,

@@ -2,14 +2,10 @@
 #include "cmd/kvm/options.h"
 
 #include <errno.h>
-#include <unistd.h>
 
 #include "core/base/array.h"
-#include "core/base/clock.h"
 #include "core/system/guests.h"
 #include "core/base/parse.h"
-
-#define SCREEN_DELAY (3 * NS_PER_SEC)
 
 enum { KEY_BATCH = 0x2000 };
 
@@ -130,7 +126,7 @@ static void set_defaults(struct kvm_options *o)
 		o->mode = KVM_LOG;
 	o->own_delay = o->args.interval_ns != 0;
 	if (!o->own_delay && !(o->mode == KVM_ONCE && o->args.command))
-		o->args.interval_ns = o->mode == KVM_SCREEN ? SCREEN_DELAY : NS_PER_SEC;
+		o->args.interval_ns = o->mode == KVM_SCREEN ? KVM_SCREEN_DELAY : NS_PER_SEC;
 	if (o->mode == KVM_ONCE)
 		o->args.count = 1;
 }

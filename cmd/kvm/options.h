@@ -4,8 +4,10 @@
 
 #include "cmd/args.h"
 #include "cmd/kvm/filter.h"
+#include "core/base/clock.h"
 
-#define KVM_PID_UNKNOWN UINT32_MAX
+#define KVM_PID_UNKNOWN	 UINT32_MAX
+#define KVM_SCREEN_DELAY (3 * NS_PER_SEC)
 
 enum kvm_mode { KVM_SCREEN, KVM_ONCE, KVM_LOG };
 

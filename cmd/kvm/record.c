@@ -9,34 +9,26 @@
 /* More events than any kernel has; a table of them is gone through for each. */
 #define EVENTS_MAX 16384
 
-struct kvm_recorded_event {
-	uint32_t number;
-	const char *name;
-	uint32_t parent; /* number of its parent, from 1 on; 0: none */
-	bool listed, off, hidden, others_hidden;
-	uint64_t total;
-};
-
 /* ---- columns ---- */
 
-#define FIELD(of, member, type, role, meaning)                                                     \
+#define KEYED_FIELD(of, key, member, type, role, meaning)                                          \
 	{                                                                                          \
-#member, NULL, type, role, "", meaning, offsetof(struct of, member), 0, false,     \
-		    NULL                                                                           \
+		key, NULL, type, role, "", meaning, offsetof(struct of, member), 0, false, NULL    \
 	}
 
+#define FIELD(of, member, type, role, meaning) KEYED_FIELD(of, #member, member, type, role, meaning)
+
 static const struct column event_columns[] = {
-	FIELD(kvm_recorded_event, number, COLUMN_U32, ROLE_LABEL,
+	FIELD(kvm_event, number, COLUMN_U32, ROLE_LABEL,
 	      "the event's; one that is not there is as it was, and has counted nothing"),
-	FIELD(kvm_recorded_event, name, COLUMN_STR, ROLE_LABEL, "name of the event"),
-	FIELD(kvm_recorded_event, parent, COLUMN_U32, ROLE_LABEL,
-	      "number of its parent plus 1; 0: it has none"),
-	FIELD(kvm_recorded_event, listed, COLUMN_BOOL, ROLE_STATE, "shown though it is 0"),
-	FIELD(kvm_recorded_event, off, COLUMN_BOOL, ROLE_STATE, "not counted"),
-	FIELD(kvm_recorded_event, hidden, COLUMN_BOOL, ROLE_STATE, "hidden by the run's -f"),
-	FIELD(kvm_recorded_event, others_hidden, COLUMN_BOOL, ROLE_STATE,
-	      "the same of NAME(other)"),
-	FIELD(kvm_recorded_event, total, COLUMN_U64, ROLE_GAUGE, "since the start"),
+	FIELD(kvm_event, name, COLUMN_STR, ROLE_LABEL, "name of the event"),
+	KEYED_FIELD(kvm_event, "parent", parent_number, COLUMN_U32, ROLE_LABEL,
+		    "number of its parent plus 1; 0: it has none"),
+	FIELD(kvm_event, listed, COLUMN_BOOL, ROLE_STATE, "shown though it is 0"),
+	FIELD(kvm_event, off, COLUMN_BOOL, ROLE_STATE, "not counted"),
+	FIELD(kvm_event, hidden, COLUMN_BOOL, ROLE_STATE, "hidden by the run's -f"),
+	FIELD(kvm_event, others_hidden, COLUMN_BOOL, ROLE_STATE, "the same of NAME(other)"),
+	FIELD(kvm_event, total, COLUMN_U64, ROLE_GAUGE, "since the start"),
 };
 
 static const struct column process_columns[] = {
@@ -59,7 +51,7 @@ static const struct column latency_columns[] = {
 	FIELD(latency_row, guest, COLUMN_STR, ROLE_LABEL, "name of the guest"),
 };
 
-static const struct schema event_schema = SCHEMA(event_columns, struct kvm_recorded_event),
+static const struct schema event_schema = SCHEMA(event_columns, struct kvm_event),
 			   latency_schema = SCHEMA(latency_columns, struct latency_row),
 			   process_schema = SCHEMA(process_columns, struct kvm_count);
 
@@ -104,16 +96,7 @@ static int fill_events(struct kvm_record *record, struct kvm_events *e, struct r
 		if (i < record->n_known && from->total == from->recorded)
 			continue;
 		from->recorded = from->total;
-		record->events[n++] = (struct kvm_recorded_event){
-			.number = (uint32_t)i,
-			.name = from->name,
-			.parent = (uint32_t)(from->parent + 1),
-			.listed = from->listed,
-			.off = from->off,
-			.hidden = from->hidden,
-			.others_hidden = from->others_hidden,
-			.total = from->total,
-		};
+		record->events[n++] = *from;
 	}
 	record->n_known = e->n;
 	*out = (struct recording_rows){ record->events, n };
@@ -144,23 +127,22 @@ static int no_such_run(const char *what, struct error *err)
 }
 
 /* The event that @from is about: there already, or the next one. */
-static int take_event(const struct kvm_recorded_event *from, struct kvm_events *e,
-		      struct error *err)
+static int take_event(const struct kvm_event *from, struct kvm_events *e, struct error *err)
 {
 	const char *name = from->name;
 	int at;
 
 	if (strlen(name) >= EVENT_NAME_SIZE)
 		return no_such_run("the name of an event is too long", err);
-	if (from->number > e->n || from->parent > from->number || from->number >= EVENTS_MAX)
+	if (from->number > e->n || from->parent_number > from->number || from->number >= EVENTS_MAX)
 		return no_such_run("events out of their order", err);
 	if (from->number < e->n && strcmp(e->v[from->number].name, name) == 0)
 		at = (int)from->number;
 	else
-		at = events_add(e, name, (int)from->parent - 1, from->listed);
+		at = events_add(e, name, (int)from->parent_number - 1, from->listed);
 	if (at == -ENOMEM)
 		return error_no_memory(err);
-	if (at != (int)from->number || e->v[at].parent != (int)from->parent - 1)
+	if (at != (int)from->number || e->v[at].parent != (int)from->parent_number - 1)
 		return no_such_run("events out of their order", err);
 	return at;
 }
@@ -168,7 +150,7 @@ static int take_event(const struct kvm_recorded_event *from, struct kvm_events *
 int kvm_replay_events(const struct recording_interval *in, struct kvm_events *e, bool as_filtered,
 		      struct error *err)
 {
-	const struct kvm_recorded_event *from = in->tables[0].rows;
+	const struct kvm_event *from = in->tables[0].rows;
 
 	for (size_t i = 0; i < in->tables[0].n; i++, from++) {
 		int at = take_event(from, e, err);

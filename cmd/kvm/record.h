@@ -14,8 +14,8 @@
  */
 
 struct kvm_record {
-	struct kvm_recorded_event *events; /* those of the last interval that have changed */
-	size_t n_known;			   /* that have been recorded */
+	struct kvm_event *events; /* copies of those of the last interval that have changed */
+	size_t n_known;		  /* that have been recorded */
 };
 
 /* Tables 0, 1, ... of struct recording_interval. */

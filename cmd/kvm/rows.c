@@ -23,55 +23,50 @@ US_CELL(avg_ns)
 US_CELL(p99_ns)
 US_CELL(max_ns)
 
-#define COLUMN(key, heading, type, role, unit, meaning, member, width, left, cell)                 \
+#define COLUMN(key, heading, type, role, unit, meaning, member, width, left, cell, metric)         \
 	{                                                                                          \
 		key, heading, COLUMN_##type, ROLE_##role, unit, meaning, AT(member), width, left,  \
-		    cell                                                                           \
+		    cell, metric                                                                   \
 	}
-#define NUMBER(key, type, role, unit, meaning, width)                                              \
-	COLUMN(#key, "", type, role, unit, meaning, key, width, false, NULL)
+#define LABEL(member, key, heading, type, meaning, width, left)                                    \
+	COLUMN(key, heading, type, LABEL, "", meaning, member, width, left, NULL, NULL)
 #define TIME(member, heading, role, meaning, width)                                                \
 	COLUMN(#member, heading " us", U64, role, "ns", meaning, member, width, false,             \
-	       cell_##member)
+	       cell_##member, NULL)
 
-#define EVENT_COLUMNS                                                                              \
-	COLUMN("event", "", STR, LABEL, "",                                                        \
-	       "tracepoint, with the reason in parentheses for the exits of that reason, "         \
-	       "or counter of KVM",                                                                \
-	       event, 42, true, NULL),                                                             \
-	    NUMBER(total, U64, GAUGE, "events", "since the start", 9),                             \
-	{                                                                                          \
-		"delta", "", COLUMN_U64, ROLE_COUNTER, "events", "events in the interval",         \
-		    AT(delta), 9, false, NULL, "events"                                            \
-	}
+/* @heading: "", or NULL: they are not in the text. */
+#define EVENT_COLUMNS(heading)                                                                     \
+	LABEL(event, "event", heading, STR,                                                        \
+	      "tracepoint, with the reason in parentheses for the exits of that reason, or "       \
+	      "counter of KVM",                                                                    \
+	      42, true),                                                                           \
+	    COLUMN("total", heading, U64, GAUGE, "events", "since the start", total, 9, false,     \
+		   NULL, NULL),                                                                    \
+	    COLUMN("delta", heading, U64, COUNTER, "events", "events in the interval", delta, 9,   \
+		   false, NULL, "events")
 
 #define GUEST_COLUMNS                                                                              \
-	COLUMN("pid", "PID", U32, LABEL, "", "process that runs the guest; 0: of all", pid, 7,     \
-	       false, NULL),                                                                       \
-	    COLUMN("guest", "GUEST", STR, LABEL, "", "its name (QEMU's -name)", guest, 16, true,   \
-		   NULL)
-
-#define VCPU_COLUMN                                                                                \
-	COLUMN("vcpu", "VCPU", STR, LABEL, "", "number of the vCPU", vcpu, 4, false, NULL)
-#define REASON_COLUMN COLUMN(NULL, "EXIT REASON", STR, LABEL, "", "", event, 32, true, NULL)
+	LABEL(pid, "pid", "PID", U32, "process that runs the guest; 0: of all", 7, false),         \
+	    LABEL(guest, "guest", "GUEST", STR, "its name (QEMU's -name)", 16, true)
 
 #define TIME_COLUMNS                                                                               \
-	COLUMN("count", "COUNT", U64, COUNTER, "exits",                                            \
-	       "exits that an entry has followed in the interval", count, 9, false, NULL),         \
+	LABEL(event, NULL, "EXIT REASON", STR, "", 32, true),                                      \
+	    COLUMN("count", "COUNT", U64, COUNTER, "exits",                                        \
+		   "exits that an entry has followed in the interval", count, 9, false, NULL,      \
+		   NULL),                                                                          \
 	    TIME(total_ns, "TOTAL", COUNTER, "their times from exit to entry, added up", 12),      \
 	    TIME(avg_ns, "AVG", GAUGE, "their average", 10),                                       \
 	    TIME(p99_ns, "P99", GAUGE, "99 % of them took no longer", 10),                         \
 	    TIME(max_ns, "MAX", GAUGE, "none of them took longer", 10),                            \
 	    COLUMN("slots", NULL, HIST, HISTOGRAM, "ns", "how many took from lo to hi", slots, 0,  \
-		   false, NULL)
+		   false, NULL, NULL)
 
-static const struct column plain[] = { EVENT_COLUMNS };
-static const struct column times[] = { EVENT_COLUMNS, GUEST_COLUMNS, TIME_COLUMNS };
-static const struct column vcpu_times[] = { EVENT_COLUMNS, GUEST_COLUMNS, VCPU_COLUMN,
-					    TIME_COLUMNS };
-static const struct column table[] = { GUEST_COLUMNS, REASON_COLUMN, TIME_COLUMNS };
-static const struct column vcpu_table[] = { GUEST_COLUMNS, VCPU_COLUMN, REASON_COLUMN,
-					    TIME_COLUMNS };
+static const struct column plain[] = { EVENT_COLUMNS("") };
+static const struct column times[] = { EVENT_COLUMNS(NULL), GUEST_COLUMNS, TIME_COLUMNS };
+static const struct column vcpu_times[] = {
+	EVENT_COLUMNS(NULL), GUEST_COLUMNS,
+	LABEL(vcpu, "vcpu", "VCPU", STR, "number of the vCPU", 4, false), TIME_COLUMNS
+};
 
 const struct schema *kvm_schema(bool latency, bool by_vcpu)
 {
@@ -80,14 +75,6 @@ const struct schema *kvm_schema(bool latency, bool by_vcpu)
 						 SCHEMA(vcpu_times, struct kvm_row) };
 
 	return &schemas[latency ? 1 + by_vcpu : 0];
-}
-
-const struct schema *kvm_latency_schema(bool by_vcpu)
-{
-	static const struct schema schemas[] = { SCHEMA(table, struct kvm_row),
-						 SCHEMA(vcpu_table, struct kvm_row) };
-
-	return &schemas[by_vcpu];
 }
 
 /* ---- rows ---- */
@@ -127,6 +114,27 @@ int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int wi
 	if (rows->n)
 		qsort(rows->rows, rows->n, sizeof(*rows->rows), by_event);
 	return 0;
+}
+
+int kvm_log_line(struct wide *log, const struct kvm_events *e, uint64_t epoch_ns,
+		 int32_t utc_offset)
+{
+	struct wide_value *v = calloc(e->n + 1, sizeof(*v));
+	const struct wide_values values = { v, e->n };
+	int r;
+
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < e->n; i++) {
+		const struct kvm_event *event = &e->v[i];
+
+		v[i] = (struct wide_value){ event->name,     event->parent,
+					    kvm_shown(e, i), !event->off && !event->others_hidden,
+					    event->total,    events_delta(event) };
+	}
+	r = epoch_ns ? wide_line(log, &values, epoch_ns, utc_offset) : wide_heading(log, &values);
+	free(v);
+	return r;
 }
 
 int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, const struct latency *l,

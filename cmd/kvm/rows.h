@@ -5,6 +5,7 @@
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/latency.h"
 #include "output/schema.h"
+#include "output/wide.h"
 
 struct kvm_row {
 	const char *event;
@@ -22,11 +23,9 @@ struct kvm_rows {
 	struct latency_sum *sums; /* what slots point to */
 };
 
-/* Event, total, delta; with @latency also the times, with @by_vcpu also the vCPU. */
+/* Event, total, delta; with @latency also the times, with @by_vcpu also the vCPU.  As text @latency
+ * has no totals: it is a table of reasons. */
 const struct schema *kvm_schema(bool latency, bool by_vcpu);
-
-/* The same of -x's table: no totals, microseconds. */
-const struct schema *kvm_latency_schema(bool by_vcpu);
 
 /* Is event @i to be shown? */
 bool kvm_shown(const struct kvm_events *e, size_t i);
@@ -34,6 +33,10 @@ bool kvm_shown(const struct kvm_events *e, size_t i);
 /* All events that are to be shown, by name. With @without >= 0 not the children of that one.
  * 0 or -ENOMEM. */
 int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int without);
+
+/* A line of the log, or with @epoch_ns 0 its heading alone: as of output/wide.h. */
+int kvm_log_line(struct wide *log, const struct kvm_events *e, uint64_t epoch_ns,
+		 int32_t utc_offset);
 
 /* One row per sum of @l, as of latency_sums(), behind those that there are.  0 or -ENOMEM. */
 int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, const struct latency *l,

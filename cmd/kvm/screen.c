@@ -7,8 +7,7 @@
 #include "core/base/clock.h"
 #include "core/base/parse.h"
 
-#define DELAY_MIN     (NS_PER_SEC / 10)
-#define DEFAULT_DELAY (3 * NS_PER_SEC)
+#define DELAY_MIN (NS_PER_SEC / 10)
 
 /* ---- around the table ---- */
 
@@ -69,7 +68,7 @@ int kvm_screen_table(struct kvm_screen *s, struct render_interval *in)
 
 static int take_delay(struct view *v, const char *text, struct error *err)
 {
-	uint64_t ns = DEFAULT_DELAY;
+	uint64_t ns = KVM_SCREEN_DELAY;
 	int r = *text ? parse_seconds("delay", text, &ns, err) : 0;
 
 	if (!r && ns < DELAY_MIN)

@@ -34,7 +34,7 @@ static int print_histograms(const struct kvm_rows *rows, FILE *stream)
 /* -x as text: a table, and a picture of each of its rows. */
 static int print_latency(struct kvm *k, FILE *stream)
 {
-	const struct schema *schema = kvm_latency_schema(k->o.pid != 0);
+	const struct schema *schema = kvm_schema(true, k->o.pid != 0);
 	int r;
 
 	kvm_rows_clear(&k->rows);
@@ -82,7 +82,7 @@ int kvm_print_heading(struct kvm *k, struct error *err)
 	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG)
 		return 0;
 	k->log.stream = k->show->display->stream;
-	return show_error(k->show, kvm_log_heading(&k->log, &k->events), err);
+	return show_error(k->show, kvm_log_line(&k->log, &k->events, 0, 0), err);
 }
 
 /* ---- rows ---- */
@@ -236,24 +236,10 @@ static void done(void *ctx, const struct recording_interval *in)
 /* CSV that is appended to has its heading already. */
 void kvm_show_in_log(struct kvm *k)
 {
-	if (!k->log.path)
+	if (!k->o.log_path)
 		return;
-	k->show->display->stream = k->log.stream;
+	k->show->display->stream = k->log_file;
 	k->show->display->appends = k->log.begun;
-}
-
-static int screen_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
-{
-	(void)own;
-	return kvm_screen_table(&((struct kvm *)ctx)->screen, in) ? error_no_memory(err) : 0;
-}
-
-void kvm_show_on_screen(struct kvm *k, struct show *show)
-{
-	show->display = screen_renderer(k->screen.screen);
-	show->schema = &k->view.schema;
-	show->rows = screen_rows;
-	show->done = NULL;
 }
 
 static void tables(void *ctx, struct show *show)

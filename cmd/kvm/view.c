@@ -36,21 +36,17 @@ static void cell_rate(const void *row, char *buf, size_t size)
 }
 
 /* Without any times, blank. */
-static void in_us(const struct view_line *line, uint64_t ns, char *buf, size_t size)
-{
-	if (line->times)
-		snprintf(buf, size, "%.1f", (double)ns / 1e3);
-}
+#define US_CELL(member)                                                                            \
+	static void cell_##member(const void *row, char *buf, size_t size)                         \
+	{                                                                                          \
+		const struct view_line *line = row;                                                \
+                                                                                                   \
+		if (line->times)                                                                   \
+			snprintf(buf, size, "%.1f", (double)line->member / 1e3);                   \
+	}
 
-static void cell_average(const void *row, char *buf, size_t size)
-{
-	in_us(row, ((const struct view_line *)row)->avg_ns, buf, size);
-}
-
-static void cell_p99(const void *row, char *buf, size_t size)
-{
-	in_us(row, ((const struct view_line *)row)->p99_ns, buf, size);
-}
+US_CELL(avg_ns)
+US_CELL(p99_ns)
 
 #define COLUMN(member, heading, type, width, cell)                                                 \
 	{                                                                                          \
@@ -64,8 +60,8 @@ static void cell_p99(const void *row, char *buf, size_t size)
 		    COLUMN(total, "Total", COLUMN_U64, 10, NULL),                                  \
 		    COLUMN(whole, "%Total", COLUMN_U64, 6, cell_share),                            \
 		    COLUMN(rate, "CurAvg/s", COLUMN_U64, 9, cell_rate),                            \
-		    COLUMN(avg_ns, "Avg us", COLUMN_U64, 9, cell_average),                         \
-		    COLUMN(p99_ns, "P99 us", COLUMN_U64, 9, cell_p99),                             \
+		    COLUMN(avg_ns, "Avg us", COLUMN_U64, 9, cell_avg_ns),                          \
+		    COLUMN(p99_ns, "P99 us", COLUMN_U64, 9, cell_p99_ns),                          \
 	}
 #define N_TIMES 2 /* of the last columns, with -x only */
 

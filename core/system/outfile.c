@@ -29,15 +29,18 @@ int outfile_error(const char *path, int code, struct error *err)
 	return code;
 }
 
-int outfile_stream(const char *path, bool append, FILE **out, struct error *err)
+int outfile_stream(const char *path, bool *holds, FILE **out, struct error *err)
 {
-	const int flags = append ? O_APPEND : 0;
+	const int flags = holds ? O_APPEND : 0;
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0666), r;
 	FILE *stream = NULL;
+	struct stat st;
 
 	if (fd >= 0 && fcntl(fd, F_SETFL, flags) == 0)
-		stream = fdopen(fd, append ? "a" : "w");
+		stream = fdopen(fd, holds ? "a" : "w");
 	if (stream) {
+		if (holds)
+			*holds = fstat(fd, &st) == 0 && st.st_size > 0;
 		*out = stream;
 		return 0;
 	}

@@ -33,10 +33,11 @@ int outfile_commit(struct outfile *f, struct error *err);
  * @keep it stays under its partial name.  Fine if it is not open, or all zero. */
 void outfile_discard(struct outfile *f, bool keep);
 
-/* A stream that writes to @path in place, from its beginning or @append at its end; the file is
- * made if it is not there.  A pipe without a reader is refused (-ENXIO): opening it would block
- * while signals are held back.  -errno with @err (STATUS_FAILED), then *out stays as it was. */
-int outfile_stream(const char *path, bool append, FILE **out, struct error *err);
+/* A stream that writes to @path in place, from its beginning or, with @holds, at its end; then
+ * *holds says whether something is there already.  The file is made if it is not there.  A pipe
+ * without a reader is refused (-ENXIO): opening it would block while signals are held back.  -errno
+ * with @err (STATUS_FAILED), then *out stays as it was. */
+int outfile_stream(const char *path, bool *holds, FILE **out, struct error *err);
 
 /* "cannot write PATH: ..." for the -errno @code, which it returns. */
 int outfile_error(const char *path, int code, struct error *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Format files of tracepoints, and the names of exit reasons that are made of them. */
-#include "cmd/kvm/reasons.h"
+#include "core/system/exit_reasons.h"
 #include "core/system/event_format.h"
 #include "fuzz.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Whatever processes, files, functions, disks, cgroups, queues and guests are called, in every form
  * of output.  The input is names, with a NUL after each. */
-#include "cmd/kvm/log.h"
 #include "cmd/kvm/rows.h"
 #include "cmd/top/rows.h"
 #include "cmd/virtio/print.h"
@@ -112,11 +111,11 @@ static void show_kvm(const struct names_in *in)
 		if (events_add(&events, in->v[i], -1, true) < 0)
 			abort();
 	for (int csv = 0; csv < 2; csv++) {
-		struct kvm_log log = { .csv = csv, .stream = shown_begin(&out) };
+		struct wide log = { .csv = csv, .stream = shown_begin(&out) };
 
-		kvm_log_heading(&log, &events);
+		kvm_log_line(&log, &events, 0, 0);
 		kvm_log_line(&log, &events, 1, 0);
-		free(log.columns);
+		wide_free(&log);
 		shown_end(&out, SHOWN_TEXT);
 	}
 	events_free(&events);

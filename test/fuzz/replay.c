@@ -3,7 +3,6 @@
  * not looked at (core/base/framed_file.c). */
 #include "cmd/breakdown/rows.h"
 #include "cmd/breakdown/table.h"
-#include "cmd/kvm/log.h"
 #include "cmd/kvm/record.h"
 #include "cmd/kvm/rows.h"
 #include "cmd/stack/schema.h"
@@ -90,7 +89,7 @@ struct kvm_state {
 	struct latency *latency;
 	struct kvm_rows rows;
 	struct kvm_counts counts;
-	struct kvm_log log;
+	struct wide log;
 };
 
 static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
@@ -146,7 +145,7 @@ static void show_text(enum what what, const struct recording_interval *in)
 	case OF_KVM:
 		break;
 	case OF_BREAKDOWN:
-		breakdown_print(rows, n, by, breakdown_unit(1000), shown_begin(&out));
+		breakdown_print((void *)rows, n, by, breakdown_unit(1000), shown_begin(&out));
 		shown_end(&out, SHOWN_TEXT);
 		break;
 	case OF_LAYERS:
@@ -203,7 +202,7 @@ out:
 	kvm_rows_free(&kvm.rows);
 	free(kvm.counts.v);
 	events_free(&kvm.e);
-	free(kvm.log.columns);
+	wide_free(&kvm.log);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

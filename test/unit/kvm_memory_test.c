@@ -17,8 +17,7 @@
 
 #include "cmd/kvm/banks.h"
 #include "cmd/kvm/debugfs.h"
-#include "cmd/kvm/log.h"
-#include "cmd/kvm/reasons.h"
+#include "core/system/exit_reasons.h"
 #include "cmd/kvm/record.h"
 #include "cmd/kvm/view.h"
 #include "test/unit/root.h"
@@ -220,7 +219,7 @@ static int show(void)
 
 static int log_and_rows(void)
 {
-	struct kvm_log log = { .stream = fopen("/dev/null", "w"), .csv = true };
+	struct wide log = { .stream = fopen("/dev/null", "w"), .csv = true };
 	struct kvm_events e = { 0 };
 	struct kvm_rows rows = { 0 };
 	struct latency *l = NULL;
@@ -238,8 +237,7 @@ static int log_and_rows(void)
 			r = kvm_rows_of_latency(&rows, &e, l, 0);
 	}
 	fclose(log.stream);
-	log.path = NULL;
-	kvm_log_close(&log);
+	wide_free(&log);
 	kvm_rows_free(&rows);
 	latency_close(l);
 	events_free(&e);

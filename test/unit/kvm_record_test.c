@@ -10,7 +10,6 @@
 
 #include <cmocka.h>
 
-#include "cmd/kvm/log.h"
 #include "cmd/kvm/options.h"
 #include "cmd/kvm/record.h"
 #include "cmd/kvm/rows.h"
@@ -90,7 +89,7 @@ static void end(struct run *run)
 }
 
 /* One output, as kvm.c makes it: rows in @format, and a line of the log. */
-static void show(FILE *stream, enum format format, struct run *run, struct kvm_log *log,
+static void show(FILE *stream, enum format format, struct run *run, struct wide *log,
 		 const struct interval *interval)
 {
 	const struct schema *schema = kvm_schema(true, false);
@@ -125,7 +124,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 	struct recording_interval in = { .text = KVM_RECORDED_START };
 	struct kvm_record record = { 0 };
 	struct recorder *recorder;
-	struct kvm_log log = { 0 };
+	struct wide log = { 0 };
 	struct run run;
 	char *text;
 	size_t size;
@@ -153,7 +152,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 	fclose(stream);
 	recorded_finish(r, recorder);
 	kvm_record_free(&record);
-	free(log.columns);
+	wide_free(&log);
 	end(&run);
 	return text;
 }
@@ -162,7 +161,7 @@ static char *live(enum format format, struct recorded *r, const regex_t *filter)
 static char *again(enum format format, struct recorded *r, bool as_filtered, const regex_t *filter)
 {
 	struct recording_interval in;
-	struct kvm_log log = { 0 };
+	struct wide log = { 0 };
 	struct run run = { .exit_event = 1 };
 	struct error err;
 	char *text;
@@ -183,7 +182,7 @@ static char *again(enum format format, struct recorded *r, bool as_filtered, con
 	}
 	fclose(stream);
 	recorded_end(r);
-	free(log.columns);
+	wide_free(&log);
 	end(&run);
 	return text;
 }
@@ -306,7 +305,7 @@ static void test_nonsense(void **state)
 	/* a parent that is yet to come */
 	events_free(&e);
 	names.v[1].name[0] = 'b';
-	names.v[1].parent = 7;
+	names.v[1].parent_number = 8;
 	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
 	refused(&in, &e, "out of their order");
 	kvm_record_free(&record);

@@ -16,8 +16,7 @@
 #include <linux/kvm.h>
 
 #include "cmd/kvm/debugfs.h"
-#include "cmd/kvm/log.h"
-#include "cmd/kvm/reasons.h"
+#include "core/system/exit_reasons.h"
 #include "cmd/kvm/rows.h"
 #include "cmd/kvm/view.h"
 #include "core/system/guests.h"
@@ -530,7 +529,7 @@ static void make_events(struct kvm_events *e)
 	e->v[3].before = 5;
 }
 
-static char *log_text(struct kvm_log *log, struct kvm_events *e, const char *filter, int lines)
+static char *log_text(struct wide *log, struct kvm_events *e, const char *filter, int lines)
 {
 	char *text = NULL;
 	size_t size;
@@ -541,7 +540,7 @@ static char *log_text(struct kvm_log *log, struct kvm_events *e, const char *fil
 		assert_int_equal(kvm_regex(filter, &regex, NULL), 0);
 	e->filter = filter ? &regex : NULL;
 	while (lines--)
-		assert_int_equal(kvm_log_line(log, e, 0, 0), 0);
+		assert_int_equal(kvm_log_line(log, e, 1, 0), 0);
 	e->filter = NULL;
 	fclose(log->stream);
 	log->stream = NULL;
@@ -553,7 +552,7 @@ static char *log_text(struct kvm_log *log, struct kvm_events *e, const char *fil
 static void test_log_text(void **state)
 {
 	struct kvm_events e = { 0 };
-	struct kvm_log log = { 0 };
+	struct wide log = { 0 };
 	char *text;
 
 	(void)state;
@@ -564,7 +563,7 @@ static void test_log_text(void **state)
 	    "date       time      kvm_exit kvm_exit(HLT) kvm_exit(IO_INSTRUCTION)   kvm_pio\n"
 	    "1970-01-01 00:00:00        25            10                       15        40\n");
 	free(text);
-	kvm_log_close(&log);
+	wide_free(&log);
 	events_free(&e);
 }
 
@@ -590,7 +589,7 @@ static unsigned int count(const char *text, const char *what)
 static void test_log_headings(void **state)
 {
 	struct kvm_events e = { 0 };
-	struct kvm_log log = { 0 };
+	struct wide log = { 0 };
 	char *text;
 
 	(void)state;
@@ -603,7 +602,7 @@ static void test_log_headings(void **state)
 	assert_int_equal(count(text, "date"), 1);
 	assert_int_equal(count(text, "kvm_exit(0x99)"), 1);
 	free(text);
-	kvm_log_close(&log);
+	wide_free(&log);
 	events_free(&e);
 }
 
@@ -611,7 +610,7 @@ static void test_log_headings(void **state)
 static void test_log_terminal(void **state)
 {
 	struct kvm_events e = { 0 };
-	struct kvm_log log = { 0 };
+	struct wide log = { 0 };
 	struct pty p;
 
 	(void)state;
@@ -621,35 +620,35 @@ static void test_log_terminal(void **state)
 	e.v[0].total = e.v[2].total = e.v[3].total = 0;
 	e.v[0].before = e.v[3].before = 0;
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+		assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
 	assert_string_equal(pty_read(&p), "date       time       kvm_pio\r\n"
 					  "1970-01-01 00:00:00        40\r\n"
 					  "1970-01-01 00:00:00        40\r\n");
 	/* another one */
 	e.v[0].total = e.v[2].total = 30;
-	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
 	assert_string_equal(pty_read(&p),
 			    "date       time      kvm_exit kvm_exit(HLT)   kvm_pio\r\n"
 			    "1970-01-01 00:00:00        30            30        40\r\n");
 	/* narrower: the most frequent ones; by name, as ever */
 	pty_resize(&p, 24, 45);
-	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
 	assert_string_equal(pty_read(&p), "date       time      kvm_exit   kvm_pio +1\r\n"
 					  "1970-01-01 00:00:00        30        40\r\n");
-	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
 	assert_string_equal(pty_read(&p), "1970-01-01 00:00:00        30        40\r\n");
 	/* too narrow for any */
 	pty_resize(&p, 24, 5);
-	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
 	assert_string_equal(pty_read(&p), "date       time       kvm_pio +2\r\n"
 					  "1970-01-01 00:00:00        40\r\n");
 	/* -a */
 	log.all = true;
-	assert_int_equal(kvm_log_line(&log, &e, 0, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
 	assert_int_equal(count(pty_read(&p), "kvm_exit(IO_INSTRUCTION)"), 1);
 	pty_close(&p);
 	log.stream = NULL;
-	kvm_log_close(&log);
+	wide_free(&log);
 	events_free(&e);
 }
 
@@ -657,7 +656,7 @@ static void test_log_terminal(void **state)
 static void test_log_csv(void **state)
 {
 	struct kvm_events e = { 0 };
-	struct kvm_log log = { .csv = true };
+	struct wide log = { .csv = true };
 	char *text;
 
 	(void)state;
@@ -670,14 +669,14 @@ static void test_log_csv(void **state)
 	text = log_text(&log, &e, NULL, 1);
 	assert_string_equal(text, "1970-01-01 00:00:00,25,10,15,3,40\n");
 	free(text);
-	kvm_log_close(&log);
+	wide_free(&log);
 	events_free(&e);
 }
 
 static void test_log_zero(void **state)
 {
 	struct kvm_events e = { 0 };
-	struct kvm_log log = { .csv = true, .skip_zero = true };
+	struct wide log = { .csv = true, .skip_zero = true };
 	char *text;
 
 	(void)state;
@@ -686,7 +685,7 @@ static void test_log_zero(void **state)
 	text = log_text(&log, &e, NULL, 5);
 	assert_string_equal(text, "");
 	free(text);
-	kvm_log_close(&log);
+	wide_free(&log);
 	events_free(&e);
 }
 

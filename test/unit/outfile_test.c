@@ -137,13 +137,15 @@ static void test_pipe(void **state)
 {
 	FILE *stream = NULL;
 	struct error err;
+	bool there = false;
 
 	(void)state;
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(outfile_stream(path, true, &stream, &err), -ENXIO);
+	assert_int_equal(outfile_stream(path, &there, &stream, &err), -ENXIO);
 	assert_null(stream);
 	put("it.partial1", "old");
-	assert_int_equal(outfile_stream(other, true, &stream, &err), 0);
+	assert_int_equal(outfile_stream(other, &there, &stream, &err), 0);
+	assert_true(there);
 	assert_int_equal(fputs("new", stream) < 0, 0);
 	assert_int_equal(fclose(stream), 0);
 	holds(other, "oldnew");

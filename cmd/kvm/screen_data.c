@@ -4,6 +4,84 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/base/clock.h"
+
+static int screen_rows(void *ctx, struct render_interval *in, void **own, struct error *err)
+{
+	(void)own;
+	return kvm_screen_table(&((struct kvm *)ctx)->screen, in) ? error_no_memory(err) : 0;
+}
+
+/* @show shows the view as it is. */
+static void show_on_screen(struct kvm *k, struct show *show)
+{
+	show->display = screen_renderer(k->screen.screen);
+	show->schema = &k->view.schema;
+	show->rows = screen_rows;
+	show->done = NULL;
+}
+
+/* ---- a run ---- */
+
+int kvm_live_drain(struct kvm *k, struct error *err)
+{
+	const uint64_t now = clock_mono_ns();
+	struct view *v = &k->view;
+	int r;
+
+	v->elapsed_ns = now - k->drawn_ns;
+	k->drawn_ns = now;
+	banks_swap(k->banks);
+	view_follow(v);
+	if (v->reset) {
+		banks_reset(k->banks);
+		if (k->debugfs)
+			debugfs_reset(k->debugfs);
+		if (k->latency)
+			latency_clear(k->latency);
+	}
+	r = kvm_read_all(k, v->pid, err);
+	if (!r && view_take(v, k->latency))
+		r = error_no_memory(err);
+	/* Another guest, other totals: they are no growth. */
+	if (v->reset || v->renew)
+		view_set_baseline(v);
+	v->reset = v->renew = false;
+	return r;
+}
+
+static int live_input(void *ctx, short events, struct error *err)
+{
+	struct tool_run *t = ctx;
+	struct kvm *k = t->ctx;
+	int r = kvm_screen_input(&k->screen);
+
+	(void)events;
+	(void)err;
+	if (k->view.delay_changed)
+		tool_set_interval(t, k->view.delay_ns, k->view.delay_ns);
+	k->view.delay_changed = false;
+	return r;
+}
+
+int kvm_live_begin(struct tool_run *t, struct error *err)
+{
+	struct kvm *k = t->ctx;
+	int r = view_open(&k->view, &k->events, &k->counts, &k->o, err);
+
+	if (!r && kvm_screen_open(&k->screen, &k->view, NULL))
+		r = error_no_memory(err);
+	if (!r)
+		r = screens_watch(t->run, k->screen.screen, live_input, t, err);
+	if (r)
+		return r;
+	t->on_screen = true;
+	show_on_screen(k, &t->show);
+	return 0;
+}
+
+/* ---- a replay ---- */
+
 /* Memory for the intervals that the keys can go back to. */
 #define KEPT_BYTES_MAX (256U << 20)
 
@@ -124,14 +202,14 @@ static void redraw(void *ctx)
 		screen_draw(k->screen.screen);
 }
 
-static int input(void *ctx)
+static int replay_input(void *ctx)
 {
 	return kvm_screen_input(&((struct kvm *)ctx)->screen);
 }
 
 static bool step(void *ctx, const char *end)
 {
-	return steps_wait(&((struct kvm *)ctx)->steps, end, input, redraw, ctx);
+	return steps_wait(&((struct kvm *)ctx)->steps, end, replay_input, redraw, ctx);
 }
 
 void kvm_replay_show(struct kvm *k, struct show *show)
@@ -139,6 +217,6 @@ void kvm_replay_show(struct kvm *k, struct show *show)
 	/* That of the run, unless the options have another. */
 	view_set_process(&k->view, k->o.pid);
 	k->view.by_name = k->o.by_name;
-	kvm_show_on_screen(k, show);
+	show_on_screen(k, show);
 	show->step = step;
 }

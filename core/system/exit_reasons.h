@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef IOTRACE_CMD_KVM_REASONS_H
-#define IOTRACE_CMD_KVM_REASONS_H
+#ifndef IOTRACE_CORE_EXIT_REASONS_H
+#define IOTRACE_CORE_EXIT_REASONS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,15 +9,23 @@
 #include "core/system/cpus.h"
 
 /*
- * Why a guest was left: what the numbers of kvm_exit and kvm_userspace_exit are called.  The names
- * are those that the kernel itself prints (the tracepoints' `format` text), blanks replaced by
+ * Why a guest of KVM was left: what the numbers of kvm_exit and kvm_userspace_exit are called.  The
+ * names are those that the kernel itself prints (the tracepoints' `format` text), blanks replaced
+ * by
  * '_'; what it does not say is named as in the uapi headers that iotrace was built with.
  */
 
 enum reason_event { REASON_EXIT, REASON_UEXIT, REASON_EVENTS };
 
-/* What kvm_exit's class says (probes/kvm.h): "isa" on x86, "ret" on arm64. */
+/* What kvm_exit's class says: "isa" on x86, "ret" on arm64. */
 enum { CLASS_VMX = 1, CLASS_SVM = 2, CLASS_ARM_TRAP = 2 };
+
+/* What KVM_RUN has returned, as kvm_userspace_exit's class. */
+enum {
+	CLASS_RETURNED, /* 0: the reason is valid */
+	CLASS_EINTR,	/* the reason may be an old one */
+	CLASS_ERRNO,	/* another error */
+};
 
 #define REASON_NAME_SIZE 64
 
@@ -46,6 +54,9 @@ struct reasons;
 /* The reasons of @cpu are listed though they have not been seen.  @formats stay the caller's.  0 or
  * -ENOMEM. */
 int reasons_open(const struct reason_formats *formats, enum cpu_virt cpu, struct reasons **out);
+
+/* Those of the running kernel and this CPU.  0 or -ENOMEM. */
+int reasons_open_running(struct reasons **out);
 void reasons_free(struct reasons *r);
 
 struct reason_fields reasons_fields(const struct reasons *r);

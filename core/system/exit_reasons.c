@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-#include "cmd/kvm/reasons.h"
+#include "core/system/exit_reasons.h"
 
 #include <errno.h>
+#include <sys/utsname.h>
 
+#include <linux/kvm.h>
 #if __has_include(<asm/vmx.h>)
-#include <asm/kvm.h> /* vectors */
 #include <asm/svm.h>
 #include <asm/vmx.h>
 #endif
 
 #include "core/base/array.h"
 #include "core/system/event_format.h"
-#include "probes/kvm.h"
+#include "core/system/tracefs.h"
 
 struct reasons {
 	struct event_format formats[REASON_EVENTS];
@@ -120,8 +121,8 @@ char *reason_name(const struct reasons *r, enum reason_event event, uint32_t cla
 	size_t len;
 
 	/* KVM_RUN failed: the reason is what was left in the page before, but for a signal's. */
-	if (event == REASON_UEXIT && class != KVM_UEXIT_OK && reason != KVM_UEXIT_INTR)
-		text = class == KVM_UEXIT_EINTR ? "restart" : "error";
+	if (event == REASON_UEXIT && class != CLASS_RETURNED && reason != KVM_EXIT_INTR)
+		text = class == CLASS_EINTR ? "restart" : "error";
 	if (event == REASON_EXIT && r->arm && class != CLASS_ARM_TRAP)
 		text = event_table_name(arm_returns(r), class);
 	if (text)
@@ -178,10 +179,10 @@ static int make_list(struct reasons *r, enum cpu_virt cpu)
 		{ REASON_EXIT, CLASS_VMX, !r->arm, cpu == CPU_VMX },
 		{ REASON_EXIT, CLASS_SVM, !r->arm, cpu == CPU_SVM },
 		{ REASON_EXIT, CLASS_ARM_TRAP, r->arm, cpu == CPU_ARM64 },
-		{ REASON_UEXIT, KVM_UEXIT_OK, true, true },
+		{ REASON_UEXIT, CLASS_RETURNED, true, true },
 		/* What a call that failed left in the page can be any of them. */
-		{ REASON_UEXIT, KVM_UEXIT_EINTR, true, true },
-		{ REASON_UEXIT, KVM_UEXIT_ERRNO, true, true },
+		{ REASON_UEXIT, CLASS_EINTR, true, true },
+		{ REASON_UEXIT, CLASS_ERRNO, true, true },
 	};
 	const struct event_table *returns = arm_returns(r);
 	int err = 0;
@@ -239,6 +240,24 @@ int reasons_open(const struct reason_formats *formats, enum cpu_virt cpu, struct
 	else
 		*out = r;
 	return err;
+}
+
+int reasons_open_running(struct reasons **out)
+{
+	const struct reason_formats formats = {
+		.exit = tracefs_format(NULL, "kvm", "kvm_exit"),
+		.uexit = tracefs_format(NULL, "kvm", "kvm_userspace_exit"),
+		.entry = tracefs_format(NULL, "kvm", "kvm_entry"),
+	};
+	struct utsname uts;
+	int r;
+
+	uname(&uts);
+	r = reasons_open(&formats, cpus_virt("/proc/cpuinfo", uts.machine), out);
+	free(formats.exit);
+	free(formats.uexit);
+	free(formats.entry);
+	return r;
 }
 
 void reasons_free(struct reasons *r)
