@@ -47,8 +47,8 @@ int wide_heading(struct wide *wide, const struct wide_values *values);
  * The line of the interval that ended at @epoch_ns in the time zone @utc_offset, with its heading
  * where one is due: in text before the first, every 20, and when there is another column; in CSV
  * before the first.  CSV's columns stay: a later part is added to NAME(other).  On a terminal the
- * columns are the values that are not 0 in total, the largest ones, as many as fit.  0 or -errno of
- * the stream.
+ * columns are the values that are not 0 in total, the largest ones, as many as fit.  0, -errno of
+ * the stream, or -ENOMEM.
  */
 int wide_line(struct wide *wide, const struct wide_values *values, uint64_t epoch_ns,
 	      int32_t utc_offset);

@@ -10,9 +10,8 @@
 
 /*
  * Why a guest of KVM was left: what the numbers of kvm_exit and kvm_userspace_exit are called.  The
- * names are those that the kernel itself prints (the tracepoints' `format` text), blanks replaced
- * by
- * '_'; what it does not say is named as in the uapi headers that iotrace was built with.
+ * names are those that the kernel itself prints (the tracepoints' `format` text), with '_' for
+ * blanks; what it does not say is named as in the uapi headers that iotrace was built with.
  */
 
 enum reason_event { REASON_EXIT, REASON_UEXIT, REASON_EVENTS };
