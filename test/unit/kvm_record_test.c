@@ -284,6 +284,10 @@ static void test_nonsense(void **state)
 	assert_int_equal(in.tables[0].n, 1);
 	assert_int_equal(kvm_replay_events(&in, &e, true, &err), 0);
 	assert_int_equal(e.v[1].total, 5);
+	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
+	assert_int_equal(in.tables[0].n, 0);
+	names.v[1].total = 6;
+	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
 	/* the second without the first */
 	events_free(&e);
 	refused(&in, &e, "out of their order");
