@@ -48,11 +48,7 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 		free(copy);
 		return -ENOMEM;
 	}
-	*more = (struct kvm_event){ .name = copy,
-				    .number = (uint32_t)e->n - 1,
-				    .parent_number = (uint32_t)(parent + 1),
-				    .parent = parent,
-				    .listed = listed };
+	*more = (struct kvm_event){ .name = copy, .parent = parent, .listed = listed };
 	hide(more, e->filter);
 	return (int)e->n - 1;
 }

@@ -12,7 +12,7 @@
 /* What is counted, by name, whatever the source.  Names never leave the table. */
 struct kvm_event {
 	char *name;			/* "kvm_exit", "kvm_exit(HLT)" */
-	uint32_t number, parent_number; /* in recordings: its place; its parent's plus 1, or 0 */
+	uint32_t number, parent_number; /* of a recorded one alone: cmd/kvm/record.c */
 	int parent;			/* -1: it has none */
 	bool listed;			/* shown though it is 0 */
 	bool off;			/* not counted: not asked for, or could not be */

@@ -96,7 +96,9 @@ static int fill_events(struct kvm_record *record, struct kvm_events *e, struct r
 		if (i < record->n_known && from->total == from->recorded)
 			continue;
 		from->recorded = from->total;
-		record->events[n++] = *from;
+		record->events[n] = *from;
+		record->events[n].number = (uint32_t)i;
+		record->events[n++].parent_number = (uint32_t)(from->parent + 1);
 	}
 	record->n_known = e->n;
 	*out = (struct recording_rows){ record->events, n };

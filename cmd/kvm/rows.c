@@ -116,8 +116,7 @@ int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int wi
 	return 0;
 }
 
-int kvm_log_line(struct wide *log, const struct kvm_events *e, uint64_t epoch_ns,
-		 int32_t utc_offset)
+int kvm_log_line(struct wide *log, const struct kvm_events *e, const struct recording_interval *in)
 {
 	struct wide_value *v = calloc(e->n + 1, sizeof(*v));
 	const struct wide_values values = { v, e->n };
@@ -132,7 +131,8 @@ int kvm_log_line(struct wide *log, const struct kvm_events *e, uint64_t epoch_ns
 					    kvm_shown(e, i), !event->off && !event->others_hidden,
 					    event->total,    events_delta(event) };
 	}
-	r = epoch_ns ? wide_line(log, &values, epoch_ns, utc_offset) : wide_heading(log, &values);
+	r = in ? wide_line(log, &values, in->interval.end_ns, in->utc_offset)
+	       : wide_heading(log, &values);
 	free(v);
 	return r;
 }

@@ -4,6 +4,7 @@
 
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/latency.h"
+#include "output/recording.h"
 #include "output/schema.h"
 #include "output/wide.h"
 
@@ -34,9 +35,8 @@ bool kvm_shown(const struct kvm_events *e, size_t i);
  * 0 or -ENOMEM. */
 int kvm_rows_of_events(struct kvm_rows *rows, const struct kvm_events *e, int without);
 
-/* A line of the log, or with @epoch_ns 0 its heading alone: as of output/wide.h. */
-int kvm_log_line(struct wide *log, const struct kvm_events *e, uint64_t epoch_ns,
-		 int32_t utc_offset);
+/* A line of the log at the end of @in, or (NULL) its heading alone: as of output/wide.h. */
+int kvm_log_line(struct wide *log, const struct kvm_events *e, const struct recording_interval *in);
 
 /* One row per sum of @l, as of latency_sums(), behind those that there are.  0 or -ENOMEM. */
 int kvm_rows_of_latency(struct kvm_rows *rows, const struct kvm_events *e, const struct latency *l,

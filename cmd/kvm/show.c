@@ -69,7 +69,7 @@ static int print_body(void *ctx, const struct render_interval *in, FILE *stream,
 			r = render_table_rows(stream, kvm_schema(false, false), k->rows.rows,
 					      k->rows.n);
 	} else if (!is_partial(in->drained)) { /* in a log it would look like a rate that sank */
-		r = kvm_log_line(&k->log, &k->events, in->interval.end_ns, in->drained->utc_offset);
+		r = kvm_log_line(&k->log, &k->events, in->drained);
 	}
 	/* A log's lines are not to be interrupted: the times are those of the whole run. */
 	if (!r && k->latency && !k->o.wide && !k->o.log_path && in->drained->last)
@@ -82,7 +82,7 @@ int kvm_print_heading(struct kvm *k, struct error *err)
 	if (!k->show->display->ops->own_text || k->o.mode != KVM_LOG)
 		return 0;
 	k->log.stream = k->show->display->stream;
-	return show_error(k->show, kvm_log_line(&k->log, &k->events, 0, 0), err);
+	return show_error(k->show, kvm_log_line(&k->log, &k->events, NULL), err);
 }
 
 /* ---- rows ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-#ifndef IOTRACE_CORE_EXIT_REASONS_H
-#define IOTRACE_CORE_EXIT_REASONS_H
+#ifndef IOTRACE_CORE_SYSTEM_EXIT_REASONS_H
+#define IOTRACE_CORE_SYSTEM_EXIT_REASONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -113,8 +113,8 @@ static void show_kvm(const struct names_in *in)
 	for (int csv = 0; csv < 2; csv++) {
 		struct wide log = { .csv = csv, .stream = shown_begin(&out) };
 
-		kvm_log_line(&log, &events, 0, 0);
-		kvm_log_line(&log, &events, 1, 0);
+		kvm_log_line(&log, &events, NULL);
+		kvm_log_line(&log, &events, &(struct recording_interval){ 0 });
 		wide_free(&log);
 		shown_end(&out, SHOWN_TEXT);
 	}

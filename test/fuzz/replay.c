@@ -107,7 +107,7 @@ static void show_kvm(struct kvm_state *k, const struct recording_interval *in)
 		kvm_rows_of_latency(&k->rows, &k->e, k->latency, 0);
 	show_interval(&in->interval, kvm_schema(true, true), k->rows.rows, k->rows.n);
 	k->log.stream = shown_begin(&out);
-	kvm_log_line(&k->log, &k->e, in->interval.end_ns, in->utc_offset);
+	kvm_log_line(&k->log, &k->e, in);
 	shown_end(&out, SHOWN_FREE);
 	latency_set_baseline(k->latency);
 	events_select(&k->e, &k->counts, counts_process(&k->counts, "web \"1\""), "web \"1\"");

@@ -229,7 +229,7 @@ static int log_and_rows(void)
 	if (!r)
 		r = make_latency(&l);
 	if (!r)
-		r = kvm_log_line(&log, &e, 1, 0);
+		r = kvm_log_line(&log, &e, &(struct recording_interval){ 0 });
 	for (size_t i = 0; !r && i < 2; i++) {
 		kvm_rows_clear(&rows);
 		r = kvm_rows_of_events(&rows, &e, -1);

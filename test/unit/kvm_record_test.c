@@ -100,7 +100,7 @@ static void show(FILE *stream, enum format format, struct run *run, struct wide 
 	assert_int_equal(kvm_rows_of_latency(&run->rows, &run->e, run->latency, 0), 0);
 	assert_int_equal(
 	    render_interval(format, stream, interval, schema, run->rows.rows, run->rows.n), 0);
-	assert_int_equal(kvm_log_line(log, &run->e, interval->end_ns, 0), 0);
+	assert_int_equal(kvm_log_line(log, &run->e, &(struct recording_interval){ *interval }), 0);
 	events_set_baseline(&run->e);
 	latency_set_baseline(run->latency);
 }
@@ -309,7 +309,7 @@ static void test_nonsense(void **state)
 	/* a parent that is yet to come */
 	events_free(&e);
 	names.v[1].name[0] = 'b';
-	names.v[1].parent_number = 8;
+	names.v[1].parent = 7;
 	assert_int_equal(kvm_record_fill(&record, &names, &none, NULL, &in), 0);
 	refused(&in, &e, "out of their order");
 	kvm_record_free(&record);

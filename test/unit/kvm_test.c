@@ -540,7 +540,7 @@ static char *log_text(struct wide *log, struct kvm_events *e, const char *filter
 		assert_int_equal(kvm_regex(filter, &regex, NULL), 0);
 	e->filter = filter ? &regex : NULL;
 	while (lines--)
-		assert_int_equal(kvm_log_line(log, e, 1, 0), 0);
+		assert_int_equal(kvm_log_line(log, e, &(struct recording_interval){ 0 }), 0);
 	e->filter = NULL;
 	fclose(log->stream);
 	log->stream = NULL;
@@ -620,31 +620,31 @@ static void test_log_terminal(void **state)
 	e.v[0].total = e.v[2].total = e.v[3].total = 0;
 	e.v[0].before = e.v[3].before = 0;
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
+		assert_int_equal(kvm_log_line(&log, &e, &(struct recording_interval){ 0 }), 0);
 	assert_string_equal(pty_read(&p), "date       time       kvm_pio\r\n"
 					  "1970-01-01 00:00:00        40\r\n"
 					  "1970-01-01 00:00:00        40\r\n");
 	/* another one */
 	e.v[0].total = e.v[2].total = 30;
-	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, &(struct recording_interval){ 0 }), 0);
 	assert_string_equal(pty_read(&p),
 			    "date       time      kvm_exit kvm_exit(HLT)   kvm_pio\r\n"
 			    "1970-01-01 00:00:00        30            30        40\r\n");
 	/* narrower: the most frequent ones; by name, as ever */
 	pty_resize(&p, 24, 45);
-	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, &(struct recording_interval){ 0 }), 0);
 	assert_string_equal(pty_read(&p), "date       time      kvm_exit   kvm_pio +1\r\n"
 					  "1970-01-01 00:00:00        30        40\r\n");
-	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, &(struct recording_interval){ 0 }), 0);
 	assert_string_equal(pty_read(&p), "1970-01-01 00:00:00        30        40\r\n");
 	/* too narrow for any */
 	pty_resize(&p, 24, 5);
-	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, &(struct recording_interval){ 0 }), 0);
 	assert_string_equal(pty_read(&p), "date       time       kvm_pio +2\r\n"
 					  "1970-01-01 00:00:00        40\r\n");
 	/* -a */
 	log.all = true;
-	assert_int_equal(kvm_log_line(&log, &e, 1, 0), 0);
+	assert_int_equal(kvm_log_line(&log, &e, &(struct recording_interval){ 0 }), 0);
 	assert_int_equal(count(pty_read(&p), "kvm_exit(IO_INSTRUCTION)"), 1);
 	pty_close(&p);
 	log.stream = NULL;
