@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,10 @@
 
 #define BACKLOG 16
 #define UNIX	"unix:"
+
+/* When an iotrace is killed, its closer (core/system/closer.h) has its socket a moment longer. */
+#define TRIES	 10
+#define PAUSE_MS 100
 
 static int bad_address(const char *text, struct error *err)
 {
@@ -98,23 +103,34 @@ int listen_parse(const char *text, union listen_address *to, socklen_t *size, st
 						      : parse_inet(text, to, size, err);
 }
 
+static int try_to_listen(const union listen_address *address, socklen_t size)
+{
+	int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r = fd < 0 ? -errno : bind_to(fd, address, size);
+
+	if (r && fd >= 0)
+		close(fd);
+	return r ? r : fd;
+}
+
 int listen_on(const char *text, struct listen_file *file, struct error *err)
 {
 	union listen_address address;
 	socklen_t size;
-	int fd, r = listen_parse(text, &address, &size, err);
+	int r = listen_parse(text, &address, &size, err);
 
 	if (r)
 		return r;
-	fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	r = fd < 0 ? -errno : bind_to(fd, &address, size);
+	r = try_to_listen(&address, size);
+	for (int i = 1; i < TRIES && r == -EADDRINUSE; i++) {
+		poll(NULL, 0, PAUSE_MS);
+		r = try_to_listen(&address, size);
+	}
 	*file = (struct listen_file){ 0 };
-	if (!r && address.any.sa_family == AF_UNIX && !lstat(address.un.sun_path, &file->st))
+	if (r >= 0 && address.any.sa_family == AF_UNIX && !lstat(address.un.sun_path, &file->st))
 		file->path = text + strlen(UNIX);
-	if (!r)
-		return fd;
-	if (fd >= 0)
-		close(fd);
+	if (r >= 0)
+		return r;
 	error_set(err, STATUS_FAILED, r, "cannot listen on %s: %s", text_shown(text).text,
 		  strerror(-r));
 	if (r == -EADDRINUSE)

@@ -29,7 +29,8 @@ struct listen_file {
 };
 
 /* One for @address, as of http_open(): bound and listening, and does not block.  The descriptor, or
- * -errno with @err.  A unix socket that nobody listens on any more is replaced. */
+ * -errno with @err.  A unix socket that nobody listens on any more is replaced.  Waits up to a
+ * second for an address that is in use. */
 int listen_on(const char *address, struct listen_file *file, struct error *err);
 
 /* How many sockets systemd has passed on: they begin with descriptor LISTEN_FIRST.  -errno with

@@ -922,6 +922,20 @@ class TestErrors(LiveTest):
                 self.assertIn(b"iotrace_build_info", export.get().body)
                 self.assertEqual(export.stop(), (0, ""))
 
+    def test_taken_for_a_moment(self):
+        """An iotrace that was killed still has its socket until what it shared it with has ended."""
+        export = Export("top")
+        self.addCleanup(export.__exit__)
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(export.path)
+            server.listen()
+            server.settimeout(30)
+            export.process = subprocess.Popen(export.argv, stderr=subprocess.PIPE, text=True)
+            server.accept()[0].close()  # it has looked whether somebody listens
+        self.assertTrue(wait_until(export.answers, 30))
+        self.assertIn(b"iotrace_build_info", export.get().body)
+        self.assertEqual(export.stop(), (0, ""))
+
     def test_file_is_no_socket(self):
         with tempfile.NamedTemporaryFile() as file:
             status, err = self.error("--listen", f"unix:{file.name}", "top")
