@@ -390,11 +390,6 @@ static void note_off(void *off, unsigned long long iostats, unsigned long long u
 		*(bool *)off = true;
 }
 
-static void add_up(void *sum, unsigned long long reads, unsigned long long writes)
-{
-	*(uint64_t *)sum += reads + writes;
-}
-
 #define ROOM_FOR_NEW_DISKS 4096
 #define MAX_REQUESTS	   (1 << 19) /* 60 MB of kernel memory */
 
@@ -476,12 +471,43 @@ int blk_size_places(struct bpf_object *obj, const struct args *args)
 	return r ? r : probe_size_maps(obj, &(const struct probe_map){ "places", 1U << bits }, 1);
 }
 
-uint64_t blk_requests_in_flight(uint32_t whole)
+/* What the file @path, a `stat` of sysfs, has as completed: reads, writes, discards and, since 5.5,
+ * flush commands; 0 when there is none. */
+static uint64_t completed_in(const char *path)
 {
-	uint64_t sum = 0;
+	unsigned long long reads = 0, writes = 0, discards = 0, flushes = 0;
+	FILE *file = fopen(path, "re");
 
-	for_each_disk("inflight", whole, add_up, &sum);
-	return sum;
+	if (!file)
+		return 0;
+	if (fscanf(file, "%llu %*u %*u %*u %llu %*u %*u %*u %*u %*u %*u %llu %*u %*u %*u %llu",
+		   &reads, &writes, &discards, &flushes) < 1)
+		reads = 0;
+	fclose(file);
+	return reads + writes + discards + flushes;
+}
+
+void blk_each_completed(const struct blk_filters *f,
+			void (*each)(void *ctx, const char *disk, uint64_t completed), void *ctx)
+{
+	glob_t found = { 0 };
+	char path[512];
+
+	if (f->disk.dev) {
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/stat", DISK_MAJOR(f->disk.dev),
+			 DISK_MINOR(f->disk.dev));
+		each(ctx, f->disk.name, completed_in(path));
+		return;
+	}
+	if (glob("/sys/block/*/", 0, NULL, &found))
+		found.gl_pathc = 0;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		if (!is_wanted_disk(found.gl_pathv[i], 0))
+			continue;
+		snprintf(path, sizeof(path), "%sstat", found.gl_pathv[i]);
+		each(ctx, found.gl_pathv[i] + strlen("/sys/block/"), completed_in(path));
+	}
+	globfree(&found);
 }
 
 #define OLD_FLUSH_SEQ_BIT 4 /* up to 6.11, where it is a macro */

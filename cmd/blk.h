@@ -71,7 +71,8 @@ enum blk_wants {
 	WANT_CGROUPS = 32,	/* paths of cgroups that are made (probes/blk_cgroups.bpf.h) */
 	WANT_ARRIVALS = 128,	/* bios as they arrive (iotrace slow) */
 	WANT_USER_STACKS = 256, /* of WANT_ARRIVALS */
-	WANT_STACK = 64, /* bios as iotrace stack counts them; with WANT_ISSUE requests too */
+	WANT_STACK = 64,     /* bios as iotrace stack counts them; with WANT_ISSUE requests too */
+	WANT_COMPLETE = 512, /* of requests; also with each of those for I/O but WANT_STACK alone */
 };
 
 #define BLK_EVENTS_MAX 10
@@ -103,8 +104,10 @@ uint32_t blk_owners_room(uint32_t cpus, uint32_t requests);
  * the map is not used. */
 uint32_t blk_owners_entries(const struct hooks *hooks, const struct args *args, uint32_t whole);
 
-/* Requests in flight now on all disks, or on the disk @whole if not 0. */
-uint64_t blk_requests_in_flight(uint32_t whole);
+/* Hands @each disk that is driven by requests (with -d that disk or partition alone) and how many
+ * requests its I/O statistics have as completed. */
+void blk_each_completed(const struct blk_filters *f,
+			void (*each)(void *ctx, const char *disk, uint64_t completed), void *ctx);
 
 /* Bits of a request's flags on this kernel, and of a bio's, as masks. */
 struct blk_flags {

@@ -267,6 +267,7 @@ struct tool_run {
 	/* It could not go on, and has ended; the others go on.  NULL: that is the end of all. */
 	void (*failed)(void *sink_ctx, struct tool_run *t, const struct error *err);
 	void *sink_ctx; /* of both */
+	bool disk_gone; /* that of -d, which is not counted then */
 	struct show show;
 	/* Private: */
 	struct tool_set *set; /* of tools_loop(), beside others; NULL: alone */
@@ -278,7 +279,6 @@ struct tool_run {
 	uint32_t *stopped;
 	const uint64_t *backup_hits;
 	uint64_t keeps;
-	bool disk_gone;
 	const uint64_t *loss_at[TOOL_LOSSES];
 	uint64_t lost_before[TOOL_LOSSES], lost[TOOL_LOSSES];
 	struct loss losses[TOOL_LOSSES];

@@ -128,7 +128,7 @@ struct blk_cgroup_path {
 };
 
 /* Per CPU: the last submitter, so that its name is looked up once for a series of requests; and
- * either the start of its process, or the balance of requests. */
+ * either the start of its process, or the balance of completions. */
 struct blk_cpu {
 	struct blk_process process;
 	__u32 epoch; /* of the buffer that has the name of `process` */
@@ -139,11 +139,7 @@ struct blk_cpu {
 			__u64 task_start;
 			__u64 leader_start; /* of its process */
 		};
-		struct { /* only with `balance`: numbers of requests */
-			__u64 issued;
-			__u64 requeued;
-			__u64 completed;
-		};
+		__u64 unlisted; /* only with `balance`: completions that are in no histogram */
 	};
 	__u64 pad2[2];
 #ifdef BLK_CPU_OWN

@@ -104,7 +104,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	else if (make_entry(key, &made))
 		return 0; /* its completion is counted for the bio's owner */
 	if (fresh)
-		fresh->known = 0; /* spent, as in follow_issue() */
+		fresh->known = 0; /* spent, as in on_issue() */
 	return 0;
 }
 

@@ -46,32 +46,6 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 		entry->cgroup = submitter.cgroup;
 }
 
-static __always_inline void count_issued(struct request *rq, const bool direct)
-{
-	struct blk_cpu *cpu = this_cpu();
-
-	if (cpu && !predates_trace(rq, direct) && (!filter_dev || rq_wanted_dev(rq, false)))
-		__sync_fetch_and_add(&cpu->issued, 1);
-	if ((KREAD(direct, rq, cmd_flags) & 0xff) == 2)
-		on_flush(rq);
-}
-
-static __always_inline void count_requeued(struct request *rq)
-{
-	struct blk_cpu *cpu = this_cpu();
-
-	if (cpu && !predates_trace(rq, false) && (!filter_dev || rq_wanted_dev(rq, false)))
-		__sync_fetch_and_add(&cpu->requeued, 1);
-}
-
-static __always_inline void count_completed(void)
-{
-	struct blk_cpu *cpu = this_cpu();
-
-	if (cpu)
-		__sync_fetch_and_add(&cpu->completed, 1);
-}
-
 static __always_inline void mark_issued(struct blk_inflight *entry, u32 dev, u64 now, u8 op,
 					u32 bytes)
 {
@@ -140,7 +114,7 @@ __attribute__((noinline)) int follow_unknown(u64 key, u32 dev, u64 now, u32 op, 
 }
 
 /* A request is issued (again, after a requeue). */
-static __always_inline void follow_issue(struct request *rq, const bool direct)
+static __always_inline void on_issue(struct request *rq, const bool direct)
 {
 	/*
 	 * Before any branch: for each pointer read from the request the verifier searches the
@@ -177,23 +151,11 @@ static __always_inline void follow_issue(struct request *rq, const bool direct)
 	follow_unknown(key, dev, now, op, bytes);
 }
 
-static __always_inline void on_issue(struct request *rq, const bool direct)
-{
-	if (balance)
-		count_issued(rq, direct);
-	else
-		follow_issue(rq, direct);
-}
-
 /* The device did not take the request, or gave it back: it will be issued again. */
 static __always_inline void on_requeue(struct request *rq)
 {
 	struct blk_inflight *entry;
 
-	if (balance) {
-		count_requeued(rq);
-		return;
-	}
 	BLK_ON_BIOS_REQUEUED(rq);
 	entry = entry_of((u64)rq);
 	if (entry) {
@@ -282,7 +244,7 @@ static __always_inline void release_entry(struct blk_inflight *entry)
  * The time of a request that completes at @now, from its issue (with @queued: from when it was
  * made).  False, and the loss counted, when that is not known.  An empty request that waits for a
  * flush command is never issued itself: its time is from when it was made.  @now is read before the
- * entry, as in follow_issue().
+ * entry, as in on_issue().
  */
 static __always_inline bool rq_latency(struct request *rq, const struct blk_inflight *entry, u8 op,
 				       bool queued, u64 now, u64 *ns, const bool direct)

@@ -2,8 +2,8 @@
 /*
  * iotrace breakdown -T blk: one latency histogram per operation, or (--by) per key and operation.
  * Without -Q the time is from issue to completion.  With -Q it is from when the request was made,
- * which the kernel notes (start_time_ns): no request is followed, and losses show in the balance of
- * issues and completions.
+ * which the kernel notes (start_time_ns): no request is followed, and losses show in the balance
+ * with the kernel's I/O statistics.
  */
 #include "probes/keyed_hist.bpf.h"
 
@@ -55,6 +55,19 @@ static __always_inline u32 key_dev(struct request *rq, const struct blk_inflight
 	return dev ? dev : completing_dev(rq, entry);
 }
 
+/* A completion that is not in `hists`.  One that the kernel's I/O statistics do not count has no
+ * time; up to 6.11 a passthrough command has one. */
+static __always_inline void count_unlisted(struct request *rq, u8 op, const bool direct)
+{
+	struct blk_cpu *cpu;
+
+	if (!balance || !rq_made_ns(rq, direct) || (op == BLK_PASSTHROUGH && !io_stat_mask))
+		return;
+	cpu = this_cpu();
+	if (cpu)
+		__sync_fetch_and_add(&cpu->unlisted, 1);
+}
+
 /* Without a time there is nothing to count but the loss. */
 static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
@@ -63,7 +76,7 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 static __always_inline void on_complete(struct request *rq, bool failed, u32 bytes,
 					const bool direct)
 {
-	/* First, as in follow_issue(). */
+	/* First, as in on_issue(). */
 	u32 dev = keyed_dev && balance ? rq_wanted_dev(rq, direct) : 0;
 	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight *entry = NULL;
@@ -74,20 +87,17 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (!balance)
 		fetch_place(address_of(rq, direct));
 	now = bpf_ktime_get_ns();
-	if (!balance || done.op == BLK_SYNC)
+	if (!balance)
 		entry = completing_entry(rq, direct);
 	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
 		return;
-	if (balance) {
-		if (predates_trace(rq, direct))
-			return;
-		if (done.op != BLK_SYNC)
-			count_completed();
-	}
-	if (rq_latency(rq, entry, done.op, queued, now, &ns, direct) &&
-	    !(keyed && keyed_add(done.op, key_dev(rq, entry, dev), entry, ns)))
+	if ((balance && predates_trace(rq, direct)) ||
+	    !rq_latency(rq, entry, done.op, queued, now, &ns, direct) ||
+	    (keyed && keyed_add(done.op, key_dev(rq, entry, dev), entry, ns)))
+		count_unlisted(rq, done.op, direct);
+	else
 		hist_add(done.op, ns);
 	if (entry)
 		release_entry(entry);

@@ -1025,7 +1025,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 		return;
 	fetch_place(address_of(rq, direct));
 	if (done.final)
-		now = bpf_ktime_get_ns(); /* before the entry, as in follow_issue() */
+		now = bpf_ktime_get_ns(); /* before the entry, as in on_issue() */
 	entry = completing_entry(rq, direct);
 	if (!(entry && entry->known) &&
 	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct)))

@@ -29,12 +29,12 @@ static int resolve(struct tool_run *run, struct error *err)
 static unsigned int wants(const struct breakdown_options *o, bool own_start)
 {
 	bool track = o->args.command && !o->args.all;
-	/* Always issue: without -Q for the time, with a filter for a flush command's
-	 * submitter, else for the balance. */
-	unsigned int events = WANT_ISSUE;
+	unsigned int events = 0;
 
 	if (blk_filters_submitters(&o->filters, &o->args) || own_start || keys_of_submitter(o->by))
 		events |= WANT_SUBMIT;
+	/* Without -Q for the time, else for a flush command's submitter. */
+	events |= events || !o->queued ? WANT_ISSUE : WANT_COMPLETE;
 	if (keys_of_process(o->by))
 		events |= WANT_NAMES;
 	if (keys_of_cgroup(o->by))
@@ -82,9 +82,10 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct probe_map maps[] = {
 		{ "hists", b->blk.n_cpus * 2 * BLK_OPS },
 		{ "cpus", b->blk.n_cpus },
-		/* -Q: of those that wait for a flush command */
-		{ "inflight", args->map_requests ? args->map_requests
-						 : blk_requests_possible(b->o.filters.disk.whole) },
+		{ "inflight", follows_nothing(run, &b->o) ? 1
+			      : args->map_requests
+				  ? args->map_requests
+				  : blk_requests_possible(b->o.filters.disk.whole) },
 		{ "keyed0", !b->o.by ? 1 : args->map_keys },
 		{ "keyed1", !b->o.by ? 1 : args->map_keys },
 		{ "cgroups0", keys_of_cgroup(b->o.by) ? BLK_MADE_CGROUPS : 1 },
@@ -115,45 +116,67 @@ static int attached(struct tool_run *run, struct error *err)
 
 /* ---- what is counted ---- */
 
-/* Issued, less what was given back or completed. */
-static int64_t outstanding(const struct breakdown_blk_bpf *skel, uint32_t n_cpus)
+/* The completions in @hist that the kernel's I/O statistics have too (count_unlisted()). */
+static uint64_t seen_in(const struct tool_run *run, const struct probe_hist *hist, uint32_t op)
 {
-	int fd = bpf_map__fd(skel->maps.cpus);
-	struct blk_cpu cpu;
-	int64_t n = 0;
+	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < n_cpus; i++)
-		if (bpf_map_lookup_elem(fd, &i, &cpu) == 0)
-			n += (int64_t)(cpu.issued - cpu.requeued - cpu.completed);
-	return n;
+	if (op == BLK_PASSTHROUGH && !run->flags.io_stat)
+		return 0;
+	if (!hist->total_ns && !hist->fine[0])
+		return 0;
+	for (size_t i = 0; i < PROBE_FINE_SLOTS; i++)
+		sum += __atomic_load_n(&hist->fine[i], __ATOMIC_RELAXED);
+	return sum;
 }
 
-/* Of the three numbers none is read at the same moment as another, so while there is I/O the
- * difference is a little too high now and then: the lowest of some is believed. */
-#define BALANCE_READINGS 5
-
-static size_t unbalanced(const struct breakdown_blk_bpf *skel, const struct breakdown *b)
+static uint64_t seen(void *ctx)
 {
-	int64_t least = INT64_MAX;
+	struct tool_run *run = ctx;
+	const struct breakdown *b = run->ctx;
+	const struct probe_hist *mapped = b->blk.mapped.at;
+	uint64_t sum = b->blk.drained;
+	struct blk_cpu own;
 
-	for (int i = 0; i < BALANCE_READINGS; i++) {
-		uint64_t before = blk_requests_in_flight(b->o.filters.disk.whole);
-		int64_t n = outstanding(skel, b->blk.n_cpus);
-		uint64_t after = blk_requests_in_flight(b->o.filters.disk.whole);
-
-		n -= (int64_t)(before > after ? before : after);
-		if (n < least)
-			least = n;
+	for (uint32_t cpu = 0; cpu < b->blk.n_cpus; cpu++) {
+		for (uint32_t i = 0; i < 2 * BLK_OPS; i++)
+			sum += seen_in(run, &mapped[HIST_INDEX(cpu, i / BLK_OPS, i % BLK_OPS)],
+				       i % BLK_OPS);
+		if (!bpf_map_lookup_elem(tool_map(run, "cpus"), &cpu, &own))
+			sum += own.unlisted;
 	}
-	return least > 0 ? (size_t)least : 0;
+	return sum;
+}
+
+static int begin(struct tool_run *run, struct error *err)
+{
+	struct breakdown *b = run->ctx;
+	int r = breakdown_begin(run, err);
+
+	if (!r && follows_nothing(run, &b->o)) {
+		r = balance_begin(&b->blk.balance, &b->o.filters, seen, run);
+		if (r)
+			error_set(err, STATUS_FAILED, r, "out of memory");
+	}
+	return r;
+}
+
+/* What is done while the disk of -d is gone the programs do not count. */
+static void on_disks(struct tool_run *run)
+{
+	struct breakdown *b = run->ctx;
+
+	if (run->disk_gone)
+		b->blk.disk_was_gone = true;
 }
 
 static void stop(struct tool_run *run)
 {
-	const struct breakdown *b = run->ctx;
+	struct breakdown *b = run->ctx;
 
-	if (follows_nothing(run, &b->o))
-		tool_count_loss(run, LOSS_NO_END, unbalanced(run->object.skel, b));
+	if (follows_nothing(run, &b->o) && !b->blk.disk_was_gone)
+		tool_count_loss(run, LOSS_NO_END,
+				balance_missed(&b->blk.balance, &b->o.filters, seen, run));
 	tool_sweep(run, NULL);
 }
 
@@ -166,9 +189,12 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 
 	(void)err;
 	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
-		for (uint32_t op = 0; op < BLK_OPS; op++)
-			hists_take(&layer->hists[op].hist,
-				   &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)], unit_slots);
+		for (uint32_t op = 0; op < BLK_OPS; op++) {
+			struct probe_hist *hist = &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)];
+
+			layer->drained += seen_in(run, hist, op);
+			hists_take(&layer->hists[op].hist, hist, unit_slots);
+		}
 	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
 		hist_log2_from_fine(&layer->hists[op].hist);
 	return breakdown_drain_keyed(run, inactive);
@@ -205,8 +231,11 @@ static int rows(struct tool_run *run, struct recording_interval *out, struct err
 
 static void free_blk(void *ctx)
 {
-	breakdown_free_keyed(ctx);
-	maps_unmap(&((struct breakdown *)ctx)->blk.mapped);
+	struct breakdown *b = ctx;
+
+	breakdown_free_keyed(b);
+	balance_free(&b->blk.balance);
+	maps_unmap(&b->blk.mapped);
 }
 
 /* ---- the declaration ---- */
@@ -218,6 +247,7 @@ const struct tool breakdown_blk_tool = {
 	.helpers = blk_helpers, .resolve = resolve,
 	.events = events,	.configure = configure,
 	.attached = attached,	.keeps = breakdown_keeps,
+	.begin = begin,		.disks = on_disks,
 	.stop = stop,		.drain = drain,
 	.collect = collect,	.rows = rows,
 	.free = free_blk,

@@ -2,6 +2,7 @@
 #ifndef IOTRACE_CMD_BREAKDOWN_BREAKDOWN_H
 #define IOTRACE_CMD_BREAKDOWN_BREAKDOWN_H
 
+#include "cmd/breakdown/balance.h"
 #include "cmd/breakdown/calls_layer.h"
 #include "cmd/breakdown/keyed.h"
 #include "cmd/breakdown/options.h"
@@ -23,6 +24,10 @@ struct blk_layer {
 	uint32_t n_cpus;
 	bool own_start;			/* some queue keeps no start times: we do */
 	struct hist_row hists[BLK_OPS]; /* of the last interval; --by: of (other) */
+	/* -Q, where no request is followed: */
+	struct balance balance;
+	uint64_t drained; /* completions in all that `mapped` had before */
+	bool disk_was_gone;
 };
 
 /* The layers above it, or all. */
@@ -59,7 +64,7 @@ extern const struct tool breakdown_blk_tool, breakdown_calls_tool;
 	.flags = TOOL_BLK | TOOL_NAMES | TOOL_DOUBLE_BUFFER, .args = &breakdown_args,              \
 	.settings = breakdown_settings, .n_settings = BREAKDOWN_SETTINGS, .view = &breakdown_view, \
 	.options = breakdown_tool_options, .replay = breakdown_heatmap_open,                       \
-	.prepare = breakdown_prepare, .begin = breakdown_begin, .end_output = breakdown_end_output
+	.prepare = breakdown_prepare, .end_output = breakdown_end_output
 
 /* breakdown.c: what both have. */
 int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err);

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import unittest
 
 from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, Zram,
                     add_up, by_fields, disk_of, diskstats, each_way, forced, hidden_ends, iotrace,
@@ -18,6 +19,7 @@ from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, NewLoop
                     wait_until)
 
 KIB4 = 4096
+DEAF = os.environ.get("IOTRACE_DEAF", "")
 
 
 def crowd(disk, scale=1.0):
@@ -249,6 +251,38 @@ class TestBreakdown(LiveTest):
         for args in ([], ["-Q"]):
             with self.subTest(args=args):
                 self.check_filter(*args)
+
+
+@unittest.skipUnless(DEAF, "IOTRACE_DEAF names no program")
+class TestBalance(LiveTest):
+    """-Q follows no request: what the kernel's I/O statistics have more is what no program saw."""
+
+    def missed(self, *args, target=None):
+        with LoopDisk(64 * MIB, write_cache="write back",
+                      partitions=[(2048, 32 * MIB // 512)]) as disk:
+            run_load("read", 300, KIB4, disk.path)  # not theirs
+            with Delta(disk.name) as delta, \
+                    Tracer("breakdown", "-T", "blk", "--json", "-Q", "-d",
+                           disk.partitions[0] if target == "partition" else disk.name, *args, "60",
+                           program=DEAF, prefix=("env", "DEAF=complete_btf,complete_raw")) as tracer:
+                run_loads(Load("read", 1000, KIB4, f"/dev/{disk.partitions[0]}", options=["-q", 4]),
+                          Load("fsync", 30, 0, disk.path), Load("write", 200, KIB4, disk.path))
+                settled(disk.name)
+                result = tracer.stop()
+        self.assertEqual(result.rows, [])
+        return result.losses, delta
+
+    def test_disk(self):
+        for args in ([], ["--by", "disk"]):
+            with self.subTest(args=args):
+                losses, delta = self.missed(*args)
+                self.assertEqual(delta["reads"], 1000)
+                self.assertEqual(delta["writes"], 230)
+                self.assertEqual(losses, {"no_end": 1230 + delta["flushes"]})
+
+    def test_partition(self):
+        losses, _ = self.missed(target="partition")
+        self.assertEqual(losses, {"no_end": 1000})
 
 
 class TestUnseenEnds(LiveTest):
