@@ -462,12 +462,14 @@ int blk_size_places(struct bpf_object *obj, const struct args *args)
 
 	/* With a size of its own it is the hash map that is tested, or few places. */
 	if (args->map_places || (!args->map_requests && requests > 1)) {
-		if (args->map_places)
-			requests = args->map_places;
-		while (bits < BLK_PLACE_BITS_MAX && 1U << bits < requests)
+		/* Most requests are larger than what place_of() takes for one. */
+		uint32_t wanted = args->map_places ? args->map_places : 2 * requests;
+
+		while (bits < BLK_PLACE_BITS_MAX && 1U << bits < wanted)
 			bits++;
 	}
-	r = probe_set_options(obj, (const struct probe_option[]){ { "place_bits", bits } }, 1);
+	r = probe_set_options(
+	    obj, (const struct probe_option[]){ { "place_mask", (1U << bits) - 1 } }, 1);
 	return r ? r : probe_size_maps(obj, &(const struct probe_map){ "places", 1U << bits }, 1);
 }
 
