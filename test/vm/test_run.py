@@ -90,16 +90,18 @@ class TestRun(unittest.TestCase):
                            {"test_a": ["T.x", "T.y"]}, options).run()
 
     def test_short_list(self):
-        """What is marked is for the oldest or the newest kernel of CI's only, or for both."""
-        lines = [(1, "exact:TestTop"), (2, "hostile  ends"), (3, "alone oldest"), (4, "offline newest")]
+        """What is marked is for the oldest or the newest kernel of CI's only, for both, or for all others."""
+        lines = [(1, "exact:TestTop"), (2, "hostile  ends"), (3, "alone oldest"), (4, "offline newest"),
+                 (5, "verifier older")]
         kernels = [self.kernel(name) for name in ("7", "8", "9")]
         kernels.append(run.Kernel("10-arm64 suite linux-image-10.*-arm64 turn=command"))
         kernels.append(run.Kernel("8-rt suite linux-image-8.*-rt-amd64 without=kvm,exact:TestTop turn=command"))
         with mock.patch.object(run, "data_lines", return_value=lines), \
                 mock.patch.object(run, "all_kernels", return_value=kernels):
             got = [list(run.short_tests(kernel)) for kernel in kernels]
-        self.assertEqual(got, [["exact:TestTop", "hostile", "alone"], ["exact:TestTop"],
-                               ["exact:TestTop", "hostile", "offline"], ["exact:TestTop"], []])
+        self.assertEqual(got, [["exact:TestTop", "hostile", "alone", "verifier"],
+                               ["exact:TestTop", "verifier"], ["exact:TestTop", "hostile", "offline"],
+                               ["exact:TestTop", "verifier"], ["verifier"]])
         with mock.patch.object(run, "data_lines", return_value=[(3, "hostile end")]), \
                 mock.patch.object(run, "all_kernels", return_value=kernels), \
                 self.assertRaisesRegex(run.CannotRun, "short.txt:3"):
