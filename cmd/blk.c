@@ -318,6 +318,8 @@ static unsigned int read_number(const char *path)
 	return n;
 }
 
+#define SYS_BLOCK "/sys/block/"
+
 /* Is @path (".../DISK/") a disk that is driven by requests, and, if @whole is not 0, that one? */
 static bool is_wanted_disk(const char *path, uint32_t whole)
 {
@@ -340,53 +342,55 @@ static bool is_wanted_disk(const char *path, uint32_t whole)
 	return read && DISK_DEV(major, minor) == whole;
 }
 
-/* Reads up to two numbers from the file @name of each disk that is driven by requests (or of
- * @whole alone) and hands them to @each. */
-static void for_each_disk(const char *name, uint32_t whole,
-			  void (*each)(void *ctx, unsigned long long a, unsigned long long b),
-			  void *ctx)
+/* Calls @each with the path (".../DISK/") of each disk that is driven by requests, or of @whole
+ * alone. */
+static void each_disk_path(uint32_t whole, void (*each)(void *ctx, const char *path), void *ctx)
 {
 	glob_t found = { 0 };
-	char path[512];
 
-	if (glob("/sys/block/*/", 0, NULL, &found))
+	if (glob(SYS_BLOCK "*/", 0, NULL, &found))
 		found.gl_pathc = 0;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		unsigned long long a = 0, b = 0;
-		FILE *file;
-		int n;
-
-		if (!is_wanted_disk(found.gl_pathv[i], whole))
-			continue;
-		snprintf(path, sizeof(path), "%s%s", found.gl_pathv[i], name);
-		file = fopen(path, "re");
-		if (!file)
-			continue;
-		n = fscanf(file, "%llu %llu", &a, &b);
-		fclose(file);
-		if (n > 0)
-			each(ctx, a, b);
-	}
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		if (is_wanted_disk(found.gl_pathv[i], whole))
+			each(ctx, found.gl_pathv[i]);
 	globfree(&found);
+}
+
+static void note_disk(void *has, const char *path)
+{
+	(void)path;
+	*(bool *)has = true;
 }
 
 bool blk_disk_has_requests(const struct blk_filters *f)
 {
-	glob_t found = { 0 };
 	bool has = !f->disk.dev;
 
-	if (glob("/sys/block/*/", 0, NULL, &found))
-		found.gl_pathc = 0;
-	for (size_t i = 0; !has && i < found.gl_pathc; i++)
-		has = is_wanted_disk(found.gl_pathv[i], f->disk.whole);
-	globfree(&found);
+	if (!has)
+		each_disk_path(f->disk.whole, note_disk, &has);
 	return has;
 }
 
-static void note_off(void *off, unsigned long long iostats, unsigned long long unused)
+/* Has the file @name of the disk at @path that number in it? */
+static bool is_number(const char *path, const char *name, unsigned int number)
 {
-	(void)unused;
-	if (!iostats)
+	char file_path[512];
+	unsigned int n;
+	FILE *file;
+	bool is;
+
+	snprintf(file_path, sizeof(file_path), "%s%s", path, name);
+	file = fopen(file_path, "re");
+	if (!file)
+		return false;
+	is = fscanf(file, "%u", &n) == 1 && n == number;
+	fclose(file);
+	return is;
+}
+
+static void note_iostats(void *off, const char *path)
+{
+	if (is_number(path, "queue/iostats", 0))
 		*(bool *)off = true;
 }
 
@@ -408,19 +412,18 @@ static uint64_t tags_of(const char *disk)
 	return sum;
 }
 
+static void add_requests(void *sum, const char *path)
+{
+	/* A scheduler has requests of its own, at most twice as many as the hardware queue has tags
+	 * (5.10 to 7.2: blk_mq_init_sched()). */
+	*(uint64_t *)sum += 2 * tags_of(path);
+}
+
 uint32_t blk_requests_possible(uint32_t whole)
 {
-	glob_t found = { 0 };
 	uint64_t sum = ROOM_FOR_NEW_DISKS;
 
-	if (glob("/sys/block/*/", 0, NULL, &found))
-		found.gl_pathc = 0;
-	/* A scheduler has requests of its own, at most twice as many as the
-	 * hardware queue has tags (5.10 to 7.2: blk_mq_init_sched()). */
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		if (is_wanted_disk(found.gl_pathv[i], whole))
-			sum += 2 * tags_of(found.gl_pathv[i]);
-	globfree(&found);
+	each_disk_path(whole, add_requests, &sum);
 	return sum < MAX_REQUESTS ? (uint32_t)sum : MAX_REQUESTS;
 }
 
@@ -450,7 +453,7 @@ bool blk_iostats_off(uint32_t whole)
 {
 	bool off = false;
 
-	for_each_disk("queue/iostats", whole, note_off, &off);
+	each_disk_path(whole, note_iostats, &off);
 	return off;
 }
 
@@ -462,54 +465,80 @@ int blk_size_places(struct bpf_object *obj, const struct args *args)
 
 	/* With a size of its own it is the hash map that is tested, or few places. */
 	if (args->map_places || (!args->map_requests && requests > 1)) {
-		/* Most requests are larger than what place_of() takes for one. */
+		/* Most requests are larger than the 256 bytes that place_of() has a place for. */
 		uint32_t wanted = args->map_places ? args->map_places : 2 * requests;
 
 		while (bits < BLK_PLACE_BITS_MAX && 1U << bits < wanted)
 			bits++;
 	}
-	r = probe_set_options(
-	    obj, (const struct probe_option[]){ { "place_mask", (1U << bits) - 1 } }, 1);
+	r = probe_set_options(obj, (const struct probe_option[]){ { "place_bits", bits } }, 1);
 	return r ? r : probe_size_maps(obj, &(const struct probe_map){ "places", 1U << bits }, 1);
 }
 
-/* What the file @path, a `stat` of sysfs, has as completed: reads, writes, discards and, since 5.5,
- * flush commands; 0 when there is none. */
-static uint64_t completed_in(const char *path)
-{
-	unsigned long long reads = 0, writes = 0, discards = 0, flushes = 0;
-	FILE *file = fopen(path, "re");
+struct disk_names {
+	struct intern *names;
+	bool no_memory;
+};
 
-	if (!file)
-		return 0;
-	if (fscanf(file, "%llu %*u %*u %*u %llu %*u %*u %*u %*u %*u %*u %llu %*u %*u %*u %llu",
-		   &reads, &writes, &discards, &flushes) < 1)
-		reads = 0;
-	fclose(file);
-	return reads + writes + discards + flushes;
+static void note_name(void *ctx, const char *path)
+{
+	const char *name = path + strlen(SYS_BLOCK);
+	struct disk_names *to = ctx;
+	char text[64];
+
+	snprintf(text, sizeof(text), "%.*s", (int)strcspn(name, "/"), name);
+	to->no_memory |= intern_text(to->names, text) == INTERN_NONE;
 }
 
-void blk_each_completed(const struct blk_filters *f,
-			void (*each)(void *ctx, const char *disk, uint64_t completed), void *ctx)
+int blk_disks_with_requests(const struct blk_filters *f, struct intern *disks)
 {
-	glob_t found = { 0 };
-	char path[512];
+	struct disk_names to = { disks, false };
 
-	if (f->disk.dev) {
+	if (f->disk.dev)
+		to.no_memory = intern_text(disks, f->disk.name) == INTERN_NONE;
+	else
+		each_disk_path(0, note_name, &to);
+	return to.no_memory ? -ENOMEM : 0;
+}
+
+bool blk_completed(const struct blk_filters *f, const char *disk, uint64_t *completed)
+{
+	unsigned long long reads, writes = 0, discards = 0, flushes = 0;
+	char path[128];
+	FILE *file;
+	bool read;
+
+	if (f->disk.dev)
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/stat", DISK_MAJOR(f->disk.dev),
 			 DISK_MINOR(f->disk.dev));
-		each(ctx, f->disk.name, completed_in(path));
-		return;
-	}
-	if (glob("/sys/block/*/", 0, NULL, &found))
-		found.gl_pathc = 0;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		if (!is_wanted_disk(found.gl_pathv[i], 0))
-			continue;
-		snprintf(path, sizeof(path), "%sstat", found.gl_pathv[i]);
-		each(ctx, found.gl_pathv[i] + strlen("/sys/block/"), completed_in(path));
-	}
-	globfree(&found);
+	else
+		snprintf(path, sizeof(path), SYS_BLOCK "%s/stat", disk);
+	file = fopen(path, "re");
+	if (!file)
+		return false;
+	/* The last one since 5.5: flush commands. */
+	read = fscanf(file, "%llu %*u %*u %*u %llu %*u %*u %*u %*u %*u %*u %llu %*u %*u %*u %llu",
+		      &reads, &writes, &discards, &flushes) >= 1;
+	fclose(file);
+	if (read)
+		*completed = reads + writes + discards + flushes;
+	return read;
+}
+
+static void note_path(void *has, const char *path)
+{
+	/* Of dm's disks only the request-based ones get here. */
+	if (strncmp(path, SYS_BLOCK "dm-", strlen(SYS_BLOCK "dm-")) == 0 ||
+	    is_number(path, "hidden", 1))
+		*(bool *)has = true;
+}
+
+bool blk_has_paths(void)
+{
+	bool has = false;
+
+	each_disk_path(0, note_path, &has);
+	return has;
 }
 
 #define OLD_FLUSH_SEQ_BIT 4 /* up to 6.11, where it is a macro */

@@ -8,6 +8,7 @@
 #include "cmd/args.h"
 #include "cmd/run.h"
 #include "core/system/cgroups.h"
+#include "core/base/intern.h"
 #include "core/system/disks.h"
 #include "core/bpf/hooks.h"
 #include "core/system/process_names.h"
@@ -104,10 +105,18 @@ uint32_t blk_owners_room(uint32_t cpus, uint32_t requests);
  * the map is not used. */
 uint32_t blk_owners_entries(const struct hooks *hooks, const struct args *args, uint32_t whole);
 
-/* Hands @each disk that is driven by requests (with -d that disk or partition alone) and how many
- * requests its I/O statistics have as completed. */
-void blk_each_completed(const struct blk_filters *f,
-			void (*each)(void *ctx, const char *disk, uint64_t completed), void *ctx);
+/* Adds the names of the disks that are driven by requests to @disks (with -d that of the disk or
+ * partition alone).  0 or -ENOMEM. */
+int blk_disks_with_requests(const struct blk_filters *f, struct intern *disks);
+
+/* How many requests of @disk, one of these, its I/O statistics have as completed; false: they
+ * cannot be read. */
+bool blk_completed(const struct blk_filters *f, const char *disk, uint64_t *completed);
+
+/* Do the I/O statistics count requests that no tracepoint reports as complete?  Of the paths of a
+ * request-based dm device (multipath) those that were refused as it was busy
+ * (blk_insert_cloned_request(), 5.10 to 7.3), of NVMe's paths those that failed over. */
+bool blk_has_paths(void);
 
 /* Bits of a request's flags on this kernel, and of a bio's, as masks. */
 struct blk_flags {

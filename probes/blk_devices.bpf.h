@@ -68,17 +68,22 @@ static __always_inline u32 bio_part_dev(struct bio *bio, u32 disk, const bool di
 	return bdev ? KREAD(direct, bdev, bd_dev) : 0;
 }
 
-/* The same of a request.  One without a bio knows its partition only if it is accounted
- * (queue/iostats). */
+/* The same of a request: if it is accounted (queue/iostats) the one that the kernel counts it for,
+ * which is that of the bio that it was made of; one of another partition may be merged before it.
+ */
 static __always_inline u32 rq_part_dev(struct request *rq)
 {
+	struct block_device *part;
 	struct bio *bio;
 
 	if (BIOS_NAME_DISKS)
 		return part_by_sector(disk_dev(rq_disk(rq, false), false),
 				      BPF_CORE_READ(rq, __sector));
+	part = (void *)BPF_CORE_READ(rq, part);
+	if (part)
+		return BPF_CORE_READ(part, bd_dev);
 	bio = BPF_CORE_READ(rq, bio);
-	return bio ? bio_part_dev(bio, 0, false) : BPF_CORE_READ(rq, part, bd_dev);
+	return bio ? bio_part_dev(bio, 0, false) : 0;
 }
 
 static __always_inline u32 dev_if_wanted(u32 dev)

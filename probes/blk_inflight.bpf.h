@@ -8,9 +8,9 @@
 #include "probes/blk_submitters.bpf.h"
 
 /*
- * By the request's address: an array is looked up by a few instructions, a hash map by
- * a call.  Mapped, so that a place begins with a cache line: it is written by the CPUs that handle
- * its request.
+ * By the request's address: an array is looked up by a few instructions, a hash map by a call.
+ * Mapped, so that a place begins with a cache line: it is written by the CPUs that handle its
+ * request.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -20,8 +20,8 @@ struct {
 	__type(value, struct blk_place);
 } places SEC(".maps");
 
-/* The number of places, a power of 2, less 1; 0: there are none. */
-const volatile __u32 place_mask = 0;
+/* Of the number of places; 0: there are none. */
+const volatile __u32 place_bits = 0;
 
 /* By address: requests whose place is another's. */
 struct {
@@ -32,17 +32,19 @@ struct {
 } inflight SEC(".maps");
 
 /*
- * Requests beside each other have places beside each other, so that those of a queue are in few
- * pages: to find a page that the processor has not used for a while takes as long as the rest of a
- * program.  blk-mq allocates requests of at least 248 bytes in pieces of up to 64 KB
- * (blk_mq_alloc_rqs(), 5.10 to 7.3).
+ * Requests within 8 KB have places within one page (most are larger than 256 bytes), so that those
+ * of a queue are in few: to find a page that the processor has not used for a while takes as long
+ * as the rest of a program.
  */
 static __always_inline struct blk_place *place_of(u64 rq)
 {
-	u64 piece = (rq >> 16) * 0x9e3779b97f4a7c15ull >> 48, within = rq >> 8 & 0xff;
-	u32 index = (piece ^ within) & place_mask;
+	u32 index;
 
-	return place_mask ? bpf_map_lookup_elem(&places, &index) : NULL;
+	if (!place_bits)
+		return NULL;
+	index = (rq >> 13) * 0x9e3779b97f4a7c15ull >> (64 - place_bits);
+	index = (index ^ (rq >> 8 & 31)) & ((1u << place_bits) - 1);
+	return bpf_map_lookup_elem(&places, &index);
 }
 
 /*

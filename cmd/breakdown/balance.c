@@ -3,98 +3,153 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* The kernel counts a completion just after it has called the programs, unless an interrupt or
- * another task comes between: of some readings that one is taken which tells the least. */
-#define READINGS 5
+#include "core/base/clock.h"
 
-struct balance_disk {
-	char name[64]; /* the rest is 0 */
-	uint64_t completed;
-};
+/* Readings in which nothing completed, and how long to try for them. */
+#define STILL_READINGS 3
+#define READING_NS     5000000
 
+#define UNKNOWN UINT64_MAX
+
+/* One reading of the statistics of all disks, between two of what the programs have seen. */
 struct reading {
-	struct balance *to;
-	bool no_memory;
+	uint64_t before, after;
+	uint64_t *completed; /* by disk, or UNKNOWN */
 };
 
-static struct balance_disk disk_of(const char *name, uint64_t completed)
-{
-	struct balance_disk disk = { .completed = completed };
+struct reader {
+	const struct blk_filters *filters;
+	const struct intern *disks;
+	balance_seen *seen;
+	void *ctx;
+	uint64_t begin_ns;
+	unsigned int n_still;
+};
 
-	snprintf(disk.name, sizeof(disk.name), "%s", name);
-	return disk;
+static struct reader reader_of(const struct blk_filters *f, const struct intern *disks,
+			       balance_seen *seen, void *ctx)
+{
+	return (struct reader){ f, disks, seen, ctx, clock_mono_ns(), 0 };
 }
 
-static void note(void *ctx, const char *name, uint64_t completed)
+static void read_all(struct reader *reader, struct reading *to)
 {
-	struct balance_disk disk = disk_of(name, completed);
-	struct reading *reading = ctx;
+	to->before = reader->seen(reader->ctx);
+	for (uint32_t i = 0; i < reader->disks->n; i++)
+		if (!blk_completed(reader->filters, intern_key(reader->disks, i),
+				   &to->completed[i]))
+			to->completed[i] = UNKNOWN;
+	to->after = reader->seen(reader->ctx);
+	reader->n_still += to->after == to->before;
+}
 
-	reading->to->completed += completed;
-	if (intern_keyed(&reading->to->disks, &disk, sizeof(disk), sizeof(disk.name)) ==
-	    INTERN_NONE)
-		reading->no_memory = true;
+static bool goes_on(const struct reader *reader)
+{
+	return reader->n_still < STILL_READINGS && clock_mono_ns() - reader->begin_ns < READING_NS;
+}
+
+static uint64_t sum_of(const struct reader *reader, const struct reading *reading)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < reader->disks->n; i++)
+		sum += reading->completed[i] == UNKNOWN ? 0 : reading->completed[i];
+	return sum;
+}
+
+/* The kernel counts a completion after it has called the programs: one that is between the two
+ * would be a loss later on.  So of readings that are equally still the latest has it right. */
+static bool is_better(const struct reader *reader, const struct reading *a, const struct reading *b)
+{
+	uint64_t moved_a = a->after - a->before, moved_b = b->after - b->before;
+
+	if (moved_a != moved_b)
+		return moved_a < moved_b;
+	return (int64_t)(sum_of(reader, a) - a->before) > (int64_t)(sum_of(reader, b) - b->before);
 }
 
 int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *seen, void *ctx)
 {
-	for (int i = 0; i < READINGS; i++) {
-		struct balance now = { .seen = seen(ctx) };
-		struct reading reading = { &now, false };
+	struct reading best = { 0 }, now = { 0 }, swapped;
+	struct reader reader;
 
-		blk_each_completed(f, note, &reading);
-		if (!reading.no_memory &&
-		    (i == 0 || now.completed - b->completed > now.seen - b->seen)) {
-			balance_free(b);
-			*b = now;
-		} else {
-			balance_free(&now);
-		}
-		if (reading.no_memory)
-			return -ENOMEM;
+	if (blk_disks_with_requests(f, &b->disks))
+		return -ENOMEM;
+	reader = reader_of(f, &b->disks, seen, ctx);
+	best.completed = calloc(b->disks.n + 1, sizeof(*best.completed));
+	now.completed = calloc(b->disks.n + 1, sizeof(*now.completed));
+	if (!best.completed || !now.completed) {
+		free(best.completed);
+		free(now.completed);
+		return -ENOMEM;
 	}
+	for (read_all(&reader, &best); goes_on(&reader);) {
+		read_all(&reader, &now);
+		if (!is_better(&reader, &now, &best))
+			continue;
+		swapped = best;
+		best = now;
+		now = swapped;
+	}
+	free(now.completed);
+	b->completed = best.completed;
+	b->seen = best.before;
 	return 0;
 }
 
-struct growth {
-	const struct balance *since;
-	uint64_t completed;
-};
-
-static void grow(void *ctx, const char *name, uint64_t completed)
+/* What disk @name has completed since @b began. */
+static uint64_t growth(const struct balance *b, const char *name, uint64_t completed)
 {
-	struct balance_disk disk = disk_of(name, 0);
-	struct growth *growth = ctx;
-	const struct balance_disk *begin;
-	uint32_t number = intern_find(&growth->since->disks, disk.name, sizeof(disk.name));
+	uint32_t i = intern_find(&b->disks, name, strlen(name) + 1);
+	uint64_t begin = i == INTERN_NONE ? 0 : b->completed[i];
 
-	begin = number == INTERN_NONE ? &disk : intern_key(&growth->since->disks, number);
+	if (completed == UNKNOWN || begin == UNKNOWN)
+		return 0;
 	/* Fewer than at the beginning: it is another disk of that name. */
-	growth->completed +=
-	    completed < begin->completed ? completed : completed - begin->completed;
+	return completed < begin ? completed : completed - begin;
+}
+
+/* No reading has too many: what has completed after a disk was read is only in what was seen. */
+static int64_t missed_by(const struct reader *reader, const struct balance *b,
+			 const struct reading *reading)
+{
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < reader->disks->n; i++)
+		sum += growth(b, intern_key(reader->disks, i), reading->completed[i]);
+	return (int64_t)(sum - (reading->after - b->seen));
 }
 
 uint64_t balance_missed(const struct balance *b, const struct blk_filters *f, balance_seen *seen,
 			void *ctx)
 {
-	int64_t least = INT64_MAX;
+	struct reader reader;
+	struct intern disks = { 0 };
+	struct reading now = { 0 };
+	int64_t most = 0;
 
-	for (int i = 0; i < READINGS; i++) {
-		struct growth growth = { b, 0 };
+	if (!blk_disks_with_requests(f, &disks))
+		now.completed = calloc(disks.n + 1, sizeof(*now.completed));
+	reader = reader_of(f, &disks, seen, ctx);
+	while (now.completed && goes_on(&reader)) {
 		int64_t missed;
 
-		blk_each_completed(f, grow, &growth);
-		missed = (int64_t)(growth.completed - (seen(ctx) - b->seen));
-		if (missed < least)
-			least = missed;
+		read_all(&reader, &now);
+		missed = missed_by(&reader, b, &now);
+		if (missed > most)
+			most = missed;
 	}
-	return least > 0 ? (uint64_t)least : 0;
+	free(now.completed);
+	intern_free(&disks);
+	return (uint64_t)most;
 }
 
 void balance_free(struct balance *b)
 {
 	intern_free(&b->disks);
+	free(b->completed);
 	*b = (struct balance){ 0 };
 }

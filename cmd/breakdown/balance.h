@@ -9,13 +9,13 @@
 
 /*
  * Completions that no program saw: those that the kernel's I/O statistics have less those that the
- * programs have.  Both cannot be read at one moment, and the order in which they are read is such
- * that I/O meanwhile never looks like a loss, but can hide as many: as much as there is within some
- * microseconds per disk.  So can that of a disk which is gone at the end.
+ * programs have.  Both cannot be read at one moment.  They are read until nothing has completed
+ * meanwhile, for some milliseconds at most, and in such an order that what completes meanwhile
+ * never looks like a loss, but can hide as many.  So can the I/O of a disk that is gone at the end.
  */
 struct balance {
-	struct intern disks; /* struct balance_disk: when it began */
-	uint64_t completed;  /* by all of them */
+	struct intern disks; /* names, when it began */
+	uint64_t *completed; /* by disk */
 	uint64_t seen;	     /* by the programs */
 };
 
@@ -25,7 +25,7 @@ typedef uint64_t balance_seen(void *ctx);
 /* Begins on the disks of @f, on an all-zero @b.  0 or -ENOMEM. */
 int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *seen, void *ctx);
 
-/* How many were missed since. */
+/* How many were missed since; 0 as well for want of memory. */
 uint64_t balance_missed(const struct balance *b, const struct blk_filters *f, balance_seen *seen,
 			void *ctx);
 

@@ -16,6 +16,12 @@
 
 /* ---- attaching ---- */
 
+static bool wants_submitters(const struct breakdown_options *o, bool own_start)
+{
+	return blk_filters_submitters(&o->filters, &o->args) || own_start ||
+	       keys_of_submitter(o->by);
+}
+
 static int resolve(struct tool_run *run, struct error *err)
 {
 	struct breakdown *b = run->ctx;
@@ -23,18 +29,20 @@ static int resolve(struct tool_run *run, struct error *err)
 	/* With -Q for all, without for what is never issued (an fsync). */
 	b->blk.own_start = blk_iostats_off(b->o.filters.disk.whole);
 	b->blk.n_cpus = cpus_possible();
+	b->blk.balances = !run->check && b->o.queued &&
+			  !wants_submitters(&b->o, b->blk.own_start) && !blk_has_paths();
 	return breakdown_check_disk(&b->o, err);
 }
 
-static unsigned int wants(const struct breakdown_options *o, bool own_start)
+static unsigned int wants(const struct breakdown *b)
 {
+	const struct breakdown_options *o = &b->o;
 	bool track = o->args.command && !o->args.all;
-	unsigned int events = 0;
+	/* Without -Q for the time, else to follow it. */
+	unsigned int events = b->blk.balances ? WANT_COMPLETE : WANT_ISSUE;
 
-	if (blk_filters_submitters(&o->filters, &o->args) || own_start || keys_of_submitter(o->by))
+	if (wants_submitters(o, b->blk.own_start))
 		events |= WANT_SUBMIT;
-	/* Without -Q for the time, else for a flush command's submitter. */
-	events |= events || !o->queued ? WANT_ISSUE : WANT_COMPLETE;
 	if (keys_of_process(o->by))
 		events |= WANT_NAMES;
 	if (keys_of_cgroup(o->by))
@@ -50,14 +58,8 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 
 	return blk_events(run->check
 			      ? WANT_SUBMIT | WANT_ISSUE | WANT_TRACK | WANT_NAMES | WANT_CGROUPS
-			      : wants(&b->o, b->blk.own_start),
+			      : wants(b),
 			  out);
-}
-
-/* With -Q and no filter by submitter the kernel's own start times are enough. */
-static bool follows_nothing(const struct tool_run *run, const struct breakdown_options *o)
-{
-	return o->queued && hooks_tag(run->object.hooks, "submit", SUBMIT_NONE) == SUBMIT_NONE;
 }
 
 static int configure(struct tool_run *run, struct tool_object *object)
@@ -67,7 +69,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct probe_option options[] = {
 		{ "queued", b->o.queued },
 		{ "own_start", b->blk.own_start },
-		{ "balance", follows_nothing(run, &b->o) },
+		{ "balance", b->blk.balances },
 		{ "unit_ns", b->o.unit->ns },
 		{ "keyed", b->o.by != 0 },
 		{ "keyed_dev", keys_have(b->o.by, KEY_DISK) },
@@ -82,7 +84,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct probe_map maps[] = {
 		{ "hists", b->blk.n_cpus * 2 * BLK_OPS },
 		{ "cpus", b->blk.n_cpus },
-		{ "inflight", follows_nothing(run, &b->o) ? 1
+		{ "inflight", b->blk.balances ? 1
 			      : args->map_requests
 				  ? args->map_requests
 				  : blk_requests_possible(b->o.filters.disk.whole) },
@@ -111,7 +113,15 @@ static int attached(struct tool_run *run, struct error *err)
 		return r;
 	b->keyed.other = layer->hists;
 	b->keyed.n_rows = BLK_OPS;
-	return 0;
+	if (layer->balances) {
+		const struct breakdown_blk_bpf *skel = run->object.skel;
+
+		r = maps_map_array(skel->maps.cpus, false, &layer->cpus);
+		if (r)
+			error_set(err, STATUS_FAILED, r, "cannot map the counters: %s",
+				  strerror(-r));
+	}
+	return r;
 }
 
 /* ---- what is counted ---- */
@@ -136,14 +146,13 @@ static uint64_t seen(void *ctx)
 	const struct breakdown *b = run->ctx;
 	const struct probe_hist *mapped = b->blk.mapped.at;
 	uint64_t sum = b->blk.drained;
-	struct blk_cpu own;
+	const struct blk_cpu *cpus = b->blk.cpus.at;
 
 	for (uint32_t cpu = 0; cpu < b->blk.n_cpus; cpu++) {
 		for (uint32_t i = 0; i < 2 * BLK_OPS; i++)
 			sum += seen_in(run, &mapped[HIST_INDEX(cpu, i / BLK_OPS, i % BLK_OPS)],
 				       i % BLK_OPS);
-		if (!bpf_map_lookup_elem(tool_map(run, "cpus"), &cpu, &own))
-			sum += own.unlisted;
+		sum += __atomic_load_n(&cpus[cpu].unlisted, __ATOMIC_RELAXED);
 	}
 	return sum;
 }
@@ -153,7 +162,7 @@ static int begin(struct tool_run *run, struct error *err)
 	struct breakdown *b = run->ctx;
 	int r = breakdown_begin(run, err);
 
-	if (!r && follows_nothing(run, &b->o)) {
+	if (!r && b->blk.balances) {
 		r = balance_begin(&b->blk.balance, &b->o.filters, seen, run);
 		if (r)
 			error_set(err, STATUS_FAILED, r, "out of memory");
@@ -174,7 +183,7 @@ static void stop(struct tool_run *run)
 {
 	struct breakdown *b = run->ctx;
 
-	if (follows_nothing(run, &b->o) && !b->blk.disk_was_gone)
+	if (b->blk.balances && !b->blk.disk_was_gone)
 		tool_count_loss(run, LOSS_NO_END,
 				balance_missed(&b->blk.balance, &b->o.filters, seen, run));
 	tool_sweep(run, NULL);
@@ -235,6 +244,7 @@ static void free_blk(void *ctx)
 
 	breakdown_free_keyed(b);
 	balance_free(&b->blk.balance);
+	maps_unmap(&b->blk.cpus);
 	maps_unmap(&b->blk.mapped);
 }
 

@@ -24,9 +24,11 @@ struct blk_layer {
 	uint32_t n_cpus;
 	bool own_start;			/* some queue keeps no start times: we do */
 	struct hist_row hists[BLK_OPS]; /* of the last interval; --by: of (other) */
-	/* -Q, where no request is followed: */
+	/* With -Q, unless requests have to be followed: only completions have a program. */
+	bool balances;
 	struct balance balance;
-	uint64_t drained; /* completions in all that `mapped` had before */
+	struct mapped_array cpus; /* of struct blk_cpu */
+	uint64_t drained;	  /* completions in all that `mapped` had before */
 	bool disk_was_gone;
 };
 

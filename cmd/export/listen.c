@@ -68,15 +68,22 @@ static int parse_inet(const char *text, union listen_address *to, socklen_t *siz
 	return 0;
 }
 
+/* Is what may have the address a socket?  Other files refuse connections, too. */
+static bool is_of_socket(const union listen_address *address)
+{
+	struct stat st;
+
+	return address->any.sa_family != AF_UNIX ||
+	       (!lstat(address->un.sun_path, &st) && S_ISSOCK(st.st_mode));
+}
+
 /* Is there a socket of this name that nobody listens on? */
 static bool is_stale(const union listen_address *address, socklen_t size)
 {
-	struct stat st;
 	bool stale;
 	int fd;
 
-	/* Other files refuse connections, too. */
-	if (lstat(address->un.sun_path, &st) || !S_ISSOCK(st.st_mode))
+	if (!is_of_socket(address))
 		return false;
 	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	stale = fd >= 0 && connect(fd, &address->any, size) && errno == ECONNREFUSED;
@@ -122,7 +129,7 @@ int listen_on(const char *text, struct listen_file *file, struct error *err)
 	if (r)
 		return r;
 	r = try_to_listen(&address, size);
-	for (int i = 1; i < TRIES && r == -EADDRINUSE; i++) {
+	for (int i = 1; i < TRIES && r == -EADDRINUSE && is_of_socket(&address); i++) {
 		poll(NULL, 0, PAUSE_MS);
 		r = try_to_listen(&address, size);
 	}

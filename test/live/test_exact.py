@@ -6,7 +6,10 @@ The workload says what it did (load.c), and /proc/diskstats what the kernel
 counted. The three must be equal.
 """
 import contextlib
+import ctypes
+import mmap
 import os
+import platform
 import signal
 import subprocess
 import tempfile
@@ -47,6 +50,34 @@ def expected(loads):
 
 def by_process(rows):
     return add_up(rows, ("pid", "comm", "op"), ("io", "bytes"))
+
+
+class Iocb(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_uint64), ("key", ctypes.c_uint32), ("rw_flags", ctypes.c_uint32),
+                ("opcode", ctypes.c_uint16), ("prio", ctypes.c_int16), ("fd", ctypes.c_uint32),
+                ("buf", ctypes.c_uint64), ("nbytes", ctypes.c_uint64), ("offset", ctypes.c_int64),
+                ("reserved", ctypes.c_uint64), ("flags", ctypes.c_uint32), ("resfd", ctypes.c_uint32)]
+
+
+def write_at_once(writes):
+    """Direct writes of 4 KiB, [(path, offset)], in one io_submit(), so that they are merged if they can be."""
+    setup, destroy, getevents, submit = (206, 207, 208, 209) if platform.machine() == "x86_64" else (0, 1, 4, 2)
+    syscall, n = ctypes.CDLL(None, use_errno=True).syscall, len(writes)
+    page, context = mmap.mmap(-1, KIB4), ctypes.c_ulong()
+    address = ctypes.addressof(ctypes.c_char.from_buffer(page))
+    with contextlib.ExitStack() as stack:
+        cbs = []
+        for path, offset in writes:
+            fd = os.open(path, os.O_WRONLY | os.O_DIRECT)
+            stack.callback(os.close, fd)
+            cbs.append(Iocb(opcode=1, fd=fd, buf=address, nbytes=KIB4, offset=offset))
+        assert syscall(setup, n, ctypes.byref(context)) == 0, os.strerror(ctypes.get_errno())
+        stack.callback(syscall, destroy, context)
+        pointers = (ctypes.POINTER(Iocb) * n)(*map(ctypes.pointer, cbs))
+        assert syscall(submit, context, ctypes.c_long(n), pointers) == n, os.strerror(ctypes.get_errno())
+        events = (ctypes.c_int64 * 4 * n)()
+        assert syscall(getevents, context, ctypes.c_long(n), ctypes.c_long(n), events, None) == n
+        assert [event[2] for event in events] == [KIB4] * n, list(map(list, events))
 
 
 def slots_total(row):
@@ -276,9 +307,10 @@ class TestBalance(LiveTest):
         for args in ([], ["--by", "disk"]):
             with self.subTest(args=args):
                 losses, delta = self.missed(*args)
-                self.assertEqual(delta["reads"], 1000)
-                self.assertEqual(delta["writes"], 230)
-                self.assertEqual(losses, {"no_end": 1230 + delta["flushes"]})
+                self.assertGreaterEqual(delta["reads"], 1000)
+                self.assertGreaterEqual(delta["writes"], 230)
+                self.assertEqual(losses, {"no_end": sum(delta[what] for what in (
+                    "reads", "writes", "discards", "flushes"))})
 
     def test_partition(self):
         losses, _ = self.missed(target="partition")
@@ -491,6 +523,31 @@ class TestMixed(LiveTest):
             self.assert_agrees(whole.rows, delta)
             self.assertEqual(add_up(whole.rows, "comm", "io"),
                              {"part-1": 3000, "part-2": 2000, "whole": 1000})
+
+    def test_merge_over_a_border(self):
+        """A request is the partition's of its first bio, also if one of another is merged before it."""
+        if self.KERNEL < (5, 12):
+            self.skipTest("bios do not know their partition")
+        times, size = 100, 40 * MIB
+        sectors = size // 512
+        with LoopDisk(128 * MIB, partitions=((2048, sectors), (2048 + sectors, sectors))) as disk:
+            first, second = (f"/dev/{name}" for name in disk.partitions)
+            writes = [(second, 0), (first, size - KIB4), (second, KIB4), (first, size - 2 * KIB4)]
+            for args in (["top"], ["breakdown", "-T", "blk"], ["breakdown", "-T", "blk", "-Q"]):
+                with self.subTest(args=args), \
+                        Tracer(*args, "--json", "-d", second, "60") as tracer:
+                    with Delta(disk.partitions[0]) as merged, Delta(disk.partitions[1]) as delta:
+                        for _ in range(times):
+                            write_at_once(writes)
+                        settled(disk.name)
+                    result = tracer.stop()
+                    self.assertLess(merged["writes"], times // 2)
+                    self.assertGreaterEqual(delta["writes"], times)
+                    self.assert_ended_well(result)
+                    if args == ["top"]:
+                        self.assert_agrees(result.rows, delta)
+                    else:
+                        self.assert_counts(result, {"write": delta["writes"]})
 
 
 class TestIostatsOff(LiveTest):
