@@ -32,7 +32,8 @@ const volatile bool own_start =
 const volatile __u32 flush_seq_mask = 1 << 4; /* RQF_FLUSH_SEQ */
 const volatile __u32 io_stat_mask = 0;	      /* RQF_IO_STAT; 0: not needed, see rq_made_ns() */
 
-/* Requests are not followed; losses are what the kernel's I/O statistics have more completions. */
+/* Requests are not followed; completions that no program saw are found by the kernel's I/O
+ * statistics (cmd/breakdown/balance.h). */
 const volatile bool balance = false;
 
 /* The lowest bit is the buffer that programs write; user space swaps it (core/bpf/double_buffer.h).
