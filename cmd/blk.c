@@ -304,16 +304,16 @@ int blk_check_processes(const struct blk_filters *f, const struct args *args, st
 	return -ENOTSUP;
 }
 
-/* The number that the file @path holds; 0 when there is none. */
-static unsigned int read_number(const char *path)
+/* The number that the file @path holds; @missing when there is none. */
+static unsigned int read_number(const char *path, unsigned int missing)
 {
 	FILE *file = fopen(path, "re");
 	unsigned int n;
 
 	if (!file)
-		return 0;
+		return missing;
 	if (fscanf(file, "%u", &n) != 1)
-		n = 0;
+		n = missing;
 	fclose(file);
 	return n;
 }
@@ -371,26 +371,18 @@ bool blk_disk_has_requests(const struct blk_filters *f)
 	return has;
 }
 
-/* Has the file @name of the disk at @path that number in it? */
-static bool is_number(const char *path, const char *name, unsigned int number)
+/* The same of the file @name of the disk at @path. */
+static unsigned int read_attribute(const char *path, const char *name, unsigned int missing)
 {
 	char file_path[512];
-	unsigned int n;
-	FILE *file;
-	bool is;
 
 	snprintf(file_path, sizeof(file_path), "%s%s", path, name);
-	file = fopen(file_path, "re");
-	if (!file)
-		return false;
-	is = fscanf(file, "%u", &n) == 1 && n == number;
-	fclose(file);
-	return is;
+	return read_number(file_path, missing);
 }
 
 static void note_iostats(void *off, const char *path)
 {
-	if (is_number(path, "queue/iostats", 0))
+	if (!read_attribute(path, "queue/iostats", 1))
 		*(bool *)off = true;
 }
 
@@ -407,7 +399,7 @@ static uint64_t tags_of(const char *disk)
 	if (glob(pattern, 0, NULL, &found))
 		found.gl_pathc = 0;
 	for (size_t i = 0; i < found.gl_pathc; i++)
-		sum += read_number(found.gl_pathv[i]);
+		sum += read_number(found.gl_pathv[i], 0);
 	globfree(&found);
 	return sum;
 }
@@ -475,45 +467,41 @@ int blk_size_places(struct bpf_object *obj, const struct args *args)
 	return r ? r : probe_size_maps(obj, &(const struct probe_map){ "places", 1U << bits }, 1);
 }
 
-struct disk_names {
-	struct intern *names;
+struct stat_files {
+	struct intern *paths;
 	bool no_memory;
 };
 
-static void note_name(void *ctx, const char *path)
+static void note_stat_file(void *ctx, const char *path)
 {
-	const char *name = path + strlen(SYS_BLOCK);
-	struct disk_names *to = ctx;
-	char text[64];
+	struct stat_files *files = ctx;
+	char stat[512];
 
-	snprintf(text, sizeof(text), "%.*s", (int)strcspn(name, "/"), name);
-	to->no_memory |= intern_text(to->names, text) == INTERN_NONE;
+	snprintf(stat, sizeof(stat), "%sstat", path);
+	files->no_memory |= intern_text(files->paths, stat) == INTERN_NONE;
 }
 
-int blk_disks_with_requests(const struct blk_filters *f, struct intern *disks)
+int blk_stat_files(const struct blk_filters *f, struct intern *paths)
 {
-	struct disk_names to = { disks, false };
+	struct stat_files files = { paths, false };
+	char path[64];
 
-	if (f->disk.dev)
-		to.no_memory = intern_text(disks, f->disk.name) == INTERN_NONE;
-	else
-		each_disk_path(0, note_name, &to);
-	return to.no_memory ? -ENOMEM : 0;
+	if (f->disk.dev) {
+		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/", DISK_MAJOR(f->disk.dev),
+			 DISK_MINOR(f->disk.dev));
+		note_stat_file(&files, path);
+	} else {
+		each_disk_path(0, note_stat_file, &files);
+	}
+	return files.no_memory ? -ENOMEM : 0;
 }
 
-bool blk_completed(const struct blk_filters *f, const char *disk, uint64_t *completed)
+bool blk_completed(const char *stat_file, uint64_t *completed)
 {
 	unsigned long long reads, writes = 0, discards = 0, flushes = 0;
-	char path[128];
-	FILE *file;
+	FILE *file = fopen(stat_file, "re");
 	bool read;
 
-	if (f->disk.dev)
-		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/stat", DISK_MAJOR(f->disk.dev),
-			 DISK_MINOR(f->disk.dev));
-	else
-		snprintf(path, sizeof(path), SYS_BLOCK "%s/stat", disk);
-	file = fopen(path, "re");
 	if (!file)
 		return false;
 	/* The last one since 5.5: flush commands. */
@@ -529,7 +517,7 @@ static void note_path(void *has, const char *path)
 {
 	/* Of dm's disks only the request-based ones get here. */
 	if (strncmp(path, SYS_BLOCK "dm-", strlen(SYS_BLOCK "dm-")) == 0 ||
-	    is_number(path, "hidden", 1))
+	    read_attribute(path, "hidden", 0))
 		*(bool *)has = true;
 }
 

@@ -105,13 +105,12 @@ uint32_t blk_owners_room(uint32_t cpus, uint32_t requests);
  * the map is not used. */
 uint32_t blk_owners_entries(const struct hooks *hooks, const struct args *args, uint32_t whole);
 
-/* Adds the names of the disks that are driven by requests to @disks (with -d that of the disk or
- * partition alone).  0 or -ENOMEM. */
-int blk_disks_with_requests(const struct blk_filters *f, struct intern *disks);
+/* Adds the paths of the I/O statistics of the disks that are driven by requests to @paths (with -d
+ * that of the disk or partition alone).  0 or -ENOMEM. */
+int blk_stat_files(const struct blk_filters *f, struct intern *paths);
 
-/* How many requests of @disk, one of these, its I/O statistics have as completed; false: they
- * cannot be read. */
-bool blk_completed(const struct blk_filters *f, const char *disk, uint64_t *completed);
+/* How many requests @stat_file, one of these, has as completed; false: it cannot be read. */
+bool blk_completed(const char *stat_file, uint64_t *completed);
 
 /* Do the I/O statistics count requests that no tracepoint reports as complete?  Of the paths of a
  * request-based dm device (multipath) those that were refused as it was busy

@@ -79,7 +79,7 @@ static __always_inline u32 rq_part_dev(struct request *rq)
 	if (BIOS_NAME_DISKS)
 		return part_by_sector(disk_dev(rq_disk(rq, false), false),
 				      BPF_CORE_READ(rq, __sector));
-	part = (void *)BPF_CORE_READ(rq, part);
+	part = BPF_CORE_READ(rq, part);
 	if (part)
 		return BPF_CORE_READ(part, bd_dev);
 	bio = BPF_CORE_READ(rq, bio);

@@ -21,7 +21,6 @@ struct reading {
 };
 
 struct reader {
-	const struct blk_filters *filters;
 	const struct intern *disks;
 	balance_seen *seen;
 	void *ctx;
@@ -29,18 +28,16 @@ struct reader {
 	unsigned int n_still;
 };
 
-static struct reader reader_of(const struct blk_filters *f, const struct intern *disks,
-			       balance_seen *seen, void *ctx)
+static struct reader reader_of(const struct intern *disks, balance_seen *seen, void *ctx)
 {
-	return (struct reader){ f, disks, seen, ctx, clock_mono_ns(), 0 };
+	return (struct reader){ disks, seen, ctx, clock_mono_ns(), 0 };
 }
 
 static void read_all(struct reader *reader, struct reading *to)
 {
 	to->before = reader->seen(reader->ctx);
 	for (uint32_t i = 0; i < reader->disks->n; i++)
-		if (!blk_completed(reader->filters, intern_key(reader->disks, i),
-				   &to->completed[i]))
+		if (!blk_completed(intern_key(reader->disks, i), &to->completed[i]))
 			to->completed[i] = UNKNOWN;
 	to->after = reader->seen(reader->ctx);
 	reader->n_still += to->after == to->before;
@@ -76,9 +73,9 @@ int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *
 	struct reading best = { 0 }, now = { 0 }, swapped;
 	struct reader reader;
 
-	if (blk_disks_with_requests(f, &b->disks))
+	if (blk_stat_files(f, &b->disks))
 		return -ENOMEM;
-	reader = reader_of(f, &b->disks, seen, ctx);
+	reader = reader_of(&b->disks, seen, ctx);
 	best.completed = calloc(b->disks.n + 1, sizeof(*best.completed));
 	now.completed = calloc(b->disks.n + 1, sizeof(*now.completed));
 	if (!best.completed || !now.completed) {
@@ -100,10 +97,10 @@ int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *
 	return 0;
 }
 
-/* What disk @name has completed since @b began. */
-static uint64_t growth(const struct balance *b, const char *name, uint64_t completed)
+/* What @disk has completed since @b began. */
+static uint64_t growth(const struct balance *b, const char *disk, uint64_t completed)
 {
-	uint32_t i = intern_find(&b->disks, name, strlen(name) + 1);
+	uint32_t i = intern_find(&b->disks, disk, strlen(disk) + 1);
 	uint64_t begin = i == INTERN_NONE ? 0 : b->completed[i];
 
 	if (completed == UNKNOWN || begin == UNKNOWN)
@@ -131,9 +128,9 @@ uint64_t balance_missed(const struct balance *b, const struct blk_filters *f, ba
 	struct reading now = { 0 };
 	int64_t most = 0;
 
-	if (!blk_disks_with_requests(f, &disks))
+	if (b->completed && !blk_stat_files(f, &disks))
 		now.completed = calloc(disks.n + 1, sizeof(*now.completed));
-	reader = reader_of(f, &disks, seen, ctx);
+	reader = reader_of(&disks, seen, ctx);
 	while (now.completed && goes_on(&reader)) {
 		int64_t missed;
 

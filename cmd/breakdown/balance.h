@@ -14,8 +14,8 @@
  * never looks like a loss, but can hide as many.  So can the I/O of a disk that is gone at the end.
  */
 struct balance {
-	struct intern disks; /* names, when it began */
-	uint64_t *completed; /* by disk */
+	struct intern disks; /* their blk_stat_files(), when it began */
+	uint64_t *completed; /* by disk; NULL: it has not begun */
 	uint64_t seen;	     /* by the programs */
 };
 
@@ -25,11 +25,11 @@ typedef uint64_t balance_seen(void *ctx);
 /* Begins on the disks of @f, on an all-zero @b.  0 or -ENOMEM. */
 int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *seen, void *ctx);
 
-/* How many were missed since; 0 as well for want of memory. */
+/* How many were missed since; 0 as well if @b has not begun, and for want of memory. */
 uint64_t balance_missed(const struct balance *b, const struct blk_filters *f, balance_seen *seen,
 			void *ctx);
 
-/* Also of one that never began. */
+/* As if it had not begun.  Also of one that has not. */
 void balance_free(struct balance *b);
 
 #endif

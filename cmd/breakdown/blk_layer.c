@@ -2,10 +2,6 @@
 /* iotrace breakdown -T blk: the block layer. */
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 
 #include "cmd/breakdown/breakdown.h"
 #include "cmd/breakdown/hists.h"
@@ -16,10 +12,10 @@
 
 /* ---- attaching ---- */
 
-static bool wants_submitters(const struct breakdown_options *o, bool own_start)
+static bool wants_submitters(const struct breakdown *b)
 {
-	return blk_filters_submitters(&o->filters, &o->args) || own_start ||
-	       keys_of_submitter(o->by);
+	return blk_filters_submitters(&b->o.filters, &b->o.args) || b->blk.own_start ||
+	       keys_of_submitter(b->o.by);
 }
 
 static int resolve(struct tool_run *run, struct error *err)
@@ -29,8 +25,7 @@ static int resolve(struct tool_run *run, struct error *err)
 	/* With -Q for all, without for what is never issued (an fsync). */
 	b->blk.own_start = blk_iostats_off(b->o.filters.disk.whole);
 	b->blk.n_cpus = cpus_possible();
-	b->blk.balances = !run->check && b->o.queued &&
-			  !wants_submitters(&b->o, b->blk.own_start) && !blk_has_paths();
+	b->blk.balances = !run->check && b->o.queued && !wants_submitters(b) && !blk_has_paths();
 	return breakdown_check_disk(&b->o, err);
 }
 
@@ -41,7 +36,7 @@ static unsigned int wants(const struct breakdown *b)
 	/* Without -Q for the time, else to follow it. */
 	unsigned int events = b->blk.balances ? WANT_COMPLETE : WANT_ISSUE;
 
-	if (wants_submitters(o, b->blk.own_start))
+	if (wants_submitters(b))
 		events |= WANT_SUBMIT;
 	if (keys_of_process(o->by))
 		events |= WANT_NAMES;
@@ -126,13 +121,16 @@ static int attached(struct tool_run *run, struct error *err)
 
 /* ---- what is counted ---- */
 
-/* The completions in @hist that the kernel's I/O statistics have too (count_unlisted()). */
-static uint64_t seen_in(const struct tool_run *run, const struct probe_hist *hist, uint32_t op)
+/* Do the kernel's I/O statistics count those in the histogram of @op, too (count_unlisted())? */
+static bool is_in_statistics(const struct tool_run *run, uint32_t op)
+{
+	return op != BLK_PASSTHROUGH || run->flags.io_stat;
+}
+
+static uint64_t seen_in(const struct probe_hist *hist)
 {
 	uint64_t sum = 0;
 
-	if (op == BLK_PASSTHROUGH && !run->flags.io_stat)
-		return 0;
 	if (!hist->total_ns && !hist->fine[0])
 		return 0;
 	for (size_t i = 0; i < PROBE_FINE_SLOTS; i++)
@@ -150,8 +148,8 @@ static uint64_t seen(void *ctx)
 
 	for (uint32_t cpu = 0; cpu < b->blk.n_cpus; cpu++) {
 		for (uint32_t i = 0; i < 2 * BLK_OPS; i++)
-			sum += seen_in(run, &mapped[HIST_INDEX(cpu, i / BLK_OPS, i % BLK_OPS)],
-				       i % BLK_OPS);
+			if (is_in_statistics(run, i % BLK_OPS))
+				sum += seen_in(&mapped[HIST_INDEX(cpu, i / BLK_OPS, i % BLK_OPS)]);
 		sum += __atomic_load_n(&cpus[cpu].unlisted, __ATOMIC_RELAXED);
 	}
 	return sum;
@@ -176,16 +174,15 @@ static void on_disks(struct tool_run *run)
 	struct breakdown *b = run->ctx;
 
 	if (run->disk_gone)
-		b->blk.disk_was_gone = true;
+		balance_free(&b->blk.balance);
 }
 
 static void stop(struct tool_run *run)
 {
 	struct breakdown *b = run->ctx;
 
-	if (b->blk.balances && !b->blk.disk_was_gone)
-		tool_count_loss(run, LOSS_NO_END,
-				balance_missed(&b->blk.balance, &b->o.filters, seen, run));
+	tool_count_loss(run, LOSS_NO_END,
+			balance_missed(&b->blk.balance, &b->o.filters, seen, run));
 	tool_sweep(run, NULL);
 }
 
@@ -197,13 +194,16 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	bool unit_slots = hists_unit_slots(&b->o);
 
 	(void)err;
-	for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
-		for (uint32_t op = 0; op < BLK_OPS; op++) {
-			struct probe_hist *hist = &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)];
+	for (uint32_t op = 0; op < BLK_OPS; op++) {
+		struct hist *hist = &layer->hists[op].hist;
+		uint64_t before = hist->count;
 
-			layer->drained += seen_in(run, hist, op);
-			hists_take(&layer->hists[op].hist, hist, unit_slots);
-		}
+		for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
+			hists_take(hist, &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)],
+				   unit_slots);
+		if (is_in_statistics(run, op))
+			layer->drained += hist->count - before;
+	}
 	for (size_t op = 0; !unit_slots && op < BLK_OPS; op++)
 		hist_log2_from_fine(&layer->hists[op].hist);
 	return breakdown_drain_keyed(run, inactive);

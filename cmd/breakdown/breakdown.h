@@ -29,7 +29,6 @@ struct blk_layer {
 	struct balance balance;
 	struct mapped_array cpus; /* of struct blk_cpu */
 	uint64_t drained;	  /* completions in all that `mapped` had before */
-	bool disk_was_gone;
 };
 
 /* The layers above it, or all. */
