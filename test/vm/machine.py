@@ -13,11 +13,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 TREE = os.path.dirname(os.path.dirname(HERE))
 SIZES = {"M": 1 << 20, "G": 1 << 30}
 SHARE = "local,security_model=none,multidevs=remap"
-# By Debian's name of the processor: QEMU's program, its package, what makes such a machine, its console.
+# By Debian's name of the processor: QEMU's program, its package, what makes such a machine, its console and
+# further words of the kernel's command line. Why erms=off and tsc=reliable: docs/LAB.md.
 PROCESSORS = {
-    "amd64": ("qemu-system-x86_64", "qemu-system-x86", ["-cpu", "max"], "ttyS0"),
+    "amd64": ("qemu-system-x86_64", "qemu-system-x86", ["-cpu", "max,erms=off"], "ttyS0", "tsc=reliable"),
     "arm64": ("qemu-system-aarch64", "qemu-system-arm",
-              ["-M", "virt,gic-version=3,virtualization=on", "-cpu", "max,pauth-impdef=on"], "ttyAMA0"),
+              ["-M", "virt,gic-version=3,virtualization=on", "-cpu", "max,pauth-impdef=on"], "ttyAMA0", ""),
 }
 QEMU = PROCESSORS["amd64"][0]
 VIRTIOFSD = ("/usr/libexec/virtiofsd", "/usr/lib/qemu/virtiofsd")
@@ -105,11 +106,11 @@ class Machine:
 
     def _argv(self, disks, shell):
         out = _comma(self.out)
-        program, _, processor, console = PROCESSORS[self.kernel.arch]
+        program, _, processor, console, words = PROCESSORS[self.kernel.arch]
         # The emulation is slow, and stands still when the machine does: that is no lock-up. A guest
         # that locks up says nothing more, which is seen from outside.
         append = (f"console={console} quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 "
-                  "sysctl.kernel.hung_task_timeout_secs=1200 net.ifnames=0")
+                  f"sysctl.kernel.hung_task_timeout_secs=1200 net.ifnames=0 {words}")
         accel = "tcg,thread=multi" if self.accel == "tcg" else self.accel
         # Without a possible second CPU QEMU before 8.1 emulates no memory barriers, and requests of
         # NVMe and virtio are overlooked now and then (docs/LAB.md).
