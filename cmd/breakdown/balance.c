@@ -2,7 +2,6 @@
 #include "cmd/breakdown/balance.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,28 +119,30 @@ static int64_t missed_by(const struct reader *reader, const struct balance *b,
 	return (int64_t)(sum - (reading->after - b->seen));
 }
 
-uint64_t balance_missed(const struct balance *b, const struct blk_filters *f, balance_seen *seen,
-			void *ctx)
+uint64_t balance_missed(struct balance *b, const struct blk_filters *f, balance_seen *seen,
+			void *ctx, bool last)
 {
 	struct reader reader;
 	struct intern disks = { 0 };
 	struct reading now = { 0 };
-	int64_t most = 0;
+	uint64_t before = b->missed;
 
 	if (b->completed && !blk_stat_files(f, &disks))
 		now.completed = calloc(disks.n + 1, sizeof(*now.completed));
 	reader = reader_of(&disks, seen, ctx);
-	while (now.completed && goes_on(&reader)) {
+	while (now.completed) {
 		int64_t missed;
 
 		read_all(&reader, &now);
 		missed = missed_by(&reader, b, &now);
-		if (missed > most)
-			most = missed;
+		if (missed > (int64_t)b->missed)
+			b->missed = (uint64_t)missed;
+		if (!last || !goes_on(&reader))
+			break;
 	}
 	free(now.completed);
 	intern_free(&disks);
-	return (uint64_t)most;
+	return b->missed - before;
 }
 
 void balance_free(struct balance *b)

@@ -177,12 +177,21 @@ static void on_disks(struct tool_run *run)
 		balance_free(&b->blk.balance);
 }
 
-static void stop(struct tool_run *run)
+static void count_missed(struct tool_run *run, bool last)
 {
 	struct breakdown *b = run->ctx;
 
 	tool_count_loss(run, LOSS_NO_END,
-			balance_missed(&b->blk.balance, &b->o.filters, seen, run));
+			balance_missed(&b->blk.balance, &b->o.filters, seen, run, last));
+}
+
+/* A look at the balance after it would find what the programs no longer see. */
+static void stop(struct tool_run *run)
+{
+	struct breakdown *b = run->ctx;
+
+	count_missed(run, true);
+	balance_free(&b->blk.balance);
 	tool_sweep(run, NULL);
 }
 
@@ -194,6 +203,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	bool unit_slots = hists_unit_slots(&b->o);
 
 	(void)err;
+	count_missed(run, false);
 	for (uint32_t op = 0; op < BLK_OPS; op++) {
 		struct hist *hist = &layer->hists[op].hist;
 		uint64_t before = hist->count;

@@ -7,6 +7,7 @@ counted. The three must be equal.
 """
 import contextlib
 import ctypes
+import json
 import mmap
 import os
 import platform
@@ -288,14 +289,18 @@ class TestBreakdown(LiveTest):
 class TestBalance(LiveTest):
     """-Q follows no request: what the kernel's I/O statistics have more is what no program saw."""
 
+    @staticmethod
+    def deaf(*args):
+        return Tracer("breakdown", "-T", "blk", "--json", "-Q", *args, program=DEAF,
+                      prefix=("env", "DEAF=complete_btf,complete_raw"))
+
     def missed(self, *args, target=None):
         with LoopDisk(64 * MIB, write_cache="write back",
                       partitions=[(2048, 32 * MIB // 512)]) as disk:
             run_load("read", 300, KIB4, disk.path)  # not theirs
             with Delta(disk.name) as delta, \
-                    Tracer("breakdown", "-T", "blk", "--json", "-Q", "-d",
-                           disk.partitions[0] if target == "partition" else disk.name, *args, "60",
-                           program=DEAF, prefix=("env", "DEAF=complete_btf,complete_raw")) as tracer:
+                    self.deaf("-d", disk.partitions[0] if target == "partition" else disk.name, *args,
+                              "60") as tracer:
                 run_loads(Load("read", 1000, KIB4, f"/dev/{disk.partitions[0]}", options=["-q", 4]),
                           Load("fsync", 30, 0, disk.path), Load("write", 200, KIB4, disk.path))
                 settled(disk.name)
@@ -315,6 +320,18 @@ class TestBalance(LiveTest):
     def test_partition(self):
         losses, _ = self.missed(target="partition")
         self.assertEqual(losses, {"no_end": 1000})
+
+    def test_not_only_at_the_end(self):
+        with LoopDisk(64 * MIB) as disk, self.deaf("-d", disk.name, "1") as tracer:
+            for loads in (1, 2):
+                run_load("read", 300, KIB4, disk.path)
+                settled(disk.name)
+                self.assertTrue(tracer.wait_for_line(tracer.lines() + 2))
+                told = [json.loads(line)["losses"].get("no_end", 0)
+                        for line in tracer.text().splitlines() if '"type":"interval"' in line]
+                self.assertEqual(sum(told), 300 * loads)
+            result = tracer.stop()
+        self.assertEqual(result.losses, {"no_end": 600})
 
 
 class TestUnseenEnds(LiveTest):
