@@ -343,17 +343,19 @@ static bool is_wanted_disk(const char *path, uint32_t whole)
 }
 
 /* Calls @each with the path (".../DISK/") of each disk that is driven by requests, or of @whole
- * alone. */
-static void each_disk_path(uint32_t whole, void (*each)(void *ctx, const char *path), void *ctx)
+ * alone.  False: they could not be listed. */
+static bool each_disk_path(uint32_t whole, void (*each)(void *ctx, const char *path), void *ctx)
 {
 	glob_t found = { 0 };
+	int r = glob(SYS_BLOCK "*/", 0, NULL, &found);
 
-	if (glob(SYS_BLOCK "*/", 0, NULL, &found))
+	if (r)
 		found.gl_pathc = 0;
 	for (size_t i = 0; i < found.gl_pathc; i++)
 		if (is_wanted_disk(found.gl_pathv[i], whole))
 			each(ctx, found.gl_pathv[i]);
 	globfree(&found);
+	return !r || r == GLOB_NOMATCH;
 }
 
 static void note_disk(void *has, const char *path)
@@ -490,8 +492,8 @@ int blk_stat_files(const struct blk_filters *f, struct intern *paths)
 		snprintf(path, sizeof(path), "/sys/dev/block/%u:%u/", DISK_MAJOR(f->disk.dev),
 			 DISK_MINOR(f->disk.dev));
 		note_stat_file(&files, path);
-	} else {
-		each_disk_path(0, note_stat_file, &files);
+	} else if (!each_disk_path(0, note_stat_file, &files)) {
+		return -ENOMEM;
 	}
 	return files.no_memory ? -ENOMEM : 0;
 }

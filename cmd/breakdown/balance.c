@@ -4,150 +4,146 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/clock.h"
 
-/* Readings in which nothing completed, and how long to try for them. */
+/* Of the beginning and the end: readings in which nothing completed, and how long to try for
+ * them. */
 #define STILL_READINGS 3
 #define READING_NS     5000000
+/* To read the statistics of a thousand disks takes some 20 ms. */
+#define LOOK_NS 500000000
 
 #define UNKNOWN UINT64_MAX
 
-/* One reading of the statistics of all disks, between two of what the programs have seen. */
+/* The disks of now, of which new ones have completed @first so far.  0 or -ENOMEM: as before. */
+static int list_disks(struct balance *b, const struct blk_filters *f, uint64_t first)
+{
+	struct intern disks = { 0 };
+	uint64_t *last = NULL;
+
+	if (blk_stat_files(f, &disks) || !(last = calloc(disks.n + 1, sizeof(*last)))) {
+		intern_free(&disks);
+		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < disks.n; i++) {
+		const char *path = intern_key(&disks, i);
+		uint32_t known = intern_find(&b->disks, path, strlen(path) + 1);
+
+		last[i] = known == INTERN_NONE ? first : b->last[known];
+	}
+	intern_free(&b->disks);
+	free(b->last);
+	b->disks = disks;
+	b->last = last;
+	return 0;
+}
+
+static void read_disks(struct balance *b)
+{
+	for (uint32_t i = 0; i < b->disks.n; i++) {
+		uint64_t now, last = b->last[i];
+
+		if (!blk_completed(intern_key(&b->disks, i), &now))
+			continue;
+		/* Fewer than before: it is another disk of that name. */
+		if (last != UNKNOWN)
+			b->completed += now < last ? now : now - last;
+		b->last[i] = now;
+	}
+}
+
+/* A reading at the beginning: what the programs have seen before and after it. */
 struct reading {
 	uint64_t before, after;
-	uint64_t *completed; /* by disk, or UNKNOWN */
+	int64_t ahead;
 };
-
-struct reader {
-	const struct intern *disks;
-	balance_seen *seen;
-	void *ctx;
-	uint64_t begin_ns;
-	unsigned int n_still;
-};
-
-static struct reader reader_of(const struct intern *disks, balance_seen *seen, void *ctx)
-{
-	return (struct reader){ disks, seen, ctx, clock_mono_ns(), 0 };
-}
-
-static void read_all(struct reader *reader, struct reading *to)
-{
-	to->before = reader->seen(reader->ctx);
-	for (uint32_t i = 0; i < reader->disks->n; i++)
-		if (!blk_completed(intern_key(reader->disks, i), &to->completed[i]))
-			to->completed[i] = UNKNOWN;
-	to->after = reader->seen(reader->ctx);
-	reader->n_still += to->after == to->before;
-}
-
-static bool goes_on(const struct reader *reader)
-{
-	return reader->n_still < STILL_READINGS && clock_mono_ns() - reader->begin_ns < READING_NS;
-}
-
-static uint64_t sum_of(const struct reader *reader, const struct reading *reading)
-{
-	uint64_t sum = 0;
-
-	for (uint32_t i = 0; i < reader->disks->n; i++)
-		sum += reading->completed[i] == UNKNOWN ? 0 : reading->completed[i];
-	return sum;
-}
 
 /* The kernel counts a completion after it has called the programs: one that is between the two
- * would be a loss later on.  So of readings that are equally still the latest has it right. */
-static bool is_better(const struct reader *reader, const struct reading *a, const struct reading *b)
+ * would be a loss later on.  So of readings that are equally still the one that is furthest ahead
+ * has it right. */
+static bool is_better(const struct reading *a, const struct reading *b)
 {
 	uint64_t moved_a = a->after - a->before, moved_b = b->after - b->before;
 
-	if (moved_a != moved_b)
-		return moved_a < moved_b;
-	return (int64_t)(sum_of(reader, a) - a->before) > (int64_t)(sum_of(reader, b) - b->before);
+	return moved_a < moved_b || (moved_a == moved_b && a->ahead > b->ahead);
 }
 
 int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *seen, void *ctx)
 {
-	struct reading best = { 0 }, now = { 0 }, swapped;
-	struct reader reader;
+	struct reading best = { .after = UINT64_MAX };
+	uint64_t begin_ns = clock_mono_ns();
+	unsigned int n_still = 0;
 
-	if (blk_stat_files(f, &b->disks))
+	if (list_disks(b, f, UNKNOWN))
 		return -ENOMEM;
-	reader = reader_of(&b->disks, seen, ctx);
-	best.completed = calloc(b->disks.n + 1, sizeof(*best.completed));
-	now.completed = calloc(b->disks.n + 1, sizeof(*now.completed));
-	if (!best.completed || !now.completed) {
-		free(best.completed);
-		free(now.completed);
-		return -ENOMEM;
-	}
-	for (read_all(&reader, &best); goes_on(&reader);) {
-		read_all(&reader, &now);
-		if (!is_better(&reader, &now, &best))
-			continue;
-		swapped = best;
-		best = now;
-		now = swapped;
-	}
-	free(now.completed);
-	b->completed = best.completed;
-	b->seen = best.before;
+	do {
+		struct reading now = { .before = seen(ctx) };
+
+		read_disks(b);
+		now.after = seen(ctx);
+		now.ahead = (int64_t)(b->completed - now.before);
+		n_still += now.after == now.before;
+		if (is_better(&now, &best))
+			best = now;
+		/* So that a task that this one has preempted can count its completion. */
+		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
+	} while (n_still < STILL_READINGS && clock_mono_ns() - begin_ns < READING_NS);
+	b->ahead = best.ahead;
+	b->begun = true;
 	return 0;
 }
 
-/* What @disk has completed since @b began. */
-static uint64_t growth(const struct balance *b, const char *disk, uint64_t completed)
+void balance_disks(struct balance *b, const struct blk_filters *f)
 {
-	uint32_t i = intern_find(&b->disks, disk, strlen(disk) + 1);
-	uint64_t begin = i == INTERN_NONE ? 0 : b->completed[i];
-
-	if (completed == UNKNOWN || begin == UNKNOWN)
-		return 0;
-	/* Fewer than at the beginning: it is another disk of that name. */
-	return completed < begin ? completed : completed - begin;
+	if (b->begun)
+		(void)list_disks(b, f, 0);
 }
 
-/* No reading has too many: what has completed after a disk was read is only in what was seen. */
-static int64_t missed_by(const struct reader *reader, const struct balance *b,
-			 const struct reading *reading)
+/* One reading, which never finds too many: what has completed after a disk was read is only in what
+ * was seen.  Has nothing completed meanwhile? */
+static bool look(struct balance *b, balance_seen *seen, void *ctx)
 {
-	uint64_t sum = 0;
+	uint64_t before = seen(ctx), after;
+	int64_t missed;
 
-	for (uint32_t i = 0; i < reader->disks->n; i++)
-		sum += growth(b, intern_key(reader->disks, i), reading->completed[i]);
-	return (int64_t)(sum - (reading->after - b->seen));
+	read_disks(b);
+	after = seen(ctx);
+	missed = (int64_t)(b->completed - after) - b->ahead;
+	if (missed > (int64_t)b->missed)
+		b->missed = (uint64_t)missed;
+	b->look_ns = clock_mono_ns();
+	return after == before;
 }
 
-uint64_t balance_missed(struct balance *b, const struct blk_filters *f, balance_seen *seen,
-			void *ctx, bool last)
+uint64_t balance_missed(struct balance *b, balance_seen *seen, void *ctx)
 {
-	struct reader reader;
-	struct intern disks = { 0 };
-	struct reading now = { 0 };
 	uint64_t before = b->missed;
 
-	if (b->completed && !blk_stat_files(f, &disks))
-		now.completed = calloc(disks.n + 1, sizeof(*now.completed));
-	reader = reader_of(&disks, seen, ctx);
-	while (now.completed) {
-		int64_t missed;
-
-		read_all(&reader, &now);
-		missed = missed_by(&reader, b, &now);
-		if (missed > (int64_t)b->missed)
-			b->missed = (uint64_t)missed;
-		if (!last || !goes_on(&reader))
-			break;
-	}
-	free(now.completed);
-	intern_free(&disks);
+	if (b->begun && clock_mono_ns() - b->look_ns >= LOOK_NS)
+		look(b, seen, ctx);
 	return b->missed - before;
+}
+
+uint64_t balance_end(struct balance *b, balance_seen *seen, void *ctx)
+{
+	uint64_t before = b->missed, missed, begin_ns = clock_mono_ns();
+	unsigned int n_still = 0;
+
+	if (!b->begun)
+		return 0;
+	do
+		n_still += look(b, seen, ctx);
+	while (n_still < STILL_READINGS && clock_mono_ns() - begin_ns < READING_NS);
+	missed = b->missed - before;
+	balance_free(b);
+	return missed;
 }
 
 void balance_free(struct balance *b)
 {
 	intern_free(&b->disks);
-	free(b->completed);
+	free(b->last);
 	*b = (struct balance){ 0 };
 }

@@ -173,25 +173,18 @@ static void on_disks(struct tool_run *run)
 {
 	struct breakdown *b = run->ctx;
 
-	if (run->disk_gone)
+	if (run->disk_gone || (b->blk.balances && blk_has_paths()))
 		balance_free(&b->blk.balance);
+	else
+		balance_disks(&b->blk.balance, &b->o.filters);
 }
 
-static void count_missed(struct tool_run *run, bool last)
-{
-	struct breakdown *b = run->ctx;
-
-	tool_count_loss(run, LOSS_NO_END,
-			balance_missed(&b->blk.balance, &b->o.filters, seen, run, last));
-}
-
-/* A look at the balance after it would find what the programs no longer see. */
 static void stop(struct tool_run *run)
 {
 	struct breakdown *b = run->ctx;
 
-	count_missed(run, true);
-	balance_free(&b->blk.balance);
+	tool_look(run);
+	tool_count_loss(run, LOSS_NO_END, balance_end(&b->blk.balance, seen, run));
 	tool_sweep(run, NULL);
 }
 
@@ -203,7 +196,6 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 	bool unit_slots = hists_unit_slots(&b->o);
 
 	(void)err;
-	count_missed(run, false);
 	for (uint32_t op = 0; op < BLK_OPS; op++) {
 		struct hist *hist = &layer->hists[op].hist;
 		uint64_t before = hist->count;
@@ -245,6 +237,9 @@ static size_t fill(const struct breakdown *b, const struct hist_row *const *cell
 
 static int rows(struct tool_run *run, struct recording_interval *out, struct error *err)
 {
+	struct breakdown *b = run->ctx;
+
+	tool_count_loss(run, LOSS_NO_END, balance_missed(&b->blk.balance, seen, run));
 	return breakdown_rows(run, fill, out, err);
 }
 

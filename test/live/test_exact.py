@@ -333,6 +333,18 @@ class TestBalance(LiveTest):
             result = tracer.stop()
         self.assertEqual(result.losses, {"no_end": 600})
 
+    def test_disk_that_is_gone(self):
+        """What it had is not forgotten: losses of others would be hidden by as many."""
+        with LoopDisk(64 * MIB) as other, self.deaf("1") as tracer:
+            with NewLoopDisk(64 * MIB) as disk:
+                run_load("read", 5000, KIB4, disk.path, options=["-q", 4])
+                settled(disk.name)
+                self.assertTrue(tracer.wait_for_line(tracer.lines() + 2))
+            run_load("read", 800, KIB4, other.path)
+            settled(other.name)
+            result = tracer.stop()
+        self.assertGreaterEqual(result.losses["no_end"], 5800)  # and what other disks had
+
 
 class TestUnseenEnds(LiveTest):
     """Some kernels run no program for what completes on top of pid 1 (docs/KERNEL-NOTES.md).
