@@ -2,6 +2,7 @@
 #include "cmd/breakdown/balance.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -91,13 +92,12 @@ int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *
 		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
 	} while (n_still < STILL_READINGS && clock_mono_ns() - begin_ns < READING_NS);
 	b->ahead = best.ahead;
-	b->begun = true;
 	return 0;
 }
 
 void balance_disks(struct balance *b, const struct blk_filters *f)
 {
-	if (b->begun)
+	if (b->last)
 		(void)list_disks(b, f, 0);
 }
 
@@ -121,7 +121,7 @@ uint64_t balance_missed(struct balance *b, balance_seen *seen, void *ctx)
 {
 	uint64_t before = b->missed;
 
-	if (b->begun && clock_mono_ns() - b->look_ns >= LOOK_NS)
+	if (b->last && clock_mono_ns() - b->look_ns >= LOOK_NS)
 		look(b, seen, ctx);
 	return b->missed - before;
 }
@@ -131,7 +131,7 @@ uint64_t balance_end(struct balance *b, balance_seen *seen, void *ctx)
 	uint64_t before = b->missed, missed, begin_ns = clock_mono_ns();
 	unsigned int n_still = 0;
 
-	if (!b->begun)
+	if (!b->last)
 		return 0;
 	do
 		n_still += look(b, seen, ctx);

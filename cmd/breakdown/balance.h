@@ -2,7 +2,6 @@
 #ifndef IOTRACE_CMD_BREAKDOWN_BALANCE_H
 #define IOTRACE_CMD_BREAKDOWN_BALANCE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "cmd/blk.h"
@@ -17,12 +16,12 @@
  */
 struct balance {
 	struct intern disks; /* their blk_stat_files() */
-	uint64_t *last;	     /* by disk: its completions when they were read last, or unknown */
+	uint64_t *last;	     /* by disk: its completions when they were read last, or unknown;
+			      * NULL: it has not begun */
 	uint64_t completed;  /* by all disks since the first reading */
 	uint64_t look_ns;    /* when the last look was, by clock_mono_ns() */
 	uint64_t missed;     /* found so far */
 	int64_t ahead;	     /* how much `completed` had more than the programs when it began */
-	bool begun;
 };
 
 /* How many completions the programs have seen; only grows. */
