@@ -55,11 +55,27 @@ static void read_disks(struct balance *b)
 	}
 }
 
-/* A reading at the beginning: what the programs have seen before and after it. */
+/* A reading of all disks, and what the programs had seen before and after it. */
 struct reading {
 	uint64_t before, after;
-	int64_t ahead;
+	int64_t ahead; /* how much the disks had completed more than was seen before */
 };
+
+static struct reading take_reading(struct balance *b, balance_seen *seen, void *ctx)
+{
+	struct reading reading = { .before = seen(ctx) };
+
+	read_disks(b);
+	reading.after = seen(ctx);
+	reading.ahead = (int64_t)(b->completed - reading.before);
+	return reading;
+}
+
+/* Is one more reading to be taken, after @n_still in which nothing completed? */
+static bool goes_on(unsigned int n_still, uint64_t begin_ns)
+{
+	return n_still < STILL_READINGS && clock_mono_ns() - begin_ns < READING_NS;
+}
 
 /* The kernel counts a completion after it has called the programs: one that is between the two
  * would be a loss later on.  So of readings that are equally still the one that is furthest ahead
@@ -80,17 +96,14 @@ int balance_begin(struct balance *b, const struct blk_filters *f, balance_seen *
 	if (list_disks(b, f, UNKNOWN))
 		return -ENOMEM;
 	do {
-		struct reading now = { .before = seen(ctx) };
+		struct reading now = take_reading(b, seen, ctx);
 
-		read_disks(b);
-		now.after = seen(ctx);
-		now.ahead = (int64_t)(b->completed - now.before);
 		n_still += now.after == now.before;
 		if (is_better(&now, &best))
 			best = now;
 		/* So that a task that this one has preempted can count its completion. */
 		nanosleep(&(struct timespec){ .tv_nsec = 50000 }, NULL);
-	} while (n_still < STILL_READINGS && clock_mono_ns() - begin_ns < READING_NS);
+	} while (goes_on(n_still, begin_ns));
 	b->ahead = best.ahead;
 	return 0;
 }
@@ -105,16 +118,13 @@ void balance_disks(struct balance *b, const struct blk_filters *f)
  * was seen.  Has nothing completed meanwhile? */
 static bool look(struct balance *b, balance_seen *seen, void *ctx)
 {
-	uint64_t before = seen(ctx), after;
-	int64_t missed;
+	struct reading now = take_reading(b, seen, ctx);
+	int64_t missed = (int64_t)(b->completed - now.after) - b->ahead;
 
-	read_disks(b);
-	after = seen(ctx);
-	missed = (int64_t)(b->completed - after) - b->ahead;
 	if (missed > (int64_t)b->missed)
 		b->missed = (uint64_t)missed;
 	b->look_ns = clock_mono_ns();
-	return after == before;
+	return now.after == now.before;
 }
 
 uint64_t balance_missed(struct balance *b, balance_seen *seen, void *ctx)
@@ -135,7 +145,7 @@ uint64_t balance_end(struct balance *b, balance_seen *seen, void *ctx)
 		return 0;
 	do
 		n_still += look(b, seen, ctx);
-	while (n_still < STILL_READINGS && clock_mono_ns() - begin_ns < READING_NS);
+	while (goes_on(n_still, begin_ns));
 	missed = b->missed - before;
 	balance_free(b);
 	return missed;
