@@ -209,8 +209,10 @@ static int report_cut(const char *path, const struct kernel *k, const struct res
 		error_set(err, STATUS_USAGE, r, "%s: cannot cut this kernel's types for it", path);
 		goto out;
 	}
-	relocate(&o, &(struct types){ btf, "cut" }, 1, of_cut);
-	for (size_t i = 0; i < o.n_relocations; i++) {
+	r = relocate(&o, &(struct types){ btf, "cut" }, 1, of_cut);
+	if (r)
+		error_set(err, STATUS_FAILED, r, "out of memory");
+	for (size_t i = 0; !r && i < o.n_relocations; i++) {
 		const struct relocation *relocation = &o.relocations[i];
 		char what[256];
 
@@ -241,7 +243,7 @@ static int report_object(const char *path, const struct kernel *k, struct error 
 		r = error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 		goto out;
 	}
-	relocate(&o, k->types, k->n, results);
+	r = relocate(&o, k->types, k->n, results);
 	for (size_t f = 0; !r && f < o.n_functions; f++)
 		if (o.functions[f].program)
 			r = report_program(base_name(path), &o, f, results, k->kernel);

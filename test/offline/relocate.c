@@ -65,51 +65,61 @@ __attribute__((format(printf, 2, 0))) static int note_warning(enum libbpf_print_
 	return 0;
 }
 
+/* The types that may be one of the object's: the same for all relocations that name it. */
+struct candidates {
+	bool known;
+	struct bpf_core_cand_list list;
+	const char *in;
+	int error;
+};
+
 /*
  * The types that may be the one that @relo names, as libbpf looks for them: in vmlinux, and only if
  * there is none in the modules, in all of them.
  */
-static int find_candidates(const struct object *o, const struct bpf_core_relo *relo,
-			   const struct types *types, size_t n, struct bpf_core_cand_list *cands,
-			   const char **in)
+static void find_candidates(const struct object *o, const struct bpf_core_relo *relo,
+			    const struct types *types, size_t n, struct candidates *found)
 {
 	struct bpf_core_cand local = { o->btf, relo->type_id };
 	const struct btf_type *t = btf__type_by_id(o->btf, relo->type_id);
-	const char *name;
-	int r = 0;
+	const char *name = btf__name_by_offset(o->btf, t->name_off);
 
-	if (!t)
-		return -EINVAL;
-	name = btf__name_by_offset(o->btf, t->name_off);
-	for (size_t i = 0; !r && i < n; i++) {
-		if (i && *in == types[0].name)
+	found->known = true;
+	for (size_t i = 0; !found->error && i < n; i++) {
+		if (i && found->in == types[0].name)
 			break;
-		r = bpf_core_add_cands(&local, bpf_core_essential_name_len(name), types[i].btf,
-				       types[i].name, i ? (int)btf__type_cnt(types[0].btf) : 1,
-				       cands);
-		if (!*in && cands->len)
-			*in = types[i].name;
+		found->error = bpf_core_add_cands(
+		    &local, bpf_core_essential_name_len(name), types[i].btf, types[i].name,
+		    i ? (int)btf__type_cnt(types[0].btf) : 1, &found->list);
+		if (!found->in && found->list.len)
+			found->in = types[i].name;
 	}
-	return r;
 }
 
-static int calculate(struct object *o, const struct bpf_core_relo *relo, const struct types *types,
-		     size_t n, struct result *result, struct bpf_core_relo_res *res)
+static int calculate(struct object *o, const struct bpf_core_relo *relo,
+		     const struct candidates *found, struct bpf_core_relo_res *res)
 {
 	static struct bpf_core_spec scratch[3];
 	struct bpf_core_cand_list cands = { 0 };
-	int r = 0;
+	int r;
 
-	if (relo->kind != BPF_CORE_TYPE_ID_LOCAL)
-		r = find_candidates(o, relo, types, n, &cands, &result->in);
-	if (!r)
-		r = bpf_core_calc_relo_insn("", relo, 0, o->btf, &cands, scratch, res);
+	if (found->error)
+		return found->error;
+	if (found->list.len) {
+		/* Those that do not fit this relocation are taken out of the list. */
+		cands.len = found->list.len;
+		cands.cands = calloc((size_t)cands.len, sizeof(*cands.cands));
+		if (!cands.cands)
+			return -ENOMEM;
+		memcpy(cands.cands, found->list.cands, (size_t)cands.len * sizeof(*cands.cands));
+	}
+	r = bpf_core_calc_relo_insn("", relo, 0, o->btf, &cands, scratch, res);
 	free(cands.cands);
 	return r;
 }
 
 static void relocate_one(struct object *o, const struct relocation *relocation,
-			 const struct types *types, size_t n, struct result *result)
+			 const struct candidates *found, struct result *result)
 {
 	struct bpf_insn *insn = &o->code[relocation->code].insns[relocation->insn];
 	struct bpf_core_relo_res res = { 0 };
@@ -118,7 +128,8 @@ static void relocate_one(struct object *o, const struct relocation *relocation,
 
 	memset(result, 0, sizeof(*result));
 	last_warning[0] = 0;
-	r = calculate(o, &relocation->relo, types, n, result, &res);
+	result->in = found->in;
+	r = calculate(o, &relocation->relo, found, &res);
 	if (!r)
 		r = bpf_core_patch_insn("", insn, (int)relocation->insn, &relocation->relo, 0,
 					&res);
@@ -133,9 +144,29 @@ static void relocate_one(struct object *o, const struct relocation *relocation,
 			 last_warning[0] ? last_warning : strerror(-r));
 }
 
-void relocate(struct object *o, const struct types *types, size_t n, struct result *results)
+int relocate(struct object *o, const struct types *types, size_t n, struct result *results)
 {
+	static struct candidates none = { .known = true };
+	static struct candidates unknown = { .known = true, .error = -EINVAL };
+	size_t n_types = btf__type_cnt(o->btf);
+	struct candidates *by_type = calloc(n_types, sizeof(*by_type));
+
+	if (!by_type)
+		return -ENOMEM;
 	libbpf_set_print(note_warning);
-	for (size_t i = 0; i < o->n_relocations; i++)
-		relocate_one(o, &o->relocations[i], types, n, &results[i]);
+	for (size_t i = 0; i < o->n_relocations; i++) {
+		const struct bpf_core_relo *relo = &o->relocations[i].relo;
+		struct candidates *found =
+		    relo->type_id < n_types ? &by_type[relo->type_id] : &unknown;
+
+		if (relo->kind == BPF_CORE_TYPE_ID_LOCAL)
+			found = &none;
+		if (!found->known)
+			find_candidates(o, relo, types, n, found);
+		relocate_one(o, &o->relocations[i], found, &results[i]);
+	}
+	for (size_t i = 0; i < n_types; i++)
+		free(by_type[i].list.cands);
+	free(by_type);
+	return 0;
 }

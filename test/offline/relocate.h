@@ -25,7 +25,7 @@ struct result {
 };
 
 /* Relocates the code of @object in place, against @n pieces of @types, by libbpf's own functions;
- * @results has room for all of object->relocations. */
-void relocate(struct object *object, const struct types *types, size_t n, struct result *results);
+ * @results has room for all of object->relocations.  0 or -ENOMEM. */
+int relocate(struct object *object, const struct types *types, size_t n, struct result *results);
 
 #endif
