@@ -4,6 +4,8 @@
 # options.  COMPILE: the compiler and its options, a list.  STRIP, BPFTOOL: programs.
 set(object ${DIR}/${NAME}.bpf.o)
 set(skeleton ${DIR}/${NAME}.skel.h)
+# The compiler names each basic block (LBB*), nine of ten symbols. libbpf looks through all of them for each section.
+set(strip ${STRIP} -g --wildcard --strip-symbol=LBB*)
 
 function(run output)
   set(to "")
@@ -37,7 +39,7 @@ if(CACHE)
     execute_process(COMMAND ${tool} --version OUTPUT_VARIABLE version ERROR_QUIET)
     string(APPEND tools "${tool} ${version}")
   endforeach()
-  string(SHA256 key "${text} ${COMPILE} ${tools}")
+  string(SHA256 key "${text} ${COMPILE} ${strip} ${tools}")
   copy(${DIR} ${CACHE}/${NAME}-${key} found)
   if(found)
     return()
@@ -45,7 +47,7 @@ if(CACHE)
 endif()
 
 run("" ${COMPILE} -c ${SOURCE} -o ${object})
-run("" ${STRIP} -g ${object})
+run("" ${strip} ${object})
 run(${skeleton}.tmp ${BPFTOOL} gen skeleton ${object} name ${NAME}_bpf)
 file(RENAME ${skeleton}.tmp ${skeleton})
 
