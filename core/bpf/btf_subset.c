@@ -21,6 +21,7 @@
 struct name_set {
 	const char **list;
 	size_t n;
+	uint64_t hashes[64]; /* a bit for each name, by the upper bits of its hash */
 };
 
 struct cut {
@@ -40,9 +41,10 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static bool has_name(const struct name_set *names, const char *name)
+/* @hash is kernel_name_hash() of @name. */
+static bool has_name(const struct name_set *names, const char *name, uint32_t hash)
 {
-	return names->n &&
+	return (names->hashes[hash >> 26] >> (hash >> 20 & 63) & 1) &&
 	       bsearch(&name, names->list, names->n, sizeof(*names->list), compare_names);
 }
 
@@ -51,6 +53,7 @@ static int add_name(struct name_set *names, const char *name)
 {
 	const char *suffix = strstr(name, "___");
 	const char **grown;
+	uint32_t hash;
 	char *copy;
 
 	if (!*name)
@@ -62,6 +65,8 @@ static int add_name(struct name_set *names, const char *name)
 	copy = suffix ? strndup(name, (size_t)(suffix - name)) : strdup(name);
 	if (!copy)
 		return -ENOMEM;
+	hash = kernel_name_hash(copy);
+	names->hashes[hash >> 26] |= UINT64_C(1) << (hash >> 20 & 63);
 	names->list[names->n++] = copy;
 	return 0;
 }
@@ -152,16 +157,11 @@ static uint32_t take(struct cut *c, uint32_t id)
 	return c->n++;
 }
 
-static bool is_wanted(const struct cut *c, const struct btf_type *t)
+static bool is_wanted(const struct cut *c, const struct kernel_name *layout)
 {
-	switch (BTF_INFO_KIND(t->info)) {
-	case BTF_KIND_STRUCT:
-	case BTF_KIND_UNION:
-	case BTF_KIND_ENUM:
-	case BTF_KIND_ENUM64:
-		return t->name_off && has_name(&c->types, kernel_string(c->k, t->name_off));
-	}
-	return false;
+	const struct btf_type *t = kernel_type(c->k, layout->id);
+
+	return t->name_off && has_name(&c->types, kernel_string(c->k, t->name_off), layout->hash);
 }
 
 /* ---- writing ---- */
@@ -220,7 +220,7 @@ static int put_composite(struct cut *c, const struct btf_type *t)
 		struct btf_member member = m[i];
 		const char *name = kernel_string(c->k, m[i].name_off);
 
-		if (*name && !has_name(&c->members, name))
+		if (*name && !has_name(&c->members, name, kernel_name_hash(name)))
 			continue;
 		member.name_off = put_string(c, m[i].name_off);
 		member.type = take(c, m[i].type);
@@ -274,8 +274,7 @@ static int put_simple(struct cut *c, const struct btf_type *t)
 	}
 	if (kind != BTF_KIND_INT && kind != BTF_KIND_FWD && kind != BTF_KIND_FLOAT)
 		head.type = take(c, head.type);
-	return put(c, &head, sizeof(head)) || put(c, t + 1, (size_t)btf_extra_size(t)) ? -ENOMEM
-										       : 0;
+	return put(c, &head, sizeof(head)) || put(c, t + 1, btf_extra_size(t)) ? -ENOMEM : 0;
 }
 
 static int put_type(struct cut *c, const struct btf_type *t)
@@ -333,6 +332,7 @@ static int write_file(const struct cut *c)
 
 static int cut_types(struct cut *c)
 {
+	const struct kernel_names *layouts = &c->k->layouts;
 	int r = 0;
 
 	c->n = 1;
@@ -340,8 +340,8 @@ static int cut_types(struct cut *c)
 	if (!c->new_ids || grow(&c->strings, &c->strings_room, 1))
 		return -ENOMEM;
 	c->strings[c->strings_size++] = 0;
-	for (uint32_t id = 1; id < c->k->n; id++)
-		if (is_wanted(c, kernel_type(c->k, id)) && !take(c, id))
+	for (size_t i = 0; i < layouts->n; i++)
+		if (is_wanted(c, &layouts->list[i]) && !take(c, layouts->list[i].id))
 			return -ENOMEM;
 	/* Putting a type may take further ones: c->n grows while this runs. */
 	for (uint32_t i = 1; !r && i < c->n; i++)

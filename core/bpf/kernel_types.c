@@ -20,43 +20,39 @@
 
 /* ---- reading ---- */
 
-/* Bytes behind the fixed part of a type; -1 for a kind that is not known. */
-long btf_extra_size(const struct btf_type *t)
-{
-	size_t n = BTF_INFO_VLEN(t->info);
+/* Bytes behind the fixed part of a type, by its kind: so many, and so many more for each of its
+ * BTF_INFO_VLEN() parts. */
+static const struct {
+	bool known;
+	uint8_t fixed, each;
+} sizes[BTF_INFO_KIND(~0U) + 1] = {
+	[BTF_KIND_PTR] = { true, 0, 0 },
+	[BTF_KIND_FWD] = { true, 0, 0 },
+	[BTF_KIND_TYPEDEF] = { true, 0, 0 },
+	[BTF_KIND_VOLATILE] = { true, 0, 0 },
+	[BTF_KIND_CONST] = { true, 0, 0 },
+	[BTF_KIND_RESTRICT] = { true, 0, 0 },
+	[BTF_KIND_FUNC] = { true, 0, 0 },
+	[BTF_KIND_FLOAT] = { true, 0, 0 },
+	[BTF_KIND_TYPE_TAG] = { true, 0, 0 },
+	[BTF_KIND_INT] = { true, sizeof(uint32_t), 0 },
+	[BTF_KIND_VAR] = { true, sizeof(struct btf_var), 0 },
+	[BTF_KIND_DECL_TAG] = { true, sizeof(struct btf_decl_tag), 0 },
+	[BTF_KIND_ARRAY] = { true, sizeof(struct btf_array), 0 },
+	[BTF_KIND_STRUCT] = { true, 0, sizeof(struct btf_member) },
+	[BTF_KIND_UNION] = { true, 0, sizeof(struct btf_member) },
+	[BTF_KIND_ENUM] = { true, 0, sizeof(struct btf_enum) },
+	[BTF_KIND_ENUM64] = { true, 0, sizeof(struct btf_enum64) },
+	[BTF_KIND_FUNC_PROTO] = { true, 0, sizeof(struct btf_param) },
+	[BTF_KIND_DATASEC] = { true, 0, sizeof(struct btf_var_secinfo) },
+};
 
-	switch (BTF_INFO_KIND(t->info)) {
-	case BTF_KIND_PTR:
-	case BTF_KIND_FWD:
-	case BTF_KIND_TYPEDEF:
-	case BTF_KIND_VOLATILE:
-	case BTF_KIND_CONST:
-	case BTF_KIND_RESTRICT:
-	case BTF_KIND_FUNC:
-	case BTF_KIND_FLOAT:
-	case BTF_KIND_TYPE_TAG:
-		return 0;
-	case BTF_KIND_INT:
-		return sizeof(uint32_t);
-	case BTF_KIND_VAR:
-		return sizeof(struct btf_var);
-	case BTF_KIND_DECL_TAG:
-		return sizeof(struct btf_decl_tag);
-	case BTF_KIND_ARRAY:
-		return sizeof(struct btf_array);
-	case BTF_KIND_STRUCT:
-	case BTF_KIND_UNION:
-		return (long)(n * sizeof(struct btf_member));
-	case BTF_KIND_ENUM:
-		return (long)(n * sizeof(struct btf_enum));
-	case BTF_KIND_ENUM64:
-		return (long)(n * sizeof(struct btf_enum64));
-	case BTF_KIND_FUNC_PROTO:
-		return (long)(n * sizeof(struct btf_param));
-	case BTF_KIND_DATASEC:
-		return (long)(n * sizeof(struct btf_var_secinfo));
-	}
-	return -1;
+size_t btf_extra_size(const struct btf_type *t)
+{
+	uint32_t kind = BTF_INFO_KIND(t->info);
+
+	/* BTF_INFO_VLEN() is 16 bits wide. */
+	return sizes[kind].fixed + (size_t)BTF_INFO_VLEN(t->info) * sizes[kind].each;
 }
 
 const struct btf_type *kernel_type(const struct kernel_types *k, uint32_t id)
@@ -121,10 +117,45 @@ static int check_header(struct kernel_types *k)
 	return k->strings[k->strings_size - 1] ? -EINVAL : 0;
 }
 
-static int note_tracepoint(struct kernel_types *k, uint32_t id)
+uint32_t kernel_name_hash(const char *name)
 {
+	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
+	size_t len = strlen(name), some = len < sizeof(uint64_t) ? len : sizeof(uint64_t);
+	uint64_t first = 0, last = 0;
+
+	memcpy(&first, name, some);
+	memcpy(&last, name + len - some, some);
+	return (uint32_t)(((first * factor ^ last ^ len) * factor) >> 32);
+}
+
+static int note_name(const struct kernel_types *k, struct kernel_names *names, uint32_t id,
+		     const struct btf_type *t)
+{
+	struct kernel_name *grown;
+	size_t room;
+
+	if (names->n == names->room) {
+		room = names->room ? 2 * names->room : 16384;
+		grown = realloc(names->list, room * sizeof(*grown));
+		if (!grown)
+			return -ENOMEM;
+		names->list = grown;
+		names->room = room;
+	}
+	names->list[names->n++] = (struct kernel_name){
+		id,
+		kernel_name_hash(kernel_string(k, t->name_off)),
+	};
+	return 0;
+}
+
+static int note_tracepoint(struct kernel_types *k, uint32_t id, const struct btf_type *t)
+{
+	const char *name = kernel_string(k, t->name_off);
 	uint32_t *grown;
 
+	if (strncmp(name, TRACE_PREFIX, sizeof(TRACE_PREFIX) - 1) != 0)
+		return 0;
 	if (k->n_tracepoints % 1024 == 0) {
 		grown = realloc(k->tracepoints, (k->n_tracepoints + 1024) * sizeof(*grown));
 		if (!grown)
@@ -135,29 +166,40 @@ static int note_tracepoint(struct kernel_types *k, uint32_t id)
 	return 0;
 }
 
-/* One walk over all types: where each stands, and which are tracepoints. */
+static int note_type(struct kernel_types *k, uint32_t id, const struct btf_type *t)
+{
+	switch (BTF_INFO_KIND(t->info)) {
+	case BTF_KIND_TYPEDEF:
+		return note_tracepoint(k, id, t);
+	case BTF_KIND_STRUCT:
+	case BTF_KIND_UNION:
+	case BTF_KIND_ENUM:
+	case BTF_KIND_ENUM64:
+		return note_name(k, &k->layouts, id, t);
+	}
+	return 0;
+}
+
+/* One walk over all types: where each stands, and which may be asked for by name. */
 static int index_types(struct kernel_types *k)
 {
 	size_t at = 0;
+	int r = 0;
 
 	k->offsets = malloc((k->types_size / sizeof(struct btf_type) + 1) * sizeof(*k->offsets));
-	if (!k->offsets)
+	k->functions = calloc(1, sizeof(*k->functions));
+	if (!k->offsets || !k->functions)
 		return -ENOMEM;
-	for (k->n = 1; at + sizeof(struct btf_type) <= k->types_size; k->n++) {
+	for (k->n = 1; !r && at + sizeof(struct btf_type) <= k->types_size; k->n++) {
 		const struct btf_type *t = (const void *)(k->types + at);
-		long extra = btf_extra_size(t);
 
-		if (extra < 0 || at + sizeof(*t) + (size_t)extra > k->types_size)
-			return -EINVAL;
 		k->offsets[k->n] = (uint32_t)at;
-		at += sizeof(*t) + (size_t)extra;
-		if (BTF_INFO_KIND(t->info) == BTF_KIND_TYPEDEF &&
-		    strncmp(kernel_string(k, t->name_off), TRACE_PREFIX,
-			    sizeof(TRACE_PREFIX) - 1) == 0 &&
-		    note_tracepoint(k, k->n))
-			return -ENOMEM;
+		at += sizeof(*t) + btf_extra_size(t);
+		if (!sizes[BTF_INFO_KIND(t->info)].known || at > k->types_size)
+			return -EINVAL;
+		r = note_type(k, k->n, t);
 	}
-	return 0;
+	return r;
 }
 
 int kernel_types_open(const char *path, struct kernel_types **out, struct error *err)
@@ -192,6 +234,10 @@ void kernel_types_free(struct kernel_types *k)
 		munmap(k->bytes, k->size);
 	free(k->offsets);
 	free(k->tracepoints);
+	free(k->layouts.list);
+	if (k->functions)
+		free(k->functions->list);
+	free(k->functions);
 	free(k);
 }
 
@@ -222,16 +268,36 @@ int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
 	return (int)BTF_INFO_VLEN(t->info) - 1;
 }
 
-int kernel_types_function(const struct kernel_types *k, const char *name)
+/* -ENOMEM, and then there are none. */
+static int note_functions(const struct kernel_types *k)
 {
-	for (uint32_t id = 1; id < k->n; id++) {
+	int r = 0;
+
+	for (uint32_t id = 1; !r && id < k->n; id++) {
 		const struct btf_type *t = kernel_type(k, id);
 
-		if (BTF_INFO_KIND(t->info) == BTF_KIND_FUNC &&
-		    strcmp(kernel_string(k, t->name_off), name) == 0)
+		if (BTF_INFO_KIND(t->info) == BTF_KIND_FUNC)
+			r = note_name(k, k->functions, id, t);
+	}
+	if (r)
+		k->functions->n = 0;
+	return r;
+}
+
+int kernel_types_function(const struct kernel_types *k, const char *name)
+{
+	const struct kernel_names *functions = k->functions;
+	uint32_t hash = kernel_name_hash(name);
+	int r = functions->n ? 0 : note_functions(k);
+
+	for (size_t i = 0; !r && i < functions->n; i++) {
+		uint32_t id = functions->list[i].id;
+
+		if (functions->list[i].hash == hash &&
+		    strcmp(kernel_string(k, kernel_type(k, id)->name_off), name) == 0)
 			return (int)id;
 	}
-	return -ENOENT;
+	return r ? r : -ENOENT;
 }
 
 /* The types of a module go on where the kernel's end, and so do their strings. */
@@ -263,11 +329,13 @@ int kernel_types_module_function(const struct kernel_types *k, const char *path,
 
 bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member)
 {
-	for (uint32_t id = 1; id < k->n; id++) {
-		const struct btf_type *t = kernel_type(k, id);
+	uint32_t hash = kernel_name_hash(type);
+
+	for (size_t at = 0; at < k->layouts.n; at++) {
+		const struct btf_type *t = kernel_type(k, k->layouts.list[at].id);
 		const struct btf_member *m = (const void *)(t + 1);
 
-		if (BTF_INFO_KIND(t->info) != BTF_KIND_STRUCT ||
+		if (k->layouts.list[at].hash != hash || BTF_INFO_KIND(t->info) != BTF_KIND_STRUCT ||
 		    strcmp(kernel_string(k, t->name_off), type) != 0)
 			continue;
 		for (uint32_t i = 0; i < BTF_INFO_VLEN(t->info); i++)
@@ -293,8 +361,8 @@ static bool begins_alike(const struct kernel_types *k, const struct btf_enum *fi
 void kernel_types_enumerators(const struct kernel_types *k, const char *const *names, int *values,
 			      size_t n)
 {
-	for (uint32_t id = 1; id < k->n; id++) {
-		const struct btf_type *t = kernel_type(k, id);
+	for (size_t at = 0; at < k->layouts.n; at++) {
+		const struct btf_type *t = kernel_type(k, k->layouts.list[at].id);
 		const struct btf_enum *e = (const void *)(t + 1);
 		uint32_t vlen = BTF_INFO_VLEN(t->info);
 

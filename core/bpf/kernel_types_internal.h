@@ -10,6 +10,16 @@
 
 #include "core/bpf/kernel_types.h"
 
+/* A type with a name that is asked for. */
+struct kernel_name {
+	uint32_t id, hash; /* kernel_name_hash() of its name */
+};
+
+struct kernel_names {
+	struct kernel_name *list; /* by id */
+	size_t n, room;
+};
+
 struct kernel_types {
 	void *bytes; /* mapped */
 	size_t size;
@@ -21,10 +31,17 @@ struct kernel_types {
 	uint32_t n;	       /* ids are 1 .. n-1 */
 	uint32_t *tracepoints; /* ids of the typedefs btf_trace_* */
 	size_t n_tracepoints;
+	struct kernel_names layouts;	/* structures, unions and enums, without names too */
+	struct kernel_names *functions; /* empty until one is asked for */
 };
 
-long btf_extra_size(const struct btf_type *t);
+/* Bytes behind the fixed part of a type; all kinds are known, or kernel_types_open() had failed. */
+size_t btf_extra_size(const struct btf_type *t);
 const struct btf_type *kernel_type(const struct kernel_types *k, uint32_t id);
 const char *kernel_string(const struct kernel_types *k, uint32_t offset);
+
+/* Names that differ seldom have the same.  From their length, beginning and end: to hash all of the
+ * 60,000 names of functions byte by byte takes longer than to look for some of them. */
+uint32_t kernel_name_hash(const char *name);
 
 #endif
