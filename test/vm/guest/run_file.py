@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""run_file.py FILE [CLASS.TEST ...]: a live test file; a line of JSON for what happens to each test.
+"""The tests of a live test file; a line of JSON for what happens to each.
 
-The lines go to the file descriptor that RESULTS_FD names:
+The lines of run() go to a file descriptor:
   {"start": TEST}
   {"alive": true}           a part of a test has ended
   {"retry": TEST, "text": why}
   {"figures": ...}          what a test measured
   {"end": TEST, "outcome": "passed"|"failed"|"skipped", "seconds": N, "text": why}
   {"file": "skipped", "text": why}
-With LIST=1 nothing is run: {"test": TEST} for each.
+run_file.py FILE... runs nothing: {"file": FILE, "test": TEST} for each test, on standard output.
 """
 import importlib.util
 import io
@@ -89,8 +89,13 @@ class Teller(unittest.TestResult):
         self._note(test, "skipped", reason)
 
 
+def prepare(folder):
+    """Loads what the test files of a folder share; a process forked after that need not."""
+    sys.path.insert(0, folder)
+    importlib.import_module("iotest")
+
+
 def load_file(path):
-    sys.path.insert(0, os.path.dirname(path))
     spec = importlib.util.spec_from_file_location(os.path.basename(path)[:-3], path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
@@ -106,36 +111,52 @@ def flat(suite):
             yield test
 
 
-def main():
-    path, wanted = sys.argv[1], set(sys.argv[2:])
-    with os.fdopen(int(os.environ["RESULTS_FD"]), "w", buffering=1, encoding="utf-8") as file:
+def tests_of(module):
+    return list(flat(unittest.defaultTestLoader.loadTestsFromModule(module)))
+
+
+def run(path, wanted, results):
+    """Runs the tests CLASS.TEST of a file, all without any. The exit status of this process, which is to end then:
+    the file has changed it."""
+    with os.fdopen(results, "w", buffering=1, encoding="utf-8") as file:
         def tell(what):
             file.write(json.dumps(what) + "\n")
 
         said = io.StringIO()
+        iotest = sys.modules["iotest"]
+        iotest.tell = lambda **what: tell(what)
         try:
             with redirect_stderr(said):
                 module = load_file(path)
-                if "iotest" in sys.modules and not os.environ.get("LIST"):
-                    sys.modules["iotest"].tell = lambda **what: tell(what)
-                    sys.modules["iotest"].require_root()
-                    sys.modules["iotest"].require_programs()
+                iotest.require_root()
+                iotest.require_programs()
         except SystemExit as end:
-            if end.code != 77:
+            if end.code != iotest.SKIP:
                 raise
             tell({"file": "skipped", "text": said.getvalue().strip().removeprefix("SKIP: ")})
             return 0
-        tests = list(flat(unittest.defaultTestLoader.loadTestsFromModule(module)))
-        if os.environ.get("LIST"):
-            for test in tests:
-                tell({"test": name_of(test)})
-            return 0
         # A test that hangs is interrupted; what it set up is then taken down.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
-        suite = unittest.TestSuite(t for t in tests if not wanted or name_of(t) in wanted)
+        suite = unittest.TestSuite(t for t in tests_of(module) if not wanted or name_of(t) in wanted)
         result = Teller(tell)
         suite.run(result)
         return 0 if result.wasSuccessful() else 1
+
+
+def main():
+    """Lists: each file in a process of its own, as it is run."""
+    prepare(os.path.dirname(sys.argv[1]))
+    for path in sys.argv[1:]:
+        child = os.fork()
+        if not child:
+            for test in tests_of(load_file(path)):
+                print(json.dumps({"file": os.path.basename(path)[:-3], "test": name_of(test)}))
+            return 0
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status:
+            print(f"{path}: its tests cannot be listed", file=sys.stderr)
+            return 1
+    return 0
 
 
 if __name__ == "__main__":

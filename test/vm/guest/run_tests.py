@@ -22,8 +22,9 @@ import subprocess
 import sys
 import time
 
+import run_file
+
 OUT = "/out"
-HERE = os.path.dirname(os.path.abspath(__file__))
 COMPLAINT = re.compile(
     r"BUG:|Oops|general protection fault|WARNING: |RIP: 0010|INFO: task .* blocked|"
     r"rcu: INFO: .*stall|soft lockup|hard LOCKUP|Kernel panic|unregister_netdevice: waiting")
@@ -70,24 +71,26 @@ class File:
         self._clean_up()
 
     def _run_once(self):
-        """None, or why it did not come to its end.
-
-        Not with -B: what Python compiles stays in the guest's memory, for the next file.
-        """
+        """None, or why it did not come to its end."""
         reader, writer = os.pipe()
-        env = dict(os.environ, RESULTS_FD=str(writer))
-        with open(f"{OUT}/{self.name}.log", "a", encoding="utf-8") as log, \
-                open("/dev/null", "rb") as nothing, \
-                subprocess.Popen([sys.executable, f"{HERE}/run_file.py", self._path,
-                                  *self._left], env=env, pass_fds=[writer], stdin=nothing,
-                                 stdout=log, stderr=log, start_new_session=True) as process:
+        with open(f"{OUT}/{self.name}.log", "a", encoding="utf-8") as log:
+            child = os.fork()
+            if not child:
+                os.close(reader)
+                os.setsid()
+                with open(os.devnull, "rb") as nothing:
+                    os.dup2(nothing.fileno(), 0)
+                os.dup2(log.fileno(), 1)
+                os.dup2(log.fileno(), 2)
+                # Leaves this program as any ends, with all that the file registered for its exit.
+                sys.exit(run_file.run(self._path, set(self._left), writer))
             os.close(writer)
             self._current, self._since = None, time.monotonic()
             why = self._follow(reader)
             if why:
-                self._stacks(process.pid, log)
-                self._kill(process)
-            status = process.wait()
+                self._stacks(child, log)
+                self._kill(child)
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         os.close(reader)
         return why or (f"the test program ended with status {status}" if status not in (0, 1)
                        else None)
@@ -144,14 +147,15 @@ class File:
                     pass
 
     @staticmethod
-    def _kill(process):
-        process.send_signal(signal.SIGTERM)
+    def _kill(pid):
+        """Has it take down what it set up; what is left of it then is killed. It is there still, or a zombie."""
+        os.kill(pid, signal.SIGTERM)
+        end = time.monotonic() + GRACE
+        while time.monotonic() < end and \
+                not os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            time.sleep(0.1)
         try:
-            process.wait(GRACE)
-        except subprocess.TimeoutExpired:
-            pass
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
 
@@ -202,7 +206,10 @@ def main():
                                                      os.environ["IOTRACE"]))
         except (OSError, ValueError, KeyError, subprocess.TimeoutExpired) as error:
             results.tell(hooks=command, list=[], chosen={}, error=f"{error}")
+    sys.pycache_prefix = "/tmp/pycache"  # the tree is read-only here
     try:
+        if job["files"]:
+            run_file.prepare(os.path.dirname(job["files"][0]["path"]))
         for file in job["files"]:
             File(file["path"], file["tests"], job, results).run()
     except Hung:
