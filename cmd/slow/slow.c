@@ -16,6 +16,7 @@
 #include "cmd/user_stacks.h"
 #include "core/base/clock.h"
 #include "core/bpf/find_symbols.h"
+#include "core/system/kallsyms_file.h"
 #include "core/system/cpus.h"
 #include "core/system/privileges.h"
 #include "output/terminal.h"

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/symbols/kallsyms.h"
+#include "core/system/kallsyms_file.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

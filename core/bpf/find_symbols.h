@@ -6,10 +6,11 @@
 #include <stdint.h>
 
 /*
- * As kallsyms_find(), by the kernel's own look-up (bpf_kallsyms_lookup_name, 5.16), without reading
- * all of /proc/kallsyms: values[i] is the address of @names[i], 0 when there is none or when the
- * kernel does not show it.  Names have at most 55 bytes.  Returns how many have an address, or
- * -errno where the kernel has no such look-up or does not allow it; then @values are undefined.
+ * As kallsyms_find() (core/system/kallsyms_file.h), by the kernel's own look-up
+ * (bpf_kallsyms_lookup_name, 5.16), without reading all of /proc/kallsyms: values[i] is the address
+ * of @names[i], 0 when there is none or when the kernel does not show it.  Names have at most 55
+ * bytes.  Returns how many have an address, or -errno where the kernel has no such look-up or does
+ * not allow it; then @values are undefined.
  */
 int find_symbols(const char *const *names, uint64_t *values, size_t n);
 

@@ -2,6 +2,7 @@
 #include "core/bpf/hook_facts.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@
 #include "core/bpf/btf_attach.h"
 #include "core/bpf/kernel_types.h"
 #include "core/bpf/kprobe_multi.h"
+#include "core/system/kallsyms_file.h"
 #include "core/system/preflight.h"
 
 const char *hook_facts_types(void)
@@ -78,18 +80,43 @@ int hook_facts_kprobes(void)
 }
 
 /* The kernel finds functions of modules by itself. */
-int hook_facts_kprobe(const char *name, const char *module)
+int hook_facts_kprobe(const char *name, uint64_t address, const char *module)
 {
 	struct perf_event_attr attr = { .size = sizeof(attr), .type = (uint32_t)kprobe_pmu() };
 	int fd;
 
 	(void)module;
-	attr.kprobe_func = (uint64_t)(uintptr_t)name;
+	if (address)
+		attr.kprobe_addr = address;
+	else
+		attr.kprobe_func = (uint64_t)(uintptr_t)name;
 	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	close(fd);
 	return 0;
+}
+
+void hook_facts_addresses(const char *const *names, uint64_t *values, size_t n)
+{
+	if (kallsyms_find(NULL, names, values, n) < 0)
+		memset(values, 0, n * sizeof(*values));
+}
+
+uint64_t hook_facts_module_at(const char *module)
+{
+	char path[128];
+	uint64_t at = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/sys/module/%s/sections/.text", module);
+	file = fopen(path, "re");
+	if (!file)
+		return 0;
+	if (fscanf(file, "%" SCNx64, &at) != 1)
+		at = 0;
+	fclose(file);
+	return at;
 }
 
 /* A program that does nothing. */

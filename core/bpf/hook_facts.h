@@ -3,6 +3,7 @@
 #define IOTRACE_CORE_BPF_HOOK_FACTS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * What core/bpf/hooks.c asks the running kernel beside its types.  The offline check links answers
@@ -29,8 +30,15 @@ int hook_facts_module_function(const struct kernel_types *types, const char *nam
 /* Are there kprobes at all? */
 int hook_facts_kprobes(void);
 
-/* Can a probe be set on function @name, of @module or (NULL) of any?  Tried. */
-int hook_facts_kprobe(const char *name, const char *module);
+/* Can a probe be set on function @name, of @module or (NULL) of any, which is at @address (0: not
+ * known)?  Tried. */
+int hook_facts_kprobe(const char *name, uint64_t address, const char *module);
+
+/* Sets values[i] to the address of function @names[i], 0: there is none, or it is not shown. */
+void hook_facts_addresses(const char *const *names, uint64_t *values, size_t n);
+
+/* Where the code of @module is; 0: it is in the kernel itself, not there, or not shown. */
+uint64_t hook_facts_module_at(const char *module);
 
 /* Can a program be attached to the entry of function @name, of the kernel itself or of @module (may
  * be NULL)?  Tried. */

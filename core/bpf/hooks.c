@@ -27,7 +27,7 @@ const char *const hooks_kind_names[] = {
 
 /* ---- what the kernel has ---- */
 
-static bool is_kprobe(enum hook_kind kind)
+bool hooks_is_kprobe(enum hook_kind kind)
 {
 	return kind == HOOK_KPROBE || kind == HOOK_KRETPROBE;
 }
@@ -143,7 +143,8 @@ static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hoo
 	}
 	if (has_function(h, alt))
 		return;
-	r = alt->module ? hook_facts_kprobe(alt->target, alt->module) : -ENOENT;
+	r = alt->module ? hook_facts_kprobe(alt->target, hooks_address(h, alt), alt->module)
+			: -ENOENT;
 	note_passing(h, r);
 	choice->code = r;
 	if (r == HOOK_UNKNOWN)
@@ -470,8 +471,8 @@ void hooks_try(struct hooks *h)
 		const struct hook_alt *alt = choice->alt;
 		int r = 0;
 
-		if (choice->usable && is_kprobe(alt->kind))
-			r = hook_facts_kprobe(alt->target, alt->module);
+		if (choice->usable && hooks_is_kprobe(alt->kind))
+			r = hook_facts_kprobe(alt->target, hooks_address(h, alt), alt->module);
 		else if (choice->usable && hooks_is_fentry(alt->kind))
 			r = hook_facts_fentry(h->btf_attach, alt->target, alt->module);
 		else if (choice->usable && alt->kind == HOOK_KPROBE_MULTI)
@@ -485,7 +486,7 @@ int hooks_try_kprobe(void)
 {
 	int r = hook_facts_kprobes();
 
-	return r ? r : hook_facts_kprobe(ANY_FUNCTION, NULL);
+	return r ? r : hook_facts_kprobe(ANY_FUNCTION, 0, NULL);
 }
 
 int hooks_try_fentry(void)
@@ -541,6 +542,7 @@ void hooks_free(struct hooks *h)
 		return;
 	hooks_leave(h);
 	hooks_close_types(h);
+	free(h->addresses);
 	free(h->attached);
 	free(h->choices);
 	free(h);

@@ -60,14 +60,16 @@ static int attach_classic(const char *target, int prog_fd)
 }
 
 /* A kretprobe by perf where there is no tracefs. */
-static int attach_kprobe(struct hooks *h, const struct bpf_program *prog, const char *function)
+static int attach_kprobe(struct hooks *h, const struct bpf_program *prog,
+			 const struct hook_alt *alt, const char *function)
 {
 	bool is_return = strncmp(bpf_program__section_name(prog), "kret", 4) == 0;
+	uint64_t address = strcmp(function, alt->target) == 0 ? hooks_address(h, alt) : 0;
 	int fd = bpf_program__fd(prog),
-	    link = is_return ? kretprobe_attach(&h->kretprobes, prog) : -ENOENT;
+	    link = is_return ? kretprobe_attach(&h->kretprobes, prog, address) : -ENOENT;
 
 	if (link < 0 && !limits_is_passing(link))
-		link = kprobe_attach(function, is_return, fd);
+		link = kprobe_attach(function, address, is_return, fd);
 	return keep_fd(h, link, fd);
 }
 
@@ -106,7 +108,7 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const s
 	case BPF_PROG_TYPE_TRACEPOINT:
 		return keep_fd(h, attach_classic(target, fd), fd);
 	case BPF_PROG_TYPE_KPROBE:
-		return attach_kprobe(h, prog, target);
+		return attach_kprobe(h, prog, alt, target);
 	default:
 		return -EINVAL;
 	}

@@ -18,6 +18,14 @@ struct attachment {
 	bool multi;  /* the link counts misses of its own */
 };
 
+/* Where a function that a kprobe may be set on is. */
+struct hook_address {
+	const struct hook_alt *alt;
+	uint64_t at;	 /* 0: not known */
+	uint64_t module; /* where its module was before that; 0: it is in none, or not known */
+	bool used;	 /* it was asked for */
+};
+
 struct hooks {
 	const struct hook_event *events;
 	size_t n_events;
@@ -26,6 +34,9 @@ struct hooks {
 	struct kernel_types *types;
 	struct btf_attach *btf_attach; /* for as long as types */
 	struct kretprobes kretprobes;
+	struct hook_address *addresses;
+	size_t n_addresses;
+	unsigned int asked_addresses; /* hooks_address() was called so often */
 	struct attachment *attached;
 	size_t n_attached;
 	bool has_backups;	   /* at tracepoints */
@@ -48,6 +59,7 @@ struct hooks {
 extern const char *const hooks_kind_names[];
 
 bool hooks_is_fentry(enum hook_kind kind);
+bool hooks_is_kprobe(enum hook_kind kind);
 
 /* Does this kernel preempt programs of that kind? */
 bool hooks_preempts(const struct hooks *h, enum hook_kind kind);
@@ -67,6 +79,15 @@ __attribute__((format(printf, 2, 3))) void hooks_reject(struct hook_choice *choi
 const char *hooks_reason(int r);
 
 void hooks_close_types(struct hooks *h);
+
+/* ---- hooks_addresses.c ---- */
+
+/* The address of function @alt->target for a kprobe, 0: it is to be set by name. */
+uint64_t hooks_address(struct hooks *h, const struct hook_alt *alt);
+
+/* Has a module gone, or come back elsewhere, since addresses of its functions were found that were
+ * asked for?  A probe may be on another function then; from now on all are set by name. */
+bool hooks_addresses_moved(struct hooks *h);
 
 /* ---- hooks_load.c ---- */
 

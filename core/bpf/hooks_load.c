@@ -348,10 +348,12 @@ static int attach_with_types(struct hooks *h, const struct hook_object *object,
 
 	for (;;) {
 		r = try_attach(h, object, btf_path, &failed, &loaded, err);
-		if (!r)
+		if (!r && !hooks_addresses_moved(h))
 			return 0;
 		hooks_detach(h);
 		object->close(object->ctx);
+		if (!r)
+			continue;
 		/* Every round takes one alternative away, so this ends. */
 		if (failed < 0 || limits_is_passing(r) || fall_back(h, (size_t)failed, loaded, r))
 			return r;

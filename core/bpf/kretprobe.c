@@ -92,7 +92,7 @@ static int read_pmu(const char *file)
 	return sscanf(line + strcspn(line, "0123456789"), "%d", &value) == 1 ? value : -ENOENT;
 }
 
-int kprobe_attach(const char *function, bool is_return, int prog_fd)
+int kprobe_attach(const char *function, uint64_t address, bool is_return, int prog_fd)
 {
 	int type = read_pmu("type"), bit = read_pmu("format/retprobe");
 	struct perf_event_attr attr = { .size = sizeof(attr), .type = (uint32_t)type };
@@ -101,7 +101,10 @@ int kprobe_attach(const char *function, bool is_return, int prog_fd)
 	if (type < 0 || bit < 0)
 		return -ENOENT;
 	attr.config = is_return ? UINT64_C(1) << bit : 0;
-	attr.kprobe_func = (uint64_t)(uintptr_t)function;
+	if (address)
+		attr.kprobe_addr = address;
+	else
+		attr.kprobe_func = (uint64_t)(uintptr_t)function;
 	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	return tracepoints_attach_event(fd < 0 ? -errno : fd, prog_fd, 0);
 }
@@ -123,7 +126,7 @@ static int name_group(struct kretprobes *k, const char *root)
 
 /* Defines the event @name: kprobe_profile does not name the group, so the event's name does. */
 static int define(struct kretprobes *k, const char *root, const struct bpf_program *prog,
-		  const char *function, char name[64])
+		  const char *function, uint64_t address, char name[64])
 {
 	bool first = !k->group[0];
 	char line[256];
@@ -132,14 +135,18 @@ static int define(struct kretprobes *k, const char *root, const struct bpf_progr
 	if (r)
 		return r;
 	snprintf(name, 64, "%s_%s", k->group, bpf_program__name(prog));
-	snprintf(line, sizeof(line), "r%d:%s/%s %s\n", MAX_CALLS, k->group, name, function);
+	if (address)
+		snprintf(line, sizeof(line), "r%d:%s/%s 0x%" PRIx64 "\n", MAX_CALLS, k->group, name,
+			 address);
+	else
+		snprintf(line, sizeof(line), "r%d:%s/%s %s\n", MAX_CALLS, k->group, name, function);
 	r = command(root, line);
 	if (r && first)
 		k->group[0] = 0;
 	return r;
 }
 
-int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog)
+int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog, uint64_t address)
 {
 	const char *root = tracefs();
 	const char *function = strchr(bpf_program__section_name(prog), '/');
@@ -148,7 +155,7 @@ int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog)
 
 	if (!root || !function)
 		return -ENOENT;
-	r = define(k, root, prog, function + 1, name);
+	r = define(k, root, prog, function + 1, address, name);
 	return r ? r
 		 : tracepoints_attach_event(open_event(root, k->group, name), bpf_program__fd(prog),
 					    0);

@@ -13,9 +13,10 @@ struct kretprobes {
 	char group[32]; /* in tracefs; empty: nothing is defined */
 };
 
-/* Attaches the program @prog_fd to the entry of @function, or to its return (@is_return), by perf.
- * A descriptor that holds the attachment, or -errno. */
-int kprobe_attach(const char *function, bool is_return, int prog_fd);
+/* Attaches the program @prog_fd to the entry of @function, which is at @address (0: the kernel
+ * looks for it by its name), or to its return (@is_return), by perf.  A descriptor that holds the
+ * attachment, or -errno. */
+int kprobe_attach(const char *function, uint64_t address, bool is_return, int prog_fd);
 
 /*
  * A probe at the return of a function, with room for thousands of calls at the same time.  A
@@ -23,10 +24,11 @@ int kprobe_attach(const char *function, bool is_return, int prog_fd);
  * without preemption: for as many as there are CPUs); ends of further calls are not seen, and
  * functions that wait for a disk often have that many.
  *
- * It needs a definition in tracefs, in a group of @k's own.  A descriptor that holds the
- * attachment; -errno: there is no tracefs, or the kernel's error.
+ * The function is the one that the section of @prog names; @address as above.  It needs a
+ * definition in tracefs, in a group of @k's own.  A descriptor that holds the attachment; -errno:
+ * there is no tracefs, or the kernel's error.
  */
-int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog);
+int kretprobe_attach(struct kretprobes *k, const struct bpf_program *prog, uint64_t address);
 
 /* The capabilities for kretprobe_missed() and kretprobe_clean() (PRIVILEGE()): to write to tracefs,
  * if a probe is defined. */

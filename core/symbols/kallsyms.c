@@ -6,56 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/system/kallsyms_file.h"
 #include "core/system/limits.h"
 
 /* At 1 the capability is enough; at 0 none is needed where perf_event_paranoid is below 2. */
 const char kallsyms_hint[] =
     "run as root or with CAP_SYSLOG; the sysctl kernel.kptr_restrict must not be 2";
-
-/* "ffffffff81ce6450 T name\t[module]": the address, the type and the name, cut off in @line.  0: no
- * such line, or the address is hidden; *type is 0 then in the first case. */
-static uint64_t split_line(char *line, char *type, const char **name)
-{
-	char *end;
-	uint64_t address = strtoull(line, &end, 16);
-
-	*type = 0;
-	if (end == line || end[0] != ' ' || !end[1] || end[2] != ' ')
-		return 0;
-	*type = end[1];
-	*name = end + 3;
-	end[3 + strcspn(end + 3, " \t\n")] = 0;
-	return address;
-}
-
-/* ---- by name ---- */
-
-int kallsyms_find(const char *path, const char *const *names, uint64_t *values, size_t n)
-{
-	FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
-	const char *name;
-	char type;
-	char line[1024]; /* a name has at most 511 bytes (KSYM_NAME_LEN, 6.1) */
-	uint64_t address;
-	int found = 0;
-
-	if (!file)
-		return -errno;
-	memset(values, 0, n * sizeof(*values));
-	while (fgets(line, sizeof(line), file)) {
-		address = split_line(line, &type, &name);
-		for (size_t i = 0; address && i < n; i++) {
-			if (values[i] || strcmp(name, names[i]) != 0)
-				continue;
-			values[i] = address;
-			found++;
-		}
-	}
-	fclose(file);
-	return found;
-}
-
-/* ---- by address ---- */
 
 struct kallsym {
 	uint64_t address;
@@ -107,7 +63,7 @@ static int take_line(struct kallsyms *k, char *line)
 {
 	const char *name;
 	char type;
-	uint64_t address = split_line(line, &type, &name);
+	uint64_t address = kallsyms_split_line(line, &type, &name);
 	bool end;
 
 	if (!type || !address)

@@ -8,13 +8,6 @@
 
 #include "core/base/error.h"
 
-/*
- * Looks for the functions @names in @path (NULL: /proc/kallsyms): values[i] is the address of the
- * first of that name, 0 when there is none or when the kernel does not show it (kptr_restrict).
- * Returns how many have an address, or -errno of the file; then @values is untouched.
- */
-int kallsyms_find(const char *path, const char *const *names, uint64_t *values, size_t n);
-
 /* The hint of an error because of hidden addresses. */
 extern const char kallsyms_hint[];
 

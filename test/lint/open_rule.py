@@ -32,6 +32,7 @@ MAY_OPEN = {
     "core/system/disks.c": PROC,
     "core/system/disks_find.c": SYS,
     "core/bpf/hook_facts.c": SYS,
+    "core/system/kallsyms_file.c": PROC,
     "core/symbols/kallsyms.c": PROC,
     "core/bpf/kernel_types.c": SYS,
     "core/bpf/kretprobe.c": TRACEFS,

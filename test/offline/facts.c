@@ -42,9 +42,23 @@ int hook_facts_kprobes(void)
 	return offline_kernel_lacks(kernel, "kprobe") ? -ENOENT : 0;
 }
 
-int hook_facts_kprobe(const char *name, const char *module)
+int hook_facts_kprobe(const char *name, uint64_t address, const char *module)
 {
+	(void)address;
 	return offline_kernel_function(kernel, name, module);
+}
+
+/* They are chosen when the kernel boots and loads modules. */
+void hook_facts_addresses(const char *const *names, uint64_t *values, size_t n)
+{
+	(void)names;
+	memset(values, 0, n * sizeof(*values));
+}
+
+uint64_t hook_facts_module_at(const char *module)
+{
+	(void)module;
+	return 0;
 }
 
 int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module)

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/bpf/hook_facts.h"
+#include "core/bpf/hooks_internal.h"
+#include "core/bpf/kernel_types.h"
+
+/*
+ * Up to 6.1 the kernel expands the names of its symbols, one after another, until it finds one: for
+ * a function of a module some 7 ms, and for probes at its entry and its return seven times.  All
+ * addresses are read in the time of a few such searches.
+ */
+#define BY_NAME 2 /* so many searches are cheaper */
+
+/* "kallsyms: Add helper kallsyms_on_each_match_symbol()" (6.2) came with a binary search. */
+static bool finds_names_fast(const struct hooks *h)
+{
+	return kernel_types_function(h->types, "kallsyms_on_each_match_symbol") >= 0;
+}
+
+/* Without memory, and where addresses are hidden, none is known. */
+static void find_addresses(struct hooks *h)
+{
+	const char **names = calloc(h->n_choices, sizeof(*names));
+	uint64_t *values = calloc(h->n_choices, sizeof(*values));
+	struct hook_address *found = calloc(h->n_choices, sizeof(*found));
+	size_t n = 0;
+
+	for (size_t i = 0; names && values && found && i < h->n_choices; i++) {
+		const struct hook_alt *alt = h->choices[i].alt;
+
+		if (!hooks_is_kprobe(alt->kind))
+			continue;
+		names[n] = alt->target;
+		found[n].alt = alt;
+		/* Before the address: hooks_addresses_moved() must see whatever comes after it. */
+		if (alt->module)
+			found[n].module = hook_facts_module_at(alt->module);
+		n++;
+	}
+	if (n)
+		hook_facts_addresses(names, values, n);
+	for (size_t i = 0; i < n; i++)
+		found[i].at = values[i];
+	h->addresses = found;
+	h->n_addresses = n;
+	free(names);
+	free(values);
+}
+
+uint64_t hooks_address(struct hooks *h, const struct hook_alt *alt)
+{
+	if (h->asked_addresses <= BY_NAME && h->asked_addresses++ == BY_NAME &&
+	    !finds_names_fast(h))
+		find_addresses(h);
+	for (size_t i = 0; i < h->n_addresses; i++) {
+		struct hook_address *address = &h->addresses[i];
+
+		if (strcmp(address->alt->target, alt->target) == 0) {
+			address->used = true;
+			return address->at;
+		}
+	}
+	return 0;
+}
+
+bool hooks_addresses_moved(struct hooks *h)
+{
+	for (size_t i = 0; i < h->n_addresses; i++) {
+		const struct hook_address *address = &h->addresses[i];
+
+		if (!address->used || !address->alt->module ||
+		    hook_facts_module_at(address->alt->module) == address->module)
+			continue;
+		h->n_addresses = 0;
+		return true;
+	}
+	return false;
+}
