@@ -7,13 +7,14 @@
 #include "core/bpf/kernel_types.h"
 
 /*
- * Up to 6.1 the kernel expands the names of its symbols, one after another, until it finds one: for
- * a function of a module some 7 ms, and for probes at its entry and its return seven times.  All
+ * Before 6.2 the kernel expands the names of its symbols, one after another, until it finds one:
+ * for a function of a module some 7 ms, and for probes at its entry and its return seven times. All
  * addresses are read in the time of a few such searches.
  */
 #define BY_NAME 2 /* so many searches are cheaper */
 
-/* "kallsyms: Add helper kallsyms_on_each_match_symbol()" (6.2) came with a binary search. */
+/* "kallsyms: Add helper kallsyms_on_each_match_symbol()" (6.2, in 6.1's stable releases too) came
+ * with a binary search. */
 static bool finds_names_fast(const struct hooks *h)
 {
 	return kernel_types_function(h->types, "kallsyms_on_each_match_symbol") >= 0;
