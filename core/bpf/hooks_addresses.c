@@ -8,8 +8,8 @@
 
 /*
  * Before 6.2 the kernel expands the names of its symbols, one after another, until it finds one:
- * for a function of a module some 7 ms, and for probes at its entry and its return seven times. All
- * addresses are read in the time of a few such searches.
+ * for a function of a module all of its own, and for probes at its entry and its return seven
+ * times. All addresses are read in the time of six such searches.
  */
 #define BY_NAME 2 /* so many searches are cheaper */
 
