@@ -82,7 +82,7 @@ static int look_up(struct btf_attach *b, const char *function, const char *modul
 	int id, fd = 0;
 
 	id = kernel_types_function(b->types, function);
-	if (id < 0 && module) {
+	if (id == -ENOENT && module) {
 		snprintf(path, sizeof(path), "/sys/kernel/btf/%s", module);
 		id = kernel_types_module_function(b->types, path, function);
 		if (id >= 0)

@@ -99,24 +99,26 @@ int hook_facts_kprobe(const char *name, uint64_t address, const char *module)
 
 void hook_facts_addresses(const char *const *names, uint64_t *values, size_t n)
 {
-	if (kallsyms_find(NULL, names, values, n) < 0)
+	if (kallsyms_find_unique(NULL, names, values, n) < 0)
 		memset(values, 0, n * sizeof(*values));
 }
 
-uint64_t hook_facts_module_at(const char *module)
+int hook_facts_module_at(const char *module, uint64_t *at)
 {
 	char path[128];
-	uint64_t at = 0;
 	FILE *file;
+	int r = 0;
 
+	*at = 0;
 	snprintf(path, sizeof(path), "/sys/module/%s/sections/.text", module);
 	file = fopen(path, "re");
 	if (!file)
-		return 0;
-	if (fscanf(file, "%" SCNx64, &at) != 1)
-		at = 0;
+		return errno == ENOENT ? 0 : -errno;
+	/* Zeros: kptr_restrict. */
+	if (fscanf(file, "%" SCNx64, at) != 1 || !*at)
+		r = -EACCES;
 	fclose(file);
-	return at;
+	return r;
 }
 
 /* A program that does nothing. */

@@ -34,11 +34,13 @@ int hook_facts_kprobes(void);
  * known)?  Tried. */
 int hook_facts_kprobe(const char *name, uint64_t address, const char *module);
 
-/* Sets values[i] to the address of function @names[i], 0: there is none, or it is not shown. */
+/* Sets values[i] to the address of function @names[i], 0: there is none, there are several, or it
+ * is not shown. */
 void hook_facts_addresses(const char *const *names, uint64_t *values, size_t n);
 
-/* Where the code of @module is; 0: it is in the kernel itself, not there, or not shown. */
-uint64_t hook_facts_module_at(const char *module);
+/* *at: where the code of @module is, 0: it is in the kernel itself, or not there.  0, or -errno:
+ * that is not shown. */
+int hook_facts_module_at(const char *module, uint64_t *at);
 
 /* Can a program be attached to the entry of function @name, of the kernel itself or of @module (may
  * be NULL)?  Tried. */

@@ -121,15 +121,27 @@ static void check_cookies(struct hooks *h, int r, struct hook_choice *choice)
 /* Is function @alt->target in the kernel's types, or in those of its module? */
 static bool has_function(struct hooks *h, const struct hook_alt *alt)
 {
-	int r;
+	int r = kernel_types_function(h->types, alt->target);
 
-	if (kernel_types_function(h->types, alt->target) >= 0)
+	if (r >= 0)
 		return true;
+	note_passing(h, r);
 	if (!alt->module)
 		return false;
 	r = hook_facts_module_function(h->types, alt->target, alt->module);
 	note_passing(h, r);
 	return r == 0;
+}
+
+/* By name as well if not by address: its module may have come back elsewhere. */
+static int try_kprobe(struct hooks *h, const struct hook_alt *alt)
+{
+	uint64_t address = hooks_address(h, alt);
+	int r = hook_facts_kprobe(alt->target, address, alt->module);
+
+	return r && address && !limits_is_passing(r)
+		   ? hook_facts_kprobe(alt->target, 0, alt->module)
+		   : r;
 }
 
 /* A module may have no types (5.10 has none of any): there only trying a probe shows it. */
@@ -143,8 +155,7 @@ static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hoo
 	}
 	if (has_function(h, alt))
 		return;
-	r = alt->module ? hook_facts_kprobe(alt->target, hooks_address(h, alt), alt->module)
-			: -ENOENT;
+	r = alt->module ? try_kprobe(h, alt) : -ENOENT;
 	note_passing(h, r);
 	choice->code = r;
 	if (r == HOOK_UNKNOWN)
@@ -472,7 +483,7 @@ void hooks_try(struct hooks *h)
 		int r = 0;
 
 		if (choice->usable && hooks_is_kprobe(alt->kind))
-			r = hook_facts_kprobe(alt->target, hooks_address(h, alt), alt->module);
+			r = try_kprobe(h, alt);
 		else if (choice->usable && hooks_is_fentry(alt->kind))
 			r = hook_facts_fentry(h->btf_attach, alt->target, alt->module);
 		else if (choice->usable && alt->kind == HOOK_KPROBE_MULTI)

@@ -7,9 +7,9 @@
 #include "core/bpf/kernel_types.h"
 
 /*
- * Before 6.2 the kernel expands the names of its symbols, one after another, until it finds one:
- * for a function of a module all of its own, and for probes at its entry and its return seven
- * times. All addresses are read in the time of six such searches.
+ * Before 6.2 the kernel looks for a name by expanding those of its symbols, one after another; a
+ * name in a module comes last. It does so twice for a probe by perf, and five times for a return
+ * probe in kprobe_events. All addresses are read in the time of six such searches.
  */
 #define BY_NAME 2 /* so many searches are cheaper */
 
@@ -33,12 +33,11 @@ static void find_addresses(struct hooks *h)
 
 		if (!hooks_is_kprobe(alt->kind))
 			continue;
-		names[n] = alt->target;
-		found[n].alt = alt;
 		/* Before the address: hooks_addresses_moved() must see whatever comes after it. */
-		if (alt->module)
-			found[n].module = hook_facts_module_at(alt->module);
-		n++;
+		if (alt->module && hook_facts_module_at(alt->module, &found[n].module))
+			continue;
+		names[n] = alt->target;
+		found[n++].alt = alt;
 	}
 	if (n)
 		hook_facts_addresses(names, values, n);
@@ -59,7 +58,7 @@ uint64_t hooks_address(struct hooks *h, const struct hook_alt *alt)
 		struct hook_address *address = &h->addresses[i];
 
 		if (strcmp(address->alt->target, alt->target) == 0) {
-			address->used = true;
+			address->used = address->at != 0;
 			return address->at;
 		}
 	}
@@ -70,9 +69,10 @@ bool hooks_addresses_moved(struct hooks *h)
 {
 	for (size_t i = 0; i < h->n_addresses; i++) {
 		const struct hook_address *address = &h->addresses[i];
+		uint64_t now;
 
 		if (!address->used || !address->alt->module ||
-		    hook_facts_module_at(address->alt->module) == address->module)
+		    (!hook_facts_module_at(address->alt->module, &now) && now == address->module))
 			continue;
 		h->n_addresses = 0;
 		return true;

@@ -2,7 +2,8 @@
 #ifndef IOTRACE_CORE_BPF_HOOKS_INTERNAL_H
 #define IOTRACE_CORE_BPF_HOOKS_INTERNAL_H
 
-/* Shared by hooks.c, which chooses, hooks_load.c, which loads the choice, and hooks_attach.c. */
+/* Shared by hooks.c, which chooses, hooks_load.c, which loads the choice, hooks_attach.c, and
+ * hooks_addresses.c. */
 
 #include <bpf/libbpf.h>
 
@@ -21,8 +22,8 @@ struct attachment {
 /* Where a function that a kprobe may be set on is. */
 struct hook_address {
 	const struct hook_alt *alt;
-	uint64_t at;	 /* 0: not known */
-	uint64_t module; /* where its module was before that; 0: it is in none, or not known */
+	uint64_t at;	 /* 0: there is none, there are several, or it is not shown */
+	uint64_t module; /* where its module was before that; 0: it is in none */
 	bool used;	 /* it was asked for */
 };
 

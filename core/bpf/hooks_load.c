@@ -342,17 +342,18 @@ static int try_attach(struct hooks *h, const struct hook_object *object, const c
 static int attach_with_types(struct hooks *h, const struct hook_object *object,
 			     const char *btf_path, struct error *err)
 {
-	bool loaded = false;
+	bool loaded = false, moved;
 	ssize_t failed;
 	int r;
 
 	for (;;) {
 		r = try_attach(h, object, btf_path, &failed, &loaded, err);
-		if (!r && !hooks_addresses_moved(h))
+		moved = hooks_addresses_moved(h);
+		if (!r && !moved)
 			return 0;
 		hooks_detach(h);
 		object->close(object->ctx);
-		if (!r)
+		if (moved)
 			continue;
 		/* Every round takes one alternative away, so this ends. */
 		if (failed < 0 || limits_is_passing(r) || fall_back(h, (size_t)failed, loaded, r))

@@ -40,8 +40,8 @@ size_t btf_extra_size(const struct btf_type *t);
 const struct btf_type *kernel_type(const struct kernel_types *k, uint32_t id);
 const char *kernel_string(const struct kernel_types *k, uint32_t offset);
 
-/* Names that differ seldom have the same.  From their length, beginning and end: to hash all of the
- * 60,000 names of functions byte by byte takes longer than to look for some of them. */
+/* A hash that names which differ seldom share.  From their length, beginning and end: to hash all
+ * of the 60,000 names of functions byte by byte takes longer than to look for some of them. */
 uint32_t kernel_name_hash(const char *name);
 
 #endif

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NAMES_MAX 256
+#define BUCKETS 256
+#define SEVERAL UINT64_MAX /* no address of a symbol */
 
 uint64_t kallsyms_split_line(char *line, char *type, const char **name)
 {
@@ -23,21 +24,23 @@ uint64_t kallsyms_split_line(char *line, char *type, const char **name)
 	return address;
 }
 
-/* Differs between most names: of 130,000 lines few are compared with a name that is looked for. */
+/* Names that differ have different ones as a rule: of 130,000 lines few are compared with a name
+ * that is looked for. */
 static unsigned int bucket(const char *name)
 {
 	size_t len = strlen(name);
 
 	return len ? (unsigned int)(len * 31 + (unsigned char)name[len - 1] * 7 +
 				    (unsigned char)name[len / 2]) %
-			 NAMES_MAX
+			 BUCKETS
 		   : 0;
 }
 
-int kallsyms_find(const char *path, const char *const *names, uint64_t *values, size_t n)
+/* Of several of a name the first, or (@unique) none. */
+static int find(const char *path, const char *const *names, uint64_t *values, size_t n, bool unique)
 {
 	FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
-	bool wanted[NAMES_MAX] = { false };
+	bool wanted[BUCKETS] = { false };
 	const char *name;
 	char type;
 	char line[1024]; /* a name has at most 511 bytes (KSYM_NAME_LEN, 6.1) */
@@ -53,13 +56,25 @@ int kallsyms_find(const char *path, const char *const *names, uint64_t *values, 
 		address = kallsyms_split_line(line, &type, &name);
 		if (!address || !wanted[bucket(name)])
 			continue;
-		for (size_t i = 0; i < n; i++) {
-			if (values[i] || strcmp(name, names[i]) != 0)
-				continue;
-			values[i] = address;
-			found++;
-		}
+		for (size_t i = 0; i < n; i++)
+			if (strcmp(name, names[i]) == 0)
+				values[i] = !values[i] ? address : unique ? SEVERAL : values[i];
 	}
 	fclose(file);
+	for (size_t i = 0; i < n; i++) {
+		if (values[i] == SEVERAL)
+			values[i] = 0;
+		found += values[i] != 0;
+	}
 	return found;
+}
+
+int kallsyms_find(const char *path, const char *const *names, uint64_t *values, size_t n)
+{
+	return find(path, names, values, n, false);
+}
+
+int kallsyms_find_unique(const char *path, const char *const *names, uint64_t *values, size_t n)
+{
+	return find(path, names, values, n, true);
 }

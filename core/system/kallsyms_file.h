@@ -16,4 +16,8 @@ uint64_t kallsyms_split_line(char *line, char *type, const char **name);
  */
 int kallsyms_find(const char *path, const char *const *names, uint64_t *values, size_t n);
 
+/* The same, but 0 for a name that several have, of whatever type: the kernel's own look-up refuses
+ * it (b022f0c7e404, 6.6 and stable releases) or takes the first. */
+int kallsyms_find_unique(const char *path, const char *const *names, uint64_t *values, size_t n);
+
 #endif

@@ -2,6 +2,7 @@
 /* Where kprobes are set: by name, or by address where the kernel takes long to find a name. What is
  * asked about the kernel is replaced when this is linked. */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +15,7 @@
 #include "core/bpf/hook_facts.h"
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/kernel_types.h"
+#include "probes/top.skel.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -21,10 +23,12 @@ int __wrap_kernel_types_function(const struct kernel_types *k, const char *name)
 int __wrap_hook_facts_kprobes(void);
 int __wrap_hook_facts_kprobe(const char *name, uint64_t address, const char *module);
 void __wrap_hook_facts_addresses(const char *const *names, uint64_t *values, size_t n);
-uint64_t __wrap_hook_facts_module_at(const char *module);
+int __wrap_hook_facts_module_at(const char *module, uint64_t *at);
+int __wrap_kprobe_attach(const char *function, uint64_t address, bool is_return, int prog_fd);
 
-static bool fast, hidden;
+static bool fast, hidden, modules_hidden;
 static uint64_t one_at, two_at; /* the modules */
+static uint64_t stale;		/* where no function is any more */
 static unsigned int read_all;
 static uint64_t tried[8]; /* by alternative: 1: by name */
 
@@ -44,7 +48,7 @@ int __wrap_hook_facts_kprobe(const char *name, uint64_t address, const char *mod
 {
 	assert_non_null(module);
 	tried[name[0] - 'a'] = address ? address : 1;
-	return 0;
+	return address && address == stale ? -EINVAL : 0;
 }
 
 /* "a" is at 0xa00, and so on; "e" has no address. */
@@ -55,9 +59,10 @@ void __wrap_hook_facts_addresses(const char *const *names, uint64_t *values, siz
 		values[i] = hidden || *names[i] == 'e' ? 0 : (uint64_t)(*names[i] - 'a' + 10) << 8;
 }
 
-uint64_t __wrap_hook_facts_module_at(const char *module)
+int __wrap_hook_facts_module_at(const char *module, uint64_t *at)
 {
-	return strcmp(module, "one") == 0 ? one_at : two_at;
+	*at = strcmp(module, "one") == 0 ? one_at : two_at;
+	return modules_hidden ? -EACCES : 0;
 }
 
 static const struct hook_alt alts[] = {
@@ -88,7 +93,8 @@ static struct hooks *chosen(void)
 static int reset(void **state)
 {
 	(void)state;
-	fast = hidden = false;
+	fast = hidden = modules_hidden = false;
+	stale = 0;
 	one_at = 0x1000;
 	two_at = 0x2000;
 	return 0;
@@ -137,6 +143,33 @@ static void test_hidden(void **state)
 	hooks_free(h);
 }
 
+/* Nobody could see that a module has moved. */
+static void test_hidden_modules(void **state)
+{
+	static const uint64_t wanted[] = { 1, 1, 1, 1, 1 };
+	struct hooks *h;
+
+	(void)state;
+	modules_hidden = true;
+	h = chosen();
+	assert_memory_equal(tried, wanted, sizeof(wanted));
+	assert_false(hooks_addresses_moved(h));
+	hooks_free(h);
+}
+
+/* The module is elsewhere already: what is not there by address is tried by name. */
+static void test_stale(void **state)
+{
+	static const uint64_t wanted[] = { 1, 1, 1, 0xd00, 1 };
+	struct hooks *h;
+
+	(void)state;
+	stale = 0xc00;
+	h = chosen();
+	assert_memory_equal(tried, wanted, sizeof(wanted));
+	hooks_free(h);
+}
+
 /* Of a module that has come back elsewhere no address is used; once is enough to say so. */
 static void test_moved(void **state)
 {
@@ -163,14 +196,122 @@ static void test_gone(void **state)
 	hooks_free(h);
 }
 
+/* ---- attaching ---- */
+
+static unsigned int attached_at, attached_by_name;
+
+int __wrap_kprobe_attach(const char *function, uint64_t address, bool is_return, int prog_fd)
+{
+	assert_string_equal(function, "blk_account_io_start");
+	assert_false(is_return);
+	(void)prog_fd;
+	if (address && address == stale)
+		return -EINVAL;
+	attached_at += address != 0;
+	attached_by_name += address == 0;
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+/* One program, for each of the events. */
+static const struct hook_alt probe = { HOOK_KPROBE, "blk_account_io_start", 0, { "io_start_kp" }, 1,
+				       "two" };
+static const struct hook_event three_events[] = {
+	{ "one", &probe, 1, false },
+	{ "two", &probe, 1, false },
+	{ "three", &probe, 1, false },
+};
+
+struct fake {
+	struct top_bpf *skel;
+	unsigned int opened;
+	bool moves;
+};
+
+static int fake_open(void *ctx, const char *btf_path, struct bpf_object **obj, struct error *err)
+{
+	struct fake *fake = ctx;
+
+	(void)btf_path;
+	(void)err;
+	fake->opened++;
+	fake->skel = top_bpf__open();
+	assert_non_null(fake->skel);
+	*obj = fake->skel->obj;
+	return 0;
+}
+
+/* The module comes back elsewhere, and nothing is where its function was. */
+static int fake_load(void *ctx)
+{
+	struct fake *fake = ctx;
+
+	if (fake->moves) {
+		two_at = 0x3000;
+		stale = 0xb00;
+	}
+	return 0;
+}
+
+static void fake_close(void *ctx)
+{
+	struct fake *fake = ctx;
+
+	top_bpf__destroy(fake->skel);
+	fake->skel = NULL;
+}
+
+static void attach(struct fake *fake)
+{
+	const struct hook_object object = {
+		.ctx = fake, .open = fake_open, .load = fake_load, .close = fake_close
+	};
+	struct hooks *h = NULL;
+	struct error err = { 0 };
+
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		skip();
+	attached_at = attached_by_name = 0;
+	if (hooks_choose(three_events, N(three_events), NULL, &h, &err) ||
+	    hooks_attach(h, &object, &err))
+		fail_msg("%s", err.what);
+	hooks_free(h);
+	fake_close(fake);
+}
+
+static void test_attached_by_address(void **state)
+{
+	struct fake fake = { 0 };
+
+	(void)state;
+	attach(&fake);
+	assert_int_equal(fake.opened, 1);
+	assert_int_equal(attached_at, 3);
+	assert_int_equal(attached_by_name, 0);
+}
+
+static void test_moved_before_attaching(void **state)
+{
+	struct fake fake = { .moves = true };
+
+	(void)state;
+	attach(&fake);
+	assert_int_equal(fake.opened, 2);
+	assert_int_equal(attached_at, 0);
+	assert_int_equal(attached_by_name, 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(test_slow_kernel, reset),
 		cmocka_unit_test_setup(test_fast_kernel, reset),
 		cmocka_unit_test_setup(test_hidden, reset),
+		cmocka_unit_test_setup(test_hidden_modules, reset),
+		cmocka_unit_test_setup(test_stale, reset),
 		cmocka_unit_test_setup(test_moved, reset),
 		cmocka_unit_test_setup(test_gone, reset),
+		cmocka_unit_test_setup(test_attached_by_address, reset),
+		cmocka_unit_test_setup(test_moved_before_attaching, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -424,6 +424,9 @@ static void test_kallsyms(void **state)
 	assert_true(values[0] == 0xffffffff81ce6450);
 	assert_true(values[1] == 0xffffffffc00ce300);
 	assert_true(values[2] == 0);
+	assert_int_equal(kallsyms_find_unique(path, wanted, values, 3), 1);
+	assert_true(values[0] == 0);
+	assert_true(values[1] == 0xffffffffc00ce300);
 	unlink(path);
 	assert_int_equal(kallsyms_find(path, wanted, values, 3), -ENOENT);
 }

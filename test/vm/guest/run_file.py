@@ -143,18 +143,24 @@ def run(path, wanted, results):
         return 0 if result.wasSuccessful() else 1
 
 
+def list_tests(path):
+    with os.fdopen(os.dup(1), "w", encoding="utf-8") as lines:
+        os.dup2(2, 1)  # for what the file itself prints
+        tests = tests_of(load_file(path))
+        for test in tests:
+            lines.write(json.dumps({"file": os.path.basename(path)[:-3], "test": name_of(test)}) + "\n")
+    return 0 if tests else 1
+
+
 def main():
     """Lists: each file in a process of its own, as it is run."""
     prepare(os.path.dirname(sys.argv[1]))
     for path in sys.argv[1:]:
         child = os.fork()
         if not child:
-            for test in tests_of(load_file(path)):
-                print(json.dumps({"file": os.path.basename(path)[:-3], "test": name_of(test)}))
-            return 0
-        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        if status:
-            print(f"{path}: its tests cannot be listed", file=sys.stderr)
+            return list_tests(path)
+        if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+            print(f"{path}: its tests cannot be listed, or it has none", file=sys.stderr)
             return 1
     return 0
 
