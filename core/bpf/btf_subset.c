@@ -44,7 +44,7 @@ static int compare_names(const void *a, const void *b)
 /* @hash is kernel_name_hash() of @name. */
 static bool has_name(const struct name_set *names, const char *name, uint32_t hash)
 {
-	return (names->hashes[hash >> 26] >> (hash >> 20 & 63) & 1) &&
+	return names->n && (names->hashes[hash >> 26] >> (hash >> 20 & 63) & 1) &&
 	       bsearch(&name, names->list, names->n, sizeof(*names->list), compare_names);
 }
 
