@@ -67,16 +67,16 @@ static void add_note(struct tool_run *run, const struct error *err)
 	tool_note(run, "%s (%s)", err->what, err->hint);
 }
 
-void user_stacks_check_kernel(struct check *check, struct kallsyms **kallsyms)
+bool user_stacks_check_kernel(struct check *check)
 {
 	struct error err;
+	int shown = kallsyms_shown(NULL, &err);
 
-	if (kallsyms_open(NULL, kallsyms, &err)) {
-		check_gap(check, "-K", &err);
-	} else if (kallsyms_hidden(*kallsyms)) {
+	if (!shown)
 		hidden_error(&err);
+	if (shown <= 0)
 		check_gap(check, "-K", &err);
-	}
+	return shown != 0;
 }
 
 void user_stacks_check(struct check *check, struct user_stacks *u)

@@ -42,8 +42,9 @@ int user_stacks_attached(struct tool_run *run, struct user_stacks *u, struct err
 /* For struct tool: begin().  What COMMAND is made of is read before it uses it. */
 void user_stacks_begin(struct tool_run *run, struct user_stacks *u);
 
-/* Adds to @check what -K and -U would lack; opens what it looks at. */
-void user_stacks_check_kernel(struct check *check, struct kallsyms **kallsyms);
+/* Adds to @check what -K would lack.  False if the kernel hides its addresses. */
+bool user_stacks_check_kernel(struct check *check);
+/* The same of -U; opens what it looks at. */
 void user_stacks_check(struct check *check, struct user_stacks *u);
 
 /* Says which files of symbols were not read, on standard error. */

@@ -347,8 +347,7 @@ static int check(struct tool_run *run, struct check *check, struct error *out)
 	struct error err;
 
 	(void)out;
-	user_stacks_check_kernel(check, &s->kallsyms);
-	if (s->kallsyms && kallsyms_hidden(s->kallsyms)) {
+	if (!user_stacks_check_kernel(check)) {
 		error_set(&err, STATUS_OK, 0, "kernel addresses are hidden");
 		error_hint(&err, "%s", kallsyms_hint);
 		check_gap(check, "files of direct I/O", &err);

@@ -250,7 +250,7 @@ static int check(struct tool_run *run, struct check *check, struct error *out)
 	struct stack *s = run->ctx;
 
 	(void)out;
-	user_stacks_check_kernel(check, &s->stacks.symbolizer.kallsyms);
+	user_stacks_check_kernel(check);
 	user_stacks_check(check, &s->stacks);
 	return 0;
 }

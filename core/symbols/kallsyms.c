@@ -2,7 +2,6 @@
 #include "core/symbols/kallsyms.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -59,14 +58,12 @@ static int add(struct kallsyms *k, uint64_t address, const char *name, bool end)
 	return 0;
 }
 
-static int take_line(struct kallsyms *k, char *line)
+static int take_symbol(void *ctx, uint64_t address, char type, const char *name)
 {
-	const char *name;
-	char type;
-	uint64_t address = kallsyms_split_line(line, &type, &name);
+	struct kallsyms *k = ctx;
 	bool end;
 
-	if (!type || !address)
+	if (!address)
 		return 0;
 	k->hidden = false;
 	/* Behind it lie data, and memory that is made executable for BPF and for modules. */
@@ -89,39 +86,46 @@ static int compare(const void *a, const void *b)
 	return x->name < y->name ? -1 : x->name > y->name;
 }
 
+static int read_error(const char *path, int r, struct error *err)
+{
+	if (limits_is_shortage(r))
+		return limits_error(r, "read the kernel's symbols", err);
+	return error_set(err, STATUS_UNSUPPORTED, r, "cannot read %s: %s",
+			 path ? path : "/proc/kallsyms", strerror(-r));
+}
+
 int kallsyms_open(const char *path, struct kallsyms **out, struct error *err)
 {
 	struct kallsyms *k = calloc(1, sizeof(*k));
-	size_t size = 0;
-	char *line = NULL;
-	FILE *file;
-	int r = 0;
+	int r;
 
 	if (!k)
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
-	path = path ? path : "/proc/kallsyms";
-	file = fopen(path, "re");
-	if (!file) {
-		r = -errno;
-		free(k);
-		if (limits_is_shortage(r))
-			return limits_error(r, "read the kernel's symbols", err);
-		return error_set(err, STATUS_UNSUPPORTED, r, "cannot read %s: %s", path,
-				 strerror(-r));
-	}
 	k->hidden = true;
-	while (!r && getline(&line, &size, file) > 0)
-		r = take_line(k, line);
-	free(line);
-	fclose(file);
+	r = kallsyms_each(path, take_symbol, k);
 	if (r) {
 		kallsyms_free(k);
-		return limits_error(r, "read the kernel's symbols", err);
+		return read_error(path, r, err);
 	}
 	if (k->n)
 		qsort(k->list, k->n, sizeof(*k->list), compare);
 	*out = k;
 	return 0;
+}
+
+static int is_shown(void *ctx, uint64_t address, char type, const char *name)
+{
+	(void)ctx;
+	(void)type;
+	(void)name;
+	return address != 0;
+}
+
+int kallsyms_shown(const char *path, struct error *err)
+{
+	int r = kallsyms_each(path, is_shown, NULL);
+
+	return r < 0 ? read_error(path, r, err) : r;
 }
 
 void kallsyms_free(struct kallsyms *k)

@@ -19,6 +19,10 @@ struct kallsyms;
 int kallsyms_open(const char *path, struct kallsyms **out, struct error *err);
 void kallsyms_free(struct kallsyms *k);
 
+/* Does the kernel show addresses?  1; 0: all are hidden (see kallsyms_hidden()); -errno with @err.
+ */
+int kallsyms_shown(const char *path, struct error *err);
+
 /* Are all addresses 0 (kernel.kptr_restrict, or no CAP_SYSLOG)? */
 bool kallsyms_hidden(const struct kallsyms *k);
 

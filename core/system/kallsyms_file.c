@@ -10,7 +10,9 @@
 #define BUCKETS 256
 #define SEVERAL UINT64_MAX /* no address of a symbol */
 
-uint64_t kallsyms_split_line(char *line, char *type, const char **name)
+/* Of a line "ffffffff81ce6450 T name\t[module]": the address, the type and the name, cut off in
+ * @line.  *type is 0 if it is none. */
+static uint64_t split_line(char *line, char *type, const char **name)
 {
 	char *end;
 	uint64_t address = strtoull(line, &end, 16);
@@ -24,6 +26,39 @@ uint64_t kallsyms_split_line(char *line, char *type, const char **name)
 	return address;
 }
 
+int kallsyms_each(const char *path, kallsyms_take *take, void *ctx)
+{
+	FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
+	char line[1024];  /* a name has at most 511 bytes (KSYM_NAME_LEN, 6.1) */
+	char bytes[8192]; /* stdio has 1,024 of files in /proc, a fifth of what the kernel gives at
+			     once */
+	const char *name;
+	uint64_t address;
+	char type;
+	int r = 0;
+
+	if (!file)
+		return -errno;
+	setvbuf(file, bytes, _IOFBF, sizeof(bytes));
+	while (!r && fgets(line, sizeof(line), file)) {
+		address = split_line(line, &type, &name);
+		if (type)
+			r = take(ctx, address, type, name);
+	}
+	fclose(file);
+	return r;
+}
+
+/* ---- by name ---- */
+
+struct search {
+	const char *const *names;
+	uint64_t *values;
+	size_t n;
+	bool unique;
+	bool wanted[BUCKETS];
+};
+
 /* Names that differ have different ones as a rule: of 130,000 lines few are compared with a name
  * that is looked for. */
 static unsigned int bucket(const char *name)
@@ -36,31 +71,34 @@ static unsigned int bucket(const char *name)
 		   : 0;
 }
 
+static int compare_with_all(void *ctx, uint64_t address, char type, const char *name)
+{
+	struct search *s = ctx;
+
+	(void)type;
+	if (!address || !s->wanted[bucket(name)])
+		return 0;
+	for (size_t i = 0; i < s->n; i++) {
+		uint64_t *value = &s->values[i];
+
+		if (strcmp(name, s->names[i]) == 0)
+			*value = !*value ? address : s->unique ? SEVERAL : *value;
+	}
+	return 0;
+}
+
 /* Of several of a name the first, or (@unique) none. */
 static int find(const char *path, const char *const *names, uint64_t *values, size_t n, bool unique)
 {
-	FILE *file = fopen(path ? path : "/proc/kallsyms", "re");
-	bool wanted[BUCKETS] = { false };
-	const char *name;
-	char type;
-	char line[1024]; /* a name has at most 511 bytes (KSYM_NAME_LEN, 6.1) */
-	uint64_t address;
-	int found = 0;
+	struct search s = { .names = names, .values = values, .n = n, .unique = unique };
+	int found = 0, r;
 
-	if (!file)
-		return -errno;
 	memset(values, 0, n * sizeof(*values));
 	for (size_t i = 0; i < n; i++)
-		wanted[bucket(names[i])] = true;
-	while (fgets(line, sizeof(line), file)) {
-		address = kallsyms_split_line(line, &type, &name);
-		if (!address || !wanted[bucket(name)])
-			continue;
-		for (size_t i = 0; i < n; i++)
-			if (strcmp(name, names[i]) == 0)
-				values[i] = !values[i] ? address : unique ? SEVERAL : values[i];
-	}
-	fclose(file);
+		s.wanted[bucket(names[i])] = true;
+	r = kallsyms_each(path, compare_with_all, &s);
+	if (r)
+		return r;
 	for (size_t i = 0; i < n; i++) {
 		if (values[i] == SEVERAL)
 			values[i] = 0;

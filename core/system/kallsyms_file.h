@@ -5,14 +5,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of a line "ffffffff81ce6450 T name\t[module]": the address, the type and the name, cut off in
- * @line.  0: there is no such line, or the address is hidden; *type is 0 then in the first case. */
-uint64_t kallsyms_split_line(char *line, char *type, const char **name);
+/* A symbol: its address (0: hidden), the letter of its type, and its name, which lives until it
+ * returns.  0: go on. */
+typedef int kallsyms_take(void *ctx, uint64_t address, char type, const char *name);
+
+/* Calls @take for each symbol of @path (NULL: /proc/kallsyms), until it returns something else than
+ * 0, which is returned; -errno of the file. */
+int kallsyms_each(const char *path, kallsyms_take *take, void *ctx);
 
 /*
  * Looks for the functions @names in @path (NULL: /proc/kallsyms): values[i] is the address of the
  * first of that name, 0 when there is none or when the kernel does not show it (kptr_restrict).
- * Returns how many have an address, or -errno of the file; then @values is untouched.
+ * Returns how many have an address, or -errno of the file; then they are 0.
  */
 int kallsyms_find(const char *path, const char *const *names, uint64_t *values, size_t n);
 

@@ -13,6 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	struct error err;
 
 	kallsyms_find(path, wanted, values, 2);
+	kallsyms_shown(path, &err);
 	if (kallsyms_open(path, &k, &err))
 		return 0;
 	kallsyms_hidden(k);

@@ -33,7 +33,6 @@ MAY_OPEN = {
     "core/system/disks_find.c": SYS,
     "core/bpf/hook_facts.c": SYS,
     "core/system/kallsyms_file.c": PROC,
-    "core/symbols/kallsyms.c": PROC,
     "core/bpf/kernel_types.c": SYS,
     "core/bpf/kretprobe.c": TRACEFS,
     "core/system/mounts.c": PROC,

@@ -78,13 +78,24 @@ static void test_kallsyms(void **state)
 
 static void test_kallsyms_hidden(void **state)
 {
-	struct kallsyms *k = kallsyms_of("0000000000000000 T _stext\n0000000000000000 t x\n");
+	static const char hidden[] = "0000000000000000 T _stext\n0000000000000000 t x\n";
+	struct kallsyms *k = kallsyms_of(hidden);
 	struct error err;
+	char *path;
 
 	(void)state;
 	assert_true(kallsyms_hidden(k));
 	assert_null(kallsyms_name(k, 0xffffffff81000000, NULL));
 	kallsyms_free(k);
+	path = file_of(hidden);
+	assert_int_equal(kallsyms_shown(path, &err), 0);
+	unlink(path);
+	path =
+	    file_of("0000000000000000 A fixed_percpu_data\nffffffff81000000 T _stext\nno line\n");
+	assert_int_equal(kallsyms_shown(path, &err), 1);
+	unlink(path);
+	assert_int_equal(kallsyms_shown("/nowhere", &err), -ENOENT);
+	assert_non_null(strstr(err.what, "/nowhere"));
 	assert_int_equal(kallsyms_open("/nowhere", &k, &err), -ENOENT);
 	assert_non_null(strstr(err.what, "/nowhere"));
 	kallsyms_free(NULL);
