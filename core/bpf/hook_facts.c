@@ -3,12 +3,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <linux/perf_event.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -18,6 +16,7 @@
 #include "core/bpf/btf_attach.h"
 #include "core/bpf/kernel_types.h"
 #include "core/bpf/kprobe_multi.h"
+#include "core/bpf/kretprobe.h"
 #include "core/system/kallsyms_file.h"
 #include "core/system/preflight.h"
 
@@ -60,47 +59,26 @@ int hook_facts_module_function(const struct kernel_types *types, const char *nam
 
 /* ---- functions ---- */
 
-/* The number by which perf knows kprobes (libbpf attaches them by perf), -1: there are none. */
-static int kprobe_pmu(void)
-{
-	FILE *file = fopen("/sys/bus/event_source/devices/kprobe/type", "re");
-	int type;
-
-	if (!file)
-		return -1;
-	if (fscanf(file, "%d", &type) != 1)
-		type = -1;
-	fclose(file);
-	return type;
-}
-
 int hook_facts_kprobes(void)
 {
-	return kprobe_pmu() < 0 ? -ENOENT : 0;
+	return kprobe_type() < 0 ? -ENOENT : 0;
 }
 
 /* The kernel finds functions of modules by itself. */
 int hook_facts_kprobe(const char *name, uint64_t address, const char *module)
 {
-	struct perf_event_attr attr = { .size = sizeof(attr), .type = (uint32_t)kprobe_pmu() };
-	int fd;
+	int fd = kprobe_open(name, address, false);
 
 	(void)module;
-	if (address)
-		attr.kprobe_addr = address;
-	else
-		attr.kprobe_func = (uint64_t)(uintptr_t)name;
-	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
-		return -errno;
+		return fd;
 	close(fd);
 	return 0;
 }
 
 void hook_facts_addresses(const char *const *names, uint64_t *values, size_t n)
 {
-	if (kallsyms_find_unique(NULL, names, values, n) < 0)
-		memset(values, 0, n * sizeof(*values));
+	(void)kallsyms_find_unique(NULL, names, values, n);
 }
 
 int hook_facts_module_at(const char *module, uint64_t *at)

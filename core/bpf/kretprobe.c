@@ -92,11 +92,15 @@ static int read_pmu(const char *file)
 	return sscanf(line + strcspn(line, "0123456789"), "%d", &value) == 1 ? value : -ENOENT;
 }
 
-int kprobe_attach(const char *function, uint64_t address, bool is_return, int prog_fd)
+int kprobe_type(void)
 {
-	int type = read_pmu("type"), bit = read_pmu("format/retprobe");
+	return read_pmu("type");
+}
+
+int kprobe_open(const char *function, uint64_t address, bool is_return)
+{
+	int type = kprobe_type(), bit = is_return ? read_pmu("format/retprobe") : 0, fd;
 	struct perf_event_attr attr = { .size = sizeof(attr), .type = (uint32_t)type };
-	int fd;
 
 	if (type < 0 || bit < 0)
 		return -ENOENT;
@@ -106,7 +110,12 @@ int kprobe_attach(const char *function, uint64_t address, bool is_return, int pr
 	else
 		attr.kprobe_func = (uint64_t)(uintptr_t)function;
 	fd = (int)syscall(SYS_perf_event_open, &attr, -1, 0, -1, PERF_FLAG_FD_CLOEXEC);
-	return tracepoints_attach_event(fd < 0 ? -errno : fd, prog_fd, 0);
+	return fd < 0 ? -errno : fd;
+}
+
+int kprobe_attach(const char *function, uint64_t address, bool is_return, int prog_fd)
+{
+	return tracepoints_attach_event(kprobe_open(function, address, is_return), prog_fd, 0);
 }
 
 /* The first unused group name of this process. */

@@ -13,9 +13,15 @@ struct kretprobes {
 	char group[32]; /* in tracefs; empty: nothing is defined */
 };
 
-/* Attaches the program @prog_fd to the entry of @function, which is at @address (0: the kernel
- * looks for it by its name), or to its return (@is_return), by perf.  A descriptor that holds the
- * attachment, or -errno. */
+/* The number by which perf knows kprobes; -errno: it has none. */
+int kprobe_type(void);
+
+/* A perf event at the entry of @function, which is at @address (0: the kernel looks for it by its
+ * name), or at its return (@is_return).  Its descriptor, or -errno; -ENOENT also where perf has no
+ * kprobes. */
+int kprobe_open(const char *function, uint64_t address, bool is_return);
+
+/* The same, with the program @prog_fd attached: the descriptor holds the attachment. */
 int kprobe_attach(const char *function, uint64_t address, bool is_return, int prog_fd);
 
 /*

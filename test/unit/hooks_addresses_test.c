@@ -76,17 +76,29 @@ static const struct hook_alt alts[] = {
 
 static const struct hook_event events[] = { { "all", alts, N(alts), false } };
 
-static struct hooks *chosen(void)
+static void need_btf(void)
+{
+	if (access("/sys/kernel/btf/vmlinux", R_OK))
+		skip();
+}
+
+/* Where they are tried: 1: by name. */
+static const uint64_t by_name[] = { 1, 1, 1, 1, 1 };
+/* The first two by name: with no more, reading all addresses would not pay. */
+static const uint64_t by_address[] = { 1, 1, 0xc00, 0xd00, 1 };
+
+/* @wanted: where they are to be tried. */
+static struct hooks *chosen(const uint64_t wanted[N(by_name)])
 {
 	struct hooks *h = NULL;
 	struct error err = { 0 };
 
-	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		skip();
+	need_btf();
 	read_all = 0;
 	memset(tried, 0, sizeof(tried));
 	if (hooks_choose(events, N(events), NULL, &h, &err))
 		fail_msg("%s", err.what);
+	assert_memory_equal(tried, wanted, sizeof(by_name));
 	return h;
 }
 
@@ -100,15 +112,12 @@ static int reset(void **state)
 	return 0;
 }
 
-/* The first two by name: with no more, reading all addresses would not pay. */
 static void test_slow_kernel(void **state)
 {
-	static const uint64_t wanted[] = { 1, 1, 0xc00, 0xd00, 1 };
-	struct hooks *h = chosen();
+	struct hooks *h = chosen(by_address);
 
 	(void)state;
 	assert_int_equal(read_all, 1);
-	assert_memory_equal(tried, wanted, sizeof(wanted));
 	assert_true(hooks_address(h, &alts[0]) == 0xa00);
 	assert_true(hooks_address(h, &alts[5]) == 0);
 	assert_int_equal(read_all, 1);
@@ -117,14 +126,12 @@ static void test_slow_kernel(void **state)
 
 static void test_fast_kernel(void **state)
 {
-	static const uint64_t wanted[] = { 1, 1, 1, 1, 1 };
 	struct hooks *h;
 
 	(void)state;
 	fast = true;
-	h = chosen();
+	h = chosen(by_name);
 	assert_int_equal(read_all, 0);
-	assert_memory_equal(tried, wanted, sizeof(wanted));
 	assert_true(hooks_address(h, &alts[0]) == 0);
 	assert_false(hooks_addresses_moved(h));
 	hooks_free(h);
@@ -132,27 +139,20 @@ static void test_fast_kernel(void **state)
 
 static void test_hidden(void **state)
 {
-	static const uint64_t wanted[] = { 1, 1, 1, 1, 1 };
-	struct hooks *h;
-
 	(void)state;
 	hidden = true;
-	h = chosen();
+	hooks_free(chosen(by_name));
 	assert_int_equal(read_all, 1);
-	assert_memory_equal(tried, wanted, sizeof(wanted));
-	hooks_free(h);
 }
 
 /* Nobody could see that a module has moved. */
 static void test_hidden_modules(void **state)
 {
-	static const uint64_t wanted[] = { 1, 1, 1, 1, 1 };
 	struct hooks *h;
 
 	(void)state;
 	modules_hidden = true;
-	h = chosen();
-	assert_memory_equal(tried, wanted, sizeof(wanted));
+	h = chosen(by_name);
 	assert_false(hooks_addresses_moved(h));
 	hooks_free(h);
 }
@@ -161,19 +161,16 @@ static void test_hidden_modules(void **state)
 static void test_stale(void **state)
 {
 	static const uint64_t wanted[] = { 1, 1, 1, 0xd00, 1 };
-	struct hooks *h;
 
 	(void)state;
 	stale = 0xc00;
-	h = chosen();
-	assert_memory_equal(tried, wanted, sizeof(wanted));
-	hooks_free(h);
+	hooks_free(chosen(wanted));
 }
 
 /* Of a module that has come back elsewhere no address is used; once is enough to say so. */
 static void test_moved(void **state)
 {
-	struct hooks *h = chosen();
+	struct hooks *h = chosen(by_address);
 
 	(void)state;
 	assert_false(hooks_addresses_moved(h));
@@ -188,7 +185,7 @@ static void test_moved(void **state)
 
 static void test_gone(void **state)
 {
-	struct hooks *h = chosen();
+	struct hooks *h = chosen(by_address);
 
 	(void)state;
 	one_at = 0;
@@ -268,8 +265,7 @@ static void attach(struct fake *fake)
 	struct hooks *h = NULL;
 	struct error err = { 0 };
 
-	if (access("/sys/kernel/btf/vmlinux", R_OK))
-		skip();
+	need_btf();
 	attached_at = attached_by_name = 0;
 	if (hooks_choose(three_events, N(three_events), NULL, &h, &err) ||
 	    hooks_attach(h, &object, &err))
