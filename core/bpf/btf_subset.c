@@ -10,6 +10,7 @@
 
 #include <bpf/btf.h>
 
+#include "core/base/name_filter.h"
 #include "core/bpf/kernel_types_internal.h"
 
 /*
@@ -21,7 +22,7 @@
 struct name_set {
 	const char **list;
 	size_t n;
-	uint64_t hashes[64]; /* a bit for each name, by the upper bits of its hash */
+	struct name_filter filter;
 };
 
 struct cut {
@@ -41,10 +42,10 @@ static int compare_names(const void *a, const void *b)
 	return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* @hash is kernel_name_hash() of @name. */
+/* @hash is name_hash() of @name. */
 static bool has_name(const struct name_set *names, const char *name, uint32_t hash)
 {
-	return names->n && (names->hashes[hash >> 26] >> (hash >> 20 & 63) & 1) &&
+	return names->n && name_filter_may_have(&names->filter, hash) &&
 	       bsearch(&name, names->list, names->n, sizeof(*names->list), compare_names);
 }
 
@@ -53,7 +54,6 @@ static int add_name(struct name_set *names, const char *name)
 {
 	const char *suffix = strstr(name, "___");
 	const char **grown;
-	uint32_t hash;
 	char *copy;
 
 	if (!*name)
@@ -65,8 +65,7 @@ static int add_name(struct name_set *names, const char *name)
 	copy = suffix ? strndup(name, (size_t)(suffix - name)) : strdup(name);
 	if (!copy)
 		return -ENOMEM;
-	hash = kernel_name_hash(copy);
-	names->hashes[hash >> 26] |= UINT64_C(1) << (hash >> 20 & 63);
+	name_filter_add(&names->filter, name_hash(copy));
 	names->list[names->n++] = copy;
 	return 0;
 }
@@ -220,7 +219,7 @@ static int put_composite(struct cut *c, const struct btf_type *t)
 		struct btf_member member = m[i];
 		const char *name = kernel_string(c->k, m[i].name_off);
 
-		if (*name && !has_name(&c->members, name, kernel_name_hash(name)))
+		if (*name && !has_name(&c->members, name, name_hash(name)))
 			continue;
 		member.name_off = put_string(c, m[i].name_off);
 		member.type = take(c, m[i].type);

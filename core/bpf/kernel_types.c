@@ -6,12 +6,14 @@
 #include <linux/btf.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/name_filter.h"
 #include "core/bpf/kernel_types_internal.h"
 #include "core/system/limits.h"
 
@@ -117,17 +119,6 @@ static int check_header(struct kernel_types *k)
 	return k->strings[k->strings_size - 1] ? -EINVAL : 0;
 }
 
-uint32_t kernel_name_hash(const char *name)
-{
-	const uint64_t factor = UINT64_C(0x9e3779b97f4a7c15); /* 2^64 over the golden ratio */
-	size_t len = strlen(name), some = len < sizeof(uint64_t) ? len : sizeof(uint64_t);
-	uint64_t first = 0, last = 0;
-
-	memcpy(&first, name, some);
-	memcpy(&last, name + len - some, some);
-	return (uint32_t)(((first * factor ^ last ^ len) * factor) >> 32);
-}
-
 static int note_name(const struct kernel_types *k, struct kernel_names *names, uint32_t id,
 		     const struct btf_type *t)
 {
@@ -144,25 +135,8 @@ static int note_name(const struct kernel_types *k, struct kernel_names *names, u
 	}
 	names->list[names->n++] = (struct kernel_name){
 		id,
-		kernel_name_hash(kernel_string(k, t->name_off)),
+		name_hash(kernel_string(k, t->name_off)),
 	};
-	return 0;
-}
-
-static int note_tracepoint(struct kernel_types *k, uint32_t id, const struct btf_type *t)
-{
-	const char *name = kernel_string(k, t->name_off);
-	uint32_t *grown;
-
-	if (strncmp(name, TRACE_PREFIX, sizeof(TRACE_PREFIX) - 1) != 0)
-		return 0;
-	if (k->n_tracepoints % 1024 == 0) {
-		grown = realloc(k->tracepoints, (k->n_tracepoints + 1024) * sizeof(*grown));
-		if (!grown)
-			return -ENOMEM;
-		k->tracepoints = grown;
-	}
-	k->tracepoints[k->n_tracepoints++] = id;
 	return 0;
 }
 
@@ -170,7 +144,10 @@ static int note_type(struct kernel_types *k, uint32_t id, const struct btf_type 
 {
 	switch (BTF_INFO_KIND(t->info)) {
 	case BTF_KIND_TYPEDEF:
-		return note_tracepoint(k, id, t);
+		return strncmp(kernel_string(k, t->name_off), TRACE_PREFIX,
+			       sizeof(TRACE_PREFIX) - 1) == 0
+			   ? note_name(k, &k->tracepoints, id, t)
+			   : 0;
 	case BTF_KIND_STRUCT:
 	case BTF_KIND_UNION:
 	case BTF_KIND_ENUM:
@@ -233,7 +210,7 @@ void kernel_types_free(struct kernel_types *k)
 	if (k->bytes)
 		munmap(k->bytes, k->size);
 	free(k->offsets);
-	free(k->tracepoints);
+	free(k->tracepoints.list);
 	free(k->layouts.list);
 	if (k->functions)
 		free(k->functions->list);
@@ -243,15 +220,31 @@ void kernel_types_free(struct kernel_types *k)
 
 /* ---- questions ---- */
 
+/* The id of the first of @names from *@at on that is @name, 0: there is none.  *at: behind it. */
+static uint32_t next_named(const struct kernel_types *k, const struct kernel_names *names,
+			   const char *name, size_t *at)
+{
+	uint32_t hash = name_hash(name);
+
+	while (*at < names->n) {
+		const struct kernel_name *one = &names->list[(*at)++];
+
+		if (one->hash == hash &&
+		    strcmp(kernel_string(k, kernel_type(k, one->id)->name_off), name) == 0)
+			return one->id;
+	}
+	return 0;
+}
+
 int kernel_types_tracepoint(const struct kernel_types *k, const char *name)
 {
-	for (size_t i = 0; i < k->n_tracepoints; i++) {
-		const struct btf_type *t = kernel_type(k, k->tracepoints[i]);
+	char type[128];
+	size_t at = 0;
+	uint32_t id;
 
-		if (strcmp(kernel_string(k, t->name_off) + sizeof(TRACE_PREFIX) - 1, name) == 0)
-			return (int)k->tracepoints[i];
-	}
-	return -ENOENT;
+	snprintf(type, sizeof(type), TRACE_PREFIX "%s", name);
+	id = next_named(k, &k->tracepoints, type, &at);
+	return id ? (int)id : -ENOENT;
 }
 
 int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
@@ -286,18 +279,13 @@ static int note_functions(const struct kernel_types *k)
 
 int kernel_types_function(const struct kernel_types *k, const char *name)
 {
-	const struct kernel_names *functions = k->functions;
-	uint32_t hash = kernel_name_hash(name);
-	int r = functions->n ? 0 : note_functions(k);
+	int r = k->functions->n ? 0 : note_functions(k);
+	size_t at = 0;
+	uint32_t id = r ? 0 : next_named(k, k->functions, name, &at);
 
-	for (size_t i = 0; !r && i < functions->n; i++) {
-		uint32_t id = functions->list[i].id;
-
-		if (functions->list[i].hash == hash &&
-		    strcmp(kernel_string(k, kernel_type(k, id)->name_off), name) == 0)
-			return (int)id;
-	}
-	return r ? r : -ENOENT;
+	if (r)
+		return r;
+	return id ? (int)id : -ENOENT;
 }
 
 /* The types of a module go on where the kernel's end, and so do their strings. */
@@ -329,16 +317,15 @@ int kernel_types_module_function(const struct kernel_types *k, const char *path,
 
 bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member)
 {
-	uint32_t hash = kernel_name_hash(type);
+	size_t at = 0;
+	uint32_t id;
 
-	for (size_t at = 0; at < k->layouts.n; at++) {
-		const struct btf_type *t = kernel_type(k, k->layouts.list[at].id);
+	while ((id = next_named(k, &k->layouts, type, &at))) {
+		const struct btf_type *t = kernel_type(k, id);
 		const struct btf_member *m = (const void *)(t + 1);
 
-		if (k->layouts.list[at].hash != hash || BTF_INFO_KIND(t->info) != BTF_KIND_STRUCT ||
-		    strcmp(kernel_string(k, t->name_off), type) != 0)
-			continue;
-		for (uint32_t i = 0; i < BTF_INFO_VLEN(t->info); i++)
+		for (uint32_t i = 0;
+		     BTF_INFO_KIND(t->info) == BTF_KIND_STRUCT && i < BTF_INFO_VLEN(t->info); i++)
 			if (strcmp(kernel_string(k, m[i].name_off), member) == 0)
 				return true;
 	}

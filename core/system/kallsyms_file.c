@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BUCKETS 256
+#include "core/base/name_filter.h"
+
 #define SEVERAL UINT64_MAX /* no address of a symbol */
 
 /* Of a line "ffffffff81ce6450 T name\t[module]": the address, the type and the name, cut off in
@@ -56,27 +57,15 @@ struct search {
 	uint64_t *values;
 	size_t n;
 	bool unique;
-	bool wanted[BUCKETS];
+	struct name_filter wanted;
 };
-
-/* Names that differ have different ones as a rule: of 130,000 lines few are compared with a name
- * that is looked for. */
-static unsigned int bucket(const char *name)
-{
-	size_t len = strlen(name);
-
-	return len ? (unsigned int)(len * 31 + (unsigned char)name[len - 1] * 7 +
-				    (unsigned char)name[len / 2]) %
-			 BUCKETS
-		   : 0;
-}
 
 static int compare_with_all(void *ctx, uint64_t address, char type, const char *name)
 {
 	struct search *s = ctx;
 
 	(void)type;
-	if (!address || !s->wanted[bucket(name)])
+	if (!address || !name_filter_may_have(&s->wanted, name_hash(name)))
 		return 0;
 	for (size_t i = 0; i < s->n; i++) {
 		uint64_t *value = &s->values[i];
@@ -95,7 +84,7 @@ static int find(const char *path, const char *const *names, uint64_t *values, si
 
 	memset(values, 0, n * sizeof(*values));
 	for (size_t i = 0; i < n; i++)
-		s.wanted[bucket(names[i])] = true;
+		name_filter_add(&s.wanted, name_hash(names[i]));
 	r = kallsyms_each(path, compare_with_all, &s);
 	if (r)
 		return r;
