@@ -274,6 +274,23 @@ static int set_member(const struct args_spec *spec, int key, const char *arg)
 	return ARGP_ERR_UNKNOWN;
 }
 
+static bool is_filter(int key)
+{
+	return key >= ARGS_KEY_FILTERS || (key < CHAR_MAX && strchr("dgnpq", key));
+}
+
+static int given_twice(const struct input *in, int key)
+{
+	const struct argp_option *option = in->spec->options;
+
+	while (option->key != key)
+		option++;
+	return key < CHAR_MAX ? error_set(in->err, STATUS_USAGE, -EINVAL,
+					  "-%c is given twice: only one would hold", key)
+			      : error_set(in->err, STATUS_USAGE, -EINVAL,
+					  "--%s is given twice: only one would hold", option->name);
+}
+
 /* The subcommand's own options come first, then the common ones. */
 static error_t parse_own(int key, char *arg, struct argp_state *state)
 {
@@ -293,9 +310,8 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 	if (key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
 	/* Of filters the earlier one would be ignored, though both are meant. */
-	if (arg && args_given(in->args, key) && key < CHAR_MAX && strchr("dgnpq", key))
-		return parsed(in, error_set(in->err, STATUS_USAGE, -EINVAL,
-					    "-%c is given twice: only one would hold", key));
+	if (arg && args_given(in->args, key) && is_filter(key))
+		return parsed(in, given_twice(in, key));
 	r = set_member(in->spec, key, arg);
 	if (r == ARGP_ERR_UNKNOWN)
 		r = in->spec->parse(key, arg, in->spec->own, in->err);

@@ -10,8 +10,9 @@
 #include "core/base/error.h"
 #include "output/render.h"
 
-#define ARGS_HOOKS 16
-#define ARGS_GIVEN 64
+#define ARGS_HOOKS	 16
+#define ARGS_GIVEN	 64
+#define ARGS_KEY_FILTERS 0x3000 /* keys of filters that have no letter: from here on */
 
 /* The options of every subcommand. */
 struct args {

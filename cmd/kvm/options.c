@@ -97,6 +97,8 @@ static int check(struct kvm_options *o, struct error *err)
 		  "-p and -g cannot be used with -- COMMAND",
 		  "use --all to count that guest while COMMAND runs" },
 		{ args->replay && help, "-f help cannot be used with --replay" },
+		{ o->mode == KVM_ONCE && args->count > 1, "-1 is one interval and takes no COUNT",
+		  "use -l for several" },
 		{ o->wide && !log, "-c requires -l or -L" },
 		{ o->all_events && !log, "-a requires -l or -L" },
 		{ o->skip_zero && !log, "-z requires -l or -L" },

@@ -219,6 +219,8 @@ static void test_top_options(void **state)
 		"-d is given twice: only one would hold", NULL);
 	refuses('t', "-p 1 --pid 2", STATUS_USAGE, -EINVAL,
 		"-p is given twice: only one would hold", NULL);
+	refuses('t', "--cgroup /a --cgroup=/b", STATUS_USAGE, -EINVAL,
+		"--cgroup is given twice: only one would hold", NULL);
 }
 
 static void test_top_rows(void **state)
