@@ -295,9 +295,10 @@ class Disk:
     path = name = None
 
     def queue(self, attribute, value=None):
-        """Reads or, given a value, writes an attribute of /sys/block/NAME/queue."""
+        """Reads or, given a value, writes an attribute of /sys/block/NAME/queue. A scheduler that is chosen
+        is not chosen again: for each choice of "none" newer kernels (7.3) run modprobe."""
         path = f"/sys/block/{self.name}/queue/{attribute}"
-        if value is not None:
+        if value is not None and f"[{value}]" not in read_text(path):
             write_text(path, f"{value}")
         text = read_text(path).strip()
         chosen = re.search(r"\[(\S+)\]", text)
