@@ -143,7 +143,7 @@ int hook_facts_kprobe_multi(const struct hook_function *functions, size_t n)
 			   &opts);
 	if (fd < 0)
 		return -errno;
-	link = kprobe_multi_attach(functions, n, false, fd);
+	link = kprobe_multi_attach(functions, NULL, n, false, fd);
 	close(fd);
 	if (link < 0)
 		return link;

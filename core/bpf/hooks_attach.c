@@ -73,13 +73,14 @@ static int attach_kprobe(struct hooks *h, const struct bpf_program *prog,
 	return keep_fd(h, link, fd);
 }
 
-/* To all functions of @alt; the misses of @prog are counted once. */
-static int attach_multi(struct hooks *h, const struct bpf_program *prog, const struct hook_alt *alt)
+/* To the @n @functions, at @addresses or NULL; the misses of @prog are counted once. */
+static int attach_multi(struct hooks *h, const struct bpf_program *prog,
+			const struct hook_function *functions, const uint64_t *addresses, size_t n)
 {
 	bool is_return = strncmp(bpf_program__section_name(prog), "kret", 4) == 0;
 	struct attachment new = { .prog_fd = bpf_program__fd(prog), .multi = true };
 
-	new.link_fd = kprobe_multi_attach(alt->functions, alt->n_functions, is_return, new.prog_fd);
+	new.link_fd = kprobe_multi_attach(functions, addresses, n, is_return, new.prog_fd);
 	if (new.link_fd < 0)
 		return new.link_fd;
 	for (size_t i = 0; i < h->n_attached; i++)
@@ -99,7 +100,7 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const s
 	if (!target++)
 		return -EINVAL;
 	if (alt->kind == HOOK_KPROBE_MULTI)
-		return attach_multi(h, prog, alt);
+		return attach_multi(h, prog, alt->functions, NULL, alt->n_functions);
 	switch (bpf_program__type(prog)) {
 	case BPF_PROG_TYPE_TRACING:
 		return keep_fd(h, tracepoints_attach_raw(NULL, fd, 0), fd);
@@ -239,10 +240,141 @@ static int attach_event(struct hooks *h, const struct bpf_object *obj, size_t e)
 	return r;
 }
 
+/* ---- many functions by the programs of several events ---- */
+
+static bool same_programs(const struct hook_alt *a, const struct hook_alt *b)
+{
+	for (int i = 0; i < HOOK_PROGS; i++)
+		if (!a->progs[i] || !b->progs[i])
+			return a->progs[i] == b->progs[i];
+		else if (strcmp(a->progs[i], b->progs[i]) != 0)
+			return false;
+	return true;
+}
+
+/* The first of the events up to @last whose functions have their programs in common; those without
+ * a hook do not count. */
+static size_t first_in_common(const struct hooks *h, size_t last)
+{
+	const struct hook_alt *alt = hooks_chosen(h, last), *before;
+	size_t first = last;
+
+	if (!alt || alt->kind != HOOK_KPROBE_MULTI)
+		return last;
+	for (size_t e = last; e-- > 0;) {
+		before = hooks_chosen(h, e);
+		if (before && (before->kind != alt->kind || !same_programs(before, alt)))
+			break;
+		if (before)
+			first = e;
+	}
+	return first;
+}
+
+/* The functions of events @first to @last: an array of *n, which is the caller's; NULL: no memory.
+ */
+static struct hook_function *functions_of(const struct hooks *h, size_t first, size_t last,
+					  size_t *n)
+{
+	struct hook_function *all;
+	const struct hook_alt *alt;
+
+	*n = 0;
+	for (size_t e = first; e <= last; e++)
+		if ((alt = hooks_chosen(h, e)))
+			*n += alt->n_functions;
+	all = *n ? calloc(*n, sizeof(*all)) : NULL;
+	*n = 0;
+	for (size_t e = first; all && e <= last; e++) {
+		if (!(alt = hooks_chosen(h, e)))
+			continue;
+		memcpy(all + *n, alt->functions, alt->n_functions * sizeof(*all));
+		*n += alt->n_functions;
+	}
+	return all;
+}
+
+/* Their modules, which stay now that programs are attached, may have come back elsewhere before:
+ * -ESTALE. */
+static int check_still_at(const struct hook_function *functions, const uint64_t *addresses,
+			  size_t n)
+{
+	uint64_t *now;
+	int r = kprobe_multi_find(functions, n, &now);
+
+	if (!r && memcmp(now, addresses, n * sizeof(*now)) != 0)
+		r = -ESTALE;
+	free(now);
+	return r;
+}
+
+/* The ends first, as the alternative has them: where a start is seen its end must be, too. */
+static int attach_functions(struct hooks *h, const struct bpf_object *obj,
+			    const struct hook_alt *alt, const struct hook_function *functions,
+			    size_t n)
+{
+	const struct bpf_program *prog;
+	size_t before = h->n_attached;
+	uint64_t *addresses;
+	int r = kprobe_multi_find(functions, n, &addresses);
+
+	if (!limits_is_passing(r))
+		r = 0;
+	for (int i = 0; !r && i < HOOK_PROGS && alt->progs[i]; i++) {
+		prog = bpf_object__find_program_by_name(obj, alt->progs[i]);
+		r = prog ? attach_multi(h, prog, functions, addresses, n) : -EINVAL;
+	}
+	if (!r && addresses)
+		r = check_still_at(functions, addresses, n);
+	free(addresses);
+	while (r && h->n_attached > before)
+		detach(&h->attached[--h->n_attached], close_now);
+	return r;
+}
+
+/*
+ * Events @first to @last by one link for each of their programs: for a link the kernel walks all of
+ * its functions, several times, to attach it and again to detach it.  -errno: none of them is
+ * attached.
+ */
+static int attach_in_common(struct hooks *h, const struct bpf_object *obj, size_t first,
+			    size_t last)
+{
+	size_t n;
+	struct hook_function *functions = functions_of(h, first, last, &n);
+	int r = functions ? attach_functions(h, obj, hooks_chosen(h, last), functions, n) : -ENOMEM;
+
+	free(functions);
+	return r;
+}
+
+/* Event @e, and those before it down to *first that have their programs in common with it.  From
+ * *alone on it is known that not all of them can be attached together. */
+static int attach_from(struct hooks *h, const struct bpf_object *obj, size_t e, size_t *alone,
+		       size_t *first)
+{
+	const struct hook_alt *alt = hooks_chosen(h, e);
+	size_t common = e < *alone ? first_in_common(h, e) : e;
+	int r;
+
+	*first = e;
+	if (e < *alone && (common < e || (alt && alt->n_functions > 1))) {
+		r = attach_in_common(h, obj, common, e);
+		if (!r)
+			*first = common;
+		if (!r || limits_is_passing(r))
+			return r;
+		*alone = common; /* one by one it shows for which it fails */
+	}
+	return attach_event(h, obj, e);
+}
+
 int hooks_attach_all(struct hooks *h, const struct bpf_object *obj, size_t *failed)
 {
-	for (size_t e = h->n_events; e-- > 0;) {
-		int r = attach_event(h, obj, e);
+	size_t alone = h->n_events, first;
+
+	for (size_t e = h->n_events; e-- > 0; e = first) {
+		int r = attach_from(h, obj, e, &alone, &first);
 
 		if (r) {
 			*failed = e;

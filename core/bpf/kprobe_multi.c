@@ -6,24 +6,49 @@
 
 #include <bpf/bpf.h>
 
+#include "core/bpf/find_symbols.h"
 #include "core/bpf/hooks.h"
 
-int kprobe_multi_attach(const struct hook_function *functions, size_t n, bool is_return,
-			int prog_fd)
+static const char **names_of(const struct hook_function *functions, size_t n)
+{
+	const char **names = calloc(n, sizeof(*names));
+
+	for (size_t i = 0; names && i < n; i++)
+		names[i] = functions[i].name;
+	return names;
+}
+
+int kprobe_multi_find(const struct hook_function *functions, size_t n, uint64_t **addresses)
+{
+	const char **names = names_of(functions, n);
+	int found = -ENOMEM;
+
+	*addresses = calloc(n, sizeof(**addresses));
+	if (names && *addresses)
+		found = find_symbols(names, *addresses, n);
+	free(names);
+	if (found == (int)n)
+		return 0;
+	free(*addresses);
+	*addresses = NULL;
+	return found < 0 ? found : -ENOENT;
+}
+
+int kprobe_multi_attach(const struct hook_function *functions, const uint64_t *addresses, size_t n,
+			bool is_return, int prog_fd)
 {
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .kprobe_multi.cnt = (__u32)n,
 		    .kprobe_multi.flags = is_return ? BPF_F_KPROBE_MULTI_RETURN : 0);
-	const char **names = calloc(n, sizeof(*names));
+	const char **names = addresses ? NULL : names_of(functions, n);
 	__u64 *cookies = calloc(n, sizeof(*cookies));
 	int fd = -ENOMEM;
 
-	for (size_t i = 0; names && cookies && i < n; i++) {
-		names[i] = functions[i].name;
+	for (size_t i = 0; cookies && i < n; i++)
 		cookies[i] = functions[i].cookie;
-	}
 	opts.kprobe_multi.syms = names;
+	opts.kprobe_multi.addrs = (const unsigned long *)addresses;
 	opts.kprobe_multi.cookies = cookies;
-	if (names && cookies) {
+	if ((names || addresses) && cookies) {
 		fd = bpf_link_create(prog_fd, 0, BPF_TRACE_KPROBE_MULTI, &opts);
 		if (fd < 0)
 			fd = -errno;
