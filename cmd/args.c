@@ -214,7 +214,7 @@ static error_t parse_common(int key, char *arg, struct argp_state *state)
 	return parsed(in, take_common(in, key, arg));
 }
 
-static const struct argp_option *short_option(const struct argp_option *options, int key)
+static const struct argp_option *option_of_key(const struct argp_option *options, int key)
 {
 	for (; options->name || options->key; options++)
 		if (options->key == key)
@@ -230,9 +230,9 @@ static bool may_be_wrong(const struct args_spec *spec, const char *text)
 	if (text[0] != '-' || text[1] == '-')
 		return text[0] == '-';
 	for (const char *p = text + 1; *p; p++) {
-		option = short_option(spec->options, *p);
+		option = option_of_key(spec->options, *p);
 		if (!option)
-			option = short_option(shared_options(spec), *p);
+			option = option_of_key(shared_options(spec), *p);
 		if (!option)
 			return true;
 		if (option->arg)
@@ -281,10 +281,8 @@ static bool is_filter(int key)
 
 static int given_twice(const struct input *in, int key)
 {
-	const struct argp_option *option = in->spec->options;
+	const struct argp_option *option = option_of_key(in->spec->options, key);
 
-	while (option->key != key)
-		option++;
 	return key < CHAR_MAX ? error_set(in->err, STATUS_USAGE, -EINVAL,
 					  "-%c is given twice: only one would hold", key)
 			      : error_set(in->err, STATUS_USAGE, -EINVAL,
@@ -342,9 +340,9 @@ static const struct argp_option *option_of(const struct args_spec *spec, const c
 		return option ? option : long_option(shared_options(spec), at + 2, len);
 	}
 	for (const char *p = at + 1; at[0] == '-' && *p; p++) {
-		option = short_option(spec->options, *p);
+		option = option_of_key(spec->options, *p);
 		if (!option)
-			option = short_option(shared_options(spec), *p);
+			option = option_of_key(shared_options(spec), *p);
 		if (!option)
 			return NULL; /* this letter is the unknown one */
 		if (option->arg)
@@ -426,7 +424,7 @@ static int check_replay(const struct args_spec *spec, const struct input *in, st
 	for (size_t i = 0; i < args->n_given; i++) {
 		if (in_list(spec->replay, args->given[i]))
 			continue;
-		option = short_option(spec->options, args->given[i]);
+		option = option_of_key(spec->options, args->given[i]);
 		if (!option || !option->name)
 			error_set(err, STATUS_USAGE, -EINVAL, "-%c cannot be used with --replay",
 				  args->given[i]);

@@ -45,7 +45,6 @@ static const struct args_member members[] = {
 	{ 'd', offsetof(struct kvm_options, debugfs), false },
 	{ 'i', offsetof(struct kvm_options, past), false },
 	{ 'x', offsetof(struct kvm_options, latency), false },
-	{ 'f', offsetof(struct kvm_options, fields), true },
 	{ 'p', offsetof(struct kvm_options, pid_arg), true },
 	{ 'g', offsetof(struct kvm_options, guest_arg), true },
 	{ 0 },
@@ -64,6 +63,12 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	struct kvm_options *o = own;
 
 	switch (key) {
+	case 'f':
+		if (o->fields)
+			return error_set(err, STATUS_USAGE, -EINVAL,
+					 "-f is given twice: only one would hold");
+		o->fields = arg;
+		return 0;
 	case '1':
 	case KEY_BATCH:
 		return set_mode(o, KVM_ONCE, err);
@@ -77,6 +82,12 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 		return parse_seconds("-s", arg, &o->args.interval_ns, err);
 	}
 	return ARGP_ERR_UNKNOWN;
+}
+
+/* A command has the terminal: no screen. */
+static bool is_once(const struct kvm_options *o)
+{
+	return o->mode == KVM_ONCE || (o->mode == KVM_SCREEN && o->args.command);
 }
 
 static int check(struct kvm_options *o, struct error *err)
@@ -97,7 +108,8 @@ static int check(struct kvm_options *o, struct error *err)
 		  "-p and -g cannot be used with -- COMMAND",
 		  "use --all to count that guest while COMMAND runs" },
 		{ args->replay && help, "-f help cannot be used with --replay" },
-		{ o->mode == KVM_ONCE && args->count > 1, "-1 is one interval and takes no COUNT",
+		{ is_once(o) && args->count > 1,
+		  "-1 and -- COMMAND without -l are one interval and take no COUNT",
 		  "use -l for several" },
 		{ o->wide && !log, "-c requires -l or -L" },
 		{ o->all_events && !log, "-a requires -l or -L" },
@@ -121,9 +133,9 @@ static void set_defaults(struct kvm_options *o)
 		o->tracepoints = true;
 	o->args.stdout_is_data =
 	    (o->args.for_programs || o->wide) && !o->args.output && !o->log_path;
-	/* A command has the terminal; JSON, CSV and files are no screens. */
-	if (o->mode == KVM_SCREEN && o->args.command)
+	if (is_once(o))
 		o->mode = KVM_ONCE;
+	/* JSON, CSV and files are no screens. */
 	if (o->mode == KVM_SCREEN && (o->args.for_programs || o->args.output))
 		o->mode = KVM_LOG;
 	o->own_delay = o->args.interval_ns != 0;
