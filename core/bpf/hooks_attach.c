@@ -294,8 +294,8 @@ static struct hook_function *functions_of(const struct hooks *h, size_t first, s
 	return all;
 }
 
-/* Their modules, which stay now that programs are attached, may have come back elsewhere before:
- * -ESTALE. */
+/* Attached programs hold the functions' modules.  One that was loaded again before that has its
+ * functions elsewhere: -ESTALE. */
 static int check_still_at(const struct hook_function *functions, const uint64_t *addresses,
 			  size_t n)
 {
