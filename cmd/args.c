@@ -274,9 +274,11 @@ static int set_member(const struct args_spec *spec, int key, const char *arg)
 	return ARGP_ERR_UNKNOWN;
 }
 
-static bool is_filter(int key)
+static bool in_list(const int *keys, int key)
 {
-	return key >= ARGS_KEY_FILTERS || (key < CHAR_MAX && strchr("dgnpq", key));
+	while (keys && *keys && *keys != key)
+		keys++;
+	return keys && *keys;
 }
 
 static int given_twice(const struct input *in, int key)
@@ -307,8 +309,7 @@ static error_t parse_own(int key, char *arg, struct argp_state *state)
 		in->at = offending_arg(in->spec, state);
 	if (key == ARGP_KEY_ARG)
 		return ARGP_ERR_UNKNOWN;
-	/* Of filters the earlier one would be ignored, though both are meant. */
-	if (arg && args_given(in->args, key) && is_filter(key))
+	if (args_given(in->args, key) && in_list(in->spec->filters, key))
 		return parsed(in, given_twice(in, key));
 	r = set_member(in->spec, key, arg);
 	if (r == ARGP_ERR_UNKNOWN)
@@ -382,13 +383,6 @@ static int split_command(int argc, char **argv, struct args *args, struct error 
 		return i;
 	}
 	return argc;
-}
-
-static bool in_list(const int *keys, int key)
-{
-	while (keys && *keys && *keys != key)
-		keys++;
-	return keys && *keys;
 }
 
 int args_check(const struct args_rule *rules, size_t n, struct error *err)

@@ -10,9 +10,8 @@
 #include "core/base/error.h"
 #include "output/render.h"
 
-#define ARGS_HOOKS	 16
-#define ARGS_GIVEN	 64
-#define ARGS_KEY_FILTERS 0x3000 /* keys of filters that have no letter: from here on */
+#define ARGS_HOOKS 16
+#define ARGS_GIVEN 64
 
 /* The options of every subcommand. */
 struct args {
@@ -57,6 +56,9 @@ struct args_spec {
 	/* Keys of own options that go with --replay, since they are about what is shown and not
 	 * about what is counted; ends with 0.  NULL: none. */
 	const int *replay;
+	/* Keys of own options that may be given once, since of two filters the earlier one would be
+	 * ignored, though both are meant; ends with 0.  NULL: none. */
+	const int *filters;
 	const struct args_example *examples; /* ends with { 0 }; NULL: none */
 	/* A subcommand that is no tool: of the shared options only --verbose and --help, no
 	 * COMMAND; its positional arguments, called @arguments in --help, are passed to this.  0,

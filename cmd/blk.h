@@ -35,7 +35,8 @@ int blk_resolve_filters(struct blk_filters *f, struct disks *disks, struct error
 
 /* These options, the same for all: ARGP_ERR_UNKNOWN when @key is none of them. */
 int blk_filter_option(int key, const char *arg, struct blk_filters *f);
-#define BLK_KEY_CGROUP ARGS_KEY_FILTERS
+#define BLK_KEY_CGROUP	0x3000
+#define BLK_FILTER_KEYS 'p', 'd', BLK_KEY_CGROUP
 #define BLK_FILTER_OPTIONS                                                                         \
 	{ "pid", 'p', "PID", 0, "only I/O submitted by process PID", 1 },                          \
 	    { "cgroup",                                                                            \

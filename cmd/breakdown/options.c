@@ -165,6 +165,7 @@ const struct args_spec breakdown_args = {
 	       "was made.",
 	.examples = examples,
 	.replay = shown,
+	.filters = (const int[]){ BLK_FILTER_KEYS, 0 },
 };
 
 int breakdown_options(int argc, char **argv, struct breakdown_options *o, struct error *err)

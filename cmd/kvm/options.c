@@ -45,6 +45,7 @@ static const struct args_member members[] = {
 	{ 'd', offsetof(struct kvm_options, debugfs), false },
 	{ 'i', offsetof(struct kvm_options, past), false },
 	{ 'x', offsetof(struct kvm_options, latency), false },
+	{ 'f', offsetof(struct kvm_options, fields), true },
 	{ 'p', offsetof(struct kvm_options, pid_arg), true },
 	{ 'g', offsetof(struct kvm_options, guest_arg), true },
 	{ 0 },
@@ -63,12 +64,6 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	struct kvm_options *o = own;
 
 	switch (key) {
-	case 'f':
-		if (o->fields)
-			return error_set(err, STATUS_USAGE, -EINVAL,
-					 "-f is given twice: only one would hold");
-		o->fields = arg;
-		return 0;
 	case '1':
 	case KEY_BATCH:
 		return set_mode(o, KVM_ONCE, err);
@@ -168,6 +163,7 @@ const struct args_spec kvm_args = {
 	       "ends, unless --all is given.",
 	.examples = examples,
 	.replay = shown,
+	.filters = (const int[]){ 'f', 'p', 'g', 0 },
 };
 
 int kvm_options(int argc, char **argv, struct kvm_options *o, struct error *err)

@@ -86,6 +86,7 @@ const struct args_spec slow_args = {
 	.options = options,
 	.parse = parse,
 	.members = members,
+	.filters = (const int[]){ BLK_FILTER_KEYS, 'n', 0 },
 	.doc = "I/Os that took long, one line each: from the arrival of the bio at the block layer "
 	       "to the completion of its request, in ms before the request was made (ADMIT), in "
 	       "its queue (QUEUE) and at the device (DEVICE).\v"

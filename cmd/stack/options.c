@@ -174,6 +174,7 @@ const struct args_spec stack_args = {
 	.examples = examples,
 	.values = values,
 	.replay = shown,
+	.filters = (const int[]){ BLK_FILTER_KEYS, 0 },
 };
 
 int stack_options(int argc, char **argv, struct stack_options *o, struct error *err)

@@ -98,6 +98,7 @@ const struct args_spec top_args = {
 	.short_ebpf = true,
 	.examples = examples,
 	.replay = shown,
+	.filters = (const int[]){ BLK_FILTER_KEYS, 0 },
 	.values = values,
 };
 

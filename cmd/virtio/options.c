@@ -98,6 +98,7 @@ const struct args_spec virtio_args = {
 	       "COMMAND's.",
 	.examples = examples,
 	.replay = shown,
+	.filters = (const int[]){ 'd', 'n', 'q', 0 },
 };
 
 int virtio_options(int argc, char **argv, struct virtio_options *o, struct error *err)
