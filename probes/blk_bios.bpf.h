@@ -33,6 +33,8 @@ static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, con
 	bpf_map_update_elem(&bio_owners, &key, &submitter, BPF_ANY);
 }
 
+/* What is noted of the bio that @rq was made of, NULL: nothing.  The map is an LRU: another CPU may
+ * evict the entry at any time and use it for another bio.  To read it: read_bio_owner(). */
 static __always_inline struct blk_inflight *bio_owner(struct request *rq)
 {
 	u64 key;
@@ -41,6 +43,47 @@ static __always_inline struct blk_inflight *bio_owner(struct request *rq)
 		return NULL;
 	key = (u64)BPF_CORE_READ(rq, bio);
 	return key ? bpf_map_lookup_elem(&bio_owners, &key) : NULL;
+}
+
+/* A later request of this bio, whose submission is missed, has no owner. */
+static __always_inline void spend_bio_owner(struct request *rq)
+{
+	struct blk_inflight *owner = bio_owner(rq);
+
+	if (owner)
+		owner->known = 0;
+}
+
+static __always_inline void copy_submitter(struct blk_inflight *to, const struct blk_inflight *from)
+{
+	to->process = from->process;
+	to->cgroup = from->cgroup;
+	to->writeback = from->writeback;
+	to->submit_ns = from->submit_ns;
+	BLK_COPY_OWN(to, from);
+	to->known = 1;
+}
+
+/*
+ * Copies the submitter of the bio that @rq was made of to @to, an empty entry.  Returns what is
+ * noted of the bio, only to be marked as spent; NULL: nobody knows the submitter, @to stays empty.
+ * What is still found for the bio after it was read was the bio's own all the time.
+ */
+static __always_inline struct blk_inflight *read_bio_owner(struct request *rq,
+							   struct blk_inflight *to)
+{
+	struct blk_inflight *owner = bio_owner(rq);
+
+	if (!owner || !owner->known)
+		return NULL;
+	copy_submitter(to, owner);
+	to->issue_ns = owner->issue_ns; /* breakdown: of the flush command */
+	to->dev = owner->dev;
+	barrier();
+	if (bio_owner(rq) == owner)
+		return owner;
+	*to = (struct blk_inflight){};
+	return NULL;
 }
 
 /* Request @rq, made while all programs were attached, has no owner: has the map lost it?  Once for

@@ -34,18 +34,22 @@ static __always_inline struct request *waiter_at(struct list_head *node)
 	return (void *)node - bpf_core_field_offset(struct request, queuelist);
 }
 
-/* A flush command belongs to the submitter of the first request that waits for it. */
-static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq)
+/* A flush command belongs to the submitter of the first request that waits for it: copied to @to,
+ * an empty entry, which it stays when nobody knows him (false). */
+static __always_inline bool read_flush_owner(struct request *flush_rq, struct blk_inflight *to)
 {
 	struct list_head *head = flush_waiters(flush_rq);
 	struct blk_inflight *entry;
 	struct request *first;
 
 	if (!head)
-		return NULL;
+		return false;
 	first = waiter_at(BPF_CORE_READ(head, next));
 	entry = entry_of((u64)first);
-	return entry && entry->known ? entry : bio_owner(first);
+	if (!entry || !entry->known)
+		return read_bio_owner(first, to);
+	copy_submitter(to, entry);
+	return true;
 }
 
 /*
@@ -57,20 +61,21 @@ static __always_inline struct blk_inflight *flush_owner(struct request *flush_rq
 __attribute__((noinline)) int on_waiter(u64 key)
 {
 	struct request *rq = (void *)key;
-	struct blk_inflight made = {}, *owner, *fresh, *entry;
+	struct blk_inflight made = {}, *owner, *entry;
+	bool fresh;
 	u64 since;
 
 	entry = entry_of(key);
-	fresh = bio_owner(rq);
-	owner = entry && entry->known ? entry : fresh;
+	owner = entry && entry->known ? entry : bio_owner(rq);
 	if (owner && owner->known)
 		BLK_ON_FLUSHING(owner);
 	if (op_of_code(BPF_CORE_READ(rq, cmd_flags) & 0xff) != BLK_WRITE ||
 	    BPF_CORE_READ(rq, nr_phys_segments))
 		return 0;
+	fresh = read_bio_owner(rq, &made);
 	since = rq_made_ns(rq, false);
-	if (!since && fresh && fresh->known)
-		since = fresh->submit_ns;
+	if (!since && fresh)
+		since = made.submit_ns;
 	else if (!since && entry && (entry->known || entry->issue_ns))
 		since = entry->submit_ns;
 	if (entry && entry->issue_ns && entry->op == BLK_SYNC && entry->submit_ns == since)
@@ -80,15 +85,9 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	made.dev = rq_wanted_dev(rq, false);
 	if (filter_dev && !made.dev)
 		return 0;
-	owner = entry && entry->known ? entry : fresh;
-	if (owner && owner->known) {
-		made.cgroup = owner->cgroup;
-		made.process = owner->process;
-		made.writeback = owner->writeback;
-		BLK_COPY_OWN(&made, owner);
-		made.submit_ns = owner->submit_ns;
-		made.known = 1;
-	} else {
+	if (entry && entry->known) {
+		copy_submitter(&made, entry);
+	} else if (!fresh) {
 		if (since ? !begin_ns || since < begin_ns
 			  : unseen_start_predates_trace(rq, BLK_SYNC, false))
 			return 0;
@@ -104,7 +103,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	else if (make_entry(key, &made))
 		return 0; /* its completion is counted for the bio's owner */
 	if (fresh)
-		fresh->known = 0; /* spent, as in on_issue() */
+		spend_bio_owner(rq);
 	return 0;
 }
 

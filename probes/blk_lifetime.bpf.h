@@ -55,15 +55,24 @@ static __always_inline void mark_issued(struct blk_inflight *entry, u32 dev, u64
 	entry->issue_ns = now;
 }
 
-/* The submitter of a request that has no entry since its submission. */
-static __always_inline struct blk_inflight *late_owner(struct request *rq, bool flush)
+/* Copies the submitter of a request that has no entry since its submission to @to, an empty entry,
+ * which it stays when nobody knows him (false). */
+static __always_inline bool read_late_owner(struct request *rq, bool flush, struct blk_inflight *to)
 {
 	struct blk_inflight *owner;
 
 	if (submit_mode == SUBMIT_NONE)
-		return NULL;
-	owner = flush ? flush_owner(rq) : bio_owner(rq);
-	return owner && owner->known ? owner : NULL;
+		return false;
+	if (flush) {
+		if (!read_flush_owner(rq, to))
+			return false;
+		to->stage = 0;
+		return true;
+	}
+	owner = read_bio_owner(rq, to);
+	if (owner)
+		owner->known = 0; /* spent, as by spend_bio_owner() */
+	return owner;
 }
 
 /* Request @rq, which has no owner, is issued. */
@@ -81,26 +90,13 @@ __attribute__((noinline)) int follow_unknown(u64 key, u32 dev, u64 now, u32 op, 
 {
 	bool flush = op == BLK_FLUSH;
 	struct request *rq = (struct request *)key;
-	struct blk_inflight made = {}, *owner = late_owner(rq, flush), *entry;
+	struct blk_inflight made = {}, *entry;
+	bool known = read_late_owner(rq, flush, &made);
 
-	if (!owner && !flush)
+	if (!known && !flush)
 		check_submitter(rq, op);
-	if (filters_submitters() && !owner && !BLK_FOLLOWS_ALL)
+	if (filters_submitters() && !known && !BLK_FOLLOWS_ALL)
 		return 0;
-	if (owner) {
-		made.process = owner->process;
-		made.cgroup = owner->cgroup;
-		made.writeback = owner->writeback;
-		made.submit_ns = owner->submit_ns;
-		BLK_COPY_OWN(&made, owner);
-		if (flush)
-			made.stage = 0;
-		made.known = 1;
-		/* Used up: a later request of this bio, whose submission is missed, has no owner.
-		 */
-		if (!flush)
-			owner->known = 0;
-	}
 	mark_issued(&made, dev, now, op, bytes);
 	BLK_ON_ISSUED(&made);
 	entry = entry_of(key);
@@ -131,7 +127,7 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 	if (!filter_dev || dev)
 		fetch_place(key);
 	if (flush)
-		on_flush(rq); /* before late_owner() looks at the first waiter */
+		on_flush(rq); /* before read_late_owner() looks at the first waiter */
 	BLK_ON_BIOS_ISSUED(rq);
 	/* Before the entry is looked at: reading the clock waits for all that is still being read,
 	 * and another CPU may have written the entry last. */
@@ -202,14 +198,19 @@ static __always_inline struct blk_done classify(struct request *rq, u32 bytes, c
 	return done;
 }
 
-/* The entry of a request that completes.  Where bios are followed, that of its bio when the request
- * was neither issued nor noted as waiting for a flush command. */
-static __always_inline struct blk_inflight *completing_entry(struct request *rq, const bool direct)
+/* The entry of a request that completes.  Where bios are followed and the request was neither
+ * issued nor noted as waiting for a flush command: @of_bio, with the bio's submitter. */
+static __always_inline struct blk_inflight *
+completing_entry(struct request *rq, struct blk_inflight *of_bio, const bool direct)
 {
 	struct blk_inflight *entry = entry_of(address_of(rq, direct));
 
-	if (submit_mode == SUBMIT_BIO && (!entry || !(entry->known || entry->issue_ns)))
-		return bio_owner(rq);
+	if (submit_mode == SUBMIT_BIO && (!entry || !(entry->known || entry->issue_ns))) {
+		*of_bio = (struct blk_inflight){};
+		entry = read_bio_owner(rq, of_bio) ? of_bio : NULL;
+	}
+	/* clang would compute addresses of fields before it is known whether there is an entry. */
+	barrier_var(entry);
 	return entry;
 }
 
@@ -234,8 +235,14 @@ static __always_inline u32 step_bytes(struct blk_inflight *entry, const struct b
 	return done->bytes;
 }
 
-static __always_inline void release_entry(struct blk_inflight *entry)
+/* Request @rq has completed; @entry is what completing_entry() found. */
+static __always_inline void release_entry(struct request *rq, struct blk_inflight *entry,
+					  const struct blk_inflight *of_bio)
 {
+	if (submit_mode == SUBMIT_BIO && entry == of_bio) {
+		spend_bio_owner(rq);
+		return;
+	}
 	entry->known = 0;
 	entry->issue_ns = 0;
 }

@@ -79,7 +79,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	/* First, as in on_issue(). */
 	u32 dev = keyed_dev && balance ? rq_wanted_dev(rq, direct) : 0;
 	struct blk_done done = classify(rq, bytes, direct);
-	struct blk_inflight *entry = NULL;
+	struct blk_inflight of_bio, *entry = NULL;
 	u64 now, ns;
 
 	if (!done.final || done.none)
@@ -88,7 +88,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		fetch_place(address_of(rq, direct));
 	now = bpf_ktime_get_ns();
 	if (!balance)
-		entry = completing_entry(rq, direct);
+		entry = completing_entry(rq, &of_bio, direct);
 	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
@@ -100,7 +100,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	else
 		hist_add(done.op, ns);
 	if (entry)
-		release_entry(entry);
+		release_entry(rq, entry, &of_bio);
 }
 
 #include "probes/blk_cgroups.bpf.h"

@@ -539,14 +539,14 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 					const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
-	struct blk_inflight *entry;
+	struct blk_inflight of_bio, *entry;
 	u64 now;
 
 	merged_bios(rq, MERGED_DONE, bytes);
 	if (!done.final || done.none)
 		return;
 	now = bpf_ktime_get_ns();
-	entry = completing_entry(rq, direct);
+	entry = completing_entry(rq, &of_bio, direct);
 	if (filters_submitters() && !(entry && entry->known))
 		return;
 	if (filter_dev && !completing_dev(rq, entry))
@@ -559,7 +559,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		count_request(rq, entry, done.op, now, direct);
 	if (entry) {
 		call_finished(entry, now);
-		release_entry(entry);
+		release_entry(rq, entry, &of_bio);
 	}
 }
 

@@ -885,12 +885,13 @@ static __always_inline void submit_record(struct slow_record *record)
  * global function: what the verifier knows of the caller would differ after each round. */
 __attribute__((noinline)) u64 waiter_of(u64 key, u32 number)
 {
-	struct blk_inflight *entry = entry_of(key);
+	struct blk_inflight of_bio = {}, *entry = entry_of(key);
 
-	if (!(entry && entry->known))
-		entry = bio_owner((void *)key);
-	if (!(entry && entry->known))
-		return 0;
+	if (!(entry && entry->known)) {
+		if (!read_bio_owner((void *)key, &of_bio))
+			return 0;
+		entry = &of_bio;
+	}
 	return number ? entry->process.pid : entry->process.start;
 }
 
@@ -965,7 +966,7 @@ static __always_inline void read_times(struct request *rq, const struct blk_infl
 __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 error, u32 op)
 {
 	struct request *rq = (void *)key;
-	struct blk_inflight *entry = completing_entry(rq, false);
+	struct blk_inflight of_bio, *entry = completing_entry(rq, &of_bio, false);
 	u32 data = BPF_CORE_READ(rq, __data_len), first = bytes;
 	struct bio *bio = BPF_CORE_READ(rq, bio);
 	struct slow_record *to;
@@ -1015,7 +1016,7 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes, const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
-	struct blk_inflight *entry;
+	struct blk_inflight of_bio, *entry;
 	struct slow_times t;
 	u64 now = 0;
 
@@ -1026,7 +1027,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	fetch_place(address_of(rq, direct));
 	if (done.final)
 		now = bpf_ktime_get_ns(); /* before the entry, as in on_issue() */
-	entry = completing_entry(rq, direct);
+	entry = completing_entry(rq, &of_bio, direct);
 	if (!(entry && entry->known) &&
 	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct)))
 		goto release;
@@ -1048,7 +1049,7 @@ release:
 	if (!entry || !done.final)
 		return;
 	slow_left(entry);
-	release_entry(entry);
+	release_entry(rq, entry, &of_bio);
 }
 
 /* ---- bio-based devices ---- */

@@ -429,7 +429,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 {
 	struct blk_done done = classify(rq, bytes, direct);
 	struct stack_done_key key = {};
-	struct blk_inflight *entry;
+	struct blk_inflight of_bio, *entry;
 	bool predates = false;
 	u64 now, ns = 0;
 
@@ -437,7 +437,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (done.none || !done.final)
 		return;
 	now = bpf_ktime_get_ns();
-	entry = completing_entry(rq, direct);
+	entry = completing_entry(rq, &of_bio, direct);
 	if (!(entry && entry->known)) {
 		if (filters_submitters())
 			return;
@@ -448,7 +448,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (!predates && !rq_latency(rq, entry, done.op, true, now, &ns, direct))
 		ns = 0;
 	if (entry)
-		release_entry(entry);
+		release_entry(rq, entry, &of_bio);
 	if (!predates && op_counts(done.op) && !(filter_dev && !key.dev))
 		add_done(&key, done.op != BLK_READ, ns);
 }

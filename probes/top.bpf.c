@@ -241,7 +241,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 					const bool direct)
 {
 	struct blk_done done = classify(rq, bytes, direct);
-	struct blk_inflight *entry;
+	struct blk_inflight of_bio, *entry;
 	struct top_key key = {};
 	u64 now = 0, ns = 0;
 
@@ -253,13 +253,13 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		return;
 	if (done.final)
 		now = bpf_ktime_get_ns();
-	entry = completing_entry(rq, direct);
+	entry = completing_entry(rq, &of_bio, direct);
 	if (!(entry && entry->known)) {
 		if (filters_submitters())
 			return;
 		if (unseen_start_predates_trace(rq, done.op, direct)) {
 			if (entry && done.final)
-				release_entry(entry);
+				release_entry(rq, entry, &of_bio);
 			return;
 		}
 	}
@@ -276,7 +276,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		if (!rq_latency(rq, entry, done.op, false, now, &ns, direct))
 			ns = 0;
 		if (entry)
-			release_entry(entry);
+			release_entry(rq, entry, &of_bio);
 	}
 	add(&key, done.final, bytes, ns, done.final && failed);
 }
