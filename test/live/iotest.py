@@ -138,6 +138,18 @@ def children(pid, closer=False):
             if (read_text(f"/proc/{child}/comm") == "iotrace-closer\n") == closer]
 
 
+def state_of(pid, tid=None):
+    """Of a thread, by default the process' first (as in `man 5 proc`), None: it is gone."""
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+        return read_text(f"/proc/{pid}/task/{tid or pid}/stat").rpartition(")")[2].split()[0]
+    return None
+
+
+def other_threads(pid):
+    """Numbers of a process' threads, without the first."""
+    return [int(tid) for tid in os.listdir(f"/proc/{pid}/task") if int(tid) != pid]
+
+
 def is_busy(pid):
     """Does the process run, or wait for a CPU or for a file's content?"""
     return read_text(f"/proc/{pid}/status").split("\nState:")[1].split()[0] in "RD"

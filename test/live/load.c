@@ -14,6 +14,7 @@
 #include <linux/aio_abi.h>
 #include <linux/fs.h>
 #include <linux/sched.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -666,6 +667,9 @@ int main(int argc, char **argv)
 	static struct options options = { .name = "load", .depth = 1 };
 	int c;
 
+	/* Threads' own arenas, when they shrink, read /proc/sys/vm/overcommit_memory: once, or, by
+	 * two at the same time, twice.  No system calls but those that are known are made. */
+	mallopt(M_ARENA_MAX, 1);
 	parse(&options, argc, argv);
 	prctl(PR_SET_NAME, options.name);
 	if (options.wait) {

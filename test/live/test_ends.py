@@ -20,7 +20,7 @@ from random import Random
 
 from iotest import (IOTRACE, MIB, LiveTest, Load, LoopDisk, Result, Tracer, add_up, bpf_objects,
                     children, cleanup, have_kvm, iotrace, main, patience, read_text, run_load,
-                    run_loads, wait_until)
+                    run_loads, state_of, wait_until)
 
 KIB4 = 4096
 BLK = ["breakdown", "-T", "blk"]
@@ -30,10 +30,7 @@ SYS_BPF, SYS_SIGNALFD4 = {"x86_64": (321, 289), "aarch64": (280, 74)}.get(os.una
 
 
 def alive(pid):
-    try:
-        return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+    return state_of(pid) not in ("Z", "X", None)
 
 
 def pending(pid, number):

@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 from iotest import (MIB, SCALE, Delta, LiveTest, Load, LoopDisk, Tracer, add_up, iotrace, main,
-                    read_text, run_load, run_loads, wait_until)
+                    run_load, run_loads, state_of, wait_until)
 
 KIB4 = 4096
 LOAD = os.environ.get("LOAD", "")
@@ -19,10 +19,6 @@ def free_pid():
     gone = subprocess.Popen(["true"])
     gone.wait()
     return gone.pid
-
-
-def state_of(pid):
-    return read_text(f"/proc/{pid}/stat").rpartition(")")[2].split()[0]
 
 
 class TestFollowed(LiveTest):
