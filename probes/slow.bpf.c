@@ -911,8 +911,6 @@ static __always_inline void read_waiters(struct slow_record *to, struct request 
 		if (i < SLOW_WAITERS) {
 			to->waiters[i].start = waiter_of(key, false);
 			to->waiters[i].pid = waiter_of(key, true);
-			if (!to->waiters[i].pid) /* its entry is gone by now */
-				to->waiters[i].start = 0;
 		}
 		to->waiting = i + 1;
 		node = BPF_CORE_READ(node, next);

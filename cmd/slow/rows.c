@@ -306,7 +306,8 @@ static const char *waiters_text(struct text_set *texts, const struct slow_record
 		if (first < i)
 			continue;
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", n ? "," : "");
-		n += (size_t)(w->pid || w->start
+		/* One alone: the entry went while the program read the two. */
+		n += (size_t)(w->pid && w->start
 				  ? snprintf(text + n, sizeof(text) - n, "%s[%u]",
 					     process_names_get(names, w->pid, w->start), w->pid)
 				  : snprintf(text + n, sizeof(text) - n, UNKNOWN));
