@@ -234,8 +234,10 @@ class HiddenEnds:
 
     There is one that runs no program while a thread of pid 1 is current (docs/KERNEL-NOTES.md), but
     shows ftrace what completes on top of it. So these are the most that may be without an end, one
-    by one: of the tests' own disks, since the last start().
+    by one: of the tests' own disks, since the last start(). The same for threads that are freed.
     """
+
+    EVENTS = ("block/block_rq_complete", "sched/sched_process_free")
 
     def __init__(self):
         self._there, self._disks = set(), set()  # MAJ:MIN of those that are ours now; in this test
@@ -255,12 +257,14 @@ class HiddenEnds:
         if STRICT or not (self._folder or self._make()):
             return
         names = {read_text(path).strip() for path in glob.glob("/proc/1/task/*/comm")}
-        event = f"{self._folder}/events/block/block_rq_complete"
-        write_text(f"{event}/enable", "0")
-        write_text(f"{event}/filter",
-                   " || ".join(f'COMM == "{name}"' for name in sorted(names)))
+        events = [f"{self._folder}/events/{event}" for event in self.EVENTS]
+        for event in events:
+            write_text(f"{event}/enable", "0")
+            write_text(f"{event}/filter",
+                       " || ".join(f'COMM == "{name}"' for name in sorted(names)))
         write_text(f"{self._folder}/trace", "")
-        write_text(f"{event}/enable", "1")
+        for event in events:
+            write_text(f"{event}/enable", "1")
 
     def _make(self):
         folder = f"/sys/kernel/tracing/instances/iotrace-test-{os.getpid()}"
@@ -280,6 +284,10 @@ class HiddenEnds:
         ours = {disk} if disk else self._disks
         return sum(everywhere or f"{major}:{minor}" in ours for major, minor in
                    re.findall(r"block_rq_complete: (\d+),(\d+) ", text))
+
+    def threads(self):
+        """Those that were freed, of any process."""
+        return read_text(f"{self._folder}/trace").count(" sched_process_free: ") if self._folder else 0
 
 
 hidden_ends = HiddenEnds()
