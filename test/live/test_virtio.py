@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import functools
 import glob
+import itertools
 import mmap
 import os
 import random
@@ -181,6 +182,22 @@ class VirtioTest(LiveTest):
         got = {key: sum(row[key] for row in rows) for key in want}
         self.assertEqual(got, want)
 
+    def assert_added_and_got(self, result, method, *kinds, **added):
+        """No loss, and all buffers were got back: of each kind (buffers, bytes that the device wrote in
+        each). With kprobes some may not have been seen, those that came in an interrupt during another
+        probe, and these were reported (docs/COUNTING.md)."""
+        missed = result.losses.get("missed", 0) if method == "kprobe" else 0
+        self.assert_no_loss(result, but=("missed",) if missed else ())
+        self.assert_sums(result.rows, **added)
+        got = {key: sum(row[key] for row in result.rows) for key in ("buffers", "used_bytes", "timed")}
+        unseen = sum(n for n, _ in kinds) - got["buffers"]
+        self.assertIn(unseen, range(missed + 1), result.losses)
+        unseen_bytes = sum(n * size for n, size in kinds) - got["used_bytes"]
+        sizes = [size for _, size in kinds]
+        self.assertIn(unseen_bytes, {sum(some) for some in
+                                     itertools.combinations_with_replacement(sizes, unseen)})
+        self.assertEqual(got["timed"], 0 if method == "irq" else got["buffers"])
+
 
 # -- Disks -----------------------------------------------------------------
 
@@ -222,7 +239,7 @@ def direct_io(path, op, count, size, threads=1, keep=False):
 class TestDisk(VirtioTest):
     """N direct I/Os of B bytes: N x B bytes, a header of 16 bytes out and a status byte in each."""
 
-    def check(self, count, size, options, irq, exact_lists=True):
+    def check(self, count, size, method, options, exact_lists=True):
         """That many writes, and as many reads."""
         disk, device = scratch_disk()
 
@@ -230,11 +247,9 @@ class TestDisk(VirtioTest):
             for op in ("write", "read"):
                 direct_io(f"/dev/{disk}", op, count, size)
         result = self.traced(work, device, *options)
-        self.assert_no_loss(result)
-        size *= count
-        self.assert_sums(result.rows, in_bytes=size + 2 * count, used_bytes=size + 2 * count,
-                         out_bytes=size + 2 * HEADER * count, buffers=2 * count,
-                         timed=0 if irq else 2 * count)
+        self.assert_added_and_got(result, method, (count, 1), (count, size + 1),
+                                  in_bytes=(size + 2) * count,
+                                  out_bytes=(size + 2 * HEADER) * count)
         if exact_lists:
             self.assert_sums(result.rows, out_sgs=3 * count, in_sgs=3 * count)
         self.assertTrue(all(row["vq"].startswith("req") for row in result.rows))
@@ -242,14 +257,13 @@ class TestDisk(VirtioTest):
     def test_small(self):
         """One segment each, so that lists and descriptors are as many."""
         _, device = scratch_disk()
-        self.for_each_method(device, lambda method, options:
-                          self.check(400, 4096, options, method == "irq"))
+        self.for_each_method(device, lambda method, options: self.check(400, 4096, method, options))
 
     def test_long_lists(self):
         """Half a MiB in pages: lists of some 100 entries, chained (a request has room for two)."""
         _, device = scratch_disk()
         self.for_each_method(device, lambda method, options:
-                          self.check(40, 512 << 10, options, method == "irq", method != "irq"))
+                          self.check(40, 512 << 10, method, options, method != "irq"))
 
     def test_too_long_lists(self):
         """A list longer than what is walked is a loss, and never silently fewer bytes."""
@@ -276,9 +290,8 @@ class TestDisk(VirtioTest):
                 self.assertEqual(buffers + reaped, 480)
                 self.assert_sums(result.rows, out_bytes=buffers * (65536 + HEADER))
                 return
-            self.assert_no_loss(result)
-            self.assert_sums(result.rows, out_bytes=480 * (65536 + HEADER), in_bytes=480,
-                             buffers=480)
+            self.assert_added_and_got(result, method, (480, 1), in_bytes=480,
+                                      out_bytes=480 * (65536 + HEADER))
         self.for_each_method(device, check)
 
     def test_short_intervals(self):
@@ -294,12 +307,12 @@ class TestDisk(VirtioTest):
             result = self.traced(lambda: direct_io(f"/dev/{disk}", "read", count, 4096, 4),
                                  device, *options, interval="0.02")
             reaped = result.losses.get("reaped", 0) if method == "irq" else 0  # said
-            if not reaped:
-                self.assert_no_loss(result)
             seen = count - reaped
-            self.assert_sums(result.rows, buffers=seen, used_bytes=seen * 4097,
-                             in_bytes=seen * 4097, out_bytes=seen * HEADER,
-                             timed=0 if method == "irq" else seen)
+            added = {"in_bytes": seen * 4097, "out_bytes": seen * HEADER}
+            if reaped:
+                self.assert_sums(result.rows, buffers=seen, used_bytes=seen * 4097, timed=0, **added)
+            else:
+                self.assert_added_and_got(result, method, (seen, 4097), **added)
             self.assertGreater(sum(bool(interval["rows"]) for interval in result.intervals), 5)
         self.for_each_method(device, check)
 
