@@ -34,7 +34,8 @@ static __always_inline void on_submit_bio(struct bio *bio, bool front_merge, con
 }
 
 /* What is noted of the bio that @rq was made of, NULL: nothing.  The map is an LRU: another CPU may
- * evict the entry at any time and use it for another bio.  To read it: read_bio_owner(). */
+ * evict the entry at any time and use it for another bio.  A submitter is read by
+ * read_bio_owner(). */
 static __always_inline struct blk_inflight *bio_owner(struct request *rq)
 {
 	u64 key;

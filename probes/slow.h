@@ -102,7 +102,7 @@ enum slow_path_flags {
 	SLOW_CUT = 2,	  /* the path goes on towards the root */
 };
 
-/* Who waits for a flush command; known if pid or start is not 0. */
+/* Who waits for a flush command; known if both pid and start are not 0. */
 #define SLOW_WAITERS	 32  /* of the first */
 #define SLOW_WAITING_MAX 128 /* how many they are */
 struct slow_waiter {

@@ -290,6 +290,19 @@ static bool is_of_next(const struct slow_pending *p, uint32_t epoch)
 	return p->record->epoch == epoch;
 }
 
+/* The program reads the two one after the other: between them the entry may have gone. */
+static bool is_known(const struct slow_waiter *w)
+{
+	return w->pid && w->start;
+}
+
+static bool same_waiter(const struct slow_waiter *a, const struct slow_waiter *b)
+{
+	if (!is_known(a) || !is_known(b))
+		return is_known(a) == is_known(b);
+	return a->pid == b->pid && a->start == b->start;
+}
+
 /* "NAME[PID],NAME[PID]": each once. */
 static const char *waiters_text(struct text_set *texts, const struct slow_record *r,
 				struct process_names *names)
@@ -301,13 +314,12 @@ static const char *waiters_text(struct text_set *texts, const struct slow_record
 		const struct slow_waiter *w = &r->waiters[i];
 		uint32_t first = 0;
 
-		while (memcmp(&r->waiters[first], w, offsetof(struct slow_waiter, pad)) != 0)
+		while (!same_waiter(&r->waiters[first], w))
 			first++;
 		if (first < i)
 			continue;
 		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s", n ? "," : "");
-		/* One alone: the entry went while the program read the two. */
-		n += (size_t)(w->pid && w->start
+		n += (size_t)(is_known(w)
 				  ? snprintf(text + n, sizeof(text) - n, "%s[%u]",
 					     process_names_get(names, w->pid, w->start), w->pid)
 				  : snprintf(text + n, sizeof(text) - n, UNKNOWN));

@@ -234,7 +234,7 @@ class HiddenEnds:
 
     There is one that runs no program while a thread of pid 1 is current (docs/KERNEL-NOTES.md), but
     shows ftrace what completes on top of it. So these are the most that may be without an end, one
-    by one: of the tests' own disks, since the last start(). The same for threads that are freed.
+    by one: of the tests' own disks, since the last start(). So it does with threads that are freed.
     """
 
     EVENTS = ("block/block_rq_complete", "sched/sched_process_free")
@@ -285,9 +285,11 @@ class HiddenEnds:
         return sum(everywhere or f"{major}:{minor}" in ours for major, minor in
                    re.findall(r"block_rq_complete: (\d+),(\d+) ", text))
 
-    def threads(self):
-        """Those that were freed, of any process."""
-        return read_text(f"{self._folder}/trace").count(" sched_process_free: ") if self._folder else 0
+    def threads(self, names):
+        """Those of these names (a regular expression) that were freed, of any process."""
+        if not self._folder:
+            return 0
+        return len(re.findall(f" sched_process_free: comm=(?:{names}) ", read_text(f"{self._folder}/trace")))
 
 
 hidden_ends = HiddenEnds()

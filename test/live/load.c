@@ -667,8 +667,8 @@ int main(int argc, char **argv)
 	static struct options options = { .name = "load", .depth = 1 };
 	int c;
 
-	/* Threads' own arenas, when they shrink, read /proc/sys/vm/overcommit_memory: once, or, by
-	 * two at the same time, twice.  No system calls but those that are known are made. */
+	/* Else a thread that gives memory back reads /proc/sys/vm/overcommit_memory, or two do at
+	 * the same time: the tests count reads and opens. */
 	mallopt(M_ARENA_MAX, 1);
 	parse(&options, argc, argv);
 	prctl(PR_SET_NAME, options.name);

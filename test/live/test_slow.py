@@ -184,14 +184,15 @@ class TestSlow(SlowTest):
             self.skipTest("one CPU")
 
         def all_wait(load):
-            # The first one or two reads may be let through at once (iotest.Throttle).
+            # The first one or two of 16 reads may be let through at once (iotest.Throttle).
             states = [state_of(load.pid, tid) for tid in other_threads(load.pid)]
-            return len(states) >= 14 and set(states) == {"D"}
+            return len(states) >= 12 and set(states) == {"D"}
 
         def move(load):
             self.assertTrue(iotest.wait_until(lambda: all_wait(load)))
             for tid in (load.pid, *other_threads(load.pid)):
-                os.sched_setaffinity(tid, cpus[1:])
+                with contextlib.suppress(ProcessLookupError):
+                    os.sched_setaffinity(tid, cpus[1:])
         self.assert_admitted(move, "taskset", "-c", str(cpus[0]))
 
     def assert_admitted(self, meanwhile, *prefix, options=(), reads=10):
