@@ -6,7 +6,7 @@ import signal
 import subprocess
 
 from iotest import (MIB, Delta, LiveTest, Load, LoopDisk, Throttle, Tracer, Zram, add_up, each_way,
-                    forced, iotrace, main, mounted, patience, read_text, run_load, settled, wait_until,
+                    forced, iotrace, main, mounted, patience, read_text, run_load, settled, state_of, wait_until,
                     write_text)
 
 KIB4 = 4096
@@ -111,8 +111,7 @@ class TestFilter(CgroupTest):
             with self.subTest(args=args), LoopDisk(16 * MIB) as disk, \
                     Tracer(*args, "--json", "-d", disk.name) as tracer:
                 tracer.process.send_signal(signal.SIGSTOP)
-                self.assertTrue(wait_until(
-                    lambda pid=tracer.pid: ") T" in read_text(f"/proc/{pid}/stat")))
+                self.assertTrue(wait_until(lambda pid=tracer.pid: state_of(pid) == "T"))
                 for i in range(3):
                     group = self.group(f"short-{i}")
                     self.write(disk, 5 + i, group)
