@@ -16,22 +16,47 @@
 const volatile bool queued = false;
 const volatile __u64 unit_ns = 1; /* the unit that is shown */
 
+const volatile __u32 n_cpus = 1; /* possible CPUs */
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 2 * BLK_OPS); /* times the possible CPUs, set before loading */
+	__uint(max_entries, 2 * 2 * BLK_OPS); /* for n_cpus and one more, set before loading */
 	__type(key, u32);
-	__type(value, struct probe_hist);
+	__type(value, struct blk_hist);
 } hists SEC(".maps");
+
+static __always_inline struct blk_hist *hist_of(u32 cpu, u8 op)
+{
+	u32 index = HIST_INDEX(cpu, epoch, op);
+
+	return bpf_map_lookup_elem(&hists, &index);
+}
+
+/* For a program that interrupts another.  A global function, like lost_completion().  Always 0. */
+__attribute__((noinline)) int hist_add_interrupting(u32 op, u64 ns)
+{
+	struct blk_hist *hist = hist_of(n_cpus, op);
+
+	if (hist)
+		probe_hist_add(&hist->hist, ns, unit_ns, false);
+	return 0;
+}
 
 static __always_inline void hist_add(u8 op, u64 ns)
 {
-	u32 cpu = bpf_get_smp_processor_id();
-	u32 index = HIST_INDEX(cpu, epoch, op);
-	struct probe_hist *hist = bpf_map_lookup_elem(&hists, &index);
+	struct blk_hist *hist = hist_of(bpf_get_smp_processor_id(), op);
 
-	if (hist)
-		probe_hist_add(hist, ns, unit_ns);
+	if (!hist)
+		return;
+	if (has_backups) {
+		probe_hist_add(&hist->hist, ns, unit_ns, false);
+	} else if (begin_alone(&hist->busy)) {
+		probe_hist_add(&hist->hist, ns, unit_ns, true);
+		end_alone(&hist->busy);
+	} else {
+		hist_add_interrupting(op, ns);
+	}
 }
 
 /* False: there is no room for the key. */
@@ -78,15 +103,16 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 {
 	/* First, as in on_issue(). */
 	u32 dev = keyed_dev && balance ? rq_wanted_dev(rq, direct) : 0;
-	struct blk_done done = classify(rq, bytes, direct);
 	struct blk_inflight of_bio, *entry = NULL;
+	struct blk_done done;
 	u64 now, ns;
 
-	if (!done.final || done.none)
-		return;
 	if (!balance)
 		fetch_place(address_of(rq, direct));
 	now = bpf_ktime_get_ns();
+	done = classify(rq, bytes, direct);
+	if (!done.final || done.none)
+		return;
 	if (!balance)
 		entry = completing_entry(rq, &of_bio, direct);
 	if (filters_submitters() && !(entry && entry->known))

@@ -106,7 +106,7 @@ static __always_inline void row_add(const struct hist_key *key, u32 row, u64 ns,
 	/* Of a constant 0 clang makes another kind of atomic instruction, which 5.10 refuses. */
 	if (combined && self_ns)
 		__sync_fetch_and_add(&h->self_ns, self_ns);
-	probe_hist_add(&h->hist, ns, unit_ns);
+	probe_hist_add(&h->hist, ns, unit_ns, false);
 }
 
 static __always_inline u32 table_row(u32 class, u32 io_kind, u32 layer)

@@ -2,13 +2,13 @@
 #ifndef IOTRACE_PROBES_HIST_BPF_H
 #define IOTRACE_PROBES_HIST_BPF_H
 
-#include "probes/kernel.h"
+#include "probes/alone.bpf.h"
 #include "probes/hist.h"
 
 /* Counts one value.  @max_ns: the maximum of this CPU; @unit_ns: of the unit that is shown, a
- * constant for the verifier. */
+ * constant for the verifier; @alone: see add64(). */
 static __always_inline void probe_hist_add_to(struct probe_hist *hist, u64 *max_ns, u64 ns,
-					      const u64 unit_ns)
+					      const u64 unit_ns, const bool alone)
 {
 	u64 slot, log2;
 
@@ -17,21 +17,22 @@ static __always_inline void probe_hist_add_to(struct probe_hist *hist, u64 *max_
 	slot = probe_fine_slot(ns);
 	barrier_var(slot);
 	if (slot < PROBE_FINE_SLOTS)
-		__sync_fetch_and_add(&hist->fine[slot], 1);
-	__sync_fetch_and_add(&hist->total_ns, ns);
+		add64(&hist->fine[slot], 1, alone);
+	add64(&hist->total_ns, ns, alone);
 	if (unit_ns != 1) {
 		log2 = probe_log2(ns / unit_ns);
 		barrier_var(log2);
-		__sync_fetch_and_add(&hist->log2[log2 & 63], 1);
+		add64(&hist->log2[log2 & 63], 1, alone);
 	}
 	if (ns > *max_ns)
 		*max_ns = ns;
 }
 
 /* The same, of a histogram that only this CPU writes to. */
-static __always_inline void probe_hist_add(struct probe_hist *hist, u64 ns, const u64 unit_ns)
+static __always_inline void probe_hist_add(struct probe_hist *hist, u64 ns, const u64 unit_ns,
+					   const bool alone)
 {
-	probe_hist_add_to(hist, &hist->max_ns, ns, unit_ns);
+	probe_hist_add_to(hist, &hist->max_ns, ns, unit_ns, alone);
 }
 
 #endif

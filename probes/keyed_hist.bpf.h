@@ -72,7 +72,7 @@ static __always_inline void keyed_hist_add(struct keyed_hist *keyed_hist, u64 ns
 {
 	u32 cpu = bpf_get_smp_processor_id() & (KEYED_CPUS - 1);
 
-	probe_hist_add_to(&keyed_hist->hist, &keyed_hist->max_ns[cpu], ns, unit_ns);
+	probe_hist_add_to(&keyed_hist->hist, &keyed_hist->max_ns[cpu], ns, unit_ns, false);
 }
 
 #endif

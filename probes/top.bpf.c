@@ -81,24 +81,24 @@ static __always_inline bool same_key(const struct top_key *a, const struct top_k
 	return !((x[0] ^ y[0]) | (x[1] ^ y[1]) | (x[2] ^ y[2]) | (x[3] ^ y[3]));
 }
 
-/* The row of @key, if it has a place, or gets one.  take_claim() has a place made by one program of
- * this CPU; one that interrupts it before the key is there uses the hash map, and user space adds
- * the two. */
-static __always_inline struct top_value *placed_row(const struct top_key *key, u32 now)
+/* The place of @key, if it has or gets one.  take_claim() has a place made by one program of this
+ * CPU; one that interrupts it before the key is there uses the hash map, and user space adds the
+ * two. */
+static __always_inline struct top_place *placed_row(const struct top_key *key, u32 now)
 {
 	struct top_place *place = place_of_row(key, now);
 
 	if (!place)
 		return NULL;
 	if (place->made)
-		return same_key(&place->key, key) ? &place->value : NULL;
+		return same_key(&place->key, key) ? place : NULL;
 	if (!take_claim(&place->claims))
 		return NULL;
 	place->key = *key;
 	place->value.slots = take_slots();
 	barrier();
 	place->made = 1;
-	return &place->value;
+	return place;
 }
 
 static __always_inline struct top_value *row_of(void *rows, const struct top_key *key)
@@ -115,7 +115,7 @@ static __always_inline struct top_value *row_of(void *rows, const struct top_key
 	return bpf_map_lookup_elem(rows, key);
 }
 
-static __always_inline void add_to_slots(struct top_value *row, u64 ns)
+static __always_inline void add_to_slots(struct top_value *row, u64 ns, const bool alone)
 {
 	u32 number = row->slots - 1;
 	struct top_slots *of = bpf_map_lookup_elem(&slots, &number);
@@ -130,12 +130,32 @@ static __always_inline void add_to_slots(struct top_value *row, u64 ns)
 		slot = TOP_SLOTS - 1;
 	barrier_var(slot);
 	if (slot < TOP_SLOTS)
-		__sync_fetch_and_add(&of->counts[slot], 1);
+		add32(&of->counts[slot], 1, alone);
+}
+
+static __always_inline void add_to(struct top_value *row, u64 io, u64 bytes, u64 ns, bool failed,
+				   const bool alone)
+{
+	if (io)
+		add64(&row->io, io, alone);
+	if (bytes)
+		add64(&row->bytes, bytes, alone);
+	if (ns)
+		add64(&row->time_ns, ns, alone);
+	else if (io)
+		add64(&row->untimed, io, alone);
+	if (!extended)
+		return;
+	if (ns)
+		add_to_slots(row, ns, alone);
+	if (failed)
+		add32(&row->errors, 1, alone);
 }
 
 static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, bool failed)
 {
-	struct top_value *row = NULL;
+	struct top_place *place = NULL;
+	struct top_value *row;
 	u32 now = epoch;
 
 	if (!begin_ns) /* free_slots is not filled yet */
@@ -145,29 +165,22 @@ static __always_inline void add(struct top_key *key, u64 io, u64 bytes, u64 ns, 
 	key->cpu = bpf_get_smp_processor_id();
 	barrier_var(now);
 	if (has_row_places)
-		row = placed_row(key, now);
-	if (!row)
+		place = placed_row(key, now);
+	if (place && begin_alone(&place->busy)) {
+		add_to(&place->value, io, bytes, ns, failed, true);
+		end_alone(&place->busy);
+		return;
+	}
+	if (place && has_backups)
+		row = &place->value;
+	else
 		row = now & 1 ? row_of(&rows1, key) : row_of(&rows0, key);
 	if (!row) {
 		count_loss(&losses[LOSS_ROWS_FULL], io);
 		count_loss(&losses[LOSS_ROWS_BYTES], bytes);
 		return;
 	}
-	/* Atomic, though only this CPU writes: an interrupt may complete a request meanwhile. */
-	if (io)
-		__sync_fetch_and_add(&row->io, io);
-	if (bytes)
-		__sync_fetch_and_add(&row->bytes, bytes);
-	if (ns)
-		__sync_fetch_and_add(&row->time_ns, ns);
-	else if (io)
-		__sync_fetch_and_add(&row->untimed, io);
-	if (!extended)
-		return;
-	if (ns)
-		add_to_slots(row, ns);
-	if (failed)
-		__sync_fetch_and_add(&row->errors, 1);
+	add_to(row, io, bytes, ns, failed, false);
 }
 
 static __always_inline void key_of(const struct blk_inflight *entry, struct top_key *key)

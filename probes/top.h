@@ -35,6 +35,7 @@ struct top_value {
 struct top_place {
 	__u32 claims; /* as in struct blk_place */
 	__u32 made;   /* the key is there */
+	__u64 busy;   /* probes/alone.bpf.h */
 	struct top_key key;
 	struct top_value value;
 } __attribute__((aligned(64)));

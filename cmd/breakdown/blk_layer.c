@@ -57,11 +57,18 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
+/* With those of programs that interrupt each other. */
+static uint32_t n_hists(const struct blk_layer *layer)
+{
+	return HIST_INDEX(layer->n_cpus + 1, 0, 0);
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct breakdown *b = run->ctx;
 	const struct args *args = &b->o.args;
 	const struct probe_option options[] = {
+		{ "n_cpus", b->blk.n_cpus },
 		{ "queued", b->o.queued },
 		{ "own_start", b->blk.own_start },
 		{ "balance", b->blk.balances },
@@ -77,7 +84,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	/* As large as this machine needs, or, if no program of this run uses it, as small as it
 	 * can be. */
 	const struct probe_map maps[] = {
-		{ "hists", b->blk.n_cpus * 2 * BLK_OPS },
+		{ "hists", n_hists(&b->blk) },
 		{ "cpus", b->blk.n_cpus },
 		{ "inflight", b->blk.balances ? 1
 			      : args->map_requests
@@ -100,9 +107,8 @@ static int attached(struct tool_run *run, struct error *err)
 {
 	struct breakdown *b = run->ctx;
 	struct blk_layer *layer = &b->blk;
-	int r =
-	    hists_map(tool_map(run, "hists"),
-		      layer->n_cpus * 2 * BLK_OPS * sizeof(struct probe_hist), &layer->mapped, err);
+	int r = hists_map(tool_map(run, "hists"), n_hists(layer) * sizeof(struct blk_hist),
+			  &layer->mapped, err);
 
 	if (r)
 		return r;
@@ -142,16 +148,15 @@ static uint64_t seen(void *ctx)
 {
 	struct tool_run *run = ctx;
 	const struct breakdown *b = run->ctx;
-	const struct probe_hist *mapped = b->blk.mapped.at;
+	const struct blk_hist *mapped = b->blk.mapped.at;
 	uint64_t sum = b->blk.drained;
 	const struct blk_cpu *cpus = b->blk.cpus.at;
 
-	for (uint32_t cpu = 0; cpu < b->blk.n_cpus; cpu++) {
-		for (uint32_t i = 0; i < 2 * BLK_OPS; i++)
-			if (is_in_statistics(run, i % BLK_OPS))
-				sum += seen_in(&mapped[HIST_INDEX(cpu, i / BLK_OPS, i % BLK_OPS)]);
+	for (uint32_t i = 0; i < n_hists(&b->blk); i++)
+		if (is_in_statistics(run, i % BLK_OPS))
+			sum += seen_in(&mapped[i].hist);
+	for (uint32_t cpu = 0; cpu < b->blk.n_cpus; cpu++)
 		sum += __atomic_load_n(&cpus[cpu].unlisted, __ATOMIC_RELAXED);
-	}
 	return sum;
 }
 
@@ -192,7 +197,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 {
 	struct breakdown *b = run->ctx;
 	struct blk_layer *layer = &b->blk;
-	struct probe_hist *mapped = layer->mapped.at;
+	struct blk_hist *mapped = layer->mapped.at;
 	bool unit_slots = hists_unit_slots(&b->o);
 
 	(void)err;
@@ -200,8 +205,8 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 		struct hist *hist = &layer->hists[op].hist;
 		uint64_t before = hist->count;
 
-		for (uint32_t cpu = 0; cpu < layer->n_cpus; cpu++)
-			hists_take(hist, &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)],
+		for (uint32_t cpu = 0; cpu <= layer->n_cpus; cpu++)
+			hists_take(hist, &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)].hist,
 				   unit_slots);
 		if (is_in_statistics(run, op))
 			layer->drained += hist->count - before;

@@ -20,7 +20,7 @@
 
 /* -T blk: its histograms. */
 struct blk_layer {
-	struct mapped_array mapped; /* of struct probe_hist: per CPU, buffer and operation */
+	struct mapped_array mapped; /* of struct blk_hist: by HIST_INDEX() */
 	uint32_t n_cpus;
 	bool own_start;			/* some queue keeps no start times: we do */
 	struct hist_row hists[BLK_OPS]; /* of the last interval; --by: of (other) */

@@ -18,10 +18,12 @@ import fcntl
 import glob
 import io
 import json
+import mmap
 import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -1229,6 +1231,40 @@ def bpf_object_exists(kind, number):
     if ctypes.get_errno() != errno.ENOENT:
         raise OSError(ctypes.get_errno(), f"bpf(2): {kind} {number}")
     return False
+
+
+class MappedArray:
+    """The BPF array of a process that has such values and entries, mapped: whatever is changed, programs
+    see."""
+    PIDFD_GETFD = 438  # on all architectures
+
+    def __init__(self, pid, value_size, max_entries):
+        found = [path.rsplit("/", 1)[1] for path in glob.glob(f"/proc/{pid}/fdinfo/*")
+                 if re.search(rf"(?s)map_type:\t2\n.*value_size:\t{value_size}\nmax_entries:\t{max_entries}\n",
+                              read_text(path))]
+        if len(found) != 1:
+            raise AssertionError(f"{len(found)} arrays of {max_entries} values of {value_size} bytes")
+        self.count, self._size = max_entries, (value_size + 7) // 8 * 8
+        pidfd = os.pidfd_open(pid)
+        fd = ctypes.CDLL(None, use_errno=True).syscall(self.PIDFD_GETFD, pidfd, int(found[0]), 0)
+        os.close(pidfd)
+        if fd < 0:
+            raise OSError(ctypes.get_errno(), "pidfd_getfd(2)")
+        self._map = mmap.mmap(fd, self._size * max_entries)
+        os.close(fd)
+        cleanup(self._map.close)
+
+    def get(self, entry, word):
+        """The 64-bit word, counted from 0."""
+        return struct.unpack_from("=Q", self._map, entry * self._size + 8 * word)[0]
+
+    def set(self, entry, word, value):
+        struct.pack_into("=Q", self._map, entry * self._size + 8 * word, value)
+
+
+def tracepoints_preempted(pid):
+    """Do the programs of this iotrace have backups? Then there is room for the marks of events."""
+    return any("\nmax_entries:\t98304\n" in read_text(path) for path in glob.glob(f"/proc/{pid}/fdinfo/*"))
 
 
 # -- Adding up -------------------------------------------------------------

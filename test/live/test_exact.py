@@ -11,16 +11,18 @@ import json
 import mmap
 import os
 import platform
+import re
 import signal
 import subprocess
 import tempfile
 import time
 import unittest
 
-from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, Zram,
+from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, MappedArray, NewLoopDisk,
+                    Tracer, Zram,
                     add_up, by_fields, disk_of, diskstats, each_way, forced, hidden_ends, iotrace,
                     list_hooks, main, mounted, read_text, run_load, run_loads, settled, slow_disk,
-                    wait_until)
+                    tracepoints_preempted, wait_until)
 
 KIB4 = 4096
 DEAF = os.environ.get("IOTRACE_DEAF", "")
@@ -283,6 +285,49 @@ class TestBreakdown(LiveTest):
         for args in ([], ["-Q"]):
             with self.subTest(args=args):
                 self.check_filter(*args)
+
+
+class TestInterrupted(LiveTest):
+    """A program that interrupts another one while that adds to the counters of its CPU counts elsewhere
+    (probes/alone.bpf.h). Here all counters are marked as if that were so the whole time. Where
+    tracepoints are preempted the mark means nothing."""
+    CPUS = int(re.findall(r"\d+", read_text("/sys/devices/system/cpu/possible"))[-1]) + 1
+
+    def check(self, args, value_size, max_entries, busy, counts):
+        """The words of a counter that are its mark and its counts. The rows, and how much each counter
+        has counted."""
+        with LoopDisk(64 * MIB) as disk, Tracer(*args, "-d", disk.name, "--json", "600") as tracer:
+            counters = MappedArray(tracer.pid, value_size, max_entries)
+            os.kill(tracer.pid, signal.SIGSTOP)  # so that it does not empty them meanwhile
+            for i in range(max_entries):
+                counters.set(i, busy, 1)
+            run_loads(Load("read", 1000, KIB4, disk.path, options=["-q", 4]),
+                      Load("write", 300, KIB4, disk.path))
+            settled(disk.name)
+            counted = [sum(counters.get(i, word) for word in counts) for i in range(max_entries)]
+            preempted = tracepoints_preempted(tracer.pid)
+            os.kill(tracer.pid, signal.SIGCONT)
+            result = tracer.stop()
+        self.assertEqual(result.losses, {})
+        return result.rows, counted, preempted
+
+    def test_breakdown(self):
+        entries = 2 * 11 * self.CPUS  # buffers and operations
+        for args in ([], ["-Q"], ["-m"]):
+            with self.subTest(args=args):
+                rows, counted, preempted = self.check(
+                    ["breakdown", "-T", "blk", *args], 3224, entries + 22, 0, range(3, 3 + 336))
+                self.assertEqual({row["op"]: row["count"] for row in rows}, {"read": 1000, "write": 300})
+                self.assertEqual((sum(counted[:entries]), sum(counted[entries:])),
+                                 (1300, 0) if preempted else (0, 1300))
+
+    def test_top(self):
+        for args in ([], ["-x"]):
+            with self.subTest(args=args):
+                rows, counted, preempted = self.check(["top", *args], 128, 2 * 64 * self.CPUS, 1, [6])
+                self.assertEqual(add_up(rows, "op", ("io", "bytes")),
+                                 {"read": (1000, 1000 * KIB4), "write": (300, 300 * KIB4)})
+                self.assertEqual(sum(counted), 1300 if preempted else 0)
 
 
 @unittest.skipUnless(DEAF, "IOTRACE_DEAF names no program")
