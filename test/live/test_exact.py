@@ -510,7 +510,9 @@ class TestMixed(LiveTest):
                 "bufwrite-range", 8000, KIB4, disk.path, name="buffered"))
         self.assertGreater(delta["writes_merged"], 1000)
         self.assertLess(delta["writes"], 2000)
-        self.assertEqual(sum(row["bytes"] for row in result.rows), 8000 * KIB4)
+        # The block of a device is a page: of a larger one than is written the rest is read before.
+        read = {"read": 8000 * KIB4} if mmap.PAGESIZE > KIB4 else {}
+        self.assertEqual(add_up(result.rows, "op", "bytes"), {"write": 8000 * KIB4} | read)
         self.assertEqual({row["comm"] for row in result.rows}, {"buffered"})
 
     def test_merges_in_the_scheduler(self):
