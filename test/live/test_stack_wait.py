@@ -79,6 +79,7 @@ static long interrupt_ns(void)
 	return found * TICK_NS;
 }
 static char *buf;
+static long page; /* nothing is read before a whole one is written */
 static int direct, buffered;
 static volatile char *map;
 int NOINLINE op_read(long at) { int r = pread(direct, buf, 4096, at); return r != 4096; }
@@ -87,7 +88,7 @@ int NOINLINE touch(long at) { return map[at]; }
 int NOINLINE op_fault(long at) { int r = touch(at); return r != 0; }
 int NOINLINE op_fsync(long at)
 {
-	int r = pwrite(buffered, buf, 4096, at) != 4096;
+	int r = pwrite(buffered, buf, page, at) != page;
 	return r + fsync(buffered);
 }
 static int word;
@@ -129,8 +130,9 @@ int main(int argc, char **argv)
 
 	direct = open(argv[1], O_RDWR | O_DIRECT);
 	buffered = open(argv[1], O_RDWR);
-	buf = aligned_alloc(4096, 4096);
-	memset(buf, 0, 4096);
+	page = sysconf(_SC_PAGESIZE);
+	buf = aligned_alloc(page, page);
+	memset(buf, 0, page);
 	mlockall(MCL_CURRENT); /* under this name no page faults but those below */
 	prctl(PR_SET_NAME, op);
 	getchar();
