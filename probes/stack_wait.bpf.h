@@ -8,9 +8,9 @@
  *
  * Nothing is traced at system calls.  When a thread leaves the CPU, the registers with which it
  * came into the kernel tell whether it is in a call, in which, and whether that has its result.
- * They do not tell that of a page fault.  Its beginning is a tracepoint; its end is that the kernel
- * has counted it (mm_account_fault(), since 5.9), or that the thread is elsewhere in user space
- * (after a signal).
+ * They do not tell that of a page fault.  Its beginning is a tracepoint, or a kprobe; its end is
+ * that the kernel has counted it (mm_account_fault(), since 5.9), or that the thread is elsewhere
+ * in user space (after a signal).
  *
  * sched_switch runs programs with interrupts off: no other program comes between, and none is
  * skipped.
@@ -238,5 +238,16 @@ static __always_inline void on_page_fault(u64 regs)
 }
 
 RAW_TP_PROGS(wait_fault, page_fault_user, SEEN_PAGE_FAULT, ctx[0], on_page_fault(ctx[1]))
+
+/* For kernels without that tracepoint (arm64).  A fault in the kernel has registers, too, but no
+ * thread is in user space at its address; with none it is no fault (get_user_pages()). */
+SEC("kprobe/handle_mm_fault")
+int BPF_KPROBE(wait_fault_kp, struct vm_area_struct *vma, unsigned long address, unsigned int flags,
+	       struct pt_regs *regs)
+{
+	if (!stopped && regs)
+		on_page_fault((u64)regs);
+	return 0;
+}
 
 #endif

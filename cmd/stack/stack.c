@@ -148,6 +148,7 @@ static const struct hook_alt switch_alts[] = {
 
 static const struct hook_alt fault_alts[] = {
 	{ HOOK_RAW_TP, "page_fault_user", 3, { "wait_fault" }, 0, NULL, false },
+	{ HOOK_KPROBE, "handle_mm_fault", 0, { "wait_fault_kp" }, 0, NULL, false },
 };
 
 static size_t events(struct tool_run *run, struct hook_event *out)
@@ -183,8 +184,8 @@ static void note_faults(struct tool_run *run)
 		tool_note(run, "waits in page faults are not counted with -d: whose file it is is "
 			       "not known");
 	else if (hooks_tag(run->object.hooks, "fault", -1) < 0)
-		tool_note(run, "waits in page faults are not counted: this kernel has no "
-			       "tracepoint page_fault_user");
+		tool_note(run, "waits in page faults are not counted: this kernel has neither the "
+			       "tracepoint page_fault_user nor kprobes");
 }
 
 static int prepare(struct tool_run *run, struct error *err)
