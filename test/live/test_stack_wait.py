@@ -14,7 +14,7 @@ import time
 import unittest
 
 import iotest
-from iotest import MIB, LoopDisk, Tracer, cleanup, iotrace, list_hooks, slow_disk
+from iotest import MIB, LoopDisk, Tracer, cleanup, each_way, forced, iotrace, slow_disk
 from test_stack import LOST_NAMES, Compiled, StackTest
 
 # Each operation in a function of its own name.  Of each it says for how long it was off the CPU:
@@ -469,8 +469,15 @@ class TestOptions(WaitTest):
         self.assertIn("record with --value wait", refused.err)
 
     def test_each_way_to_see_the_events(self):
-        hooks = [hook for hook in list_hooks("stack", "--value", "wait") if not hook[3]]
-        self.assertEqual({hook[0] for hook in hooks} & {"switch", "fault"}, {"switch"} | FAULTS)
+        for way in each_way("stack", "--value", "wait", events={"switch"} | FAULTS):
+            with self.subTest(way=way), slow_disk(reads=10) as (disk, group), \
+                    self.loads(disk, group, *[(op, 4) for op in ("read", *FAULTS)]) as loads, \
+                    Tracer("stack", "--json", "-K", "--value", "wait", "--cgroup",
+                           f"/{os.path.basename(group.group)}", *forced(way)) as tracer:
+                off = self.run_in_turn(loads)
+                result = tracer.stop()
+                self.assertLessEqual(set(result.losses), LOST_NAMES)
+                self.assert_waits(result.rows, off, disk)
 
 
 class TestEnds(WaitTest):
