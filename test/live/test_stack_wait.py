@@ -345,12 +345,14 @@ class TestKnownWaits(WaitTest):
         self.assertLess(whole - waited, elapsed)
 
     def busy(self, disk, cpu, i):
+        """Calls that last for several ticks: a kernel that preempts lazily would else wait for their end."""
         source = ("import os, sys\n"
                   f"os.sched_setaffinity(0, [{cpu}])\n"
-                  f"fd = os.open('{disk.path}', os.O_RDONLY)\n"
-                  f"os.pread(fd, {MIB}, {i * MIB})\n"
+                  f"fd, part = os.open('{disk.path}', os.O_RDONLY), bytearray({120 * MIB})\n"
+                  f"read = lambda: os.preadv(fd, [part], {i * 120 * MIB})\n"
+                  "read()\n"
                   "sys.stdin.readline()\n"
-                  f"for _ in range(1500): os.pread(fd, {MIB}, {i * MIB})\n")
+                  "for _ in range(12): read()\n")
         return iotest.Held([sys.executable, "-c", source])
 
 
