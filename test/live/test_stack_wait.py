@@ -351,9 +351,12 @@ class TestKnownWaits(WaitTest):
                   f"fd, part = os.open('{disk.path}', os.O_RDONLY), bytearray({120 * MIB})\n"
                   f"read = lambda: os.preadv(fd, [part], {i * 120 * MIB})\n"
                   "read()\n"
+                  "print(flush=True)\n"
                   "sys.stdin.readline()\n"
                   "for _ in range(12): read()\n")
-        return iotest.Held([sys.executable, "-c", source])
+        load = iotest.Held([sys.executable, "-c", source])
+        self.assertEqual(load.process.stdout.readline(), "\n")  # all of it is cached
+        return load
 
 
 class DelayedDisk:
