@@ -33,13 +33,15 @@ static __always_inline struct blk_hist *hist_of(u32 cpu, u8 op)
 	return bpf_map_lookup_elem(&hists, &index);
 }
 
-/* For a program that interrupts another.  A global function, like lost_completion().  Always 0. */
+/* For a program that finds the histogram of its CPU busy.  A global function, like
+ * lost_completion().  Always 0. */
 __attribute__((noinline)) int hist_add_interrupting(u32 op, u64 ns)
 {
-	struct blk_hist *hist = hist_of(n_cpus, op);
+	struct blk_hist *own = hist_of(bpf_get_smp_processor_id(), op);
+	struct blk_hist *shared = hist_of(n_cpus, op);
 
-	if (hist)
-		probe_hist_add(&hist->hist, ns, unit_ns, false);
+	if (own && shared)
+		probe_hist_add_to(&shared->hist, &own->interrupting_max_ns, ns, unit_ns, false);
 	return 0;
 }
 

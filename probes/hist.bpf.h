@@ -28,7 +28,7 @@ static __always_inline void probe_hist_add_to(struct probe_hist *hist, u64 *max_
 		*max_ns = ns;
 }
 
-/* The same, of a histogram that only this CPU writes to. */
+/* The same, with the maximum in @hist: only this CPU writes to that. */
 static __always_inline void probe_hist_add(struct probe_hist *hist, u64 ns, const u64 unit_ns,
 					   const bool alone)
 {

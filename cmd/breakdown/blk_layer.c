@@ -57,7 +57,7 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			  out);
 }
 
-/* With those of programs that interrupt each other. */
+/* With those that stand for all CPUs. */
 static uint32_t n_hists(const struct blk_layer *layer)
 {
 	return HIST_INDEX(layer->n_cpus + 1, 0, 0);
@@ -193,6 +193,14 @@ static void stop(struct tool_run *run)
 	tool_sweep(run, NULL);
 }
 
+static void take(struct hist *to, struct blk_hist *from, bool unit_slots)
+{
+	hists_take(to, &from->hist, unit_slots);
+	if (from->interrupting_max_ns > to->max)
+		to->max = from->interrupting_max_ns;
+	from->interrupting_max_ns = 0;
+}
+
 static int drain(struct tool_run *run, int inactive, struct error *err)
 {
 	struct breakdown *b = run->ctx;
@@ -206,8 +214,7 @@ static int drain(struct tool_run *run, int inactive, struct error *err)
 		uint64_t before = hist->count;
 
 		for (uint32_t cpu = 0; cpu <= layer->n_cpus; cpu++)
-			hists_take(hist, &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)].hist,
-				   unit_slots);
+			take(hist, &mapped[HIST_INDEX(cpu, (uint32_t)inactive, op)], unit_slots);
 		if (is_in_statistics(run, op))
 			layer->drained += hist->count - before;
 	}

@@ -1233,26 +1233,54 @@ def bpf_object_exists(kind, number):
     return False
 
 
-class MappedArray:
-    """The BPF array of a process that has such values and entries, mapped: whatever is changed, programs
-    see."""
-    PIDFD_GETFD = 438  # on all architectures
+_PIDFD_GETFD, _OBJ_GET_INFO_BY_FD = 438, 15  # the first on all architectures
 
-    def __init__(self, pid, value_size, max_entries):
-        found = [path.rsplit("/", 1)[1] for path in glob.glob(f"/proc/{pid}/fdinfo/*")
-                 if re.search(rf"(?s)map_type:\t2\n.*value_size:\t{value_size}\nmax_entries:\t{max_entries}\n",
-                              read_text(path))]
-        if len(found) != 1:
-            raise AssertionError(f"{len(found)} arrays of {max_entries} values of {value_size} bytes")
-        self.count, self._size = max_entries, (value_size + 7) // 8 * 8
-        pidfd = os.pidfd_open(pid)
-        fd = ctypes.CDLL(None, use_errno=True).syscall(self.PIDFD_GETFD, pidfd, int(found[0]), 0)
+
+def _libc_call(number, *args):
+    done = ctypes.CDLL(None, use_errno=True).syscall(number, *args)
+    if done < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return done
+
+
+@contextlib.contextmanager
+def map_of(pid, name):
+    """(descriptor, size of a value, entries) of the BPF map of that name that a process has."""
+    pidfd = os.pidfd_open(pid)
+    try:
+        for link in glob.glob(f"/proc/{pid}/fd/*"):
+            with contextlib.suppress(FileNotFoundError):
+                if os.readlink(link) == "anon_inode:bpf-map":
+                    fd = _libc_call(_PIDFD_GETFD, pidfd, int(os.path.basename(link)), 0)
+                    info = ctypes.create_string_buffer(80)  # up to the name, and some more
+                    attr = ctypes.create_string_buffer(struct.pack(
+                        "=IIQ", fd, len(info), ctypes.addressof(info)), 128)
+                    try:
+                        _libc_call(_SYS_BPF[os.uname().machine], _OBJ_GET_INFO_BY_FD, attr, 16)
+                        _, _, _, size, entries, _, found = struct.unpack_from("=6I16s", info)
+                        if found.rstrip(b"\0").decode() == name:
+                            yield fd, size, entries
+                            return
+                    finally:
+                        os.close(fd)
+    finally:
         os.close(pidfd)
-        if fd < 0:
-            raise OSError(ctypes.get_errno(), "pidfd_getfd(2)")
-        self._map = mmap.mmap(fd, self._size * max_entries)
-        os.close(fd)
-        cleanup(self._map.close)
+    raise AssertionError(f"process {pid} has no BPF map {name}")
+
+
+class MappedArray:
+    """A BPF array of a process, mapped: whatever is changed, programs see."""
+
+    def __init__(self, pid, name):
+        with map_of(pid, name) as (fd, size, self.entries):
+            self._size = (size + 7) // 8 * 8
+            self._map = mmap.mmap(fd, self._size * self.entries)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._map.close()
 
     def get(self, entry, word):
         """The 64-bit word, counted from 0."""
@@ -1262,9 +1290,10 @@ class MappedArray:
         struct.pack_into("=Q", self._map, entry * self._size + 8 * word, value)
 
 
-def tracepoints_preempted(pid):
+def has_backups(pid):
     """Do the programs of this iotrace have backups? Then there is room for the marks of events."""
-    return any("\nmax_entries:\t98304\n" in read_text(path) for path in glob.glob(f"/proc/{pid}/fdinfo/*"))
+    with map_of(pid, "seen_marks") as (_, _, entries):
+        return entries > 1
 
 
 # -- Adding up -------------------------------------------------------------

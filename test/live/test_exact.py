@@ -19,10 +19,9 @@ import time
 import unittest
 
 from iotest import (MIB, SCALE, STRICT, Delta, LiveTest, Load, LoopDisk, MappedArray, NewLoopDisk,
-                    Tracer, Zram,
-                    add_up, by_fields, disk_of, diskstats, each_way, forced, hidden_ends, iotrace,
-                    list_hooks, main, mounted, read_text, run_load, run_loads, settled, slow_disk,
-                    tracepoints_preempted, wait_until)
+                    Tracer, Zram, add_up, by_fields, disk_of, diskstats, each_way, forced,
+                    has_backups, hidden_ends, iotrace, list_hooks, main, mounted, read_text,
+                    run_load, run_loads, settled, slow_disk, state_of, wait_until)
 
 KIB4 = 4096
 DEAF = os.environ.get("IOTRACE_DEAF", "")
@@ -289,45 +288,62 @@ class TestBreakdown(LiveTest):
 
 class TestInterrupted(LiveTest):
     """A program that interrupts another one while that adds to the counters of its CPU counts elsewhere
-    (probes/alone.bpf.h). Here all counters are marked as if that were so the whole time. Where
-    tracepoints are preempted the mark means nothing."""
+    (probes/alone.bpf.h). Here all counters are marked as if that were so the whole time, or none is.
+    Where tracepoints are preempted the mark means nothing."""
     CPUS = int(re.findall(r"\d+", read_text("/sys/devices/system/cpu/possible"))[-1]) + 1
 
-    def check(self, args, value_size, max_entries, busy, counts):
-        """The words of a counter that are its mark and its counts. The rows, and how much each counter
-        has counted."""
+    def check(self, args, array, busy, counts, marked):
+        """@busy, @counts: the words of a counter that are its mark and its counts. The rows, and how much
+        each counter has counted."""
         with LoopDisk(64 * MIB) as disk, Tracer(*args, "-d", disk.name, "--json", "600") as tracer:
-            counters = MappedArray(tracer.pid, value_size, max_entries)
             os.kill(tracer.pid, signal.SIGSTOP)  # so that it does not empty them meanwhile
-            for i in range(max_entries):
-                counters.set(i, busy, 1)
-            run_loads(Load("read", 1000, KIB4, disk.path, options=["-q", 4]),
-                      Load("write", 300, KIB4, disk.path))
-            settled(disk.name)
-            counted = [sum(counters.get(i, word) for word in counts) for i in range(max_entries)]
-            preempted = tracepoints_preempted(tracer.pid)
+            wait_until(lambda: state_of(tracer.pid) == "T")
+            preempted = has_backups(tracer.pid)
+            with MappedArray(tracer.pid, array) as counters:
+                every = range(counters.entries)
+                for i in every if marked else ():
+                    counters.set(i, busy, 1)
+                run_loads(Load("read", 1000, KIB4, disk.path, options=["-q", 4]),
+                          Load("write", 300, KIB4, disk.path))
+                settled(disk.name)
+                counted = [sum(counters.get(i, word) for word in counts) for i in every]
+                self.assertEqual([counters.get(i, busy) for i in every], [int(marked)] * len(every))
             os.kill(tracer.pid, signal.SIGCONT)
             result = tracer.stop()
-        self.assertEqual(result.losses, {})
+        self.assert_no_loss(result)
         return result.rows, counted, preempted
 
+    def assert_times(self, row):
+        """They are in the slots, add up to the total, and the maximum is in the last slot."""
+        self.assertEqual(sum(slot["count"] for slot in row["slots"]), row["count"])
+        self.assertGreaterEqual(row["total_ns"], sum(slot["lo"] * slot["count"] for slot in row["slots"]))
+        self.assertLessEqual(row["total_ns"], sum(slot["hi"] * slot["count"] for slot in row["slots"]))
+        self.assertTrue(row["slots"][-1]["lo"] <= row["max_ns"] <= row["slots"][-1]["hi"], row)
+
     def test_breakdown(self):
-        entries = 2 * 11 * self.CPUS  # buffers and operations
-        for args in ([], ["-Q"], ["-m"]):
-            with self.subTest(args=args):
+        for args, marked in (([], True), ([], False), (["-Q"], True), (["-Q"], False)):
+            with self.subTest(args=args, marked=marked):
                 rows, counted, preempted = self.check(
-                    ["breakdown", "-T", "blk", *args], 3224, entries + 22, 0, range(3, 3 + 336))
+                    ["breakdown", "-T", "blk", *args], "hists", 0, range(4, 4 + 336), marked)
                 self.assertEqual({row["op"]: row["count"] for row in rows}, {"read": 1000, "write": 300})
-                self.assertEqual((sum(counted[:entries]), sum(counted[entries:])),
-                                 (1300, 0) if preempted else (0, 1300))
+                for row in rows:
+                    self.assert_times(row)
+                own = 2 * 11 * self.CPUS  # buffers and operations
+                self.assertEqual(sum(counted), 1300)
+                if marked:
+                    self.assertEqual(sum(counted[own:]), 0 if preempted else 1300)
 
     def test_top(self):
-        for args in ([], ["-x"]):
-            with self.subTest(args=args):
-                rows, counted, preempted = self.check(["top", *args], 128, 2 * 64 * self.CPUS, 1, [6])
+        for args, marked in (([], True), ([], False), (["-x"], True), (["-x"], False)):
+            with self.subTest(args=args, marked=marked):
+                rows, counted, preempted = self.check(["top", *args], "row_places", 1, [6], marked)
                 self.assertEqual(add_up(rows, "op", ("io", "bytes")),
                                  {"read": (1000, 1000 * KIB4), "write": (300, 300 * KIB4)})
-                self.assertEqual(sum(counted), 1300 if preempted else 0)
+                if marked:
+                    self.assertEqual(sum(counted), 1300 if preempted else 0)
+                for row in rows if args else ():
+                    self.assertGreater(row["p99_ns"], 0)
+                    self.assertGreaterEqual(row["max_ns"], row["time_ns"] // row["io"])
 
 
 @unittest.skipUnless(DEAF, "IOTRACE_DEAF names no program")
