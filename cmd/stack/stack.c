@@ -12,6 +12,7 @@
 #include "cmd/syscalls.h"
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
+#include "core/system/preflight.h"
 #include "core/system/privileges.h"
 #include "probes/stack.skel.h"
 
@@ -151,6 +152,12 @@ static const struct hook_alt fault_alts[] = {
 	{ HOOK_KPROBE, "handle_mm_fault", 0, { "wait_fault_kp" }, 0, NULL, false },
 };
 
+/* Page faults are only in rows without a disk. */
+static bool counts_faults(const struct stack *s)
+{
+	return s->o.waits && s->o.reads && !s->o.filters.disk.dev;
+}
+
 static size_t events(struct tool_run *run, struct hook_event *out)
 {
 	struct stack *s = run->ctx;
@@ -167,25 +174,43 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 			   (s->o.ios ? WANT_SUBMIT | WANT_ISSUE : 0) |
 			   (keys_of_cgroup(s->o.by) ? WANT_CGROUPS : 0),
 		       out);
-	if (s->o.waits) {
+	if (s->o.waits)
 		out[n++] = (struct hook_event){ "switch", switch_alts, N(switch_alts), false };
+	if (counts_faults(s))
 		out[n++] = (struct hook_event){ "fault", fault_alts, N(fault_alts), true };
-	}
 	return n;
 }
 
 static void note_faults(struct tool_run *run)
 {
+	static const char lost[] = "waits in page faults are not counted";
 	const struct stack *s = run->ctx;
+	const struct hook_choice *choice;
+	const char *sep = ":";
+	struct error why;
+	char text[512];
+	size_t n, used;
 
-	if (!s->o.waits)
-		return;
-	if (s->o.filters.disk.dev)
+	if (s->o.waits && s->o.filters.disk.dev)
 		tool_note(run, "waits in page faults are not counted with -d: whose file it is is "
 			       "not known");
-	else if (hooks_tag(run->object.hooks, "fault", -1) < 0)
-		tool_note(run, "waits in page faults are not counted: this kernel has neither the "
-			       "tracepoint page_fault_user nor kprobes");
+	if (!counts_faults(s) || hooks_tag(run->object.hooks, "fault", -1) >= 0)
+		return;
+	used = (size_t)snprintf(text, sizeof(text), "%s", lost);
+	choice = hooks_choices(run->object.hooks, &n);
+	for (size_t i = 0; i < n; i++) {
+		if (strcmp(choice[i].event, "fault") != 0)
+			continue;
+		if (choice[i].code == -EACCES && preflight_perf(&why))
+			snprintf(text + used, sizeof(text) - used, "%s %s (%s)", sep, why.what,
+				 why.hint);
+		else
+			snprintf(text + used, sizeof(text) - used, "%s %s: %s", sep,
+				 choice[i].target, choice[i].reason);
+		used = strlen(text);
+		sep = ";";
+	}
+	tool_note(run, "%s", text);
 }
 
 static int prepare(struct tool_run *run, struct error *err)
@@ -194,7 +219,6 @@ static int prepare(struct tool_run *run, struct error *err)
 	int r;
 
 	s->run = run;
-	note_faults(run);
 	s->table.limit = TABLE_LIMIT;
 	s->table.unit = s->o.unit;
 	r = keys_of_cgroup(s->o.by) ? cgroups_open(NULL, NULL, &s->cgroups) : 0;
@@ -219,6 +243,7 @@ static int attached(struct tool_run *run, struct error *err)
 	struct stack *s = run->ctx;
 	int r = s->o.user ? user_stacks_attached(run, &s->stacks, err) : 0;
 
+	note_faults(run);
 	if (!r)
 		find_parts(run);
 	return r;

@@ -1249,20 +1249,23 @@ def map_of(pid, name):
     pidfd = os.pidfd_open(pid)
     try:
         for link in glob.glob(f"/proc/{pid}/fd/*"):
-            with contextlib.suppress(FileNotFoundError):
-                if os.readlink(link) == "anon_inode:bpf-map":
-                    fd = _libc_call(_PIDFD_GETFD, pidfd, int(os.path.basename(link)), 0)
-                    info = ctypes.create_string_buffer(80)  # up to the name, and some more
-                    attr = ctypes.create_string_buffer(struct.pack(
-                        "=IIQ", fd, len(info), ctypes.addressof(info)), 128)
-                    try:
-                        _libc_call(_SYS_BPF[os.uname().machine], _OBJ_GET_INFO_BY_FD, attr, 16)
-                        _, _, _, size, entries, _, found = struct.unpack_from("=6I16s", info)
-                        if found.rstrip(b"\0").decode() == name:
-                            yield fd, size, entries
-                            return
-                    finally:
-                        os.close(fd)
+            try:
+                if os.readlink(link) != "anon_inode:bpf-map":
+                    continue
+            except FileNotFoundError:
+                continue
+            fd = _libc_call(_PIDFD_GETFD, pidfd, int(os.path.basename(link)), 0)
+            info = ctypes.create_string_buffer(80)  # up to the name, and some more
+            attr = ctypes.create_string_buffer(struct.pack(
+                "=IIQ", fd, len(info), ctypes.addressof(info)), 128)
+            try:
+                _libc_call(_SYS_BPF[os.uname().machine], _OBJ_GET_INFO_BY_FD, attr, 16)
+                _, _, _, size, entries, _, found = struct.unpack_from("=6I16s", info)
+                if found.rstrip(b"\0").decode() == name:
+                    yield fd, size, entries
+                    return
+            finally:
+                os.close(fd)
     finally:
         os.close(pidfd)
     raise AssertionError(f"process {pid} has no BPF map {name}")

@@ -297,7 +297,7 @@ class TestInterrupted(LiveTest):
         each counter has counted."""
         with LoopDisk(64 * MIB) as disk, Tracer(*args, "-d", disk.name, "--json", "600") as tracer:
             os.kill(tracer.pid, signal.SIGSTOP)  # so that it does not empty them meanwhile
-            wait_until(lambda: state_of(tracer.pid) == "T")
+            self.assertTrue(wait_until(lambda: state_of(tracer.pid) == "T"))
             preempted = has_backups(tracer.pid)
             with MappedArray(tracer.pid, array) as counters:
                 every = range(counters.entries)

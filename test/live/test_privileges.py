@@ -14,7 +14,7 @@ import unittest.mock
 
 import iotest
 from iotest import (IOTRACE, LOAD, MIB, Load, LiveTest, LoopDisk, Tracer, add_up,
-                    have_kvm, iotrace, main, only_child, opens_perf_events, read_text, wait_until)
+                    have_kvm, iotrace, list_hooks, main, only_child, opens_perf_events, read_text, wait_until)
 from test_kvm import EVENTS, KvmTest, Guest, Screen, json_sums
 from test_stack import PROGRAM_C, Compiled
 from test_virtio import HEADER, direct_io, hooks_of, is_packed, scratch_disk, sees_calls
@@ -107,6 +107,22 @@ class TestBlock(PrivilegeTest):
             self.assertEqual(any("vfs" in f or "read" in f for f in frames),
                              bool(kernel) and not hidden, frames)
         self.refused_without_each(BPF, "stack", "-D", "1")
+
+    def test_page_faults(self):
+        """A kprobe, by which arm64 sees them, needs perf events: a note says why none is counted."""
+        usable = ("fault", "kprobe", "handle_mm_fault", None) in list_hooks("stack", "--value", "wait")
+        with Tracer("stack", "--json", "--value", "wait", "--hook=fault=kprobe:handle_mm_fault",
+                    prefix=self.nobody(*BPF)) as tracer:
+            result = tracer.stop()
+        self.assertEqual(result.status, 0, result)
+        notes = [note for note in result.meta.get("notes", []) if "page faults" in note]
+        if usable and self.opens_perf_events():
+            self.assertEqual(notes, [])
+            self.assertIn("fault", result.hooks())
+            return
+        self.assertNotIn("fault", result.hooks())
+        self.assertEqual(len(notes), 1, result.meta)
+        self.assertRegex(notes[0], "CAP_SYS_ADMIN.*perf_event_paranoid" if usable else "no kprobes")
 
     def test_user_stack(self):
         """A user who may not inspect others' processes gets no names of theirs, and a note."""
