@@ -97,10 +97,11 @@ int check_outcome(struct check *check, struct hooks *hooks, int r)
 	return r ? r : kept;
 }
 
-/* Is @event in use?  Else *@first is its first alternative, or NULL. */
-static bool in_use(const struct check *check, const char *event, const struct hook_choice **first)
+/* Is @event in use?  Else *@why is the alternative that this user may not use, or the first one;
+ * NULL: it has none. */
+static bool in_use(const struct check *check, const char *event, const struct hook_choice **why)
 {
-	*first = NULL;
+	*why = NULL;
 	for (size_t i = 0; i < check->n_choices; i++) {
 		const struct hook_choice *choice = &check->choices[i];
 
@@ -108,24 +109,24 @@ static bool in_use(const struct check *check, const char *event, const struct ho
 			continue;
 		if (choice->chosen)
 			return true;
-		if (!*first)
-			*first = choice;
+		if (!*why || ((*why)->code != -EACCES && choice->code == -EACCES))
+			*why = choice;
 	}
 	return false;
 }
 
 void check_optional(struct check *check, const struct tool_optional *options)
 {
-	const struct hook_choice *first;
+	const struct hook_choice *why;
 	struct error err;
 
 	for (; options && options->event; options++) {
-		if (in_use(check, options->event, &first))
+		if (in_use(check, options->event, &why))
 			continue;
-		if (!first || first->code != -EACCES || !preflight_perf(&err)) {
+		if (!why || why->code != -EACCES || !preflight_perf(&err)) {
 			error_set(&err, STATUS_UNSUPPORTED, -ENOTSUP,
 				  "no usable hook for the event '%s' on this kernel: %s",
-				  options->event, first ? first->reason : "unknown");
+				  options->event, why ? why->reason : "unknown");
 			error_hint(&err, "%s", "");
 		}
 		check_gap(check, options->option, &err);

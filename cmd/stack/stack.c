@@ -183,20 +183,18 @@ static size_t events(struct tool_run *run, struct hook_event *out)
 
 static void note_faults(struct tool_run *run)
 {
-	static const char lost[] = "waits in page faults are not counted";
 	const struct stack *s = run->ctx;
 	const struct hook_choice *choice;
 	const char *sep = ":";
 	struct error why;
-	char text[512];
-	size_t n, used;
+	char text[1024] = "waits in page faults are not counted";
+	size_t n, used = strlen(text);
 
 	if (s->o.waits && s->o.filters.disk.dev)
 		tool_note(run, "waits in page faults are not counted with -d: whose file it is is "
 			       "not known");
 	if (!counts_faults(s) || hooks_tag(run->object.hooks, "fault", -1) >= 0)
 		return;
-	used = (size_t)snprintf(text, sizeof(text), "%s", lost);
 	choice = hooks_choices(run->object.hooks, &n);
 	for (size_t i = 0; i < n; i++) {
 		if (strcmp(choice[i].event, "fault") != 0)

@@ -160,6 +160,10 @@ class TestBlock(PrivilegeTest):
                          not self.reads_mappings(*BPF))
         if read_text("/proc/sys/kernel/kptr_restrict").strip() != "0":
             self.assertIn("CAP_SYSLOG", dict(hints)["-K"])
+        faults = [hook[1:] for hook in list_hooks("stack", "--value", "wait")
+                  if hook[0] == "fault" and hook[3] is None]
+        if faults and faults[0][0] == "kprobe" and not self.opens_perf_events():
+            self.assertIn("CAP_SYS_ADMIN", dict(hints)["--value wait: page faults"])
         if os.path.isdir("/sys/kernel/tracing/events/kvm") and \
                 os.stat("/sys/kernel/tracing").st_mode & 0o777 == 0o700:
             self.assertIn("CAP_DAC_READ_SEARCH", str(found["kvm"]))
