@@ -241,10 +241,11 @@ static int attached(struct tool_run *run, struct error *err)
 	struct stack *s = run->ctx;
 	int r = s->o.user ? user_stacks_attached(run, &s->stacks, err) : 0;
 
+	if (r)
+		return r;
 	note_faults(run);
-	if (!r)
-		find_parts(run);
-	return r;
+	find_parts(run);
+	return 0;
 }
 
 static void keeps(struct tool_run *run)

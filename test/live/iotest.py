@@ -1206,6 +1206,13 @@ _SYS_BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "s390x": 351, "ppc64l
 _GET_FD_BY_ID = {"prog": 13, "map": 14, "link": 30}
 
 
+def _syscall(number, *args):
+    done = ctypes.CDLL(None, use_errno=True).syscall(number, *args)
+    if done < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return done
+
+
 def bpf_objects(pid):
     """{(kind, id)} of the BPF objects that a process holds."""
     if os.uname().machine not in _SYS_BPF:
@@ -1222,25 +1229,15 @@ def bpf_objects(pid):
 
 
 def bpf_object_exists(kind, number):
-    libc = ctypes.CDLL(None, use_errno=True)
     attr = ctypes.create_string_buffer(number.to_bytes(4, "little") + bytes(124))
-    fd = libc.syscall(_SYS_BPF[os.uname().machine], _GET_FD_BY_ID[kind], attr, 128)
-    if fd >= 0:
-        os.close(fd)
-        return True
-    if ctypes.get_errno() != errno.ENOENT:
-        raise OSError(ctypes.get_errno(), f"bpf(2): {kind} {number}")
-    return False
+    try:
+        os.close(_syscall(_SYS_BPF[os.uname().machine], _GET_FD_BY_ID[kind], attr, 128))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 _PIDFD_GETFD, _OBJ_GET_INFO_BY_FD = 438, 15  # the first on all architectures
-
-
-def _libc_call(number, *args):
-    done = ctypes.CDLL(None, use_errno=True).syscall(number, *args)
-    if done < 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-    return done
 
 
 @contextlib.contextmanager
@@ -1254,12 +1251,12 @@ def map_of(pid, name):
                     continue
             except FileNotFoundError:
                 continue
-            fd = _libc_call(_PIDFD_GETFD, pidfd, int(os.path.basename(link)), 0)
+            fd = _syscall(_PIDFD_GETFD, pidfd, int(os.path.basename(link)), 0)
             info = ctypes.create_string_buffer(80)  # up to the name, and some more
             attr = ctypes.create_string_buffer(struct.pack(
                 "=IIQ", fd, len(info), ctypes.addressof(info)), 128)
             try:
-                _libc_call(_SYS_BPF[os.uname().machine], _OBJ_GET_INFO_BY_FD, attr, 16)
+                _syscall(_SYS_BPF[os.uname().machine], _OBJ_GET_INFO_BY_FD, attr, 16)
                 _, _, _, size, entries, _, found = struct.unpack_from("=6I16s", info)
                 if found.rstrip(b"\0").decode() == name:
                     yield fd, size, entries
