@@ -12,6 +12,7 @@
 #include "cmd/report.h"
 #include "core/bpf/kretprobe.h"
 #include "core/system/closer.h"
+#include "core/system/kernel_fs.h"
 #include "core/system/privileges.h"
 
 /* ---- what a subcommand finds out ---- */
@@ -185,6 +186,18 @@ static void check_one(struct machine *machine, size_t i,
 	item->hint = err->hint;
 }
 
+static int check_tracefs(const struct preflight *p, struct error *err)
+{
+	(void)p;
+	return kernel_fs_check(NULL, KERNEL_FS_TRACE, err);
+}
+
+static int check_debugfs(const struct preflight *p, struct error *err)
+{
+	(void)p;
+	return kernel_fs_check(NULL, KERNEL_FS_DEBUG, err);
+}
+
 static void check_machine(struct machine *machine)
 {
 	static const struct check_item items[ITEMS] = {
@@ -204,10 +217,10 @@ static void check_machine(struct machine *machine)
 	check_one(machine, ITEM_PRIVILEGES, preflight_privileges);
 	check_one(machine, ITEM_LOCKDOWN, preflight_lockdown);
 	machine->items[ITEM_LOCKDOWN].state = p->lockdown[0] ? p->lockdown
-					      : p->sysfs     ? "none"
+					      : p->sysfs     ? "unknown: securityfs is not mounted"
 							     : "unknown: sysfs is not mounted";
-	check_one(machine, ITEM_TRACEFS, preflight_tracefs);
-	check_one(machine, ITEM_DEBUGFS, preflight_debugfs);
+	check_one(machine, ITEM_TRACEFS, check_tracefs);
+	check_one(machine, ITEM_DEBUGFS, check_debugfs);
 	try_hook(&machine->items[ITEM_KPROBES], machine, hooks_try_kprobe());
 	try_hook(&machine->items[ITEM_FENTRY], machine, hooks_try_fentry());
 }

@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/limits.h"
+#include "core/system/kernel_fs.h"
 #include "core/system/preflight.h"
 #include "core/system/tracefs.h"
 #include "probes/kvm.h"
@@ -117,7 +118,7 @@ static int make_events(struct counters *c, struct error *err)
 {
 	int r = tracefs_events(NULL, GROUP, &c->names, &c->n_names, err);
 
-	if (r == -ENOENT && preflight_access("/sys/kernel/tracing/events", F_OK) == 0)
+	if (r == -ENOENT && !kernel_fs_check(NULL, KERNEL_FS_TRACE, NULL))
 		preflight_no_kvm(r, err);
 	if (r)
 		return r;

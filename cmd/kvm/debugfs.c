@@ -5,11 +5,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/array.h"
+#include "core/system/kernel_fs.h"
 #include "core/system/preflight.h"
 
 struct machine {
@@ -23,7 +23,7 @@ struct machine {
 #define ENDED_PID 0 /* no machine's: of many processes */
 
 struct debugfs {
-	char path[PATH_MAX];
+	const char *root; /* the caller's */
 	bool past;
 	bool first; /* nothing was read yet: what is there began before us */
 	struct kvm_events *events;
@@ -63,20 +63,16 @@ static int refused(int code, struct error *err)
 	return code;
 }
 
-static int open_top(struct debugfs *d, const char *root, DIR **out, struct error *err)
+static int no_counters(const char *root, int code, struct error *err)
 {
-	char mount[PATH_MAX];
-	int code;
+	int r = kernel_fs_check(root, KERNEL_FS_DEBUG, err);
 
-	snprintf(d->path, sizeof(d->path), "%s/sys/kernel/debug/kvm", root ? root : "");
-	*out = opendir(d->path);
-	if (*out)
-		return 0;
-	code = -errno;
-	snprintf(mount, sizeof(mount), "%s/sys/kernel/debug/bdi", root ? root : "");
-	if (code == -EACCES || code == -EPERM || preflight_access(mount, F_OK))
-		return preflight_no_fs("debugfs", "/sys/kernel/debug", code, err);
-	return preflight_no_kvm(code, err);
+	return r ? r : preflight_no_kvm(code, err);
+}
+
+static DIR *open_top(const struct debugfs *d)
+{
+	return kernel_fs_folder(d->root, KERNEL_FS_DEBUG, "kvm");
 }
 
 /* A counter is a file that holds one number. */
@@ -110,15 +106,18 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events,
 		 struct kvm_counts *by_process, struct debugfs **out, struct error *err)
 {
 	struct debugfs *d = calloc(1, sizeof(*d));
-	DIR *top = NULL;
-	int r;
+	DIR *top;
+	int r = 0;
 
 	if (!d)
 		return error_no_memory(err);
+	d->root = root;
 	d->past = past;
 	d->first = true;
 	d->events = events;
-	r = open_top(d, root, &top, err);
+	top = open_top(d);
+	if (!top)
+		r = no_counters(root, -errno, err);
 	if (!r)
 		r = find_fields(d, top, err);
 	if (!r)
@@ -277,7 +276,7 @@ static int add_up(struct debugfs *d, uint32_t pid, struct kvm_counts *by_process
 
 int debugfs_read(struct debugfs *d, uint32_t pid, struct kvm_counts *by_process, struct error *err)
 {
-	DIR *top = opendir(d->path);
+	DIR *top = open_top(d);
 	struct dirent *entry;
 	int r = 0;
 

@@ -18,7 +18,7 @@
 #include "core/bpf/kprobe_multi.h"
 #include "core/bpf/kretprobe.h"
 #include "core/system/kallsyms_file.h"
-#include "core/system/preflight.h"
+#include "core/system/kernel_fs.h"
 
 const char *hook_facts_types(void)
 {
@@ -28,22 +28,18 @@ const char *hook_facts_types(void)
 /* Needs tracefs, as attaching does. */
 int hook_facts_tracepoint(const char *target)
 {
-	static const char *const roots[] = { "/sys/kernel/tracing", "/sys/kernel/debug/tracing" };
-	bool hidden = false;
 	char path[256];
+	FILE *file;
 	int r;
 
-	for (size_t i = 0; i < sizeof(roots) / sizeof(roots[0]); i++) {
-		snprintf(path, sizeof(path), "%s/events/%s/id", roots[i], target);
-		if (!preflight_access(path, R_OK))
-			return 0;
-		snprintf(path, sizeof(path), "%s/events", roots[i]);
-		r = preflight_access(path, R_OK);
-		if (!r)
-			return -ENOENT;
-		hidden = hidden || r == -EACCES;
+	snprintf(path, sizeof(path), "events/%s/id", target);
+	file = kernel_fs_file(NULL, KERNEL_FS_TRACE, path);
+	if (file) {
+		fclose(file);
+		return 0;
 	}
-	return hidden ? -EACCES : -ENODEV;
+	r = kernel_fs_check(NULL, KERNEL_FS_TRACE, NULL);
+	return !r ? -ENOENT : r == -ENOENT ? -ENODEV : r;
 }
 
 int hook_facts_module_function(const struct kernel_types *types, const char *name,
@@ -157,7 +153,7 @@ int hook_facts_kprobe_multi(const struct hook_function *functions, size_t n)
 static bool mode_preempts(void)
 {
 	char line[128] = "";
-	FILE *file = fopen("/sys/kernel/debug/sched/preempt", "re");
+	FILE *file = kernel_fs_file(NULL, KERNEL_FS_DEBUG, "sched/preempt");
 
 	if (!file)
 		return true; /* to no harm but some more programs */

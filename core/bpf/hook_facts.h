@@ -20,7 +20,7 @@ struct kernel_types;
 const char *hook_facts_types(void);
 
 /* The classic tracepoint "GROUP/NAME": -ENOENT; -EACCES: tracefs may not be read, -ENODEV: it is
- * not mounted. */
+ * not mounted, and cannot be opened without. */
 int hook_facts_tracepoint(const char *target);
 
 /* Function @name in the types of @module. */

@@ -258,6 +258,18 @@ static bool memory_may_be_locked(void)
 	       preflight_caps() >> CAP_SYS_RESOURCE & 1;
 }
 
+/* Lockdown `confidentiality` takes helpers away from programs: the verifier knows none of that
+ * name. */
+static const char *rejected_hint(void)
+{
+	struct preflight p;
+
+	preflight_read(NULL, preflight_caps(), &p);
+	return p.lockdown[0] ? "run with -v for details, and please report this"
+			     : "kernel lockdown may be the reason: to see it, mount -t securityfs "
+			       "securityfs /sys/kernel/security";
+}
+
 static int load_error(int r, const char *refused, struct error *err)
 {
 	if (limits_is_passing(r))
@@ -273,7 +285,7 @@ static int load_error(int r, const char *refused, struct error *err)
 	} else {
 		error_set(err, STATUS_UNSUPPORTED, r, "this kernel rejects the BPF programs: %s",
 			  strerror(-r));
-		error_hint(err, "run with -v for details, and please report this");
+		error_hint(err, "%s", rejected_hint());
 	}
 	return r;
 }

@@ -13,15 +13,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "core/system/kernel_fs.h"
 #include "core/system/limits.h"
-
-static FILE *open_below(const char *root, const char *path)
-{
-	char full[PATH_MAX];
-
-	snprintf(full, sizeof(full), "%s/%s", root ? root : "", path);
-	return fopen(full, "re");
-}
 
 int preflight_access(const char *path, int mode)
 {
@@ -55,12 +48,15 @@ static bool has_cap(uint64_t caps, int cap)
 /* "none integrity [confidentiality]": the state stands in brackets. */
 static void read_lockdown(const char *root, char *state, size_t size)
 {
-	FILE *file = open_below(root, "sys/kernel/security/lockdown");
+	FILE *file = kernel_fs_file(root, KERNEL_FS_SECURITY, "lockdown");
 	char line[128] = "";
 	const char *open;
 
-	if (!file)
+	if (!file) {
+		if (errno == ENOENT && !kernel_fs_check(root, KERNEL_FS_SECURITY, NULL))
+			snprintf(state, size, "none"); /* a kernel without it */
 		return;
+	}
 	if (!fgets(line, sizeof(line), file))
 		line[0] = 0;
 	fclose(file);
@@ -84,25 +80,6 @@ static bool in_user_ns(const char *root)
 	return strcmp(name, first) != 0;
 }
 
-/* Can @shown of a file system be read?  Else -EACCES if it may not be looked for, or -ENOENT. */
-static int find_fs(const char *root, const char *shown)
-{
-	char full[PATH_MAX];
-	int r;
-
-	snprintf(full, sizeof(full), "%s/%s", root ? root : "", shown);
-	r = preflight_access(full, R_OK);
-	return !r ? 0 : r == -EACCES || r == -EPERM ? -EACCES : -ENOENT;
-}
-
-static int find_tracefs(const char *root)
-{
-	int r = find_fs(root, "sys/kernel/tracing/events");
-	int below = r ? find_fs(root, "sys/kernel/debug/tracing/events") : 0;
-
-	return !below ? 0 : r == -EACCES ? r : below;
-}
-
 void preflight_read(const char *root, uint64_t caps, struct preflight *out)
 {
 	memset(out, 0, sizeof(*out));
@@ -114,10 +91,6 @@ void preflight_read(const char *root, uint64_t caps, struct preflight *out)
 	out->can_load = !out->in_user_ns && out->has_bpf && out->has_perfmon;
 	read_lockdown(root, out->lockdown, sizeof(out->lockdown));
 	out->confidential = strcmp(out->lockdown, "confidentiality") == 0;
-	out->tracefs_code = find_tracefs(root);
-	out->tracefs = out->tracefs_code == 0;
-	out->debugfs_code = find_fs(root, "sys/kernel/debug/bdi");
-	out->debugfs = out->debugfs_code == 0;
 	out->kprobes = readable(root, "sys/bus/event_source/devices/kprobe/type");
 }
 
@@ -193,11 +166,11 @@ int preflight_btf(const struct preflight *p, struct error *err)
 {
 	if (p->btf)
 		return 0;
-	if (!p->sysfs)
-		return preflight_no_fs("sysfs", "/sys", -ENOENT, err);
 	error_set(err, STATUS_UNSUPPORTED, -ENOENT,
-		  "this kernel has no type information (/sys/kernel/btf/vmlinux)");
-	error_hint(err, "use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
+		  p->sysfs ? "this kernel has no type information (/sys/kernel/btf/vmlinux)"
+			   : "sysfs is not mounted");
+	error_hint(err, p->sysfs ? "use a kernel built with CONFIG_DEBUG_INFO_BTF=y"
+				 : "mount -t sysfs sysfs /sys");
 	return -ENOENT;
 }
 
@@ -208,34 +181,6 @@ int preflight_bpf(const struct preflight *p, struct error *err)
 	if (!r)
 		r = preflight_lockdown(p, err);
 	return r ? r : preflight_btf(p, err);
-}
-
-int preflight_tracefs(const struct preflight *p, struct error *err)
-{
-	return p->tracefs ? 0
-			  : preflight_no_fs("tracefs", "/sys/kernel/tracing", p->tracefs_code, err);
-}
-
-int preflight_debugfs(const struct preflight *p, struct error *err)
-{
-	return p->debugfs ? 0
-			  : preflight_no_fs("debugfs", "/sys/kernel/debug", p->debugfs_code, err);
-}
-
-int preflight_no_fs(const char *fs, const char *mount_point, int code, struct error *err)
-{
-	if (code == -EACCES || code == -EPERM) {
-		error_set(err, STATUS_UNSUPPORTED, code, "no permission to read %s: %s", fs,
-			  strerror(-code));
-		error_hint(err,
-			   "run as root or with CAP_DAC_READ_SEARCH, or mount %s with gid= and "
-			   "mode=0750",
-			   fs);
-	} else {
-		error_set(err, STATUS_UNSUPPORTED, code, "%s is not mounted", fs);
-		error_hint(err, "mount -t %s %s %s", fs, fs, mount_point);
-	}
-	return code;
 }
 
 int preflight_no_kvm(int code, struct error *err)

@@ -16,12 +16,8 @@ struct preflight {
 	bool can_load;	 /* CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON, of the kernel's own */
 	bool has_bpf, has_perfmon; /* these two, or CAP_SYS_ADMIN, which includes them */
 	bool confidential;	   /* lockdown forbids reading kernel memory */
-	bool tracefs;		   /* mounted (and readable) */
-	bool debugfs;
-	int tracefs_code; /* why not: -EACCES, -ENOENT; 0 */
-	int debugfs_code;
 	bool kprobes;
-	char lockdown[16]; /* "none", "integrity", "confidentiality"; empty: the kernel has none */
+	char lockdown[16]; /* "none", "integrity", "confidentiality"; empty: it cannot be read */
 };
 
 /* @caps: the effective capabilities, a bit each, as preflight_caps() reads them.  @root replaces
@@ -53,15 +49,7 @@ int preflight_privileges(const struct preflight *p, struct error *err);
 int preflight_lockdown(const struct preflight *p, struct error *err);
 int preflight_btf(const struct preflight *p, struct error *err);
 
-/* Is there what needs them?  -EACCES/-ENOENT with @err. */
-int preflight_tracefs(const struct preflight *p, struct error *err);
-int preflight_debugfs(const struct preflight *p, struct error *err);
-
-/* The error of an unavailable file system: it may not be read (-EACCES, -EPERM), or else is not
- * mounted at @mount_point.  Returns @code. */
-int preflight_no_fs(const char *fs, const char *mount_point, int code, struct error *err);
-
-/* The same where KVM's module is not loaded. */
+/* KVM's module is not loaded: fills @err, and returns @code. */
 int preflight_no_kvm(int code, struct error *err);
 
 #endif

@@ -4,47 +4,25 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <unistd.h>
 
 #include "core/base/parse.h"
-#include "core/system/preflight.h"
+#include "core/system/kernel_fs.h"
 
-static const char *const mounts[] = { "sys/kernel/tracing", "sys/kernel/debug/tracing" };
-
-#define N_MOUNTS (sizeof(mounts) / sizeof(mounts[0]))
-
-/* Opens DIR/events/GROUP of the first mount that has events.  -errno of the best try. */
-static DIR *open_group(const char *root, const char *group, char *path, size_t size, bool *mounted,
-		       int *code)
+static DIR *open_group(const char *root, const char *group)
 {
-	DIR *dir;
-	int r;
+	char path[PATH_MAX];
 
-	*mounted = false;
-	*code = -ENOENT;
-	for (size_t i = 0; i < N_MOUNTS; i++) {
-		snprintf(path, size, "%s/%s/events", root ? root : "", mounts[i]);
-		r = preflight_access(path, F_OK);
-		if (r == -EACCES || r == -EPERM)
-			*code = r;
-		if (r)
-			continue;
-		*mounted = true;
-		snprintf(path, size, "%s/%s/events/%s", root ? root : "", mounts[i], group);
-		dir = opendir(path);
-		*code = dir ? 0 : -errno;
-		return dir;
-	}
-	return NULL;
+	snprintf(path, sizeof(path), "events/%s", group);
+	return kernel_fs_folder(root, KERNEL_FS_TRACE, path);
 }
 
-static int refuse(const char *group, bool mounted, int code, struct error *err)
+static int no_group(const char *root, const char *group, int code, struct error *err)
 {
-	if (!mounted || code == -EACCES || code == -EPERM)
-		return preflight_no_fs("tracefs", "/sys/kernel/tracing", code, err);
-	return error_set(err, STATUS_UNSUPPORTED, code, "this kernel has no tracepoints '%s'",
-			 group);
+	int r = kernel_fs_check(root, KERNEL_FS_TRACE, err);
+
+	return r ? r
+		 : error_set(err, STATUS_UNSUPPORTED, code, "this kernel has no tracepoints '%s'",
+			     group);
 }
 
 static int by_name(const void *a, const void *b)
@@ -68,16 +46,14 @@ static int add_name(char ***names, size_t *n, const char *name)
 
 int tracefs_events(const char *root, const char *group, char ***names, size_t *n, struct error *err)
 {
-	char path[PATH_MAX], **found = NULL;
+	DIR *dir = open_group(root, group);
+	char **found = NULL;
 	size_t n_found = 0;
 	struct dirent *entry;
-	bool mounted;
-	DIR *dir;
-	int r;
+	int r = 0;
 
-	dir = open_group(root, group, path, sizeof(path), &mounted, &r);
 	if (!dir)
-		return refuse(group, mounted, r, err);
+		return no_group(root, group, -errno, err);
 	/* Every folder is an event; the files are switches for all of them. */
 	while (!r && (entry = readdir(dir)))
 		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
@@ -88,7 +64,7 @@ int tracefs_events(const char *root, const char *group, char ***names, size_t *n
 		return error_set(err, STATUS_FAILED, r, "out of memory");
 	}
 	if (!n_found)
-		return refuse(group, true, -ENOENT, err);
+		return no_group(root, group, -ENOENT, err);
 	qsort(found, n_found, sizeof(*found), by_name);
 	*names = found;
 	*n = n_found;
@@ -105,14 +81,9 @@ void tracefs_free_names(char **names, size_t n)
 static FILE *open_file(const char *root, const char *group, const char *event, const char *name)
 {
 	char path[PATH_MAX];
-	FILE *file = NULL;
 
-	for (size_t i = 0; !file && i < N_MOUNTS; i++) {
-		snprintf(path, sizeof(path), "%s/%s/events/%s/%s/%s", root ? root : "", mounts[i],
-			 group, event, name);
-		file = fopen(path, "re");
-	}
-	return file;
+	snprintf(path, sizeof(path), "events/%s/%s/%s", group, event, name);
+	return kernel_fs_file(root, KERNEL_FS_TRACE, path);
 }
 
 char *tracefs_format(const char *root, const char *group, const char *event)

@@ -8,13 +8,12 @@
 #include "core/base/error.h"
 
 /*
- * The kernel's own description of its tracepoints.  @root replaces "/" in tests; NULL is "/".
- * tracefs is looked for where it is mounted by itself, then where debugfs shows it.
+ * The kernel's own description of its tracepoints, from tracefs (core/system/kernel_fs.h).  @root
+ * replaces "/" in tests; NULL is "/".
  */
 
-/* The names of the tracepoints of @group, sorted; tracefs_free_names().  -ENOENT: tracefs is not
- * mounted, or the kernel has no such group (@err says which), -EACCES: it may not be read; all
- * STATUS_UNSUPPORTED. */
+/* The names of the tracepoints of @group, sorted; tracefs_free_names().  Errors are those of
+ * kernel_fs_check(); -ENOENT also where the kernel has no such group (@err says which). */
 int tracefs_events(const char *root, const char *group, char ***names, size_t *n,
 		   struct error *err);
 void tracefs_free_names(char **names, size_t n);

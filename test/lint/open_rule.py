@@ -23,7 +23,6 @@ PROC = "/proc: the kernel's"
 CGROUPFS = "cgroups: the kernel's"
 SYS = "/sys: the kernel's"
 TRACEFS = "tracefs: the kernel's"
-DEBUGFS = "debugfs: the kernel's"
 USER = "a file that the user of iotrace names"
 MAY_OPEN = {
     "core/system/bounded.c": PROC,
@@ -33,6 +32,7 @@ MAY_OPEN = {
     "core/system/disks_find.c": SYS,
     "core/bpf/hook_facts.c": SYS,
     "core/system/kallsyms_file.c": PROC,
+    "core/system/kernel_fs.c": "tracefs, debugfs, securityfs: the kernel's",
     "core/bpf/kernel_types.c": SYS,
     "core/bpf/kretprobe.c": TRACEFS,
     "core/system/mounts.c": PROC,
@@ -45,7 +45,6 @@ MAY_OPEN = {
     "core/system/process.c": PROC,
     "core/symbols/address_spaces.c": PROC,
     "core/symbols/symbol_client.c": "/dev/null",
-    "core/system/tracefs.c": TRACEFS,
     "core/system/users.c": "/etc/passwd: root's",
     "cmd/args.c": PROC,
     "cmd/blk.c": SYS,
@@ -53,7 +52,7 @@ MAY_OPEN = {
     "cmd/breakdown/layers.c": PROC,
     "cmd/export/textfile.c": f"{USER}: a new one, in the directory where that is",
     "cmd/guard.c": "/dev/null",
-    "cmd/kvm/debugfs.c": DEBUGFS,
+    "cmd/kvm/debugfs.c": "debugfs: the kernel's",
     "cmd/setup.c": "/dev/null",
     "cmd/show.c": USER,
     "cmd/syscalls.h": "nothing: the numbers of calls that it times",

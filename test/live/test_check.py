@@ -4,7 +4,8 @@
 import os
 import subprocess
 
-from iotest import IOTRACE, LiveTest, iotrace, list_hooks, main, patience, subcommands
+from iotest import (IOTRACE, KERNEL_FS, NOT_MOUNTED, LiveTest, iotrace, list_hooks, main, patience,
+                    read_text, subcommands)
 
 # What a run needs for all events that --check has tried, and to end soon.
 RUNS = {
@@ -84,8 +85,7 @@ class TestCheck(LiveTest):
         if os.path.exists("/sys/kernel/security/lockdown"):
             with open("/sys/kernel/security/lockdown", encoding="ascii") as file:
                 self.assertIn(f'[{machine["lockdown"]["state"]}]', file.read())
-        self.assertEqual(machine["tracefs"]["ok"], os.path.exists("/sys/kernel/tracing/events")
-                         or os.path.exists("/sys/kernel/debug/tracing/events"))
+        self.assertEqual(machine["tracefs"]["ok"], "tracefs\n" in read_text("/proc/filesystems"))
         # Where functions can be probed, --list-hooks finds some of virtio's usable, if it is there.
         if not machine["kprobes"]["ok"]:
             self.assertNotIn("kprobe", [kind for name in subcommands() for _, kind, _, why in
@@ -162,6 +162,18 @@ class TestPrivilege(LiveTest):
                 self.assertEqual(subcommand["works"], "no")
             self.assertIn("Too many open files", why["reason"])
             self.assertIn("ulimit -n", why["hint"])
+
+    def test_not_mounted(self):
+        """Not needed, but for whoever may not open them without."""
+        for kind in ("tracefs", "debugfs"):
+            if f"{kind}\n" not in read_text("/proc/filesystems"):
+                self.skipTest(f"this kernel has no {kind}")
+        report, = iotrace("--check", "--json", prefix=NOT_MOUNTED).objects
+        self.assertEqual([report["machine"][kind] for kind in ("tracefs", "debugfs")],
+                         [{"ok": True}, {"ok": True}])
+        done = iotrace("--check", prefix=[*NOT_MOUNTED, "setpriv", "--bounding-set", "-sys_admin", "--"])
+        for kind, folder in KERNEL_FS.items():
+            self.assertRegex(done.out, rf"(?m)^{kind} +no: .*not mounted \(mount -t {kind} {kind} {folder}\)$")
 
     def test_hidden(self):
         """File systems that are there, but not for everybody, need not be mounted."""

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 
-from iotest import (IOTRACE, MIB, Delta, LiveTest, Load, LoopDisk, Result, Served, Tracer, Zram,
+from iotest import (IOTRACE, MIB, NOT_MOUNTED, Delta, LiveTest, Load, LoopDisk, Result, Served, Tracer, Zram,
                     add_up, bpf_object_exists, bpf_objects, diskstats, hidden_ends, iotrace, list_hooks,
                     main, run_load, run_loads, patience, wait_until)
 
@@ -303,17 +303,25 @@ class TestSurroundings(LiveTest):
 
     def test_tracefs_not_mounted(self):
         """tp_btf and raw_tp need no tracefs: it works all the same."""
-        gone = ("awk '$3 == \"tracefs\" || $3 == \"debugfs\" {print $2}' /proc/mounts | sort -r | "
-                "xargs -r -n1 umount -l; ! grep -Eq '^[^ ]+ [^ ]+ (tracefs|debugfs) ' /proc/mounts")
         with LoopDisk(16 * MIB) as disk:
             for args in (["top", "--json"], ["breakdown", "-T", "blk", "--json"]):
                 with self.subTest(args=args):
                     load = Load("read", 100000, KIB4, disk.path, name="no-tracefs",
                                 options=["-s", 1000]).go()
-                    result = self.in_namespace(gone, *args, "-d", disk.name, "0.5", "1")
+                    result = iotrace(*args, "-d", disk.name, "0.5", "1", prefix=NOT_MOUNTED)
                     load.kill()
                     self.assert_ended_well(result)
                     self.assertTrue(result.rows)
+
+    def test_kvm_tracefs_not_mounted(self):
+        """Its events are in tracefs alone."""
+        folder = "/sys/kernel/tracing/events/kvm"
+        if not os.path.isdir(folder):
+            self.skipTest("this kernel has no tracepoints 'kvm'")
+        names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+        result = iotrace("kvm", "-1", "--fields", "help", prefix=NOT_MOUNTED)
+        self.assert_ended_well(result)
+        self.assertEqual(sorted(result.out.split()), sorted(names))
 
     def test_no_btf(self):
         for args in (["top"], ["breakdown", "-T", "blk"]):

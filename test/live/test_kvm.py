@@ -14,7 +14,7 @@ import time
 
 from guests import (BESIDE, BESIDE_EACH, BESIDE_OF, DEBUGFS_WRITES, END_EXITS, ENDED, GUEST, WRITE, WRITE_EXITS, WRITTEN,
                     Guest, need_guests)
-from iotest import (IOTRACE, LiveTest, Tracer, cleanup, each_way, forced, iotrace,
+from iotest import (IOTRACE, NOT_MOUNTED, LiveTest, Tracer, cleanup, each_way, forced, iotrace,
                     list_hooks, main, read_text, wait_until)
 from tmux import Screen
 
@@ -675,23 +675,24 @@ class TestErrors(KvmTest):
             done = self.as_nobody("kvm", *args)
             self.assertEqual((done.status, done.err), (0, ""))
 
-    def without(self, *mounts, args=("kvm", "-1")):
-        script = "".join(f"umount -R {m} || exit 77; " for m in mounts) + 'exec "$0" "$@"'
-        done = subprocess.run(["unshare", "-m", "sh", "-c", script, IOTRACE, *args], check=False,
-                              timeout=30, capture_output=True, text=True)
-        if done.returncode == 77:
-            self.skipTest(done.stderr)
-        return done
-
     def test_not_mounted(self):
-        mounts = ["/sys/kernel/debug"] if os.path.ismount("/sys/kernel/debug") else []
-        done = self.without("/sys/kernel/tracing", *mounts)
-        self.assertEqual(done.returncode, 3, done)
-        self.assertRegex(done.stderr, r"\Aiotrace: tracefs is not mounted \([^\n]*mount[^\n]*\)\n\Z")
-        if mounts:
-            done = self.without(*mounts, args=("kvm", "-1", "-d"))
-            self.assertEqual(done.returncode, 3, done)
-            self.assertRegex(done.stderr, r"\Aiotrace: debugfs is not mounted[^\n]*\n\Z")
+        """tracefs and debugfs are opened without, and nothing is mounted."""
+        for args, event in ((["-t", "-f", EVENTS], WRITE), (["-d"], DEBUGFS_WRITES)):
+            with self.subTest(args=args):
+                if "-d" in args and not os.path.exists(f"/sys/kernel/debug/kvm/{event}"):
+                    self.skipTest(f"debugfs has no kvm/{event}")
+                result = iotrace("kvm", "-1", *args, "--", GUEST, "-q", 100, timeout=120,
+                                 prefix=NOT_MOUNTED)
+                self.assert_ended_well(result)
+                self.assertEqual(once_rows(result.out)[event], (100, 100))
+
+    def test_not_mounted_not_permitted(self):
+        """That takes CAP_SYS_ADMIN."""
+        for args, missing in (["-1"], "tracefs"), (["-1", "-d"], "debugfs"):
+            with self.subTest(args=args):
+                result = iotrace("kvm", *args, timeout=30, prefix=[
+                    *NOT_MOUNTED, "setpriv", "--bounding-set", "-sys_admin", "--"])
+                self.assert_one_line(result, 3, f"{missing} is not mounted", f"mount -t {missing}")
 
     def test_not_loaded(self):
         """As good as not loaded: the folder of its tracepoints is hidden."""

@@ -14,6 +14,7 @@
 
 #include "core/bpf/hooks_internal.h"
 #include "core/system/process.h"
+#include "core/system/tracefs.h"
 #include "probes/blk.h"
 #include "probes/top.skel.h"
 
@@ -222,7 +223,7 @@ static void test_classic(void **state)
 
 	(void)state;
 	need_btf();
-	if (access("/sys/kernel/tracing/events/task/task_rename/id", R_OK))
+	if (tracefs_id(NULL, "task", "task_rename") < 0)
 		skip();
 	h = chosen(events, 1, NULL);
 	choice_is(h, 0, false, false, "this kernel has no such tracepoint");

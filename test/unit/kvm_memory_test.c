@@ -378,6 +378,7 @@ static void test_reasons(void **state)
 static void test_debugfs(void **state)
 {
 	(void)state;
+	put("sys/kernel/debug/bdi/x", "");
 	put("sys/kernel/debug/kvm/exits", "1\n");
 	put("sys/kernel/debug/kvm/halts", "2\n");
 	put("sys/kernel/debug/kvm/12-3/exits", "1\n");

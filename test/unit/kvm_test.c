@@ -374,6 +374,15 @@ static uint64_t total(const struct kvm_events *e, const char *name)
 	return e->v[i].total;
 }
 
+/* A mounted one. */
+static int make_debugfs(void **state)
+{
+	int r = make_root(state);
+
+	put("sys/kernel/debug/bdi/x", "");
+	return r;
+}
+
 static void test_debugfs(void **state)
 {
 	struct kvm_events e = { 0 };
@@ -961,6 +970,8 @@ static void test_view_guests(void **state)
 	events_free(&e);
 }
 
+#define in_debugfs(test) cmocka_unit_test_setup_teardown(test, make_debugfs, remove_root)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -975,10 +986,10 @@ int main(void)
 		in_fresh_root(test_held_command_line),
 		in_fresh_root(test_long_command_line),
 		in_fresh_root(test_guests),
-		in_fresh_root(test_debugfs),
-		in_fresh_root(test_debugfs_past),
-		in_fresh_root(test_debugfs_many),
-		in_fresh_root(test_debugfs_empty),
+		in_debugfs(test_debugfs),
+		in_debugfs(test_debugfs_past),
+		in_debugfs(test_debugfs_many),
+		in_debugfs(test_debugfs_empty),
 		in_fresh_root(test_debugfs_missing),
 		cmocka_unit_test(test_log_text),
 		cmocka_unit_test(test_log_headings),

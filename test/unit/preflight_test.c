@@ -30,9 +30,8 @@ static void put_all(void)
 {
 	caps = ALL_CAPS;
 	put("sys/kernel/btf/vmlinux", "btf");
+	put("sys/kernel/security/lsm", "lockdown\n");
 	put("sys/kernel/security/lockdown", "[none] integrity confidentiality\n");
-	put("sys/kernel/tracing/events/enable", "0\n");
-	put("sys/kernel/debug/bdi/x", "");
 	put("sys/bus/event_source/devices/kprobe/type", "6\n");
 }
 
@@ -91,13 +90,10 @@ static void test_all_there(void **state)
 	assert_true(p.btf);
 	assert_true(p.can_load);
 	assert_false(p.confidential);
-	assert_true(p.tracefs);
-	assert_true(p.debugfs);
 	assert_true(p.kprobes);
 	memset(&err, 0x5a, sizeof(err));
 	before = err;
 	assert_int_equal(preflight_bpf(&p, &err), 0);
-	assert_int_equal(preflight_tracefs(&p, &err), 0);
 	assert_memory_equal(&err, &before, sizeof(err));
 }
 
@@ -109,8 +105,6 @@ static void test_nothing_there(void **state)
 	assert_false(p.btf);
 	assert_false(p.can_load);
 	assert_false(p.confidential);
-	assert_false(p.tracefs);
-	assert_false(p.debugfs);
 	assert_false(p.kprobes);
 	refused(-EPERM, not_permitted, capabilities);
 }
@@ -200,6 +194,9 @@ static void test_lockdown(void **state)
 	}
 	without("sys/kernel/security/lockdown"); /* a kernel without it */
 	assert_false(read_root().confidential);
+	assert_string_equal(read_root().lockdown, "none");
+	without("sys/kernel/security/lsm"); /* not mounted: it may be locked down */
+	assert_false(read_root().confidential);
 	assert_string_equal(read_root().lockdown, "");
 }
 
@@ -232,82 +229,16 @@ static void test_order(void **state)
 	refused(-ENOENT, no_btf, "use a kernel built with CONFIG_DEBUG_INFO_BTF=y");
 }
 
-static void test_tracefs(void **state)
+static void test_kprobes(void **state)
 {
 	struct preflight p;
-	struct error err;
 
 	(void)state;
 	put_all();
-	without("sys/kernel/tracing/events/enable");
-	assert_true(read_root().tracefs);
-	without("sys/kernel/tracing/events"); /* the mount point alone is no tracefs */
-	p = read_root();
-	assert_false(p.tracefs);
-	memset(&err, 0x5a, sizeof(err));
-	assert_int_equal(preflight_tracefs(&p, &err), -ENOENT);
-	assert_int_equal(err.status, STATUS_UNSUPPORTED);
-	assert_string_equal(err.what, "tracefs is not mounted");
-	assert_string_equal(err.hint, "mount -t tracefs tracefs /sys/kernel/tracing");
-	assert_int_equal(preflight_tracefs(&p, NULL), -ENOENT);
-	assert_int_equal(preflight_bpf(&p, NULL), 0);	      /* which does not need it */
-	put("sys/kernel/debug/tracing/events/enable", "0\n"); /* where it was before */
-	assert_true(read_root().tracefs);
-}
-
-static void set_mode(const char *name, mode_t mode)
-{
-	char path[PATH_MAX];
-
-	in_root(path, name);
-	assert_int_equal(chmod(path, mode), 0);
-}
-
-/* What is there and may not be read is not to be mounted. */
-static void test_unreadable(void **state)
-{
-	bool root_user = !geteuid();
-	struct preflight p;
-	struct error err;
-
-	(void)state;
-	put_all();
-	set_mode("sys/kernel/tracing", 0);
-	set_mode("sys/kernel/debug", 0);
-	set_mode("", 0755);
-	if (root_user)
-		assert_int_equal(setresuid(65534, 65534, 0), 0); /* root may read anything */
-	p = read_root();
-	if (root_user)
-		assert_int_equal(setresuid(0, 0, 0), 0);
-	set_mode("sys/kernel/tracing", 0755);
-	set_mode("sys/kernel/debug", 0755);
-	assert_false(p.tracefs);
-	assert_int_equal(preflight_tracefs(&p, &err), -EACCES);
-	assert_string_equal(err.what, "no permission to read tracefs: Permission denied");
-	assert_string_equal(err.hint, "run as root or with CAP_DAC_READ_SEARCH, or mount tracefs "
-				      "with gid= and mode=0750");
-	assert_int_equal(preflight_debugfs(&p, &err), -EACCES);
-	assert_string_equal(err.what, "no permission to read debugfs: Permission denied");
-}
-
-static void test_debugfs_and_kprobes(void **state)
-{
-	struct preflight p;
-	struct error err;
-
-	(void)state;
-	put_all();
-	without("sys/kernel/debug/bdi/x");
-	without("sys/kernel/debug/bdi");
 	without("sys/bus/event_source/devices/kprobe/type");
 	p = read_root();
-	assert_false(p.debugfs);
 	assert_false(p.kprobes);
 	assert_int_equal(preflight_bpf(&p, NULL), 0);
-	assert_int_equal(preflight_debugfs(&p, &err), -ENOENT);
-	assert_string_equal(err.what, "debugfs is not mounted");
-	assert_string_equal(err.hint, "mount -t debugfs debugfs /sys/kernel/debug");
 }
 
 /* The real machine, as far as it can be checked by other means. */
@@ -325,18 +256,11 @@ static void test_real(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		on_bare_machine(test_all_there),
-		on_bare_machine(test_nothing_there),
-		on_bare_machine(test_capabilities),
-		cmocka_unit_test(test_own_capabilities),
-		on_bare_machine(test_lockdown),
-		on_bare_machine(test_user_namespace),
-		on_bare_machine(test_unreadable),
-		on_bare_machine(test_btf),
-		on_bare_machine(test_order),
-		on_bare_machine(test_tracefs),
-		on_bare_machine(test_debugfs_and_kprobes),
-		cmocka_unit_test(test_real),
+		on_bare_machine(test_all_there),    on_bare_machine(test_nothing_there),
+		on_bare_machine(test_capabilities), cmocka_unit_test(test_own_capabilities),
+		on_bare_machine(test_lockdown),	    on_bare_machine(test_user_namespace),
+		on_bare_machine(test_btf),	    on_bare_machine(test_order),
+		on_bare_machine(test_kprobes),	    cmocka_unit_test(test_real),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
