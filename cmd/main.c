@@ -11,6 +11,7 @@
 #include "core/base/error.h"
 #include "core/symbols/symbol_server.h"
 #include "core/system/closer.h"
+#include "core/system/sandbox.h"
 #include "core/base/text.h"
 
 #define OPTION_WIDTH 24
@@ -133,6 +134,7 @@ int main(int argc, char **argv)
 {
 	int status;
 
+	sandbox_hide();
 	if (symbol_server_is(argc, argv))
 		symbol_server_run();
 	setup_process();

@@ -13,7 +13,7 @@
 #include "cmd/guard.h"
 #include "cmd/report.h"
 #include "core/base/clock.h"
-#include "core/system/privileges.h"
+#include "core/system/sandbox.h"
 #include "core/base/text.h"
 #include "output/terminal.h"
 
@@ -173,7 +173,7 @@ static int end_recording(struct show *show, struct error *err)
 
 static int open_recording(struct show *show, struct error *err)
 {
-	int r = outfile_open(&show->file, show->args->record, err);
+	int r = outfile_open(&show->file, show->args->record, 0600, err);
 
 	if (r)
 		return r;
@@ -225,8 +225,9 @@ bool show_on_terminal(const struct show *show)
 
 static void prepare(struct show *show)
 {
-	show->stream = stdout;
-	show->of_format = renderer_of(show->args->format, stdout);
+	if (!show->stream)
+		show->stream = stdout;
+	show->of_format = renderer_of(show->args->format, show->stream);
 	show->display = &show->of_format;
 	if (!show->text.ctx)
 		show->text.ctx = show->ctx;
@@ -536,14 +537,13 @@ int show_replay(struct show *show)
 	}
 	r = check_apart(show, &err);
 	if (!r)
-		r = privileges_drop(show->args->output || show->written ? PRIVILEGES_FILE : 0,
-				    &err);
+		r = open_output(show, &err);
+	if (!r)
+		r = sandbox_view(show->written, &err);
 	if (!r)
 		r = recording_reader_open(file, name.text, &reader, &err);
 	if (!r)
 		r = begin(show, reader, name.text, &err);
-	if (!r)
-		r = open_output(show, &err);
 	if (!r)
 		r = replay(show, reader, &err);
 	recording_reader_close(reader);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmd/choices.h"
 #include "cmd/report.h"
@@ -581,6 +582,9 @@ static int replay(struct tool_run *t)
 {
 	struct error err;
 
+	/* A program with capabilities of its own opens no file by them. */
+	if (geteuid() && privileges_drop(0, &err))
+		return report_error(&err);
 	if (t->tool->replay && t->tool->replay(t, &err))
 		return report_error(&err);
 	return show_replay(&t->show);

@@ -16,6 +16,7 @@
 #define BOTTOM	     40
 #define CHAR_WIDTH   6.7
 #define MAX_FRAMES   512
+#define MAX_NODES    (1U << 19) /* of 100 bytes; more are not drawn one by one */
 
 enum kind { KIND_ALL, KIND_DISK, KIND_LABEL, KIND_PROCESS, KIND_USER, KIND_KERNEL, KIND_REST };
 
@@ -38,6 +39,7 @@ struct tree {
 	uint64_t least;	  /* narrower ones are put together, or left out */
 	unsigned int depth;
 	enum stack_unit unit;
+	size_t cut; /* rows some of whose frames had no room */
 };
 
 static const struct node_key *key_of(const struct tree *t, uint32_t node)
@@ -72,12 +74,17 @@ struct amount {
 	uint64_t sum, writes;
 };
 
-/* The child of @parent, with @more; INTERN_NONE. */
+#define NO_ROOM (INTERN_NONE - 1)
+
+/* The child of @parent, with @more; INTERN_NONE; NO_ROOM: what follows it belongs to @parent. */
 static uint32_t add_node(struct tree *t, const struct node_key *key, const struct amount *more)
 {
-	int is_new;
-	uint32_t node = intern_bytes(&t->nodes, key, sizeof(*key), &is_new);
+	int is_new = 0;
+	uint32_t node = t->nodes.n < MAX_NODES ? intern_bytes(&t->nodes, key, sizeof(*key), &is_new)
+					       : intern_find(&t->nodes, key, sizeof(*key));
 
+	if (node == INTERN_NONE && t->nodes.n == MAX_NODES)
+		return NO_ROOM;
 	if (node == INTERN_NONE || grow_sums(t, node))
 		return INTERN_NONE;
 	if (is_new)
@@ -95,7 +102,7 @@ static uint32_t add_frames(struct tree *t, uint32_t parent, struct frames frames
 
 	while (n < MAX_FRAMES && (name = frames_next(&frames)))
 		names[n++] = name;
-	while (n-- > 0 && parent != INTERN_NONE)
+	while (n-- > 0 && parent < NO_ROOM)
 		parent = add_node(t, &(struct node_key){ parent, kind, 0, 0, names[n] }, more);
 	return parent;
 }
@@ -106,7 +113,7 @@ static uint32_t add_label(struct tree *t, uint32_t parent, const struct node_key
 {
 	struct node_key key = *label;
 
-	if (parent == INTERN_NONE || !key.name || !key.name[0])
+	if (parent >= NO_ROOM || !key.name || !key.name[0])
 		return parent;
 	key.parent = parent;
 	return add_node(t, &key, more);
@@ -125,10 +132,11 @@ static int add_row(struct tree *t, const struct stack_row *row)
 		    t, node, &(struct node_key){ 0, KIND_LABEL, 0, 0, row->labels[label] }, &more);
 	node = add_label(t, node, &(struct node_key){ 0, KIND_PROCESS, row->pid, 0, row->comm },
 			 &more);
-	if (node != INTERN_NONE)
+	if (node < NO_ROOM)
 		node = add_frames(t, node, row->user, KIND_USER, &more);
-	if (node != INTERN_NONE)
+	if (node < NO_ROOM)
 		node = add_frames(t, node, row->kernel, KIND_KERNEL, &more);
+	t->cut += node == NO_ROOM;
 	return node == INTERN_NONE ? -ENOMEM : 0;
 }
 
@@ -174,8 +182,9 @@ static int make_tree(struct tree *t, const struct stack_row *rows, size_t n)
 	const struct node_key all = { 0, KIND_ALL, 0, 0, "all" };
 	int r = add_node(t, &all, &(struct amount){ 0 }) == INTERN_NONE ? -ENOMEM : 0;
 
-	for (size_t i = 0; !r && i < n; i++)
-		r = add_row(t, &rows[i]);
+	/* The largest, which are the last, have room first. */
+	for (size_t i = n; !r && i > 0; i--)
+		r = add_row(t, &rows[i - 1]);
 	if (!r)
 		r = sort_nodes(t);
 	if (!r)
@@ -416,6 +425,8 @@ static void put_head(struct sink *sink, const struct tree *t, const char *title)
 			"<rect width=\"100%\" height=\"100%\" fill=\"#fbfaf7\"/>\n"
 			"<text id=\"head\" x=\"600\" y=\"26\">");
 	put_xml(sink, title, SIZE_MAX);
+	if (t->cut)
+		sink_printf(sink, " (%zu small rows without all frames)", t->cut);
 	sink_puts(sink, "</text>\n<text id=\"reset\" x=\"10\" y=\"46\" style=\"display:none\">"
 			"Reset zoom</text>\n<text id=\"search\" x=\"1190\" y=\"46\" "
 			"style=\"display:none\">Search</text>\n");

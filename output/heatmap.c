@@ -186,7 +186,8 @@ uint64_t heatmap_cell(const struct heatmap_picture *p, const struct hist *column
 	uint64_t count = 0;
 
 	for (unsigned int s = first; s < first + p->step && s < HIST_FINE_SLOTS; s++)
-		count += column->fine[s];
+		if (__builtin_add_overflow(count, column->fine[s], &count))
+			return UINT64_MAX;
 	return count;
 }
 

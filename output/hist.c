@@ -72,6 +72,13 @@ void hist_add(struct hist *h, uint64_t ns, uint64_t unit_ns)
 	h->log2[hist_log2_slot(ns / unit_ns)]++;
 }
 
+/* Of a recording they may be anything. */
+static void add_bounded(uint64_t *sum, uint64_t more)
+{
+	if (__builtin_add_overflow(*sum, more, sum))
+		*sum = UINT64_MAX;
+}
+
 void hist_add_growth(struct hist *h, const struct hist *now, const struct hist *before)
 {
 	static const struct hist none;
@@ -86,8 +93,8 @@ void hist_add_growth(struct hist *h, const struct hist *now, const struct hist *
 		hist_fine_bounds(i, &lo, &hi);
 		if (!all)
 			max = hi < now->max ? hi : now->max;
-		h->fine[i] += now->fine[i] - before->fine[i];
-		h->count += now->fine[i] - before->fine[i];
+		add_bounded(&h->fine[i], now->fine[i] - before->fine[i]);
+		add_bounded(&h->count, now->fine[i] - before->fine[i]);
 	}
 	for (unsigned int i = 0; i < HIST_LOG2_SLOTS; i++)
 		h->log2[i] += now->log2[i] - before->log2[i];

@@ -30,6 +30,7 @@ struct chunk {
 struct node {
 	const char *name;
 	uint32_t caller, depth;
+	size_t shown; /* bytes of its name and its callers' */
 };
 
 /* A table as the file has it, and as the rows are to be made. */
@@ -56,7 +57,8 @@ struct recording_reader {
 	struct recording_setting settings[RECORDING_SETTINGS];
 	struct table tables[RECORDING_TABLES];
 	size_t n_tables, n_bound;
-	bool was_last; /* the last interval has been read */
+	bool was_last;	/* the last interval has been read */
+	uint64_t shown; /* bytes of all rows' texts so far, each time they are used */
 	/* Of this interval: */
 	struct text_set texts;
 	struct chunk *chunks;
@@ -411,6 +413,21 @@ static const char *get_string(struct recording_reader *p, struct cursor *c)
 	return "";
 }
 
+/* Rows share their texts, in the file and in memory, but an output repeats them in each row: how
+ * much it may repeat grows with the file, so that no small one fills a disk. */
+#define SHOWN_FREE  (64U << 20)
+#define SHOWN_TIMES 1024U
+#define FRAME_COST  16U /* of a frame in an output, beside its name */
+
+static void show_text(struct recording_reader *p, struct cursor *c, size_t bytes)
+{
+	p->shown += bytes;
+	if (p->shown <= SHOWN_FREE + SHOWN_TIMES * p->file.at)
+		return;
+	p->no_room = true;
+	spoil(c);
+}
+
 /* A node's callers have come before it: no stack goes round in a circle. */
 static void read_nodes(struct recording_reader *p, struct cursor *c)
 {
@@ -424,6 +441,9 @@ static void read_nodes(struct recording_reader *p, struct cursor *c)
 		p->nodes[i].caller = caller;
 		p->nodes[i].depth = caller ? p->nodes[caller - 1].depth + 1 : 1;
 		p->nodes[i].name = get_string(p, c);
+		p->nodes[i].shown = strlen(p->nodes[i].name) + FRAME_COST;
+		if (caller)
+			p->nodes[i].shown += p->nodes[caller - 1].shown;
 		if (p->nodes[i].depth > RECORDED_FRAMES_MAX)
 			spoil(c);
 	}
@@ -487,6 +507,7 @@ static void read_value(struct recording_reader *p, struct cursor *c, unsigned in
 		break;
 	case RECORDED_STR:
 		text = get_string(p, c);
+		show_text(p, c, at ? strlen(text) : 0);
 		if (at)
 			*(const char **)at = text;
 		break;
@@ -497,6 +518,7 @@ static void read_value(struct recording_reader *p, struct cursor *c, unsigned in
 		break;
 	case RECORDED_FRAMES:
 		frames.at = (uint32_t)get_within(c, p->n_nodes);
+		show_text(p, c, at && frames.at ? p->nodes[frames.at - 1].shown : 0);
 		if (at)
 			*(struct frames *)at = frames;
 		break;

@@ -96,7 +96,7 @@ int breakdown_heatmap_open(struct tool_run *run, struct error *err)
 
 	if (!b->o.svg)
 		return 0;
-	r = outfile_open(&b->svg, b->o.svg, err);
+	r = outfile_open(&b->svg, b->o.svg, 0666, err);
 	if (r)
 		return r;
 	b->svg_renderer = (struct renderer){ .ops = &svg_renderer };

@@ -8,10 +8,9 @@
 
 int events_find(const struct kvm_events *e, const char *name)
 {
-	for (size_t i = 0; i < e->n; i++)
-		if (strcmp(e->v[i].name, name) == 0)
-			return (int)i;
-	return -ENOENT;
+	uint32_t at = intern_find(&e->names, name, strlen(name) + 1);
+
+	return at == INTERN_NONE ? -ENOENT : (int)at;
 }
 
 static void hide(struct kvm_event *event, const regex_t *filter)
@@ -44,7 +43,8 @@ int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 	if (!copy)
 		return -ENOMEM;
 	more = ARRAY_ADD(e->v, e->n);
-	if (!more) {
+	if (!more || intern_text(&e->names, name) == INTERN_NONE) {
+		e->n -= more != NULL;
 		free(copy);
 		return -ENOMEM;
 	}
@@ -123,5 +123,6 @@ void events_free(struct kvm_events *e)
 	for (size_t i = 0; i < e->n; i++)
 		free(e->v[i].name);
 	free(e->v);
+	intern_free(&e->names);
 	*e = (struct kvm_events){ 0 };
 }

@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "core/base/intern.h"
+
 #define EVENT_NAME_SIZE 192
 
 /* What is counted, by name, whatever the source.  Names never leave the table. */
@@ -27,6 +29,7 @@ struct kvm_event {
 struct kvm_events {
 	struct kvm_event *v;
 	size_t n;
+	struct intern names;   /* by index */
 	const regex_t *filter; /* -f: only those are shown; NULL: all */
 };
 

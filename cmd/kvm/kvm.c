@@ -322,7 +322,7 @@ TOOL_PROBE(kvm);
 static const struct tool_setting settings[] = {
 	TOOL_SETTING(struct kvm, "mode", 0, recorded_mode, KVM_LOG),
 	TOOL_SETTING(struct kvm, "latency", 0, o.latency, 1),
-	{ "pid", 'p', offsetof(struct kvm, o.pid), sizeof(uint32_t), UINT32_MAX, 'g' },
+	{ "pid", 'p', offsetof(struct kvm, o.pid), sizeof(uint32_t), INT32_MAX, 'g' },
 	{ "by_name", 'p', offsetof(struct kvm, o.by_name), sizeof(uint32_t), 1, 'g' },
 	TOOL_SETTING(struct kvm, "exit_event", 0, exit_event, UINT32_MAX),
 };

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "core/base/array.h"
+#include "core/base/intern.h"
 
 _Static_assert(HIST_FINE_SLOTS == PROBE_FINE_SLOTS, "the probes count in the same slots");
 
@@ -108,16 +109,18 @@ void latency_clear(struct latency *l)
 		l->times[i].exits_cleared = l->rows[i].exits;
 }
 
-/* The sum with the labels of @of, made if it is not there; NULL without memory. */
-static struct latency_sum *sum_of(struct latency_sum **sums, size_t *n,
+/* The sum with the labels of @of, made if it is not there; @labels has those of all, by index.
+ * NULL without memory. */
+static struct latency_sum *sum_of(struct latency_sum **sums, size_t *n, struct intern *labels,
 				  const struct latency_sum *of)
 {
-	struct latency_sum *s = *sums;
+	const uint32_t label[] = { (uint32_t)of->event, of->pid, of->vcpu };
+	uint32_t at = intern_bytes(labels, label, sizeof(label), NULL);
+	struct latency_sum *s;
 
-	for (size_t i = 0; i < *n; i++, s++)
-		if (s->event == of->event && s->pid == of->pid && s->vcpu == of->vcpu)
-			return s;
-	s = ARRAY_ADD(*sums, *n);
+	if (at < *n)
+		return &(*sums)[at];
+	s = at == INTERN_NONE ? NULL : ARRAY_ADD(*sums, *n);
 	if (!s)
 		return NULL;
 	*s = *of;
@@ -147,6 +150,7 @@ int latency_sums(const struct latency *l, uint32_t pid, bool all_processes, bool
 		 struct latency_sum **sums, size_t *n)
 {
 	struct latency_sum *found = NULL, *sum;
+	struct intern labels = { 0 };
 	size_t n_found = 0;
 
 	for (size_t i = 0; i < l->n; i++) {
@@ -162,8 +166,9 @@ int latency_sums(const struct latency *l, uint32_t pid, bool all_processes, bool
 
 		if (!row->exits || (pid && row->pid != pid))
 			continue;
-		sum = sum_of(&found, &n_found, &of);
+		sum = sum_of(&found, &n_found, &labels, &of);
 		if (!sum) {
+			intern_free(&labels);
 			free(found);
 			return -ENOMEM;
 		}
@@ -171,6 +176,7 @@ int latency_sums(const struct latency *l, uint32_t pid, bool all_processes, bool
 		sum->total_exits += row->exits - l->times[i].exits_cleared;
 		hist_add_growth(&sum->hist, &l->times[i].now, &l->times[i].before);
 	}
+	intern_free(&labels);
 	for (size_t i = 0; i < n_found; i++)
 		hist_log2_from_fine(&found[i].hist);
 	if (n_found)

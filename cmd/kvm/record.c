@@ -6,8 +6,9 @@
 #include "core/base/array.h"
 #include "output/render.h"
 
-/* More events than any kernel has; a table of them is gone through for each. */
-#define EVENTS_MAX 16384
+/* More events than any kernel has, and more rows of times than the probe. */
+#define EVENTS_MAX    4096
+#define LATENCIES_MAX 16384
 
 /* ---- columns ---- */
 
@@ -194,12 +195,14 @@ int kvm_replay_latencies(const struct recording_interval *in, struct kvm_events 
 
 	if (exit_event >= e->n)
 		return no_such_run("times of no event", err);
-	if (n > EVENTS_MAX || n < latency->n)
+	if (n > LATENCIES_MAX || n < latency->n)
 		return no_such_run("reasons too many or too few", err);
 	r = latency_load(latency, in->tables[1].rows, n);
 	for (size_t i = 0; r >= 0 && i < n; i++)
 		if (latency->rows[i].exits)
 			r = latency->rows[i].event =
 			    events_add_child(e, (int)exit_event, latency->rows[i].name, false);
-	return r < 0 ? error_no_memory(err) : 0;
+	if (r < 0)
+		return error_no_memory(err);
+	return e->n > EVENTS_MAX ? no_such_run("too many events", err) : 0;
 }

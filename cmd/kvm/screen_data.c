@@ -174,6 +174,10 @@ int kvm_replay_take(struct kvm *k, const struct recording_interval *in, struct e
 		return r;
 	if (strcmp(in->text, KVM_RECORDED_START) == 0) {
 		r = view_filter_replay(&k->view, k->o.fields, err);
+		/* Its texts live until the next interval is read only. */
+		k->counts.n = 0;
+		if (k->latency)
+			k->latency->n = 0;
 		return r ? r : 1;
 	}
 	return keep(k, in) ? error_no_memory(err) : view_step(k, err);

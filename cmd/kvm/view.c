@@ -124,6 +124,7 @@ void view_close(struct view *v)
 {
 	clear_filter(v);
 	free(v->guests);
+	intern_free(&v->pids);
 	free(v->lines);
 	drop_latencies(v);
 }
@@ -227,8 +228,10 @@ int view_guests(const struct view *v, struct guest **guests, size_t *n)
 	*n = 0;
 	*guests = calloc(v->n_guests + 1, sizeof(**guests));
 	for (size_t i = 0; *guests && i < v->n_guests; i++) {
-		(*guests)[i].pid = v->guests[i].pid;
-		name_of(v, v->guests[i].pid, (*guests)[(*n)++].name);
+		struct guest *g = &(*guests)[(*n)++];
+
+		g->pid = v->guests[i].pid;
+		snprintf(g->name, sizeof(g->name), "%s", v->guests[i].guest);
 	}
 	return *guests ? 0 : -ENOMEM;
 }
@@ -238,42 +241,58 @@ int view_guests(const struct view *v, struct guest **guests, size_t *n)
 /* Guests without events, as by a filter, keep their names while there are no more than these. */
 #define MAX_IDLE 1024
 
-static void name_guest(const struct view *v, struct view_guest *g)
+static void name_guest(const struct view *v, struct view_guest *g, const char *recorded)
 {
 	struct process process = { .comm = "?" };
-	char name[GUEST_NAME_SIZE];
 
-	if (!*name_of(v, g->pid, name) && !v->recorded)
+	if (v->recorded)
+		snprintf(g->guest, sizeof(g->guest), "%s", recorded);
+	else if (!*guest_name(NULL, g->pid, g->guest))
 		process_read(g->pid, &process);
-	snprintf(g->name, sizeof(g->name), "%s [%u]", *name ? name : process.comm, g->pid);
+	snprintf(g->name, sizeof(g->name), "%s [%u]", *g->guest ? g->guest : process.comm, g->pid);
 }
 
-static struct view_guest *guest_of(struct view *v, uint32_t pid)
+/* The guest that @count is of; NULL without memory. */
+static struct view_guest *guest_of(struct view *v, const struct kvm_count *count)
 {
+	uint32_t at = intern_bytes(&v->pids, &count->pid, sizeof(count->pid), NULL);
 	struct view_guest *g;
 
-	for (size_t i = 0; i < v->n_guests; i++)
-		if (v->guests[i].pid == pid)
-			return &v->guests[i];
-	g = ARRAY_ADD(v->guests, v->n_guests);
+	if (at < v->n_guests)
+		return &v->guests[at];
+	g = at == INTERN_NONE ? NULL : ARRAY_ADD(v->guests, v->n_guests);
 	if (g) {
-		g->pid = pid;
-		name_guest(v, g);
+		g->pid = count->pid;
+		name_guest(v, g, count->guest);
 	}
 	return g;
 }
 
-static int count_guests(struct view *v, const char *guest)
+/* Those that stay, without what they counted. */
+static int keep_guests(struct view *v)
 {
 	const size_t n = v->n_guests;
 
 	v->n_guests = 0;
+	intern_free(&v->pids);
 	for (size_t i = 0; i < n; i++) {
+		struct view_guest *g = &v->guests[v->n_guests];
+
 		if (n > MAX_IDLE && !v->guests[i].all.total)
 			continue;
-		v->guests[v->n_guests] = v->guests[i];
-		v->guests[v->n_guests++].all.total = 0;
+		*g = v->guests[i];
+		g->all.total = 0;
+		if (intern_bytes(&v->pids, &g->pid, sizeof(g->pid), NULL) == INTERN_NONE)
+			return -ENOMEM;
+		v->n_guests++;
 	}
+	return 0;
+}
+
+static int count_guests(struct view *v, const char *guest)
+{
+	if (keep_guests(v))
+		return -ENOMEM;
 	for (size_t i = 0; i < v->counts->n; i++) {
 		const struct kvm_count *count = &v->counts->v[i];
 		const struct kvm_event *e = &v->events->v[count->event];
@@ -282,7 +301,7 @@ static int count_guests(struct view *v, const char *guest)
 		if (e->parent >= 0 || e->off || e->hidden ||
 		    (v->pid && !count_is_of(count, v->pid, guest)))
 			continue;
-		g = guest_of(v, count->pid);
+		g = guest_of(v, count);
 		if (!g)
 			return -ENOMEM;
 		g->all.total += count->total;
@@ -322,17 +341,13 @@ uint64_t view_rate(const struct view *v, uint64_t delta)
 		   : 0;
 }
 
-static void set_times(const struct view *v, size_t event, struct view_line *line)
+static void set_times(const struct hist *times, struct view_line *line)
 {
-	for (size_t i = 0; i < v->n_latencies; i++) {
-		const struct hist *times = &v->latencies[i].hist;
-
-		if (v->latencies[i].event != (int)event || !times->count)
-			continue;
-		line->times = times->count;
-		line->avg_ns = times->total / times->count;
-		line->p99_ns = hist_percentile(times, 990);
-	}
+	if (!times || !times->count)
+		return;
+	line->times = times->count;
+	line->avg_ns = times->total / times->count;
+	line->p99_ns = hist_percentile(times, 990);
 }
 
 static bool shown(const struct view *v, size_t i)
@@ -384,8 +399,11 @@ static int add_line(struct view *v, const struct view_line *line)
 /* Children stand below their parent; one whose parent is not shown stands for itself. */
 static int event_lines(struct view *v)
 {
-	int r = 0;
+	const struct hist **times = calloc(v->events->n + 1, sizeof(*times)); /* by event */
+	int r = times ? 0 : -ENOMEM;
 
+	for (size_t i = 0; !r && i < v->n_latencies; i++)
+		times[v->latencies[i].event] = &v->latencies[i].hist;
 	for (size_t i = 0; !r && i < v->events->n; i++) {
 		const struct kvm_event *e = &v->events->v[i];
 		struct view_line line = line_of(e);
@@ -395,9 +413,10 @@ static int event_lines(struct view *v)
 		line.child = e->parent >= 0;
 		if (line.child && shown(v, (size_t)e->parent))
 			line.parent = &v->events->v[e->parent];
-		set_times(v, i, &line);
+		set_times(times[i], &line);
 		r = add_line(v, &line);
 	}
+	free(times);
 	return r;
 }
 

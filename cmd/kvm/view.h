@@ -14,7 +14,8 @@
 /* A guest, for the key b. */
 struct view_guest {
 	uint32_t pid;
-	char name[GUEST_NAME_SIZE + 24];
+	char guest[GUEST_NAME_SIZE];	 /* its name; "": not known */
+	char name[GUEST_NAME_SIZE + 24]; /* as it is shown */
 	bool gone;
 	struct kvm_event all; /* of its events, as one */
 };
@@ -52,6 +53,7 @@ struct view {
 	uint64_t elapsed_ns; /* since the one before */
 	struct view_guest *guests;
 	size_t n_guests;
+	struct intern pids;	       /* of guests, by index */
 	struct latency_sum *latencies; /* by reason; NULL: not measured */
 	size_t n_latencies;
 	/* view_lines(): */

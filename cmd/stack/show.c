@@ -293,7 +293,7 @@ static const struct renderer_ops svg_renderer = { .interval = write_svg };
 int stack_open_svg(struct tool_run *run, struct error *err)
 {
 	struct stack *s = run->ctx;
-	int r = s->o.svg ? outfile_open(&s->svg, s->o.svg, err) : 0;
+	int r = s->o.svg ? outfile_open(&s->svg, s->o.svg, 0666, err) : 0;
 
 	if (s->svg.stream) {
 		s->svg_renderer = (struct renderer){ .ops = &svg_renderer };
@@ -338,9 +338,15 @@ static int check(void *ctx, struct error *err)
 
 static int take(void *ctx, const struct recording_interval *in, struct error *err)
 {
+	struct stack *s = ctx;
+
 	(void)in;
-	(void)err;
-	stack_wipe_progress(ctx);
+	/* The flame graph has been written, and has got its name. */
+	if (s->o.args.replay && s->shown)
+		return error_set(err, STATUS_FAILED, -EINVAL,
+				 "the recording is damaged: stack has one output only");
+	s->shown = true;
+	stack_wipe_progress(s);
 	return 0;
 }
 

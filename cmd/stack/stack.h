@@ -44,6 +44,7 @@ struct stack {
 	uint32_t done_taken;  /* as the rows of complete I/Os */
 	struct outfile svg;
 	struct renderer svg_renderer;
+	bool shown;		/* its output */
 	uint64_t begin_ns;	/* CLOCK_MONOTONIC */
 	uint64_t stop_ns;	/* waits that go on count up to here; the same */
 	uint8_t parts_round;	/* blk_find_parts() */

@@ -29,13 +29,71 @@ int outfile_error(const char *path, int code, struct error *err)
 	return code;
 }
 
+/* ---- directories like /tmp ---- */
+
+/* The directory of @path; false: it is not one where every user makes files of his own. */
+static bool is_shared(const char *path, struct stat *folder)
+{
+	const char *slash = strrchr(path, '/');
+	char name[PATH_MAX];
+
+	return snprintf(name, sizeof(name), "%.*s/", slash ? (int)(slash - path) : 1,
+			slash ? path : ".") < (int)sizeof(name) &&
+	       !stat(name, folder) && (folder->st_mode & S_ISVTX) && (folder->st_mode & S_IWOTH);
+}
+
+/* Has another user made the file @st of such a directory?  He would own what is written to it; or
+ * he has given another name to a file from elsewhere. */
+static bool is_foreign(const char *path, const struct stat *st)
+{
+	struct stat folder;
+
+	return is_shared(path, &folder) &&
+	       ((st->st_uid != geteuid() && st->st_uid != folder.st_uid) || st->st_nlink > 1);
+}
+
+/* As open(2), but as with the sysctls fs.protected_symlinks, _regular and _fifos, which need not be
+ * set: no link in such a directory is followed, and no other user's file opened.  A descriptor or
+ * -errno. */
+static int open_own(const char *path, int flags, mode_t mode)
+{
+	char target[PATH_MAX];
+	struct stat folder, st;
+	int fd;
+
+	if (is_shared(path, &folder))
+		flags |= O_NOFOLLOW;
+	fd = open(path, flags, mode);
+	if (fd < 0)
+		return -errno;
+	/* A link elsewhere may lead there. */
+	if (fstat(fd, &st) == 0 && !is_foreign(path, &st) &&
+	    !(realpath(path, target) && is_foreign(target, &st)))
+		return fd;
+	close(fd);
+	return -EACCES;
+}
+
+/* Adds why to the error @code of open_own(). */
+static void hint_own(const char *path, int code, struct error *err)
+{
+	struct stat folder;
+
+	if ((code == -EACCES || code == -ELOOP) && is_shared(path, &folder))
+		error_hint(err, "files of other users and links are refused in a directory like "
+				"/tmp: use another directory, or remove the file");
+}
+
+/* ---- a file in place ---- */
+
 int outfile_stream(const char *path, bool *holds, FILE **out, struct error *err)
 {
 	const int flags = holds ? O_APPEND : 0;
-	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0666), r;
+	int fd = open_own(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK | flags, 0666), r;
 	FILE *stream = NULL;
 	struct stat st;
 
+	errno = fd < 0 ? -fd : 0;
 	if (fd >= 0 && fcntl(fd, F_SETFL, flags) == 0)
 		stream = fdopen(fd, holds ? "a" : "w");
 	if (stream) {
@@ -47,8 +105,12 @@ int outfile_stream(const char *path, bool *holds, FILE **out, struct error *err)
 	r = -errno;
 	if (fd >= 0)
 		close(fd);
-	return outfile_error(path, r, err);
+	outfile_error(path, r, err);
+	hint_own(path, r, err);
+	return r;
 }
+
+/* ---- a file that takes its name at the end ---- */
 
 /* Takes @fd over.  0 or -errno. */
 static int open_stream(struct outfile *f, int fd)
@@ -88,7 +150,8 @@ static int open_partial(struct outfile *f)
 		if (snprintf(f->partial, sizeof(f->partial), "%s.partial%s", f->target, number) >=
 		    (int)sizeof(f->partial))
 			r = -ENAMETOOLONG;
-		else if ((fd = open(f->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0)
+		else if ((fd = open(f->partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, f->mode)) <
+			 0)
 			r = -errno;
 	}
 	if (fd < 0)
@@ -151,8 +214,10 @@ static int open_new(struct outfile *f)
 
 	/* A symbolic link to what is not there yet: what it leads to is made. */
 	if (lstat(f->path, &st) == 0) {
-		fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
-		return fd < 0 ? -errno : open_stream(f, fd);
+		fd = open_own(f->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, f->mode);
+		if (fd >= 0)
+			fstat(fd, &st);
+		return fd < 0 ? fd : write_directly(f, fd, &st);
 	}
 	if (snprintf(f->target, sizeof(f->target), "%s", f->path) >= (int)sizeof(f->target))
 		return -ENAMETOOLONG;
@@ -160,22 +225,24 @@ static int open_new(struct outfile *f)
 	return fd < 0 ? fd : open_stream(f, fd);
 }
 
-int outfile_open(struct outfile *f, const char *path, struct error *err)
+int outfile_open(struct outfile *f, const char *path, mode_t mode, struct error *err)
 {
 	int fd, r;
 
-	*f = (struct outfile){ .path = path };
+	*f = (struct outfile){ .path = path, .mode = mode };
 	/* It must be one that may be written, though it is not: by its mode, and where symbolic
 	 * links of others are restricted.  A pipe without a reader would block here. */
-	fd = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = open_own(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK, 0);
 	if (fd >= 0)
 		r = open_beside(f, fd);
 	else
-		r = errno == ENOENT ? open_new(f) : -errno;
+		r = fd == -ENOENT ? open_new(f) : fd;
 	if (!r)
 		return 0;
 	outfile_discard(f, false);
-	return outfile_error(path, r, err);
+	outfile_error(path, r, err);
+	hint_own(path, r, err);
+	return r;
 }
 
 int outfile_commit(struct outfile *f, struct error *err)

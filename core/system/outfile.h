@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "core/base/error.h"
 
@@ -13,17 +14,20 @@
  * is written beside it, as NAME.partial (NAME.partial1, ... if that exists): a killed process
  * leaves that, and the older file unchanged.  Other than regular files (pipes, terminals) are
  * written directly; so is a file in a directory where none can be created, or this one not be
- * replaced.
+ * replaced.  In a directory like /tmp no link is followed, and no other user's file written or
+ * replaced: he would own the new one.
  */
 struct outfile {
 	FILE *stream; /* NULL: not open */
 	const char *path;
+	mode_t mode;		/* of a new one */
 	char target[PATH_MAX];	/* what the rename replaces: @path without symbolic links */
 	char partial[PATH_MAX]; /* "": written directly */
 };
 
-/* @path must live as long as @f.  -errno with @err (STATUS_FAILED), then nothing is open. */
-int outfile_open(struct outfile *f, const char *path, struct error *err);
+/* @path must live as long as @f.  A new file has @mode, less the umask.  -errno with @err
+ * (STATUS_FAILED), then nothing is open. */
+int outfile_open(struct outfile *f, const char *path, mode_t mode, struct error *err);
 
 /* All of it has been written: closes it, and gives it its name.  -errno with @err: it keeps its
  * partial name until outfile_discard(). */
@@ -34,7 +38,8 @@ int outfile_commit(struct outfile *f, struct error *err);
 void outfile_discard(struct outfile *f, bool keep);
 
 /* A stream that writes to @path in place, from its beginning or, with @holds, at its end; then
- * *holds says whether something is there already.  The file is made if it is not there.  A pipe
+ * *holds says whether something is there already.  The file is made if it is not there, and refused
+ * as by outfile_open() where another user has made it.  A pipe
  * without a reader is refused (-ENXIO): opening it would block while signals are held back.  -errno
  * with @err (STATUS_FAILED), then *out stays as it was. */
 int outfile_stream(const char *path, bool *holds, FILE **out, struct error *err);

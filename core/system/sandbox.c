@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/audit.h>
 #include <linux/capability.h>
 #include <linux/filter.h>
@@ -11,12 +12,14 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/system/privileges.h"
 #include "core/system/process.h"
 
 #if defined(__x86_64__)
@@ -54,7 +57,8 @@ struct rule {
 	struct condition conditions[CONDITIONS];
 };
 
-static const struct rule rules[] = {
+/* To parse. */
+static const struct rule parser[] = {
 	{ SYS_read },
 	{ SYS_write },
 	{ SYS_pread64 },
@@ -88,7 +92,63 @@ static const struct rule rules[] = {
 	{ SYS_exit_group },
 };
 
-#define RULES	  (sizeof(rules) / sizeof(rules[0]))
+#define WRITES ((uint32_t)(O_ACCMODE | O_CREAT | O_TRUNC))
+
+/* Beside these, to show on a terminal what was parsed, and to finish files. */
+static const struct rule viewer[] = {
+	{ SYS_readv },
+	{ SYS_writev },
+	{ SYS_openat, { { 2, WRITES, O_RDONLY } } }, /* the terminal's description */
+	{ SYS_newfstatat },
+	{ SYS_faccessat },
+	{ SYS_readlinkat },
+	{ SYS_renameat },
+	{ SYS_unlinkat },
+	{ SYS_fsync },
+	{ SYS_fcntl, { { 1, ~0U, F_SETFL }, { 2, O_ASYNC, 0 } } },
+	/* No TIOCSTI: nobody types for the user. */
+	{ SYS_ioctl, { { 1, ~0U, TCGETS } } },
+	{ SYS_ioctl, { { 1, ~0U, TCSETS } } },
+	{ SYS_ioctl, { { 1, ~0U, TCSETSW } } },
+	{ SYS_ioctl, { { 1, ~0U, TCSETSF } } },
+	{ SYS_ioctl, { { 1, ~0U, TCFLSH } } },
+	{ SYS_ioctl, { { 1, ~0U, TIOCGWINSZ } } },
+	{ SYS_ioctl, { { 1, ~0U, TIOCGPGRP } } },
+	{ SYS_ioctl, { { 1, ~0U, FIONREAD } } },
+	{ SYS_ppoll },
+	{ SYS_pselect6 },
+	{ SYS_rt_sigaction },
+	{ SYS_rt_sigprocmask },
+	{ SYS_nanosleep },
+	{ SYS_clock_nanosleep },
+	{ SYS_times },
+	{ SYS_uname },
+	{ SYS_getcwd },
+	{ SYS_getpid },
+	{ SYS_gettid },
+	{ SYS_getpgid },
+	{ SYS_getsid },
+	{ SYS_getuid },
+	{ SYS_geteuid },
+	{ SYS_getgid },
+	{ SYS_getegid },
+#if defined(__x86_64__)
+	{ SYS_open, { { 1, WRITES, O_RDONLY } } },
+	{ SYS_stat },
+	{ SYS_lstat },
+	{ SYS_access },
+	{ SYS_readlink },
+	{ SYS_rename },
+	{ SYS_unlink },
+	{ SYS_poll },
+	{ SYS_select },
+	{ SYS_getpgrp },
+#else
+	{ SYS_renameat2 },
+#endif
+};
+
+#define N(array)  (sizeof(array) / sizeof((array)[0]))
 #define NEXT(...) (filter[n++] = (struct sock_filter)__VA_ARGS__)
 #define LOAD(at)  NEXT(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)(at)))
 #define RETURN(v) NEXT(BPF_STMT(BPF_RET | BPF_K, (v)))
@@ -99,19 +159,11 @@ static const struct rule rules[] = {
 #define CONDITION_SIZE 3 /* instructions */
 #define RULE_SIZE      (3 + CONDITION_SIZE * CONDITIONS)
 
-static int filter_calls(void)
+/* Instructions that allow what @rules do, to @filter, behind the @n that are there. */
+static unsigned short allow(struct sock_filter *filter, unsigned short n, const struct rule *rules,
+			    size_t n_rules)
 {
-	struct sock_filter filter[7 + RULE_SIZE * RULES];
-	struct sock_fprog program = { .filter = filter };
-	unsigned short n = 0;
-
-	LOAD(offsetof(struct seccomp_data, arch));
-	JUMP(BPF_JEQ, ARCH, 1, 0);
-	RETURN(SECCOMP_RET_KILL_PROCESS);
-	LOAD(offsetof(struct seccomp_data, nr));
-	JUMP(BPF_JGE, X32_CALLS, 0, 1);
-	RETURN(SECCOMP_RET_KILL_PROCESS);
-	for (size_t i = 0; i < RULES; i++) {
+	for (size_t i = 0; i < n_rules; i++) {
 		const struct condition *c = rules[i].conditions;
 		uint8_t rest = 1; /* instructions to the end of the rule */
 
@@ -128,7 +180,29 @@ static int filter_calls(void)
 		}
 		RETURN(SECCOMP_RET_ALLOW);
 	}
+	return n;
+}
+
+/* Allows what the parser does, with @views the viewer too; @refusal of all else. */
+static int filter_calls(bool views, uint32_t refusal)
+{
+	const struct rule own_signals = { SYS_tgkill, { { 0, ~0U, (uint32_t)getpid() } } };
+	struct sock_filter filter[7 + RULE_SIZE * (N(parser) + N(viewer) + 1)];
+	struct sock_fprog program = { .filter = filter };
+	unsigned short n = 0;
+
+	LOAD(offsetof(struct seccomp_data, arch));
+	JUMP(BPF_JEQ, ARCH, 1, 0);
 	RETURN(SECCOMP_RET_KILL_PROCESS);
+	LOAD(offsetof(struct seccomp_data, nr));
+	JUMP(BPF_JGE, X32_CALLS, 0, 1);
+	RETURN(SECCOMP_RET_KILL_PROCESS);
+	n = allow(filter, n, parser, N(parser));
+	if (views) {
+		n = allow(filter, n, viewer, N(viewer));
+		n = allow(filter, n, &own_signals, 1);
+	}
+	RETURN(refusal);
 	program.len = n;
 	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) ? -errno : 0;
 }
@@ -163,7 +237,7 @@ static int limit_all(const struct sandbox *sandbox)
 	struct process_memory used;
 	int r = process_own_memory(&used);
 
-	if (!r && !SANITIZED)
+	if (!r && !SANITIZED && ARCH != 0)
 		r = limit(RLIMIT_AS, used.address_space + sandbox->memory);
 	/* Of a huge page all stays in memory while a part is mapped. */
 	if (!r && prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0))
@@ -201,7 +275,42 @@ int sandbox_enter(const struct sandbox *sandbox)
 		r = limit_all(sandbox);
 	if (!r)
 		r = drop_capabilities();
-	if (!r && !SANITIZED)
-		r = filter_calls();
+	if (!r && !SANITIZED && ARCH != 0)
+		r = filter_calls(false, SECCOMP_RET_KILL_PROCESS);
+	return r;
+}
+
+void sandbox_hide(void)
+{
+	if (!SANITIZED) /* the leak checker traces its own process */
+		prctl(PR_SET_DUMPABLE, 0);
+}
+
+#define NOBODY 65534
+
+/* Root without capabilities would still own root's files. */
+static int become_nobody(void)
+{
+	if (geteuid())
+		return 0;
+	if (!setgroups(0, NULL) && !setgid(NOBODY) && !setuid(NOBODY))
+		return 0;
+	return errno == EPERM ? 0 : -errno; /* a root that may not; the system calls are refused */
+}
+
+int sandbox_view(bool finishes_files, struct error *err)
+{
+	int r = 0;
+
+	if (!SANITIZED && !finishes_files)
+		r = become_nobody();
+	if (!r)
+		r = privileges_drop(finishes_files ? PRIVILEGES_FILE : 0, err);
+	else
+		error_set(err, STATUS_FAILED, r, "cannot give up privileges: %s", strerror(-r));
+	sandbox_hide(); /* another user ID has made it visible again */
+	/* A processor or kernel without it goes without. */
+	if (!r && !SANITIZED && ARCH != 0)
+		filter_calls(true, SECCOMP_RET_ERRNO | EPERM);
 	return r;
 }

@@ -2,7 +2,10 @@
 #ifndef IOTRACE_CORE_SYSTEM_SANDBOX_H
 #define IOTRACE_CORE_SYSTEM_SANDBOX_H
 
+#include <stdbool.h>
 #include <stddef.h>
+
+#include "core/base/error.h"
 
 /* The resources of a sandboxed process. */
 struct sandbox {
@@ -20,5 +23,17 @@ struct sandbox {
  * 0, or -errno: then it must not parse.
  */
 int sandbox_enter(const struct sandbox *sandbox);
+
+/* Nobody but root may trace this process or read its memory: it may have capabilities that its
+ * user has not. */
+void sandbox_hide(void);
+
+/*
+ * Restricts this process, which goes on to show what others have written, to its open files, files
+ * that all may read, and the terminal: no capabilities, no other file to write to, no programs,
+ * processes, sockets; other system calls fail.  Root becomes nobody, unless it @finishes_files: to
+ * rename a file it may need its rights.  -errno with @err: then it must not be shown.
+ */
+int sandbox_view(bool finishes_files, struct error *err);
 
 #endif

@@ -13,18 +13,22 @@ left the name of, and as two users; 5.10.
 """
 import contextlib
 import csv
+import fcntl
 import io
 import json
 import os
 import re
+import resource
 import select
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
 import termios
 import unittest
 
+import crafted
 import recording
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -512,6 +516,169 @@ class Wrong(unittest.TestCase):
                               "echo ${PIPESTATUS[0]}", shell=True, executable="/bin/bash",
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         self.assertEqual((done.stdout, done.stderr), (b"0\n", b""))
+
+
+class Crafted(unittest.TestCase):
+    """Recordings that no run writes: refused in one line, or shown; in bounded memory and time."""
+    MEMORY = 400 << 20
+
+    def shown(self, name, *options, keys=None):
+        """(status, bytes of output, standard error), with bounded memory.  @keys: on a terminal,
+        [(what is pressed once the screen has shown so much, text)]; its output itself."""
+        def bound():
+            resource.setrlimit(resource.RLIMIT_AS, (self.MEMORY, self.MEMORY))
+            drop_privileges()
+
+        with Folder() as folder:
+            path = os.path.join(folder, "it.rec")
+            with open(path, "wb") as file:
+                file.write(crafted.ALL[name]())
+            argv = [IOTRACE, name.split("-")[0], "--replay", path, *options]
+            if keys is not None:
+                return self.on_screen(argv, keys, bound)
+            with tempfile.TemporaryFile() as out:
+                done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=out, cwd=folder,
+                                      stderr=subprocess.PIPE, preexec_fn=bound, check=False)
+                return done.returncode, os.fstat(out.fileno()).st_size, done.stderr.decode()
+
+    @staticmethod
+    def on_screen(argv, keys, bound):
+        master, slave = os.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+        out = b""
+        with subprocess.Popen(argv, stdin=slave, stdout=slave, stderr=subprocess.PIPE,
+                              preexec_fn=bound, env={**os.environ, "TERM": "vt100"}) as process:
+            os.close(slave)
+            while select.select([master], [], [], 300)[0]:
+                try:
+                    out += os.read(master, 65536)
+                except OSError:  # the last that had it open has ended
+                    break
+                while keys and keys[0][1] in out:
+                    os.write(master, keys.pop(0)[0])
+            os.close(master)
+            return process.wait(), out, process.stderr.read().decode()
+
+    def test_refused(self):
+        for name, options, text in (
+                ("kvm-pid", [], "has an unknown value of 'pid'"),
+                ("kvm-pid", ["--json"], "has an unknown value of 'pid'"),
+                ("stack-twice", ["--svg", "it.svg"], "stack has one output only"),
+                ("stack-twice", [], "stack has one output only"),
+                ("stack-names", ["--json"], "exceeds the memory limit")):
+            with self.subTest(recording=name, options=options):
+                status, size, err = self.shown(name, *options)
+                self.assertEqual(status, 1, err)
+                self.assertRegex(err, f"^iotrace: .*{text}.*\n$")
+                self.assertLess(size, 4096)
+
+    def test_heatmap(self):
+        """Counts that add up to 2^64 are many, not none."""
+        status, size, err = self.shown("breakdown-slots", "--heatmap")
+        self.assertEqual((status, err), (0, ""))
+        self.assertGreater(size, 500)
+
+    def test_flame_graph(self):
+        """Millions of frames: half a million have room, the picture says that there were more."""
+        with Folder() as folder:
+            svg = os.path.join(folder, "it.svg")
+            status, _, err = self.shown("stack-nodes", "--svg", svg)
+            self.assertEqual((status, err), (0, ""))
+            with open(svg, encoding="utf-8") as file:
+                head = file.read(4096)
+            self.assertRegex(head, r" \(\d+ small rows without all frames\)</text>")
+
+    def test_screen(self):
+        """What came before the start is not shown once it is forgotten; each process is a guest."""
+        status, out, err = self.shown("kvm-start", keys=[(b"bg", b"0 so far"), (b"\r\r\rq", b"Guest")])
+        self.assertEqual((status, err), (0, ""))
+        self.assertNotIn(b"guestguest", out)
+        status, out, err = self.shown("kvm-processes", keys=[(b"b", b"20000"), (b"q", b"g [")])
+        self.assertEqual((status, err), (0, ""))
+        self.assertIn(b"g [", out)
+
+
+class Confined(unittest.TestCase):
+    """What shows a stranger's file can do little else, whoever runs it."""
+
+    @contextlib.contextmanager
+    def waiting(self, user=drop_privileges):
+        """The process, while it waits for the rest of a recording in a pipe."""
+        with Folder() as folder, open(path_of("top.rec"), "rb") as file:
+            fifo = os.path.join(folder, "fifo")
+            os.mkfifo(fifo)
+            os.chmod(fifo, 0o644)
+            argv = [IOTRACE, "top", "--replay", fifo, "--json"]
+            with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.DEVNULL, preexec_fn=user) as process:
+                with open(fifo, "wb", buffering=0) as to:
+                    to.write(file.read()[:-100])
+                    process.stdout.readline()  # it reads the recording by now
+                    yield process.pid
+                process.stdout.read()
+
+    @staticmethod
+    def status(pid):
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in file)
+
+    def confined(self, pid):
+        now = self.status(pid)
+        self.assertEqual(now["Seccomp"], "2")
+        self.assertEqual(now["NoNewPrivs"], "1")
+        # Its files in /proc belong to root: no other process of the user reads its memory.
+        self.assertEqual(os.stat(f"/proc/{pid}/environ").st_uid, 0)
+        return now
+
+    def test_user(self):
+        with self.waiting() as pid:
+            self.confined(pid)
+
+    @unittest.skipIf(os.geteuid(), "not root")
+    def test_root(self):
+        with self.waiting(user=None) as pid:
+            now = self.confined(pid)
+            self.assertEqual(now["Uid"].split(), [str(NOBODY)] * 4)
+            self.assertEqual(now["Gid"].split(), [str(NOBODY)] * 4)
+            self.assertEqual(now["Groups"].split(), [])
+            for caps in ("CapPrm", "CapEff", "CapAmb"):
+                self.assertEqual(int(now[caps], 16), 0)
+
+    @unittest.skipIf(os.geteuid(), "not root")
+    def test_root_writes(self):
+        """-o is open by then; a flame graph takes its name at the end."""
+        with Folder() as folder:
+            os.chmod(folder, 0o700)
+            out, svg = os.path.join(folder, "it.json"), os.path.join(folder, "it.svg")
+            for argv in (["top", "--replay", path_of("top.rec"), "--json", "-o", out],
+                         ["stack", "--replay", path_of("stack.rec"), "--svg", svg]):
+                done = subprocess.run([IOTRACE, *argv], stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.PIPE, check=False)
+                self.assertEqual((done.returncode, done.stderr), (0, b""))
+            with open(path_of("top.json"), "rb") as want, open(out, "rb") as got:
+                self.assertEqual(got.read(), want.read())
+            self.assertEqual(os.stat(svg).st_uid, 0)
+
+    @unittest.skipIf(os.geteuid(), "not root")
+    def test_capable_copy(self):
+        """A copy with capabilities of its own opens no file by them."""
+        with Folder() as folder:
+            copy = shutil.copy(IOTRACE, folder)
+            os.chmod(copy, 0o755)
+            # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH, permitted and effective.
+            os.setxattr(copy, "security.capability", struct.pack("<IIIII", 0x02000001, 6, 0, 0, 0))
+            secret = os.path.join(folder, "secret")
+            with open(secret, "wb") as file:
+                file.write(b"root:secret")
+            os.chmod(secret, 0o600)
+            for options in (["--replay", secret], ["--replay", path_of("top.rec"), "-o", secret]):
+                done = subprocess.run([copy, "top", *options], stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, preexec_fn=drop_privileges,
+                                      check=False)
+                self.assertEqual(done.returncode, 1)
+                self.assertRegex(done.stderr, b"^iotrace: cannot (open|write) .*Permission denied\n$")
+            with open(secret, "rb") as file:
+                self.assertEqual(file.read(), b"root:secret")
 
 
 def update():

@@ -31,7 +31,7 @@ static void open_new(struct outfile *f)
 {
 	struct error err;
 
-	if (outfile_open(f, path, &err))
+	if (outfile_open(f, path, 0600, &err))
 		fail_msg("%s", err.what);
 	assert_true(fputs("new", f->stream) >= 0);
 	assert_int_equal(fflush(f->stream), 0);
@@ -100,16 +100,16 @@ static void test_cannot_open(void **state)
 	struct error err;
 
 	(void)state;
-	assert_int_equal(outfile_open(&f, root, &err), -EISDIR);
+	assert_int_equal(outfile_open(&f, root, 0600, &err), -EISDIR);
 	assert_null(f.stream);
 	snprintf(name, sizeof(name), "%s/none/it", root);
-	assert_int_equal(outfile_open(&f, name, &err), -ENOENT);
+	assert_int_equal(outfile_open(&f, name, 0600, &err), -ENOENT);
 	assert_int_equal(err.status, STATUS_FAILED);
 	memset(longest, 'x', sizeof(longest) - 1);
 	longest[sizeof(longest) - 1] = '\0';
 	snprintf(name, sizeof(name), "%s/%s", root, longest);
 	put(longest, "old");
-	assert_int_equal(outfile_open(&f, name, &err), -ENAMETOOLONG);
+	assert_int_equal(outfile_open(&f, name, 0600, &err), -ENAMETOOLONG);
 	holds(name, "old");
 }
 
@@ -131,6 +131,69 @@ static void test_sticky_directory(void **state)
 	assert_int_equal(outfile_commit(&f, &err), 0);
 	assert_int_equal(seteuid(0), 0);
 	holds(path, "new");
+}
+
+static void refused(const char *name, int code)
+{
+	FILE *stream = NULL;
+	struct outfile f;
+	struct error err;
+
+	assert_int_equal(outfile_open(&f, name, 0600, &err), code);
+	assert_null(f.stream);
+	assert_int_equal(err.status, STATUS_FAILED);
+	assert_int_equal(outfile_stream(name, NULL, &stream, &err), code);
+	assert_null(stream);
+}
+
+/* Where every user makes files, what another one has put there is not written to, whatever the
+ * sysctls fs.protected_* say: a file, a link, another name of a file; nor through a link. */
+static void test_foreign(void **state)
+{
+	char shared[80], file[96], link_there[96], other_name[96];
+	struct error err;
+	FILE *stream;
+
+	(void)state;
+	if (geteuid())
+		skip();
+	snprintf(shared, sizeof(shared), "%s/shared", root);
+	snprintf(file, sizeof(file), "%s/it", shared);
+	snprintf(link_there, sizeof(link_there), "%s/link", shared);
+	snprintf(other_name, sizeof(other_name), "%s/other", shared);
+	assert_int_equal(mkdir(shared, 0755), 0);
+	assert_int_equal(chmod(shared, 01777), 0);
+	put("shared/it", "old");
+	put("mine", "old");
+	assert_int_equal(chown(file, 65534, 65534), 0);
+	assert_int_equal(chmod(file, 0666), 0);
+	refused(file, -EACCES);
+	holds(file, "old");
+	assert_int_equal(symlink("../mine", link_there), 0);
+	refused(link_there, -ELOOP);
+	snprintf(other, sizeof(other), "%s/mine", root);
+	assert_int_equal(link(other, other_name), 0);
+	refused(other_name, -EACCES);
+	holds(other, "old");
+	assert_int_equal(symlink("shared/it", path), 0); /* it leads there */
+	refused(path, -EACCES);
+	/* Our own are no others'. */
+	assert_int_equal(chown(file, 0, 0), 0);
+	assert_int_equal(outfile_stream(file, NULL, &stream, &err), 0);
+	fclose(stream);
+}
+
+static void test_mode(void **state)
+{
+	struct outfile f;
+	struct error err;
+	struct stat st;
+
+	(void)state;
+	open_new(&f);
+	assert_int_equal(outfile_commit(&f, &err), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
 }
 
 static void test_pipe(void **state)
@@ -190,6 +253,8 @@ int main(void)
 		in_dir(test_cannot_open),
 		in_dir(test_cannot_rename),
 		in_dir(test_sticky_directory),
+		in_dir(test_foreign),
+		in_dir(test_mode),
 		in_dir(test_pipe),
 		cmocka_unit_test(test_error),
 	};
