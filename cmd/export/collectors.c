@@ -64,7 +64,8 @@ static const struct description descriptions[] = {
 struct collector {
 	const struct description *about;
 	struct collectors *owner;
-	struct tool_run *tool;
+	struct tool_run *tool;	       /* NULL: not attached, or given up */
+	char words[WORDS + 1][32];     /* its options point into these */
 	struct metrics_source *source; /* NULL: not attached */
 	size_t attempt;
 	bool up, failed;
@@ -316,14 +317,14 @@ static void on_failure(void *ctx, struct tool_run *t, const struct error *err)
 static int open_attempt(struct collector *c, struct error *err)
 {
 	const char *const *options = c->about->options[c->attempt];
-	char words[WORDS + 1][32], *argv[WORDS + 2];
+	char *argv[WORDS + 2];
 	int argc = 1, r;
 
-	snprintf(words[0], sizeof(words[0]), "iotrace export");
-	argv[0] = words[0];
+	snprintf(c->words[0], sizeof(c->words[0]), "iotrace export");
+	argv[0] = c->words[0];
 	for (; argc <= WORDS && options[argc - 1]; argc++) {
-		snprintf(words[argc], sizeof(words[argc]), "%s", options[argc - 1]);
-		argv[argc] = words[argc];
+		snprintf(c->words[argc], sizeof(c->words[argc]), "%s", options[argc - 1]);
+		argv[argc] = c->words[argc];
 	}
 	argv[argc] = NULL;
 	r = tool_open(c->about->tool, argc, argv, &c->tool, err);
@@ -471,10 +472,12 @@ int collectors_attach(struct collectors *c, struct run *run, struct error *err)
 
 		if (!one->tool)
 			continue;
-		if (attach_first_or_second(one, run, err))
+		if (attach_first_or_second(one, run, err)) {
 			keep_failure(one, err);
-		else
+			close_attempt(one); /* it may have attached by then */
+		} else {
 			c->running[c->n_running++] = one->tool;
+		}
 	}
 	report_failures(c->list, c->n, c->n_running ? NULL : err);
 	return c->n_running ? 0 : -ENOTSUP;

@@ -6,7 +6,7 @@ format, as when it was put there; damage and wrong usage are reported in one lin
 The recordings come from the kernel lab (docs/LAB.md): dd, fstrim and sync on an ext4 on a virtio
 disk, test/live/guest for kvm. top, kvm-x: 5.10; stack, virtio-xL: 6.1; breakdown, virtio-irq: 6.12;
 breakdown-blk, kvm: 7.2. Those with -x and --by: dd in a unit and two containers, one of which docker
-left the name of, and as two users; 5.10.
+left the name of, and as two users; 5.10. slow: dd, cat and fstrim on an ext4 on a loop device; 6.18.
 
     test_replay.py            with IOTRACE naming the binary
     test_replay.py --update   writes what is expected anew: look at it before it is committed
@@ -48,6 +48,8 @@ RECORDED = {
     "breakdown-by": ("breakdown", {"hist": ["--hist", "-r", "1"]}),
     "stack-by": ("stack", {"folded": ["-f"], "ios": ["--value", "ios", "-r", "3"]}),
     "breakdown": ("breakdown", {"hist": ["--hist"]}),
+    "slow": ("slow", {}),
+    "slow-stacks": ("slow", {}),
     "stack": ("stack", {"folded": ["-f"], "disk": ["-f", "--order", "disk"], "svg": ["-f", "--svg", SVG]}),
     "virtio-irq": ("virtio", {"time": ["-T"]}),
     "virtio-xL": ("virtio", {"time": ["-T"]}),
@@ -136,7 +138,8 @@ class Described(unittest.TestCase):
 
     def test_rows(self):
         for name in ("top", "top-x", "top-by", "breakdown-blk", "breakdown-blk-by", "breakdown",
-                     "breakdown-by", "stack", "stack-by", "virtio-irq", "virtio-xL"):
+                     "breakdown-by", "slow", "slow-stacks", "stack", "stack-by", "virtio-irq",
+                     "virtio-xL"):
             subcommand = RECORDED[name][0]
             with self.subTest(recording=name):
                 read = recording.read(path_of(name + ".rec"))
