@@ -53,7 +53,9 @@ static void cell_flags(const void *row, char *buf, size_t size)
 
 static void cell_kbytes(const void *row, char *buf, size_t size)
 {
-	snprintf(buf, size, "%.4g", (double)((const struct slow_row *)row)->bytes / 1024);
+	uint64_t bytes = ((const struct slow_row *)row)->bytes;
+
+	snprintf(buf, size, "%.*f", bytes % 1024 ? 1 : 0, (double)bytes / 1024);
 }
 
 static void cell_depth(const void *row, char *buf, size_t size)
@@ -263,7 +265,7 @@ static int compare_totals(const void *a, const void *b)
 
 	if (x->total_ns != y->total_ns)
 		return x->total_ns < y->total_ns ? 1 : -1;
-	return x->record->end_ns > y->record->end_ns ? 1 : -1;
+	return (x->record->end_ns > y->record->end_ns) - (x->record->end_ns < y->record->end_ns);
 }
 
 static int compare_ends(const void *a, const void *b)

@@ -526,12 +526,13 @@ static int print_start(void *ctx, FILE *stream)
 	char secs[32];
 	int n;
 
-	tool_seconds(o->args.interval_ns, secs, sizeof(secs));
+	/* Without -n milliseconds. */
+	tool_seconds(o->most ? o->args.interval_ns : o->min_ns * 1000, secs, sizeof(secs));
 	if (o->most)
 		n = fprintf(stream, "Tracing the %llu slowest I/Os of every %s secs... ",
 			    (unsigned long long)o->most, secs);
 	else
-		n = fprintf(stream, "Tracing I/Os of %g ms and more... ", (double)o->min_ns / 1e6);
+		n = fprintf(stream, "Tracing I/Os of %s ms and more... ", secs);
 	if (n < 0 || fputs("Hit Ctrl-C to end\n", stream) < 0)
 		return -errno;
 	return render_flush(stream);

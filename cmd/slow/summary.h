@@ -14,19 +14,24 @@ struct slow_share {
 	uint64_t ios, ns;
 };
 
+struct slow_by_names {
+	struct intern names;
+	struct slow_share *shares; /* by number in names */
+	struct slow_share other;   /* of names that had to go */
+};
+
 struct slow_summary {
-	struct {
-		struct intern names;
-		struct slow_share *shares; /* by number in names */
-	} by[SLOW_BYS];
+	struct slow_by_names by[SLOW_BYS];
 	struct slow_share all;
 };
 
-/* Adds @n rows; of more names than SLOW_NAMES the others are one.  0 or -ENOMEM. */
+/* Adds @n rows.  Of more than SLOW_NAMES names the smaller half goes to (other), each time that
+ * there are so many.  0 or -ENOMEM. */
 #define SLOW_NAMES 4096
 int slow_summary_add(struct slow_summary *s, by_keys keys, const struct slow_row *rows, size_t n);
 
-/* The largest of each, with their shares; nothing without I/O.  0 or -errno. */
+/* The largest of each, with their shares, as wide as the terminal @stream; nothing without I/O.  0
+ * or -errno. */
 int slow_summary_print(const struct slow_summary *s, by_keys keys, FILE *stream);
 
 void slow_summary_free(struct slow_summary *s);
