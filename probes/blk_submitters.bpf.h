@@ -116,6 +116,9 @@ static __always_inline bool current_process(struct blk_process *process)
 
 /* ---- cgroups ---- */
 
+/* False with CONFIG_CGROUPS=n, where nothing that follows has its types. */
+#define HAS_CGROUPS bpf_core_field_exists(((struct task_struct *)0)->cgroups)
+
 /* Which of the current task's cgroups block I/O is charged to: the css that is in effect for it. */
 static __always_inline struct cgroup_subsys_state *io_css_of(struct css_set *set)
 {
@@ -196,7 +199,7 @@ static __always_inline bool cgroup_wanted(struct cgroup *cgroup)
 
 static __always_inline bool looks_at_cgroups(void)
 {
-	return want_cgroup || n_filter_cgroups;
+	return HAS_CGROUPS && (want_cgroup || n_filter_cgroups);
 }
 
 /* Sets *@id to the cgroup of @bio, if rows are by cgroup.  False when the filter excludes it. */
@@ -226,7 +229,7 @@ static __always_inline bool current_call_wanted(struct blk_process *process)
 {
 	if (!current_process(process))
 		return false;
-	return !n_filter_cgroups || cgroup_wanted(io_cgroup(NULL));
+	return !n_filter_cgroups || !HAS_CGROUPS || cgroup_wanted(io_cgroup(NULL));
 }
 
 static __always_inline bool current_process_wanted(void)
@@ -242,6 +245,9 @@ static __always_inline u64 io_cgroup_id(struct bio *bio)
 	struct cgroup *cgroup = io_cgroup(bio);
 
 	return BPF_CORE_READ(cgroup, kn, id);
+	if (!HAS_CGROUPS)
+		return 0;
+	cgroup = io_cgroup(bio);
 }
 
 /* Is @task, the current one, a worker that writes back dirty pages?  wb_workfn() sets its

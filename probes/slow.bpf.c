@@ -399,8 +399,9 @@ static __always_inline void on_arrival(void *ctx, struct bio *bio, u32 slot,
 static __always_inline void slow_submitter(struct blk_inflight *submitter, struct task_struct *task)
 {
 	/* bpf_get_current_cgroup_id() takes three times as long. */
-	submitter->task_cgroup =
-	    TYPED_TASK ? task->cgroups->dfl_cgrp->kn->id : bpf_get_current_cgroup_id();
+	if (HAS_CGROUPS)
+		submitter->task_cgroup =
+		    TYPED_TASK ? task->cgroups->dfl_cgrp->kn->id : bpf_get_current_cgroup_id();
 	if (by_switches())
 		submitter->got_cpu = task->sched_info.last_arrival;
 }
