@@ -535,15 +535,16 @@ bool blk_has_paths(void)
 
 struct blk_flags blk_flags(const struct hooks *hooks)
 {
-	/* The last one is of an enum without a name, which CO-RE cannot match. */
+	/* Those of bios are of an enum without a name, which CO-RE cannot match. */
 	static const char *const names[] = { "__RQF_FLUSH_SEQ", "__RQF_IO_STAT",
-					     "BIO_TRACE_COMPLETION" };
-	int bits[] = { OLD_FLUSH_SEQ_BIT, -1, -1 };
+					     "BIO_TRACE_COMPLETION", "BIO_PAGE_PINNED" };
+	int bits[] = { OLD_FLUSH_SEQ_BIT, -1, -1, -1 };
 
-	hooks_enumerators(hooks, names, bits, 3);
+	hooks_enumerators(hooks, names, bits, 4);
 	return (struct blk_flags){ .flush_seq = 1U << bits[0],
 				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1],
-				   .trace_completion = bits[2] < 0 ? 0 : 1U << bits[2] };
+				   .trace_completion = bits[2] < 0 ? 0 : 1U << bits[2],
+				   .page_pinned = bits[3] < 0 ? 0 : 1U << bits[3] };
 }
 
 struct parts {

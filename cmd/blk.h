@@ -121,7 +121,7 @@ bool blk_has_paths(void);
 /* Bits of a request's flags on this kernel, and of a bio's, as masks. */
 struct blk_flags {
 	uint32_t flush_seq, io_stat;
-	uint32_t trace_completion;
+	uint32_t trace_completion, page_pinned;
 };
 
 /* Asks @hooks, before they are attached. */

@@ -239,19 +239,32 @@ static __always_inline bool current_process_wanted(void)
 	return current_call_wanted(&process);
 }
 
-/* The id of the cgroup that @bio, or without bios (NULL) the current task's I/O is charged to. */
+/* The id of the cgroup that @bio, or without bios (NULL) the current task's I/O is charged to;
+ * 0: there are no cgroups. */
 static __always_inline u64 io_cgroup_id(struct bio *bio)
 {
-	struct cgroup *cgroup = io_cgroup(bio);
+	struct cgroup *cgroup;
 
-	return BPF_CORE_READ(cgroup, kn, id);
 	if (!HAS_CGROUPS)
 		return 0;
 	cgroup = io_cgroup(bio);
+	return BPF_CORE_READ(cgroup, kn, id);
 }
 
-/* Is @task, the current one, a worker that writes back dirty pages?  wb_workfn() sets its
- * description to "flush-MAJ:MIN". */
+static __always_inline bool begins(const char *text, const char *with, const int n)
+{
+	for (int i = 0; i < n; i++)
+		if (text[i] != with[i])
+			return false;
+	return true;
+}
+
+/*
+ * Is @task, the current one, a worker that writes back dirty pages?  Its description is set by
+ * wb_workfn() to "flush-MAJ:MIN", and else is the name of its workqueue (6b59808bfe48, 4.18): of
+ * those of btrfs that compress dirty pages and submit them, or have them submitted for a cgroup,
+ * also while a process waits in fsync.
+ */
 static __always_inline bool is_flusher(struct task_struct *task)
 {
 	struct kthread *kthread;
@@ -267,9 +280,9 @@ static __always_inline bool is_flusher(struct task_struct *task)
 	worker = BPF_CORE_READ(kthread, data);
 	if (!worker)
 		return false;
-	bpf_core_read(desc, 6, &worker->desc);
-	return desc[0] == 'f' && desc[1] == 'l' && desc[2] == 'u' && desc[3] == 's' &&
-	       desc[4] == 'h' && desc[5] == '-';
+	bpf_core_read(desc, sizeof(desc), &worker->desc);
+	return begins(desc, "flush-", 6) || begins(desc, "btrfs-de", 8) || /* btrfs-delalloc */
+	       begins(desc, "blkcg_pu", 8);				   /* blkcg_punt_bio */
 }
 
 /* Stores the name of @process, the current one, for the next drain.  False when there is no room:

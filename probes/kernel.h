@@ -162,6 +162,13 @@ struct page {
 	unsigned long compound_info; /* so called since 7.0; or a mask, and 1 */
 };
 
+enum pageflags {
+	PG_locked = 0,
+	PG_writeback = 1,
+	PG_reserved = 13,
+	PG_swapbacked = 17,
+};
+
 struct bio_vec {
 	struct page *bv_page;
 };
@@ -255,6 +262,10 @@ struct super_block {
 	struct block_device *s_bdev;
 };
 
+struct address_space {
+	struct inode *host;
+};
+
 struct inode {
 	u16 i_mode;
 	u32 i_rdev;
@@ -263,10 +274,7 @@ struct inode {
 	void *i_private;
 	struct hlist_head i_dentry;
 	s64 i_size;
-};
-
-struct address_space {
-	struct inode *host;
+	struct address_space i_data; /* its own pages */
 };
 
 struct file {

@@ -46,6 +46,7 @@ static __always_inline void slow_submitter(struct blk_inflight *submitter,
 #define BLK_READ_TASK(submitter, task) slow_submitter(submitter, task)
 
 #include "probes/blk.bpf.h"
+#include "probes/bio_file.bpf.h"
 #include "probes/blk_bio_devices.bpf.h"
 
 const volatile bool bio_mode = false;
@@ -53,17 +54,6 @@ const volatile bool want_stack = false, want_user = false; /* -K, -U */
 const volatile __u32 cpus_to_look_at = 1;
 const volatile __u32 period_few = 0, period_many = 0; /* of struct slow_depth; 2^10 ns */
 const volatile __u64 limit = 0;			      /* records per second (2^30 ns); 0: all */
-
-/* Functions that end a bio, which tell what it was for; 0: not known. */
-const volatile __u64 end_of_chain = 0;	   /* bio_chain_endio: a part of bi_private */
-const volatile __u64 end_of_iomap_dio = 0; /* bi_private: struct iomap_dio */
-const volatile __u64 end_of_dio = 0;	   /* bi_private: struct dio */
-const volatile __u64 end_of_aio_dio = 0;
-const volatile __u64 end_of_device_dio[3] = {}; /* the block device itself was opened */
-const volatile __u64 end_of_wait[2] = {};	/* submit_bio_wait() */
-const volatile __u64 end_of_buffer = 0;		/* bi_private: struct buffer_head */
-const volatile __u64 end_of_journal = 0;	/* of such a buffer, if it is the journal's */
-const volatile __u64 end_of_swap[2] = {};
 
 /* What is slow: user space changes it for -n. */
 __u64 min_ns[SLOW_BUFFERS] = {};
@@ -596,41 +586,6 @@ static __always_inline void slow_requeued(struct blk_inflight *entry)
 
 /* ---- the file ---- */
 
-#define BDEVFS_MAGIC 0x62646576
-
-static __always_inline bool is_device_dio(u64 end)
-{
-	return end == end_of_device_dio[0] || end == end_of_device_dio[1] ||
-	       end == end_of_device_dio[2];
-}
-
-static __always_inline bool is_waited_for(u64 end)
-{
-	return end == end_of_wait[0] || end == end_of_wait[1];
-}
-
-static __always_inline bool is_swap(u64 end)
-{
-	return end == end_of_swap[0] || end == end_of_swap[1];
-}
-
-/* The first of the pages that are one, as @page is. */
-static __always_inline struct page *head_of(struct page *page)
-{
-	u64 info = 0;
-
-	if (bpf_core_field_exists(page->compound_head))
-		bpf_core_read(&info, sizeof(info), &page->compound_head);
-	else if (bpf_core_field_exists(page->compound_info))
-		bpf_core_read(&info, sizeof(info), &page->compound_info);
-	if (!(info & 1))
-		return page;
-	/* Since 7.0 it may be a mask of the address. */
-	if (info >> 32 == 0xffffffff)
-		return (void *)((u64)page & info);
-	return (void *)(info - 1);
-}
-
 static __always_inline void add_parts(struct slow_record *to, struct dentry *dentry)
 {
 	u32 at = 0;
@@ -656,72 +611,12 @@ static __always_inline void add_parts(struct slow_record *to, struct dentry *den
 	to->path_flags |= SLOW_CUT;
 }
 
-static __always_inline void read_inode(struct slow_record *to, struct inode *inode)
-{
-	to->inode = BPF_CORE_READ(inode, i_ino);
-	to->magic = BPF_CORE_READ(inode, i_sb, s_magic);
-	to->file_dev = BPF_CORE_READ(inode, i_sb, s_dev);
-	to->file = SLOW_UNNAMED;
-}
-
 static __always_inline void read_path(struct slow_record *to, struct dentry *dentry)
 {
 	if (!BPF_CORE_READ(dentry, d_hash.pprev) && BPF_CORE_READ(dentry, d_parent) != dentry)
 		to->path_flags |= SLOW_REMOVED;
-	to->file = SLOW_NAMED;
+	to->file = FILE_NAMED;
 	add_parts(to, dentry);
-}
-
-static __always_inline struct dentry *alias_of(struct inode *inode)
-{
-	struct hlist_node *first = BPF_CORE_READ(inode, i_dentry.first);
-
-	if (!first)
-		return NULL;
-	if (bpf_core_field_exists(((struct dentry *)0)->d_u.d_alias))
-		return (void *)first - bpf_core_field_offset(struct dentry, d_u.d_alias);
-	return (void *)first - bpf_core_field_offset(struct dentry, d_alias);
-}
-
-/* The file of a direct read or write; NULL: there is none. */
-static __always_inline struct dentry *dentry_of(struct slow_record *to, struct kiocb *iocb)
-{
-	struct file *file = BPF_CORE_READ(iocb, ki_filp);
-
-	if (!file)
-		return NULL;
-	read_inode(to, BPF_CORE_READ(file, f_inode));
-	return BPF_CORE_READ(file, f_path.dentry);
-}
-
-static __always_inline bool is_journal(struct bio *bio, u64 end)
-{
-	struct buffer_head *buffer = NULL;
-
-	if (!end_of_journal)
-		return false;
-	if (end == end_of_journal)
-		return true;
-	if (end != end_of_buffer || !bpf_core_field_exists(buffer->b_end_io))
-		return false;
-	buffer = BPF_CORE_READ(bio, bi_private);
-	return (u64)BPF_CORE_READ(buffer, b_end_io) == end_of_journal;
-}
-
-static __always_inline struct dentry *read_mapping(struct slow_record *to, struct bio *bio, u64 end,
-						   struct address_space *mapping)
-{
-	struct inode *inode = BPF_CORE_READ(mapping, host);
-
-	if (!inode)
-		return NULL;
-	read_inode(to, inode);
-	if (to->magic == BDEVFS_MAGIC) {
-		to->file = is_journal(bio, end) ? SLOW_JOURNAL : SLOW_DEVICE;
-		to->file_dev = BPF_CORE_READ(inode, i_rdev);
-		return NULL;
-	}
-	return alias_of(inode);
 }
 
 static __always_inline bool has_data(u8 op)
@@ -729,68 +624,15 @@ static __always_inline bool has_data(u8 op)
 	return op == BLK_READ || op == BLK_WRITE || op == BLK_ZONE_APPEND;
 }
 
-/* What the data of @bio is of, and its name, if there is one.  A part leads to the whole, whose
- * end tells; its pages are its own. */
-static __always_inline struct dentry *file_of_bio(struct slow_record *to, struct bio *bio)
-{
-	void *vec = BPF_CORE_READ(bio, bi_io_vec);
-	struct page *page = NULL;
-	struct bio *whole = bio;
-	struct dentry *dentry;
-	u64 end = 0, mapping;
-
-	for (int i = 0; i < 4; i++) {
-		end = (u64)BPF_CORE_READ(whole, bi_end_io);
-		if (!end_of_chain || end != end_of_chain)
-			break;
-		whole = BPF_CORE_READ(whole, bi_private);
-	}
-	if (!end)
-		end = 1; /* none of those that are not known */
-	if (end == end_of_iomap_dio) {
-		struct iomap_dio *dio = BPF_CORE_READ(whole, bi_private);
-
-		dentry = dentry_of(to, BPF_CORE_READ(dio, iocb));
-		if (dentry)
-			return dentry;
-	}
-	if ((end == end_of_dio || end == end_of_aio_dio) &&
-	    bpf_core_field_exists(((struct dio *)0)->iocb)) {
-		struct dio *dio = BPF_CORE_READ(whole, bi_private);
-
-		dentry = dentry_of(to, BPF_CORE_READ(dio, iocb));
-		if (dentry)
-			return dentry;
-	}
-	to->file = SLOW_MEMORY;
-	if (is_device_dio(end)) {
-		to->file = SLOW_DEVICE;
-		return NULL;
-	}
-	if (is_swap(end)) {
-		to->file = SLOW_SWAP;
-		return NULL;
-	}
-	/* After a flush sequence its data has been written, and the iterator is at the end. */
-	if (BPF_CORE_READ(bio, bi_iter.bi_size))
-		vec += BPF_CORE_READ(bio, bi_iter.bi_idx) * bpf_core_type_size(struct bio_vec);
-	bpf_core_read(&page, sizeof(page), &((struct bio_vec *)vec)->bv_page);
-	if (!page)
-		return NULL;
-	mapping = (u64)BPF_CORE_READ(head_of(page), mapping);
-	if (mapping & 3 && is_waited_for(end))
-		to->file = SLOW_DEVICE; /* a direct read or write of the device, by one bio */
-	else if (mapping & 3)
-		to->file = SLOW_DIRECT;
-	else if (mapping)
-		return read_mapping(to, whole, end, (void *)mapping);
-	return NULL;
-}
-
 static __always_inline void read_file(struct slow_record *to, struct bio *bio)
 {
-	struct dentry *dentry = file_of_bio(to, bio);
+	struct bio_file file = {};
+	struct dentry *dentry = find_bio_file(&file, bio, to->flags & SLOW_META);
 
+	to->inode = file.inode;
+	to->magic = file.magic;
+	to->file_dev = file.dev;
+	to->file = file.kind;
 	if (dentry)
 		read_path(to, dentry);
 }
@@ -861,7 +703,7 @@ static __always_inline void fill_bio(struct slow_record *to, struct bio *bio)
 	to->path_bytes = 0;
 	to->path_flags = 0;
 	to->waiting = 0;
-	to->file = SLOW_NOTHING;
+	to->file = FILE_NONE;
 	to->file_dev = 0;
 	to->inode = 0;
 	to->magic = 0;

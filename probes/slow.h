@@ -8,6 +8,7 @@
 #include <linux/types.h>
 #endif
 
+#include "probes/bio_file.h"
 #include "probes/stacks.h"
 
 /* A bio that has arrived. */
@@ -81,18 +82,6 @@ struct slow_arrival_set {
 /* The last arrivals and the counts of requests at disks of so many are looked at. */
 #define SLOW_CPUS_MAX 1024
 
-/* What an I/O is of. */
-enum slow_file {
-	SLOW_NOTHING, /* it has no data: a flush, a discard */
-	SLOW_NAMED,   /* the file that `path` is the path of */
-	SLOW_UNNAMED, /* a file that has no name any more, or that is found by its number only */
-	SLOW_DEVICE,  /* a block device: the file system's own data, or the device was opened */
-	SLOW_JOURNAL,
-	SLOW_DIRECT, /* memory of a process; no way leads to the file */
-	SLOW_SWAP,
-	SLOW_MEMORY, /* memory of the kernel, of no file: a file system's own buffers */
-};
-
 #define SLOW_PATH     768
 #define SLOW_PARTS    40  /* of a path */
 #define SLOW_PART_MAX 256 /* bytes of one, with its NUL */
@@ -121,7 +110,7 @@ struct slow_record {
 	__u64 cgroup;	    /* that the bio is charged to; 0: not known */
 	__u64 inode, magic; /* of the file, and of its file system */
 	__u64 user_stack;   /* in the map `user_stacks`, or STACK_NONE, STACK_LOST */
-	__u32 file_dev;	    /* of its file system; of SLOW_DEVICE the device */
+	__u32 file_dev;	    /* of its file system; of FILE_DEVICE the device */
 	__u32 pid;
 	__s32 stack; /* in the map `stacks`; < 0: none */
 	__u32 dev;
@@ -133,7 +122,7 @@ struct slow_record {
 	__u32 path_bytes;
 	__u8 op; /* enum blk_op */
 	__u8 known, writeback;
-	__u8 file;	 /* enum slow_file */
+	__u8 file;	 /* enum file_kind */
 	__u8 path_flags; /* enum slow_path_flags */
 	__u8 cgroup2;	 /* `cgroup` is one of cgroup2 */
 	__u8 retries;	 /* how often the device gave it back; up to 255 */

@@ -529,28 +529,31 @@ static const char *file_text(struct text_set *texts, const struct slow_record *r
 	char text[FILE_TEXT];
 
 	switch (r->file) {
-	case SLOW_NOTHING:
+	case FILE_NONE:
 		return text_keep(texts, "");
-	case SLOW_NAMED:
+	case FILE_NAMED:
 		name_file(r, tables, text, sizeof(text));
 		break;
-	case SLOW_UNNAMED:
+	case FILE_UNNAMED:
 		if (r->magic == BTRFS_MAGIC && r->inode == 1)
 			snprintf(text, sizeof(text), "[btrfs metadata]");
 		else
 			snprintf(text, sizeof(text), "[no name: inode %llu of %s]",
 				 (unsigned long long)r->inode, type ? type : "a file system");
 		break;
-	case SLOW_DEVICE:
+	case FILE_DEVICE:
 		snprintf(text, sizeof(text), type ? "[%s metadata]" : "[block device]", type);
 		break;
-	case SLOW_JOURNAL:
+	case FILE_JOURNAL:
 		snprintf(text, sizeof(text), "[%s journal]", type ? type : "file system's");
 		break;
-	case SLOW_DIRECT:
-		snprintf(text, sizeof(text), "[direct I/O through another device]");
+	case FILE_METADATA:
+		snprintf(text, sizeof(text), "[%s metadata]", type ? type : "file system");
 		break;
-	case SLOW_SWAP:
+	case FILE_DIRECT:
+		snprintf(text, sizeof(text), "[direct I/O, file not known]");
+		break;
+	case FILE_SWAP:
 		snprintf(text, sizeof(text), "[swap]");
 		break;
 	default:

@@ -69,25 +69,25 @@ static struct slow_bpf *skel_of(const struct tool_run *run)
 
 /* ---- the BPF object ---- */
 
-/* Functions of the kernel that end bios: slow.bpf.c. */
+/* Functions of the kernel that end bios: probes/bio_file.bpf.h. */
 enum {
 	END_CHAIN,
 	END_IOMAP_DIO,
 	END_DIO,
-	END_AIO_DIO,
-	END_DEVICE_DIO,
+	END_DEVICE_DIO = END_DIO + 2,
 	END_BUFFER = END_DEVICE_DIO + 3,
 	END_JOURNAL,
 	END_SWAP,
 	END_WAIT = END_SWAP + 2,
-	ENDS = END_WAIT + 2
+	END_BTRFS = END_WAIT + 2,
+	ENDS = END_BTRFS + 2
 };
 
 static const char *const ends[ENDS] = {
 	[END_CHAIN] = "bio_chain_endio",
 	[END_IOMAP_DIO] = "iomap_dio_bio_end_io",
 	[END_DIO] = "dio_bio_end_io",
-	[END_AIO_DIO] = "dio_bio_end_aio",
+	"dio_bio_end_aio",
 	[END_DEVICE_DIO] = "blkdev_bio_end_io",
 	"blkdev_bio_end_io_async",
 	"blkdev_bio_end_io_simple",
@@ -97,6 +97,8 @@ static const char *const ends[ENDS] = {
 	"end_swap_bio_read",
 	[END_WAIT] = "submit_bio_wait_endio",
 	"bio_wait_end_io",
+	[END_BTRFS] = "btrfs_simple_end_io",
+	"btrfs_orig_write_end_io",
 };
 
 /* How many have an address, or -errno.  Reading all of /proc/kallsyms is most of a start. */
@@ -107,11 +109,32 @@ static int find_ends(uint64_t at[ENDS])
 	return found < 0 ? kallsyms_find(NULL, ends, at, ENDS) : found;
 }
 
+enum { BTRFS_BIO, BTRFS_INODE, BTRFS_VFS_INODE, BTRFS_MEMBERS };
+
+/* Where btrfs has them; false: not known. */
+static bool find_btrfs(const struct tool_run *run, uint32_t at[BTRFS_MEMBERS])
+{
+	static const char *const members[][2] = { { "btrfs_bio", "bio" },
+						  { "btrfs_bio", "inode" },
+						  { "btrfs_inode", "vfs_inode" } };
+
+	for (size_t i = 0; i < BTRFS_MEMBERS; i++) {
+		long r = hooks_offset(run->object.hooks, "btrfs", members[i][0], members[i][1]);
+
+		if (r < 0)
+			return false;
+		at[i] = (uint32_t)r;
+	}
+	return true;
+}
+
 static int configure(struct tool_run *run, struct tool_object *object)
 {
 	const struct slow *s = run->ctx;
 	const struct args *args = &s->o.args;
 	uint32_t whole = s->o.filters.disk.whole;
+	uint32_t btrfs[BTRFS_MEMBERS] = { 0 };
+	bool has_btrfs = find_btrfs(run, btrfs);
 	uint64_t at[ENDS] = { 0 };
 	int r, found = find_ends(at);
 	const struct probe_option options[] = {
@@ -127,13 +150,17 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "own_start", blk_iostats_off(whole) },
 		{ "end_of_chain", at[END_CHAIN] },
 		{ "end_of_iomap_dio", at[END_IOMAP_DIO] },
-		{ "end_of_dio", at[END_DIO] },
-		{ "end_of_aio_dio", at[END_AIO_DIO] },
+		{ "end_of_dio", 0, &at[END_DIO], 2 * sizeof(at[0]) },
 		{ "end_of_device_dio", 0, &at[END_DEVICE_DIO], 3 * sizeof(at[0]) },
 		{ "end_of_buffer", at[END_BUFFER] },
 		{ "end_of_journal", at[END_JOURNAL] },
 		{ "end_of_swap", 0, &at[END_SWAP], 2 * sizeof(at[0]) },
 		{ "end_of_wait", 0, &at[END_WAIT], 2 * sizeof(at[0]) },
+		{ "end_of_btrfs", 0, &at[END_BTRFS], 2 * sizeof(at[0]) },
+		{ "btrfs_bio_bio", has_btrfs ? btrfs[BTRFS_BIO] : 0 },
+		{ "btrfs_bio_inode", btrfs[BTRFS_INODE] },
+		{ "btrfs_inode_vfs", btrfs[BTRFS_VFS_INODE] },
+		{ "page_pinned_mask", run->flags.page_pinned },
 	};
 	uint32_t names = args->map_names;
 	const struct probe_map maps[] = {

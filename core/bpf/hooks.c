@@ -541,6 +541,11 @@ void hooks_enumerators(const struct hooks *h, const char *const *names, int *val
 	kernel_types_enumerators(h->types, names, values, n);
 }
 
+long hooks_offset(const struct hooks *h, const char *module, const char *type, const char *member)
+{
+	return kernel_types_offset(h->types, module, type, member);
+}
+
 const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n)
 {
 	*n = h->n_choices;

@@ -159,6 +159,9 @@ const char *hooks_suffix(const struct hooks *h, const struct hook_alt *alt, size
 /* kernel_types_enumerators() of the running kernel; before hooks_attach(). */
 void hooks_enumerators(const struct hooks *h, const char *const *names, int *values, size_t n);
 
+/* kernel_types_offset() of the running kernel; before hooks_attach(). */
+long hooks_offset(const struct hooks *h, const char *module, const char *type, const char *member);
+
 /* Opens, loads and attaches, once for each *h; close() is called after each try that failed, also
  * after an open() that did.  Falls back to the next alternative of an event whose program this
  * kernel refuses, but not for want of descriptors or memory or because of a signal

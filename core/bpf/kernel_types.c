@@ -17,7 +17,8 @@
 #include "core/bpf/kernel_types_internal.h"
 #include "core/system/limits.h"
 
-#define VMLINUX_BTF  "/sys/kernel/btf/vmlinux"
+#define BTF_FOLDER   "/sys/kernel/btf/"
+#define VMLINUX_BTF  BTF_FOLDER "vmlinux"
 #define TRACE_PREFIX "btf_trace_"
 
 /* ---- reading ---- */
@@ -315,21 +316,58 @@ int kernel_types_module_function(const struct kernel_types *k, const char *path,
 	return r;
 }
 
-bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member)
+/* Where structure @t of @module, which may be @k itself, has the member; -ENOENT. */
+static long offset_in(const struct kernel_types *k, const struct kernel_types *module,
+		      const struct btf_type *t, const char *member)
 {
+	const struct btf_member *m = (const void *)(t + 1);
+
+	for (uint32_t i = 0;
+	     BTF_INFO_KIND(t->info) == BTF_KIND_STRUCT && i < BTF_INFO_VLEN(t->info); i++)
+		if (strcmp(module_string(k, module, m[i].name_off), member) == 0)
+			return (BTF_INFO_KFLAG(t->info) ? BTF_MEMBER_BIT_OFFSET(m[i].offset)
+							: m[i].offset) /
+			       8;
+	return -ENOENT;
+}
+
+static long module_offset(const struct kernel_types *k, const char *name, const char *type,
+			  const char *member)
+{
+	struct kernel_types *module = NULL;
+	char path[128];
+	long r;
+
+	snprintf(path, sizeof(path), BTF_FOLDER "%s", name);
+	r = kernel_types_open(path, &module, NULL);
+	if (!module)
+		return r;
+	r = -ENOENT;
+	for (uint32_t id = 1; r < 0 && id < module->n; id++) {
+		const struct btf_type *t = kernel_type(module, id);
+
+		if (strcmp(module_string(k, module, t->name_off), type) == 0)
+			r = offset_in(k, module, t, member);
+	}
+	kernel_types_free(module);
+	return r;
+}
+
+long kernel_types_offset(const struct kernel_types *k, const char *module, const char *type,
+			 const char *member)
+{
+	long r = -ENOENT;
 	size_t at = 0;
 	uint32_t id;
 
-	while ((id = next_named(k, &k->layouts, type, &at))) {
-		const struct btf_type *t = kernel_type(k, id);
-		const struct btf_member *m = (const void *)(t + 1);
+	while (r < 0 && (id = next_named(k, &k->layouts, type, &at)))
+		r = offset_in(k, k, kernel_type(k, id), member);
+	return r < 0 && module ? module_offset(k, module, type, member) : r;
+}
 
-		for (uint32_t i = 0;
-		     BTF_INFO_KIND(t->info) == BTF_KIND_STRUCT && i < BTF_INFO_VLEN(t->info); i++)
-			if (strcmp(kernel_string(k, m[i].name_off), member) == 0)
-				return true;
-	}
-	return false;
+bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member)
+{
+	return kernel_types_offset(k, NULL, type, member) >= 0;
 }
 
 /* Do the names of this enum begin like one of @names?  Those of one enum begin alike, so it

@@ -36,6 +36,14 @@ int kernel_types_function(const struct kernel_types *k, const char *name);
  * -errno: there is no such file, it cannot be read, or -ENOENT. */
 int kernel_types_module_function(const struct kernel_types *k, const char *path, const char *name);
 
+/*
+ * Where the structure @type has its member @member (not one of a structure without a name within);
+ * bytes.  Of @module's types if the kernel itself has no such member.  -errno: neither has, or the
+ * module's types cannot be read.
+ */
+long kernel_types_offset(const struct kernel_types *k, const char *module, const char *type,
+			 const char *member);
+
 /* Has the kernel a structure @type with a member @member? */
 bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member);
 

@@ -27,6 +27,7 @@ from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tra
                     slow_disk, state_of)
 from test_devices import MappedDisk
 from test_ends import Terminal
+from test_layers import on_file_system
 from test_stack import Compiled
 from test_top_extended import full_tmpfs, sparse_file, write_blocks
 from test_unwind import BELOW_MAIN, PLAIN, PROGRAM_C, ROUNDS, WRITE, plain_name
@@ -668,6 +669,33 @@ class TestHooks(SlowTest):
             self.assertEqual((hook["kind"], hook["target"]), first[hook["event"]], listed)
 
 
+class TestMissingTypes(LiveTest):
+    """Kernels that are built without control groups and without fs/iomap, as their types show it."""
+    MISSING = ("cgroups", "dfl_cgrp", "css_set", "blkcg", "bi_blkg", "cgroup_subsys_state", "cgroup_subsys_id",
+               "cgroup", "cgroup_root", "iomap_dio")
+    BTF = "/sys/kernel/btf/vmlinux"
+
+    def test_every_io_is_there(self):
+        with open(self.BTF, "rb") as file:
+            types = file.read()
+        for name in self.MISSING:
+            types = types.replace(f"\0{name}\0".encode(), f"\0{name[:-1]}?\0".encode())
+        with LoopDisk(64 * MIB) as disk, tempfile.NamedTemporaryFile() as changed:
+            changed.write(types)
+            changed.flush()
+            for args in (("slow", "-m", "0"), ("slow", "-m", "0", "--by", "cgroup"), ("top", "--by", "cgroup"),
+                         ("stack", "--by", "cgroup"), ("breakdown", "-T", "blk", "--by", "cgroup"),
+                         ("breakdown", "-T", "syscall", "--by", "cgroup")):
+                with self.subTest(args=args):
+                    result = iotrace(*args, "--json", "-d", disk.name, "--", iotest.LOAD, "read", 40, KIB4, disk.path,
+                                     prefix=("unshare", "-m", "sh", "-c", f'mount --bind "$0" {self.BTF} && '
+                                             'exec "$@"', changed.name))
+                    self.assertEqual(result.status, 0, result)
+                    counts = [row.get("io", row.get("count", row.get("read_bytes", KIB4) // KIB4))
+                              for row in result.rows if row.get("op", "read") in ("read", "pread64")]
+                    self.assertEqual(sum(counts), 40, result.rows)
+
+
 class TestLosses(SlowTest):
     READS = 3000
 
@@ -920,6 +948,102 @@ class TestFiles(SlowTest):
         name, = (name for name in found if name.endswith("/file"))
         self.assertTrue(name.startswith(f"{disk.name}:/.../"), name)
         self.assertIn("/" + "f" * 200 + "/file", name)
+
+
+    def test_xfs(self):
+        """Its own data is in memory of the kernel; small pieces of it, in memory of other things."""
+        with LoopDisk(512 * MIB) as disk, on_file_system(disk, "xfs") as folder:
+            path = f"{folder}/file"
+
+            def work():
+                for size in range(1, 9):
+                    written(path, size)
+                    os.mkdir(f"{folder}/{size}")
+                run("umount", folder)  # writes back all that there is
+                run("mount", "-t", "xfs", disk.path, folder)
+            result = self.trace(disk.name, work, "-m", "0")
+        sizes = {}
+        for row in result.rows:
+            if row["op"] in ("read", "write"):
+                sizes.setdefault(row["file"], set()).add(row["bytes"])
+        self.assertEqual(set(sizes), {path, "[xfs metadata]", "[file system metadata]"} & set(sizes))
+        self.assertIn(path, sizes)
+        # Heads of allocation groups are of 512 bytes.
+        self.assertIn(512, sizes.get("[xfs metadata]", set()) | sizes.get("[file system metadata]", set()))
+
+    def test_buffers_of_the_device(self):
+        """A direct read or write of the disk is of the disk, whatever memory it is read into."""
+        with LoopDisk(64 * MIB) as disk, LoopDisk(64 * MIB) as other, mounted(other.path) as folder:
+            written(f"{folder}/buffer", 2)
+
+            def work():
+                fd = os.open(disk.path, os.O_RDWR | os.O_DIRECT)
+                for memory in buffers(f"{folder}/buffer"):
+                    os.pwritev(fd, [memory], 0)
+                    os.preadv(fd, [memory], 0)
+                os.close(fd)
+            rows = self.trace(disk.name, work, "-m", "0").rows
+        mine = [(row["op"], row["file"]) for row in rows if row["comm"].startswith("python")]
+        self.assertEqual(mine, [("write", "[block device]"), ("read", "[block device]")] * 4)
+
+    def test_buffers_through_dm(self):
+        """What dm sends on does not lead to the file; the memory is not taken for it."""
+        with LoopDisk(128 * MIB) as disk, LoopDisk(64 * MIB) as other, mounted(other.path) as folder, \
+                MappedDisk("linear", [disk], "0 262144 linear {0} 0") as mapped, \
+                mounted(mapped.path) as upper:
+            written(f"{folder}/buffer", 2)
+            written(f"{upper}/file", 2)
+
+            def work():
+                fd = os.open(f"{upper}/file", os.O_RDWR | os.O_DIRECT)
+                for memory in buffers(f"{folder}/buffer"):
+                    os.preadv(fd, [memory], 0)
+                os.close(fd)
+            rows = self.trace(disk.name, work, "-m", "0").rows
+        self.assertEqual([row["file"] for row in rows if row["op"] == "read"],
+                         ["[direct I/O, file not known]"] * 4)
+
+    def test_btrfs(self):
+        """Direct and compressed: what is written is the file's, and compressed by threads of the kernel."""
+        with LoopDisk(512 * MIB) as disk, on_file_system(disk, "btrfs") as folder:
+            run("mount", "-o", "remount,compress-force=zstd", folder)
+            paths = {name: f"{folder}/{name}" for name in ("direct", "compressed")}
+            with open(paths["direct"], "wb") as file:  # with checksums it would be written by way of the cache
+                fcntl.ioctl(file, 0x40086602, struct.pack("l", 0x800000))  # FS_IOC_SETFLAGS, FS_NOCOW_FL
+
+            def work():
+                written(paths["direct"], 4, os.O_DIRECT)
+                with open(paths["direct"], "rb", buffering=0) as file, mmap.mmap(-1, 4 * KIB4) as memory:
+                    fcntl.fcntl(file, fcntl.F_SETFL, os.O_DIRECT)
+                    file.readinto(memory)
+                written(paths["compressed"], 64)
+            rows = self.trace(disk.name, work, "-m", "0").rows
+        files = {row["file"] for row in rows if row["op"] in ("read", "write")}
+        known = {*paths.values(), "[btrfs metadata]", "[block device]"}  # the latter: its super block
+        if LiveTest.KERNEL < (6, 4):  # nothing leads to the file
+            known |= {"[direct I/O, file not known]", "[no file's memory]"}
+        self.assertLessEqual(files, known)
+        direct = [row for row in rows if row["file"] in (paths["direct"], "[direct I/O, file not known]")]
+        self.assertEqual({op: sum(row["bytes"] for row in direct if row["op"] == op) for op in ("read", "write")},
+                         dict.fromkeys(("read", "write"), 4 * KIB4))
+        compressed = [row for row in rows if row["op"] == "write" and "meta" not in row["flags"].split(",") and
+                      row not in direct and row["file"] != "[btrfs metadata]"]
+        self.assertGreater(len(compressed), 0)
+        self.assertLess(sum(row["bytes"] for row in compressed), 64 * KIB4)
+        for row in compressed:
+            self.assertTrue(row["comm"].startswith("kworker") and row["writeback"], row)
+
+
+def buffers(path):
+    """Memory of a page: of zeroes, of a process, shared, and of a file."""
+    private = mmap.mmap(-1, KIB4, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    yield private
+    private[:] = bytes(KIB4)
+    yield private
+    with mmap.mmap(-1, KIB4) as shared:
+        yield shared
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), KIB4) as mapped:
+        yield mapped
 
 
 class TestWriters(SlowTest, WhoTest):

@@ -284,12 +284,23 @@ static void test_missing(void **state)
 
 static void test_members(void **state)
 {
+	static const char *const members[] = { "i_mode", "i_sb", "i_data" };
+	int inode;
+
 	(void)state;
 	need_btf();
+	inode = btf__find_by_name_kind(witness, "inode", BTF_KIND_STRUCT);
 	assert_true(kernel_types_has_member(types, "request", "__data_len"));
 	assert_false(kernel_types_has_member(types, "request", "no_such_member"));
 	assert_false(kernel_types_has_member(types, "bio", "__data_len"));
 	assert_false(kernel_types_has_member(types, "no_such_type", "__data_len"));
+	for (size_t i = 0; i < sizeof(members) / sizeof(members[0]); i++)
+		assert_int_equal(
+		    8 * kernel_types_offset(types, "no_such_module", "inode", members[i]),
+		    member_offset(witness, (uint32_t)inode, members[i]));
+	assert_int_equal(kernel_types_offset(types, NULL, "inode", "no_such_member"), -ENOENT);
+	assert_int_equal(kernel_types_offset(types, "no_such_module", "no_such_type", "x"),
+			 -ENOENT);
 }
 
 /* A module's types stand in a file of their own, and take names from the kernel's. */
