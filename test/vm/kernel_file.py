@@ -44,7 +44,9 @@ def vmlinux(image):
         raise BadFile("no bzImage")
     start, length = struct.unpack_from("<II", image, 0x248)
     start += ((image[0x1F1] or 4) + 1) * 512
-    elf = unpack(image[start:start + length - 4])  # the last 4 bytes are the unpacked size
+    packed = image[start:start + length]
+    # The last 4 bytes are the unpacked size: of gzip its own, of the others appended.
+    elf = unpack(packed if packed.startswith(b"\x1f\x8b") else packed[:-4])
     if elf[:4] != b"\x7fELF":
         raise BadFile("the bzImage holds no ELF that is compressed in a known way")
     return elf

@@ -8,6 +8,7 @@ import importlib.util
 import io
 import itertools
 import json
+import lzma
 import os
 import re
 import struct
@@ -258,6 +259,19 @@ class TestKernelFile(unittest.TestCase):
         for bad in (b"", b"MZ" + bytes(100), gzip.compress(b"something else" * 9)):
             with self.assertRaisesRegex(run.image.kernel_file.BadFile, "no Image of arm64"):
                 run.image.kernel_file.image(bad)
+
+    def test_bzimage(self):
+        """Behind all but gzip's, which ends with it, stands the unpacked size."""
+        elf = b"\x7fELF" + bytes(range(256)) * 9
+        size = struct.pack("<I", len(elf))
+        for packed in (gzip.compress(elf), lzma.compress(elf) + size):
+            head = bytearray(0x400)  # setup_sects: 1
+            head[0x1F1] = 1
+            head[0x202:0x206] = b"HdrS"
+            head[0x248:0x250] = struct.pack("<II", 16, len(packed))
+            for rest in (b"", b"behind it"):
+                kernel = bytes(head) + bytes(16) + packed + rest
+                self.assertEqual(run.image.kernel_file.vmlinux(kernel), elf)
 
     def test_btf(self):
         self.assertEqual(run.image.kernel_file.btf(self.IMAGE), self.BTF)
