@@ -21,7 +21,7 @@ CMAKE = """#!/bin/sh
 [ "$1" != --preset ] || mkdir -p "build/$2/Testing/Temporary"
 [ "$1" != --preset ] || : >"build/$2/Testing/Temporary/LastTest.log"
 """
-KERNELS, REST = "on other kernels in QEMU", "ASan and UBSan and for their coverage, the fuzzers, and clang's"
+KERNELS, REST = "the live tests on these in QEMU", "ASan and UBSan and for their coverage, the fuzzers, and clang's"
 
 APT_GET = r"""#!/bin/sh
 echo "apt-get $*" >>"$LOG"
@@ -77,16 +77,17 @@ class TestScopes(unittest.TestCase):
 
     def labels_left(self, argv):
         """Which of the labels that the tests have ctest leaves out."""
-        labels = ("unit", "live", "lint", "packaging", "vm", "asan", "coverage", "fuzz", "analyzer")
+        labels = ("unit", "live", "source", "vm", "asan", "coverage", "fuzz", "analyzer")
         if "-LE" not in argv:
             return set()
         return {label for label in labels if re.search(argv[argv.index("-LE") + 1], label)}
 
     def test_this_machine(self):
         end, argv, built = self.quickstart("test")
-        self.assertEqual(self.labels_left(argv), {"vm", "asan", "coverage", "fuzz", "analyzer"})
+        self.assertEqual(self.labels_left(argv), {"source", "vm", "asan", "coverage", "fuzz", "analyzer"})
         self.assertEqual(built, ["release"])
         self.assertIn(KERNELS, end)
+        self.assertIn("lint, packages", end)
         self.assertIn(REST, end)
 
     def test_lab(self):
@@ -94,6 +95,7 @@ class TestScopes(unittest.TestCase):
         self.assertEqual(self.labels_left(argv), {"asan", "coverage", "fuzz", "analyzer"})
         self.assertEqual(built, ["release"])
         self.assertNotIn(KERNELS, end)
+        self.assertNotIn("lint, packages", end)
         self.assertIn(REST, end)
 
     @unittest.skipUnless(os.uname().machine == "x86_64", "the lab's kernels are for x86-64")
@@ -125,11 +127,12 @@ class TestScopes(unittest.TestCase):
     def test_labels(self):
         """Those that are left out are labels of tests."""
         listed = ""
-        for name in ("lint", "vm"):
+        for name in ("lint", "vm", "packaging", "pages", "offline"):
             with open(f"{ROOT}/test/{name}/CMakeLists.txt", encoding="utf-8") as file:
                 listed += file.read()
         for label in ("vm", "asan", "coverage", "fuzz", "analyzer"):
             self.assertRegex(listed, rf"\bLABELS {label}\b")
+        self.assertEqual(listed.count(";source"), 5)
 
     def test_arguments_of_ctest(self):
         for scope in ([], ["--lab"], ["--all"]):
@@ -142,18 +145,21 @@ class TestScopes(unittest.TestCase):
 
     @unittest.skipUnless(os.uname().machine == "x86_64", "the lab's kernels are for x86-64")
     def test_only_what_is_needed_is_installed(self):
-        for what, scopes in (("qemu-system-x86_64", "lab all"), ("libFuzzer", "all"),
+        optional = ("libFuzzer", "chromium")
+        for what, scopes in (("qemu-system-x86_64", "lab all"), ("libFuzzer", "all"), ("chromium", "lab all"),
                              ("mkfs.xfs", "host lab all")):
             for scope in ("host", "lab", "all"):
                 with self.subTest(what=what, scope=scope):
                     _, _, log = self.quickstart("test", *([f"--{scope}"] if scope != "host" else []),
-                                                LACKS=what, status=0 if what == "libFuzzer" or
+                                                LACKS=what, status=0 if what in optional or
                                                 scope not in scopes.split() else 1)
                     asked = any(line.startswith("apt-get") for line in log)
                     self.assertEqual(asked, scope in scopes.split(), log)
 
     def test_some_are_only_unpacked(self):
         _, _, log = self.quickstart("test", LACKS="usr/bin/prometheus")
+        self.assertEqual([line for line in log if line.startswith("apt-get")], [])
+        _, _, log = self.quickstart("test", "--lab", LACKS="usr/bin/prometheus")
         asked = [line for line in log if line.startswith("apt-get")]
         self.assertEqual(len(asked), 1, log)
         self.assertRegex(asked[0], " download prometheus$")
