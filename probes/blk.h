@@ -73,7 +73,8 @@ struct blk_process {
 
 /*
  * A request in flight; found by the address of its struct request (in top --bio also of a bio).
- * An entry is made once and stays: blk-mq's requests are a fixed set.
+ * An entry in the hash map is deleted when its request completes, since the request's memory goes
+ * with its disk; one in a place stays.
  */
 struct blk_inflight {
 	__u64 issue_ns;		    /* 0: not issued yet, or completed */
@@ -84,6 +85,7 @@ struct blk_inflight {
 	__u8 op;
 	__u8 known;			/* its submitter was seen and passed the filter */
 	__u8 writeback : 1, failed : 1; /* failed: top -x: a part of it has an error status */
+	__u8 hashed : 1;		/* it is in the hash map, not in a place */
 	union {
 		__u8 stage;   /* breakdown of all layers: enum call_stage */
 		__u8 retries; /* slow: times that the device gave it back */

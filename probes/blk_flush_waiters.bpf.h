@@ -99,7 +99,7 @@ __attribute__((noinline)) int on_waiter(u64 key)
 	made.submit_ns = since ? since : made.submit_ns;
 	made.issue_ns = bpf_ktime_get_ns();
 	if (entry)
-		*entry = made;
+		remake_entry(entry, &made);
 	else if (make_entry(key, &made))
 		return 0; /* its completion is counted for the bio's owner */
 	if (fresh)

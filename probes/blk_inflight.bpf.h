@@ -87,15 +87,34 @@ static __always_inline bool take_claim(u32 *claims)
 
 /* Makes the entry of a request that has none.  -errno: there is no room.  A request has one event
  * at a time, so that nobody else makes it meanwhile. */
-static __always_inline long make_entry(u64 rq, const struct blk_inflight *made)
+static __always_inline long make_entry(u64 rq, struct blk_inflight *made)
 {
 	struct blk_place *place = place_of(rq);
 
-	if (!place || !take_claim(&place->claims))
+	if (!place || !take_claim(&place->claims)) {
+		made->hashed = 1;
 		return bpf_map_update_elem(&inflight, &rq, made, BPF_ANY);
+	}
+	made->hashed = 0;
 	place->entry = *made;
 	place->rq = rq;
 	return 0;
+}
+
+/* Writes @made over the entry of the same request. */
+static __always_inline void remake_entry(struct blk_inflight *entry, struct blk_inflight *made)
+{
+	made->hashed = entry->hashed;
+	*entry = *made;
+}
+
+/* The request at address @rq, whose entry this is, is complete, or is not counted. */
+static __always_inline void free_entry(u64 rq, struct blk_inflight *entry)
+{
+	entry->known = 0;
+	entry->issue_ns = 0;
+	if (entry->hashed)
+		bpf_map_delete_elem(&inflight, &rq);
 }
 
 /*

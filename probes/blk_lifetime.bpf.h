@@ -15,15 +15,16 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	u64 key = address_of(rq, direct);
 	struct blk_inflight submitter = {}, *entry = entry_of(key);
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
+	bool wanted = !filter_dev || disk_dev(rq_disk(rq, direct), direct) == filter_disk;
 	struct bio *bio = NULL;
 
 	if (entry)
 		account_lost_completion(key, entry);
 	if (looks_at_cgroups())
 		bio = BPF_CORE_READ(rq, bio);
-	if (!read_submitter(&submitter, bio, op)) {
+	if (!wanted || !read_submitter(&submitter, bio, op)) {
 		if (entry)
-			entry->known = 0; /* that was the submitter of an earlier use */
+			free_entry(key, entry); /* of an earlier use */
 		return;
 	}
 	if (own_start)
@@ -101,7 +102,7 @@ __attribute__((noinline)) int follow_unknown(u64 key, u32 dev, u64 now, u32 op, 
 	BLK_ON_ISSUED(&made);
 	entry = entry_of(key);
 	if (entry) {
-		*entry = made;
+		remake_entry(entry, &made);
 	} else if (make_entry(key, &made)) {
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 		BLK_ON_LOST_COMPLETION(&made); /* nobody will see it */
@@ -136,8 +137,11 @@ static __always_inline void on_issue(struct request *rq, const bool direct)
 	entry = entry_of(key);
 	if (entry)
 		account_lost_completion(key, entry);
-	if (filter_dev && !dev)
+	if (filter_dev && !dev) {
+		if (entry)
+			free_entry(key, entry);
 		return;
+	}
 	bytes = KREAD(direct, rq, __data_len);
 	if (entry && (submit_mode == SUBMIT_NONE || (!flush && entry->known))) {
 		mark_issued(entry, dev, now, op, bytes);
@@ -237,14 +241,21 @@ static __always_inline u32 step_bytes(struct blk_inflight *entry, const struct b
 
 /* Request @rq has completed; @entry is what completing_entry() found. */
 static __always_inline void release_entry(struct request *rq, struct blk_inflight *entry,
-					  const struct blk_inflight *of_bio)
+					  const struct blk_inflight *of_bio, const bool direct)
 {
-	if (submit_mode == SUBMIT_BIO && entry == of_bio) {
+	if (submit_mode == SUBMIT_BIO && entry == of_bio)
 		spend_bio_owner(rq);
-		return;
-	}
-	entry->known = 0;
-	entry->issue_ns = 0;
+	else
+		free_entry(address_of(rq, direct), entry);
+}
+
+/* The same of a completion that is not counted; @entry: NULL if there is none. */
+static __always_inline void leave_uncounted(struct request *rq, struct blk_inflight *entry,
+					    const struct blk_inflight *of_bio, bool final,
+					    const bool direct)
+{
+	if (entry && final)
+		release_entry(rq, entry, of_bio, direct);
 }
 
 /*

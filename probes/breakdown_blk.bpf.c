@@ -117,10 +117,11 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		return;
 	if (!balance)
 		entry = completing_entry(rq, &of_bio, direct);
-	if (filters_submitters() && !(entry && entry->known))
+	if ((filters_submitters() && !(entry && entry->known)) ||
+	    (filter_dev && !completing_dev(rq, entry))) {
+		leave_uncounted(rq, entry, &of_bio, true, direct);
 		return;
-	if (filter_dev && !completing_dev(rq, entry))
-		return;
+	}
 	if ((balance && predates_trace(rq, direct)) ||
 	    !rq_latency(rq, entry, done.op, queued, now, &ns, direct) ||
 	    (keyed && keyed_add(done.op, key_dev(rq, entry, dev), entry, ns)))
@@ -128,7 +129,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	else
 		hist_add(done.op, ns);
 	if (entry)
-		release_entry(rq, entry, &of_bio);
+		release_entry(rq, entry, &of_bio, direct);
 }
 
 #include "probes/blk_cgroups.bpf.h"

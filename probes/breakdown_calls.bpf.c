@@ -547,10 +547,11 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		return;
 	now = bpf_ktime_get_ns();
 	entry = completing_entry(rq, &of_bio, direct);
-	if (filters_submitters() && !(entry && entry->known))
+	if ((filters_submitters() && !(entry && entry->known)) ||
+	    (filter_dev && !completing_dev(rq, entry))) {
+		leave_uncounted(rq, entry, &of_bio, true, direct);
 		return;
-	if (filter_dev && !completing_dev(rq, entry))
-		return;
+	}
 	/*
 	 * An empty request only waits for a flush command, which is a request of its own.  The
 	 * command is for the whole disk: with -d PARTITION the waiting requests count instead.
@@ -559,7 +560,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		count_request(rq, entry, done.op, now, direct);
 	if (entry) {
 		call_finished(entry, now);
-		release_entry(rq, entry, &of_bio);
+		release_entry(rq, entry, &of_bio, direct);
 	}
 }
 

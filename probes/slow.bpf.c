@@ -875,7 +875,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct)))
 		goto release;
 	if (filter_dev && !completing_dev(rq, entry))
-		return;
+		goto release;
 	if (!done.final && entry && entry->issue_ns)
 		keep_bytes(entry);
 	bytes = step_bytes(entry, &done);
@@ -892,7 +892,7 @@ release:
 	if (!entry || !done.final)
 		return;
 	slow_left(entry);
-	release_entry(rq, entry, &of_bio);
+	release_entry(rq, entry, &of_bio, direct);
 }
 
 /* ---- bio-based devices ---- */

@@ -439,8 +439,10 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	now = bpf_ktime_get_ns();
 	entry = completing_entry(rq, &of_bio, direct);
 	if (!(entry && entry->known)) {
-		if (filters_submitters())
+		if (filters_submitters()) {
+			leave_uncounted(rq, entry, &of_bio, true, direct);
 			return;
+		}
 		predates = unseen_start_predates_trace(rq, done.op, direct);
 	}
 	key.dev = completing_dev(rq, entry);
@@ -448,7 +450,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (!predates && !rq_latency(rq, entry, done.op, true, now, &ns, direct))
 		ns = 0;
 	if (entry)
-		release_entry(rq, entry, &of_bio);
+		release_entry(rq, entry, &of_bio, direct);
 	if (!predates && op_counts(done.op) && !(filter_dev && !key.dev))
 		add_done(&key, done.op != BLK_READ, ns);
 }

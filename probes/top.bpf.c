@@ -267,18 +267,16 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (done.final)
 		now = bpf_ktime_get_ns();
 	entry = completing_entry(rq, &of_bio, direct);
-	if (!(entry && entry->known)) {
-		if (filters_submitters())
-			return;
-		if (unseen_start_predates_trace(rq, done.op, direct)) {
-			if (entry && done.final)
-				release_entry(rq, entry, &of_bio);
-			return;
-		}
+	if (!(entry && entry->known) &&
+	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct))) {
+		leave_uncounted(rq, entry, &of_bio, done.final, direct);
+		return;
 	}
 	key.dev = completing_dev(rq, entry);
-	if (filter_dev && !key.dev)
+	if (filter_dev && !key.dev) {
+		leave_uncounted(rq, entry, &of_bio, done.final, direct);
 		return;
+	}
 	key.op = done.op;
 	if (entry && entry->known)
 		key_of(entry, &key);
@@ -289,7 +287,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		if (!rq_latency(rq, entry, done.op, false, now, &ns, direct))
 			ns = 0;
 		if (entry)
-			release_entry(rq, entry, &of_bio);
+			release_entry(rq, entry, &of_bio, direct);
 	}
 	add(&key, done.final, bytes, ns, done.final && failed);
 }

@@ -5,8 +5,8 @@ import contextlib
 import os
 import tempfile
 
-from iotest import (LOAD, MIB, LiveTest, LoopDisk, Tracer, add_partition, add_up,
-                    delete_partition, main, read_text, run_load, wait_until, write_text)
+from iotest import (LOAD, MIB, LiveTest, LoopDisk, NewLoopDisk, Tracer, add_partition, add_up,
+                    delete_partition, hidden_ends, main, read_text, run_load, wait_until, write_text)
 from test_devices import NullDisk
 
 KIB4 = 4096
@@ -138,6 +138,51 @@ class TestDiskOfD(LiveTest):
             result = tracer.stop()
         self.assert_ended_well(result)
         self.assertEqual(add_up(result.rows, "op", "count").get("pread64"), 300)
+
+
+class TestManyDisks(LiveTest):
+    """More disks, and so more requests, than there is room for: room is for those in flight."""
+
+    DISKS, IOS, DEPTH = 16, 512, 128
+    SMALL = ("--json", "--map-size", "requests=1024", "--map-size", "places=2", "3600")
+    FULL = ("requests_full", "no_start", "submitters", "rows_full", "ios")
+
+    def use_disks(self, stack):
+        """Each has 128 requests, at other addresses than those of the others, which are there."""
+        for _ in range(self.DISKS):
+            disk = stack.enter_context(NewLoopDisk(16 * MIB, scheduler="none"))
+            run_load("read", self.IOS, KIB4, disk.path, name="many",
+                     options=["-r", "-q", self.DEPTH])
+
+    def assert_followed(self, result, n):
+        self.assert_ended_well(result)
+        self.assertEqual({key: result.losses[key] for key in self.FULL if key in result.losses}, {})
+        self.assertLessEqual(n, self.DISKS * self.IOS)
+        self.assertGreaterEqual(n, self.DISKS * self.IOS - hidden_ends.count())
+
+    def test_all_disks(self):
+        with contextlib.ExitStack() as stack:
+            top, blk, calls, slow = [
+                stack.enter_context(Tracer(*subcommand, *self.SMALL))
+                for subcommand in (("top",), ("breakdown", "-T", "blk", "--by", "comm"),
+                                   ("breakdown", "--by", "comm"), ("slow", "-m", "0"))]
+            self.use_disks(stack)
+            top, blk, calls, slow = [tracer.stop() for tracer in (top, blk, calls, slow)]
+        self.assert_followed(top, add_up(top.rows, "comm", "io").get("many", 0))
+        self.assert_followed(blk, add_up(blk.rows, "comm", "count").get("many", 0))
+        self.assert_followed(calls, add_up(calls.rows, ("comm", "layer", "io"), "count")
+                             ["many", "device", "async"])
+        self.assert_followed(slow, sum(row["comm"] == "many" for row in slow.rows))
+
+    def test_others_than_that_of_d(self):
+        """What other disks do takes none of the room."""
+        with LoopDisk(16 * MIB) as own, contextlib.ExitStack() as stack, \
+                Tracer("top", "-d", own.name, *self.SMALL) as top:
+            self.use_disks(stack)
+            run_load("read", self.DISKS * self.IOS, KIB4, own.path, name="own",
+                     options=["-r", "-q", self.DEPTH])
+            top = top.stop()
+        self.assert_followed(top, add_up(top.rows, "comm", "io").get("own", 0))
 
 
 class TestNames(LiveTest):
