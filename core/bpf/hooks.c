@@ -354,12 +354,21 @@ static void check_all(struct hooks *h)
 }
 
 /*
- * "tracing: Guard __DECLARE_TRACE() use of __DO_TRACE_CALL() with SRCU-fast" (7.0) added this
- * member: the one trace that it left in the kernel's types.
+ * Since 7.0 (a46023d5616e).  The one trace that this left in the kernel's types is a third member
+ * of tp_transition_snapshot (5.14): `srcu_gp` beside `rcu` and `ongoing`.  Up to 6.12 the third was
+ * `srcu`.  A kernel that has neither form is taken for one that preempts: programs that are not
+ * needed cost little, and missing ones would lose events.
  */
 static bool preempts_tracepoints(const struct kernel_types *types)
 {
-	return kernel_types_has_member(types, "tp_transition_snapshot", "srcu_gp");
+	const char *type = "tp_transition_snapshot";
+
+	if (!kernel_types_has_member(types, "task_struct", "__state")) /* before 5.14 */
+		return false;
+	if (kernel_types_has_member(types, type, "srcu"))
+		return false;
+	return !kernel_types_has_member(types, type, "rcu") ||
+	       kernel_types_size(types, type) > 2 * sizeof(uint64_t);
 }
 
 /* The kernel guards them against recursion since "bpf: Add per-program recursion prevention

@@ -370,6 +370,17 @@ bool kernel_types_has_member(const struct kernel_types *k, const char *type, con
 	return kernel_types_offset(k, NULL, type, member) >= 0;
 }
 
+size_t kernel_types_size(const struct kernel_types *k, const char *type)
+{
+	size_t at = 0;
+	uint32_t id;
+
+	while ((id = next_named(k, &k->layouts, type, &at)))
+		if (BTF_INFO_KIND(kernel_type(k, id)->info) == BTF_KIND_STRUCT)
+			return kernel_type(k, id)->size;
+	return 0;
+}
+
 /* Do the names of this enum begin like one of @names?  Those of one enum begin alike, so it
  * is enough to look at the first. */
 static bool begins_alike(const struct kernel_types *k, const struct btf_enum *first,

@@ -47,6 +47,9 @@ long kernel_types_offset(const struct kernel_types *k, const char *module, const
 /* Has the kernel a structure @type with a member @member? */
 bool kernel_types_has_member(const struct kernel_types *k, const char *type, const char *member);
 
+/* The size of structure @type in bytes; 0: the kernel has none. */
+size_t kernel_types_size(const struct kernel_types *k, const char *type);
+
 /*
  * Sets values[i] to the value of the enumerator names[i], in whichever enum, also one without
  * a name; values of names that the kernel lacks stay unchanged.  (32-bit enums whose first

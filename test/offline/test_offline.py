@@ -434,6 +434,7 @@ class TestEngine(Case):
         for name in ("old", "new"):
             folder = self.kernel(name, types)
             programs += [fields[5] for fields in self.list_hooks(folder) if fields[4] == "taken"]
+            types.struct("task_struct", {"__state": "int"})
             types.struct("tp_transition_snapshot", {"srcu_gp": "int"})
         self.assertEqual(programs, ["complete_btf", ",".join(
             "complete_btf" + end for end in ("", "_b", "_1", "_2", "_3", "_4", "_5", "_6"))])

@@ -243,6 +243,55 @@ static void add_member(const char *type, const char *name)
 	write_btf("vmlinux", vmlinux);
 }
 
+/* A kernel's tp_transition_snapshot with these members, as many as there are, and `ongoing`. */
+static void add_snapshot(const char *first, const char *second)
+{
+	const uint32_t words = second ? 3 : 2;
+
+	assert_true(btf__add_struct(vmlinux, "tp_transition_snapshot", 8 * words) > 0);
+	assert_int_equal(btf__add_field(vmlinux, first, 1, 0, 0), 0);
+	if (second)
+		assert_int_equal(btf__add_field(vmlinux, second, 1, 64, 0), 0);
+	assert_int_equal(btf__add_field(vmlinux, "ongoing", 1, 64 * (words - 1), 0), 0);
+	write_btf("vmlinux", vmlinux);
+}
+
+static bool new_kernel_has_backups(const char *first, const char *second)
+{
+	const struct hook_alt alt = { HOOK_RAW_TP, "first", 2, { "a" }, 1 };
+	const struct hook_event event = { "event", &alt, 1, false };
+	struct offline_kernel *k;
+	struct hooks *h = NULL;
+	bool has;
+
+	btf__free(vmlinux);
+	vmlinux = btf__new_empty();
+	add_tracepoint(vmlinux, "first", 2);
+	add_member("task_struct", "__state"); /* 5.14 */
+	if (first)
+		add_snapshot(first, second);
+	k = opened();
+	assert_int_equal(hooks_choose(&event, 1, NULL, &h, NULL), 0);
+	has = hooks_has_backups(h);
+	hooks_free(h);
+	offline_kernel_free(k);
+	return has;
+}
+
+/* What is not known not to preempt tracepoints has backups. */
+static void test_backups_in_doubt(void **state)
+{
+	(void)state;
+	btf__free(module);
+	module = NULL;
+	assert_false(new_kernel_has_backups("rcu", "srcu")); /* 5.14 to 6.12 */
+	assert_false(new_kernel_has_backups("rcu", NULL));   /* 6.13 to 6.19 */
+	assert_true(new_kernel_has_backups("rcu", "srcu_gp"));
+	assert_true(new_kernel_has_backups("rcu", "renamed"));
+	assert_true(new_kernel_has_backups("renamed", NULL));
+	assert_true(new_kernel_has_backups(NULL, NULL));
+}
+
 static void test_backups(void **state)
 {
 	struct offline_kernel *k = opened();
@@ -253,7 +302,8 @@ static void test_backups(void **state)
 	assert_false(hooks_has_backups(h));
 	hooks_free(h);
 	offline_kernel_free(k);
-	add_member("tp_transition_snapshot", "srcu_gp");
+	add_member("task_struct", "__state");
+	add_snapshot("rcu", "srcu_gp");
 	k = opened();
 	assert_int_equal(hooks_choose(&events[1], 1, NULL, &h, NULL), 0);
 	assert_true(hooks_has_backups(h));
@@ -294,7 +344,8 @@ static void test_group(void **state)
 	chosen_is(2, 1);
 	add_member("bpf_raw_tp_link", "cookie");
 	chosen_is(1, 1);
-	add_member("tp_transition_snapshot", "srcu_gp");
+	add_member("task_struct", "__state");
+	add_snapshot("rcu", "srcu_gp");
 	chosen_is(1, 3);
 	add_member("perf_event", "bpf_cookie");
 	chosen_is(3, 3);
@@ -309,6 +360,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_unreadable, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_choices, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_backups, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_backups_in_doubt, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_group, setup, teardown),
 	};
 
