@@ -16,20 +16,8 @@
 #define PROCESS_NAME_SIZE 512
 #define SHORTEST_ID	  6
 
-/* Of two the earlier one is meant: users call theirs what they like. */
-enum kind {
-	KIND_PATH,
-	KIND_UNIT,
-	KIND_CONTAINER,
-	KIND_POD,
-	KIND_USER, /* a user's unit, container, pod */
-	KINDS = KIND_USER + KIND_POD,
-};
-
-static enum kind kind_of(enum kind kind, bool of_user)
-{
-	return of_user ? KIND_USER + kind - KIND_UNIT : kind;
-}
+/* Of two the earlier one is meant. */
+enum kind { KIND_PATH, KIND_UNIT, KIND_CONTAINER, KIND_POD, KINDS };
 
 struct found {
 	struct cgroup_ref refs[CGROUP_REFS];
@@ -46,12 +34,37 @@ struct search {
 	struct text_close close;
 };
 
-static void note_close_part(struct search *s, const struct text_part *part)
+static void note_close(struct search *s, const struct text_part *owner, const char *own)
 {
 	char name[PROCESS_NAME_SIZE];
 
-	cgroup_unescape(part, name, sizeof(name));
+	cgroup_label(owner, own, name, sizeof(name));
 	text_close_add(&s->close, name);
+}
+
+static void note_close_part(struct search *s, const struct text_part *owner,
+			    const struct text_part *part)
+{
+	char own[PROCESS_NAME_SIZE];
+
+	cgroup_unescape(part, own, sizeof(own));
+	note_close(s, owner, own);
+}
+
+/* What follows "OWNER/" in the name; NULL: that is another's. */
+static const char *after_owner(const struct search *s, const struct text_part *owner)
+{
+	const char *slash = strchr(s->name, '/');
+	char text[PROCESS_NAME_SIZE];
+
+	if (!owner->at)
+		return s->name;
+	if (!slash)
+		return NULL;
+	cgroup_unescape(owner, text, sizeof(text));
+	return strlen(text) == (size_t)(slash - s->name) && memcmp(text, s->name, strlen(text)) == 0
+		   ? slash + 1
+		   : NULL;
 }
 
 /* ---- one cgroup ---- */
@@ -115,25 +128,26 @@ static bool is_digits_of(const char *wanted, const struct text_part *id)
 static void check_container(struct search *s, const struct cgroup_parts *parts, uint64_t id,
 			    const char *path)
 {
-	enum kind kind = kind_of(KIND_CONTAINER, parts->user != CGROUP_NO_USER);
+	struct text_part owner = cgroup_owner(parts, CGROUP_PART_CONTAINER);
 	const struct text_part *container = &parts->container;
+	const char *wanted = after_owner(s, &owner);
 	char name[PROCESS_NAME_SIZE];
 
 	if (!parts->has_container_id) {
-		if (cgroup_part_is(container, s->name))
-			add_one(s, kind, id, path);
-		note_close_part(s, container);
+		if (wanted && cgroup_part_is(container, wanted))
+			add_one(s, KIND_CONTAINER, id, path);
+		note_close_part(s, &owner, container);
 		return;
 	}
-	if (is_digits_of(s->name, container)) {
-		add_one(s, kind, id, path);
+	if (wanted && is_digits_of(wanted, container)) {
+		add_one(s, KIND_CONTAINER, id, path);
 		return;
 	}
 	if (!containers_name(s->containers, container->at, parts->user, name, sizeof(name)))
 		return;
-	if (is_end_of(name, s->name))
-		add_one(s, kind, id, path);
-	text_close_add(&s->close, name);
+	if (wanted && is_end_of(name, wanted))
+		add_one(s, KIND_CONTAINER, id, path);
+	note_close(s, &owner, name);
 }
 
 /* UIDs have dashes, which systemd's slices write as underscores. */
@@ -160,33 +174,33 @@ static bool is_same_pod(const struct found *found, const struct text_part *pod)
 static void check_pod(struct search *s, const struct cgroup_parts *parts, uint64_t id,
 		      const char *path)
 {
-	enum kind kind = kind_of(KIND_POD, parts->user != CGROUP_NO_USER);
+	struct text_part owner = cgroup_owner(parts, CGROUP_PART_POD);
 	const struct text_part *pod = &parts->pod;
-	struct found *found = &s->found[kind];
+	struct found *found = &s->found[KIND_POD];
+	const char *wanted = after_owner(s, &owner);
 	char name[PROCESS_NAME_SIZE] = "";
 	bool named = containers_pod(s->containers, pod->at, pod->len, name, sizeof(name));
 
 	if (named)
-		text_close_add(&s->close, name);
-	if (!is_uid(pod, s->name) && !(named && is_end_of(name, s->name)))
+		note_close(s, &owner, name);
+	if (!wanted || (!is_uid(pod, wanted) && !(named && is_end_of(name, wanted))))
 		return;
 	if (!found->n || is_same_pod(found, pod))
-		add(s, kind, id, path);
+		add(s, KIND_POD, id, path);
 	else
-		add_one(s, kind, id, path);
+		add_one(s, KIND_POD, id, path);
 }
 
 static void check_unit(struct search *s, const struct cgroup_parts *parts, uint64_t id,
 		       const char *path)
 {
-	/* The manager itself, user@UID.service, is the system's. */
-	bool of_user = parts->user != CGROUP_NO_USER &&
-		       memmem(path, (size_t)(parts->unit.at - path), "/user@", strlen("/user@"));
+	struct text_part owner = cgroup_owner(parts, CGROUP_PART_UNIT);
+	const char *wanted = after_owner(s, &owner);
 
-	if (cgroup_part_is(&parts->unit, s->name))
-		add_one(s, kind_of(KIND_UNIT, of_user), id, path);
+	if (wanted && cgroup_part_is(&parts->unit, wanted))
+		add_one(s, KIND_UNIT, id, path);
 	if (!parts->has_container_id)
-		note_close_part(s, &parts->unit);
+		note_close_part(s, &owner, &parts->unit);
 }
 
 static int check(void *ctx, uint64_t id, const char *path)
@@ -265,6 +279,7 @@ static int search_tree(const struct cgroup_tree *tree, struct search *s, struct 
 		error_hint(err, "in a container: run iotrace on the host");
 		return -ENOTSUP;
 	}
+	s->name = cgroup_tree_below(tree, s->name);
 	r = cgroup_tree_walk(tree, check, s);
 	return r ? r : take(s, out, n, err);
 }

@@ -16,10 +16,12 @@ struct cgroup_ref {
 #define CGROUP_REFS 16
 
 /*
- * The cgroup that @name names: its path, absolute or not; a systemd unit; a container,
- * by its name ("NAMESPACE/POD/NAME" or the end of that) or at least six digits of its id; a pod
- * ("NAMESPACE/POD", "POD", its UID), which may have several.  The system's are before users'.  In
- * @out, room for CGROUP_REFS; how many in *@n.  @root and @files as of cgroups_open().
+ * The cgroup that @name names: its path in the hierarchy, absolute or not, or below the mount
+ * point; a systemd unit; a container, by its name ("NAMESPACE/POD/NAME" or the end of that) or at
+ * least six digits of its id; a pod ("NAMESPACE/POD", "POD", its UID), which may have several. What
+ * others made is named with its owner (cgroup_label()).  In @out, room for CGROUP_REFS; how many in
+ * *@n.
+ * @root and @files as of cgroups_open().
  *
  * 0, or -errno with @err: STATUS_USAGE for what is not there or is not the only one.
  */

@@ -2,6 +2,7 @@
 #include "core/system/cgroup_names.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -179,33 +180,66 @@ static bool next_part(const char **path, struct text_part *part)
 	return part->len > 0;
 }
 
-static void take_part(struct cgroup_parts *out, const struct text_part *part,
-		      const struct text_part *parent)
+/* What is below a slice, or below a user's service manager, may be a unit. */
+enum place { IN_SLICES, IN_UNIT, IN_OTHER };
+
+static void take_unit(struct cgroup_parts *out, const struct text_part *part, enum place *place)
 {
-	struct text_part pod = pod_of(part, parent);
 	uint32_t user = user_of(part);
 
-	if (is_unit(part))
-		out->unit = *part;
-	if (user != CGROUP_NO_USER && out->user == CGROUP_NO_USER)
+	if (*place != IN_SLICES)
+		return;
+	if (!is_unit(part)) {
+		*place = IN_OTHER;
+		return;
+	}
+	out->unit = *part;
+	if (user != CGROUP_NO_USER && out->user == CGROUP_NO_USER) {
 		out->user = user;
-	if (pod.at && !out->pod.at)
+		out->manager = *part;
+	} else if (!ends_with(part, ".slice")) {
+		*place = IN_UNIT;
+	}
+}
+
+static void take_part(struct cgroup_parts *out, const struct text_part *part,
+		      const struct text_part *parent, enum place *place)
+{
+	struct text_part pod = pod_of(part, parent);
+	bool in_unit = *place == IN_UNIT;
+
+	take_unit(out, part, place);
+	if (pod.at && !out->pod.at) {
 		out->pod = pod;
+		out->pod_in_unit = in_unit;
+	}
 	if (pod.at == part->at) /* an id that is a pod's */
 		return;
 	out->container = id_of(part);
 	out->has_container_id = out->container.at;
 	if (!out->container.at)
 		out->container = name_of(part, parent);
+	out->container_in_unit = in_unit;
 }
 
 void cgroup_parts(const char *path, struct cgroup_parts *out)
 {
 	struct text_part part, parent = { 0 };
+	enum place place = IN_SLICES;
 
 	*out = (struct cgroup_parts){ .user = CGROUP_NO_USER };
 	for (; !out->container.at && next_part(&path, &part); parent = part)
-		take_part(out, &part, &parent);
+		take_part(out, &part, &parent, &place);
+}
+
+struct text_part cgroup_owner(const struct cgroup_parts *parts, enum cgroup_part what)
+{
+	bool in_unit = (what == CGROUP_PART_CONTAINER && parts->container_in_unit) ||
+		       (what == CGROUP_PART_POD && parts->pod_in_unit);
+
+	if (parts->manager.at && (what != CGROUP_PART_UNIT || parts->unit.at != parts->manager.at))
+		return parts->manager;
+	return in_unit ? parts->unit : (struct text_part){ 0 };
 }
 
 /* ---- escapes ---- */
@@ -263,4 +297,16 @@ void cgroup_unescape(const struct text_part *part, char *buf, size_t size)
 	while (i < inner.len && n + 1 < size)
 		buf[n++] = next_byte(&inner, &i);
 	buf[n] = 0;
+}
+
+void cgroup_label(const struct text_part *owner, const char *name, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	buf[0] = 0;
+	if (owner->at) {
+		cgroup_unescape(owner, buf, size);
+		n = strlen(buf);
+	}
+	snprintf(buf + n, size - n, "%s%s", n ? "/" : "", name);
 }

@@ -130,6 +130,16 @@ bool cgroup_tree_is_whole(const struct cgroup_tree *tree)
 	return tree->is_whole;
 }
 
+const char *cgroup_tree_below(const struct cgroup_tree *tree, const char *path)
+{
+	const char *below = path + tree->root_len;
+
+	if (!tree->root_len || strncmp(path, tree->root, tree->root_len) != 0 ||
+	    (*below && *below != '/'))
+		return path;
+	return *below ? below : "/";
+}
+
 /* ---- walking ---- */
 
 /*

@@ -19,6 +19,9 @@ void cgroup_tree_free(struct cgroup_tree *tree);
  * mounted in a container.) */
 bool cgroup_tree_is_whole(const struct cgroup_tree *tree);
 
+/* The path in the hierarchy of what is at @path below its mount point; else @path as it is. */
+const char *cgroup_tree_below(const struct cgroup_tree *tree, const char *path);
+
 /* Calls @visit with each cgroup, parents first, until it returns another value than 0, which is
  * returned; paths are below the root, which is "/".  Else 0, or -ENOMEM. */
 typedef int (*cgroup_visit)(void *ctx, uint64_t id, const char *path);

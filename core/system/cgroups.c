@@ -225,25 +225,43 @@ static bool read_name(struct containers *containers, const struct cgroup_parts *
 			       CGROUP_NAME_SIZE);
 }
 
+/* The part of the path that @what is; NULL: none. */
+static const struct text_part *part_of(const struct cgroup_parts *parts, enum cgroup_name what)
+{
+	const struct text_part *part = what == CGROUP_UNIT	  ? &parts->unit
+				       : what == CGROUP_CONTAINER ? &parts->container
+								  : &parts->pod;
+
+	return part->at ? part : NULL;
+}
+
 bool cgroup_name_at(struct containers *containers, const char *path, enum cgroup_name what,
 		    char name[CGROUP_NAME_SIZE], bool *is_short)
 {
+	static const enum cgroup_part kinds[CGROUP_NAMES] = {
+		[CGROUP_UNIT] = CGROUP_PART_UNIT,
+		[CGROUP_CONTAINER] = CGROUP_PART_CONTAINER,
+		[CGROUP_POD] = CGROUP_PART_POD,
+	};
+	char own[CGROUP_NAME_SIZE];
 	struct cgroup_parts parts;
+	const struct text_part *part;
+	struct text_part owner;
 
 	*is_short = false;
 	cgroup_parts(path, &parts);
-	if (what == CGROUP_UNIT && parts.unit.at) {
-		cgroup_unescape(&parts.unit, name, CGROUP_NAME_SIZE);
-	} else if (what == CGROUP_CONTAINER && parts.container.at && !parts.has_container_id) {
-		cgroup_unescape(&parts.container, name, CGROUP_NAME_SIZE);
-	} else if ((what == CGROUP_CONTAINER && parts.container.at) ||
-		   (what == CGROUP_POD && parts.pod.at)) {
-		*is_short = !read_name(containers, &parts, what, name);
-		if (*is_short)
-			name_short(what == CGROUP_POD ? &parts.pod : &parts.container, name);
-	} else {
+	part = part_of(&parts, what);
+	if (!part)
 		return false;
+	if (what == CGROUP_UNIT || (what == CGROUP_CONTAINER && !parts.has_container_id)) {
+		cgroup_unescape(part, own, sizeof(own));
+	} else {
+		*is_short = !read_name(containers, &parts, what, own);
+		if (*is_short)
+			name_short(part, own);
 	}
+	owner = cgroup_owner(&parts, kinds[what]);
+	cgroup_label(&owner, own, name, CGROUP_NAME_SIZE);
 	return true;
 }
 

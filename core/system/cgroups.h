@@ -28,7 +28,7 @@ const char *cgroups_path(struct cgroups *c, uint64_t id);
  * be gone before it is asked for, if half of the room is free. */
 void cgroups_put(struct cgroups *c, uint64_t id, const char *path);
 
-/* What cgroup_names.h finds in a cgroup's path. */
+/* What cgroup_names.h finds in a cgroup's path, behind its owner where it is not the system's. */
 enum cgroup_name {
 	CGROUP_PATH,	  /* cgroups_path() */
 	CGROUP_UNIT,	  /* systemd's: "postgresql.service", without escapes */

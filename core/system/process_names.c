@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <search.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -93,11 +94,21 @@ static struct name *entry_of(struct process_names *n, uint32_t pid, uint64_t sta
 	return name;
 }
 
+#define UNKNOWN "?"
+
+/* What rows of no process, or of many, are called.  "[other processes]" is longer than any name. */
+static const char *const own_names[] = { "(other)", "[unknown]", "[lost stack]", UNKNOWN };
+
+/* A process can call itself what it likes. */
 static void set_comm(struct name *name, const char *comm)
 {
 	memcpy(name->comm, comm, strnlen(comm, PROCESS_NAME_SIZE - 1) + 1);
 	name->comm[PROCESS_NAME_SIZE - 1] = 0;
 	name->known = true;
+	for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++)
+		if (strcmp(name->comm, own_names[i]) == 0)
+			snprintf(name->comm, sizeof(name->comm), "\\x%02x%s",
+				 (unsigned char)own_names[i][0], own_names[i] + 1);
 }
 
 int process_names_put(struct process_names *n, uint32_t pid, uint64_t start_ns, const char *comm)
@@ -132,7 +143,7 @@ const char *process_names_get(struct process_names *n, uint32_t pid, uint64_t st
 		n->lost++;
 	if (name)
 		name->missed = n->round;
-	return "?";
+	return UNKNOWN;
 }
 
 uint64_t process_names_lost(struct process_names *n)

@@ -23,7 +23,8 @@ void process_names_free(struct process_names *n);
 int process_names_put(struct process_names *n, uint32_t pid, uint64_t start_ns, const char *comm);
 
 /* The name of process @pid as the kernel has it, bytes that cannot be printed
- * included; "?" if it is unknown.  Never NULL; lives until process_names_forget() or
+ * included, but for names that iotrace itself gives rows, as "(other)", which begin with an escape
+ * then ("\\x28other)"); "?" if it is unknown.  Never NULL; lives until process_names_forget() or
  * process_names_free(). */
 const char *process_names_get(struct process_names *n, uint32_t pid, uint64_t start_ns);
 

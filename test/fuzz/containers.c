@@ -109,6 +109,7 @@ static void check_path(const char *path)
 	check_part(&parts.unit, path, len);
 	check_part(&parts.container, path, len);
 	check_part(&parts.pod, path, len);
+	check_part(&parts.manager, path, len);
 	if (parts.has_container_id && parts.container.len != CONTAINER_ID_LENGTH)
 		abort();
 }

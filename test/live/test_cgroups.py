@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """--cgroup: the I/O of one control group and of those below it, also of those made later."""
+import contextlib
 import os
 import signal
 import subprocess
@@ -38,7 +39,7 @@ class CgroupTest(LiveTest):
         self.root = self.root or Throttle._mount("cgroup2", None)  # pylint: disable=protected-access
         if not self.root:
             self.skipTest("no cgroups")
-        self.name = f"iotrace-test-{os.getpid()}"
+        self.name = f"iotrace-test-{os.getpid()}.slice"  # units are below slices
         self.own = Group(f"{self.root}/{self.name}")
         self.addCleanup(wait_until, self.removed, 5)
 
@@ -220,6 +221,33 @@ class TestNames(CgroupTest):
         self.assert_found(f"{self.name}\\x2dx.service/inner",
                           [f"{self.name}-x.service", f"{self.name}\\x2dx.service"])
 
+    def test_users_own(self):
+        """What a user makes below his service manager, or a service in its cgroup, is not the system's of that name."""
+        unit, container, user = f"pg-{os.getpid()}.service", f"web{os.getpid()}", "user@1000.service"
+        groups = {(unit, "-"): (10, unit), (f"{user}/{unit}", "-"): (200, f"{user}/app.slice/{unit}"),
+                  ("ci.service", "-"): (30, f"ci.service/{unit}"),
+                  (user, f"{user}/{container}"): (40, f"{user}/lxc.payload.{container}"),
+                  ("ci.service", f"ci.service/{container}"): (50, f"ci.service/lxc.payload.{container}")}
+        found = {unit: 10, f"{user}/{unit}": 200, f"{user}/{container}": 40,
+                 f"ci.service/{container}": 50}
+        with LoopDisk(16 * MIB) as disk, contextlib.ExitStack() as stack:
+            top = ("top", "--json", "-d", disk.name)
+            by, breakdown = (stack.enter_context(Tracer(*words, "--by", "unit,container"))
+                             for words in (top, ("breakdown", "-T", "blk", *top[1:])))
+            for _, path in groups.values():
+                self.group(path)
+            filtered = {name: stack.enter_context(Tracer(*top, "--cgroup", name)) for name in found}
+            for count, path in groups.values():
+                TestFilter.write(disk, count, self.group(path))
+            want = {whose: count for whose, (count, _) in groups.items()}
+            for tracer, column in (by, "io"), (breakdown, "count"):
+                result = tracer.stop()
+                got = add_up(result.rows, ("unit", "container"), column)
+                self.assertEqual({whose: got.get(whose, 0) for whose in want}, want)
+                self.assertEqual(sum(got.values()), 330)
+            for name, tracer in filtered.items():
+                self.assertEqual(sum(row["io"] for row in tracer.stop().rows), found[name], name)
+
     def test_container(self):
         container = ID + format(os.getpid(), "08x")
         self.assert_found(f"docker-{container}.scope", [container, container[:12]])
@@ -270,7 +298,7 @@ class TestNames(CgroupTest):
             self.assertIn(f"{self.name}.service", result.err)
 
     def test_two(self):
-        for group in "x", "y":
+        for group in "x.slice", "y.slice":
             self.group(f"{group}/{self.name}.service")
         result = iotrace("top", "--cgroup", f"{self.name}.service")
         self.assertEqual(result.status, 2, result)

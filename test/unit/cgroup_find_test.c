@@ -90,6 +90,18 @@ static void assert_is(const char *name, const char *want, uint32_t level)
 	assert_int_equal(refs[0].level, level);
 }
 
+static void assert_not(const char *name, int want, const char *hint)
+{
+	struct cgroup_ref refs[CGROUP_REFS];
+	struct error err;
+	size_t n;
+
+	assert_int_equal(look_up(name, refs, &n, &err), want);
+	assert_int_equal(err.status, STATUS_USAGE);
+	if (hint ? !strstr(err.hint, hint) : err.hint[0])
+		fail_msg("%s: hint '%s', not '%s'", name, err.hint, hint ? hint : "");
+}
+
 static void test_paths(void **state)
 {
 	(void)state;
@@ -101,6 +113,20 @@ static void test_paths(void **state)
 		  "/system.slice/postgresql.service/worker", 3);
 }
 
+/* As the shell completes them. */
+static void test_below_mount(void **state)
+{
+	char name[2 * PATH_MAX], in[PATH_MAX];
+
+	(void)state;
+	in_root(in, "cgroup");
+	assert_is(in, "/", 0);
+	snprintf(name, sizeof(name), "%s/system.slice/", in);
+	assert_is(name, "/system.slice", 1);
+	snprintf(name, sizeof(name), "%ss/system.slice", in);
+	assert_not(name, -ENOENT, NULL);
+}
+
 static void test_units(void **state)
 {
 	(void)state;
@@ -108,6 +134,10 @@ static void test_units(void **state)
 	assert_is("mnt-a-b.mount", "/system.slice/mnt-a\\x2db.mount", 2);
 	assert_is("mnt-a\\x2db.mount", "/system.slice/mnt-a\\x2db.mount", 2);
 	assert_is("user@7.service", "/user.slice/user-7.slice/user@7.service", 3);
+	assert_is("user@7.service/postgresql.service",
+		  "/user.slice/user-7.slice/user@7.service/app.slice/postgresql.service", 5);
+	assert_is("user@8.service/mine.service",
+		  "/user.slice/user-8.slice/user@8.service/app.slice/mine.service", 5);
 }
 
 static void test_containers(void **state)
@@ -120,6 +150,10 @@ static void test_containers(void **state)
 	assert_is("front/side", POD "/crio-" ID(c0d2) ".scope", 3);
 	assert_is("shop/front/side", POD "/crio-" ID(c0d2) ".scope", 3);
 	assert_is("mail", "/lxc.payload.mail", 1);
+	assert_is("user@8.service/mail", "/user.slice/user-8.slice/user@8.service/lxc.payload.mail",
+		  4);
+	assert_is("user@8.service/d0c11b",
+		  "/user.slice/user-8.slice/user@8.service/docker-" ID(d0c1) ".scope", 4);
 	assert_is("qemu-1-vm", "/machine.slice/machine-qemu\\x2d1\\x2dvm.scope", 2);
 }
 
@@ -144,18 +178,6 @@ static void test_pods(void **state)
 	}
 }
 
-static void assert_not(const char *name, int want, const char *hint)
-{
-	struct cgroup_ref refs[CGROUP_REFS];
-	struct error err;
-	size_t n;
-
-	assert_int_equal(look_up(name, refs, &n, &err), want);
-	assert_int_equal(err.status, STATUS_USAGE);
-	if (hint ? !strstr(err.hint, hint) : err.hint[0])
-		fail_msg("%s: hint '%s', not '%s'", name, err.hint, hint ? hint : "");
-}
-
 static void test_not_there(void **state)
 {
 	(void)state;
@@ -164,6 +186,10 @@ static void test_not_there(void **state)
 	assert_not("wbe", -ENOENT, "web");
 	assert_not("shop/fromt", -ENOENT, "shop/front");
 	assert_not("/system.slice/postgresq.service", -ENOENT, "/system.slice/postgresql.service");
+	/* A user's are not taken for the system's, which may have ended. */
+	assert_not("mine.service", -ENOENT, "user@7.service/mine.service");
+	assert_not("app.slice", -ENOENT, "user@8.service/app.slice");
+	assert_not("user@9.service/mail", -ENOENT, "user@8.service/mail");
 	assert_not("worker", -ENOENT, NULL); /* no unit, and no path from the root */
 	assert_not("nothing like that", -ENOENT, NULL);
 }
@@ -171,8 +197,6 @@ static void test_not_there(void **state)
 static void test_not_one(void **state)
 {
 	(void)state;
-	assert_not("mine.service", -EINVAL, "mine.service");
-	assert_not("app.slice", -EINVAL, "/user.slice/user-");
 	assert_not("side", -EINVAL, "kubepods");
 }
 
@@ -194,9 +218,10 @@ static void test_too_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		on_machine(test_paths),	   on_machine(test_units),     on_machine(test_containers),
-		on_machine(test_pods),	   on_machine(test_not_there), on_machine(test_not_one),
-		on_machine(test_too_many),
+		on_machine(test_paths),	     on_machine(test_units),
+		on_machine(test_containers), on_machine(test_pods),
+		on_machine(test_not_there),  on_machine(test_not_one),
+		on_machine(test_too_many),   on_machine(test_below_mount),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

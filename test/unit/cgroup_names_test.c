@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -82,12 +83,22 @@ static const struct {
 	{ "/machine.slice/systemd-nspawn@web.service/payload/system.slice/x.service",
 	  "systemd-nspawn@web.service", "web", NULL, 0 },
 	{ "/machine.slice/machine-web.scope/payload", "machine-web.scope", "web", NULL, 0 },
+	/* a sub-cgroup of a unit is the unit's, however it is called */
+	{ "/system.slice/ci.service/postgresql.service", "ci.service", NULL, NULL, 0 },
+	{ "/system.slice/ci.service/user@7.service/x.service", "ci.service", NULL, NULL, 0 },
+	{ "/init.scope/x.slice/x.service", "init.scope", NULL, NULL, 0 },
+	{ "/alice/postgresql.service", NULL, NULL, NULL, 0 },
+	{ "/alice/user@7.service/x.service", NULL, NULL, NULL, 0 },
+	{ "/user@7.service/x.slice/x.service/user@8.service", "x.service", NULL, NULL, 7 },
+	{ "/user@7.service/user@8.service/x.service", "user@8.service", NULL, NULL, 7 },
 	/* almost */
 	{ "/docker/" ID "0", NULL, NULL, NULL, 0 },
 	{ "/docker/3F4A1B2C3D4E5F60718293A4B5C6D7E8F90123456789ABCDEF0123456789ABCD", NULL, NULL,
 	  NULL, 0 },
-	{ "/user@4294967295.service/user@x.service/user@.service/user@99999999999.service",
-	  "user@99999999999.service", NULL, NULL, 0 },
+	{ "/user@4294967295.service/x.service", "user@4294967295.service", NULL, NULL, 0 },
+	{ "/user@x.service/x.service", "user@x.service", NULL, NULL, 0 },
+	{ "/user@.service/x.service", "user@.service", NULL, NULL, 0 },
+	{ "/user@99999999999.service/x.service", "user@99999999999.service", NULL, NULL, 0 },
 	{ "/a\\x00.service", "a\\x00.service", NULL, NULL, 0 },
 	{ "/a\\x0.service", "a\\x0.service", NULL, NULL, 0 },
 	{ "/\\x2.scope", "\\x2.scope", NULL, NULL, 0 },
@@ -122,6 +133,50 @@ static void test_parts(void **state)
 	}
 }
 
+#define OF_7 "/user.slice/user-7.slice/user@7.service"
+
+/* What a user names as he likes is behind his name, whatever is below his service manager. */
+static void test_owners(void **state)
+{
+	static const struct {
+		const char *path, *unit, *container, *pod;
+	} owned[] = {
+		{ "/system.slice/postgresql.service", "", "", "" },
+		{ OF_7, "", "", "" }, /* the system's */
+		{ OF_7 "/app.slice/postgresql.service", "user@7.service", "", "" },
+		{ OF_7 "/user@8.service/x.service", "user@7.service", "", "" },
+		{ OF_7 "/lxc.payload.web", "", "user@7.service", "" },
+		{ OF_7 "/a.service/docker-" ID ".scope", "user@7.service", "user@7.service", "" },
+		{ OF_7 "/pod" UID "/" ID, "", "user@7.service", "user@7.service" },
+		{ "/lxc.payload.web/user@7.service/x", "", "", "" },
+		{ "/system.slice/docker-" ID ".scope/docker-" OTHER ".scope", "", "", "" },
+		{ "/system.slice/ci.service/lxc.payload.web", "", "ci.service", "" },
+		{ "/system.slice/c\\x2di.service/a/docker-" ID ".scope", "", "c-i.service", "" },
+		{ "/system.slice/ci.service/pod" UID "/a", "", "", "ci.service" },
+		{ "/kubepods-pod" UID_ ".slice/crio-conmon-" ID ".scope/a", "", "", "" },
+	};
+	struct cgroup_parts parts;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(owned) / sizeof(owned[0]); i++) {
+		const char *want[] = { owned[i].unit, owned[i].container, owned[i].pod };
+		const struct text_part *const are[] = { &parts.unit, &parts.container, &parts.pod };
+
+		cgroup_parts(owned[i].path, &parts);
+		for (unsigned int k = 0; k < 3; k++) {
+			struct text_part owner = cgroup_owner(&parts, (enum cgroup_part)k);
+			char label[64], wanted[64];
+
+			if (!are[k]->at)
+				continue;
+			snprintf(wanted, sizeof(wanted), "%s%sname", want[k], *want[k] ? "/" : "");
+			cgroup_label(&owner, "name", label, sizeof(label));
+			if (strcmp(label, wanted) != 0)
+				fail_msg("%s: %s, not %s", owned[i].path, label, wanted);
+		}
+	}
+}
+
 /* Both as it is shown and as the folder is called. */
 static void test_same(void **state)
 {
@@ -151,6 +206,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_owners),
 		cmocka_unit_test(test_same),
 		cmocka_unit_test(test_cut),
 	};

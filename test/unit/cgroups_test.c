@@ -372,7 +372,7 @@ static void test_handles(void **state)
 	size_t i = access(tops[0], F_OK) ? 1 : 0;
 
 	(void)state;
-	snprintf(group, sizeof(group), "%s/iotrace-test-%d", tops[i], (int)getpid());
+	snprintf(group, sizeof(group), "%s/iotrace-test-%d.slice", tops[i], (int)getpid());
 	snprintf(inner, sizeof(inner), "%s/x\\x2dy.service", group);
 	snprintf(file, sizeof(file), "%s/cgroup.procs", inner);
 	if (mkdir(group, 0755)) {

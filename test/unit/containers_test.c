@@ -46,16 +46,18 @@ static const struct {
 	{ "/machine.slice/machine-qemu\\x2d1\\x2dvm.scope/libvirt", "qemu-1-vm", "-" },
 	/* users' own */
 	{ "/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID(a5e1) ".scope",
-	  "alices", "-" },
+	  "user@1000.service/alices", "-" },
 	{ "/user.slice/user-1001.slice/user@1001.service/app.slice/docker-" ID(b0b1) ".scope",
-	  "bobs", "-" },
+	  "user@1001.service/bobs", "-" },
 	/* another's ids, and the machine's */
-	{ "/user.slice/user-1001.slice/user@1001.service/docker-" ID(d0c1) ".scope", "d0c11b2c3d4e",
-	  "-" },
-	{ "/user.slice/user-1001.slice/user@1001.service/libpod-" ID(a5e1) ".scope", "a5e11b2c3d4e",
-	  "-" },
-	{ "/user.slice/user-1002.slice/user@1002.service/libpod-" ID(90d1) ".scope", "90d11b2c3d4e",
-	  "-" },
+	{ "/user.slice/user-1001.slice/user@1001.service/docker-" ID(d0c1) ".scope",
+	  "user@1001.service/d0c11b2c3d4e", "-" },
+	{ "/user.slice/user-1001.slice/user@1001.service/libpod-" ID(a5e1) ".scope",
+	  "user@1001.service/a5e11b2c3d4e", "-" },
+	{ "/user.slice/user-1002.slice/user@1002.service/libpod-" ID(90d1) ".scope",
+	  "user@1002.service/90d11b2c3d4e", "-" },
+	{ "/user.slice/user-1002.slice/user@1002.service/lxc.payload.mail",
+	  "user@1002.service/mail", "-" },
 };
 
 /* Time goes on beside, for what files are read within. */
