@@ -183,6 +183,9 @@ enum {
 
 /* ---- names of operations ---- */
 
+/* Text: after the name of a kernel thread that writes back dirty pages (text_unmarked()). */
+#define BLK_WRITEBACK "-wb"
+
 const char *blk_op_name(unsigned int op); /* "read", for JSON */
 char blk_op_letter(unsigned int op);	  /* 'R', for text */
 

@@ -65,7 +65,8 @@ int render_table(FILE *stream, const struct schema *schema, const void *rows, si
  * For programs (JSON, CSV): the string itself, but for bytes that are not UTF-8, which are \xNN; a
  * backslash is a backslash.  A row of JSON names the keys of such strings in "escaped"; in these a
  * backslash is \x5c, so that the bytes can be told.  On a terminal control and format characters
- * are escaped: by JSON its own way, in CSV as \xNN.
+ * are escaped: by JSON its own way, in CSV as \xNN.  So is, in CSV, a first character that would
+ * make the cell a formula of a spreadsheet (= + - @, tab, carriage return).
  *
  * A name of more than 512 characters is cut and ends with "..."; for programs, one of more than
  * 4096.

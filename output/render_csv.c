@@ -3,13 +3,24 @@
 
 #include <inttypes.h>
 
+/* Does a spreadsheet take a cell that begins so for a formula?  "-" alone is no name. */
+static bool begins_formula(const char *text)
+{
+	return *text && strchr("=+-@\t\r", *text) && strcmp(text, "-") != 0;
+}
+
 /* RFC 4180, but lines end as Unix tools have it.  CSV has no escapes, so programs get all
- * characters as they are; a terminal, which would act on some of them, does not. */
+ * characters as they are, but for one that would make a cell a formula; a terminal, which would act
+ * on some of them, does not. */
 static void csv_text(struct sink *sink, const char *text, bool in_list)
 {
 	struct name_walk walk = { text, NAME_DATA };
 	char unit[ESCAPE_UNIT_SIZE];
 
+	if (begins_formula(text)) {
+		sink_printf(sink, "\\x%02x", (unsigned char)*text);
+		walk.rest++;
+	}
 	for (; walk.most && *walk.rest; walk.most--) {
 		walk.rest += data_next(walk.rest, sink->terminal, unit);
 		if (in_list && unit[0] == ';')

@@ -41,6 +41,7 @@ struct column {
 	 * At most @size bytes with the NUL; not escaped, the renderer does that. */
 	void (*cell)(const void *row, char *buf, size_t size);
 	const char *metric; /* output/metrics.h; NULL: as the key says, "": none */
+	const char *help;   /* of the metric, which is about no interval; NULL: the meaning */
 };
 
 struct schema {

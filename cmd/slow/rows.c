@@ -26,11 +26,19 @@ static void cell_time(const void *row, char *buf, size_t size)
 	snprintf(buf, size, "%s.%03u", clock, (unsigned int)(r->time / 1000000 % 1000));
 }
 
+char *slow_comm(const struct slow_row *row, char *buf, size_t size)
+{
+	if (!row->writeback)
+		return text_unmarked(row->comm, BLK_WRITEBACK, buf, size);
+	snprintf(buf, size, "%.*s" BLK_WRITEBACK, (int)size, row->comm);
+	return buf;
+}
+
 static void cell_comm(const void *row, char *buf, size_t size)
 {
 	const struct slow_row *r = row;
 
-	snprintf(buf, size, "%.*s%s", (int)size, r->comm, r->writeback ? "-wb" : "");
+	slow_comm(r, buf, size);
 }
 
 static void cell_letter(const void *row, char *buf, size_t size)

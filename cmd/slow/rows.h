@@ -107,6 +107,9 @@ const char *slow_shorten(const char *text, size_t room, char buf[SLOW_SHORT_SIZE
 /* The columns that @text takes. */
 size_t slow_width(const char *text);
 
+/* The name of the process, with the mark of write-back; returns @buf. */
+char *slow_comm(const struct slow_row *row, char *buf, size_t size);
+
 /* By which of -K and -U there are: bit 0, bit 1. */
 extern const struct schema slow_schemas[4];
 

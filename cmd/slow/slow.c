@@ -627,6 +627,7 @@ static void fit(struct fitted *f, const struct render_interval *in, FILE *stream
 	static const char *const least[] = { "depth",	 "flags",    "bytes",	 "status",
 					     "admit_ns", "queue_ns", "device_ns" };
 	size_t columns = terminal_size(stream).columns;
+	char comm[64];
 
 	*f = (struct fitted){ .schema = *in->schema, .file = SLOW_NAME_MAX };
 	memcpy(f->columns, in->schema->columns, f->schema.n * sizeof(f->columns[0]));
@@ -635,7 +636,7 @@ static void fit(struct fitted *f, const struct render_interval *in, FILE *stream
 		const struct slow_row *row = (const struct slow_row *)in->rows + i;
 
 		widen(f, "disk", slow_width(row->disk));
-		widen(f, "comm", slow_width(row->comm) + (row->writeback ? strlen("-wb") : 0));
+		widen(f, "comm", slow_width(slow_comm(row, comm, sizeof(comm))));
 	}
 	for (size_t i = 0; columns && i < N(least); i++)
 		if (width_of(f) + FILE_WIDTH_MIN > columns)

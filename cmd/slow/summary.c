@@ -113,14 +113,14 @@ static int add_keys(struct slow_summary *s, by_keys keys, const struct slow_row 
 
 int slow_summary_add(struct slow_summary *s, by_keys keys, const struct slow_row *rows, size_t n)
 {
-	char process[128];
+	char process[128], comm[64];
 	int r = 0;
 
 	for (size_t i = 0; !r && i < n; i++) {
 		const struct slow_row *row = &rows[i];
 
-		snprintf(process, sizeof(process), "%s%s [%" PRIu32 "]", row->comm,
-			 row->writeback ? "-wb" : "", row->pid);
+		snprintf(process, sizeof(process), "%s [%" PRIu32 "]",
+			 slow_comm(row, comm, sizeof(comm)), row->pid);
 		s->all.ios++;
 		s->all.ns += row->total_ns;
 		r = add(&s->by[SLOW_BY_FILE], row->file, row->total_ns);

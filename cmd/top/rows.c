@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/text.h"
 #include "output/hist.h"
 
 /* ---- columns ---- */
@@ -14,7 +15,10 @@ static void cell_comm(const void *row, char *buf, size_t size)
 {
 	const struct top_row *r = row;
 
-	snprintf(buf, size, "%s%s", r->comm, r->writeback ? "-wb" : "");
+	if (r->writeback)
+		snprintf(buf, size, "%s" BLK_WRITEBACK, r->comm);
+	else
+		text_unmarked(r->comm, BLK_WRITEBACK, buf, size);
 }
 
 static void cell_letter(const void *row, char *buf, size_t size)
@@ -77,12 +81,14 @@ static const struct column columns[] = {
 	{ "disk", "DISK", COLUMN_STR, ROLE_LABEL, "", "disk, named as in /proc/diskstats", AT(disk),
 	  8, true, NULL },
 	{ "io", "I/O", COLUMN_U64, ROLE_COUNTER, "requests", "requests completed in the interval",
-	  AT(io), 5, false, NULL },
+	  AT(io), 5, false, NULL, .help = "block I/O requests completed" },
 	{ "bytes", "Kbytes", COLUMN_U64, ROLE_COUNTER, "bytes", "bytes they moved", AT(bytes), 7,
-	  false, cell_kbytes },
+	  false, cell_kbytes, .help = "bytes moved by completed block I/O requests" },
 	{ "time_ns", "AVGms", COLUMN_U64, ROLE_COUNTER, "ns",
 	  "time from issue to the device until completion, added up; text shows the average",
-	  AT(time_ns), 6, false, cell_average },
+	  AT(time_ns), 6, false, cell_average,
+	  .help =
+	      "time of block I/O requests from issue to the device until completion, added up" },
 	{ "writeback", NULL, COLUMN_BOOL, ROLE_LABEL, "",
 	  "written back by a kernel thread, on behalf of whoever dirtied the pages", AT(writeback),
 	  0, false, NULL },
@@ -100,7 +106,8 @@ static const struct column columns[] = {
 	{ "max_ns", "MAXms", COLUMN_U64, ROLE_GAUGE, "ns", "the longest of these times", AT(max_ns),
 	  7, false, cell_max },
 	{ "errors", "ERR", COLUMN_U64, ROLE_COUNTER, "requests",
-	  "requests completed with an error status", AT(errors), 4, false, NULL },
+	  "requests completed with an error status", AT(errors), 4, false, NULL,
+	  .help = "block I/O requests completed with an error status" },
 	{ "cgroup", "CGROUP", COLUMN_STR, ROLE_LABEL, "",
 	  "control group that the I/O is charged to", AT(cgroup), 6, true, NULL },
 };

@@ -81,6 +81,18 @@ struct shown text_shown(const char *text)
 	return out;
 }
 
+char *text_unmarked(const char *name, const char *mark, char *buf, size_t size)
+{
+	size_t len = strlen(name), before = len - strlen(mark);
+
+	if (len < strlen(mark) || strcmp(name + before, mark) != 0)
+		snprintf(buf, size, "%s", name);
+	else
+		snprintf(buf, size, "%.*s\\x%02x%s", (int)before, name, (unsigned char)*mark,
+			 mark + 1);
+	return buf;
+}
+
 static int compare_text(const void *a, const void *b)
 {
 	return strcmp(a, b);

@@ -27,6 +27,10 @@ struct shown {
 };
 struct shown text_shown(const char *text);
 
+/* @name without @mark at its end, which only iotrace may put there: "x-wb" is "x\\x2dwb" then.
+ * Returns @buf, at most @size bytes with the NUL. */
+char *text_unmarked(const char *name, const char *mark, char *buf, size_t size);
+
 /* A set of strings that live until text_set_free(), each stored once.
  * { NULL } is an empty set. */
 struct text_set {

@@ -9,8 +9,12 @@
 
 #include <cmocka.h>
 
-#include "core/system/process_names.h"
+#include "cmd/by.h"
+#include "cmd/stack_table.h"
+#include "cmd/top/rows.h"
 #include "core/system/process.h"
+#include "core/system/process_names.h"
+#include "output/metrics.h"
 
 /* No process has such a number: the kernel's limit is 4194304. */
 #define NOBODY 0x70000000u
@@ -47,6 +51,27 @@ static void test_put(void **state)
 	assert_int_equal(process_names_lost(n), 0);
 	process_names_free(n);
 	process_names_free(NULL);
+}
+
+/* A process that calls itself as rows of iotrace's own are called is none of these. */
+static void test_own_names(void **state)
+{
+	static const char *const own[] = { METRICS_OTHER,    KEYS_UNKNOWN,	 TOP_OTHERS,
+					   TABLE_LOST_STACK, TABLE_LOST_PROCESS, "?" };
+	struct process_names *n = opened();
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); i++) {
+		put(n, NOBODY, 5, own[i]);
+		assert_string_not_equal(process_names_get(n, NOBODY, 5), own[i]);
+	}
+	put(n, NOBODY, 5, "(other)");
+	assert_string_equal(process_names_get(n, NOBODY, 5), "\\x28other)");
+	put(n, NOBODY, 5, "[lost stack]");
+	assert_string_equal(process_names_get(n, NOBODY, 5), "\\x5blost stack]");
+	put(n, NOBODY, 5, "(others)");
+	assert_string_equal(process_names_get(n, NOBODY, 5), "(others)");
+	process_names_free(n);
 }
 
 static void test_unknown(void **state)
@@ -217,10 +242,15 @@ static void test_forget_when_many(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_put),	   cmocka_unit_test(test_unknown),
-		cmocka_unit_test(test_lost),	   cmocka_unit_test(test_number_used_again),
-		cmocka_unit_test(test_proc),	   cmocka_unit_test(test_proc_exited),
-		cmocka_unit_test(test_names_stay), cmocka_unit_test(test_forget_when_many),
+		cmocka_unit_test(test_put),
+		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_own_names),
+		cmocka_unit_test(test_lost),
+		cmocka_unit_test(test_number_used_again),
+		cmocka_unit_test(test_proc),
+		cmocka_unit_test(test_proc_exited),
+		cmocka_unit_test(test_names_stay),
+		cmocka_unit_test(test_forget_when_many),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

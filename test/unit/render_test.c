@@ -207,6 +207,16 @@ static void csv_quotes_only_where_needed(void **state)
 		{ "a\nb", "\"a\nb\"" },
 		{ "a\rb", "\"a\rb\"" },
 		{ "a;b\tc\\x2d", "a;b\tc\\x2d" },
+		/* A spreadsheet would compute them. */
+		{ "=1+1", "\\x3d1+1" },
+		{ "+1", "\\x2b1" },
+		{ "-1", "\\x2d1" },
+		{ "@SUM(A1)", "\\x40SUM(A1)" },
+		{ "\t=1", "\\x09=1" },
+		{ "\r=1", "\"\\x0d=1\"" },
+		{ "=A(\"x\",1)", "\"\\x3dA(\"\"x\"\",1)\"" },
+		{ "-", "-" }, /* none */
+		{ "a=1", "a=1" },
 		{ "\x1b[2J\xe2\x80\xae\xe2\x80", "\x1b[2J\xe2\x80\xae\\xe2\\x80" },
 	};
 	static const struct schema one = { columns + 1, 1, sizeof(struct row) };

@@ -506,6 +506,28 @@ static void test_rows_as_text(void **state)
 	top_rows_free(&rows);
 }
 
+/* A process that calls itself "x-wb" or "(other)" is neither write-back nor the rest. */
+static void test_marks_are_not_imitated(void **state)
+{
+	const struct top_value value = { 1, 4096, 1000000, 0 };
+	struct top_rows rows = { 0 };
+
+	(void)state;
+	assert_int_equal(process_names_put(tables.names, 100, 0, "proc101-wb"), 0);
+	assert_int_equal(process_names_put(tables.names, 102, 0, "(other)"), 0);
+	add(&rows, (struct top_key){ .pid = 100, .dev = SDA, .op = BLK_WRITE, .known = 1 }, value);
+	add(&rows,
+	    (struct top_key){ .pid = 101, .dev = SDA, .op = BLK_WRITE, .known = 1, .writeback = 1 },
+	    value);
+	add(&rows, (struct top_key){ .pid = 102, .dev = SDA, .op = BLK_WRITE, .known = 1 }, value);
+	shown_as(&rows, FORMAT_TEXT,
+		 "PID    COMM             D MAJ MIN DISK       I/O  Kbytes  AVGms\n"
+		 "100    proc101\\\\x2dwb   W 8   0   sda          1       4   1.00\n"
+		 "101    proc101-wb       W 8   0   sda          1       4   1.00\n"
+		 "102    \\\\x28other)      W 8   0   sda          1       4   1.00\n");
+	top_rows_free(&rows);
+}
+
 /* Numbers that outgrow their column are not cut. */
 static void test_large_rows_as_text(void **state)
 {
@@ -868,6 +890,7 @@ int main(void)
 		with_tables(test_sort_ties),
 		with_tables(test_sort_is_stable),
 		with_tables(test_rows_as_text),
+		with_tables(test_marks_are_not_imitated),
 		with_tables(test_large_rows_as_text),
 		with_tables(test_rows_as_csv),
 		with_tables(test_untimed),
