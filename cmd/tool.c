@@ -211,8 +211,8 @@ static int find_disks(struct tool_run *t, struct error *err)
 	return r;
 }
 
-static int parse(const struct tool *tool, int argc, char **argv, struct tool_run **out,
-		 struct error *err)
+int tool_parse(const struct tool *tool, int argc, char **argv, struct tool_run **out,
+	       struct error *err)
 {
 	int r = tool_new(tool, out, err);
 
@@ -241,7 +241,7 @@ static int open_parsed(struct tool_run *t, struct error *err)
 int tool_open(const struct tool *tool, int argc, char **argv, struct tool_run **out,
 	      struct error *err)
 {
-	int r = parse(tool, argc, argv, out, err);
+	int r = tool_parse(tool, argc, argv, out, err);
 
 	if (r)
 		return r;
@@ -615,7 +615,7 @@ int tool_main(const struct tool *tool, int argc, char **argv)
 
 	if (tool->main)
 		return tool->main(argc, argv);
-	if (parse(tool, argc, argv, &t, &err))
+	if (tool_parse(tool, argc, argv, &t, &err))
 		status = report_error(&err);
 	else if (t->args->help)
 		status = report_stdout();

@@ -293,6 +293,10 @@ int tool_main(const struct tool *tool, int argc, char **argv);
 /* --check of @tool: fills @check, which is all zero. */
 void tool_check(const struct tool *tool, struct check *check);
 
+/* The first part of tool_open(): what the options alone say, without a look at the machine. */
+int tool_parse(const struct tool *tool, int argc, char **argv, struct tool_run **out,
+	       struct error *err);
+
 /*
  * The steps of tool_main(), for callers that run several tools: each with its own structure, all in
  * one struct run.

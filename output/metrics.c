@@ -15,6 +15,11 @@
 #define LABELS_MAX  16
 #define LABEL_SHOWN 256 /* of a label, in characters */
 
+/* Rows of METRICS_OTHER that have room in any case: this many operations, and one for all others.
+ */
+#define OTHERS 4
+#define AGE_NS (60 * NS_PER_SEC)
+
 const char *const metrics_content_types[] = {
 	[METRICS_CLASSIC] = "text/plain; version=0.0.4; charset=utf-8",
 	[METRICS_OPENMETRICS] = "application/openmetrics-text; version=1.0.0; charset=utf-8",
@@ -42,6 +47,9 @@ enum {
 struct series {
 	char *labels;
 	size_t size;	   /* of labels */
+	uint64_t recent;   /* what it did lately: its first metric, halved each AGE_NS */
+	bool reserved;	   /* room was set apart for it: METRICS_OTHER */
+	uint64_t ended_ns; /* when it made room: it is not shown, and back only after kept_ns */
 	bool changed;	   /* since the last metrics_end() */
 	bool written;	   /* since the last row that it took */
 	uint64_t since_ns; /* when its object was found gone, and had not changed; 0: it is not */
@@ -51,7 +59,7 @@ struct series {
 struct metrics_source {
 	struct renderer renderer; /* first: metrics_renderer() */
 	struct metrics *owner;
-	bool bounded;
+	unsigned int weight; /* 0: not bounded */
 	struct schema schema;
 	struct column *columns; /* of schema */
 	const struct column *labels[LABELS_MAX];
@@ -59,15 +67,22 @@ struct metrics_source {
 	struct metric *metrics;
 	size_t n_metrics, n_values;
 	size_t lines;		/* of one row */
+	size_t used;		/* lines, but for reserved ones */
+	size_t n_ended;		/* series with an ended_ns */
+	unsigned int n_others;	/* reserved rows by operation and the like */
+	uint64_t limited;	/* rows without room */
 	struct series **series; /* by labels */
 	size_t n;
 	struct metrics_source *next;
 };
 
 struct metrics {
-	size_t most, used;
-	uint64_t kept_ns;
-	size_t n_gone; /* series with a since_ns */
+	size_t most, used; /* used: with all that is reserved */
+	size_t reserved;
+	uint64_t weights; /* of all sources */
+	uint64_t kept_ns, aged_ns;
+	uint64_t now_ns; /* of the last metrics_end() */
+	size_t n_gone;	 /* series with a since_ns */
 	struct metrics_source *first, **last;
 };
 
@@ -271,6 +286,20 @@ static int fill_source(struct metrics_source *s, const char *prefix, const struc
 	return 0;
 }
 
+/* How many rows of METRICS_OTHER it has room for.  With labels of few values only they would be the
+ * rows themselves. */
+static size_t reserved_rows(const struct metrics_source *s)
+{
+	size_t few = 0;
+
+	for (size_t i = 0; i < s->n_labels; i++) {
+		const struct label_name *name = label_name(s->labels[i]->key);
+
+		few += name && name->few;
+	}
+	return few && few < s->n_labels ? OTHERS + 1 : 1;
+}
+
 static int add_interval(struct renderer *r, const struct render_interval *in, struct error *err)
 {
 	(void)err;
@@ -280,7 +309,7 @@ static int add_interval(struct renderer *r, const struct render_interval *in, st
 static const struct renderer_ops adder = { .interval = add_interval, .says_all = true };
 
 int metrics_source(struct metrics *m, const char *prefix, const struct schema *schema,
-		   const char *const *without, bool bounded, struct metrics_source **out)
+		   const char *const *without, unsigned int weight, struct metrics_source **out)
 {
 	struct metrics_source *s = calloc(1, sizeof(*s));
 
@@ -292,7 +321,12 @@ int metrics_source(struct metrics *m, const char *prefix, const struct schema *s
 		return -ENOMEM;
 	s->renderer.ops = &adder;
 	s->owner = m;
-	s->bounded = bounded;
+	s->weight = weight;
+	if (weight) {
+		m->weights += weight;
+		m->reserved += reserved_rows(s) * s->lines;
+		m->used += reserved_rows(s) * s->lines;
+	}
 	*m->last = s;
 	m->last = &s->next;
 	*out = s;
@@ -312,7 +346,7 @@ struct labels {
 	size_t size;
 };
 
-/* Programs read it: only what is not UTF-8 is escaped. */
+/* Programs read it, but show it to people: control and format characters are escaped, too. */
 size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text)
 {
 	struct name_walk walk = { text, LABEL_SHOWN };
@@ -322,7 +356,7 @@ size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text)
 	_Static_assert(METRICS_LABEL_SIZE >= (ESCAPE_UNIT_SIZE - 1) * LABEL_SHOWN + 4,
 		       "room for a value");
 	for (; walk.most && *walk.rest; walk.most--) {
-		walk.rest += data_next(walk.rest, false, unit);
+		walk.rest += data_next(walk.rest, true, unit);
 		memcpy(to + size, unit, strlen(unit));
 		size += strlen(unit);
 	}
@@ -344,7 +378,10 @@ static const char *label_value(const struct column *column, const void *row, cha
 	return buf;
 }
 
-static void take_labels(const struct metrics_source *s, const void *row, bool other,
+/* Which labels of a row are METRICS_OTHER. */
+enum others { NO_LABEL, MANY_VALUED, ALL_LABELS };
+
+static void take_labels(const struct metrics_source *s, const void *row, enum others others,
 			struct labels *labels)
 {
 	char buf[32];
@@ -356,9 +393,9 @@ static void take_labels(const struct metrics_source *s, const void *row, bool ot
 
 		if (name && name->any && strcmp(value, METRICS_OTHER) == 0)
 			value = "\\x28other)";
-		labels->size +=
-		    metrics_label(labels->text + labels->size,
-				  other && !(name && name->few) ? METRICS_OTHER : value);
+		if (others == ALL_LABELS || (others == MANY_VALUED && !(name && name->few)))
+			value = METRICS_OTHER;
+		labels->size += metrics_label(labels->text + labels->size, value);
 	}
 }
 
@@ -420,29 +457,38 @@ static struct series *insert(struct metrics_source *s, const struct labels *labe
 	return series;
 }
 
-/* Has the row anything to add? */
+/* What the row adds to metric @i: of a histogram, how many values. */
+static uint64_t amount(const struct metrics_source *s, size_t i, const void *row)
+{
+	const struct column *column = s->metrics[i].column;
+	const struct hist *h;
+
+	if (column->role != ROLE_HISTOGRAM)
+		return column_integer(column, row);
+	h = column_hist(column, row);
+	return h ? hist_slots_total(h) : 0;
+}
+
+/* Has the row nothing to add? */
 static bool is_empty(const struct metrics_source *s, const void *row)
 {
-	for (size_t i = 0; i < s->n_metrics; i++) {
-		const struct column *column = s->metrics[i].column;
-		const struct hist *h;
-
-		if (column->role != ROLE_HISTOGRAM && column_integer(column, row))
+	for (size_t i = 0; i < s->n_metrics; i++)
+		if (amount(s, i, row))
 			return false;
-		h = column->role == ROLE_HISTOGRAM ? column_hist(column, row) : NULL;
-		if (h && hist_slots_total(h))
-			return false;
-	}
 	return true;
 }
 
 static void remove_at(struct metrics_source *s, size_t at)
 {
+	size_t lines = s->series[at]->reserved || s->series[at]->ended_ns ? 0 : s->lines;
+
 	s->owner->n_gone -= s->series[at]->since_ns != 0;
+	s->n_ended -= s->series[at]->ended_ns != 0;
 	free_series(s->series[at]);
 	s->n--;
 	memmove(&s->series[at], &s->series[at + 1], (s->n - at) * sizeof(void *));
-	s->owner->used -= s->lines;
+	s->owner->used -= lines;
+	s->used -= lines;
 }
 
 /* The end of the series from @from on that are about one object: they have its label first. */
@@ -478,7 +524,7 @@ static bool remove_oldest(struct metrics *m)
 	size_t at = 0, end = 0;
 
 	for (struct metrics_source *s = m->first; s && m->n_gone; s = s->next)
-		for (size_t from = 0, to; s->bounded && from < s->n; from = to) {
+		for (size_t from = 0, to; s->weight && from < s->n; from = to) {
 			uint64_t since_ns = s->series[from]->since_ns;
 
 			to = object_end(s, from);
@@ -494,39 +540,135 @@ static bool remove_oldest(struct metrics *m)
 	return of;
 }
 
-/* For @lines more. */
-static bool make_room(struct metrics *m, size_t lines)
+static size_t share(const struct metrics_source *s)
 {
-	while (m->used + lines > m->most)
-		if (!remove_oldest(m))
-			return false;
+	const struct metrics *m = s->owner;
+
+	if (m->most <= m->reserved)
+		return 0;
+	return (size_t)((m->most - m->reserved) * (uint64_t)s->weight / m->weights);
+}
+
+/* The source that is most beyond its share; NULL: none is. */
+static struct metrics_source *largest(const struct metrics *m)
+{
+	struct metrics_source *found = NULL;
+	size_t most = 0;
+
+	for (struct metrics_source *s = m->first; s; s = s->next)
+		if (s->weight && s->used > share(s) && s->used - share(s) > most) {
+			most = s->used - share(s);
+			found = s;
+		}
+	return found;
+}
+
+/*
+ * Ends the series of @s that did least lately, and less than @than, of those that were read.  Its
+ * labels are left, so that it does not come back before each reader has seen that it is gone: a
+ * counter that begins anew with more than it had is taken for one that went on.  False: none ends.
+ */
+static bool end_smallest(struct metrics_source *s, uint64_t than)
+{
+	struct series *found = NULL;
+
+	for (size_t i = 0; i < s->n && s->n_ended * s->lines < s->owner->most; i++) {
+		struct series *series = s->series[i];
+
+		if (series->written && series->recent < than && !series->ended_ns &&
+		    strcmp(series->labels, METRICS_OTHER) != 0) {
+			than = series->recent;
+			found = series;
+		}
+	}
+	if (!found)
+		return false;
+	set_since(s, found, 0);
+	found->ended_ns = s->owner->now_ns ?: 1;
+	s->n_ended++;
+	s->used -= s->lines;
+	s->owner->used -= s->lines;
 	return true;
 }
 
-/* 0 or -ENOMEM. */
-static int series_of(struct metrics_source *s, const void *row, struct series **out)
+/* Forgets those that have been gone for long enough. */
+static void forget_ended(struct metrics_source *s, uint64_t now_ns)
+{
+	size_t at = s->n;
+
+	while (at-- && s->n_ended) {
+		const struct series *series = s->series[at];
+
+		if (series->ended_ns && now_ns - series->ended_ns >= s->owner->kept_ns)
+			remove_at(s, at);
+	}
+}
+
+/* For one more row of @s, which adds @amount. */
+static bool make_room(struct metrics_source *s, uint64_t amount)
 {
 	struct metrics *m = s->owner;
+
+	while (m->used + s->lines > m->most) {
+		bool has_share = s->used + s->lines > share(s);
+		struct metrics_source *from = has_share ? s : largest(m);
+
+		if (!remove_oldest(m) &&
+		    !(from && end_smallest(from, has_share ? amount : UINT64_MAX)))
+			return false;
+	}
+	return true;
+}
+
+/* Where its labels are, or a new one: NULL without memory. */
+static struct series *find_or_insert(struct metrics_source *s, const struct labels *labels,
+				     bool reserved)
+{
+	struct series *series;
+	size_t at;
+
+	if (find(s, labels, &at))
+		return s->series[at];
+	series = insert(s, labels, at);
+	if (!series)
+		return NULL;
+	series->reserved = reserved;
+	if (s->weight && !reserved) {
+		s->owner->used += s->lines;
+		s->used += s->lines;
+	}
+	return series;
+}
+
+/* The series of what has no room. */
+static struct series *other_series(struct metrics_source *s, const void *row)
+{
 	struct labels labels;
 	size_t at;
 
-	take_labels(s, row, false, &labels);
-	if (find(s, &labels, &at)) {
-		*out = s->series[at];
-		return 0;
-	}
-	if (s->bounded && !make_room(m, s->lines))
-		take_labels(s, row, true, &labels);
-	if (find(s, &labels, &at)) {
-		*out = s->series[at];
-		return 0;
-	}
-	*out = insert(s, &labels, at);
-	if (!*out)
-		return -ENOMEM;
-	if (s->bounded)
-		m->used += s->lines;
-	return 0;
+	s->limited++;
+	take_labels(s, row, MANY_VALUED, &labels);
+	if (find(s, &labels, &at))
+		return s->series[at];
+	if (s->n_others + 1 < reserved_rows(s))
+		s->n_others++;
+	else
+		take_labels(s, row, ALL_LABELS, &labels);
+	return find_or_insert(s, &labels, true);
+}
+
+/* NULL: no memory. */
+static struct series *series_of(struct metrics_source *s, const void *row)
+{
+	struct labels labels;
+	size_t at;
+
+	take_labels(s, row, NO_LABEL, &labels);
+	if (find(s, &labels, &at))
+		return s->series[at]->ended_ns ? other_series(s, row) : s->series[at];
+	if (!s->weight || make_room(s, amount(s, 0, row)))
+		return find_or_insert(s, &labels, false);
+	return other_series(s, row);
 }
 
 /* Nanoseconds are kept as seconds and a rest: their sum over all I/O may be more than 64 bits. */
@@ -560,6 +702,7 @@ static void add_row(const struct metrics_source *s, struct series *series, const
 {
 	series->changed = true;
 	series->written = false;
+	series->recent += amount(s, 0, row);
 	for (size_t i = 0; i < s->n_metrics; i++) {
 		const struct column *column = s->metrics[i].column;
 		uint64_t *to = &series->values[s->metrics[i].at];
@@ -574,7 +717,8 @@ static void add_row(const struct metrics_source *s, struct series *series, const
 	}
 }
 
-/* The object of @row is back, or still there: none of its series makes room for another's. */
+/* The object of @row is back, or still there: none of its series makes room for another's, as that
+ * of the row itself does not. */
 static void revive(struct metrics_source *s, const void *row)
 {
 	struct labels labels;
@@ -582,9 +726,10 @@ static void revive(struct metrics_source *s, const void *row)
 
 	if (is_empty(s, row))
 		return;
-	take_labels(s, row, false, &labels);
+	take_labels(s, row, NO_LABEL, &labels);
 	if (!find(s, &labels, &at))
 		return;
+	s->series[at]->written = false;
 	while (at && strcmp(s->series[at - 1]->labels, s->series[at]->labels) == 0)
 		at--;
 	for (size_t to = object_end(s, at); at < to; at++)
@@ -593,18 +738,17 @@ static void revive(struct metrics_source *s, const void *row)
 
 int metrics_add(struct metrics_source *s, const void *rows, size_t n)
 {
-	for (size_t i = 0; s->owner->n_gone && i < n; i++)
+	for (size_t i = 0; s->weight && i < n; i++)
 		revive(s, schema_row(&s->schema, rows, i));
 	for (size_t i = 0; i < n; i++) {
 		const void *row = schema_row(&s->schema, rows, i);
 		struct series *series;
-		int r;
 
-		if (s->bounded && is_empty(s, row))
+		if (s->weight && is_empty(s, row))
 			continue;
-		r = series_of(s, row, &series);
-		if (r)
-			return r;
+		series = series_of(s, row);
+		if (!series)
+			return -ENOMEM;
 		add_row(s, series, row);
 	}
 	return 0;
@@ -649,19 +793,48 @@ static size_t end_objects(struct metrics_source *s, uint64_t now_ns, metrics_loo
 	return ended;
 }
 
+/* What was done a minute before counts half. */
+static void age(struct metrics *m, uint64_t now_ns)
+{
+	if (now_ns - m->aged_ns < AGE_NS)
+		return;
+	m->aged_ns = now_ns;
+	for (struct metrics_source *s = m->first; s; s = s->next)
+		for (size_t i = 0; i < s->n; i++)
+			s->series[i]->recent /= 2;
+}
+
 size_t metrics_end(struct metrics *m, uint64_t now_ns, metrics_look *look, void *ctx)
 {
 	size_t ended = 0;
 
-	for (struct metrics_source *s = m->first; s; s = s->next)
-		if (s->bounded && s->n_labels)
+	age(m, now_ns);
+	m->now_ns = now_ns;
+	for (struct metrics_source *s = m->first; s; s = s->next) {
+		forget_ended(s, now_ns);
+		if (s->weight && s->n_labels)
 			ended += end_objects(s, now_ns, look, ctx);
+	}
 	return ended;
 }
 
 size_t metrics_series(const struct metrics *m)
 {
-	return m->used;
+	size_t lines = 0;
+
+	for (const struct metrics_source *s = m->first; s; s = s->next)
+		lines += s->weight ? (s->n - s->n_ended) * s->lines : 0;
+	return lines;
+}
+
+size_t metrics_least(const struct metrics *m)
+{
+	return m->reserved;
+}
+
+uint64_t metrics_limited(const struct metrics_source *s)
+{
+	return s->limited;
 }
 
 /* ---- writing ---- */
@@ -748,30 +921,18 @@ static void put_series(struct sink *sink, const struct metrics_source *s,
 	sink_printf(sink, "%s\n", decimal(values[WHOLE], values[PART], buf));
 }
 
-/* A column's meaning is about one interval, and about text. */
-static char *plain_meaning(const char *meaning, char *buf, size_t size)
+static const char *help_of(const struct metric *metric)
 {
-	static const char *const ends[] = { "; text ", " in the interval" };
-	size_t len = strlen(meaning);
-
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
-		const char *end = strstr(meaning, ends[i]);
-
-		if (end && (size_t)(end - meaning) < len)
-			len = (size_t)(end - meaning);
-	}
-	snprintf(buf, size, "%.*s", (int)len, meaning);
-	return buf;
+	return metric->column->help ?: metric->column->meaning;
 }
 
 /* OpenMetrics names a counter without _total here. */
 static void put_head(struct sink *sink, const struct metric *metric, enum metrics_format format)
 {
 	enum column_role role = metric->column->role;
-	char help[512];
+	const char *help = help_of(metric);
 	const char *suffix = role == ROLE_COUNTER && format == METRICS_CLASSIC ? "_total" : "";
 
-	plain_meaning(metric->column->meaning, help, sizeof(help));
 	sink_printf(sink, "# HELP %s%s ", metric->name, suffix);
 	/* The classic format has quotes as they are here. */
 	if (format == METRICS_OPENMETRICS)
@@ -784,13 +945,32 @@ static void put_head(struct sink *sink, const struct metric *metric, enum metric
 		sink_printf(sink, "# UNIT %s %s\n", metric->name, metric->unit);
 }
 
+void metrics_each(const struct metrics_source *s,
+		  void (*each)(void *ctx, const struct metrics_about *about), void *ctx)
+{
+	const char *labels[LABELS_MAX + 1] = { NULL };
+
+	for (size_t i = 0; i < s->n_labels; i++) {
+		const struct label_name *name = label_name(s->labels[i]->key);
+
+		labels[i] = name ? name->name : s->labels[i]->key;
+	}
+	for (size_t i = 0; i < s->n_metrics; i++) {
+		const struct metric *metric = &s->metrics[i];
+
+		each(ctx, &(struct metrics_about){ metric->name, role_name(metric->column->role),
+						   metric->unit, help_of(metric), labels });
+	}
+}
+
 static void put_source(struct sink *sink, const struct metrics_source *s,
 		       enum metrics_format format)
 {
-	for (size_t i = 0; s->n && i < s->n_metrics; i++) {
+	for (size_t i = 0; s->n > s->n_ended && i < s->n_metrics; i++) {
 		put_head(sink, &s->metrics[i], format);
 		for (size_t k = 0; k < s->n; k++)
-			put_series(sink, s, s->series[k], &s->metrics[i]);
+			if (!s->series[k]->ended_ns)
+				put_series(sink, s, s->series[k], &s->metrics[i]);
 	}
 }
 

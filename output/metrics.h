@@ -36,16 +36,29 @@ enum metrics_format { METRICS_CLASSIC, METRICS_OPENMETRICS };
 /* Of a Content-Type header. */
 extern const char *const metrics_content_types[];
 
-/* What is beyond the bound has this as its labels, but for operation, layer and io; so have rows
- * that say it themselves, as what a tool had no room for.  No disk, cgroup or unit is called so; a
- * guest that is has "\\x28other)", a container that is adds to the others. */
+/* What is beyond the bound has this as its labels, but for operation, layer and io where there is
+ * room for these; so have rows that say it themselves, as what a tool had no room for.  No disk,
+ * cgroup or unit is called so; a guest that is has "\\x28other)", a container of the system's that
+ * is adds to the others. */
 #define METRICS_OTHER "(other)"
 
-/* @most: series (lines of the output) of bounded sources; what comes beyond is METRICS_OTHER.
- * @kept_ns: how long series of what has gone stay, so that every reader has their last values; one
- * that was read goes sooner if there is no room otherwise.  0 or -ENOMEM. */
+/*
+ * @most: series (lines of the output) of all bounded sources.  Each of them has a share of that, by
+ * its weight, and may use what others leave.  If there is no room for more,
+ * - series of what has gone end, and were read, the longest gone first;
+ * - else, of the source that is most beyond its share, those that did least lately, and were read;
+ *   of the source's own if it has its share, and only for more than they did;
+ * - else the row is METRICS_OTHER.
+ * A series that ends so is no more in the output; it adds to no other, since its values were read.
+ *
+ * @kept_ns: how long series of what has gone stay, so that every reader has their last values.
+ * 0 or -ENOMEM.
+ */
 int metrics_open(size_t most, uint64_t kept_ns, struct metrics **out);
 void metrics_close(struct metrics *m);
+
+/* The least bound with which all sources have room for METRICS_OTHER: more series there may be. */
+size_t metrics_least(const struct metrics *m);
 
 /*
  * A table of rows: @prefix ("iotrace_block_io"), the columns @schema, which are copied and whose
@@ -54,17 +67,30 @@ void metrics_close(struct metrics *m);
  * a source.  0 or -ENOMEM.
  */
 int metrics_source(struct metrics *m, const char *prefix, const struct schema *schema,
-		   const char *const *without, bool bounded, struct metrics_source **out);
+		   const char *const *without, unsigned int weight, struct metrics_source **out);
 
 /* Adds @n rows; gauges are set.  In a bounded source a row of zeros is none.  0 or
  * -ENOMEM, with some of the rows added. */
 int metrics_add(struct metrics_source *source, const void *rows, size_t n);
 
+/* How many rows have been METRICS_OTHER for want of room. */
+uint64_t metrics_limited(const struct metrics_source *source);
+
+/* Calls @each with each metric that @source may have, or of a schema: the name as OpenMetrics has
+ * it, the type, the unit, and HELP. */
+struct metrics_about {
+	const char *name, *type, *unit, *help;
+	const char *const *labels; /* NULL ends */
+};
+void metrics_each(const struct metrics_source *source,
+		  void (*each)(void *ctx, const struct metrics_about *about), void *ctx);
+
 /* A renderer that adds the rows of intervals; lives as long as @source. */
 struct renderer *metrics_renderer(struct metrics_source *source);
 
-/* A label as it is written, but for the quotes: what is not UTF-8 is escaped, and a long one ends
- * in "...".  Returns its size with the NUL. */
+/* A label as it is written, but for the quotes: what is not UTF-8 is escaped, so is what has
+ * nothing to show (unicode_is_control()), and a long one ends in "...".  Returns its size with the
+ * NUL. */
 #define METRICS_LABEL_SIZE 1088
 size_t metrics_label(char to[METRICS_LABEL_SIZE], const char *text);
 

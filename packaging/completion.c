@@ -55,6 +55,7 @@ static const struct {
 	{ "GUEST", VALUE_FREE },    { "REGEX", VALUE_FREE },	{ "ROWS", VALUE_FREE },
 	{ "SECS", VALUE_FREE },	    { "CGROUP", VALUE_FREE },	{ "ADDRESS", VALUE_FREE },
 	{ "SERIES", VALUE_FREE },   { "MS", VALUE_FREE },	{ "IOS", VALUE_FREE },
+	{ "NAME", VALUE_FREE },
 };
 
 /* By the name of its argument; *words is "a|b|c" for VALUE_WORDS. */

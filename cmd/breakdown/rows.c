@@ -31,7 +31,7 @@ static const struct column columns[] = {
 	NS_COLUMN(p999_ns, ROLE_GAUGE, "99.9 % of them took no longer"),
 	NS_COLUMN(max_ns, ROLE_GAUGE, "the longest"),
 	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",
-	  AT(slots), 0, false, NULL },
+	  AT(slots), 0, false, NULL, .help = "how long operations took" },
 };
 
 const struct schema breakdown_schema = { columns, sizeof(columns) / sizeof(columns[0]),

@@ -176,7 +176,8 @@ static const struct column columns[] = {
 	{ "has_self", NULL, COLUMN_BOOL, ROLE_STATE, "",
 	  "some call waits for it: SELF has a meaning", AT(has_self), 0, false, NULL },
 	{ "slots", NULL, COLUMN_HIST, ROLE_HISTOGRAM, "ns", "how many took from lo to hi",
-	  AT(slots), 0, false, NULL },
+	  AT(slots), 0, false, NULL,
+	  .help = "how long calls, bios and requests took in each layer" },
 };
 
 const struct schema table_schema = { columns, sizeof(columns) / sizeof(columns[0]),

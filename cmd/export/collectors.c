@@ -2,6 +2,7 @@
 #include "cmd/export/collectors.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -25,39 +26,44 @@ struct description {
 	const char *options[ATTEMPTS][WORDS]; /* the second if the kernel cannot do the first */
 	const char *prefix;		      /* of the metrics */
 	const char *without[4];		      /* columns */
+	unsigned int weight;		      /* of --series: about what a row has */
 	bool by_default;
 };
 
 static const struct description descriptions[] = {
-	{ "top", &tool_top, { { "--by", "disk", "-x" } }, "iotrace_block_io", { NULL }, true },
+	{ "top", &tool_top, { { "--by", "disk", "-x" } }, "iotrace_block_io", { NULL }, 4, true },
 	{ "breakdown",
 	  &tool_breakdown,
 	  { { "-T", "blk", "--by", "disk" } },
 	  "iotrace_block_io",
 	  { "layer" },
+	  28,
 	  true },
 	{ "queue",
 	  &tool_breakdown,
 	  { { "-T", "blk", "-Q", "--by", "disk" } },
 	  "iotrace_block_queue",
 	  { "layer" },
+	  28,
 	  false },
-	{ "layers", &tool_breakdown, { { NULL } }, "iotrace_call", { NULL }, false },
-	{ "virtio", &tool_virtio, { { "-L" }, { NULL } }, "iotrace_virtqueue", { NULL }, true },
-	{ "kvm", &tool_kvm, { { "--json" } }, "iotrace_kvm", { NULL }, true },
+	{ "layers", &tool_breakdown, { { NULL } }, "iotrace_call", { NULL }, 28, false },
+	{ "virtio", &tool_virtio, { { "-L" }, { NULL } }, "iotrace_virtqueue", { NULL }, 28, true },
+	{ "kvm", &tool_kvm, { { "--json" } }, "iotrace_kvm", { NULL }, 4, true },
 	{ "guests",
 	  &tool_kvm,
 	  { { "--json", "-x" } },
 	  "iotrace_kvm_guest",
 	  { "pid", "slots" },
+	  4,
 	  false },
-	{ "cgroup", &tool_top, { { "--by", "cgroup" } }, "iotrace_cgroup_io", { NULL }, false },
-	{ "unit", &tool_top, { { "--by", "unit" } }, "iotrace_unit_io", { NULL }, false },
+	{ "cgroup", &tool_top, { { "--by", "cgroup" } }, "iotrace_cgroup_io", { NULL }, 4, false },
+	{ "unit", &tool_top, { { "--by", "unit" } }, "iotrace_unit_io", { NULL }, 4, false },
 	{ "container",
 	  &tool_top,
 	  { { "--by", "container" } },
 	  "iotrace_container_io",
 	  { NULL },
+	  4,
 	  false },
 };
 
@@ -71,17 +77,19 @@ struct collector {
 	bool up, failed;
 	struct error why;      /* where failed, until it is reported */
 	uint64_t run_ns, runs; /* of its BPF programs, until now */
+	uint64_t limited;      /* as of metrics_limited(), until now */
+	bool limit_told;
 };
 
 struct collectors {
 	struct metrics *metrics;
-	struct metrics_source *losses, *states, *hooks, *programs, *build, *process;
+	struct metrics_source *losses, *states, *limits, *hooks, *programs, *build, *process;
 	struct live_groups *groups; /* NULL: no collector is about cgroups */
 	struct collector list[N(descriptions)];
 	size_t n;
 	struct tool_run *running[N(descriptions)];
 	size_t n_running;
-	uint64_t updated_ns, cpu_ns;
+	uint64_t updated_ns, cpu_ns, series;
 	bool verbose;
 };
 
@@ -103,6 +111,11 @@ struct loss_row {
 struct state_row {
 	const char *collector;
 	uint32_t up;
+};
+
+struct limit_row {
+	const char *collector;
+	uint64_t rows;
 };
 
 struct hook_row {
@@ -148,6 +161,13 @@ static const struct column state_columns[] = {
 	       "collector_up"),
 };
 
+static const struct column limit_columns[] = {
+	LABEL(struct limit_row, collector, "collector"),
+	NUMBER(struct limit_row, rows, U64, COUNTER, "",
+	       "rows that were counted as (other), since --series has no room for them",
+	       "series_limited"),
+};
+
 static const struct column hook_columns[] = {
 	LABEL(struct hook_row, collector, "collector"),
 	LABEL(struct hook_row, event, "what is hooked"),
@@ -188,6 +208,7 @@ static int open_own(struct collectors *c, bool textfile)
 	} sources[] = {
 		{ "iotrace", SCHEMA(loss_columns, struct loss_row), &c->losses },
 		{ "iotrace", SCHEMA(state_columns, struct state_row), &c->states },
+		{ "iotrace", SCHEMA(limit_columns, struct limit_row), &c->limits },
 		{ "iotrace", SCHEMA(hook_columns, struct hook_row), &c->hooks },
 		{ "iotrace_bpf", SCHEMA(program_columns, struct program_row), &c->programs },
 		{ "iotrace", SCHEMA(build_columns, struct build_row), &c->build },
@@ -197,7 +218,7 @@ static int open_own(struct collectors *c, bool textfile)
 	int r = 0;
 
 	for (size_t i = 0; !r && i < N(sources); i++)
-		r = metrics_source(c->metrics, sources[i].prefix, &sources[i].schema, NULL, false,
+		r = metrics_source(c->metrics, sources[i].prefix, &sources[i].schema, NULL, 0,
 				   sources[i].source);
 	return r;
 }
@@ -224,6 +245,12 @@ static int update_one(struct collector *c)
 	uint64_t ns, runs;
 
 	if (r || !c->up)
+		return r;
+	r = metrics_add(
+	    c->owner->limits,
+	    &(struct limit_row){ c->about->name, metrics_limited(c->source) - c->limited }, 1);
+	c->limited = metrics_limited(c->source);
+	if (r || !c->tool->object.hooks)
 		return r;
 	hooks_cost(c->tool->object.hooks, c->tool->object.obj, &ns, &runs);
 	if (runs > c->runs) {
@@ -302,7 +329,15 @@ static int take_output(void *ctx, struct tool_run *t, struct recording_interval 
 	struct collector *c = ctx;
 	int r = add_losses(c, &in->interval);
 
-	return r ? error_no_memory(err) : show_output(&t->show, in, err);
+	r = r ? error_no_memory(err) : show_output(&t->show, in, err);
+	if (metrics_limited(c->source) && !c->limit_told) {
+		c->limit_told = true;
+		report_line("collector %s: --series %" PRIu64
+			    " is reached: the rest is counted as " METRICS_OTHER
+			    " (see iotrace_series_limited_total)",
+			    c->about->name, c->owner->series);
+	}
+	return r;
 }
 
 static void on_failure(void *ctx, struct tool_run *t, const struct error *err)
@@ -314,11 +349,15 @@ static void on_failure(void *ctx, struct tool_run *t, const struct error *err)
 	report_failure(c, err);
 }
 
-static int open_attempt(struct collector *c, struct error *err)
+/* How a tool is opened or parsed: tool_open(), tool_parse(). */
+typedef int open_tool(const struct tool *tool, int argc, char **argv, struct tool_run **out,
+		      struct error *err);
+
+static int open_with_options(struct collector *c, open_tool *begin, struct error *err)
 {
 	const char *const *options = c->about->options[c->attempt];
 	char *argv[WORDS + 2];
-	int argc = 1, r;
+	int argc = 1;
 
 	snprintf(c->words[0], sizeof(c->words[0]), "iotrace export");
 	argv[0] = c->words[0];
@@ -327,7 +366,13 @@ static int open_attempt(struct collector *c, struct error *err)
 		argv[argc] = c->words[argc];
 	}
 	argv[argc] = NULL;
-	r = tool_open(c->about->tool, argc, argv, &c->tool, err);
+	return begin(c->about->tool, argc, argv, &c->tool, err);
+}
+
+static int open_attempt(struct collector *c, struct error *err)
+{
+	int r = open_with_options(c, tool_open, err);
+
 	if (r)
 		return r;
 	c->tool->args->verbose = c->owner->verbose;
@@ -368,7 +413,7 @@ static int open_source(struct collector *c, struct error *err)
 	if (!show->schema)
 		show->schema = show->tables[0].schema;
 	if (metrics_source(c->owner->metrics, c->about->prefix, show->schema, c->about->without,
-			   true, &c->source))
+			   c->about->weight, &c->source))
 		return error_no_memory(err);
 	show->display = metrics_renderer(c->source);
 	show->empty = NULL;
@@ -383,6 +428,8 @@ static int add_hooks(struct collector *c, struct error *err)
 	size_t n;
 	int r = 0;
 
+	if (!c->tool->object.hooks)
+		return 0;
 	choices = hooks_choices(c->tool->object.hooks, &n);
 	for (size_t i = 0; !r && i < n; i++) {
 		if (!choices[i].chosen)
@@ -431,8 +478,10 @@ int collectors_open(const struct export_options *o, struct collectors **out, str
 	size_t opened = 0;
 
 	*out = c;
-	if (c)
+	if (c) {
 		c->verbose = o->args.verbose;
+		c->series = o->series;
+	}
 	if (!c || (wants_groups(o) && live_groups_open(NULL, NULL, &c->groups)) ||
 	    metrics_open(o->series, o->keep_ns, &c->metrics) || open_own(c, o->textfile))
 		return error_no_memory(err);
@@ -480,7 +529,14 @@ int collectors_attach(struct collectors *c, struct run *run, struct error *err)
 		}
 	}
 	report_failures(c->list, c->n, c->n_running ? NULL : err);
-	return c->n_running ? 0 : -ENOTSUP;
+	if (!c->n_running)
+		return -ENOTSUP;
+	if (metrics_least(c->metrics) > c->series)
+		return error_set(err, STATUS_USAGE, -EINVAL,
+				 "--series %" PRIu64 " is too few: these collectors need at least "
+				 "%zu",
+				 c->series, metrics_least(c->metrics));
+	return 0;
 }
 
 int collectors_loop(struct collectors *c, struct run *run)
@@ -555,4 +611,60 @@ void collectors_close(struct collectors *c)
 	metrics_close(c->metrics);
 	live_groups_free(c->groups);
 	free(c);
+}
+
+/* ---- about them ---- */
+
+struct about {
+	collectors_metric *each;
+	void *ctx;
+	const char *collector;
+};
+
+static void about_one(void *ctx, const struct metrics_about *metric)
+{
+	const struct about *about = ctx;
+
+	about->each(about->ctx, about->collector, metric);
+}
+
+static int about_collector(struct collectors *c, const struct description *description,
+			   struct about *about)
+{
+	struct collector *one = &c->list[c->n++];
+	struct error err;
+	int r;
+
+	*one = (struct collector){ .about = description, .owner = c };
+	r = open_with_options(one, tool_parse, &err);
+	if (!r)
+		r = open_source(one, &err);
+	about->collector = description->name;
+	if (!r)
+		metrics_each(one->source, about_one, about);
+	return r;
+}
+
+int collectors_about(collectors_metric *each, void *ctx)
+{
+	struct collectors c = { 0 };
+	struct about about = { .each = each, .ctx = ctx };
+	int r = metrics_open(1, 0, &c.metrics);
+
+	if (!r)
+		r = open_own(&c, false);
+	for (size_t i = 0; !r && i < N(descriptions); i++)
+		r = about_collector(&c, &descriptions[i], &about);
+	about.collector = NULL;
+	if (!r) {
+		struct metrics_source *own[] = { c.losses,   c.states, c.limits, c.hooks,
+						 c.programs, c.build,  c.process };
+
+		for (size_t i = 0; i < N(own); i++)
+			metrics_each(own[i], about_one, &about);
+	}
+	for (size_t i = 0; i < c.n; i++)
+		close_attempt(&c.list[i]);
+	metrics_close(c.metrics);
+	return r;
 }

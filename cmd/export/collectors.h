@@ -25,7 +25,8 @@ bool collector_exists(const char *name);
  * be opened, *out in any case but for want of memory. */
 int collectors_open(const struct export_options *o, struct collectors **out, struct error *err);
 
-/* Attaches all of them to @run.  -errno with @err if none could be. */
+/* Attaches all of them to @run.  -errno with @err if none could be, or if --series has no room for
+ * the least that they have. */
 int collectors_attach(struct collectors *c, struct run *run, struct error *err);
 
 /* The run loop; its exit status. */
@@ -39,5 +40,10 @@ void collectors_update(struct collectors *c, uint64_t least_ns);
 int collectors_write(struct collectors *c, enum metrics_format format, bool is_read, FILE *stream);
 
 void collectors_close(struct collectors *c);
+
+/* Calls @each with every metric of each collector there is, and with NULL as the collector those
+ * about the collectors.  0 or -ENOMEM. */
+typedef void collectors_metric(void *ctx, const char *collector, const struct metrics_about *about);
+int collectors_about(collectors_metric *each, void *ctx);
 
 #endif

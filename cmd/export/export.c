@@ -52,7 +52,10 @@ static int open_outputs(struct export *e, struct error *err)
 
 	if (r || (o->textfile && !o->listen))
 		return r;
-	return http_open(o->listen ?: EXPORT_LISTEN, !o->listen, serve_metrics, e, &e->http, err);
+	r = http_open(o->listen ?: EXPORT_LISTEN, !o->listen, serve_metrics, e, &e->http, err);
+	if (!r)
+		http_set_hosts(e->http, o->hosts);
+	return r;
 }
 
 /* ---- the run ---- */

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/export/http.h"
 
+#include <arpa/inet.h>
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <event2/buffer.h>
@@ -46,7 +48,8 @@ struct http {
 	size_t n_listeners;
 	http_metrics *metrics;
 	void *ctx;
-	struct run *run; /* NULL: not started */
+	const char *hosts; /* NULL: none but http_host_allowed()'s own */
+	struct run *run;   /* NULL: not started */
 	int timer_fd;
 	uint64_t tick_ns; /* the timer's; 0: it does not run */
 	struct waiting waiting[HTTP_CLIENTS + LISTENERS];
@@ -56,6 +59,9 @@ struct http {
 	bool full; /* the listeners are disabled */
 	struct listen_file file;
 };
+
+/* Not in event2/http.h. */
+#define HTTP_FORBIDDEN 403
 
 /* ---- requests ---- */
 
@@ -101,6 +107,57 @@ unsigned int http_weight(const char *list, const char *what)
 		list += len;
 	}
 	return most;
+}
+
+static bool is_address(const char *host, size_t len)
+{
+	bool six = len > 2 && host[0] == '[' && host[len - 1] == ']';
+	char text[INET6_ADDRSTRLEN], *zone;
+	struct in6_addr address;
+
+	if (len - 2 * six >= sizeof(text))
+		return false;
+	memcpy(text, host + six, len - 2 * six);
+	text[len - 2 * six] = 0;
+	zone = strchr(text, '%');
+	if (six && zone)
+		*zone = 0;
+	return inet_pton(six ? AF_INET6 : AF_INET, text, &address) == 1;
+}
+
+static bool is_in_list(const char *host, size_t len, const char *names)
+{
+	for (size_t n; names && *names; names += n + (names[n] == ',')) {
+		n = strcspn(names, ",");
+		if (n == len && strncasecmp(names, host, len) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool http_host_allowed(const char *host, const char *names)
+{
+	size_t len = host ? strlen(host) : 0;
+	struct utsname uts;
+
+	if (!len) /* no browser leaves it out */
+		return true;
+	len -= host[len - 1] == '.';
+	return is_address(host, len) || is_in_list(host, len, "localhost") ||
+	       is_in_list(host, len, names) ||
+	       (!uname(&uts) && is_in_list(host, len, uts.nodename));
+}
+
+/* What reaches a Unix socket has been let through by whoever may open it. */
+static bool is_by_path(struct evhttp_request *request)
+{
+	struct evhttp_connection *connection = evhttp_request_get_connection(request);
+	struct sockaddr any = { .sa_family = AF_UNSPEC };
+	socklen_t size = sizeof(any);
+
+	return !getsockname(bufferevent_getfd(evhttp_connection_get_bufferevent(connection)), &any,
+			    &size) &&
+	       any.sa_family == AF_UNIX;
 }
 
 static const char *header(struct evhttp_request *request, const char *name)
@@ -257,6 +314,11 @@ static bool is_refused(struct http *http, struct evhttp_request *request)
 
 	if (client)
 		client->asked = true;
+	if (!is_by_path(request) &&
+	    !http_host_allowed(evhttp_request_get_host(request), http->hosts)) {
+		refuse(request, HTTP_FORBIDDEN, "Not a name of this machine: see --host");
+		return true;
+	}
 	if (is_head(request) || evhttp_request_get_command(request) == EVHTTP_REQ_GET)
 		return false;
 	set_header(request, "Allow", "GET, HEAD");
@@ -544,6 +606,11 @@ int http_open(const char *address, bool passed, http_metrics *metrics, void *ctx
 	else
 		*out = http;
 	return r;
+}
+
+void http_set_hosts(struct http *http, const char *names)
+{
+	http->hosts = names;
 }
 
 int http_start(struct http *http, struct run *run, struct error *err)

@@ -31,6 +31,14 @@ typedef int http_metrics(void *ctx, enum metrics_format format, bool is_read, FI
 int http_open(const char *address, bool passed, http_metrics *metrics, void *ctx, struct http **out,
 	      struct error *err);
 
+/* Besides those of http_host_allowed(): "NAME[,NAME]", which must outlive @http. */
+void http_set_hosts(struct http *http, const char *names);
+
+/* May a page of the web not have named this host ("[::1]", without a port; NULL: none)?  A name
+ * that somebody else registered may lead to this machine: so only addresses, "localhost", the
+ * machine's own name and @names ("NAME[,NAME]"; NULL: none), in upper or lower case. */
+bool http_host_allowed(const char *host, const char *names);
+
 /* From now on requests are answered, within run_loop().  -errno with @err. */
 int http_start(struct http *http, struct run *run, struct error *err);
 

@@ -9,18 +9,22 @@
 #include "core/base/parse.h"
 #include "core/base/text.h"
 
-enum { KEY_LISTEN = 0x2000, KEY_TEXTFILE, KEY_INTERVAL, KEY_SERIES, KEY_KEEP };
+enum { KEY_LISTEN = 0x2000, KEY_TEXTFILE, KEY_INTERVAL, KEY_SERIES, KEY_KEEP, KEY_HOST };
 
 static const struct argp_option options[] = {
 	{ "listen", KEY_LISTEN, "ADDRESS", 0,
 	  "serve /metrics on ADDRESS:PORT, [ADDRESS]:PORT or unix:PATH (" EXPORT_LISTEN ")", 1 },
+	{ "host", KEY_HOST, "NAME", 0,
+	  "answer requests for NAME (also NAME,NAME), too; by default for addresses, localhost and this "
+	  "machine's host name",
+	  1 },
 	{ "textfile", KEY_TEXTFILE, "FILE", 0,
 	  "write the metrics to FILE at each interval, for node_exporter; without --listen nothing "
 	  "is served",
 	  1 },
 	{ "interval", KEY_INTERVAL, "SECS", 0, "update every SECS seconds (10)", 1 },
 	{ "series", KEY_SERIES, "SERIES", 0,
-	  "at most about SERIES series (500); the rest is labelled (other)", 1 },
+	  "at most SERIES series (" EXPORT_SERIES_TEXT "); the rest is labelled (other)", 1 },
 	{ "keep", KEY_KEEP, "SECS", 0,
 	  "keep the series of disks, units and guests that have gone for SECS seconds, so that "
 	  "every reader gets their last values (300)",
@@ -35,6 +39,9 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	switch (key) {
 	case KEY_LISTEN:
 		o->listen = arg;
+		return 0;
+	case KEY_HOST:
+		o->hosts = arg;
 		return 0;
 	case KEY_TEXTFILE:
 		return args_file("--textfile", arg, &o->textfile, err);
@@ -88,7 +95,7 @@ int export_options(int argc, char **argv, struct export_options *o, struct error
 	struct args_spec spec = export_args;
 
 	*o = (struct export_options){ .interval_ns = 10 * NS_PER_SEC,
-				      .series = 500,
+				      .series = EXPORT_SERIES,
 				      .keep_ns = 300 * NS_PER_SEC };
 	spec.own = o;
 	return args_parse(&spec, argc, argv, &o->args, err);

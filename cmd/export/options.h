@@ -10,6 +10,7 @@ struct export_options {
 	struct args args;
 	const char *listen;   /* NULL: the default, unless there is a file */
 	const char *textfile; /* NULL: none */
+	const char *hosts;    /* as of http_set_hosts() */
 	uint64_t interval_ns; /* between two drains at most */
 	uint64_t series;
 	uint64_t keep_ns;		      /* series of what has gone */
@@ -17,7 +18,10 @@ struct export_options {
 	size_t n_names;
 };
 
-#define EXPORT_LISTEN "127.0.0.1:9435"
+/* 30 disks that read, write, discard and flush have 3,840 series, and the rest has room. */
+#define EXPORT_SERIES	   5000
+#define EXPORT_SERIES_TEXT "5000"
+#define EXPORT_LISTEN	   "127.0.0.1:9435"
 
 extern const struct args_spec export_args;
 

@@ -23,10 +23,10 @@ US_CELL(avg_ns)
 US_CELL(p99_ns)
 US_CELL(max_ns)
 
-#define COLUMN(key, heading, type, role, unit, meaning, member, width, left, cell, metric)         \
+#define COLUMN(key, heading, type, role, unit, meaning, member, width, left, cell, ...)            \
 	{                                                                                          \
 		key, heading, COLUMN_##type, ROLE_##role, unit, meaning, AT(member), width, left,  \
-		    cell, metric                                                                   \
+		    cell, __VA_ARGS__                                                              \
 	}
 #define LABEL(member, key, heading, type, meaning, width, left)                                    \
 	COLUMN(key, heading, type, LABEL, "", meaning, member, width, left, NULL, NULL)
@@ -43,7 +43,7 @@ US_CELL(max_ns)
 	    COLUMN("total", heading, U64, GAUGE, "events", "since the start", total, 9, false,     \
 		   NULL, NULL),                                                                    \
 	    COLUMN("delta", heading, U64, COUNTER, "events", "events in the interval", delta, 9,   \
-		   false, NULL, "events")
+		   false, NULL, "events", .help = "events of KVM, and exits by reason")
 
 #define GUEST_COLUMNS                                                                              \
 	LABEL(pid, "pid", "PID", U32, "process that runs the guest; 0: of all", 7, false),         \
@@ -53,7 +53,7 @@ US_CELL(max_ns)
 	LABEL(event, NULL, "EXIT REASON", STR, "", 32, true),                                      \
 	    COLUMN("count", "COUNT", U64, COUNTER, "exits",                                        \
 		   "exits that an entry has followed in the interval", count, 9, false, NULL,      \
-		   NULL),                                                                          \
+		   NULL, .help = "exits that an entry has followed"),                              \
 	    TIME(total_ns, "TOTAL", COUNTER, "their times from exit to entry, added up", 12),      \
 	    TIME(avg_ns, "AVG", GAUGE, "their average", 10),                                       \
 	    TIME(p99_ns, "P99", GAUGE, "99 % of them took no longer", 10),                         \

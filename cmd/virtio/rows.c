@@ -32,28 +32,39 @@ static const struct column base[] = {
 	{ "out_sgs", "Out SGs", COLUMN_U64, ROLE_COUNTER, "lists",
 	  "scatter-gather lists for the device to read", AT(out_sgs), 7, false, NULL },
 	{ "in_bytes", "In BW", COLUMN_U64, ROLE_COUNTER, "bytes",
-	  "their size, for the device to write", AT(in_bytes), 14, false, NULL },
+	  "their size, for the device to write", AT(in_bytes), 14, false, NULL,
+	  .help = "size of the lists for the device to write to" },
 	{ "out_bytes", "Out BW", COLUMN_U64, ROLE_COUNTER, "bytes",
-	  "their size, for the device to read", AT(out_bytes), 14, false, NULL },
+	  "their size, for the device to read", AT(out_bytes), 14, false, NULL,
+	  .help = "size of the lists for the device to read" },
 };
 
 static const struct column extended_columns[] = {
 	{ "used_bytes", "In used", COLUMN_U64, ROLE_COUNTER, "bytes",
-	  "what the device says it has written", AT(used_bytes), 14, false, NULL },
+	  "what the device says it has written", AT(used_bytes), 14, false, NULL,
+	  .help = "bytes that the device says it has written" },
 	{ "buffers", NULL, COLUMN_U64, ROLE_COUNTER, "buffers", "buffers that the device gave back",
 	  AT(buffers), 0, false, NULL },
 	{ "timed", NULL, COLUMN_U64, ROLE_COUNTER, "buffers",
 	  "of these, buffers that were added since tracing began: their time is known", AT(timed),
-	  0, false, NULL },
+	  0, false, NULL, .help = "buffers that the device gave back and whose time is known" },
 	{ "time_ns", "Latency", COLUMN_U64, ROLE_COUNTER, "ns",
 	  "time from add to get, added up over these; text shows the average", AT(time_ns), 12,
-	  false, cell_latency },
+	  false, cell_latency, .help = "time from adding a buffer to getting it back, added up" },
 };
 
-static const struct column latency_column = {
-	"slots", NULL,	COLUMN_HIST, ROLE_HISTOGRAM, "ns", "histogram of that time", AT(latency),
-	0,	 false, NULL
-};
+static const struct column latency_column = { "slots",
+					      NULL,
+					      COLUMN_HIST,
+					      ROLE_HISTOGRAM,
+					      "ns",
+					      "histogram of that time",
+					      AT(latency),
+					      0,
+					      false,
+					      NULL,
+					      .help =
+						  "time from adding a buffer to getting it back" };
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 _Static_assert(COUNT(base) + COUNT(extended_columns) + 1 <= VIRTIO_COLUMNS, "room");

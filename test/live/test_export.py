@@ -314,15 +314,28 @@ class TestCounts(LiveTest):
         before = iotest.read_text(BPF_STATS).strip()
         iotest.write_text(BPF_STATS, "1")
         self.addCleanup(iotest.write_text, BPF_STATS, before)
-        with LoopDisk() as disk, Export("top", options=("--series", "1")) as export:
+        # Four operations and the rest of them, each with four series.
+        with LoopDisk() as disk, Export("top", options=("--series", "20")) as export:
             read(disk)
             samples = export.scrape()
+            _, err = export.stop()
         hidden = iotest.hidden_ends.count()
         self.assertFalse([labels for _, labels in samples if ("device", disk.name) in labels])
         self.assertGreaterEqual(value(samples, "iotrace_block_io_requests_total", device="(other)",
                                       operation="read"), READS - hidden)
         self.assertGreaterEqual(value(samples, "iotrace_bpf_runs_total", collector="top"),
                                 2 * (READS - hidden))
+        self.assertGreater(value(samples, "iotrace_series_limited_total", collector="top"), 0)
+        self.assertLessEqual(len([n for n, _ in samples if n.startswith("iotrace_block_io_")]), 20)
+        self.assertEqual(err, "iotrace: collector top: --series 20 is reached: the rest is counted "
+                              "as (other) (see iotrace_series_limited_total)\n")
+
+    def test_no_room(self):
+        done = subprocess.run([iotest.IOTRACE, "export", "--series", "19", "--listen",
+                               "127.0.0.1:9", "top"], capture_output=True, text=True, timeout=60,
+                              check=False)
+        self.assertEqual((done.returncode, done.stderr), (
+            2, "iotrace: --series 19 is too few: these collectors need at least 20\n"))
 
     def test_textfile(self):
         with LoopDisk() as disk, tempfile.TemporaryDirectory() as folder:
@@ -471,13 +484,34 @@ class TestHttp(LiveTest):
                 self.assertEqual((refused.status, refused.getheader("Allow")), (405, "GET, HEAD"))
             self.assertEqual(export.get("/metrics?a=b").status, 200)
 
+    def test_hosts(self):
+        """A name that leads here, and is none of this machine's, gets nothing, whatever it asks for."""
+        with Export("top", options=("--host", "web1.example"), port=free_port()) as export:
+            for host, status in (("localhost", 200), (f"127.0.0.1:{export.port}", 200),
+                                 ("[::1]:80", 200), (os.uname().nodename, 200), ("WEB1.example", 200),
+                                 ("evil.example", 403), (f"evil.example:{export.port}", 403),
+                                 ("localhost.evil.example", 403)):
+                for path in "/metrics", "/", "/nope":
+                    with self.subTest(host=host, path=path):
+                        answer = export.get(path, headers={"Host": host})
+                        self.assertEqual(answer.status, 404 if status == 200 and path == "/nope"
+                                         else status)
+                        self.assertEqual(b"iotrace_" in answer.body,
+                                         status == 200 and path == "/metrics")
+            with socket.create_connection(("127.0.0.1", export.port)) as one, \
+                    one.makefile("rb") as stream:
+                one.sendall(b"GET http://evil.example/metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                self.assertIn(b" 403 ", stream.readline())
+        with Export("top") as export:  # whoever may open the socket
+            self.assertEqual(export.get(headers={"Host": "evil.example"}).status, 200)
+
     def test_head(self):
         """The head that a GET has, and nothing behind it."""
         with Export("top") as export:
             for path, status in (("/", b"200 OK"), ("/metrics", b"200 OK"),
                                  ("/nope", b"404 Not Found")):
                 with self.subTest(path=path), export.connect() as one:
-                    one.sendall(f"HEAD {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+                    one.sendall(f"HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
                     with one.makefile("rb") as stream:
                         text = stream.read()
                     head, end, body = text.partition(b"\r\n\r\n")
@@ -579,7 +613,7 @@ class TestHttp(LiveTest):
             for _ in range(3):
                 with export.connect() as one:
                     time.sleep(0.02)
-                    one.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+                    one.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
                     self.assertIn(b"200 OK", one.recv(64))
             still = 0
             for one in silent:
@@ -600,7 +634,7 @@ class TestHttp(LiveTest):
             def ask():
                 while not stop.is_set():
                     with contextlib.suppress(OSError), export.connect() as one:
-                        one.sendall(b"CONNECT x:443 HTTP/1.1\r\nHost: x\r\n\r\n")
+                        one.sendall(b"CONNECT x:443 HTTP/1.1\r\nHost: localhost\r\n\r\n")
                         one.recv(65536)
                         one.recv(65536)
 
@@ -620,8 +654,8 @@ class TestHttp(LiveTest):
         """Who sends without end is cut off, takes no memory, and keeps nobody waiting: others who ask,
         intervals, signals."""
         # What is unread: a line of a body that is not wanted, or what comes while the answer is not taken.
-        requests = (b"POST /metrics HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
-                    b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+        requests = (b"POST /metrics HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+                    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         for request in requests:
             with self.subTest(request=request), Export("top", port=free_port()) as export, \
                     contextlib.ExitStack() as stack:

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -78,6 +79,43 @@ static void test_weights(void **state)
 			fail_msg("%s", cases[i].list);
 }
 
+/* A name that a page of the web has registered leads here as well: then its Host header says so. */
+static void test_hosts(void **state)
+{
+	static const char *const allowed[] = { "",	     "127.0.0.1",	 "192.0.2.7",
+					       "[::1]",	     "[fe80::1%25eth0]", "localhost",
+					       "LocalHost.", "web1.example.com", "WEB1.EXAMPLE.COM",
+					       "web2" };
+	static const char *const refused[] = { "evil.example",
+					       "localhost.evil.example",
+					       "127.0.0.1.evil.example",
+					       "127.1",
+					       "[127.0.0.1]",
+					       "::1",
+					       "[::1",
+					       "web",
+					       "web2.evil.example",
+					       "web1.example.com,web2",
+					       ".",
+					       "[]",
+					       "1",
+					       "x" };
+	const char names[] = "web1.example.com,web2";
+	struct utsname uts;
+
+	(void)state;
+	assert_true(http_host_allowed(NULL, NULL));
+	for (size_t i = 0; i < N(allowed); i++)
+		if (!http_host_allowed(allowed[i], names))
+			fail_msg("%s", allowed[i]);
+	for (size_t i = 0; i < N(refused); i++)
+		if (http_host_allowed(refused[i], names))
+			fail_msg("%s", refused[i]);
+	assert_false(http_host_allowed("web2", NULL));
+	assert_int_equal(uname(&uts), 0);
+	assert_true(http_host_allowed(uts.nodename, NULL));
+}
+
 /* What @o refers to is there until the next call. */
 static int parse(struct export_options *o, struct error *err, const char *const *words)
 {
@@ -104,7 +142,7 @@ static void test_options(void **state)
 	(void)state;
 	assert_int_equal(PARSE(NULL), 0);
 	assert_int_equal(o.interval_ns, 10000000000);
-	assert_int_equal(o.series, 500);
+	assert_int_equal(o.series, EXPORT_SERIES);
 	assert_null(o.listen);
 	assert_int_equal(o.n_names, 0);
 	assert_int_equal(PARSE("kvm", "--interval", "0.5", "--series", "7", "top"), 0);
@@ -240,6 +278,55 @@ static void test_own_names(void **state)
 	}
 }
 
+static bool ends_with(const char *text, const char *end)
+{
+	return strlen(text) > strlen(end) && strcmp(text + strlen(text) - strlen(end), end) == 0;
+}
+
+struct seen {
+	size_t n, collectors;
+	char last[32];
+};
+
+/* Read without the others, and about no interval: what a metric is. */
+static void check_metric(void *ctx, const char *collector, const struct metrics_about *m)
+{
+	static const char *const not_alone[] = { "interval", "text",	  "their ",
+						 "they ",    "these",	  ";",
+						 "lo to hi", "that time", "\n" };
+	struct seen *seen = ctx;
+
+	seen->n++;
+	seen->collectors += collector && strcmp(collector, seen->last) != 0;
+	snprintf(seen->last, sizeof(seen->last), "%s", collector ? collector : "");
+	for (size_t i = 0; i < N(not_alone); i++)
+		if (strstr(m->help, not_alone[i]))
+			fail_msg("%s: %s", m->name, m->help);
+	if (strlen(m->help) < 8 || ends_with(m->help, "."))
+		fail_msg("%s: %s", m->name, m->help);
+	if (strspn(m->name, "abcdefghijklmnopqrstuvwxyz_0123456789") != strlen(m->name) ||
+	    (strncmp(m->name, "iotrace_", 8) != 0 && strncmp(m->name, "process_", 8) != 0) ||
+	    ends_with(m->name, "_ns"))
+		fail_msg("%s", m->name);
+	if (*m->unit && (!ends_with(m->name, m->unit) ||
+			 (strcmp(m->unit, "seconds") != 0 && strcmp(m->unit, "bytes") != 0)))
+		fail_msg("%s: unit %s", m->name, m->unit);
+	if (strcmp(m->type, "histogram") == 0)
+		assert_string_equal(m->unit, "seconds");
+	if (collector)
+		assert_non_null(m->labels[0]);
+}
+
+static void test_help(void **state)
+{
+	struct seen seen = { 0 };
+
+	(void)state;
+	assert_int_equal(collectors_about(check_metric, &seen), 0);
+	assert_int_equal(seen.collectors, 10);
+	assert_true(seen.n > 30);
+}
+
 static void count_failure(void *ctx, struct tool_run *t, const struct error *err)
 {
 	assert_true(t->ended);
@@ -271,6 +358,7 @@ int main(void)
 		cmocka_unit_test(test_options),	    cmocka_unit_test(test_addresses),
 		cmocka_unit_test(test_socket_file), cmocka_unit_test(test_passed),
 		cmocka_unit_test(test_own_names),   cmocka_unit_test(test_outcome),
+		cmocka_unit_test(test_help),	    cmocka_unit_test(test_hosts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

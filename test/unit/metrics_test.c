@@ -32,7 +32,8 @@ static const struct column columns[] = {
 	{ "op", "D", COLUMN_STR, ROLE_LABEL, "", "operation", AT(op), 0, true, NULL },
 	{ "pid", "PID", COLUMN_U32, ROLE_LABEL, "", "process", AT(pid), 0, true, NULL },
 	{ "io", "I/O", COLUMN_U64, ROLE_COUNTER, "requests",
-	  "requests that are \"done\" in the interval; text shows it", AT(io), 0, false, NULL },
+	  "requests that are done in the interval; text shows it", AT(io), 0, false, NULL,
+	  .help = "requests that are \"done\"" },
 	{ "bytes", "B", COLUMN_U64, ROLE_COUNTER, "bytes", "bytes they moved", AT(bytes), 0, false,
 	  NULL },
 	{ "time_ns", "T", COLUMN_U64, ROLE_COUNTER, "ns", "their time, added up", AT(time_ns), 0,
@@ -67,12 +68,16 @@ static char *written(struct metrics *m, enum metrics_format format, size_t *size
 
 #define KEPT 300
 
+/* Rows of METRICS_OTHER that have room in any case: four operations, and all others. */
+#define OTHERS 5
+
+/* Room for @most series beside these, where a row is one. */
 static struct metrics *opened(size_t most, const char *const *without, struct metrics_source **s)
 {
 	struct metrics *m;
 
-	assert_int_equal(metrics_open(most, KEPT, &m), 0);
-	assert_int_equal(metrics_source(m, "iotrace_block_io", &schema, without, true, s), 0);
+	assert_int_equal(metrics_open(most + OTHERS, KEPT, &m), 0);
+	assert_int_equal(metrics_source(m, "iotrace_block_io", &schema, without, 1, s), 0);
 	return m;
 }
 
@@ -147,8 +152,8 @@ static void test_adds_up(void **state)
 static void test_labels(void **state)
 {
 	const struct row rows[] = {
-		{ "a\"b\\c\nd", "", 0, 1, 0, 0, 0, NULL, false },
-		{ "\xff\xc3\xa4\x01", "}", 0, 1, 0, 0, 0, NULL, false },
+		{ "a\"b\\c\xc3\xb6", "", 0, 1, 0, 0, 0, NULL, false },
+		{ "\xff\xc3\xa4\x01\x1b[2J\xe2\x80\xae", "}", 0, 1, 0, 0, 0, NULL, false },
 		{ "(other)", "read", 0, 1, 0, 0, 0, NULL, false },
 	};
 	char name[1000];
@@ -161,8 +166,10 @@ static void test_labels(void **state)
 	name[sizeof(name) - 1] = 0;
 	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
 	assert_int_equal(metrics_add(s, &longest, 1), 0);
-	has(m, "{device=\"a\\\"b\\\\c\\nd\",operation=\"\"} 1\n", true);
-	has(m, "{device=\"\\\\xff\xc3\xa4\x01\",operation=\"}\"} 1\n", true);
+	has(m, "{device=\"a\\\"b\\\\c\xc3\xb6\",operation=\"\"} 1\n", true);
+	has(m,
+	    "{device=\"\\\\xff\xc3\xa4\\\\x01\\\\x1b[2J\\\\xe2\\\\x80\\\\xae\",operation=\"}\"} 1\n",
+	    true);
 	has(m, "{device=\"(other)\",operation=\"read\"} 1\n", true);
 	has(m, "\\\\xff\\\\xff...\",operation=\"read\"} 1\n", true);
 	metrics_close(m);
@@ -216,7 +223,7 @@ static enum metrics_presence sda_gone(void *ctx, const char *key, const char *va
 	return strcmp(value, "sda") == 0 ? METRICS_GONE : METRICS_THERE;
 }
 
-/* A disk that goes ends its series, and makes room; what comes back begins at 0. */
+/* A disk that goes ends its series, and makes room; if it comes back, it begins at 0. */
 static void test_end(void **state)
 {
 	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false },
@@ -235,8 +242,11 @@ static void test_end(void **state)
 	has(m, "\"sda\"", false);
 	has(m, "{device=\"(other)\",operation=\"read\"} 7\n", true);
 	assert_int_equal(metrics_series(m), 2);
-	assert_int_equal(metrics_add(s, &a, 1), 0); /* no room: the others have it */
-	has(m, "{device=\"(other)\",operation=\"read\"} 12\n", true);
+	assert_int_equal(metrics_limited(s), 1);
+	assert_int_equal(metrics_add(s, &a, 1), 0);
+	has(m, "{device=\"sda\",operation=\"read\"} 5\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 7\n", true);
+	assert_int_equal(metrics_limited(s), 1);
 	metrics_close(m);
 }
 
@@ -296,8 +306,8 @@ static struct metrics *opened_guests(size_t most, struct metrics_source **s)
 {
 	struct metrics *m;
 
-	assert_int_equal(metrics_open(most, KEPT, &m), 0);
-	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, s), 0);
+	assert_int_equal(metrics_open(most + 1, KEPT, &m), 0);
+	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, 1, s), 0);
 	return m;
 }
 
@@ -362,7 +372,7 @@ static void test_end_for_room(void **state)
 static void test_room_of_guests(void **state)
 {
 	static const struct guest_row before[] = { { "often", "vm", 1 }, { "rare", "vm", 2 } },
-				      rows[] = { { "often", "new", 4 }, { "often", "vm", 8 } };
+				      rows[] = { { "often", "new", 1 }, { "often", "vm", 8 } };
 	struct metrics_source *s;
 	struct metrics *m = opened_guests(2, &s);
 
@@ -373,11 +383,11 @@ static void test_room_of_guests(void **state)
 	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
 	has(m, "\nvm_events_total{guest=\"vm\",event=\"rare\"} 2\n", true);
 	has(m, "\nvm_events_total{guest=\"vm\",event=\"often\"} 9\n", true);
-	has(m, "{guest=\"(other)\",event=\"(other)\"} 4\n", true);
+	has(m, "{guest=\"(other)\",event=\"(other)\"} 1\n", true);
 	assert_int_equal(metrics_end(m, 2, guest_gone, NULL), 0);
 	assert_int_equal(metrics_add(s, rows, 1), 0);
 	has(m, "guest=\"vm\"", false);
-	has(m, "\nvm_events_total{guest=\"new\",event=\"often\"} 4\n", true);
+	has(m, "\nvm_events_total{guest=\"new\",event=\"often\"} 1\n", true);
 	metrics_close(m);
 }
 
@@ -393,7 +403,7 @@ static enum metrics_presence quiet_gone(void *ctx, const char *key, const char *
 static void test_changing(void **state)
 {
 	const struct row a = { "sda", "read", 0, 0, 5, 0, 0, NULL, false },
-			 b = { "sdb", "read", 0, 0, 6, 0, 0, NULL, false };
+			 b = { "sdb", "read", 0, 0, 5, 0, 0, NULL, false };
 	struct metrics_source *s;
 	struct metrics *m = opened(1, only_bytes, &s);
 
@@ -403,10 +413,182 @@ static void test_changing(void **state)
 	assert_int_equal(metrics_end(m, 1, quiet_gone, NULL), 0);
 	assert_int_equal(metrics_add(s, &b, 1), 0);
 	has(m, "{device=\"sda\",operation=\"read\"} 5\n", true);
-	has(m, "{device=\"(other)\",operation=\"read\"} 6\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 5\n", true);
 	assert_int_equal(metrics_end(m, 2, quiet_gone, NULL), 0);
 	assert_int_equal(metrics_add(s, &b, 1), 0);
 	has(m, "sda", false);
+	metrics_close(m);
+}
+
+static enum metrics_presence all_there(void *ctx, const char *key, const char *value, bool changed)
+{
+	(void)ctx;
+	(void)key;
+	(void)value;
+	(void)changed;
+	return METRICS_THERE;
+}
+
+static void add_disk(struct metrics_source *s, const char *disk, uint64_t bytes)
+{
+	const struct row row = { disk, "read", 0, 0, bytes, 0, 0, NULL, false };
+
+	assert_int_equal(metrics_add(s, &row, 1), 0);
+}
+
+static void disk_is(struct metrics *m, const char *disk, uint64_t bytes)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "{device=\"%s\",operation=\"read\"} %" PRIu64 "\n", disk,
+		 bytes);
+	has(m, line, true);
+}
+
+/* Without room the one that did least lately, and was read, gives way; not to one that does less,
+ * and what was not read does not.  It is back when every reader has seen that it was gone. */
+static void test_smallest_gives_way(void **state)
+{
+	struct metrics_source *s;
+	struct metrics *m = opened(2, only_bytes, &s);
+
+	(void)state;
+	assert_int_equal(metrics_end(m, 1, all_there, NULL), 0);
+	add_disk(s, "sda", 5);
+	add_disk(s, "sdb", 6);
+	add_disk(s, "sdc", 7);
+	disk_is(m, "(other)", 7);
+	add_disk(s, "sdc", 4);
+	disk_is(m, "(other)", 11);
+	add_disk(s, "sdc", 7);
+	disk_is(m, "sdc", 7);
+	disk_is(m, "sdb", 6);
+	disk_is(m, "(other)", 11);
+	has(m, "sda", false);
+	assert_int_equal(metrics_series(m), 3);
+	add_disk(s, "sda", 100);
+	disk_is(m, "(other)", 111);
+	assert_int_equal(metrics_limited(s), 3);
+	assert_int_equal(metrics_end(m, KEPT, all_there, NULL), 0);
+	add_disk(s, "sda", 100);
+	disk_is(m, "(other)", 211);
+	assert_int_equal(metrics_end(m, 1 + KEPT, all_there, NULL), 0);
+	add_disk(s, "sda", 100);
+	disk_is(m, "sda", 100);
+	has(m, "sdb", false);
+	metrics_close(m);
+}
+
+/* A row that is in the same drain does not, wherever in it. */
+static void test_same_drain(void **state)
+{
+	const struct row rows[] = { { "sdb", "read", 0, 0, 9, 0, 0, NULL, false },
+				    { "sda", "read", 0, 0, 1, 0, 0, NULL, false } };
+	struct metrics_source *s;
+	struct metrics *m = opened(1, only_bytes, &s);
+
+	(void)state;
+	add_disk(s, "sda", 5);
+	disk_is(m, "sda", 5);
+	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
+	disk_is(m, "sda", 6);
+	disk_is(m, "(other)", 9);
+	metrics_close(m);
+}
+
+/* What was done long ago counts little. */
+static void test_age(void **state)
+{
+	const uint64_t minute = 60000000000;
+	struct metrics_source *s;
+	struct metrics *m = opened(1, only_bytes, &s);
+
+	(void)state;
+	add_disk(s, "sda", 32);
+	disk_is(m, "sda", 32);
+	for (uint64_t i = 1; i < 4; i++)
+		assert_int_equal(metrics_end(m, i * minute, all_there, NULL), 0);
+	add_disk(s, "sdb", 4);
+	disk_is(m, "(other)", 4);
+	assert_int_equal(metrics_end(m, 4 * minute, all_there, NULL), 0);
+	add_disk(s, "sdb", 4);
+	disk_is(m, "sdb", 4);
+	metrics_close(m);
+}
+
+/* Nobody's many names take what another has: each source gets its share back. */
+static void test_shares(void **state)
+{
+	struct metrics_source *s, *t;
+	struct metrics *m;
+	char name[32];
+
+	(void)state;
+	assert_int_equal(metrics_open(8 + 2 * OTHERS, KEPT, &m), 0);
+	assert_int_equal(metrics_source(m, "few", &schema, only_bytes, 3, &s), 0);
+	assert_int_equal(metrics_source(m, "many", &schema, only_bytes, 1, &t), 0);
+	for (int i = 0; i < 180; i++) {
+		snprintf(name, sizeof(name), "idle%d", i);
+		add_disk(t, name, 1000);
+	}
+	has(m, "\nmany_bytes_total{device=\"idle7\",operation=\"read\"} 1000\n", true);
+	has(m, "\nmany_bytes_total{device=\"idle8\"", false);
+	for (int i = 0; i < 7; i++) {
+		snprintf(name, sizeof(name), "sd%d", i);
+		add_disk(s, name, 1);
+	}
+	for (int i = 0; i < 6; i++) {
+		snprintf(name, sizeof(name), "sd%d", i);
+		disk_is(m, name, 1);
+	}
+	has(m, "\nfew_bytes_total{device=\"(other)\",operation=\"read\"} 1\n", true);
+	has(m, "\nmany_bytes_total{device=\"(other)\",operation=\"read\"} 172000\n", true);
+	assert_int_equal(metrics_limited(s), 1);
+	assert_int_equal(metrics_limited(t), 172);
+	assert_int_equal(metrics_series(m), 10); /* of which two are of others */
+	metrics_close(m);
+}
+
+/* However many sources, operations and names, with labels of few values only among them: never more
+ * than the bound. */
+static void test_hard_bound(void **state)
+{
+	static const char *const only_op[] = { "pid", "disk", "time_ns", "up", "io", NULL };
+	const size_t most = 200;
+	struct metrics_source *sources[4];
+	struct hist hist = { 0 };
+	struct metrics *m;
+	char disk[32], op[32];
+	size_t size;
+	uint64_t lines = 0;
+	char *text;
+
+	(void)state;
+	hist_add(&hist, 5, 1);
+	assert_int_equal(metrics_open(most, KEPT, &m), 0);
+	for (size_t i = 0; i < N(sources); i++)
+		assert_int_equal(
+		    metrics_source(m, "x", &schema, i & 1 ? only_op : only_bytes, 1, &sources[i]),
+		    0);
+	assert_true(metrics_least(m) <= most);
+	for (uint64_t i = 0; i < 4000; i++) {
+		struct row row = { disk, op, 0, 1, 1 + i % 7, 0, 0, &hist, false };
+
+		snprintf(disk, sizeof(disk), "d%" PRIu64, i % 100);
+		snprintf(op, sizeof(op), "o%" PRIu64, i % 11);
+		assert_int_equal(metrics_add(sources[i % N(sources)], &row, 1), 0);
+		assert_true(metrics_series(m) <= most);
+		if (i % 50 == 0)
+			has(m, "no such text", false);
+		if (i % 500 == 0)
+			metrics_end(m, i, all_there, NULL);
+	}
+	text = written(m, METRICS_CLASSIC, &size);
+	for (const char *line = text; *line; line = strchr(line, '\n') + 1)
+		lines += *line != '#';
+	assert_int_equal(lines, metrics_series(m));
+	assert_true(lines > most / 2);
+	free(text);
 	metrics_close(m);
 }
 
@@ -422,7 +604,7 @@ static enum metrics_presence as_said(void *ctx, const char *key, const char *val
 static void test_back(void **state)
 {
 	const struct row a = { "sda", "flush", 0, 0, 5, 0, 0, NULL, false },
-			 b = { "sdb", "read", 0, 0, 6, 0, 0, NULL, false };
+			 b = { "sdb", "read", 0, 0, 5, 0, 0, NULL, false };
 	enum metrics_presence is = METRICS_GONE;
 	struct metrics_source *s;
 	struct metrics *m = opened(1, only_bytes, &s);
@@ -437,7 +619,7 @@ static void test_back(void **state)
 	assert_int_equal(metrics_end(m, now, as_said, &is), 0);
 	assert_int_equal(metrics_add(s, &b, 1), 0);
 	has(m, "{device=\"sda\",operation=\"flush\"} 5\n", true);
-	has(m, "{device=\"(other)\",operation=\"read\"} 6\n", true);
+	has(m, "{device=\"(other)\",operation=\"read\"} 5\n", true);
 
 	is = METRICS_GONE;
 	assert_int_equal(metrics_end(m, now, as_said, &is), 0);
@@ -472,8 +654,8 @@ static void test_guest_called_other(void **state)
 	struct metrics *m;
 
 	(void)state;
-	assert_int_equal(metrics_open(1, KEPT, &m), 0);
-	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, true, &s), 0);
+	assert_int_equal(metrics_open(2, KEPT, &m), 0);
+	assert_int_equal(metrics_source(m, "vm", &of_guests, NULL, 1, &s), 0);
 	assert_int_equal(metrics_add(s, rows, N(rows)), 0);
 	has(m, "{guest=\"\\\\x28other)\",event=\"often\"} 1\n", true);
 	has(m, "{guest=\"(other)\",event=\"(other)\"} 2\n", true);
@@ -505,7 +687,7 @@ static void test_no_labels(void **state)
 	struct metrics *m = opened(1, only_bytes, &t);
 
 	(void)state;
-	assert_int_equal(metrics_source(m, "process", &one, NULL, false, &s), 0);
+	assert_int_equal(metrics_source(m, "process", &one, NULL, 0, &s), 0);
 	has(m, "process", false); /* nothing was counted yet */
 	assert_int_equal(metrics_add(s, &ns, 1), 0);
 	has(m, "\nprocess_cpu_seconds_total 1.25\n", true);
@@ -526,6 +708,11 @@ int main(void)
 		cmocka_unit_test(test_room_of_guests),
 		cmocka_unit_test(test_changing),
 		cmocka_unit_test(test_back),
+		cmocka_unit_test(test_smallest_gives_way),
+		cmocka_unit_test(test_same_drain),
+		cmocka_unit_test(test_age),
+		cmocka_unit_test(test_shares),
+		cmocka_unit_test(test_hard_bound),
 		cmocka_unit_test(test_called_other),
 		cmocka_unit_test(test_guest_called_other),
 		cmocka_unit_test(test_label),
