@@ -7,8 +7,7 @@
 #include "output/render.h"
 
 /* More events than any kernel has, and more rows of times than the probe. */
-#define EVENTS_MAX    4096
-#define LATENCIES_MAX 16384
+#define EVENTS_MAX 16384
 
 /* ---- columns ---- */
 
@@ -195,7 +194,7 @@ int kvm_replay_latencies(const struct recording_interval *in, struct kvm_events 
 
 	if (exit_event >= e->n)
 		return no_such_run("times of no event", err);
-	if (n > LATENCIES_MAX || n < latency->n)
+	if (n > EVENTS_MAX || n < latency->n)
 		return no_such_run("reasons too many or too few", err);
 	r = latency_load(latency, in->tables[1].rows, n);
 	for (size_t i = 0; r >= 0 && i < n; i++)
