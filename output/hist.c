@@ -120,7 +120,7 @@ static uint64_t sum(const uint64_t *slots, unsigned int n)
 	unsigned int i;
 
 	for (i = 0; i < n; i++)
-		total += slots[i];
+		add_bounded(&total, slots[i]);
 	return total;
 }
 
@@ -158,7 +158,7 @@ uint64_t hist_percentile(const struct hist *h, unsigned int permille)
 		rank = 1;
 
 	for (slot = 0; slot < HIST_FINE_SLOTS - 1; slot++) {
-		below += h->fine[slot];
+		add_bounded(&below, h->fine[slot]);
 		if (below >= rank)
 			break;
 	}

@@ -3,8 +3,7 @@
 #define IOTRACE_TEST_FUZZ_SHOWN_H
 
 /* What may be in an output, whatever the names in it: else the fuzzer aborts.  Nothing of output/
- * is used to find out.  A program that includes this has streams of JSON and CSV that are terminals
- * where shown_on_terminal says so. */
+ * is used to find out.  shown_on_terminal: that is where it goes. */
 
 #include <ctype.h>
 #include <stdbool.h>
@@ -27,12 +26,6 @@ enum shown_form {
 #define SHOWN_DATA (2 * 4096 + 8) /* characters of a string in JSON, bytes / 2 of CSV */
 
 static bool shown_on_terminal;
-
-/* The C library's: a stream in memory has no descriptor. */
-int isatty(int fd)
-{
-	return fd < 0 && shown_on_terminal;
-}
 
 static inline void shown_fail(const char *what, const char *text, size_t at)
 {
@@ -292,6 +285,22 @@ static inline void shown_check_svg(const char *text)
 		shown_fail("something behind the end", text, (size_t)(s - text));
 }
 
+/* An output that is whole. */
+static inline void shown_check(enum shown_form form, const char *text, size_t size)
+{
+	if (strlen(text) != size)
+		shown_fail("a NUL", text, strlen(text));
+	shown_check_characters(form, text, size);
+	if (form == SHOWN_FOLDED)
+		shown_check_folded(text);
+	else if (form == SHOWN_JSON)
+		shown_check_json(text);
+	else if (form == SHOWN_CSV)
+		shown_check_csv(text);
+	else if (form == SHOWN_SVG)
+		shown_check_svg(text);
+}
+
 /* ---- a stream ---- */
 
 struct shown_output {
@@ -313,17 +322,7 @@ static inline void shown_end(struct shown_output *out, enum shown_form form)
 {
 	if (fclose(out->stream))
 		abort();
-	if (strlen(out->text) != out->size)
-		shown_fail("a NUL", out->text, strlen(out->text));
-	shown_check_characters(form, out->text, out->size);
-	if (form == SHOWN_FOLDED)
-		shown_check_folded(out->text);
-	else if (form == SHOWN_JSON)
-		shown_check_json(out->text);
-	else if (form == SHOWN_CSV)
-		shown_check_csv(out->text);
-	else if (form == SHOWN_SVG)
-		shown_check_svg(out->text);
+	shown_check(form, out->text, out->size);
 	free(out->text);
 }
 
