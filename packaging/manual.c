@@ -13,6 +13,7 @@
  *     .\" @examples@          those of --help
  *     .\" @columns@           the table of the columns
  *     .\" @subcommands@       the list of the subcommands
+ *     .\" @metrics@           the metrics of iotrace export, by collector
  *     .\" @version@           a sentence with the version
  */
 #include <ctype.h>
@@ -24,6 +25,7 @@
 #include <string.h>
 
 #include "cmd/command.h"
+#include "cmd/export/collectors.h"
 
 #define MAX_OPTIONS 64
 #define MAX_COLUMNS 64
@@ -340,6 +342,56 @@ static void put_columns(const struct page *page)
 	puts(".El");
 }
 
+/* ---- metrics ---- */
+
+struct metrics_list {
+	char collector[32]; /* of the list that has begun */
+	bool begun;
+};
+
+/* As Prometheus has it. */
+static const char *metric_suffix(const struct metrics_about *metric)
+{
+	return strcmp(metric->type, "counter") == 0 ? "_total" : "";
+}
+
+static void begin_metrics(struct metrics_list *list, const char *collector,
+			  const struct metrics_about *metric)
+{
+	if (list->begun)
+		puts(".El");
+	list->begun = true;
+	snprintf(list->collector, sizeof(list->collector), "%s", collector ? collector : "");
+	if (collector)
+		printf(".Ss Collector %s\nLabels:", collector);
+	else
+		puts(".Ss About the collectors");
+	for (size_t i = 0; collector && metric->labels[i]; i++)
+		printf("%s\n.Li %s", i ? " ," : "", metric->labels[i]);
+	puts(collector ? " .\n.Bl -tag -width Ds" : ".Bl -tag -width Ds");
+}
+
+static void put_metric(void *ctx, const char *collector, const struct metrics_about *metric)
+{
+	struct metrics_list *list = ctx;
+	char text[512];
+
+	if (!list->begun || strcmp(list->collector, collector ? collector : "") != 0)
+		begin_metrics(list, collector, metric);
+	printf(".It Li %s%s\n", metric->name, metric_suffix(metric));
+	snprintf(text, sizeof(text), "%s (%s)", metric->help, metric->type);
+	put_sentence(text);
+}
+
+static void put_metrics(const struct page *page)
+{
+	struct metrics_list list = { .begun = false };
+
+	if (collectors_about(put_metric, &list))
+		die(page, "out of memory");
+	puts(".El");
+}
+
 /* ---- pages ---- */
 
 static void put_subcommands(void)
@@ -436,6 +488,8 @@ static void make_page(struct page *page)
 			put_subcommands();
 		else if (is_directive(page, "examples", arg))
 			put_examples(page);
+		else if (is_directive(page, "metrics", arg))
+			put_metrics(page);
 		else if (is_directive(page, "version", arg))
 			puts("This page is about version\n" IOTRACE_VERSION ".");
 		else if (strncmp(page->line, ".\\\" @", 5) == 0)
@@ -473,6 +527,13 @@ static void describe_option(void *ctx, const struct argp_option *o)
 	       (char[]){ (char)o->key, 0 }, o->name ? o->name : "", o->arg ? o->arg : "");
 }
 
+static void describe_metric(void *ctx, const char *collector, const struct metrics_about *metric)
+{
+	(void)ctx;
+	printf("metric\t%s\t%s%s\t%s\n", collector ? collector : "", metric->name,
+	       metric_suffix(metric), metric->help);
+}
+
 static void describe(void)
 {
 	struct listed listed[MAX_COLUMNS];
@@ -492,6 +553,7 @@ static void describe(void)
 			       heading_of(listed[k].column), listed[k].column->unit,
 			       listed[k].when);
 	}
+	collectors_about(describe_metric, NULL);
 }
 
 int main(int argc, char **argv)

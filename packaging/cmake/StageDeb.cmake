@@ -16,6 +16,11 @@ if(NOT IS_DIRECTORY ${doc})
   message(FATAL_ERROR "nothing is installed in ${doc}")
 endif()
 
+# Debian's names for these two.
+file(READ ${doc}/README.md readme)
+string(REPLACE "](LICENSE)" "](copyright)" readme "${readme}")
+string(REPLACE "](CHANGELOG.md)" "](changelog.gz)" readme "${readme}")
+file(WRITE ${doc}/README.md "${readme}")
 file(REMOVE ${doc}/LICENSE)
 file(MAKE_DIRECTORY ${root}/share/lintian/overrides)
 configure_file(${CPACK_IOTRACE_OVERRIDES} ${root}/share/lintian/overrides/${CPACK_PACKAGE_NAME} COPYONLY)

@@ -234,11 +234,10 @@ class TestNames(CgroupTest):
             top = ("top", "--json", "-d", disk.name)
             by, breakdown = (stack.enter_context(Tracer(*words, "--by", "unit,container"))
                              for words in (top, ("breakdown", "-T", "blk", *top[1:])))
-            for _, path in groups.values():
-                self.group(path)
+            made = {whose: self.group(path) for whose, (_, path) in groups.items()}
             filtered = {name: stack.enter_context(Tracer(*top, "--cgroup", name)) for name in found}
-            for count, path in groups.values():
-                TestFilter.write(disk, count, self.group(path))
+            for whose, (count, _) in groups.items():
+                TestFilter.write(disk, count, made[whose])
             want = {whose: count for whose, (count, _) in groups.items()}
             for tracer, column in (by, "io"), (breakdown, "count"):
                 result = tracer.stop()

@@ -108,6 +108,20 @@ class TestAgreement(unittest.TestCase):
                 keys = [fields[0] for fields in columns.get(name, [])]  # export has none
                 self.assertEqual(page_columns(page(name)), keys)
 
+    def test_metrics(self):
+        """Every metric that a collector may have, with its sentence."""
+        text, metrics = page("export"), declared("metric")
+        self.assertEqual(len(metrics), 11)  # collectors, and what is about them
+        self.assertGreater(sum(map(len, metrics.values())), 30)
+        for collector, listed in metrics.items():
+            part = text.partition(f".Ss Collector {collector}\n" if collector
+                                  else ".Ss About the collectors\n")[2].partition("\n.Ss")[0]
+            self.assertEqual(re.findall(r"(?m)^\.It Li (\S+)$", part), [name for name, _ in listed])
+            for name, meaning in listed:
+                said = " ".join(part.partition(f".It Li {name}\n")[2].partition("\n.It")[0].split())
+                self.assertEqual(said.replace("\\&", "").replace("\\-", "-")[1:len(meaning)],
+                                 meaning[1:])
+
     def test_columns_of_output(self):
         """The columns in JSON's metadata, and CSV's heading; needs privilege."""
         columns = declared("column")

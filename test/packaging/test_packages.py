@@ -4,6 +4,7 @@
 
 Installing them in fresh Debian roots is `test/packaging/roots`, which downloads some 100 MB.
 """
+import glob
 import hashlib
 import os
 import re
@@ -16,10 +17,16 @@ import made
 from packtest import IOTRACE, main, run, subcommands
 
 BUILD = os.environ["BUILD"]
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 VERSION = run(IOTRACE, "--version").split()[1]
 PAGES = ["iotrace.8"] + [f"iotrace-{name}.8" for name, _ in subcommands()]
 UNITS = [f"/usr/lib/systemd/system/iotrace-{name}" for name in
          ("export.service", "export.socket", "kvm.service")]
+DOC = "/usr/share/doc/iotrace"
+FOLDERS = [DOC, f"{DOC}/docs", f"{DOC}/docs/pictures"]
+DOCS = [f"{DOC}/{os.path.relpath(path, ROOT)}"
+        for pattern in ("*.md", "pictures/*.png", "pictures/*.svg")
+        for path in glob.glob(f"{ROOT}/docs/{pattern}")]
 
 
 class TestPackages(unittest.TestCase):
@@ -34,6 +41,26 @@ class TestPackages(unittest.TestCase):
     def test_all_made(self):
         self.assertLessEqual({"deb", "tar.gz"}, set(self.made))
         self.assertEqual("rpm" in self.made, bool(shutil.which("rpmbuild")))
+
+    def check_links(self, doc):
+        """What the installed pages link to is installed."""
+        wrong, n = [], 0
+        for folder, _, names in os.walk(doc):
+            for name in (name for name in names if name.endswith(".md")):
+                with open(f"{folder}/{name}", encoding="utf-8") as file:
+                    text = re.sub(r"`[^`\n]*`", "", re.sub(r"(?m)^ {4}.*$", "", file.read()))
+                links = [link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link]
+                wrong += [(name, link) for link in links if not os.path.exists(f"{folder}/{link}")]
+                n += len(links)
+        self.assertEqual(wrong, [])
+        self.assertGreater(n, 50)
+
+    def test_links(self):
+        self.check_links(made.extract(self.made["tar.gz"], f"{self.folder}/links") +
+                         "/share/doc/iotrace")
+        if shutil.which("dpkg-deb"):
+            run("dpkg-deb", "-x", self.made["deb"], f"{self.folder}/deb")
+            self.check_links(self.folder + "/deb" + DOC)
 
     def test_checksums(self):
         for path in self.made.values():
@@ -55,8 +82,9 @@ class TestPackages(unittest.TestCase):
                 "/usr/share/fish/vendor_completions.d/iotrace.fish"]
         want += [f"/usr/share/man/man8/{page}.gz" for page in PAGES]
         want += UNITS
+        want += DOCS
         want += [f"/usr/share/doc/iotrace/{name}" for name in
-                 ("README.md", "copyright", "changelog.gz", "changelog.Debian.gz",
+                 ("README.md", "CONTRIBUTING.md", "copyright", "changelog.gz", "changelog.Debian.gz",
                   "grafana-dashboard.json", "prometheus-rules.yml", "prometheus-scrape.yml")]
         for path in want:
             self.assertIn(path, listed)
@@ -86,11 +114,12 @@ class TestPackages(unittest.TestCase):
                 "/usr/share/fish/vendor_completions.d/iotrace.fish"]
         want += [f"/usr/share/man/man8/{page}" for page in PAGES]
         want += UNITS
-        want += [f"/usr/share/doc/iotrace/{n}" for n in ("README.md", "LICENSE", "CHANGELOG.md", "copyright",
+        want += DOCS
+        want += [f"/usr/share/doc/iotrace/{n}" for n in ("README.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md", "copyright",
                                                          "grafana-dashboard.json", "prometheus-rules.yml",
                                                          "prometheus-scrape.yml")]
         # Nothing else: no folder that belongs to others.
-        self.assertEqual(sorted(listed), sorted(want + ["/usr/share/doc/iotrace"]))
+        self.assertEqual(sorted(listed), sorted(want + FOLDERS))
         self.assertEqual(run("rpm", "-qp", "--qf", "%{VERSION} %{LICENSE}", self.made["rpm"]),
                          f"{VERSION} GPL-2.0-or-later")
         # Shells and man look for their files in these folders only.
@@ -117,7 +146,7 @@ class TestPackages(unittest.TestCase):
         rpm("--nodeps", "-i", self.made["rpm"])
         self.assertEqual(rpm("-qa", "--qf", "%{NAME} %{VERSION}\n"), f"iotrace {VERSION}\n")
         listed = set(rpm("-ql", "iotrace").splitlines())
-        self.assertEqual(files(), listed - {"/usr/share/doc/iotrace"})
+        self.assertEqual(files(), listed - set(FOLDERS))
         self.assertEqual(rpm("-V", "--nodeps", "iotrace"), "")
         self.assertEqual(run(f"{root}/usr/sbin/iotrace", "--version"), f"iotrace {VERSION}\n")
         rpm("-e", "iotrace")

@@ -284,7 +284,7 @@ static bool ends_with(const char *text, const char *end)
 }
 
 struct seen {
-	size_t n, collectors;
+	size_t n, collectors, selves;
 	char last[32];
 };
 
@@ -297,6 +297,7 @@ static void check_metric(void *ctx, const char *collector, const struct metrics_
 	struct seen *seen = ctx;
 
 	seen->n++;
+	seen->selves += strcmp(m->name, "iotrace_call_self_seconds") == 0;
 	seen->collectors += collector && strcmp(collector, seen->last) != 0;
 	snprintf(seen->last, sizeof(seen->last), "%s", collector ? collector : "");
 	for (size_t i = 0; i < N(not_alone); i++)
@@ -324,6 +325,7 @@ static void test_help(void **state)
 	(void)state;
 	assert_int_equal(collectors_about(check_metric, &seen), 0);
 	assert_int_equal(seen.collectors, 10);
+	assert_int_equal(seen.selves, 1);
 	assert_true(seen.n > 30);
 }
 
