@@ -107,7 +107,7 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events,
 {
 	struct debugfs *d = calloc(1, sizeof(*d));
 	DIR *top;
-	int r = 0;
+	int r;
 
 	if (!d)
 		return error_no_memory(err);
@@ -116,14 +116,15 @@ int debugfs_open(const char *root, bool past, struct kvm_events *events,
 	d->first = true;
 	d->events = events;
 	top = open_top(d);
-	if (!top)
+	if (!top) {
 		r = no_counters(root, -errno, err);
-	if (!r)
-		r = find_fields(d, top, err);
+		debugfs_close(d);
+		return r;
+	}
+	r = find_fields(d, top, err);
 	if (!r)
 		r = debugfs_read(d, 0, by_process, err);
-	if (top)
-		closedir(top);
+	closedir(top);
 	if (r)
 		debugfs_close(d);
 	else
