@@ -251,7 +251,7 @@ static __always_inline void call_in_device(struct blk_inflight *entry, u64 now)
 
 	if (!t)
 		return;
-	io = io_of(t);
+	io = io_of_call(t, entry->call);
 	io_charge(io, now);
 	call_leaves_stage(entry, io);
 	__sync_fetch_and_add(&io->in_device, 1);
@@ -289,7 +289,7 @@ static __always_inline void call_requeued(struct blk_inflight *entry)
 
 	if (!t)
 		return;
-	io = io_of(t);
+	io = io_of_call(t, entry->call);
 	io_charge(io, bpf_ktime_get_ns());
 	call_leaves_stage(entry, io);
 	__sync_fetch_and_add(&io->queued, 1);
@@ -303,7 +303,7 @@ static __always_inline void call_finished(struct blk_inflight *entry, u64 now)
 	struct call_io *io;
 
 	if (t) {
-		io = io_of(t);
+		io = io_of_call(t, entry->call);
 		io_charge(io, now);
 		call_leaves_stage(entry, io);
 	}
@@ -363,6 +363,13 @@ static __always_inline long follow_merged(u64 bio, u64 call)
 	if (r)
 		count_loss(&losses[LOSS_REQUESTS_FULL], 1);
 	return r;
+}
+
+/* A bio arrives.  If its address is among those of merged bios, no program saw that one's end. */
+static __always_inline void forget_merged(u64 bio)
+{
+	if (n_merged && bpf_map_lookup_elem(&merged, &bio) && !bpf_map_delete_elem(&merged, &bio))
+		__sync_fetch_and_add(&n_merged, -1);
 }
 
 /*
@@ -493,14 +500,10 @@ static __always_inline void on_lost_completion(struct blk_inflight *entry)
 {
 }
 
-/* The call of @t that waits for the request, or, if none does, who submitted it. */
-static __always_inline void key_request(struct hist_key *key, const struct call_thread *t,
-					struct request *rq, const struct blk_inflight *entry)
+/* Of a request that no call waits for: who submitted it. */
+static __always_inline void key_request(struct hist_key *key, struct request *rq,
+					const struct blk_inflight *entry)
 {
-	if (t) {
-		*key = t->key;
-		return;
-	}
 	key_submitter(key, entry);
 	if (keyed_dev)
 		key->dev = completing_dev(rq, entry);
@@ -511,12 +514,12 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 					  u64 now, const bool direct)
 {
 	u32 class = class_of_request(op), io_kind = IO_ASYNC;
-	struct call_thread *t = entry ? thread_of_call(entry->call) : NULL;
-	struct hist_key key = {};
+	struct hist_key key = {}, of_call = {};
 	u64 ns, made;
+	u32 waits;
 
-	if (t) {
-		class = t->class;
+	if (entry && read_waiting_call(entry->call, &waits, &of_call)) {
+		class = waits;
 		io_kind = IO_DISK;
 	} else if (entry) {
 		on_left_behind(entry->call, now);
@@ -525,8 +528,10 @@ static __always_inline void count_request(struct request *rq, struct blk_infligh
 		op = BLK_FLUSH; /* timed like the command that it waits for */
 	if (!rq_latency(rq, entry, op, false, now, &ns, direct))
 		return;
-	if (keyed)
-		key_request(&key, t, rq, entry);
+	if (keyed && io_kind == IO_ASYNC)
+		key_request(&key, rq, entry);
+	else if (keyed)
+		key = of_call;
 	row_add(&key, table_row(class, io_kind, LAYER_DEVICE), ns, 0);
 	made = entry ? entry->submit_ns : 0;
 	if (!made)
@@ -601,7 +606,7 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 	struct call_thread *t;
 	struct call_bio was;
 	struct call_io *io;
-	u32 row;
+	u32 row, class;
 
 	if (count)
 		on_refused(bio);
@@ -613,13 +618,15 @@ static __always_inline void on_bio_end(u64 bio, bool count)
 		return;
 	t = thread_of_call(was.call);
 	if (t) {
-		io = io_of(t);
+		io = io_of_call(t, was.call);
 		io_charge(io, now);
 		__sync_fetch_and_add(&io->stacked, -1);
 		/* The thread waits for the bio only if it made no request of it itself. */
 		if (io->requests)
 			return;
-		row = table_row(t->class, IO_DISK, LAYER_DEVICE);
+	}
+	if (t && read_waiting_call(was.call, &class, NULL)) {
+		row = table_row(class, IO_DISK, LAYER_DEVICE);
 	} else {
 		if (!by_bios)
 			return;
@@ -642,6 +649,7 @@ static __always_inline void on_bio_queue(struct bio *bio, const bool direct)
 	bool of_stacked = is_stacked(bio, direct);
 	struct call_thread *t = known_thread(bpf_get_current_task());
 
+	forget_merged((u64)bio);
 	if (by_bios)
 		on_wanted_bio(t && t->open ? t : NULL, bio);
 	else if (!of_stacked)

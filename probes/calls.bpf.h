@@ -225,12 +225,22 @@ static __always_inline void io_charge(struct call_io *io, u64 now)
 		__sync_fetch_and_add(&io->device_ns, now - since);
 }
 
-static __always_inline struct call_io *io_of(struct call_thread *t)
+static __always_inline struct call_io *io_at(struct call_thread *t, u32 i)
 {
-	u32 i = t->number & (CALL_IOS - 1);
-
 	barrier_var(i);
 	return &t->io[i & (CALL_IOS - 1)];
+}
+
+/* Of the current call, for its own thread. */
+static __always_inline struct call_io *io_of(struct call_thread *t)
+{
+	return io_at(t, t->number);
+}
+
+/* Of @call of thread @t, for others: the thread may begin its next call meanwhile. */
+static __always_inline struct call_io *io_of_call(struct call_thread *t, u64 call)
+{
+	return io_at(t, (u32)call);
 }
 
 /* ---- the time line of a system call ---- */
@@ -378,6 +388,11 @@ static __always_inline u64 call_of(struct call_thread *t)
 	return (u64)thread_key(t->task) << 32 | t->number;
 }
 
+static __always_inline bool is_open(const struct call_thread *t, u64 call)
+{
+	return t->open && t->number == (u32)call;
+}
+
 /* The thread of @call; NULL once the call is over. */
 static __always_inline struct call_thread *thread_of_call(u64 call)
 {
@@ -387,7 +402,22 @@ static __always_inline struct call_thread *thread_of_call(u64 call)
 	if (!call)
 		return NULL;
 	t = bpf_map_lookup_elem(&threads, &key);
-	return t && t->open && t->number == (u32)call ? t : NULL;
+	return t && is_open(t, call) ? t : NULL;
+}
+
+/* What goes into rows of @call, for which something waited.  False: it is over, perhaps since a
+ * moment ago, when its thread began to change these. */
+static __always_inline bool read_waiting_call(u64 call, u32 *class, struct hist_key *key)
+{
+	const struct call_thread *t = thread_of_call(call);
+
+	if (!t)
+		return false;
+	*class = t->class;
+	if (keyed && key)
+		*key = t->key;
+	barrier();
+	return is_open(t, call);
 }
 
 /* ---- the stack ---- */

@@ -218,8 +218,10 @@ int wait_switch(u64 *ctx)
 	if (stopped)
 		return 0;
 	now = bpf_ktime_get_ns();
-	end_wait(ctx[2], now);
+	/* In this order: end_wait() stores the fault of the thread that comes, begin_wait() needs the
+	 * one of the thread that goes. */
 	begin_wait(ctx, now);
+	end_wait(ctx[2], now);
 	return 0;
 }
 

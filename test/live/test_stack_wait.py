@@ -164,6 +164,67 @@ int main(int argc, char **argv)
 }
 """
 
+# Several threads of one CPU read a mapping, each page once. Where the disk is throttled, reads end
+# together, by the tick: then one thread leaves the CPU in a fault to another one in a fault.
+FAULTS_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#define STEP (64 << 10)
+static volatile char *map;
+static int n, threads;
+static pthread_barrier_t start;
+static long clock_ns(clockid_t id)
+{
+	struct timespec t;
+	clock_gettime(id, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+/* Returns for how long the thread was off the CPU. */
+static void *touch(void *first)
+{
+	pthread_barrier_wait(&start);
+	long wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+	for (long i = (long)first; i < (long)n * threads; i += threads)
+		if (map[i * STEP])
+			abort();
+	cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
+	return (void *)(clock_ns(CLOCK_MONOTONIC) - wall - cpu);
+}
+int main(int argc, char **argv)
+{
+	int fd = open(argv[1], O_RDONLY);
+	cpu_set_t set;
+	long off = 0;
+
+	threads = atoi(argv[2]);
+	n = atoi(argv[3]);
+	CPU_ZERO(&set);
+	CPU_SET(sched_getcpu(), &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	map = mmap(0, 64 << 20, PROT_READ, MAP_SHARED, fd, 0);
+	madvise((void *)map, 64 << 20, MADV_RANDOM);
+	pthread_barrier_init(&start, 0, threads);
+	pthread_t thread[threads];
+	getchar();
+	for (long i = 0; i < threads; i++)
+		if (pthread_create(&thread[i], 0, touch, (void *)i))
+			abort();
+	for (int i = 0; i < threads; i++) {
+		void *was;
+		pthread_join(thread[i], &was);
+		off += (long)was;
+	}
+	printf("%ld\n", off);
+	return argc < 4;
+}
+"""
+
 COLUMN = {"read": "read_wait_ns", "fault": "read_wait_ns", "write": "write_wait_ns",
           "fsync": "write_wait_ns"}
 # Kernels for arm64 have no such tracepoint, and this one may have no kprobes.
@@ -357,6 +418,30 @@ class TestKnownWaits(WaitTest):
         load = iotest.Held([sys.executable, "-c", source])
         self.assertEqual(load.process.stdout.readline(), "\n")  # all of it is cached
         return load
+
+
+class TestThreads(WaitTest):
+    def test_faults(self):
+        """Threads that leave the CPU to each other in page faults: all of their time, or a loss."""
+        if not FAULTS:
+            self.skipTest("no hook for page faults")
+        with Compiled() as compiled:
+            program = compiled.build("faults", FAULTS_C, "-pthread")
+            for threads in 2, 4, 8:
+                with self.subTest(threads=threads), slow_disk(reads=1000) as (disk, group):
+                    load = iotest.Held(["sh", "-c", 'echo $$ > "$0" && exec "$@"', group.procs, program,
+                                        disk.path, threads, 640 // threads])
+                    iotest.wait_until(
+                        lambda: iotest.read_text(f"/proc/{load.pid}/comm") == "faults\n", 20)
+                    with Tracer("stack", "--json", "-K", "--value", "wait", "-p", load.pid) as tracer:
+                        load.go()
+                        off = int(load.process.communicate(timeout=iotest.patience(60))[0])
+                        result = tracer.stop()
+                    self.assertLessEqual(set(result.losses), LOST_NAMES)
+                    waited = self.sum(row for row in result.rows
+                                      if any("fault" in name for name in row["kernel"]))
+                    self.assertGreater(off, 0.3e9 * threads)
+                    self.assert_within(waited[0], (off, off), result.rows)
 
 
 class DelayedDisk:
