@@ -14,6 +14,7 @@
 #include "cmd/choices.h"
 #include "cmd/maps.h"
 #include "cmd/probe.h"
+#include "cmd/report.h"
 #include "cmd/tool.h"
 #include "core/bpf/double_buffer.h"
 #include "core/base/parse.h"
@@ -469,6 +470,29 @@ int blk_size_places(struct bpf_object *obj, const struct args *args)
 	return r ? r : probe_size_maps(obj, &(const struct probe_map){ "places", 1U << bits }, 1);
 }
 
+static void report_in_flight(void *ctx, const char *path)
+{
+	const char *name = path + strlen(SYS_BLOCK);
+	unsigned int reads = 0, writes = 0;
+	char file_path[512];
+	FILE *file;
+
+	(void)ctx;
+	snprintf(file_path, sizeof(file_path), "%sinflight", path);
+	file = fopen(file_path, "re");
+	if (!file)
+		return;
+	if (fscanf(file, "%u %u", &reads, &writes) == 2 && reads + writes)
+		report_line("requests still in flight on %.*s: %u", (int)strcspn(name, "/"), name,
+			    reads + writes);
+	fclose(file);
+}
+
+void blk_report_in_flight(const struct blk_filters *f)
+{
+	each_disk_path(f->disk.whole, report_in_flight, NULL);
+}
+
 struct stat_files {
 	struct intern *paths;
 	bool no_memory;
@@ -545,39 +569,6 @@ struct blk_flags blk_flags(const struct hooks *hooks)
 				   .io_stat = bits[1] < 0 ? 0 : 1U << bits[1],
 				   .trace_completion = bits[2] < 0 ? 0 : 1U << bits[2],
 				   .page_pinned = bits[3] < 0 ? 0 : 1U << bits[3] };
-}
-
-struct parts {
-	int fd;
-	uint8_t round; /* what is left of an earlier one is no part of the disk any more */
-};
-
-static void add_part(void *ctx, uint32_t dev)
-{
-	const struct parts *parts = ctx;
-
-	/* There is room for more than a disk can have. */
-	(void)bpf_map_update_elem(parts->fd, &dev, &parts->round, BPF_ANY);
-}
-
-void blk_find_parts(const struct blk_filters *f, const struct disks *disks, int devs_fd,
-		    uint8_t *round)
-{
-	struct parts parts = { devs_fd, ++*round };
-	uint32_t dev, next;
-	uint8_t seen;
-	bool more;
-
-	if (!f->disk.dev)
-		return;
-	disks_each_part(disks, &f->disk, add_part, &parts);
-	more = !bpf_map_get_next_key(devs_fd, NULL, &dev);
-	while (more) {
-		more = !bpf_map_get_next_key(devs_fd, &dev, &next);
-		if (!bpf_map_lookup_elem(devs_fd, &dev, &seen) && seen != parts.round)
-			bpf_map_delete_elem(devs_fd, &dev);
-		dev = next;
-	}
 }
 
 struct taken_names {

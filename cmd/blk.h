@@ -106,6 +106,9 @@ uint32_t blk_owners_room(uint32_t cpus, uint32_t requests);
  * the map is not used. */
 uint32_t blk_owners_entries(const struct hooks *hooks, const struct args *args, uint32_t whole);
 
+/* Where nothing was seen: says of each disk (of the one of -d) how many requests it has now. */
+void blk_report_in_flight(const struct blk_filters *f);
+
 /* Adds the paths of the I/O statistics of the disks that are driven by requests to @paths (with -d
  * that of the disk or partition alone).  0 or -ENOMEM. */
 int blk_stat_files(const struct blk_filters *f, struct intern *paths);
@@ -141,11 +144,6 @@ bool blk_follows_bios(const struct hooks *hooks);
 /* Between run_begin() and hooks_attach(): where only COMMAND is followed it is what @f names.
  * -errno with @err. */
 int blk_follow(struct blk_filters *f, const struct run *run, struct error *err);
-
-/* Fills the map `devs` (probes/call_files.bpf.h) with the disk of -d and its partitions, and takes
- * out what is none any more.  @round: what the last call made it; 0 at first. */
-void blk_find_parts(const struct blk_filters *f, const struct disks *disks, int devs_fd,
-		    uint8_t *round);
 
 /* Empties a map of names: into @names.  How many there were, or -errno. */
 int blk_drain_names(int fd, struct process_names *names);

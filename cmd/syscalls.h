@@ -19,6 +19,7 @@
 	X(WRITEV, "writev", SYS_writev)                                                            \
 	X(PWRITEV, "pwritev", SYS_pwritev)                                                         \
 	X(PWRITEV2, "pwritev2", SYS_pwritev2)                                                      \
+	X(COPY_FILE_RANGE, "copy_file_range", SYS_copy_file_range)                                 \
 	X(FSYNC, "fsync", SYS_fsync)                                                               \
 	X(FDATASYNC, "fdatasync", SYS_fdatasync)                                                   \
 	X(SYNC, "sync", SYS_sync)                                                                  \
@@ -27,7 +28,13 @@
 	X(MSYNC, "msync", SYS_msync)                                                               \
 	X(OPEN, "open", SYS_open)                                                                  \
 	X(OPENAT, "openat", SYS_openat)                                                            \
-	X(OPENAT2, "openat2", SYS_openat2)
+	X(OPENAT2, "openat2", SYS_openat2)                                                         \
+	X(SENDFILE, "sendfile64", SYS_sendfile)                                                    \
+	X(SPLICE, "splice", SYS_splice)                                                            \
+	X(IO_SUBMIT, "io_submit", SYS_io_submit)                                                   \
+	X(IO_GETEVENTS, "io_getevents", SYS_io_getevents)                                          \
+	X(IO_PGETEVENTS, "io_pgetevents", SYS_io_pgetevents)                                       \
+	X(IO_URING_ENTER, "io_uring_enter", SYS_io_uring_enter)
 
 /* The kernel's functions of system calls; not called where a filter or a tracer refuses the call.
  * 32-bit programs call some of them, too. */

@@ -162,6 +162,8 @@ static int emit(struct tool_run *t, bool last, struct error *err)
 	r = tool->rows(t, &out, err);
 	if (!r)
 		r = tool_show(t, &out, err);
+	if (last && !r && t->filters && t->show.empty && !t->show.seen && !t->sink)
+		blk_report_in_flight(t->filters);
 	if (tool->end_output)
 		tool->end_output(t, last && !r);
 	if (t->names)

@@ -38,6 +38,18 @@ static __always_inline u64 first_syscall_arg(struct pt_regs *regs)
 	return arg;
 }
 
+/* Its second (@n 1) or third (2) argument. */
+static __always_inline u64 later_syscall_arg(struct pt_regs *regs, u32 n)
+{
+	u64 arg = 0;
+
+	if (n == 1)
+		bpf_probe_read_kernel(&arg, sizeof(arg), &PT_REGS_PARM2(regs));
+	else
+		bpf_probe_read_kernel(&arg, sizeof(arg), &PT_REGS_PARM3(regs));
+	return arg;
+}
+
 #if defined(bpf_target_arm64)
 /* The kernel's own members, which user space's struct does not have. */
 struct pt_regs___arm64_call {

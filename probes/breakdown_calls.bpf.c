@@ -762,7 +762,7 @@ static __always_inline bool syscall_wanted(u32 op, struct file *file)
 		return true;
 	if (!syscall_has_fd(op))
 		return !check_files;
-	return inode_wanted(BPF_CORE_READ(file, f_inode), false);
+	return inode_wanted(file_inode(file, false), false);
 }
 
 /* Sets *op to the enum call_syscall of system call @number, made with @regs; false: it is not
@@ -799,7 +799,7 @@ static __always_inline void on_timed_syscall(u32 op, u64 regs, u32 copy)
 	if (copy && has_backups && begun_by_copy(CALL_ID(LAYER_SYSCALL, op, 0), regs, copy))
 		return;
 	if (combined || check_files || keyed_dev || (fsync && time_vfs))
-		file = file_of_fd(first_syscall_arg((void *)regs));
+		file = file_of_call(op, regs, first_syscall_arg((void *)regs));
 	if (!syscall_wanted(op, file))
 		return;
 	if (time_syscalls)
@@ -834,7 +834,7 @@ static __always_inline void account_missed_syscall(struct call_thread *t, u64 re
 
 	if (!time_syscalls || !is_timed(number, regs, &op) || enter_may_be_skipped())
 		return;
-	if ((combined || check_files) && !syscall_wanted(op, file_of_fd(arg)))
+	if ((combined || check_files) && !syscall_wanted(op, file_of_call(op, regs, arg)))
 		return;
 	account_missed_begin(t, CALL_ID(LAYER_SYSCALL, op, 0), regs, 0, copy);
 }

@@ -4,28 +4,88 @@
 
 /* The files of calls: what disk they are on, and whether that is the one of -d. */
 
+#include "probes/arch.h"
 #include "probes/blk_devices.bpf.h"
+#include "probes/call_files.h"
+#include "probes/syscalls.h"
 
 const volatile bool check_files = false; /* only calls on the disks in `devs` */
 
-/* -d: device numbers of the disk and its partitions. */
+/* -d: the numbers of the disk, its partitions, and the devices that are stacked on it. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
+	__uint(max_entries, CALL_DEVS);
 	__type(key, u32);
-	__type(value, u8);
+	__type(value, struct call_disk);
 } devs SEC(".maps");
 
-static __always_inline u32 inode_dev(struct inode *inode)
-{
-	struct super_block *sb;
-	struct block_device *bdev;
+struct call_uuid {
+	u8 b[16];
+};
 
-	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
-		return BPF_CORE_READ(inode, i_rdev);
-	sb = BPF_CORE_READ(inode, i_sb);
-	bdev = BPF_CORE_READ(sb, s_bdev);
-	return bdev ? BPF_CORE_READ(bdev, bd_dev) : BPF_CORE_READ(sb, s_dev);
+/* The super block of btrfs names no device: the file system may be on several.  With -d or --by
+ * disk, each by its UUID. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, CALL_BTRFS);
+	__type(key, struct call_uuid);
+	__type(value, struct call_disk);
+} btrfs_disks SEC(".maps");
+
+__u64 file_losses[1] = {}; /* lookups of a btrfs that was not there */
+
+#define BTRFS_SUPER_MAGIC     0x9123683e
+#define OVERLAYFS_SUPER_MAGIC 0x794c7630
+
+/* NULL: @sb is none of btrfs, or it was mounted after user space looked last. */
+static __always_inline struct call_disk *btrfs_disk(struct super_block *sb)
+{
+	struct call_uuid uuid = {};
+	struct call_disk *disk;
+
+	if (BPF_CORE_READ(sb, s_magic) != BTRFS_SUPER_MAGIC)
+		return NULL;
+	bpf_core_read(&uuid, sizeof(uuid), &sb->s_uuid);
+	disk = bpf_map_lookup_elem(&btrfs_disks, &uuid);
+	if (!disk)
+		count_loss(&file_losses[0], 1);
+	return disk;
+}
+
+/* Is that the address of a file?  Its inode's own mapping points back to the inode. */
+static __always_inline bool is_file(struct file *file)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+
+	return inode && BPF_CORE_READ(inode, i_mapping, host) == inode;
+}
+
+#define OVERLAYS 2 /* on each other: FILESYSTEM_MAX_STACK_DEPTH */
+
+/*
+ * The inode of a file; of one of overlayfs, that of the file below which stands for it.  Up to 6.12
+ * private_data is that file; since 6.13 (87a8a76c34a2, 18e48d0e2c7b) it points to two: the one that
+ * was opened, and, once the file was copied up, the one of the upper layer.
+ */
+static __noinline struct inode *real_inode(struct file *file)
+{
+	struct inode *inode = BPF_CORE_READ(file, f_inode);
+	struct file *both[2] = {};
+
+	for (int i = 0; i < OVERLAYS; i++) {
+		if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG ||
+		    BPF_CORE_READ(inode, i_sb, s_magic) != OVERLAYFS_SUPER_MAGIC)
+			break;
+		file = BPF_CORE_READ(file, private_data);
+		if (!is_file(file)) {
+			bpf_probe_read_kernel(both, sizeof(both), file);
+			file = is_file(both[1]) ? both[1] : both[0];
+		}
+		if (!is_file(file))
+			break;
+		inode = BPF_CORE_READ(file, f_inode);
+	}
+	return inode;
 }
 
 /* Can it be on a disk?  Regular files and block devices can, pipes not.  @direct: see KREAD(). */
@@ -38,22 +98,42 @@ static __always_inline bool is_on_disk(struct inode *inode, bool direct)
 
 static __always_inline bool is_on_wanted_disk(struct inode *inode)
 {
+	struct block_device *bdev;
+	struct super_block *sb;
+	struct call_disk *disk;
 	u32 dev;
 
 	if (!check_files)
 		return true;
-	dev = inode_dev(inode);
+	sb = BPF_CORE_READ(inode, i_sb);
+	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK) {
+		dev = BPF_CORE_READ(inode, i_rdev);
+	} else {
+		disk = btrfs_disk(sb);
+		if (disk)
+			return disk->wanted;
+		bdev = BPF_CORE_READ(sb, s_bdev);
+		if (!bdev)
+			return false;
+		dev = BPF_CORE_READ(bdev, bd_dev);
+	}
 	return bpf_map_lookup_elem(&devs, &dev) != NULL;
 }
 
-/* The disk (or partition, of a call for that itself) that a file is on; 0: on none. */
+/* The disk (or partition, of a call for that itself) that a file is on, or the number that stands
+ * for several; 0: on none. */
 static __always_inline u32 inode_disk(struct inode *inode)
 {
+	struct super_block *sb = BPF_CORE_READ(inode, i_sb);
 	struct block_device *bdev;
+	struct call_disk *disk;
 
 	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) == S_IFBLK)
 		return BPF_CORE_READ(inode, i_rdev);
-	bdev = BPF_CORE_READ(inode, i_sb, s_bdev);
+	disk = btrfs_disk(sb);
+	if (disk)
+		return disk->dev;
+	bdev = BPF_CORE_READ(sb, s_bdev);
 	return bdev ? disk_dev(BPF_CORE_READ(bdev, bd_disk), false) : 0;
 }
 
@@ -78,6 +158,29 @@ static __always_inline struct file *file_of_fd(u64 fd)
 		return NULL;
 	bpf_probe_read_kernel(&file, sizeof(file), files + (u32)fd);
 	return file;
+}
+
+static __always_inline bool is_wanted_file(struct file *file)
+{
+	struct inode *inode;
+
+	if (!file)
+		return false;
+	inode = real_inode(file);
+	return is_on_disk(inode, false) && is_on_wanted_disk(inode);
+}
+
+/* The file of system call @op, whose registers are at @regs and whose first argument is @fd: of two
+ * the first, unless only the second is on a disk that counts. */
+static __always_inline struct file *file_of_call(u32 op, u64 regs, u64 fd)
+{
+	struct file *file = file_of_fd(fd), *second;
+	u32 n = syscall_second_fd(op);
+
+	if (!n || is_wanted_file(file))
+		return file;
+	second = file_of_fd(later_syscall_arg((void *)regs, n));
+	return is_wanted_file(second) ? second : file;
 }
 
 #endif

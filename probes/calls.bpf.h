@@ -133,6 +133,12 @@ static __always_inline bool inode_wanted(struct inode *inode, bool direct)
 	return (!combined || is_on_disk(inode, direct)) && is_on_wanted_disk(inode);
 }
 
+/* Of a file of overlayfs the one below, where it matters. */
+static __always_inline struct inode *file_inode(struct file *file, bool direct)
+{
+	return check_files || keyed_dev ? real_inode(file) : KREAD(direct, file, f_inode);
+}
+
 /*
  * The inode of call @id; @arg: the function's first argument; of a system call, the file.  @direct:
  * the verifier knows the type of @arg (KREAD()).
@@ -144,7 +150,7 @@ static __always_inline struct inode *inode_of_call(u32 id, u64 arg, bool direct)
 	struct dentry *dentry;
 
 	if (CALL_ID_LAYER(id) == LAYER_SYSCALL)
-		return KREAD(direct, file, f_inode);
+		return file_inode(file, direct);
 	if (CALL_ID_LAYER(id) == LAYER_VFS) {
 		if (open) {
 			dentry = KREAD(direct, (struct path *)arg, dentry);
@@ -155,7 +161,7 @@ static __always_inline struct inode *inode_of_call(u32 id, u64 arg, bool direct)
 	} else if (CALL_ID_OP(id) != CALL_FSYNC) {
 		file = KREAD(direct, (struct kiocb *)arg, ki_filp);
 	}
-	return KREAD(direct, file, f_inode);
+	return file_inode(file, direct);
 }
 
 /* ---- keys ---- */
@@ -193,7 +199,8 @@ static __always_inline void key_call(struct call_thread *t, const struct blk_pro
 		t->key.dev = arg ? inode_disk(inode_of_call(id, arg, false)) : 0;
 }
 
-/* A file system may have its files on those of another one (overlayfs). */
+/* A file system may have its files on those of another one: of an overlayfs file that was copied up
+ * since it was opened. */
 static __always_inline void key_file_system(struct call_thread *t, u32 id, u64 arg)
 {
 	u32 dev;

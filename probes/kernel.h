@@ -260,6 +260,9 @@ struct super_block {
 	u32 s_dev;
 	unsigned long s_magic;
 	struct block_device *s_bdev;
+	struct {
+		u8 b[16];
+	} s_uuid;
 };
 
 struct address_space {
@@ -272,6 +275,7 @@ struct inode {
 	unsigned long i_ino;
 	struct super_block *i_sb;
 	void *i_private;
+	struct address_space *i_mapping;
 	struct hlist_head i_dentry;
 	s64 i_size;
 	struct address_space i_data; /* its own pages */
@@ -280,6 +284,7 @@ struct inode {
 struct file {
 	struct inode *f_inode;
 	struct path f_path;
+	void *private_data;
 };
 
 /* A direct read or write: fs/iomap, fs/direct-io.c. */

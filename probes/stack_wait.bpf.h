@@ -87,10 +87,10 @@ static __always_inline bool waits_in_call(const struct user_entry *entry, struct
 		return false;
 	if (!syscall_has_fd(op))
 		return !check_files;
-	file = file_of_fd(entry->arg);
+	file = file_of_call(op, entry->regs, entry->arg);
 	if (!file)
 		return false; /* closed meanwhile, or never open */
-	inode = BPF_CORE_READ(file, f_inode);
+	inode = real_inode(file);
 	if (!is_on_disk(inode, false) || !is_on_wanted_disk(inode))
 		return false;
 	if (keyed_dev)
@@ -218,8 +218,8 @@ int wait_switch(u64 *ctx)
 	if (stopped)
 		return 0;
 	now = bpf_ktime_get_ns();
-	/* In this order: end_wait() stores the fault of the thread that comes, begin_wait() needs the
-	 * one of the thread that goes. */
+	/* In this order: end_wait() stores the fault of the thread that comes, begin_wait() needs
+	 * the one of the thread that goes. */
 	begin_wait(ctx, now);
 	end_wait(ctx[2], now);
 	return 0;

@@ -17,6 +17,7 @@ enum call_syscall {
 	SYSCALL_WRITEV,
 	SYSCALL_PWRITEV,
 	SYSCALL_PWRITEV2,
+	SYSCALL_COPY_FILE_RANGE,
 	SYSCALL_FSYNC,
 	SYSCALL_FDATASYNC,
 	SYSCALL_SYNC,
@@ -26,6 +27,12 @@ enum call_syscall {
 	SYSCALL_OPEN, /* from here on: not in the table of all layers */
 	SYSCALL_OPENAT,
 	SYSCALL_OPENAT2,
+	SYSCALL_SENDFILE, /* these wait for what is no file, too: sockets, pipes, idle rings */
+	SYSCALL_SPLICE,
+	SYSCALL_IO_SUBMIT,
+	SYSCALL_IO_GETEVENTS,
+	SYSCALL_IO_PGETEVENTS,
+	SYSCALL_IO_URING_ENTER,
 	SYSCALLS,
 };
 
@@ -34,7 +41,16 @@ enum call_syscall {
 /* Does @op name its file by a descriptor, its first argument? */
 static inline bool syscall_has_fd(__u32 op)
 {
-	return op != SYSCALL_SYNC && op != SYSCALL_MSYNC && op < SYSCALL_OPEN;
+	return (op != SYSCALL_SYNC && op != SYSCALL_MSYNC && op < SYSCALL_OPEN) ||
+	       op == SYSCALL_SENDFILE || op == SYSCALL_SPLICE;
+}
+
+/* Which argument of @op, from 0 on, is the descriptor of a second file; 0: it has none. */
+static inline __u32 syscall_second_fd(__u32 op)
+{
+	if (op == SYSCALL_SENDFILE)
+		return 1;
+	return op == SYSCALL_SPLICE || op == SYSCALL_COPY_FILE_RANGE ? 2 : 0;
 }
 
 #endif

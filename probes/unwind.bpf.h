@@ -509,6 +509,9 @@ static __always_inline u32 step_by_pointer(struct unwind_walk *w)
 		return UNWIND_STOP_NO_RULE;
 	if (!read_user(&w->ip, fp + 8) || !read_user(&w->fp, fp))
 		return UNWIND_STOP_UNREAD;
+	/* A register that code uses for something else may point to zeros. */
+	if (!w->ip && !w->fp_links)
+		return UNWIND_STOP_NO_RULE;
 	w->sp = fp + 16;
 	w->no_sp = !UNWIND_FP_SAYS_SP;
 	w->fp_links = 1;

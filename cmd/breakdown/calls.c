@@ -107,17 +107,18 @@ static void keyed_of_calls(struct breakdown *b)
 static int attached(struct tool_run *run, struct error *err)
 {
 	struct calls *c = &((struct breakdown *)run->ctx)->calls;
-	int r;
+	int r = call_disks_find(&c->layer.disks, run, true);
 
-	calls_layer_find_parts(&c->layer, run);
+	if (r)
+		return error_no_memory(err);
 	r = calls_layer_map(&c->layer, run, err);
 	keyed_of_calls(run->ctx);
 	return r ? r : check_layers(run, c, err);
 }
 
-static void find_parts(struct tool_run *run)
+static void find_disks(struct tool_run *run)
 {
-	calls_layer_find_parts(&((struct breakdown *)run->ctx)->calls.layer, run);
+	call_disks_find(&((struct breakdown *)run->ctx)->calls.layer.disks, run, false);
 }
 
 /* What there may be to be attached during the run. */
@@ -272,22 +273,32 @@ static const char *const no_helpers[] = { NULL };
 
 #define LOSS(i, key, text) [i] = { key, text, "call_losses", i, false }
 
-static const struct tool_loss losses[CALL_LOSSES] = {
+static const struct tool_loss losses[CALL_LOSSES + 1] = {
 	LOSS(CALL_LOSS_THREADS, "threads_full", "calls not counted: no room for another thread"),
 	LOSS(CALL_LOSS_NO_START, "calls_no_start", "calls whose start no program saw: not counted"),
 	LOSS(CALL_LOSS_NO_END, "calls_no_end", "calls whose end no program saw: not counted"),
 	LOSS(CALL_LOSS_DEEP, "calls_deep", "calls nested too deeply: not counted"),
+	CALL_DISKS_LOSS(CALL_LOSSES),
 };
 
 const struct tool breakdown_calls_tool = {
-	BREAKDOWN_TOOL,		  .probe = &breakdown_calls_probe,
-	.helpers = no_helpers,	  .losses = losses,
-	.n_losses = CALL_LOSSES,  .resolve = resolve,
-	.begin = breakdown_begin, .events = events,
-	.chosen = chosen,	  .configure = configure,
-	.attached = attached,	  .keeps = keeps,
-	.check = check,		  .stop = stop,
-	.disks = find_parts,	  .drain = drain,
-	.collect = collect,	  .rows = rows,
+	BREAKDOWN_TOOL,
+	.probe = &breakdown_calls_probe,
+	.helpers = no_helpers,
+	.losses = losses,
+	.n_losses = CALL_LOSSES + 1,
+	.resolve = resolve,
+	.begin = breakdown_begin,
+	.events = events,
+	.chosen = chosen,
+	.configure = configure,
+	.attached = attached,
+	.keeps = keeps,
+	.check = check,
+	.stop = stop,
+	.disks = find_disks,
+	.drain = drain,
+	.collect = collect,
+	.rows = rows,
 	.free = free_calls,
 };

@@ -142,6 +142,7 @@ int calls_layer_init(struct calls_layer *layer, const struct breakdown_options *
 	layer->layers = layers;
 	layer->hooking = wanted.now;
 	layer->combined = !o->layer;
+	call_disks_init(&layer->disks, &o->filters, keys_have(o->by, KEY_DISK));
 	layer->n_shards = shards();
 	for (unsigned int i = 0; i < LAYERS; i++) {
 		bool block = i >= LAYER_ADMIT;
@@ -224,7 +225,7 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 	const struct probe_map maps[] = {
 		{ "rows", layer->n_shards * 2 * layer->n_rows },
 		{ "threads", args->map_rows ? args->map_rows : threads_possible() },
-		{ "devs", o->filters.disk.dev ? 0 : 1 },
+		CALL_DISKS_SIZES(&layer->disks),
 		{ "cpus", combined || keys_of_process(o->by) ? cpus_possible() : 1 },
 		{ "inflight", !combined		   ? 1
 			      : args->map_requests ? args->map_requests
@@ -246,11 +247,6 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 }
 
 /* ---- a run ---- */
-
-void calls_layer_find_parts(struct calls_layer *layer, const struct tool_run *run)
-{
-	blk_find_parts(&layer->o->filters, run->disks, tool_map(run, "devs"), &layer->parts_round);
-}
 
 int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struct error *err)
 {
@@ -297,5 +293,6 @@ uint64_t calls_layer_weight(const struct calls_layer *layer, uint32_t place,
 void calls_layer_end(struct calls_layer *layer)
 {
 	maps_unmap(&layer->mapped);
+	call_disks_free(&layer->disks);
 	free(layer->rows);
 }

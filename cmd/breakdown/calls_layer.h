@@ -5,6 +5,7 @@
 #include "cmd/breakdown/hists.h"
 #include "cmd/breakdown/layers.h"
 #include "cmd/breakdown/options.h"
+#include "cmd/call_disks.h"
 #include "cmd/tool.h"
 #include "output/hist.h"
 
@@ -18,7 +19,7 @@ struct calls_layer {
 	uint16_t row_of[LAYERS]; /* first row of a layer; combined: its place among those */
 	uint32_t n_cells, n_rows, n_shards;
 	struct mapped_array mapped; /* of struct call_hist */
-	uint8_t parts_round;
+	struct call_disks disks;
 	bool drains_maps;      /* for layers_events() */
 	struct hist_row *rows; /* of the last interval */
 };
@@ -38,9 +39,6 @@ int calls_layer_configure(const struct calls_layer *layer, const struct tool_run
 
 /* When the programs of @run are attached.  -errno with @err. */
 int calls_layer_map(struct calls_layer *layer, const struct tool_run *run, struct error *err);
-
-/* With -d: passes the disk's partitions to the programs. */
-void calls_layer_find_parts(struct calls_layer *layer, const struct tool_run *run);
 
 /* Adds what is in the @inactive buffer to layer->rows. */
 void calls_layer_drain(struct calls_layer *layer, int inactive);

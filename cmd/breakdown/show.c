@@ -194,6 +194,12 @@ static void tables(void *ctx, struct show *show)
 						    : b->combined ? &table_schema
 								  : &breakdown_schema };
 	show->n_tables = 1;
+	if (!b->combined && b->o.layer && strcmp(b->o.layer, "blk") != 0)
+		show->empty =
+		    b->o.filters.disk.dev
+			? "no I/O seen by calls of files on the disk; page faults (mmap), io_uring "
+			  "and libaio are not counted"
+			: "no I/O seen by calls; page faults (mmap) are none";
 }
 
 const struct tool_view breakdown_view = {

@@ -356,6 +356,10 @@ static void tables(void *ctx, struct show *show)
 
 	show->tables[0] = (struct recording_table){ "rows", stack_schema(&s->schema, &s->o) };
 	show->n_tables = 1;
+	if (s->o.waits && !s->o.ios)
+		show->empty =
+		    "no I/O seen to be waited for; io_uring, libaio, sendfile and splice are not "
+		    "counted";
 }
 
 const struct tool_view stack_view = {

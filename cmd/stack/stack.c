@@ -107,7 +107,7 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "bio_owners", s->o.ios ? owners : 1 },
 		{ "waits_of_threads", s->o.waits ? args->map_requests : 1 },
 		{ "page_faults", s->o.waits ? cpus_possible() : 1 },
-		{ "devs", s->o.waits && s->o.filters.disk.dev ? 0 : 1 },
+		CALL_DISKS_SIZES(&s->disks),
 	};
 	int r;
 
@@ -133,8 +133,10 @@ static void want_all(void *ctx)
 
 static int resolve(struct tool_run *run, struct error *err)
 {
-	const struct stack *s = run->ctx;
+	struct stack *s = run->ctx;
 
+	if (s->o.waits)
+		call_disks_init(&s->disks, &s->o.filters, keys_have(stack_keys(&s->o), KEY_DISK));
 	return s->o.user ? user_stacks_resolve(run, err) : 0;
 }
 
@@ -228,12 +230,9 @@ static int prepare(struct tool_run *run, struct error *err)
 	return r ? r : stack_open_symbolizer(s, err);
 }
 
-static void find_parts(struct tool_run *run)
+static void find_disks(struct tool_run *run)
 {
-	struct stack *s = run->ctx;
-
-	if (s->o.waits)
-		blk_find_parts(&s->o.filters, run->disks, tool_map(run, "devs"), &s->parts_round);
+	call_disks_find(&((struct stack *)run->ctx)->disks, run, false);
 }
 
 static int attached(struct tool_run *run, struct error *err)
@@ -244,8 +243,7 @@ static int attached(struct tool_run *run, struct error *err)
 	if (r)
 		return r;
 	note_faults(run);
-	find_parts(run);
-	return 0;
+	return call_disks_find(&s->disks, run, true) ? error_no_memory(err) : 0;
 }
 
 static void keeps(struct tool_run *run)
@@ -355,6 +353,7 @@ static void free_stack(void *ctx)
 	table_free(&s->table);
 	table_free(&s->now);
 	table_free(&s->next);
+	call_disks_free(&s->disks);
 	outfile_discard(&s->svg, false);
 }
 
@@ -394,6 +393,7 @@ static const struct tool_loss losses[STACK_LOSS_ROWS_ALL] = {
 	LOSS(STACK_LOSS_EVICTED, "stacks_evicted",
 	     "rows whose stack was dropped to save memory, smallest first"),
 	USER_STACKS_EACH_LOSS(USER_LOSS) USER_STACKS_EACH_STOP(STOP_LOSS)
+	    CALL_DISKS_LOSS(STACK_LOSS_BTRFS),
 };
 
 static const struct tool_optional optional[] = {
@@ -443,7 +443,7 @@ const struct tool tool_stack = {
 	.prepare = prepare,
 	.configure = configure,
 	.attached = attached,
-	.disks = find_parts,
+	.disks = find_disks,
 	.keeps = keeps,
 	.check = check,
 	.begin = begin,

@@ -7,6 +7,7 @@
 
 #include "cmd/tool.h"
 #include "cmd/user_stacks.h"
+#include "cmd/call_disks.h"
 #include "cmd/stack/options.h"
 #include "cmd/stack/paths.h"
 #include "cmd/stack_table.h"
@@ -22,7 +23,8 @@ enum {
 	STACK_LOSS_USER, /* by enum user_stacks_loss */
 	STACK_LOSS_STOPS =
 	    STACK_LOSS_USER + USER_STACKS_LOSSES, /* by enum unwind_stop, from 1 on */
-	STACK_LOSS_ROWS_ALL = STACK_LOSS_STOPS + UNWIND_STOPS - 1
+	STACK_LOSS_BTRFS = STACK_LOSS_STOPS + UNWIND_STOPS - 1,
+	STACK_LOSS_ROWS_ALL
 };
 
 struct stack {
@@ -44,13 +46,13 @@ struct stack {
 	uint32_t done_taken;  /* as the rows of complete I/Os */
 	struct outfile svg;
 	struct renderer svg_renderer;
-	bool shown;		/* its output */
-	uint64_t begin_ns;	/* CLOCK_MONOTONIC */
-	uint64_t stop_ns;	/* waits that go on count up to here; the same */
-	uint8_t parts_round;	/* blk_find_parts() */
-	uint64_t sum;		/* so far: bytes, or ns of waits */
-	uint64_t progress_ns;	/* when progress was shown last; 0: never */
-	struct stack_row *rows; /* of the output */
+	bool shown;		 /* its output */
+	uint64_t begin_ns;	 /* CLOCK_MONOTONIC */
+	uint64_t stop_ns;	 /* waits that go on count up to here; the same */
+	struct call_disks disks; /* with o.waits */
+	uint64_t sum;		 /* so far: bytes, or ns of waits */
+	uint64_t progress_ns;	 /* when progress was shown last; 0: never */
+	struct stack_row *rows;	 /* of the output */
 };
 
 /* collect.c: what tool_drain() takes. */

@@ -241,24 +241,46 @@ static const char *number_text(struct disks *d, uint32_t dev)
 	return text_keep(&d->names, text);
 }
 
-/* Remembers that @dev is unknown, so that it is not looked for each time. */
-static struct disk *add_unknown(struct disks *d, uint32_t dev, uint64_t now)
+static struct disk *insert(struct disks *d, const struct disk *disk)
 {
-	struct disk disk = { .dev = dev, .looked = now, .name = number_text(d, dev) };
 	struct disk *list = NULL;
 	size_t at = d->count;
 
-	if (disk.name)
+	if (disk->name)
 		list = reallocarray(d->list, d->count + 1, sizeof(*list));
 	if (!list)
 		return NULL;
 	d->list = list;
-	while (at > 0 && list[at - 1].dev > dev)
+	while (at > 0 && list[at - 1].dev > disk->dev)
 		at--;
 	memmove(&list[at + 1], &list[at], (d->count - at) * sizeof(*list));
-	list[at] = disk;
+	list[at] = *disk;
 	d->count++;
 	return &list[at];
+}
+
+/* Remembers that @dev is unknown, so that it is not looked for each time. */
+static struct disk *add_unknown(struct disks *d, uint32_t dev, uint64_t now)
+{
+	return insert(d, &(struct disk){ .dev = dev, .looked = now, .name = number_text(d, dev) });
+}
+
+/* Major 0 is that of file systems; they get the lower minors. */
+#define FIRST_NAMED DISK_DEV(0, 0x80000)
+
+uint32_t disks_number_of_name(struct disks *d, const char *name)
+{
+	struct disk disk = { .dev = FIRST_NAMED, .known = true };
+
+	for (size_t i = 0; i < d->count && !DISK_MAJOR(d->list[i].dev); i++) {
+		if (d->list[i].dev < FIRST_NAMED)
+			continue;
+		if (strcmp(d->list[i].name, name) == 0)
+			return d->list[i].dev;
+		disk.dev = d->list[i].dev + 1;
+	}
+	disk.name = DISK_MAJOR(disk.dev) ? NULL : text_keep(&d->names, name);
+	return insert(d, &disk) ? disk.dev : 0;
 }
 
 const char *disks_name(struct disks *d, uint32_t dev)

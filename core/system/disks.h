@@ -3,6 +3,7 @@
 #define IOTRACE_CORE_SYSTEM_DISKS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "core/base/error.h"
@@ -75,5 +76,26 @@ void disks_each(const struct disks *d, void (*each)(void *ctx, uint32_t dev), vo
 /* Calls @each with the number of @disk and of each of its partitions (a partition has none). */
 void disks_each_part(const struct disks *d, const struct disk_ref *disk,
 		     void (*each)(void *ctx, uint32_t dev), void *ctx);
+
+/*
+ * The numbers of @disk and its partitions, *@own of them, and then of the devices that are stacked
+ * on these (LVM, LUKS, md), at any depth and with their partitions: in @devs, at most @max.
+ * Returns how many.
+ */
+size_t disks_on(const struct disks *d, const struct disk_ref *disk, uint32_t *devs, size_t max,
+		size_t *own);
+
+#define DISKS_UUID_SIZE	 16
+#define DISKS_BTRFS_DEVS 64 /* of one file system; more are ignored */
+
+/* Calls @each with each btrfs file system that is mounted, in whatever mount namespace: its UUID,
+ * as its super block has it, and the devices that it is on, @n > 0. */
+typedef void disks_btrfs(void *ctx, const uint8_t uuid[DISKS_UUID_SIZE], const uint32_t *devs,
+			 size_t n);
+void disks_each_btrfs(const struct disks *d, disks_btrfs *each, void *ctx);
+
+/* The disk that all of @devs are on; if there are several, a number of no device, whose name
+ * (disks_name()) joins theirs by "+".  0: no memory. */
+uint32_t disks_together(struct disks *d, const uint32_t *devs, size_t n);
 
 #endif

@@ -57,8 +57,7 @@ static void replace(char *text, char from, char to)
 	}
 }
 
-/* The folder of @disk in sysfs, without symlinks.  sysfs has '!' where diskstats has '/'. */
-static int sysfs_folder(const struct disks *d, const struct disk *disk, char folder[PATH_MAX])
+int disks_folder(const struct disks *d, const struct disk *disk, char folder[PATH_MAX])
 {
 	char name[DISK_NAME_SIZE], path[PATH_MAX];
 
@@ -89,7 +88,7 @@ static int rank(const struct disks *d, const struct disk *disk)
 {
 	char folder[PATH_MAX], size[ATTRIBUTE_SIZE];
 
-	if (sysfs_folder(d, disk, folder))
+	if (disks_folder(d, disk, folder))
 		return 1;
 	if (has_file(folder, "partition"))
 		return -1;
@@ -328,7 +327,7 @@ static int describe(const struct disks *d, const struct disk *disk, struct disk_
 {
 	const struct disk *whole = disk;
 	char folder[PATH_MAX];
-	int rc = sysfs_folder(d, disk, folder);
+	int rc = disks_folder(d, disk, folder);
 	bool partition = !rc && has_file(folder, "partition");
 	uint64_t start = partition ? disks_number_in(folder, "start") : 0;
 	uint64_t sectors = partition ? disks_number_in(folder, "size") : 0;
@@ -418,7 +417,7 @@ void disks_each_part(const struct disks *d, const struct disk_ref *disk,
 	DIR *dir;
 
 	each(ctx, disk->dev);
-	if (disk->partition || !known || sysfs_folder(d, known, folder))
+	if (disk->partition || !known || disks_folder(d, known, folder))
 		return;
 	dir = opendir(folder);
 	while (dir && (entry = readdir(dir)))

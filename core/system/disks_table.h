@@ -2,8 +2,9 @@
 #ifndef IOTRACE_CORE_SYSTEM_DISKS_TABLE_H
 #define IOTRACE_CORE_SYSTEM_DISKS_TABLE_H
 
-/* The table behind core/system/disks.h, shared by disks.c (what there is) and disks_find.c (what
- * the user means).  No header for others. */
+/* The table behind core/system/disks.h, shared by disks.c (what there is), disks_find.c (what the
+ * user means) and disks_stacked.c (what lies on it).  No header for others. */
+#include <limits.h>
 #include <stddef.h>
 
 #include "core/system/disks.h"
@@ -36,8 +37,16 @@ int disks_read(struct disks *d, struct error *err);
 /* The entry of @dev, which may be unknown or have gone away; NULL if there is none. */
 struct disk *disks_by_dev(const struct disks *d, uint32_t dev);
 
+/* A number, of no device, that has the name @name until disks_free(); the same for the same name.
+ * 0: no memory. */
+uint32_t disks_number_of_name(struct disks *d, const char *name);
+
 /* The present device with this name as in diskstats, or NULL. */
 const struct disk *disks_by_name(const struct disks *d, const char *name);
+
+/* The folder of @disk in sysfs, without symlinks.  sysfs has '!' where diskstats has '/'.  0 or
+ * -errno. */
+int disks_folder(const struct disks *d, const struct disk *disk, char folder[PATH_MAX]);
 
 /* The number in the file @name of @folder; 0 when there is none. */
 uint64_t disks_number_in(const char *folder, const char *name);

@@ -152,6 +152,15 @@ for i in range(17): os.pwrite(fd, b, 0)
 for i in range(18): os.fsync(fd)
 for i in range(19): os.fdatasync(fd)
 os.sync()
+r, w = os.pipe()
+for i in range(20): os.copy_file_range(fd, fd, 512, 0, 4096)
+for i in range(21):
+    os.sendfile(w, fd, 0, 512)
+    os.read(r, 512)
+for i in range(22):
+    at = ctypes.c_long(0)
+    libc.splice(fd, ctypes.byref(at), w, None, ctypes.c_size_t(512), 0)
+    os.read(r, 512)
 """
         with tempfile.NamedTemporaryFile(dir="/var/tmp") as file:
             file.write(b"\0" * MIB)
@@ -161,7 +170,8 @@ os.sync()
         self.assert_calls_whole(result)
         counts = {op: n for (_, op), n in self.counts(result).items()}
         want = {"readv": 11, "preadv": 12, "writev": 13, "pwritev": 14, "preadv2": 15,
-                "pwritev2": 16, "pwrite64": 17, "fsync": 18, "fdatasync": 19, "sync": 1}
+                "pwritev2": 16, "pwrite64": 17, "fsync": 18, "fdatasync": 19, "sync": 1,
+                "copy_file_range": 20, "sendfile64": 21, "splice": 22}
         self.assertEqual({op: counts.get(op) for op in want}, want)
 
     def test_killed_within_a_call(self):

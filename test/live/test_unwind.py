@@ -544,6 +544,17 @@ static void NOINLINE own_text_to_memory(void)
 int NOINLINE way_in_memory(void) { own_text_to_memory(); return again(call_put); }
 /* Where the frame pointer may be 0, as in an outermost function. */
 int NOINLINE way_in_memory_zero(void) { number = 0; return way_in_memory(); }
+/* Where the frame pointer's register is used for something else, and points to zeros. */
+#ifdef __x86_64__
+long zeros[8];
+int zeros_call(int (*call)(int), int n);
+asm(".text\n.globl zeros_call\n"
+    "zeros_call:\n push %rbp\n lea zeros(%rip), %rbp\n mov %rdi, %rax\n mov %esi, %edi\n call *%rax\n"
+    " pop %rbp\n ret\n");
+#else
+#define zeros_call call_put
+#endif
+int NOINLINE way_in_memory_zeros(void) { own_text_to_memory(); return again(zeros_call); }
 static int known_only(char **argv, char **without)
 {
 	if (!getenv("LIBRARIES"))
@@ -566,6 +577,7 @@ int main(int argc, char **argv)
 		{ "memfd_library", way_memfd_library }, { "library", way_library },
 		{ "in_memory", way_in_memory },
 		{ "in_memory_zero", way_in_memory_zero },
+		{ "in_memory_zeros", way_in_memory_zeros },
 	};
 	int r = 0;
 	pthread_t thread;
@@ -1005,8 +1017,8 @@ class TestOdd(ChainTest):
     @unittest.skipUnless(platform.machine() == "x86_64", "frame pointers are kept elsewhere")
     def test_code_in_memory(self):
         """As on huge pages: there is no file. What is in the frame pointer's register is none, or
-        0, which does not make the function the outermost one."""
-        for name in "in_memory", "in_memory_zero":
+        0, or points to zeros, which does not make the function the outermost one."""
+        for name in "in_memory", "in_memory_zero", "in_memory_zeros":
             with self.subTest(name=name):
                 self.assert_ends(name, "unwind_no_rule", "put", "[no rule]")
 

@@ -530,6 +530,93 @@ static void test_each_part(void **state)
 	disks_free(d);
 }
 
+/* sda has a volume on its partition, and that one more, which is a disk with a partition itself. */
+static void test_stacked(void **state)
+{
+	const char md[] = "   9       0 md0" STATS " 259       7 md0p1" STATS;
+	uint32_t devs[8];
+	char text[4096];
+	struct disk_ref ref;
+	struct error err;
+	struct disks *d;
+	size_t own;
+
+	(void)state;
+	snprintf(text, sizeof(text), "%s%s", here, md);
+	put("proc/diskstats", text);
+	put_sysfs("virtual/block/md0", "900\n", NULL);
+	put_sysfs("virtual/block/md0/md0p1", "800\n", "2048\n");
+	put("sys/devices/virtual/block/md0/md0p1/dev", "259:7\n");
+	put("sys/devices/pci0/ata1/block/sda/sda1/dev", "8:1\n");
+	put_link("sys/devices/pci0/ata1/block/sda/sda1/holders/dm-0",
+		 "../../../../../../virtual/block/dm-0");
+	put_link("sys/devices/virtual/block/dm-0/holders/md0", "../../md0");
+	put_link("sys/devices/virtual/block/md0/holders/sda", "../../loop"); /* a circle */
+	d = opened(&roots);
+	assert_int_equal(disks_find(d, "sda", &ref, &err), 0);
+	assert_int_equal(disks_on(d, &ref, devs, 8, &own), 5);
+	assert_int_equal(own, 2);
+	assert_int_equal(devs[0], SDA);
+	assert_int_equal(devs[1], SDA1);
+	assert_int_equal(devs[2], DM0);
+	assert_int_equal(devs[3], DISK_DEV(9, 0));
+	assert_int_equal(devs[4], DISK_DEV(259, 7));
+	assert_int_equal(disks_on(d, &ref, devs, 3, &own), 3);
+	assert_int_equal(disks_find(d, "nvme0n1p1", &ref, &err), 0);
+	assert_int_equal(disks_on(d, &ref, devs, 8, &own), 1);
+	assert_int_equal(own, 1);
+	disks_free(d);
+}
+
+struct seen_btrfs {
+	struct disks *disks;
+	unsigned int n;
+	uint32_t one, two;
+};
+
+static void note_btrfs(void *ctx, const uint8_t uuid[DISKS_UUID_SIZE], const uint32_t *devs,
+		       size_t n)
+{
+	struct seen_btrfs *seen = ctx;
+
+	seen->n++;
+	assert_int_equal(uuid[15], 0xef);
+	assert_int_equal(uuid[0], n == 1 ? 0x11 : 0x22);
+	*(n == 1 ? &seen->one : &seen->two) = disks_together(seen->disks, devs, n);
+}
+
+static void test_btrfs(void **state)
+{
+	struct disks *d = opened(&roots);
+	struct seen_btrfs seen = { .disks = d };
+	const uint32_t parts[] = { SDA, SDA1 };
+	uint32_t first;
+
+	(void)state;
+	disks_each_btrfs(d, note_btrfs, &seen);
+	assert_int_equal(seen.n, 0);
+	put("sys/fs/btrfs/features/acl", "0\n");
+	put("sys/fs/btrfs/11345678-9abc-def0-1234-56789abcdeef/devices/cciss!c0d0p1", "");
+	put("sys/fs/btrfs/22345678-9abc-def0-1234-56789abcdeef/devices/sda1", "");
+	put("sys/fs/btrfs/22345678-9abc-def0-1234-56789abcdeef/devices/dm-0", "");
+	put("sys/fs/btrfs/2234567-9abc-def0-1234-56789abcdeef/devices/sda", ""); /* too short */
+	disks_each_btrfs(d, note_btrfs, &seen);
+	assert_int_equal(seen.n, 2);
+	assert_int_equal(seen.one, CCISS);
+	assert_string_equal(disks_name(d, seen.two), "dm-0+sda");
+	assert_string_equal(disks_whole_name(d, seen.two), "dm-0+sda");
+	first = seen.two;
+	assert_int_equal(disks_together(d, parts, 2), SDA);
+	/* The same names, the same number, also when the table was read again; and no disk. */
+	put("sys/kernel/uevent_seqnum", "7\n");
+	assert_true(disks_refresh(d));
+	disks_each_btrfs(d, note_btrfs, &seen);
+	assert_int_equal(seen.two, first);
+	assert_int_equal(DISK_MAJOR(first), 0);
+	refuses(d, "dm-0+sda", -ENODEV, "no such disk 'dm-0+sda'", NULL);
+	disks_free(d);
+}
+
 static void test_empty(void **state)
 {
 	struct disks *d;
@@ -789,6 +876,8 @@ int main(void)
 		on_machine(test_successor_before_its_message),
 		on_machine(test_is_there),
 		on_machine(test_each_part),
+		on_machine(test_stacked),
+		on_machine(test_btrfs),
 		on_machine(test_empty),
 		on_machine(test_malformed_lines),
 		on_machine(test_no_diskstats),

@@ -52,6 +52,12 @@ static void test_syscalls(void **state)
 	assert_int_equal(ops[SYS_close], 0);
 	assert_int_equal(table[SYS_msync], SYSCALL_MSYNC + 1);
 	assert_int_equal(table[SYS_openat], 0);
+	assert_int_equal(table[SYS_copy_file_range], SYSCALL_COPY_FILE_RANGE + 1);
+	assert_int_equal(table[SYS_sendfile], 0);
+	assert_int_equal(ops[SYS_sendfile], SYSCALL_SENDFILE + 1);
+	assert_int_equal(ops[SYS_io_uring_enter], SYSCALL_IO_URING_ENTER + 1);
+	assert_true(syscall_has_fd(SYSCALL_SPLICE));
+	assert_false(syscall_has_fd(SYSCALL_IO_GETEVENTS));
 	for (size_t i = 0; i < N(ops); i++) {
 		used += ops[i] != 0;
 		in_table += table[i] != 0;
