@@ -51,12 +51,12 @@ DISKSTATS = (
 # -- Mounts ----------------------------------------------------------------
 
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 0x40000  # <sched.h>, <sys/mount.h>
-KERNEL_FS = {"tracefs": "/sys/kernel/tracing", "debugfs": "/sys/kernel/debug"}
+KERNEL_FS = {"tracefs": "/sys/kernel/tracing", "debugfs": "/sys/kernel/debug", "securityfs": "/sys/kernel/security"}
 
 
 def mount_missing():
-    """The second witness is in tracefs. If that or debugfs is not mounted, this process and its children get
-    a mount namespace of their own, with both: the machine's mounts stay as they are."""
+    """The second witness is in these. If one is not mounted, this process and its children get a mount namespace
+    of their own, with all: the machine's mounts stay as they are."""
     missing = {kind: folder for kind, folder in KERNEL_FS.items() if not os.path.ismount(folder)}
     libc = ctypes.CDLL(None, use_errno=True)
     if not missing or os.geteuid() or libc.unshare(CLONE_NEWNS) or \
@@ -71,9 +71,9 @@ mount_missing()
 # For unshare(1) and sh(1): takes these mounts away, and runs a command, which must mount nothing.
 UNMOUNT = """
 no_mounts() {
-	if grep -E '^[^ ]+ [^ ]+ (tracefs|debugfs) ' /proc/mounts >&2; then exit 99; fi
+	if grep -E '^[^ ]+ [^ ]+ (tracefs|debugfs|securityfs) ' /proc/mounts >&2; then exit 99; fi
 }
-awk '$3 == "tracefs" || $3 == "debugfs" {print $2}' /proc/mounts | sort -r | xargs -r -n1 umount -l
+awk '$3 ~ /^(tracefs|debugfs|securityfs)$/ {print $2}' /proc/mounts | sort -r | xargs -r -n1 umount -l
 no_mounts
 "$0" "$@"
 no_mounts

@@ -16,6 +16,7 @@ RUNS = {
     "slow": ["--bio", "-K", "0.2", "1"],
     "kvm": ["-t", "-x", "1", "1"],
 }
+LOCKDOWN = "/sys/kernel/security/lockdown"
 MACHINE = ["btf", "privileges", "lockdown", "tracefs", "debugfs", "kprobes", "fentry"]
 
 
@@ -82,9 +83,8 @@ class TestCheck(LiveTest):
         machine = self.report["machine"]
         self.assertTrue(machine["btf"]["ok"])
         self.assertTrue(machine["privileges"]["ok"])
-        if os.path.exists("/sys/kernel/security/lockdown"):
-            with open("/sys/kernel/security/lockdown", encoding="ascii") as file:
-                self.assertIn(f'[{machine["lockdown"]["state"]}]', file.read())
+        if os.path.exists(LOCKDOWN):
+            self.assertIn(f'[{machine["lockdown"]["state"]}]', read_text(LOCKDOWN))
         self.assertEqual(machine["tracefs"]["ok"], "tracefs\n" in read_text("/proc/filesystems"))
         # Where functions can be probed, --list-hooks finds some of virtio's usable, if it is there.
         if not machine["kprobes"]["ok"]:
@@ -165,15 +165,18 @@ class TestPrivilege(LiveTest):
 
     def test_not_mounted(self):
         """Not needed, but for whoever may not open them without."""
-        for kind in ("tracefs", "debugfs"):
+        for kind in KERNEL_FS:
             if f"{kind}\n" not in read_text("/proc/filesystems"):
                 self.skipTest(f"this kernel has no {kind}")
         report, = iotrace("--check", "--json", prefix=NOT_MOUNTED).objects
-        self.assertEqual([report["machine"][kind] for kind in ("tracefs", "debugfs")],
-                         [{"ok": True}, {"ok": True}])
+        machine = report["machine"]
+        self.assertEqual([machine[kind] for kind in ("tracefs", "debugfs")], [{"ok": True}, {"ok": True}])
+        if os.path.exists(LOCKDOWN):
+            self.assertIn(f'[{machine["lockdown"]["state"]}]', read_text(LOCKDOWN))
         done = iotrace("--check", prefix=[*NOT_MOUNTED, "setpriv", "--bounding-set", "-sys_admin", "--"])
-        for kind, folder in KERNEL_FS.items():
-            self.assertRegex(done.out, rf"(?m)^{kind} +no: .*not mounted \(mount -t {kind} {kind} {folder}\)$")
+        self.assertRegex(done.out, "(?m)^lockdown +unknown: securityfs is not mounted$")
+        for kind in ("tracefs", "debugfs"):
+            self.assertRegex(done.out, rf"(?m)^{kind} +no: .*not mounted \(mount -t {kind} {kind} {KERNEL_FS[kind]}\)$")
 
     def test_hidden(self):
         """File systems that are there, but not for everybody, need not be mounted."""
