@@ -134,13 +134,14 @@ out:
 
 /* ---- which types to take ---- */
 
-/* The new id of kernel type @id, which is taken if it was not; 0 for void and
- * when there is no memory. */
+/* The new id of kernel type @id, which is taken if it was not; 0 for void, for a kind that libbpf
+ * may not know, and when there is no memory. */
 static uint32_t take(struct cut *c, uint32_t id)
 {
+	const struct btf_type *t = kernel_type(c->k, id);
 	uint32_t *grown;
 
-	if (!kernel_type(c->k, id))
+	if (!t || !c->k->extra[type_kind(t)].known)
 		return 0;
 	if (c->new_ids[id])
 		return c->new_ids[id];
@@ -208,7 +209,7 @@ static uint32_t put_string(struct cut *c, uint32_t offset)
 static int put_composite(struct cut *c, const struct btf_type *t)
 {
 	const struct btf_member *m = (const void *)(t + 1);
-	uint32_t vlen = BTF_INFO_VLEN(t->info), kept = 0;
+	uint32_t vlen = type_vlen(t), kept = 0;
 	struct btf_type head = *t;
 	size_t at = c->data_size;
 
@@ -227,21 +228,21 @@ static int put_composite(struct cut *c, const struct btf_type *t)
 			return -ENOMEM;
 		kept++;
 	}
-	((struct btf_type *)(c->data + at))->info = (t->info & ~0xffffU) | kept;
+	((struct btf_type *)(c->data + at))->info = (t->info & ~0xffffffU) | kept;
 	return 0;
 }
 
 static int put_enum(struct cut *c, const struct btf_type *t)
 {
-	size_t each = BTF_INFO_KIND(t->info) == BTF_KIND_ENUM ? sizeof(struct btf_enum)
-							      : sizeof(struct btf_enum64);
+	size_t each =
+	    type_kind(t) == BTF_KIND_ENUM ? sizeof(struct btf_enum) : sizeof(struct btf_enum64);
 	struct btf_type head = *t;
 	const char *value = (const char *)(t + 1);
 
 	head.name_off = put_string(c, t->name_off);
 	if (put(c, &head, sizeof(head)))
 		return -ENOMEM;
-	for (uint32_t i = 0; i < BTF_INFO_VLEN(t->info); i++, value += each) {
+	for (uint32_t i = 0; i < type_vlen(t); i++, value += each) {
 		struct btf_enum64 copy = { 0 };
 
 		memcpy(&copy, value, each); /* both kinds begin with the name */
@@ -255,7 +256,7 @@ static int put_enum(struct cut *c, const struct btf_type *t)
 /* Types of one reference or none. */
 static int put_simple(struct cut *c, const struct btf_type *t)
 {
-	uint32_t kind = BTF_INFO_KIND(t->info);
+	uint32_t kind = type_kind(t);
 	struct btf_type head = *t;
 	struct btf_array array;
 
@@ -273,12 +274,12 @@ static int put_simple(struct cut *c, const struct btf_type *t)
 	}
 	if (kind != BTF_KIND_INT && kind != BTF_KIND_FWD && kind != BTF_KIND_FLOAT)
 		head.type = take(c, head.type);
-	return put(c, &head, sizeof(head)) || put(c, t + 1, btf_extra_size(t)) ? -ENOMEM : 0;
+	return put(c, &head, sizeof(head)) || put(c, t + 1, type_extra_size(c->k, t)) ? -ENOMEM : 0;
 }
 
 static int put_type(struct cut *c, const struct btf_type *t)
 {
-	switch (BTF_INFO_KIND(t->info)) {
+	switch (type_kind(t)) {
 	case BTF_KIND_STRUCT:
 	case BTF_KIND_UNION:
 		return put_composite(c, t);

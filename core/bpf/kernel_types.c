@@ -23,39 +23,33 @@
 
 /* ---- reading ---- */
 
-/* Bytes behind the fixed part of a type, by its kind: so many, and so many more for each of its
- * BTF_INFO_VLEN() parts. */
-static const struct {
-	bool known;
-	uint8_t fixed, each;
-} sizes[BTF_INFO_KIND(~0U) + 1] = {
-	[BTF_KIND_PTR] = { true, 0, 0 },
-	[BTF_KIND_FWD] = { true, 0, 0 },
-	[BTF_KIND_TYPEDEF] = { true, 0, 0 },
-	[BTF_KIND_VOLATILE] = { true, 0, 0 },
-	[BTF_KIND_CONST] = { true, 0, 0 },
-	[BTF_KIND_RESTRICT] = { true, 0, 0 },
-	[BTF_KIND_FUNC] = { true, 0, 0 },
-	[BTF_KIND_FLOAT] = { true, 0, 0 },
-	[BTF_KIND_TYPE_TAG] = { true, 0, 0 },
-	[BTF_KIND_INT] = { true, sizeof(uint32_t), 0 },
-	[BTF_KIND_VAR] = { true, sizeof(struct btf_var), 0 },
-	[BTF_KIND_DECL_TAG] = { true, sizeof(struct btf_decl_tag), 0 },
-	[BTF_KIND_ARRAY] = { true, sizeof(struct btf_array), 0 },
-	[BTF_KIND_STRUCT] = { true, 0, sizeof(struct btf_member) },
-	[BTF_KIND_UNION] = { true, 0, sizeof(struct btf_member) },
-	[BTF_KIND_ENUM] = { true, 0, sizeof(struct btf_enum) },
-	[BTF_KIND_ENUM64] = { true, 0, sizeof(struct btf_enum64) },
-	[BTF_KIND_FUNC_PROTO] = { true, 0, sizeof(struct btf_param) },
-	[BTF_KIND_DATASEC] = { true, 0, sizeof(struct btf_var_secinfo) },
+static const struct type_extra known_kinds[] = {
+	[BTF_KIND_PTR] = { true, true, 0, 0 },
+	[BTF_KIND_FWD] = { true, true, 0, 0 },
+	[BTF_KIND_TYPEDEF] = { true, true, 0, 0 },
+	[BTF_KIND_VOLATILE] = { true, true, 0, 0 },
+	[BTF_KIND_CONST] = { true, true, 0, 0 },
+	[BTF_KIND_RESTRICT] = { true, true, 0, 0 },
+	[BTF_KIND_FUNC] = { true, true, 0, 0 },
+	[BTF_KIND_FLOAT] = { true, true, 0, 0 },
+	[BTF_KIND_TYPE_TAG] = { true, true, 0, 0 },
+	[BTF_KIND_INT] = { true, true, sizeof(uint32_t), 0 },
+	[BTF_KIND_VAR] = { true, true, sizeof(struct btf_var), 0 },
+	[BTF_KIND_DECL_TAG] = { true, true, sizeof(struct btf_decl_tag), 0 },
+	[BTF_KIND_ARRAY] = { true, true, sizeof(struct btf_array), 0 },
+	[BTF_KIND_STRUCT] = { true, true, 0, sizeof(struct btf_member) },
+	[BTF_KIND_UNION] = { true, true, 0, sizeof(struct btf_member) },
+	[BTF_KIND_ENUM] = { true, true, 0, sizeof(struct btf_enum) },
+	[BTF_KIND_ENUM64] = { true, true, 0, sizeof(struct btf_enum64) },
+	[BTF_KIND_FUNC_PROTO] = { true, true, 0, sizeof(struct btf_param) },
+	[BTF_KIND_DATASEC] = { true, true, 0, sizeof(struct btf_var_secinfo) },
 };
 
-size_t btf_extra_size(const struct btf_type *t)
+size_t type_extra_size(const struct kernel_types *k, const struct btf_type *t)
 {
-	uint32_t kind = BTF_INFO_KIND(t->info);
+	const struct type_extra *extra = &k->extra[type_kind(t)];
 
-	/* BTF_INFO_VLEN() is 16 bits wide. */
-	return sizes[kind].fixed + (size_t)BTF_INFO_VLEN(t->info) * sizes[kind].each;
+	return extra->fixed + (size_t)type_vlen(t) * extra->each;
 }
 
 const struct btf_type *kernel_type(const struct kernel_types *k, uint32_t id)
@@ -105,6 +99,38 @@ out:
 	return r;
 }
 
+/* What newer headers go on with, and an item of that section, by kind: struct btf_layout. */
+struct layout_header {
+	struct btf_header header;
+	uint32_t layout_off, layout_len;
+};
+
+struct layout {
+	uint8_t fixed, each;
+	uint16_t flags;
+};
+
+/* The layout section has the sizes of all kinds that there are: those that we do not know are
+ * skipped by it. */
+static int read_layout(struct kernel_types *k)
+{
+	const struct layout_header *h = k->bytes;
+	const struct layout *layout;
+
+	memcpy(k->extra, known_kinds, sizeof(known_kinds));
+	if (h->header.hdr_len < sizeof(*h) || !h->layout_len)
+		return 0;
+	if ((uint64_t)h->header.hdr_len + h->layout_off + h->layout_len > k->size ||
+	    (h->header.hdr_len + h->layout_off) % _Alignof(struct layout))
+		return -EINVAL;
+	layout = (const void *)((const char *)k->bytes + h->header.hdr_len + h->layout_off);
+	for (size_t i = 1; i < h->layout_len / sizeof(*layout) && i < TYPE_KINDS; i++)
+		if (!k->extra[i].known && layout[i].fixed % 4 == 0 && layout[i].each % 4 == 0)
+			k->extra[i] =
+			    (struct type_extra){ true, false, layout[i].fixed, layout[i].each };
+	return 0;
+}
+
 static int check_header(struct kernel_types *k)
 {
 	const struct btf_header *h = k->bytes;
@@ -117,7 +143,7 @@ static int check_header(struct kernel_types *k)
 	k->types_size = h->type_len;
 	k->strings = (const char *)k->bytes + h->hdr_len + h->str_off;
 	k->strings_size = h->str_len;
-	return k->strings[k->strings_size - 1] ? -EINVAL : 0;
+	return k->strings[k->strings_size - 1] ? -EINVAL : read_layout(k);
 }
 
 static int note_name(const struct kernel_types *k, struct kernel_names *names, uint32_t id,
@@ -143,7 +169,7 @@ static int note_name(const struct kernel_types *k, struct kernel_names *names, u
 
 static int note_type(struct kernel_types *k, uint32_t id, const struct btf_type *t)
 {
-	switch (BTF_INFO_KIND(t->info)) {
+	switch (type_kind(t)) {
 	case BTF_KIND_TYPEDEF:
 		return strncmp(kernel_string(k, t->name_off), TRACE_PREFIX,
 			       sizeof(TRACE_PREFIX) - 1) == 0
@@ -158,8 +184,9 @@ static int note_type(struct kernel_types *k, uint32_t id, const struct btf_type 
 	return 0;
 }
 
-/* One walk over all types: where each stands, and which may be asked for by name. */
-static int index_types(struct kernel_types *k)
+/* One walk over all types: where each stands, and which may be asked for by name.  -ENOTSUP: there
+ * is one of the kind *unknown, which cannot be skipped. */
+static int index_types(struct kernel_types *k, uint32_t *unknown)
 {
 	size_t at = 0;
 	int r = 0;
@@ -172,8 +199,12 @@ static int index_types(struct kernel_types *k)
 		const struct btf_type *t = (const void *)(k->types + at);
 
 		k->offsets[k->n] = (uint32_t)at;
-		at += sizeof(*t) + btf_extra_size(t);
-		if (!sizes[BTF_INFO_KIND(t->info)].known || at > k->types_size)
+		if (!k->extra[type_kind(t)].sized) {
+			*unknown = type_kind(t);
+			return -ENOTSUP;
+		}
+		at += sizeof(*t) + type_extra_size(k, t);
+		if (at > k->types_size)
 			return -EINVAL;
 		r = note_type(k, k->n, t);
 	}
@@ -183,6 +214,7 @@ static int index_types(struct kernel_types *k)
 int kernel_types_open(const char *path, struct kernel_types **out, struct error *err)
 {
 	struct kernel_types *k = calloc(1, sizeof(*k));
+	uint32_t unknown = 0;
 	int r = k ? 0 : -ENOMEM;
 
 	if (!path)
@@ -192,7 +224,7 @@ int kernel_types_open(const char *path, struct kernel_types **out, struct error 
 	if (!r)
 		r = check_header(k);
 	if (!r)
-		r = index_types(k);
+		r = index_types(k, &unknown);
 	if (!r) {
 		*out = k;
 		return 0;
@@ -200,8 +232,13 @@ int kernel_types_open(const char *path, struct kernel_types **out, struct error 
 	kernel_types_free(k);
 	if (limits_is_shortage(r))
 		return limits_error(r, "read the kernel's type information", err);
-	return error_set(err, STATUS_UNSUPPORTED, r,
-			 "cannot use the kernel's type information (%s): %s", path, strerror(-r));
+	error_set(err, STATUS_UNSUPPORTED, r, "cannot use the kernel's type information (%s): %s",
+		  path,
+		  r == -ENOTSUP ? "it has types of a kind that this iotrace does not know"
+				: strerror(-r));
+	if (r == -ENOTSUP)
+		error_hint(err, "kind %u; a newer iotrace may know it", unknown);
+	return r;
 }
 
 void kernel_types_free(struct kernel_types *k)
@@ -257,9 +294,9 @@ int kernel_types_tracepoint_args(const struct kernel_types *k, const char *name)
 		return id;
 	t = kernel_type(k, kernel_type(k, (uint32_t)id)->type); /* the typedef's pointer */
 	t = t ? kernel_type(k, t->type) : NULL;
-	if (!t || BTF_INFO_KIND(t->info) != BTF_KIND_FUNC_PROTO || !BTF_INFO_VLEN(t->info))
+	if (!t || type_kind(t) != BTF_KIND_FUNC_PROTO || !type_vlen(t))
 		return -ENOENT;
-	return (int)BTF_INFO_VLEN(t->info) - 1;
+	return (int)type_vlen(t) - 1;
 }
 
 /* -ENOMEM, and then there are none. */
@@ -270,7 +307,7 @@ static int note_functions(const struct kernel_types *k)
 	for (uint32_t id = 1; !r && id < k->n; id++) {
 		const struct btf_type *t = kernel_type(k, id);
 
-		if (BTF_INFO_KIND(t->info) == BTF_KIND_FUNC)
+		if (type_kind(t) == BTF_KIND_FUNC)
 			r = note_name(k, k->functions, id, t);
 	}
 	if (r)
@@ -308,7 +345,7 @@ int kernel_types_module_function(const struct kernel_types *k, const char *path,
 	for (uint32_t id = 1; r < 0 && id < module->n; id++) {
 		const struct btf_type *t = kernel_type(module, id);
 
-		if (BTF_INFO_KIND(t->info) == BTF_KIND_FUNC &&
+		if (type_kind(t) == BTF_KIND_FUNC &&
 		    strcmp(module_string(k, module, t->name_off), name) == 0)
 			r = (int)(k->n - 1 + id);
 	}
@@ -322,8 +359,7 @@ static long offset_in(const struct kernel_types *k, const struct kernel_types *m
 {
 	const struct btf_member *m = (const void *)(t + 1);
 
-	for (uint32_t i = 0;
-	     BTF_INFO_KIND(t->info) == BTF_KIND_STRUCT && i < BTF_INFO_VLEN(t->info); i++)
+	for (uint32_t i = 0; type_kind(t) == BTF_KIND_STRUCT && i < type_vlen(t); i++)
 		if (strcmp(module_string(k, module, m[i].name_off), member) == 0)
 			return (BTF_INFO_KFLAG(t->info) ? BTF_MEMBER_BIT_OFFSET(m[i].offset)
 							: m[i].offset) /
@@ -376,7 +412,7 @@ size_t kernel_types_size(const struct kernel_types *k, const char *type)
 	uint32_t id;
 
 	while ((id = next_named(k, &k->layouts, type, &at)))
-		if (BTF_INFO_KIND(kernel_type(k, id)->info) == BTF_KIND_STRUCT)
+		if (type_kind(kernel_type(k, id)) == BTF_KIND_STRUCT)
 			return kernel_type(k, id)->size;
 	return 0;
 }
@@ -400,10 +436,9 @@ void kernel_types_enumerators(const struct kernel_types *k, const char *const *n
 	for (size_t at = 0; at < k->layouts.n; at++) {
 		const struct btf_type *t = kernel_type(k, k->layouts.list[at].id);
 		const struct btf_enum *e = (const void *)(t + 1);
-		uint32_t vlen = BTF_INFO_VLEN(t->info);
+		uint32_t vlen = type_vlen(t);
 
-		if (BTF_INFO_KIND(t->info) != BTF_KIND_ENUM || !vlen ||
-		    !begins_alike(k, e, names, n))
+		if (type_kind(t) != BTF_KIND_ENUM || !vlen || !begins_alike(k, e, names, n))
 			continue;
 		for (uint32_t i = 0; i < vlen; i++)
 			for (size_t j = 0; j < n; j++)

@@ -5,6 +5,7 @@
 /* Between kernel_types.c, which reads, and btf_subset.c, which cuts. */
 
 #include <linux/btf.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,7 +21,31 @@ struct kernel_names {
 	size_t n, room;
 };
 
+/*
+ * What info holds: 7 bits of kind and 24 of vlen, since BTF may have a layout section (in libbpf by
+ * 1178be162963).  Before there were 5 and 16, and the others were 0.
+ */
+#define TYPE_KINDS 128
+
+static inline uint32_t type_kind(const struct btf_type *t)
+{
+	return t->info >> 24 & (TYPE_KINDS - 1);
+}
+
+static inline uint32_t type_vlen(const struct btf_type *t)
+{
+	return t->info & 0xffffff;
+}
+
+/* Bytes behind the fixed part of a type: so many, and so many more for each of its type_vlen()
+ * parts. */
+struct type_extra {
+	bool sized, known; /* can be skipped; can be read */
+	uint8_t fixed, each;
+};
+
 struct kernel_types {
+	struct type_extra extra[TYPE_KINDS];
 	void *bytes; /* mapped */
 	size_t size;
 	const char *types;
@@ -34,8 +59,9 @@ struct kernel_types {
 	struct kernel_names *functions;	 /* empty until one is asked for */
 };
 
-/* Bytes behind the fixed part of a type; all kinds are known, or kernel_types_open() had failed. */
-size_t btf_extra_size(const struct btf_type *t);
+/* Bytes behind the fixed part of a type; all kinds have a size, or kernel_types_open() had failed.
+ */
+size_t type_extra_size(const struct kernel_types *k, const struct btf_type *t);
 const struct btf_type *kernel_type(const struct kernel_types *k, uint32_t id);
 const char *kernel_string(const struct kernel_types *k, uint32_t offset);
 

@@ -18,6 +18,8 @@
 #include "probes/breakdown_blk.skel.h"
 #include "probes/top.skel.h"
 
+#define N(array) (sizeof(array) / sizeof((array)[0]))
+
 /* libbpf's own reading of the same file is the witness. */
 static struct kernel_types *types;
 static struct btf *witness;
@@ -213,17 +215,24 @@ static void test_cut_of_no_object(void **state)
 
 /* ---- damaged files ---- */
 
-static int open_bytes(const void *bytes, size_t size, struct error *err)
+static int keep_bytes(const void *bytes, size_t size, struct kernel_types **k, struct error *err)
 {
 	char path[] = "/tmp/kernel-types-XXXXXX";
-	struct kernel_types *k = NULL;
 	int fd = mkstemp(path), r;
 
 	assert_true(fd >= 0);
 	assert_int_equal(write(fd, bytes, size), (ssize_t)size);
 	close(fd);
-	r = kernel_types_open(path, &k, err);
+	r = kernel_types_open(path, k, err);
 	unlink(path);
+	return r;
+}
+
+static int open_bytes(const void *bytes, size_t size, struct error *err)
+{
+	struct kernel_types *k = NULL;
+	int r = keep_bytes(bytes, size, &k, err);
+
 	if (!r)
 		kernel_types_free(k);
 	return r;
@@ -261,13 +270,161 @@ static void test_damaged(void **state)
 	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
 	bad = good;
 	bad.type.info = 31U << 24; /* a kind that there is not */
-	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
+	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -ENOTSUP);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	assert_string_equal(err.hint, "kind 31; a newer iotrace may know it");
+	bad.type.info = 0;
+	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -ENOTSUP);
 	bad = good;
 	bad.type.info = BTF_KIND_STRUCT << 24 | 5; /* members behind the end */
 	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
 	bad = good;
 	bad.strings[7] = 'x'; /* a string without an end */
 	assert_int_equal(open_bytes(&bad, sizeof(bad), &err), -EINVAL);
+}
+
+/* ---- kinds of types that are not known ---- */
+
+#define STRINGS "\0request\0__data_len\0bio"
+#define REQUEST 1
+#define LENGTH	9
+#define BIO	20
+#define NEW	100 /* a kind that there may be once, with 8 bytes and 4 for each of its parts */
+
+/* A type of a new kind, a structure that has a member of it, and one of many members. */
+struct newer {
+	struct btf_header header;
+	uint32_t layout_off, layout_len;
+	struct btf_type new;
+	uint32_t new_extra[2 + 3];
+	struct btf_type request;
+	struct btf_member length;
+	struct btf_type bio;
+	struct btf_member members[70000];
+	char strings[sizeof(STRINGS) + 3]; /* to a multiple of 4 */
+	struct {
+		uint8_t fixed, each;
+		uint16_t flags;
+	} layout[NEW + 1];
+};
+
+static struct newer newer;
+
+static void make_newer(void)
+{
+	newer = (struct newer){
+		.header = { .magic = BTF_MAGIC,
+			    .version = 1,
+			    .hdr_len = offsetof(struct newer, new),
+			    .type_len =
+				offsetof(struct newer, strings) - offsetof(struct newer, new),
+			    .str_off =
+				offsetof(struct newer, strings) - offsetof(struct newer, new),
+			    .str_len = sizeof(newer.strings) },
+		.layout_off = offsetof(struct newer, layout) - offsetof(struct newer, new),
+		.layout_len = sizeof(newer.layout),
+		.new = { .info = NEW << 24 | 3 },
+		.request = { .name_off = REQUEST, .info = BTF_KIND_STRUCT << 24 | 1, .size = 8 },
+		.length = { .name_off = LENGTH, .type = 1 },
+		.bio = { .name_off = BIO, .info = BTF_KIND_STRUCT << 24 | 70000, .size = 8 },
+		.strings = STRINGS,
+		.layout[NEW] = { 8, 4, 0 },
+	};
+	for (size_t i = 0; i < N(newer.members); i++)
+		newer.members[i] = (struct btf_member){ .name_off = REQUEST, .type = 1 };
+	newer.members[69999] = newer.length;
+	_Static_assert(offsetof(struct newer, layout) % 4 == 0, "aligned");
+}
+
+static void test_new_kind(void **state)
+{
+	struct kernel_types *k = NULL;
+	struct btf *cut;
+	const void *elf;
+	char path[64];
+	size_t size;
+	int fd;
+
+	(void)state;
+	make_newer();
+	assert_int_equal(keep_bytes(&newer, sizeof(newer), &k, NULL), 0);
+	assert_int_equal(k->n, 4);
+	assert_true(kernel_types_has_member(k, "request", "__data_len"));
+	assert_true(kernel_types_has_member(k, "bio", "__data_len"));
+	elf = top_bpf__elf_bytes(&size);
+	fd = kernel_types_subset(k, elf, size);
+	assert_true(fd >= 0);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	cut = btf__parse(path, NULL);
+	assert_non_null(cut);
+	assert_true(btf__find_by_name_kind(cut, "request", BTF_KIND_STRUCT) > 0);
+	assert_int_equal(btf__type_cnt(cut), 3);
+	btf__free(cut);
+	close(fd);
+	kernel_types_free(k);
+}
+
+static void test_bad_layout(void **state)
+{
+	struct error err;
+
+	(void)state;
+	make_newer();
+	newer.layout[NEW].each = 3;
+	assert_int_equal(open_bytes(&newer, sizeof(newer), &err), -ENOTSUP);
+	make_newer();
+	newer.layout_len = 4 * NEW; /* up to the kind before */
+	assert_int_equal(open_bytes(&newer, sizeof(newer), &err), -ENOTSUP);
+	make_newer();
+	newer.layout_len += 4;
+	assert_int_equal(open_bytes(&newer, sizeof(newer), &err), -EINVAL);
+	make_newer();
+	newer.layout_off += 2;
+	assert_int_equal(open_bytes(&newer, sizeof(newer), &err), -EINVAL);
+	make_newer();
+	newer.header.hdr_len = sizeof(newer.header); /* an older header: no layout */
+	newer.header.type_off += 8;
+	newer.header.str_off += 8;
+	assert_int_equal(open_bytes(&newer, sizeof(newer), &err), -ENOTSUP);
+}
+
+/* What libbpf, which the programs are loaded with, can read, the engine can read, too. */
+static void test_kinds_of_libbpf(void **state)
+{
+	struct {
+		struct btf_header header;
+		struct btf_type type;
+		uint32_t extra[3];
+		char strings[4];
+	} one = {
+		.header = { .magic = BTF_MAGIC,
+			    .version = 1,
+			    .hdr_len = sizeof(struct btf_header),
+			    .str_len = 4 },
+	};
+	size_t known = 0;
+	struct error err;
+
+	(void)state;
+	for (uint32_t kind = 1; kind < TYPE_KINDS; kind++)
+		for (uint32_t extra = 0; extra <= sizeof(one.extra); extra += 4) {
+			struct btf *btf;
+			int r;
+
+			if (BTF_INFO_KIND(kind << 24) != kind)
+				continue; /* more than its header has room for */
+			one.type.info = kind << 24;
+			one.header.type_len = sizeof(one.type) + extra;
+			one.header.str_off = sizeof(one.type) + sizeof(one.extra);
+			btf = btf__new(&one, sizeof(one));
+			r = open_bytes(&one, sizeof(one), &err);
+			if (btf && btf__type_cnt(btf) == 2) {
+				assert_int_equal(r, 0);
+				known++;
+			}
+			btf__free(btf);
+		}
+	assert_true(known >= 19);
 }
 
 static void test_missing(void **state)
@@ -335,11 +492,19 @@ static void test_module(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_same_types), cmocka_unit_test(test_every_tracepoint),
-		cmocka_unit_test(test_functions),  cmocka_unit_test(test_enumerators),
-		cmocka_unit_test(test_cut),	   cmocka_unit_test(test_cut_of_no_object),
-		cmocka_unit_test(test_members),	   cmocka_unit_test(test_module),
-		cmocka_unit_test(test_damaged),	   cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_same_types),
+		cmocka_unit_test(test_every_tracepoint),
+		cmocka_unit_test(test_functions),
+		cmocka_unit_test(test_enumerators),
+		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_cut_of_no_object),
+		cmocka_unit_test(test_members),
+		cmocka_unit_test(test_module),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_missing),
+		cmocka_unit_test(test_new_kind),
+		cmocka_unit_test(test_bad_layout),
+		cmocka_unit_test(test_kinds_of_libbpf),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
