@@ -98,7 +98,7 @@ int check_outcome(struct check *check, struct hooks *hooks, int r)
 	return r ? r : kept;
 }
 
-/* Is @event in use?  Else *@why is the alternative that this user may not use, or the first one;
+/* Is @event in use?  Else *@why is the alternative whose reason matters, as in hooks_telling();
  * NULL: it has none. */
 static bool in_use(const struct check *check, const char *event, const struct hook_choice **why)
 {
@@ -110,7 +110,7 @@ static bool in_use(const struct check *check, const char *event, const struct ho
 			continue;
 		if (choice->chosen)
 			return true;
-		if (!*why || ((*why)->code != -EACCES && choice->code == -EACCES))
+		if (!*why || choice->weight >= (*why)->weight)
 			*why = choice;
 	}
 	return false;
@@ -162,7 +162,8 @@ struct machine {
 };
 
 /* As tried, with a reason where it did not work. */
-static void try_hook(struct check_item *item, const struct machine *machine, int r)
+static void try_hook(struct check_item *item, const struct machine *machine, enum hook_kind kind,
+		     int r)
 {
 	item->ok = r == 0;
 	if (!machine->preflight.sysfs)
@@ -170,7 +171,7 @@ static void try_hook(struct check_item *item, const struct machine *machine, int
 	else
 		item->detail = !r	      ? NULL
 			       : r == -ENOENT ? "this kernel has none"
-					      : strerrordesc_np(-r);
+					      : hooks_why(kind, r);
 }
 
 static void check_one(struct machine *machine, size_t i,
@@ -221,8 +222,8 @@ static void check_machine(struct machine *machine)
 							     : "unknown: sysfs is not mounted";
 	check_one(machine, ITEM_TRACEFS, check_tracefs);
 	check_one(machine, ITEM_DEBUGFS, check_debugfs);
-	try_hook(&machine->items[ITEM_KPROBES], machine, hooks_try_kprobe());
-	try_hook(&machine->items[ITEM_FENTRY], machine, hooks_try_fentry());
+	try_hook(&machine->items[ITEM_KPROBES], machine, HOOK_KPROBE, hooks_try_kprobe());
+	try_hook(&machine->items[ITEM_FENTRY], machine, HOOK_FENTRY, hooks_try_fentry());
 }
 
 /* ---- the report ---- */

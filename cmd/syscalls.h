@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 
+#include "core/bpf/hooks.h"
 #include "probes/syscalls.h"
 
 /* X(OP, NAME, NUMBER) for each of the system calls that are timed, enum call_syscall in its order.
@@ -35,16 +36,6 @@
 	X(IO_GETEVENTS, "io_getevents", SYS_io_getevents)                                          \
 	X(IO_PGETEVENTS, "io_pgetevents", SYS_io_pgetevents)                                       \
 	X(IO_URING_ENTER, "io_uring_enter", SYS_io_uring_enter)
-
-/* The kernel's functions of system calls; not called where a filter or a tracer refuses the call.
- * 32-bit programs call some of them, too. */
-#if defined(__x86_64__)
-#define SYSCALLS_FUNCTION(name) "__x64_sys_" name
-#elif defined(__aarch64__)
-#define SYSCALLS_FUNCTION(name) "__arm64_sys_" name
-#else
-#define SYSCALLS_FUNCTION(name) "" /* not known */
-#endif
 
 const char *syscalls_name(unsigned int op); /* "pread64" */
 

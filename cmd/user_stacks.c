@@ -20,7 +20,7 @@
 static void hidden_error(struct error *err)
 {
 	error_set(err, STATUS_OK, 0, "kernel addresses are hidden: kernel frames have no names");
-	error_hint(err, "%s", kallsyms_hint);
+	error_hint(err, "%s", kallsyms_hint());
 }
 
 /* perf_event_open() failed with @why. */

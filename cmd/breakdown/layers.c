@@ -247,6 +247,7 @@ static unsigned int layer_of_event(const char *event)
 
 unsigned int layers_hooked(const struct hooks *hooks, unsigned int layers, char *why, size_t size)
 {
+	const struct hook_choice *told = NULL, *one;
 	unsigned int hooked = 0;
 	size_t n;
 	const struct hook_choice *choice = hooks_choices(hooks, &n);
@@ -254,16 +255,19 @@ unsigned int layers_hooked(const struct hooks *hooks, unsigned int layers, char 
 	for (size_t i = 0; i < n; i++)
 		if (choice[i].chosen)
 			hooked |= LAYER_BIT(layer_of_event(choice[i].event));
-	if (size)
-		why[0] = 0;
-	for (size_t i = 0; size && i < n; i++) {
+	for (size_t i = 0, of_event; size && i < n; i += of_event) {
 		unsigned int bit = LAYER_BIT(layer_of_event(choice[i].event));
 
-		if ((layers & bit) && !(hooked & bit)) {
-			snprintf(why, size, "%s:%s: %s", choice[i].kind, choice[i].target,
-				 choice[i].reason);
-			break;
-		}
+		for (of_event = 1; i + of_event < n; of_event++)
+			if (choice[i + of_event].event != choice[i].event)
+				break;
+		one = hooks_telling(&choice[i], of_event);
+		if ((layers & bit) && !(hooked & bit) && (!told || one->weight > told->weight))
+			told = one;
 	}
+	if (told)
+		snprintf(why, size, "%s:%s: %s", told->kind, told->target, told->reason);
+	else if (size)
+		why[0] = 0;
 	return hooked & layers;
 }

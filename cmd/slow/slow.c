@@ -376,7 +376,7 @@ static int check(struct tool_run *run, struct check *check, struct error *out)
 	(void)out;
 	if (!user_stacks_check_kernel(check)) {
 		error_set(&err, STATUS_OK, 0, "kernel addresses are hidden");
-		error_hint(&err, "%s", kallsyms_hint);
+		error_hint(&err, "%s", kallsyms_hint());
 		check_gap(check, "files of direct I/O", &err);
 	}
 	user_stacks_check(check, &s->user);

@@ -101,6 +101,15 @@ bool virtio_sees_gets(const struct hooks *hooks)
 	return in_use(hooks, "get_") == 2;
 }
 
+/* Of the first event, whose function all kernels have. */
+void virtio_why_no_adds(const struct hooks *hooks, char *why, size_t size)
+{
+	size_t n;
+	const struct hook_choice *told = hooks_telling(hooks_choices(hooks, &n), adds[0].n);
+
+	snprintf(why, size, "%s:%s: %s", told->kind, told->target, told->reason);
+}
+
 /* ---- interrupts ---- */
 
 #define FEATURE_PACKED 34 /* VIRTIO_F_RING_PACKED */
@@ -139,7 +148,7 @@ static void count_devices(const struct virtio_options *o, const char *root, size
 	globfree(&found);
 }
 
-int virtio_irq_check(const struct virtio_options *o, const char *root,
+int virtio_irq_check(const struct virtio_options *o, const char *root, const char *why,
 		     uint64_t handlers[VIRTIO_HANDLERS], struct error *err)
 {
 	static const char *const names[VIRTIO_HANDLERS] = {
@@ -152,14 +161,14 @@ int virtio_irq_check(const struct virtio_options *o, const char *root,
 
 	if (o->latency) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
-			  "no latency: this kernel has no hook for buffers being added");
-		error_hint(err, "it has neither kprobes nor fentry; -x alone shows the bytes used");
+			  "no latency: the functions that add buffers cannot be traced: %s", why);
+		error_hint(err, "-x alone shows the bytes used");
 		return -ENOTSUP;
 	}
 	if (kallsyms_find(NULL, names, handlers, VIRTIO_HANDLERS) <= 0) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOENT,
 			  "cannot find the addresses of the virtio interrupt handlers");
-		error_hint(err, "%s", kallsyms_hint);
+		error_hint(err, "%s", kallsyms_hint());
 		return -ENOENT;
 	}
 	count_devices(o, root, &all, &packed);
@@ -168,7 +177,7 @@ int virtio_irq_check(const struct virtio_options *o, const char *root,
 		    err, STATUS_UNSUPPORTED, -ENOTSUP,
 		    "all queues have packed rings, whose interrupts do not show which buffers "
 		    "were used");
-		error_hint(err, "kprobes or fentry are needed, and this kernel has neither");
+		error_hint(err, "function hooks would show them: %s", why);
 		return -ENOTSUP;
 	}
 	return 0;

@@ -26,11 +26,15 @@ bool virtio_sees_adds(const struct hooks *hooks);
 /* Are both functions that return buffers hooked? */
 bool virtio_sees_gets(const struct hooks *hooks);
 
+/* Why no function that adds buffers is hooked: "kprobe:FUNCTION: REASON". */
+void virtio_why_no_adds(const struct hooks *hooks, char *why, size_t size);
+
 /*
  * Looks up what ATTACH_IRQ needs.  -errno with @err (STATUS_UNSUPPORTED) when this kernel lacks
  * it, or when none of the wanted devices can be traced by interrupts: @root as in virtio_check().
+ * @why: virtio_why_no_adds().
  */
-int virtio_irq_check(const struct virtio_options *o, const char *root,
+int virtio_irq_check(const struct virtio_options *o, const char *root, const char *why,
 		     uint64_t handlers[VIRTIO_HANDLERS], struct error *err);
 
 /* -D: one line per program in use, "PROGRAM KIND:TARGET". 0 or -errno of @stream. */

@@ -27,6 +27,7 @@
 struct virtio {
 	struct virtio_options o;
 	enum attach_method method;
+	char why[256];		    /* it is not ATTACH_CALLS */
 	const struct tool_run *run; /* once it is attached */
 	const char *helpers[4];
 	uint64_t handlers[VIRTIO_HANDLERS];
@@ -207,9 +208,9 @@ static int check_attached(const struct virtio *v, const struct tool_run *run, st
 	return 0;
 }
 
-static const char irq_note[] =
-    "this kernel has no function hooks: used buffers are counted from interrupts, in "
-    "descriptors instead of lists";
+#define IRQ_NOTE                                                                                   \
+	"no function hooks (%s): used buffers are counted from interrupts, in descriptors "        \
+	"instead of lists"
 
 static int options(int argc, char **argv, void *ctx, struct error *err)
 {
@@ -234,6 +235,7 @@ static int resolve(struct tool_run *run, struct error *err)
 	struct virtio *v = run->ctx;
 
 	v->method = forces_irq(run->args) ? ATTACH_IRQ : ATTACH_CALLS;
+	snprintf(v->why, sizeof(v->why), "another hook is forced");
 	return virtio_check(&v->o, NULL, err);
 }
 
@@ -256,6 +258,7 @@ static int chosen(struct tool_run *run, struct error *err)
 
 	if (v->method == ATTACH_CALLS && !virtio_sees_adds(run->object.hooks)) {
 		v->method = ATTACH_IRQ;
+		virtio_why_no_adds(run->object.hooks, v->why, sizeof(v->why));
 		return TOOL_AGAIN;
 	}
 	if (v->o.vq)
@@ -267,7 +270,7 @@ static int chosen(struct tool_run *run, struct error *err)
 	run->helpers = v->helpers;
 	if (v->method == ATTACH_CALLS)
 		return 0;
-	return without_probes(virtio_irq_check(&v->o, NULL, v->handlers, err), err);
+	return without_probes(virtio_irq_check(&v->o, NULL, v->why, v->handlers, err), err);
 }
 
 static int attached(struct tool_run *run, struct error *err)
@@ -281,7 +284,7 @@ static int attached(struct tool_run *run, struct error *err)
 	if (!r)
 		r = open_counts(v, run->object.skel, err);
 	if (!r && v->method == ATTACH_IRQ)
-		tool_note(run, "%s", irq_note);
+		tool_note(run, IRQ_NOTE, v->why);
 	return r;
 }
 
@@ -320,9 +323,9 @@ static int check(struct tool_run *run, struct check *check, struct error *err)
 		check_gap(check, "-x and -L", err);
 	if (v->method == ATTACH_CALLS)
 		return 0;
-	if (virtio_irq_check(&latency, NULL, handlers, &gap))
+	if (virtio_irq_check(&latency, NULL, v->why, handlers, &gap))
 		check_gap(check, "-L", &gap);
-	error_set(&gap, STATUS_OK, 0, "%s", irq_note);
+	error_set(&gap, STATUS_OK, 0, IRQ_NOTE, v->why);
 	error_hint(&gap, "%s", "");
 	check_gap(check, "", &gap);
 	return 0;

@@ -2,8 +2,11 @@
 #ifndef IOTRACE_CORE_BPF_HOOK_FACTS_H
 #define IOTRACE_CORE_BPF_HOOK_FACTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "core/bpf/hooks.h"
 
 /*
  * What core/bpf/hooks.c asks the running kernel beside its types.  The offline check links answers
@@ -11,7 +14,6 @@
  * -errno; HOOK_UNKNOWN: it cannot be known.
  */
 struct btf_attach;
-struct hook_function;
 struct kernel_types;
 
 #define HOOK_UNKNOWN (-ENODATA)
@@ -48,6 +50,17 @@ int hook_facts_fentry(struct btf_attach *b, const char *name, const char *module
 
 /* Can a program for many functions (HOOK_KPROBE_MULTI) be attached to these @n?  Tried. */
 int hook_facts_kprobe_multi(const struct hook_function *functions, size_t n);
+
+/* Is the sysctl kernel.ftrace_enabled 0?  What is attached through ftrace then never runs. */
+bool hook_facts_ftrace_off(void);
+
+/* Does the kernel run programs of @kind (fentry, fexit, kprobe, kretprobe, kprobe.multi) at
+ * functions?  Tried at one that we call: TRIAL_NEVER_RAN (core/bpf/trial.h), or -errno: the program
+ * could not be attached there. */
+int hook_facts_runs(struct btf_attach *b, enum hook_kind kind);
+
+/* Why programs of @kind are attached and never run, and what to do about it. */
+const char *hook_facts_why_silent(enum hook_kind kind);
 
 /* May this kernel preempt a task that runs in the kernel? */
 int hook_facts_preempts(void);

@@ -9,6 +9,7 @@
 #include "core/bpf/hook_facts.h"
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/kernel_types.h"
+#include "core/bpf/trial.h"
 #include "core/system/limits.h"
 
 const char *const hooks_kind_names[] = {
@@ -32,25 +33,15 @@ bool hooks_is_kprobe(enum hook_kind kind)
 	return kind == HOOK_KPROBE || kind == HOOK_KRETPROBE;
 }
 
-#define ANY_FUNCTION "vfs_read"
-
 /*
- * A kernel may refuse all such programs: when they are loaded (a vendor's policy, found as EPERM)
- * or only when they are attached (arm64 before 6.4, which has no way to call a trampoline).  Tried
- * once, with one that does nothing, and not with each program of an object, which is opened anew
- * for each that is refused.
+ * A kernel may refuse all programs of a kind, when they are loaded (a vendor's policy, found as
+ * EPERM) or only when they are attached (arm64 before 6.4, which has no way to call a trampoline).
+ * Or it attaches them and never runs one (core/bpf/trial.h).  Tried once, and not with each program
+ * of an object, which is opened anew for each that is refused.
  */
-static int ask_fentry(struct hooks *h)
+static int *verdict(struct hooks *h, enum hook_kind kind)
 {
-	return hook_facts_fentry(h->btf_attach, ANY_FUNCTION, NULL);
-}
-
-static int ask_multi(struct hooks *h)
-{
-	const struct hook_function any = { ANY_FUNCTION, 0 };
-
-	(void)h;
-	return hook_facts_kprobe_multi(&any, 1);
+	return hooks_is_fentry(kind) ? &h->fentry : hooks_is_kprobe(kind) ? &h->kprobe : &h->multi;
 }
 
 void hooks_reject(struct hook_choice *choice, const char *fmt, ...)
@@ -59,6 +50,7 @@ void hooks_reject(struct hook_choice *choice, const char *fmt, ...)
 
 	choice->usable = false;
 	choice->chosen = false;
+	choice->weight = choice->code == -EACCES ? HOOKS_CHANGEABLE : 0;
 	va_start(args, fmt);
 	vsnprintf(choice->reason, sizeof(choice->reason), fmt, args);
 	va_end(args);
@@ -69,11 +61,41 @@ const char *hooks_reason(int r)
 	return r == -ENOTSUPP ? "not supported" : strerror(-r);
 }
 
+void hooks_reject_kind(struct hook_choice *choice, int r)
+{
+	if (r != TRIAL_NEVER_RAN) {
+		hooks_reject(choice, "this kernel rejects this program type: %s", hooks_reason(r));
+		return;
+	}
+	hooks_reject(choice, "attached programs never run: %s",
+		     hook_facts_why_silent(choice->alt->kind));
+	choice->weight = HOOKS_CHANGEABLE;
+}
+
 /* What could not be tried must not be rejected for that. */
 static void note_passing(struct hooks *h, int r)
 {
 	if (limits_is_passing(r))
 		h->passing = r;
+}
+
+static int runs(struct hooks *h, enum hook_kind kind)
+{
+	int *known = verdict(h, kind), r = *known;
+
+	if (r != 1)
+		return r;
+	r = hook_facts_runs(h->btf_attach, kind);
+	note_passing(h, r);
+	if (!limits_is_passing(r))
+		*known = r;
+	return r;
+}
+
+/* What is wrong with a kprobe at one function need not be wrong with one at another. */
+static bool is_silent(struct hooks *h, enum hook_kind kind)
+{
+	return hooks_is_kprobe(kind) && runs(h, kind) == TRIAL_NEVER_RAN;
 }
 
 static const char no_tracepoint[] = "this kernel has no such tracepoint";
@@ -153,6 +175,10 @@ static void check_kprobe(struct hooks *h, const struct hook_alt *alt, struct hoo
 		hooks_reject(choice, "this kernel has no kprobes");
 		return;
 	}
+	if (h->kprobe == TRIAL_NEVER_RAN) {
+		hooks_reject_kind(choice, h->kprobe);
+		return;
+	}
 	if (has_function(h, alt))
 		return;
 	r = alt->module ? try_kprobe(h, alt) : -ENOENT;
@@ -171,24 +197,18 @@ bool hooks_is_fentry(enum hook_kind kind)
 	return kind == HOOK_FENTRY || kind == HOOK_FEXIT;
 }
 
-/* Programs of one type at functions.  @allowed: what ask() said, 1: not asked yet. */
-static void check_function(struct hooks *h, const struct hook_alt *alt, int *allowed,
-			   int (*ask)(struct hooks *h), struct hook_choice *choice)
+/* Programs of one type at functions. */
+static void check_function(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
 {
-	int r = *allowed;
+	int r;
 
 	if (alt->n_functions < 2 && !has_function(h, alt)) {
 		hooks_reject(choice, "no such function in this kernel's BTF");
 		return;
 	}
-	if (r == 1) {
-		r = ask(h);
-		note_passing(h, r);
-		if (!limits_is_passing(r))
-			*allowed = r;
-	}
+	r = runs(h, alt->kind);
 	if (r)
-		hooks_reject(choice, HOOKS_NO_PROGRAMS, hooks_reason(r));
+		hooks_reject_kind(choice, r);
 }
 
 /*
@@ -204,7 +224,9 @@ static void check_kprobe_multi(struct hooks *h, const struct hook_alt *alt,
 	else if (!kernel_types_has_member(h->types, "fprobe", "hlist_array"))
 		hooks_reject(choice, "this kernel has none that sees all calls");
 	else
-		check_function(h, alt, &h->multi, ask_multi, choice);
+		check_function(h, alt, choice);
+	if (!h->has_function_backups)
+		choice->weight = HOOKS_PASSED_OVER;
 }
 
 static void check(struct hooks *h, const struct hook_alt *alt, struct hook_choice *choice)
@@ -220,7 +242,7 @@ static void check(struct hooks *h, const struct hook_alt *alt, struct hook_choic
 		break;
 	case HOOK_FENTRY:
 	case HOOK_FEXIT:
-		check_function(h, alt, &h->fentry, ask_fentry, choice);
+		check_function(h, alt, choice);
 		break;
 	case HOOK_KPROBE:
 	case HOOK_KRETPROBE:
@@ -254,24 +276,35 @@ struct hook_choice *hooks_choices_of(const struct hooks *h, size_t e)
 	return choice;
 }
 
-int hooks_choose_first(const struct hook_event *event, struct hook_choice *choice,
+const struct hook_choice *hooks_telling(const struct hook_choice *choice, size_t n)
+{
+	const struct hook_choice *best = choice;
+
+	for (size_t i = 1; i < n; i++)
+		if (choice[i].weight >= best->weight)
+			best = &choice[i];
+	return best;
+}
+
+int hooks_choose_first(struct hooks *h, const struct hook_event *event, struct hook_choice *choice,
 		       struct error *err)
 {
-	size_t best = 0; /* the one whose reason is worth telling */
+	const struct hook_choice *told;
 
 	for (size_t i = 0; i < event->n; i++) {
+		if (choice[i].usable && is_silent(h, choice[i].alt->kind))
+			hooks_reject_kind(&choice[i], TRIAL_NEVER_RAN);
 		if (!choice[i].usable)
 			continue;
 		choice[i].chosen = true;
 		return 0;
 	}
-	while (best + 1 < event->n && strcmp(choice[best].reason, not_forced) == 0)
-		best++;
 	if (event->optional)
 		return 0;
+	told = hooks_telling(choice, event->n);
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
 		  "no usable hook for the event '%s' on this kernel: %s:%s: %s", event->name,
-		  choice[best].kind, choice[best].target, choice[best].reason);
+		  told->kind, told->target, told->reason);
 	error_hint(err, "run with -v to see every hook that was tried");
 	return -ENOTSUP;
 }
@@ -283,7 +316,8 @@ static int choose_each(struct hooks *h, struct error *err)
 	int r = 0;
 
 	for (size_t e = 0; e < h->n_events; e++) {
-		int one = hooks_choose_first(&h->events[e], hooks_choices_of(h, e), r ? NULL : err);
+		int one =
+		    hooks_choose_first(h, &h->events[e], hooks_choices_of(h, e), r ? NULL : err);
 
 		if (!r)
 			r = one;
@@ -305,10 +339,12 @@ static int apply_forced(struct hooks *h, const char *forced, struct error *err)
 			continue;
 		for (size_t i = 0; i < h->events[e].n; i++) {
 			snprintf(spec, sizeof(spec), "%s:%s", choice[i].kind, choice[i].target);
-			if (strcmp(spec, forced + len + 1) == 0)
+			if (strcmp(spec, forced + len + 1) == 0) {
 				found = true;
-			else
-				hooks_reject(&choice[i], "%s", not_forced);
+				continue;
+			}
+			hooks_reject(&choice[i], "%s", not_forced);
+			choice[i].weight = HOOKS_PASSED_OVER;
 		}
 		if (found)
 			return 0;
@@ -371,12 +407,38 @@ static bool preempts_tracepoints(const struct kernel_types *types)
 	       kernel_types_size(types, type) > 2 * sizeof(uint64_t);
 }
 
+static bool has_functions(const struct hooks *h)
+{
+	for (size_t e = 0; e < h->n_events; e++)
+		for (size_t i = 0; i < h->events[e].n; i++)
+			if (hooks_is_fentry(h->events[e].alts[i].kind))
+				return true;
+	return false;
+}
+
 /* The kernel guards them against recursion since "bpf: Add per-program recursion prevention
  * mechanism" (5.12), and counts it. */
-static bool preempts_functions(const struct kernel_types *types)
+static bool preempts_functions(const struct hooks *h)
 {
-	return kernel_types_has_member(types, "bpf_prog_info", "recursion_misses") &&
+	return has_functions(h) &&
+	       kernel_types_has_member(h->types, "bpf_prog_info", "recursion_misses") &&
 	       !hook_facts_preempts();
+}
+
+/*
+ * With ftrace turned off nothing is attached through it, not even to see whether it runs: of what
+ * comes and goes meanwhile the kernel keeps flags, and once ftrace is on again it finds them, warns
+ * and turns itself off for good (the check at the end of ftrace_shutdown(), seen on 6.12).
+ */
+static void ask_ftrace(struct hooks *h)
+{
+	h->fentry = h->kprobe = h->multi = 1;
+	if (!hook_facts_ftrace_off())
+		return;
+	h->fentry = h->multi = TRIAL_NEVER_RAN;
+	/* CONFIG_KPROBES_ON_FTRACE: probes at the beginning of a function. */
+	if (kernel_types_function(h->types, "kprobe_ftrace_handler") >= 0)
+		h->kprobe = TRIAL_NEVER_RAN;
 }
 
 static int open_types(struct hooks *h, struct error *err)
@@ -385,8 +447,9 @@ static int open_types(struct hooks *h, struct error *err)
 
 	if (r)
 		return r;
+	ask_ftrace(h);
 	h->has_backups = preempts_tracepoints(h->types);
-	h->has_function_backups = h->has_backups || preempts_functions(h->types);
+	h->has_function_backups = h->has_backups || preempts_functions(h);
 	h->btf_attach = btf_attach_new(h->types, hooks_module_of_prog, h);
 	if (!h->btf_attach || alloc_choices(h))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
@@ -414,16 +477,15 @@ int hooks_choose(const struct hook_event *events, size_t n, const char *const *f
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	h->events = events;
 	h->n_events = n;
-	h->fentry = h->multi = 1;
 	r = open_types(h, err);
-	if (!r) {
+	if (!r)
 		check_all(h);
-		r = h->passing ? limits_error(h->passing, "try the kernel's hooks", err) : 0;
-	}
 	for (size_t i = 0; !r && forced && forced[i]; i++)
 		r = apply_forced(h, forced[i], err);
 	if (!r)
 		r = choose_each(h, err);
+	if (h->passing)
+		r = limits_error(h->passing, "try the kernel's hooks", err);
 	/* A caller that wants to list the choices gets them with the error. */
 	if (r && r != -ENOTSUP)
 		hooks_free(h);
@@ -499,29 +561,40 @@ void hooks_try(struct hooks *h)
 			r = hook_facts_kprobe_multi(alt->functions, alt->n_functions);
 		if (r)
 			hooks_reject(choice, "this function cannot be probed: %s", hooks_reason(r));
+		else if (choice->usable && is_silent(h, alt->kind))
+			hooks_reject_kind(choice, TRIAL_NEVER_RAN);
 	}
+}
+
+const char *hooks_why(enum hook_kind kind, int r)
+{
+	return r == TRIAL_NEVER_RAN ? hook_facts_why_silent(kind) : hooks_reason(r);
+}
+
+/* An event that no kernel has: of the kernel only what is asked is read. */
+static int try_kind(enum hook_kind kind)
+{
+	const struct hook_alt alt = { kind, "", 0, { "" }, 0, NULL, false, NULL, 0 };
+	const struct hook_event event = { "any", &alt, 1, true, NULL, NULL, true };
+	struct hooks *h = NULL;
+	int r = hooks_choose(&event, 1, NULL, &h, NULL);
+
+	if (!r)
+		r = runs(h, kind);
+	hooks_free(h);
+	return r;
 }
 
 int hooks_try_kprobe(void)
 {
 	int r = hook_facts_kprobes();
 
-	return r ? r : hook_facts_kprobe(ANY_FUNCTION, 0, NULL);
+	return r ? r : try_kind(HOOK_KPROBE);
 }
 
 int hooks_try_fentry(void)
 {
-	struct kernel_types *types;
-	struct btf_attach *b;
-	int r = kernel_types_open(NULL, &types, NULL);
-
-	if (r)
-		return r;
-	b = btf_attach_new(types, NULL, NULL);
-	r = b ? hook_facts_fentry(b, ANY_FUNCTION, NULL) : -ENOMEM;
-	btf_attach_free(b);
-	kernel_types_free(types);
-	return r;
+	return try_kind(HOOK_FENTRY);
 }
 
 const struct hook_alt *hooks_chosen(const struct hooks *h, size_t e)

@@ -33,6 +33,16 @@ enum hook_kind {
 	HOOK_TP_COOKIE,
 };
 
+/* The kernel's functions of system calls; not called where a filter or a tracer refuses the call.
+ * 32-bit programs call some of them, too. */
+#if defined(__x86_64__)
+#define SYSCALLS_FUNCTION(name) "__x64_sys_" name
+#elif defined(__aarch64__)
+#define SYSCALLS_FUNCTION(name) "__arm64_sys_" name
+#else
+#define SYSCALLS_FUNCTION(name) "" /* not known */
+#endif
+
 #define HOOK_PROGS 4 /* programs that belong to one alternative */
 
 struct hook_function {
@@ -96,6 +106,7 @@ struct hook_choice {
 	const char *kind;
 	const char *target;
 	char reason[160]; /* why it was rejected; empty: in use or not needed */
+	int weight;	  /* how much @reason says if all were rejected: hooks_telling() */
 	bool chosen;
 	bool usable;
 	int code; /* -errno why it was rejected, where the kernel said one */
@@ -136,6 +147,10 @@ struct hooks;
 int hooks_choose(const struct hook_event *events, size_t n, const char *const *forced,
 		 struct hooks **out, struct error *err);
 
+/* Of @n rejected alternatives the one whose reason matters: what the user can change, else the last
+ * that was not passed over on purpose. */
+const struct hook_choice *hooks_telling(const struct hook_choice *choice, size_t n);
+
 /* The tag of the alternative chosen for @event, or @none when there is none. */
 int hooks_tag(const struct hooks *h, const char *event, int none);
 
@@ -172,10 +187,11 @@ int hooks_attach(struct hooks *h, const struct hook_object *object, struct error
  * reject probes.  (Attaching needs no such check.) */
 void hooks_try(struct hooks *h);
 
-/* Does this kernel take a program at a function, by a kprobe or by fentry?  Tried with one that
- * every kernel has.  0 or -errno; -ENOENT: there is no such thing. */
+/* Does this kernel run a program at a function, by a kprobe or by fentry?  Tried with one that we
+ * call.  0 or -errno; -ENOENT: there is no such thing.  hooks_why(): the reason in words. */
 int hooks_try_kprobe(void);
 int hooks_try_fentry(void);
+const char *hooks_why(enum hook_kind kind, int r);
 
 /* The capabilities to read the counts of @h's programs and to detach them (PRIVILEGE()). */
 uint64_t hooks_privileges(const struct hooks *h);

@@ -120,13 +120,13 @@ static int attach_program(struct hooks *h, const struct bpf_object *obj, const s
 /* The programs that are attached for program @name, the primary first. Returns how many. */
 static size_t progs_of(const struct hooks *h, const struct bpf_object *obj,
 		       const struct hook_alt *alt, const char *name,
-		       char progs[PROGS_MAX][BPF_OBJ_NAME_LEN])
+		       char progs[PROGS_MAX][HOOKS_NAME_LEN])
 {
-	char other[BPF_OBJ_NAME_LEN];
+	char other[HOOKS_NAME_LEN];
 	const char *suffix;
 	size_t n = 1;
 
-	snprintf(progs[0], BPF_OBJ_NAME_LEN, "%s", name);
+	snprintf(progs[0], HOOKS_NAME_LEN, "%s", name);
 	for (size_t i = 0; (suffix = hooks_suffix(h, alt, i)); i++) {
 		snprintf(other, sizeof(other), "%s%s", name, suffix);
 		if (strcmp(suffix, "_b") != 0 && bpf_object__find_program_by_name(obj, other))
@@ -145,7 +145,7 @@ static int attach_with_backups(struct hooks *h, const struct bpf_object *obj,
 			       const struct hook_alt *alt, const char *name)
 {
 	bool at_function = hooks_is_fentry(alt->kind);
-	char progs[PROGS_MAX][BPF_OBJ_NAME_LEN];
+	char progs[PROGS_MAX][HOOKS_NAME_LEN];
 	size_t n = progs_of(h, obj, alt, name, progs), first = h->n_attached;
 	struct attachment primary;
 	int r;

@@ -43,17 +43,24 @@ struct hooks {
 	bool has_backups;	   /* at tracepoints */
 	bool has_function_backups; /* at functions, by fentry and fexit */
 	int passing;		   /* -errno: an alternative could not be tried just now */
-	int fentry;		 /* 0 or -errno: does this kernel take fentry?  1: not asked yet */
-	int multi;		 /* the same of HOOK_KPROBE_MULTI */
+	/* 0 or -errno: does this kernel run such programs?  1: not asked yet */
+	int fentry, kprobe, multi;
 	uint64_t missed_before;	 /* by programs that are detached */
 	int64_t missed_at_begin; /* below 0: backup programs took what the kernel had not skipped */
 	uint64_t missed_last;	 /* result of the last hooks_missed() */
 };
 
+/* For the name of a program in an object, which may be longer than the kernel shows. */
+#define HOOKS_NAME_LEN (2 * BPF_OBJ_NAME_LEN)
+
 /* The kernel's own; it comes from attaching fentry where there is no trampoline. */
 #define ENOTSUPP 524
 
-#define HOOKS_NO_PROGRAMS "this kernel rejects this program type: %s"
+/* hook_choice.weight */
+enum {
+	HOOKS_PASSED_OVER = -1, /* another one was wanted */
+	HOOKS_CHANGEABLE = 1,	/* a permission or a switch */
+};
 
 /* ---- hooks.c ---- */
 
@@ -71,13 +78,17 @@ struct hook_choice *hooks_choices_of(const struct hooks *h, size_t e);
 /* The choice for event @e, or NULL. */
 const struct hook_alt *hooks_chosen(const struct hooks *h, size_t e);
 
-/* Chooses the first usable one.  -ENOTSUP with @err: there is none, and it is not optional. */
-int hooks_choose_first(const struct hook_event *event, struct hook_choice *choice,
+/* Chooses the first usable one that the kernel also runs.  -ENOTSUP with @err: there is none, and
+ * it is not optional. */
+int hooks_choose_first(struct hooks *h, const struct hook_event *event, struct hook_choice *choice,
 		       struct error *err);
 
 __attribute__((format(printf, 2, 3))) void hooks_reject(struct hook_choice *choice, const char *fmt,
 							...);
 const char *hooks_reason(int r);
+
+/* Programs of its kind are refused or never run, as @r says. */
+void hooks_reject_kind(struct hook_choice *choice, int r);
 
 void hooks_close_types(struct hooks *h);
 

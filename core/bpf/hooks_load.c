@@ -92,9 +92,9 @@ static int reject_all(struct hooks *h, enum hook_kind kind, int code)
 			if (!choice[i].usable || !is_alike(choice[i].alt->kind, kind))
 				continue;
 			rejected = rejected || choice[i].chosen;
-			hooks_reject(&choice[i], HOOKS_NO_PROGRAMS, hooks_reason(code));
+			hooks_reject_kind(&choice[i], code);
 		}
-		if (rejected && hooks_choose_first(&h->events[e], choice, NULL))
+		if (rejected && hooks_choose_first(h, &h->events[e], choice, NULL))
 			r = -ENOTSUP;
 	}
 	return r;
@@ -125,7 +125,7 @@ static int fall_back(struct hooks *h, size_t e, bool loaded, int code)
 		hooks_reject(&choice[i], "%s failed: %s", loaded ? "attaching" : "loading",
 			     hooks_reason(code));
 	}
-	r = hooks_choose_first(&h->events[e], choice, NULL);
+	r = hooks_choose_first(h, &h->events[e], choice, NULL);
 	return !r && is_of_all(kind, loaded, code) ? reject_all(h, kind, code) : r;
 }
 
@@ -157,7 +157,7 @@ struct body {
 static bool body_of_map(const struct bpf_object *obj, const struct bpf_map *map, struct body *body)
 {
 	const char *name = bpf_map__name(map);
-	char work[BPF_OBJ_NAME_LEN];
+	char work[HOOKS_NAME_LEN];
 
 	if (strncmp(name, BODY, strlen(BODY)) != 0)
 		return false;

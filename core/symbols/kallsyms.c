@@ -4,13 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/system/kallsyms_file.h"
 #include "core/system/limits.h"
-
-/* At 1 the capability is enough; at 0 none is needed where perf_event_paranoid is below 2. */
-const char kallsyms_hint[] =
-    "run as root or with CAP_SYSLOG; the sysctl kernel.kptr_restrict must not be 2";
 
 struct kallsym {
 	uint64_t address;
@@ -25,6 +22,14 @@ struct kallsyms {
 	size_t names_used, names_room;
 	bool hidden;
 };
+
+/* At 1 the capability is enough; at 0 none is needed where perf_event_paranoid is below 2. */
+const char *kallsyms_hint(void)
+{
+	if (access("/proc/kallsyms", F_OK))
+		return "this kernel was built without CONFIG_KALLSYMS";
+	return "run as root or with CAP_SYSLOG; the sysctl kernel.kptr_restrict must not be 2";
+}
 
 static int grow(void **to, size_t *room, size_t needed, size_t size)
 {

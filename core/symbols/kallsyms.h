@@ -8,8 +8,8 @@
 
 #include "core/base/error.h"
 
-/* The hint of an error because of hidden addresses. */
-extern const char kallsyms_hint[];
+/* The hint of an error because addresses of the kernel's symbols are not known. */
+const char *kallsyms_hint(void);
 
 /* The kernel's functions by address, modules and BPF programs included. */
 struct kallsyms;

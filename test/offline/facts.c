@@ -77,6 +77,25 @@ int hook_facts_kprobe_multi(const struct hook_function *functions, size_t n)
 	return hook_facts_kprobes();
 }
 
+bool hook_facts_ftrace_off(void)
+{
+	return false;
+}
+
+int hook_facts_runs(struct btf_attach *b, enum hook_kind kind)
+{
+	if (kind == HOOK_FENTRY || kind == HOOK_FEXIT)
+		return hook_facts_fentry(b, NULL, NULL);
+	return hook_facts_kprobes();
+}
+
+/* A switch of a running kernel. */
+const char *hook_facts_why_silent(enum hook_kind kind)
+{
+	(void)kind;
+	return "";
+}
+
 /* The cookie in what such an attachment is. */
 static int has_member(const char *type, const char *member)
 {

@@ -125,7 +125,7 @@ static void test_options(void **state)
 	assert_int_equal(check.n_gaps, 1);
 	assert_string_equal(check.gaps[0].what, "--bio");
 	assert_string_equal(check.gaps[0].why,
-			    "no usable hook for the event 'bio' on this kernel: first reason");
+			    "no usable hook for the event 'bio' on this kernel: second reason");
 	assert_string_equal(check.gaps[0].hint, "");
 	check_works(&check);
 	assert_int_equal(check.works, CHECK_IN_PART);

@@ -7,10 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <bpf/libbpf.h>
 #include <cmocka.h>
 
 #include "cmd/breakdown/options.h"
 #include "cmd/command.h"
+#include "cmd/tool.h"
 
 static size_t n_options;
 
@@ -83,12 +85,53 @@ static void test_columns(void **state)
 	}
 }
 
+/* With the suffix of a spare program too: bpftool shows 15 characters, and the engine finds spare
+ * programs by their whole names (core/bpf/hooks_internal.h). */
+static size_t names_fit(const struct tool_probe *probe)
+{
+	struct bpf_program *prog;
+	struct bpf_object *obj;
+	const void *elf;
+	size_t size, n = 0;
+
+	elf = probe->elf(&size);
+	obj = bpf_object__open_mem(elf, size, NULL);
+	assert_non_null(obj);
+	bpf_object__for_each_program (prog, obj) {
+		if (strlen(bpf_program__name(prog)) >= BPF_OBJ_NAME_LEN)
+			fail_msg("%s", bpf_program__name(prog));
+		n++;
+	}
+	bpf_object__close(obj);
+	return n;
+}
+
+static void test_program_names(void **state)
+{
+	size_t n = 0;
+
+	(void)state;
+	libbpf_set_print(NULL);
+	for (size_t i = 0; i < n_commands; i++) {
+		const struct tool *tool = commands[i].command;
+		const struct tool_part *part = tool->parts;
+
+		if (tool->probe)
+			n += names_fit(tool->probe);
+		for (; part && part->tool; part++)
+			if (part->tool->probe)
+				n += names_fit(part->tool->probe);
+	}
+	assert_true(n > 500);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_options),
 		cmocka_unit_test(test_layers),
 		cmocka_unit_test(test_columns),
+		cmocka_unit_test(test_program_names),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,10 +23,15 @@
 
 int __wrap_bpf_prog_load(enum bpf_prog_type type, const char *name, const char *license,
 			 const struct bpf_insn *insns, size_t n, struct bpf_prog_load_opts *opts);
-int __wrap_bpf_raw_tracepoint_open(const char *name, int fd);
+int __wrap_bpf_map_create(enum bpf_map_type type, const char *name, uint32_t key_size,
+			  uint32_t value_size, uint32_t n, const struct bpf_map_create_opts *opts);
+int __wrap_bpf_map_lookup_elem(int fd, const void *key, void *value);
+int __wrap_tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie);
 
 static unsigned int loaded, attached;
 static int load_errno, attach_errno; /* 0: the kernel takes it */
+static int other_errno;		     /* of a program of another type */
+static uint64_t ran = 1;
 
 int __wrap_bpf_prog_load(enum bpf_prog_type type, const char *name, const char *license,
 			 const struct bpf_insn *insns, size_t n, struct bpf_prog_load_opts *opts)
@@ -35,20 +40,49 @@ int __wrap_bpf_prog_load(enum bpf_prog_type type, const char *name, const char *
 	(void)license;
 	(void)insns;
 	(void)n;
-	assert_int_equal(type, BPF_PROG_TYPE_TRACING);
+	if (type == BPF_PROG_TYPE_RAW_TRACEPOINT) {
+		errno = other_errno;
+		return other_errno ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	}
+	if (type != BPF_PROG_TYPE_TRACING) {
+		errno = EPERM;
+		return -1;
+	}
 	assert_int_equal(opts->expected_attach_type, BPF_TRACE_FENTRY);
 	loaded++;
 	errno = load_errno;
 	return load_errno ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
-int __wrap_bpf_raw_tracepoint_open(const char *name, int fd)
+int __wrap_bpf_map_create(enum bpf_map_type type, const char *name, uint32_t key_size,
+			  uint32_t value_size, uint32_t n, const struct bpf_map_create_opts *opts)
 {
-	assert_null(name);
-	assert_true(fd >= 0);
+	(void)name;
+	(void)opts;
+	(void)type;
+	(void)key_size;
+	(void)value_size;
+	(void)n;
+	return open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+int __wrap_bpf_map_lookup_elem(int fd, const void *key, void *value)
+{
+	(void)fd;
+	(void)key;
+	memcpy(value, &ran, sizeof(ran));
+	return 0;
+}
+
+int __real_tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie);
+
+int __wrap_tracepoints_attach_raw(const char *name, int prog_fd, uint64_t cookie)
+{
+	if (name)
+		return __real_tracepoints_attach_raw(name, prog_fd, cookie);
+	assert_true(prog_fd >= 0);
 	attached++;
-	errno = attach_errno;
-	return attach_errno ? -1 : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	return attach_errno ? -attach_errno : open("/dev/null", O_RDONLY | O_CLOEXEC);
 }
 
 static const struct hook_alt alts[] = {
@@ -77,40 +111,68 @@ static void test_shortage(void **state)
 
 	need_btf();
 	for (size_t i = 0; i < N(shortages); i++) {
-		load_errno = shortages[i];
+		load_errno = other_errno = shortages[i];
 		assert_int_equal(hooks_choose(events, 2, NULL, &h, &err), -shortages[i]);
 		assert_int_equal(err.status, STATUS_FAILED);
 		assert_ptr_equal(h, untouched);
-		load_errno = 0;
+		load_errno = other_errno = 0;
 		attach_errno = shortages[i];
 		assert_int_equal(hooks_choose(events, 2, NULL, &h, &err), -shortages[i]);
 		attach_errno = 0;
 	}
 }
 
-/* Loaded and refused at the attachment, as on arm64 before 6.4: known after one. */
-static void test_refused_at_attach(void **state)
+/* All of them are rejected for @reason, which each handle finds out by itself. */
+static void all_rejected(const char *reason)
 {
 	const struct hook_choice *choice;
 	struct hooks *h = NULL;
 	struct error err;
 	size_t n;
 
+	loaded = attached = 0;
+	if (hooks_choose(events, 2, NULL, &h, &err))
+		fail_msg("%s", err.what);
+	choice = hooks_choices(h, &n);
+	assert_int_equal(n, 2 * N(alts));
+	for (size_t c = 0; c < n; c++) {
+		assert_false(choice[c].usable);
+		assert_string_equal(choice[c].reason, reason);
+	}
+	hooks_free(h);
+}
+
+/* A kernel without a JIT says ENOMEM of such programs, and of no other. */
+static void test_no_jit(void **state)
+{
+	(void)state;
+	need_btf();
+	load_errno = ENOMEM;
+	all_rejected("this kernel rejects this program type: not supported");
+	load_errno = 0;
+	assert_int_equal(loaded, 1);
+	assert_int_equal(attached, 0);
+}
+
+/* Both functions that are called for it were tried. */
+static void test_never_runs(void **state)
+{
+	(void)state;
+	need_btf();
+	ran = 0;
+	all_rejected("attached programs never run: the kernel gives no reason");
+	ran = 1;
+	assert_int_equal(attached, 2);
+}
+
+/* Loaded and refused at the attachment, as on arm64 before 6.4: known after one. */
+static void test_refused_at_attach(void **state)
+{
 	(void)state;
 	need_btf();
 	attach_errno = ENOTSUPP;
-	for (int i = 0; i < 3; i++) { /* each handle asks by itself */
-		loaded = attached = 0;
-		if (hooks_choose(events, 2, NULL, &h, &err))
-			fail_msg("%s", err.what);
-		choice = hooks_choices(h, &n);
-		assert_int_equal(n, 2 * N(alts));
-		for (size_t c = 0; c < n; c++) {
-			assert_false(choice[c].usable);
-			assert_string_equal(choice[c].reason,
-					    "this kernel rejects this program type: not supported");
-		}
-		hooks_free(h);
+	for (int i = 0; i < 3; i++) {
+		all_rejected("this kernel rejects this program type: not supported");
 		assert_int_equal(loaded, 1);
 		assert_int_equal(attached, 1);
 	}
@@ -229,6 +291,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_shortage),
+		cmocka_unit_test(test_no_jit),
+		cmocka_unit_test(test_never_runs),
 		cmocka_unit_test(test_refused_at_attach),
 		cmocka_unit_test(test_all_are_out_at_once),
 		cmocka_unit_test(test_one_function_is_out),

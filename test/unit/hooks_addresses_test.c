@@ -22,6 +22,7 @@
 int __wrap_kernel_types_function(const struct kernel_types *k, const char *name);
 int __wrap_hook_facts_kprobes(void);
 int __wrap_hook_facts_kprobe(const char *name, uint64_t address, const char *module);
+int __wrap_hook_facts_runs(struct btf_attach *b, enum hook_kind kind);
 void __wrap_hook_facts_addresses(const char *const *names, uint64_t *values, size_t n);
 int __wrap_hook_facts_module_at(const char *module, uint64_t *at);
 int __wrap_kprobe_attach(const char *function, uint64_t address, bool is_return, int prog_fd);
@@ -49,6 +50,13 @@ int __wrap_hook_facts_kprobe(const char *name, uint64_t address, const char *mod
 	assert_non_null(module);
 	tried[name[0] - 'a'] = address ? address : 1;
 	return address && address == stale ? -EINVAL : 0;
+}
+
+int __wrap_hook_facts_runs(struct btf_attach *b, enum hook_kind kind)
+{
+	(void)b;
+	(void)kind;
+	return 0;
 }
 
 /* "a" is at 0xa00, and so on; "e" has no address. */

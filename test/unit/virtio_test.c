@@ -189,16 +189,18 @@ static void test_check(void **state)
 	/* interrupts tell nothing of packed rings, nor when a buffer was added */
 	write_features("virtio2", true);
 	write_features("virtio3", false);
-	if (virtio_irq_check(&(struct virtio_options){ 0 }, root, handlers, &err) != -ENOENT) {
-		assert_int_equal(virtio_irq_check(&o, root, handlers, &err), -ENOTSUP);
+	if (virtio_irq_check(&(struct virtio_options){ 0 }, root, "why", handlers, &err) !=
+	    -ENOENT) {
+		assert_int_equal(virtio_irq_check(&o, root, "why", handlers, &err), -ENOTSUP);
 		assert_int_equal(err.status, STATUS_UNSUPPORTED);
 		assert_non_null(strstr(err.what, "packed"));
 		o.device = NULL;
-		assert_int_equal(virtio_irq_check(&o, root, handlers, &err), 0);
+		assert_int_equal(virtio_irq_check(&o, root, "why", handlers, &err), 0);
 	}
 	o.latency = true;
-	assert_int_equal(virtio_irq_check(&o, root, handlers, &err), -ENOTSUP);
-	assert_non_null(strstr(err.what, "latency"));
+	assert_int_equal(virtio_irq_check(&o, root, "why", handlers, &err), -ENOTSUP);
+	assert_string_equal(err.what, "no latency: the functions that add buffers cannot be "
+				      "traced: why");
 }
 
 /* ---- rows ---- */

@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Switches that let a kernel attach programs at functions and never run one: what is counted is
+exact or refused with the reason, and never a zero that looks true.
+
+The switches are the whole machine's: in the lab's guests only.
+"""
+import contextlib
+import errno
+import glob
+import os
+import tempfile
+import unittest
+
+from iotest import (LOAD, LiveTest, Tracer, add_up, iotrace, list_hooks, main, read_text,
+                    wait_until, write_text)
+from test_virtio import direct_io, driver_of, scratch_disk, virtio_disks
+
+
+FTRACE = "/proc/sys/kernel/ftrace_enabled"
+KPROBES = "/sys/kernel/debug/kprobes/enabled"
+LOCKDOWN = "/sys/kernel/security/lockdown"
+
+
+def wait_for_closers():
+    """What is attached before a switch and detached after it confuses ftrace (docs/KERNEL-NOTES.md)."""
+    def gone():
+        for path in glob.glob("/proc/[0-9]*/comm"):
+            with contextlib.suppress(OSError):  # it has gone
+                if read_text(path) == "iotrace-closer\n":
+                    return False
+        return True
+    assert wait_until(gone, 60, 0.1)
+
+
+@contextlib.contextmanager
+def switched_off(path):
+    """0 in the file, and what was there before afterwards."""
+    if not os.path.exists(path):
+        raise unittest.SkipTest(f"this kernel has no {path}")
+    wait_for_closers()
+    try:
+        write_text(path, "0")
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            raise unittest.SkipTest(f"{path}: in use, and cannot be turned off") from error
+        raise
+    try:
+        yield
+    finally:
+        wait_for_closers()
+        write_text(path, "1")
+
+
+def reads(n, path, hook=()):
+    return iotrace("breakdown", "-T", "vfs", "--json", *hook, "--", LOAD, "read", n, 4096, path,
+                   timeout=150)
+
+
+@unittest.skipUnless("IOTRACE_TEST_KERNEL" in os.environ, "switches of the whole machine")
+class TestSwitches(LiveTest):
+    def setUp(self):
+        file = tempfile.NamedTemporaryFile(dir="/dev/shm")
+        self.addCleanup(file.close)
+        file.write(bytes(1 << 20))
+        file.flush()
+        self.path = file.name
+
+    def kinds(self):
+        """The kinds of hooks for vfs_read(), and why not."""
+        return {kind: why for event, kind, _, why in list_hooks("breakdown", "-T", "vfs")
+                if event == "vfs_read"}
+
+    def assert_true_or_refused(self, reason, hook=()):
+        """200 more reads are 200 more calls, or status 3 and the switch; which."""
+        found = []
+        for n in (100, 300):
+            result = reads(n, self.path, hook)
+            if result.status == 3:
+                self.assert_one_line(result, 3, reason)
+                return False
+            self.assertEqual(result.status, 0, result)
+            found.append(add_up(result.rows, ("layer", "op"), "count")["vfs", "read"])
+        self.assertEqual(found[1] - found[0], 200, result)
+        return True
+
+    def check_virtio(self, silent):
+        """The reads of a disk are there; by interrupts, and saying so, if functions are silent."""
+        disk, device = scratch_disk()
+        with Tracer("virtio", "--json", "-n", device, timeout=150) as tracer:
+            direct_io(f"/dev/{disk}", "read", 50, 4096)
+            result = tracer.stop()
+        self.assertEqual(result.status, 0, result)
+        notes = " ".join(result.meta.get("notes", []))
+        self.assertEqual("attached programs never run" in notes, silent, result)
+        seen = sum(row["in_bytes"] for row in result.rows)
+        if not silent or not result.losses:
+            self.assertEqual(seen, 50 * 4097, result)
+        self.assertGreater(seen, 0, result)
+
+    def check_report(self, fentry, kprobes, silent):
+        """--check says what a run finds."""
+        (report,) = iotrace("--check", "--json", timeout=150).objects
+        machine = {name: report["machine"][name]["ok"] for name in ("fentry", "kprobes")}
+        self.assertEqual(machine, {"fentry": fentry, "kprobes": kprobes})
+        found = {s["name"]: s for s in report["subcommands"]}
+        for name in ("virtio", "breakdown"):
+            missing = " ".join(m["reason"] for m in found[name]["missing"])
+            self.assertEqual("attached programs never run" in missing, silent, found[name])
+
+    def check_switch(self, path, reason, mine):
+        before = self.kinds()
+        self.assertTrue(self.assert_true_or_refused(reason))
+        with switched_off(path):
+            now = self.kinds()
+            silent = {kind for kind, why in now.items()
+                      if why and why.startswith("attached programs never run")}
+            # What never runs was usable before, and at least one is of the switch.
+            self.assertTrue(silent & mine, (before, now))
+            for kind in silent:
+                self.assertIsNone(before[kind])
+                self.assertIn(reason, now[kind])
+                self.assertFalse(self.assert_true_or_refused(
+                    reason, [f"--hook=vfs_read={kind}:vfs_read"]))
+            for kind in sorted(set(now) - silent):
+                if now[kind] is None:
+                    self.assertTrue(self.assert_true_or_refused(
+                        reason, [f"--hook=vfs_read={kind}:vfs_read"]), kind)
+            usable = None in now.values()
+            self.assertEqual(self.assert_true_or_refused(reason), usable)
+            all_silent = not usable
+            if virtio_disks() and driver_of(virtio_disks()[0][1]) == "virtio_blk":
+                self.check_virtio(all_silent)
+            self.check_report(before["fentry"] is None and now["fentry"] is None,
+                              before["kprobe"] is None and now["kprobe"] is None, all_silent)
+        self.assertTrue(self.assert_true_or_refused(reason))
+
+    def test_ftrace(self):
+        self.check_switch(FTRACE, "kernel.ftrace_enabled=0", {"fentry", "kprobe.multi"})
+
+    def test_kprobes(self):
+        self.check_switch(KPROBES, "kprobes/enabled", {"kprobe"})
+
+    def test_both(self):
+        """Nothing is left for the functions: the table without them, and with the reason."""
+        with switched_off(FTRACE), switched_off(KPROBES):
+            self.assertNotIn(None, self.kinds().values())
+            result = iotrace("breakdown", "--json", "--", LOAD, "read", 100, 4096, self.path)
+            self.assertEqual(result.status, 0, result)
+            self.assertIn("no hook on this kernel for: vfs", " ".join(result.meta["notes"]))
+            self.assertIn("attached programs never run", " ".join(result.meta["notes"]))
+            self.assertNotIn("vfs", {row["layer"] for row in result.rows})
+            self.check_virtio(True)
+
+
+@unittest.skipUnless("[integrity]" in (read_text(LOCKDOWN) if os.path.exists(LOCKDOWN) else ""),
+                     "without lockdown the kernel shows its model of preemption")
+class TestSecureBoot(LiveTest):
+    def test_preemption(self):
+        """The model of preemption is that of the boot, though its file is refused."""
+        models = [word[8:] for word in read_text("/proc/cmdline").split()
+                  if word.startswith("preempt=")]
+        if not models or " PREEMPT_DYNAMIC" not in os.uname().version:
+            self.skipTest("no preempt= on the command line, or another kernel")
+        with self.assertRaises(PermissionError):
+            read_text("/sys/kernel/debug/sched/preempt")
+        (why,) = {why for _, kind, _, why in list_hooks("breakdown", "-T", "vfs")
+                  if kind == "kprobe.multi"}
+        needed = why != "not needed: this kernel does not preempt programs at functions"
+        self.assertEqual(needed, models[-1] not in ("none", "voluntary"), why)
+
+
+if __name__ == "__main__":
+    main()
