@@ -17,8 +17,9 @@ void tool_keep(struct tool_run *t, const char *when, uint64_t set, bool wants)
 		t->keeps |= set;
 }
 
-/* Its options as they are without any, but for what want_all() sets. */
-static int open_defaults(const struct tool *tool, struct check *check, struct tool_run **out)
+/* Its options as they are without any, but for what want_all() sets (@all). */
+static int open_defaults(const struct tool *tool, bool all, struct check *check,
+			 struct tool_run **out)
 {
 	char name[64], *argv[] = { name, NULL };
 	int r = tool_new(tool, out, &check->err);
@@ -30,7 +31,7 @@ static int open_defaults(const struct tool *tool, struct check *check, struct to
 	r = tool->options(1, argv, (*out)->ctx, &check->err);
 	if (r)
 		return r;
-	if (tool->want_all)
+	if (all && tool->want_all)
 		tool->want_all((*out)->ctx);
 	tool_take_options(*out);
 	(*out)->tool = tool; /* not the part that the options name */
@@ -67,10 +68,10 @@ static int choose(struct tool_run *t, struct check *check)
 	}
 }
 
-static int check_one(const struct tool *tool, struct check *check)
+static int check_with(const struct tool *tool, bool all, struct check *check)
 {
 	struct tool_run *t = NULL;
-	int r = open_defaults(tool, check, &t);
+	int r = open_defaults(tool, all, check, &t);
 
 	if (!r && tool->resolve)
 		r = tool->resolve(t, &check->err);
@@ -87,6 +88,27 @@ static int check_one(const struct tool *tool, struct check *check)
 		tool->keeps(t);
 	tool_close(t);
 	return r;
+}
+
+/* What does not work with all options may yet work without any. */
+static int check_one(const struct tool *tool, struct check *check)
+{
+	struct check plain = { 0 };
+	struct error gap;
+	int r = check_with(tool, true, check);
+
+	if (!r || !tool->want_all)
+		return r;
+	if (check_with(tool, false, &plain)) {
+		check_free(&plain);
+		return r;
+	}
+	error_set(&gap, STATUS_OK, 0, "not all of its options work: %s", check->err.what);
+	error_hint(&gap, "%s", check->err.hint);
+	check_free(check);
+	*check = plain;
+	check_gap(check, "", &gap);
+	return 0;
 }
 
 #define PARTS_MAX 4

@@ -160,12 +160,83 @@ static void test_many_gaps(void **state)
 	assert_string_equal(check.gaps[CHECK_GAPS - 1].hint, "hint");
 }
 
+/* ---- a tool that may refuse some of its options ---- */
+
+struct picky {
+	struct args args;
+	bool all;
+};
+
+static bool refuses_all, refuses_any;
+
+static int picky_options(int argc, char **argv, void *ctx, struct error *err)
+{
+	(void)argc;
+	(void)argv;
+	(void)ctx;
+	(void)err;
+	return 0;
+}
+
+static void picky_want_all(void *ctx)
+{
+	((struct picky *)ctx)->all = true;
+}
+
+static int picky_resolve(struct tool_run *t, struct error *err)
+{
+	const struct picky *p = t->ctx;
+
+	if (refuses_any)
+		return error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "%s",
+				 p->all ? "with all" : "without");
+	if (p->all && refuses_all)
+		return error_set(err, STATUS_UNSUPPORTED, -ENOTSUP, "no cgroups");
+	return 0;
+}
+
+static const struct tool picky = {
+	.name = "picky",
+	.ctx_size = sizeof(struct picky),
+	.args_at = offsetof(struct picky, args),
+	.options = picky_options,
+	.want_all = picky_want_all,
+	.resolve = picky_resolve,
+};
+
+/* What works without options is not said not to work. */
+static void test_not_with_all(void **state)
+{
+	struct check check = { 0 };
+
+	(void)state;
+	tool_check(&picky, &check);
+	assert_int_equal(check.works, CHECK_YES);
+	assert_int_equal(check.n_gaps, 0);
+	check_free(&check);
+	refuses_all = true;
+	check = (struct check){ 0 };
+	tool_check(&picky, &check);
+	assert_int_equal(check.works, CHECK_IN_PART);
+	assert_int_equal(check.n_gaps, 1);
+	assert_string_equal(check.gaps[0].what, "");
+	assert_string_equal(check.gaps[0].why, "not all of its options work: no cgroups");
+	check_free(&check);
+	refuses_any = true;
+	check = (struct check){ 0 };
+	tool_check(&picky, &check);
+	assert_int_equal(check.works, CHECK_NO);
+	assert_string_equal(check.err.what, "with all");
+	check_free(&check);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_golden), cmocka_unit_test(test_all_work),
-		cmocka_unit_test(test_full),   cmocka_unit_test(test_options),
-		cmocka_unit_test(test_no_gap), cmocka_unit_test(test_many_gaps),
+		cmocka_unit_test(test_golden),	     cmocka_unit_test(test_all_work),
+		cmocka_unit_test(test_full),	     cmocka_unit_test(test_options),
+		cmocka_unit_test(test_no_gap),	     cmocka_unit_test(test_many_gaps),
+		cmocka_unit_test(test_not_with_all),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

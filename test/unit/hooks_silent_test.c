@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Programs that a kernel attaches and never runs, whose reason is told, and what is taken for
- * preemption: on a kernel that is made here, of which what is asked is replaced at the link. */
+/* Programs that a kernel attaches and never runs, and whose reason is told: on a kernel that is
+ * made here, of which what is asked is replaced when this is linked. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
