@@ -11,7 +11,10 @@ static const struct argp_option main_options[] = {
 	{ "check", MAIN_CHECK, NULL, 0,
 	  "test which subcommands work on this machine, and with which hooks", 0 },
 	{ "json", MAIN_JSON, NULL, 0, "with --check: JSON instead of text", 0 },
-	{ "verbose", 'v', NULL, 0, "with --check: also why better hooks were rejected", 0 },
+	{ "verbose", 'v', NULL, 0,
+	  "with --check: also why better hooks were rejected; with --version: also the libraries "
+	  "that the binary contains",
+	  0 },
 	{ "help", 'h', NULL, 0, "print this help; `iotrace SUBCOMMAND --help` for a subcommand's",
 	  0 },
 	{ "version", 'V', NULL, 0, "print the version", 0 },

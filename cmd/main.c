@@ -79,10 +79,29 @@ static int run_subcommand(const char *subcommand, int argc, char **argv)
 	return unknown(subcommand);
 }
 
+static int print_version(bool verbose)
+{
+	static const struct {
+		const char *package, *version;
+	} libraries[] = {
+#define LIBRARY(package, version) { package, version },
+#include "libraries.inc"
+#undef LIBRARY
+		{ NULL, NULL },
+	};
+
+	puts("iotrace " IOTRACE_VERSION);
+	if (verbose && !libraries[0].package)
+		puts("linked with shared libraries");
+	for (size_t i = 0; verbose && libraries[i].package; i++)
+		printf("%s %s\n", libraries[i].package, libraries[i].version);
+	return report_stdout();
+}
+
 /* What there is without a subcommand: @argv begins with an option. */
 static int run_main(int argc, char **argv)
 {
-	bool check = false, verbose = false, json = false;
+	bool check = false, version = false, verbose = false, json = false;
 
 	for (int i = 0; i < argc; i++) {
 		const struct argp_option *option = main_option(argv[i]);
@@ -97,8 +116,8 @@ static int run_main(int argc, char **argv)
 			print_help(stdout);
 			return report_stdout();
 		case 'V':
-			puts("iotrace " IOTRACE_VERSION);
-			return report_stdout();
+			version = true;
+			break;
 		case MAIN_CHECK:
 			check = true;
 			break;
@@ -110,6 +129,8 @@ static int run_main(int argc, char **argv)
 			break;
 		}
 	}
+	if (version)
+		return print_version(verbose);
 	if (!check)
 		return usage_error("", argv[0], " requires --check or a subcommand",
 				   "see `iotrace --help`");

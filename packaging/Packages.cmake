@@ -74,5 +74,6 @@ set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION
 
 # What only a .deb has: see there.
 set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_CURRENT_LIST_DIR}/cmake/StageDeb.cmake)
+set(CPACK_IOTRACE_BUILT_USING ${CMAKE_BINARY_DIR}/generated/built-using)
 set(CPACK_IOTRACE_OVERRIDES ${CMAKE_CURRENT_LIST_DIR}/debian/lintian-overrides)
 include(CPack)

@@ -12,7 +12,7 @@ int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err)
 	int r = breakdown_options(argc, argv, &b->o, err);
 
 	b->unit_ns = b->o.unit->ns;
-	b->combined = !b->o.layer;
+	b->combined = !b->o.layer && !b->o.args.replay; /* else the recording says so */
 	return r;
 }
 

@@ -16,6 +16,12 @@ if(NOT IS_DIRECTORY ${doc})
   message(FATAL_ERROR "nothing is installed in ${doc}")
 endif()
 
+# CPack has no variable for this field: it goes behind the value of another one.
+file(READ ${CPACK_IOTRACE_BUILT_USING} built_using)
+if(built_using)
+  set(CPACK_DEBIAN_PACKAGE_PRIORITY "${CPACK_DEBIAN_PACKAGE_PRIORITY}\nStatic-Built-Using: ${built_using}")
+endif()
+
 # Debian's names for these two.
 file(READ ${doc}/README.md readme)
 string(REPLACE "](LICENSE)" "](copyright)" readme "${readme}")

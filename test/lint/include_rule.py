@@ -105,7 +105,7 @@ def check_cmd(path, quoted, name):
 
 
 CHECKS = {"probes": check_probes, "core": check_core, "output": check_output, "cmd": check_cmd}
-GENERATED = {"cmd": "commands.inc", "core": "kvm_exits.inc"}
+GENERATED = {"cmd": {"commands.inc", "libraries.inc"}, "core": {"kvm_exits.inc"}}
 
 
 def check_include(path, argument):
@@ -120,7 +120,7 @@ def check_include(path, argument):
     if ".." in parts or "." in parts or "" in parts:
         return "not a path from the top folder"
     if quoted:
-        if name == GENERATED.get(layer):
+        if name in GENERATED.get(layer, ()):
             return None
         if parts[0] not in LAYERS or len(parts) < 2:
             return "not a path from the top folder"

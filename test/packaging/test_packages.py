@@ -6,6 +6,7 @@ Installing them in fresh Debian roots is `test/packaging/roots`, which downloads
 """
 import glob
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -91,6 +92,36 @@ class TestPackages(unittest.TestCase):
         self.assertEqual(listed["/usr/sbin/iotrace"], "-rwxr-xr-x")
         self.assertEqual([path for path, mode in listed.items() if "w" in mode[5:]], [])
 
+    def test_libraries(self):
+        """What a static binary is made of: it says so itself, and so do the packages."""
+        lines = run(IOTRACE, "--version", "-v").splitlines()
+        self.assertEqual(run(IOTRACE, "-v", "--version").splitlines(), lines)
+        self.assertEqual(lines[0], f"iotrace {VERSION}")
+        if "static" not in os.path.basename(self.made["tar.gz"]):
+            self.assertEqual(lines[1:], ["linked with shared libraries"])
+            return
+        libraries = dict(line.split(" ") for line in lines[1:])
+        top = made.extract(self.made["tar.gz"], f"{self.folder}/sbom")
+        with open(f"{top}/share/doc/iotrace/iotrace.spdx.json", encoding="utf-8") as file:
+            sbom = json.load(file)
+        self.assertEqual(sbom["spdxVersion"], "SPDX-2.3")
+        packages = {one["name"]: one["versionInfo"] for one in sbom["packages"]}
+        self.assertEqual(packages, {"iotrace": VERSION, **libraries})
+        ids = {one["SPDXID"] for one in sbom["packages"]}
+        linked = {one["relatedSpdxElement"] for one in sbom["relationships"]
+                  if one["relationshipType"] == "STATIC_LINK"}
+        self.assertEqual(linked, ids - {"SPDXRef-iotrace"})
+        for library in "bpf", "elf", "dw", "z", "event", "jansson", "ncurses", "iberty", "c6|glibc":
+            self.assertTrue(re.search(library, " ".join(libraries)), library)
+        if not shutil.which("dpkg-query"):
+            return
+        for package, version in libraries.items():  # of the machine that it was built on: this one
+            self.assertEqual(run("dpkg-query", "-W", "-f", "${Version}", package), version)
+        field = run("dpkg-deb", "-f", self.made["deb"], "Static-Built-Using").strip()
+        sources = {run("dpkg-query", "-W", "-f", "${source:Package} (= ${source:Version})", package)
+                   for package in libraries}
+        self.assertEqual(field.split(", "), sorted(sources))
+
     def test_lintian(self):
         if not shutil.which("lintian"):
             self.skipTest("no lintian")
@@ -115,6 +146,8 @@ class TestPackages(unittest.TestCase):
         want += [f"/usr/share/man/man8/{page}" for page in PAGES]
         want += UNITS
         want += DOCS
+        if "linked with" not in run(IOTRACE, "--version", "-v"):
+            want += [f"{DOC}/iotrace.spdx.json"]
         want += [f"/usr/share/doc/iotrace/{n}" for n in ("README.md", "CONTRIBUTING.md", "LICENSE", "CHANGELOG.md", "copyright",
                                                          "grafana-dashboard.json", "prometheus-rules.yml",
                                                          "prometheus-scrape.yml")]
