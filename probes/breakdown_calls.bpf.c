@@ -98,6 +98,8 @@ static __always_inline bool has_more_bios(void)
 	return lists[0].head || lists[1].head;
 }
 
+static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *bio);
+
 /*
  * A bio has arrived at a disk with requests, and its thread waits for a request: while the bio is
  * throttled (wbt, io.latency, io.cost), the queue is frozen, or there is no tag.  So only one bio
@@ -115,6 +117,9 @@ static __always_inline void on_arrival(struct call_thread *t, struct bio *bio)
 			t = current_thread(true);
 		if (!t)
 			return;
+	} else if (!call_bio_wanted(t, bio)) {
+		io_of(t)->any = 1;
+		return; /* at another disk than that of -d, a mirror's other half */
 	}
 	t->arriving = (u64)bio;
 	if (t->arrived_ns && has_more_bios())
@@ -230,6 +235,8 @@ static __always_inline void call_submitted(struct blk_inflight *entry, struct bi
 	io->any = 1;
 	if (front_merge)
 		return; /* on_bio_merge() counts it */
+	if (!call_bio_wanted(t, bio))
+		return;
 	io_charge(io, entry->submit_ns);
 	__sync_fetch_and_add(&io->queued, 1);
 	io->requests = 1;
@@ -394,7 +401,7 @@ static __always_inline void on_bio_merge(struct bio *bio, bool front)
 	}
 	io = io_of(t);
 	io->any = 1;
-	if (follow_merged((u64)bio, call_of(t)))
+	if (!call_bio_wanted(t, bio) || follow_merged((u64)bio, call_of(t)))
 		return;
 	io_charge(io, now);
 	__sync_fetch_and_add(&io->queued, 1);
