@@ -161,7 +161,6 @@ int blk_configure(struct bpf_object *obj, const struct args *args, const struct 
 		{ "filter_part", f->disk.partition },
 		{ "part_start", f->disk.start },
 		{ "part_sectors", f->disk.sectors },
-		{ "filter_disk", f->disk.whole },
 		{ "submit_mode", (uint32_t)hooks_tag(hooks, "submit", SUBMIT_NONE) },
 		{ "flush_seq_mask", flags->flush_seq },
 		{ "io_stat_mask", flags->io_stat },
@@ -174,7 +173,21 @@ int blk_configure(struct bpf_object *obj, const struct args *args, const struct 
 	};
 	int r = probe_set_options(obj, options, sizeof(options) / sizeof(options[0]));
 
+	if (!r)
+		r = blk_set_disk(obj, &f->disk);
 	return r ? r : probe_size_maps(obj, maps, sizeof(maps) / sizeof(maps[0]));
+}
+
+int blk_set_disk(const struct bpf_object *obj, const struct disk_ref *disk)
+{
+	uint32_t *dev = probe_variable(obj, "wanted_dev", sizeof(*dev));
+	uint32_t *whole = probe_variable(obj, "wanted_disk", sizeof(*whole));
+
+	if (!dev || !whole)
+		return -ENOENT;
+	__atomic_store_n(dev, disk->dev, __ATOMIC_RELAXED);
+	__atomic_store_n(whole, disk->whole, __ATOMIC_RELAXED);
+	return 0;
 }
 
 bool blk_filters_submitters(const struct blk_filters *f, const struct args *args)

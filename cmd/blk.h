@@ -135,6 +135,9 @@ struct blk_flags blk_flags(const struct hooks *hooks);
 int blk_configure(struct bpf_object *obj, const struct args *args, const struct blk_filters *f,
 		  const struct hooks *hooks, const struct blk_flags *flags);
 
+/* Tells the programs of @obj the numbers of the disk of -d.  0 or -ENOENT. */
+int blk_set_disk(const struct bpf_object *obj, const struct disk_ref *disk);
+
 /* Is only I/O of some processes or cgroups counted? */
 bool blk_filters_submitters(const struct blk_filters *f, const struct args *args);
 

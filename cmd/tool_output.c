@@ -81,29 +81,46 @@ void tool_losses(struct tool_run *t, struct interval *interval)
 
 /* ---- drain ---- */
 
+static void disks_have_changed(struct tool_run *t)
+{
+	if (t->tool->disks)
+		t->tool->disks(t);
+}
+
 /* While the disk of -d is not there nothing is counted, so that another one that gets its number is
  * not taken for it; the losses say so, once. */
-static void watch_disk(struct tool_run *t)
+static void set_disk_gone(struct tool_run *t, bool gone)
 {
-	bool gone;
-
-	if (!t->filters || !t->filters->disk.dev)
-		return;
-	gone = !disks_is_there(t->disks, &t->filters->disk);
 	if (gone && !t->disk_gone)
 		tool_count_loss(t, BLK_LOSS_DISK_GONE, 1);
 	if (gone != t->disk_gone && t->stopped)
 		__atomic_store_n(t->stopped, gone, __ATOMIC_SEQ_CST);
 	t->disk_gone = gone;
+	disks_have_changed(t);
+}
+
+static void watch_disk(struct tool_run *t)
+{
+	struct disk_ref *disk = &t->filters->disk, before = *disk;
+	bool there = disks_find_again(t->disks, disk);
+
+	/* With other numbers it was gone meanwhile, seen or not. */
+	if (disk->dev != before.dev || disk->whole != before.whole) {
+		set_disk_gone(t, true);
+		if (t->object.obj)
+			blk_set_disk(t->object.obj, disk);
+	}
+	set_disk_gone(t, !there);
 }
 
 void tool_look(struct tool_run *t)
 {
 	if (!t->disks || !disks_refresh(t->disks))
 		return;
-	watch_disk(t);
-	if (t->tool->disks)
-		t->tool->disks(t);
+	if (t->filters && t->filters->disk.dev)
+		watch_disk(t);
+	else
+		disks_have_changed(t);
 }
 
 int tool_drain(struct tool_run *t, struct error *err)

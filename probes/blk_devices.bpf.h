@@ -53,7 +53,7 @@ static __always_inline bool makes_requests(struct gendisk *disk, const bool dire
  */
 static __always_inline u32 part_by_sector(u32 disk, u64 sector)
 {
-	return disk == filter_disk && sector - part_start < part_sectors ? filter_dev : 0;
+	return disk == wanted_disk && sector - part_start < part_sectors ? wanted_dev : 0;
 }
 
 /* The partition that a bio of @disk is for, or the disk where it is for no partition; 0: not known,
@@ -88,7 +88,7 @@ static __always_inline u32 rq_part_dev(struct request *rq)
 
 static __always_inline u32 dev_if_wanted(u32 dev)
 {
-	return !filter_dev || dev == filter_dev ? dev : 0;
+	return !filter_dev || dev == wanted_dev ? dev : 0;
 }
 
 /* The device that a bio of @disk counts for, 0 when -d asks for another. */

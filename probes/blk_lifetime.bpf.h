@@ -15,7 +15,7 @@ static __always_inline void on_submit_rq(struct request *rq, const bool direct)
 	u64 key = address_of(rq, direct);
 	struct blk_inflight submitter = {}, *entry = entry_of(key);
 	u8 op = op_of_code(KREAD(direct, rq, cmd_flags) & 0xff);
-	bool wanted = !filter_dev || disk_dev(rq_disk(rq, direct), direct) == filter_disk;
+	bool wanted = !filter_dev || disk_dev(rq_disk(rq, direct), direct) == wanted_disk;
 	struct bio *bio = NULL;
 
 	if (entry)

@@ -12,11 +12,10 @@ const volatile __u32 filter_mode = FILTER_NONE;
 const volatile __u32 filter_pid = 0;
 const volatile __u64 filter_start = 0;	 /* the process started in this tick, as /proc shows it */
 const volatile __u64 filter_tick = 0;	 /* ns */
-const volatile __u32 filter_dev = 0;	 /* disk or partition of -d; 0: all */
-const volatile bool filter_part = false; /* filter_dev is a partition */
-const volatile __u64 part_start = 0;	 /* of filter_dev on its disk; sectors */
+const volatile __u32 filter_dev = 0;	 /* disk or partition of -d, as it was; 0: all */
+const volatile bool filter_part = false; /* it is a partition */
+const volatile __u64 part_start = 0;	 /* of it on its disk; sectors */
 const volatile __u64 part_sectors = 0;
-const volatile __u32 filter_disk = 0; /* filter_dev, or the disk that it is a partition of */
 const volatile __u32 submit_mode = SUBMIT_NONE;
 const volatile __u32 n_filter_cgroups = 0; /* 0: all */
 const volatile __u64 filter_cgroup_ids[BLK_CGROUPS] = {};
@@ -41,6 +40,9 @@ const volatile bool balance = false;
 __u32 epoch = 0;
 
 __u64 losses[BLK_LOSSES] = {};
+
+/* The numbers that the disk or partition of -d, and the disk that it lies on, have now. */
+__u32 wanted_dev = 0, wanted_disk = 0;
 
 /* When all programs were attached; 0: not yet. */
 __u64 begin_ns = 0;

@@ -165,7 +165,7 @@ static __always_inline bool call_bio_wanted(struct call_thread *t, struct bio *b
 	if (bio_wanted(bio))
 		return true;
 	return t && t->open && filter_part && BIOS_NAME_DISKS && class_of_bio(bio) == CLASS_SYNC &&
-	       disk_dev(bio_disk(bio, false), false) == filter_disk;
+	       disk_dev(bio_disk(bio, false), false) == wanted_disk;
 }
 
 /* The call of @t that waits for @bio, or, if none does, who submits it now. */
@@ -285,7 +285,7 @@ static __always_inline void call_flushing(struct blk_inflight *entry)
 	call_in_device(entry, now);
 	if (submit_mode == SUBMIT_BIO && filter_part) {
 		entry->issue_ns = now;
-		entry->dev = filter_dev;
+		entry->dev = wanted_dev;
 	}
 }
 

@@ -67,8 +67,11 @@ const char *disks_whole_name(struct disks *d, uint32_t dev);
  */
 int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct error *err);
 
-/* Is it still there, as disks_find() found it?  False when its number was reused. */
-bool disks_is_there(const struct disks *d, const struct disk_ref *ref);
+/*
+ * Finds what disks_find() found again: by its name, and as a partition where it lay on its disk.
+ * Sets the numbers that it has now.  False: it is not there, and @ref stays as it was.
+ */
+bool disks_find_again(const struct disks *d, struct disk_ref *ref);
 
 /* Calls @each with the number of each device that is there, partitions included. */
 void disks_each(const struct disks *d, void (*each)(void *ctx, uint32_t dev), void *ctx);

@@ -375,13 +375,16 @@ int disks_find(struct disks *d, const char *arg, struct disk_ref *out, struct er
 	return rc;
 }
 
-bool disks_is_there(const struct disks *d, const struct disk_ref *ref)
+bool disks_find_again(const struct disks *d, struct disk_ref *ref)
 {
-	const struct disk *disk = present(disks_by_dev(d, ref->dev));
+	const struct disk *disk = disks_by_name(d, ref->name);
 	struct disk_ref now;
 
-	return disk && !strcmp(disk->name, ref->name) && !describe(d, disk, &now, NULL) &&
-	       now.whole == ref->whole && now.start == ref->start && now.sectors == ref->sectors;
+	if (!disk || describe(d, disk, &now, NULL) || now.partition != ref->partition ||
+	    now.start != ref->start || now.sectors != ref->sectors)
+		return false;
+	*ref = now;
+	return true;
 }
 
 /* Of a child of a disk's folder in sysfs, if that is a partition: there are others that have a

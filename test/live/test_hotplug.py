@@ -93,6 +93,45 @@ class TestDiskOfD(LiveTest):
         self.assertEqual(add_up(result.rows, ("comm", "disk"), "read_bytes"),
                          {("before", part): 300 * KIB4, ("after", part): 200 * KIB4})
 
+    def test_other_number(self):
+        """It comes back with another number, as its own is somebody else's."""
+        subcommands = (("top",), ("breakdown", "-T", "blk"), ("breakdown",), ("slow", "-m", "0"))
+        with self.disks() as (first, second, part), contextlib.ExitStack() as stack:
+            tracers = [stack.enter_context(Tracer(*subcommand, "--json", "-d", part, "0.2"))
+                       for subcommand in subcommands]
+            stack_bytes = stack.enter_context(Tracer("stack", "--json", "-d", part))
+
+            def settle():
+                for tracer in tracers:
+                    outputs(tracer)
+                stack_bytes.wait_for_round()
+            number = self.number(part)
+            self.load(part, 300, "before")
+            delete_partition(first.path, 1)
+            settle()
+            other = self.make(second, number)
+            add_partition(first.path, 1, START, SECTORS)
+            self.assertTrue(wait_until(lambda: os.path.exists(f"/dev/{part}")), part)
+            self.assertNotEqual(self.number(part), number, "the test's own ground")
+            settle()
+            self.load(other, 400, "other")
+            self.load(part, 200, "after")
+            results = [tracer.stop() for tracer in (*tracers, stack_bytes)]
+        top, blk, calls, slow, stack_bytes = results
+        for result in results:
+            self.assert_ended_well(result)
+            self.assertEqual(result.losses.get("disk_gone"), 1)
+        self.assertEqual(add_up(top.rows, "comm", "io"), {"before": 300, "after": 200})
+        self.assertEqual(sum(row["count"] for row in blk.rows) + blk.losses.get("no_end", 0), 500)
+        self.assertEqual(add_up(calls.rows, ("op", "layer", "io"), "count")["read", "syscall", "disk"],
+                         500)
+        seen = add_up([{"comm": row["comm"], "n": 1} for row in slow.rows], "comm", "n")
+        self.assertLessEqual(seen.get("before", 0), 300)
+        self.assertLessEqual(seen.get("after", 0), 200)
+        self.assertGreaterEqual(sum(seen.values()), 500 - hidden_ends.count())
+        self.assertEqual(add_up(stack_bytes.rows, "comm", "read_bytes"),
+                         {"before": 300 * KIB4, "after": 200 * KIB4})
+
     def test_born_meanwhile(self):
         """A child of COMMAND that is born while the disk is gone is followed when it is back."""
         script = 'read -r x < "$1"; (read -r x < "$2"; shift 2; exec "$@") & wait'

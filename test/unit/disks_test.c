@@ -471,7 +471,7 @@ static void test_successor_before_its_message(void **state)
 	disks_free(d);
 }
 
-static void test_is_there(void **state)
+static void test_find_again(void **state)
 {
 	struct disks *d = opened(&roots);
 	struct disk_ref sda, sda1;
@@ -480,20 +480,26 @@ static void test_is_there(void **state)
 	(void)state;
 	assert_int_equal(disks_find(d, "sda", &sda, &err), 0);
 	assert_int_equal(disks_find(d, "sda1", &sda1, &err), 0);
-	assert_true(disks_is_there(d, &sda));
-	assert_true(disks_is_there(d, &sda1));
+	assert_true(disks_find_again(d, &sda));
+	assert_true(disks_find_again(d, &sda1));
 	/* made again elsewhere on the disk */
 	put("sys/devices/pci0/ata1/block/sda/sda1/start", "4096\n");
-	assert_false(disks_is_there(d, &sda1));
+	assert_false(disks_find_again(d, &sda1));
 	put("sys/devices/pci0/ata1/block/sda/sda1/start", "2048\n");
-	assert_true(disks_is_there(d, &sda1));
+	assert_true(disks_find_again(d, &sda1));
 	put("proc/diskstats", " 8 0 sda" STATS " 8 1 sdb1" STATS);
 	disks_refresh(d);
-	assert_true(disks_is_there(d, &sda));
-	assert_false(disks_is_there(d, &sda1));
+	assert_true(disks_find_again(d, &sda));
+	assert_false(disks_find_again(d, &sda1));
+	/* under another number */
+	put("proc/diskstats", " 8 0 sda" STATS " 8 1 sdb1" STATS " 8 9 sda1" STATS);
+	disks_refresh(d);
+	assert_true(disks_find_again(d, &sda1));
+	assert_int_equal(sda1.dev, DISK_DEV(8, 9));
+	assert_int_equal(sda1.whole, SDA);
 	put("proc/diskstats", " 8 1 sda1" STATS);
 	disks_refresh(d);
-	assert_false(disks_is_there(d, &sda));
+	assert_false(disks_find_again(d, &sda));
 	disks_free(d);
 }
 
@@ -874,7 +880,7 @@ int main(void)
 		on_machine(test_number_passes_on),
 		on_machine(test_refreshes_when_told),
 		on_machine(test_successor_before_its_message),
-		on_machine(test_is_there),
+		on_machine(test_find_again),
 		on_machine(test_each_part),
 		on_machine(test_stacked),
 		on_machine(test_btrfs),
