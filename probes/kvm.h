@@ -60,6 +60,7 @@ struct kvm_latency_key {
 	__u32 reason;
 	__u32 tgid;
 	__u32 vcpu;
+	__u32 tid; /* the thread, of a vCPU that is not known; else 0 */
 	__u32 bank;
 };
 
@@ -70,7 +71,8 @@ struct kvm_key_row {
 	__u64 counts[KVM_BANKS];
 };
 
-/* From exit to entry.  Only the vCPU's own thread adds to it. */
+/* From exit to entry.  Only one thread at a time adds to it: the one that runs the vCPU, or, where
+ * that is not known, the only one that the row is for. */
 struct kvm_latency {
 	__u64 exits; /* including those that no entry has followed */
 	__u64 total_ns;
@@ -96,6 +98,6 @@ enum kvm_loss {
 _Static_assert(sizeof(struct kvm_key) == 16, "shared with BPF");
 _Static_assert(sizeof(struct kvm_key_row) == 32, "shared with BPF");
 _Static_assert(sizeof(struct kvm_pending) == 32, "shared with BPF");
-_Static_assert(sizeof(struct kvm_latency_key) == 20, "shared with BPF");
+_Static_assert(sizeof(struct kvm_latency_key) == 24, "shared with BPF");
 
 #endif
