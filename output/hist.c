@@ -102,6 +102,18 @@ void hist_add_growth(struct hist *h, const struct hist *now, const struct hist *
 		h->max = max;
 }
 
+void hist_raise_max(struct hist *h)
+{
+	unsigned int slot = HIST_FINE_SLOTS - 1;
+	uint64_t lo, hi;
+
+	while (slot && !h->fine[slot])
+		slot--;
+	hist_fine_bounds(slot, &lo, &hi);
+	if (h->max < lo)
+		h->max = lo;
+}
+
 void hist_log2_from_fine(struct hist *h)
 {
 	unsigned int slot;

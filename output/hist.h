@@ -37,6 +37,13 @@ void hist_add(struct hist *h, uint64_t ns, uint64_t unit_ns);
  * what came in between is not known: it is no more than @now's, and than its highest slot holds. */
 void hist_add_growth(struct hist *h, const struct hist *now, const struct hist *before);
 
+/*
+ * The maximum may be one of two times that were noted at the same moment, and not the longer one: a
+ * program stores it after a comparison, and may be preempted in between (7.0).  No less than the
+ * longest time's slot, it is right to 1/8.
+ */
+void hist_raise_max(struct hist *h);
+
 /* Fills log2[] from fine[]: exact only for unit 1 (nanoseconds), which is what it is for. */
 void hist_log2_from_fine(struct hist *h);
 

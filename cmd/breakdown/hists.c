@@ -32,6 +32,7 @@ void hists_add(struct hist *to, const struct probe_hist *from, bool unit_slots)
 	to->total += from->total_ns;
 	if (from->max_ns > to->max)
 		to->max = from->max_ns;
+	hist_raise_max(to);
 }
 
 void hists_merge(struct hist_row *to, const struct hist_row *from)

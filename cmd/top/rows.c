@@ -269,9 +269,18 @@ uint64_t top_slots_p99(const struct top_slots *slots, uint64_t max_ns)
 /* The slots of @row become its percentile, if all of its times are in them. */
 static void rank(struct top_row *row)
 {
+	uint64_t placed, shortest;
 	struct hist hist;
 
-	if (row->slots && slots_hist(row->slots, row->max_ns, &hist) == row->io - row->untimed)
+	if (!row->slots)
+		return;
+	placed = slots_hist(row->slots, row->max_ns, &hist);
+	shortest = hist.fine[TOP_SLOT_FIRST];
+	hist.fine[TOP_SLOT_FIRST] = 0; /* has shorter times, too */
+	hist_raise_max(&hist);
+	hist.fine[TOP_SLOT_FIRST] = shortest;
+	row->max_ns = hist.max;
+	if (placed == row->io - row->untimed)
 		row->p99_ns = hist_percentile(&hist, 990);
 }
 

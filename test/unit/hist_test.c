@@ -511,9 +511,30 @@ static void growth_is_what_came_in_between(void **state)
 	assert_memory_equal(&all, &now, sizeof(now));
 }
 
+/* A maximum that another time has overwritten. */
+static void test_raise_max(void **state)
+{
+	struct hist h = { 0 };
+
+	(void)state;
+	hist_raise_max(&h);
+	assert_int_equal(h.max, 0);
+	hist_add(&h, 1000, 1);
+	hist_add(&h, 9000, 1);
+	hist_raise_max(&h);
+	assert_int_equal(h.max, 9000); /* it is known */
+	h.max = 1000;
+	hist_raise_max(&h);
+	assert_int_equal(h.max, 8192); /* the slot of 8192 to 9215 */
+	h.max = 9001;
+	hist_raise_max(&h);
+	assert_int_equal(h.max, 9001);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_raise_max),
 		cmocka_unit_test(fine_slots_of_known_values),
 		cmocka_unit_test(log2_slots_of_known_values),
 		cmocka_unit_test(fine_bounds_cover_everything),
