@@ -740,6 +740,30 @@ size_t blk_sweep(void (*detach)(void *ctx), const struct bpf_object *obj, int bu
 	return found;
 }
 
+/* Was it submitted, and never issued, and does nothing hold a reference to it any more? */
+static bool is_left_over(int busy_fd, uint64_t rq, const struct blk_inflight *entry)
+{
+	return entry->known && !entry->issue_ns && !rq_busy(busy_fd, rq, true);
+}
+
+size_t blk_forget_merged(const struct bpf_object *obj, int busy_fd)
+{
+	int fd = probe_map_fd(obj, "inflight");
+	uint64_t key, next;
+	size_t began = 0;
+	union inflight of;
+	bool more = fd >= 0 && busy_fd >= 0 && !bpf_map_get_next_key(fd, NULL, &key);
+
+	for (; more; key = next) {
+		more = !bpf_map_get_next_key(fd, &key, &next);
+		if (bpf_map_lookup_elem(fd, &key, &of) || !is_left_over(busy_fd, key, &of.entry))
+			continue;
+		/* If it is in use now, its submission may have been noted just before. */
+		began += !bpf_map_delete_elem(fd, &key) && rq_busy(busy_fd, key, true);
+	}
+	return began;
+}
+
 /* ---- losses ---- */
 
 const struct tool_loss blk_loss_table[BLK_LOSS_ROWS] = {

@@ -168,6 +168,14 @@ extern const char *const blk_helpers[];
 size_t blk_sweep(void (*detach)(void *ctx), const struct bpf_object *obj, int busy_fd,
 		 void (*account)(void *ctx, const struct blk_inflight *entry), void *ctx);
 
+/*
+ * To be called when disks came or went.  A request that was merged into another one ends without an
+ * event, so that its entry stays until its next use, and with its disk there is none.  Deletes such
+ * entries of the hash map; returns how many of these requests began meanwhile, so that perhaps
+ * nobody knows their submitter.
+ */
+size_t blk_forget_merged(const struct bpf_object *obj, int busy_fd);
+
 /* ---- losses ---- */
 
 /* Losses that user space detects, after those of the probe (blk_loss_table in cmd/tool.h): events

@@ -121,6 +121,10 @@ void tool_look(struct tool_run *t)
 		watch_disk(t);
 	else
 		disks_have_changed(t);
+	if (t->tool->flags & TOOL_BLK && t->object.obj)
+		tool_count_loss(
+		    t, LOSS_SUBMITTERS,
+		    blk_forget_merged(t->object.obj, probe_program_fd(t->object.obj, "rq_busy")));
 }
 
 int tool_drain(struct tool_run *t, struct error *err)

@@ -1270,6 +1270,7 @@ def bpf_object_exists(kind, number):
     return True
 
 
+_MAP_GET_NEXT_KEY = 4
 _PIDFD_GETFD, _OBJ_GET_INFO_BY_FD = 438, 15  # the first on all architectures
 
 
@@ -1299,6 +1300,21 @@ def map_of(pid, name):
     finally:
         os.close(pidfd)
     raise AssertionError(f"process {pid} has no BPF map {name}")
+
+
+def keys_of(pid, name):
+    """How many entries a BPF hash map of a process has; its keys have 8 bytes."""
+    with map_of(pid, name) as (fd, _, entries):
+        key, following = ctypes.create_string_buffer(8), ctypes.create_string_buffer(8)
+        for n in range(entries + 1):
+            attr = ctypes.create_string_buffer(struct.pack(
+                "=IxxxxQQ", fd, ctypes.addressof(key) if n else 0, ctypes.addressof(following)), 128)
+            try:
+                _syscall(_SYS_BPF[os.uname().machine], _MAP_GET_NEXT_KEY, attr, 24)
+            except FileNotFoundError:
+                return n
+            key, following = following, key
+    raise AssertionError(f"{name} has no end")
 
 
 class MappedArray:

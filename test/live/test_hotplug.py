@@ -5,12 +5,20 @@ import contextlib
 import os
 import tempfile
 
-from iotest import (LOAD, MIB, LiveTest, LoopDisk, NewLoopDisk, Tracer, add_partition, add_up,
-                    delete_partition, hidden_ends, main, read_text, run_load, wait_until, write_text)
+from iotest import (LOAD, MIB, Delta, LiveTest, LoopDisk, NewLoopDisk, Tracer, add_partition, add_up,
+                    delete_partition, hidden_ends, keys_of, list_hooks, main, read_text, run_load,
+                    wait_until, write_text)
 from test_devices import NullDisk
+from test_exact import write_at_once
 
 KIB4 = 4096
 START, SECTORS = 2048, 32768
+
+
+def submitted_by_bio():
+    """Do programs follow bios, as no hook has the request in its submitter's context?"""
+    return next(target for event, _, target, why_not in list_hooks("top")
+                if event == "submit" and why_not is None) == "block_getrq"
 
 
 def outputs(tracer, count=2):
@@ -222,6 +230,25 @@ class TestManyDisks(LiveTest):
                      options=["-r", "-q", self.DEPTH])
             top = top.stop()
         self.assert_followed(top, add_up(top.rows, "comm", "io").get("own", 0))
+
+
+    def test_merged_requests(self):
+        """A request that is merged into another has no event at its end, and its entry goes all the same
+        when something has changed about disks."""
+        with NewLoopDisk(16 * MIB, scheduler="mq-deadline") as disk, \
+                Tracer("top", "-d", disk.name, *self.SMALL) as top:
+            def is_left_over():
+                with Delta(disk.name) as delta:
+                    write_at_once([(disk.path, 0), (disk.path, 2 * KIB4), (disk.path, KIB4)])
+                self.assertEqual(delta["writes"] + delta["writes_merged"], 3)
+                return delta["writes"] == 1 and keys_of(top.pid, "inflight")
+            if submitted_by_bio():
+                self.skipTest("entries are made when requests are issued")
+            self.assertTrue(wait_until(is_left_over, 5), "the test's own ground")
+            add_partition(disk.path, 1, START, 2048)
+            self.assertTrue(wait_until(lambda: not keys_of(top.pid, "inflight"), 5))
+            result = top.stop()
+        self.assert_ended_well(result)
 
 
 class TestNames(LiveTest):
