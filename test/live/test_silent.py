@@ -13,13 +13,12 @@ import tempfile
 import unittest
 
 from iotest import (LOAD, LiveTest, Tracer, add_up, iotrace, list_hooks, main, read_text,
-                    wait_until, write_text)
+                    subcommands, wait_until, write_text)
 from test_virtio import direct_io, driver_of, scratch_disk, virtio_disks
 
 
 FTRACE = "/proc/sys/kernel/ftrace_enabled"
 KPROBES = "/sys/kernel/debug/kprobes/enabled"
-LOCKDOWN = "/sys/kernel/security/lockdown"
 
 
 def wait_for_closers():
@@ -153,21 +152,49 @@ class TestSwitches(LiveTest):
             self.check_virtio(True)
 
 
-@unittest.skipUnless("[integrity]" in (read_text(LOCKDOWN) if os.path.exists(LOCKDOWN) else ""),
-                     "without lockdown the kernel shows its model of preemption")
+def booted_with(word):
+    return word in read_text("/proc/cmdline").split()
+
+
+@unittest.skipUnless(booted_with("lockdown=integrity"), "the kernel was not booted with Secure Boot")
 class TestSecureBoot(LiveTest):
     def test_preemption(self):
         """The model of preemption is that of the boot, though its file is refused."""
-        models = [word[8:] for word in read_text("/proc/cmdline").split()
-                  if word.startswith("preempt=")]
-        if not models or " PREEMPT_DYNAMIC" not in os.uname().version:
-            self.skipTest("no preempt= on the command line, or another kernel")
+        if " PREEMPT_DYNAMIC" not in os.uname().version:
+            self.skipTest("the model of preemption is fixed")
         with self.assertRaises(PermissionError):
             read_text("/sys/kernel/debug/sched/preempt")
         (why,) = {why for _, kind, _, why in list_hooks("breakdown", "-T", "vfs")
                   if kind == "kprobe.multi"}
-        needed = why != "not needed: this kernel does not preempt programs at functions"
-        self.assertEqual(needed, models[-1] not in ("none", "voluntary"), why)
+        not_needed = "not needed: this kernel does not preempt programs at functions"
+        self.assertEqual(why == not_needed,
+                         booted_with("preempt=voluntary") or booted_with("preempt=none"), why)
+
+    def test_counts(self):
+        with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
+            file.write(bytes(1 << 20))
+            file.flush()
+            found = [add_up(reads(n, file.name).rows, ("layer", "op"), "count")["vfs", "read"]
+                     for n in (100, 300)]
+        self.assertEqual(found[1] - found[0], 200)
+
+
+@unittest.skipUnless(booted_with("lockdown=confidentiality"), "the kernel is not locked down")
+class TestLockdown(LiveTest):
+    def test_all(self):
+        """Nothing can be traced: the reason in one line, also where securityfs is not mounted."""
+        reason = "kernel lockdown is 'confidentiality': BPF may not read kernel memory"
+        for name in subcommands():
+            with self.subTest(name=name):
+                args = ["-D", "0.2"] if name == "stack" else ["0.2", "1"]
+                # KVM's counters are refused for another reason.
+                self.assert_one_line(iotrace(name, *args), 3, "" if name == "kvm" else reason)
+        (report,) = iotrace("--check", "--json", timeout=150).objects
+        self.assertEqual(report["machine"]["lockdown"]["state"], "confidentiality")
+        for subcommand in report["subcommands"]:
+            self.assertEqual(subcommand["works"], "no", subcommand)
+            if subcommand["name"] != "kvm":
+                self.assertEqual(subcommand["reason"], reason)
 
 
 if __name__ == "__main__":

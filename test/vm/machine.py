@@ -110,7 +110,7 @@ class Machine:
         # The emulation is slow, and stands still when the machine does: that is no lock-up. A guest
         # that locks up says nothing more, which is seen from outside.
         append = (f"console={console} quiet panic=-1 nowatchdog rcupdate.rcu_cpu_stall_suppress=1 "
-                  f"sysctl.kernel.hung_task_timeout_secs=1200 net.ifnames=0 {words}")
+                  f"sysctl.kernel.hung_task_timeout_secs=1200 net.ifnames=0 {words} {self.kernel.boot}")
         accel = "tcg,thread=multi" if self.accel == "tcg" else self.accel
         # Without a possible second CPU QEMU before 8.1 emulates no memory barriers, and requests of
         # NVMe and virtio are overlooked now and then (docs/LAB.md).

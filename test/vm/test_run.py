@@ -74,6 +74,9 @@ class TestRun(unittest.TestCase):
         self.assertEqual(kernel.patterns, ["linux-image-6.12.*-arm64-16k"])
         kernel = run.Kernel("9 sid linux-image-9.*-cloud-amd64 share=virtiofs")
         self.assertEqual((kernel.arch, kernel.share, kernel.turn), ("amd64", "virtiofs", "ci"))
+        self.assertEqual(kernel.boot, "")
+        kernel = run.Kernel("9-x sid linux-image-9.*-amd64 boot=lockdown=integrity,preempt=none")
+        self.assertEqual(kernel.boot, "lockdown=integrity preempt=none")
         for bad in ("share=nfs", "turn=never", "colour=red"):
             with self.assertRaisesRegex(run.CannotRun, "9: bad setting"):
                 run.Kernel(f"9 sid linux-image-9.*-amd64 {bad}")
