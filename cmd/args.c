@@ -24,11 +24,11 @@ enum {
 #define GROUP_COMMON 10
 
 static const struct argp_option common_options[] = {
+	{ "all", KEY_ALL, NULL, 0, "with -- COMMAND: count all processes, not only COMMAND's",
+	  GROUP_COMMON }, /* the first: see shared_options() */
 	{ "json", KEY_JSON, NULL, 0, "JSON lines instead of text", GROUP_COMMON },
 	{ "csv", KEY_CSV, NULL, 0, "CSV instead of text", GROUP_COMMON },
 	{ "output", 'o', "FILE", 0, "write the output to FILE instead of standard output",
-	  GROUP_COMMON },
-	{ "all", KEY_ALL, NULL, 0, "with -- COMMAND: count all processes, not only COMMAND's",
 	  GROUP_COMMON },
 	{ "record", KEY_RECORD, "FILE", 0, "also record to FILE what is counted", GROUP_COMMON },
 	{ "replay", KEY_REPLAY, "FILE", 0, "show the recording FILE instead of tracing",
@@ -53,7 +53,7 @@ static const struct argp_option few_options[] = {
 
 static const struct argp_option *shared_options(const struct args_spec *spec)
 {
-	return spec->argument ? few_options : common_options;
+	return spec->argument ? few_options : common_options + spec->counts_all;
 }
 
 static void each_shown(const struct argp_option *options,

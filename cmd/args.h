@@ -65,6 +65,7 @@ struct args_spec {
 	 * or -errno with @err.  NULL: a tool. */
 	int (*argument)(const char *arg, void *own, struct error *err);
 	const char *arguments;
+	bool counts_all; /* also with COMMAND: there is no --all */
 	/* Own options that do no more than set a member, before parse() is asked; ends with { 0 }.
 	 * NULL: none. */
 	const struct args_member *members;

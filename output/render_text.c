@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <wchar.h>
 
+#include "core/base/array.h"
 #include "core/base/text.h"
 #include "output/terminal.h"
 
@@ -19,6 +20,25 @@ struct line {
 	bool first;
 };
 
+/* For wcwidth() in a locale without these: East_Asian_Width W and F of Unicode 15, in rough blocks.
+ */
+static bool is_wide(uint32_t code)
+{
+	static const struct {
+		uint32_t first, last;
+	} blocks[] = {
+		{ 0x1100, 0x115f },   { 0x2e80, 0x303e },   { 0x3041, 0xa4cf },
+		{ 0xa960, 0xa97f },   { 0xac00, 0xd7a3 },   { 0xf900, 0xfaff },
+		{ 0xfe30, 0xfe6f },   { 0xff01, 0xff60 },   { 0xffe0, 0xffe6 },
+		{ 0x1f300, 0x1f64f }, { 0x1f900, 0x1f9ff }, { 0x20000, 0x3fffd },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++)
+		if (code >= blocks[i].first && code <= blocks[i].last)
+			return true;
+	return false;
+}
+
 size_t unit_width(const char *unit)
 {
 	uint32_t code = 0;
@@ -28,7 +48,7 @@ size_t unit_width(const char *unit)
 		return strlen(unit);
 	utf8_decode(unit, &code);
 	width = wcwidth((wchar_t)code);
-	return width < 0 ? 1 : (size_t)width;
+	return width >= 0 ? (size_t)width : is_wide(code) ? 2 : 1;
 }
 
 size_t render_step(const char **text)
@@ -315,10 +335,18 @@ static int begin(struct renderer *r, const struct render_head *head, struct erro
 
 static int put_table(struct renderer *r, const struct render_interval *in, size_t n)
 {
+	struct text_table table = table_of(in->schema, in->rows, n);
+	size_t *widths = r->text ? r->text->widths : NULL;
 	struct sink sink = { .stream = r->stream };
 
-	text_heading(&sink, in->schema, in->rows, n);
-	text_rows(&sink, in->schema, in->rows, n);
+	for (size_t i = 0; widths && i < in->schema->n; i++) {
+		if (widths[i] < table.widths[i])
+			widths[i] = table.widths[i];
+		table.widths[i] = widths[i];
+	}
+	text_line(&sink, &table, NULL);
+	for (size_t i = 0; i < n; i++)
+		text_line(&sink, &table, schema_row(in->schema, in->rows, i));
 	return sink_result(&sink);
 }
 

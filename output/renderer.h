@@ -62,6 +62,9 @@ struct text_view {
 	/* The stream is a terminal, and each interval has an empty screen: losses stand at its top,
 	 * where they stay in sight, and only the rows that fit are shown. */
 	bool clears;
+	/* Those of the schema's columns so far, all 0 at first: no table is narrower than the one
+	 * before.  NULL: each is as wide as its own rows need. */
+	size_t *widths;
 };
 
 /* The renderer of @format. */

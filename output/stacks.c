@@ -137,28 +137,51 @@ int stacks_text(FILE *stream, enum stack_unit unit, const struct stack_row *rows
 
 /* ---- folded ---- */
 
-static void put_folded(struct sink *sink, const char *name)
+#define MAX_FRAMES 512
+
+/* A line in the making: what is not the first is separated.  A blank and a number that end a name
+ * are held back: at the end of the line flamegraph.pl takes them for a second count. */
+struct folded {
+	struct sink *sink;
+	bool any;
+	const char *held;
+};
+
+static bool is_like_count(const char *rest)
+{
+	size_t digits = *rest == ' ' ? strspn(rest + 1, "0123456789.") : 0;
+
+	return digits && digits <= 20 && !rest[1 + digits];
+}
+
+/* @blank is what the blank becomes. */
+static void put_held(struct folded *to, const char *blank)
+{
+	if (!to->held)
+		return;
+	sink_puts(to->sink, blank);
+	sink_puts(to->sink, to->held + 1);
+	to->held = NULL;
+}
+
+static void put_folded(struct folded *to, const char *name)
 {
 	struct name_walk walk = { name, NAME_SHOWN };
 	char unit[ESCAPE_UNIT_SIZE];
 
-	while (name_next(&walk, unit))
-		sink_puts(sink, unit[0] == ';' ? "\\x3b" : unit);
+	while (!is_like_count(walk.rest) && name_next(&walk, unit))
+		sink_puts(to->sink, unit[0] == ';' ? "\\x3b" : unit);
+	to->held = is_like_count(walk.rest) ? walk.rest : NULL;
 }
-
-#define MAX_FRAMES 512
-
-/* A line in the making: what is not the first is separated. */
-struct folded {
-	struct sink *sink;
-	bool any;
-};
 
 static void fold_name(struct folded *to, const char *name, const char *mark)
 {
+	put_held(to, " ");
 	if (to->any)
 		sink_puts(to->sink, ";");
-	put_folded(to->sink, name);
+	put_folded(to, name);
+	if (*mark)
+		put_held(to, " ");
 	sink_puts(to->sink, mark);
 	to->any = true;
 }
@@ -183,21 +206,24 @@ static void fold_frames(struct folded *to, struct frames frames, const char *mar
 static void fold_row(struct sink *sink, enum stack_order order, enum stack_unit unit,
 		     const struct stack_row *row)
 {
-	struct folded line = { sink, false };
+	struct folded line = { sink, false, NULL };
 
 	if (order == STACK_ORDER_DISK)
 		fold_label(&line, row->disk);
 	for (int label = 0; label < STACK_LABELS; label++)
 		fold_label(&line, row->labels[label]);
 	fold_label(&line, row->comm);
-	if (row->pid)
+	if (row->pid) {
+		put_held(&line, " ");
 		sink_printf(sink, " [%" PRIu32 "]", row->pid);
+	}
 	fold_frames(&line, row->user, "");
 	if (order == STACK_ORDER_PROCESS && has_frames(row->user) && has_frames(row->kernel))
 		fold_name(&line, "-", "");
 	fold_frames(&line, row->kernel, "_[k]");
 	if (order == STACK_ORDER_PROCESS)
 		fold_label(&line, row->disk);
+	put_held(&line, "\\x20");
 	sink_printf(sink, " %" PRIu64 "\n", stack_row_sum(row, unit));
 }
 

@@ -31,10 +31,14 @@ void events_set_filter(struct kvm_events *e, const regex_t *filter)
 
 int events_add(struct kvm_events *e, const char *name, int parent, bool listed)
 {
-	int found = events_find(e, name);
+	char theirs[EVENT_NAME_SIZE];
 	struct kvm_event *more;
 	char *copy;
+	int found;
 
+	if (e->kvm_stat_names)
+		name = kvm_stat_name(name, theirs);
+	found = events_find(e, name);
 	if (found >= 0) {
 		e->v[found].listed = e->v[found].listed || listed;
 		return found;

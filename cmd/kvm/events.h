@@ -31,6 +31,7 @@ struct kvm_events {
 	size_t n;
 	struct intern names;   /* by index */
 	const regex_t *filter; /* -f: only those are shown; NULL: all */
+	bool kvm_stat_names;   /* of those that are added */
 };
 
 /* What process @pid has counted of an event since the start.  A row of recordings. */

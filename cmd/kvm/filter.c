@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/kvm/filter.h"
 
+#include <ctype.h>
 #include <errno.h>
 
 #include "core/base/array.h"
@@ -34,25 +35,60 @@ static bool found(const regex_t *filter, const char *name)
 	return regexec(filter, name, 0, NULL, 0) == 0;
 }
 
-/* What kvm_stat calls by other names than the kernel, beside upper case. */
+/* Reasons that kvm_stat calls by other names than the kernel, beside upper case: of SVM, VMX and
+ * arm64. */
 static const struct {
 	const char *ours, *theirs;
 } other_names[] = {
-	{ "kvm_exit(io)", "kvm_exit(IOIO)" },
-	{ "kvm_exit(interrupt)", "kvm_exit(INTR)" },
-	{ "kvm_exit(hypercall)", "kvm_exit(VMMCALL)" },
-	{ "kvm_exit(INTERRUPT_WINDOW)", "kvm_exit(PENDING_INTERRUPT)" },
-	{ "kvm_exit(WFx)", "kvm_exit(WFI)" },
+	{ "io", "IOIO" },
+	{ "interrupt", "INTR" },
+	{ "hypercall", "VMMCALL" },
+	{ "DE_excp", "EXCP_BASE" },
+	{ "read_idtr", "IDTR_READ" },
+	{ "read_gdtr", "GDTR_READ" },
+	{ "read_ldtr", "LDTR_READ" },
+	{ "read_rt", "TR_READ" },
+	{ "write_idtr", "IDTR_WRITE" },
+	{ "write_gdtr", "GDTR_WRITE" },
+	{ "write_ldtr", "LDTR_WRITE" },
+	{ "write_rt", "TR_WRITE" },
+	{ "INTERRUPT_WINDOW", "PENDING_INTERRUPT" },
+	{ "WFx", "WFI" },
+	{ "ILL", "ILL_ISS" },
+	{ "IABT_LOW", "IABT" },
+	{ "IABT_CUR", "IABT_HYP" },
+	{ "DABT_LOW", "DABT" },
+	{ "DABT_CUR", "DABT_HYP" },
+	{ "BREAKPT_LOW", "BREAKPT" },
+	{ "BREAKPT_CUR", "BREAKPT_HYP" },
+	{ "SOFTSTP_LOW", "SOFTSTP" },
+	{ "SOFTSTP_CUR", "SOFTSTP_HYP" },
+	{ "WATCHPT_LOW", "WATCHPT" },
+	{ "WATCHPT_CUR", "WATCHPT_HYP" },
 };
+
+const char *kvm_stat_name(const char *name, char buf[EVENT_NAME_SIZE])
+{
+	static const char parent[] = "kvm_exit(";
+	const char *reason = name + sizeof(parent) - 1;
+
+	if (strncmp(name, parent, sizeof(parent) - 1) != 0 || strncmp(reason, "0x", 2) == 0)
+		return name;
+	snprintf(buf, EVENT_NAME_SIZE, "%s", name);
+	for (char *c = buf + sizeof(parent) - 1; *c; c++)
+		*c = (char)toupper((unsigned char)*c);
+	for (size_t i = 0; i < ARRAY_SIZE(other_names); i++)
+		if (strncmp(reason, other_names[i].ours, strlen(other_names[i].ours)) == 0 &&
+		    strcmp(reason + strlen(other_names[i].ours), ")") == 0)
+			snprintf(buf, EVENT_NAME_SIZE, "%s%s)", parent, other_names[i].theirs);
+	return buf;
+}
 
 bool kvm_filter_matches(const regex_t *filter, const char *name)
 {
-	if (!filter || found(filter, name))
-		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(other_names); i++)
-		if (strcmp(name, other_names[i].ours) == 0)
-			return found(filter, other_names[i].theirs);
-	return false;
+	char theirs[EVENT_NAME_SIZE];
+
+	return !filter || found(filter, name) || found(filter, kvm_stat_name(name, theirs));
 }
 
 /* ---- names that may come ---- */

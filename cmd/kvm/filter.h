@@ -16,6 +16,9 @@
  * -EINVAL with @err (STATUS_USAGE); then *out is not to be freed. */
 int kvm_regex(const char *pattern, regex_t *out, struct error *err);
 
+/* What kvm_stat calls the event that the kernel calls @name: that, or in @buf another. */
+const char *kvm_stat_name(const char *name, char buf[EVENT_NAME_SIZE]);
+
 /* Does @filter select event @name, by its name or by kvm_stat's? */
 bool kvm_filter_matches(const regex_t *filter, const char *name);
 

@@ -96,6 +96,7 @@ const struct args_spec virtio_args = {
 	       "lists that were handed to the queue, BW is their bytes. With -- COMMAND it "
 	       "runs as long as COMMAND does, and counts all traffic of a queue, not only "
 	       "COMMAND's.",
+	.counts_all = true,
 	.examples = examples,
 	.replay = shown,
 	.filters = (const int[]){ 'd', 'n', 'q', 0 },

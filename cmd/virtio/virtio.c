@@ -37,6 +37,7 @@ struct virtio {
 	struct virtio_rows rows;
 	struct column columns[VIRTIO_COLUMNS];
 	struct schema schema;
+	size_t widths[VIRTIO_COLUMNS];
 	uint64_t queues_gone; /* as of the last sweep */
 	bool stopped;
 };
@@ -416,6 +417,7 @@ static void tables(void *ctx, struct show *show)
 	virtio_schema(&v->o, v->columns, &v->schema);
 	show->tables[0] = (struct recording_table){ "rows", &v->schema };
 	show->n_tables = 1;
+	show->text.widths = v->widths;
 	show->empty = v->o.device || v->o.driver || v->o.vq
 			  ? "no virtqueue was used that matches the filters"
 			  : "no virtqueue was used";

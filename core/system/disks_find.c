@@ -248,6 +248,15 @@ static int by_path(const struct disks *d, const char *arg, const struct disk **o
 	return no_such_disk(d, arg, err);
 }
 
+/* mapper/vg-lv, disk/by-id/...: as below /dev. */
+static bool below_dev(const struct disks *d, const char *arg, const struct disk **out)
+{
+	char path[PATH_MAX];
+
+	return arg[0] != '/' && snprintf(path, sizeof(path), "/dev/%s", arg) < (int)sizeof(path) &&
+	       by_path(d, path, out, NULL) == 0;
+}
+
 /* @arg has a colon and is no name: MAJ:MIN, or nothing. */
 static int by_number(const struct disks *d, const char *arg, const struct disk **out,
 		     struct error *err)
@@ -284,10 +293,12 @@ static int resolve(const struct disks *d, const char *arg, const struct disk **o
 		return -EINVAL;
 	}
 	disk = disks_by_name(d, arg);
+	if (!disk && !strchr(arg, '/'))
+		disk = by_mapper_name(d, arg);
+	if (!disk && below_dev(d, arg, out))
+		return 0;
 	if (!disk && strchr(arg, '/'))
 		return by_path(d, arg, out, err);
-	if (!disk)
-		disk = by_mapper_name(d, arg);
 	if (!disk && strchr(arg, ':'))
 		return by_number(d, arg, out, err);
 	if (!disk)

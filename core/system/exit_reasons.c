@@ -34,13 +34,34 @@ struct reasons {
 #ifdef VMX_EXIT_REASONS
 static struct event_symbol vmx_symbols[] = { VMX_EXIT_REASONS };
 static struct event_symbol vmx_flag_symbols[] = { VMX_EXIT_REASON_FLAGS };
-static struct event_symbol svm_symbols[] = { SVM_EXIT_REASONS };
+static struct event_symbol svm_symbols[] = { SVM_EXIT_REASONS, { 0x08c, "mwait_cond" } };
 static const struct event_table vmx = TABLE(vmx_symbols);
 static const struct event_table vmx_flags = TABLE(vmx_flag_symbols);
 static const struct event_table svm = TABLE(svm_symbols);
 #else
 static const struct event_table vmx, vmx_flags, svm;
 #endif
+
+/* Exception classes of ESR_EL2.EC, as the Arm architecture numbers and arm64 kernels call them:
+ * their tables have only those that KVM of that version handles. */
+static struct event_symbol arm_symbols[] = {
+	{ 0x00, "UNKNOWN" },	 { 0x01, "WFx" },	  { 0x03, "CP15_32" },
+	{ 0x04, "CP15_64" },	 { 0x05, "CP14_MR" },	  { 0x06, "CP14_LS" },
+	{ 0x07, "FP_ASIMD" },	 { 0x08, "CP10_ID" },	  { 0x09, "PAC" },
+	{ 0x0c, "CP14_64" },	 { 0x0d, "BTI" },	  { 0x0e, "ILL" },
+	{ 0x11, "SVC32" },	 { 0x12, "HVC32" },	  { 0x13, "SMC32" },
+	{ 0x15, "SVC64" },	 { 0x16, "HVC64" },	  { 0x17, "SMC64" },
+	{ 0x18, "SYS64" },	 { 0x19, "SVE" },	  { 0x1a, "ERET" },
+	{ 0x1c, "FPAC" },	 { 0x1d, "SME" },	  { 0x1f, "IMP_DEF" },
+	{ 0x20, "IABT_LOW" },	 { 0x21, "IABT_CUR" },	  { 0x22, "PC_ALIGN" },
+	{ 0x24, "DABT_LOW" },	 { 0x25, "DABT_CUR" },	  { 0x26, "SP_ALIGN" },
+	{ 0x27, "MOPS" },	 { 0x28, "FP_EXC32" },	  { 0x2c, "FP_EXC64" },
+	{ 0x2f, "SERROR" },	 { 0x30, "BREAKPT_LOW" }, { 0x31, "BREAKPT_CUR" },
+	{ 0x32, "SOFTSTP_LOW" }, { 0x33, "SOFTSTP_CUR" }, { 0x34, "WATCHPT_LOW" },
+	{ 0x35, "WATCHPT_CUR" }, { 0x38, "BKPT32" },	  { 0x3a, "VECTOR32" },
+	{ 0x3c, "BRK64" },
+};
+static const struct event_table arm = TABLE(arm_symbols);
 
 static struct event_symbol uexit_symbols[] = {
 #include "kvm_exits.inc"
@@ -66,8 +87,10 @@ static struct meaning meaning_of(const struct reasons *r, enum reason_event even
 		m.headers = &uexit;
 	} else if (r->arm) {
 		/* What the world switch returned, and if that was a trap, its exception class. */
-		m.kernel =
-		    class == CLASS_ARM_TRAP ? event_format_table(format, "esr_ec", false, 0) : NULL;
+		if (class == CLASS_ARM_TRAP) {
+			m.kernel = event_format_table(format, "esr_ec", false, 0);
+			m.headers = &arm;
+		}
 	} else if (class == CLASS_VMX) {
 		/* "(REC->isa == 1) ? VMX's table : SVM's"; the low half is the basic reason. */
 		m = (struct meaning){ event_format_table(format, "exit_reason", false, class), &vmx,
@@ -157,15 +180,18 @@ static int add(struct reasons *r, enum reason_event event, uint32_t class, uint3
 	return 0;
 }
 
-/* All that have a name in @class; the headers' are for where the kernel's cannot be read. */
+/* All that have a name in @class.  Those of the headers are listed only where the kernel's cannot
+ * be read; the others are there to be asked for. */
 static int add_class(struct reasons *r, enum reason_event event, uint32_t class, bool listed)
 {
 	struct meaning m = meaning_of(r, event, class);
-	const struct event_table *t = m.kernel ? m.kernel : m.headers;
 	int err = 0;
 
-	for (size_t i = 0; !err && i < t->n; i++)
-		err = add(r, event, class, (uint32_t)t->symbols[i].value, listed);
+	for (size_t i = 0; !err && m.kernel && i < m.kernel->n; i++)
+		err = add(r, event, class, (uint32_t)m.kernel->symbols[i].value, listed);
+	for (size_t i = 0; !err && i < m.headers->n; i++)
+		err = add(r, event, class, (uint32_t)m.headers->symbols[i].value,
+			  listed && !m.kernel);
 	return err;
 }
 

@@ -234,6 +234,9 @@ static void test_find_by_path(void **state)
 	finds(d, "/dev/disk/by-id/nvme-dangling-part1", "nvme0n1p1", NVMEP1, NVME);
 	finds(d, "/dev/mapper/vg-root", "dm-0", DM0, DM0);
 	finds(d, "/dev/vg/root", "dm-0", DM0, DM0);
+	finds(d, "mapper/vg-root", "dm-0", DM0, DM0);
+	finds(d, "vg/root", "dm-0", DM0, DM0);
+	finds(d, "disk/by-id/ata-x-part1", "sda1", SDA1, SDA);
 	snprintf(path, sizeof(path), "%s/disk/by-id/ata-x-part1", dev);
 	finds(d, path, "sda1", SDA1, SDA);
 	refuses(d, "/dev/disk/by-id/gone", -ENODEV, "no such disk '/dev/disk/by-id/gone'", list);

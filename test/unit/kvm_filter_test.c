@@ -69,6 +69,67 @@ static void test_match(void **state)
 			fail_msg("'%s' matches nothing", good[i]);
 }
 
+/* Each name that kvm_stat has, with the kernel's. */
+static void test_names_of_kvm_stat(void **state)
+{
+	static const struct {
+		const char *ours, *theirs;
+	} names[] = {
+		{ "npf", "NPF" },
+		{ "io", "IOIO" },
+		{ "interrupt", "INTR" },
+		{ "hypercall", "VMMCALL" },
+		{ "DE_excp", "EXCP_BASE" },
+		{ "mwait_cond", "MWAIT_COND" },
+		{ "read_idtr", "IDTR_READ" },
+		{ "read_gdtr", "GDTR_READ" },
+		{ "read_ldtr", "LDTR_READ" },
+		{ "read_rt", "TR_READ" },
+		{ "write_idtr", "IDTR_WRITE" },
+		{ "write_gdtr", "GDTR_WRITE" },
+		{ "write_ldtr", "LDTR_WRITE" },
+		{ "write_rt", "TR_WRITE" },
+		{ "INTERRUPT_WINDOW", "PENDING_INTERRUPT" },
+		{ "HLT", "HLT" },
+		{ "0x8f", "0x8f" },
+		{ "WFx", "WFI" },
+		{ "ILL", "ILL_ISS" },
+		{ "IABT_LOW", "IABT" },
+		{ "IABT_CUR", "IABT_HYP" },
+		{ "DABT_LOW", "DABT" },
+		{ "DABT_CUR", "DABT_HYP" },
+		{ "BREAKPT_LOW", "BREAKPT" },
+		{ "BREAKPT_CUR", "BREAKPT_HYP" },
+		{ "SOFTSTP_LOW", "SOFTSTP" },
+		{ "SOFTSTP_CUR", "SOFTSTP_HYP" },
+		{ "WATCHPT_LOW", "WATCHPT" },
+		{ "WATCHPT_CUR", "WATCHPT_HYP" },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		char pattern[EVENT_NAME_SIZE], want[EVENT_NAME_SIZE], buf[EVENT_NAME_SIZE];
+		struct kvm_events e = { .kvm_stat_names = false };
+		struct kvm_events as_theirs = { .kvm_stat_names = true };
+		int parent = events_add(&e, "kvm_exit", -1, true);
+
+		events_add_child(&e, parent, names[i].ours, true);
+		snprintf(pattern, sizeof(pattern), "kvm_exit\\(%s\\)", names[i].theirs);
+		assert_int_equal(check(&e, pattern, NULL), 0);
+		snprintf(want, sizeof(want), "kvm_exit(%s)", names[i].theirs);
+		assert_string_equal(kvm_stat_name(e.v[1].name, buf), want);
+		parent = events_add(&as_theirs, "kvm_exit", -1, true);
+		events_add_child(&as_theirs, parent, names[i].ours, true);
+		assert_string_equal(as_theirs.v[1].name, want);
+		assert_int_equal(events_add_child(&as_theirs, parent, names[i].ours, true), 1);
+		events_free(&e);
+		events_free(&as_theirs);
+	}
+	assert_string_equal(kvm_stat_name("kvm_userspace_exit(io)", NULL),
+			    "kvm_userspace_exit(io)");
+	assert_string_equal(kvm_stat_name("kvm_pio", NULL), "kvm_pio");
+}
+
 static void test_no_match(void **state)
 {
 	static const struct {
@@ -140,9 +201,8 @@ static void test_view(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_match),
-		cmocka_unit_test(test_no_match),
-		cmocka_unit_test(test_long),
+		cmocka_unit_test(test_match),	 cmocka_unit_test(test_names_of_kvm_stat),
+		cmocka_unit_test(test_no_match), cmocka_unit_test(test_long),
 		cmocka_unit_test(test_view),
 	};
 

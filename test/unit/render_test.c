@@ -315,6 +315,11 @@ static void text_widths(void **state)
 		{ .pid = 123456789, .comm = "longer than eight" },
 		{ .pid = 2, .comm = "" },
 	};
+	/* two columns each, whatever the locale; the width is at least eight */
+	static const struct row wide[] = {
+		{ .pid = 1, .comm = "\xe6\x97\xa5\xe6\x9c\xac" },
+		{ .pid = 2, .comm = "ab" },
+	};
 	struct column right[2] = { columns[1], columns[0] };
 	struct schema aligned = { right, 2, sizeof(struct row) };
 	struct capture c;
@@ -326,6 +331,8 @@ static void text_widths(void **state)
 	assert_wrote(&c, "1         \xc3\xb6\n123456789 longer than eight\n2\n");
 
 	right[0].left = false;
+	assert_int_equal(render_table_rows(capture(&c), &aligned, wide, 2), 0);
+	assert_wrote(&c, "    \xe6\x97\xa5\xe6\x9c\xac 1\n      ab 2\n");
 	assert_int_equal(render_table_rows(capture(&c), &aligned, some, 3), 0);
 	assert_wrote(
 	    &c, "                \xc3\xb6 1\nlonger than eight 123456789\n                  2\n");

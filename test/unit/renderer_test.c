@@ -229,6 +229,34 @@ static int refuse(void *ctx, const struct render_interval *in, FILE *stream, str
 	return error_set(err, STATUS_FAILED, -ENOMEM, "no");
 }
 
+/* A table is not narrower than the one before. */
+static void test_widths(void **state)
+{
+	static const struct row wide[] = { { "a long name", 1 } };
+	size_t widths[N(columns)] = { 0 };
+	const struct text_view kept = { .widths = widths };
+	struct render_interval in = shown;
+	struct renderer r = renderer_of(FORMAT_TEXT, NULL);
+	struct error err;
+	char *text = NULL;
+	size_t size;
+
+	(void)state;
+	r.text = &kept;
+	r.stream = open_memstream(&text, &size);
+	in.n = 1;
+	assert_int_equal(renderer_interval(&r, &in, &err), 0);
+	in.rows = wide;
+	assert_int_equal(renderer_interval(&r, &in, &err), 0);
+	in.rows = rows;
+	assert_int_equal(renderer_interval(&r, &in, &err), 0);
+	fclose(r.stream);
+	assert_string_equal(text, "NAME     N\na        1\n"
+				  "NAME          N\na long name   1\n"
+				  "NAME          N\na             1\n");
+	free(text);
+}
+
 static int interval_on(struct pty *p, const struct text_view *text, size_t n, struct capture *c)
 {
 	struct render_interval in = shown;
@@ -304,9 +332,8 @@ static void test_clearing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_formats),
-		cmocka_unit_test(test_recording),
-		cmocka_unit_test(test_text_view),
+		cmocka_unit_test(test_formats),	  cmocka_unit_test(test_recording),
+		cmocka_unit_test(test_text_view), cmocka_unit_test(test_widths),
 		cmocka_unit_test(test_clearing),
 	};
 

@@ -121,6 +121,32 @@ static void test_folded(void **state)
 	free(text);
 }
 
+/* A number at the end of a line is its count: one before it is no number any more. */
+static void test_folded_number(void **state)
+{
+	static const char *const frames[] = { "clone 2", "run 3.5", NULL };
+	const struct stack_row rows[] = {
+		{ .disk = "sda", .comm = "worker 1", .read_bytes = 7 },
+		{ .disk = "sda", .comm = "worker 1", .pid = 5, .read_bytes = 8 },
+		{ .disk = "sda", .comm = "worker 1", .user = list(frames), .read_bytes = 9 },
+		{ .disk = "sda", .comm = "worker 1", .kernel = list(frames), .read_bytes = 10 },
+		{ .disk = "sda", .comm = "worker 1a", .read_bytes = 11 },
+	};
+	char *text = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+
+	(void)state;
+	assert_int_equal(by_disk(stream, rows, 5), 0);
+	fclose(stream);
+	assert_string_equal(text, "sda;worker\\x201 7\n"
+				  "sda;worker 1 [5] 8\n"
+				  "sda;worker 1;run 3.5;clone\\x202 9\n"
+				  "sda;worker 1;run 3.5_[k];clone 2_[k] 10\n"
+				  "sda;worker 1a 11\n");
+	free(text);
+}
+
 static int svg(FILE *stream, const struct stack_row *rows, size_t n)
 {
 	return stacks_svg(stream, "a <title>", STACK_BYTES, rows, n);
@@ -406,15 +432,11 @@ static void test_reader_gone(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_text),
-		cmocka_unit_test(test_folded),
-		cmocka_unit_test(test_svg),
-		cmocka_unit_test(test_svg_hues),
-		cmocka_unit_test(test_amounts),
-		cmocka_unit_test(test_svg_of_many),
-		cmocka_unit_test(test_svg_of_equal_rows),
-		cmocka_unit_test(test_json),
-		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_text),	      cmocka_unit_test(test_folded),
+		cmocka_unit_test(test_folded_number), cmocka_unit_test(test_svg),
+		cmocka_unit_test(test_svg_hues),      cmocka_unit_test(test_amounts),
+		cmocka_unit_test(test_svg_of_many),   cmocka_unit_test(test_svg_of_equal_rows),
+		cmocka_unit_test(test_json),	      cmocka_unit_test(test_csv),
 		cmocka_unit_test(test_reader_gone),
 	};
 
