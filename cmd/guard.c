@@ -28,6 +28,11 @@ static bool give_up(int fd)
 	return poll(&full, 1, 0) == 0 && dup2(guard.null_fd, fd) >= 0;
 }
 
+void guard_ends(void)
+{
+	signal(SIGTTOU, SIG_IGN);
+}
+
 static void on_signal(int signo, siginfo_t *info, void *context)
 {
 	const int saved = errno;
@@ -36,6 +41,7 @@ static void on_signal(int signo, siginfo_t *info, void *context)
 	if (signo != SIGALRM) {
 		pending_signal = signo;
 		from_terminal = info->si_code == SI_KERNEL;
+		guard_ends();
 	} else {
 		give_up(STDERR_FILENO);
 		if (guards_output && give_up(STDOUT_FILENO))

@@ -34,6 +34,9 @@ bool guard_is_interrupted(void); /* is there one?  It stays. */
 /* Standard output took nothing a second after a signal, and is /dev/null now. */
 bool guard_gave_up_output(void);
 
+/* The run ends: from now on no write to a terminal with TOSTOP stops it in the background. */
+void guard_ends(void);
+
 /* Lets the signals in for the rest of the program: what is written at exit can be cut short, too.
  */
 void guard_end(void);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /* Dispatch to the subcommands of cmd/commands.cmake, and the main command's own options. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cmd/check.h"
@@ -137,12 +138,34 @@ static int run_main(int argc, char **argv)
 	return check_run(json ? FORMAT_JSON : FORMAT_TEXT, verbose);
 }
 
+/* Called by the name of the tool whose work @subcommand takes over. */
+static int run_old(const char *subcommand, const char *option, int argc, char **argv)
+{
+	char **more;
+	int status;
+
+	if (argc == 2 && strcmp(argv[1], "--version") == 0)
+		return run_main(1, argv + 1);
+	if (!option)
+		return run_subcommand(subcommand, argc, argv);
+	more = calloc((size_t)argc + 2, sizeof(*more));
+	if (!more)
+		return STATUS_FAILED;
+	more[0] = argv[0];
+	more[1] = (char *)option;
+	memcpy(more + 2, argv + 1, (size_t)(argc - 1) * sizeof(*argv));
+	status = run_subcommand(subcommand, argc + 1, more);
+	free(more);
+	return status;
+}
+
 static int run_command(int argc, char **argv)
 {
-	const char *old = argc ? old_names_command(argv[0], argv + 1) : NULL;
+	const char *option = NULL;
+	const char *old = argc ? old_names_command(argv[0], argv + 1, &option) : NULL;
 
 	if (old)
-		return run_subcommand(old, argc, argv);
+		return run_old(old, option, argc, argv);
 	if (argc < 2) {
 		print_help(stderr);
 		return STATUS_USAGE;

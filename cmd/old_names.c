@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "cmd/old_names.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@ struct respelled {
 
 static const struct old_name {
 	const char *name, *command;
+	const char *option; /* of ours, that its users need; NULL: none */
 	struct respelled words[8];
 } old_names[] = {
 	{ .name = "virtiostat", .command = "virtio" },
@@ -24,7 +26,10 @@ static const struct old_name {
 		     { NULL, "--sort=all", "--sort=bytes" } } },
 	{ .name = "iostackbreakdown", .command = "breakdown" },
 	{ .name = "iostack", .command = "stack" },
-	{ .name = "kvm_stat", .command = "kvm", .words = { { NULL, "--csv", "-c" } } },
+	{ .name = "kvm_stat",
+	  .command = "kvm",
+	  .option = "--kvm-stat-names",
+	  .words = { { NULL, "--csv", "-c" } } },
 };
 
 #define N(a) (sizeof(a) / sizeof((a)[0]))
@@ -52,14 +57,27 @@ static void respell(const struct old_name *old, char **argv)
 	}
 }
 
-const char *old_names_command(const char *path, char **argv)
+/* By its name in upper or lower case, as its project or as distributions call the file. */
+static bool is_called(const char *file, const char *name)
+{
+	static const char *const ends[] = { "", ".py", "-bpfcc" };
+	size_t len = strlen(name);
+
+	for (size_t i = 0; i < N(ends); i++)
+		if (strncasecmp(file, name, len) == 0 && strcmp(file + len, ends[i]) == 0)
+			return true;
+	return false;
+}
+
+const char *old_names_command(const char *path, char **argv, const char **option)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
 
 	for (size_t i = 0; i < N(old_names); i++) {
-		if (strcmp(name, old_names[i].name) != 0)
+		if (!is_called(name, old_names[i].name))
 			continue;
 		respell(&old_names[i], argv);
+		*option = old_names[i].option;
 		return old_names[i].command;
 	}
 	return NULL;

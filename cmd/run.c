@@ -74,6 +74,8 @@ static bool take_signals(struct run *run)
 	while (!stop && read(run->signal_fd, &info, sizeof(info)) == sizeof(info))
 		if (info.ssi_signo != SIGCHLD)
 			stop = stops(run, (int)info.ssi_signo, info.ssi_code == SI_KERNEL);
+	if (stop)
+		guard_ends();
 	return stop;
 }
 

@@ -304,8 +304,9 @@ static int begin(struct tool_run *t, struct error *err)
 		hooks_begin(t->object.hooks, t->backup_hits);
 	if (begin_ns) {
 		*begin_ns = clock_mono_ns();
-		t->since_ns = clock_epoch_ns();
+		t->since_ns = *begin_ns;
 	}
+	tool_follow_clock(t);
 	return t->tool->begin ? t->tool->begin(t, err) : 0;
 }
 
@@ -321,7 +322,7 @@ int tool_attach(struct tool_run *t, struct run *run, struct error *err)
 		r = attach(t, err);
 	if (!r)
 		r = tool_find_losses(t, err);
-	t->since_ns = clock_epoch_ns();
+	t->since_ns = clock_mono_ns();
 	if (!r && t->tool->attached)
 		r = t->tool->attached(t, err);
 	hooks_log(before);

@@ -251,8 +251,9 @@ struct tool_run {
 	const char *const *helpers;
 	size_t files;		 /* descriptors that the tool may open itself */
 	unsigned int collect_ms; /* tool_adapt() */
-	uint64_t since_ns;	 /* the interval began, of CLOCK_REALTIME */
-	uint64_t end_ns;	 /* the last drain */
+	/* When the interval began, and the last drain, of CLOCK_MONOTONIC: the other clock may be
+	 * set meanwhile. */
+	uint64_t since_ns, end_ns;
 	/* When the last swap of the double buffer began, of CLOCK_MONOTONIC: while it waits for
 	 * programs that still write to the inactive buffer, others write to the active one. */
 	uint64_t swap_begin_ns;
@@ -274,6 +275,7 @@ struct tool_run {
 	int timer_fd;	      /* of its outputs, with @set */
 	uint64_t outputs;     /* that it has had, with @set */
 	bool ended;	      /* it has had its last output */
+	uint64_t epoch_less;  /* CLOCK_REALTIME less CLOCK_MONOTONIC */
 	struct tool_object *more;
 	struct double_buffer *double_buffer;
 	uint32_t *stopped;
@@ -361,6 +363,9 @@ void tool_losses(struct tool_run *t, struct interval *interval);
 
 /* Adds @n to row @i of the losses. */
 void tool_count_loss(struct tool_run *t, size_t i, uint64_t n);
+
+/* @mono_ns of CLOCK_MONOTONIC as CLOCK_REALTIME, as that was set at the last output. */
+uint64_t tool_epoch_ns(const struct tool_run *t, uint64_t mono_ns);
 
 /* Handles disks that appeared or disappeared. */
 void tool_look(struct tool_run *t);

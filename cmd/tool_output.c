@@ -133,7 +133,7 @@ int tool_drain(struct tool_run *t, struct error *err)
 
 	tool_look(t);
 	if (!t->double_buffer) {
-		t->end_ns = clock_epoch_ns();
+		t->end_ns = clock_mono_ns();
 	} else {
 		t->swap_begin_ns = clock_mono_ns();
 		inactive = double_buffer_swap(t->double_buffer, &t->end_ns);
@@ -166,9 +166,26 @@ int tool_show(struct tool_run *t, struct recording_interval *out, struct error *
 	return t->sink ? t->sink(t->sink_ctx, t, out, err) : show_output(&t->show, out, err);
 }
 
+/* A step of CLOCK_REALTIME.  Less is how long two calls may be apart. */
+#define STEP_NS (NS_PER_SEC / 10)
+
+void tool_follow_clock(struct tool_run *t)
+{
+	const uint64_t now = clock_epoch_ns() - clock_mono_ns();
+	const int64_t moved = (int64_t)(now - t->epoch_less);
+
+	if (moved > (int64_t)STEP_NS || moved < -(int64_t)STEP_NS)
+		t->epoch_less = now;
+}
+
+uint64_t tool_epoch_ns(const struct tool_run *t, uint64_t mono_ns)
+{
+	return mono_ns + t->epoch_less;
+}
+
 static int emit(struct tool_run *t, bool last, struct error *err)
 {
-	struct recording_interval out = { .interval.start_ns = t->since_ns, .last = last };
+	struct recording_interval out = { .last = last };
 	const struct tool *tool = t->tool;
 	int r;
 
@@ -179,7 +196,10 @@ static int emit(struct tool_run *t, bool last, struct error *err)
 	r = tool_drain(t, err);
 	if (r)
 		return r;
-	out.interval.end_ns = t->since_ns = t->end_ns;
+	tool_follow_clock(t);
+	out.interval.start_ns = tool_epoch_ns(t, t->since_ns);
+	out.interval.end_ns = tool_epoch_ns(t, t->end_ns);
+	t->since_ns = t->end_ns;
 	r = tool->rows(t, &out, err);
 	if (!r)
 		r = tool_show(t, &out, err);

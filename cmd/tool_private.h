@@ -31,4 +31,7 @@ void tool_close_objects(struct tool_run *t);
 /* Finds the losses' variables in the first object, which is loaded. */
 int tool_find_losses(struct tool_run *t, struct error *err);
 
+/* CLOCK_REALTIME may have been set: tool_epoch_ns() follows it. */
+void tool_follow_clock(struct tool_run *t);
+
 #endif

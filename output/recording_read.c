@@ -633,6 +633,9 @@ static int read_interval(struct recording_reader *p, struct recording_interval *
 	*out = (struct recording_interval){ .reader = p };
 	out->interval.start_ns = get_number(&c);
 	out->interval.end_ns = get_number(&c);
+	/* The clock was set meanwhile: older versions did not see to it. */
+	if (out->interval.end_ns < out->interval.start_ns)
+		out->interval.start_ns = out->interval.end_ns;
 	offset = get_within(&c, 2 * DAY_SECS + 1);
 	out->utc_offset = (int32_t)(offset / 2) * (offset & 1 ? -1 : 1);
 	out->last = p->was_last = get_within(&c, 1);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* Lines of the screen: title, note, more of the caller's, heading, rows, the sum, losses. */
 #define MORE_LINE   2
@@ -89,13 +90,17 @@ static void draw_title(const struct screen_view *view)
 
 static void draw_table(struct screen *s)
 {
-	char text[256];
-
 	draw_title(s->view);
 	screen_put(1, NOTE_COLUMN, A_NORMAL, s->view->note);
 	for (int i = 0; i < more_lines(s); i++)
 		screen_put(MORE_LINE + i, 1, A_NORMAL, s->view->more[i]);
 	draw_rows(s);
+}
+
+static void draw_losses(const struct screen *s)
+{
+	char text[256];
+
 	if (!s->lost)
 		return;
 	snprintf(text, sizeof(text), "lost: %llu (%s)", (unsigned long long)s->lost, s->lost_by);
@@ -113,20 +118,25 @@ static void draw_too_small(void)
 	screen_put(0, 0, A_NORMAL, text);
 }
 
-void screen_draw(struct screen *s)
+static bool is_too_small(void)
 {
-	if (!s->terminal)
-		return;
+	return LINES < SCREEN_LINES_MIN || COLS < SCREEN_COLUMNS_MIN;
+}
+
+static void draw(struct screen *s)
+{
 	erase();
 	curs_set(0);
-	if (LINES < SCREEN_LINES_MIN || COLS < SCREEN_COLUMNS_MIN)
+	if (is_too_small())
 		draw_too_small();
 	else if (s->page == PAGE_HELP)
 		screen_draw_help(s);
 	else if (s->page == PAGE_QUESTION)
 		screen_draw_question(s);
-	else
+	else {
 		draw_table(s);
+		draw_losses(s);
+	}
 	/* The end of a drawing, for who reads the terminal: the hidden cursor in this corner, where
 	 * none leads it before, or a question's. */
 	if (s->page != PAGE_QUESTION)
@@ -134,6 +144,72 @@ void screen_draw(struct screen *s)
 	refresh();
 	if (s->page == PAGE_QUESTION)
 		curs_set(1);
+}
+
+void screen_draw(struct screen *s)
+{
+	sigset_t before;
+
+	if (!s->terminal)
+		return;
+	screen_hold_stops(&before);
+	if (screen_may_draw())
+		draw(s);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* ---- what is left on the terminal ---- */
+
+/* The table that has been drawn, as text, which the caller frees; NULL: there is none. */
+static char *drawn_text(const struct screen *s)
+{
+	char line[4096], *text = NULL;
+	size_t size = 0, empty = 0;
+	FILE *stream;
+
+	if (!s->terminal || !s->ready || s->page != PAGE_TABLE || is_too_small())
+		return NULL;
+	stream = open_memstream(&text, &size);
+	for (int i = 0; stream && i < LINES - 1; i++) {
+		int len = mvinnstr(i, 0, line, (int)sizeof(line) - 1);
+
+		while (len > 0 && line[len - 1] == ' ')
+			len--;
+		for (; len > 0 && empty; empty--)
+			putc('\n', stream);
+		if (len > 0)
+			fprintf(stream, "%.*s\n", len, line);
+		else
+			empty++;
+	}
+	if (stream)
+		fclose(stream);
+	return text;
+}
+
+static char *table_text(struct screen *s)
+{
+	if (!s->terminal)
+		return NULL;
+	s->page = PAGE_TABLE;
+	erase();
+	draw_table(s);
+	return drawn_text(s);
+}
+
+/* Past what buffers: the terminal may be gone, or take nothing. */
+static void leave_text(const struct screen *s, const char *text)
+{
+	size_t left = text ? strlen(text) : 0;
+
+	while (left) {
+		ssize_t n = write(fileno(s->renderer.stream), text, left);
+
+		if (n <= 0)
+			return;
+		text += n;
+		left -= (size_t)n;
+	}
 }
 
 /* ---- the renderer ---- */
@@ -155,6 +231,8 @@ static int interval(struct renderer *r, const struct render_interval *in, struct
 {
 	struct screen *s = screen_of(r);
 
+	if (s->view->last && !s->before)
+		s->before = drawn_text(s);
 	if (screen_rows_copy(&s->rows, in, s->view))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
 	s->ready = true;
@@ -190,11 +268,19 @@ static int losses(struct renderer *r, const struct interval *interval, struct er
 static int end(struct renderer *r, struct error *err)
 {
 	struct screen *s = screen_of(r);
+	bool ours = s->terminal && screen_may_draw();
+	char *text = ours ? table_text(s) : NULL;
 
 	(void)err;
 	if (!s->terminal)
 		return 0;
 	screen_give_terminal(s);
+	if (ours && s->before)
+		leave_text(s, s->before);
+	if (s->before && text)
+		leave_text(s, "\n");
+	leave_text(s, text);
+	free(text);
 	if (s->lost)
 		fprintf(stderr, "iotrace: lost: %llu (%s)\n", (unsigned long long)s->lost,
 			s->lost_by);
@@ -233,5 +319,6 @@ void screen_close(struct screen *s)
 	screen_give_terminal(s);
 	screen_rows_free(&s->rows);
 	free(s->waiting);
+	free(s->before);
 	free(s);
 }

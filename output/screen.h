@@ -7,8 +7,8 @@
 /*
  * A full screen: the rows of an interval as a table that fits the terminal, whatever their schema;
  * or a page of help, or a question.  begin() of its renderer takes the terminal over, end() gives
- * it back and prints the losses on standard error.  An interval's rows are copied; the data of text
- * cells must be in columns.
+ * it back, prints there what the table has shown last, and the losses on standard error.  An
+ * interval's rows are copied; the data of text cells must be in columns.
  *
  * The caller waits for the terminal and calls screen_key() when there is something to read.
  */
@@ -32,6 +32,7 @@ struct screen_view {
 	const void *sum;     /* a row below the others, copied with them; NULL: none */
 	size_t sort; /* column to sort by, largest number or first name first; or SCREEN_UNSORTED */
 	bool reverse;
+	bool last; /* of a run, and short: end() prints the rows from before, too */
 };
 
 struct screen_question {

@@ -3,6 +3,7 @@
 #define IOTRACE_OUTPUT_SCREEN_INTERNAL_H
 
 #include <ncurses.h>
+#include <signal.h>
 
 #include "output/render_internal.h"
 #include "output/screen.h"
@@ -36,6 +37,7 @@ struct screen {
 	size_t n_waiting;
 	uint64_t lost;
 	char lost_by[160]; /* keys of the losses */
+	char *before;	   /* what the table showed before the last interval; NULL: nothing */
 	enum screen_page page;
 	const char *const *help;
 	size_t n_help, first_help;
@@ -47,6 +49,13 @@ struct screen {
 /* screen_terminal.c: takes the terminal over, and gives it back.  -errno with @err. */
 int screen_take_terminal(struct screen *s, struct error *err);
 void screen_give_terminal(struct screen *s);
+
+/* Holds back the signals that stop a job, until the mask is *before again: it does not stop within
+ * a drawing, which would go on over that of another job. */
+void screen_hold_stops(sigset_t *before);
+
+/* False: another job has the terminal. */
+bool screen_may_draw(void);
 
 /* Lines that rows have. */
 size_t screen_room(const struct screen *s);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "output/screen_internal.h"
+/* Before <term.h>, whose macros are called like its members. */
+#include "output/terminal.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -11,53 +13,124 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "core/base/array.h"
+
 /*
  * SIGQUIT (Ctrl-\) is for a program that hangs: it is not left to the run loop, as the other
  * signals are, nor does its handler call ncurses, which may be at work.  What gives the terminal
  * back is made before; the signal then ends the program, as it does without a handler.
+ *
+ * The signals that stop a job are handled the same way, instead of by ncurses: a job that waits
+ * for the foreground must still end by SIGTERM.
  */
-static struct {
-	struct termios modes;
-	int in, out;
+struct sequence {
 	char text[128];
 	size_t len;
-	struct sigaction old;
+};
+
+static const int caught[] = { SIGQUIT, SIGTSTP, SIGTTIN, SIGTTOU };
+static const int end_signals[] = { SIGINT, SIGTERM, SIGHUP };
+
+static struct {
+	struct termios modes, own;
+	int in, out;
+	struct sequence leave, enter;
+	struct sigaction old[ARRAY_SIZE(caught)];
+	volatile sig_atomic_t suspended; /* the terminal was given back when the job was stopped */
+	volatile sig_atomic_t redraw;	 /* it was taken again: nothing of ours is on it */
 } way_back;
+
+static struct sequence *making;
 
 static int keep_character(int c)
 {
-	if (way_back.len < sizeof(way_back.text))
-		way_back.text[way_back.len++] = (char)c;
+	if (making->len < sizeof(making->text))
+		making->text[making->len++] = (char)c;
 	return c;
 }
 
-static void on_quit(int signo)
+static void make_sequence(struct sequence *sequence, const char *const *capabilities)
 {
-	ssize_t written = write(way_back.out, way_back.text, way_back.len);
-
-	(void)written;
-	tcsetattr(way_back.in, TCSADRAIN, &way_back.modes);
-	raise(signo); /* SA_RESETHAND: the end */
-}
-
-static void catch_quit(void)
-{
-	static const char *const capabilities[] = { "sgr0", "rmkx", "cnorm", "rmcup" };
-	const struct sigaction action = {
-		.sa_handler = on_quit,
-		.sa_flags = (int)SA_RESETHAND | SA_NODEFER,
-	};
-
-	way_back.len = 0;
-	for (size_t i = 0; i < sizeof(capabilities) / sizeof(capabilities[0]); i++) {
-		const char *text = tigetstr(capabilities[i]);
+	making = sequence;
+	for (sequence->len = 0; *capabilities; capabilities++) {
+		const char *text = tigetstr((char *)*capabilities);
 
 		if (text && text != (char *)-1)
 			tputs(text, 1, keep_character);
 	}
-	sigaction(SIGQUIT, NULL, &way_back.old);
-	if (way_back.old.sa_handler != SIG_IGN)
-		sigaction(SIGQUIT, &action, NULL);
+}
+
+static void set_terminal(const struct sequence *sequence, const struct termios *modes)
+{
+	ssize_t written = write(way_back.out, sequence->text, sequence->len);
+
+	(void)written;
+	tcsetattr(way_back.in, TCSADRAIN, modes);
+}
+
+static void on_quit(int signo)
+{
+	if (!way_back.suspended)
+		set_terminal(&way_back.leave, &way_back.modes);
+	raise(signo); /* SA_RESETHAND: the end */
+}
+
+/* Are signals held back that end the program? */
+static bool is_ending(void)
+{
+	sigset_t pending;
+	bool any = false;
+
+	sigpending(&pending);
+	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
+		any |= sigismember(&pending, end_signals[i]) == 1;
+	return any;
+}
+
+/* Ctrl-Z, or the terminal is another job's: stops until it is ours, or until the program is to
+ * end, and is to leave the terminal as it is. */
+static void on_stop(int signo)
+{
+	const int saved = errno;
+
+	(void)signo;
+	if (!terminal_is_others(way_back.in))
+		set_terminal(&way_back.leave, &way_back.modes);
+	way_back.suspended = true;
+	do {
+		raise(SIGSTOP);
+	} while (terminal_is_others(way_back.in) && !is_ending());
+	if (terminal_is_others(way_back.in)) {
+		signal(SIGTTIN, SIG_IGN);
+		signal(SIGTTOU, SIG_IGN);
+	} else {
+		set_terminal(&way_back.enter, &way_back.own);
+		way_back.suspended = false;
+		way_back.redraw = true;
+		raise(SIGWINCH); /* draws it */
+	}
+	errno = saved;
+}
+
+static void catch_signals(void)
+{
+	static const char *const leave[] = { "sgr0", "rmkx", "cnorm", "rmcup", NULL };
+	static const char *const enter[] = { "smcup", "smkx", "civis", NULL };
+	struct sigaction quit = { .sa_handler = on_quit,
+				  .sa_flags = (int)SA_RESETHAND | SA_NODEFER };
+	struct sigaction stop = { .sa_handler = on_stop, .sa_flags = SA_RESTART };
+
+	make_sequence(&way_back.leave, leave);
+	make_sequence(&way_back.enter, enter);
+	way_back.suspended = way_back.redraw = false;
+	sigaddset(&quit.sa_mask, SIGTTOU);
+	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
+		sigaddset(&stop.sa_mask, end_signals[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(caught); i++) {
+		sigaddset(&stop.sa_mask, caught[i]);
+		if (way_back.old[i].sa_handler != SIG_IGN)
+			sigaction(caught[i], caught[i] == SIGQUIT ? &quit : &stop, NULL);
+	}
 }
 
 /* A vt100's description, for machines that have no terminfo: every terminal of today is one.  Made
@@ -84,6 +157,8 @@ const char *screen_missing(void)
 		return "standard input is not a terminal";
 	if (!type || !type[0])
 		return "TERM is not set";
+	if (terminal_is_others(STDIN_FILENO) || terminal_is_others(STDOUT_FILENO))
+		return "in the background";
 	return strcmp(type, "dumb") == 0 ? "TERM is dumb" : NULL;
 }
 
@@ -91,6 +166,15 @@ int screen_take_terminal(struct screen *s, struct error *err)
 {
 	way_back.in = fileno(s->in);
 	way_back.out = fileno(s->renderer.stream);
+	/* Since screen_missing() time has passed. */
+	if (terminal_is_others(way_back.in) || terminal_is_others(way_back.out)) {
+		error_set(err, STATUS_UNSUPPORTED, -ENOTTY,
+			  "the full screen cannot begin in the background");
+		error_hint(err, "bring it to the foreground, or use %s", s->view->instead);
+		return -ENOTTY;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
+		sigaction(caught[i], NULL, &way_back.old[i]);
 	tcgetattr(way_back.in, &way_back.modes);
 	/* Names are UTF-8 whatever the locale, as in the other outputs. */
 	setlocale(LC_CTYPE, "C.UTF-8");
@@ -108,19 +192,39 @@ int screen_take_terminal(struct screen *s, struct error *err)
 	nodelay(stdscr, TRUE);
 	set_escdelay(25);
 	curs_set(0);
-	catch_quit();
+	tcgetattr(way_back.in, &way_back.own);
+	catch_signals();
 	return 0;
+}
+
+void screen_hold_stops(sigset_t *before)
+{
+	sigset_t stops;
+
+	sigemptyset(&stops);
+	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
+		sigaddset(&stops, caught[i]);
+	sigprocmask(SIG_BLOCK, &stops, before);
 }
 
 void screen_give_terminal(struct screen *s)
 {
+	sigset_t before;
+
 	if (!s->terminal)
 		return;
-	curs_set(1);
-	endwin();
-	sigaction(SIGQUIT, &way_back.old, NULL);
-	/* endwin() does so by the output, which may have been given up since (cmd/guard.h). */
-	tcsetattr(way_back.in, TCSANOW, &way_back.modes);
+	/* Then SIGTTOU lets it pass where the job is in the background by now. */
+	screen_hold_stops(&before);
+	if (!way_back.suspended) {
+		curs_set(1);
+		endwin();
+		/* endwin() does so by the output, which may have been given up since
+		 * (cmd/guard.h). */
+		tcsetattr(way_back.in, TCSANOW, &way_back.modes);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
+		sigaction(caught[i], &way_back.old[i], NULL);
+	sigprocmask(SIG_SETMASK, &before, NULL);
 	delscreen(s->terminal);
 	s->terminal = NULL;
 }
@@ -132,6 +236,16 @@ void screen_resized(struct screen *s)
 	if (s->terminal && ioctl(fileno(s->in), TIOCGWINSZ, &size) == 0)
 		resizeterm(size.ws_row, size.ws_col);
 	screen_draw(s);
+}
+
+bool screen_may_draw(void)
+{
+	if (way_back.suspended || terminal_is_others(way_back.out))
+		return false;
+	if (way_back.redraw)
+		clearok(curscr, TRUE);
+	way_back.redraw = false;
+	return true;
 }
 
 bool screen_hung_up(const struct screen *s)

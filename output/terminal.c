@@ -16,19 +16,30 @@ struct terminal_size terminal_size(FILE *stream)
 	return (struct terminal_size){ size.ws_row, size.ws_col };
 }
 
-bool terminal_controls(FILE *stream)
+bool terminal_is_others(int fd)
+{
+	pid_t foreground = tcgetpgrp(fd);
+
+	return foreground >= 0 && foreground != getpgrp();
+}
+
+static bool is_dumb(FILE *stream)
 {
 	const char *type = getenv("TERM");
 
-	return isatty(fileno(stream)) && !(type && strcmp(type, "dumb") == 0);
+	return !isatty(fileno(stream)) || (type && strcmp(type, "dumb") == 0);
+}
+
+bool terminal_controls(FILE *stream)
+{
+	return !is_dumb(stream) && !terminal_is_others(fileno(stream));
 }
 
 bool terminal_colours(FILE *stream)
 {
 	const char *without = getenv("NO_COLOR"), *type = getenv("TERM");
 
-	return terminal_controls(stream) && !(without && without[0]) && type &&
-	       strncmp(type, "vt", 2) != 0;
+	return !is_dumb(stream) && !(without && without[0]) && type && strncmp(type, "vt", 2) != 0;
 }
 
 static int put(FILE *stream, const char *sequence)

@@ -13,8 +13,11 @@ struct terminal_size {
 
 struct terminal_size terminal_size(FILE *stream);
 
-/* Is it a terminal that obeys control sequences (TERM is not "dumb")? */
+/* Is it a terminal that obeys control sequences (TERM is not "dumb"), and not another job's? */
 bool terminal_controls(FILE *stream);
+
+/* Has another job of this session the terminal @fd?  Then we are in the background. */
+bool terminal_is_others(int fd);
 
 /* Is it a terminal of 256 colours, whose user wants some (NO_COLOR)? */
 bool terminal_colours(FILE *stream);

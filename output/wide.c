@@ -163,6 +163,9 @@ static void head(struct wide *wide)
 {
 	if (wide->csv ? wide->begun : wide->left > 0)
 		return;
+	/* On a terminal no event has happened so far: there is nothing to head. */
+	if (wide->width && !wide->n && !wide->left_out)
+		return;
 	wide->begun = true;
 	wide->left = HEADING_EVERY;
 	/* Of as many words as the lines below. */

@@ -39,7 +39,7 @@ static int drop_debugfs(struct kvm *k, int r, struct error *err)
 {
 	if (!r || !k->counters)
 		return r;
-	report_error(err);
+	report_line("%s; going on with the tracepoints alone", err->what);
 	debugfs_close(k->debugfs);
 	k->debugfs = NULL;
 	return 0;
@@ -118,6 +118,8 @@ static int options(int argc, char **argv, void *ctx, struct error *err)
 	int r = kvm_options(argc, argv, o, err);
 
 	k->exit_event = KVM_NONE;
+	/* A recording has the reasons of VMX and SVM, whose names are then the same. */
+	k->events.kvm_stat_names = o->kvm_stat_names && !o->args.replay;
 	events_set_filter(&k->events, o->filtered ? &o->filter : NULL);
 	k->log.csv = o->wide;
 	k->log.all = o->all_events;
@@ -200,7 +202,7 @@ static int begin(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
 
-	t->since_ns = clock_epoch_ns();
+	t->since_ns = clock_mono_ns();
 	banks_start(k->banks);
 	if (k->o.mode == KVM_SCREEN)
 		return kvm_live_begin(t, err);
@@ -227,14 +229,17 @@ static int fill_record(struct kvm *k, struct recording_interval *out, struct err
 static int start(struct tool_run *t, struct error *err)
 {
 	struct kvm *k = t->ctx;
+	const uint64_t now = tool_epoch_ns(t, t->since_ns);
 	struct recording_interval out = {
-		.interval = { t->since_ns, t->since_ns, NULL, 0 },
+		.interval = { now, now, NULL, 0 },
 		.text = KVM_RECORDED_START,
 	};
 	int r;
 
 	k->drawn_ns = clock_mono_ns();
 	r = show_start(&t->show, err);
+	if (t->on_screen && t->args->interval_ns > KVM_SCREEN_FIRST)
+		tool_set_interval(t, KVM_SCREEN_FIRST, t->args->interval_ns);
 	if (r || t->on_screen)
 		return r;
 	r = fill_record(k, &out, err);

@@ -29,6 +29,7 @@ struct kvm {
 	struct kvm_screen screen;
 	struct show *show;
 	uint64_t drawn_ns; /* the full screen, last */
+	bool told_idle;	   /* in a log on a terminal: no event, or that there was none */
 	bool gone;	   /* process o.pid is */
 	struct kvm_record record;
 	struct steps steps;  /* a replay on the full screen; size 0: none */

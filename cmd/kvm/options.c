@@ -7,7 +7,7 @@
 #include "core/system/guests.h"
 #include "core/base/parse.h"
 
-enum { KEY_BATCH = 0x2000 };
+enum { KEY_BATCH = 0x2000, KEY_KVM_STAT_NAMES };
 
 static const struct argp_option options[] = {
 	{ "once", '1', NULL, 0, "count for one second, then print one line per event", 1 },
@@ -30,6 +30,8 @@ static const struct argp_option options[] = {
 	  1 },
 	{ "pid", 'p', "PID", 0, "only events of process PID", 1 },
 	{ "guest", 'g', "GUEST", 0, "only the guest named GUEST (QEMU's -name)", 1 },
+	{ "kvm-stat-names", KEY_KVM_STAT_NAMES, NULL, 0,
+	  "call reasons of exits as kvm_stat does: NPF, not npf; links called kvm_stat do so", 1 },
 	{ "latency", 'x', NULL, 0,
 	  "also show the time from exit to the next entry, per reason and guest; with -p or -g, "
 	  "per vCPU",
@@ -45,6 +47,7 @@ static const struct args_member members[] = {
 	{ 'd', offsetof(struct kvm_options, debugfs), false },
 	{ 'i', offsetof(struct kvm_options, past), false },
 	{ 'x', offsetof(struct kvm_options, latency), false },
+	{ KEY_KVM_STAT_NAMES, offsetof(struct kvm_options, kvm_stat_names), false },
 	{ 'f', offsetof(struct kvm_options, fields), true },
 	{ 'p', offsetof(struct kvm_options, pid_arg), true },
 	{ 'g', offsetof(struct kvm_options, guest_arg), true },
@@ -79,10 +82,11 @@ static error_t parse(int key, char *arg, void *own, struct error *err)
 	return ARGP_ERR_UNKNOWN;
 }
 
-/* A command has the terminal: no screen. */
+/* A command has the terminal: no screen.  Who says how long an interval is wants several. */
 static bool is_once(const struct kvm_options *o)
 {
-	return o->mode == KVM_ONCE || (o->mode == KVM_SCREEN && o->args.command);
+	return o->mode == KVM_ONCE ||
+	       (o->mode == KVM_SCREEN && o->args.command && !o->args.interval_ns);
 }
 
 static int check(struct kvm_options *o, struct error *err)
@@ -103,8 +107,7 @@ static int check(struct kvm_options *o, struct error *err)
 		  "-p and -g cannot be used with -- COMMAND",
 		  "use --all to count that guest while COMMAND runs" },
 		{ args->replay && help, "-f help cannot be used with --replay" },
-		{ is_once(o) && args->count > 1,
-		  "-1 and -- COMMAND without -l are one interval and take no COUNT",
+		{ is_once(o) && args->count > 1, "-1 is one interval and takes no COUNT",
 		  "use -l for several" },
 		{ o->wide && !log, "-c requires -l or -L" },
 		{ o->all_events && !log, "-a requires -l or -L" },
@@ -130,8 +133,9 @@ static void set_defaults(struct kvm_options *o)
 	    (o->args.for_programs || o->wide) && !o->args.output && !o->log_path;
 	if (is_once(o))
 		o->mode = KVM_ONCE;
-	/* JSON, CSV and files are no screens. */
-	if (o->mode == KVM_SCREEN && (o->args.for_programs || o->args.output))
+	/* JSON, CSV and files are no screens, and who asks for so many outputs keeps them. */
+	if (o->mode == KVM_SCREEN && (o->args.for_programs || o->args.output || o->args.command ||
+				      (o->args.count && !o->args.replay)))
 		o->mode = KVM_LOG;
 	o->own_delay = o->args.interval_ns != 0;
 	if (!o->own_delay && !(o->mode == KVM_ONCE && o->args.command))
@@ -141,7 +145,8 @@ static void set_defaults(struct kvm_options *o)
 }
 
 /* What only shapes the output. */
-static const int shown[] = { '1', KEY_BATCH, 'l', 'L', 'c', 'a', 'z', 'f', 'p', 'g', 0 };
+static const int shown[] = { '1', KEY_BATCH,	      'l', 'L', 'c', 'a', 'z', 'f', 'p',
+			     'g', KEY_KVM_STAT_NAMES, 0 };
 
 static const struct args_example examples[] = {
 	{ "", "the full screen: h shows its keys" },

@@ -8,6 +8,7 @@
 
 #define KVM_PID_UNKNOWN	 UINT32_MAX
 #define KVM_SCREEN_DELAY (3 * NS_PER_SEC)
+#define KVM_SCREEN_FIRST (NS_PER_SEC / 4) /* until there are numbers */
 
 enum kvm_mode { KVM_SCREEN, KVM_ONCE, KVM_LOG };
 
@@ -16,15 +17,16 @@ struct kvm_options {
 	enum kvm_mode mode;
 	bool own_mode;		   /* it was given: a replay does not take that of the run */
 	bool tracepoints, debugfs; /* at least one */
-	bool past;		   /* -i */
-	bool wide;		   /* -c: a line per output, a column per event */
-	bool all_events;	   /* -a */
-	bool skip_zero;		   /* -z */
-	bool latency;		   /* -x */
-	bool own_delay;		   /* -s or INTERVAL was given */
-	const char *log_path;	   /* -L */
-	const char *fields;	   /* -f as given */
-	bool fields_help;	   /* -f help: list the events */
+	bool kvm_stat_names;
+	bool past;	      /* -i */
+	bool wide;	      /* -c: a line per output, a column per event */
+	bool all_events;      /* -a */
+	bool skip_zero;	      /* -z */
+	bool latency;	      /* -x */
+	bool own_delay;	      /* -s or INTERVAL was given */
+	const char *log_path; /* -L */
+	const char *fields;   /* -f as given */
+	bool fields_help;     /* -f help: list the events */
 	regex_t filter;
 	bool filtered; /* filter is compiled */
 	const char *pid_arg, *guest_arg;

@@ -58,6 +58,7 @@ int kvm_screen_table(struct kvm_screen *s, struct render_interval *in)
 	if (view_lines(s->view))
 		return -ENOMEM;
 	put_title(s);
+	s->around.last = !s->steps && in->drained->last;
 	in->schema = &v->schema;
 	in->rows = v->lines;
 	in->n = v->n_lines;

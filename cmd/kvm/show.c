@@ -226,6 +226,9 @@ static void done(void *ctx, const struct recording_interval *in)
 		follow_guest(k, in);
 	if (in->last && !any_shown(k))
 		report_line("no matching event happened");
+	else if (k->log.width && !k->told_idle && !any_shown(k))
+		report_line("no event so far: is a guest running?");
+	k->told_idle = true;
 	if (in->last && k->o.latency && has_no_exits(k))
 		report_line("note: no times: guests ran, but kvm_exit was never called");
 	events_set_baseline(&k->events);

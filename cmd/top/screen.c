@@ -33,7 +33,8 @@ struct top_screen {
 	enum top_filter asked;
 	uint64_t interval_ns;
 	bool interval_changed;
-	uint64_t programs_ns, own_ns; /* CPU time so far */
+	uint64_t programs_ns, own_ns; /* CPU time so far, at cost_ns of CLOCK_MONOTONIC */
+	uint64_t cost_ns;
 	char cost[96];
 };
 
@@ -85,12 +86,9 @@ static const struct top_snapshot *current(const struct top_screen *s)
 
 static void put_title(struct top_screen *s, const struct top_snapshot *now)
 {
-	time_t time = (time_t)(now->end_ns / NS_PER_SEC);
-	char clock[16], load[512];
-	struct tm tm = { 0 };
+	char clock[CLOCK_TEXT_SIZE], load[512];
 
-	localtime_r(&time, &tm);
-	strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+	clock_time(now->end_ns, now->utc_offset, clock);
 	snprintf(s->around.title, sizeof(s->around.title), "iotrace top  %s%s%s",
 		 now->end_ns ? clock : "", now->load && now->load[0] ? "  loadavg: " : "",
 		 now->load ? render_escape(now->load, load, sizeof(load)) : "");
@@ -161,7 +159,7 @@ static void put_disk(struct top_screen *s, const struct top_disk *disk, double s
 
 static void put_more(struct top_screen *s, const struct top_snapshot *now)
 {
-	double secs = (double)(now->end_ns - now->start_ns) / 1e9;
+	double secs = (double)now->ns / 1e9;
 	struct top_disk disks[SHOWN_DISKS];
 	size_t n = secs > 0 ? top_disks(now, disks, SHOWN_DISKS) : 0;
 
@@ -295,6 +293,7 @@ static int interval(struct renderer *r, const struct render_interval *in, struct
 
 	if (take(s, in->drained))
 		return error_set(err, STATUS_FAILED, -ENOMEM, "out of memory");
+	s->around.last = s->live && in->drained->last;
 	return s->frozen ? 0 : show_rows(s, err);
 }
 
@@ -394,14 +393,15 @@ static uint64_t own_cpu_ns(void)
 
 void top_screen_cost(struct top_screen *s, uint64_t programs_ns)
 {
-	const struct top_snapshot *last = s->kept.n ? steps_item(&s->kept, s->kept.n - 1) : NULL;
-	uint64_t own_ns = own_cpu_ns(), since = last ? clock_epoch_ns() - last->end_ns : 0;
+	const uint64_t own_ns = own_cpu_ns(), now = clock_mono_ns();
+	const uint64_t since = s->cost_ns ? now - s->cost_ns : 0;
 
 	if (since && !s->frozen)
 		snprintf(s->cost, sizeof(s->cost),
 			 "iotrace    %.2f%% of a CPU, its programs %.2f%%",
 			 (double)(own_ns - s->own_ns) * 100 / (double)since,
 			 (double)(programs_ns - s->programs_ns) * 100 / (double)since);
+	s->cost_ns = now;
 	s->own_ns = own_ns;
 	s->programs_ns = programs_ns;
 }

@@ -407,14 +407,14 @@ static void end_output(struct tool_run *run, bool last)
 
 /* ---- what is attached ---- */
 
-/* What is read, by people, as it comes. */
+/* What is read, by people, as it comes: who asks for so many outputs keeps them. */
 static bool wants_screen(const struct top_options *o)
 {
 	const struct args *args = &o->args;
 
-	return !o->no_clear && !o->max_rows && !args->for_programs && !args->output &&
-	       !args->record && !args->command && !args->help && !args->show_source &&
-	       !args->list_hooks && !screen_missing();
+	return !o->no_clear && !o->max_rows && !args->count && !args->for_programs &&
+	       !args->output && !args->record && !args->command && !args->help &&
+	       !args->show_source && !args->list_hooks && !screen_missing();
 }
 
 static int options(int argc, char **argv, void *ctx, struct error *err)
@@ -536,14 +536,15 @@ static int begin_screen(struct tool_run *run, struct top *t, struct error *err)
 	return screens_watch(run->run, top_screen_of(t->screen), input, run, err);
 }
 
-/* Is the screen cleared at each refresh?  Not over what COMMAND writes. */
+/* Is the screen cleared at each refresh?  Not over what COMMAND or another job writes. */
 static int begin(struct tool_run *run, struct error *err)
 {
 	struct top *t = run->ctx;
 
 	if (t->screen)
 		return begin_screen(run, t, err);
-	t->clears = !t->o.no_clear && !t->o.args.command && show_on_terminal(&run->show);
+	t->clears = !t->o.no_clear && !t->o.args.count && !t->o.args.command &&
+		    show_on_terminal(&run->show);
 	run->show.text.clears = t->clears;
 	return 0;
 }

@@ -140,8 +140,9 @@ int top_snapshot_take(struct top_snapshot *to, const struct recording_interval *
 {
 	int r;
 
-	*to = (struct top_snapshot){ .start_ns = in->interval.start_ns,
-				     .end_ns = in->interval.end_ns };
+	*to = (struct top_snapshot){ .end_ns = in->interval.end_ns,
+				     .ns = in->interval.end_ns - in->interval.start_ns,
+				     .utc_offset = in->utc_offset };
 	r = copy_rows(to, in->tables[0].rows, in->tables[0].n, by);
 	if (!r && in->text)
 		to->load = strdup(in->text);
@@ -260,8 +261,9 @@ int top_snapshot_add(struct top_snapshot *sum, const struct top_snapshot *from, 
 	const struct grouping all = { have, true };
 	size_t n = sum->n + from->n, n_rows = 0;
 	const struct top_row **rows = calloc(n + 1, sizeof(void *));
-	struct top_snapshot made = { .start_ns = sum->rows ? sum->start_ns : from->start_ns,
-				     .end_ns = from->end_ns };
+	struct top_snapshot made = { .end_ns = from->end_ns,
+				     .ns = sum->ns + from->ns,
+				     .utc_offset = from->utc_offset };
 	struct top_row *added = NULL, *folded = NULL;
 	int r = rows ? 0 : -ENOMEM;
 

@@ -14,7 +14,9 @@ struct top_snapshot {
 	size_t n;
 	struct text_set texts;
 	char *load; /* NULL: none */
-	uint64_t start_ns, end_ns;
+	uint64_t end_ns;
+	uint64_t ns; /* that were counted */
+	int32_t utc_offset;
 };
 
 /* A copy of @in, whose rows are @by these keys (0: as without --by).  0 or -ENOMEM. */

@@ -102,7 +102,7 @@ int virtio_counts_take(struct virtio_counts *c, bool last, struct virtio_rows *r
 	int r;
 
 	__atomic_store_n(c->arrays.active, !inactive, __ATOMIC_SEQ_CST);
-	*end_ns = clock_epoch_ns();
+	*end_ns = clock_mono_ns();
 	grace_wait();
 	/* A program that is still later is counted when this bank is drained next. */
 	r = take_bank(c, inactive, rows);

@@ -26,7 +26,7 @@ int virtio_counts_open(const struct virtio_arrays *arrays, struct virtio_counts 
 void virtio_counts_close(struct virtio_counts *c);
 
 /*
- * Ends an interval for all queues at once, at *end_ns of CLOCK_REALTIME, and adds what was counted
+ * Ends an interval for all queues at once, at *end_ns of CLOCK_MONOTONIC, and adds what was counted
  * in it to @rows.  @last: everything is detached, and nothing is left for another interval.  0 or
  * -ENOMEM.
  */

@@ -88,7 +88,7 @@ int double_buffer_swap(struct double_buffer *f, uint64_t *end_ns)
 
 	__atomic_store_n(f->epoch, old + 1, __ATOMIC_SEQ_CST);
 	if (end_ns)
-		*end_ns = clock_epoch_ns();
+		*end_ns = clock_mono_ns();
 	r = double_buffer_wait(f);
 	return r ? r : (int)(old & 1);
 }

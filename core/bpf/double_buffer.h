@@ -25,7 +25,7 @@ void double_buffer_close(struct double_buffer *f);
 void double_buffer_preempted(struct double_buffer *f);
 
 /* Swaps the buffers.  Returns the index (0 or 1) of the one that is now inactive, or -errno.
- * *end_ns, if given, is the time of the swap, CLOCK_REALTIME. */
+ * *end_ns, if given, is the time of the swap, CLOCK_MONOTONIC. */
 int double_buffer_swap(struct double_buffer *f, uint64_t *end_ns);
 
 /* Waits until every program that runs now has ended.  0 or -errno. */

@@ -361,9 +361,10 @@ class TestSignalsToCommand(CommandTest):
 
 class Terminal:
     """iotrace on a terminal of so many rows and columns, of type `term`; .out is all it sent there. Standard
-    error is apart, in .err, unless both is set. meanwhile(PROCESS) is called once it traces."""
+    error is apart, in .err, unless both is set. meanwhile(PROCESS) is called once it traces. It is interrupted
+    after so many screens, if that is said."""
 
-    def __init__(self, *args, rows, columns, both=False, meanwhile=None, term="xterm"):
+    def __init__(self, *args, rows, columns, both=False, meanwhile=None, term="xterm", screens=0):
         self.out, self.err = "", ""
         main_fd, fd = pty.openpty()
         fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -383,6 +384,9 @@ class Terminal:
                 if meanwhile and b"Tracing..." in data:
                     meanwhile(process)
                     meanwhile = None
+                if screens and data.count(b"\033[?7h") >= screens:
+                    process.send_signal(signal.SIGINT)
+                    screens = 0
             os.close(main_fd)
             self.status = process.wait(patience(10))
             err.seek(0)
@@ -395,7 +399,8 @@ class Terminal:
 
 
 class TestTerminal(LiveTest):
-    """With -r top prints one screen after the other; without it is a full screen with keys."""
+    """With -r top prints one screen after the other, unless COUNT says how many outputs are wanted: all of
+    them stay. Without either it is a full screen with keys."""
 
     ALL = ("-r", "1000")  # that there are
     CLEAR = "\033[H\033[2J\033[?7l"  # an empty screen, on which nothing wraps
@@ -415,10 +420,10 @@ class TestTerminal(LiveTest):
             cls.addClassCleanup(load.kill)
             load.go()
 
-    def run_top(self, *args, disk=None, rows=ROWS, meanwhile=None):
+    def run_top(self, *args, disk=None, rows=ROWS, meanwhile=None, screens=0):
         limit = () if "-r" in args else self.ALL
         terminal = Terminal("top", "-d", (disk or self.disk).name, *limit, *args, rows=rows,
-                            columns=self.COLUMNS, meanwhile=meanwhile)
+                            columns=self.COLUMNS, meanwhile=meanwhile, screens=screens)
         self.assert_ended_well(terminal)
         # What the losses take of the rows' room, as one that is wider than the screen wraps.
         self.loss_lines = self.lines_of(terminal.err, self.COLUMNS)
@@ -434,10 +439,11 @@ class TestTerminal(LiveTest):
         return sum(-(-len(line) // columns) for line in losses.splitlines())
 
     def check_screens(self, out, count, height, rows):
+        """The last one, of the interval that was interrupted, is as it happens to be."""
         start, *screens = out.split(self.CLEAR)
         self.assertRegex(start, r"^Tracing\.\.\.")
-        self.assertEqual(len(screens), count)
-        for screen in screens:
+        self.assertEqual(len(screens), count + 1)
+        for screen in screens[:count]:
             screen = screen.replace(self.WRAP, "")
             lines = screen.replace("Detaching...\n", "").splitlines()
             self.assertLessEqual(len(lines), height - 1, screen)
@@ -448,7 +454,7 @@ class TestTerminal(LiveTest):
             self.assertNotIn("\033", screen)
 
     def test_as_many_rows_as_fit(self):
-        self.check_screens(self.run_top("1", "3"), 3, self.ROWS, self.ROWS - 4)
+        self.check_screens(self.run_top("1", screens=3), 3, self.ROWS, self.ROWS - 4)
 
     def test_tall(self):
         """All rows: the interval ends after the last of the processes, however slow they are."""
@@ -456,18 +462,19 @@ class TestTerminal(LiveTest):
             run_loads(*(Load("read", 1, KIB4, self.idle.path, name=f"crowd-{i}", options=["-r"])
                         for i in range(20)))
             process.send_signal(signal.SIGINT)
-        self.check_screens(self.run_top("600", disk=self.idle, rows=50, meanwhile=work), 1, 50, 20)
+        out = self.run_top("600", disk=self.idle, rows=50, meanwhile=work)
+        self.check_screens(out + self.CLEAR, 1, 50, 20)
 
     def test_fewer_asked_for(self):
-        self.check_screens(self.run_top("-r", "2", "1", "2"), 2, self.ROWS, 2)
+        self.check_screens(self.run_top("-r", "2", "1", screens=2), 2, self.ROWS, 2)
 
     def test_tiny(self):
         """However small, one row."""
-        self.check_screens(self.run_top("1", "2", rows=3), 2, 5, 1)
+        self.check_screens(self.run_top("1", rows=3, screens=2), 2, 5, 1)
 
     def test_nothing_wraps(self):
         """What is wider than the screen takes two lines of it, and the heading is gone."""
-        out = self.run_top("1", "2")
+        out = self.run_top("1", screens=2)
         self.assertEqual(out.count("\033[2J"), out.count(self.CLEAR))
         for screen in out.split(self.CLEAR)[1:]:
             self.assertEqual(screen.count(self.WRAP), 1, "wrapping is on again after each screen")
@@ -477,11 +484,11 @@ class TestTerminal(LiveTest):
         """They are whole, and take their room from the rows."""
         columns = 30
         for rows in (14, 30):
-            out = Terminal("top", "-d", self.disk.name, *self.ALL, "--map-size", "rows=7", "1", "2",
-                           rows=rows, columns=columns, both=True).out
+            out = Terminal("top", "-d", self.disk.name, *self.ALL, "--map-size", "rows=7", "1",
+                           rows=rows, columns=columns, both=True, screens=2).out
             screens = out.split("\033[H\033[2J")[1:]
-            self.assertEqual(len(screens), 2)
-            for screen in screens:
+            self.assertEqual(len(screens), 3)
+            for screen in screens[:2]:
                 losses, rest = screen.split("\033[?7l")
                 self.assertRegex(losses, r"(?m)^iotrace: lost: \d+ .*: no room for another row$")
                 self.assertNotIn("lost:", rest)
@@ -510,14 +517,164 @@ class TestTerminal(LiveTest):
         self.assertEqual(len(self.rows_of(out)), 2 * 20, "no screen, so no limit but -r's")
 
     def test_told_not_to(self):
-        out = self.run_top("-C", "1", "2")
-        self.assertNotIn("\033", out)
-        self.assertEqual(len(self.rows_of(out)), 2 * 20)
+        """By -C, or by a COUNT: without -r 20 rows each."""
+        for args in (["-C", "1", "2"], ["1", "2"]):
+            with self.subTest(args=args):
+                out = self.run_top(*args)
+                self.assertNotIn("\033", out)
+                self.assertEqual(out.count(" loadavg: "), 2)
+                self.assertEqual(len(self.rows_of(out)), 2 * 20)
+
+    def test_count(self):
+        """No full screen."""
+        terminal = Terminal("top", "-d", self.disk.name, "1", "2", rows=24, columns=80)
+        self.assert_ended_well(terminal)
+        self.assertNotIn("\033", terminal.out)
+        self.assertEqual(terminal.out.count(" loadavg: "), 2)
+        self.assertEqual(len(self.rows_of(terminal.out)), 2 * 20)
 
     def test_other_formats(self):
         for fmt in ("--json", "--csv"):
             with self.subTest(format=fmt):
                 self.assertNotIn("\033", self.run_top(fmt, "1", "2"))
+
+
+class Shell:
+    """A script of a shell, with job control or without, on a terminal of its own; "$0" is iotrace."""
+
+    def __init__(self, script, *args, jobs=True):
+        self.main, fd = pty.openpty()
+        fcntl.ioctl(fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
+        self.before = termios.tcgetattr(fd)
+        self.terminal = fd
+        self.process = subprocess.Popen(
+            ["setsid", "-c", "-w", "bash", "-c", f"set {'-' if jobs else '+'}m; {script}; echo ended $?",
+             IOTRACE, *map(str, args)], stdin=fd, stdout=fd, stderr=fd, env=dict(os.environ, TERM="xterm"))
+        cleanup(self.kill)
+        self.out = ""
+
+    def kill(self):
+        for pid in [self.process.pid, *self.members()]:
+            kill(pid)
+        self.process.wait()
+        for fd in self.main, self.terminal:
+            os.close(fd)
+
+    def members(self):
+        """What it has started, and what that has."""
+        found = [self.process.pid]
+        for pid in found:
+            with contextlib.suppress(OSError):
+                found += children(pid)
+        return found[1:]
+
+    def press(self, keys):
+        os.write(self.main, keys.encode())
+
+    def wait_for(self, pattern):
+        """What it has written up to there, which is gone then."""
+        def there():
+            while select.select([self.main], [], [], 0)[0]:
+                self.out += os.read(self.main, 65536).decode().replace("\r\n", "\n")
+            return re.search(pattern, self.out)
+
+        if not wait_until(there, 60):
+            raise AssertionError(f"no {pattern!r} in\n{self.out[-3000:]!r}")
+        at = re.search(pattern, self.out).end()
+        text, self.out = self.out[:at], self.out[at:]
+        return text
+
+
+class TestJobs(LiveTest):
+    """A job in the background leaves the terminal alone, and ends when it is told to."""
+
+    RECORDING = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                             "../data/recordings/top.rec")
+    BACK = "\033[?1049l"  # to what was on the terminal before
+    REPLAY = ("top", "--replay", RECORDING)
+
+    def assert_left_alone(self, shell, text):
+        self.assertNotIn("\033", text)
+        self.assertEqual(termios.tcgetattr(shell.terminal), shell.before)
+
+    def background(self, *args, until):
+        shell = Shell('"$0" "$@" & echo pid $!; wait $!', *args)
+        pid = int(shell.wait_for(r"pid \d+\n").split()[-1])
+        text = shell.wait_for(until)
+        os.kill(pid, signal.SIGTERM)
+        text += shell.wait_for(r"ended \d+\n")
+        self.assertRegex(text, r"ended 0\n\Z")
+        self.assert_left_alone(shell, text)
+        return text
+
+    def test_background(self):
+        self.assertIn("Detaching...", self.background("top", until="Tracing"))
+
+    @unittest.skipUnless(have_kvm(), "no KVM")
+    def test_background_kvm(self):
+        self.background("kvm", until="iotrace: in the background; falling back to -l")
+
+    def test_background_clears_nothing(self):
+        self.background("top", "-r", 5, until=r"loadavg: ")
+
+    def test_of_timeout(self):
+        """In a script: timeout(1) begins a process group, which is never in the foreground."""
+        shell = Shell('timeout -s INT 600 "$0" "$@"', *self.REPLAY, jobs=False)
+        text = shell.wait_for(r"ended \d+\n")
+        self.assertRegex(text, r"ended 0\n\Z")
+        self.assertIn(" loadavg: ", text)
+        self.assert_left_alone(shell, text)
+
+    def suspended(self, then, *args):
+        shell = Shell(f'"$0" "$@"; echo stopped; {then}', *args)
+        shell.wait_for("MAJ MIN DISK")
+        shell.press("\x1a")
+        text = shell.wait_for("stopped\n")
+        self.assertEqual(text.count(self.BACK), 1)
+        self.assertEqual(termios.tcgetattr(shell.terminal), shell.before)
+        return shell
+
+    def test_suspended_and_ended(self):
+        """Ctrl-Z; then it is ended in the background."""
+        for args in (self.REPLAY, ("top",)):
+            for number in "TERM", "INT":
+                with self.subTest(args=args, signal=number):
+                    shell = self.suspended(f"kill -{number} %1; kill -CONT %1; wait %1", *args)
+                    text = shell.wait_for(r"ended \d+\n")
+                    self.assertRegex(text, r"ended 0\n\Z")
+                    self.assert_left_alone(shell, text)
+
+    def test_suspended_and_resumed(self):
+        """bg stops it again: it has nothing to do there; fg shows all of it."""
+        shell = self.suspended("bg; sleep 0.2; fg >/dev/null; echo", *self.REPLAY)
+        text = shell.wait_for("MAJ MIN DISK")
+        self.assertIn("\033[?1049h", text)
+        shell.press("q")
+        text = shell.wait_for(r"ended \d+\n")
+        self.assertRegex(text, r"ended 0\n\Z")
+        self.assertEqual(text.count(self.BACK), 1)
+        self.assertEqual(termios.tcgetattr(shell.terminal), shell.before)
+
+    def test_stopped_and_ended(self):
+        """SIGSTOP, of which it knows nothing: the terminal is restored from the background."""
+        for args in (self.REPLAY, ("top",)):
+            with self.subTest(args=args):
+                shell = Shell('"$0" "$@"; kill -TERM %1; kill -CONT %1; wait %1', *args)
+                shell.wait_for("MAJ MIN DISK")
+                pid = next(pid for pid in shell.members()
+                           if os.path.samefile(f"/proc/{pid}/exe", IOTRACE))
+                os.kill(pid, signal.SIGSTOP)
+                text = shell.wait_for(r"ended \d+\n")
+                self.assertRegex(text, r"ended 0\n\Z")
+                self.assertEqual(text.count(self.BACK), 1)
+                self.assertEqual(termios.tcgetattr(shell.terminal), shell.before)
+
+    def test_tostop(self):
+        """Its output stops a job in the background, where stty(1) says so, but not its last one."""
+        shell = Shell('stty tostop; "$0" "$@" & while [ "$(jobs -s)" = "" ]; do sleep 0.01; done; '
+                      'kill -TERM %1; kill -CONT %1; wait %1', "top")
+        text = shell.wait_for(r"ended \d+\n")
+        self.assertRegex(text, r"ended 0\n\Z")
 
 
 class TestOutputFile(LiveTest):

@@ -95,6 +95,14 @@ class TestReplay(TopScreen):
         screen.wait(rf"interval 2 of {last}")
         self.ends(screen, "q")
 
+    def test_stays_on_the_terminal(self):
+        """What was shown last, whatever the page."""
+        for keys in "q", "hxq":
+            with self.subTest(keys=keys):
+                screen = self.replayed()
+                self.ends(screen, *keys)
+                self.assert_rows(screen, self.intervals[0])
+
     def test_accumulated(self):
         screen = self.replayed(rows=60)
         screen.keys("a")
@@ -528,12 +536,17 @@ class TestRun(LiveTest, TopScreen):
             self.ends(screen, "q")
 
     def test_interrupted(self):
+        """The interval that was interrupted stays on the terminal."""
         with LoopDisk(64 * MIB) as disk:
-            screen = self.screen("-d", disk.name)
-            screen.wait("every 1.0s", 60)
+            screen = self.screen("-d", disk.name, 600, columns=120)
+            screen.wait("Collecting data", 60)
+            run_loads(Load("read", 500, 4096, disk.path, options=["-r"]))
             screen.keys("C-c")
             self.assertEqual(screen.ended(), 0)
             self.assertFalse(screen.alternate())
+            text = screen.text()
+            self.assertRegex(text, r"(?m)^ *\d+ +load( \(gone\))? +R .* 500 ")
+            self.assertEqual(text.count("MAJ MIN DISK"), 1)
 
 
 if __name__ == "__main__":

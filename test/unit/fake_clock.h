@@ -33,6 +33,7 @@ struct fake_event {
 static struct fake_clock {
 	bool on;
 	uint64_t now_ns;
+	uint64_t epoch_less; /* CLOCK_REALTIME less CLOCK_MONOTONIC, which is now_ns */
 	struct fake_timer timers[16];
 	size_t n_timers;
 	struct fake_event events[4];
@@ -60,6 +61,8 @@ static inline void fake_clock_at(uint64_t at_ns, void (*what)(void *ctx), void *
 
 uint64_t __real_clock_mono_ns(void);
 uint64_t __wrap_clock_mono_ns(void);
+uint64_t __real_clock_epoch_ns(void);
+uint64_t __wrap_clock_epoch_ns(void);
 int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
 unsigned int __real_alarm(unsigned int seconds);
@@ -72,6 +75,11 @@ int __wrap_timerfd_settime(int fd, int flags, const struct itimerspec *new, stru
 uint64_t __wrap_clock_mono_ns(void)
 {
 	return fake_clock.on ? fake_clock.now_ns : __real_clock_mono_ns();
+}
+
+uint64_t __wrap_clock_epoch_ns(void)
+{
+	return fake_clock.on ? fake_clock.now_ns + fake_clock.epoch_less : __real_clock_epoch_ns();
 }
 
 int __wrap_timerfd_create(int clock, int flags)

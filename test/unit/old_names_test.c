@@ -11,19 +11,44 @@
 
 #include "cmd/old_names.h"
 
-static void test_names(void **state)
+static const char *option;
+
+static const char *command(const char *path)
 {
 	char *none[] = { NULL };
 
+	option = NULL;
+	return old_names_command(path, none, &option);
+}
+
+static void test_names(void **state)
+{
 	(void)state;
-	assert_string_equal(old_names_command("virtiostat", none), "virtio");
-	assert_string_equal(old_names_command("/usr/sbin/biotop", none), "top");
-	assert_string_equal(old_names_command("./iostackbreakdown", none), "breakdown");
-	assert_string_equal(old_names_command("iostack", none), "stack");
-	assert_string_equal(old_names_command("kvm_stat", none), "kvm");
-	assert_null(old_names_command("iotrace", none));
-	assert_null(old_names_command("/biotop/iotrace", none));
-	assert_null(old_names_command("", none));
+	assert_string_equal(command("virtiostat"), "virtio");
+	assert_string_equal(command("/usr/sbin/biotop"), "top");
+	assert_string_equal(command("./iostackbreakdown"), "breakdown");
+	assert_string_equal(command("iostack"), "stack");
+	assert_null(option);
+	assert_string_equal(command("kvm_stat"), "kvm");
+	assert_string_equal(option, "--kvm-stat-names");
+	assert_null(command("iotrace"));
+	assert_null(command("/biotop/iotrace"));
+	assert_null(command(""));
+}
+
+/* As the files of the tools are called. */
+static void test_files(void **state)
+{
+	(void)state;
+	assert_string_equal(command("./IOStackBreakdown"), "breakdown");
+	assert_string_equal(command("IOStackBreakdown.py"), "breakdown");
+	assert_string_equal(command("biotop.py"), "top");
+	assert_string_equal(command("/usr/sbin/biotop-bpfcc"), "top");
+	assert_string_equal(command("virtiostat-bpfcc"), "virtio");
+	assert_null(command("biotop-"));
+	assert_null(command("biotop.pyc"));
+	assert_null(command("biotop2"));
+	assert_null(command("iostack-bpf"));
 }
 
 /* The words of @line, called by @name, are those of @want. */
@@ -35,7 +60,7 @@ static void becomes(const char *name, const char *line, const char *want)
 	snprintf(text, sizeof(text), "%s", line);
 	for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
 		argv[n++] = word;
-	assert_non_null(old_names_command(name, argv));
+	assert_non_null(old_names_command(name, argv, &option));
 	for (size_t i = 0; i < n; i++)
 		snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s", i ? " " : "",
 			 argv[i]);
@@ -56,6 +81,7 @@ static void test_words(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names),
+					    cmocka_unit_test(test_files),
 					    cmocka_unit_test(test_words) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -638,6 +638,60 @@ static void test_terminal_is_given_back(void **state)
 	finish(&f);
 }
 
+/* What the terminal has got since, behind what gives it back. */
+static void is_left(struct fixture *f, const char *want)
+{
+	const char *text, *left;
+
+	assert_int_equal(renderer_end(screen_renderer(f->screen), &f->err), 0);
+	text = pty_read(&f->pty);
+	left = strstr(text, RMKX);
+	assert_non_null(left);
+	assert_string_equal(left + strlen(RMKX), want);
+}
+
+#define TITLES	"a title\r\n                 a note\r\n"
+#define HEADING " NAME                       COUNT DEPTH DISK\r\n"
+
+static void test_last_table_is_left(void **state)
+{
+	static const char *const lines[] = { "q  quit" };
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 24, 80);
+	is_left(&f, ""); /* no interval */
+	finish(&f);
+
+	begin(&f, 24, 80);
+	show(&f, three, 1);
+	screen_help(f.screen, lines, 1);
+	screen_draw(f.screen);
+	is_left(&f, TITLES HEADING " read                         5.0     1 vda\r\n"
+				   " Total                       75.0     6\r\n");
+	finish(&f);
+}
+
+/* The last interval of a run is as short as it happens to be: what was there before is left, too.
+ */
+static void test_last_tables_are_left(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, 24, 80);
+	show(&f, three, 1);
+	f.view.last = true;
+	snprintf(f.view.title, sizeof(f.view.title), "the last");
+	show(&f, NULL, 0);
+	is_left(&f, TITLES HEADING " read                         5.0     1 vda\r\n"
+				   " Total                       75.0     6\r\n"
+				   "\r\n"
+				   "the last\r\n                 a note\r\n" HEADING
+				   "\r\n nothing\r\n");
+	finish(&f);
+}
+
 /* Ctrl-\ ends the program there and then, the terminal being as it was. */
 static void test_quit(void **state)
 {
@@ -699,6 +753,8 @@ int main(void)
 		cmocka_unit_test(test_question),
 		cmocka_unit_test(test_answer),
 		cmocka_unit_test(test_terminal_is_given_back),
+		cmocka_unit_test(test_last_table_is_left),
+		cmocka_unit_test(test_last_tables_are_left),
 		cmocka_unit_test(test_quit),
 		cmocka_unit_test(test_hangup),
 	};

@@ -528,6 +528,41 @@ static void test_two(void **state)
 	close_tools(tools, 2);
 }
 
+#define HOUR_NS (3600 * NS_PER_SEC)
+
+static void set_clock(void *ctx)
+{
+	fake_clock.epoch_less += *(const uint64_t *)ctx;
+}
+
+/* The clock is set while an interval lasts: that is as long as it was, and ends at the time that
+ * it is then. */
+static void test_clock_is_set(void **state)
+{
+	static const struct args own[2] = { { .interval_ns = NS_PER_SEC, .count = 4 },
+					    { .interval_ns = NS_PER_SEC, .count = 4 } };
+	static uint64_t forward = 3 * HOUR_NS, back = -HOUR_NS;
+	static const uint64_t ends[] = { NS_PER_SEC, 3 * HOUR_NS + 2 * NS_PER_SEC,
+					 2 * HOUR_NS + 3 * NS_PER_SEC,
+					 2 * HOUR_NS + 4 * NS_PER_SEC };
+	const uint64_t epoch = 1000000 * HOUR_NS;
+	struct tool_run *tools[2];
+	struct sunk sunk = { 0 };
+
+	(void)state;
+	fake_clock_start();
+	fake_clock.epoch_less = epoch;
+	fake_clock_at(NS_PER_SEC * 3 / 2, set_clock, &forward);
+	fake_clock_at(NS_PER_SEC * 5 / 2, set_clock, &back);
+	assert_int_equal(run_tools(tools, 2, own, &sunk), 0);
+	assert_int_equal(sunk.n, 2 * N(ends));
+	for (size_t i = 0; i < sunk.n; i++) {
+		assert_int_equal(sunk.end[i], epoch + ends[i / 2]);
+		assert_int_equal(sunk.end[i] - sunk.since[i], NS_PER_SEC);
+	}
+	close_tools(tools, 2);
+}
+
 /* Each has its own interval and ends after its own count; the run ends with the last of them. */
 static void test_two_intervals(void **state)
 {
@@ -835,6 +870,7 @@ int main(void)
 		cmocka_unit_test(test_too_many_events),
 		/* The last: they give up capabilities. */
 		cmocka_unit_test(test_two),
+		cmocka_unit_test(test_clock_is_set),
 		cmocka_unit_test(test_two_intervals),
 		cmocka_unit_test(test_two_interrupted),
 		cmocka_unit_test(test_two_logs),

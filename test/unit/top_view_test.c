@@ -167,7 +167,7 @@ static void test_sum(void **state)
 		assert_int_equal(top_snapshot_add(&sum, &s, keys_all()), 0);
 		top_snapshot_free(&s);
 	}
-	assert_int_equal(sum.start_ns, 5);
+	assert_int_equal(sum.ns, 12);
 	assert_string_equal(shown(&v, &sum), "ddR3\nddR4\nfioR8\nFIOR16\ncpR32\n");
 	top_view_free(&v);
 	top_snapshot_free(&sum);
