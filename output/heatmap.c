@@ -205,11 +205,10 @@ double heatmap_place(const struct heatmap_picture *p, uint64_t ns)
 {
 	unsigned int slot = hist_fine_slot(ns);
 	uint64_t lo, hi;
-	double row;
 
 	hist_fine_bounds(slot, &lo, &hi);
-	row = ((double)slot + (double)(ns - lo) / ((double)(hi - lo) + 1)) / p->step - p->first_row;
-	return row < 0 ? 0 : row; /* of a recording whose maximum is none of its times */
+	return ((double)slot + (double)(ns - lo) / ((double)(hi - lo) + 1)) / p->step -
+	       p->first_row;
 }
 
 /* ---- levels ---- */

@@ -46,7 +46,7 @@ uint64_t heatmap_cell(const struct heatmap_picture *p, const struct hist *column
 void heatmap_row_bounds(const struct heatmap_picture *p, unsigned int row, uint64_t *lo,
 			uint64_t *hi);
 
-/* Where a time lies: rows from the bottom of the picture. */
+/* Where a time lies: rows from the bottom of the picture; below 0 or above it if it is outside. */
 double heatmap_place(const struct heatmap_picture *p, uint64_t ns);
 
 /* 0: @count is 0; up to HEATMAP_LEVELS; and the least count of a level. */

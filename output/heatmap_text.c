@@ -74,10 +74,13 @@ static char mark_of(const struct layout *l, const struct hist *column, unsigned 
 		char mark;
 	} lines[] = { { 990, '=' }, { 500, '-' } };
 
-	for (size_t i = 0; column->count && i < sizeof(lines) / sizeof(lines[0]); i++)
-		if ((unsigned int)heatmap_place(l->p, hist_percentile(column, lines[i].permille)) ==
-		    row)
+	for (size_t i = 0; column->count && i < sizeof(lines) / sizeof(lines[0]); i++) {
+		double place = heatmap_place(l->p, hist_percentile(column, lines[i].permille));
+
+		/* Below the first row if a recording's maximum is none of its times. */
+		if (place >= row && place < row + 1.0)
 			return lines[i].mark;
+	}
 	return 0;
 }
 
