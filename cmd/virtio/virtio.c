@@ -209,9 +209,8 @@ static int check_attached(const struct virtio *v, const struct tool_run *run, st
 	return 0;
 }
 
-#define IRQ_NOTE                                                                                   \
-	"no function hooks (%s): used buffers are counted from interrupts, in descriptors "        \
-	"instead of lists"
+static const char irq_note[] = "no function hooks (%s): used buffers are counted from interrupts, "
+			       "in descriptors instead of lists";
 
 static int options(int argc, char **argv, void *ctx, struct error *err)
 {
@@ -285,7 +284,7 @@ static int attached(struct tool_run *run, struct error *err)
 	if (!r)
 		r = open_counts(v, run->object.skel, err);
 	if (!r && v->method == ATTACH_IRQ)
-		tool_note(run, IRQ_NOTE, v->why);
+		tool_note(run, irq_note, v->why);
 	return r;
 }
 
@@ -326,7 +325,7 @@ static int check(struct tool_run *run, struct check *check, struct error *err)
 		return 0;
 	if (virtio_irq_check(&latency, NULL, v->why, handlers, &gap))
 		check_gap(check, "-L", &gap);
-	error_set(&gap, STATUS_OK, 0, IRQ_NOTE, v->why);
+	error_set(&gap, STATUS_OK, 0, irq_note, v->why);
 	error_hint(&gap, "%s", "");
 	check_gap(check, "", &gap);
 	return 0;

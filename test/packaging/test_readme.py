@@ -40,7 +40,7 @@ def anchors(text):
 
 class TestOldNames(unittest.TestCase):
     COMMANDS = {"biotop": "top", "virtiostat": "virtio", "kvm_stat": "kvm", "iostack": "stack",
-                "iostackbreakdown": "breakdown"}
+                "IOStackBreakdown": "breakdown"}
 
     def test_links(self):
         """Called by a name that README promises, it is the subcommand."""
