@@ -260,11 +260,13 @@ static struct view_guest *guest_of(struct view *v, const struct kvm_count *count
 
 	if (at < v->n_guests)
 		return &v->guests[at];
-	g = at == INTERN_NONE ? NULL : ARRAY_ADD(v->guests, v->n_guests);
-	if (g) {
-		g->pid = count->pid;
-		name_guest(v, g, count->guest);
-	}
+	if (at == INTERN_NONE)
+		return NULL;
+	g = ARRAY_ADD(v->guests, v->n_guests);
+	if (!g)
+		return NULL;
+	g->pid = count->pid;
+	name_guest(v, g, count->guest);
 	return g;
 }
 
@@ -399,7 +401,7 @@ static int add_line(struct view *v, const struct view_line *line)
 /* Children stand below their parent; one whose parent is not shown stands for itself. */
 static int event_lines(struct view *v)
 {
-	const struct hist **times = calloc(v->events->n + 1, sizeof(*times)); /* by event */
+	const struct hist **times = calloc(v->events->n + 1, sizeof(void *)); /* by event */
 	int r = times ? 0 : -ENOMEM;
 
 	for (size_t i = 0; !r && i < v->n_latencies; i++)

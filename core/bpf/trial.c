@@ -12,7 +12,7 @@
 static int load(enum bpf_prog_type type, const struct bpf_prog_load_opts *opts, int map_fd)
 {
 	const struct bpf_insn insns[] = {
-		{ .code = BPF_LD | BPF_DW | BPF_IMM,
+		{ .code = BPF_LD | BPF_DW, /* and BPF_IMM, which is 0 as BPF_LD is */
 		  .dst_reg = BPF_REG_1,
 		  .src_reg = BPF_PSEUDO_MAP_VALUE,
 		  .imm = map_fd },

@@ -137,7 +137,7 @@ static int compare_names(const void *a, const void *b)
 
 uint32_t disks_together(struct disks *d, const uint32_t *devs, size_t n)
 {
-	const char *names[DISKS_BTRFS_DEVS];
+	const char *names[DISKS_BTRFS_DEVS] = { NULL };
 	char text[DISK_NAME_SIZE];
 	size_t used = 0, different = 0;
 

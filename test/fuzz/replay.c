@@ -454,6 +454,7 @@ static void mutate_block(struct block *b)
 	b->payload = realloc(b->payload, room);
 	if (!b->payload)
 		abort();
+	/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it loses sight of an array's items */
 	b->size = (uint32_t)LLVMFuzzerMutate(b->payload, b->size, room);
 }
 
@@ -469,6 +470,7 @@ static void repeat_blocks(struct blocks *blocks, size_t from, size_t to)
 			abort();
 		memcpy(copy.payload, b->payload, b->size);
 		memmove(&blocks->v[at + 1], &blocks->v[at], (blocks->n - at) * sizeof(*b));
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): alike */
 		blocks->v[at] = copy;
 		blocks->n++;
 	}

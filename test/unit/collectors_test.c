@@ -81,7 +81,8 @@ static int attached(struct collectors **c, struct error *err)
 	struct run run = { 0 };
 
 	opened = freed = 0;
-	assert_int_equal(collectors_open(&o, c, err), 0);
+	if (collectors_open(&o, c, err) || !*c)
+		abort(); /* an assertion of cmocka does not end the analyzer's path */
 	assert_int_equal(opened, 1);
 	return collectors_attach(*c, &run, err);
 }
