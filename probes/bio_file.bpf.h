@@ -8,6 +8,8 @@
  * file has its mapping, and a direct read or write of a disk may have a mapped file as its buffer.
  */
 
+#include <linux/magic.h>
+
 #include "probes/bio_file.h"
 #include "probes/blk_devices.bpf.h"
 
@@ -28,9 +30,6 @@ const volatile __u32 btrfs_bio_bio = 0, btrfs_bio_inode = 0, btrfs_inode_vfs = 0
 
 /* Of bi_flags: the pages are memory of a process (BIO_PAGE_PINNED, 6.5). */
 const volatile __u32 page_pinned_mask = 0;
-
-#define BDEVFS_MAGIC 0x62646576
-#define BTRFS_MAGIC  0x9123683e
 
 static __always_inline bool is_end(u64 end, const volatile u64 *of, u32 n)
 {
@@ -127,7 +126,8 @@ static __always_inline struct inode *btrfs_inode_of(struct bio *bio)
 		return NULL;
 	inode += btrfs_inode_vfs;
 	/* In 6.2 and 6.3 the member has another type. */
-	return BPF_CORE_READ((struct inode *)inode, i_sb, s_magic) == BTRFS_MAGIC ? inode : NULL;
+	return BPF_CORE_READ((struct inode *)inode, i_sb, s_magic) == BTRFS_SUPER_MAGIC ? inode
+											: NULL;
 }
 
 static __always_inline bool is_journal(struct bio *bio, u64 end)

@@ -4,6 +4,8 @@
 
 /* The files of calls: what disk they are on, and whether that is the one of -d. */
 
+#include <linux/magic.h>
+
 #include "probes/arch.h"
 #include "probes/blk_devices.bpf.h"
 #include "probes/call_files.h"
@@ -33,9 +35,6 @@ struct {
 } btrfs_disks SEC(".maps");
 
 __u64 file_losses[1] = {}; /* lookups of a btrfs that was not there */
-
-#define BTRFS_SUPER_MAGIC     0x9123683e
-#define OVERLAYFS_SUPER_MAGIC 0x794c7630
 
 /* NULL: @sb is none of btrfs, or it was mounted after user space looked last. */
 static __always_inline struct call_disk *btrfs_disk(struct super_block *sb)

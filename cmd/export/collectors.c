@@ -77,7 +77,7 @@ struct collector {
 	bool up, failed;
 	struct error why;      /* where failed, until it is reported */
 	uint64_t run_ns, runs; /* of its BPF programs, until now */
-	uint64_t limited;      /* as of metrics_limited(), until now */
+	uint64_t limited;      /* metrics_limited() at the last update */
 	bool limit_told;
 };
 

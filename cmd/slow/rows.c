@@ -2,6 +2,7 @@
 #include "cmd/slow/rows.h"
 
 #include <errno.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -513,9 +514,6 @@ static void path_of(const struct slow_record *r, char out[PATH_TEXT])
 		snprintf(out, PATH_TEXT, "/");
 }
 
-/* Names of file systems that hold data of their own in pages of a file without a name. */
-#define BTRFS_MAGIC 0x9123683E
-
 static void name_file(const struct slow_record *r, const struct slow_tables *tables, char *out,
 		      size_t size)
 {
@@ -543,7 +541,8 @@ static const char *file_text(struct text_set *texts, const struct slow_record *r
 		name_file(r, tables, text, sizeof(text));
 		break;
 	case FILE_UNNAMED:
-		if (r->magic == BTRFS_MAGIC && r->inode == 1)
+		/* Inode 1 of btrfs is a file without a name that holds its metadata. */
+		if (r->magic == BTRFS_SUPER_MAGIC && r->inode == 1)
 			snprintf(text, sizeof(text), "[btrfs metadata]");
 		else
 			snprintf(text, sizeof(text), "[no name: inode %llu of %s]",
