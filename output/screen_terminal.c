@@ -81,6 +81,7 @@ static bool is_ending(void)
 	sigset_t pending;
 	bool any = false;
 
+	sigemptyset(&pending);
 	sigpending(&pending);
 	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
 		any |= sigismember(&pending, end_signals[i]) == 1;
@@ -133,18 +134,40 @@ static void catch_signals(void)
 	}
 }
 
+void screen_hold_stops(sigset_t *before)
+{
+	sigset_t stops;
+
+	sigemptyset(&stops);
+	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
+		sigaddset(&stops, caught[i]);
+	sigprocmask(SIG_BLOCK, &stops, before);
+}
+
 /* A vt100's description, for machines that have no terminfo: every terminal of today is one.  Made
  * by output/CMakeLists.txt; empty where the build could not. */
 extern const char terminfo_vt100[];
 
+/* While Ctrl-Z has a handler: where it has none, ncurses takes it, and ignores what is pressed
+ * while the screen is drawn, instead of keeping it for later.  It finds that out once, by
+ * newterm(). */
 static SCREEN *open_terminal(FILE *out, FILE *in)
 {
-	SCREEN *terminal = newterm(NULL, out, in);
+	const struct sigaction stop = { .sa_handler = on_stop };
+	struct sigaction before;
+	sigset_t mask;
+	SCREEN *terminal;
 
-	if (terminal || !terminfo_vt100[0])
-		return terminal;
-	setenv("TERMINFO", terminfo_vt100, 1);
-	return newterm("vt100", out, in);
+	screen_hold_stops(&mask);
+	sigaction(SIGTSTP, &stop, &before);
+	terminal = newterm(NULL, out, in);
+	if (!terminal && terminfo_vt100[0]) {
+		setenv("TERMINFO", terminfo_vt100, 1);
+		terminal = newterm("vt100", out, in);
+	}
+	sigaction(SIGTSTP, &before, NULL);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	return terminal;
 }
 
 const char *screen_missing(void)
@@ -195,16 +218,6 @@ int screen_take_terminal(struct screen *s, struct error *err)
 	tcgetattr(way_back.in, &way_back.own);
 	catch_signals();
 	return 0;
-}
-
-void screen_hold_stops(sigset_t *before)
-{
-	sigset_t stops;
-
-	sigemptyset(&stops);
-	for (size_t i = 0; i < ARRAY_SIZE(caught); i++)
-		sigaddset(&stops, caught[i]);
-	sigprocmask(SIG_BLOCK, &stops, before);
 }
 
 void screen_give_terminal(struct screen *s)

@@ -118,6 +118,7 @@ static const struct rule viewer[] = {
 	{ SYS_ppoll },
 	{ SYS_pselect6 },
 	{ SYS_rt_sigaction },
+	{ SYS_rt_sigpending },
 	{ SYS_rt_sigprocmask },
 	{ SYS_nanosleep },
 	{ SYS_clock_nanosleep },
