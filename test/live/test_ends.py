@@ -2,9 +2,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Signals, COMMAND, a reader that does not read, the terminal: how a run goes on and how it ends."""
 import contextlib
+import csv
 import ctypes
 import fcntl
+import io
 import itertools
+import json
 import os
 import pty
 import re
@@ -16,11 +19,12 @@ import tempfile
 import termios
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 from iotest import (IOTRACE, MIB, LiveTest, Load, LoopDisk, Result, Tracer, add_up, bpf_objects,
                     children, cleanup, have_kvm, iotrace, main, patience, read_text, run_load,
-                    run_loads, state_of, wait_until)
+                    run_loads, state_of, subcommands, wait_until)
 
 KIB4 = 4096
 BLK = ["breakdown", "-T", "blk"]
@@ -712,6 +716,34 @@ class TestOutputFile(LiveTest):
                 self.assertEqual((result.status, self.said(result)), (0, [self.SAYS]))
                 self.assertNotIn(self.SAYS, result.out)
                 self.check_rows(args, result)
+
+    def test_until_command_ends(self):
+        """In each format for programs: it lasts for several intervals, all of them are there, and its status is
+        the status. stack has no interval."""
+        command = ["--", "sh", "-c", f"echo {self.SAYS}; sleep 1; exit 37"]
+        there = {"kvm": "/sys/kernel/tracing/events/kvm", "virtio": "/sys/bus/virtio"}
+        names = [name for name in subcommands() if os.path.exists(there.get(name, "/"))]
+        runs = [(name, form, *([] if name == "stack" else ["0.3"])) for name in names for form in ("--json", "--csv")]
+        with ThreadPoolExecutor(4) as pool:
+            results = list(pool.map(lambda args: iotrace(*args, *command, timeout=60), runs))
+        for args, result in zip(runs, results):
+            with self.subTest(args=args):
+                self.assertEqual(result.status, 37, result)
+                self.assertIn(self.SAYS, result.err.splitlines())
+                self.assertNotIn(self.SAYS, result.out)
+                if "--json" in args:
+                    lines = [json.loads(line) for line in result.out.splitlines()]
+                    kinds = [line["type"] for line in lines]
+                    self.assertEqual(kinds, ["meta"] + ["interval"] * (len(kinds) - 1))
+                    self.assertGreater(len(kinds), 1 if "stack" in args else 2)
+                    self.assertEqual(lines[0]["subcommand"], args[0])
+                    self.assertGreaterEqual(lines[-1]["end"] - lines[1]["start"], 1)
+                else:
+                    heading, *rows = csv.reader(io.StringIO(result.out, newline=""))
+                    self.assertEqual(heading[:2], ["start", "end"])
+                    self.assertEqual({len(row) for row in rows} - {len(heading)}, set())
+                    if "kvm" in args:  # whose rows are there without a guest
+                        self.assertGreater(len({row[0] for row in rows}), 1)
 
     def said(self, result):
         return [line for line in result.err.splitlines() if self.UNSEEN not in line]
