@@ -18,7 +18,7 @@
 #include "cmd/tool.h"
 #include "core/bpf/double_buffer.h"
 #include "core/base/parse.h"
-#include "core/system/cgroup_find.h"
+#include "core/naming/cgroup_find.h"
 #include "core/system/cpus.h"
 
 #define ALTS(a) (a), sizeof(a) / sizeof((a)[0])

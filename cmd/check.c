@@ -11,9 +11,9 @@
 #include "cmd/command.h"
 #include "cmd/report.h"
 #include "core/bpf/kretprobe.h"
-#include "core/system/closer.h"
+#include "core/bpf/closer.h"
 #include "core/system/kernel_fs.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 
 /* ---- what a subcommand finds out ---- */
 

@@ -32,8 +32,8 @@ void check_works(struct check *check);
 /* It works, but not with @option ("": with any): why is in @err. */
 void check_gap(struct check *check, const char *option, const struct error *err);
 
-/* Of the capabilities @set (core/system/privileges.h) a run keeps those that the user has, once it
- * has attached: @when ("with -U"; "": always, added to what attaching with hooks leaves). */
+/* Of the capabilities @set (core/isolation/privileges.h) a run keeps those that the user has, once
+ * it has attached: @when ("with -U"; "": always, added to what attaching with hooks leaves). */
 void check_keeps(struct check *check, const char *when, uint64_t set);
 
 /* Copies the choices.  0 or -ENOMEM. */

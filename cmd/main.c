@@ -11,8 +11,8 @@
 #include "cmd/setup.h"
 #include "core/base/error.h"
 #include "core/symbols/symbol_server.h"
-#include "core/system/closer.h"
-#include "core/system/sandbox.h"
+#include "core/bpf/closer.h"
+#include "core/isolation/sandbox.h"
 #include "core/base/text.h"
 
 #define OPTION_WIDTH 24

@@ -5,8 +5,8 @@
 #include <poll.h>
 
 #include "cmd/args.h"
-#include "core/system/child.h"
-#include "core/system/privileges.h"
+#include "core/isolation/child.h"
+#include "core/isolation/privileges.h"
 
 /* What a callback or hangup() wants: nothing, an output now (which counts as none), the last one.
  */

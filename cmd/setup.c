@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/bpf/hooks.h"
-#include "core/system/child.h"
+#include "core/isolation/child.h"
 #include "core/system/limits.h"
 
 /* What is larger than this is mapped for itself: it grows without a copy, and is given back when it

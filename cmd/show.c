@@ -13,7 +13,7 @@
 #include "cmd/guard.h"
 #include "cmd/report.h"
 #include "core/base/clock.h"
-#include "core/system/sandbox.h"
+#include "core/isolation/sandbox.h"
 #include "core/base/text.h"
 #include "output/terminal.h"
 

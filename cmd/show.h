@@ -6,7 +6,7 @@
 #include <sys/utsname.h>
 
 #include "cmd/blk.h"
-#include "core/system/outfile.h"
+#include "core/isolation/outfile.h"
 #include "output/renderer.h"
 
 /*

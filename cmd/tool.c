@@ -14,9 +14,9 @@
 #include "cmd/tool_private.h"
 #include "core/base/clock.h"
 #include "core/bpf/kretprobe.h"
-#include "core/system/closer.h"
+#include "core/bpf/closer.h"
 #include "core/system/preflight.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 
 _Static_assert(BLK_LOSS_ROWS < TOOL_LOSSES, "room for a tool's own losses");
 

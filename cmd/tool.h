@@ -12,8 +12,8 @@
 #include "cmd/show.h"
 #include "core/bpf/double_buffer.h"
 #include "core/bpf/hooks.h"
-#include "core/system/disks.h"
-#include "core/system/process_names.h"
+#include "core/naming/disks.h"
+#include "core/naming/process_names.h"
 #include "output/recording.h"
 #include "output/schema.h"
 
@@ -374,7 +374,7 @@ void tool_look(struct tool_run *t);
 int tool_drain(struct tool_run *t, struct error *err);
 
 /* From its return on nothing is counted by programs that look at `stopped`, which it sets; all are
- * detached, soon if there is a closer (core/system/closer.h). */
+ * detached, soon if there is a closer (core/bpf/closer.h). */
 void tool_detach(struct tool_run *t);
 
 /* The same with blk_sweep(): finds completions that no program saw. */

@@ -7,7 +7,7 @@
 
 #include "cmd/check.h"
 #include "cmd/tool_private.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 
 void tool_keep(struct tool_run *t, const char *when, uint64_t set, bool wants)
 {

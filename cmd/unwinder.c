@@ -14,8 +14,8 @@
 #include "core/base/clock.h"
 #include "core/bpf/hooks.h"
 #include "core/symbols/mapped_files.h"
-#include "core/system/bounded.h"
-#include "core/system/disks.h"
+#include "core/isolation/bounded.h"
+#include "core/naming/disks.h"
 
 /* A store that is full again and again must not keep the helper busy. */
 #define EMPTY_EVERY_NS (60 * 1000000000ULL)

@@ -4,7 +4,7 @@
 
 #include "cmd/breakdown/breakdown.h"
 #include "cmd/command.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 
 int breakdown_tool_options(int argc, char **argv, void *ctx, struct error *err)
 {

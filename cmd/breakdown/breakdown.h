@@ -9,7 +9,7 @@
 #include "cmd/breakdown/rows.h"
 #include "cmd/breakdown/table.h"
 #include "cmd/tool.h"
-#include "core/system/outfile.h"
+#include "core/isolation/outfile.h"
 #include "output/heatmap.h"
 #include "probes/breakdown_blk.h"
 

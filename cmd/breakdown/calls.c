@@ -10,7 +10,7 @@
 #include "cmd/choices.h"
 #include "cmd/check.h"
 #include "cmd/report.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 #include "probes/breakdown_calls.skel.h"
 
 /* ---- attaching ---- */

@@ -4,10 +4,10 @@
 
 #include "cmd/breakdown/hists.h"
 #include "cmd/by.h"
-#include "core/system/cgroups.h"
-#include "core/system/disks.h"
-#include "core/system/process_names.h"
-#include "core/system/users.h"
+#include "core/naming/cgroups.h"
+#include "core/naming/disks.h"
+#include "core/naming/process_names.h"
+#include "core/naming/users.h"
 #include "probes/keyed_hist.h"
 
 /* A histogram as it was drained, of one key and row. */

@@ -17,7 +17,7 @@
 #define BACKLOG 16
 #define UNIX	"unix:"
 
-/* When an iotrace is killed, its closer (core/system/closer.h) has its socket a moment longer. */
+/* When an iotrace is killed, its closer (core/bpf/closer.h) has its socket a moment longer. */
 #define TRIES	 10
 #define PAUSE_MS 100
 

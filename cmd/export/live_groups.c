@@ -8,9 +8,9 @@
 
 #include "core/base/array.h"
 #include "core/base/clock.h"
-#include "core/system/cgroup_tree.h"
-#include "core/system/cgroups.h"
-#include "core/system/containers.h"
+#include "core/naming/cgroup_tree.h"
+#include "core/naming/cgroups.h"
+#include "core/naming/containers.h"
 
 static const struct {
 	const char *key;

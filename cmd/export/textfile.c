@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/text.h"
-#include "core/system/outfile.h"
+#include "core/isolation/outfile.h"
 
 int textfile_open(struct textfile *t, const char *path, struct error *err)
 {

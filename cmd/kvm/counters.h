@@ -8,7 +8,7 @@
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/options.h"
 #include "cmd/tool.h"
-#include "core/system/exit_reasons.h"
+#include "cmd/kvm/exit_reasons.h"
 
 /* The tracepoints: one program counts, per event and per reason. */
 struct counters;

@@ -10,9 +10,9 @@
 #include "cmd/report.h"
 #include "core/base/array.h"
 #include "core/base/clock.h"
-#include "core/system/outfile.h"
+#include "core/isolation/outfile.h"
 #include "core/system/preflight.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 #include "probes/kvm.skel.h"
 
 /* ---- the sources ---- */

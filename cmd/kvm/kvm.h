@@ -10,7 +10,7 @@
 #include "cmd/kvm/rows.h"
 #include "cmd/kvm/screen.h"
 #include "cmd/tool.h"
-#include "core/system/guest_names.h"
+#include "cmd/kvm/guest_names.h"
 
 /* One run or replay of kvm, shared by kvm.c, show.c and screen_data.c. */
 struct kvm {

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "core/base/array.h"
-#include "core/system/guests.h"
+#include "cmd/kvm/guests.h"
 #include "core/base/parse.h"
 
 enum { KEY_BATCH = 0x2000, KEY_KVM_STAT_NAMES };

@@ -4,7 +4,7 @@
 
 #include "cmd/kvm/events.h"
 #include "cmd/kvm/latency.h"
-#include "core/system/guest_names.h"
+#include "cmd/kvm/guest_names.h"
 #include "output/recording.h"
 
 /*

@@ -6,7 +6,7 @@
 #include "cmd/kvm/latency.h"
 #include "cmd/kvm/options.h"
 #include "cmd/kvm/rows.h"
-#include "core/system/guests.h"
+#include "cmd/kvm/guests.h"
 #include "output/recording.h"
 
 /* What the full-screen view shows, apart from how it is drawn. */

@@ -18,7 +18,7 @@
 #include "core/bpf/find_symbols.h"
 #include "core/system/cpus.h"
 #include "core/system/kallsyms_file.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 #include "output/terminal.h"
 #include "probes/unwind.h"
 #include "probes/slow.skel.h"

@@ -13,7 +13,7 @@
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/system/preflight.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 #include "probes/stack.skel.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))

@@ -12,9 +12,9 @@
 #include "cmd/stack/paths.h"
 #include "cmd/stack_table.h"
 #include "cmd/stack/schema.h"
-#include "core/system/cgroups.h"
-#include "core/system/outfile.h"
-#include "core/system/users.h"
+#include "core/naming/cgroups.h"
+#include "core/isolation/outfile.h"
+#include "core/naming/users.h"
 #include "output/stacks.h"
 
 /* Losses of its own, beside those that all block subcommands have. */

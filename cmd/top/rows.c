@@ -197,7 +197,7 @@ int top_rows_add(struct top_rows *rows, const struct top_key *key, const struct 
 }
 
 /* The number of a disk may have been another's when a row was drained.  A name is always the same
- * string (core/system/disks.h). */
+ * string (core/naming/disks.h). */
 static int compare_keys(const void *a, const void *b)
 {
 	const struct top_row *x = a, *y = b;

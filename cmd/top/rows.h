@@ -3,9 +3,9 @@
 #define IOTRACE_CMD_TOP_ROWS_H
 
 #include "cmd/top/options.h"
-#include "core/system/cgroups.h"
-#include "core/system/process_names.h"
-#include "core/system/users.h"
+#include "core/naming/cgroups.h"
+#include "core/naming/process_names.h"
+#include "core/naming/users.h"
 #include "output/schema.h"
 #include "probes/top.h"
 

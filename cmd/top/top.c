@@ -19,7 +19,7 @@
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
 #include "core/bpf/double_buffer.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 #include "probes/top.skel.h"
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))

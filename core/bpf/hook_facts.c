@@ -20,7 +20,7 @@
 #include "core/bpf/kretprobe.h"
 #include "core/bpf/tracepoints.h"
 #include "core/bpf/trial.h"
-#include "core/system/closer.h"
+#include "core/bpf/closer.h"
 #include "core/system/kallsyms_file.h"
 #include "core/system/kernel_fs.h"
 #include "core/system/limits.h"

@@ -202,7 +202,7 @@ const struct hook_choice *hooks_choices(const struct hooks *h, size_t *n);
 /* Detaches everything; the losses until then are kept. */
 void hooks_detach(struct hooks *h);
 
-/* The same, but returns at once if there is a closer (core/system/closer.h): programs may go on
+/* The same, but returns at once if there is a closer (core/bpf/closer.h): programs may go on
  * for seconds. */
 void hooks_leave(struct hooks *h);
 

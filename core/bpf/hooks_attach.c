@@ -10,9 +10,9 @@
 #include "core/bpf/hooks_internal.h"
 #include "core/bpf/kprobe_multi.h"
 #include "core/bpf/tracepoints.h"
-#include "core/system/closer.h"
+#include "core/bpf/closer.h"
 #include "core/system/limits.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 
 /* ---- one program ---- */
 

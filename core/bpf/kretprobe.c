@@ -18,7 +18,7 @@
 
 #include "core/bpf/tracepoints.h"
 #include "core/system/preflight.h"
-#include "core/system/privileges.h"
+#include "core/isolation/privileges.h"
 
 #define GROUP	   "iotrace_"
 #define MAX_CALLS  4096 /* KRETPROBE_MAXACTIVE_MAX of the kernel */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/system/disks.h"
+#include "core/naming/disks.h"
 #include "core/system/limits.h"
 #include "core/symbols/mapping_history.h"
 #include "core/symbols/perf_records.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 
 /* ---- roots ---- */
 

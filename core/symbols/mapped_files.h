@@ -7,8 +7,8 @@
 #include <stdint.h>
 
 #include "core/symbols/address_spaces.h"
-#include "core/system/bounded.h"
-#include "core/system/open_regular.h"
+#include "core/isolation/bounded.h"
+#include "core/isolation/open_regular.h"
 
 /* Reads /proc/PID/maps, as bounded_read() does; what has MAPS_SIZE is cut off.  -ENOENT: the
  * process is gone, or hidden. */

@@ -8,7 +8,7 @@
 #include <sys/types.h>
 
 #include "core/symbols/unread.h"
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 
 /* Code of a process that is in no file. */
 struct perf_map_place {

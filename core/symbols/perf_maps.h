@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 
 /*
  * How much of the perf maps of processes has been read.  A map grows as long as its process

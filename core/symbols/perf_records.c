@@ -14,7 +14,7 @@
 
 #include "core/base/clock.h"
 #include "core/system/cpus.h"
-#include "core/system/disks.h"
+#include "core/naming/disks.h"
 
 /* Of all CPUs together; a machine with many has less for each. */
 #define ALL_BUFFERS (8U << 20)

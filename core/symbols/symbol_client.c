@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 #include "core/symbols/perf_map.h"
 #include "core/symbols/symbol_server.h"
 #include "core/symbols/symbol_wire.h"

@@ -9,7 +9,7 @@
 
 #include "core/symbols/elf_symbols.h"
 #include "core/symbols/elf_unwind.h"
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 
 /*
  * Names of functions, as a helper process reads them (core/symbols/symbol_server.h): files are
@@ -52,7 +52,7 @@ struct symbol_place {
 	const char *name; /* NULL; or good until the next request */
 };
 
-/* An ELF file, opened by core/system/open_regular.h, and where its debug file may be. */
+/* An ELF file, opened by core/isolation/open_regular.h, and where its debug file may be. */
 struct symbol_file {
 	struct opened_file file; /* the caller's */
 	struct build_id id;	 /* that it must have; size 0: any */

@@ -11,7 +11,7 @@
 
 #include "core/symbols/elf_unwind.h"
 #include "core/symbols/perf_map.h"
-#include "core/system/sandbox.h"
+#include "core/isolation/sandbox.h"
 #include "core/symbols/symbol_wire.h"
 
 struct server {

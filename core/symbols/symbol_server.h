@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /*
- * The helper process: reads files that may be hostile, in a sandbox (core/system/sandbox.h), for
+ * The helper process: reads files that may be hostile, in a sandbox (core/isolation/sandbox.h), for
  * core/symbols/symbol_client.h.  It is this program, executed under another name: it begins with
  * nothing of its parent's memory.
  */

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 #include "core/symbols/symbol_client.h"
 #include "core/symbols/symbol_server.h"
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "core/system/cgroups.h"
+#include "core/naming/cgroups.h"
 #include "fuzz.h"
 
 #define DEEPEST 32

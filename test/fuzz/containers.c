@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/system/cgroup_names.h"
-#include "core/system/containers.h"
+#include "core/naming/cgroup_names.h"
+#include "core/naming/containers.h"
 #include "fuzz.h"
 
 #define ID     "3f4a1b2c3d4e5f60718293a4b5c6d7e8f90123456789abcdef0123456789abcd"

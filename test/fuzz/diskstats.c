@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* /proc/diskstats, and the names of disks that users give. */
-#include "core/system/disks.h"
+#include "core/naming/disks.h"
 #include "fuzz.h"
 
 static char root[64] = "/tmp/iotrace-fuzz-XXXXXX";

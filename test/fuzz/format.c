@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* Format files of tracepoints, and the names of exit reasons that are made of them. */
-#include "core/system/exit_reasons.h"
-#include "core/system/event_format.h"
+#include "cmd/kvm/exit_reasons.h"
+#include "cmd/kvm/event_format.h"
 #include "fuzz.h"
 
 static void parse(const char *text)

@@ -3,7 +3,7 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-#include "core/system/guests.h"
+#include "cmd/kvm/guests.h"
 #include "fuzz.h"
 
 static char root[] = "/tmp/iotrace-fuzz-XXXXXX";

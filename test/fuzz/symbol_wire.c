@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 #include "core/symbols/symbol_client.h"
 #include "core/symbols/symbol_server.h"
 #include "core/symbols/symbol_wire.h"

@@ -14,8 +14,9 @@ import tempfile
 LAYERS = ("probes", "core", "output", "cmd")
 
 # Which folders of core/ each of them may include, beside itself.
-CORE = {"base": (), "system": ("base",), "bpf": ("base", "system"),
-        "symbols": ("base", "system")}
+CORE = {"base": (), "system": ("base",), "isolation": ("base", "system"),
+        "naming": ("base", "system", "isolation"), "bpf": ("base", "system", "isolation"),
+        "symbols": ("base", "system", "isolation", "naming")}
 
 LIBC = set("""
     aio alloca argp argz arpa/inet assert byteswap complex cpio ctype dirent dlfcn elf endian err
@@ -105,7 +106,7 @@ def check_cmd(path, quoted, name):
 
 
 CHECKS = {"probes": check_probes, "core": check_core, "output": check_output, "cmd": check_cmd}
-GENERATED = {"cmd": {"commands.inc", "libraries.inc"}, "core": {"kvm_exits.inc"}}
+GENERATED = {"cmd": {"commands.inc", "libraries.inc", "kvm_exits.inc"}}
 
 
 def check_include(path, argument):

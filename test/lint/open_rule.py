@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Which files of the tree may open files, and which may parse ELF files. What any user can have made is opened by
-core/system/open_regular.c alone, and parsed in the helper process (docs/ARCHITECTURE.md).
+core/isolation/open_regular.c alone, and parsed in the helper process (docs/ARCHITECTURE.md).
 
     open_rule.py [ROOT]     checks core/, output/ and cmd/, then that planted calls would be found
 
@@ -25,28 +25,28 @@ SYS = "/sys: the kernel's"
 TRACEFS = "tracefs: the kernel's"
 USER = "a file that the user of iotrace names"
 MAY_OPEN = {
-    "core/system/bounded.c": PROC,
-    "core/system/cgroup_tree.c": CGROUPFS,
+    "core/isolation/bounded.c": PROC,
+    "core/naming/cgroup_tree.c": CGROUPFS,
     "core/system/cpus.c": f"{SYS}; {PROC}",
-    "core/system/disks.c": PROC,
-    "core/system/disks_find.c": SYS,
+    "core/naming/disks.c": PROC,
+    "core/naming/disks_find.c": SYS,
     "core/bpf/hook_facts.c": SYS,
     "core/system/kallsyms_file.c": PROC,
     "core/system/kernel_fs.c": "tracefs, debugfs, securityfs: the kernel's",
     "core/bpf/kernel_types.c": SYS,
     "core/bpf/kretprobe.c": TRACEFS,
-    "core/system/mounts.c": PROC,
-    "core/system/open_regular.c": "files that others made: it looks before it opens",
-    "core/system/outfile.c": USER,
+    "core/naming/mounts.c": PROC,
+    "core/isolation/open_regular.c": "files that others made: it looks before it opens",
+    "core/isolation/outfile.c": USER,
     "core/symbols/perf_map.c": PROC,
     "core/symbols/perf_records.c": SYS,
     "core/system/preflight.c": PROC,
-    "core/system/privileges.c": PROC,
+    "core/isolation/privileges.c": PROC,
     "core/system/process.c": PROC,
     "core/symbols/address_spaces.c": PROC,
-    "core/system/sandbox.c": "nothing: the numbers of calls that it allows",
+    "core/isolation/sandbox.c": "nothing: the numbers of calls that it allows",
     "core/symbols/symbol_client.c": "/dev/null",
-    "core/system/users.c": "/etc/passwd: root's",
+    "core/naming/users.c": "/etc/passwd: root's",
     "cmd/args.c": PROC,
     "cmd/blk.c": SYS,
     "cmd/breakdown/calls_layer.c": PROC,
@@ -120,7 +120,7 @@ ALLOWED = (
     ("core/planted.c", "\tint (*open)(void *ctx);"),
     ("core/planted.h", "int elf_symbols(int fd, size_t n);"),
     ("core/planted.h", "char *elf_demangle(const char *symbol);"),
-    ("core/system/outfile.c", "\tfd = open(path, O_WRONLY);"),
+    ("core/isolation/outfile.c", "\tfd = open(path, O_WRONLY);"),
 )
 
 

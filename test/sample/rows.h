@@ -2,7 +2,7 @@
 #ifndef IOTRACE_TEST_SAMPLE_ROWS_H
 #define IOTRACE_TEST_SAMPLE_ROWS_H
 
-#include "core/system/disks.h"
+#include "core/naming/disks.h"
 #include "output/schema.h"
 #include "test/sample/sample.h"
 

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/system/bounded.h"
+#include "core/isolation/bounded.h"
 #include "core/base/clock.h"
 #include "test/unit/held_clock.h"
 

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "core/system/cgroup_find.h"
+#include "core/naming/cgroup_find.h"
 #include "test/unit/root.h"
 
 #define REST  "1b2c3d4e5f60718293a4b5c6d7e8f90123456789abcdef0123456789abcd"

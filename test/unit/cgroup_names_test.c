@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "core/system/cgroup_names.h"
+#include "core/naming/cgroup_names.h"
 
 #define ID    "3f4a1b2c3d4e5f60718293a4b5c6d7e8f90123456789abcdef0123456789abcd"
 #define OTHER "aaaabbbbccccddddeeeeffff0000111122223333444455556666777788889999"

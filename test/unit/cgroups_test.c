@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/system/cgroups.h"
+#include "core/naming/cgroups.h"
 #include "core/base/clock.h"
 #include "test/unit/fake_clock.h"
 #include "test/unit/root.h"

@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "core/system/child.h"
+#include "core/isolation/child.h"
 #include "test/unit/capture.h"
 #include "test/unit/root.h"
 

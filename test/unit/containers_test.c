@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "core/base/clock.h"
-#include "core/system/cgroups.h"
-#include "core/system/cgroup_names.h"
-#include "core/system/containers.h"
+#include "core/naming/cgroups.h"
+#include "core/naming/cgroup_names.h"
+#include "core/naming/containers.h"
 #include "test/unit/root.h"
 
 /* Ids that differ in their first digits. */

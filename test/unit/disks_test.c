@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "core/base/clock.h"
-#include "core/system/disks.h"
+#include "core/naming/disks.h"
 #include "test/unit/fake_clock.h"
 #include "test/unit/root.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "core/system/event_format.h"
+#include "cmd/kvm/event_format.h"
 
 static char *read_data(const char *name)
 {

@@ -3,7 +3,7 @@
 #define IOTRACE_TEST_UNIT_HELD_CLOCK_H
 
 /*
- * Time for tests of core/system/bounded.h, in programs that are linked with --wrap for the two
+ * Time for tests of core/isolation/bounded.h, in programs that are linked with --wrap for the two
  * functions below.  It passes where poll() waits for a task that sleeps, at once as long as poll()
  * would wait: what is held is given up without delay, and what works is never late.
  */

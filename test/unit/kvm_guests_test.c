@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cmd/kvm/record.h"
-#include "core/system/guests.h"
+#include "cmd/kvm/guests.h"
 #include "test/unit/remove_tree.h"
 
 char *__wrap_guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE]);

@@ -17,7 +17,7 @@
 
 #include "cmd/kvm/banks.h"
 #include "cmd/kvm/debugfs.h"
-#include "core/system/exit_reasons.h"
+#include "cmd/kvm/exit_reasons.h"
 #include "cmd/kvm/record.h"
 #include "cmd/kvm/view.h"
 #include "test/unit/root.h"

@@ -16,10 +16,10 @@
 #include <linux/kvm.h>
 
 #include "cmd/kvm/debugfs.h"
-#include "core/system/exit_reasons.h"
+#include "cmd/kvm/exit_reasons.h"
 #include "cmd/kvm/rows.h"
 #include "cmd/kvm/view.h"
-#include "core/system/guests.h"
+#include "cmd/kvm/guests.h"
 #include "core/system/tracefs.h"
 #include "output/render.h"
 #include "test/unit/formats.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/system/disks.h"
+#include "core/naming/disks.h"
 
 /* Are processes known by the numbers that the kernel itself has for them? */
 static inline bool in_first_namespace(void)

@@ -26,7 +26,7 @@
 
 #include <cmocka.h>
 
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 #include "test/unit/root.h"
 
 /*

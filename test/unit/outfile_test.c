@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "core/system/outfile.h"
+#include "core/isolation/outfile.h"
 #include "test/unit/root.h"
 
 static char path[64], partial[80], other[80]; /* FILE, FILE.partial, FILE.partial1 */

@@ -13,7 +13,7 @@
 #include "cmd/stack_table.h"
 #include "cmd/top/rows.h"
 #include "core/system/process.h"
-#include "core/system/process_names.h"
+#include "core/naming/process_names.h"
 #include "output/metrics.h"
 
 /* No process has such a number: the kernel's limit is 4194304. */

@@ -29,10 +29,10 @@
 #include <cmocka.h>
 
 #include "core/base/clock.h"
-#include "core/system/open_regular.h"
+#include "core/isolation/open_regular.h"
 #include "core/symbols/perf_map.h"
 #include "core/system/process.h"
-#include "core/system/sandbox.h"
+#include "core/isolation/sandbox.h"
 #include "core/symbols/symbol_client.h"
 #include "core/symbols/symbol_server.h"
 #include "core/symbols/symbol_wire.h"

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "core/system/users.h"
+#include "core/naming/users.h"
 
 static struct users *users_of(const char *text)
 {

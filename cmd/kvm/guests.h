@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+#ifndef IOTRACE_CMD_KVM_GUESTS_H
+#define IOTRACE_CMD_KVM_GUESTS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+/*
+ * Virtual machines as processes: whoever holds a KVM machine, whatever the program.  @root replaces
+ * "/" in tests; NULL is "/".
+ */
+
+#define GUEST_NAME_SIZE 128
+
+struct guest {
+	uint32_t pid;
+	char name[GUEST_NAME_SIZE]; /* guest_name() */
+};
+
+/* The name that process @pid was given by QEMU's -name ("-name NAME", "-name guest=NAME,..."), else
+ * an empty string.  A name that does not fit is cut; one behind the first 64 KiB of the command
+ * line is not found, nor that of a process that keeps its reader waiting
+ * (core/isolation/bounded.h). Returns
+ * @name. */
+char *guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE]);
+
+/* All processes that hold a machine now, among their lowest 4094 descriptors, by process; the
+ * caller's to free.  0 or -errno. */
+int guests_list(const char *root, struct guest **guests, size_t *n);
+
+/* The one machine called @name.  -ESRCH (STATUS_USAGE): none or more than one. */
+int guests_find(const char *root, const char *name, uint32_t *pid, struct error *err);
+
+#endif

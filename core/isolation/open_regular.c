@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/isolation/open_regular.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "core/isolation/bounded.h"
+
+#define LOOK (O_PATH | O_CLOEXEC | O_NOFOLLOW)
+
+/* ---- what may be opened ---- */
+
+#ifndef FUSE_SUPER_MAGIC
+#define FUSE_SUPER_MAGIC 0x65735546 /* fs/fuse/inode.c */
+#endif
+#ifndef FUSE_CTL_SUPER_MAGIC
+#define FUSE_CTL_SUPER_MAGIC 0x65735543 /* fs/fuse/control.c */
+#endif
+#define CONFIGFS_MAGIC 0x62656570 /* fs/configfs/mount.c */
+#define MQUEUE_MAGIC   0x19800202 /* ipc/mqueue.c */
+#ifndef SECRETMEM_MAGIC
+#define SECRETMEM_MAGIC 0x5345434d /* mm/secretmem.c */
+#endif
+
+/* File systems whose "regular files" are calls into the kernel. */
+static bool is_data(const struct statfs *fs)
+{
+	static const unsigned int interfaces[] = {
+		PROC_SUPER_MAGIC, SYSFS_MAGIC,	      DEBUGFS_MAGIC,	    TRACEFS_MAGIC,
+		SECURITYFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC,  BPF_FS_MAGIC,
+		PSTOREFS_MAGIC,	  EFIVARFS_MAGIC,     BINFMTFS_MAGIC,	    SELINUX_MAGIC,
+		SMACK_MAGIC,	  NSFS_MAGIC,	      RDTGROUP_SUPER_MAGIC, FUSE_CTL_SUPER_MAGIC,
+		CONFIGFS_MAGIC,	  MQUEUE_MAGIC,	      XENFS_SUPER_MAGIC,    DEVPTS_SUPER_MAGIC,
+		SECRETMEM_MAGIC,
+	};
+
+	for (size_t i = 0; i < sizeof(interfaces) / sizeof(interfaces[0]); i++)
+		if ((unsigned int)fs->f_type == interfaces[i])
+			return false;
+	return true;
+}
+
+static bool holds_data(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && is_data(&fs);
+}
+
+/* Is it mounted where we are?  Then it can be reached by its path. */
+static bool is_mounted_here(int fd)
+{
+	const int flags = AT_STATX_DONT_SYNC | AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT;
+	char link[64], path[PATH_MAX];
+	struct statx file, here;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, sizeof(path) - 1);
+	if (n <= 0)
+		return false;
+	path[n] = 0;
+	return !statx(fd, "", flags | AT_EMPTY_PATH, STATX_MNT_ID, &file) &&
+	       !statx(AT_FDCWD, path, flags, STATX_MNT_ID, &here) &&
+	       file.stx_mask & here.stx_mask & STATX_MNT_ID && file.stx_mnt_id == here.stx_mnt_id;
+}
+
+/* In a user namespace any user can mount an overlay, also of what he serves by FUSE.  It does not
+ * come to be where we are. */
+static void classify(struct opened_file *file, const struct statfs *fs)
+{
+	unsigned int type = (unsigned int)fs->f_type;
+
+	file->is_claimed = type == FUSE_SUPER_MAGIC || fs->f_flags & ST_NOSUID ||
+			   (type == OVERLAYFS_SUPER_MAGIC && !is_mounted_here(file->fd));
+	file->is_foreign =
+	    file->is_claimed || file->st.st_uid || file->st.st_mode & (S_IWGRP | S_IWOTH);
+}
+
+int opened_file_look(struct opened_file *out)
+{
+	struct statfs fs;
+
+	if (fstat(out->fd, &out->st) || fstatfs(out->fd, &fs))
+		return -errno;
+	classify(out, &fs);
+	return S_ISREG(out->st.st_mode) && is_data(&fs) ? 0 : -EACCES;
+}
+
+/* Opens what @out->fd, which was opened with O_PATH or is -errno, refers to.  O_NONBLOCK: the owner
+ * may hold a lease (fcntl(2), F_SETLEASE), which an open() would wait for. */
+static int reopen(struct opened_file *out)
+{
+	char path[64];
+	int r = out->fd < 0 ? out->fd : opened_file_look(out), fd;
+
+	if (r)
+		return r;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", out->fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	return fd < 0 ? -errno : fd;
+}
+
+/* ---- where openat2() is not allowed: component by component ---- */
+
+#define MAX_LINKS 40   /* as the kernel's MAXSYMLINKS */
+#define MAX_STEPS 4096 /* lookups */
+
+struct walk {
+	int root, at;
+	unsigned int links, steps;
+	char done[PATH_MAX]; /* from root to at: no links, no ".." */
+	char left[PATH_MAX];
+};
+
+/* Goes to @name below @w->at: a descriptor, or -errno. */
+static int look(struct walk *w, const char *name, int flags)
+{
+	int fd;
+
+	if (++w->steps > MAX_STEPS)
+		return -ELOOP;
+	fd = openat(w->at, name, LOOK | flags);
+	return fd < 0 ? -errno : fd;
+}
+
+static void go_to(struct walk *w, int fd)
+{
+	if (w->at != w->root)
+		close(w->at);
+	w->at = fd;
+}
+
+/* To the directory above.  Its ".." is not asked: the directory may just have been moved out of
+ * the root. */
+static int go_up(struct walk *w)
+{
+	char path[PATH_MAX], *slash = strrchr(w->done, '/'), *name, *rest = NULL;
+
+	if (slash)
+		*slash = 0;
+	snprintf(path, sizeof(path), "%s", w->done);
+	go_to(w, w->root);
+	for (name = strtok_r(path, "/", &rest); name; name = strtok_r(NULL, "/", &rest)) {
+		int fd = look(w, name, O_DIRECTORY);
+
+		if (fd < 0)
+			return fd;
+		go_to(w, fd);
+	}
+	return 0;
+}
+
+/* The target of link @fd before what is left of the path. */
+static int follow(struct walk *w, int fd)
+{
+	/* What links of /proc lead to is not what they say. */
+	bool is_path = holds_data(fd);
+	char target[PATH_MAX];
+	ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
+	size_t rest = strlen(w->left);
+
+	close(fd);
+	if (n < 0)
+		return -errno;
+	if (!is_path || ++w->links > MAX_LINKS)
+		return -ELOOP;
+	if ((size_t)n + 1 + rest >= sizeof(w->left))
+		return -ENAMETOOLONG;
+	memmove(w->left + n + 1, w->left, rest + 1);
+	memcpy(w->left, target, (size_t)n);
+	w->left[n] = '/';
+	if (!n || target[0] != '/')
+		return 0;
+	w->done[0] = 0;
+	go_to(w, w->root);
+	return 0;
+}
+
+/* Takes the first component of what is left; false: there is none. */
+static bool next_name(struct walk *w, char name[NAME_MAX + 2])
+{
+	size_t skip = strspn(w->left, "/"), len = strcspn(w->left + skip, "/");
+
+	if (!len)
+		return false;
+	/* One that is too long stays too long. */
+	snprintf(name, NAME_MAX + 2, "%.*s", (int)len, w->left + skip);
+	memmove(w->left, w->left + skip + len, strlen(w->left + skip + len) + 1);
+	return true;
+}
+
+static int go_down(struct walk *w, const char *name, unsigned int flags)
+{
+	size_t len = strlen(w->done);
+	struct stat st;
+	int fd = look(w, name, 0);
+
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st)) {
+		close(fd);
+		return -EIO;
+	}
+	if (S_ISLNK(st.st_mode) && flags & OPEN_NO_SYMLINKS) {
+		close(fd);
+		return -ELOOP;
+	}
+	if (S_ISLNK(st.st_mode) && !(flags & OPEN_NOFOLLOW && !w->left[strspn(w->left, "/")]))
+		return follow(w, fd);
+	if (len + 1 + strlen(name) >= sizeof(w->done)) {
+		close(fd);
+		return -ENAMETOOLONG;
+	}
+	snprintf(w->done + len, sizeof(w->done) - len, "/%s", name);
+	go_to(w, fd);
+	return 0;
+}
+
+static int walk(int root, const char *path, unsigned int flags)
+{
+	struct walk w = { .root = root, .at = root };
+	char name[NAME_MAX + 2];
+	int r = 0;
+
+	if (strlen(path) >= sizeof(w.left))
+		return -ENAMETOOLONG;
+	snprintf(w.left, sizeof(w.left), "%s", path);
+	while (!r && next_name(&w, name)) {
+		if (strcmp(name, "..") == 0)
+			r = go_up(&w);
+		else if (strcmp(name, ".") != 0)
+			r = go_down(&w, name, flags);
+	}
+	if (!r && w.at != root)
+		return w.at;
+	go_to(&w, root);
+	return r ? r : -EACCES; /* a directory */
+}
+
+/* ---- opening ---- */
+
+int open_root(const char *path)
+{
+	int fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int open_root_id(int root, struct root_id *out)
+{
+	struct statx stx;
+
+	if (statx(root, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &stx))
+		return -errno;
+	out->dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+	out->inode = stx.stx_ino;
+	return 0;
+}
+
+bool open_root_is_same(const struct root_id *a, const struct root_id *b)
+{
+	return a->dev == b->dev && a->inode == b->inode;
+}
+
+struct sought {
+	int root; /* -1: where the link leads */
+	const char *path;
+	unsigned int flags;
+};
+
+static int find_below(const struct sought *sought)
+{
+	const struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC | (sought->flags & OPEN_NOFOLLOW ? O_NOFOLLOW : 0),
+		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
+			   (sought->flags & OPEN_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0),
+	};
+	int fd = (int)syscall(SYS_openat2, sought->root, sought->path, &how, sizeof(how));
+
+	if (fd < 0)
+		fd = -errno;
+	/* Before 5.6 there is no openat2(), filters of containers refuse it, and it gives up where
+	 * a directory is moved meanwhile. */
+	if (fd == -ENOSYS || fd == -EPERM || fd == -EAGAIN)
+		fd = walk(sought->root, sought->path, sought->flags);
+	return fd;
+}
+
+static int find_linked(const char *path)
+{
+	int fd = open(path, O_PATH | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+/* In the task, with which all of its descriptors go. */
+static int open_sought(void *ctx, void *result)
+{
+	const struct sought *sought = ctx;
+	struct opened_file *out = result;
+
+	out->fd = sought->root < 0 ? find_linked(sought->path) : find_below(sought);
+	return reopen(out);
+}
+
+static int open_bounded(struct sought *sought, struct opened_file *out)
+{
+	struct opened_file opened;
+	int fd = bounded_open(open_sought, sought, sought->root, &opened, sizeof(opened));
+
+	if (fd < 0)
+		return fd;
+	*out = opened;
+	out->fd = fd;
+	return 0;
+}
+
+int open_regular(int root, const char *path, unsigned int flags, struct opened_file *out)
+{
+	struct sought sought = { root, path, flags };
+
+	return root < 0 ? -EBADF : open_bounded(&sought, out);
+}
+
+int open_regular_link(const char *path, struct opened_file *out)
+{
+	struct sought sought = { -1, path, 0 };
+
+	return open_bounded(&sought, out);
+}
+
+/* What root has made waits for no process; the rest may be FUSE, by way of overlayfs, too. */
+void opened_file_close(struct opened_file *file)
+{
+	if (file->is_foreign)
+		bounded_close(file->fd);
+	else
+		close(file->fd);
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "core/naming/process_names.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/system/process.h"
+
+#define MANY_NAMES 65536
+
+struct name {
+	uint64_t start_ns;
+	uint32_t pid;
+	uint32_t missed; /* the last round in which it was asked for and unknown */
+	bool known;
+	char comm[PROCESS_NAME_SIZE];
+};
+
+/*
+ * Two generations: a name that is put or asked for moves to the first.  When that is full it
+ * replaces the second, whose names were not asked for since.
+ */
+struct process_names {
+	void *tree, *old; /* of struct name */
+	size_t count;	  /* in tree */
+	uint32_t round;
+	uint64_t lost;
+};
+
+int process_names_open(struct process_names **out)
+{
+	struct process_names *n = calloc(1, sizeof(*n));
+
+	if (!n)
+		return -ENOMEM;
+	n->round = 1;
+	*out = n;
+	return 0;
+}
+
+void process_names_free(struct process_names *n)
+{
+	if (!n)
+		return;
+	tdestroy(n->tree, free);
+	tdestroy(n->old, free);
+	free(n);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct name *x = a, *y = b;
+
+	if (x->pid != y->pid)
+		return x->pid < y->pid ? -1 : 1;
+	return x->start_ns < y->start_ns ? -1 : x->start_ns > y->start_ns;
+}
+
+/* Takes the name out of the older generation, or makes one. */
+static struct name *revive(struct process_names *n, const struct name *key)
+{
+	struct name **found = tfind(key, &n->old, compare), *name;
+
+	if (found) {
+		name = *found;
+		tdelete(key, &n->old, compare);
+		return name;
+	}
+	name = malloc(sizeof(*name));
+	if (name)
+		*name = *key;
+	return name;
+}
+
+static struct name *entry_of(struct process_names *n, uint32_t pid, uint64_t start_ns)
+{
+	struct name key = { .pid = pid, .start_ns = start_ns }, *name, **found;
+
+	found = tfind(&key, &n->tree, compare);
+	if (found)
+		return *found;
+	name = revive(n, &key);
+	if (!name)
+		return NULL;
+	if (!tsearch(name, &n->tree, compare)) {
+		free(name);
+		return NULL;
+	}
+	n->count++;
+	return name;
+}
+
+#define UNKNOWN "?"
+
+/* What rows of no process, or of many, are called.  "[other processes]" is longer than any name. */
+static const char *const own_names[] = { "(other)", "[unknown]", "[lost stack]", UNKNOWN };
+
+/* A process can call itself what it likes. */
+static void set_comm(struct name *name, const char *comm)
+{
+	memcpy(name->comm, comm, strnlen(comm, PROCESS_NAME_SIZE - 1) + 1);
+	name->comm[PROCESS_NAME_SIZE - 1] = 0;
+	name->known = true;
+	for (size_t i = 0; i < sizeof(own_names) / sizeof(own_names[0]); i++)
+		if (strcmp(name->comm, own_names[i]) == 0)
+			snprintf(name->comm, sizeof(name->comm), "\\x%02x%s",
+				 (unsigned char)own_names[i][0], own_names[i] + 1);
+}
+
+int process_names_put(struct process_names *n, uint32_t pid, uint64_t start_ns, const char *comm)
+{
+	struct name *name = entry_of(n, pid, start_ns);
+
+	if (!name)
+		return -ENOMEM;
+	set_comm(name, comm);
+	return 0;
+}
+
+/* Of a process that the probes had no room for, and that still runs. */
+static void name_from_proc(struct name *name)
+{
+	struct process process;
+
+	if (!process_read(name->pid, &process) &&
+	    name->start_ns - process.start_ns < process_tick_ns())
+		set_comm(name, process.comm);
+}
+
+const char *process_names_get(struct process_names *n, uint32_t pid, uint64_t start_ns)
+{
+	struct name *name = entry_of(n, pid, start_ns);
+
+	if (name && !name->known)
+		name_from_proc(name);
+	if (name && name->known)
+		return name->comm;
+	if (!name || name->missed != n->round)
+		n->lost++;
+	if (name)
+		name->missed = n->round;
+	return UNKNOWN;
+}
+
+uint64_t process_names_lost(struct process_names *n)
+{
+	uint64_t lost = n->lost;
+
+	n->lost = 0;
+	n->round++;
+	return lost;
+}
+
+bool process_names_forget(struct process_names *n)
+{
+	if (n->count < MANY_NAMES)
+		return false;
+	tdestroy(n->old, free);
+	n->old = n->tree;
+	n->tree = NULL;
+	n->count = 0;
+	return true;
+}
+
+void process_names_keep(struct process_names *n, uint32_t pid, uint64_t start_ns)
+{
+	const struct name key = { .pid = pid, .start_ns = start_ns };
+
+	if (tfind(&key, &n->old, compare))
+		entry_of(n, pid, start_ns);
+}
