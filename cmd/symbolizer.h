@@ -3,7 +3,7 @@
 #define IOTRACE_CMD_SYMBOLIZER_H
 
 #include "cmd/stack_table.h"
-#include "core/symbols/kallsyms.h"
+#include "core/system/kallsyms.h"
 #include "core/symbols/perf_maps.h"
 #include "core/symbols/address_spaces.h"
 #include "core/symbols/symbol_client.h"

@@ -5,7 +5,7 @@
 #include "cmd/symbolizer.h"
 #include "cmd/unwinder.h"
 #include "core/base/text.h"
-#include "core/symbols/kallsyms.h"
+#include "core/system/kallsyms.h"
 #include "core/naming/cgroups.h"
 #include "core/naming/disks.h"
 #include "core/naming/mounts.h"

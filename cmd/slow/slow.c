@@ -17,7 +17,7 @@
 #include "core/base/clock.h"
 #include "core/bpf/find_symbols.h"
 #include "core/system/cpus.h"
-#include "core/system/kallsyms_file.h"
+#include "core/system/kallsyms.h"
 #include "core/isolation/privileges.h"
 #include "output/terminal.h"
 #include "probes/unwind.h"

@@ -6,8 +6,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "core/symbols/kallsyms.h"
-#include "core/system/kallsyms_file.h"
+#include "core/system/kallsyms.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

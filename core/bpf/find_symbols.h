@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /*
- * As kallsyms_find() (core/system/kallsyms_file.h), by the kernel's own look-up
+ * As kallsyms_find() (core/system/kallsyms.h), by the kernel's own look-up
  * (bpf_kallsyms_lookup_name, 5.16), without reading all of /proc/kallsyms: values[i] is the address
  * of @names[i], 0 when there is none or when the kernel does not show it.  Names have at most 55
  * bytes.  Returns how many have an address, or -errno where the kernel has no such look-up or does

@@ -21,7 +21,7 @@
 #include "core/bpf/tracepoints.h"
 #include "core/bpf/trial.h"
 #include "core/bpf/closer.h"
-#include "core/system/kallsyms_file.h"
+#include "core/system/kallsyms.h"
 #include "core/system/kernel_fs.h"
 #include "core/system/limits.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* /proc/kallsyms: the kernel's, but a container may have put anything there. */
-#include "core/symbols/kallsyms.h"
-#include "core/system/kallsyms_file.h"
+#include "core/system/kallsyms.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -31,7 +31,7 @@ MAY_OPEN = {
     "core/naming/disks.c": PROC,
     "core/naming/disks_find.c": SYS,
     "core/bpf/hook_facts.c": SYS,
-    "core/system/kallsyms_file.c": PROC,
+    "core/system/kallsyms.c": PROC,
     "core/system/kernel_fs.c": "tracefs, debugfs, securityfs: the kernel's",
     "core/bpf/kernel_types.c": SYS,
     "core/bpf/kretprobe.c": TRACEFS,

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/bpf/find_symbols.h"
-#include "core/system/kallsyms_file.h"
+#include "core/system/kallsyms.h"
 
 #define NAMES 4
 

@@ -20,7 +20,7 @@
 #include "core/base/clock.h"
 #include "core/symbols/elf_symbols.h"
 #include "core/base/intern.h"
-#include "core/symbols/kallsyms.h"
+#include "core/system/kallsyms.h"
 #include "core/symbols/perf_map.h"
 #include "core/symbols/mapped_files.h"
 #include "test/unit/remove_tree.h"

@@ -16,7 +16,7 @@
 #include "cmd/virtio/attach.h"
 #include "cmd/virtio/options.h"
 #include "cmd/virtio/print.h"
-#include "core/system/kallsyms_file.h"
+#include "core/system/kallsyms.h"
 #include "test/unit/formats.h"
 #include "test/unit/golden.h"
 #include "test/unit/recorded.h"
