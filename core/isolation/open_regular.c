@@ -8,7 +8,6 @@
 #include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
@@ -17,8 +16,6 @@
 #include <unistd.h>
 
 #include "core/isolation/bounded.h"
-
-#define LOOK (O_PATH | O_CLOEXEC | O_NOFOLLOW)
 
 /* ---- what may be opened ---- */
 
@@ -50,13 +47,6 @@ static bool is_data(const struct statfs *fs)
 		if ((unsigned int)fs->f_type == interfaces[i])
 			return false;
 	return true;
-}
-
-static bool holds_data(int fd)
-{
-	struct statfs fs;
-
-	return fstatfs(fd, &fs) == 0 && is_data(&fs);
 }
 
 /* Is it mounted where we are?  Then it can be reached by its path. */
@@ -113,143 +103,6 @@ static int reopen(struct opened_file *out)
 	return fd < 0 ? -errno : fd;
 }
 
-/* ---- where openat2() is not allowed: component by component ---- */
-
-#define MAX_LINKS 40   /* as the kernel's MAXSYMLINKS */
-#define MAX_STEPS 4096 /* lookups */
-
-struct walk {
-	int root, at;
-	unsigned int links, steps;
-	char done[PATH_MAX]; /* from root to at: no links, no ".." */
-	char left[PATH_MAX];
-};
-
-/* Goes to @name below @w->at: a descriptor, or -errno. */
-static int look(struct walk *w, const char *name, int flags)
-{
-	int fd;
-
-	if (++w->steps > MAX_STEPS)
-		return -ELOOP;
-	fd = openat(w->at, name, LOOK | flags);
-	return fd < 0 ? -errno : fd;
-}
-
-static void go_to(struct walk *w, int fd)
-{
-	if (w->at != w->root)
-		close(w->at);
-	w->at = fd;
-}
-
-/* To the directory above.  Its ".." is not asked: the directory may just have been moved out of
- * the root. */
-static int go_up(struct walk *w)
-{
-	char path[PATH_MAX], *slash = strrchr(w->done, '/'), *name, *rest = NULL;
-
-	if (slash)
-		*slash = 0;
-	snprintf(path, sizeof(path), "%s", w->done);
-	go_to(w, w->root);
-	for (name = strtok_r(path, "/", &rest); name; name = strtok_r(NULL, "/", &rest)) {
-		int fd = look(w, name, O_DIRECTORY);
-
-		if (fd < 0)
-			return fd;
-		go_to(w, fd);
-	}
-	return 0;
-}
-
-/* The target of link @fd before what is left of the path. */
-static int follow(struct walk *w, int fd)
-{
-	/* What links of /proc lead to is not what they say. */
-	bool is_path = holds_data(fd);
-	char target[PATH_MAX];
-	ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
-	size_t rest = strlen(w->left);
-
-	close(fd);
-	if (n < 0)
-		return -errno;
-	if (!is_path || ++w->links > MAX_LINKS)
-		return -ELOOP;
-	if ((size_t)n + 1 + rest >= sizeof(w->left))
-		return -ENAMETOOLONG;
-	memmove(w->left + n + 1, w->left, rest + 1);
-	memcpy(w->left, target, (size_t)n);
-	w->left[n] = '/';
-	if (!n || target[0] != '/')
-		return 0;
-	w->done[0] = 0;
-	go_to(w, w->root);
-	return 0;
-}
-
-/* Takes the first component of what is left; false: there is none. */
-static bool next_name(struct walk *w, char name[NAME_MAX + 2])
-{
-	size_t skip = strspn(w->left, "/"), len = strcspn(w->left + skip, "/");
-
-	if (!len)
-		return false;
-	/* One that is too long stays too long. */
-	snprintf(name, NAME_MAX + 2, "%.*s", (int)len, w->left + skip);
-	memmove(w->left, w->left + skip + len, strlen(w->left + skip + len) + 1);
-	return true;
-}
-
-static int go_down(struct walk *w, const char *name, unsigned int flags)
-{
-	size_t len = strlen(w->done);
-	struct stat st;
-	int fd = look(w, name, 0);
-
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st)) {
-		close(fd);
-		return -EIO;
-	}
-	if (S_ISLNK(st.st_mode) && flags & OPEN_NO_SYMLINKS) {
-		close(fd);
-		return -ELOOP;
-	}
-	if (S_ISLNK(st.st_mode) && !(flags & OPEN_NOFOLLOW && !w->left[strspn(w->left, "/")]))
-		return follow(w, fd);
-	if (len + 1 + strlen(name) >= sizeof(w->done)) {
-		close(fd);
-		return -ENAMETOOLONG;
-	}
-	snprintf(w->done + len, sizeof(w->done) - len, "/%s", name);
-	go_to(w, fd);
-	return 0;
-}
-
-static int walk(int root, const char *path, unsigned int flags)
-{
-	struct walk w = { .root = root, .at = root };
-	char name[NAME_MAX + 2];
-	int r = 0;
-
-	if (strlen(path) >= sizeof(w.left))
-		return -ENAMETOOLONG;
-	snprintf(w.left, sizeof(w.left), "%s", path);
-	while (!r && next_name(&w, name)) {
-		if (strcmp(name, "..") == 0)
-			r = go_up(&w);
-		else if (strcmp(name, ".") != 0)
-			r = go_down(&w, name, flags);
-	}
-	if (!r && w.at != root)
-		return w.at;
-	go_to(&w, root);
-	return r ? r : -EACCES; /* a directory */
-}
-
 /* ---- opening ---- */
 
 int open_root(const char *path)
@@ -281,6 +134,8 @@ struct sought {
 	unsigned int flags;
 };
 
+#define TRIES 64
+
 static int find_below(const struct sought *sought)
 {
 	const struct open_how how = {
@@ -288,15 +143,14 @@ static int find_below(const struct sought *sought)
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS |
 			   (sought->flags & OPEN_NO_SYMLINKS ? RESOLVE_NO_SYMLINKS : 0),
 	};
-	int fd = (int)syscall(SYS_openat2, sought->root, sought->path, &how, sizeof(how));
+	int fd, tries = 0;
 
-	if (fd < 0)
-		fd = -errno;
-	/* Before 5.6 there is no openat2(), filters of containers refuse it, and it gives up where
-	 * a directory is moved meanwhile. */
-	if (fd == -ENOSYS || fd == -EPERM || fd == -EAGAIN)
-		fd = walk(sought->root, sought->path, sought->flags);
-	return fd;
+	/* It gives up where a directory is moved meanwhile: by chance, or by somebody who does
+	 * nothing else. */
+	do {
+		fd = (int)syscall(SYS_openat2, sought->root, sought->path, &how, sizeof(how));
+	} while (fd < 0 && errno == EAGAIN && ++tries < TRIES);
+	return fd < 0 ? -errno : fd;
 }
 
 static int find_linked(const char *path)

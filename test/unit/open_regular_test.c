@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Files that others made: what is opened, and where paths lead.  All of it is done twice, with
- * openat2() and where a filter refuses it. */
+/* Files that others made: what is opened, and where paths lead. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -371,26 +368,6 @@ static void test_moved_folder(void **state)
 	race("/lib/deep/in/../../file", "root/lib/deep", "outside/deep");
 }
 
-/* ---- without openat2() ---- */
-
-static void refuse_openat2(void)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
-
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) || syscall(SYS_openat2) != -1 ||
-	    errno != EPERM) {
-		fputs("no filter of system calls\n", stderr);
-		exit(1);
-	}
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, make_tree, remove_it)
 
 int main(void)
@@ -401,8 +378,6 @@ int main(void)
 		TEST(test_kernel_files), TEST(test_link_of_proc), TEST(test_owner),
 		TEST(test_nosuid),	 TEST(test_swapped_file), TEST(test_moved_folder),
 	};
-	int failed = cmocka_run_group_tests_name("openat2", tests, NULL, NULL);
 
-	refuse_openat2();
-	return failed + cmocka_run_group_tests_name("without openat2", tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }
