@@ -144,9 +144,6 @@ struct blk_cpu {
 		__u64 unlisted; /* only with `balance`: completions that are in no histogram */
 	};
 	__u64 pad2[2];
-#ifdef BLK_CPU_OWN
-	BLK_CPU_OWN /* a cache line that only one tool has */
-#endif
 };
 
 _Static_assert(sizeof(struct blk_process) == 16, "shared with BPF");

@@ -173,10 +173,6 @@ struct bio_vec {
 	struct page *bv_page;
 };
 
-struct bio_issue {
-	u64 value;
-};
-
 struct bio {
 	struct bio *bi_next;
 	struct block_device *bi_bdev; /* since 5.12, 309dca309fc3 */
@@ -187,7 +183,6 @@ struct bio {
 	u8 bi_status;
 	struct bvec_iter bi_iter;
 	struct blkcg_gq *bi_blkg;
-	struct bio_issue bi_issue; /* until 6.17 */
 	void *bi_private;
 	void *bi_end_io;
 	struct bio_vec *bi_io_vec;
@@ -346,10 +341,6 @@ struct seccomp {
 	int mode;
 };
 
-struct sched_info {
-	unsigned long long last_arrival; /* when the task got its CPU: the scheduler's clock, ns */
-};
-
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state; /* 5.14, 2f064a59a11f */
@@ -365,8 +356,7 @@ struct task_struct {
 	int tgid;
 	unsigned long min_flt; /* page faults that have come to their end */
 	unsigned long maj_flt;
-	struct sched_info sched_info; /* empty without CONFIG_SCHED_INFO */
-	u64 start_time;		      /* CLOCK_MONOTONIC */
+	u64 start_time; /* CLOCK_MONOTONIC */
 	u64 start_boottime;
 	char comm[16];
 	struct mm_struct *mm;

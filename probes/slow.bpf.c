@@ -7,21 +7,10 @@
 #define BLK_INFLIGHT_NS arrival_ns /* of its bio; 0: not known */
 #define BLK_INFLIGHT_OWN                                                                           \
 	__u64 submit_ns;                                                                           \
-	union {                                                                                    \
-		__u64 got_cpu; /* as struct slow_arrival has it; until slow_submitted() */         \
-		struct {                                                                           \
-			__s32 stack;	   /* of slow_record.stack; with -K */                     \
-			__u32 first_bytes; /* when it was first issued; 0: as many as `bytes` */   \
-		};                                                                                 \
-	};                                                                                         \
-	__u64 user_stack; /* with -U */
+	__s32 stack;	   /* of slow_record.stack; with -K */                                     \
+	__u32 first_bytes; /* when it was first issued; 0: as many as `bytes` */                   \
+	__u64 user_stack;  /* with -U */
 #define BLK_COPY_OWN(to, from) slow_copy(to, from)
-/* The last bio to arrive; its address is 0 when a request has been made of it. */
-#define BLK_CPU_OWN                                                                                \
-	struct slow_arrival arrived;                                                               \
-	__u64 tick;    /* in which the clock was read for an arrival */                            \
-	__u64 tick_ns; /* what it said */                                                          \
-	__u64 pad3[2];
 
 #include "probes/kernel.h"
 #include "probes/slow.h"
@@ -51,43 +40,58 @@ static __always_inline void slow_submitter(struct blk_inflight *submitter,
 
 const volatile bool bio_mode = false;
 const volatile bool want_stack = false, want_user = false; /* -K, -U */
-const volatile __u32 cpus_to_look_at = 1;
-const volatile __u32 period_few = 0, period_many = 0; /* of struct slow_depth; 2^10 ns */
-const volatile __u64 limit = 0;			      /* records per second (2^30 ns); 0: all */
+const volatile __u64 limit = 0;			/* records per second (2^30 ns); 0: all */
+const volatile __u32 trace_completion_mask = 0; /* BIO_TRACE_COMPLETION as a mask of bi_flags */
+const volatile __u64 arrivals_room = 0;		/* new addresses of bios that surely have room */
 
 /* What is slow: user space changes it for -n. */
 __u64 min_ns[SLOW_BUFFERS] = {};
 
 __u64 slow_losses[SLOW_LOSSES] = {};
 
-/* Which disk has which place: user space gives it. */
-__u32 disk_devs[SLOW_DISKS] = {};
+/* New addresses of bios so far. */
+__u64 addresses = 0;
 
 /* Of --limit. */
 __u64 this_second = 0, in_this_second = 0;
-
-/* Arrivals that had no room. */
-__u64 arrivals_dropped = 0;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 8 << 20);
 } records SEC(".maps");
 
+/* A bio that has arrived. */
+struct arrival {
+	u64 ns;		/* 0: a request has been made of it */
+	u64 user_stack; /* slow_record.user_stack; with -U */
+	s32 stack;	/* slow_record.stack; with -K */
+	u32 pad;
+};
+
+/*
+ * By the address of a bio.  An entry stays until its place is needed: addresses come again.
+ * Without stacks the time alone: with the kernel's own part that is one cache line.
+ */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SLOW_ARRIVAL_SETS);
-	__type(key, u32);
-	__type(value, struct slow_arrival_set);
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set before loading, without stacks */
+	__type(key, u64);
+	__type(value, u64);
 } arrivals SEC(".maps");
 
-/* By CPU; mapped, so that no two share a cache line. */
 struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1); /* set before loading */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1); /* set before loading, with -K or -U */
+	__type(key, u64);
+	__type(value, struct arrival);
+} arrivals_stacks SEC(".maps");
+
+/* Requests at each disk, by its number: issued and not complete. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
 	__type(key, u32);
-	__type(value, struct slow_depths);
+	__type(value, u64);
 } depths SEC(".maps");
 
 struct {
@@ -121,205 +125,84 @@ static __always_inline bool keeps_stacks(void)
 	return want_stack || want_user;
 }
 
-static __always_inline void copy_arrival(struct slow_arrival *to, const struct slow_arrival *from)
+/* Without stacks only `ns` is there. */
+static __always_inline struct arrival *find_arrival(u64 bio)
 {
-	to->bio = from->bio;
-	to->ns = from->ns;
-	to->got_cpu = from->got_cpu; /* or the stack */
-	if (want_user)
-		to->user_stack = from->user_stack;
+	if (keeps_stacks())
+		return bpf_map_lookup_elem(&arrivals_stacks, &bio);
+	return bpf_map_lookup_elem(&arrivals, &bio);
 }
 
-static __always_inline struct slow_arrival_set *arrivals_of(u64 bio)
+/* @take: it is of no further use.  What is still found for the bio after it was read was the bio's
+ * own all the time: another CPU may evict the entry and use it for another bio. */
+static __always_inline bool read_arrival(u64 bio, bool take, struct arrival *out)
 {
-	u32 set = bio * 0x9e3779b97f4a7c15ull >> 52;
+	struct arrival *arrival = find_arrival(bio);
 
-	return bpf_map_lookup_elem(&arrivals, &set);
-}
-
-_Static_assert(SLOW_ARRIVAL_SETS == 1 << 12, "the hash above");
-
-/* Where no place is free the oldest goes: most likely of a bio that was merged into a request, or
- * whose driver makes none. */
-static __always_inline void keep_arrival(const struct slow_arrival *arrival)
-{
-	struct slow_arrival_set *set = arrivals_of(arrival->bio);
-	struct slow_arrival *to;
-
-	if (!set)
-		return;
-	to = &set->ways[0];
-	for (int i = 0; i < SLOW_ARRIVAL_WAYS; i++) {
-		struct slow_arrival *way = &set->ways[i];
-
-		if (way->bio == arrival->bio) {
-			to = way;
-			break;
-		}
-		if (to->bio && (!way->bio || way->ns < to->ns))
-			to = way;
-	}
-	if (to->bio && to->bio != arrival->bio)
-		__sync_fetch_and_add(&arrivals_dropped, 1);
-	copy_arrival(to, arrival);
-}
-
-#define BIO_ISSUE_MASK ((1ull << 51) - 1)
-
-/*
- * When @bio, which arrives, does so: until 6.17 as the kernel notes it just before
- * (bio_issue_init()), without the highest bits.
- */
-static __always_inline u64 arrival_ns(struct bio *bio, const bool direct)
-{
-	if (direct && bpf_core_field_exists(bio->bi_issue))
-		return bio->bi_issue.value & BIO_ISSUE_MASK;
-	return bpf_ktime_get_ns();
-}
-
-/* Such a time, in full; it is before @now. */
-static __always_inline u64 full_ns(u64 ns, u64 now)
-{
-	return ns ? now - ((now - ns) & BIO_ISSUE_MASK) : 0;
-}
-
-/*
- * Since 6.18 the clock, which is most of what an arrival costs (32 of 48 ns), is read once a tick.
- * A task that has not been switched since the arrival has not waited.  Another has waited since the
- * last of two moments before: it got the CPU, and the clock was read.  So what it has computed
- * since then counts as waiting, too.
- */
-#define AT_ONCE 1 /* for blk_inflight.arrival_ns: its request was made at once */
-
-static __always_inline bool by_switches(void)
-{
-	return TYPED_TASK && !has_backups && !keeps_stacks() &&
-	       !bpf_core_field_exists(((struct bio *)0)->bi_issue) &&
-	       bpf_core_field_exists(((struct task_struct *)0)->sched_info.last_arrival);
-}
-
-/* A task that got the CPU at @got makes a request of the bio of @arrival.  When that arrived; 0:
- * not known. */
-static __always_inline u64 arrived_ns(const struct slow_arrival *arrival, u64 got)
-{
-	u64 now, waited;
-
-	if (!by_switches() || !arrival->ns)
-		return arrival->ns;
-	if (got == arrival->got_cpu)
-		return AT_ONCE;
-	now = bpf_ktime_get_ns();
-	waited = now - arrival->ns;
-	if (got > arrival->got_cpu && got - arrival->got_cpu < waited)
-		waited = got - arrival->got_cpu;
-	return now - waited;
-}
-
-/* The last to arrive on CPU @cpu has a place there: nearly all become a request at once, and on the
- * same CPU.  Not where programs are preempted: two could write to one place; nor with stacks, for
- * which there is no room. */
-static __always_inline struct blk_cpu *last_arrival(u32 cpu)
-{
-	return has_backups || keeps_stacks() ? NULL : bpf_map_lookup_elem(&cpus, &cpu);
-}
-
-static __always_inline void note_arrival(const struct slow_arrival *arrival, struct blk_cpu *last)
-{
-	struct slow_arrival before;
-
-	if (!last) {
-		keep_arrival(arrival);
-		return;
-	}
-	copy_arrival(&before, &last->arrived);
-	copy_arrival(&last->arrived, arrival);
-	if (before.bio && before.bio != arrival->bio)
-		keep_arrival(&before);
-}
-
-static __always_inline bool take_from(struct slow_arrival *way, u64 bio, bool keep,
-				      struct slow_arrival *out)
-{
-	if (way->bio != bio)
+	if (!arrival || !arrival->ns)
 		return false;
-	copy_arrival(out, way);
-	if (!keep)
-		way->bio = 0;
+	out->ns = arrival->ns;
+	if (want_stack)
+		out->stack = arrival->stack;
+	if (want_user)
+		out->user_stack = arrival->user_stack;
+	barrier();
+	if (find_arrival(bio) != arrival) {
+		out->ns = 0;
+		return false;
+	}
+	if (take)
+		arrival->ns = 0;
 	return true;
 }
 
-static __always_inline bool take_last(u32 cpu, u64 bio, bool keep, struct slow_arrival *out)
+static __always_inline long insert_arrival(u64 bio, const struct arrival *made)
 {
-	struct blk_cpu *last = last_arrival(cpu);
+	if (keeps_stacks())
+		return bpf_map_update_elem(&arrivals_stacks, &bio, made, BPF_ANY);
+	return bpf_map_update_elem(&arrivals, &bio, &made->ns, BPF_ANY);
+}
+/*
+ * In place where the address has an entry, which takes a third of the time.  Another CPU hardly
+ * evicts an entry that was just looked up; one that was about to, and uses it for another bio
+ * meanwhile, does that at the time that is written here.
+ */
+static __always_inline void keep_arrival(u64 bio, const struct arrival *made)
+{
+	struct arrival *arrival = find_arrival(bio);
 
-	return last && take_from(&last->arrived, bio, keep, out);
+	if (!arrival)
+		__sync_fetch_and_add(&addresses, 1);
+	if (arrival && !keeps_stacks())
+		arrival->ns = made->ns;
+	else if (insert_arrival(bio, made))
+		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
 }
 
-static __always_inline bool take_kept(u64 bio, bool keep, struct slow_arrival *out)
+#define CUTS_MAX 4 /* as often has a bio been cut off of one that was cut off */
+
+/*
+ * When that which @bio was cut off of arrived: bio_split() makes one that leads to it, and has not
+ * arrived itself, though one may have at its address before (@found, in @out).  Other parts will
+ * ask for it, too.
+ */
+static __always_inline void read_whole(struct bio *bio, bool found, struct arrival *out)
 {
-	struct slow_arrival_set *set = arrivals_of(bio);
+	struct arrival whole = { .stack = -1 };
 
-	for (int i = 0; set && i < SLOW_ARRIVAL_WAYS; i++)
-		if (take_from(&set->ways[i], bio, keep, out))
-			return true;
-	return false;
-}
+	for (int i = 0; i < CUTS_MAX; i++) {
+		/* A void pointer: read directly it is a number until 6.16 and a pointer since. */
+		u64 private = (u64)KREAD(false, bio, bi_private);
 
-/* @keep: it may be asked for again. */
-static __always_inline bool take_arrival(u64 bio, bool keep, struct slow_arrival *out)
-{
-	return take_last(bpf_get_smp_processor_id(), bio, keep, out) || take_kept(bio, keep, out);
-}
-
-/* The CPU, and 1, on which @bio was the last to arrive, where its task was then; 0: none.  A global
- * function: the verifier checks its loop once. */
-__attribute__((noinline)) u32 arrival_cpu(u64 bio)
-{
-	struct slow_arrival found;
-
-	for (u32 cpu = 0; cpu < SLOW_CPUS_MAX; cpu++) {
-		if (cpu >= cpus_to_look_at)
-			return 0;
-		if (take_last(cpu, bio, true, &found))
-			return cpu + 1;
+		if (read_arrival(private, false, &whole)) {
+			if (!(found && out->ns > whole.ns))
+				*out = whole;
+			return;
+		}
+		bio = (void *)private;
+		if (!end_of_chain || (u64)KREAD(false, bio, bi_end_io) != end_of_chain)
+			return;
 	}
-	return 0;
-}
-
-static __always_inline bool is_later(const struct slow_arrival *a, const struct slow_arrival *b)
-{
-	return a->ns > b->ns || (by_switches() && a->ns == b->ns && a->got_cpu > b->got_cpu);
-}
-
-/* take_arrival() of a bio of which a request is made; its task may be on another CPU now. */
-static __always_inline bool take_own(u64 bio, struct slow_arrival *out)
-{
-	struct slow_arrival other;
-	bool kept;
-	u32 cpu;
-
-	if (take_last(bpf_get_smp_processor_id(), bio, false, out))
-		return true;
-	kept = take_kept(bio, false, out);
-	cpu = has_backups || keeps_stacks() ? 0 : arrival_cpu(bio);
-	if (!cpu || !take_last(cpu - 1, bio, false, &other))
-		return kept;
-	/* The bio before may have had its address. */
-	if (!kept || is_later(&other, out))
-		copy_arrival(out, &other);
-	return true;
-}
-
-/* The clock at the first arrival in this tick. */
-static __always_inline u64 tick_ns(struct blk_cpu *last)
-{
-	u64 tick = bpf_jiffies64();
-
-	if (last->tick != tick) {
-		last->tick = tick;
-		last->tick_ns = bpf_ktime_get_ns();
-	}
-	return last->tick_ns;
 }
 
 /* Keeps the current user stack; its slow_record.user_stack. */
@@ -344,7 +227,7 @@ static __always_inline u64 read_user_stack(void *ctx, u32 slot)
 	return STACK_LOST;
 }
 
-static __always_inline void read_stacks(void *ctx, u32 slot, struct slow_arrival *arrival)
+static __always_inline void read_stacks(void *ctx, u32 slot, struct arrival *arrival)
 {
 	if (want_stack) {
 		arrival->stack = bpf_get_stackid(ctx, &stacks, 0);
@@ -356,32 +239,23 @@ static __always_inline void read_stacks(void *ctx, u32 slot, struct slow_arrival
 }
 
 /* By disk and process. */
-static __always_inline bool is_wanted(struct bio *bio, const bool direct)
+static __always_inline bool is_wanted(struct bio *bio, struct gendisk *disk, const bool direct)
 {
-	struct gendisk *disk = bio_disk(bio, direct);
 	struct blk_process process = {};
 
-	return disk && bio_wanted_dev(bio, disk, direct) && current_process(&process);
+	return bio_wanted_dev(bio, disk, direct) && current_process(&process);
 }
 
 /* @slot: NO_SLOT: without a user stack. */
-static __always_inline void on_arrival(void *ctx, struct bio *bio, u32 slot,
-				       struct slow_arrival *arrival, const bool direct)
+static __always_inline void on_arrival(void *ctx, struct bio *bio, struct gendisk *disk, u32 slot,
+				       struct arrival *arrival, const bool direct)
 {
-	struct blk_cpu *last = last_arrival(bpf_get_smp_processor_id());
+	u64 key = address_of(bio, direct);
 
-	arrival->bio = address_of(bio, direct);
-	if (by_switches()) {
-		if (!last)
-			return;
-		arrival->ns = tick_ns(last);
-		arrival->got_cpu = bpf_get_current_task_btf()->sched_info.last_arrival;
-	} else {
-		arrival->ns = arrival_ns(bio, direct);
-	}
-	if (keeps_stacks() && is_wanted(bio, direct))
+	arrival->ns = bpf_ktime_get_ns();
+	if (keeps_stacks() && is_wanted(bio, disk, direct))
 		read_stacks(ctx, slot, arrival);
-	note_arrival(arrival, last);
+	keep_arrival(key, arrival);
 }
 
 /* ---- the life of a request ---- */
@@ -392,22 +266,6 @@ static __always_inline void slow_submitter(struct blk_inflight *submitter, struc
 	if (HAS_CGROUPS)
 		submitter->task_cgroup =
 		    TYPED_TASK ? task->cgroups->dfl_cgrp->kn->id : bpf_get_current_cgroup_id();
-	if (by_switches())
-		submitter->got_cpu = task->sched_info.last_arrival;
-}
-
-/* When that which @bio was cut off of arrived: bio_split() makes one that leads to it, and has not
- * arrived itself, though one may have at its address before. */
-static __always_inline bool take_whole(struct bio *bio, struct slow_arrival *out)
-{
-	/* A void pointer: read directly it is a number until 6.16 and a pointer since. */
-	u64 private = (u64)KREAD(false, bio, bi_private);
-	struct slow_arrival whole;
-
-	if (!take_arrival(private, true, &whole) || is_later(out, &whole))
-		return false;
-	copy_arrival(out, &whole);
-	return true;
 }
 
 static __always_inline void slow_copy(struct blk_inflight *to, const struct blk_inflight *from)
@@ -422,20 +280,39 @@ static __always_inline void slow_copy(struct blk_inflight *to, const struct blk_
 		to->user_stack = from->user_stack;
 }
 
+/*
+ * Has @bio, or what it was cut off of, passed block_bio_queue?  Not those of passthrough, of
+ * request-based dm, and from 5.18 to 6.2 those that io.max held back: at their addresses others may
+ * have arrived before.
+ */
+static __always_inline bool has_arrived(struct bio *bio, const bool direct)
+{
+	return !trace_completion_mask || KREAD(direct, bio, bi_flags) & trace_completion_mask;
+}
+
+static __always_inline void read_arrival_of(struct bio *bio, struct arrival *out, const bool direct)
+{
+	bool found;
+
+	if (!has_arrived(bio, direct))
+		return;
+	found = read_arrival(address_of(bio, direct), true, out);
+	if (!found || (end_of_chain && (u64)KREAD(direct, bio, bi_end_io) == end_of_chain))
+		read_whole(bio, found, out);
+	/* Or it arrived before its program was attached: as long as there is room for all. */
+	if (!out->ns && trace_completion_mask && addresses > arrivals_room)
+		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
+}
+
 /* A request is made of @bio. */
 static __always_inline void slow_submitted(struct blk_inflight *entry, struct bio *bio,
 					   const bool direct)
 {
-	struct slow_arrival arrival = { .stack = -1 };
-	u64 key = address_of(bio, direct);
-	bool found;
+	struct arrival arrival = { .stack = -1 };
 
-	found = take_own(key, &arrival);
-	if (!found || (end_of_chain && (u64)KREAD(direct, bio, bi_end_io) == end_of_chain))
-		found |= take_whole(bio, &arrival);
-	if (!found && (arrivals_dropped || cpus_to_look_at > SLOW_CPUS_MAX))
-		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
-	entry->arrival_ns = arrived_ns(&arrival, entry->got_cpu);
+	if (bio)
+		read_arrival_of(bio, &arrival, direct);
+	entry->arrival_ns = arrival.ns;
 	entry->first_bytes = 0;
 	if (want_stack)
 		entry->stack = arrival.stack;
@@ -443,130 +320,40 @@ static __always_inline void slow_submitted(struct blk_inflight *entry, struct bi
 		entry->user_stack = arrival.user_stack;
 }
 
-/* The count of CPU @cpu for place @at. */
-static __always_inline struct slow_depth *depth_at(u32 cpu, u32 at)
+/* The count of requests at the disk; NULL: it has no room. */
+static __always_inline u64 *depth_of(u32 dev)
 {
-	struct slow_depths *of = bpf_map_lookup_elem(&depths, &cpu);
+	u64 *depth = bpf_map_lookup_elem(&depths, &dev), none = 0;
 
-	return of ? &of->disks[at % SLOW_DISKS] : NULL;
+	if (depth || !dev)
+		return depth;
+	bpf_map_update_elem(&depths, &dev, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&depths, &dev);
 }
 
-/* This CPU's count of requests at the disk; NULL: it has no place, or there are too many CPUs to
- * add up.  The place goes to @at. */
-static __always_inline struct slow_depth *depth_of(u32 dev, u32 *at)
-{
-	u32 hash = SLOW_DISK_HASH(dev);
-
-	if (!dev || cpus_to_look_at > SLOW_CPUS_MAX)
-		return NULL;
-	for (int i = 0; i < SLOW_TRIES; i++) {
-		*at = (hash + i) % SLOW_DISKS;
-		if (disk_devs[*at] == dev)
-			return depth_at(bpf_get_smp_processor_id(), *at);
-	}
-	return NULL;
-}
-
-/* The sum of the counts at place @at, but for that of CPU @own.  A global function: the verifier
- * checks its loop once. */
-__attribute__((noinline)) u32 others_depth(u32 at, u32 own)
-{
-	u32 sum = 0;
-
-	for (u32 cpu = 0; cpu < SLOW_CPUS_MAX; cpu++) {
-		struct slow_depth *depth;
-
-		if (cpu >= cpus_to_look_at)
-			break;
-		depth = cpu == own ? NULL : depth_at(cpu, at);
-		if (depth)
-			sum += *(volatile u32 *)&depth->count;
-	}
-	return sum;
-}
-
-/* How the others' sum, which was @depth's and is @others now, changes with each request issued
- * here.  Requests that are issued on one CPU and return on another change it by one at most. */
-static __always_inline s32 change_of(const struct slow_depth *depth, u32 others)
-{
-	s32 by = others - depth->others;
-	u32 size = by < 0 ? -by : by;
-
-	if (!depth->issued)
-		return 0;
-	size = size < depth->issued ? (size << SLOW_CHANGE_BITS) / depth->issued
-				    : 1 << SLOW_CHANGE_BITS;
-	return by < 0 ? -(s32)size : (s32)size;
-}
-
-/*
- * How the others' sum has changed since it was read, of which @own is what this CPU's count has
- * changed by.  Requests that are issued here and return there raise one by what they lower the
- * other; more than that is not believed, so that an old change does not raise the sum for long.
- */
-static __always_inline s32 others_change(const struct slow_depth *depth, s32 own)
-{
-	s32 by = (s32)depth->issued * depth->change >> SLOW_CHANGE_BITS;
-
-	if (own < 0)
-		return by < 0 ? 0 : by > -own ? -own : by;
-	return by > 0 ? 0 : by < -own ? -own : by;
-}
-
-/* Reads the others' sum, if it is time for that. */
-static __always_inline bool read_others(struct slow_depth *depth, u32 at, u64 ns)
-{
-	u32 period = depth->many ? period_many : period_few;
-	u32 now = ns >> 10, saved = now - depth->spent_to, others = 0;
-
-	if (saved < period)
-		return false;
-	if (saved > SLOW_SAVED * period)
-		depth->spent_to = now - SLOW_SAVED * period;
-	depth->spent_to += period;
-	if (cpus_to_look_at > 1)
-		others = others_depth(at, bpf_get_smp_processor_id());
-	depth->change = change_of(depth, others);
-	depth->others = others;
-	depth->issued = 0;
-	depth->then = depth->count;
-	return true;
-}
-
+/* With itself, and with those that another CPU adds between the addition and the look: 5.10 has no
+ * addition that returns a value. */
 static __always_inline void slow_issued(struct blk_inflight *entry)
 {
-	struct slow_depth *depth;
-	u32 at = 0;
-	s32 sum;
+	u64 *depth = depth_of(entry->dev);
 
 	entry->depth = 0;
-	depth = depth_of(entry->dev, &at);
 	if (!depth)
 		return;
-	if (read_others(depth, at, entry->issue_ns)) {
-		sum = depth->count + 1 + depth->others;
-		depth->many = sum >= SLOW_MANY;
-	} else {
-		sum = depth->count + 1 + depth->others +
-		      others_change(depth, depth->count - depth->then);
-	}
-	entry->depth = sum > 1 ? sum : 1;
-	depth->issued++;
-	/* Atomic: an interrupt may complete a request meanwhile. */
-	__sync_fetch_and_add(&depth->count, 1);
+	__sync_fetch_and_add(depth, 1);
+	entry->depth = *(volatile u64 *)depth;
 }
 
 /* The device does not have it any more. */
 static __always_inline void slow_left(struct blk_inflight *entry)
 {
-	struct slow_depth *depth;
-	u32 at;
+	u64 *depth;
 
 	if (!entry->issue_ns || entry->op == BLK_SYNC || !entry->depth)
 		return;
-	depth = depth_of(entry->dev, &at);
+	depth = bpf_map_lookup_elem(&depths, &entry->dev);
 	if (depth)
-		__sync_fetch_and_add(&depth->count, -1);
+		__sync_fetch_and_add(depth, -1);
 }
 
 /* @entry will have fewer bytes to be completed. */
@@ -785,20 +572,23 @@ struct slow_times {
 	u64 arrival, made, issue;
 };
 
-/* 0 where it did not begin, or that is not known; each as late as the one before. */
+/*
+ * 0 where it did not begin, or that is not known; each as late as the one before.  Since 6.9
+ * (da4c8c3d0975) the kernel may take a time that it has read earlier for that at which it makes a
+ * request; where requests are followed by their bios, the bio may have been merged into one.
+ */
 static __always_inline void read_times(struct request *rq, const struct blk_inflight *entry,
-				       u64 now, struct slow_times *t, const bool direct)
+				       struct slow_times *t, const bool direct)
 {
 	t->made = rq_made_ns(rq, direct);
 	t->issue = entry ? entry->issue_ns : 0;
+	t->arrival = entry && entry->known ? entry->arrival_ns : 0;
 	if (!t->made && entry)
 		t->made = entry->submit_ns;
+	if (t->made && t->arrival > t->made && submit_mode == SUBMIT_RQ)
+		t->made = t->arrival;
 	if (!t->made || (t->issue && t->made > t->issue))
 		t->made = t->issue;
-	if (!entry || !entry->known || entry->arrival_ns == AT_ONCE)
-		t->arrival = 0;
-	else
-		t->arrival = full_ns(entry->arrival_ns, now);
 	if (!t->arrival || (t->made && t->arrival > t->made))
 		t->arrival = t->made;
 	if (!t->issue)
@@ -817,7 +607,7 @@ __attribute__((noinline)) int record_rq(u64 key, u64 end_ns, u32 bytes, s32 erro
 
 	if (beyond_limit(end_ns))
 		return 0;
-	read_times(rq, entry, end_ns, &t, false);
+	read_times(rq, entry, &t, false);
 	to = bpf_ringbuf_reserve(&records, sizeof(*to), 0);
 	if (!to) {
 		count_loss(&slow_losses[SLOW_LOSS_RING], 1);
@@ -881,7 +671,7 @@ static __always_inline void on_complete(struct request *rq, s32 error, u32 bytes
 	bytes = step_bytes(entry, &done);
 	if (!done.final)
 		return;
-	read_times(rq, entry, now, &t, direct);
+	read_times(rq, entry, &t, direct);
 	if (!t.arrival)
 		count_loss(&losses[LOSS_NO_START], 1);
 	else if (now < t.arrival)
@@ -929,13 +719,12 @@ static __always_inline void on_bio_done(const struct blk_inflight *entry, u64 ns
 	submit_record(to);
 }
 
-static __always_inline void follow(struct bio *bio, const struct slow_arrival *arrival,
-				   const bool direct)
+static __always_inline void follow(struct bio *bio, struct gendisk *disk,
+				   const struct arrival *arrival, const bool direct)
 {
-	struct gendisk *disk = bio_disk(bio, direct);
 	struct blk_inflight made = {};
 
-	if (!disk || makes_requests(disk, direct))
+	if (makes_requests(disk, direct))
 		return;
 	made.dev = bio_wanted_dev(bio, disk, direct);
 	if (!made.dev)
@@ -957,11 +746,17 @@ static __always_inline void follow(struct bio *bio, const struct slow_arrival *a
 
 static __always_inline void on_bio_queue(void *ctx, struct bio *bio, u32 slot, const bool direct)
 {
-	struct slow_arrival arrival = { .stack = -1 };
+	struct gendisk *disk = bio_disk(bio, direct);
+	struct arrival arrival = { .stack = -1 };
 
-	on_arrival(ctx, bio, slot, &arrival, direct);
+	if (!disk)
+		return;
+	/* A driver that makes no requests may pass the bio on, to the disk of -d too. */
+	if (filter_dev && disk_dev(disk, direct) != wanted_disk && makes_requests(disk, direct))
+		return;
+	on_arrival(ctx, bio, disk, slot, &arrival, direct);
 	if (bio_mode)
-		follow(bio, &arrival, direct);
+		follow(bio, disk, &arrival, direct);
 }
 
 #include "probes/blk_cgroups.bpf.h"

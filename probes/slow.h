@@ -9,55 +9,8 @@
 #endif
 
 #include "probes/bio_file.h"
+#include "probes/blk.h"
 #include "probes/stacks.h"
-
-/* A bio that has arrived. */
-struct slow_arrival {
-	__u64 bio; /* its address; 0: free */
-	__u64 ns;  /* CLOCK_MONOTONIC; see by_switches() */
-	union {
-		__s32 stack;   /* slow_record.stack */
-		__u64 got_cpu; /* when its task got the CPU: the scheduler's clock, ns */
-	};
-	__u64 user_stack; /* slow_record.user_stack; with -U */
-};
-
-#include "probes/blk.h" /* below: struct blk_cpu has such an arrival */
-
-/* How many requests are at each disk: a hash table whose places user space gives, so that two CPUs
- * do not give one to two disks. */
-#define SLOW_DISKS	    256
-#define SLOW_TRIES	    4 /* places that a disk may have: its hash, and those behind it */
-#define SLOW_DISK_HASH(dev) (((dev) ^ (dev) >> 20 ^ (dev) >> 4 << 3) % SLOW_DISKS)
-
-/*
- * Requests at a disk, as one CPU counts them.  Reading the count of another that it has just
- * written takes some 100 ns, and that one as much for its next.  So the others are read once in
- * a period, or later, for up to SLOW_SAVED requests in a row; for more requests than that their sum
- * is estimated from how it has changed.
- */
-struct slow_depth {
-	__u32 count;	/* issued less returned, here: only the sum over the CPUs is a number */
-	__u32 others;	/* the sum of the other CPUs' when they were read last */
-	__u32 issued;	/* requests issued here since then */
-	__s32 change;	/* of `others` with each, times 2^SLOW_CHANGE_BITS */
-	__u32 many;	/* the period is that of many requests at the disk */
-	__u32 spent_to; /* of the time so much has been used up, in periods; 2^10 ns */
-	__u32 then;	/* `count` when the others were read last */
-	__u32 pad;
-};
-
-#define SLOW_CHANGE_BITS 8
-#define SLOW_SAVED	 16
-
-/* The period with fewer than SLOW_MANY requests at the disk, and with more; 2^10 ns. */
-#define SLOW_MANY	       8
-#define SLOW_PERIOD_FEW(cpus)  (50 + 5 * (cpus))
-#define SLOW_PERIOD_MANY(cpus) (100 + 50 * (cpus))
-
-struct slow_depths {
-	struct slow_depth disks[SLOW_DISKS];
-};
 
 /* What is slow, by the buffer that is written (epoch & 1). */
 #define SLOW_BUFFERS 2
@@ -70,17 +23,6 @@ enum slow_flag {
 	SLOW_PREFLUSH = 8,
 	SLOW_AHEAD = 16,
 };
-
-/* Bios that have arrived and are no request yet, by a hash of their address. */
-#define SLOW_ARRIVAL_SETS 4096
-#define SLOW_ARRIVAL_WAYS 4
-
-struct slow_arrival_set {
-	struct slow_arrival ways[SLOW_ARRIVAL_WAYS];
-};
-
-/* The last arrivals and the counts of requests at disks of so many are looked at. */
-#define SLOW_CPUS_MAX 1024
 
 #define SLOW_PATH     768
 #define SLOW_PARTS    40  /* of a path */
@@ -143,6 +85,5 @@ enum slow_loss {
 };
 
 _Static_assert(sizeof(struct slow_record) == 912, "shared with BPF");
-_Static_assert(sizeof(struct slow_arrival_set) == 128, "shared with BPF");
 
 #endif

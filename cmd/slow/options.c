@@ -92,9 +92,8 @@ const struct args_spec slow_args = {
 	       "its queue (QUEUE) and at the device (DEVICE).\v"
 	       "D: as in `iotrace top`. FLAGS: S somebody waits for it, M metadata, F forced to "
 	       "the medium (FUA), P after a flush, A read ahead. DEPTH: requests at the device, "
-	       "with this one, when it was issued (an estimate where a CPU issues many in a "
-	       "short time). A FILE in [brackets] says why there is none, or of a flush for whom "
-	       "it is.",
+	       "with this one, when it was issued. A FILE in [brackets] says why there is none, "
+	       "or of a flush for whom it is.",
 	.values = values,
 	.examples = examples,
 };

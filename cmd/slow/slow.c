@@ -25,6 +25,7 @@
 
 #define N(array) (sizeof(array) / sizeof((array)[0]))
 
+#define ARRIVALS	 16384
 #define STACKS		 16384
 #define USER_STACKS	 8192
 #define STACK_NAMES	 (16U << 20) /* bytes of what user stacks are named by, at most */
@@ -109,6 +110,16 @@ static int find_ends(uint64_t at[ENDS])
 	return found < 0 ? kallsyms_find(NULL, ends, at, ENDS) : found;
 }
 
+/* Bios that have arrived: of each CPU the map keeps up to 128 places ready. */
+static uint32_t arrivals_entries(const struct args *args)
+{
+	uint32_t room = 256 * cpus_possible();
+
+	if (args->map_owners)
+		return args->map_owners;
+	return room > ARRIVALS ? room : ARRIVALS;
+}
+
 enum { BTRFS_BIO, BTRFS_INODE, BTRFS_VFS_INODE, BTRFS_MEMBERS };
 
 /* Where btrfs has them; false: not known. */
@@ -134,7 +145,8 @@ static int configure(struct tool_run *run, struct tool_object *object)
 	const struct args *args = &s->o.args;
 	uint32_t whole = s->o.filters.disk.whole;
 	uint32_t btrfs[BTRFS_MEMBERS] = { 0 };
-	bool has_btrfs = find_btrfs(run, btrfs);
+	bool has_btrfs = find_btrfs(run, btrfs), with_stacks = s->o.stacks || s->o.user;
+	uint32_t arrivals = arrivals_entries(args);
 	uint64_t at[ENDS] = { 0 };
 	int r, found = find_ends(at);
 	const struct probe_option options[] = {
@@ -143,9 +155,6 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "bio_mode", s->o.bio },
 		{ "want_stack", s->o.stacks },
 		{ "want_user", s->o.user },
-		{ "cpus_to_look_at", cpus_possible() },
-		{ "period_few", SLOW_PERIOD_FEW(cpus_possible()) },
-		{ "period_many", SLOW_PERIOD_MANY(cpus_possible()) },
 		{ "limit", s->o.limit },
 		{ "own_start", blk_iostats_off(whole) },
 		{ "end_of_chain", at[END_CHAIN] },
@@ -161,11 +170,14 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		{ "btrfs_bio_inode", btrfs[BTRFS_INODE] },
 		{ "btrfs_inode_vfs", btrfs[BTRFS_VFS_INODE] },
 		{ "page_pinned_mask", run->flags.page_pinned },
+		{ "trace_completion_mask", run->flags.trace_completion },
+		{ "arrivals_room", arrivals / 2 },
 	};
 	uint32_t names = args->map_names;
 	const struct probe_map maps[] = {
 		{ "cpus", cpus_possible() },
-		{ "depths", cpus_possible() },
+		{ "arrivals", with_stacks ? 1 : arrivals },
+		{ "arrivals_stacks", with_stacks ? arrivals : 1 },
 		{ "records", args->map_rows },
 		{ "stacks", s->o.stacks ? args->map_stacks ? args->map_stacks : STACKS : 1 },
 		{ "user_stacks",
@@ -184,27 +196,6 @@ static int configure(struct tool_run *run, struct tool_object *object)
 		tool_note(run, "kernel addresses are hidden: files of direct I/O are not known");
 	r = tool_configure(object, options, N(options), maps, N(maps));
 	return r ? r : user_stacks_configure(s->o.user ? &s->user : NULL, object);
-}
-
-/* Gives @dev its place in slow.bpf.c's disk_devs, if one of those that it may have is free. */
-static void add_disk(void *ctx, uint32_t dev)
-{
-	__u32 *devs = ctx;
-	uint32_t at = SLOW_DISK_HASH(dev);
-
-	for (uint32_t i = 0; i < SLOW_TRIES; i++, at++) {
-		if (devs[at % SLOW_DISKS] == dev)
-			return;
-		if (!devs[at % SLOW_DISKS]) {
-			devs[at % SLOW_DISKS] = dev;
-			return;
-		}
-	}
-}
-
-static void disks(struct tool_run *run)
-{
-	disks_each(run->disks, add_disk, skel_of(run)->bss->disk_devs);
 }
 
 /* ---- attaching ---- */
@@ -312,7 +303,6 @@ static int attached(struct tool_run *run, struct error *err)
 	struct slow *s = run->ctx;
 	int r = 0;
 
-	disks(run);
 	set_min(s, 0, 0);
 	set_min(s, 1, 0);
 	s->ring = ring_buffer__new(bpf_map__fd(skel->maps.records), take_record, s, NULL);
@@ -793,7 +783,6 @@ const struct tool tool_slow = {
 	.keeps = keeps,
 	.check = check,
 	.begin = begin,
-	.disks = disks,
 	.drain = drain,
 	.collect = collect,
 	.rows = rows,

@@ -22,10 +22,10 @@ import time
 import unittest
 
 import iotest
-from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, Tracer, iotrace, main,
+from iotest import (MIB, SCALE, SLOW, Delta, Held, LiveTest, Load, LoopDisk, NewLoopDisk, Tracer, iotrace, main,
                     mounted, other_threads, overlay, patience, read_text, run, run_load, run_loads, settled,
                     slow_disk, state_of)
-from test_devices import MappedDisk
+from test_devices import ArrayDisk, MappedDisk
 from test_ends import Terminal
 from test_layers import on_file_system
 from test_stack import Compiled
@@ -36,8 +36,6 @@ from test_who import Cgroup, WhoTest
 KIB4 = 4096
 MS = 1000000
 TIMES = ("admit_ns", "queue_ns", "device_ns")
-# ADMIT may be too long by so much: a tick, at 100 a second (iotrace-slow.8).
-TOO_LONG = 10 * MS if LiveTest.KERNEL >= (6, 18) else 0
 
 # Reads blocks, each two behind the last, until COUNT took 75 ms, at most MOST, and prints of each the
 # sector, what it took in ns, and how much of that the reader may have waited for a CPU, and not for the
@@ -122,7 +120,7 @@ class TestSlow(SlowTest):
         self.assertEqual(len(long), count)
         rows = {row["sector"]: row for row in result.rows if row["comm"] == "slowly"}
         self.assertLessEqual(set(long), set(rows))
-        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS - TOO_LONG], [])
+        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS], [])
         for sector, row in rows.items():
             self.assertGreaterEqual(row["total_ns"], 50 * MS)
             self.assertGreaterEqual(row["device_ns"], 0.98 * row["total_ns"] - 10 * MS)
@@ -133,7 +131,7 @@ class TestSlow(SlowTest):
                                delta=0.02 if SLOW == 1 else 0.1)
         others = [row for row in result.rows if row["comm"] != "slowly"]
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
-        self.assertTrue(longest >= 50 * MS - TOO_LONG or not others, others)
+        self.assertTrue(longest >= 50 * MS or not others, others)
 
     def test_address_used_again(self):
         """Many a bio has had the address of one before that was merged, and so took no request: it
@@ -154,7 +152,7 @@ class TestSlow(SlowTest):
         for row in mine:
             begun = max(begin for begin, _ in calls if begin < row["time"] + row["total_ns"])
             # The clock of the time of day may be set a little while this runs.
-            self.assertGreater(row["time"], begun - MS - TOO_LONG, row)
+            self.assertGreater(row["time"], begun - MS, row)
 
     def test_admitted(self):
         """More than the queue has room for: the others wait until a request is free."""
@@ -174,8 +172,8 @@ class TestSlow(SlowTest):
         self.assertLessEqual(statistics.median(row["admit_ns"] for row in rows), 2 * took[0] / count)
 
     def test_admitted_late(self):
-        """The same, by threads that have computed since they got their CPU, longer than a tick. The disk is slower
-        than they are, on a busy machine too."""
+        """The same, by threads that have computed for 12 ms before: that is not waiting. The disk is slower than
+        they are, on a busy machine too."""
         self.assert_admitted(lambda load: None, options=["-b", "12000"], reads=5)
 
     def test_admitted_elsewhere(self):
@@ -209,20 +207,30 @@ class TestSlow(SlowTest):
             rows = self.trace(disk.name, work, "-m", "0").rows
         self.assertEqual(len(rows), 16)
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
-        self.assertLessEqual(max(row["total_ns"] for row in rows), longest + TOO_LONG)
+        self.assertLessEqual(max(row["total_ns"] for row in rows), longest)
         self.assertLessEqual(max(row["depth"] for row in rows), 4)
         # Four find a request, and one may wait for the first of them only.
         admitted = sorted(row["admit_ns"] for row in rows)
         self.assertGreater(admitted[-10], 50 * MS)
 
+    def test_admitted_behind_an_array(self):
+        """raid0 passes on the very bio, which does not arrive a second time."""
+        with slow_disk(reads=20) as (disk, group), LoopDisk(64 * MIB) as other, ArrayDisk("raid0", [disk, other]) as array:
+            array.queue("iostats", 0)  # with it md makes a bio of its own, since 5.14
+            disk.four_at_a_time("none")
+            load = Load("read", 40, KIB4, array.path, name="many", options=["-r", "-t", "40"], group=group)
+            rows = [row for row in self.trace(disk.name, lambda: run_loads(load), "-m", "0").rows
+                    if row["comm"] == "many"]
+        self.assertGreater(len(rows), 8)
+        # Four find a request, and one may wait for the first of them only.
+        self.assertGreater(sorted(row["admit_ns"] for row in rows)[5], 25 * MS)
+
     def test_all(self):
         """-m 0: all there is, as the disk counts it; one at a time is alone at the device."""
         with LoopDisk(64 * MIB) as disk:
             with Delta(disk.name) as delta:
-                # With a pause, in which DEPTH is exact: at full speed it is estimated in between.
                 result = self.trace(disk.name, lambda: run_load(
-                    "read", 300, KIB4, disk.path, "write", 200, 2 * KIB4, disk.path,
-                    options=["-r", "-s", "1000"]), "-m", "0")
+                    "read", 300, KIB4, disk.path, "write", 200, 2 * KIB4, disk.path, options=["-r"]), "-m", "0")
         rows = {op: [row for row in result.rows if row["op"] == op] for op in ("read", "write")}
         self.assertEqual({op: len(rows[op]) for op in rows}, {"read": 300, "write": 200})
         self.assertEqual(len(rows["read"]), delta["reads"])
@@ -244,6 +252,43 @@ class TestSlow(SlowTest):
         self.assertLessEqual(max(row["depth"] for row in rows), 4)
         self.assertGreaterEqual(max(row["depth"] for row in rows), 3)
         self.assertEqual(min(row["depth"] for row in rows), 1)
+
+    def test_depth_at_full_speed(self):
+        """So many at a time, as fast as they can: each finds itself there, and never more than they are."""
+        count = int(5000 * SCALE)
+        for threads in (1, 4, 16):
+            with self.subTest(threads=threads), LoopDisk(64 * MIB) as disk:
+                rows = self.trace(disk.name, lambda: run_load("read", count, KIB4, disk.path, options=["-t", threads]),
+                                  "-m", "0", "--limit", "0", loss=False).rows
+                depths = [row["depth"] for row in rows]
+                self.assertGreater(len(depths), count / 2)  # the others are counted as lost
+                self.assertEqual((min(depths), max(depths) <= threads), (1, True), max(depths))
+                if threads > 1 and len(os.sched_getaffinity(0)) > 1:  # on one CPU each may be done before the next
+                    self.assertGreater(max(depths), threads / 2)
+
+    def test_depth_of_many_disks(self):
+        """Each disk, and each partition, has a count of its own, whatever their numbers are."""
+        with contextlib.ExitStack() as stack:
+            disks = [stack.enter_context(LoopDisk(8 * MIB, partitions=[(2048, 4096)])) for _ in range(12)]
+            with Tracer("slow", "--json", "-m", "0", "60") as tracer:
+                for disk in disks:
+                    run_load("read", 3, KIB4, disk.path)
+                rows = tracer.stop().rows
+        self.assertEqual({disk.name: [row["depth"] for row in rows if row["disk"] == disk.name] for disk in disks},
+                         {disk.name: [1] * 3 for disk in disks})
+
+    def test_depth_of_a_number_used_again(self):
+        """A disk begins with none, whatever one of its number had."""
+        with Tracer("slow", "--json", "-m", "0", "60") as tracer:
+            names = []
+            for _ in range(3):
+                with NewLoopDisk(8 * MIB) as disk:
+                    run_load("read", 3, KIB4, disk.path, "write", 2, KIB4, disk.path)
+                names.append(disk.name)
+            rows = tracer.stop().rows
+        self.assertEqual(len(set(names)), 1)
+        mine = [(row["disk"], row["depth"]) for row in rows if row["comm"] == "load"]
+        self.assertEqual(mine, [(mine[0][0], 1)] * 15)
 
     def test_slowest(self):
         """-n: of all the slowest, and no others, in that order."""
@@ -629,17 +674,17 @@ class TestDelayedRange(SlowTest):
         rows = {row["sector"]: row for row in result.rows if row["comm"] == "slowly"}
         self.assertLessEqual(delayed, set(rows))
         # On a busy machine another may be slow, too: by the reader's own clock.
-        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS - TOO_LONG], [])
+        self.assertEqual([sector for sector in rows if clock[sector][1] < 50 * MS], [])
         for row in rows.values():
             self.assertEqual((row["file"], row["bytes"], row["op"], row["status"], row["pid"]),
                              (paths[0], KIB4, "read", "ok", slow.pid))
-            self.assertLessEqual(row["total_ns"], clock[row["sector"]][1] + TOO_LONG)
+            self.assertLessEqual(row["total_ns"], clock[row["sector"]][1])
         self.assertAlmostEqual(statistics.median(rows[sector]["total_ns"] / clock[sector][0]
                                                  for sector in delayed), 1,
                                delta=0.02 if SLOW == 1 else 0.1)
         longest = max(part["max_ns"] for part in load.reports[0]["ops"])
         others = [row for row in result.rows if row["comm"] != "slowly"]
-        self.assertTrue(longest >= 50 * MS - TOO_LONG or not others, others)
+        self.assertTrue(longest >= 50 * MS or not others, others)
 
     def sector(self, path):
         """Where the file begins, which is in one piece."""
@@ -727,6 +772,19 @@ class TestLosses(SlowTest):
         self.assert_counted(result, {"records_full"}, self.READS)
         self.assertIn("records_full", result.losses)
         self.assertGreater(len(result.rows), 500)
+
+    def test_arrivals(self):
+        """More bios wait for a request than there is room for: ADMIT is there, or is counted as not known."""
+        with slow_disk(reads=10) as (disk, group):
+            disk.four_at_a_time("none")
+            load = Load("read", 16, KIB4, disk.path, name="many", options=["-r", "-t", "16"], group=group)
+            result = self.trace(disk.name, lambda: run_loads(load), "-m", "0", "--map-size", "owners=4", loss=False)
+        self.assertEqual(len(result.rows), 16)
+        self.assertLessEqual(set(result.losses), {"arrivals", "submitters"})
+        self.assertGreater(result.losses["arrivals"], 0)
+        waited = sum(row["admit_ns"] > 50 * MS for row in result.rows)
+        self.assertLessEqual(waited + sum(result.losses.values()), 16)
+        self.assertGreaterEqual(waited + sum(result.losses.values()), 10)
 
     def test_many(self):
         """As fast as it goes: all are shown, or counted."""
