@@ -402,6 +402,16 @@ class TestManyRows(KvmScreen):
         self.ends(screen, "q")
 
 
+class TestFirstNumbers(KvmScreen):
+    def test_before_the_first_interval(self):
+        """They do not wait until an interval has passed, which lasts an hour. There need be no guest."""
+        if not os.path.isdir("/sys/kernel/tracing/events/kvm"):
+            self.skipTest("this kernel has no tracepoints 'kvm'")
+        screen = self.screen("3600")
+        screen.wait(r"No matching events yet|Total +\d")
+        self.ends(screen, "q")
+
+
 def exits(writes, ends):
     """Those to user space of so many writes and ends of guests."""
     return {WRITTEN: writes, ENDED: ends}

@@ -616,6 +616,37 @@ int main(int argc, char **argv)
 }
 """
 
+# Code made at run time that calls the kernel itself; rbp is what it is told to be.
+JIT_C = r"""
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+int main(int argc, char **argv)
+{
+	/* push %rbp; mov %r8,%rbp; mov %rcx,%r10; mov $18,%eax; syscall; pop %rbp; ret */
+	static const unsigned char code[] = { 0x55, 0x4c, 0x89, 0xc5, 0x49, 0x89, 0xca, 0xb8, 18, 0, 0, 0,
+					      0x0f, 0x05, 0x5d, 0xc3 };
+	static unsigned long zeros[2], text[2] = { 0x4141414141414140, 0x4141414141414141 };
+	static unsigned long loop[2] = { (unsigned long)loop, (unsigned long)loop }, low[2] = { 0, 1 };
+	const unsigned long rbp[] = { 0, (unsigned long)zeros, (unsigned long)zeros + 1, /* no rule */
+				      0xdeadbeefdeadbee8, /* not in memory */
+				      (unsigned long)text, (unsigned long)loop, (unsigned long)low }; /* no code */
+	void *buf = aligned_alloc(4096, 4096);
+	char *page = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	long (*call)(int, void *, size_t, off_t, unsigned long) = (void *)page;
+	int fd = open(argv[1], O_RDWR | O_DIRECT);
+	memcpy(page, code, sizeof(code));
+	mprotect(page, 4096, PROT_READ | PROT_EXEC);
+	for (unsigned i = 0; i < sizeof(rbp) / sizeof(rbp[0]); i++)
+		for (int n = argc < 3 ? 0 : atoi(argv[2]); n > 0; n--)
+			if (call(fd, buf, 4096, 0, rbp[i]) != 4096)
+				return 1;
+	return 0;
+}
+"""
+
 ROUNDS = 50
 BELOW_MAIN = ("main", "__libc_start_call_main", "__libc_start_main", "_start")
 START_CONTEXT = "__start_context" if platform.machine() == "x86_64" else "__startcontext"
@@ -1045,6 +1076,19 @@ class TestOdd(ChainTest):
             with self.subTest(libraries=libraries):
                 self.in_memfd("memfd_library", "put", "[anon]", "[anon]", "again", "way_memfd_library",
                               *BELOW_MAIN, libraries=libraries)
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "its instructions are of this processor")
+    def test_code_made_at_run_time(self):
+        """It calls the kernel itself, and uses the frame pointer's register for something else. Nothing says who
+        called it: the stack ends there, with the reason, and no frame is made up."""
+        program = self.made.build("uwjit", JIT_C, *PLAIN, "-O2")
+        result, rows = self.rows_of(program, self.disk.path, ROUNDS)
+        self.assertEqual(result.early_ends, {"unwind_no_rule": 3 * ROUNDS, "unwind_unread": ROUNDS,
+                                             "unwind_unmapped": 3 * ROUNDS}, f"{result}")
+        leaf = "[anon]+0xe"
+        self.assertEqual(sorted((row["write_bytes"], *row["user"]) for row in rows),
+                         [(ROUNDS * 4096, leaf, "[stack not in memory]"), (3 * ROUNDS * 4096, leaf, "[no rule]"),
+                          (3 * ROUNDS * 4096, leaf, "[unknown mapping]")])
 
     @unittest.skipUnless(platform.machine() == "x86_64", "i386 programs")
     def test_i386(self):
