@@ -53,8 +53,10 @@ size_t render_loss(char *out, size_t size, const struct loss *loss);
 int render_table_heading(FILE *stream, const struct schema *schema);
 int render_table_rows(FILE *stream, const struct schema *schema, const void *rows, size_t n);
 
-/* All of a table, each column as wide as its widest cell.  0 or -errno. */
-int render_table(FILE *stream, const struct schema *schema, const void *rows, size_t n);
+/* All of a table, each column as wide as its widest cell.  An empty line comes before each row but
+ * the first for which @is_gap, which may be NULL, is true.  0 or -errno. */
+int render_table(FILE *stream, const struct schema *schema, const void *rows, size_t n,
+		 bool (*is_gap)(const void *row));
 
 /*
  * How strings are shown; renderers escape by themselves, none is escaped before.

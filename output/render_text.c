@@ -250,14 +250,20 @@ void text_table_measure(struct text_table *table, const struct schema *schema, c
 			table->widths[i] = NAME_WIDTH_MAX;
 }
 
-int render_table(FILE *stream, const struct schema *schema, const void *rows, size_t n)
+int render_table(FILE *stream, const struct schema *schema, const void *rows, size_t n,
+		 bool (*is_gap)(const void *row))
 {
 	const struct text_table table = whole_table(schema, rows, n);
 	struct sink sink = { .stream = stream };
 
 	text_line(&sink, &table, NULL);
-	for (size_t i = 0; i < n; i++)
-		text_line(&sink, &table, schema_row(schema, rows, i));
+	for (size_t i = 0; i < n; i++) {
+		const void *row = schema_row(schema, rows, i);
+
+		if (i && is_gap && is_gap(row))
+			sink_puts(&sink, "\n");
+		text_line(&sink, &table, row);
+	}
 	return sink_result(&sink);
 }
 

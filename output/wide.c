@@ -158,13 +158,18 @@ static void print_cell(const struct wide *wide, const struct wide_column *column
 		fprintf(wide->stream, " %*s", column->width, text);
 }
 
+/* False: this is a terminal, where columns are of events that have happened so far. */
+static bool has_columns(const struct wide *wide)
+{
+	return !wide->width || wide->n || wide->left_out;
+}
+
 /* Prints the heading if it is due. */
 static void head(struct wide *wide)
 {
 	if (wide->csv ? wide->begun : wide->left > 0)
 		return;
-	/* On a terminal no event has happened so far: there is nothing to head. */
-	if (wide->width && !wide->n && !wide->left_out)
+	if (!has_columns(wide))
 		return;
 	wide->begun = true;
 	wide->left = HEADING_EVERY;
@@ -182,6 +187,8 @@ static void print_deltas(const struct wide *wide, const char *when)
 	char text[24];
 
 	fputs(when, wide->stream);
+	if (!has_columns(wide))
+		fputs(" no event so far", wide->stream);
 	for (size_t i = 0; i < wide->n; i++) {
 		snprintf(text, sizeof(text), "%" PRIu64, wide->columns[i].delta);
 		print_cell(wide, &wide->columns[i], text);

@@ -81,6 +81,8 @@ static __always_inline u32 class_of_request(u8 op)
 {
 	if (op == BLK_READ)
 		return CLASS_READ;
+	if (op == BLK_DISCARD)
+		return CLASS_DISCARD;
 	return op == BLK_FLUSH || op == BLK_SYNC ? CLASS_SYNC : CLASS_WRITE;
 }
 

@@ -35,10 +35,11 @@ enum call_op {
 	CALL_OPS,
 };
 
-/* All layers at once: the class of a call, ... */
+/* All layers at once: the class of a call, or of a request that no call waits for, ... */
 enum call_class {
 	CLASS_READ,
 	CLASS_WRITE,
+	CLASS_DISCARD, /* requests only */
 	CLASS_SYNC,
 	CLASSES,
 };

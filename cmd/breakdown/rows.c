@@ -173,7 +173,7 @@ static int print_totals(const struct breakdown_row *rows, size_t n, by_keys keys
 
 	snprintf(total, sizeof(total), "TOTAL %s", unit->name);
 	memcpy(&all[n_keys], totals, sizeof(totals));
-	return render_table(stream, &schema, rows, n);
+	return render_table(stream, &schema, rows, n, NULL);
 }
 
 int breakdown_print(struct breakdown_row *rows, size_t n, by_keys keys,

@@ -9,7 +9,7 @@
 
 /* ---- rows ---- */
 
-static const char *const class_names[CLASSES] = { "read", "write", "sync" };
+static const char *const class_names[CLASSES] = { "read", "write", "discard", "sync" };
 static const char *const io_kind_names[IO_KINDS] = { "cached", "disk", "async" };
 
 static uint32_t parts_per_million(uint64_t part, uint64_t whole)
@@ -151,7 +151,10 @@ static void share_cell(const void *row, char *buf, size_t size)
 	}
 
 static const struct column columns[] = {
-	LABEL(op, "OP", 5, "what the system call was for: read, write or sync"),
+	LABEL(
+	    op, "OP", 7,
+	    "what the system call was for: read, write or sync; of what no call waits for what it "
+	    "is, also discard"),
 	LABEL(layer, "LAYER", 7,
 	      "layer of the I/O stack: syscall, vfs, a file system, admit (bios wait for their "
 	      "request), queue (requests wait to be issued) or device"),
@@ -160,15 +163,15 @@ static const struct column columns[] = {
 	      "without; async: no read, write or sync call waits for it"),
 	{ "count", "COUNT", COLUMN_U64, ROLE_COUNTER, "operations",
 	  "calls or, for admit, bios and, for queue and device, requests that ended in the interval",
-	  AT(count), 9, false, NULL },
+	  AT(count), 8, false, NULL },
 	TIME(total_ns, NULL, ROLE_COUNTER, 0, NULL, "their time, added up"),
-	TIME(avg_ns, "AVG", ROLE_GAUGE, 9, avg_ns_cell, "their average time"),
-	TIME(p50_ns, "P50", ROLE_GAUGE, 9, p50_ns_cell, "half of them took no longer"),
+	TIME(avg_ns, "AVG", ROLE_GAUGE, 7, avg_ns_cell, "their average time"),
+	TIME(p50_ns, "P50", ROLE_GAUGE, 7, p50_ns_cell, "half of them took no longer"),
 	TIME(p90_ns, NULL, ROLE_GAUGE, 0, NULL, "90 % of them took no longer"),
-	TIME(p99_ns, "P99", ROLE_GAUGE, 9, p99_ns_cell, "99 % of them took no longer"),
+	TIME(p99_ns, "P99", ROLE_GAUGE, 7, p99_ns_cell, "99 % of them took no longer"),
 	TIME(p999_ns, NULL, ROLE_GAUGE, 0, NULL, "99.9 % of them took no longer"),
-	TIME(max_ns, "MAX", ROLE_GAUGE, 9, max_ns_cell, "the longest"),
-	TIME(self_ns, "SELF", ROLE_COUNTER, 9, self_ns_cell,
+	TIME(max_ns, "MAX", ROLE_GAUGE, 7, max_ns_cell, "the longest"),
+	TIME(self_ns, "SELF", ROLE_COUNTER, 8, self_ns_cell,
 	     "time that the calls spent in this layer and in none below it"),
 	{ "self_ppm", "SELF%", COLUMN_U32, ROLE_GAUGE, "ppm",
 	  "that time's share of the system calls' time, in millionths", AT(self_ppm), 6, false,
@@ -206,26 +209,30 @@ static int print_histograms(const struct breakdown_row *rows, size_t n, by_keys 
 	return r;
 }
 
-/* Between the operations, or keys. */
-static bool is_gap(const struct breakdown_row *row, const struct schema *schema)
+/* Empty lines are between the operations, or between the keys. */
+static bool is_gap(const void *at)
 {
-	if (schema != &table_schema)
-		return row[0].rank != row[-1].rank;
+	const struct breakdown_row *row = at;
+
 	return row[0].op != row[-1].op;
+}
+
+static bool is_gap_of_keys(const void *at)
+{
+	const struct breakdown_row *row = at;
+
+	return row[0].rank != row[-1].rank;
 }
 
 int table_print(struct breakdown_row *rows, size_t n, const struct schema *schema,
 		const struct breakdown_options *o, FILE *stream)
 {
-	int r = render_table_heading(stream, schema);
+	int r;
 
 	for (size_t i = 0; i < n; i++)
 		rows[i].unit = o->unit->ns == 1 ? NULL : o->unit;
-	for (size_t i = 0; !r && i < n; i++) {
-		if (i && is_gap(&rows[i], schema) && fputc('\n', stream) < 0)
-			return -errno;
-		r = render_table_rows(stream, schema, &rows[i], 1);
-	}
+	r = render_table(stream, schema, rows, n,
+			 schema == &table_schema ? is_gap : is_gap_of_keys);
 	if (!r && o->hist)
 		r = print_histograms(rows, n, o->by, o->unit, stream);
 	return r;

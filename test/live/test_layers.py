@@ -492,6 +492,19 @@ for i in range(1000):
         self.assertLessEqual(table["read", "device", "disk"][2],
                              table["read", "syscall", "disk"][1])
 
+    def test_discards(self):
+        """They have rows of their own, and are no writes. No call waits for them."""
+        with LoopDisk(64 * MIB) as disk:
+            with Delta(disk.name) as delta:
+                _, result, table = self.watch(disk, "discard", 40, 65536, disk.path, "write", 30, KIB4, disk.path)
+        unseen = result.losses.get("no_end", 0)
+        counts = {key: row[0] for key, row in table.items() if key[1] in ("admit", "device")}
+        ends = {op: counts.pop((op, "device", io)) for op, io in (("discard", "async"), ("write", "disk"))}
+        self.assertEqual(counts, {("discard", "admit", "async"): 40, ("write", "admit", "disk"): 30})
+        self.assertEqual((delta["discards"], delta["writes"]), (40, 30))
+        self.assertEqual(sum(ends.values()) + unseen, 70)
+        self.assertGreaterEqual(ends["discard"] + unseen, 40)
+
     def test_opens_are_no_syncs(self):
         """A log with an open for each line: the table has its writes and syncs."""
         script = """

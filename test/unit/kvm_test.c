@@ -637,12 +637,12 @@ static void test_log_terminal(void **state)
 	make_events(&e);
 	pty_open(&p, 24, 80);
 	log.stream = p.out;
-	/* nothing yet: no heading, not even an empty one */
+	/* nothing yet, and no heading for it */
 	for (size_t i = 0; i < e.n; i++)
 		e.v[i].total = e.v[i].before = 0;
 	assert_int_equal(kvm_log_line(&log, &e, NULL), 0);
 	assert_int_equal(kvm_log_line(&log, &e, &(struct recording_interval){ 0 }), 0);
-	assert_string_equal(pty_read(&p), "1970-01-01 00:00:00\r\n");
+	assert_string_equal(pty_read(&p), "1970-01-01 00:00:00 no event so far\r\n");
 	e.v[1].total = 40; /* kvm_pio */
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(kvm_log_line(&log, &e, &(struct recording_interval){ 0 }), 0);
