@@ -38,7 +38,7 @@ static const struct hook_alt del_alts[] = {
 };
 
 static const struct hook_alt irq_alts[] = {
-	{ HOOK_RAW_TP, "irq_handler_entry", 2, { "irq_raw" }, 0, NULL },
+	{ HOOK_RAW_TP, "irq_handler_entry", 2, { "irq_raw" }, .helper = "bpf_loop" }, /* 5.17 */
 };
 
 static const struct hook_event adds[] = {
@@ -58,7 +58,7 @@ static const struct hook_event follows[] = {
 	{ "delete", del_alts, COUNT(del_alts), true },
 };
 
-static const struct hook_event irq = { "irq", irq_alts, COUNT(irq_alts), false };
+static const struct hook_event irq = { "irq", irq_alts, COUNT(irq_alts), true };
 
 _Static_assert(COUNT(adds) + COUNT(follows) <= VIRTIO_EVENTS_MAX, "room");
 
@@ -110,6 +110,20 @@ void virtio_why_no_adds(const struct hooks *hooks, char *why, size_t size)
 }
 
 /* ---- interrupts ---- */
+
+int virtio_sees_irqs(enum attach_method method, const struct hooks *hooks, const char *why,
+		     struct error *err)
+{
+	size_t n;
+	const struct hook_choice *choice = hooks_choices(hooks, &n);
+
+	if (method != ATTACH_IRQ || in_use(hooks, irq.name))
+		return 0;
+	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
+		  "no function hooks (%s), and no interrupts (%s)", why, choice->reason);
+	error_hint(err, "run with -v to see every hook that was tried");
+	return -ENOTSUP;
+}
 
 #define FEATURE_PACKED 34 /* VIRTIO_F_RING_PACKED */
 

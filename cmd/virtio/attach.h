@@ -29,6 +29,11 @@ bool virtio_sees_gets(const struct hooks *hooks);
 /* Why no function that adds buffers is hooked: "kprobe:FUNCTION: REASON". */
 void virtio_why_no_adds(const struct hooks *hooks, char *why, size_t size);
 
+/* Is the interrupt's tracepoint hooked, if ATTACH_IRQ is @method?  -ENOTSUP with @err; @why:
+ * virtio_why_no_adds(). */
+int virtio_sees_irqs(enum attach_method method, const struct hooks *hooks, const char *why,
+		     struct error *err);
+
 /*
  * Looks up what ATTACH_IRQ needs.  -errno with @err (STATUS_UNSUPPORTED) when this kernel lacks
  * it, or when none of the wanted devices can be traced by interrupts: @root as in virtio_check().

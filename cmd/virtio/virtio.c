@@ -187,7 +187,10 @@ static int check_attached(const struct virtio *v, const struct tool_run *run, st
 	const struct virtio_bpf *skel = run->object.skel;
 	const struct hooks *hooks = run->object.hooks;
 	const uint64_t no_queue = 0;
+	int r = virtio_sees_irqs(v->method, hooks, v->why, err);
 
+	if (r)
+		return without_probes(r, err);
 	if (v->method == ATTACH_IRQ &&
 	    hooks_run_helper(bpf_program__fd(skel->progs.irq_rest), &no_queue, 1, 0)) {
 		error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
@@ -255,6 +258,7 @@ static int chosen(struct tool_run *run, struct error *err)
 {
 	struct virtio *v = run->ctx;
 	size_t n = 0;
+	int r;
 
 	if (v->method == ATTACH_CALLS && !virtio_sees_adds(run->object.hooks)) {
 		v->method = ATTACH_IRQ;
@@ -270,7 +274,10 @@ static int chosen(struct tool_run *run, struct error *err)
 	run->helpers = v->helpers;
 	if (v->method == ATTACH_CALLS)
 		return 0;
-	return without_probes(virtio_irq_check(&v->o, NULL, v->why, v->handlers, err), err);
+	r = virtio_sees_irqs(v->method, run->object.hooks, v->why, err);
+	if (!r)
+		r = virtio_irq_check(&v->o, NULL, v->why, v->handlers, err);
+	return without_probes(r, err);
 }
 
 static int attached(struct tool_run *run, struct error *err)

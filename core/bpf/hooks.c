@@ -260,6 +260,8 @@ static void check(struct hooks *h, const struct hook_alt *alt, struct hook_choic
 	case HOOK_RAW_TP_EACH:
 		break;
 	}
+	if (choice->usable && alt->helper && kernel_types_function(h->types, alt->helper) < 0)
+		hooks_reject(choice, "this kernel has no %s() for BPF programs", alt->helper);
 }
 
 /* ---- choosing ---- */
@@ -290,8 +292,11 @@ int hooks_choose_first(struct hooks *h, const struct hook_event *event, struct h
 		       struct error *err)
 {
 	const struct hook_choice *told;
+	bool optional = event->optional;
 
 	for (size_t i = 0; i < event->n; i++) {
+		if (choice[i].forced)
+			optional = false;
 		if (choice[i].usable && is_silent(h, choice[i].alt->kind))
 			hooks_reject_kind(&choice[i], TRIAL_NEVER_RAN);
 		if (!choice[i].usable)
@@ -299,7 +304,7 @@ int hooks_choose_first(struct hooks *h, const struct hook_event *event, struct h
 		choice[i].chosen = true;
 		return 0;
 	}
-	if (event->optional)
+	if (optional)
 		return 0;
 	told = hooks_telling(choice, event->n);
 	error_set(err, STATUS_UNSUPPORTED, -ENOTSUP,
@@ -341,6 +346,7 @@ static int apply_forced(struct hooks *h, const char *forced, struct error *err)
 			snprintf(spec, sizeof(spec), "%s:%s", choice[i].kind, choice[i].target);
 			if (strcmp(spec, forced + len + 1) == 0) {
 				found = true;
+				choice[i].forced = true;
 				continue;
 			}
 			hooks_reject(&choice[i], "%s", not_forced);

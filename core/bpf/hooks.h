@@ -65,6 +65,8 @@ struct hook_alt {
 	 * it; else that is a pattern, for the reader. */
 	const struct hook_function *functions;
 	size_t n_functions;
+	const char *helper; /* a newer helper for BPF programs, without which the programs do not
+			     * load; NULL: none */
 };
 
 /*
@@ -109,7 +111,8 @@ struct hook_choice {
 	int weight;	  /* how much @reason says if all were rejected: hooks_telling() */
 	bool chosen;
 	bool usable;
-	int code; /* -errno why it was rejected, where the kernel said one */
+	bool forced; /* this one or none: then the event is not optional */
+	int code;    /* -errno why it was rejected, where the kernel said one */
 	const struct hook_alt *alt;
 	bool optional; /* the event */
 };

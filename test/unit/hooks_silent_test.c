@@ -259,6 +259,40 @@ static void test_forced(void **state)
 	none_for(forced, "fentry:f: attached programs never run: ftrace is off");
 }
 
+/* That hook or none: without it what was asked for would be counted only in part. */
+static void test_forced_of_optional(void **state)
+{
+	static const char *const forced[] = { "call=fentry:f", NULL };
+	struct hooks *h = NULL;
+	struct error err = { 0 };
+
+	(void)state;
+	fentry = TRIAL_NEVER_RAN;
+	assert_int_equal(hooks_choose(optional, 2, forced, &h, &err), -ENOTSUP);
+	assert_int_equal(err.status, STATUS_UNSUPPORTED);
+	assert_non_null(strstr(err.what, "fentry:f: attached programs never run: ftrace is off"));
+	hooks_free(h);
+}
+
+/* A program that calls a helper which is newer than the kernel. */
+static void test_helper(void **state)
+{
+	static const struct hook_alt calling[] = {
+		{ HOOK_FENTRY, "f", 0, { "b" }, 2, .helper = "newer" },
+		{ HOOK_FENTRY, "f", 0, { "c" }, 3, .helper = "f" },
+	};
+	static const struct hook_event event[] = { { "call", calling, N(calling), false } };
+	struct hooks *h = NULL;
+	struct error err;
+
+	(void)state;
+	assert_int_equal(hooks_choose(event, 1, NULL, &h, &err), 0);
+	assert_int_equal(hooks_tag(h, "call", 0), 3);
+	assert_string_equal(hooks_choices(h, &(size_t){ 0 })[0].reason,
+			    "this kernel has no newer() for BPF programs");
+	hooks_free(h);
+}
+
 /* --list-hooks shows what a run would find. */
 static void test_listed(void **state)
 {
@@ -348,6 +382,8 @@ int main(void)
 		cmocka_unit_test_setup(test_not_to_be_tried, reset),
 		cmocka_unit_test_setup(test_shortage, reset),
 		cmocka_unit_test_setup(test_forced, reset),
+		cmocka_unit_test_setup(test_forced_of_optional, reset),
+		cmocka_unit_test_setup(test_helper, reset),
 		cmocka_unit_test_setup(test_listed, reset),
 		cmocka_unit_test_setup(test_reasons, reset),
 		cmocka_unit_test_setup(test_telling, reset),
