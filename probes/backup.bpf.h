@@ -186,15 +186,6 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 		return 0;                                                                          \
 	}
 
-#define TP_BTF_PROG(name, tracepoint, runs, run, ...)                                              \
-	SEC("tp_btf/" #tracepoint)                                                                 \
-	int BPF_PROG(name, __VA_ARGS__)                                                            \
-	{                                                                                          \
-		if (runs)                                                                          \
-			run;                                                                       \
-		return 0;                                                                          \
-	}
-
 /*
  * The programs of an event: of a raw tracepoint or of a function's end.  NAME is attached where
  * there are no backups.  Else NAME_1, the primary program, and its backups NAME_2 and NAME_3 are
@@ -245,29 +236,36 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 	CTX_BACKUP(name, 2, 2, section, event, object)                                             \
 	CTX_BACKUP(name, 3, 2, section, event, object)
 
-#define RAW_TP_PROGS(name, tracepoint, event, object, run)                                         \
-	CTX_PROGS(name, "raw_tp/" #tracepoint, event, object, run)
-
 #define FEXIT_PROGS(name, function, event, object, run)                                            \
 	CTX_PROGS(name, "fexit/" function, event, object, run)
 
-/* The same for programs with typed arguments, declared at the end. */
-#define TP_BTF_PRIMARY(name, tracepoint, event, object, alone, work, ...)                          \
-	BODY(name)                                                                                 \
-	TP_BTF_PROG(name, tracepoint, !is_stopped(event), alone, __VA_ARGS__)                      \
-	TP_BTF_PROG(name##_b, tracepoint, true, AS_BODY(name, work), __VA_ARGS__)                  \
-	TP_BTF_PROG(name##_1, tracepoint, primary_runs(ctx, event, opaque_id(object)),             \
-		    GO_ON_TO(name), __VA_ARGS__)
+/*
+ * Of a tracepoint: @run has the argument ctx[n], which the event is about, as `arg`; `direct`: the
+ * verifier knows its type, so that its fields are read without a helper.
+ */
+#define WITH_ARG(n, typed, run)                                                                    \
+	({                                                                                         \
+		const bool direct = (typed);                                                       \
+		void *arg = (void *)ctx[n];                                                        \
+                                                                                                   \
+		(void)direct;                                                                      \
+		(void)arg;                                                                         \
+		run;                                                                               \
+	})
 
-#define TP_BTF_BACKUP(name, number, backups, tracepoint, event, object, ...)                       \
-	TP_BTF_PROG(name##_##number, tracepoint,                                                   \
-		    backup_runs(ctx, event, opaque_id(object), (number)-1, backups),               \
-		    GO_ON_TO(name), __VA_ARGS__)
+#define RAW_TP_PROGS(name, tracepoint, event, n, run)                                              \
+	CTX_PROGS(name, "raw_tp/" #tracepoint, event, ctx[n], WITH_ARG(n, false, run))
 
-#define TP_BTF_PROGS(name, tracepoint, event, object, run, ...)                                    \
-	TP_BTF_PRIMARY(name, tracepoint, event, object, run, run, __VA_ARGS__)                     \
-	TP_BTF_BACKUP(name, 2, 2, tracepoint, event, object, __VA_ARGS__)                          \
-	TP_BTF_BACKUP(name, 3, 2, tracepoint, event, object, __VA_ARGS__)
+/* NAME_btf, typed, and NAME_raw. */
+#define TP_PROGS(name, tracepoint, event, n, run)                                                  \
+	CTX_PROGS(name##_btf, "tp_btf/" #tracepoint, event, opaque_id((void *)ctx[n]),             \
+		  WITH_ARG(n, true, run))                                                          \
+	RAW_TP_PROGS(name##_raw, tracepoint, event, n, run)
+
+/* NAME_raw_q, for kernels that have the queue before that argument (up to 5.10): they do not
+ * preempt programs at tracepoints. */
+#define QUEUE_PROG(name, tracepoint, n, run)                                                       \
+	CTX_PROG(name##_raw_q, "raw_tp/" #tracepoint, !stopped, WITH_ARG(n, false, run))
 
 /*
  * The same with five backups, for work that takes long.  In @run, a function that returns int,
@@ -321,16 +319,12 @@ static __always_inline u32 copy_of(const void *ctx, enum seen_event event, u64 o
 	CTX_BACKUP(name, 5, COPIES - 1, section, event, object)                                    \
 	CTX_BACKUP(name, 6, COPIES - 1, section, event, object)
 
-#define RAW_TP_COPIES(name, tracepoint, event, object, run)                                        \
-	CTX_COPIES(name, "raw_tp/" #tracepoint, event, object, run)
+#define RAW_TP_COPIES(name, tracepoint, event, n, run)                                             \
+	CTX_COPIES(name, "raw_tp/" #tracepoint, event, ctx[n], WITH_ARG(n, false, run))
 
-#define TP_BTF_COPIES(name, tracepoint, event, object, run, ...)                                   \
-	TP_BTF_PRIMARY(name, tracepoint, event, object, AS_COPY(0, run),                           \
-		       AS_COPY(copy_of(ctx, event, opaque_id(object)), run), __VA_ARGS__)          \
-	TP_BTF_BACKUP(name, 2, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
-	TP_BTF_BACKUP(name, 3, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
-	TP_BTF_BACKUP(name, 4, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
-	TP_BTF_BACKUP(name, 5, COPIES - 1, tracepoint, event, object, __VA_ARGS__)                 \
-	TP_BTF_BACKUP(name, 6, COPIES - 1, tracepoint, event, object, __VA_ARGS__)
+#define TP_COPIES(name, tracepoint, event, n, run)                                                 \
+	CTX_COPIES(name##_btf, "tp_btf/" #tracepoint, event, opaque_id((void *)ctx[n]),            \
+		   WITH_ARG(n, true, run))                                                         \
+	RAW_TP_COPIES(name##_raw, tracepoint, event, n, run)
 
 #endif

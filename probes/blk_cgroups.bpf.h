@@ -49,7 +49,6 @@ static __always_inline void on_cgroup_mkdir(struct cgroup *cgroup, const char *p
 		store_path(&cgroups0, id, path);
 }
 
-RAW_TP_PROGS(cg_mkdir_raw, cgroup_mkdir, SEEN_TASK, ctx[0],
-	     on_cgroup_mkdir((void *)ctx[0], (const char *)ctx[1]))
+RAW_TP_PROGS(cg_mkdir_raw, cgroup_mkdir, SEEN_TASK, 0, on_cgroup_mkdir(arg, (const char *)ctx[1]))
 
 #endif

@@ -11,10 +11,7 @@
 
 #include "probes/blk_lifetime.bpf.h"
 
-TP_BTF_PROGS(io_start_btf, block_io_start, SEEN_SUBMIT, rq, on_submit_rq(rq, true),
-	     struct request *rq)
-
-RAW_TP_PROGS(io_start_raw, block_io_start, SEEN_SUBMIT, ctx[0], on_submit_rq((void *)ctx[0], false))
+TP_PROGS(io_start, block_io_start, SEEN_SUBMIT, 0, on_submit_rq(arg, direct))
 
 SEC("kprobe/blk_account_io_start")
 int BPF_KPROBE(io_start_kp, struct request *rq)
@@ -25,58 +22,20 @@ int BPF_KPROBE(io_start_kp, struct request *rq)
 }
 
 /* block_getrq(bio) since 5.11; (queue, bio, rw) before. */
-TP_BTF_PROGS(getrq_btf, block_getrq, SEEN_SUBMIT, bio, on_submit_bio(bio, false, true),
-	     struct bio *bio)
-
-RAW_TP_PROGS(getrq_raw, block_getrq, SEEN_SUBMIT, ctx[0],
-	     on_submit_bio((void *)ctx[0], false, false))
-
-SEC("raw_tp/block_getrq")
-int getrq_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_submit_bio((void *)ctx[1], false, false);
-	return 0;
-}
+TP_PROGS(getrq, block_getrq, SEEN_SUBMIT, 0, on_submit_bio(arg, false, direct))
+QUEUE_PROG(getrq, block_getrq, 1, on_submit_bio(arg, false, direct))
 
 /* block_bio_frontmerge(bio) since 5.11; (queue, request, bio) before. */
-TP_BTF_PROGS(frontm_btf, block_bio_frontmerge, SEEN_FRONT_MERGE, bio,
-	     on_submit_bio(bio, true, true), struct bio *bio)
-
-RAW_TP_PROGS(frontm_raw, block_bio_frontmerge, SEEN_FRONT_MERGE, ctx[0],
-	     on_submit_bio((void *)ctx[0], true, false))
-
-SEC("raw_tp/block_bio_frontmerge")
-int frontm_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_submit_bio((void *)ctx[2], true, false);
-	return 0;
-}
+TP_PROGS(frontm, block_bio_frontmerge, SEEN_FRONT_MERGE, 0, on_submit_bio(arg, true, direct))
+QUEUE_PROG(frontm, block_bio_frontmerge, 2, on_submit_bio(arg, true, direct))
 
 /* block_rq_issue(rq) since 5.11 and in late 5.10.y; (queue, rq) before. */
-TP_BTF_PROGS(issue_btf, block_rq_issue, SEEN_ISSUE, rq, on_issue(rq, true), struct request *rq)
-
-RAW_TP_PROGS(issue_raw, block_rq_issue, SEEN_ISSUE, ctx[0], on_issue((void *)ctx[0], false))
-
-SEC("raw_tp/block_rq_issue")
-int issue_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_issue((void *)ctx[1], false);
-	return 0;
-}
+TP_PROGS(issue, block_rq_issue, SEEN_ISSUE, 0, on_issue(arg, direct))
+QUEUE_PROG(issue, block_rq_issue, 1, on_issue(arg, direct))
 
 /* block_rq_requeue(rq) since 5.11 and in late 5.10.y; (queue, rq) before. */
-RAW_TP_PROGS(requeue_raw, block_rq_requeue, SEEN_REQUEUE, ctx[0], on_requeue((void *)ctx[0]))
-
-SEC("raw_tp/block_rq_requeue")
-int requeue_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_requeue((void *)ctx[1]);
-	return 0;
-}
+RAW_TP_PROGS(requeue_raw, block_rq_requeue, SEEN_REQUEUE, 0, on_requeue(arg))
+QUEUE_PROG(requeue, block_rq_requeue, 1, on_requeue(arg))
 
 /* Not attached; user space runs it to find out whether a request is idle (0) or in flight (1).  The
  * state of a request that only waits for a flush command (ctx[1]) is always idle: then a reference
@@ -96,11 +55,8 @@ int rq_busy(u64 *ctx)
 	return state != 0;
 }
 
-TP_BTF_PROGS(complete_btf, block_rq_complete, SEEN_COMPLETE, rq,
-	     on_complete(rq, error, bytes, true), struct request *rq, int error, unsigned int bytes)
-
-RAW_TP_PROGS(complete_raw, block_rq_complete, SEEN_COMPLETE, ctx[0],
-	     on_complete((void *)ctx[0], (u32)ctx[1], ctx[2], false))
+TP_PROGS(complete, block_rq_complete, SEEN_COMPLETE, 0,
+	 on_complete(arg, (u32)ctx[1], ctx[2], direct))
 
 #include "probes/process_entry.bpf.h"
 

@@ -685,65 +685,25 @@ static __always_inline void on_remap(struct bio *bio)
 #include "probes/blk_cgroups.bpf.h"
 #include "probes/blk_entry.bpf.h"
 
-TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(bio, true),
-	     struct bio *bio)
+TP_PROGS(bio_queue, block_bio_queue, SEEN_BIO, 0, on_bio_queue(arg, direct))
+QUEUE_PROG(bio_queue, block_bio_queue, 1, on_bio_queue(arg, direct))
 
-RAW_TP_PROGS(bio_queue_raw, block_bio_queue, SEEN_BIO, ctx[0], on_bio_queue((void *)ctx[0], false))
-
-SEC("raw_tp/block_bio_queue")
-int bio_queue_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_bio_queue((void *)ctx[1], false);
-	return 0;
-}
-
-RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_bio_end(ctx[1], true))
+RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, 1, on_bio_end(ctx[1], true))
 
 /* block_bio_remap(bio, device, sector) since 5.11; (queue, bio, device, sector) before. */
-RAW_TP_PROGS(bio_remap_raw, block_bio_remap, SEEN_REMAP, ctx[0], on_remap((void *)ctx[0]))
-
-SEC("raw_tp/block_bio_remap")
-int bio_remap_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_remap((void *)ctx[1]);
-	return 0;
-}
+RAW_TP_PROGS(bio_remap_raw, block_bio_remap, SEEN_REMAP, 0, on_remap(arg))
+QUEUE_PROG(bio_remap, block_bio_remap, 1, on_remap(arg))
 
 /* block_bio_backmerge(bio) and block_bio_frontmerge(bio) since 5.11; (queue, request, bio) before.
  */
-RAW_TP_PROGS(backm_raw, block_bio_backmerge, SEEN_BIO_MERGE, ctx[0],
-	     on_bio_merge((void *)ctx[0], false))
-RAW_TP_PROGS(frontb_raw, block_bio_frontmerge, SEEN_BIO_MERGE, ctx[0],
-	     on_bio_merge((void *)ctx[0], true))
-
-SEC("raw_tp/block_bio_backmerge")
-int backm_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_bio_merge((void *)ctx[2], false);
-	return 0;
-}
-
-SEC("raw_tp/block_bio_frontmerge")
-int frontb_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_bio_merge((void *)ctx[2], true);
-	return 0;
-}
+RAW_TP_PROGS(backm_raw, block_bio_backmerge, SEEN_BIO_MERGE, 0, on_bio_merge(arg, false))
+QUEUE_PROG(backm, block_bio_backmerge, 2, on_bio_merge(arg, false))
+RAW_TP_PROGS(frontb_raw, block_bio_frontmerge, SEEN_BIO_MERGE, 0, on_bio_merge(arg, true))
+QUEUE_PROG(frontb, block_bio_frontmerge, 2, on_bio_merge(arg, true))
 
 /* block_rq_merge(rq) since 5.11 and in late 5.10.y; (queue, rq) before. */
-RAW_TP_PROGS(merge_raw, block_rq_merge, SEEN_REQUEUE, ctx[0], on_merge((void *)ctx[0]))
-
-SEC("raw_tp/block_rq_merge")
-int merge_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_merge((void *)ctx[1]);
-	return 0;
-}
+RAW_TP_PROGS(merge_raw, block_rq_merge, SEEN_REQUEUE, 0, on_merge(arg))
+QUEUE_PROG(merge, block_rq_merge, 1, on_merge(arg))
 
 /* One program.  @bit: its `copy`, 0 where there is only one; @what: what it does and returns. */
 #define CALL_PROG(section, name, function, type, bit, what)                                        \

@@ -6,12 +6,10 @@
 
 #include "probes/blk_submitters.bpf.h"
 
-RAW_TP_PROGS(fork_raw, sched_process_fork, SEEN_TASK, ctx[1],
-	     on_fork((void *)ctx[0], (void *)ctx[1], false))
+RAW_TP_PROGS(fork_raw, sched_process_fork, SEEN_TASK, 1, on_fork((void *)ctx[0], arg, direct))
 
-RAW_TP_PROGS(free_raw, sched_process_free, SEEN_TASK, ctx[0], on_free((void *)ctx[0], false))
+RAW_TP_PROGS(free_raw, sched_process_free, SEEN_TASK, 0, on_free(arg, direct))
 
-RAW_TP_PROGS(rename_raw, task_rename, SEEN_TASK, ctx[0],
-	     on_rename((void *)ctx[0], (const char *)ctx[1], false))
+RAW_TP_PROGS(rename_raw, task_rename, SEEN_TASK, 0, on_rename(arg, (const char *)ctx[1], direct))
 
 #endif

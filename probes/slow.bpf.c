@@ -763,19 +763,8 @@ static __always_inline void on_bio_queue(void *ctx, struct bio *bio, u32 slot, c
 #include "probes/blk_entry.bpf.h"
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
-TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(ctx, bio, NO_SLOT, true),
-	     struct bio *bio)
-
-RAW_TP_PROGS(bio_queue_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	     on_bio_queue(ctx, (void *)ctx[0], NO_SLOT, false))
-
-SEC("raw_tp/block_bio_queue")
-int bio_queue_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_bio_queue(ctx, (void *)ctx[1], NO_SLOT, false);
-	return 0;
-}
+TP_PROGS(bio_queue, block_bio_queue, SEEN_BIO, 0, on_bio_queue(ctx, arg, NO_SLOT, direct))
+QUEUE_PROG(bio_queue, block_bio_queue, 1, on_bio_queue(ctx, arg, NO_SLOT, direct))
 
 /* With -U, which are programs of their own: the walker takes the verifier of older kernels a while,
  * whether it is called or not.  Not inline: the object has the code once, not once for each copy.
@@ -792,19 +781,12 @@ static __noinline int on_raw_bio_queue(void *ctx, struct bio *bio, u32 slot)
 	return RUN_DONE;
 }
 
-TP_BTF_COPIES(bio_user_btf, block_bio_queue, SEEN_BIO, bio,
-	      on_typed_bio_queue(ctx, bio, SLOT_ARRIVAL + copy), struct bio *bio)
+TP_COPIES(bio_user, block_bio_queue, SEEN_BIO, 0,
+	  direct ? on_typed_bio_queue(ctx, arg, SLOT_ARRIVAL + copy)
+		 : on_raw_bio_queue(ctx, arg, SLOT_ARRIVAL + copy))
+QUEUE_PROG(bio_user, block_bio_queue, 1, on_raw_bio_queue(ctx, arg, SLOT_ARRIVAL))
 
-RAW_TP_COPIES(bio_user_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	      on_raw_bio_queue(ctx, (void *)ctx[0], SLOT_ARRIVAL + copy))
-
-SEC("raw_tp/block_bio_queue")
-int bio_user_raw_q(u64 *ctx)
-{
-	return stopped ? 0 : on_raw_bio_queue(ctx, (void *)ctx[1], SLOT_ARRIVAL);
-}
-
-RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1],
-	     on_bio_end(ctx[1], !!BPF_CORE_READ((struct bio *)ctx[1], bi_status)))
+RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, 1,
+	     on_bio_end(ctx[1], !!BPF_CORE_READ((struct bio *)arg, bi_status)))
 
 char LICENSE[] SEC("license") = "GPL";

@@ -460,30 +460,17 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 #include "probes/blk_entry.bpf.h"
 
 /* Each program has a slot of its own: the one before it may be preempted while it reads a stack. */
-TP_BTF_COPIES(stk_queue_btf, block_bio_queue, SEEN_BIO, bio,
-	      on_typed_bio(ctx, bio, SLOT_QUEUE + copy), struct bio *bio)
-
-/* block_bio_queue(bio) since 5.11; (queue, bio) before. */
-RAW_TP_COPIES(stk_queue_raw, block_bio_queue, SEEN_BIO, ctx[0],
-	      on_raw_bio(ctx, (void *)ctx[0], SLOT_QUEUE + copy))
-
-SEC("raw_tp/block_bio_queue")
-int stk_queue_raw_q(u64 *ctx)
-{
-	return stopped ? 0 : on_raw_bio(ctx, (void *)ctx[1], SLOT_QUEUE);
-}
+TP_COPIES(stk_queue, block_bio_queue, SEEN_BIO, 0,
+	  direct ? on_typed_bio(ctx, arg, SLOT_QUEUE + copy)
+		 : on_raw_bio(ctx, arg, SLOT_QUEUE + copy))
+QUEUE_PROG(stk_queue, block_bio_queue, 1, on_raw_bio(ctx, arg, SLOT_QUEUE))
 
 /* block_bio_remap(bio, from device, from sector) since 5.11; (queue, ...) before. */
-RAW_TP_COPIES(stk_remap_raw, block_bio_remap, SEEN_REMAP, ctx[0],
-	      on_remap(ctx, (void *)ctx[0], ctx[1], SLOT_REMAP + copy))
+RAW_TP_COPIES(stk_remap_raw, block_bio_remap, SEEN_REMAP, 0,
+	      on_remap(ctx, arg, ctx[1], SLOT_REMAP + copy))
+QUEUE_PROG(stk_remap, block_bio_remap, 1, on_remap(ctx, arg, ctx[2], SLOT_REMAP))
 
-SEC("raw_tp/block_bio_remap")
-int stk_remap_raw_q(u64 *ctx)
-{
-	return stopped ? 0 : on_remap(ctx, (void *)ctx[1], ctx[2], SLOT_REMAP);
-}
-
-RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1], on_end_of_bio((void *)ctx[1]))
+RAW_TP_PROGS(stk_end_raw, block_bio_complete, SEEN_BIO_END, 1, on_end_of_bio(arg))
 
 #include "probes/stack_wait.bpf.h"
 

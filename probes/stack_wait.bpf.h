@@ -239,7 +239,7 @@ static __always_inline void on_page_fault(u64 regs)
 	fault->task = bpf_get_current_task();
 }
 
-RAW_TP_PROGS(wait_fault, page_fault_user, SEEN_PAGE_FAULT, ctx[0], on_page_fault(ctx[1]))
+RAW_TP_PROGS(wait_fault, page_fault_user, SEEN_PAGE_FAULT, 0, on_page_fault(ctx[1]))
 
 /* For kernels without that tracepoint (arm64).  A fault in the kernel has registers, too, but no
  * thread is in user space at its address; with none it is no fault (get_user_pages()). */

@@ -296,25 +296,14 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 #include "probes/blk_entry.bpf.h"
 
 /* block_bio_queue(bio) since 5.11; (queue, bio) before. */
-TP_BTF_PROGS(bio_queue_btf, block_bio_queue, SEEN_BIO, bio, on_bio_queue(bio, true),
-	     struct bio *bio)
-
-RAW_TP_PROGS(bio_queue_raw, block_bio_queue, SEEN_BIO, ctx[0], on_bio_queue((void *)ctx[0], false))
-
-SEC("raw_tp/block_bio_queue")
-int bio_queue_raw_q(u64 *ctx)
-{
-	if (!stopped)
-		on_bio_queue((void *)ctx[1], false);
-	return 0;
-}
+TP_PROGS(bio_queue, block_bio_queue, SEEN_BIO, 0, on_bio_queue(arg, direct))
+QUEUE_PROG(bio_queue, block_bio_queue, 1, on_bio_queue(arg, direct))
 
 static __always_inline void on_bio_complete(struct bio *bio)
 {
 	on_bio_end((u64)bio, extended && BPF_CORE_READ(bio, bi_status));
 }
 
-RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, ctx[1],
-	     on_bio_complete((struct bio *)ctx[1]))
+RAW_TP_PROGS(bio_end_raw, block_bio_complete, SEEN_BIO_END, 1, on_bio_complete(arg))
 
 char LICENSE[] SEC("license") = "GPL";
