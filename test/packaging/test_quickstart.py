@@ -78,14 +78,14 @@ class TestScopes(unittest.TestCase):
 
     def labels_left(self, argv):
         """Which of the labels that the tests have ctest leaves out."""
-        labels = ("unit", "live", "source", "vm", "asan", "coverage", "fuzz", "analyzer")
+        labels = ("unit", "short", "live", "source", "vm", "asan", "coverage", "fuzz", "analyzer")
         if "-LE" not in argv:
             return set()
         return {label for label in labels if re.search(argv[argv.index("-LE") + 1], label)}
 
     def test_this_machine(self):
         end, argv, built = self.quickstart("test")
-        self.assertEqual(self.labels_left(argv), {"source", "vm", "asan", "coverage", "fuzz", "analyzer"})
+        self.assertEqual(self.labels_left(argv), {"live", "source", "vm", "asan", "coverage", "fuzz", "analyzer"})
         self.assertEqual(built, ["release"])
         self.assertIn(KERNELS, end)
         self.assertIn("lint, packages", end)
@@ -93,7 +93,7 @@ class TestScopes(unittest.TestCase):
 
     def test_lab(self):
         end, argv, built = self.quickstart("test", "--lab")
-        self.assertEqual(self.labels_left(argv), {"asan", "coverage", "analyzer"})
+        self.assertEqual(self.labels_left(argv), {"short", "asan", "coverage", "analyzer"})
         self.assertEqual(built, ["release", "fuzz"])
         self.assertNotIn(KERNELS, end)
         self.assertNotIn("lint, packages", end)
@@ -121,7 +121,7 @@ class TestScopes(unittest.TestCase):
 
     def test_all(self):
         end, argv, built = self.quickstart("test", "--all")
-        self.assertEqual(self.labels_left(argv), set())
+        self.assertEqual(self.labels_left(argv), {"short"})
         self.assertEqual(built, ["release", "asan", "coverage", "fuzz"])
         self.assertEqual(end, "")
 
