@@ -239,23 +239,16 @@ static __always_inline u32 step_bytes(struct blk_inflight *entry, const struct b
 	return done->bytes;
 }
 
-/* Request @rq has completed; @entry is what completing_entry() found. */
+/* Request @rq has completed; @entry is what completing_entry() found, which may be NULL. */
 static __always_inline void release_entry(struct request *rq, struct blk_inflight *entry,
 					  const struct blk_inflight *of_bio, const bool direct)
 {
+	if (!entry)
+		return;
 	if (submit_mode == SUBMIT_BIO && entry == of_bio)
 		spend_bio_owner(rq);
 	else
 		free_entry(address_of(rq, direct), entry);
-}
-
-/* The same of a completion that is not counted; @entry: NULL if there is none. */
-static __always_inline void leave_uncounted(struct request *rq, struct blk_inflight *entry,
-					    const struct blk_inflight *of_bio, bool final,
-					    const bool direct)
-{
-	if (entry && final)
-		release_entry(rq, entry, of_bio, direct);
 }
 
 /*

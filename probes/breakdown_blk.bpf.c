@@ -119,7 +119,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		entry = completing_entry(rq, &of_bio, direct);
 	if ((filters_submitters() && !(entry && entry->known)) ||
 	    (filter_dev && !completing_dev(rq, entry))) {
-		leave_uncounted(rq, entry, &of_bio, true, direct);
+		release_entry(rq, entry, &of_bio, direct);
 		return;
 	}
 	if ((balance && predates_trace(rq, direct)) ||
@@ -128,8 +128,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 		count_unlisted(rq, done.op, direct);
 	else
 		hist_add(done.op, ns);
-	if (entry)
-		release_entry(rq, entry, &of_bio, direct);
+	release_entry(rq, entry, &of_bio, direct);
 }
 
 #include "probes/blk_cgroups.bpf.h"

@@ -339,16 +339,11 @@ static __always_inline struct kvm_latency *latency_of(const struct kvm_latency_k
 	return NULL;
 }
 
-static __always_inline __u32 tid_of_row(__u32 vcpu, __u32 tid)
-{
-	return vcpu == KVM_NONE ? tid : 0;
-}
-
 static __always_inline void note_exit(__u32 bank, __u32 class, __u32 reason, __u32 vcpu, __u32 tgid)
 {
 	struct kvm_pending begun = { bpf_ktime_get_ns(), class, reason, tgid, vcpu, bank, 0 };
 	__u32 tid = bpf_get_current_pid_tgid();
-	struct kvm_latency_key key = { class, reason, tgid, vcpu, tid_of_row(vcpu, tid), bank };
+	struct kvm_latency_key key = { class, reason, tgid, vcpu, tid, bank };
 	struct kvm_pending *p = bpf_map_lookup_elem(&pending, &tid);
 	struct kvm_latency *l;
 
@@ -410,7 +405,7 @@ static __always_inline void on_entry(bool vcpu_known, __u32 vcpu)
 	key.reason = p->reason;
 	key.tgid = tgid;
 	key.vcpu = p->vcpu;
-	key.tid = tid_of_row(p->vcpu, tid);
+	key.tid = tid;
 	key.bank = bank_since(*(volatile __u32 *)&counting, p->bank);
 	l = key.bank < KVM_BANKS ? latency_of(&key) : NULL;
 	if (!l)

@@ -60,7 +60,7 @@ struct kvm_latency_key {
 	__u32 reason;
 	__u32 tgid;
 	__u32 vcpu;
-	__u32 tid; /* the thread, of a vCPU that is not known; else 0 */
+	__u32 tid; /* the thread that runs it: two VMs of a process may have the same vCPU */
 	__u32 bank;
 };
 
@@ -71,8 +71,7 @@ struct kvm_key_row {
 	__u64 counts[KVM_BANKS];
 };
 
-/* From exit to entry.  Only one thread at a time adds to it: the one that runs the vCPU, or, where
- * that is not known, the only one that the row is for. */
+/* From exit to entry.  Only the thread that the row is for adds to it. */
 struct kvm_latency {
 	__u64 exits; /* including those that no entry has followed */
 	__u64 total_ns;

@@ -440,7 +440,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	entry = completing_entry(rq, &of_bio, direct);
 	if (!(entry && entry->known)) {
 		if (filters_submitters()) {
-			leave_uncounted(rq, entry, &of_bio, true, direct);
+			release_entry(rq, entry, &of_bio, direct);
 			return;
 		}
 		predates = unseen_start_predates_trace(rq, done.op, direct);
@@ -449,8 +449,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	done_for(&key, entry);
 	if (!predates && !rq_latency(rq, entry, done.op, true, now, &ns, direct))
 		ns = 0;
-	if (entry)
-		release_entry(rq, entry, &of_bio, direct);
+	release_entry(rq, entry, &of_bio, direct);
 	if (!predates && op_counts(done.op) && !(filter_dev && !key.dev))
 		add_done(&key, done.op != BLK_READ, ns);
 }

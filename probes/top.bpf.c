@@ -269,12 +269,14 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	entry = completing_entry(rq, &of_bio, direct);
 	if (!(entry && entry->known) &&
 	    (filters_submitters() || unseen_start_predates_trace(rq, done.op, direct))) {
-		leave_uncounted(rq, entry, &of_bio, done.final, direct);
+		if (done.final)
+			release_entry(rq, entry, &of_bio, direct);
 		return;
 	}
 	key.dev = completing_dev(rq, entry);
 	if (filter_dev && !key.dev) {
-		leave_uncounted(rq, entry, &of_bio, done.final, direct);
+		if (done.final)
+			release_entry(rq, entry, &of_bio, direct);
 		return;
 	}
 	key.op = done.op;
@@ -286,8 +288,7 @@ static __always_inline void on_complete(struct request *rq, bool failed, u32 byt
 	if (done.final) {
 		if (!rq_latency(rq, entry, done.op, false, now, &ns, direct))
 			ns = 0;
-		if (entry)
-			release_entry(rq, entry, &of_bio, direct);
+		release_entry(rq, entry, &of_bio, direct);
 	}
 	add(&key, done.final, bytes, ns, done.final && failed);
 }

@@ -11,7 +11,8 @@
 
 struct guest_named {
 	uint32_t pid;
-	unsigned int attempts, round; /* how often it was asked for its name, and when last */
+	unsigned int attempts, asked; /* how often it was asked for its name, and in what round */
+	unsigned int added;	      /* the last round in which it was */
 	char name[GUEST_NAME_SIZE];
 };
 
@@ -32,11 +33,11 @@ const char *guest_names_find(const struct guest_names *names, uint32_t pid)
 
 static void ask_name(struct guest_named *g, unsigned int round)
 {
-	if (g->attempts == MAX_ATTEMPTS || (g->attempts && g->round == round))
+	if (g->attempts == MAX_ATTEMPTS || (g->attempts && g->asked == round))
 		return;
 	guest_name(NULL, g->pid, g->name);
 	g->attempts++;
-	g->round = round;
+	g->asked = round;
 }
 
 int guest_names_add(struct guest_names *names, uint32_t pid, const char *name)
@@ -49,6 +50,7 @@ int guest_names_add(struct guest_names *names, uint32_t pid, const char *name)
 			return -ENOMEM;
 		g->pid = pid;
 	}
+	g->added = names->round;
 	if (g->name[0])
 		return 0;
 	if (name)
@@ -56,6 +58,17 @@ int guest_names_add(struct guest_names *names, uint32_t pid, const char *name)
 	else
 		ask_name(g, names->round);
 	return 0;
+}
+
+void guest_names_next_round(struct guest_names *names, uint32_t pid)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < names->n; i++)
+		if (names->v[i].added == names->round || names->v[i].pid == pid)
+			names->v[n++] = names->v[i];
+	names->n = n;
+	names->round++;
 }
 
 void guest_names_free(struct guest_names *names)

@@ -4,16 +4,20 @@
 
 #include "cmd/kvm/guests.h"
 
-/* The names of processes' guests, once known: they outlive their processes.  Begins as { 0 }. */
+/* The names of processes' guests, once known: they outlive their processes, while they are added in
+ * each round.  Begins as { 0 }. */
 struct guest_names {
 	struct guest_named *v;
 	size_t n;
-	unsigned int round; /* incremented by the owner */
+	unsigned int round;
 };
 
 /* Process @pid is called @name (NULL: as guest_name() says, which is asked three times at most, in
  * different rounds).  0 or -ENOMEM. */
 int guest_names_add(struct guest_names *names, uint32_t pid, const char *name);
+
+/* Begins a round.  What was not added in the last one is forgotten, except process @pid. */
+void guest_names_next_round(struct guest_names *names, uint32_t pid);
 
 /* What it is called; "" if that is not known. */
 const char *guest_names_find(const struct guest_names *names, uint32_t pid);

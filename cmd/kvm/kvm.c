@@ -219,7 +219,9 @@ static int fill_record(struct kvm *k, struct recording_interval *out, struct err
 	int r = 0;
 
 	if (k->latency || k->o.args.record)
-		r = kvm_name_guests(&k->guests, &k->counts, k->latency);
+		r = kvm_name_guests(&k->guests, k->o.pid, &k->counts, k->latency);
+	else
+		guest_names_next_round(&k->guests, k->o.pid);
 	if (!r && k->o.args.record)
 		r = kvm_record_fill(&k->record, &k->events, &k->counts, k->latency, out);
 	return r ? error_no_memory(err) : 0;

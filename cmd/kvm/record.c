@@ -63,13 +63,14 @@ const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES] = {
 
 /* ---- recording ---- */
 
-int kvm_name_guests(struct guest_names *names, struct kvm_counts *counts, struct latency *latency)
+int kvm_name_guests(struct guest_names *names, uint32_t pid, struct kvm_counts *counts,
+		    struct latency *latency)
 {
 	struct latency_row *rows = latency ? latency->rows : NULL;
 	const size_t n_rows = latency ? latency->n : 0;
 	int r = 0;
 
-	names->round++;
+	guest_names_next_round(names, pid);
 	for (size_t i = 0; !r && i < n_rows; i++)
 		if (rows[i].pid)
 			r = guest_names_add(names, rows[i].pid, NULL);

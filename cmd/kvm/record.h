@@ -29,9 +29,10 @@ extern const struct recording_table kvm_recorded_tables[KVM_RECORDED_TABLES];
 #define KVM_RECORDED_PARTIAL "partial"
 
 /* Looks up the names of all processes in @counts and @latency (may be NULL), a round of struct
- * guest_names: to be called while they run.  They are @names' own until a name is added.  0 or
- * -ENOMEM. */
-int kvm_name_guests(struct guest_names *names, struct kvm_counts *counts, struct latency *latency);
+ * guest_names, which keeps process @pid: to be called while they run.  They are @names' own until
+ * the next round.  0 or -ENOMEM. */
+int kvm_name_guests(struct guest_names *names, uint32_t pid, struct kvm_counts *counts,
+		    struct latency *latency);
 
 /* Fills @out with @counts, the rows of @latency (NULL: none), and of @e what has changed since it
  * was recorded last; with which events their filter hides.  It points to all of these, and into

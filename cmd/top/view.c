@@ -519,19 +519,18 @@ static void clear(struct top_view *v)
 	v->texts = (struct text_set){ NULL };
 }
 
-/* Behind the names of processes that have exited. */
-static int mark_names(struct top_view *v)
+/* Behind the names of processes that have exited, and of no others. */
+static int mark_names(struct top_view *v, bool processes)
 {
 	for (size_t i = 0; i < v->n; i++) {
 		struct top_row *row = &v->rows[i];
-		char *name;
+		char own[128], name[sizeof(own) + sizeof(TOP_GONE)];
 
-		if (!row->gone)
+		text_unmarked(row->by.comm, TOP_GONE, own, sizeof(own));
+		snprintf(name, sizeof(name), "%s%s", own, row->gone && processes ? TOP_GONE : "");
+		if (strcmp(name, row->by.comm) == 0)
 			continue;
-		if (asprintf(&name, "%s" TOP_GONE, row->by.comm) < 0)
-			return -ENOMEM;
 		row->comm = row->by.comm = text_keep(&v->texts, name);
-		free(name);
 		if (!row->comm)
 			return -ENOMEM;
 	}
@@ -567,7 +566,7 @@ int top_view_rows(struct top_view *v, const struct top_snapshot *s)
 	}
 	v->rows = made;
 	v->n = n_made;
-	return processes ? mark_names(v) : 0;
+	return processes || keys_have(g.keys, KEY_COMM) ? mark_names(v, processes) : 0;
 }
 
 void top_view_free(struct top_view *v)

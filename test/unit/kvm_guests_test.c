@@ -34,7 +34,7 @@ char *__wrap_guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZ
 
 static void learn(struct guest_names *names, struct latency *l, size_t want)
 {
-	assert_int_equal(kvm_name_guests(names, &(struct kvm_counts){ 0 }, l), 0);
+	assert_int_equal(kvm_name_guests(names, 0, &(struct kvm_counts){ 0 }, l), 0);
 	assert_int_equal(asked, want);
 }
 
@@ -59,6 +59,13 @@ static void test_looks(void **state)
 		learn(&names, l, 6);
 	assert_string_equal(guest_names_find(&names, 3), "");
 	assert_string_equal(l->rows[1].guest, "two");
+	/* what is gone is forgotten, except the guest of -g */
+	guest_names_next_round(&names, 2);
+	assert_int_equal(names.n, 3);
+	guest_names_next_round(&names, 2);
+	assert_int_equal(names.n, 1);
+	assert_string_equal(guest_names_find(&names, 1), "");
+	assert_string_equal(guest_names_find(&names, 2), "two");
 	guest_names_free(&names);
 	latency_close(l);
 }

@@ -323,14 +323,36 @@ static void test_gone(void **state)
 	top_snapshot_free(&third);
 }
 
+/* A process that gives itself such a name is not taken for one that has exited. */
+static void test_gone_by_name(void **state)
+{
+	static const struct top_row alive[] = { ROW(10, "postgres (gone)", "sda", "/a", 1, 100),
+						ROW(11, "fio (gone)", "sda", "/a", 2, 200) };
+	struct top_snapshot s = taken(alive, 2), none = taken(NULL, 0);
+	struct top_view v = view_of();
+
+	(void)state;
+	dead[0] = 11;
+	assert_int_equal(top_snapshot_mark_gone(&s, &none, exists), 0);
+	assert_string_equal(shown(&v, &s), "postgres\\x20(gone)R1\nfio\\x20(gone) (gone)R2\n");
+	do
+		top_view_next_by(&v);
+	while (!keys_have(v.by, KEY_COMM) || keys_have(v.by, KEY_PROCESS));
+	assert_string_equal(shown(&v, &s), "fio\\x20(gone)R2\npostgres\\x20(gone)R1\n");
+	memset(dead, 0, sizeof(dead));
+	top_view_free(&v);
+	top_snapshot_free(&s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_memory),	cmocka_unit_test(test_keys),
-		cmocka_unit_test(test_tree),	cmocka_unit_test(test_deep_tree),
-		cmocka_unit_test(test_filters), cmocka_unit_test(test_sum),
-		cmocka_unit_test(test_bounded), cmocka_unit_test(test_disks),
-		cmocka_unit_test(test_plain),	cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_memory),	     cmocka_unit_test(test_keys),
+		cmocka_unit_test(test_tree),	     cmocka_unit_test(test_deep_tree),
+		cmocka_unit_test(test_filters),	     cmocka_unit_test(test_sum),
+		cmocka_unit_test(test_bounded),	     cmocka_unit_test(test_disks),
+		cmocka_unit_test(test_plain),	     cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_gone_by_name),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
