@@ -156,53 +156,51 @@ static __always_inline bool read_arrival(u64 bio, bool take, struct arrival *out
 	return true;
 }
 
-static __always_inline long insert_arrival(u64 bio, const struct arrival *made)
+static __always_inline void insert_arrival(u64 bio, const struct arrival *made)
 {
-	if (keeps_stacks())
-		return bpf_map_update_elem(&arrivals_stacks, &bio, made, BPF_ANY);
-	return bpf_map_update_elem(&arrivals, &bio, &made->ns, BPF_ANY);
-}
-/*
- * In place where the address has an entry, which takes a third of the time.  Another CPU hardly
- * evicts an entry that was just looked up; one that was about to, and uses it for another bio
- * meanwhile, does that at the time that is written here.
- */
-static __always_inline void keep_arrival(u64 bio, const struct arrival *made)
-{
-	struct arrival *arrival = find_arrival(bio);
+	long r;
 
-	if (!arrival)
-		__sync_fetch_and_add(&addresses, 1);
-	if (arrival && !keeps_stacks())
-		arrival->ns = made->ns;
-	else if (insert_arrival(bio, made))
+	if (keeps_stacks())
+		r = bpf_map_update_elem(&arrivals_stacks, &bio, made, BPF_ANY);
+	else
+		r = bpf_map_update_elem(&arrivals, &bio, &made->ns, BPF_ANY);
+	if (r)
 		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
 }
 
 #define CUTS_MAX 4 /* as often has a bio been cut off of one that was cut off */
+
+/* The bio that has arrived and that bio @part was cut off of, or the one that that was cut off of;
+ * 0: there is none.  A global function: the verifier checks it once. */
+__attribute__((noinline)) u64 whole_of(u64 part)
+{
+	for (int i = 0; i < CUTS_MAX; i++) {
+		/* A void pointer: read directly it is a number until 6.16 and a pointer since. */
+		u64 whole = (u64)BPF_CORE_READ((struct bio *)part, bi_private);
+		struct arrival *arrival = find_arrival(whole);
+
+		if (arrival && arrival->ns)
+			return whole;
+		part = whole;
+		if (!end_of_chain ||
+		    (u64)BPF_CORE_READ((struct bio *)part, bi_end_io) != end_of_chain)
+			return 0;
+	}
+	return 0;
+}
 
 /*
  * When that which @bio was cut off of arrived: bio_split() makes one that leads to it, and has not
  * arrived itself, though one may have at its address before (@found, in @out).  Other parts will
  * ask for it, too.
  */
-static __always_inline void read_whole(struct bio *bio, bool found, struct arrival *out)
+static __always_inline void read_whole(u64 bio, bool found, struct arrival *out)
 {
+	u64 address = whole_of(bio);
 	struct arrival whole = { .stack = -1 };
 
-	for (int i = 0; i < CUTS_MAX; i++) {
-		/* A void pointer: read directly it is a number until 6.16 and a pointer since. */
-		u64 private = (u64)KREAD(false, bio, bi_private);
-
-		if (read_arrival(private, false, &whole)) {
-			if (!(found && out->ns > whole.ns))
-				*out = whole;
-			return;
-		}
-		bio = (void *)private;
-		if (!end_of_chain || (u64)KREAD(false, bio, bi_end_io) != end_of_chain)
-			return;
-	}
+	if (address && read_arrival(address, false, &whole) && !(found && out->ns > whole.ns))
+		*out = whole;
 }
 
 /* Keeps the current user stack; its slow_record.user_stack. */
@@ -247,15 +245,29 @@ static __always_inline bool is_wanted(struct bio *bio, struct gendisk *disk, con
 }
 
 /* @slot: NO_SLOT: without a user stack. */
+/*
+ * Written in place where the address has an entry, which takes a third of the time.  Another CPU
+ * hardly evicts an entry that was just looked up; one that was about to, and uses it for another
+ * bio meanwhile, does that at the time that is written here.  Reading the clock waits for all that
+ * is still being read, by the kernel too: so the entry is fetched before, as in fetch_place().
+ */
 static __always_inline void on_arrival(void *ctx, struct bio *bio, struct gendisk *disk, u32 slot,
-				       struct arrival *arrival, const bool direct)
+				       struct arrival *made, const bool direct)
 {
 	u64 key = address_of(bio, direct);
+	struct arrival *arrival = find_arrival(key);
 
-	arrival->ns = bpf_ktime_get_ns();
+	if (arrival && !keeps_stacks()) {
+		*(volatile u64 *)&arrival->ns = 0;
+		arrival->ns = bpf_ktime_get_ns();
+		return;
+	}
+	if (!arrival)
+		__sync_fetch_and_add(&addresses, 1);
+	made->ns = bpf_ktime_get_ns();
 	if (keeps_stacks() && is_wanted(bio, disk, direct))
-		read_stacks(ctx, slot, arrival);
-	keep_arrival(key, arrival);
+		read_stacks(ctx, slot, made);
+	insert_arrival(key, made);
 }
 
 /* ---- the life of a request ---- */
@@ -292,13 +304,14 @@ static __always_inline bool has_arrived(struct bio *bio, const bool direct)
 
 static __always_inline void read_arrival_of(struct bio *bio, struct arrival *out, const bool direct)
 {
+	u64 key = address_of(bio, direct);
 	bool found;
 
 	if (!has_arrived(bio, direct))
 		return;
-	found = read_arrival(address_of(bio, direct), true, out);
+	found = read_arrival(key, true, out);
 	if (!found || (end_of_chain && (u64)KREAD(direct, bio, bi_end_io) == end_of_chain))
-		read_whole(bio, found, out);
+		read_whole(key, found, out);
 	/* Or it arrived before its program was attached: as long as there is room for all. */
 	if (!out->ns && trace_completion_mask && addresses > arrivals_room)
 		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);

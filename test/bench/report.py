@@ -13,7 +13,7 @@ LIMITS = (
     ("top", "cost", 0.45),
     ("top --by process", "cost", 1.15, "top"),
     ("top -x", "cost", 1.3, "top"),
-    ("slow", "cost", 1.1, "top"),
+    ("slow", "cost", 1.0),
     ("breakdown -T blk", "startup", 1.0),
     ("breakdown -T blk -Q", "startup", 1.0),
     ("top", "startup", 1.0),
