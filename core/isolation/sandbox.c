@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "core/isolation/sandbox.h"
 
+#include <asm/termbits.h> /* TCGETS2's argument */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -111,6 +112,10 @@ static const struct rule viewer[] = {
 	{ SYS_ioctl, { { 1, ~0U, TCSETS } } },
 	{ SYS_ioctl, { { 1, ~0U, TCSETSW } } },
 	{ SYS_ioctl, { { 1, ~0U, TCSETSF } } },
+	{ SYS_ioctl, { { 1, ~0U, (uint32_t)TCGETS2 } } }, /* glibc 2.42, isatty() too */
+	{ SYS_ioctl, { { 1, ~0U, (uint32_t)TCSETS2 } } },
+	{ SYS_ioctl, { { 1, ~0U, (uint32_t)TCSETSW2 } } },
+	{ SYS_ioctl, { { 1, ~0U, (uint32_t)TCSETSF2 } } },
 	{ SYS_ioctl, { { 1, ~0U, TCFLSH } } },
 	{ SYS_ioctl, { { 1, ~0U, TIOCGWINSZ } } },
 	{ SYS_ioctl, { { 1, ~0U, TIOCGPGRP } } },
