@@ -3,10 +3,19 @@
 
 #include <inttypes.h>
 
-/* Does a spreadsheet take a cell that begins so for a formula?  "-" alone is no name. */
+#include "core/base/array.h"
+
+/* Does a spreadsheet take a cell that begins so for a formula?  In East Asian locales the wide
+ * forms of = + - @ begin one, too.  "-" alone is no name. */
 static bool begins_formula(const char *text)
 {
-	return *text && strchr("=+-@\t\r", *text) && strcmp(text, "-") != 0;
+	static const char *const wide[] = { "\xef\xbc\x9d", "\xef\xbc\x8b", "\xef\xbc\x8d",
+					    "\xef\xbc\xa0" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(wide); i++)
+		if (strncmp(text, wide[i], strlen(wide[i])) == 0)
+			return true;
+	return *text && strchr("=+-@\t\r\n", *text) && strcmp(text, "-") != 0;
 }
 
 /* RFC 4180, but lines end as Unix tools have it.  CSV has no escapes, so programs get all

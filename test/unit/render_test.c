@@ -214,6 +214,12 @@ static void csv_quotes_only_where_needed(void **state)
 		{ "@SUM(A1)", "\\x40SUM(A1)" },
 		{ "\t=1", "\\x09=1" },
 		{ "\r=1", "\"\\x0d=1\"" },
+		{ "\n=1", "\"\\x0a=1\"" },
+		{ "\xef\xbc\x9dz", "\\xef\\xbc\\x9dz" }, /* wide = + - @; A is none */
+		{ "\xef\xbc\x8bz", "\\xef\\xbc\\x8bz" },
+		{ "\xef\xbc\x8dz", "\\xef\\xbc\\x8dz" },
+		{ "\xef\xbc\xa0z", "\\xef\\xbc\\xa0z" },
+		{ "\xef\xbc\xa1z", "\xef\xbc\xa1z" },
 		{ "=A(\"x\",1)", "\"\\x3dA(\"\"x\"\",1)\"" },
 		{ "-", "-" }, /* none */
 		{ "a=1", "a=1" },
