@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Compiles SOURCE to DIR/NAME.bpf.o and makes DIR/NAME.skel.h of it, or takes both from the folder
-# CACHE (may be empty), where another build tree left what came of the same text, compiler and
-# options.  COMPILE: the compiler and its options, a list.  STRIP, BPFTOOL: programs.
+# CACHE (may be empty), where another build tree, of this clone or another, left what came of the same text,
+# compiler and options.  COMPILE: the compiler and its options, a list.  STRIP, BPFTOOL: programs.
 set(object ${DIR}/${NAME}.bpf.o)
 set(skeleton ${DIR}/${NAME}.skel.h)
 # The compiler names each basic block (LBB*), nine of ten symbols. libbpf looks through all of them for each section.
@@ -31,15 +31,18 @@ endfunction()
 
 if(CACHE)
   run(${object}.i ${COMPILE} -E ${SOURCE})
-  file(SHA256 ${object}.i text)
+  file(READ ${object}.i text)
   file(REMOVE ${object}.i)
+  # The folder of the source is not in what is compiled: BpfProgram.cmake.
+  get_filename_component(root ${CMAKE_CURRENT_LIST_DIR}/../.. ABSOLUTE)
+  string(REPLACE "${root}" "" same "${text} ${COMPILE}")
   set(tools "")
   list(GET COMPILE 0 compiler)
   foreach(tool ${compiler} ${STRIP} ${BPFTOOL})
     execute_process(COMMAND ${tool} --version OUTPUT_VARIABLE version ERROR_QUIET)
     string(APPEND tools "${tool} ${version}")
   endforeach()
-  string(SHA256 key "${text} ${COMPILE} ${strip} ${tools}")
+  string(SHA256 key "${same} ${strip} ${tools}")
   copy(${DIR} ${CACHE}/${NAME}-${key} found)
   if(found)
     return()

@@ -55,9 +55,10 @@ function(bpf_program name)
 
   # -mcpu=v2: no atomics that return a value and no 32-bit jumps, which 5.10
   # would refuse or which buy nothing here.
+  # The object is the same wherever the source is: clang puts the compilation directory before all names of files.
   set(compile ${CLANG} -target bpf -mcpu=v2 -g -O2 -Wall -Wextra ${werror} -Wno-unused-parameter
       -Wno-missing-declarations -D__TARGET_ARCH_${BPF_ARCH} -I${CMAKE_SOURCE_DIR}
-      ${BPF_SYSTEM_INCLUDES} -ffile-prefix-map=${CMAKE_SOURCE_DIR}/=)
+      ${BPF_SYSTEM_INCLUDES} -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -fdebug-compilation-dir=.)
   add_custom_command(
     OUTPUT ${skeleton}
     COMMAND ${CMAKE_COMMAND} -DNAME=${name} -DSOURCE=${source} -DDIR=${dir} -DCACHE=${IOTRACE_BPF_CACHE}

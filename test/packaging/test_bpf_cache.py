@@ -48,14 +48,14 @@ class TestBpfCache(unittest.TestCase):
         with open(f"{self.folder}/{name}", encoding="ascii") as file:
             return file.read()
 
-    def build(self, tree, option="-g", cache=None):
+    def build(self, tree, option="-g", cache=None, script=SCRIPT):
         """How often it was compiled for that."""
         before = len(self.text("log"))
         os.makedirs(f"{self.folder}/{tree}", exist_ok=True)
         run("cmake", "-DNAME=it", f"-DSOURCE={self.folder}/source", f"-DDIR={self.folder}/{tree}",
             f"-DCACHE={self.cache if cache is None else cache}",
             f"-DCOMPILE={self.folder}/clang;{option}", f"-DSTRIP={self.folder}/strip",
-            f"-DBPFTOOL={self.folder}/bpftool", "-P", SCRIPT)
+            f"-DBPFTOOL={self.folder}/bpftool", "-P", script)
         return (len(self.text("log")) - before) // len("compiled\n")
 
     def is_built(self, tree, option="-g"):
@@ -91,6 +91,16 @@ class TestBpfCache(unittest.TestCase):
         self.assertEqual(self.build("b", option="-O2"), 1)
         self.is_built("b", option="-O2")
         self.assertEqual(len(os.listdir(self.cache)), 1)  # what is no longer wanted is not kept
+
+    def test_two_clones(self):
+        """Where the source is makes no difference: not in its text, as the preprocessor names files, nor in the
+        options."""
+        for tree, count in (("a", 1), ("b", 0)):
+            folder = f"{self.folder}/clones/{tree}"
+            os.makedirs(f"{folder}/packaging/cmake")
+            script = shutil.copy(SCRIPT, f"{folder}/packaging/cmake")
+            self.put("source", f'# 1 "{folder}/probes/it.bpf.c"\n')
+            self.assertEqual(self.build(tree, option=f"-I{folder}", script=script), count)
 
     def test_failure(self):
         self.put("broken", "")
