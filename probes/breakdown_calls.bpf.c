@@ -77,13 +77,21 @@ static __always_inline bool bio_wanted(struct bio *bio)
 	return !filter_dev || bio_wanted_dev(bio, bio_disk(bio, false), false);
 }
 
+/* By enum blk_op.  It is read, since the verifier would follow each class by itself after branches.
+ */
+static const volatile u8 classes[16] = {
+	[BLK_READ] = CLASS_READ,	  [BLK_WRITE] = CLASS_WRITE,
+	[BLK_DISCARD] = CLASS_DISCARD,	  [BLK_FLUSH] = CLASS_SYNC,
+	[BLK_SYNC] = CLASS_SYNC,	  [BLK_WRITE_ZEROES] = CLASS_WRITE,
+	[BLK_SECURE_ERASE] = CLASS_WRITE, [BLK_ZONE_APPEND] = CLASS_WRITE,
+	[BLK_ZONE_MGMT] = CLASS_WRITE,	  [BLK_WRITE_SAME] = CLASS_WRITE,
+	[BLK_PASSTHROUGH] = CLASS_WRITE,
+};
+
 static __always_inline u32 class_of_request(u8 op)
 {
-	if (op == BLK_READ)
-		return CLASS_READ;
-	if (op == BLK_DISCARD)
-		return CLASS_DISCARD;
-	return op == BLK_FLUSH || op == BLK_SYNC ? CLASS_SYNC : CLASS_WRITE;
+	_Static_assert(BLK_OPS == 11, "a class for each operation");
+	return classes[op & 15];
 }
 
 /* ---- admission ---- */
