@@ -45,8 +45,8 @@ def switched_off(path):
     try:
         write_text(path, "0")
     except OSError as error:
-        if error.errno == errno.EBUSY:
-            raise unittest.SkipTest(f"{path}: in use, and cannot be turned off") from error
+        if error.errno in (errno.EBUSY, errno.EOPNOTSUPP):  # 7.3 never turns ftrace off
+            raise unittest.SkipTest(f"{path}: cannot be turned off") from error
         if error.errno == errno.EPERM and "[none]" not in read_text(LOCKDOWN):
             raise unittest.SkipTest(f"{path}: kernel lockdown") from error
         raise
