@@ -156,6 +156,7 @@ static __always_inline bool read_arrival(u64 bio, bool take, struct arrival *out
 	return true;
 }
 
+/* One that has no room is counted when it is not found. */
 static __always_inline void insert_arrival(u64 bio, const struct arrival *made)
 {
 	long r;
@@ -165,7 +166,7 @@ static __always_inline void insert_arrival(u64 bio, const struct arrival *made)
 	else
 		r = bpf_map_update_elem(&arrivals, &bio, &made->ns, BPF_ANY);
 	if (r)
-		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
+		__sync_fetch_and_add(&addresses, arrivals_room); /* from now on */
 }
 
 #define CUTS_MAX 4 /* as often has a bio been cut off of one that was cut off */
