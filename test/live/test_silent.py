@@ -115,10 +115,10 @@ class TestSwitches(LiveTest):
         machine = {name: report["machine"][name]["ok"] for name in ("fentry", "kprobes")}
         self.assertEqual(machine, {"fentry": fentry, "kprobes": kprobes})
         found = {s["name"]: s for s in report["subcommands"]}
-        for name in silent:
+        for name in ("virtio", "breakdown"):
             missing = " ".join(m["reason"] for m in found[name]["missing"]) + \
                 found[name].get("reason", "")
-            self.assertEqual("attached programs never run" in missing, silent[name], found[name])
+            self.assertEqual("attached programs never run" in missing, silent, found[name])
 
     def check_switch(self, path, reason, mine):
         before = self.kinds()
@@ -140,12 +140,13 @@ class TestSwitches(LiveTest):
                         reason, [f"--hook=vfs_read={kind}:vfs_read"]), kind)
             usable = None in now.values()
             self.assertEqual(self.assert_true_or_refused(reason), usable)
-            never_run = {"breakdown": not usable}
+            # Of functions in modules 5.10 has no types: kprobes are all that there is for ext4's, too.
+            in_modules = not usable
             if virtio_disks() and driver_of(virtio_disks()[0][1]) == "virtio_blk":
-                never_run["virtio"] = self.check_virtio()
-                self.assertLessEqual(never_run["breakdown"], never_run["virtio"])
+                in_modules = self.check_virtio()
+                self.assertLessEqual(not usable, in_modules)
             self.check_report(before["fentry"] is None and now["fentry"] is None,
-                              before["kprobe"] is None and now["kprobe"] is None, never_run)
+                              before["kprobe"] is None and now["kprobe"] is None, in_modules)
         self.assertTrue(self.assert_true_or_refused(reason))
 
     def test_ftrace(self):
