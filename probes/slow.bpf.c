@@ -314,8 +314,12 @@ static __always_inline void read_arrival_of(struct bio *bio, struct arrival *out
 	if (!found || (end_of_chain && (u64)KREAD(direct, bio, bi_end_io) == end_of_chain))
 		read_whole(key, found, out);
 	/* Or it arrived before its program was attached: as long as there is room for all. */
-	if (!out->ns && trace_completion_mask && addresses > arrivals_room)
-		count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
+	if (out->ns || !trace_completion_mask || addresses <= arrivals_room)
+		return;
+	/* Bios are followed to all disks, where requests are found by them: -d keeps no others. */
+	if (filter_dev && disk_dev(bio_disk(bio, direct), direct) != wanted_disk)
+		return;
+	count_loss(&slow_losses[SLOW_LOSS_ARRIVALS], 1);
 }
 
 /* A request is made of @bio. */
