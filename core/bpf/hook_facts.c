@@ -246,7 +246,7 @@ static int load_reader(uint32_t failed)
 		{ BPF_LDX | BPF_MEM | BPF_DW, BPF_REG_3, BPF_REG_1, 0, 0 },
 		{ BPF_ST | BPF_MEM | BPF_DW, BPF_REG_10, 0, -8, 0 },
 		{ BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_1, BPF_REG_10, 0, 0 },
-		{ BPF_ALU64 | BPF_ADD | BPF_K, BPF_REG_1, 0, 0, -8 },
+		{ BPF_ALU64 | BPF_ADD, BPF_REG_1, 0, 0, -8 }, /* BPF_K is 0, too */
 		{ BPF_ALU64 | BPF_MOV | BPF_K, BPF_REG_2, 0, 0, sizeof(int) },
 		{ BPF_JMP | BPF_CALL, 0, 0, 0, BPF_FUNC_probe_read_kernel },
 		{ BPF_ALU64 | BPF_MOV | BPF_X, BPF_REG_1, BPF_REG_0, 0, 0 },
