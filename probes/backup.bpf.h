@@ -253,14 +253,17 @@ static __always_inline bool backup_runs(const void *ctx, enum seen_event event, 
 		run;                                                                               \
 	})
 
-#define RAW_TP_PROGS(name, tracepoint, event, n, run)                                              \
-	CTX_PROGS(name, "raw_tp/" #tracepoint, event, ctx[n], WITH_ARG(n, false, run))
+/* @progs: CTX_PROGS or CTX_COPIES. */
+#define RAW_TP(progs, name, tracepoint, event, n, run)                                             \
+	progs(name, "raw_tp/" #tracepoint, event, ctx[n], WITH_ARG(n, false, run))
 
 /* NAME_btf, typed, and NAME_raw. */
-#define TP_PROGS(name, tracepoint, event, n, run)                                                  \
-	CTX_PROGS(name##_btf, "tp_btf/" #tracepoint, event, opaque_id((void *)ctx[n]),             \
-		  WITH_ARG(n, true, run))                                                          \
-	RAW_TP_PROGS(name##_raw, tracepoint, event, n, run)
+#define TYPED_AND_RAW_TP(progs, name, tracepoint, event, n, run)                                   \
+	progs(name##_btf, "tp_btf/" #tracepoint, event, opaque_id((void *)ctx[n]),                 \
+	      WITH_ARG(n, true, run)) RAW_TP(progs, name##_raw, tracepoint, event, n, run)
+
+#define RAW_TP_PROGS(...) RAW_TP(CTX_PROGS, __VA_ARGS__)
+#define TP_PROGS(...)	  TYPED_AND_RAW_TP(CTX_PROGS, __VA_ARGS__)
 
 /* NAME_raw_q, for kernels that have the queue before that argument (up to 5.10): they do not
  * preempt programs at tracepoints. */
@@ -319,12 +322,7 @@ static __always_inline u32 copy_of(const void *ctx, enum seen_event event, u64 o
 	CTX_BACKUP(name, 5, COPIES - 1, section, event, object)                                    \
 	CTX_BACKUP(name, 6, COPIES - 1, section, event, object)
 
-#define RAW_TP_COPIES(name, tracepoint, event, n, run)                                             \
-	CTX_COPIES(name, "raw_tp/" #tracepoint, event, ctx[n], WITH_ARG(n, false, run))
-
-#define TP_COPIES(name, tracepoint, event, n, run)                                                 \
-	CTX_COPIES(name##_btf, "tp_btf/" #tracepoint, event, opaque_id((void *)ctx[n]),            \
-		   WITH_ARG(n, true, run))                                                         \
-	RAW_TP_COPIES(name##_raw, tracepoint, event, n, run)
+#define RAW_TP_COPIES(...) RAW_TP(CTX_COPIES, __VA_ARGS__)
+#define TP_COPIES(...)	   TYPED_AND_RAW_TP(CTX_COPIES, __VA_ARGS__)
 
 #endif
