@@ -9,6 +9,7 @@
 
 #include "core/base/array.h"
 #include "core/base/name_filter.h"
+#include "core/base/search.h"
 #include "core/system/limits.h"
 
 /* At 1 the capability is enough; at 0 none is needed where perf_event_paranoid is below 2. */
@@ -119,9 +120,9 @@ int kallsyms_find_unique(const char *path, const char *const *names, uint64_t *v
 /* ---- by address ---- */
 
 struct kallsym {
-	uint64_t address;
-	uint32_t name; /* where it stands in names */
-	bool end;      /* not a function, but behind the last of the kernel's own */
+	uint64_t address; /* first, for core/base/search.h */
+	uint32_t name;	  /* where it stands in names */
+	bool end;	  /* not a function, but behind the last of the kernel's own */
 };
 
 struct kallsyms {
@@ -242,16 +243,10 @@ bool kallsyms_hidden(const struct kallsyms *k)
 /* The last of the entries at or below @address, but the first of those with one address. */
 static const struct kallsym *at_or_below(const struct kallsyms *k, uint64_t address)
 {
-	size_t lo = 0, hi = k->n;
+	size_t lo = k->n;
 
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (k->list[mid].address <= address)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
+	if (address != UINT64_MAX)
+		lo = search_first_at(k->list, k->n, sizeof(*k->list), address + 1);
 	if (!lo)
 		return NULL;
 	lo--;
