@@ -245,8 +245,9 @@ static __always_inline bool is_wanted(struct bio *bio, struct gendisk *disk, con
 	return bio_wanted_dev(bio, disk, direct) && current_process(&process);
 }
 
-/* @slot: NO_SLOT: without a user stack. */
 /*
+ * @slot: NO_SLOT: without a user stack.
+ *
  * Written in place where the address has an entry, which takes a third of the time.  Another CPU
  * hardly evicts an entry that was just looked up; one that was about to, and uses it for another
  * bio meanwhile, does that at the time that is written here.  Reading the clock waits for all that

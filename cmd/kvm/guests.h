@@ -20,9 +20,9 @@ struct guest {
 };
 
 /* The name that process @pid was given by QEMU's -name ("-name NAME", "-name guest=NAME,..."), else
- * an empty string.  A name that does not fit is cut; one behind the first 64 KiB of the command
- * line is not found, nor that of a process that keeps its reader waiting
- * (core/isolation/bounded.h). Returns
+ * an empty string.  A name that does not fit is cut.  It is not found behind the first 64 KiB of
+ * the command line, nor when the process keeps its reader waiting (core/isolation/bounded.h).
+ * Returns
  * @name. */
 char *guest_name(const char *root, uint32_t pid, char name[GUEST_NAME_SIZE]);
 

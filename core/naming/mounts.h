@@ -17,8 +17,9 @@ void mounts_free(struct mounts *m);
 void mounts_refresh(struct mounts *m);
 
 /*
- * The path of a file that has the path @in ("/" and what follows) in the file system that device
- * @dev (as of core/naming/disks.h) is mounted by, in @out; at most @size bytes with the NUL.
+ * Writes to @out, @size bytes with the NUL, the path of a file whose path within its file system is
+ * @in ("/" and what follows).  @dev is the device of the file system, a DISK_DEV()
+ * (core/naming/disks.h).
  * -ENOENT: it is mounted nowhere where that file could be reached, or the path is too long.
  */
 int mounts_path(const struct mounts *m, uint32_t dev, const char *in, char *out, size_t size);

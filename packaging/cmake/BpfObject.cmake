@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # Compiles SOURCE to DIR/NAME.bpf.o and makes DIR/NAME.skel.h of it, or takes both from the folder
-# CACHE (may be empty), where another build tree, of this clone or another, left what came of the same text,
+# CACHE (may be empty), if any build tree, also of another clone, has compiled the same text with the same
 # compiler and options.  COMPILE: the compiler and its options, a list.  STRIP, BPFTOOL: programs.
 set(object ${DIR}/${NAME}.bpf.o)
 set(skeleton ${DIR}/${NAME}.skel.h)
